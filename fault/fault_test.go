@@ -1,0 +1,136 @@
+package fault_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+func TestDecideCountsEachSubjectOnItsOwn(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		rule fault.Rule
+		want string // one letter per call of Decide: x fails, . passes
+	}{
+		{"first by default", fault.Rule{Operation: "op", Action: fault.Drop}, "x..x.."},
+		{"second", fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2}, ".x..x."},
+		{"two from the second", fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2, Times: 2}, ".xx.xx"},
+		{"always", fault.Rule{Operation: "op", Action: fault.Drop, Times: -1}, "xxxxxx"},
+		{"one subject", fault.Rule{Operation: "op", Action: fault.Drop, Subject: "b", Times: -1}, "...xxx"},
+		{"another operation", fault.Rule{Operation: "other", Action: fault.Drop, Times: -1}, "......"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			set := fault.NewSet("op", "other")
+			if err := set.Set(tt.rule); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, subject := range []string{"a", "a", "a", "b", "b", "b"} {
+				if _, hit := set.Decide("op", subject); hit {
+					got += "x"
+				} else {
+					got += "."
+				}
+			}
+			if got != tt.want {
+				t.Errorf("decisions: got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDecisionsDoNotDependOnArrivalOrder(t *testing.T) {
+	t.Parallel()
+	decide := func(subjects ...string) map[string]string {
+		set := fault.NewSet("op")
+		if err := set.Set(fault.Rule{Operation: "op", Action: fault.Drop, Nth: 2}); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, s := range subjects {
+			_, hit := set.Decide("op", s)
+			got[s] += fmt.Sprint(hit, " ")
+		}
+		return got
+	}
+	if diff := cmp.Diff(decide("a", "a", "b", "b"), decide("b", "a", "b", "a")); diff != "" {
+		t.Errorf("decisions differ with the order (-first +second):\n%s", diff)
+	}
+}
+
+func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
+	t.Parallel()
+	good := fault.Rule{Operation: "op", Action: fault.Status, Status: 503}
+	bad := []fault.Rule{
+		{},
+		{Operation: "nope", Action: fault.Drop},
+		{Operation: "op"},
+		{Operation: "op", Action: "explode"},
+		{Operation: "op", Action: fault.Drop, Nth: -1},
+		{Operation: "op", Action: fault.Drop, Times: -2},
+		{Operation: "op", Action: fault.Drop, When: "during"},
+		{Operation: "op", Action: fault.Status, Status: 200},
+		{Operation: "op", Action: fault.Delay},
+		{Operation: "op", Action: fault.Delay, Delay: -time.Second},
+		{Operation: "op", Action: fault.Truncate, When: fault.Before},
+	}
+	for i, rule := range bad {
+		set := fault.NewSet("op")
+		if err := set.Set(good); err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Set(good, rule); !errors.Is(err, fault.ErrRule) {
+			t.Errorf("rule %d: got error %v, want ErrRule", i, err)
+		}
+		if diff := cmp.Diff([]fault.State{{Rule: good}}, set.Rules()); diff != "" {
+			t.Errorf("rule %d: the refused set changed the rules (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+func TestRuleJSONRoundTrip(t *testing.T) {
+	t.Parallel()
+	want := fault.Rule{Operation: "op", Subject: "s", Nth: 2, Times: -1, When: fault.After, Action: fault.Delay, Delay: 20 * time.Millisecond}
+	data, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got fault.Rule
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("round trip of %s (-want +got):\n%s", data, diff)
+	}
+	for _, text := range []string{`{"operation":"op","acton":"drop"}`, `{"delay":"soon"}`, `[]`} {
+		if err := json.Unmarshal([]byte(text), new(fault.Rule)); !errors.Is(err, fault.ErrRule) {
+			t.Errorf("%s: got error %v, want ErrRule", text, err)
+		}
+	}
+}
+
+func ExampleSet_Decide() {
+	faults := fault.NewSet("accelerator.arq.bind")
+	err := faults.Set(fault.Rule{Operation: "accelerator.arq.bind", Nth: 2, Action: fault.Status, Status: 503})
+	fmt.Println(err)
+	for range 3 {
+		rule, hit := faults.Decide("accelerator.arq.bind", "")
+		fmt.Println(hit, rule.Status)
+	}
+	fmt.Println(faults.Rules()[0].Hits)
+	// Output:
+	// <nil>
+	// false 0
+	// true 503
+	// false 0
+	// 1
+}

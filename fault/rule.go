@@ -1,0 +1,152 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrRule is matched by every error about a rule that cannot be used.
+var ErrRule = errors.New("fault: bad rule")
+
+// When tells on which side of the change the failure happens.
+type When string
+
+const (
+	// Before fails the request without applying it. It is the default.
+	Before When = "before"
+	// After applies the request and then spoils the answer: the case that
+	// callers get wrong most often.
+	After When = "after"
+)
+
+// Action is what the caller is to notice.
+type Action string
+
+const (
+	// Status answers Rule.Status (500 if zero) with Rule.Code in the error
+	// dialect of the service.
+	Status Action = "status"
+	// Drop closes the connection without an answer.
+	Drop Action = "drop"
+	// Truncate sends the headers and half of the body, then closes the
+	// connection. It needs an answer, so it implies After.
+	Truncate Action = "truncate"
+	// Malformed answers with the real status and a body that is not JSON. It
+	// needs an answer, so it implies After.
+	Malformed Action = "malformed"
+	// Delay waits Rule.Delay on the simulator's clock, then goes on as if
+	// nothing had happened; with After, the change is applied before the wait.
+	Delay Action = "delay"
+)
+
+// Rule is one way to fail. The zero Nth and Times mean 1: the first match,
+// once. Counting is per subject.
+type Rule struct {
+	// Operation is the stable name of an operation, such as
+	// "placement.allocations.put"; every simulator lists its own.
+	Operation string `json:"operation"`
+	// Subject restricts the rule to one subject: the first identifier in the
+	// request's path. Empty matches every subject, each counted on its own.
+	Subject string `json:"subject,omitempty"`
+	// Nth is the first match that fails, counted from 1.
+	Nth int `json:"nth,omitempty"`
+	// Times is how many matches in a row fail; -1 means all from Nth on.
+	Times int `json:"times,omitempty"`
+	// When tells whether the change is applied; empty means Before.
+	When When `json:"when,omitempty"`
+	// Action is what the caller notices.
+	Action Action `json:"action"`
+	// Status is the HTTP status of the action Status; zero means 500.
+	Status int `json:"status,omitempty"`
+	// Code is the service's own error code for the action Status, where its
+	// dialect has one.
+	Code string `json:"code,omitempty"`
+	// Delay is how long the action Delay waits. In JSON: a Go duration such
+	// as "20ms".
+	Delay time.Duration `json:"-"`
+}
+
+type ruleJSON struct {
+	plainRule
+	Delay string `json:"delay,omitempty"`
+}
+
+type plainRule Rule
+
+// MarshalJSON writes the rule with its delay as a duration string.
+func (r Rule) MarshalJSON() ([]byte, error) {
+	wire := ruleJSON{plainRule: plainRule(r)}
+	if r.Delay != 0 {
+		wire.Delay = r.Delay.String()
+	}
+	return json.Marshal(wire)
+}
+
+// UnmarshalJSON reads a rule and refuses unknown fields; the error matches
+// [ErrRule].
+func (r *Rule) UnmarshalJSON(data []byte) error {
+	var wire ruleJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&wire); err != nil {
+		return fmt.Errorf("%w: %w", ErrRule, err)
+	}
+	if wire.Delay != "" {
+		delay, err := time.ParseDuration(wire.Delay)
+		if err != nil {
+			return fmt.Errorf("%w: delay: %w", ErrRule, err)
+		}
+		wire.plainRule.Delay = delay
+	}
+	*r = Rule(wire.plainRule)
+	return nil
+}
+
+// Validate tells whether the rule makes sense; the error matches [ErrRule].
+func (r Rule) Validate() error {
+	switch {
+	case r.Operation == "":
+		return fmt.Errorf("%w: no operation", ErrRule)
+	case r.Nth < 0:
+		return fmt.Errorf("%w: %s: nth %d is negative", ErrRule, r.Operation, r.Nth)
+	case r.Times < -1:
+		return fmt.Errorf("%w: %s: times %d (at least 1, or -1 for always)", ErrRule, r.Operation, r.Times)
+	case r.When != "" && r.When != Before && r.When != After:
+		return fmt.Errorf("%w: %s: when %q (before or after)", ErrRule, r.Operation, r.When)
+	case r.Status != 0 && (r.Status < 400 || r.Status > 599):
+		return fmt.Errorf("%w: %s: status %d (400 to 599)", ErrRule, r.Operation, r.Status)
+	case r.Delay < 0, r.Action == Delay && r.Delay == 0:
+		return fmt.Errorf("%w: %s: delay %s", ErrRule, r.Operation, r.Delay)
+	}
+	return r.validateAction()
+}
+
+func (r Rule) validateAction() error {
+	switch r.Action {
+	case Status, Drop, Delay:
+		return nil
+	case Truncate, Malformed:
+		if r.When == Before {
+			return fmt.Errorf("%w: %s: %s needs an answer, so it cannot be before the change", ErrRule, r.Operation, r.Action)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: %s: unknown action %q", ErrRule, r.Operation, r.Action)
+}
+
+// Applied reports whether the change is applied before the failure.
+func (r Rule) Applied() bool {
+	return r.When == After || r.Action == Truncate || r.Action == Malformed
+}
+
+// fires reports whether the n-th match, counted from 1, fails.
+func (r Rule) fires(n int) bool {
+	first, times := max(r.Nth, 1), r.Times
+	if times == 0 {
+		times = 1
+	}
+	return n >= first && (times < 0 || n < first+times)
+}

@@ -1,0 +1,68 @@
+package simhttp
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Identity is who sent a request.
+type Identity struct {
+	User, Project string
+	Roles         []string
+	// SystemScope is set for a token that is scoped to the whole cloud
+	// instead of to a project.
+	SystemScope bool
+}
+
+// HasRole reports whether one of the roles is held.
+func (id Identity) HasRole(roles ...string) bool {
+	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(id.Roles, role) })
+}
+
+// IdentityFromHeaders reads the identity headers that keystonemiddleware sets
+// for the service behind it.
+func IdentityFromHeaders(h http.Header) Identity {
+	return Identity{
+		User:        h.Get("X-User-Id"),
+		Project:     h.Get("X-Project-Id"),
+		Roles:       splitList(h.Get("X-Roles")),
+		SystemScope: h.Get("OpenStack-System-Scope") == "all",
+	}
+}
+
+// NoAuth reads the identity that a request claims for itself, by the
+// conventions of Placement's "noauth2": the token is the user, or user:project;
+// the user "admin" has the role admin; X-Roles and X-Project-Id win over the
+// token. It reports false for a request without a token.
+func NoAuth(r *http.Request) (Identity, bool) {
+	token := r.Header.Get("X-Auth-Token")
+	if token == "" {
+		return Identity{}, false
+	}
+	user, project, found := strings.Cut(token, ":")
+	if !found {
+		project = user
+	}
+	id := Identity{User: user, Project: project, SystemScope: r.Header.Get("OpenStack-System-Scope") == "all"}
+	if sent := r.Header.Get("X-Project-Id"); sent != "" {
+		id.Project = sent
+	}
+	switch roles := r.Header.Get("X-Roles"); {
+	case roles != "":
+		id.Roles = splitList(roles)
+	case user == "admin":
+		id.Roles = []string{"admin"}
+	}
+	return id, true
+}
+
+func splitList(s string) []string {
+	var list []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}

@@ -1,0 +1,51 @@
+package simhttp
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// MaxBody is the longest request body that a simulated service reads, in bytes.
+const MaxBody = 4 << 20
+
+// ErrBodyTooLarge is returned by ReadBody for a body over MaxBody.
+var ErrBodyTooLarge = errors.New("request body is larger than 4 MiB")
+
+// ReadBody reads the whole request body, up to MaxBody.
+func ReadBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength > MaxBody {
+		return nil, ErrBodyTooLarge
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxBody {
+		return nil, ErrBodyTooLarge
+	}
+	return data, nil
+}
+
+// WriteJSON answers with a JSON body and its length.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data) // the caller may be gone
+}
+
+// WriteEmpty answers with a status and no body.
+func WriteEmpty(w http.ResponseWriter, status int) {
+	if status != http.StatusNoContent {
+		w.Header().Set("Content-Length", "0")
+	}
+	w.WriteHeader(status)
+}

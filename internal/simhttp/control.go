@@ -1,0 +1,110 @@
+package simhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// controlSchema is the version of the bodies under /_sim/.
+const controlSchema = 1
+
+// Control serves the routes under /_sim/ that every simulator has: health,
+// routes, faults and requests. It asks for no token: it is meant for the
+// loopback interface.
+type Control struct {
+	Faults   *fault.Set
+	Recorder *Recorder
+	Services []*Service
+	// More are further routes, by method and path: "GET /_sim/guests".
+	More map[string]http.HandlerFunc
+}
+
+// Handler returns the routes as a handler.
+func (c Control) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_sim/health", c.health)
+	mux.HandleFunc("GET /_sim/routes", c.routes)
+	mux.HandleFunc("GET /_sim/faults", c.getFaults)
+	mux.HandleFunc("PUT /_sim/faults", c.putFaults)
+	mux.HandleFunc("DELETE /_sim/faults", c.deleteFaults)
+	mux.HandleFunc("GET /_sim/requests", c.requests)
+	mux.HandleFunc("DELETE /_sim/requests", c.deleteRequests)
+	for pattern, handler := range c.More {
+		mux.HandleFunc(pattern, handler)
+	}
+	return mux
+}
+
+// ControlBody is a body under /_sim/ with its schema version.
+func ControlBody(key string, value any) map[string]any {
+	return map[string]any{"schema_version": controlSchema, key: value}
+}
+
+func (c Control) health(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, ControlBody("status", "ok"))
+}
+
+func (c Control) routes(w http.ResponseWriter, _ *http.Request) {
+	type route struct {
+		Service   string `json:"service"`
+		Operation string `json:"operation"`
+		Method    string `json:"method"`
+		Pattern   string `json:"pattern"`
+	}
+	list := []route{}
+	for _, service := range c.Services {
+		for _, r := range service.Router.Routes() {
+			list = append(list, route{service.Name, r.Operation, r.Method, r.Pattern})
+		}
+	}
+	WriteJSON(w, http.StatusOK, ControlBody("routes", list))
+}
+
+func (c Control) getFaults(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, ControlBody("rules", c.Faults.Rules()))
+}
+
+// putFaults replaces all rules with the list in the body, or with none of it.
+func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
+	data, err := ReadBody(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	var rules []fault.Rule
+	dec := json.NewDecoder(bytes.NewReader(data))
+	err = dec.Decode(&rules)
+	if err == nil && dec.Decode(new(json.RawMessage)) != io.EOF {
+		err = fault.ErrRule
+	}
+	if err == nil {
+		err = c.Faults.Set(rules...)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.getFaults(w, r)
+}
+
+func (c Control) deleteFaults(w http.ResponseWriter, _ *http.Request) {
+	c.Faults.Clear()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (c Control) requests(w http.ResponseWriter, _ *http.Request) {
+	exchanges := c.Recorder.Exchanges()
+	if exchanges == nil {
+		exchanges = []Exchange{}
+	}
+	WriteJSON(w, http.StatusOK, ControlBody("requests", exchanges))
+}
+
+func (c Control) deleteRequests(w http.ResponseWriter, _ *http.Request) {
+	c.Recorder.Reset()
+	w.WriteHeader(http.StatusNoContent)
+}

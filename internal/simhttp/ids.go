@@ -1,0 +1,36 @@
+package simhttp
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+)
+
+// IDs makes the same sequence of identifiers for the same seed and name. It is
+// safe for parallel use.
+type IDs struct {
+	seed uint64
+	name string
+	next atomic.Uint64
+}
+
+// NewIDs returns the sequence of a seed and a name.
+func NewIDs(seed uint64, name string) *IDs {
+	return &IDs{seed: seed, name: name}
+}
+
+// UUID returns the next identifier, in the form of a version 4 UUID.
+func (g *IDs) UUID() string {
+	var input [16]byte
+	binary.BigEndian.PutUint64(input[:8], g.seed)
+	binary.BigEndian.PutUint64(input[8:], g.next.Add(1))
+	sum := sha256.Sum256(append(input[:], g.name...))
+	sum[6] = sum[6]&0x0f | 0x40
+	sum[8] = sum[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// RequestID returns the next identifier in the form of OpenStack's
+// x-openstack-request-id header.
+func (g *IDs) RequestID() string { return "req-" + g.UUID() }

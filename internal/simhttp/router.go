@@ -1,0 +1,142 @@
+package simhttp
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Route is one operation of a service.
+type Route struct {
+	// Operation is the stable name used by faults and records, such as
+	// "placement.allocations.put".
+	Operation string
+	Method    string
+	// Pattern is a path below the service's root; a segment in braces is a
+	// variable, available through http.Request.PathValue:
+	// "/resource_providers/{uuid}/traits". A pattern matches segment by
+	// segment and exactly: nothing is cleaned and nothing redirected, unlike
+	// in http.ServeMux, because clients refuse the redirects.
+	Pattern string
+	Handler http.HandlerFunc
+	// Subject tells what the request is about for faults and records; nil
+	// means the first path variable.
+	Subject func(*http.Request) string
+}
+
+func (r *Route) subject(req *http.Request) string {
+	if r.Subject != nil {
+		return r.Subject(req)
+	}
+	for segment := range strings.SplitSeq(r.Pattern, "/") {
+		if name, ok := variable(segment); ok {
+			return req.PathValue(name)
+		}
+	}
+	return ""
+}
+
+// Match is what a Router found for a request.
+type Match struct {
+	// Route is nil when no route has both the path and the method.
+	Route *Route
+	// Allowed lists, sorted, the methods of the routes that have the path;
+	// empty for an unknown path.
+	Allowed []string
+	vars    map[string]string
+}
+
+// Router finds the route of a request. Routes are tried in order, so a fixed
+// segment that must win over a variable comes first.
+type Router struct {
+	routes []parsedRoute
+}
+
+type parsedRoute struct {
+	route    Route
+	segments []string
+}
+
+// NewRouter returns a router over the routes.
+func NewRouter(routes ...Route) *Router {
+	r := &Router{routes: make([]parsedRoute, 0, len(routes))}
+	for _, route := range routes {
+		r.routes = append(r.routes, parsedRoute{route, strings.Split(route.Pattern, "/")})
+	}
+	return r
+}
+
+// Routes returns a copy of the routes in order.
+func (r *Router) Routes() []Route {
+	routes := make([]Route, 0, len(r.routes))
+	for _, parsed := range r.routes {
+		routes = append(routes, parsed.route)
+	}
+	return routes
+}
+
+// Operations lists the operation names, sorted, each once.
+func (r *Router) Operations() []string {
+	names := make([]string, 0, len(r.routes))
+	for _, parsed := range r.routes {
+		names = append(names, parsed.route.Operation)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Match finds the route for a method and an escaped path below the service's
+// root.
+func (r *Router) Match(method, escapedPath string) Match {
+	segments := strings.Split(escapedPath, "/")
+	var match Match
+	for i := range r.routes {
+		parsed := &r.routes[i]
+		vars, ok := matchSegments(parsed.segments, segments)
+		if !ok {
+			continue
+		}
+		match.Allowed = append(match.Allowed, parsed.route.Method)
+		if match.Route == nil && parsed.route.Method == method {
+			match.Route, match.vars = &parsed.route, vars
+		}
+	}
+	slices.Sort(match.Allowed)
+	match.Allowed = slices.Compact(match.Allowed)
+	return match
+}
+
+// matchSegments compares a pattern with a path; a variable takes any
+// non-empty segment, unescaped.
+func matchSegments(pattern, path []string) (map[string]string, bool) {
+	if len(pattern) != len(path) {
+		return nil, false
+	}
+	var vars map[string]string
+	for i, want := range pattern {
+		name, isVariable := variable(want)
+		if !isVariable {
+			if want != path[i] {
+				return nil, false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(path[i])
+		if err != nil || value == "" {
+			return nil, false
+		}
+		if vars == nil {
+			vars = make(map[string]string, 2)
+		}
+		vars[name] = value
+	}
+	return vars, true
+}
+
+func variable(segment string) (string, bool) {
+	if len(segment) < 3 || segment[0] != '{' || segment[len(segment)-1] != '}' {
+		return "", false
+	}
+	return segment[1 : len(segment)-1], true
+}

@@ -1,0 +1,176 @@
+package simhttp
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// RequestIDHeader is set on every answer, as OpenStack's services do.
+const RequestIDHeader = "X-Openstack-Request-Id"
+
+// Service wraps one simulated service: it finds the route, lets faults act,
+// calls Handler and records the exchange.
+type Service struct {
+	// Name appears in records: "placement".
+	Name string
+	// Prefixes are the mount points that are cut off before routing, longest
+	// first; "" is always tried last. A path equal to a prefix routes as "".
+	Prefixes []string
+	Router   *Router
+	// Handler is the service itself: it authenticates, negotiates the
+	// microversion and then either refuses or calls the route that MatchOf
+	// returns.
+	Handler http.Handler
+	// WriteFault answers an injected status in the service's error dialect.
+	WriteFault func(w http.ResponseWriter, r *http.Request, status int, code string)
+	// VersionHeader is the answer header that tells the microversion applied.
+	VersionHeader string
+	Faults        *fault.Set // nil: never fails
+	Recorder      *Recorder  // nil: records nothing
+	Clock         Clock
+	IDs           *IDs
+}
+
+type matchKey struct{}
+
+type requestIDKey struct{}
+
+// MatchOf returns the route found for a request by its Service.
+func MatchOf(r *http.Request) Match {
+	match, _ := r.Context().Value(matchKey{}).(Match)
+	return match
+}
+
+// RequestIDOf returns the id that the Service gave to a request.
+func RequestIDOf(r *http.Request) string {
+	id, _ := r.Context().Value(requestIDKey{}).(string)
+	return id
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	started := s.Clock.Now()
+	id := s.IDs.RequestID()
+	match := s.Router.Match(r.Method, s.trimPrefix(r.URL.EscapedPath()))
+	ctx := context.WithValue(r.Context(), matchKey{}, match)
+	r = r.WithContext(context.WithValue(ctx, requestIDKey{}, id))
+	w.Header().Set(RequestIDHeader, id)
+
+	exchange := Exchange{
+		Service: s.Name, From: r.UserAgent(), Method: r.Method, Path: r.URL.Path,
+		Query: r.URL.RawQuery, RequestID: id, Started: started,
+	}
+	var rule fault.Rule
+	if match.Route != nil {
+		for name, value := range match.vars {
+			r.SetPathValue(name, value)
+		}
+		exchange.Operation, exchange.Subject = match.Route.Operation, match.Route.subject(r)
+		rule, _ = s.Faults.Decide(exchange.Operation, exchange.Subject)
+		exchange.Fault = string(rule.Action)
+	}
+	out := &watched{ResponseWriter: w}
+	defer func() {
+		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(started)
+		exchange.Microversion = lastWord(w.Header().Get(s.VersionHeader))
+		s.Recorder.add(exchange)
+	}()
+	s.serve(out, r, rule)
+}
+
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
+	switch {
+	case rule.Action == "":
+		s.Handler.ServeHTTP(w, r)
+	case rule.Applied():
+		s.failAfter(w, r, rule)
+	default:
+		s.failBefore(w, r, rule)
+	}
+}
+
+func (s *Service) failBefore(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
+	switch rule.Action {
+	case fault.Delay:
+		if s.Clock.Wait(r.Context(), rule.Delay) != nil {
+			panic(http.ErrAbortHandler) // the caller is gone
+		}
+		s.Handler.ServeHTTP(w, r)
+	case fault.Drop:
+		panic(http.ErrAbortHandler)
+	default:
+		s.WriteFault(w, r, statusOr500(rule.Status), rule.Code)
+	}
+}
+
+// failAfter applies the request against a buffer, then spoils the answer.
+func (s *Service) failAfter(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
+	answer := newBuffer()
+	s.Handler.ServeHTTP(answer, r)
+	switch rule.Action {
+	case fault.Delay:
+		if s.Clock.Wait(r.Context(), rule.Delay) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		answer.copyTo(w, answer.body.Bytes())
+	case fault.Truncate:
+		answer.truncateTo(w)
+	case fault.Malformed:
+		answer.header.Del("Content-Length")
+		answer.copyTo(w, []byte(`{"malformed": `))
+	case fault.Drop:
+		panic(http.ErrAbortHandler)
+	default:
+		s.WriteFault(w, r, statusOr500(rule.Status), rule.Code)
+	}
+}
+
+func statusOr500(status int) int {
+	if status == 0 {
+		return http.StatusInternalServerError
+	}
+	return status
+}
+
+// trimPrefix cuts the mount point off.
+func (s *Service) trimPrefix(path string) string {
+	for _, prefix := range s.Prefixes {
+		rest, ok := strings.CutPrefix(path, prefix)
+		if ok && (rest == "" || rest[0] == '/') {
+			return rest
+		}
+	}
+	return path
+}
+
+func lastWord(s string) string {
+	return s[strings.LastIndexByte(s, ' ')+1:]
+}
+
+// watched remembers the status that was sent.
+type watched struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *watched) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

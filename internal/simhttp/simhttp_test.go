@@ -1,0 +1,290 @@
+package simhttp_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// counterService counts PUTs, so that a test sees whether a change was
+// applied.
+type counterService struct{ applied atomic.Int64 }
+
+func (c *counterService) service(faults *fault.Set, recorder *simhttp.Recorder) *simhttp.Service {
+	router := simhttp.NewRouter(
+		simhttp.Route{Operation: "counter.get", Method: "GET", Pattern: "/counters/{name}", Handler: c.get},
+		simhttp.Route{Operation: "counter.put", Method: "PUT", Pattern: "/counters/{name}", Handler: c.put},
+	)
+	return &simhttp.Service{
+		Name: "counter", Prefixes: []string{"/count"}, Router: router, Handler: http.HandlerFunc(dispatch),
+		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
+			http.Error(w, "injected "+code, status)
+		},
+		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
+	}
+}
+
+func dispatch(w http.ResponseWriter, r *http.Request) {
+	match := simhttp.MatchOf(r)
+	switch {
+	case match.Route != nil:
+		w.Header().Set("X-Version", "counter 1.2")
+		match.Route.Handler(w, r)
+	case len(match.Allowed) > 0:
+		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
+		http.Error(w, "method", http.StatusMethodNotAllowed)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (c *counterService) get(w http.ResponseWriter, r *http.Request) {
+	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"name": r.PathValue("name"), "applied": c.applied.Load()})
+}
+
+func (c *counterService) put(w http.ResponseWriter, r *http.Request) {
+	c.applied.Add(1)
+	c.get(w, r)
+}
+
+func do(t *testing.T, client *http.Client, method, url string) (status int, body string, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(data), err
+}
+
+func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name        string
+		rule        fault.Rule
+		wantStatus  int
+		wantBody    string
+		wantErr     bool
+		wantApplied int64
+	}{
+		{"none", fault.Rule{Operation: "counter.get", Action: fault.Drop}, 200, `{"applied":1,"name":"a"}`, false, 1},
+		{"status before", fault.Rule{Action: fault.Status, Status: 503, Code: "x"}, 503, "injected x\n", false, 0},
+		{"status after", fault.Rule{Action: fault.Status, When: fault.After}, 500, "injected \n", false, 1},
+		{"drop before", fault.Rule{Action: fault.Drop}, 0, "", true, 0},
+		{"drop after", fault.Rule{Action: fault.Drop, When: fault.After}, 0, "", true, 1},
+		{"truncate", fault.Rule{Action: fault.Truncate}, 200, `{"applied":1`, true, 1},
+		{"malformed", fault.Rule{Action: fault.Malformed}, 200, `{"malformed": `, false, 1},
+		{"delay", fault.Rule{Action: fault.Delay, Delay: time.Nanosecond}, 200, `{"applied":1,"name":"a"}`, false, 1},
+		{"delay after", fault.Rule{Action: fault.Delay, Delay: time.Nanosecond, When: fault.After}, 200, `{"applied":1,"name":"a"}`, false, 1},
+	}
+	for _, tt := range tests {
+		for _, wire := range []string{"socket", "in process"} {
+			t.Run(tt.name+"/"+wire, func(t *testing.T) {
+				t.Parallel()
+				rule := tt.rule
+				rule.Operation = cmp.Or(rule.Operation, "counter.put")
+				counter := &counterService{}
+				service := counter.service(fault.NewSet("counter.get", "counter.put"), nil)
+				if err := service.Faults.Set(rule); err != nil {
+					t.Fatal(err)
+				}
+				client, url := clientFor(t, wire, service)
+				status, body, err := do(t, client, "PUT", url+"/count/counters/a")
+				if status != tt.wantStatus || body != tt.wantBody || (err != nil) != tt.wantErr {
+					t.Errorf("answer: got %d %q %v, want %d %q error %v", status, body, err, tt.wantStatus, tt.wantBody, tt.wantErr)
+				}
+				if counter.applied.Load() != tt.wantApplied {
+					t.Errorf("applied: got %d, want %d", counter.applied.Load(), tt.wantApplied)
+				}
+			})
+		}
+	}
+}
+
+func clientFor(t *testing.T, wire string, handler http.Handler) (*http.Client, string) {
+	t.Helper()
+	if wire == "in process" {
+		return &http.Client{Transport: simhttp.NewTransport(handler)}, "http://sim.invalid"
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	client := server.Client()
+	client.Transport.(*http.Transport).DisableKeepAlives = true // net/http would retry on a reused connection
+	return client, server.URL
+}
+
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		method, path string
+		want         int
+		wantAllow    string
+	}{
+		{"GET", "/counters/a", 200, ""},
+		{"GET", "/count/counters/a%2Fb", 200, ""},
+		{"HEAD", "/counters/a", 405, "GET, PUT"},
+		{"GET", "/counters/a/", 404, ""},
+		{"GET", "//counters/a", 404, ""},
+		{"GET", "/counters/", 404, ""},
+		{"GET", "/counter/counters/a", 404, ""},
+	}
+	client := &http.Client{Transport: simhttp.NewTransport((&counterService{}).service(nil, nil))}
+	for _, tt := range tests {
+		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
+			t.Parallel()
+			req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://sim.invalid"+tt.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if res.StatusCode != tt.want || res.Header.Get("Allow") != tt.wantAllow {
+				t.Errorf("got %d, Allow %q; want %d, %q", res.StatusCode, res.Header.Get("Allow"), tt.want, tt.wantAllow)
+			}
+			if !strings.HasPrefix(res.Header.Get(simhttp.RequestIDHeader), "req-") {
+				t.Errorf("no request id: %v", res.Header)
+			}
+			if res.Request == nil {
+				t.Error("response without its request: pagers need it")
+			}
+		})
+	}
+}
+
+func TestRecorderKeepsTheNewest(t *testing.T) {
+	t.Parallel()
+	recorder := simhttp.NewRecorder(2)
+	faults := fault.NewSet("counter.get")
+	if err := faults.Set(fault.Rule{Operation: "counter.get", Subject: "c", Action: fault.Drop}); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: simhttp.NewTransport((&counterService{}).service(faults, recorder))}
+	for _, name := range []string{"a", "b", "c"} {
+		_, _, err := do(t, client, "GET", "http://sim.invalid/counters/"+name+"?q="+name)
+		if (err != nil) != (name == "c") {
+			t.Fatal(err)
+		}
+	}
+	type brief struct{ Subject, Operation, Query, Microversion, Fault, Status string }
+	var got []brief
+	for _, e := range recorder.Exchanges() {
+		got = append(got, brief{e.Subject, e.Operation, e.Query, e.Microversion, e.Fault, fmt.Sprint(e.Status)})
+	}
+	want := []brief{{"b", "counter.get", "q=b", "1.2", "", "200"}, {"c", "counter.get", "q=c", "", "drop", "0"}}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("exchanges (-want +got):\n%s", diff)
+	}
+}
+
+func TestACallerThatGivesUpNeverSeesTheAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		counter := &counterService{}
+		faults := fault.NewSet("counter.put")
+		if err := faults.Set(fault.Rule{Operation: "counter.put", Action: fault.Delay, Delay: time.Minute, When: fault.After}); err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: simhttp.NewTransport(counter.service(faults, nil))}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "PUT", "http://sim.invalid/counters/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		res, err := client.Do(req)
+		if err == nil {
+			res.Body.Close()
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second || counter.applied.Load() != 1 {
+			t.Errorf("got error %v after %s, applied %d; want the deadline after 1s, applied 1", err, time.Since(start), counter.applied.Load())
+		}
+	})
+}
+
+func TestControlRefusesBadFaultsAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	faults := fault.NewSet("counter.get")
+	control := simhttp.Control{Faults: faults, Recorder: simhttp.NewRecorder(10)}
+	client := &http.Client{Transport: simhttp.NewTransport(control.Handler())}
+	put := func(body string) int {
+		req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://sim.invalid/_sim/faults", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	if status := put(`[{"operation":"counter.get","action":"drop"}]`); status != 200 {
+		t.Fatalf("good rule: got %d", status)
+	}
+	for _, body := range []string{``, `{}`, `[{"operation":"nope","action":"drop"}]`, `[{"operation":"counter.get","action":"drop","x":1}]`, `[] []`} {
+		if status := put(body); status != 400 {
+			t.Errorf("body %q: got %d, want 400", body, status)
+		}
+	}
+	if got := len(faults.Rules()); got != 1 {
+		t.Errorf("rules after refused bodies: got %d, want 1", got)
+	}
+}
+
+func TestNoAuthConventions(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		header http.Header
+		want   simhttp.Identity
+		wantOK bool
+	}{
+		{"no token", http.Header{"X-Roles": {"admin"}}, simhttp.Identity{}, false},
+		{"admin", http.Header{"X-Auth-Token": {"admin"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}}, true},
+		{"user and project", http.Header{"X-Auth-Token": {"u:p"}}, simhttp.Identity{User: "u", Project: "p"}, true},
+		{"roles win", http.Header{"X-Auth-Token": {"admin"}, "X-Roles": {"reader, member"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"reader", "member"}}, true},
+		{"project header wins", http.Header{"X-Auth-Token": {"u:p"}, "X-Project-Id": {"q"}}, simhttp.Identity{User: "u", Project: "q"}, true},
+		{"system scope", http.Header{"X-Auth-Token": {"admin"}, "Openstack-System-Scope": {"all"}}, simhttp.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}, SystemScope: true}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := simhttp.NoAuth(&http.Request{Header: tt.header})
+			if diff := gocmp.Diff(tt.want, got); diff != "" || ok != tt.wantOK {
+				t.Errorf("identity, ok %v (-want +got):\n%s", ok, diff)
+			}
+		})
+	}
+}
+
+func TestIDsAreTheSameForTheSameSeed(t *testing.T) {
+	t.Parallel()
+	a, b, c := simhttp.NewIDs(1, "x"), simhttp.NewIDs(1, "x"), simhttp.NewIDs(2, "x")
+	first := a.UUID()
+	if first != b.UUID() || first == c.UUID() || first == a.UUID() {
+		t.Errorf("ids are not a function of seed, name and position: %s", first)
+	}
+}
