@@ -1,0 +1,113 @@
+package domainxml
+
+import (
+	"errors"
+	"fmt"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Device is one host device of a domain: a PCI function or a mediated device.
+type Device struct {
+	// ARQ is the accelerator request it came from; empty when read from a domain.
+	ARQ string
+	// PCI is the host address of a PCI device, nil for a mediated one.
+	PCI *PCIAddress
+	// MDEV is the UUID of a mediated device in lower case with dashes, empty for
+	// a PCI device.
+	MDEV string
+	// Hostdev is the libvirt element. It may be given more than Nova sets (an
+	// alias, a driver) before [Merge]; when left zero, Merge makes it from PCI or
+	// MDEV.
+	Hostdev libvirtxml.DomainHostdev
+}
+
+// String names the device: "pci 0000:3b:00.0", "mdev <uuid>", or "no device".
+func (d Device) String() string {
+	switch {
+	case d.PCI != nil:
+		return "pci " + d.PCI.String()
+	case d.MDEV != "":
+		return "mdev " + d.MDEV
+	}
+	return "no device"
+}
+
+func pciDevice(arq string, a PCIAddress) Device {
+	return Device{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
+		Managed: "yes",
+		SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
+			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: a.element()},
+		},
+	}}
+}
+
+func mdevDevice(arq, uuid string) Device {
+	return Device{ARQ: arq, MDEV: uuid, Hostdev: libvirtxml.DomainHostdev{
+		Managed: "no",
+		SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{
+			Model:  "vfio-pci",
+			Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: uuid}},
+		},
+	}}
+}
+
+// complete checks a device given by a caller and fills its element in: PCI or
+// MDEV and the element must name the same one device.
+func (d Device) complete() (Device, error) {
+	made, err := d.fromName()
+	if err != nil {
+		return Device{}, d.invalid(err)
+	}
+	if d.Hostdev.SubsysPCI == nil && d.Hostdev.SubsysMDev == nil {
+		if d.PCI == nil && d.MDEV == "" {
+			return Device{}, d.invalid(errors.New("neither PCI nor MDEV is set"))
+		}
+		return made, nil
+	}
+	read, err := fromElement(d.Hostdev)
+	if err != nil {
+		return Device{}, d.invalid(err)
+	}
+	if (d.PCI != nil || d.MDEV != "") && read.String() != made.String() {
+		return Device{}, d.invalid(fmt.Errorf("its element names %s", read))
+	}
+	read.ARQ = d.ARQ
+	return read, nil
+}
+
+func (d Device) fromName() (Device, error) {
+	switch {
+	case d.PCI != nil && d.MDEV != "":
+		return Device{}, errors.New("both PCI and MDEV are set")
+	case d.PCI != nil:
+		return pciDevice(d.ARQ, *d.PCI), d.PCI.validate()
+	case d.MDEV != "":
+		uuid, err := canonicalUUID(d.MDEV)
+		return mdevDevice(d.ARQ, uuid), err
+	}
+	return Device{}, nil
+}
+
+// fromElement reads the identity out of a PCI or mediated device element.
+func fromElement(h libvirtxml.DomainHostdev) (Device, error) {
+	switch {
+	case h.SubsysPCI != nil && h.SubsysMDev != nil:
+		return Device{}, errors.New("its element is both a PCI and a mediated device")
+	case h.SubsysPCI != nil && h.SubsysPCI.Source != nil:
+		a, err := addressOf(h.SubsysPCI.Source.Address)
+		return Device{PCI: &a, Hostdev: h}, err
+	case h.SubsysMDev != nil && h.SubsysMDev.Source != nil && h.SubsysMDev.Source.Address != nil:
+		uuid, err := lenientUUID(h.SubsysMDev.Source.Address.UUID)
+		return Device{MDEV: uuid, Hostdev: h}, err
+	}
+	return Device{}, errors.New("no source address")
+}
+
+func (d Device) invalid(err error) error {
+	subject := d.String()
+	if d.ARQ != "" {
+		subject += " of accelerator request " + d.ARQ
+	}
+	return fmt.Errorf("domainxml: %s: %w: %w", subject, ErrDevice, err)
+}

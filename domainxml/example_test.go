@@ -1,0 +1,67 @@
+package domainxml_test
+
+import (
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+func ExampleMerge() {
+	devices, skipped, err := domainxml.Hostdevs([]domainxml.Handle{
+		{ARQ: "a1", Type: "PCI", Info: map[string]any{"domain": "0000", "bus": "3b", "device": "00", "function": "0"}},
+		{ARQ: "a2", Type: "MDEV", UUID: "51e314cb-59ee-4896-8b40-54953ee00227"},
+		{ARQ: "a3", Type: "TEST_PCI"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	merged, err := domainxml.Merge([]byte(`<domain type="kvm">
+  <name>vm</name>
+  <devices>
+    <console type="pty"/> <!-- kept -->
+  </devices>
+</domain>`), devices)
+	fmt.Printf("%s\n%v\nskipped: %v", merged, err, skipped)
+	// Output:
+	// <domain type="kvm">
+	//   <name>vm</name>
+	//   <devices>
+	//     <console type="pty"/> <!-- kept -->
+	//     <hostdev mode="subsystem" type="pci" managed="yes">
+	//       <source>
+	//         <address domain="0x0000" bus="0x3b" slot="0x00" function="0x0"/>
+	//       </source>
+	//     </hostdev>
+	//     <hostdev mode="subsystem" type="mdev" model="vfio-pci" managed="no">
+	//       <source>
+	//         <address uuid="51e314cb-59ee-4896-8b40-54953ee00227"/>
+	//       </source>
+	//     </hostdev>
+	//   </devices>
+	// </domain>
+	// <nil>
+	// skipped: [{a3 TEST_PCI}]
+}
+
+func ExampleHostdevs_error() {
+	_, _, err := domainxml.Hostdevs([]domainxml.Handle{
+		{ARQ: "5f0c7d0e-3c3b-4c58-a8ce-6e2d2f8e4b10", Type: "PCI", Info: map[string]any{"domain": "0000", "bus": "13b", "device": "00", "function": "0"}},
+	})
+	fmt.Println(err)
+	// Output:
+	// domainxml: handle of accelerator request 5f0c7d0e-3c3b-4c58-a8ce-6e2d2f8e4b10 (type "PCI"): bus: "13b" does not fit in 8 bits
+}
+
+func ExampleRead() {
+	merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "vm"}),
+		[]domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	devices, err := domainxml.Read(merged)
+	fmt.Println(devices[0], err)
+	// Output:
+	// pci 0000:3b:00.0 <nil>
+}

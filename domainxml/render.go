@@ -1,0 +1,67 @@
+package domainxml
+
+import (
+	"encoding/xml"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// style is how a document is laid out where text goes in.
+type style struct {
+	pretty  bool   // one element per line; otherwise everything on one
+	newline string // "\n" or "\r\n"
+	unit    string // what one level of nesting adds to the indentation
+}
+
+// emptyPair matches an element without content as encoding/xml writes it. Names
+// are compared by the caller, since the expression cannot.
+var emptyPair = regexp.MustCompile(`<([A-Za-z]+)( [^<>]*)?></([A-Za-z]+)>`)
+
+// render writes one element at an indentation, without an indentation before its
+// first line or a line end after its last. Numbers are padded hexadecimal with
+// 0x (libvirt reads a bare 10 as decimal), and elements without content are one
+// tag, as libvirt and Nova write them.
+func render(h libvirtxml.DomainHostdev, st style, indent string) (string, error) {
+	var text []byte
+	var err error
+	if st.pretty {
+		text, err = xml.MarshalIndent(&h, indent, st.unit)
+	} else {
+		text, err = xml.Marshal(&h)
+	}
+	if err != nil {
+		return "", fmt.Errorf("domainxml: write hostdev: %w", err)
+	}
+	short := emptyPair.ReplaceAllFunc(text, func(pair []byte) []byte {
+		m := emptyPair.FindSubmatch(pair)
+		if string(m[1]) != string(m[3]) {
+			return pair
+		}
+		return []byte("<" + string(m[1]) + string(m[2]) + "/>")
+	})
+	return strings.ReplaceAll(strings.TrimPrefix(string(short), indent), "\n", st.newline), nil
+}
+
+// renderAll writes the devices one after another.
+func renderAll(devices []Device, st style, indent string) (string, error) {
+	texts := make([]string, len(devices))
+	for i, d := range devices {
+		text, err := render(d.Hostdev, st, indent)
+		if err != nil {
+			return "", err
+		}
+		texts[i] = text
+	}
+	return strings.Join(texts, st.between(indent)), nil
+}
+
+// between is what separates two elements of one level.
+func (st style) between(indent string) string {
+	if !st.pretty {
+		return ""
+	}
+	return st.newline + indent
+}

@@ -1,0 +1,183 @@
+package domainxml
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+const (
+	// maxDocument is the longest domain that libvirt's remote protocol carries
+	// (REMOTE_STRING_MAX in src/remote/remote_protocol.x).
+	maxDocument = 4 << 20
+	// maxDepth is the nesting that libxml2 allows by default.
+	maxDepth = 256
+	utf8BOM  = "\uFEFF"
+)
+
+// element is where one element stands in the document, in byte offsets.
+type element struct {
+	open     int // first byte of its start tag
+	inner    int // first byte after its start tag
+	innerEnd int // first byte of its end tag
+	end      int // first byte after the element
+	attrs    []xml.Attr
+}
+
+// selfClosed reports whether the element is written as one empty tag.
+func (e *element) selfClosed() bool { return e.inner == e.end }
+
+// layout holds the places of a domain document that matter for a merge. Only
+// /domain/devices/hostdev counts: an element of that name in the metadata, in
+// another name space or inside a comment is not a device.
+type layout struct {
+	domain    *element
+	child     *element // first child element of domain
+	devices   *element // the last devices element; libvirt reads all of them
+	lastChild *element // last child element of devices
+	hostdevs  []*element
+}
+
+// scan finds the places of a domain and refuses what is not one document with
+// the root element domain.
+func scan(doc []byte) (*layout, error) {
+	if err := plausible(doc); err != nil {
+		return nil, err
+	}
+	s := scanner{doc: doc, dec: xml.NewDecoder(bytes.NewReader(doc))}
+	for {
+		from := int(s.dec.InputOffset())
+		tok, err := s.dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := s.token(tok, from, int(s.dec.InputOffset())); err != nil {
+			return nil, err
+		}
+	}
+	if s.domain == nil {
+		return nil, errors.New("it has no root element")
+	}
+	return &s.layout, nil
+}
+
+// plausible refuses documents before any parsing.
+func plausible(doc []byte) error {
+	switch {
+	case len(doc) > maxDocument:
+		return fmt.Errorf("%d bytes, and libvirt takes %d", len(doc), maxDocument)
+	case !utf8.Valid(doc):
+		return errors.New("it is not UTF-8")
+	case len(bytes.TrimSpace(doc)) == 0:
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
+type scanner struct {
+	layout
+	doc  []byte
+	dec  *xml.Decoder
+	open []*element
+	path []string // names of the open elements; "" for one in a name space
+}
+
+func (s *scanner) token(tok xml.Token, from, to int) error {
+	switch t := tok.(type) {
+	case xml.StartElement:
+		return s.start(t, from, to)
+	case xml.EndElement:
+		s.close(from, to)
+	case xml.CharData:
+		return s.text(t, from)
+	case xml.Directive:
+		return errors.New("it has a document type declaration")
+	case xml.ProcInst:
+		if t.Target == "xml" && len(bytes.TrimPrefix(s.doc[:from], []byte(utf8BOM))) > 0 {
+			return errors.New("it has an XML declaration that is not at its start")
+		}
+	}
+	return nil
+}
+
+func (s *scanner) start(t xml.StartElement, from, to int) error {
+	if err := s.checkStart(t); err != nil {
+		return err
+	}
+	e := &element{open: from, inner: to, attrs: t.Attr}
+	name := t.Name.Local
+	if t.Name.Space != "" {
+		name = ""
+	}
+	s.place(e, name)
+	s.open, s.path = append(s.open, e), append(s.path, name)
+	return nil
+}
+
+func (s *scanner) checkStart(t xml.StartElement) error {
+	if len(s.open) >= maxDepth {
+		return fmt.Errorf("its elements are nested more than %d deep", maxDepth)
+	}
+	seen := make(map[xml.Name]bool, len(t.Attr))
+	for _, a := range t.Attr {
+		if seen[a.Name] {
+			return fmt.Errorf("element %s has the attribute %s twice", t.Name.Local, a.Name.Local)
+		}
+		seen[a.Name] = true
+	}
+	switch {
+	case len(s.open) > 0:
+		return nil
+	case s.domain != nil:
+		return fmt.Errorf("it has a second root element, %s", shortened(t.Name.Local))
+	case t.Name.Space != "":
+		return fmt.Errorf("its root element %s is in the name space %s", shortened(t.Name.Local), shortened(t.Name.Space))
+	case t.Name.Local != "domain":
+		return fmt.Errorf("its root element is %s", shortened(t.Name.Local))
+	}
+	return nil
+}
+
+// place remembers an element by where it stands.
+func (s *scanner) place(e *element, name string) {
+	inDevices := len(s.path) == 2 && s.path[1] == "devices"
+	switch {
+	case len(s.path) == 0:
+		s.domain = e
+	case len(s.path) == 1 && name == "devices":
+		s.devices, s.lastChild = e, nil
+	case inDevices && name == "hostdev":
+		s.hostdevs = append(s.hostdevs, e)
+	}
+	if len(s.path) == 1 && s.child == nil {
+		s.child = e
+	}
+	if inDevices {
+		s.lastChild = e
+	}
+}
+
+func (s *scanner) close(from, to int) {
+	last := len(s.open) - 1
+	s.open[last].innerEnd, s.open[last].end = from, to
+	s.open, s.path = s.open[:last], s.path[:last]
+}
+
+func (s *scanner) text(t xml.CharData, from int) error {
+	if len(s.open) > 0 {
+		return nil
+	}
+	if from == 0 {
+		t = bytes.TrimPrefix(t, []byte(utf8BOM))
+	}
+	if junk := bytes.TrimSpace(t); len(junk) > 0 {
+		return fmt.Errorf("it has text outside its root element: %q", shortened(string(junk)))
+	}
+	return nil
+}

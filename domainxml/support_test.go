@@ -1,0 +1,80 @@
+package domainxml_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+// names lists devices as text, each behind its request if it has one.
+func names(devices []domainxml.Device) []string {
+	list := []string{}
+	for _, d := range devices {
+		list = append(list, strings.TrimSpace(d.ARQ+" "+d.String()))
+	}
+	return list
+}
+
+func hex(format string, n uint) string { return fmt.Sprintf(format, n) }
+
+func drawAddress(t *rapid.T) domainxml.PCIAddress {
+	return domainxml.PCIAddress{
+		Domain:   rapid.UintRange(0, 1<<16-1).Draw(t, "domain"),
+		Bus:      rapid.UintRange(0, 1<<8-1).Draw(t, "bus"),
+		Slot:     rapid.UintRange(0, 1<<5-1).Draw(t, "slot"),
+		Function: rapid.UintRange(0, 1<<3-1).Draw(t, "function"),
+	}
+}
+
+// twoDevices are a PCI and a mediated device, made as the flow makes them.
+func twoDevices(t testing.TB) []domainxml.Device {
+	t.Helper()
+	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{
+		{ARQ: "arq-pci", Type: "PCI", Info: pciInfo("0000", "0c", "0", "1")},
+		{ARQ: "arq-mdev", Type: "MDEV", UUID: mdevUUID},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devices
+}
+
+// insertion checks that merged is domain with one piece of text put in and gives
+// that piece. The one byte that may go is the slash of an empty tag that was
+// opened (<devices/> or <domain/>).
+func insertion(t testing.TB, domain, merged []byte) string {
+	t.Helper()
+	if text, ok := cut(domain, merged, ""); ok {
+		return text
+	}
+	if text, ok := cut(domain, merged, "/>"); ok && strings.HasPrefix(text, ">") {
+		return text
+	}
+	t.Errorf("bytes outside the insertion changed\nbefore:\n%s\nafter:\n%s", domain, merged)
+	return ""
+}
+
+// cut tries whether merged is domain with text in place of the piece gone.
+func cut(domain, merged []byte, gone string) (string, bool) {
+	before := 0
+	for before < len(domain) && before < len(merged) && domain[before] == merged[before] {
+		before++
+	}
+	if gone != "" {
+		before = strings.LastIndex(string(domain[:min(before+len(gone), len(domain))]), gone)
+		if before < 0 {
+			return "", false
+		}
+	}
+	// The text may begin with the bytes that follow it, so the longest common
+	// head can reach into it; the tail then has to be measured from the end.
+	tail := len(domain) - before - len(gone)
+	if len(merged) < before+tail || string(merged[len(merged)-tail:]) != string(domain[len(domain)-tail:]) {
+		return "", false
+	}
+	return string(merged[before : len(merged)-tail]), true
+}
