@@ -1,0 +1,150 @@
+package externalevent
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// received is one event of a request as it came. Tag is a pointer because Nova
+// tells an absent tag from an empty one. It is also the form of the answer, which
+// repeats an event with its delivery status.
+type received struct {
+	Name       string  `json:"name"`
+	ServerUUID string  `json:"server_uuid"`
+	Tag        *string `json:"tag,omitempty"`
+	Status     Status  `json:"status"`
+	Code       int     `json:"code"`
+}
+
+func (e received) event() Event {
+	ev := Event{Name: e.Name, ServerUUID: e.ServerUUID, Status: e.Status}
+	if e.Tag != nil {
+		ev.Tag = *e.Tag
+	}
+	return ev
+}
+
+// object is a JSON object with its keys as written; decoding into a struct would
+// take a key in another case for ours.
+type object map[string]json.RawMessage
+
+// decodeEvents reads a request body by Nova's schema: an object with nothing but a
+// non-empty list of events, each with a name of the microversion, a server UUID, and
+// perhaps a tag and a status.
+func decodeEvents(body []byte, minor int) ([]received, error) {
+	if !utf8.Valid(body) {
+		return nil, errors.New("malformed request body: it is not UTF-8")
+	}
+	root, err := decodeObject(body, "events")
+	if err != nil {
+		return nil, fmt.Errorf("malformed request body: %w", err)
+	}
+	var items []json.RawMessage
+	if raw := root["events"]; !isList(raw) || json.Unmarshal(raw, &items) != nil {
+		return nil, errors.New("the attribute events is missing or not a list")
+	}
+	if len(items) == 0 {
+		return nil, errors.New("the list events is empty")
+	}
+	events := make([]received, len(items))
+	for i, item := range items {
+		if events[i], err = decodeEvent(item, minor); err != nil {
+			return nil, fmt.Errorf("events[%d]: %w", i, err)
+		}
+	}
+	return events, nil
+}
+
+func isList(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("["))
+}
+
+// decodeObject reads an object that has no other keys than those allowed.
+func decodeObject(text []byte, allowed ...string) (object, error) {
+	var o object
+	if err := json.Unmarshal(text, &o); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return nil, fmt.Errorf("want an object, got %s", wrong.Value)
+		}
+		return nil, err
+	}
+	if o == nil {
+		return nil, errors.New("want an object, got null")
+	}
+	for k := range o {
+		if !slices.Contains(allowed, k) {
+			return nil, fmt.Errorf("additional property %.40q is not allowed", k)
+		}
+	}
+	return o, nil
+}
+
+func decodeEvent(text []byte, minor int) (received, error) {
+	o, err := decodeObject(text, "name", "server_uuid", "tag", "status")
+	if err != nil {
+		return received{}, err
+	}
+	name, err1 := o.text("name", true)
+	server, err2 := o.text("server_uuid", true)
+	tag, err3 := o.text("tag", false)
+	status, err4 := o.text("status", false)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return received{}, err
+	}
+	e := received{Name: *name, ServerUUID: *server, Tag: tag, Status: StatusCompleted}
+	if status != nil {
+		e.Status = Status(*status)
+	}
+	return e, e.check(minor)
+}
+
+// check applies what the schema says of the values.
+func (e received) check(minor int) error {
+	since, known := nameSince(e.Name)
+	switch {
+	case !known:
+		return fmt.Errorf("unknown event name %.60q", e.Name)
+	case minor < since:
+		return fmt.Errorf("event name %q needs the compute API version 2.%d", e.Name, since)
+	case !isUUID(e.ServerUUID):
+		return fmt.Errorf("server_uuid %.60q is not a UUID", e.ServerUUID)
+	case e.Tag != nil && utf8.RuneCountInString(*e.Tag) > 255:
+		return errors.New("tag is longer than 255 characters")
+	case !e.Status.Known():
+		return fmt.Errorf("unknown status %.60q", string(e.Status))
+	}
+	return nil
+}
+
+// text gives the text at a key, nil when the key is absent.
+func (o object) text(key string, required bool) (*string, error) {
+	raw, present := o[key]
+	if !present {
+		if required {
+			return nil, fmt.Errorf("%s is a required property", key)
+		}
+		return nil, nil
+	}
+	var s *string
+	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
+		return nil, fmt.Errorf("%s is not a text", key)
+	}
+	return s, nil
+}
+
+// isUUID takes 32 hexadecimal digits in any case, dashed in the usual places or not
+// at all, as Nova's check is no stricter.
+func isUUID(text string) bool {
+	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
+		text = strings.ReplaceAll(text, "-", "")
+	}
+	_, err := hex.DecodeString(text)
+	return err == nil && len(text) == 32
+}

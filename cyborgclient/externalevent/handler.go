@@ -1,0 +1,223 @@
+package externalevent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+)
+
+// maxBody is the longest request body the handler reads.
+const maxBody = 1 << 20
+
+// InstanceState says whether events can be delivered for an instance.
+type InstanceState int
+
+const (
+	// Unknown: no such instance; its events are answered with code 404.
+	Unknown InstanceState = iota
+	// NoHost: the instance has no host yet; code 422, which Cyborg ignores.
+	NoHost
+	// Ready: events are delivered; code 200.
+	Ready
+)
+
+// HandlerOption is an option of [Registry.Handler].
+type HandlerOption func(*handler)
+
+// WithInstances tells the handler which instances there are. The UUID is given as
+// it came. Without this option every instance is [Ready].
+func WithInstances(state func(uuid string) InstanceState) HandlerOption {
+	return func(h *handler) { h.state = state }
+}
+
+// WithAuthorize lets allow judge each request by its headers, before anything else
+// of it is looked at; one it refuses is answered 401. Without this option everybody
+// may send events, so the handler belongs behind a check of its own or on a private
+// network.
+func WithAuthorize(allow func(*http.Request) bool) HandlerOption {
+	return func(h *handler) { h.allow = allow }
+}
+
+type handler struct {
+	registry *Registry
+	state    func(uuid string) InstanceState
+	allow    func(*http.Request) bool
+}
+
+// Handler serves POST /os-server-external-events as Nova's API does, at whatever
+// path it is mounted, and delivers the accepted events to the registry:
+//
+//   - 400 for the whole request, and nothing is delivered, when the body breaks
+//     Nova's schema: malformed, other keys, no events, a name that the requested
+//     microversion (of either header) does not know, a bad UUID or status.
+//   - Otherwise each event gets a code, in this order of checks: 404 unknown
+//     instance, 400 tag absent where one is needed, 422 instance without a host,
+//     200 delivered. The answer repeats the events with their codes and with the
+//     status of the delivery: an accepted event of status failed is answered
+//     completed. HTTP status 200 when all codes are, else 207.
+//   - 401 by [WithAuthorize], 405 for other methods, 406 for a microversion outside
+//     2.x, 413 for a body of more than 1 MiB, 415 for a content type other than JSON.
+//
+// An event nobody prepared for is answered 200 all the same, as Nova answers when
+// it has handed the event to the instance's host.
+func (r *Registry) Handler(opts ...HandlerOption) http.Handler {
+	h := &handler{
+		registry: r,
+		state:    func(string) InstanceState { return Ready },
+		allow:    func(*http.Request) bool { return true },
+	}
+	for _, o := range opts {
+		o(h)
+	}
+	return h
+}
+
+// ServeHTTP answers one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	events, minor, fault := h.accept(w, r)
+	if minor > 0 {
+		writeVersion(w, r, minor)
+	}
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	status := http.StatusOK
+	var accepted []Event
+	for i, e := range events {
+		code := h.code(e)
+		if code == http.StatusOK {
+			accepted = append(accepted, e.event())
+		} else {
+			status = http.StatusMultiStatus
+		}
+		events[i].Status, events[i].Code = deliveryStatus(code), code
+	}
+	for _, e := range accepted {
+		h.registry.Deliver(e)
+	}
+	writeJSON(w, status, map[string]any{"events": events})
+}
+
+// code judges one event in Nova's order.
+func (h *handler) code(e received) int {
+	state := h.state(e.ServerUUID)
+	switch {
+	case state == Unknown:
+		return http.StatusNotFound
+	case e.Tag == nil && needsTag(e.Name):
+		return http.StatusBadRequest
+	case state == NoHost:
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusOK
+}
+
+func deliveryStatus(code int) Status {
+	if code == http.StatusOK {
+		return StatusCompleted
+	}
+	return StatusFailed
+}
+
+// accept checks the request as a whole and reads its events.
+func (h *handler) accept(w http.ResponseWriter, r *http.Request) ([]received, int, *fault) {
+	if !h.allow(r) {
+		return nil, 0, &fault{http.StatusUnauthorized, "The request you have made requires authentication."}
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, 0, &fault{http.StatusMethodNotAllowed, "The method is not allowed for this resource."}
+	}
+	minor, wrong := requestedVersion(r.Header)
+	if wrong != nil {
+		return nil, 0, wrong
+	}
+	if !isJSON(r.Header) {
+		return nil, minor, &fault{http.StatusUnsupportedMediaType, "Unsupported Content-Type"}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, minor, bodyFault(err)
+	}
+	events, err := decodeEvents(body, minor)
+	if err != nil {
+		return nil, minor, &fault{http.StatusBadRequest, err.Error()}
+	}
+	return events, minor, nil
+}
+
+func bodyFault(err error) *fault {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("Request is too large: more than %d bytes", long.Limit)}
+	}
+	return &fault{http.StatusBadRequest, fmt.Sprintf("malformed request body: it cannot be read: %v", err)}
+}
+
+// isJSON takes what Nova takes: its two JSON types, and no type or text/plain,
+// which old clients send without meaning it.
+func isJSON(h http.Header) bool {
+	value := h.Get("Content-Type")
+	if value == "" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	if err != nil {
+		return false
+	}
+	return kind == "application/json" || kind == "application/vnd.openstack.compute+json" || kind == "text/plain"
+}
+
+// fault is an answer without events, in Nova's dialect.
+type fault struct {
+	status  int
+	message string
+}
+
+func (f *fault) write(w http.ResponseWriter) {
+	writeJSON(w, f.status, map[string]any{f.name(): map[string]any{"code": f.status, "message": f.message}})
+}
+
+// name is the key of the body (nova/api/openstack/wsgi.py, Fault).
+func (f *fault) name() string {
+	switch f.status {
+	case http.StatusBadRequest:
+		return "badRequest"
+	case http.StatusUnauthorized:
+		return "unauthorized"
+	case http.StatusMethodNotAllowed:
+		return "badMethod"
+	case http.StatusRequestEntityTooLarge:
+		return "overLimit"
+	case http.StatusUnsupportedMediaType:
+		return "badMediaType"
+	}
+	return "computeFault"
+}
+
+// writeVersion repeats the microversion, as Nova does on every answer. For latest it
+// repeats the word, since the handler has no highest version.
+func writeVersion(w http.ResponseWriter, r *http.Request, minor int) {
+	version := fmt.Sprintf("2.%d", minor)
+	if minor > 1<<30 {
+		version = "latest"
+	}
+	w.Header().Set(versionHeader, "compute "+version)
+	w.Header().Set(legacyHeader, version)
+	w.Header().Set("Vary", versionHeader+", "+legacyHeader)
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil { // cannot happen: texts and numbers only
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the sender is gone if this fails
+}

@@ -1,0 +1,81 @@
+package externalevent
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+const (
+	versionHeader = "OpenStack-API-Version"
+	legacyHeader  = "X-OpenStack-Nova-API-Version"
+)
+
+// nameSince gives the minor compute API version that brought an event name, as in
+// nova/api/openstack/compute/schemas/server_external_events.py.
+func nameSince(name string) (minor int, known bool) {
+	switch name {
+	case "network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted":
+		return 1, true
+	case "volume-extended":
+		return 51, true
+	case "power-update":
+		return 76, true
+	case ARQBound:
+		return 82, true
+	case "volume-reimaged":
+		return 93, true
+	}
+	return 0, false
+}
+
+// needsTag reports whether Nova refuses an event of this name without a tag.
+func needsTag(name string) bool {
+	return name == ARQBound || name == "volume-extended" || name == "power-update"
+}
+
+// requestedVersion reads the microversion of a request: the value for the service
+// compute of the common header, which may list several services, else Nova's older
+// header; 2.1 when there is neither.
+func requestedVersion(h http.Header) (int, *fault) {
+	text := commonVersion(h.Values(versionHeader))
+	if text == "" {
+		text = strings.TrimSpace(h.Get(legacyHeader))
+	}
+	switch text {
+	case "":
+		return 1, nil
+	case "latest":
+		return math.MaxInt, nil
+	}
+	majorText, minorText, _ := strings.Cut(text, ".")
+	major, ok1 := digits(majorText)
+	minor, ok2 := digits(minorText)
+	switch {
+	case !ok1 || !ok2:
+		return 0, &fault{http.StatusBadRequest,
+			fmt.Sprintf("API Version String %.40q is of invalid format. Must be of format MajorNum.MinorNum.", text)}
+	case major != 2 || minor < 1:
+		return 0, &fault{http.StatusNotAcceptable, fmt.Sprintf("Version %s is not supported by the API. Minimum is 2.1.", text)}
+	}
+	return minor, nil
+}
+
+// commonVersion gives the last value for compute, as the microversion_parse library
+// does.
+func commonVersion(values []string) string {
+	version := ""
+	for _, part := range strings.Split(strings.Join(values, ","), ",") {
+		if f := strings.Fields(part); len(f) == 2 && strings.EqualFold(f[0], "compute") {
+			version = f[1]
+		}
+	}
+	return version
+}
+
+func digits(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil && (text == "0" || text[0] != '0')
+}

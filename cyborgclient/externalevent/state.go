@@ -1,0 +1,76 @@
+package externalevent
+
+import (
+	"fmt"
+	"time"
+)
+
+// State says how far a waiter came with an event, in Nova's words.
+type State string
+
+// States of an event.
+const (
+	// StateExpected: not received, and not waited for yet.
+	StateExpected State = "expected but not received"
+	// StateWaiting: being waited for.
+	StateWaiting State = "waiting"
+	// StateEarly: marked by [Waiter.Early].
+	StateEarly State = "received early"
+	// StateReceived: waited for and received.
+	StateReceived State = "received"
+	// StateTimedOut: waited for in vain.
+	StateTimedOut State = "timed out"
+	// StateNotProcessed: received, but the wait ended before its turn.
+	StateNotProcessed State = "received but not processed"
+)
+
+// EventState is the state of one event of a [Waiter].
+type EventState struct {
+	Name   string
+	Tag    string // as given to [Registry.Prepare]
+	State  State
+	Waited time.Duration // for StateReceived and StateTimedOut
+	Status Status        // as received; empty when not received
+}
+
+// String gives the text of Nova's log, such as "accelerator-request-bound-<tag>:
+// timed out after 300.00 seconds".
+func (s EventState) String() string {
+	text := s.Name + "-" + s.Tag + ": " + string(s.State)
+	switch s.State {
+	case StateReceived:
+		return fmt.Sprintf("%s after waiting %.2f seconds", text, s.Waited.Seconds())
+	case StateTimedOut:
+		return fmt.Sprintf("%s after %.2f seconds", text, s.Waited.Seconds())
+	}
+	return text
+}
+
+// States gives the state of each event, in the order of [Registry.Prepare].
+func (w *Waiter) States() []EventState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	states := make([]EventState, len(w.events))
+	for i, a := range w.events {
+		status, received := a.expected.received()
+		states[i] = EventState{Name: a.key.name, Tag: a.tag, State: a.state(received), Waited: a.waited, Status: status}
+	}
+	return states
+}
+
+func (a *awaited) state(received bool) State {
+	switch a.phase {
+	case phaseWaiting:
+		return StateWaiting
+	case phaseEarly:
+		return StateEarly
+	case phaseReceived:
+		return StateReceived
+	case phaseTimedOut:
+		return StateTimedOut
+	}
+	if received {
+		return StateNotProcessed
+	}
+	return StateExpected
+}
