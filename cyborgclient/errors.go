@@ -1,0 +1,260 @@
+package cyborgclient
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Sentinels, one per decision that a caller can make; compare with errors.Is.
+// An error may match several: a create that was answered 503 is both
+// ErrUnavailable and ErrReplyLost.
+var (
+	// ErrInvalid: the request is wrong and will stay wrong. Refused by this
+	// package before anything was sent, or answered 400, 405, 413 or 415.
+	ErrInvalid = errors.New("invalid request")
+	// ErrUnauthorized: no valid token (401), also after reauthentication.
+	ErrUnauthorized = errors.New("not authenticated")
+	// ErrForbidden: the token may not do this (403).
+	ErrForbidden = errors.New("forbidden")
+	// ErrServiceToken: a 403 because the call needs an X-Service-Token of a
+	// user with the service role and had none, or an invalid one: bind, unbind,
+	// delete by instance, and delete of an ARQ that has an instance. Also
+	// matches ErrForbidden.
+	ErrServiceToken = errors.New("a service token is required")
+	// ErrNotFound: no such thing, or one of another project (404).
+	ErrNotFound = errors.New("not found")
+	// ErrNoFreeHandle: a bind found no free attach handle on the provider (404
+	// naming the AttachHandle). The ARQ is BindFailed now. Also matches
+	// ErrNotFound.
+	ErrNoFreeHandle = errors.New("no free attach handle")
+	// ErrConflict: the state of the thing forbids it: 409, and the cases that
+	// Cyborg answers with 400 or 500 although they are conflicts (an ARQ in the
+	// wrong state, an instance that already has ARQs, a name or UUID that
+	// exists, a device profile in use).
+	ErrConflict = errors.New("conflict")
+	// ErrEventRefused: a bind was done, but Nova refused Cyborg's event and
+	// Cyborg answered 400. The ARQs are Bound; a GET settles it. It does not
+	// match ErrInvalid.
+	ErrEventRefused = errors.New("bound, but the compute service refused the event")
+	// ErrNotResolved: a list of resolved ARQs of an instance while at least one
+	// is not resolved yet (423).
+	ErrNotResolved = errors.New("not resolved yet")
+	// ErrMicroversion: the server does not serve the microversion that the call
+	// needs. Known before sending when any earlier answer told the server's
+	// maximum; otherwise a 406.
+	ErrMicroversion = errors.New("microversion not supported by the server")
+	// ErrUnavailable: no answer, 429, or a 5xx that is not a known conflict.
+	// Another time or another server may do it.
+	ErrUnavailable = errors.New("service unavailable")
+	// ErrReplyLost: the outcome of a POST or PATCH is unknown. It may have been
+	// done: the connection broke after bytes may have been sent, the answer was
+	// cut off or not understood although its status was 2xx, or the status was
+	// a 5xx (a gateway that gave up waiting, or Cyborg failing half-way: the
+	// ARQs of one create are not made in one transaction). It is not set when
+	// nothing was sent (context already over, connection refused, request
+	// refused locally).
+	ErrReplyLost = errors.New("outcome unknown, the reply was lost")
+	// ErrMalformed: an answer with a status of success is not what Cyborg's
+	// contract says, or larger than 32 MiB.
+	ErrMalformed = errors.New("malformed answer")
+)
+
+// APIError is an answer of Cyborg, or of something in front of it, whose
+// status is not one of success. Detail is the message decoded from whichever
+// of the body shapes came, without markup; it never holds a token.
+type APIError struct {
+	Service   string   // "accelerator"
+	Op        string   // one of the Op constants
+	IDs       []string // what the call was about
+	Method    string
+	URL       string
+	Status    int    // HTTP status
+	Code      string // faultcode, or the code of another error dialect; often empty
+	Title     string // the server's title, else the standard text of the status
+	Detail    string // the server's message; empty when it sent none
+	RequestID string // x-openstack-request-id
+
+	cause error // gophercloud.ErrUnexpectedResponseCode
+	// repeated: an earlier attempt of the same call may have been carried out.
+	repeated bool
+}
+
+// Error names the operation, its subject, the status and the first line of the
+// server's message.
+func (e *APIError) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "cyborgclient: %s: %d %s", subject(e.Op, e.IDs), e.Status, e.Title)
+	if first, _, _ := strings.Cut(e.Detail, "\n"); first != "" {
+		text.WriteString(": " + clip(strings.TrimSuffix(first, "."), 500))
+	}
+	if e.RequestID != "" {
+		text.WriteString(" (" + e.RequestID + ")")
+	}
+	return text.String()
+}
+
+// Unwrap returns gophercloud's ErrUnexpectedResponseCode, so that
+// gophercloud.ResponseCodeIs keeps working.
+func (e *APIError) Unwrap() error { return e.cause }
+
+// Is maps status and message to the sentinels of this package.
+func (e *APIError) Is(target error) bool { return slices.Contains(e.sentinels(), target) }
+
+// sentinels lists what e stands for. The texts are those of
+// cyborg/common/exception.py and cyborg/api/controllers/v2/arqs.py; the status
+// alone does not tell, as many exceptions carry no code and come out as 500.
+func (e *APIError) sentinels() []error {
+	switch {
+	case e.Status == http.StatusForbidden && e.says("service token", "Use the Compute API"):
+		return []error{ErrForbidden, ErrServiceToken}
+	case e.Status == http.StatusNotFound && e.says("AttachHandle not found"):
+		return []error{ErrNotFound, ErrNoFreeHandle}
+	case e.Status == http.StatusBadRequest && e.says("os-server-external-events"):
+		return []error{ErrEventRefused}
+	case e.Status == http.StatusBadRequest && e.says("already has accelerator requests"):
+		return []error{ErrConflict}
+	case e.Status == http.StatusInternalServerError && e.says(
+		"Expected state(s): ['Initial'", "already exists", "foreign key constraint", "FOREIGN KEY constraint"):
+		return []error{ErrConflict}
+	case e.Status >= 500 && (e.Method == http.MethodPost || e.Method == http.MethodPatch):
+		return []error{ErrUnavailable, ErrReplyLost}
+	}
+	return statusSentinels(e.Status)
+}
+
+func statusSentinels(status int) []error {
+	switch status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		return []error{ErrInvalid}
+	case http.StatusUnauthorized:
+		return []error{ErrUnauthorized}
+	case http.StatusForbidden:
+		return []error{ErrForbidden}
+	case http.StatusNotFound:
+		return []error{ErrNotFound}
+	case http.StatusNotAcceptable:
+		return []error{ErrMicroversion}
+	case http.StatusConflict:
+		return []error{ErrConflict}
+	case http.StatusLocked:
+		return []error{ErrNotResolved}
+	case http.StatusTooManyRequests:
+		return []error{ErrUnavailable}
+	}
+	if status >= 500 {
+		return []error{ErrUnavailable}
+	}
+	return nil
+}
+
+func (e *APIError) says(texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.Detail, text) })
+}
+
+// ARQFailure is one ARQ that could not be dealt with, and why.
+type ARQFailure struct {
+	ARQ string
+	Err error
+}
+
+// DeleteError is returned by DeleteARQs when some ARQs could not be deleted.
+// The others are gone.
+type DeleteError struct{ Failed []ARQFailure }
+
+// Error names every ARQ that is left, with its cause.
+func (e *DeleteError) Error() string {
+	texts := make([]string, len(e.Failed))
+	for i, failure := range e.Failed {
+		texts[i] = failure.ARQ + ": " + failure.Err.Error()
+	}
+	return fmt.Sprintf("cyborgclient: %d accelerator requests not deleted: %s", len(e.Failed), strings.Join(texts, "; "))
+}
+
+// Unwrap returns the error of each ARQ, so that errors.Is and errors.As find
+// any of them.
+func (e *DeleteError) Unwrap() []error {
+	errs := make([]error, len(e.Failed))
+	for i, failure := range e.Failed {
+		errs[i] = failure.Err
+	}
+	return errs
+}
+
+// callError is a call that ended without a status of failure: not sent, not
+// answered, or answered with something unreadable.
+type callError struct {
+	op     string
+	ids    []string
+	kinds  []error // sentinels, most specific first
+	cause  error
+	hidden []string // secrets, should the cause quote one
+}
+
+// Error implements error.
+func (e *callError) Error() string {
+	return fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(e.cause.Error(), e.hidden))
+}
+
+// Unwrap gives both the sentinels and the cause to errors.Is and errors.As.
+func (e *callError) Unwrap() []error { return append(slices.Clone(e.kinds), e.cause) }
+
+// failed makes the error of a call that was not sent.
+func (r request) failed(kind, cause error) error {
+	return &callError{op: r.op, ids: r.ids, kinds: []error{kind}, cause: cause}
+}
+
+// invalid makes the error of a call that is refused before it is sent.
+func invalid(op string, ids []string, format string, args ...any) error {
+	return request{op: op, ids: ids}.failed(ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// responseError finds gophercloud's error of an answered request in err.
+// ErrUnableToReauthenticate hides it from errors.As.
+func responseError(err error) (answer gophercloud.ErrUnexpectedResponseCode, ok bool) {
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &reauth) {
+		err = reauth.ErrOriginal
+	}
+	ok = errors.As(err, &answer)
+	return answer, ok
+}
+
+// notSent reports whether err proves that no byte of the request can have
+// reached the server.
+func notSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || handshakeFailed(err)
+}
+
+// subject is the operation and what it is about, for error texts.
+func subject(op string, ids []string) string {
+	if len(ids) == 0 {
+		return op
+	}
+	return op + " " + strings.Join(ids, ",")
+}
+
+// clip shortens text to at most n bytes, without cutting a character.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "..."
+}
+
+// redact takes the secrets out of text, should a server or a proxy quote one.
+func redact(text string, secrets []string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return text
+}

@@ -1,0 +1,321 @@
+package cyborgclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/jarcoal/httpmock"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// allSentinels, with the names to show.
+func allSentinels() map[string]error {
+	return map[string]error{
+		"Invalid": cyborgclient.ErrInvalid, "Unauthorized": cyborgclient.ErrUnauthorized,
+		"Forbidden": cyborgclient.ErrForbidden, "ServiceToken": cyborgclient.ErrServiceToken,
+		"NotFound": cyborgclient.ErrNotFound, "NoFreeHandle": cyborgclient.ErrNoFreeHandle,
+		"Conflict": cyborgclient.ErrConflict, "EventRefused": cyborgclient.ErrEventRefused,
+		"NotResolved": cyborgclient.ErrNotResolved, "Microversion": cyborgclient.ErrMicroversion,
+		"Unavailable": cyborgclient.ErrUnavailable, "ReplyLost": cyborgclient.ErrReplyLost,
+		"Malformed": cyborgclient.ErrMalformed,
+	}
+}
+
+// kinds are the names of the sentinels that err matches.
+func kinds(err error) map[string]bool {
+	matched := map[string]bool{}
+	for name, sentinel := range allSentinels() {
+		if errors.Is(err, sentinel) {
+			matched[name] = true
+		}
+	}
+	return matched
+}
+
+func set(names ...string) map[string]bool {
+	wanted := map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
+	return wanted
+}
+
+// mocked makes a client on an httpmock transport of its own that gives one
+// answer to everything.
+func mocked(t *testing.T, respond httpmock.Responder) *cyborgclient.Client {
+	t.Helper()
+	mock := httpmock.NewMockTransport()
+	mock.RegisterNoResponder(respond)
+	client, err := cyborgclient.NewWithEndpoint(endpoint, cyborgclient.WithTransport(mock),
+		cyborgclient.WithRetry(cyborgclient.RetryOpts{Max: -1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func quoted(name string) string { return `{"error_message": "{\"faultstring\": \"` + name + `\"}"}` }
+
+func TestErrorBodiesAreDecodedAndClassified(t *testing.T) {
+	t.Parallel()
+	const page = "<html>\n <head>\n  <title>502 Bad Gateway</title>\n </head>\n <body>\n  <h1>502 Bad Gateway</h1>\n  The &lt;server&gt; is away.<br /><br />\n\n </body>\n</html>"
+	tests := []struct {
+		name   string
+		status int
+		body   string
+		call   func(context.Context, *cyborgclient.Client) error
+		detail string
+		kinds  map[string]bool
+	}{
+		{"doubly encoded fault", 409, string(answer(t, "error_409")), create, "A device_profile with name dp-pgpu already exists.", set("Conflict")},
+		{"fault of a microversion", 406, string(answer(t, "error_406_fault")), bind, "Request not acceptable. The minimal required API version should be 2.2", set("Microversion")},
+		{"router fault", 406, string(answer(t, "error_406_router")), bind, "Version 2.99 was requested but the minor version is not supported by this service. The supported version range is: [2.0, 2.3].", set("Microversion")},
+		{"router fault without text", 404, string(answer(t, "error_404_router")), bind, "", set("NotFound")},
+		{"router fault as markup", 404, `{"error_message": "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  The resource could not be found.<br /><br />\n\n\n\n </body>\n</html>"}`, bind, "404 Not Found The resource could not be found.", set("NotFound")},
+		{"router fault as text", 406, `{"error_message": "406 Not Acceptable\n\nVersion 2.4"}`, bind, "406 Not Acceptable\n\nVersion 2.4", set("Microversion")},
+		{"keystonemiddleware", 401, string(answer(t, "error_401")), create, "The request you have made requires authentication.", set("Unauthorized")},
+		{"unresolved", 423, string(answer(t, "error_423")), listARQs, "", set("NotResolved")},
+		{"service token", 403, string(answer(t, "error_403_service_token")), bind, "This operation requires a service token. Use the Compute API to manage instance accelerators.", set("Forbidden", "ServiceToken")},
+		{"bound ARQ", 403, string(answer(t, "error_403_bound")), listARQs, "ARQ " + arq1 + " is bound to instance " + server1 + ". Use the Compute API to manage instance accelerators.", set("Forbidden", "ServiceToken")},
+		{"policy", 403, quoted("Access was denied to the following resource: cyborg:arq:update"), bind, "Access was denied to the following resource: cyborg:arq:update", set("Forbidden")},
+		{"no free handle", 404, string(answer(t, "error_404_handle")), bind, "AttachHandle not found Matching deployable_id 1", set("NotFound", "NoFreeHandle")},
+		{"wrong state", 500, string(answer(t, "error_500_state")), bind, "Bad state: Bound for ARQ: " + arq1 + ". Expected state(s): ['Initial', 'Unbound']", set("Conflict")},
+		{"instance has ARQs", 400, string(answer(t, "error_400_instance")), bind, "Couldn't apply patch. Reason: Instance " + server1 + " already has accelerator requests. Cannot bind additional ARQs.", set("Conflict")},
+		{"Nova refused the event", 400, quoted("Bad API response from Nova for os-server-external-events API. Details: 404"), bind, "Bad API response from Nova for os-server-external-events API. Details: 404", set("EventRefused")},
+		{"plain bad request", 400, quoted("Request is not in valid JSON format"), bind, "Request is not in valid JSON format", set("Invalid")},
+		{"wrapped object instead of text", 400, `{"error_message": {"faultstring": "x"}}`, bind, "x", set("Invalid")},
+		{"error of another service", 409, `{"errors": [{"status": 409, "title": "Conflict", "detail": "no", "code": "placement.undefined_code"}]}`, bind, "no", set("Conflict")},
+		{"gateway page, read", 502, page, listARQs, "502 Bad Gateway The <server> is away.", set("Unavailable")},
+		{"gateway page, create", 502, page, create, "502 Bad Gateway The <server> is away.", set("Unavailable", "ReplyLost")},
+		{"gateway gave up, bind", 504, "", bind, "", set("Unavailable", "ReplyLost")},
+		{"create failing half-way", 500, quoted("Remote error: Timeout"), create, "Remote error: Timeout", set("Unavailable", "ReplyLost")},
+		{"too many requests", 429, "slow down", listARQs, "slow down", set("Unavailable")},
+		{"wrapped too often", 409, strings.Repeat(`{"error": `, 9) + `"x"` + strings.Repeat("}", 9), bind, "", set("Conflict")},
+		{"teapot", 418, `{"error_message": 7}`, listARQs, "7", set()},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			header := http.Header{"X-Openstack-Request-Id": {"req-42"}}
+			client := mocked(t, httpmock.NewStringResponder(test.status, test.body).HeaderSet(header))
+			err := test.call(t.Context(), client)
+			var got *cyborgclient.APIError
+			if !errors.As(err, &got) {
+				t.Fatalf("err = %v (%T), want *APIError", err, err)
+			}
+			if got.Detail != test.detail || got.Status != test.status || got.RequestID != "req-42" || got.Service != "accelerator" {
+				t.Errorf("APIError = %+v, want detail %q", got, test.detail)
+			}
+			if diff := cmp.Diff(test.kinds, kinds(err)); diff != "" {
+				t.Errorf("errors.Is (-want +got):\n%s", diff)
+			}
+			if !gophercloud.ResponseCodeIs(err, test.status) {
+				t.Errorf("gophercloud.ResponseCodeIs does not know %v", err)
+			}
+		})
+	}
+}
+
+func listARQs(ctx context.Context, client *cyborgclient.Client) error {
+	_, err := client.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: server1, Resolved: true})
+	return err
+}
+
+func TestProfileInUseIsAConflict(t *testing.T) {
+	t.Parallel()
+	client := mocked(t, httpmock.NewBytesResponder(500, answer(t, "error_500_in_use")))
+	err := client.DeleteDeviceProfile(t.Context(), "dp-fpga2")
+	if !errorsIs(err, cyborgclient.ErrConflict) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("err = %v, want one line, ErrConflict", err)
+	}
+}
+
+func TestErrorTextNamesOperationSubjectAndCause(t *testing.T) {
+	t.Parallel()
+	client := mocked(t, httpmock.NewBytesResponder(403, answer(t, "error_403_service_token")).
+		HeaderSet(http.Header{"X-Openstack-Request-Id": {"req-42"}}))
+	err := bind(t.Context(), client)
+	want := "cyborgclient: accelerator.arq.bind " + arq1 + ": 403 Forbidden: This operation requires a service token. " +
+		"Use the Compute API to manage instance accelerators (req-42)"
+	if err == nil || err.Error() != want {
+		t.Errorf("err  = %v\nwant = %s", err, want)
+	}
+}
+
+func TestTokensNeverReachAnErrorText(t *testing.T) {
+	t.Parallel()
+	const token, service = "gAAAA-user-token", "gAAAA-service-token"
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		reply(w, 400, `{"error_message": "bad headers `+r.Header.Get("X-Auth-Token")+" "+r.Header.Get("X-Service-Token")+`"}`)
+	}
+	quote := transportFunc(func(r *http.Request) (*http.Response, error) {
+		return nil, fmt.Errorf("proxy says %v", r.Header)
+	})
+	serviceToken := cyborgclient.WithServiceToken(func(context.Context) (string, error) { return service, nil })
+	echoing, _ := newClient(t, echo, cyborgclient.WithToken(token), serviceToken)
+	quoting, _ := newClient(t, echo, cyborgclient.WithToken(token), serviceToken, cyborgclient.WithTransport(quote))
+	for _, client := range []*cyborgclient.Client{echoing, quoting} {
+		err := create(t.Context(), client)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		texts := err.Error() + fmt.Sprintf("%v", err)
+		var answered gophercloud.ErrUnexpectedResponseCode
+		if errors.As(err, &answered) {
+			texts += answered.Error()
+		}
+		if strings.Contains(texts, token) || strings.Contains(texts, service) {
+			t.Errorf("a token is in %q", texts)
+		}
+	}
+}
+
+func TestLostReplyOfACreateIsRecognised(t *testing.T) {
+	t.Parallel()
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	truncated := func(*http.Request) (*http.Response, error) {
+		body := io.MultiReader(strings.NewReader(`{"arqs": [{"uu`), errorReader{io.ErrUnexpectedEOF})
+		return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(body)}, nil
+	}
+	tests := []struct {
+		name    string
+		respond httpmock.Responder
+		want    map[string]bool
+	}{
+		{"connection broke", httpmock.NewErrorResponder(io.EOF), set("ReplyLost", "Unavailable")},
+		{"connection refused", httpmock.NewErrorResponder(dial), set("Unavailable")},
+		{"answer cut off", truncated, set("ReplyLost", "Unavailable")},
+		{"answer not JSON", httpmock.NewStringResponder(201, "<html>"), set("ReplyLost", "Malformed")},
+		{"answer cut off, length unknown", httpmock.NewStringResponder(201, `{"arqs": [{"uuid": "`), set("ReplyLost", "Malformed")},
+		{"answer empty", httpmock.NewStringResponder(201, ""), set("ReplyLost", "Malformed")},
+		{"answer too large", hugeAnswer, set("ReplyLost", "Malformed")},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := create(t.Context(), mocked(t, test.respond))
+			if diff := cmp.Diff(test.want, kinds(err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+type errorReader struct{ err error }
+
+func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
+
+// hugeAnswer never ends.
+func hugeAnswer(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(spaces{})}, nil
+}
+
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestNothingIsLostWhenNothingWasSent(t *testing.T) {
+	t.Parallel()
+	client, transport := newClient(t, fixed(201, `{"arqs": []}`))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := create(over, client)
+	if !errors.Is(err, context.Canceled) || errors.Is(err, cyborgclient.ErrReplyLost) || len(transport.requests()) != 0 {
+		t.Errorf("err = %v after %d requests", err, len(transport.requests()))
+	}
+}
+
+func TestCancelDuringACreateLosesTheReply(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	client, _ := newClient(t, nil, cyborgclient.WithTransport(transportFunc(func(r *http.Request) (*http.Response, error) {
+		cancel() // the server has the request by now
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})))
+	if err := create(ctx, client); !errors.Is(err, context.Canceled) || !errors.Is(err, cyborgclient.ErrReplyLost) {
+		t.Errorf("err = %v, want Canceled and ErrReplyLost", err)
+	}
+}
+
+func TestBadServiceTokenStopsTheCallBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("keystone is away")
+	tests := []struct {
+		name, token string
+		err         error
+	}{
+		{"error", "", broken}, {"empty", "", nil}, {"line break", "gAAA\r\nX-Roles: admin", nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var calls recorder
+			client, transport := newClient(t, fixed(201, `{"arqs": []}`), cyborgclient.WithObserver(calls.observe),
+				cyborgclient.WithServiceToken(func(context.Context) (string, error) { return test.token, test.err }))
+			err := create(t.Context(), client)
+			if !errorsIs(err, cyborgclient.ErrUnauthorized) || errors.Is(err, cyborgclient.ErrReplyLost) {
+				t.Errorf("err = %v", err)
+			}
+			if test.err != nil && !errors.Is(err, test.err) {
+				t.Errorf("err = %v does not say %v", err, test.err)
+			}
+			if len(transport.requests()) != 0 || len(calls.calls) != 1 || calls.calls[0].Err == nil || calls.calls[0].Attempts != 0 {
+				t.Errorf("%d requests, calls %+v", len(transport.requests()), calls.calls)
+			}
+			if strings.Contains(err.Error(), "gAAA") {
+				t.Errorf("the token is in %v", err)
+			}
+		})
+	}
+}
+
+func TestRedirectsNeitherChangeTheMethodNorCarryTokensAway(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, location string
+		status         int
+		call           func(context.Context, *cyborgclient.Client) error
+		requests       int
+		ok             bool
+	}{
+		{"read, same server", "/accelerator/v2/moved", 302, listARQs, 2, true},
+		{"read, other server", "http://evil.example/", 302, listARQs, 1, false},
+		{"create turned into a read", "/accelerator/v2/moved", 302, create, 1, false},
+		{"create kept", "/accelerator/v2/moved", 307, create, 2, true},
+		{"create to another server", "http://evil.example/", 308, create, 1, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			client, transport := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/moved") {
+					reply(w, 200, `{"arqs": []}`)
+					return
+				}
+				http.Redirect(w, r, test.location, test.status)
+			}, cyborgclient.WithToken("t0ken"))
+			err := test.call(t.Context(), client)
+			if (err == nil) != test.ok || len(transport.requests()) != test.requests {
+				t.Errorf("err = %v after %v", err, transport.lines())
+			}
+			if !test.ok && !gophercloud.ResponseCodeIs(err, test.status) {
+				t.Errorf("err = %v, want status %d", err, test.status)
+			}
+		})
+	}
+}

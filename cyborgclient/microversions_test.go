@@ -1,0 +1,134 @@
+package cyborgclient_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// upTo serves a Cyborg whose highest microversion is max, with an answer for
+// each call that needs one.
+func upTo(t *testing.T, highest string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("OpenStack-API-Minimum-Version", "2.0")
+		w.Header().Set("OpenStack-API-Maximum-Version", highest)
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/v2"):
+			reply(w, 200, strings.ReplaceAll(string(answer(t, "version")), `"2.3"`, `"`+highest+`"`))
+		case strings.Contains(path, "/device_profiles/"):
+			reply(w, 200, string(answer(t, "profile_get")))
+		case strings.HasSuffix(path, "/devices"):
+			reply(w, 200, string(answer(t, "device_list")))
+		case r.Method == http.MethodPatch:
+			w.WriteHeader(202)
+		default:
+			reply(w, 200, `{"arqs": []}`)
+		}
+	}
+}
+
+func byName(ctx context.Context, client *cyborgclient.Client) error {
+	_, err := client.GetDeviceProfileByName(ctx, "dp-pgpu")
+	return err
+}
+
+func devices(ctx context.Context, client *cyborgclient.Client) error {
+	_, err := client.ListDevices(ctx, cyborgclient.ListDevicesOpts{})
+	return err
+}
+
+func bindToProject(ctx context.Context, client *cyborgclient.Client) error {
+	return client.BindARQs(ctx, []cyborgclient.Binding{
+		{ARQ: arq1, Host: "compute-a", DeviceRP: rp1, Instance: server1, Project: project1}})
+}
+
+func TestLowestSufficientMicroversionIsSent(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, highest string
+		call          func(context.Context, *cyborgclient.Client) error
+		sent          []string // version of each request
+		refused       bool
+	}{
+		{"plain calls ask for nothing", "2.3", listARQs, []string{"2.0"}, false},
+		{"plain bind", "2.3", bind, []string{"2.0"}, false},
+		{"bind to a project", "2.3", bindToProject, []string{"2.0", "2.1"}, false},
+		{"bind to a project, just enough", "2.1", bindToProject, []string{"2.0", "2.1"}, false},
+		{"bind to a project, too old", "2.0", bindToProject, []string{"2.0"}, true},
+		{"profile by name", "2.3", byName, []string{"2.0", "2.2"}, false},
+		{"profile by name, too old", "2.1", byName, []string{"2.0"}, true},
+		{"profile by name, 2.10 is more than 2.2", "2.10", byName, []string{"2.0", "2.2"}, false},
+		{"device status", "2.3", devices, []string{"2.0", "2.3"}, false},
+		{"devices without status", "2.2", devices, []string{"2.0", "2.0"}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			client, transport := newClient(t, upTo(t, test.highest))
+			err := test.call(t.Context(), client)
+			if errorsIs(err, cyborgclient.ErrMicroversion) != test.refused || err != nil && !test.refused {
+				t.Errorf("err = %v", err)
+			}
+			var sent []string
+			for _, request := range transport.requests() {
+				sent = append(sent, strings.TrimPrefix(request.Header.Get("OpenStack-API-Version"), "accelerator "))
+			}
+			if diff := cmp.Diff(test.sent, sent); diff != "" {
+				t.Errorf("versions sent (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMaximumIsLearntFromAnyAnswer(t *testing.T) {
+	t.Parallel()
+	client, transport := newClient(t, upTo(t, "2.1"))
+	if err := listARQs(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	err := byName(t.Context(), client)
+	if !errorsIs(err, cyborgclient.ErrMicroversion) || !strings.Contains(err.Error(), "2.2") || !strings.Contains(err.Error(), "2.1") {
+		t.Errorf("err = %v", err)
+	}
+	if got := transport.lines(); len(got) != 1 {
+		t.Errorf("requests = %q, want only the list", got)
+	}
+}
+
+func TestServerJudgesWhenItsMaximumIsUnknown(t *testing.T) {
+	t.Parallel()
+	client, transport := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/v2") {
+			http.NotFound(w, r)
+			return
+		}
+		reply(w, 406, string(answer(t, "error_406_fault")))
+	})
+	err := byName(t.Context(), client)
+	if !errorsIs(err, cyborgclient.ErrMicroversion) {
+		t.Errorf("err = %v, want ErrMicroversion", err)
+	}
+	if diff := cmp.Diff([]string{"GET ", "GET /device_profiles/dp-pgpu"}, transport.lines()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestVersionDocumentInEveryShape(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		string(answer(t, "version")),
+		string(answer(t, "version_root")),
+		`{"version": {"id": "v2.0", "max_version": "2.3", "min_version": "2.0", "status": "CURRENT"}}`,
+	} {
+		client, _ := newClient(t, fixed(200, body))
+		version, err := client.GetVersion(t.Context())
+		if err != nil || version.MaxVersion != "2.3" || version.MinVersion != "2.0" || version.Status != "CURRENT" {
+			t.Errorf("GetVersion of %s = %+v, %v", body, version, err)
+		}
+	}
+}

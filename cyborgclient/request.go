@@ -1,0 +1,241 @@
+package cyborgclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Operation names, as they stand in Call.Operation and APIError.Op.
+const (
+	OpGetVersion = "accelerator.version.get"
+
+	OpListDeviceProfiles  = "accelerator.device_profile.list"
+	OpGetDeviceProfile    = "accelerator.device_profile.get"
+	OpCreateDeviceProfile = "accelerator.device_profile.create"
+	OpDeleteDeviceProfile = "accelerator.device_profile.delete"
+
+	OpCreateARQs = "accelerator.arq.create"
+	OpListARQs   = "accelerator.arq.list"
+	OpGetARQ     = "accelerator.arq.get"
+	OpBindARQs   = "accelerator.arq.bind"
+	OpUnbindARQs = "accelerator.arq.unbind"
+	OpDeleteARQs = "accelerator.arq.delete"
+
+	OpListDevices   = "accelerator.device.list"
+	OpGetDevice     = "accelerator.device.get"
+	OpEnableDevice  = "accelerator.device.enable"
+	OpDisableDevice = "accelerator.device.disable"
+
+	OpListDeployables   = "accelerator.deployable.list"
+	OpGetDeployable     = "accelerator.deployable.get"
+	OpProgramDeployable = "accelerator.deployable.program"
+
+	OpListAttributes  = "accelerator.attribute.list"
+	OpGetAttribute    = "accelerator.attribute.get"
+	OpCreateAttribute = "accelerator.attribute.create"
+	OpDeleteAttribute = "accelerator.attribute.delete"
+)
+
+// Call is what an observer is told about one call to Cyborg. Retries are
+// inside: they are counted in Attempts and are not calls of their own.
+type Call struct {
+	Operation string        // one of the Op constants
+	IDs       []string      // UUIDs and names that the call is about, as given
+	Method    string        // HTTP method
+	Status    int           // of the last answer; 0 when none came
+	Attempts  int           // requests sent; 0 when the call failed before sending
+	Start     time.Time     // when the call began, by the local clock
+	Duration  time.Duration // until the answer was decoded, retries and waits included
+	Date      time.Time     // Date header of the last answer, by the server's clock; zero when there was none
+	Err       error         // what the method returns for this call
+}
+
+type observerKey struct{}
+
+// Observe returns a context under which every call of a Client is also told to
+// observe, besides the client's own observer and those of outer contexts. It
+// lets a caller trace one flow through a client that it shares with others.
+func Observe(ctx context.Context, observe func(Call)) context.Context {
+	outer, _ := ctx.Value(observerKey{}).([]func(Call))
+	return context.WithValue(ctx, observerKey{}, append(slices.Clip(outer), observe))
+}
+
+// observe tells every observer.
+func (c *Client) observe(ctx context.Context, call Call) {
+	if c.observer != nil {
+		c.observer(call)
+	}
+	inContext, _ := ctx.Value(observerKey{}).([]func(Call))
+	for _, observe := range inContext {
+		observe(call)
+	}
+}
+
+// request is one call before it is sent.
+type request struct {
+	op     string
+	ids    []string
+	method string
+	url    string
+	need   int // lowest minor version that will do
+	like   int // minor version worth asking for if the server has it
+	body   any // JSON body, nil for none
+	// decode reads the body of a successful answer; nil for calls whose answer
+	// is empty.
+	decode func(body []byte) error
+	// gone reports that a 404 after a lost reply means done (see retry.go).
+	gone bool
+}
+
+// successes are the statuses taken as success. The API reference and the
+// server disagree about some calls (enable and disable answer 204, documented
+// as 200), so none is told from another.
+func successes() []int {
+	return []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
+}
+
+// do carries out one call: microversion, tokens, request with retries, decoded
+// answer or error, observers.
+func (c *Client) do(ctx context.Context, r request) error {
+	minor, err := c.negotiate(ctx, r)
+	if err != nil {
+		return err
+	}
+	call := Call{Operation: r.op, IDs: slices.Clone(r.ids), Method: r.method, Start: time.Now()}
+	call.Err = c.send(ctx, r, minor, &call)
+	call.Duration = time.Since(call.Start)
+	c.observe(ctx, call)
+	return call.Err
+}
+
+// send is do without what surrounds it; it notes status, date and attempts.
+func (c *Client) send(ctx context.Context, r request, minor int, call *Call) error {
+	if err := ctx.Err(); err != nil {
+		return r.failed(ErrUnavailable, err)
+	}
+	headers, err := c.headers(ctx, minor)
+	if err != nil {
+		return r.failed(ErrUnauthorized, err)
+	}
+	ctx, tries := withAttempts(ctx, r.method)
+	secrets := []string{headers[headerServiceToken], c.service.Token()}
+	answer, err := c.service.Request(ctx, r.method, r.url, &gophercloud.RequestOpts{
+		JSONBody: r.body, MoreHeaders: headers, OkCodes: successes(), KeepResponseBody: true,
+	})
+	call.Attempts = tries.sent
+	if err != nil {
+		secrets = append(secrets, c.service.Token()) // renewed on the way, perhaps
+		return c.refused(r, err, tries, secrets, call)
+	}
+	defer answer.Body.Close()
+	call.Status = answer.StatusCode
+	call.Date = c.note(answer.Header)
+	return r.read(answer.Body)
+}
+
+// headers are those that gophercloud does not set itself.
+func (c *Client) headers(ctx context.Context, minor int) (map[string]string, error) {
+	headers := map[string]string{headerVersion: versionHeader(minor)}
+	if c.serviceToken == nil {
+		return headers, nil
+	}
+	token, err := c.serviceToken(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("service token: %w", err)
+	case token == "" || strings.ContainsFunc(token, func(char rune) bool { return char <= ' ' || char > '~' }):
+		return nil, errors.New("service token: empty, or with characters that no header can carry")
+	}
+	headers[headerServiceToken] = token
+	return headers, nil
+}
+
+// note learns from the headers of an answer and returns its date.
+func (c *Client) note(header http.Header) time.Time {
+	c.learn(header.Get(headerMaxVersion))
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return date
+}
+
+// refused turns what gophercloud returned into this package's errors, or into
+// success for a deletion that an earlier attempt had already done.
+func (c *Client) refused(r request, err error, tries *attempts, secrets []string, call *Call) error {
+	answer, answered := responseError(err)
+	if !answered {
+		return r.unanswered(err, secrets)
+	}
+	call.Status = answer.Actual
+	call.Date = c.note(answer.ResponseHeader)
+	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound {
+		return nil
+	}
+	apiErr := newAPIError(r, answer, secrets)
+	apiErr.repeated = tries.uncertain
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &reauth) && !errors.Is(reauth.ErrReauth, errSameToken) {
+		return &callError{
+			op: r.op, ids: r.ids, kinds: []error{ErrUnauthorized, apiErr}, hidden: secrets,
+			cause: fmt.Errorf("reauthenticate: %w", reauth.ErrReauth),
+		}
+	}
+	return apiErr
+}
+
+// newAPIError decodes an answer whose status is a failure.
+func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) *APIError {
+	answer.Body = []byte(redact(string(answer.Body), secrets))
+	said := decodeFault(answer.Body)
+	if location := answer.ResponseHeader.Get("Location"); answer.Actual/100 == 3 && said.detail == "" {
+		said.detail = "redirected to " + location + ", which is not followed"
+	}
+	if said.title == "" {
+		said.title = http.StatusText(answer.Actual)
+	}
+	return &APIError{
+		Service: serviceType, Op: r.op, IDs: slices.Clone(r.ids), Method: r.method, URL: r.url, Status: answer.Actual,
+		Code: said.code, Title: said.title, Detail: said.detail,
+		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer,
+	}
+}
+
+// unanswered makes the error of a call for which no status came.
+func (r request) unanswered(err error, secrets []string) error {
+	failure := &callError{op: r.op, ids: r.ids, kinds: []error{ErrUnavailable}, cause: err, hidden: secrets}
+	if errors.Is(err, errTooLarge) {
+		failure.kinds = []error{ErrMalformed}
+	}
+	if r.changes() && !notSent(err) {
+		failure.kinds = append([]error{ErrReplyLost}, failure.kinds...)
+	}
+	return failure
+}
+
+// read decodes a successful answer.
+func (r request) read(answer io.Reader) error {
+	body, err := io.ReadAll(answer)
+	if err == nil && r.decode != nil {
+		err = r.decode(body)
+	}
+	if err == nil {
+		return nil
+	}
+	failure := &callError{op: r.op, ids: r.ids, kinds: []error{ErrMalformed}, cause: err}
+	if r.changes() {
+		failure.kinds = []error{ErrReplyLost, ErrMalformed}
+	}
+	return failure
+}
+
+// changes reports whether doing r twice differs from doing it once.
+func (r request) changes() bool { return r.method == http.MethodPost || r.method == http.MethodPatch }

@@ -1,0 +1,179 @@
+package cyborgclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// RetryOpts says how often and how patiently a call is repeated. Only GET,
+// HEAD and DELETE are ever repeated: on a connection that failed, on 502, 503
+// and 504, and on 429 when the server says with Retry-After when to come back.
+// POST and PATCH never are: a second create makes a second set of ARQs, and a
+// second bind meets a state that the first one changed.
+//
+// The wait doubles from WaitMin up to WaitMax, without random parts so that a
+// run can be repeated. A Retry-After of the server is waited instead; one
+// longer than RetryAfterMax ends the call with the answer that carried it.
+type RetryOpts struct {
+	Max           int           // repetitions after the first attempt; 0 = 3, negative = none
+	WaitMin       time.Duration // 0 = 500 ms
+	WaitMax       time.Duration // 0 = 5 s
+	RetryAfterMax time.Duration // 0 = 30 s
+}
+
+// withDefaults fills the fields that are zero.
+func (o RetryOpts) withDefaults() RetryOpts {
+	if o.Max == 0 {
+		o.Max = 3
+	}
+	o.Max = max(o.Max, 0)
+	if o.WaitMin <= 0 {
+		o.WaitMin = 500 * time.Millisecond
+	}
+	if o.WaitMax <= 0 {
+		o.WaitMax = max(5*time.Second, o.WaitMin)
+	}
+	if o.RetryAfterMax <= 0 {
+		o.RetryAfterMax = 30 * time.Second
+	}
+	return o
+}
+
+// attempts follows one call through its retries. It travels in the request's
+// context because CheckRetry sees nothing of the request when no response
+// came. One goroutine at a time uses it: http.Client runs transports on the
+// caller's.
+type attempts struct {
+	method string
+	sent   int // requests handed to the transport
+	// uncertain: an earlier attempt may have been carried out although no
+	// answer of Cyborg told so. A DELETE that is then answered 404 has been
+	// done: by that attempt, or by whoever else wanted the thing gone.
+	uncertain bool
+}
+
+type attemptsKey struct{}
+
+func withAttempts(ctx context.Context, method string) (context.Context, *attempts) {
+	tries := &attempts{method: method}
+	return context.WithValue(ctx, attemptsKey{}, tries), tries
+}
+
+func attemptsFrom(ctx context.Context) *attempts {
+	tries, _ := ctx.Value(attemptsKey{}).(*attempts)
+	return tries
+}
+
+// newRetry puts the retry policy around base. The library's own logger, which
+// prints to standard error, is replaced by the caller's or none, and the last
+// answer is passed on as it is, or its status would be lost.
+func newRetry(base http.RoundTripper, opts RetryOpts, logger *slog.Logger) http.RoundTripper {
+	opts = opts.withDefaults()
+	client := &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport: base,
+			// Redirects are the business of the client around this transport.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryMax: opts.Max, RetryWaitMin: opts.WaitMin, RetryWaitMax: opts.WaitMax,
+		CheckRetry:   opts.check,
+		Backoff:      backoff,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	if logger != nil { // a nil *slog.Logger in the interface would be called
+		client.Logger = logger
+	}
+	return &retryTransport{&retryablehttp.RoundTripper{Client: client}}
+}
+
+// retryTransport makes sure that the method is in the context, also for
+// requests that do not come from a Client's methods.
+type retryTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if attemptsFrom(req.Context()) == nil {
+		ctx, _ := withAttempts(req.Context(), req.Method)
+		req = req.WithContext(ctx)
+	}
+	return t.next.RoundTrip(req)
+}
+
+// check is the retry policy, see RetryOpts.
+func (o RetryOpts) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	tries := attemptsFrom(ctx)
+	if tries == nil || !repeatable(tries.method) || ctx.Err() != nil {
+		return false, nil
+	}
+	if err != nil {
+		tries.uncertain = tries.uncertain || !notSent(err)
+		return !permanent(err), nil
+	}
+	wait, asked := retryAfter(resp.Header)
+	switch resp.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		tries.uncertain = true
+		return !asked || wait <= o.RetryAfterMax, nil
+	case http.StatusTooManyRequests:
+		return asked && wait <= o.RetryAfterMax, nil
+	}
+	return false, nil
+}
+
+func repeatable(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
+}
+
+// permanent reports transport errors that another attempt cannot mend.
+func permanent(err error) bool { return errors.Is(err, errTooLarge) || handshakeFailed(err) }
+
+// handshakeFailed reports that the server's certificate was refused, or that
+// it does not speak TLS: nothing was sent, and nothing will change.
+func handshakeFailed(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		record       tls.RecordHeaderError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) ||
+		errors.As(err, &hostname) || errors.As(err, &record)
+}
+
+// backoff waits what the server asked for, else twice as long each time.
+func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
+	if resp != nil {
+		if wait, asked := retryAfter(resp.Header); asked {
+			return wait
+		}
+	}
+	wait := shortest
+	for range attempt {
+		if wait >= longest/2 {
+			return longest
+		}
+		wait *= 2
+	}
+	return min(wait, longest)
+}
+
+// retryAfter reads the header of that name: seconds or a date.
+func retryAfter(header http.Header) (wait time.Duration, ok bool) {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	return max(0, time.Until(date)), true
+}

@@ -1,0 +1,47 @@
+package cyborgclient
+
+import (
+	"fmt"
+	"regexp"
+)
+
+var (
+	uuidForm    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	projectForm = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
+	// profileName is Cyborg's own rule, without the trailing newline that
+	// Python's $ lets pass.
+	profileName = regexp.MustCompile(`\A[a-zA-Z0-9_-]+\z`)
+)
+
+// checkUUID refuses what is not a hyphenated UUID. Cyborg takes more (no
+// hyphens), but compares the text with what it stored, so that only this form
+// ever finds anything; and some non-UUIDs that it stores make every later list
+// fail.
+func checkUUID(what, value string) error {
+	if !uuidForm.MatchString(value) {
+		return fmt.Errorf("%s %q is not a UUID", what, clip(value, 80))
+	}
+	return nil
+}
+
+// checkUUIDs refuses lists that hold something else, or something twice.
+func checkUUIDs(what string, values []string) error {
+	seen := make(map[string]bool, len(values))
+	for _, value := range values {
+		if err := checkUUID(what, value); err != nil {
+			return err
+		}
+		if seen[value] {
+			return fmt.Errorf("%s %s is named twice", what, value)
+		}
+		seen[value] = true
+	}
+	return nil
+}
+
+func checkProfileName(name string) error {
+	if !profileName.MatchString(name) || len(name) > 255 {
+		return fmt.Errorf("device profile name %q: not 1 to 255 letters, digits, - and _", clip(name, 80))
+	}
+	return nil
+}
