@@ -1,0 +1,295 @@
+package requestspec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// New assembles the request of a flavor and of the device profile that it
+// names, in the order of Nova's ResourceRequest.from_request_spec:
+//   - extra specs: entries without suffix join the unsuffixed group, those with
+//     one open a group of that name; bad entries are skipped with a warning;
+//   - image traits, destination and aggregates join the unsuffixed group;
+//   - the groups of opts, then those of the profile, are added;
+//   - VCPU, MEMORY_MB and DISK_GB of the flavor are added unless some group
+//     names the class already; PCPU stands for VCPU, and an explicit zero counts;
+//   - zero amounts and the groups that they leave empty are dropped;
+//   - group_policy is the flavor's; without one, Nova's none, if there are at
+//     least two suffixed groups and at most one of them is the flavor's own.
+//
+// The request filters add root traits: COMPUTE_ACCELERATORS is required if the
+// flavor names a profile, COMPUTE_STATUS_DISABLED is always forbidden, and
+// OWNER_NOVA is required on demand.
+//
+// profile must be given exactly when the flavor names one, and be that one. It
+// is held to the rules of [ParseProfile].
+//
+// Errors satisfy errors.Is with [ErrInvalidFlavor], [ErrInvalidProfile],
+// [ErrInvalidGroup] or [ErrDuplicateSuffix]. The inputs are not changed and not kept.
+func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, error) {
+	if err := flavor.validate(); err != nil {
+		return RequestSpec{}, err
+	}
+	device, err := deviceGroups(flavor, profile)
+	if err != nil {
+		return RequestSpec{}, err
+	}
+	a := assembly{byID: map[string]*Group{}}
+	if err := a.addExtraSpecs(flavor); err != nil {
+		return RequestSpec{}, err
+	}
+	ownGroups := a.suffixed()
+	a.restrict(opts)
+	for _, g := range slices.Concat(opts.Groups, device) {
+		if err := a.insert(g); err != nil {
+			return RequestSpec{}, err
+		}
+	}
+	a.addBasics(flavor, opts.BootFromVolume)
+	a.stripZeros()
+	spec := RequestSpec{ProfileGroups: len(device), SameSubtree: cloneLists(opts.SameSubtree), Limit: opts.limit()}
+	spec.RootRequired, spec.RootForbidden = rootTraits(len(device) > 0, opts)
+	spec.GroupPolicy = a.groupPolicy(flavor, ownGroups)
+	spec.Groups = a.finish()
+	spec.Warnings = a.warnings
+	return spec, nil
+}
+
+// deviceGroups parses the profile, after making sure that it is the flavor's.
+func deviceGroups(flavor Flavor, profile *DeviceProfile) ([]Group, error) {
+	name, named := flavor.DeviceProfile()
+	switch {
+	case !named && profile == nil:
+		return nil, nil
+	case !named:
+		return nil, flavor.errorf("device profile %q is given, but no extra spec %s names it", profile.Name, DeviceProfileKey)
+	case profile == nil:
+		return nil, flavor.errorf("extra spec %s names device profile %q, which is not given", DeviceProfileKey, name)
+	case profile.Name != name:
+		return nil, flavor.errorf("extra spec %s names device profile %q, but %q is given", DeviceProfileKey, name, profile.Name)
+	}
+	return ParseProfile(name, profile.Groups)
+}
+
+// rootTraits is what Nova's request filters and the caller ask of the root provider.
+func rootTraits(accelerators bool, opts Options) (required, forbidden []string) {
+	required, forbidden = slices.Clone(opts.RootRequired), slices.Clone(opts.RootForbidden)
+	if !opts.NoFilters {
+		forbidden = append(forbidden, "COMPUTE_STATUS_DISABLED")
+		if accelerators {
+			required = append(required, "COMPUTE_ACCELERATORS")
+		}
+		if opts.OwnerNova {
+			required = append(required, "OWNER_NOVA")
+		}
+	}
+	return sortedSet(required), sortedSet(forbidden)
+}
+
+// assembly is a request in the making: groups in the order of their arrival,
+// and the same by requester id.
+type assembly struct {
+	groups   []*Group
+	byID     map[string]*Group
+	warnings []Warning
+}
+
+func (a *assembly) warn(key, value, format string, args ...any) {
+	a.warnings = append(a.warnings, Warning{Key: key, Value: value, Message: fmt.Sprintf(format, args...)})
+}
+
+// group returns the group of that requester id, opening it if need be.
+func (a *assembly) group(id string) *Group {
+	if g := a.byID[id]; g != nil {
+		return g
+	}
+	g := &Group{RequesterID: id, UseSameProvider: id != "", Resources: map[string]int{}}
+	a.add(g)
+	return g
+}
+
+func (a *assembly) add(g *Group) {
+	a.groups = append(a.groups, g)
+	a.byID[g.RequesterID] = g
+}
+
+// suffixed counts the groups that have a requester id.
+func (a *assembly) suffixed() int {
+	n := 0
+	for _, g := range a.groups {
+		if g.RequesterID != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// addExtraSpecs reads the flavor's own groups. A bad value still opens its
+// group, which later counts for the group policy.
+func (a *assembly) addExtraSpecs(flavor Flavor) error {
+	for _, key := range slices.Sorted(maps.Keys(flavor.ExtraSpecs)) {
+		value := flavor.ExtraSpecs[key]
+		k, ok := parseKey(key)
+		if !ok {
+			a.lint(key, value)
+			continue
+		}
+		g := a.group(k.suffix)
+		if k.prefix == prefixTrait {
+			if !g.addTrait(k.name, value) {
+				a.warn(key, value, "Only (required, forbidden) traits are supported. Received '%s'.", value)
+			}
+		} else if err := a.addFlavorResource(g, key, k.name, value); err != nil {
+			return flavor.errorf("extra spec %q: amount %q is %v", key, value, err)
+		}
+	}
+	return nil
+}
+
+// lint warns of keys that Nova ignores though their author meant something by them.
+func (a *assembly) lint(key, value string) {
+	switch {
+	case key == "accel:device_profile_name" || key == "accel:device-profile":
+		a.warn(key, value, "Nothing reads this extra spec; the one for a device profile is %s.", DeviceProfileKey)
+	case strayForm.MatchString(key):
+		a.warn(key, value, "Nothing reads this extra spec; only resources<suffix>:<class> and trait<suffix>:<trait> are read.")
+	}
+}
+
+// addFlavorResource skips what Nova skips. An amount beyond Placement's range
+// is an error: skipping it would grant a smaller request than was written.
+func (a *assembly) addFlavorResource(g *Group, key, class, value string) error {
+	if !acceptedClass(class) {
+		a.warn(key, value, "Received an invalid ResourceClass '%s' in extra_specs.", class)
+		return nil
+	}
+	amount, err := parseAmount(value)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return err
+	case err != nil:
+		a.warn(key, value, "Resource amounts must be nonnegative integers. Received '%s'", value)
+	default:
+		g.Resources[class] = amount
+	}
+	return nil
+}
+
+// restrict adds to the unsuffixed group what image and destination demand.
+func (a *assembly) restrict(opts Options) {
+	g := a.group("")
+	g.Required = append(g.Required, opts.ImageTraits...)
+	g.Aggregates = cloneLists(opts.Aggregates)
+	g.ForbiddenAggregates = slices.Clone(opts.ForbiddenAggregates)
+	g.InTree = opts.InTree
+}
+
+// insert adds a group of another owner under the conditions of Nova's _add_request_group.
+func (a *assembly) insert(g Group) error {
+	switch {
+	case g.RequesterID == "":
+		return fmt.Errorf("requestspec: %w: missing requester_id", ErrInvalidGroup)
+	case g.empty():
+		return fmt.Errorf("requestspec: %w: refusing to add no-op group with requester_id=%s", ErrInvalidGroup, g.RequesterID)
+	case a.byID[g.RequesterID] != nil:
+		return fmt.Errorf("requestspec: %w %s", ErrDuplicateSuffix, g.RequesterID)
+	}
+	for class, amount := range g.Resources {
+		if amount < 0 || int64(amount) > maxAmount {
+			return fmt.Errorf("requestspec: %w with requester_id=%s: %s: %d is not between 0 and %d",
+				ErrInvalidGroup, g.RequesterID, class, amount, maxAmount)
+		}
+	}
+	added := g.clone()
+	added.UseSameProvider = true // what a suffix means to Placement
+	a.add(added)
+	return nil
+}
+
+// addBasics adds the flavor's own sizes where nobody spoke of the class yet.
+func (a *assembly) addBasics(flavor Flavor, fromVolume bool) {
+	named := map[string]bool{}
+	for _, g := range a.groups {
+		for class := range g.Resources {
+			named[class] = true
+		}
+	}
+	resources := a.group("").Resources
+	if !named["VCPU"] && !named["PCPU"] {
+		resources["VCPU"] = flavor.VCPUs
+	}
+	if !named["MEMORY_MB"] {
+		resources["MEMORY_MB"] = flavor.MemoryMB
+	}
+	if !named["DISK_GB"] {
+		resources["DISK_GB"] = int(flavor.diskGB(fromVolume))
+	}
+}
+
+func (a *assembly) stripZeros() {
+	for _, g := range a.groups {
+		maps.DeleteFunc(g.Resources, func(_ string, amount int) bool { return amount == 0 })
+	}
+	a.groups = slices.DeleteFunc(a.groups, (*Group).empty)
+}
+
+// groupPolicy is the flavor's policy, or Nova's default for the groups that
+// are left. ownGroups is how many the flavor itself opened, empty ones included.
+func (a *assembly) groupPolicy(flavor Flavor, ownGroups int) string {
+	const key = "group_policy"
+	policy, given := flavor.ExtraSpecs[key]
+	switch {
+	case policy == "none" || policy == "isolate":
+		return policy
+	case given:
+		a.warn(key, policy, "Invalid group_policy '%s'. Valid values are 'none' and 'isolate'.", policy)
+	}
+	switch {
+	case a.suffixed() < 2:
+		return ""
+	case ownGroups < 2:
+		return "none"
+	}
+	a.warn(key, policy, "The flavor has %d groups of its own and no group_policy; placement refuses the query.", ownGroups)
+	return ""
+}
+
+// finish sorts traits, puts the unsuffixed group first and warns of groups
+// that Placement refuses.
+func (a *assembly) finish() []Group {
+	var groups []Group
+	for _, g := range a.groups {
+		g.Required, g.Forbidden = sortedSet(g.Required), sortedSet(g.Forbidden)
+		a.check(g)
+		if g.RequesterID == "" {
+			groups = slices.Insert(groups, 0, *g)
+			continue
+		}
+		groups = append(groups, *g)
+	}
+	return groups
+}
+
+func (a *assembly) check(g *Group) {
+	if len(g.Resources) == 0 {
+		hint := ""
+		if strings.HasPrefix(g.RequesterID, "s") { // traits:X, the common slip
+			hint = " A trait without suffix is spelt trait:<trait>."
+		}
+		a.warn(prefixResources+g.RequesterID, "", "The group asks for no resources; placement refuses the query.%s", hint)
+	}
+	for _, trait := range g.Required {
+		if slices.Contains(g.Forbidden, trait) {
+			a.warn("required"+g.RequesterID, trait, "The trait %s is required and forbidden at once; placement refuses the query.", trait)
+		}
+	}
+}
+
+// sortedSet sorts in place and drops what is there twice; nil stays nil.
+func sortedSet(items []string) []string {
+	slices.Sort(items)
+	return slices.Compact(items)
+}

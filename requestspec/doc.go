@@ -1,0 +1,34 @@
+// Package requestspec turns a flavor and its device profile into the request
+// groups and the allocation-candidates query that Nova would send to Placement.
+//
+// A flavor names at most one device profile in the extra spec
+// [DeviceProfileKey]. Each group of that profile becomes one request group
+// whose requester id is [RequesterID] of its position, so that Placement's
+// mappings later tell which provider serves which group. The flavor's own
+// granular groups stand beside them, under one group policy for the whole query.
+//
+// What Nova merely logs is returned as [Warning] values. What Nova discovers
+// too late, for example a profile group of traits without resources, is refused
+// here with an error that names profile, group and key.
+//
+// The package does no I/O, keeps no state and reads no clock. It deliberately
+// knows nothing of CPU pinning, NUMA or memory encryption, and it does not
+// translate Neutron ports: groups that come from elsewhere are handed in
+// through [Options].
+//
+// Upstream behaviour followed (Nova 2026.2, equal to Zed where not said
+// otherwise): nova/scheduler/utils.py, nova/scheduler/request_filter.py,
+// nova/objects/request_spec.py, nova/accelerator/cyborg.py; for the number of
+// accelerator requests per group cyborg/api/controllers/v2/arqs.py, and for the
+// form of a profile cyborg/api/controllers/v2/device_profiles.py.
+//
+//	flavor := requestspec.Flavor{Name: "gpu.small", VCPUs: 2, MemoryMB: 2048, RootGB: 20,
+//		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}
+//	profile := requestspec.DeviceProfile{Name: "gpu",
+//		Groups: []map[string]string{{"resources:PGPU": "1"}}}
+//	spec, err := requestspec.New(flavor, &profile, requestspec.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	url := endpoint + "/allocation_candidates?" + spec.Query()
+package requestspec

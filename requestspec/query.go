@@ -1,0 +1,82 @@
+package requestspec
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Query returns the query string of GET /allocation_candidates, byte for byte
+// as Nova writes it: pairs of name and value sorted before escaping. It wants
+// microversion 1.36.
+func (r RequestSpec) Query() string { return r.Values().Encode() }
+
+// Values returns the parameters of the query, the values of each name sorted:
+//   - limit and group_policy, unless unset;
+//   - root_required and required<S>: sorted traits, then the forbidden ones,
+//     sorted, each with a leading "!"; left out when empty;
+//   - same_subtree: one value per list;
+//   - resources<S>: CLASS:amount, sorted as text; present for every group, so
+//     that a group of traits alone reaches Placement with an empty value;
+//   - member_of<S>: in:<uuid,...> per list of aggregates, and one
+//     !in:<uuid,...> for the forbidden ones;
+//   - in_tree<S>: one UUID.
+//
+// <S> is the group's requester id.
+func (r RequestSpec) Values() url.Values {
+	v := url.Values{}
+	if r.Limit > 0 {
+		v.Set("limit", strconv.Itoa(r.Limit))
+	}
+	if r.GroupPolicy != "" {
+		v.Set("group_policy", r.GroupPolicy)
+	}
+	if len(r.RootRequired)+len(r.RootForbidden) > 0 {
+		v.Set("root_required", traitList(r.RootRequired, r.RootForbidden))
+	}
+	for _, suffixes := range r.SameSubtree {
+		v.Add("same_subtree", sortedList(suffixes))
+	}
+	for _, g := range r.Groups {
+		g.addTo(v)
+	}
+	for _, values := range v {
+		slices.Sort(values)
+	}
+	return v
+}
+
+func (g Group) addTo(v url.Values) {
+	amounts := make([]string, 0, len(g.Resources))
+	for class, amount := range g.Resources {
+		amounts = append(amounts, class+":"+strconv.Itoa(amount))
+	}
+	v.Add("resources"+g.RequesterID, sortedList(amounts))
+	if len(g.Required)+len(g.Forbidden) > 0 {
+		v.Add("required"+g.RequesterID, traitList(g.Required, g.Forbidden))
+	}
+	for _, anyOf := range g.Aggregates {
+		v.Add("member_of"+g.RequesterID, "in:"+sortedList(anyOf))
+	}
+	if len(g.ForbiddenAggregates) > 0 {
+		v.Add("member_of"+g.RequesterID, "!in:"+sortedList(g.ForbiddenAggregates))
+	}
+	if g.InTree != "" {
+		v.Add("in_tree"+g.RequesterID, g.InTree)
+	}
+}
+
+func sortedList(items []string) string {
+	sorted := slices.Clone(items)
+	slices.Sort(sorted)
+	return strings.Join(sorted, ",")
+}
+
+func traitList(required, forbidden []string) string {
+	traits := slices.Sorted(slices.Values(required))
+	for _, trait := range slices.Sorted(slices.Values(forbidden)) {
+		traits = append(traits, "!"+trait)
+	}
+	return strings.Join(traits, ",")
+}
