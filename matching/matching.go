@@ -1,0 +1,141 @@
+package matching
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// Mappings are the mappings of an allocation candidate: requester id to the
+// UUIDs of the providers that serve the group.
+type Mappings map[string][]string
+
+// ARQ is what matching needs of a Cyborg accelerator request.
+type ARQ struct {
+	// UUID identifies the request.
+	UUID string
+	// Group is its device_profile_group_id, an index into the groups of the profile.
+	Group int
+	// DeviceProfileName is the profile that it was made for.
+	DeviceProfileName string
+}
+
+// Binding says on which provider an accelerator request is to be bound.
+type Binding struct {
+	// ARQ is the UUID of the accelerator request.
+	ARQ string
+	// DeviceRP is the UUID of the device's resource provider.
+	DeviceRP string
+	// Group is the index of its group in the device profile.
+	Group int
+}
+
+// Providers returns the one provider of each suffixed group, by requester id.
+// The unsuffixed group may be spread over a tree and is passed over, as are
+// mappings of groups not asked for.
+//
+// Errors are of type [*Error]: [ErrNoMapping] when a group is not mapped or to
+// an empty UUID, [ErrAmbiguous] when it is mapped to several providers or its
+// requester id occurs twice.
+func Providers(groups []requestspec.Group, m Mappings) (map[string]string, error) {
+	providers := make(map[string]string, len(groups))
+	for i, g := range groups {
+		if g.RequesterID == "" {
+			continue
+		}
+		if _, twice := providers[g.RequesterID]; twice {
+			return nil, &Error{RequesterID: g.RequesterID, Group: i, Err: ErrAmbiguous,
+				Want: "one group of this requester id", Got: "a second"}
+		}
+		provider, err := m.provider(i, g.RequesterID)
+		if err != nil {
+			return nil, err
+		}
+		providers[g.RequesterID] = provider
+	}
+	return providers, nil
+}
+
+// provider is the one provider of a group.
+func (m Mappings) provider(group int, id string) (string, error) {
+	uuids := m[id]
+	fail := func(sentinel error, got string) (string, error) {
+		return "", &Error{RequesterID: id, Group: group, Want: "one provider", Got: got, Err: sentinel}
+	}
+	switch {
+	case len(uuids) == 0:
+		return fail(ErrNoMapping, "none")
+	case len(uuids) > 1:
+		return fail(ErrAmbiguous, fmt.Sprintf("%d: %s", len(uuids), strings.Join(uuids, ", ")))
+	case uuids[0] == "":
+		return fail(ErrNoMapping, "an empty UUID")
+	}
+	return uuids[0], nil
+}
+
+// Bindings returns the provider for each of arqs, in their order. Every request
+// of a group goes to the provider of that group. The rules, checked in this order:
+//   - the profile is one that [requestspec.ParseProfile] accepts;
+//   - every request has a UUID, none occurs twice ([ErrARQ]), each is of this
+//     profile ([ErrProfile]) and of a group that exists ([ErrGroupIndex]);
+//   - every group has as many requests as [requestspec.ARQCount] says ([ErrCount]);
+//   - every group is mapped to exactly one provider ([ErrNoMapping], [ErrAmbiguous]).
+//
+// Errors about the last three are of type [*Error]. Of several problems the
+// first in the order of the requests, then of the groups, is reported, and no
+// binding is returned.
+func Bindings(profile requestspec.DeviceProfile, m Mappings, arqs []ARQ) ([]Binding, error) {
+	groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := countARQs(profile, arqs)
+	if err != nil {
+		return nil, err
+	}
+	for i, group := range profile.Groups {
+		want, err := requestspec.ARQCount(group)
+		if err != nil {
+			return nil, err
+		}
+		if counts[i] != want {
+			return nil, &Error{RequesterID: requestspec.RequesterID(i), Group: i, Err: ErrCount,
+				Want: strconv.Itoa(want) + " ARQs", Got: strconv.Itoa(counts[i])}
+		}
+	}
+	providers, err := Providers(groups, m)
+	if err != nil {
+		return nil, err
+	}
+	bindings := make([]Binding, 0, len(arqs))
+	for _, arq := range arqs {
+		rp := providers[requestspec.RequesterID(arq.Group)]
+		bindings = append(bindings, Binding{ARQ: arq.UUID, DeviceRP: rp, Group: arq.Group})
+	}
+	return bindings, nil
+}
+
+// countARQs checks each request by itself and counts them by group.
+func countARQs(profile requestspec.DeviceProfile, arqs []ARQ) ([]int, error) {
+	counts := make([]int, len(profile.Groups))
+	seen := make(map[string]bool, len(arqs))
+	for i, arq := range arqs {
+		switch {
+		case arq.UUID == "":
+			return nil, &Error{Group: -1, Err: ErrARQ, Want: "a UUID", Got: fmt.Sprintf("none at position %d", i)}
+		case seen[arq.UUID]:
+			return nil, &Error{Group: -1, ARQ: arq.UUID, Err: ErrARQ, Want: "each once", Got: "it twice"}
+		case arq.DeviceProfileName != profile.Name:
+			return nil, &Error{Group: -1, ARQ: arq.UUID, Err: ErrProfile,
+				Want: strconv.Quote(profile.Name), Got: strconv.Quote(arq.DeviceProfileName)}
+		case arq.Group < 0 || arq.Group >= len(counts):
+			return nil, &Error{RequesterID: requestspec.RequesterID(arq.Group), Group: arq.Group, ARQ: arq.UUID, Err: ErrGroupIndex,
+				Want: fmt.Sprintf("0 to %d", len(counts)-1), Got: strconv.Itoa(arq.Group)}
+		}
+		seen[arq.UUID] = true
+		counts[arq.Group]++
+	}
+	return counts, nil
+}
