@@ -1,0 +1,190 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The device types that Cyborg stores (its devices.type column), and HPTS, which the
+// high precision time card drivers of its specifications report.
+const (
+	TypeGPU    = "GPU"
+	TypeFPGA   = "FPGA"
+	TypeAICHIP = "AICHIP"
+	TypeQAT    = "QAT"
+	TypeNIC    = "NIC"
+	TypeSSD    = "SSD"
+	TypeHPTS   = "HPTS"
+)
+
+// The attach handle types that Cyborg stores; no other value survives a bind.
+const (
+	HandlePCI     = "PCI"
+	HandleMDEV    = "MDEV"
+	HandleTestPCI = "TEST_PCI"
+)
+
+// ControlPathPCI is the only control path type that upstream's drivers report.
+const ControlPathPCI = "PCI"
+
+// KeyResourceClass is the attribute key whose value names the resource class of a
+// deployable's inventory in Placement.
+const KeyResourceClass = "rc"
+
+// prefixTrait starts every attribute key whose value is a trait: trait0, trait1, and
+// traits1 of upstream's fake driver.
+const prefixTrait = "trait"
+
+// Device is one piece of hardware as a driver reports it, with everything that hangs
+// below it. The JSON names are those of upstream's driver objects, so a device can be
+// given in a file exactly as a driver would report it.
+type Device struct {
+	Vendor string `json:"vendor"`
+	Model  string `json:"model"`
+	// Type is one of the Type constants.
+	Type string `json:"type"`
+	// StdBoardInfo and VendorBoardInfo are opaque text, JSON by custom.
+	StdBoardInfo    string `json:"std_board_info,omitempty"`
+	VendorBoardInfo string `json:"vendor_board_info,omitempty"`
+	// Stub marks a device that the conductor ignores altogether.
+	Stub        bool         `json:"stub,omitempty"`
+	ControlPath ControlPath  `json:"controlpath_id"`
+	Deployables []Deployable `json:"deployable_list"`
+}
+
+// ControlPath says how the host reaches a device. Its Info is the identity of the
+// device from one report to the next.
+type ControlPath struct {
+	Type string `json:"cpid_type"`
+	Info Info   `json:"cpid_info"`
+}
+
+// Key returns the identity of the control path: its information as JSON text with
+// sorted keys, the form the conductor compares.
+func (c ControlPath) Key() string { return c.Info.Key() }
+
+// Deployable is a part of a device that is offered as one resource provider. Its Name
+// is the provider's name, so it is unique in the cloud and at most 200 characters.
+type Deployable struct {
+	Name string `json:"name"`
+	// NumAccelerators is the total of the provider's inventory.
+	NumAccelerators int `json:"num_accelerators"`
+	// DriverName is the name under which an agent finds the driver again.
+	DriverName    string         `json:"driver_name"`
+	Attributes    []Attribute    `json:"attribute_list"`
+	AttachHandles []AttachHandle `json:"attach_handle_list"`
+}
+
+// ResourceClass returns the value of the attribute rc, or "" when there is none.
+func (d Deployable) ResourceClass() string {
+	for _, a := range d.Attributes {
+		if a.Key == KeyResourceClass {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// Traits returns the values of the attributes whose key starts with "trait", in the
+// order reported. Upstream's conductor picks traits by that prefix, too.
+func (d Deployable) Traits() []string {
+	var traits []string
+	for _, a := range d.Attributes {
+		if strings.HasPrefix(a.Key, prefixTrait) {
+			traits = append(traits, a.Value)
+		}
+	}
+	return traits
+}
+
+// Attribute is one key and value of a deployable.
+type Attribute struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Attributes returns the attributes of a deployable in the order that upstream's drivers
+// store them: rc first, then trait0, trait1 and so on.
+func Attributes(resourceClass string, traits ...string) []Attribute {
+	list := []Attribute{{Key: KeyResourceClass, Value: resourceClass}}
+	for i, trait := range traits {
+		list = append(list, Attribute{Key: fmt.Sprintf("%s%d", prefixTrait, i), Value: trait})
+	}
+	return list
+}
+
+// AttachHandle is one unit that can be given to a virtual machine.
+type AttachHandle struct {
+	// Type is one of the Handle constants.
+	Type  string `json:"attach_type"`
+	Info  Info   `json:"attach_info"`
+	InUse bool   `json:"in_use,omitempty"`
+}
+
+// Key returns the identity of the handle within its deployable: its information as JSON
+// text with sorted keys.
+func (h AttachHandle) Key() string { return h.Info.Key() }
+
+// Info is the information of a control path or an attach handle: field names and their
+// text values. Decoding accepts a JSON object, or a JSON string that holds the text of
+// one, which is how upstream's drivers carry it. Encoding writes an object.
+type Info map[string]string
+
+// Key returns the information as JSON text with sorted keys and no blanks.
+func (i Info) Key() string {
+	if i == nil {
+		return "{}"
+	}
+	text, err := json.Marshal(map[string]string(i))
+	if err != nil { // a map of strings always encodes
+		return ""
+	}
+	return string(text)
+}
+
+// UnmarshalJSON decodes an object of strings, or a string that holds such an object.
+func (i *Info) UnmarshalJSON(data []byte) error {
+	object := data
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '"' {
+		var text string
+		if err := json.Unmarshal(trimmed, &text); err != nil {
+			return fmt.Errorf("driver: decode information: %w", err)
+		}
+		object = []byte(text)
+	}
+	var fields map[string]string
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return fmt.Errorf("driver: decode information: not an object of strings: %w", err)
+	}
+	*i = fields
+	return nil
+}
+
+// Clone returns a copy that shares nothing with d.
+func (d Device) Clone() Device {
+	d.ControlPath.Info = d.ControlPath.Info.clone()
+	d.Deployables = slices.Clone(d.Deployables)
+	for i := range d.Deployables {
+		p := &d.Deployables[i]
+		p.Attributes = slices.Clone(p.Attributes)
+		p.AttachHandles = slices.Clone(p.AttachHandles)
+		for j := range p.AttachHandles {
+			p.AttachHandles[j].Info = p.AttachHandles[j].Info.clone()
+		}
+	}
+	return d
+}
+
+func (i Info) clone() Info {
+	if i == nil {
+		return nil
+	}
+	c := make(Info, len(i))
+	for k, v := range i {
+		c[k] = v
+	}
+	return c
+}

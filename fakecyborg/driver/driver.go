@@ -1,0 +1,119 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/google/uuid"
+)
+
+// Driver finds the devices of one kind on one host.
+type Driver interface {
+	// Name is the name that agents and operators use, such as "nvidia". It is unique
+	// among the drivers of a host.
+	Name() string
+	// Discover looks at the hardware as it is now. Trouble with one device goes into
+	// the report and leaves the others alone; the error is for a discovery that could
+	// not be done at all, and for the end of ctx.
+	Discover(ctx context.Context) (Report, error)
+}
+
+// Programmer is implemented by drivers of programmable devices. Upstream's agent calls
+// it for the FPGA family, at bind or through the deployable's program call.
+type Programmer interface {
+	// Program writes an image to the device at the control path.
+	Program(ctx context.Context, path ControlPath, image []byte) error
+}
+
+// MdevDriver is implemented by drivers whose handles are mediated devices. Both methods
+// reach the same state when they are called twice.
+type MdevDriver interface {
+	// CreateMdev makes the mediated device with the uuid of the attach handle.
+	CreateMdev(ctx context.Context, m Mdev) error
+	// RemoveMdev removes it. A device that is not there is no error.
+	RemoveMdev(ctx context.Context, m Mdev) error
+}
+
+// Tree is a sysfs file system as drivers see it. Names are slash separated and relative
+// to the mount, such as "bus/pci/devices/0000:3b:00.0/vendor", and valid in the sense of
+// fs.ValidPath. All methods but Readlink follow symbolic links, and never beyond the
+// mount. Errors are of type *fs.PathError and wrap fs.ErrNotExist, fs.ErrPermission and
+// the like. Implementations are safe for concurrent use.
+type Tree interface {
+	// ReadFile returns what the file holds; a file too large for sysfs is refused.
+	ReadFile(name string) ([]byte, error)
+	// ReadDir returns the entries of a directory, sorted by name.
+	ReadDir(name string) ([]fs.DirEntry, error)
+	// Readlink returns the target of the symbolic link as it is written.
+	Readlink(name string) (string, error)
+	// WriteFile writes to an existing file, with the effects the kernel gives it.
+	WriteFile(name string, data []byte) error
+}
+
+// BulkReader is implemented by a Tree that reads several files of one directory at less
+// cost than one by one. Walking to each file anew is most of the work of a discovery on
+// a machine with thousands of functions.
+type BulkReader interface {
+	// ReadFiles does for each name in dir what ReadFile does for dir/name. Contents and
+	// errors stand at the index of the name.
+	ReadFiles(dir string, names ...string) ([][]byte, []error)
+}
+
+// ReadFiles reads files of one directory, at once where the tree can.
+func ReadFiles(tree Tree, dir string, names ...string) ([][]byte, []error) {
+	if bulk, ok := tree.(BulkReader); ok {
+		return bulk.ReadFiles(dir, names...)
+	}
+	contents, errs := make([][]byte, len(names)), make([]error, len(names))
+	for i, name := range names {
+		contents[i], errs[i] = tree.ReadFile(dir + "/" + name)
+	}
+	return contents, errs
+}
+
+// Report is the result of one discovery.
+type Report struct {
+	Devices []Device
+	// LeftOut are devices that the driver knows and does not offer.
+	LeftOut []LeftOut
+	// Problems are devices and files that could not be understood.
+	Problems []Problem
+}
+
+// LeftOut is a device of the driver's kind that must not be offered, and why.
+type LeftOut struct {
+	Address string `json:"address"`
+	Driver  string `json:"driver"`
+	Reason  string `json:"reason"`
+}
+
+// Problem is trouble with one device or one file. Address is empty when no device is
+// concerned, File when no file is.
+type Problem struct {
+	Address string
+	File    string
+	Err     error
+}
+
+// Error returns address, file and cause in one line.
+func (p Problem) Error() string {
+	switch {
+	case p.Address == "" && p.File == "":
+		return fmt.Sprintf("driver: %v", p.Err)
+	case p.Address == "":
+		return fmt.Sprintf("driver: %s: %v", p.File, p.Err)
+	case p.File == "":
+		return fmt.Sprintf("driver: device %s: %v", p.Address, p.Err)
+	}
+	return fmt.Sprintf("driver: device %s: %s: %v", p.Address, p.File, p.Err)
+}
+
+// Unwrap returns the cause.
+func (p Problem) Unwrap() error { return p.Err }
+
+// ProviderUUID returns the identifier of the resource provider of a deployable: the
+// version 3 UUID of its name in the DNS name space, as upstream's conductor computes it.
+func ProviderUUID(name string) string {
+	return uuid.NewMD5(uuid.NameSpaceDNS, []byte(name)).String()
+}

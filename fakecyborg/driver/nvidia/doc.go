@@ -1,0 +1,22 @@
+// Package nvidia finds NVIDIA GPUs in a sysfs tree: whole ones, which are given to guests
+// as PCI devices, and ones divided into vGPUs, which are given as mediated devices.
+//
+// It compares vendor and class ids instead of searching the text of lspci. It never
+// offers a virtual function as a whole GPU, nor a physical function that has virtual
+// functions or mediated devices, nor the display of the host; those are listed as left
+// out. It does not load drivers, enable SR-IOV or configure MIG, and does not call
+// vendor tools.
+//
+// It follows cyborg/accelerator/drivers/gpu/nvidia/driver.py, gpu/nvidia/sysinfo.py and
+// gpu/utils.py of Cyborg 2026.2: names, traits, resource classes, handles, configuration
+// and its error texts. An mdev type that a card lacks is a problem of that card here;
+// upstream gives up the report of the whole host.
+//
+//	d, err := nvidia.New(nvidia.Config{
+//		Host: "compute1",
+//		EnabledVGPUTypes: []nvidia.VGPUType{
+//			{Name: "nvidia-35", DeviceAddresses: []string{"0000:84:00.0"}},
+//		},
+//	}, tree)
+//	report, err := d.Discover(ctx)
+package nvidia

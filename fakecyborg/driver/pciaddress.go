@@ -1,0 +1,103 @@
+package driver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrPCIAddress is the cause of every error about a PCI address.
+var ErrPCIAddress = errors.New("driver: bad PCI address")
+
+// PCIAddress is the place of one PCI function: domain, bus, device and function. The
+// zero value is 0000:00:00.0.
+type PCIAddress struct {
+	Domain   uint32
+	Bus      uint8
+	Device   uint8 // 0 to 31
+	Function uint8 // 0 to 7
+}
+
+// ParsePCIAddress reads the full form that the kernel writes, 0000:3b:00.0, in either
+// case. Domains have four to eight digits: those above ffff exist on machines whose
+// storage controllers open bus domains of their own. The error wraps ErrPCIAddress.
+func ParsePCIAddress(text string) (PCIAddress, error) {
+	domain, rest, ok1 := strings.Cut(text, ":")
+	bus, rest, ok2 := strings.Cut(rest, ":")
+	device, function, ok3 := strings.Cut(rest, ".")
+	if !ok1 || !ok2 || !ok3 || len(domain) < 4 {
+		return PCIAddress{}, fmt.Errorf("%w %q: want dddd:bb:dd.f", ErrPCIAddress, text)
+	}
+	a, err := pciAddress(domain, bus, device, function)
+	if err != nil || len(bus) != 2 || len(device) != 2 {
+		return PCIAddress{}, fmt.Errorf("%w %q: want dddd:bb:dd.f", ErrPCIAddress, text)
+	}
+	return a, nil
+}
+
+// PCIAddressOf reads the four fields that PCI control paths and handles carry. Shorter
+// fields than the kernel's are accepted, as upstream's fake driver writes them. The
+// error wraps ErrPCIAddress and names the field.
+func PCIAddressOf(info Info) (PCIAddress, error) {
+	return pciAddress(info["domain"], info["bus"], info["device"], info["function"])
+}
+
+func pciAddress(domain, bus, device, function string) (PCIAddress, error) {
+	fields := [4]struct {
+		name, text string
+		digits     int
+		limit      uint64
+	}{
+		{"domain", domain, 8, 1<<32 - 1},
+		{"bus", bus, 2, 0xff},
+		{"device", device, 2, 0x1f},
+		{"function", function, 1, 7},
+	}
+	var values [4]uint64
+	for i, f := range fields {
+		v, err := ParseHex(f.text, f.digits)
+		if err != nil || v > f.limit {
+			return PCIAddress{}, fmt.Errorf("%w: %s %q", ErrPCIAddress, f.name, f.text)
+		}
+		values[i] = v
+	}
+	return PCIAddress{uint32(values[0]), uint8(values[1]), uint8(values[2]), uint8(values[3])}, nil
+}
+
+// ParseHex reads at most the given number of plain hexadecimal digits: no sign, no
+// prefix, no underscore. The error is strconv.ErrSyntax.
+func ParseHex(text string, digits int) (uint64, error) {
+	if text == "" || len(text) > digits || strings.Trim(text, "0123456789abcdefABCDEF") != "" {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseUint(text, 16, 64)
+}
+
+// String returns the kernel's form, 0000:3b:00.0.
+func (a PCIAddress) String() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%d", a.Domain, a.Bus, a.Device, a.Function)
+}
+
+// Info returns the four fields of control paths and PCI attach handles: hexadecimal
+// text without prefix, four, two, two and one digits wide.
+func (a PCIAddress) Info() Info {
+	return Info{
+		"domain":   fmt.Sprintf("%04x", a.Domain),
+		"bus":      fmt.Sprintf("%02x", a.Bus),
+		"device":   fmt.Sprintf("%02x", a.Device),
+		"function": strconv.Itoa(int(a.Function)),
+	}
+}
+
+// ControlPath returns the control path of the function at the address.
+func (a PCIAddress) ControlPath() ControlPath {
+	return ControlPath{Type: ControlPathPCI, Info: a.Info()}
+}
+
+// Compare orders addresses by domain, bus, device and function.
+func (a PCIAddress) Compare(b PCIAddress) int {
+	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus),
+		cmp.Compare(a.Device, b.Device), cmp.Compare(a.Function, b.Function))
+}

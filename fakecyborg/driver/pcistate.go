@@ -1,0 +1,217 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// MdevTypesDir is the directory of a device with one directory per mediated device type.
+const MdevTypesDir = "mdev_supported_types"
+
+const (
+	maxVFs     = 1<<16 - 1
+	classVGA   = 0x0300
+	driverVFIO = "vfio-pci"
+)
+
+// PCIState says what a PCI function is used for at present.
+type PCIState struct {
+	// Driver is the kernel driver bound, empty when none is.
+	Driver string
+	// VirtualOf names the physical function of a virtual one. IsVirtual is set for a
+	// virtual function, also when the link to the physical one could not be read.
+	VirtualOf string
+	IsVirtual bool
+	// VirtualFunctions are the names of the functions that virtfn links lead to.
+	VirtualFunctions []string
+	// NumVFs is sriov_numvfs, 0 where that file is absent.
+	NumVFs int
+	// BootVGA is nil where the kernel does not say.
+	BootVGA *bool
+	// MdevTypes are the names below mdev_supported_types.
+	MdevTypes []string
+	// Mdevs are the mediated devices on the function. Type is empty for one that
+	// stands below no type.
+	Mdevs []Mdev
+	// InterfacesUp are the network interfaces of the function that are up.
+	InterfacesUp []string
+}
+
+// ReadPCIState looks at the directory of a function. Only files that are there are read,
+// since captured trees, old kernels and functions without a feature lack most of them.
+// What is there and cannot be understood becomes a problem; a driver leaves a function
+// with a problem alone, because it cannot know what it would give away.
+func ReadPCIState(tree Tree, f PCIFunction) (PCIState, []Problem) {
+	r := &stateReader{tree: tree, function: f}
+	entries, err := tree.ReadDir(f.Dir())
+	if err != nil {
+		r.problem("", err)
+		return r.state, r.problems
+	}
+	r.checkAlias()
+	for _, e := range entries {
+		r.entry(e.Name())
+	}
+	return r.state, r.problems
+}
+
+// stateReader gathers a PCIState.
+type stateReader struct {
+	tree     Tree
+	function PCIFunction
+	state    PCIState
+	problems []Problem
+}
+
+func (r *stateReader) path(name string) string { return path.Join(r.function.Dir(), name) }
+
+func (r *stateReader) problem(name string, err error) {
+	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: r.path(name), Err: cause(err)})
+}
+
+// checkAlias notices an entry of the bus that leads to another function: it would be
+// offered under two addresses.
+func (r *stateReader) checkAlias() {
+	target, err := r.tree.Readlink(r.function.Dir())
+	if err == nil && path.Base(target) != r.function.Address.String() {
+		r.problem("", fmt.Errorf("%w: the link leads to %q", ErrGarbled, target))
+	}
+}
+
+func (r *stateReader) entry(name string) {
+	s := &r.state
+	switch {
+	case name == "driver":
+		s.Driver = r.link(name)
+	case name == "physfn":
+		s.IsVirtual, s.VirtualOf = true, r.link(name)
+	case strings.HasPrefix(name, "virtfn"):
+		s.VirtualFunctions = append(s.VirtualFunctions, r.link(name))
+	case name == "sriov_numvfs":
+		s.NumVFs = r.count(name, maxVFs)
+	case name == "boot_vga":
+		on := r.count(name, 1) == 1
+		s.BootVGA = &on
+	case name == "net":
+		r.interfaces(name)
+	case strings.HasPrefix(name, "virtio"): // such a device stands between function and interface
+		r.interfaces(name + "/net")
+	case name == MdevTypesDir:
+		r.mdevTypes()
+	case uuid.Validate(name) == nil && !slices.ContainsFunc(s.Mdevs, func(m Mdev) bool { return m.UUID == name }):
+		s.Mdevs = append(s.Mdevs, Mdev{UUID: name, Parent: r.function.Address.String()})
+	}
+}
+
+func (r *stateReader) link(name string) string {
+	target, err := r.tree.Readlink(r.path(name))
+	if err != nil {
+		r.problem(name, err)
+		return ""
+	}
+	return path.Base(target)
+}
+
+func (r *stateReader) count(name string, limit int) int {
+	n, err := ReadCount(r.tree, r.path(name), limit)
+	if err != nil {
+		r.problem(name, err)
+	}
+	return n
+}
+
+// list returns the names in a directory; one that is not there is empty.
+func (r *stateReader) list(name string) []string {
+	entries, err := r.tree.ReadDir(r.path(name))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.problem(name, err)
+		}
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// interfaces looks for interfaces that an administrator has set up; a device of one is
+// in the host's use even while its cable is out.
+func (r *stateReader) interfaces(dir string) {
+	for _, name := range r.list(dir) {
+		file := dir + "/" + name + "/flags"
+		text, err := ReadText(r.tree, r.path(file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		number, _ := strings.CutPrefix(text, "0x")
+		flags, parseErr := ParseHex(number, 8)
+		if err == nil && parseErr != nil {
+			err = garbled(text)
+		}
+		if err != nil {
+			r.problem(file, err)
+			continue
+		}
+		if flags&1 != 0 { // IFF_UP
+			r.state.InterfacesUp = append(r.state.InterfacesUp, name)
+		}
+	}
+}
+
+// mdevTypes gathers the types and the devices made of them.
+func (r *stateReader) mdevTypes() {
+	s := &r.state
+	s.MdevTypes = r.list(MdevTypesDir)
+	for _, typ := range s.MdevTypes {
+		for _, id := range r.list(MdevTypesDir + "/" + typ + "/devices") {
+			m := Mdev{UUID: id, Parent: r.function.Address.String(), Type: typ}
+			s.Mdevs = slices.DeleteFunc(s.Mdevs, func(o Mdev) bool { return o.UUID == id })
+			s.Mdevs = append(s.Mdevs, m)
+		}
+	}
+}
+
+// HostUse says why the function is in the host's own use, or "". The display the host
+// started with is boot_vga 1; where that file is absent, a VGA controller with a driver
+// other than vfio-pci is taken for it. A network interface that is up counts, too.
+func (s PCIState) HostUse(f PCIFunction) string {
+	switch {
+	case s.BootVGA != nil && *s.BootVGA:
+		return "the host's own display: boot_vga is 1"
+	case s.BootVGA == nil && f.DeviceClass() == classVGA && s.Driver != "" && s.Driver != driverVFIO:
+		return fmt.Sprintf("taken for the host's own display: a VGA controller bound to driver %s, and no boot_vga file", s.Driver)
+	case len(s.InterfacesUp) > 0:
+		return fmt.Sprintf("in the host's use: network interface %s is up", strings.Join(s.InterfacesUp, ", "))
+	}
+	return ""
+}
+
+// Divided says why the function cannot be given away as a whole, or "": virtual
+// functions or mediated devices exist on it, and whoever held the whole would take them
+// from their users.
+func (s PCIState) Divided() string {
+	switch vfs := max(s.NumVFs, len(s.VirtualFunctions)); {
+	case vfs > 0:
+		return fmt.Sprintf("physical function with virtual functions enabled (%d)", vfs)
+	case len(s.Mdevs) > 0:
+		return fmt.Sprintf("carries mediated devices (%d), %s among them", len(s.Mdevs), s.Mdevs[0].UUID)
+	}
+	return ""
+}
+
+// OtherDriver says why the bound driver keeps the function from being given away, or "".
+// No driver, vfio-pci and the allowed ones are no obstacle.
+func (s PCIState) OtherDriver(allowed ...string) string {
+	if s.Driver == "" || s.Driver == driverVFIO || slices.Contains(allowed, s.Driver) {
+		return ""
+	}
+	return fmt.Sprintf("bound to driver %s, which is not among the allowed ones", s.Driver)
+}

@@ -1,0 +1,119 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrInvalidDevice is the cause of every error of Device.Validate.
+var ErrInvalidDevice = errors.New("driver: invalid device")
+
+const maxProviderName = 200 // Placement's limit for the name of a resource provider
+
+// Validate checks that Cyborg could store the device and report it: known types, a
+// control path, named deployables with a resource class Placement takes and legal
+// traits, and attach handles that can be told apart. All faults found are joined; each
+// wraps ErrInvalidDevice and names where it is. An inventory larger than the number of
+// handles is a fault, since the units without a handle could be claimed but never bound.
+func (d Device) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w %s: "+format,
+			append([]any{ErrInvalidDevice, d.ControlPath.Key()}, args...)...))
+	}
+	if !knownType(d.Type) {
+		fault("type %q is not one of GPU, FPGA, AICHIP, QAT, NIC, SSD, HPTS", d.Type)
+	}
+	if d.Vendor == "" {
+		fault("no vendor")
+	}
+	if d.ControlPath.Type == "" || len(d.ControlPath.Info) == 0 {
+		fault("no control path")
+	}
+	names := make(map[string]bool)
+	for i, p := range d.Deployables {
+		if names[p.Name] {
+			fault("deployable %d: name %q twice", i, p.Name)
+		}
+		names[p.Name] = true
+		for _, err := range p.faults() {
+			fault("deployable %d %q: %w", i, p.Name, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func knownType(name string) bool {
+	switch name {
+	case TypeGPU, TypeFPGA, TypeAICHIP, TypeQAT, TypeNIC, TypeSSD, TypeHPTS:
+		return true
+	}
+	return false
+}
+
+func (d Deployable) faults() []error {
+	var faults []error
+	if d.Name == "" || len(d.Name) > maxProviderName {
+		faults = append(faults, fmt.Errorf("name has %d characters, want 1 to %d", len(d.Name), maxProviderName))
+	}
+	if d.NumAccelerators < 1 || d.NumAccelerators > math.MaxInt32 {
+		faults = append(faults, fmt.Errorf("num_accelerators %d, want 1 to %d", d.NumAccelerators, math.MaxInt32))
+	}
+	if d.NumAccelerators > len(d.AttachHandles) {
+		faults = append(faults, fmt.Errorf("num_accelerators %d with %d attach handles", d.NumAccelerators, len(d.AttachHandles)))
+	}
+	faults = append(faults, d.attributeFaults()...)
+	return append(faults, d.handleFaults()...)
+}
+
+func (d Deployable) attributeFaults() []error {
+	var faults []error
+	if err := CheckResourceClass(d.ResourceClass()); err != nil {
+		faults = append(faults, err)
+	}
+	for _, trait := range d.Traits() {
+		if err := CheckTrait(trait); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	keys := make(map[string]bool)
+	for i, a := range d.Attributes {
+		if a.Key == "" || keys[a.Key] {
+			faults = append(faults, fmt.Errorf("attribute %d: key %q empty or twice", i, a.Key))
+		}
+		keys[a.Key] = true
+	}
+	return faults
+}
+
+func (d Deployable) handleFaults() []error {
+	var faults []error
+	keys := make(map[string]bool)
+	for i, h := range d.AttachHandles {
+		if err := h.Check(); err != nil {
+			faults = append(faults, fmt.Errorf("attach handle %d: %w", i, err))
+		}
+		if keys[h.Key()] {
+			faults = append(faults, fmt.Errorf("attach handle %d: %s twice", i, h.Key()))
+		}
+		keys[h.Key()] = true
+	}
+	return faults
+}
+
+// Check says whether the information of the handle fits its type: a PCI address for PCI
+// and TEST_PCI, an asked type and a parent for MDEV. The error wraps ErrHandle.
+func (h AttachHandle) Check() error {
+	switch h.Type {
+	case HandlePCI, HandleTestPCI:
+		if _, err := PCIAddressOf(h.Info); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrHandle, h.Type, err)
+		}
+		return nil
+	case HandleMDEV:
+		_, err := h.Mdev("")
+		return err
+	}
+	return fmt.Errorf("%w: type %q is not PCI, MDEV or TEST_PCI", ErrHandle, h.Type)
+}

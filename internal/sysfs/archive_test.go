@@ -1,0 +1,55 @@
+package sysfs_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// unpack puts a captured tree into a directory of the test and returns its sys.
+func unpack(t testing.TB, archive string) string {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	plain, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for r := tar.NewReader(plain); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return filepath.Join(dir, "sys")
+		}
+		if err == nil {
+			err = unpackOne(filepath.Join(dir, filepath.FromSlash(h.Name)), h, r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func unpackOne(path string, h *tar.Header, r io.Reader) error {
+	if h.Typeflag == tar.TypeDir {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeSymlink {
+		return os.Symlink(h.Linkname, path)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}

@@ -1,0 +1,17 @@
+// Package sysfs has the two views of hardware that drivers work on: a directory, which
+// may be the live /sys or a captured copy, and a tree in memory that answers writes as
+// the kernel does.
+//
+// Trees in memory are generated from a Description: PCI functions with their NUMA nodes,
+// IOMMU groups, kernel drivers, virtual functions and mediated device types, with links
+// laid as a kernel lays them. It interprets nothing; what a file means is the driver's
+// business. It is no general sysfs: only what drivers of accelerators read is there.
+//
+// It follows the kernel's Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev
+// and drivers/vfio/mdev, drivers/pci/iov.c for the effects of writes.
+//
+//	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
+//		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302"},
+//	}})
+//	vendor, err := tree.ReadFile("bus/pci/devices/0000:3b:00.0/vendor") // "0x10de\n"
+package sysfs

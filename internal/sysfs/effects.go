@@ -1,0 +1,223 @@
+package sysfs
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+)
+
+const errNotDir = syscall.ENOTDIR
+
+// vfAddress returns the place of the VF with the given index: a routing id is bus,
+// device and function in sixteen bits.
+func (f *function) vfAddress(index int) (driver.PCIAddress, bool) {
+	a := f.address
+	id := int(a.Bus)<<8 | int(a.Device)<<3 | int(a.Function)
+	id += cmp.Or(f.vfs.Offset, 1) + index*cmp.Or(f.vfs.Stride, 1)
+	if id > 0xffff {
+		return a, false
+	}
+	return driver.PCIAddress{Domain: a.Domain, Bus: uint8(id >> 8), Device: uint8(id >> 3 & 0x1f), Function: uint8(id & 7)}, true
+}
+
+// reserve takes the addresses of all VFs the function may ever have; it fails when one
+// is not free.
+func (m *Memory) reserve(f *function) error {
+	for i := range f.vfs.Total {
+		at, ok := f.vfAddress(i)
+		if !ok {
+			return fmt.Errorf("vfs: VF %d lies beyond the last bus", i)
+		}
+		if m.functions[at] != nil || m.reserved[at] {
+			return fmt.Errorf("vfs: VF %d at %s: address in use", i, at)
+		}
+		m.reserved[at] = true
+	}
+	return nil
+}
+
+// writeNumVFs is the effect of sriov_numvfs.
+func (m *Memory) writeNumVFs(f *function, data []byte) error {
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16)
+	switch {
+	case err != nil:
+		return syscall.EINVAL
+	case int(n) == len(f.virtual):
+		return nil
+	case int(n) > f.vfs.Total:
+		return syscall.ERANGE
+	case n > 0 && len(f.virtual) > 0:
+		return syscall.EBUSY
+	}
+	m.setVFs(f, int(n))
+	return nil
+}
+
+// setVFs makes n virtual functions where there were none, or takes all away. VFs stand
+// in the directory that their physical function stands in.
+func (m *Memory) setVFs(f *function, n int) {
+	for i, vf := range f.virtual {
+		for id, mdev := range m.mdevs {
+			if mdev.Parent == vf.address.String() {
+				m.dropMdev(id)
+			}
+		}
+		m.root.remove(fmt.Sprintf("%s/virtfn%d", f.dir, i))
+		m.drop(vf)
+	}
+	f.virtual = nil
+	for i := range n {
+		vf := f.newVF(i)
+		if f.group != nil {
+			vf.group = m.freeGroup()
+		}
+		m.add(vf)
+		m.link(vf.dir+"/physfn", f.dir)
+		m.link(fmt.Sprintf("%s/virtfn%d", f.dir, i), vf.dir)
+		f.virtual = append(f.virtual, vf)
+	}
+	m.setData(f.dir+"/sriov_numvfs", line(n))
+}
+
+// freeGroup returns the lowest IOMMU group above those described that is not in use.
+func (m *Memory) freeGroup() *int {
+	group := m.lastGroup + 1
+	for {
+		if _, err := m.root.walk(dirIOMMUGroups+"/"+strconv.Itoa(group), false); err != nil {
+			return &group
+		}
+		group++
+	}
+}
+
+func (f *function) newVF(index int) *function {
+	at, _ := f.vfAddress(index)
+	above, _, _ := cutLast(f.dir)
+	id := f.id
+	if p := trimHex(f.vfs.Product); p != "" {
+		v, _ := driver.ParseHex(p, 4) // checked with the description
+		id.product = uint32(v)
+	}
+	return &function{
+		address: at, dir: above + "/" + at.String(), id: id, kernel: f.vfs.Driver,
+		numa: f.numa, types: f.vfs.MdevTypes, mixed: f.mixed,
+	}
+}
+
+// setData changes the content of a file and keeps its effects.
+func (m *Memory) setData(path, text string) {
+	if n, err := m.root.walk(path, false); err == nil && !n.isDir() {
+		n.data = []byte(text)
+	}
+}
+
+// addMdevTypes makes the directories of the types a function supports.
+func (m *Memory) addMdevTypes(f *function) {
+	if len(f.types) == 0 {
+		return
+	}
+	for _, t := range f.types {
+		dir := f.dir + "/" + mdevTypes + "/" + t.Type
+		m.file(dir+"/name", t.Name+"\n")
+		m.file(dir+"/available_instances", line(t.AvailableInstances))
+		m.file(dir+"/device_api", cmp.Or(t.DeviceAPI, "vfio-pci")+"\n")
+		m.file(dir+"/description", t.Description+"\n")
+		m.root.makeDir(dir + "/devices")
+		m.root.put(dir+"/create", &node{hidden: true, write: func(data []byte) error {
+			return m.createMdev(f, t, data)
+		}})
+	}
+	m.link(dirMdevBus+"/"+f.address.String(), f.dir)
+}
+
+// createMdev is the effect of create.
+func (m *Memory) createMdev(f *function, t MdevType, data []byte) error {
+	mdev := driver.Mdev{
+		UUID:   strings.ToLower(strings.TrimSpace(string(data))),
+		Parent: f.address.String(),
+		Type:   t.Type,
+	}
+	if mdev.Validate() != nil {
+		return syscall.EINVAL
+	}
+	if _, exists := m.mdevs[mdev.UUID]; exists {
+		return syscall.EEXIST
+	}
+	if m.available(f, t) < 1 {
+		return syscall.ENOSPC
+	}
+	m.mdevs[mdev.UUID] = mdev
+	m.addMdev(f, mdev)
+	m.refresh(f)
+	return nil
+}
+
+// addMdev makes the directory of a mediated device and the links to it.
+func (m *Memory) addMdev(f *function, mdev driver.Mdev) {
+	dir := f.dir + "/" + mdev.UUID
+	m.root.makeDir("bus/mdev/drivers/vfio_mdev")
+	m.link(dir+"/mdev_type", f.dir+"/"+mdevTypes+"/"+mdev.Type)
+	m.link(dir+"/subsystem", "bus/mdev")
+	m.link(dir+"/driver", "bus/mdev/drivers/vfio_mdev")
+	m.file(dir+"/uevent", "DRIVER=vfio_mdev\nMODALIAS=mdev:c1\n")
+	m.root.put(dir+"/remove", &node{hidden: true, write: func(data []byte) error {
+		return m.removeMdev(mdev.UUID, data)
+	}})
+	m.link(dirMdevDevices+"/"+mdev.UUID, dir)
+	m.link(f.dir+"/"+mdevTypes+"/"+mdev.Type+"/devices/"+mdev.UUID, dir)
+}
+
+// removeMdev is the effect of remove: any number but zero takes the device away.
+func (m *Memory) removeMdev(id string, data []byte) error {
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 0, 64)
+	if err != nil {
+		return syscall.EINVAL
+	}
+	if n != 0 {
+		m.dropMdev(id)
+	}
+	return nil
+}
+
+func (m *Memory) dropMdev(id string) {
+	mdev, ok := m.mdevs[id]
+	if !ok {
+		return
+	}
+	delete(m.mdevs, id)
+	m.root.remove(dirMdevDevices + "/" + id)
+	at, err := driver.ParsePCIAddress(mdev.Parent)
+	f := m.functions[at]
+	if err != nil || f == nil {
+		return
+	}
+	m.root.remove(f.dir + "/" + id)
+	m.root.remove(f.dir + "/" + mdevTypes + "/" + mdev.Type + "/devices/" + id)
+	m.refresh(f)
+}
+
+// available counts the instances of a type that are left on a function.
+func (m *Memory) available(f *function, t MdevType) int {
+	left := t.AvailableInstances
+	for _, mdev := range m.mdevs {
+		switch {
+		case mdev.Parent != f.address.String():
+		case mdev.Type == t.Type:
+			left--
+		case !f.mixed:
+			return 0
+		}
+	}
+	return max(left, 0)
+}
+
+// refresh writes available_instances of all types of a function anew.
+func (m *Memory) refresh(f *function) {
+	for _, t := range f.types {
+		m.setData(f.dir+"/"+mdevTypes+"/"+t.Type+"/available_instances", line(m.available(f, t)))
+	}
+}
