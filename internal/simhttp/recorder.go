@@ -1,6 +1,9 @@
 package simhttp
 
 import (
+	"cmp"
+	"context"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -30,15 +33,49 @@ type Exchange struct {
 type Recorder struct {
 	mu        sync.Mutex
 	limit     int
-	exchanges []Exchange
+	started   uint64
+	exchanges []numbered
+}
+
+// numbered is an exchange with its place in the order of starts, which times do
+// not give: in virtual time a request and those it causes start at once.
+type numbered struct {
+	number uint64
+	Exchange
 }
 
 // NewRecorder returns a recorder that keeps the newest limit exchanges.
 func NewRecorder(limit int) *Recorder { return &Recorder{limit: max(limit, 1)} }
 
+type recorderKey struct{}
+
+// Recording lets the recorder keep the exchanges of every Service below the
+// handler that has no Recorder of its own.
+func Recording(h http.Handler, r *Recorder) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), recorderKey{}, r)))
+	})
+}
+
+func recorderOf(ctx context.Context) *Recorder {
+	r, _ := ctx.Value(recorderKey{}).(*Recorder)
+	return r
+}
+
+// begin numbers an exchange that starts.
+func (r *Recorder) begin() uint64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started++
+	return r.started
+}
+
 // add keeps an exchange. It is called when a request ends, so nested requests
 // arrive before the one that caused them; Exchanges sorts by start.
-func (r *Recorder) add(e Exchange) {
+func (r *Recorder) add(number uint64, e Exchange) {
 	if r == nil {
 		return
 	}
@@ -47,7 +84,7 @@ func (r *Recorder) add(e Exchange) {
 	if len(r.exchanges) >= 2*r.limit {
 		r.exchanges = append(r.exchanges[:0], r.exchanges[len(r.exchanges)-r.limit:]...)
 	}
-	r.exchanges = append(r.exchanges, e)
+	r.exchanges = append(r.exchanges, numbered{number, e})
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
@@ -59,8 +96,12 @@ func (r *Recorder) Exchanges() []Exchange {
 	r.mu.Lock()
 	kept := slices.Clone(r.exchanges[max(0, len(r.exchanges)-r.limit):])
 	r.mu.Unlock()
-	slices.SortStableFunc(kept, func(a, b Exchange) int { return a.Started.Compare(b.Started) })
-	return kept
+	slices.SortFunc(kept, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	list := make([]Exchange, 0, len(kept))
+	for _, e := range kept {
+		list = append(list, e.Exchange)
+	}
+	return list
 }
 
 // Reset forgets everything.

@@ -19,7 +19,10 @@ type Service struct {
 	// Prefixes are the mount points that are cut off before routing, longest
 	// first; "" is always tried last. A path equal to a prefix routes as "".
 	Prefixes []string
-	Router   *Router
+	// Canonical, if set, rewrites the escaped path that is left before it is
+	// routed; the record keeps the path as it was sent.
+	Canonical func(escapedPath string) string
+	Router    *Router
 	// Handler is the service itself: it authenticates, negotiates the
 	// microversion and then either refuses or calls the route that MatchOf
 	// returns.
@@ -29,9 +32,12 @@ type Service struct {
 	// VersionHeader is the answer header that tells the microversion applied.
 	VersionHeader string
 	Faults        *fault.Set // nil: never fails
-	Recorder      *Recorder  // nil: records nothing
-	Clock         Clock
-	IDs           *IDs
+	Recorder      *Recorder  // nil: that of Recording, if there is one
+	// Observe, if set, is called with each exchange when it ends, on the
+	// goroutine that served it.
+	Observe func(Exchange)
+	Clock   Clock
+	IDs     *IDs
 }
 
 type matchKey struct{}
@@ -54,10 +60,11 @@ func RequestIDOf(r *http.Request) string {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := s.Clock.Now()
 	id := s.IDs.RequestID()
-	match := s.Router.Match(r.Method, s.trimPrefix(r.URL.EscapedPath()))
+	match := s.Router.Match(r.Method, s.routedPath(r.URL.EscapedPath()))
 	ctx := context.WithValue(r.Context(), matchKey{}, match)
 	r = r.WithContext(context.WithValue(ctx, requestIDKey{}, id))
 	w.Header().Set(RequestIDHeader, id)
+	w.Header().Set("Date", started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
 
 	exchange := Exchange{
 		Service: s.Name, From: r.UserAgent(), Method: r.Method, Path: r.URL.Path,
@@ -73,10 +80,18 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		exchange.Fault = string(rule.Action)
 	}
 	out := &watched{ResponseWriter: w}
+	recorder := s.Recorder
+	if recorder == nil {
+		recorder = recorderOf(r.Context())
+	}
+	number := recorder.begin()
 	defer func() {
 		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(started)
 		exchange.Microversion = lastWord(w.Header().Get(s.VersionHeader))
-		s.Recorder.add(exchange)
+		recorder.add(number, exchange)
+		if s.Observe != nil {
+			s.Observe(exchange)
+		}
 	}()
 	s.serve(out, r, rule)
 }
@@ -133,6 +148,15 @@ func statusOr500(status int) int {
 		return http.StatusInternalServerError
 	}
 	return status
+}
+
+// routedPath is the path that the router sees.
+func (s *Service) routedPath(path string) string {
+	path = s.trimPrefix(path)
+	if s.Canonical != nil {
+		path = s.Canonical(path)
+	}
+	return path
 }
 
 // trimPrefix cuts the mount point off.

@@ -198,6 +198,33 @@ func TestRecorderKeepsTheNewest(t *testing.T) {
 	}
 }
 
+func TestRecordingKeepsTheOrderOfStartsInVirtualTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		recorder := simhttp.NewRecorder(10)
+		inner := (&counterService{}).service(nil, nil)
+		outer := (&counterService{}).service(nil, nil)
+		outer.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _, err := do(t, &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(inner, recorder))}, "GET", "http://sim.invalid/counters/inner")
+			if err != nil {
+				t.Error(err)
+			}
+			dispatch(w, r)
+		})
+		client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(outer, recorder))}
+		if _, _, err := do(t, client, "GET", "http://sim.invalid/counters/outer"); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range recorder.Exchanges() {
+			got = append(got, e.Subject)
+		}
+		if diff := gocmp.Diff([]string{"outer", "inner"}, got); diff != "" {
+			t.Errorf("order of starts (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestACallerThatGivesUpNeverSeesTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
