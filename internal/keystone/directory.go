@@ -1,0 +1,114 @@
+package keystone
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+const (
+	roleAdmin   = "admin"
+	roleManager = "manager"
+	roleMember  = "member"
+	roleReader  = "reader"
+	roleService = "service"
+)
+
+const (
+	domainID   = "default"
+	domainName = "Default"
+)
+
+// directory is who exists; it never changes, so it needs no lock.
+type directory struct {
+	users    []user
+	projects []project
+	roleIDs  map[string]string
+}
+
+type user struct {
+	id, name string
+	// roles by project name; systemRoles on the whole cloud. Implied roles are
+	// already in.
+	roles       map[string][]string
+	systemRoles []string
+}
+
+type project struct{ id, name string }
+
+func newDirectory(seed uint64) directory {
+	id := func(kind, name string) string { return stableID(seed, kind, name) }
+	d := directory{roleIDs: map[string]string{}}
+	for _, name := range []string{"admin", "demo", "service"} {
+		d.projects = append(d.projects, project{id("project", name), name})
+	}
+	for _, name := range []string{roleAdmin, roleManager, roleMember, roleReader, roleService} {
+		d.roleIDs[name] = id("role", name)
+	}
+	add := func(name, project string, roles ...string) *user {
+		d.users = append(d.users, user{id: id("user", name), name: name, roles: map[string][]string{project: withImplied(roles)}})
+		return &d.users[len(d.users)-1]
+	}
+	add("admin", "admin", roleAdmin).systemRoles = withImplied([]string{roleAdmin})
+	add("demo", "demo", roleMember)
+	add("nova", "service", roleService)
+	add("cyborg", "service", roleService, roleAdmin)
+	return d
+}
+
+// withImplied adds the roles that Keystone's bootstrap makes others imply: admin
+// implies manager, manager member, member reader.
+func withImplied(roles []string) []string {
+	chain := []string{roleAdmin, roleManager, roleMember, roleReader}
+	all := slices.Clone(roles)
+	for i, role := range chain {
+		if slices.Contains(roles, role) {
+			all = append(all, chain[i:]...)
+			break
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// stableID is a function of its arguments in the form of Keystone's identifiers: a
+// UUID without hyphens.
+func stableID(seed uint64, kind, name string) string {
+	id := uuid.NewSHA1(uuid.NameSpaceURL, append(binary.BigEndian.AppendUint64(nil, seed), kind+"/"+name...))
+	return hex.EncodeToString(id[:])
+}
+
+// findUser looks by id, or by name within the domain.
+func (d *directory) findUser(ref userRef) (*user, bool) {
+	for i := range d.users {
+		u := &d.users[i]
+		if ref.ID == u.id || ref.ID == "" && ref.Name == u.name && ref.Domain.isDefault() {
+			return u, true
+		}
+	}
+	return nil, false
+}
+
+// findProject looks by id, or by name within the domain.
+func (d *directory) findProject(ref projectRef) (*project, bool) {
+	for i := range d.projects {
+		p := &d.projects[i]
+		if ref.ID == p.id || ref.ID == "" && ref.Name == p.name && ref.Domain.isDefault() {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+func (d *directory) userNamed(name string) (*user, bool) {
+	return d.findUser(userRef{Name: name, Domain: &domainRef{ID: domainID}})
+}
+
+// isDefault tells whether the only domain is meant. Names compare without case, as
+// they do in the databases that Keystone is deployed on.
+func (d *domainRef) isDefault() bool {
+	return d != nil && (d.ID == domainID || d.ID == "" && strings.EqualFold(d.Name, domainName))
+}

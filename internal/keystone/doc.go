@@ -1,0 +1,19 @@
+// Package keystone is the little of Identity v3 that OpenStack's clients and the
+// simulated services need: password and token authentication, scopes, the catalog,
+// validation and revocation of tokens, and read-only lists of projects and users.
+//
+// It deliberately has no way to change users, projects or roles, no federation, no
+// trusts, no application credentials and no security: everybody knows the
+// passwords, and tokens follow from the seed, so that runs repeat. URLs in answers
+// are built from the request's Host, so that one server can be reached under any
+// name.
+//
+// Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
+// keystone/api/discovery.py and keystone/exception.py of the 2024 releases, and what
+// keystoneauth, openstacksdk and gophercloud ask of them.
+//
+//	identity := keystone.New(keystone.Config{Services: []keystone.CatalogEntry{
+//		{Type: "placement", Name: "placement", Path: "/placement"},
+//	}})
+//	headers, err := identity.VerifyToken(token) // X-User-Id, X-Project-Id, X-Roles, ...
+package keystone

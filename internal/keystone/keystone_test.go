@@ -1,0 +1,493 @@
+package keystone_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+var services = []keystone.CatalogEntry{
+	{Type: "placement", Name: "placement", Path: "/placement"},
+	{Type: "accelerator", Name: "cyborg", Path: "/accelerator/v2"},
+}
+
+func newServer(opts ...keystone.Option) *keystone.Server {
+	return keystone.New(keystone.Config{Seed: 7, Services: services}, opts...)
+}
+
+// answer is a response with its body read.
+type answer struct {
+	*http.Response
+	body string
+}
+
+func send(t testing.TB, h http.Handler, method, path, body string, header ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://cloud.example:5000"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{
+		Transport:     simhttp.NewTransport(h),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res, string(data)}
+}
+
+const passwordOfAdmin = `"identity":{"methods":["password"],"password":{"user":{"name":"admin","domain":{"name":"Default"},"password":"secret"}}}`
+
+func authBody(identity, scope string) string {
+	if scope == "" {
+		return `{"auth":{` + identity + `}}`
+	}
+	return `{"auth":{` + identity + `,"scope":` + scope + `}}`
+}
+
+func login(t testing.TB, h http.Handler, user, project string) string {
+	t.Helper()
+	identity := strings.Replace(passwordOfAdmin, "admin", user, 1)
+	scope := `{"project":{"name":"` + project + `","domain":{"id":"default"}}}`
+	res := send(t, h, "POST", "/v3/auth/tokens", authBody(identity, scope))
+	if res.StatusCode != http.StatusCreated {
+		t.Fatalf("login as %s: %d %s", user, res.StatusCode, res.body)
+	}
+	return res.Header.Get("X-Subject-Token")
+}
+
+func TestAuthenticationRequests(t *testing.T) {
+	t.Parallel()
+	const project = `{"project":{"name":"admin","domain":{"id":"default"}}}`
+	tests := []struct {
+		name string
+		body string
+		want int
+		text string
+	}{
+		{"by password", authBody(passwordOfAdmin, project), 201, `"project":{"id":`},
+		{"domain name in any case", authBody(passwordOfAdmin, `{"project":{"name":"admin","domain":{"name":"DEFAULT"}}}`), 201, `"catalog":`},
+		{"unscoped", authBody(passwordOfAdmin, ""), 201, `"methods":["password"]`},
+		{"unscoped by word", authBody(passwordOfAdmin, `"unscoped"`), 201, `"expires_at"`},
+		{"unscoped by object", authBody(passwordOfAdmin, `{"unscoped":{}}`), 201, `"expires_at"`},
+		{"system", authBody(passwordOfAdmin, `{"system":{"all":true}}`), 201, `"system":{"all":true}`},
+		{"wrong password", authBody(strings.Replace(passwordOfAdmin, "secret", "wrong-one", 1), project), 401, "requires authentication"},
+		{"unknown user", authBody(strings.Replace(passwordOfAdmin, "admin", "nobody", 1), project), 401, "requires authentication"},
+		{"wrong domain", authBody(strings.Replace(passwordOfAdmin, "Default", "other", 1), project), 401, "requires authentication"},
+		{"unknown project", authBody(passwordOfAdmin, `{"project":{"id":"x"}}`), 401, "requires authentication"},
+		{"project without a role", authBody(passwordOfAdmin, `{"project":{"name":"demo","domain":{"id":"default"}}}`), 401, "requires authentication"},
+		{"domain scope", authBody(passwordOfAdmin, `{"domain":{"id":"default"}}`), 401, "requires authentication"},
+		{"trust", authBody(passwordOfAdmin, `{"OS-TRUST:trust":{"id":"x"}}`), 404, "trust"},
+		{"two scopes", authBody(passwordOfAdmin, `{"project":{"id":"x"},"system":{"all":true}}`), 400, "exactly one"},
+		{"unknown scope", authBody(passwordOfAdmin, `{"planet":{}}`), 400, "exactly one"},
+		{"scope of a wrong type", authBody(passwordOfAdmin, `7`), 400, "Malformed"},
+		{"system not all", authBody(passwordOfAdmin, `{"system":{"all":false}}`), 400, "system"},
+		{"project without domain", authBody(passwordOfAdmin, `{"project":{"name":"admin"}}`), 400, "domain"},
+		{"project without name", authBody(passwordOfAdmin, `{"project":{}}`), 400, "id or name"},
+		{"user without domain", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"admin","password":"secret"}}}}}`, 400, "domain"},
+		{"user without name", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"password":"secret"}}}}}`, 400, "id or name"},
+		{"no user", `{"auth":{"identity":{"methods":["password"],"password":{}}}}`, 400, "user"},
+		{"no password object", `{"auth":{"identity":{"methods":["password"]}}}`, 400, "password"},
+		{"no token object", `{"auth":{"identity":{"methods":["token"]}}}`, 400, "token"},
+		{"unknown token", `{"auth":{"identity":{"methods":["token"],"token":{"id":"secret-token"}}}}`, 401, "requires authentication"},
+		{"unknown method", `{"auth":{"identity":{"methods":["saml2"]}}}`, 401, "unsupported method"},
+		{"no method", `{"auth":{"identity":{"methods":[]}}}`, 401, "requires authentication"},
+		{"methods absent", `{"auth":{"identity":{}}}`, 400, "methods"},
+		{"no identity", `{"auth":{}}`, 400, "identity"},
+		{"no auth", `{}`, 400, "auth"},
+		{"not JSON", `{"auth"`, 400, "Malformed JSON"},
+		{"password of a wrong type", strings.Replace(authBody(passwordOfAdmin, ""), `"secret"`, `20261120`, 1), 400, "password.user.password"},
+		{"too large", `{"auth":"` + strings.Repeat("x", simhttp.MaxBody) + `"}`, 413, "too large"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			res := send(t, newServer(), "POST", "/v3/auth/tokens", tt.body)
+			if res.StatusCode != tt.want || !strings.Contains(res.body, tt.text) {
+				t.Fatalf("got %d %s, want %d with %q", res.StatusCode, res.body, tt.want, tt.text)
+			}
+			if got := res.Header.Get("X-Subject-Token") != ""; got != (tt.want == 201) {
+				t.Errorf("a token was given: %v", got)
+			}
+			if tt.want >= 400 {
+				checkErrorShape(t, res)
+			}
+			for _, private := range []string{"wrong-one", "secret-token", "20261120"} {
+				if strings.Contains(res.body, private) {
+					t.Errorf("the answer repeats %q: %s", private, res.body)
+				}
+			}
+		})
+	}
+}
+
+func checkErrorShape(t *testing.T, res answer) {
+	t.Helper()
+	var body struct {
+		Error struct {
+			Code           int
+			Message, Title string
+		}
+	}
+	if err := json.Unmarshal([]byte(res.body), &body); err != nil {
+		t.Fatal(err)
+	}
+	if body.Error.Code != res.StatusCode || body.Error.Title != http.StatusText(res.StatusCode) || body.Error.Message == "" {
+		t.Errorf("error body: got %+v for status %d", body.Error, res.StatusCode)
+	}
+	if challenge := res.Header.Get("WWW-Authenticate"); (challenge != "") != (res.StatusCode == 401) {
+		t.Errorf("WWW-Authenticate of a %d: %q", res.StatusCode, challenge)
+	}
+}
+
+func TestVersionDocumentsInEverySpelling(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		path, wantSelf string
+		want           int
+	}{
+		{"/", "http://cloud.example:5000/v3/", 300},
+		{"/v3", "http://cloud.example:5000/v3/", 200},
+		{"/v3/", "http://cloud.example:5000/v3/", 200},
+		{"/identity", "http://cloud.example:5000/identity/v3/", 300},
+		{"/identity/", "http://cloud.example:5000/identity/v3/", 300},
+		{"/identity/v3", "http://cloud.example:5000/identity/v3/", 200},
+		{"/identity/v3/", "http://cloud.example:5000/identity/v3/", 200},
+	}
+	for _, tt := range tests {
+		t.Run(tt.path, func(t *testing.T) {
+			t.Parallel()
+			res := send(t, newServer(), "GET", tt.path, "")
+			type version struct {
+				ID     string
+				Status string
+				Links  []struct{ Rel, Href string }
+			}
+			var body struct {
+				Version  version
+				Versions struct{ Values []version }
+			}
+			if err := json.Unmarshal([]byte(res.body), &body); err != nil {
+				t.Fatal(err)
+			}
+			got := body.Version
+			if tt.want == 300 {
+				got = body.Versions.Values[0]
+			}
+			if res.StatusCode != tt.want || got.ID != "v3.14" || got.Status != "stable" || got.Links[0].Href != tt.wantSelf {
+				t.Errorf("got %d %+v, want %d with self %s", res.StatusCode, got, tt.want, tt.wantSelf)
+			}
+			head := send(t, newServer(), "HEAD", tt.path, "")
+			if head.StatusCode != tt.want || head.body != "" {
+				t.Errorf("HEAD: got %d %q", head.StatusCode, head.body)
+			}
+		})
+	}
+}
+
+func TestCatalogFollowsTheHostOfTheRequest(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	body := authBody(passwordOfAdmin, `{"project":{"name":"admin","domain":{"id":"default"}}}`)
+	res := send(t, server, "POST", "/identity/v3/auth/tokens", body, "X-Forwarded-Proto", "https")
+	var got struct {
+		Token struct {
+			Catalog []struct {
+				Type, Name string
+				Endpoints  []struct {
+					Interface, Region string
+					RegionID          string `json:"region_id"`
+					URL               string
+				}
+			}
+			Roles   []struct{ Name string }
+			Expires time.Time `json:"expires_at"`
+			Issued  time.Time `json:"issued_at"`
+		}
+	}
+	if err := json.Unmarshal([]byte(res.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	urls := map[string]string{}
+	for _, service := range got.Token.Catalog {
+		for _, e := range service.Endpoints {
+			if e.Region != "RegionOne" || e.RegionID != "RegionOne" {
+				t.Errorf("%s: region %q, region_id %q", service.Type, e.Region, e.RegionID)
+			}
+			urls[service.Type+" "+e.Interface] = e.URL
+		}
+	}
+	want := map[string]string{}
+	for _, name := range []string{"public", "internal", "admin"} {
+		want["identity "+name] = "https://cloud.example:5000/identity/v3"
+		want["placement "+name] = "https://cloud.example:5000/placement"
+		want["accelerator "+name] = "https://cloud.example:5000/accelerator/v2"
+	}
+	if diff := cmp.Diff(want, urls); diff != "" {
+		t.Errorf("endpoints (-want +got):\n%s", diff)
+	}
+	if life := got.Token.Expires.Sub(got.Token.Issued); life != keystone.DefaultTokenLifetime {
+		t.Errorf("life of the token: %s", life)
+	}
+	if diff := cmp.Diff([]struct{ Name string }{{"admin"}, {"manager"}, {"member"}, {"reader"}}, got.Token.Roles); diff != "" {
+		t.Errorf("roles of admin with the implied ones (-want +got):\n%s", diff)
+	}
+	list := send(t, server, "GET", "/v3/auth/catalog", "", "X-Auth-Token", res.Header.Get("X-Subject-Token"))
+	if list.StatusCode != 200 || !strings.Contains(list.body, `"http://cloud.example:5000/accelerator/v2"`) {
+		t.Errorf("GET /v3/auth/catalog: %d %s", list.StatusCode, list.body)
+	}
+}
+
+func TestVerifyTokenGivesTheMiddlewaresHeaders(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	tests := []struct{ user, project, roles string }{
+		{"admin", "admin", "admin,manager,member,reader"},
+		{"demo", "demo", "member,reader"},
+		{"nova", "service", "service"},
+		{"cyborg", "service", "admin,manager,member,reader,service"},
+	}
+	for _, tt := range tests {
+		for how, token := range map[string]string{"by request": login(t, server, tt.user, tt.project), "in process": issue(t, server, tt.user)} {
+			h, err := server.VerifyToken(token)
+			if err != nil {
+				t.Fatalf("%s %s: %v", tt.user, how, err)
+			}
+			got := []string{h.Get("X-User-Name"), h.Get("X-Project-Name"), h.Get("X-Roles"), h.Get("OpenStack-System-Scope")}
+			if diff := cmp.Diff([]string{tt.user, tt.project, tt.roles, ""}, got); diff != "" {
+				t.Errorf("%s %s (-want +got):\n%s", tt.user, how, diff)
+			}
+			project, id, err := server.ProjectOf(tt.user)
+			if err != nil || project != tt.project || id != h.Get("X-Project-Id") || len(id) != 32 || len(h.Get("X-User-Id")) != 32 {
+				t.Errorf("%s: project %s %s, error %v; headers %v", tt.user, project, id, err, h)
+			}
+		}
+	}
+	system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`))
+	if h, err := server.VerifyToken(system.Header.Get("X-Subject-Token")); err != nil || h.Get("OpenStack-System-Scope") != "all" || h.Get("X-Project-Id") != "" {
+		t.Errorf("system scope: %v, %v", h, err)
+	}
+	if _, err := server.VerifyToken("stolen"); !errors.Is(err, keystone.ErrToken) || strings.Contains(err.Error(), "stolen") {
+		t.Errorf("unknown token: %v", err)
+	}
+	if _, err := server.IssueToken("nobody"); !errors.Is(err, keystone.ErrUser) {
+		t.Errorf("unknown user: %v", err)
+	}
+}
+
+func issue(t *testing.T, server *keystone.Server, user string) string {
+	t.Helper()
+	token, err := server.IssueToken(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func TestTokensOfOneSeedRepeatAndOfTwoDiffer(t *testing.T) {
+	t.Parallel()
+	first, same, other := newServer(), newServer(), keystone.New(keystone.Config{Seed: 8})
+	a, b, c := issue(t, first, "admin"), issue(t, same, "admin"), issue(t, other, "admin")
+	if a != b || a == c || a == issue(t, first, "admin") {
+		t.Errorf("tokens %s, %s, %s: want the first two equal, all others different", a, b, c)
+	}
+	if _, err := first.VerifyToken(c); !errors.Is(err, keystone.ErrToken) {
+		t.Errorf("a token of another cloud: %v", err)
+	}
+}
+
+func TestValidationAndRevocation(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	admin, demo, nova := login(t, server, "admin", "admin"), login(t, server, "demo", "demo"), login(t, server, "nova", "service")
+	tests := []struct {
+		name, method, who, subject string
+		want                       int
+	}{
+		{"by admin", "GET", admin, demo, 200},
+		{"by a service", "GET", nova, demo, 200},
+		{"of oneself", "GET", demo, demo, 200},
+		{"of another", "GET", demo, admin, 403},
+		{"head", "HEAD", admin, demo, 200},
+		{"unknown subject", "GET", admin, "x", 404},
+		{"no subject", "GET", admin, "", 404},
+		{"unknown caller", "GET", "x", demo, 401},
+		{"no caller", "GET", "", demo, 401},
+		{"revoke another's", "DELETE", demo, admin, 403},
+		{"revoke by service", "DELETE", nova, demo, 403},
+		{"revoke", "DELETE", admin, demo, 204},
+		{"revoke again", "DELETE", admin, demo, 404},
+		{"validate revoked", "GET", admin, demo, 404},
+		{"use revoked", "GET", demo, demo, 401},
+	}
+	for _, tt := range tests { // in order: later ones see the revocation
+		res := send(t, server, tt.method, "/v3/auth/tokens", "", "X-Auth-Token", tt.who, "X-Subject-Token", tt.subject)
+		if res.StatusCode != tt.want {
+			t.Errorf("%s: got %d %s, want %d", tt.name, res.StatusCode, res.body, tt.want)
+		}
+		if tt.want == 200 && res.Header.Get("X-Subject-Token") != tt.subject {
+			t.Errorf("%s: subject not answered", tt.name)
+		}
+		if tt.want >= 400 && (strings.Contains(res.body, admin) || strings.Contains(res.body, demo)) {
+			t.Errorf("%s: a token in %s", tt.name, res.body)
+		}
+	}
+}
+
+func TestATokenFromATokenExpiresWithIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		unscoped := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, "")).Header.Get("X-Subject-Token")
+		if got := send(t, server, "GET", "/v3/auth/catalog", "", "X-Auth-Token", unscoped).StatusCode; got != 403 {
+			t.Errorf("catalog of an unscoped token: %d, want 403", got)
+		}
+		time.Sleep(59 * time.Minute)
+		again := `"identity":{"methods":["token"],"token":{"id":"` + unscoped + `"}}`
+		res := send(t, server, "POST", "/v3/auth/tokens", authBody(again, `{"project":{"name":"admin","domain":{"id":"default"}}}`))
+		if res.StatusCode != 201 || !strings.Contains(res.body, `"methods":["password","token"]`) {
+			t.Fatalf("got %d %s", res.StatusCode, res.body)
+		}
+		scoped := res.Header.Get("X-Subject-Token")
+		if _, err := server.VerifyToken(scoped); err != nil {
+			t.Errorf("before the hour: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := server.VerifyToken(scoped); !errors.Is(err, keystone.ErrToken) {
+			t.Errorf("after the hour: %v, want ErrToken", err)
+		}
+		for range 3000 { // expired tokens do not pile up
+			issue(t, server, "demo")
+		}
+	})
+}
+
+func TestListsForAdministrators(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	admin, demo := login(t, server, "admin", "admin"), login(t, server, "demo", "demo")
+	_, demoProject, err := server.ProjectOf("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		path, token string
+		want        int
+		text        string
+	}{
+		{"/v3/projects", admin, 200, `"name":"service"`},
+		{"/v3/projects?name=demo", admin, 200, `"name":"demo"`},
+		{"/v3/projects?name=nothing", admin, 200, `"projects":[]`},
+		{"/v3/projects", demo, 403, "identity:list_projects"},
+		{"/v3/projects/" + demoProject, demo, 200, `"name":"demo"`},
+		{"/v3/projects/" + demoProject, admin, 200, `"name":"demo"`},
+		{"/v3/projects/x", admin, 404, "project: x"},
+		{"/v3/projects/x", demo, 403, "identity:get_project"},
+		{"/v3/auth/projects", demo, 200, `"name":"demo"`},
+		{"/v3/users", admin, 200, `"name":"cyborg"`},
+		{"/v3/users", demo, 403, "identity:list_users"},
+		{"/v3/users/x", admin, 404, "user: x"},
+		{"/v3/domains", admin, 200, `"name":"Default"`},
+		{"/v3/domains/default", admin, 200, `"name":"Default"`},
+		{"/v3/domains/x", admin, 404, "domain: x"},
+		{"/v3/domains", demo, 403, "identity:list_domains"},
+		{"/v3/users", "", 401, "requires authentication"},
+		{"/v3/planets", admin, 404, "could not be found"},
+		{"/v3/projects/", admin, 404, "could not be found"},
+	}
+	for _, tt := range tests {
+		res := send(t, server, "GET", tt.path, "", "X-Auth-Token", tt.token)
+		if res.StatusCode != tt.want || !strings.Contains(res.body, tt.text) {
+			t.Errorf("%s: got %d %s, want %d with %s", tt.path, res.StatusCode, res.body, tt.want, tt.text)
+		}
+	}
+	if res := send(t, server, "POST", "/v3/users", "{}", "X-Auth-Token", admin); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST /v3/users: %d, Allow %q", res.StatusCode, res.Header.Get("Allow"))
+	}
+}
+
+func TestFaultsUseKeystonesShape(t *testing.T) {
+	t.Parallel()
+	faults, recorder := fault.NewSet(newServer().Operations()...), simhttp.NewRecorder(10)
+	server := newServer(keystone.WithFaults(faults), keystone.WithRecorder(recorder))
+	if err := faults.Set(fault.Rule{Operation: "identity.token.create", Action: fault.Status, Status: 503}); err != nil {
+		t.Fatal(err)
+	}
+	res := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, ""))
+	if res.StatusCode != 503 {
+		t.Fatalf("got %d %s", res.StatusCode, res.body)
+	}
+	checkErrorShape(t, res)
+	if got := recorder.Exchanges(); len(got) != 1 || got[0].Operation != "identity.token.create" || got[0].Fault != "status" {
+		t.Errorf("recorded: %+v", got)
+	}
+}
+
+func TestGophercloudLogsIn(t *testing.T) {
+	t.Parallel()
+	for _, root := range []string{"/identity", "/identity/", "/identity/v3", "/v3", "/v3/", "/", ""} {
+		t.Run("auth_url "+root, func(t *testing.T) {
+			t.Parallel()
+			provider, err := openstack.NewClient("http://cloud.example" + root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			provider.HTTPClient = http.Client{Transport: simhttp.NewTransport(newServer())}
+			err = openstack.Authenticate(t.Context(), provider, gophercloud.AuthOptions{
+				Username: "admin", Password: keystone.Password, DomainName: "Default",
+				Scope: &gophercloud.AuthScope{ProjectName: "admin", DomainName: "Default"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			url, err := provider.EndpointLocator(gophercloud.EndpointOpts{
+				Type: "accelerator", Region: "RegionOne", Availability: gophercloud.AvailabilityInternal,
+			})
+			if err != nil || url != "http://cloud.example/accelerator/v2/" {
+				t.Errorf("accelerator endpoint: %q, %v", url, err)
+			}
+		})
+	}
+}
+
+func FuzzAuthRequest(f *testing.F) {
+	f.Add(authBody(passwordOfAdmin, `{"project":{"id":"x"}}`))
+	f.Add(`{"auth":{"identity":{"methods":["token"],"token":{"id":"t"}},"scope":"unscoped"}}`)
+	f.Add(`{"auth":{"identity":{"methods":["password","token"]}}}`)
+	f.Add(`[]`)
+	server := newServer()
+	f.Fuzz(func(t *testing.T, body string) {
+		res := send(t, server, "POST", "/v3/auth/tokens", body)
+		switch res.StatusCode {
+		case 201, 400, 401, 404, 413:
+		default:
+			t.Errorf("%q: %d %s", body, res.StatusCode, res.body)
+		}
+		if !json.Valid([]byte(res.body)) {
+			t.Errorf("%q: the answer is not JSON: %s", body, res.body)
+		}
+	})
+}

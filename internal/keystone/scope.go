@@ -1,0 +1,91 @@
+package keystone
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// scopeRef is the scope of an authentication request in its object form.
+type scopeRef struct {
+	Project  *projectRef     `json:"project"`
+	Domain   *domainRef      `json:"domain"`
+	System   json.RawMessage `json:"system"`
+	Trust    json.RawMessage `json:"OS-TRUST:trust"`
+	Unscoped json.RawMessage `json:"unscoped"`
+}
+
+// applyScope gives the proof the project or system that is asked for. Without a scope
+// the token is unscoped, since no user here has a default project.
+func (s *Server) applyScope(proof *token, raw json.RawMessage) *requestError {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		if word == "unscoped" {
+			return nil
+		}
+		return malformed("project, domain, system or unscoped", "scope")
+	}
+	var scope scopeRef
+	if err := json.Unmarshal(raw, &scope); err != nil {
+		return undecodable(err)
+	}
+	if scope.count() != 1 {
+		return malformed("exactly one of project, domain, system, OS-TRUST:trust or unscoped", "scope")
+	}
+	switch {
+	case scope.Project != nil:
+		return s.scopeToProject(proof, *scope.Project)
+	case scope.System != nil:
+		return scopeToSystem(proof, scope.System)
+	case scope.Trust != nil:
+		return &requestError{http.StatusNotFound, "Could not find trust."}
+	case scope.Domain != nil:
+		return unauthorized() // nobody here has a role on a domain
+	}
+	return nil
+}
+
+func (s *scopeRef) count() int {
+	n := 0
+	for _, given := range []bool{s.Project != nil, s.Domain != nil, s.System != nil, s.Trust != nil, s.Unscoped != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+// scopeToProject refuses an unknown project and one the user has no role on alike.
+func (s *Server) scopeToProject(proof *token, ref projectRef) *requestError {
+	switch {
+	case ref.ID == "" && ref.Name == "":
+		return malformed("id or name", "project")
+	case ref.ID == "" && ref.Domain == nil:
+		return malformed("domain", "project")
+	}
+	found, ok := s.directory.findProject(ref)
+	if !ok || len(proof.user.roles[found.name]) == 0 {
+		return unauthorized()
+	}
+	proof.project, proof.roles = found, proof.user.roles[found.name]
+	return nil
+}
+
+func scopeToSystem(proof *token, raw json.RawMessage) *requestError {
+	var system struct {
+		All bool `json:"all"`
+	}
+	if err := json.Unmarshal(raw, &system); err != nil {
+		return undecodable(err)
+	}
+	if !system.All {
+		return malformed("all", "system")
+	}
+	if len(proof.user.systemRoles) == 0 {
+		return unauthorized()
+	}
+	proof.system, proof.roles = true, proof.user.systemRoles
+	return nil
+}

@@ -1,0 +1,171 @@
+package keystone
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// Password is the password of every user.
+const Password = "secret"
+
+// DefaultTokenLifetime is how long a token is valid unless Config says otherwise; it
+// is the default of Keystone's option [token] expiration.
+const DefaultTokenLifetime = time.Hour
+
+// Config is what a Server can be told. The zero value is a cloud that has only the
+// identity service in its catalog.
+type Config struct {
+	// Seed determines identifiers and tokens.
+	Seed uint64
+	// Region is the region of every endpoint; RegionOne if empty.
+	Region string
+	// TokenLifetime is how long a token is valid; DefaultTokenLifetime if zero.
+	TokenLifetime time.Duration
+	// Services are the catalog's entries beside identity itself.
+	Services []CatalogEntry
+}
+
+// CatalogEntry is a service in the catalog.
+type CatalogEntry struct {
+	// Type and Name are what clients look for: "accelerator", "cyborg".
+	Type, Name string
+	// Path is where the service stands on the host that a client talks to:
+	// "/accelerator/v2".
+	Path string
+}
+
+// Option changes how a Server works.
+type Option func(*Server)
+
+// WithClock sets the clock that tokens expire by; the machine's clock by default.
+func WithClock(clock simhttp.Clock) Option { return func(s *Server) { s.clock = clock } }
+
+// WithFaults lets the rules of a set act on the requests.
+func WithFaults(faults *simhttp.Faults) Option { return func(s *Server) { s.service.Faults = faults } }
+
+// WithRecorder records every request.
+func WithRecorder(r *simhttp.Recorder) Option { return func(s *Server) { s.service.Recorder = r } }
+
+// Server is the identity service. It is an http.Handler for /identity, /identity/v3,
+// /v3 and the version list at /, and safe for parallel use.
+type Server struct {
+	cfg       Config
+	clock     simhttp.Clock
+	directory directory
+	tokens    *tokenStore
+	service   *simhttp.Service
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New returns a server with the users admin (project admin, role admin), demo
+// (project demo, role member), nova (project service, role service) and cyborg
+// (project service, roles service and admin).
+func New(cfg Config, opts ...Option) *Server {
+	if cfg.Region == "" {
+		cfg.Region = "RegionOne"
+	}
+	if cfg.TokenLifetime <= 0 {
+		cfg.TokenLifetime = DefaultTokenLifetime
+	}
+	cfg.Services = append([]CatalogEntry{{"identity", "keystone", "/identity/v3"}}, cfg.Services...)
+	s := &Server{
+		cfg:       cfg,
+		clock:     simhttp.Wall{},
+		directory: newDirectory(cfg.Seed),
+		tokens:    newTokenStore(cfg.Seed, cfg.TokenLifetime),
+	}
+	s.service = &simhttp.Service{
+		Name:       "identity",
+		Prefixes:   []string{"/identity"},
+		Router:     simhttp.NewRouter(s.routes()...),
+		Handler:    http.HandlerFunc(s.dispatch),
+		WriteFault: writeFault,
+		IDs:        simhttp.NewIDs(cfg.Seed, "identity"),
+	}
+	for _, opt := range opts {
+		opt(s)
+	}
+	s.service.Clock = s.clock
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
+
+// Service is the server as the other simulators wrap themselves, for lists of routes.
+func (s *Server) Service() *simhttp.Service { return s.service }
+
+// Operations lists the names that fault rules may use, sorted.
+func (s *Server) Operations() []string { return s.service.Router.Operations() }
+
+// routes registers every version root in both spellings: ServeMux would redirect one
+// to the other, and keystoneauth refuses the redirect.
+func (s *Server) routes() []simhttp.Route {
+	var routes []simhttp.Route
+	get := func(operation string, handler http.HandlerFunc, patterns ...string) {
+		for _, pattern := range patterns {
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				routes = append(routes, simhttp.Route{Operation: operation, Method: method, Pattern: pattern, Handler: handler})
+			}
+		}
+	}
+	get("identity.versions.list", s.listVersions, "", "/")
+	get("identity.version.get", s.getVersion, "/v3", "/v3/")
+	get("identity.token.validate", s.authenticated(s.validateToken), "/v3/auth/tokens")
+	get("identity.auth.catalog", s.authenticated(s.authCatalog), "/v3/auth/catalog")
+	get("identity.auth.projects", s.authenticated(s.authProjects), "/v3/auth/projects")
+	get("identity.project.list", s.authenticated(s.listProjects), "/v3/projects")
+	get("identity.project.get", s.authenticated(s.getProject), "/v3/projects/{id}")
+	get("identity.user.list", s.authenticated(s.listUsers), "/v3/users")
+	get("identity.user.get", s.authenticated(s.getUser), "/v3/users/{id}")
+	get("identity.domain.list", s.authenticated(s.listDomains), "/v3/domains")
+	get("identity.domain.get", s.authenticated(s.getDomain), "/v3/domains/{id}")
+	tokens := "/v3/auth/tokens"
+	return append(routes,
+		simhttp.Route{Operation: "identity.token.create", Method: http.MethodPost, Pattern: tokens, Handler: s.createToken},
+		simhttp.Route{Operation: "identity.token.revoke", Method: http.MethodDelete, Pattern: tokens, Handler: s.authenticated(s.revokeToken)},
+	)
+}
+
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "X-Auth-Token")
+	match := simhttp.MatchOf(r)
+	switch {
+	case match.Route != nil:
+		match.Route.Handler(w, r)
+	case len(match.Allowed) > 0:
+		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
+		writeError(w, r, http.StatusMethodNotAllowed, "The method is not allowed for the requested URL.")
+	default:
+		writeError(w, r, http.StatusNotFound, "The resource could not be found.")
+	}
+}
+
+// caller is a handler that needs to know who asks.
+type caller func(w http.ResponseWriter, r *http.Request, who *token)
+
+// authenticated refuses requests without a valid X-Auth-Token.
+func (s *Server) authenticated(next caller) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, ok := s.tokens.get(r.Header.Get("X-Auth-Token"), s.clock.Now())
+		if !ok {
+			writeError(w, r, http.StatusUnauthorized, textUnauthorized)
+			return
+		}
+		next(w, r, who)
+	}
+}
+
+// requireAdmin answers 403 and reports false when the caller is not an administrator.
+func requireAdmin(w http.ResponseWriter, r *http.Request, who *token, policy string) bool {
+	if slices.Contains(who.roles, roleAdmin) {
+		return true
+	}
+	writeError(w, r, http.StatusForbidden, "You are not authorized to perform the requested action: "+policy+".")
+	return false
+}

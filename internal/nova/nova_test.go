@@ -1,0 +1,390 @@
+package nova_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+const (
+	ready    = "11111111-1111-4111-8111-111111111111"
+	noHost   = "22222222-2222-4222-8222-222222222222"
+	stranger = "33333333-3333-4333-8333-333333333333"
+	arq      = "44444444-4444-4444-8444-444444444444"
+)
+
+// inbox is a nova-compute that keeps what it is told.
+type inbox struct {
+	mu     sync.Mutex
+	events []string
+	at     []time.Time
+	status int
+}
+
+func (i *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Events []nova.Event }
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.Header.Get("OpenStack-API-Version") != "compute 2.82" {
+		http.Error(w, "bad", http.StatusBadRequest)
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, e := range body.Events {
+		tag := "-"
+		if e.Tag != nil {
+			tag = *e.Tag
+		}
+		i.events = append(i.events, e.Name+" "+e.ServerUUID[:4]+" "+tag+" "+e.Status)
+		i.at = append(i.at, time.Now())
+	}
+	if i.status != 0 {
+		w.WriteHeader(i.status)
+	}
+}
+
+func (i *inbox) got() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.events)
+}
+
+type answer struct {
+	*http.Response
+	body string
+}
+
+func post(t testing.TB, h http.Handler, body string, header ...string) answer {
+	t.Helper()
+	return send(t, h, "POST", "/compute/v2.1/os-server-external-events", body,
+		append([]string{"X-Auth-Token", "admin", "OpenStack-API-Version", "compute 2.82", "Content-Type", "application/json"}, header...)...)
+}
+
+func send(t testing.TB, h http.Handler, method, path, body string, header ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://cloud.example"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			req.Header.Del(header[i])
+		}
+	}
+	res, err := (&http.Client{Transport: simhttp.NewTransport(h)}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res, string(data)}
+}
+
+func event(server, fields string) string {
+	return `{"name":"accelerator-request-bound","server_uuid":"` + server + `"` + fields + `}`
+}
+
+func events(list ...string) string { return `{"events":[` + strings.Join(list, ",") + `]}` }
+
+func strictServer(t *testing.T) *nova.Server {
+	t.Helper()
+	server := nova.New(nova.Config{StrictInstances: true})
+	for _, g := range []nova.Guest{{UUID: ready, Host: "cn0"}, {UUID: noHost}} {
+		if err := server.DefineGuest(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return server
+}
+
+func TestDeliveryStatusPerEvent(t *testing.T) {
+	t.Parallel()
+	const tag = `,"tag":"` + arq + `"`
+	tests := []struct {
+		name       string
+		events     []string
+		wantStrict int
+		strict     string // code and delivery status of each event
+		wantLoose  int
+		loose      string
+		forwarded  []string // with StrictInstances
+	}{
+		{"completed", []string{event(ready, tag)}, 200, "200 completed", 200, "200 completed", []string{"accelerator-request-bound 1111 " + arq + " completed"}},
+		{"failed is delivered too", []string{event(ready, tag+`,"status":"failed"`)}, 200, "200 completed", 200, "200 completed", []string{"accelerator-request-bound 1111 " + arq + " failed"}},
+		{"unknown instance", []string{event(stranger, tag)}, 207, "404 failed", 200, "200 completed", nil},
+		{"no host", []string{event(noHost, tag)}, 207, "422 failed", 200, "200 completed", nil},
+		{"no tag", []string{event(ready, "")}, 207, "400 failed", 207, "400 failed", nil},
+		{"unknown instance wins over no tag", []string{event(stranger, "")}, 207, "404 failed", 207, "400 failed", nil},
+		{"no tag wins over no host", []string{event(noHost, "")}, 207, "400 failed", 207, "400 failed", nil},
+		{"empty tag passes", []string{event(ready, `,"tag":""`)}, 200, "200 completed", 200, "200 completed", []string{"accelerator-request-bound 1111  completed"}},
+		{"tag not needed", []string{`{"name":"network-changed","server_uuid":"` + ready + `"}`}, 200, "200 completed", 200, "200 completed", []string{"network-changed 1111 - completed"}},
+		{"uuid in capitals", []string{event(strings.ToUpper(ready), tag)}, 200, "200 completed", 200, "200 completed", []string{"accelerator-request-bound 1111 " + arq + " completed"}},
+		{"mixed", []string{event(ready, tag), event(noHost, tag)}, 207, "200 completed 422 failed", 200, "200 completed 200 completed", []string{"accelerator-request-bound 1111 " + arq + " completed"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			strict, box := strictServer(t), &inbox{}
+			strict.HandleEvents(box)
+			check := func(server *nova.Server, wantStatus int, want string) {
+				t.Helper()
+				res := post(t, server, events(tt.events...))
+				if got := codes(t, res.body); res.StatusCode != wantStatus || got != want {
+					t.Errorf("got %d %q, want %d %q", res.StatusCode, got, wantStatus, want)
+				}
+			}
+			check(strict, tt.wantStrict, tt.strict)
+			check(nova.New(nova.Config{}), tt.wantLoose, tt.loose)
+			if diff := cmp.Diff(tt.forwarded, box.got()); diff != "" {
+				t.Errorf("passed on (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func codes(t *testing.T, body string) string {
+	t.Helper()
+	var got struct {
+		Events []struct {
+			Code   json.Number
+			Status string
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	var words []string
+	for _, e := range got.Events {
+		words = append(words, e.Code.String(), e.Status)
+	}
+	return strings.Join(words, " ")
+}
+
+func TestBadRequestsDeliverNothing(t *testing.T) {
+	t.Parallel()
+	good := event(ready, `,"tag":"x"`)
+	tests := []struct {
+		name, body string
+		header     []string
+		want       int
+		text       string
+	}{
+		{"not JSON", `{"events"`, nil, 400, "Malformed request body"},
+		{"two documents", events(good) + `{}`, nil, 400, "Malformed request body"},
+		{"not an object", `[]`, nil, 400, "object"},
+		{"null", `null`, nil, 400, "object"},
+		{"no events", `{}`, nil, 400, "'events' is a required property"},
+		{"events null", `{"events":null}`, nil, 400, "array"},
+		{"events no list", `{"events":{}}`, nil, 400, "array"},
+		{"no event", `{"events":[]}`, nil, 400, "non-empty"},
+		{"extra key", `{"events":[` + good + `],"x":1}`, nil, 400, "x"},
+		{"extra key in an event", events(good, event(ready, `,"tag":"x","code":200`)), nil, 400, "events/1"},
+		{"key in capitals", events(`{"Name":"network-changed","server_uuid":"` + ready + `"}`), nil, 400, "Name"},
+		{"event null", events("null"), nil, 400, "object"},
+		{"unknown name", events(good, `{"name":"arq_resolved","server_uuid":"`+ready+`"}`), nil, 400, "arq_resolved"},
+		{"no name", events(`{"server_uuid":"` + ready + `"}`), nil, 400, "'name' is a required"},
+		{"no server", events(`{"name":"network-changed"}`), nil, 400, "'server_uuid' is a required"},
+		{"bad server", events(event("12", "")), nil, 400, "server_uuid"},
+		{"status ok", events(event(ready, `,"tag":"x","status":"ok"`)), nil, 400, "status"},
+		{"status null", events(event(ready, `,"tag":"x","status":null`)), nil, 400, "status"},
+		{"tag a number", events(event(ready, `,"tag":7`)), nil, 400, "tag"},
+		{"tag null", events(event(ready, `,"tag":null`)), nil, 400, "tag"},
+		{"long tag", events(event(ready, `,"tag":"`+strings.Repeat("é", 256)+`"`)), nil, 400, "255"},
+		{"too large", events(event(ready, `,"tag":"`+strings.Repeat("x", simhttp.MaxBody)+`"`)), nil, 413, "too large"},
+		{"low microversion", events(good), []string{"OpenStack-API-Version", "compute 2.81"}, 400, "accelerator-request-bound"},
+		{"no microversion", events(good), []string{"OpenStack-API-Version", ""}, 400, "accelerator-request-bound"},
+		{"high microversion", events(good), []string{"OpenStack-API-Version", "compute 2.999"}, 406, "2.999 is not supported"},
+		{"API 3", events(good), []string{"OpenStack-API-Version", "compute 3.1"}, 406, "not supported"},
+		{"malformed microversion", events(good), []string{"OpenStack-API-Version", "compute two"}, 400, "invalid format"},
+		{"form", events(good), []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "Content-Type"},
+		{"no token", events(good), []string{"X-Auth-Token", ""}, 401, "requires authentication"},
+		{"member", events(good), []string{"X-Roles", "member,reader"}, 403, "os-server-external-events:create"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server, box := strictServer(t), &inbox{}
+			server.HandleEvents(box)
+			res := post(t, server, tt.body, tt.header...)
+			if res.StatusCode != tt.want || !strings.Contains(res.body, tt.text) || !json.Valid([]byte(res.body)) {
+				t.Errorf("got %d %s, want %d with %q", res.StatusCode, res.body, tt.want, tt.text)
+			}
+			if got := box.got(); got != nil || len(server.Events()) != 0 {
+				t.Errorf("delivered %v, kept %v", got, server.Events())
+			}
+		})
+	}
+}
+
+func TestAcceptedVersionHeaders(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		header []string
+		want   string
+	}{
+		{"new", []string{"OpenStack-API-Version", "compute 2.82"}, "compute 2.82"},
+		{"among others", []string{"OpenStack-API-Version", "placement 1.2, compute 2.90"}, "compute 2.90"},
+		{"old", []string{"OpenStack-API-Version", "", "X-OpenStack-Nova-API-Version", "2.82"}, "compute 2.82"},
+		{"latest", []string{"OpenStack-API-Version", "compute latest"}, "compute 2.96"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			res := post(t, nova.New(nova.Config{}), events(event(ready, `,"tag":"x"`)), tt.header...)
+			if res.StatusCode != 200 || res.Header.Get("OpenStack-API-Version") != tt.want {
+				t.Errorf("got %d, version %q", res.StatusCode, res.Header.Get("OpenStack-API-Version"))
+			}
+		})
+	}
+}
+
+func TestForwardingTroubleIsKeptAndNotAnswered(t *testing.T) {
+	t.Parallel()
+	outside, broken := &inbox{}, &inbox{status: 500}
+	listener := httptest.NewServer(outside)
+	defer listener.Close()
+	server := nova.New(nova.Config{})
+	defer server.Close()
+	server.HandleEvents(broken)
+	if err := server.ForwardTo(listener.URL + "/events"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.ForwardTo("events"); !errors.Is(err, nova.ErrURL) {
+		t.Errorf("relative URL: %v", err)
+	}
+	res := post(t, server, events(event(ready, `,"tag":"x"`)))
+	if res.StatusCode != 200 || len(outside.got()) != 1 {
+		t.Errorf("got %d, outside %v", res.StatusCode, outside.got())
+	}
+	kept := server.Events()[0]
+	if diff := cmp.Diff([]string{"in process: answered 500 Internal Server Error"}, kept.Problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{listener.URL + "/events"}, kept.Forwarded); diff != "" {
+		t.Errorf("forwarded (-want +got):\n%s", diff)
+	}
+}
+
+func TestFaultsOfForwarding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		box, faults := &inbox{}, fault.NewSet()
+		server := nova.New(nova.Config{}, nova.WithFaults(faults))
+		faults.Register(server.Operations()...)
+		server.HandleEvents(box)
+		forward := func(tag string, action fault.Action) fault.Rule {
+			return fault.Rule{Operation: "compute.external_event.forward", Subject: tag, Action: action, Delay: time.Minute, Times: -1}
+		}
+		if err := faults.Set(forward("late", fault.Delay), forward("lost", fault.Drop), forward("bad", fault.Status), forward("never", fault.Delay)); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		tagged := func(tag string) string { return event(ready, `,"tag":"`+tag+`"`) }
+		res := post(t, server, events(tagged("late"), tagged("lost"), tagged("bad"), tagged("fine")))
+		if res.StatusCode != 200 || time.Since(start) != 0 {
+			t.Errorf("got %d after %s", res.StatusCode, time.Since(start))
+		}
+		want := []string{"accelerator-request-bound 1111 bad failed", "accelerator-request-bound 1111 fine completed"}
+		if diff := cmp.Diff(want, box.got()); diff != "" {
+			t.Errorf("at once (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff(append(want, "accelerator-request-bound 1111 late completed"), box.got()); diff != "" {
+			t.Errorf("later (-want +got):\n%s", diff)
+		}
+		post(t, server, events(tagged("never")))
+		server.Close()
+		post(t, server, events(tagged("never"), tagged("after close")))
+		time.Sleep(time.Hour)
+		if got := len(box.got()); got != 4 {
+			t.Errorf("after Close: %v", box.got())
+		}
+	})
+}
+
+func TestVersionDocuments(t *testing.T) {
+	t.Parallel()
+	for path, self := range map[string]string{
+		"/compute": "/compute/v2.1/", "/compute/": "/compute/v2.1/", "/compute/v2.1": "/compute/v2.1/", "/compute/v2.1/": "/compute/v2.1/", "/v2.1": "/v2.1/",
+	} {
+		res := send(t, nova.New(nova.Config{}), "GET", path, "")
+		if res.StatusCode != 200 || !strings.Contains(res.body, `"href":"http://cloud.example`+self+`"`) || !strings.Contains(res.body, `"id":"v2.1"`) {
+			t.Errorf("%s: %d %s", path, res.StatusCode, res.body)
+		}
+	}
+	for _, tt := range []struct {
+		method, path, token string
+		want                int
+	}{
+		{"GET", "/compute/v2.1/servers", "admin", 404},
+		{"GET", "/compute/v2.1/servers", "", 401},
+		{"GET", "/compute/v2.1/os-server-external-events", "admin", 405},
+		{"DELETE", "/compute/v2.1", "admin", 405},
+	} {
+		if res := send(t, nova.New(nova.Config{}), tt.method, tt.path, "", "X-Auth-Token", tt.token); res.StatusCode != tt.want {
+			t.Errorf("%s %s: %d, want %d", tt.method, tt.path, res.StatusCode, tt.want)
+		}
+	}
+}
+
+func TestGuests(t *testing.T) {
+	t.Parallel()
+	server := nova.New(nova.Config{})
+	for _, bad := range []nova.Guest{
+		{UUID: "x"}, {}, {UUID: "urn:uuid:" + ready}, {UUID: ready, Domain: "hello"}, {UUID: ready, Domain: "<domain>"},
+		{UUID: ready, Domain: "<network/>"}, {UUID: ready, Domain: "<domain>&nope;</domain>"},
+	} {
+		if err := server.DefineGuest(bad); !errors.Is(err, nova.ErrGuest) {
+			t.Errorf("%+v: got error %v, want ErrGuest", bad, err)
+		}
+	}
+	for _, good := range []nova.Guest{
+		{UUID: noHost, Host: "cn0"}, {UUID: ready}, {UUID: strings.ToUpper(ready), Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"},
+	} {
+		if err := server.DefineGuest(good); err != nil {
+			t.Error(err)
+		}
+	}
+	want := []nova.Guest{{UUID: ready, Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"}, {UUID: noHost, Host: "cn0"}}
+	if diff := cmp.Diff(want, server.Guests()); diff != "" {
+		t.Errorf("guests (-want +got):\n%s", diff)
+	}
+	if !server.RemoveGuest(strings.ToUpper(ready)) || server.RemoveGuest(ready) || len(server.Guests()) != 1 {
+		t.Errorf("after removal: %v", server.Guests())
+	}
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add(events(event(ready, `,"tag":"x","status":"in-progress"`)))
+	f.Add(`{"events":[{"name":"network-changed","server_uuid":"{11111111-1111-4111-8111-111111111111}"}]}`)
+	f.Add(`{"events":[7]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		server := nova.New(nova.Config{StrictInstances: true})
+		res := post(t, server, body)
+		if res.StatusCode != 207 && (res.StatusCode != 400 || len(server.Events()) != 0) {
+			t.Errorf("%q: %d %s, kept %v", body, res.StatusCode, res.body, server.Events())
+		}
+		if !json.Valid([]byte(res.body)) {
+			t.Errorf("%q: the answer is not JSON: %s", body, res.body)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package nova
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// ARQBound is the name of the event that Cyborg sends.
+const ARQBound = "accelerator-request-bound"
+
+// The values of an event's status.
+const (
+	statusCompleted  = "completed"
+	statusFailed     = "failed"
+	statusInProgress = "in-progress"
+)
+
+const maxTag = 255
+
+// Event is one event as it was sent; an absent status counts as completed.
+type Event struct {
+	Name       string  `json:"name"`
+	ServerUUID string  `json:"server_uuid"`
+	Tag        *string `json:"tag,omitempty"`
+	Status     string  `json:"status"`
+}
+
+func (e Event) tag() string {
+	if e.Tag == nil {
+		return ""
+	}
+	return *e.Tag
+}
+
+// eventNames lists the kinds of event that a microversion knows.
+func eventNames(v version) []string {
+	names := []string{"network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted"}
+	for _, later := range []struct {
+		minor int
+		name  string
+	}{{minorVolume, "volume-extended"}, {minorPower, "power-update"}, {minorAccelerator, ARQBound}, {minorVolumeReimage, "volume-reimaged"}} {
+		if v.minor >= later.minor {
+			names = append(names, later.name)
+		}
+	}
+	return names
+}
+
+// needsTag tells whether the API demands a tag for a kind of event.
+func needsTag(name string) bool {
+	return name == ARQBound || name == "volume-extended" || name == "power-update"
+}
+
+// readEvents decodes and judges the whole body; one bad event refuses all.
+func readEvents(r *http.Request, v version) ([]Event, *requestError) {
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+		return nil, &requestError{http.StatusUnsupportedMediaType, "badMediaType", "Unsupported Content-Type"}
+	}
+	data, err := simhttp.ReadBody(r)
+	if errors.Is(err, simhttp.ErrBodyTooLarge) {
+		return nil, &requestError{http.StatusRequestEntityTooLarge, "overLimit", "Request is too large."}
+	}
+	if err != nil || !json.Valid(data) {
+		return nil, badRequest("Malformed request body")
+	}
+	return parseEvents(data, v)
+}
+
+func parseEvents(data []byte, v version) ([]Event, *requestError) {
+	body, err := object(data, "events")
+	if err != nil {
+		return nil, invalid("", err)
+	}
+	var items []json.RawMessage
+	switch raw, ok := body["events"]; {
+	case !ok:
+		return nil, invalid("", errors.New("'events' is a required property"))
+	case json.Unmarshal(raw, &items) != nil || items == nil:
+		return nil, invalid("events", errors.New("it is not of type 'array'"))
+	case len(items) == 0:
+		return nil, invalid("events", errors.New("[] should be non-empty"))
+	}
+	events := make([]Event, 0, len(items))
+	for i, item := range items {
+		event, err := parseEvent(item, v)
+		if err != nil {
+			return nil, invalid(fmt.Sprint("events/", i), err)
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+func invalid(where string, err error) *requestError {
+	if where != "" {
+		where = " for field/attribute " + where
+	}
+	return badRequest("Invalid input" + where + ". " + err.Error())
+}
+
+func parseEvent(data []byte, v version) (Event, error) {
+	fields, err := object(data, "name", "server_uuid", "tag", "status")
+	if err != nil {
+		return Event{}, err
+	}
+	event := Event{Status: statusCompleted}
+	for _, field := range []struct {
+		name  string
+		value *string
+	}{{"server_uuid", &event.ServerUUID}, {"name", &event.Name}, {"status", &event.Status}} {
+		raw, given := fields[field.name]
+		if !given && field.name != "status" {
+			return Event{}, fmt.Errorf("'%s' is a required property", field.name)
+		}
+		if given && !isString(raw, field.value) {
+			return Event{}, fmt.Errorf("%s is not of type 'string'", field.name)
+		}
+	}
+	if raw, given := fields["tag"]; given {
+		event.Tag = new(string)
+		if !isString(raw, event.Tag) {
+			return Event{}, errors.New("tag is not of type 'string'")
+		}
+	}
+	return event, event.check(v)
+}
+
+func (e Event) check(v version) error {
+	names := eventNames(v)
+	switch {
+	case uuid.Validate(e.ServerUUID) != nil || strings.HasPrefix(e.ServerUUID, "urn:"):
+		return fmt.Errorf("server_uuid %q is not a 'uuid'", e.ServerUUID)
+	case !slices.Contains(names, e.Name):
+		return fmt.Errorf("name %q is not one of %q", e.Name, names)
+	case !slices.Contains([]string{statusFailed, statusCompleted, statusInProgress}, e.Status):
+		return fmt.Errorf("status %q is not one of ['failed', 'completed', 'in-progress']", e.Status)
+	case len([]rune(e.tag())) > maxTag:
+		return fmt.Errorf("tag is longer than %d characters", maxTag)
+	}
+	return nil
+}
+
+// schemaError has the very text of Nova's validator, which starts with a capital.
+type schemaError string
+
+// Error implements error.
+func (e schemaError) Error() string { return string(e) }
+
+// object decodes a JSON object and refuses keys that are not allowed, exact in case.
+func object(data []byte, allowed ...string) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&fields); err != nil || fields == nil {
+		return nil, errors.New("it is not of type 'object'")
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("it is followed by something else")
+	}
+	for key := range fields {
+		if !slices.Contains(allowed, key) {
+			return nil, schemaError(fmt.Sprintf("Additional properties are not allowed (%q was unexpected)", key))
+		}
+	}
+	return fields, nil
+}
+
+func isString(raw json.RawMessage, value *string) bool {
+	return raw[0] == '"' && json.Unmarshal(raw, value) == nil
+}

@@ -1,0 +1,183 @@
+package nova
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// The names of the operations that fault rules may use.
+const (
+	opVersions = "compute.versions.list"
+	opVersion  = "compute.version.get"
+	opEvents   = "compute.external_events.create"
+	// opForward is not a request: it is passing one event on, with the event's tag as
+	// the subject. Drop loses the event, Delay passes it on later and answers at once,
+	// Status passes it on as failed.
+	opForward = "compute.external_event.forward"
+)
+
+// Config is what a Server can be told. The zero value accepts events for any instance.
+type Config struct {
+	// Seed determines request ids.
+	Seed uint64
+	// StrictInstances answers 404 for instances that are no guests and 422 for guests
+	// without a host, per event, as Nova does.
+	StrictInstances bool
+}
+
+// TokenVerifier answers the identity headers that keystonemiddleware would set for a
+// valid token, or an error for an invalid one.
+type TokenVerifier interface {
+	VerifyToken(token string) (http.Header, error)
+}
+
+// Option changes how a Server works.
+type Option func(*Server)
+
+// WithClock sets the clock; the machine's by default.
+func WithClock(clock simhttp.Clock) Option { return func(s *Server) { s.clock = clock } }
+
+// WithFaults lets the rules of a set act on requests and on the passing on of events.
+func WithFaults(faults *simhttp.Faults) Option {
+	return func(s *Server) { s.service.Faults = faults }
+}
+
+// WithRecorder records every request.
+func WithRecorder(r *simhttp.Recorder) Option { return func(s *Server) { s.service.Recorder = r } }
+
+// WithTokenVerifier checks tokens; without it the conventions of simhttp.NoAuth hold.
+func WithTokenVerifier(v TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
+
+// WithEventClient sets the client that carries events to URLs; one with a limit of 10
+// seconds by default.
+func WithEventClient(c *http.Client) Option { return func(s *Server) { s.urlClient = c } }
+
+// Server is the compute service. It is an http.Handler for /compute, /compute/v2.1 and
+// the same without /compute, and safe for parallel use.
+type Server struct {
+	cfg       Config
+	clock     simhttp.Clock
+	verifier  TokenVerifier
+	urlClient *http.Client
+	service   *simhttp.Service
+	later     laterGroup
+
+	mu       sync.RWMutex
+	guests   map[string]Guest
+	handler  http.Handler // nil: nobody in this process listens
+	urls     []string
+	received []Received
+	dropped  int // how many events came before the first of received
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// eventTimeout limits one delivery to a URL.
+const eventTimeout = 10 * time.Second
+
+// New returns a server without guests. Close it, or delayed events may still be passed
+// on.
+func New(cfg Config, opts ...Option) *Server {
+	s := &Server{
+		cfg:       cfg,
+		clock:     simhttp.Wall{},
+		urlClient: &http.Client{Timeout: eventTimeout},
+		guests:    make(map[string]Guest),
+	}
+	s.service = &simhttp.Service{
+		Name:          "compute",
+		Prefixes:      []string{"/compute"},
+		Router:        simhttp.NewRouter(s.routes()...),
+		Handler:       http.HandlerFunc(s.dispatch),
+		WriteFault:    writeFault,
+		VersionHeader: headerVersion,
+		IDs:           simhttp.NewIDs(cfg.Seed, "compute"),
+	}
+	for _, opt := range opts {
+		opt(s)
+	}
+	s.service.Clock = s.clock
+	return s
+}
+
+// Close forgets delayed events and waits until none is being passed on.
+func (s *Server) Close() { s.later.close() }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
+
+// Service is the server as the other simulators wrap themselves, for lists of routes.
+func (s *Server) Service() *simhttp.Service { return s.service }
+
+// Operations lists the names that fault rules may use, sorted.
+func (s *Server) Operations() []string {
+	return append([]string{opForward}, s.service.Router.Operations()...)
+}
+
+func (s *Server) routes() []simhttp.Route {
+	routes := []simhttp.Route{{
+		Operation: opEvents, Method: http.MethodPost, Pattern: "/v2.1/os-server-external-events", Handler: s.postEvents,
+	}}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for _, pattern := range []string{"", "/"} {
+			routes = append(routes, simhttp.Route{Operation: opVersions, Method: method, Pattern: pattern, Handler: listVersions})
+		}
+		for _, pattern := range []string{"/v2.1", "/v2.1/"} {
+			routes = append(routes, simhttp.Route{Operation: opVersion, Method: method, Pattern: pattern, Handler: getVersion})
+		}
+	}
+	return routes
+}
+
+// dispatch keeps Nova's order: token, route, microversion. The documents at the roots
+// need neither token nor version.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
+	match := simhttp.MatchOf(r)
+	if match.Route != nil && match.Route.Operation != opEvents {
+		match.Route.Handler(w, r)
+		return
+	}
+	id, ok := s.identify(r)
+	switch {
+	case !ok:
+		writeUnauthorized(w)
+	case match.Route == nil && len(match.Allowed) > 0:
+		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
+		writeError(w, http.StatusMethodNotAllowed, "badMethod", "The method is not allowed for this resource.")
+	case match.Route == nil:
+		writeError(w, http.StatusNotFound, "itemNotFound", "The resource could not be found.")
+	default:
+		s.serveVersioned(w, r, id)
+	}
+}
+
+func (s *Server) serveVersioned(w http.ResponseWriter, r *http.Request, id simhttp.Identity) {
+	v, err := requestedVersion(r.Header)
+	if err != nil {
+		writeError(w, err.status, err.kind, err.message)
+		return
+	}
+	w.Header().Set(headerVersion, "compute "+v.String())
+	w.Header().Set(headerLegacyVersion, v.String())
+	w.Header().Set("Vary", headerVersion+", "+headerLegacyVersion)
+	simhttp.MatchOf(r).Route.Handler(w, r.WithContext(withCall(r.Context(), call{id, v})))
+}
+
+func (s *Server) identify(r *http.Request) (simhttp.Identity, bool) {
+	if s.verifier == nil {
+		return simhttp.NoAuth(r)
+	}
+	token := r.Header.Get("X-Auth-Token")
+	if token == "" {
+		return simhttp.Identity{}, false
+	}
+	headers, err := s.verifier.VerifyToken(token)
+	if err != nil {
+		return simhttp.Identity{}, false
+	}
+	return simhttp.IdentityFromHeaders(headers), true
+}
