@@ -1,0 +1,199 @@
+package placementsim
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+const (
+	// sinceConsumerGeneration is the microversion from which writes of
+	// allocations name the consumer's generation.
+	sinceConsumerGeneration version = 28
+	// sinceConsumerType is the microversion that added consumer types.
+	sinceConsumerType version = 38
+
+	// incompleteConsumer is the project and user of consumers written before
+	// microversion 1.8.
+	incompleteConsumer = "00000000-0000-0000-0000-000000000000"
+	// unknownType is what a consumer without a type is listed under.
+	unknownType = "unknown"
+)
+
+// schemaFor returns the name of the newest schema that the call's microversion
+// has.
+func (c *call) schemaFor(name string, versions ...version) string {
+	best := versions[0]
+	for _, v := range versions {
+		if c.version >= v {
+			best = v
+		}
+	}
+	return name + "-" + best.String()
+}
+
+// readClaim reads what one consumer is to have.
+func (c *call) readClaim(consumer string, body map[string]any) engine.Claim {
+	claim := engine.Claim{
+		Consumer: consumer, Project: incompleteConsumer, User: incompleteConsumer,
+		CheckGeneration: c.version >= sinceConsumerGeneration,
+		SetType:         c.version >= sinceConsumerType, Type: text(body["consumer_type"]),
+	}
+	if c.version >= 8 {
+		claim.Project, claim.User = text(body["project_id"]), text(body["user_id"])
+	}
+	if given := body["consumer_generation"]; given != nil {
+		generation := int(integer(given))
+		claim.Generation = &generation
+	}
+	claim.Allocations = readAllocations(body["allocations"])
+	return claim
+}
+
+// readAllocations reads both forms: a list of providers, or a map. A provider
+// that a list names twice counts once, with its last resources.
+func readAllocations(value any) []engine.ProviderAmount {
+	entries := object(value)
+	if list, isList := value.([]any); isList {
+		entries = make(map[string]any, len(list))
+		for _, item := range list {
+			entries[text(object(object(item)["resource_provider"])["uuid"])] = item
+		}
+	}
+	var amounts []engine.ProviderAmount
+	for _, provider := range sortedKeys(entries) {
+		resources := object(object(entries[provider])["resources"])
+		for _, class := range sortedKeys(resources) {
+			amounts = append(amounts, engine.ProviderAmount{Provider: provider, Class: class, Amount: integer(resources[class])})
+		}
+	}
+	return amounts
+}
+
+func (c *call) writes() engine.Writes {
+	return engine.Writes{Now: c.now, KeepLeftovers: !c.server.config.NoLeftoverConsumers}
+}
+
+func putAllocations(c *call) error {
+	consumer := c.r.PathValue("consumer")
+	if !isUUIDLike(consumer) {
+		return badRequest("Malformed consumer_uuid: " + consumer)
+	}
+	consumer = canonicalUUID(consumer)
+	body, err := c.body(c.schemaFor("allocations-put", 0, 8, 12, 28, 34, 38))
+	if err != nil {
+		return err
+	}
+	claim := c.readClaim(consumer, object(body))
+	if err := c.server.state.Claim([]engine.Claim{claim}, c.writes()); err != nil {
+		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory for consumer "+consumer+": ")
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+func postAllocations(c *call) error {
+	body, err := c.body(c.schemaFor("allocations-post", 13, 28, 34, 38))
+	if err != nil {
+		return err
+	}
+	if err := c.server.state.Claim(c.readClaims(body), c.writes()); err != nil {
+		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory: ")
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+// readClaims reads a map of claims by consumer.
+func (c *call) readClaims(value any) []engine.Claim {
+	var claims []engine.Claim
+	for _, consumer := range sortedKeys(object(value)) {
+		claims = append(claims, c.readClaim(consumer, object(object(value)[consumer])))
+	}
+	return claims
+}
+
+func deleteAllocations(c *call) error {
+	if err := c.server.state.Release(c.r.PathValue("consumer")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+type resourcesBody struct {
+	Generation int              `json:"generation"`
+	Resources  map[string]int64 `json:"resources"`
+}
+
+type consumerBody struct {
+	Allocations map[string]resourcesBody `json:"allocations"`
+	Project     string                   `json:"project_id,omitempty"`
+	User        string                   `json:"user_id,omitempty"`
+	Generation  *int                     `json:"consumer_generation,omitempty"`
+	Type        string                   `json:"consumer_type,omitempty"`
+}
+
+func getAllocations(c *call) error {
+	consumer, generations, found := c.server.state.ConsumerAllocations(c.r.PathValue("consumer"))
+	body := consumerBody{Allocations: make(map[string]resourcesBody)}
+	if !found {
+		c.modified(c.now)
+		return c.json(http.StatusOK, body)
+	}
+	for _, a := range consumer.Allocations {
+		entry, ok := body.Allocations[a.Provider]
+		if !ok {
+			entry = resourcesBody{generations[a.Provider], make(map[string]int64)}
+			body.Allocations[a.Provider] = entry
+		}
+		entry.Resources[a.Class] = a.Amount
+	}
+	if c.version >= 12 {
+		body.Project, body.User = consumer.Project, consumer.User
+	}
+	if c.version >= sinceConsumerGeneration {
+		body.Generation = &consumer.Generation
+	}
+	if c.version >= sinceConsumerType {
+		body.Type = typeOrUnknown(consumer.Type)
+	}
+	c.modified(consumer.Created)
+	return c.json(http.StatusOK, body)
+}
+
+func typeOrUnknown(kind string) string {
+	if kind == "" {
+		return unknownType
+	}
+	return kind
+}
+
+func getProviderAllocations(c *call) error {
+	generation, consumers, err := c.server.state.ProviderAllocations(c.r.PathValue("uuid"))
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		Resources  map[string]int64 `json:"resources"`
+		Generation *int             `json:"consumer_generation,omitempty"`
+	}
+	entries := make(map[string]entry, len(consumers))
+	newest := time.Time{}
+	for _, consumer := range consumers {
+		e := entry{Resources: make(map[string]int64)}
+		for _, a := range consumer.Allocations {
+			e.Resources[a.Class] = a.Amount
+		}
+		if c.version >= sinceConsumerGeneration {
+			e.Generation = &consumer.Generation
+		}
+		entries[consumer.UUID] = e
+		if consumer.Created.After(newest) {
+			newest = consumer.Created
+		}
+	}
+	if len(consumers) == 0 {
+		newest = c.now
+	}
+	c.modified(newest)
+	return c.json(http.StatusOK, map[string]any{"resource_provider_generation": generation, "allocations": entries})
+}

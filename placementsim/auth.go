@@ -1,0 +1,63 @@
+package placementsim
+
+import (
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// The policy profiles of Config.Policy.
+const (
+	policyDefault = "default"
+	policySecure  = "secure"
+	policyOpen    = "open"
+)
+
+// rule is who may use an operation.
+type rule int
+
+const (
+	operators rule = iota // admin or service
+	anybody               // no rule at all
+	ownUsages             // readers too, for their own project
+	reshaping             // service, and admin unless the new defaults are enforced
+)
+
+// identify finds out who sent the request; false means 401.
+func (s *Server) identify(r *http.Request) (simhttp.Identity, bool) {
+	if s.verifier == nil {
+		return simhttp.NoAuth(r)
+	}
+	token := r.Header.Get("X-Auth-Token")
+	if token == "" {
+		return simhttp.Identity{}, false
+	}
+	headers, err := s.verifier.VerifyToken(token)
+	if err != nil {
+		return simhttp.Identity{}, false
+	}
+	return simhttp.IdentityFromHeaders(headers), true
+}
+
+// allowed reports whether the policy lets the caller use the operation. Its
+// rules are for projects, so a system scoped token is never enough.
+func (c *call) allowed(r rule) bool {
+	policy := c.server.config.Policy
+	if r == anybody || policy == policyOpen {
+		return true
+	}
+	if c.identity.SystemScope {
+		return false
+	}
+	switch r {
+	case ownUsages:
+		if c.identity.HasRole("reader") && c.identity.Project == parseQuery(c.r.URL.RawQuery).first("project_id") {
+			return true
+		}
+	case reshaping:
+		if policy == policySecure {
+			return c.identity.HasRole("service")
+		}
+	}
+	return c.identity.HasRole("admin", "service")
+}

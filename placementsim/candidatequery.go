@@ -1,0 +1,351 @@
+package placementsim
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+// The microversions that added to the candidates' query string.
+const (
+	sinceLimit        version = 16
+	sinceRequired     version = 17
+	sinceMemberOf     version = 21
+	sinceForbidden    version = 22
+	sinceGroups       version = 25
+	sinceInTree       version = 31
+	sinceFreeSuffixes version = 33
+	sinceRootRequired version = 35
+	sinceSameSubtree  version = 36
+)
+
+const (
+	numberSuffix = `([1-9][0-9]*)?`
+	freeSuffix   = `([a-zA-Z0-9_-]{1,64})?`
+)
+
+// groupKeys are the keys that may carry a suffix, in the order in which their
+// patterns are listed in error texts. The microversion is the one that added
+// the key.
+var groupKeys = []struct {
+	name    string
+	since   version
+	numbers *regexp.Regexp
+	free    *regexp.Regexp
+}{
+	{"in_tree", sinceInTree, regexp.MustCompile(`^in_tree` + numberSuffix + `$`), regexp.MustCompile(`^in_tree` + freeSuffix + `$`)},
+	{"member_of", sinceMemberOf, regexp.MustCompile(`^member_of` + numberSuffix + `$`), regexp.MustCompile(`^member_of` + freeSuffix + `$`)},
+	{"required", sinceRequired, regexp.MustCompile(`^required` + numberSuffix + `$`), regexp.MustCompile(`^required` + freeSuffix + `$`)},
+	{"resources", 10, regexp.MustCompile(`^resources` + numberSuffix + `$`), regexp.MustCompile(`^resources` + freeSuffix + `$`)},
+}
+
+// groupKey splits a key into its name and suffix at a microversion.
+func groupKey(key string, v version) (name, suffix string, ok bool) {
+	for _, known := range groupKeys {
+		if v < known.since {
+			continue
+		}
+		if v < sinceGroups {
+			if key == known.name {
+				return key, "", true
+			}
+			continue
+		}
+		pattern := known.numbers
+		if v >= sinceFreeSuffixes {
+			pattern = known.free
+		}
+		if m := pattern.FindStringSubmatch(key); m != nil {
+			return known.name, m[1], true
+		}
+	}
+	return "", "", false
+}
+
+// rawGroup collects the values of the keys with one suffix.
+type rawGroup struct {
+	suffix string
+	values map[string][]string // by name without suffix
+}
+
+func (g rawGroup) has(name string) bool { return len(g.values[name]) > 0 }
+
+// candidateQuery reads the query string of the candidates.
+func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
+	result := engine.CandidateQuery{OnePerTree: c.version < sinceNestedCandidates}
+	groups, err := c.rawGroups(q)
+	if err != nil {
+		return result, err
+	}
+	if err := c.plainKeys(q, &result); err != nil {
+		return result, err
+	}
+	if err := c.checkOrphans(groups); err != nil {
+		return result, err
+	}
+	for _, raw := range groups {
+		group, err := c.readGroup(raw)
+		if err != nil {
+			return result, err
+		}
+		result.Groups = append(result.Groups, group)
+	}
+	if err := c.checkGroups(groups, q, &result); err != nil {
+		return result, err
+	}
+	if err := checkConflicts(result.Groups, c.version); err != nil {
+		return result, err
+	}
+	return result, c.rootRequired(q, &result)
+}
+
+// rawGroups sorts the keys into groups, the one without suffix first, and
+// refuses keys that are not known at the microversion.
+func (c *call) rawGroups(q query) ([]rawGroup, error) {
+	var groups []rawGroup
+	var extra []string
+	for _, key := range q.keys {
+		name, suffix, ok := groupKey(key, c.version)
+		if !ok {
+			if !slices.Contains(c.plainKeyNames(), key) {
+				extra = append(extra, key)
+			}
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g rawGroup) bool { return g.suffix == suffix })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, rawGroup{suffix, make(map[string][]string)})
+		}
+		groups[i].values[name] = q.values[key]
+	}
+	if extra != nil {
+		return nil, badQuery(extraKeys(extra, c.keyPatterns()) + "\n\nFailed validating 'additionalProperties' in schema")
+	}
+	if c.version < sinceGroups && !q.has("resources") {
+		return nil, badQuery("'resources' is a required property\n\nFailed validating 'required' in schema")
+	}
+	slices.SortStableFunc(groups, func(a, b rawGroup) int { return strings.Compare(a.suffix, b.suffix) })
+	return groups, nil
+}
+
+// plainKeyNames lists the keys without suffix at the call's microversion.
+func (c *call) plainKeyNames() []string {
+	var names []string
+	for _, key := range []struct {
+		since version
+		name  string
+	}{{sinceLimit, "limit"}, {sinceGroups, "group_policy"}, {sinceRootRequired, "root_required"}, {sinceSameSubtree, "same_subtree"}} {
+		if c.version >= key.since {
+			names = append(names, key.name)
+		}
+	}
+	return names
+}
+
+// keyPatterns are the patterns of group keys at the call's microversion, nil
+// before there were any.
+func (c *call) keyPatterns() map[string]any {
+	if c.version < sinceGroups {
+		return nil
+	}
+	patterns := make(map[string]any)
+	for _, known := range groupKeys {
+		switch {
+		case c.version < known.since:
+		case c.version < sinceFreeSuffixes:
+			patterns[known.numbers.String()] = nil
+		default:
+			patterns[known.free.String()] = nil
+		}
+	}
+	return patterns
+}
+
+// plainKeys reads limit, group_policy and same_subtree.
+func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
+	if q.has("limit") {
+		limit := q.first("limit")
+		if !digits(limit) || limit[0] == '0' {
+			return badQuery(pythonRepr(limit) + " does not match '^[1-9][0-9]*$'\n\nFailed validating 'pattern' in schema['properties']['limit']")
+		}
+		n, err := strconv.Atoi(limit)
+		if err != nil {
+			n = 0 // beyond every count: no limit
+		}
+		result.Limit = n
+	}
+	if q.has("group_policy") {
+		policy := q.first("group_policy")
+		if policy != "none" && policy != "isolate" {
+			return badQuery(pythonRepr(policy) + " is not one of ['none', 'isolate']\n\nFailed validating 'enum' in schema['properties']['group_policy']")
+		}
+		result.Isolate = policy == "isolate"
+	}
+	for _, value := range q.values["same_subtree"] {
+		suffixes := strings.Split(value, ",")
+		for i, suffix := range suffixes {
+			suffixes[i] = strings.TrimSpace(suffix)
+		}
+		result.SameSubtree = append(result.SameSubtree, suffixes)
+	}
+	return nil
+}
+
+// checkOrphans refuses groups without resources before they were allowed.
+func (c *call) checkOrphans(groups []rawGroup) error {
+	if c.version >= sinceSameSubtree {
+		return nil
+	}
+	orphans := map[string][]string{}
+	onlyTree, withResources := false, false
+	for _, g := range groups {
+		if g.has("resources") {
+			withResources = true
+			continue
+		}
+		for _, name := range []string{"required", "member_of"} {
+			if g.has(name) {
+				orphans[name] = append(orphans[name], name+g.suffix)
+			}
+		}
+		onlyTree = onlyTree || (g.has("in_tree") && len(g.values) == 1)
+	}
+	switch {
+	case orphans["required"] != nil:
+		return badRequest("All traits parameters must be associated with resources. Found the following orphaned traits keys: " + strings.Join(orphans["required"], ", "))
+	case orphans["member_of"] != nil:
+		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: " + strings.Join(orphans["member_of"], ", "))
+	case onlyTree:
+		return badRequest("All request groups must specify resources.")
+	case !withResources:
+		return badRequest("At least one request group (`resources` or `resources{$S}`) is required.")
+	}
+	return nil
+}
+
+func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
+	g := engine.Group{Suffix: raw.suffix}
+	var err error
+	if raw.has("resources") {
+		if g.Resources, err = parseResources(lastOf(raw.values["resources"])); err != nil {
+			return g, err
+		}
+	}
+	if raw.has("required") {
+		if g.Traits, err = parseRequired("required"+raw.suffix, raw.values["required"], c.version); err != nil {
+			return g, err
+		}
+	}
+	if raw.has("member_of") {
+		if g.Aggregates, err = parseMemberOf(raw.values["member_of"], raw.suffix, c.version); err != nil {
+			return g, err
+		}
+	}
+	if raw.has("in_tree") {
+		if g.InTree = lastOf(raw.values["in_tree"]); !isUUIDLike(g.InTree) {
+			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid")
+		}
+	}
+	return g, nil
+}
+
+func lastOf(values []string) string { return values[len(values)-1] }
+
+// checkGroups judges the groups together: those without resources, the
+// suffixes of same_subtree, and the need for a policy.
+func (c *call) checkGroups(groups []rawGroup, q query, result *engine.CandidateQuery) error {
+	if c.version >= sinceSameSubtree {
+		if !slices.ContainsFunc(groups, func(g rawGroup) bool { return g.has("resources") }) {
+			return &apiError{status: 400, code: codeMissingValue, text: "There must be at least one resources or resources[$S] parameter."}
+		}
+		if err := checkSubtrees(groups, result.SameSubtree); err != nil {
+			return err
+		}
+	}
+	suffixed := 0
+	for _, g := range groups {
+		if g.suffix != "" {
+			suffixed++
+		}
+	}
+	if suffixed > 1 && !q.has("group_policy") {
+		return badRequest(`The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.`)
+	}
+	return nil
+}
+
+func checkSubtrees(groups []rawGroup, subtrees [][]string) error {
+	var named []string
+	for _, suffixes := range subtrees {
+		for _, suffix := range suffixes {
+			if suffix == "" {
+				return &apiError{status: 400, code: codeBadValue, text: "Empty string (unsuffixed group) can not be specified in `same_subtree` query param"}
+			}
+			if !slices.ContainsFunc(groups, func(g rawGroup) bool { return g.suffix == suffix }) {
+				return &apiError{status: 400, code: codeBadValue, text: "Real suffixes should be specified in `same_subtree`: " + suffix + " not found in request groups"}
+			}
+			named = append(named, suffix)
+		}
+	}
+	for _, g := range groups {
+		if !g.has("resources") && !slices.Contains(named, g.suffix) {
+			return &apiError{status: 400, code: codeBadValue, text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - " + g.suffix}
+		}
+	}
+	return nil
+}
+
+// checkConflicts refuses groups of which a required set is forbidden as a
+// whole.
+func checkConflicts(groups []engine.Group, v version) error {
+	if v < sinceForbidden {
+		return nil
+	}
+	var conflicts []string
+	for _, g := range groups {
+		if names := conflicting(g.Traits); names != nil {
+			conflicts = append(conflicts, "required"+g.Suffix+": ("+strings.Join(names, ", ")+")")
+		}
+	}
+	if conflicts == nil {
+		return nil
+	}
+	return badRequest("Conflicting required and forbidden traits found in the following traits keys: " + strings.Join(conflicts, ", "))
+}
+
+// conflicting lists the traits of required sets that are forbidden as a whole.
+func conflicting(t engine.TraitRequirement) []string {
+	var names []string
+	for _, anyOf := range t.Required {
+		if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(t.Forbidden, name) }) {
+			names = append(names, anyOf...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// rootRequired reads what the anchors must have.
+func (c *call) rootRequired(q query, result *engine.CandidateQuery) error {
+	values := q.values["root_required"]
+	switch len(values) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return &apiError{status: 400, code: codeDuplicateKey, text: "Query parameter 'root_required' may be specified only once."}
+	}
+	t, err := parseTraits("root_required", values[0], c.version, false)
+	if err != nil {
+		return err
+	}
+	if names := conflicting(t); names != nil {
+		return &apiError{status: 400, code: codeBadValue, text: "Conflicting required and forbidden traits found in root_required: " + strings.Join(names, ", ")}
+	}
+	result.Root = t
+	return nil
+}

@@ -1,0 +1,96 @@
+package placementsim
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+// sinceEnsureClass is the microversion from which PUT ensures that a class
+// exists instead of renaming it.
+const sinceEnsureClass version = 7
+
+type classBody struct {
+	Name  string     `json:"name"`
+	Links []linkBody `json:"links"`
+}
+
+func classPath(name string) string { return "/resource_classes/" + url.PathEscape(name) }
+
+func (c *call) classBody(class engine.Class) classBody {
+	return classBody{class.Name, []linkBody{{"self", c.server.prefix + classPath(class.Name)}}}
+}
+
+func listClasses(c *call) error {
+	bodies := []classBody{}
+	newest := c.now
+	for i, class := range c.server.state.Classes() {
+		bodies = append(bodies, c.classBody(class))
+		if i == 0 || class.Changed.After(newest) {
+			newest = class.Changed
+		}
+	}
+	c.modified(newest)
+	return c.json(http.StatusOK, map[string]any{"resource_classes": bodies})
+}
+
+func createClass(c *call) error {
+	body, err := c.body("resource-class")
+	if err != nil {
+		return err
+	}
+	name := text(object(body)["name"])
+	if err := c.server.state.CreateClass(name, c.now); err != nil {
+		return err
+	}
+	c.location(classPath(name))
+	return c.empty(http.StatusCreated)
+}
+
+func getClass(c *call) error {
+	class, err := c.server.state.Class(c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	c.modified(class.Changed)
+	return c.json(http.StatusOK, c.classBody(class))
+}
+
+func putClass(c *call) error {
+	name := c.r.PathValue("name")
+	if c.version < sinceEnsureClass {
+		return renameClass(c, name)
+	}
+	if err := validate("resource-class", map[string]any{"name": name}); err != nil {
+		return badRequest("JSON does not validate: " + err.Error())
+	}
+	c.location(classPath(name))
+	if c.server.state.EnsureClass(name, c.now) {
+		return c.empty(http.StatusCreated)
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+func renameClass(c *call, from string) error {
+	body, err := c.body("resource-class")
+	if err != nil {
+		return err
+	}
+	to := text(object(body)["name"])
+	if err := c.server.state.RenameClass(from, to, c.now); err != nil {
+		return err
+	}
+	class, err := c.server.state.Class(to)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, c.classBody(class))
+}
+
+func deleteClass(c *call) error {
+	if err := c.server.state.DeleteClass(c.r.PathValue("name")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}

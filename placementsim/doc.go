@@ -1,0 +1,26 @@
+// Package placementsim is an OpenStack Placement service in process: resource
+// providers in trees, inventories, traits, aggregates, allocations, usages,
+// allocation candidates and the reshaper, microversions 1.0 to 1.39, with
+// Placement's own error dialect.
+//
+// A [Server] is an [http.Handler] that keeps everything in memory. Beside the
+// wire there is a direct API in Go ([Server.CreateProvider],
+// [Server.SetInventory], [Server.Claim], ...) to build a world quickly, and
+// [Server.CheckUsage] and [Server.CheckNoAllocations] to judge it in a test.
+//
+// It deliberately keeps nothing on disk, knows no policy files (only the
+// profiles of [Config]), and corrects four defects of the service's candidate
+// search: amounts of groups that share a class are summed up, candidates of
+// sharing providers are not lost, a group without resources may have only
+// negative conditions, and its in_tree counts.
+//
+// The behaviour follows placement/handlers, placement/schemas,
+// placement/objects, placement/policies, placement/lib.py, placement/util.py,
+// placement/auth.py and placement/microversion.py of the Placement service
+// (2026 development cycle), and its standard traits are those of os-traits
+// 2.9.0.
+//
+//	server, err := placementsim.New(placementsim.Config{Seed: 1})
+//	...
+//	http.ListenAndServe("127.0.0.1:8778", server)
+package placementsim

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"slices"
+)
+
+// CandidateQuery asks for allocation candidates: ways to satisfy all groups
+// from the providers of one tree and those that share with it.
+//
+// Rules, by microversion 1.39:
+//
+//   - The anchor of a candidate is a root. Its tree's providers take part, and
+//     the sharing providers that have an aggregate in common with one of them.
+//   - A group with a suffix is served by one provider that satisfies all of it.
+//   - In the group without suffix each class may come from another provider.
+//     Together these cover the required traits, none has a forbidden one, and
+//     each of them or the anchor satisfies all member_of.
+//   - With Isolate no two groups with suffix have the same provider.
+//   - Of the providers of the groups in one SameSubtree, one is at or above all
+//     the others.
+//   - The sum of what groups take from one inventory fits.
+type CandidateQuery struct {
+	Groups      []Group
+	Isolate     bool
+	Root        TraitRequirement // of the anchor
+	SameSubtree [][]string       // suffixes
+	// OnePerTree drops candidates that take resources from several providers
+	// of one tree (before microversion 1.29).
+	OnePerTree bool
+	Limit      int // 0: none
+}
+
+// Group is a request group. The one without suffix comes first, if there is
+// one.
+type Group struct {
+	Suffix     string
+	Resources  []ClassAmount
+	Traits     TraitRequirement
+	Aggregates AggregateFilter
+	InTree     string
+}
+
+// Candidates are the answer to a query.
+type Candidates struct {
+	Requests []Request
+	// Providers are those of every tree that supplies something, or with
+	// OnePerTree only those that supply, in the order they appear.
+	Providers []Summary
+}
+
+// Request is one way to satisfy a query.
+type Request struct {
+	Amounts  []ProviderAmount // summed up, one provider's amounts together
+	Mappings []Mapping        // in group order
+}
+
+// Mapping names the providers that serve a group.
+type Mapping struct {
+	Suffix    string
+	Providers []string
+}
+
+// Summary describes a provider of an answer.
+type Summary struct {
+	UUID, Parent, Root string
+	Resources          []ClassUse
+	Traits             []string // in creation order; shared, not to be changed
+}
+
+// ClassUse tells how much of a class a provider has and how much is used.
+type ClassUse struct {
+	Class    string
+	Capacity float64 // without fraction
+	Used     int64
+}
+
+// Candidates answers a query. The error matches [ErrUnknownClass],
+// [ErrUnknownTrait] or [ErrTooMany].
+func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sr, err := s.newSearch(q)
+	if err != nil {
+		return Candidates{}, err
+	}
+	for slot := sr.next(0); slot >= 0; slot = sr.next(slot + 1) {
+		if more, err := sr.visit(s.trees.trees[slot]); err != nil {
+			return Candidates{}, err
+		} else if !more {
+			break
+		}
+	}
+	return Candidates{sr.found, sr.summaries()}, nil
+}
+
+// maxSteps and maxFound bound the work and the memory of one query.
+const (
+	maxSteps = 5_000_000
+	maxFound = 250_000
+)
+
+// search is a query on its way through the forest.
+type search struct {
+	state   *State
+	groups  []*group
+	root    traitFilter
+	policy  policy
+	limit   int
+	filter  treeFilter
+	sharers []*sharer
+	steps   int
+
+	found   []Request
+	sources []*provider         // that supply something, each once
+	known   map[*provider]bool  // the same
+	shared  map[string]struct{} // candidates of sharing providers only
+
+	walk walk
+}
+
+// policy is what holds between groups.
+type policy struct {
+	isolate    bool
+	subtrees   [][]int // indexes of groups
+	onePerTree bool
+}
+
+// sharer is a sharing provider together with what it can do for the query in
+// trees that are not its own.
+type sharer struct {
+	provider *provider
+	groups   []bool // per group: may take part in it
+}
+
+func (s *State) newSearch(q CandidateQuery) (*search, error) {
+	sr := &search{state: s, limit: q.Limit, known: make(map[*provider]bool)}
+	sr.policy.isolate, sr.policy.onePerTree = q.Isolate, q.OnePerTree
+	var err error
+	var unknown []string
+	index := make(map[string]int, len(q.Groups))
+	for i, wanted := range q.Groups {
+		g, err := s.newGroup(wanted)
+		if err != nil {
+			if !isKind(err, ErrUnknownTrait) {
+				return nil, err
+			}
+			unknown = append(unknown, err.(*Error).Names...) //nolint:errorlint // see isKind
+			continue
+		}
+		index[g.suffix] = i
+		sr.groups = append(sr.groups, g)
+	}
+	if sr.root, err = s.traitFilter(q.Root); err != nil {
+		unknown = append(unknown, err.(*Error).Names...) //nolint:errorlint // see isKind
+	}
+	if unknown != nil {
+		return nil, unknownTraits(unknown)
+	}
+	for _, suffixes := range q.SameSubtree {
+		var members []int
+		for _, suffix := range suffixes {
+			if i, ok := index[suffix]; ok {
+				members = append(members, i)
+			}
+		}
+		sr.policy.subtrees = append(sr.policy.subtrees, members)
+	}
+	sr.findSharers()
+	sr.filter = sr.newTreeFilter()
+	sr.walk = newWalk(sr)
+	return sr, nil
+}
+
+func (s *State) newGroup(wanted Group) (*group, error) {
+	g := &group{
+		suffix: wanted.Suffix, memberOf: s.aggregateSets(wanted.Aggregates.MemberOf),
+		noAggregates: s.aggregateSet(wanted.Aggregates.Forbidden),
+	}
+	if wanted.InTree != "" {
+		if p := s.providers[wanted.InTree]; p != nil {
+			g.inTree = p.tree
+		} else {
+			g.nowhere = true
+		}
+	}
+	var err error
+	if g.amounts, err = s.amounts(wanted.Resources); err != nil {
+		return nil, err
+	}
+	if g.traits, err = s.traitFilter(wanted.Traits); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// findSharers lists the sharing providers that can serve a group.
+func (sr *search) findSharers() {
+	for _, p := range sr.state.sharing {
+		sh := &sharer{provider: p, groups: make([]bool, len(sr.groups))}
+		for i, g := range sr.groups {
+			sh.groups[i] = g.reaches(p)
+		}
+		if slices.Contains(sh.groups, true) {
+			sr.sharers = append(sr.sharers, sh)
+		}
+	}
+}
+
+// reaches reports whether a sharing provider may serve the group in a tree that
+// is not its own.
+func (g *group) reaches(p *provider) bool {
+	if g.suffix != "" {
+		return (g.inTree == nil || g.inTree == p.tree) && g.accepts(p)
+	}
+	if g.inTree != nil || g.traits.forbidden.intersects(p.traits.bits) || g.memberOfForbidden(p) || !g.memberOfAll(p) {
+		return false
+	}
+	return slices.ContainsFunc(g.amounts, func(a classAmount) bool {
+		inv := p.inventory(a.class)
+		return inv != nil && inv.fits(a.amount)
+	})
+}
+
+// sharesWith reports whether the provider has an aggregate in common with a
+// provider of the tree.
+func (p *provider) sharesWith(t *tree) bool {
+	return slices.ContainsFunc(p.aggregates, func(a *aggregate) bool { return a.trees[t] > 0 })
+}
+
+// visit looks for candidates anchored at the tree's root. It reports whether
+// the search goes on.
+func (sr *search) visit(t *tree) (more bool, err error) {
+	if !sr.root.accepts(t.root.traits) {
+		return true, nil
+	}
+	if !sr.walk.prepare(t) || (sr.policy.isolate && !sr.walk.separable()) {
+		return true, nil
+	}
+	return sr.walk.run()
+}
+
+// full reports whether the limit is reached.
+func (sr *search) full() bool { return sr.limit > 0 && len(sr.found) >= sr.limit }

@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Claim replaces the allocations of one or more consumers, all or none of
+// them. The new allocations are checked together against what all other
+// consumers have. The error matches [ErrConcurrentUpdate] for a consumer
+// generation, [ErrUnknownProvider], [ErrUnknownClass], or [ErrConflict] when an
+// allocation does not fit.
+func (s *State) Claim(claims []Claim, w Writes) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	plan, err := s.plan(claims, nil, w)
+	if err != nil {
+		return err
+	}
+	s.apply(plan, w)
+	return nil
+}
+
+// place is where an allocation is: an inventory of a provider.
+type place struct {
+	provider *provider
+	class    *class
+}
+
+// plan is a checked set of claims.
+type plan struct {
+	claims  []plannedClaim
+	changes map[place]*change
+	bumped  []*provider
+}
+
+type plannedClaim struct {
+	Claim
+	allocs []allocation
+}
+
+// change is what a plan does to one inventory.
+type change struct {
+	freed, taken int64
+}
+
+// overlay holds inventories that are to be considered in place of those that
+// providers have.
+type overlay map[*provider][]inventory
+
+func (o overlay) inventory(p *provider, c *class) *inventory {
+	invs, ok := o[p]
+	if !ok {
+		return p.inventory(c)
+	}
+	for i := range invs {
+		if invs[i].class == c {
+			return &invs[i]
+		}
+	}
+	return nil
+}
+
+// plan checks claims without changing anything but the consumers left over.
+func (s *State) plan(claims []Claim, over overlay, w Writes) (*plan, error) {
+	for _, claim := range claims {
+		if err := s.checkGeneration(claim); err != nil {
+			return nil, err
+		}
+	}
+	pl := &plan{changes: make(map[place]*change)}
+	for _, claim := range claims {
+		allocs, err := s.resolve(claim)
+		if err != nil {
+			if w.KeepLeftovers && isKind(err, ErrUnknownProvider) {
+				s.leaveConsumers(claims)
+			}
+			return nil, err
+		}
+		pl.claims = append(pl.claims, plannedClaim{claim, allocs})
+	}
+	pl.count(s)
+	if err := pl.check(over); err != nil {
+		return nil, err
+	}
+	return pl, nil
+}
+
+func isKind(err, kind error) bool {
+	e, ok := err.(*Error) //nolint:errorlint // errors of this package are never wrapped
+	return ok && e.Kind == kind
+}
+
+// resolve finds the providers and classes of a claim, sorted. Unknown providers
+// are reported before unknown classes, as by the service.
+func (s *State) resolve(claim Claim) ([]allocation, error) {
+	allocs := make([]allocation, 0, len(claim.Allocations))
+	for _, a := range claim.Allocations {
+		p := s.providers[a.Provider]
+		if p == nil {
+			return nil, refuse(ErrUnknownProvider, "Allocation for resource provider '%s' that does not exist.", a.Provider)
+		}
+		allocs = append(allocs, allocation{provider: p, amount: a.Amount})
+	}
+	for i, a := range claim.Allocations {
+		c, err := s.classes.lookup(a.Class)
+		if err != nil {
+			return nil, err
+		}
+		allocs[i].class = c
+	}
+	slices.SortStableFunc(allocs, func(a, b allocation) int {
+		return cmp.Or(bySeq(a.provider, b.provider), a.class.id-b.class.id)
+	})
+	return allocs, nil
+}
+
+// leaveConsumers records the consumers that the claims would have created.
+func (s *State) leaveConsumers(claims []Claim) {
+	for _, claim := range claims {
+		if s.consumers[claim.Consumer] == nil {
+			s.consumers[claim.Consumer] = newConsumer(claim)
+		}
+	}
+}
+
+func newConsumer(claim Claim) *consumer {
+	return &consumer{uuid: claim.Consumer, project: claim.Project, user: claim.User, kind: claim.Type}
+}
+
+// count sums up the plan per inventory and finds the providers to be bumped:
+// those of the new allocations, and those that emptied consumers had.
+func (pl *plan) count(s *State) {
+	at := func(a allocation) *change {
+		key := place{a.provider, a.class}
+		if pl.changes[key] == nil {
+			pl.changes[key] = &change{}
+		}
+		return pl.changes[key]
+	}
+	for _, claim := range pl.claims {
+		var old []allocation
+		if known := s.consumers[claim.Consumer]; known != nil {
+			old = known.allocs
+		}
+		for _, a := range old {
+			at(a).freed += a.amount
+		}
+		for _, a := range claim.allocs {
+			at(a).taken += a.amount
+			pl.bump(a.provider)
+		}
+		if len(claim.allocs) == 0 {
+			for _, a := range old {
+				pl.bump(a.provider)
+			}
+		}
+	}
+}
+
+func (pl *plan) bump(p *provider) {
+	if !slices.Contains(pl.bumped, p) {
+		pl.bumped = append(pl.bumped, p)
+	}
+}
+
+// check refuses a plan of which an allocation does not fit.
+func (pl *plan) check(over overlay) error {
+	for _, claim := range pl.claims {
+		for _, a := range claim.allocs {
+			inv := over.inventory(a.provider, a.class)
+			if inv == nil {
+				return refuse(ErrConflict, "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid: there is none.", a.class.name, a.provider.uuid)
+			}
+			if !inv.allowed(a.amount) {
+				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would violate inventory constraints.", a.class.name, a.provider.uuid)
+			}
+			ch := pl.changes[place{a.provider, a.class}]
+			if inv.used-ch.freed+ch.taken > inv.limit && ch.taken > ch.freed {
+				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would exceed the capacity.", a.class.name, a.provider.uuid)
+			}
+		}
+	}
+	return nil
+}
+
+// apply carries a plan out.
+func (s *State) apply(pl *plan, w Writes) {
+	for _, claim := range pl.claims {
+		if known := s.consumers[claim.Consumer]; known != nil {
+			s.release(known)
+		}
+	}
+	for _, claim := range pl.claims {
+		s.store(claim, w)
+	}
+	for key := range pl.changes {
+		s.reroom(key.provider.tree, key.class)
+	}
+	for _, p := range pl.bumped {
+		p.bump(w.Now)
+	}
+}
+
+// release takes back what a consumer has, without touching the indexes.
+func (s *State) release(c *consumer) {
+	for _, a := range c.allocs {
+		if inv := a.provider.inventory(a.class); inv != nil {
+			inv.used -= a.amount
+		}
+		delete(a.provider.consumers, c)
+		if len(a.provider.consumers) == 0 {
+			a.provider.consumers = nil
+		}
+	}
+	c.allocs = nil
+}
+
+// store writes the allocations and the consumer of a claim.
+func (s *State) store(claim plannedClaim, w Writes) {
+	c := s.consumers[claim.Consumer]
+	isNew := c == nil
+	if isNew {
+		c = newConsumer(claim.Claim)
+	}
+	if len(claim.allocs) == 0 {
+		s.storeEmpty(c, isNew, w)
+		return
+	}
+	s.consumers[c.uuid] = c
+	c.project, c.user = claim.Project, claim.User
+	if claim.SetType {
+		c.kind = claim.Type
+	}
+	c.generation++
+	c.created = w.Now
+	c.allocs = claim.allocs
+	for _, a := range claim.allocs {
+		a.provider.inventory(a.class).used += a.amount
+		if a.provider.consumers == nil {
+			a.provider.consumers = make(map[*consumer]struct{}, 1)
+		}
+		a.provider.consumers[c] = struct{}{}
+	}
+}
+
+// storeEmpty ends a consumer, or leaves one that never had allocations behind.
+func (s *State) storeEmpty(c *consumer, isNew bool, w Writes) {
+	switch leftover := isNew || c.generation == 0; {
+	case !leftover:
+		delete(s.consumers, c.uuid)
+	case w.KeepLeftovers:
+		s.consumers[c.uuid] = c
+	}
+}
+
+// Release removes the allocations of a consumer. No generation changes. The
+// error matches [ErrNotFound].
+func (s *State) Release(uuid string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.consumers[uuid]
+	if c == nil || len(c.allocs) == 0 {
+		return refuse(ErrNotFound, "No allocations for consumer '%s'", uuid)
+	}
+	allocs := c.allocs
+	s.release(c)
+	for _, a := range allocs {
+		s.reroom(a.provider.tree, a.class)
+	}
+	delete(s.consumers, uuid)
+	return nil
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// consumer is who has allocations. It is kept while it has some, and a little
+// longer where the service leaves one behind (see [Writes.KeepLeftovers]).
+type consumer struct {
+	uuid, project, user string
+	kind                string // consumer type; empty: none
+	generation          int
+	allocs              []allocation // by provider and class
+	created             time.Time    // of its allocations
+}
+
+type allocation struct {
+	provider *provider
+	class    *class
+	amount   int64
+}
+
+// Allocation is an amount of a resource class that a consumer has from a
+// provider.
+type Allocation struct {
+	Consumer, Provider, Class string
+	Amount                    int64
+}
+
+// Consumer is who has allocations.
+type Consumer struct {
+	UUID, Project, User string
+	Type                string // empty: none
+	Generation          int
+	Created             time.Time // when its allocations were written
+	Allocations         []Allocation
+}
+
+func (c *consumer) view() Consumer {
+	view := Consumer{
+		UUID: c.uuid, Project: c.project, User: c.user, Type: c.kind, Generation: c.generation,
+		Created: c.created, Allocations: make([]Allocation, 0, len(c.allocs)),
+	}
+	for _, a := range c.allocs {
+		view.Allocations = append(view.Allocations, Allocation{c.uuid, a.provider.uuid, a.class.name, a.amount})
+	}
+	return view
+}
+
+// ConsumerAllocations returns the allocations of a consumer and the present
+// generations of the providers they are on. It reports false for a consumer
+// without allocations.
+func (s *State) ConsumerAllocations(uuid string) (c Consumer, generations map[string]int, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found := s.consumers[uuid]
+	if found == nil || len(found.allocs) == 0 {
+		return Consumer{}, nil, false
+	}
+	generations = make(map[string]int, 1)
+	for _, a := range found.allocs {
+		generations[a.provider.uuid] = a.provider.generation
+	}
+	return found.view(), generations, true
+}
+
+// ProviderAllocations lists the consumers with allocations on a provider,
+// sorted, each with its allocations on this provider only, and the provider's
+// generation. The error matches [ErrNotFound].
+func (s *State) ProviderAllocations(uuid string) (generation int, consumers []Consumer, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, err := s.find(uuid)
+	if err != nil {
+		return 0, nil, err
+	}
+	for c := range p.consumers {
+		view := c.view()
+		view.Allocations = slices.DeleteFunc(view.Allocations, func(a Allocation) bool { return a.Provider != uuid })
+		consumers = append(consumers, view)
+	}
+	slices.SortFunc(consumers, func(a, b Consumer) int { return cmp.Compare(a.UUID, b.UUID) })
+	return p.generation, consumers, nil
+}
+
+// Consumers lists the consumers with allocations, sorted by uuid.
+func (s *State) Consumers() []Consumer {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := make([]Consumer, 0, len(s.consumers))
+	for _, uuid := range sortedKeys(s.consumers) {
+		if c := s.consumers[uuid]; len(c.allocs) > 0 {
+			list = append(list, c.view())
+		}
+	}
+	return list
+}
+
+// UsageGroup sums up what consumers of one type have.
+type UsageGroup struct {
+	Type      string // empty: without a type
+	Consumers int
+	Amounts   map[string]int64 // by class
+}
+
+// Usages sums up what a project has, or one of its users, per consumer type,
+// sorted by type.
+func (s *State) Usages(project, user string) []UsageGroup {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	groups := make(map[string]*UsageGroup)
+	for _, c := range s.consumers {
+		if len(c.allocs) == 0 || c.project != project || (user != "" && c.user != user) {
+			continue
+		}
+		g := groups[c.kind]
+		if g == nil {
+			g = &UsageGroup{Type: c.kind, Amounts: make(map[string]int64)}
+			groups[c.kind] = g
+		}
+		g.Consumers++
+		for _, a := range c.allocs {
+			g.Amounts[a.class.name] += a.amount
+		}
+	}
+	list := make([]UsageGroup, 0, len(groups))
+	for _, kind := range sortedKeys(groups) {
+		list = append(list, *groups[kind])
+	}
+	return list
+}
+
+// Claim replaces all allocations of one consumer.
+type Claim struct {
+	Consumer, Project, User string
+	SetType                 bool // whether Type is meant (from microversion 1.38)
+	Type                    string
+	// CheckGeneration tells whether Generation is compared (from microversion
+	// 1.28); nil stands for a new consumer.
+	CheckGeneration bool
+	Generation      *int
+	Allocations     []ProviderAmount // none: remove everything
+}
+
+// ProviderAmount is an amount of a resource class of one provider.
+type ProviderAmount struct {
+	Provider, Class string
+	Amount          int64
+}
+
+// Writes tells how claims are applied.
+type Writes struct {
+	Now time.Time
+	// KeepLeftovers imitates the service: a first write that names an unknown
+	// provider, or that is empty, leaves a consumer with generation 0.
+	KeepLeftovers bool
+}
+
+// checkGeneration refuses a claim by someone who has not seen the consumer's
+// last change.
+func (s *State) checkGeneration(claim Claim) error {
+	if !claim.CheckGeneration {
+		return nil
+	}
+	known := s.consumers[claim.Consumer]
+	given := "None"
+	if claim.Generation != nil {
+		given = strconv.Itoa(*claim.Generation)
+	}
+	switch {
+	case known == nil && claim.Generation != nil:
+		return refuse(ErrConcurrentUpdate, "consumer generation conflict - expected null but got %s", given)
+	case known != nil && (claim.Generation == nil || *claim.Generation != known.generation):
+		return refuse(ErrConcurrentUpdate, "consumer generation conflict - expected %d but got %s", known.generation, given)
+	}
+	return nil
+}

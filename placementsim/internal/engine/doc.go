@@ -1,0 +1,22 @@
+// Package engine is the state of a Placement service and its transitions:
+// providers in trees, inventories, traits, aggregates, consumers and their
+// allocations, and the search for allocation candidates.
+//
+// It deliberately knows nothing of HTTP, JSON, microversions, tokens or
+// clocks: callers pass the present time in and get plain values or an *[Error]
+// out. Every method takes the lock itself, applies completely or not at all,
+// and returns copies.
+//
+// The behaviour follows placement/objects/resource_provider.py,
+// allocation.py, allocation_candidate.py, research_context.py, inventory.py,
+// trait.py, resource_class.py, consumer.py and reshaper.py of the Placement
+// service (2026 development cycle, microversion 1.39).
+//
+// Candidates are found tree by tree. An index per resource class (the greatest
+// amount one provider of each tree could still give) and a bit set per trait
+// (the trees that have it) let the search jump over the trees that cannot
+// answer, and the search stops at the limit.
+//
+//	state := engine.New()
+//	_, err := state.CreateProvider(engine.NewProvider{UUID: uuid, Name: "cn0"}, now)
+package engine

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// tree is a root provider and everything below it.
+type tree struct {
+	slot    int // its place in the forest and in the indexes
+	root    *provider
+	members []*provider // in creation order
+}
+
+// forest holds the trees in the order in which they came to be. A slot is an
+// index into it; slots of trees that are gone are empty until there are so many
+// of them that the rest moves together.
+type forest struct {
+	trees []*tree
+	gone  int
+}
+
+func (t *tree) hasTrait(tr *trait) bool {
+	return slices.ContainsFunc(t.members, func(p *provider) bool { return p.traits.has(tr) })
+}
+
+// plant makes the provider the root of a new tree that has no members yet.
+func (s *State) plant(root *provider) *tree {
+	t := &tree{slot: len(s.trees.trees), root: root}
+	s.trees.trees = append(s.trees.trees, t)
+	return t
+}
+
+// attach makes a provider a member of the tree and enters it in the indexes.
+func (s *State) attach(p *provider, t *tree) {
+	i, _ := slices.BinarySearchFunc(t.members, p, bySeq)
+	t.members = slices.Insert(t.members, i, p)
+	p.tree = t
+	for _, inv := range p.invs {
+		s.reroom(t, inv.class)
+	}
+	for _, tr := range p.traits.traits {
+		tr.trees.set(t.slot)
+	}
+	for _, agg := range p.aggregates {
+		agg.trees[t]++
+	}
+}
+
+// detach takes a provider out of its tree and out of the indexes. A tree
+// without members is removed.
+func (s *State) detach(p *provider) {
+	t := p.tree
+	i, _ := slices.BinarySearchFunc(t.members, p, bySeq)
+	t.members = slices.Delete(t.members, i, i+1)
+	for _, inv := range p.invs {
+		s.reroom(t, inv.class)
+	}
+	for _, tr := range p.traits.traits {
+		if !t.hasTrait(tr) {
+			tr.trees.clear(t.slot)
+		}
+	}
+	for _, agg := range p.aggregates {
+		agg.leave(t)
+	}
+	if len(t.members) == 0 {
+		s.fell(t)
+	}
+}
+
+func bySeq(a, b *provider) int { return cmp.Compare(a.seq, b.seq) }
+
+// fell removes an empty tree.
+func (s *State) fell(t *tree) {
+	s.trees.trees[t.slot] = nil
+	s.trees.gone++
+	if s.trees.gone > 64 && s.trees.gone > len(s.trees.trees)/2 {
+		s.closeRanks()
+	}
+}
+
+// closeRanks renumbers the slots without gaps and rebuilds the indexes.
+func (s *State) closeRanks() {
+	kept := make([]*tree, 0, len(s.trees.trees)-s.trees.gone)
+	for _, t := range s.trees.trees {
+		if t != nil {
+			t.slot = len(kept)
+			kept = append(kept, t)
+		}
+	}
+	s.trees = forest{trees: kept}
+	for _, c := range s.classes.byName {
+		c.room = roomIndex{}
+	}
+	for _, tr := range s.traits.byName {
+		tr.trees = nil
+	}
+	for _, t := range kept {
+		for _, p := range t.members {
+			for _, inv := range p.invs {
+				s.reroom(t, inv.class)
+			}
+			for _, tr := range p.traits.traits {
+				tr.trees.set(t.slot)
+			}
+		}
+	}
+}
+
+// reroom computes how much of a class one provider of the tree can give.
+func (s *State) reroom(t *tree, c *class) {
+	var room int64
+	for _, p := range t.members {
+		if inv := p.inventory(c); inv != nil {
+			room = max(room, inv.room())
+		}
+	}
+	c.room.set(t.slot, room)
+}
+
+// leave counts a member less in a tree.
+func (a *aggregate) leave(t *tree) {
+	if a.trees[t]--; a.trees[t] == 0 {
+		delete(a.trees, t)
+	}
+}

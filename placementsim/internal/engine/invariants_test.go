@@ -1,0 +1,359 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// dump is everything that can be seen of a state, and its indexes.
+type dump struct {
+	Providers []Inspection
+	Consumers []Consumer
+	Leftovers int
+	Classes   []Class
+	Traits    []Trait
+	Sharing   []string
+}
+
+func dumpOf(s *State) dump {
+	d := dump{Providers: s.InspectAll(), Consumers: s.Consumers(), Classes: s.Classes(), Traits: s.Traits(TraitFilter{}), Leftovers: len(s.consumers)}
+	for _, p := range s.sharing {
+		d.Sharing = append(d.Sharing, p.uuid)
+	}
+	return d
+}
+
+// broken returns what is inconsistent in the state.
+func (s *State) broken() error {
+	for _, check := range []func() error{s.brokenTrees, s.brokenUse, s.brokenRooms, s.brokenTraits, s.brokenAggregates} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) brokenTrees() error {
+	total := 0
+	for slot, tr := range s.trees.trees {
+		if tr == nil {
+			continue
+		}
+		total += len(tr.members)
+		if tr.slot != slot || tr.root.parent != nil || !slices.IsSortedFunc(tr.members, bySeq) {
+			return fmt.Errorf("tree of %s in slot %d: %+v", tr.root.uuid, slot, tr)
+		}
+		for _, p := range tr.members {
+			if p.tree != tr || !tr.root.isAncestorOf(p) {
+				return fmt.Errorf("%s is in the wrong tree", p.uuid)
+			}
+		}
+	}
+	if total != len(s.order) || total != len(s.providers) || total != len(s.names) || !slices.IsSortedFunc(s.order, bySeq) {
+		return fmt.Errorf("%d members, %d in order, %d uuids, %d names", total, len(s.order), len(s.providers), len(s.names))
+	}
+	return nil
+}
+
+// brokenUse compares what is used with the allocations.
+func (s *State) brokenUse() error {
+	used := make(map[place]int64)
+	holders := make(map[*provider]map[*consumer]struct{})
+	for _, c := range s.consumers {
+		for _, a := range c.allocs {
+			used[place{a.provider, a.class}] += a.amount
+			if holders[a.provider] == nil {
+				holders[a.provider] = make(map[*consumer]struct{})
+			}
+			holders[a.provider][c] = struct{}{}
+		}
+	}
+	for _, p := range s.order {
+		for _, inv := range p.invs {
+			if used[place{p, inv.class}] != inv.used {
+				return fmt.Errorf("%s %s: used %d, allocated %d", p.uuid, inv.class.name, inv.used, used[place{p, inv.class}])
+			}
+			delete(used, place{p, inv.class})
+		}
+		if len(p.consumers) != len(holders[p]) {
+			return fmt.Errorf("%s: %d consumers, want %d", p.uuid, len(p.consumers), len(holders[p]))
+		}
+	}
+	if len(used) > 0 {
+		return fmt.Errorf("%d allocations without inventory", len(used))
+	}
+	return nil
+}
+
+func (s *State) brokenRooms() error {
+	for _, c := range s.classes.byName {
+		inventories := 0
+		for slot, tr := range s.trees.trees {
+			var want, got int64
+			if tr != nil {
+				for _, p := range tr.members {
+					if inv := p.inventory(c); inv != nil {
+						want = max(want, inv.room())
+						inventories++
+					}
+				}
+			}
+			if slot < c.room.leaves() {
+				got = c.room.nodes[c.room.leaves()+slot]
+			}
+			if want != got {
+				return fmt.Errorf("room of %s in slot %d: %d, want %d", c.name, slot, got, want)
+			}
+		}
+		if inventories != c.inventories {
+			return fmt.Errorf("%s: %d inventories counted, %d there", c.name, c.inventories, inventories)
+		}
+	}
+	return nil
+}
+
+func (s *State) brokenTraits() error {
+	sets := make(map[*traitSet]int)
+	for _, p := range s.order {
+		sets[p.traits]++
+		if p.shares() != slices.Contains(s.sharing, p) {
+			return fmt.Errorf("%s: sharing is %t", p.uuid, p.shares())
+		}
+	}
+	sets[s.traits.none]++
+	for key, set := range s.traits.sets {
+		if set.users != sets[set] {
+			return fmt.Errorf("trait set %q: %d users, want %d", key, set.users, sets[set])
+		}
+	}
+	for _, t := range s.traits.byName {
+		users := 0
+		for _, p := range s.order {
+			if p.traits.has(t) {
+				users++
+			}
+		}
+		if users != t.providers {
+			return fmt.Errorf("trait %s: %d users, want %d", t.name, t.providers, users)
+		}
+		for slot, tr := range s.trees.trees {
+			if want := tr != nil && tr.hasTrait(t); want != t.trees.has(slot) {
+				return fmt.Errorf("trait %s in slot %d: want %t", t.name, slot, want)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *State) brokenAggregates() error {
+	for name, agg := range s.aggregates {
+		trees := make(map[*tree]int)
+		for p := range agg.members {
+			trees[p.tree]++
+			if !p.inAggregate(agg) || s.providers[p.uuid] != p {
+				return fmt.Errorf("aggregate %s: %s is no member", name, p.uuid)
+			}
+		}
+		if len(trees) == 0 || len(trees) != len(agg.trees) {
+			return fmt.Errorf("aggregate %s: %d trees, want %d", name, len(agg.trees), len(trees))
+		}
+		for tr, n := range trees {
+			if agg.trees[tr] != n {
+				return fmt.Errorf("aggregate %s: %d in a tree, want %d", name, agg.trees[tr], n)
+			}
+		}
+	}
+	return nil
+}
+
+func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// step is one random transition; it returns the error of the engine.
+type step func(t *rapid.T, s *State, now time.Time) error
+
+func drawName(t *rapid.T, label string) string {
+	return rapid.SampledFrom([]string{"p0", "p1", "p2", "p3", "p4"}).Draw(t, label)
+}
+
+func drawGeneration(t *rapid.T, s *State, name string) int {
+	p := s.providers[name]
+	if p == nil || rapid.IntRange(0, 4).Draw(t, "stale") == 0 {
+		return rapid.IntRange(0, 9).Draw(t, "generation")
+	}
+	return p.generation
+}
+
+func drawSpecs(t *rapid.T) map[string]Inventory {
+	specs := make(map[string]Inventory)
+	for _, class := range []string{"VCPU", "FPGA", "CUSTOM_A", "NOPE"} {
+		if rapid.IntRange(0, 9).Draw(t, "leave "+class) < 5 && class != "NOPE" || rapid.IntRange(0, 30).Draw(t, "bad class") == 30 {
+			specs[class] = Inventory{Total: rapid.IntRange(1, 9).Draw(t, "total"), Reserved: rapid.IntRange(0, 2).Draw(t, "reserved"), MinUnit: 1, MaxUnit: rapid.IntRange(1, 9).Draw(t, "max"), StepSize: 1, AllocationRatio: 1}
+		}
+	}
+	return specs
+}
+
+func drawClaim(t *rapid.T, s *State, consumer string) Claim {
+	claim := Claim{Consumer: consumer, Project: "project", User: "user", CheckGeneration: rapid.Bool().Draw(t, "checked")}
+	if known := s.consumers[consumer]; known != nil && rapid.IntRange(0, 4).Draw(t, "stale") > 0 {
+		claim.Generation = &known.generation
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "amounts") {
+		claim.Allocations = append(claim.Allocations, ProviderAmount{
+			drawName(t, "from"), rapid.SampledFrom([]string{"VCPU", "FPGA", "CUSTOM_A"}).Draw(t, "class"), rapid.Int64Range(1, 5).Draw(t, "amount"),
+		})
+	}
+	return claim
+}
+
+func drawClaims(t *rapid.T, s *State) []Claim {
+	var claims []Claim
+	for _, consumer := range []string{"c0", "c1", "c2"} {
+		if rapid.Bool().Draw(t, "claims "+consumer) {
+			claims = append(claims, drawClaim(t, s, consumer))
+		}
+	}
+	return claims
+}
+
+func steps() []step {
+	traits := []string{"T1", "CUSTOM_T", SharingTrait}
+	return []step{
+		func(t *rapid.T, s *State, now time.Time) error {
+			name := drawName(t, "new")
+			parent := rapid.SampledFrom([]string{"", "p0", "p1", "p2"}).Draw(t, "parent")
+			_, err := s.CreateProvider(NewProvider{UUID: name, Name: name, Parent: parent}, now)
+			return err
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			u := ProviderUpdate{Name: drawName(t, "name"), SetParent: rapid.Bool().Draw(t, "set parent"), Reparent: rapid.Bool().Draw(t, "reparent")}
+			u.Parent = rapid.SampledFrom([]string{"", "p0", "p1", "p2", "p9"}).Draw(t, "parent")
+			_, err := s.UpdateProvider(drawName(t, "updated"), u, now)
+			return err
+		},
+		func(t *rapid.T, s *State, _ time.Time) error { return s.DeleteProvider(drawName(t, "deleted")) },
+		func(t *rapid.T, s *State, now time.Time) error {
+			name := drawName(t, "inventories of")
+			given := drawGeneration(t, s, name)
+			_, err := s.SetInventories(name, &given, drawSpecs(t), InventoryWrite{AllowFull: rapid.Bool().Draw(t, "full"), Now: now})
+			return err
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			name := drawName(t, "inventory of")
+			specs := drawSpecs(t)
+			for _, class := range sortedKeys(specs) {
+				spec := specs[class]
+				if _, err := s.AddInventory(name, class, spec, InventoryWrite{Now: now}); err != nil {
+					_, err = s.SetInventory(name, class, drawGeneration(t, s, name), spec, InventoryWrite{Now: now})
+					return err
+				}
+				return nil
+			}
+			return s.DeleteInventories(name, now)
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			return s.DeleteInventory(drawName(t, "inventory of"), "VCPU", now)
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			name := drawName(t, "traits of")
+			given := drawGeneration(t, s, name)
+			_, err := s.SetProviderTraits(name, &given, rapid.SliceOf(rapid.SampledFrom(traits)).Draw(t, "traits"), now)
+			return err
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			name := drawName(t, "aggregates of")
+			given := drawGeneration(t, s, name)
+			_, err := s.SetAggregates(name, &given, rapid.SliceOf(rapid.SampledFrom([]string{"a", "b"})).Draw(t, "aggregates"), now)
+			return err
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			if rapid.Bool().Draw(t, "create") {
+				s.EnsureTrait("CUSTOM_T", now)
+				s.EnsureClass("CUSTOM_A", now)
+				return nil
+			}
+			if err := s.DeleteClass("CUSTOM_A"); err != nil {
+				return err
+			}
+			return nil
+		},
+		func(_ *rapid.T, s *State, _ time.Time) error { return s.DeleteTrait("CUSTOM_T") },
+		func(t *rapid.T, s *State, now time.Time) error { return s.Claim(drawClaims(t, s), Writes{Now: now}) },
+		func(t *rapid.T, s *State, now time.Time) error { return s.Claim(drawClaims(t, s), Writes{Now: now}) },
+		func(t *rapid.T, s *State, _ time.Time) error {
+			return s.Release(rapid.SampledFrom([]string{"c0", "c1", "c2"}).Draw(t, "released"))
+		},
+		func(t *rapid.T, s *State, now time.Time) error {
+			var r Reshape
+			for _, name := range []string{"p0", "p1"} {
+				if rapid.Bool().Draw(t, "reshapes "+name) {
+					r.Inventories = append(r.Inventories, ReshapeInventory{name, drawGeneration(t, s, name), drawSpecs(t)})
+				}
+			}
+			r.Claims = drawClaims(t, s)
+			return s.Reshape(r, Writes{Now: now})
+		},
+	}
+}
+
+func TestRandomTransitionsKeepTheStateConsistentAndRefusalsChangeNothing(t *testing.T) {
+	t.Parallel()
+	all := steps()
+	for part := range 5 {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				s := New([]string{"T1", SharingTrait}, start())
+				for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+					before := dumpOf(s)
+					err := all[rapid.IntRange(0, len(all)-1).Draw(t, "step")](t, s, start().Add(time.Duration(i)*time.Second))
+					if err != nil {
+						if diff := cmp.Diff(before, dumpOf(s)); diff != "" {
+							t.Fatalf("refused (%v), yet changed (-before +after):\n%s", err, diff)
+						}
+					}
+					if broken := s.broken(); broken != nil {
+						t.Fatal(broken)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSlotsOfFelledTreesAreClosedUp(t *testing.T) {
+	t.Parallel()
+	s := New([]string{"T1"}, start())
+	for i := range 500 {
+		name := fmt.Sprint(i)
+		if _, err := s.CreateProvider(NewProvider{UUID: name, Name: name}, start()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SetInventories(name, nil, map[string]Inventory{"VCPU": {Total: i + 1, MinUnit: 1, MaxUnit: 500, StepSize: 1, AllocationRatio: 1}}, InventoryWrite{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SetProviderTraits(name, nil, []string{"T1"}, start()); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 10 {
+			if err := s.DeleteProvider(fmt.Sprint(i - 10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.broken(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(s.trees.trees); got > 200 {
+		t.Errorf("%d slots for 10 trees", got)
+	}
+	found, err := s.Candidates(CandidateQuery{Groups: []Group{{Resources: []ClassAmount{{"VCPU", 499}}}}})
+	if err != nil || len(found.Requests) != 2 {
+		t.Errorf("candidates: got %d and error %v, want 2", len(found.Requests), err)
+	}
+}

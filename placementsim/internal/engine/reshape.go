@@ -1,0 +1,117 @@
+package engine
+
+import "slices"
+
+// Reshape moves inventories and allocations in one step.
+type Reshape struct {
+	Inventories []ReshapeInventory
+	Claims      []Claim
+}
+
+// ReshapeInventory is the new set of inventories of one provider.
+type ReshapeInventory struct {
+	Provider    string
+	Generation  int
+	Inventories map[string]Inventory // by class
+}
+
+// reshaped is a provider of a reshape with its inventories in between, the old
+// classes and the new ones, and after.
+type reshaped struct {
+	provider       *provider
+	interim, final []inventory
+}
+
+// Reshape replaces the inventories of providers and the allocations of
+// consumers, all or nothing. The new allocations are checked while the
+// providers have their old classes together with the new ones. The error
+// matches [ErrNotFound] for a provider of the inventories, [ErrUnknownProvider]
+// for one of the allocations, [ErrConcurrentUpdate], [ErrUnknownClass],
+// [ErrInventoryInUse] or [ErrConflict].
+func (s *State) Reshape(r Reshape, w Writes) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes, over, err := s.planInventories(r.Inventories, w)
+	if err != nil {
+		return err
+	}
+	pl, err := s.plan(r.Claims, over, w)
+	if err != nil {
+		return err
+	}
+	for _, change := range changes {
+		if err := pl.checkFinal(change); err != nil {
+			return err
+		}
+	}
+	for _, change := range changes {
+		if len(change.final) > 0 {
+			s.replaceInventories(change.provider, change.interim)
+			change.provider.bump(w.Now)
+		}
+	}
+	s.apply(pl, w)
+	for _, change := range changes {
+		s.finish(change)
+		change.provider.bump(w.Now)
+	}
+	return nil
+}
+
+// finish leaves a provider with exactly its new inventories.
+func (s *State) finish(change reshaped) {
+	for i := range change.final {
+		change.final[i].used = change.provider.inventory(change.final[i].class).used
+	}
+	s.replaceInventories(change.provider, change.final)
+}
+
+func (s *State) planInventories(list []ReshapeInventory, w Writes) ([]reshaped, overlay, error) {
+	over := make(overlay, len(list))
+	changes := make([]reshaped, 0, len(list))
+	for _, item := range list {
+		p := s.providers[item.Provider]
+		if p == nil {
+			return nil, nil, refuse(ErrNotFound, "Resource provider %s in inventories does not exist.", item.Provider)
+		}
+		if p.generation != item.Generation {
+			return nil, nil, refuse(ErrConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", p.uuid, p.generation, item.Generation)
+		}
+		final, err := s.newInventories(p, item.Inventories, w.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		interim := slices.Clone(final)
+		for _, old := range p.invs {
+			if !hasClass(final, old.class) {
+				interim = append(interim, old)
+			}
+		}
+		if len(final) > 0 {
+			over[p] = interim
+		}
+		changes = append(changes, reshaped{p, interim, final})
+	}
+	return changes, over, nil
+}
+
+// checkFinal refuses to lose an inventory that will still have allocations.
+func (pl *plan) checkFinal(r reshaped) error {
+	var inUse []string
+	for _, old := range r.provider.invs {
+		if hasClass(r.final, old.class) {
+			continue
+		}
+		used := old.used
+		if ch := pl.changes[place{r.provider, old.class}]; ch != nil {
+			used += ch.taken - ch.freed
+		}
+		if used > 0 {
+			inUse = append(inUse, old.class.name)
+		}
+	}
+	if inUse == nil {
+		return nil
+	}
+	return inventoryInUse(ErrInventoryInUse, r.provider, inUse)
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// State is everything one Placement service knows. Make it with [New].
+type State struct {
+	mu sync.RWMutex
+
+	providers map[string]*provider // by uuid
+	names     map[string]*provider // by name
+	order     []*provider          // by creation
+	trees     forest
+
+	classes    classTable
+	traits     traitTable
+	aggregates map[string]*aggregate
+	sharing    []*provider // those with the sharing trait, by creation
+
+	consumers map[string]*consumer
+	nextSeq   uint64
+}
+
+// provider is one resource provider. Only the lock's holder touches it.
+type provider struct {
+	uuid, name string
+	generation int
+	seq        uint64 // creation order
+	parent     *provider
+	children   int
+	tree       *tree
+
+	invs       []inventory // by class
+	traits     *traitSet
+	aggregates []*aggregate // in the order they were set
+
+	// consumers with allocations on this provider; nil when there are none.
+	consumers map[*consumer]struct{}
+
+	created, updated time.Time // updated is zero until the first change
+}
+
+func (p *provider) root() *provider { return p.tree.root }
+
+// bump counts a change that others must notice.
+func (p *provider) bump(now time.Time) {
+	p.generation++
+	p.updated = now
+}
+
+// isAncestorOf reports whether p is q or above it.
+func (p *provider) isAncestorOf(q *provider) bool {
+	for ; q != nil; q = q.parent {
+		if p == q {
+			return true
+		}
+	}
+	return false
+}
+
+// aggregate is a named set of providers. It exists while it has members.
+type aggregate struct {
+	uuid    string
+	members map[*provider]struct{}
+	trees   map[*tree]int // members per tree
+}
+
+// New returns the state of a fresh service that knows the standard resource
+// classes and the given standard traits.
+func New(standardTraits []string, now time.Time) *State {
+	return &State{
+		providers:  make(map[string]*provider),
+		names:      make(map[string]*provider),
+		classes:    newClassTable(now),
+		traits:     newTraitTable(standardTraits, now),
+		aggregates: make(map[string]*aggregate),
+		consumers:  make(map[string]*consumer),
+	}
+}
+
+// find returns the provider that is a request's subject.
+func (s *State) find(uuid string) (*provider, error) {
+	p := s.providers[uuid]
+	if p == nil {
+		return nil, refuse(ErrNotFound, "No resource provider with uuid %s found", uuid)
+	}
+	return p, nil
+}

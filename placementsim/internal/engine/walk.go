@@ -1,0 +1,369 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+)
+
+// walk goes through all ways to serve the groups in one tree, depth first. A
+// position is one class of the group without suffix, or one group with suffix;
+// each has a list of providers to choose from.
+type walk struct {
+	search    *search
+	positions []position
+	options   [][]*provider // per position
+	chosen    []*provider   // per position
+	taken     []taken       // sums so far, in the order of first use
+	anchor    *tree
+}
+
+// position is a choice of one provider.
+type position struct {
+	group   int
+	amounts []classAmount
+	// lastOfGroup marks the position after which the group is complete.
+	lastOfGroup bool
+}
+
+// taken is the sum of what a candidate takes from one inventory.
+type taken struct {
+	provider *provider
+	class    *class
+	amount   int64
+}
+
+func newWalk(sr *search) walk {
+	w := walk{search: sr}
+	for i, g := range sr.groups {
+		if g.suffix != "" {
+			w.positions = append(w.positions, position{i, g.amounts, true})
+			continue
+		}
+		for k := range g.amounts {
+			w.positions = append(w.positions, position{i, g.amounts[k : k+1], k == len(g.amounts)-1})
+		}
+	}
+	w.options = make([][]*provider, len(w.positions))
+	w.chosen = make([]*provider, len(w.positions))
+	return w
+}
+
+// prepare lists the options in a tree. It reports false when a position has
+// none.
+func (w *walk) prepare(t *tree) bool {
+	w.anchor = t
+	w.taken = w.taken[:0]
+	sharers := w.sharersOf(t)
+	for i := range w.positions {
+		w.options[i] = w.options[i][:0]
+		for _, p := range t.members {
+			if w.usable(&w.positions[i], p) {
+				w.options[i] = append(w.options[i], p)
+			}
+		}
+		for _, sh := range sharers {
+			if sh.groups[w.positions[i].group] && w.usable(&w.positions[i], sh.provider) {
+				w.options[i] = append(w.options[i], sh.provider)
+			}
+		}
+		if len(w.options[i]) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sharersOf lists the sharing providers that have the tree's root as anchor
+// without being part of the tree.
+func (w *walk) sharersOf(t *tree) []*sharer {
+	var list []*sharer
+	for _, sh := range w.search.sharers {
+		if sh.provider.tree != t && sh.provider.sharesWith(t) {
+			list = append(list, sh)
+		}
+	}
+	return list
+}
+
+// usable reports whether a provider can take a position in the tree.
+func (w *walk) usable(pos *position, p *provider) bool {
+	g := w.search.groups[pos.group]
+	if g.inTree != nil && p.tree != g.inTree {
+		return false
+	}
+	if g.suffix != "" {
+		return g.accepts(p)
+	}
+	inv := p.inventory(pos.amounts[0].class)
+	return inv != nil && inv.fits(pos.amounts[0].amount) &&
+		!g.traits.forbidden.intersects(p.traits.bits) && w.memberAtAnchor(g, p)
+}
+
+// memberAtAnchor judges the aggregates of a provider for the group without
+// suffix: membership of the root counts for its whole tree, though not for
+// sharing providers of other trees, and exclusion of the root counts for all.
+func (w *walk) memberAtAnchor(g *group, p *provider) bool {
+	root := w.anchor.root
+	if g.memberOfForbidden(p) || g.memberOfForbidden(root) {
+		return false
+	}
+	return g.memberOfAll(p) || (p.tree == w.anchor && g.memberOfAll(root))
+}
+
+// run finds the candidates of the prepared tree. It reports whether the search
+// goes on.
+func (w *walk) run() (more bool, err error) { return w.descend(0) }
+
+func (w *walk) descend(depth int) (more bool, err error) {
+	if depth == len(w.positions) {
+		if len(w.search.found) == maxFound {
+			return false, errTooMany()
+		}
+		return w.search.add(w), nil
+	}
+	for _, p := range w.options[depth] {
+		if w.search.steps++; w.search.steps > maxSteps {
+			return false, errTooMany()
+		}
+		mark := len(w.taken)
+		if !w.place(depth, p) {
+			continue
+		}
+		if more, err = w.descend(depth + 1); err != nil || !more {
+			return more, err
+		}
+		w.unplace(depth, mark)
+	}
+	return true, nil
+}
+
+func errTooMany() error {
+	return refuse(ErrTooMany, "The request has too many allocation candidates to go through: make it narrower, or give a smaller limit.")
+}
+
+// place puts a provider at a position, or reports false and changes nothing
+// when that breaks a rule.
+func (w *walk) place(depth int, p *provider) bool {
+	pos := &w.positions[depth]
+	w.chosen[depth] = p
+	if !w.allowed(depth, p) {
+		return false
+	}
+	mark := len(w.taken)
+	for k, a := range pos.amounts {
+		if !w.take(p, a) {
+			w.giveBack(pos.amounts[:k], p, mark)
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walk) unplace(depth, mark int) {
+	w.giveBack(w.positions[depth].amounts, w.chosen[depth], mark)
+}
+
+// take adds an amount to the sums if the sum fits.
+func (w *walk) take(p *provider, a classAmount) bool {
+	inv := p.inventory(a.class)
+	for i := range w.taken {
+		if t := &w.taken[i]; t.provider == p && t.class == a.class {
+			sum := t.amount + a.amount
+			if inv.used+sum > inv.limit || sum > int64(inv.MaxUnit) {
+				return false
+			}
+			t.amount = sum
+			return true
+		}
+	}
+	w.taken = append(w.taken, taken{p, a.class, a.amount})
+	return true
+}
+
+// giveBack undoes take.
+func (w *walk) giveBack(amounts []classAmount, p *provider, mark int) {
+	w.taken = w.taken[:mark]
+	for _, a := range amounts {
+		for i := range w.taken {
+			if t := &w.taken[i]; t.provider == p && t.class == a.class {
+				t.amount -= a.amount
+			}
+		}
+	}
+}
+
+// allowed judges the rules between positions for the one just chosen.
+func (w *walk) allowed(depth int, p *provider) bool {
+	pos := &w.positions[depth]
+	policy := &w.search.policy
+	g := w.search.groups[pos.group]
+	if policy.onePerTree && len(pos.amounts) > 0 && w.usesAnotherOf(p) {
+		return false
+	}
+	if g.suffix == "" {
+		return !pos.lastOfGroup || w.covered(g, depth)
+	}
+	if policy.isolate && w.usedBySuffixed(depth, p) {
+		return false
+	}
+	return w.subtreesHold(depth)
+}
+
+// usesAnotherOf reports whether another provider of the same tree supplies
+// something already.
+func (w *walk) usesAnotherOf(p *provider) bool {
+	return slices.ContainsFunc(w.taken, func(t taken) bool { return t.provider != p && t.provider.tree == p.tree })
+}
+
+// usedBySuffixed reports whether another group with suffix has the provider.
+func (w *walk) usedBySuffixed(depth int, p *provider) bool {
+	for i := range depth {
+		if w.chosen[i] == p && w.search.groups[w.positions[i].group].suffix != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// covered reports whether the providers of the group without suffix have the
+// required traits together.
+func (w *walk) covered(g *group, depth int) bool {
+	first := depth - len(g.amounts) + 1
+	for _, anyOf := range g.traits.required {
+		if !slices.ContainsFunc(w.chosen[first:depth+1], func(p *provider) bool { return anyOf.intersects(p.traits.bits) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// subtreesHold judges every same_subtree of which the position chosen last
+// completes the groups.
+func (w *walk) subtreesHold(depth int) bool {
+	group := w.positions[depth].group
+	for _, members := range w.search.policy.subtrees {
+		if slices.Contains(members, group) && slices.Max(members) == group && !w.oneAboveAll(members) {
+			return false
+		}
+	}
+	return true
+}
+
+// oneAboveAll reports whether one of the groups' providers is at or above all
+// the others.
+func (w *walk) oneAboveAll(groups []int) bool {
+	return slices.ContainsFunc(groups, func(top int) bool {
+		ancestor := w.providerOf(top)
+		return !slices.ContainsFunc(groups, func(i int) bool { return !ancestor.isAncestorOf(w.providerOf(i)) })
+	})
+}
+
+// providerOf returns the provider of a group with suffix.
+func (w *walk) providerOf(group int) *provider {
+	i := slices.IndexFunc(w.positions, func(pos position) bool { return pos.group == group })
+	return w.chosen[i]
+}
+
+// add keeps what the walk has chosen, unless it is there already. It reports
+// whether the search goes on.
+func (sr *search) add(w *walk) bool {
+	if w.onlySharing() && !sr.firstTime(w) {
+		return true
+	}
+	request := Request{Amounts: w.amounts(), Mappings: w.mappings()}
+	sr.found = append(sr.found, request)
+	for _, t := range w.taken {
+		if !sr.known[t.provider] {
+			sr.known[t.provider] = true
+			sr.sources = append(sr.sources, t.provider)
+		}
+	}
+	return !sr.full()
+}
+
+// onlySharing reports whether the candidate has no provider of the anchor's
+// tree that would tell it from candidates of other anchors.
+func (w *walk) onlySharing() bool {
+	return !slices.ContainsFunc(w.chosen, func(p *provider) bool { return !p.shares() })
+}
+
+// firstTime records a candidate that other anchors may have as well.
+func (sr *search) firstTime(w *walk) bool {
+	var key strings.Builder
+	for _, p := range w.chosen {
+		key.WriteString(p.uuid)
+		key.WriteByte(' ')
+	}
+	if _, seen := sr.shared[key.String()]; seen {
+		return false
+	}
+	if sr.shared == nil {
+		sr.shared = make(map[string]struct{})
+	}
+	sr.shared[key.String()] = struct{}{}
+	return true
+}
+
+// amounts lists what is taken, one provider after the other.
+func (w *walk) amounts() []ProviderAmount {
+	list := make([]ProviderAmount, 0, len(w.taken))
+	for i, first := range w.taken {
+		if slices.ContainsFunc(w.taken[:i], func(t taken) bool { return t.provider == first.provider }) {
+			continue
+		}
+		for _, t := range w.taken[i:] {
+			if t.provider == first.provider {
+				list = append(list, ProviderAmount{t.provider.uuid, t.class.name, t.amount})
+			}
+		}
+	}
+	return list
+}
+
+// mappings lists the providers of every group.
+func (w *walk) mappings() []Mapping {
+	list := make([]Mapping, 0, len(w.search.groups))
+	for i, pos := range w.positions {
+		if len(list) == 0 || w.positions[i-1].group != pos.group {
+			list = append(list, Mapping{Suffix: w.search.groups[pos.group].suffix})
+		}
+		last := &list[len(list)-1]
+		if uuid := w.chosen[i].uuid; !slices.Contains(last.Providers, uuid) {
+			last.Providers = append(last.Providers, uuid)
+		}
+	}
+	return list
+}
+
+// summaries describes the providers of the answer.
+func (sr *search) summaries() []Summary {
+	list := make([]Summary, 0, len(sr.sources))
+	if sr.policy.onePerTree {
+		for _, p := range sr.sources {
+			list = append(list, p.summary())
+		}
+		return list
+	}
+	seen := make(map[*tree]bool)
+	for _, p := range sr.sources {
+		if seen[p.tree] {
+			continue
+		}
+		seen[p.tree] = true
+		for _, member := range p.tree.members {
+			list = append(list, member.summary())
+		}
+	}
+	return list
+}
+
+func (p *provider) summary() Summary {
+	s := Summary{UUID: p.uuid, Root: p.root().uuid, Traits: p.traits.names, Resources: make([]ClassUse, 0, len(p.invs))}
+	if p.parent != nil {
+		s.Parent = p.parent.uuid
+	}
+	for i := range p.invs {
+		s.Resources = append(s.Resources, ClassUse{p.invs[i].class.name, p.invs[i].Capacity(), p.invs[i].used})
+	}
+	return s
+}

@@ -1,0 +1,191 @@
+package placementsim
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+// sinceTrees is the microversion that added parents and roots.
+const sinceTrees version = 14
+
+type linkBody struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+}
+
+type providerBody struct {
+	Generation int        `json:"generation"`
+	UUID       string     `json:"uuid"`
+	Links      []linkBody `json:"links"`
+	Name       string     `json:"name"`
+}
+
+type nestedProviderBody struct {
+	providerBody
+	Parent *string `json:"parent_provider_uuid"`
+	Root   string  `json:"root_provider_uuid"`
+}
+
+func providerPath(uuid string) string { return "/resource_providers/" + url.PathEscape(uuid) }
+
+// providerBody is the representation of a provider at the call's microversion.
+func (c *call) providerBody(p engine.Provider) any {
+	href := c.server.prefix + providerPath(p.UUID)
+	body := providerBody{Generation: p.Generation, UUID: p.UUID, Name: p.Name, Links: []linkBody{
+		{"self", href}, {"inventories", href + "/inventories"}, {"usages", href + "/usages"},
+	}}
+	for _, link := range []struct {
+		since version
+		rel   string
+	}{{1, "aggregates"}, {6, "traits"}, {11, "allocations"}} {
+		if c.version >= link.since {
+			body.Links = append(body.Links, linkBody{link.rel, href + "/" + link.rel})
+		}
+	}
+	if c.version < sinceTrees {
+		return body
+	}
+	return nestedProviderBody{body, orNull(p.Parent), p.Root}
+}
+
+// orNull stands for null when the text is empty.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func listProviders(c *call) error {
+	filter, err := c.providerFilter(parseQuery(c.r.URL.RawQuery))
+	if err != nil {
+		return err
+	}
+	providers, err := c.server.state.Providers(filter)
+	if err != nil {
+		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
+	}
+	bodies := make([]any, 0, len(providers))
+	newest := c.now
+	for i, p := range providers {
+		bodies = append(bodies, c.providerBody(p))
+		if i == 0 || p.Changed().After(newest) {
+			newest = p.Changed()
+		}
+	}
+	c.modified(newest)
+	return c.json(http.StatusOK, map[string]any{"resource_providers": bodies})
+}
+
+// providerFilter reads the query string of the provider list.
+func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
+	known := []string{"name", "uuid"}
+	for _, key := range []struct {
+		since version
+		name  string
+	}{{3, "member_of"}, {4, "resources"}, {sinceTrees, "in_tree"}, {18, "required"}} {
+		if c.version >= key.since {
+			known = append(known, key.name)
+		}
+	}
+	if err := q.onlyKeys(known...); err != nil {
+		return f, err
+	}
+	for _, key := range []string{"uuid", "in_tree"} {
+		if value := q.last(key); q.has(key) && !dashedUUID.MatchString(value) {
+			return f, badQuery(pythonRepr(value) + " is not a 'uuid'\n\nFailed validating 'format' in schema['properties'][" + pythonRepr(key) + "]")
+		}
+	}
+	f.Name, f.UUID, f.InTree = q.last("name"), q.last("uuid"), q.last("in_tree")
+	if q.has("member_of") {
+		if f.Aggregates, err = parseMemberOf(q.values["member_of"], "", c.version); err != nil {
+			return f, err
+		}
+	}
+	if q.has("resources") {
+		if f.Resources, err = parseResources(q.last("resources")); err != nil {
+			return f, err
+		}
+	}
+	if q.has("required") {
+		f.Traits, err = parseRequired("required", q.values["required"], c.version)
+	}
+	return f, err
+}
+
+func createProvider(c *call) error {
+	schema := "provider-post-1.0"
+	if c.version >= sinceTrees {
+		schema = "provider-post-1.14"
+	}
+	body, err := c.body(schema)
+	if err != nil {
+		return err
+	}
+	fields := object(body)
+	n := engine.NewProvider{Name: text(fields["name"]), Parent: text(fields["parent_provider_uuid"])}
+	if sent, ok := fields["uuid"]; ok {
+		n.UUID = canonicalUUID(text(sent))
+	} else {
+		n.UUID = c.server.ids.UUID()
+	}
+	p, err := c.server.state.CreateProvider(n, c.now)
+	if err != nil {
+		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: ", n.Name, n.UUID))
+	}
+	c.location(providerPath(p.UUID))
+	if c.version < 20 {
+		return c.empty(http.StatusCreated)
+	}
+	c.modified(p.Changed())
+	return c.json(http.StatusOK, c.providerBody(p))
+}
+
+func getProvider(c *call) error {
+	p, err := c.server.state.Provider(c.r.PathValue("uuid"))
+	if err != nil {
+		return err
+	}
+	c.modified(p.Changed())
+	return c.json(http.StatusOK, c.providerBody(p))
+}
+
+func updateProvider(c *call) error {
+	uuid := c.r.PathValue("uuid")
+	before, err := c.server.state.Provider(uuid)
+	if err != nil {
+		return err
+	}
+	schema := "provider-put-1.0"
+	if c.version >= sinceTrees {
+		schema = "provider-put-1.14"
+	}
+	body, err := c.body(schema)
+	if err != nil {
+		return err
+	}
+	parent, sent := object(body)["parent_provider_uuid"]
+	p, err := c.server.state.UpdateProvider(uuid, engine.ProviderUpdate{
+		Name: text(object(body)["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
+	}, c.now)
+	if err != nil {
+		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: ", uuid))
+	}
+	if c.version >= 15 {
+		c.w.Header().Set("Cache-Control", "no-cache")
+	}
+	if !before.Updated.IsZero() {
+		c.modified(before.Updated)
+	}
+	return c.json(http.StatusOK, c.providerBody(p))
+}
+
+func deleteProvider(c *call) error {
+	if err := c.server.state.DeleteProvider(c.r.PathValue("uuid")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}

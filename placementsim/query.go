@@ -1,0 +1,235 @@
+package placementsim
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+// query is a parsed query string: keys in the order they first appear, each
+// with its values in order.
+type query struct {
+	keys   []string
+	values map[string][]string
+}
+
+// parseQuery reads a query string. Unlike net/url it never fails: a bad escape
+// stands for itself, as in Python.
+func parseQuery(raw string) query {
+	q := query{values: make(map[string][]string)}
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(pair, "=")
+		key, value = unescape(key), unescape(value)
+		if _, seen := q.values[key]; !seen {
+			q.keys = append(q.keys, key)
+		}
+		q.values[key] = append(q.values[key], value)
+	}
+	return q
+}
+
+func unescape(s string) string {
+	if plain, err := url.QueryUnescape(s); err == nil {
+		return strings.ToValidUTF8(plain, "\uFFFD")
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func (q query) has(key string) bool { _, ok := q.values[key]; return ok }
+
+func (q query) first(key string) string {
+	if values := q.values[key]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func (q query) last(key string) string {
+	if values := q.values[key]; len(values) > 0 {
+		return values[len(values)-1]
+	}
+	return ""
+}
+
+// onlyKeys refuses keys that are not in the list.
+func (q query) onlyKeys(known ...string) error {
+	var extra []string
+	for _, key := range q.keys {
+		if !slices.Contains(known, key) {
+			extra = append(extra, key)
+		}
+	}
+	if extra == nil {
+		return nil
+	}
+	return badQuery(extraKeys(extra, nil) + "\n\nFailed validating 'additionalProperties' in schema")
+}
+
+// parseResources reads "RC:n,RC:n"; a class that comes twice counts once, with
+// its last amount.
+func parseResources(value string) ([]engine.ClassAmount, error) {
+	if strings.TrimSpace(value) == "" {
+		return nil, badResources("empty string")
+	}
+	var amounts []engine.ClassAmount
+	for item := range strings.SplitSeq(value, ",") {
+		class, number, found := strings.Cut(item, ":")
+		if !found {
+			return nil, badResources(item)
+		}
+		amount, err := parseAmount(class, number)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(amounts, func(a engine.ClassAmount) bool { return a.Class == class })
+		if i < 0 {
+			i = len(amounts)
+			amounts = append(amounts, engine.ClassAmount{Class: class})
+		}
+		amounts[i].Amount = amount
+	}
+	return amounts, nil
+}
+
+func badResources(got string) error {
+	return badRequest("Badly formed resources parameter. Expected resources query string parameter in form: ?resources=VCPU:2,MEMORY_MB:1024. Got: " + got + ".")
+}
+
+// parseAmount reads a positive integer; one beyond every inventory is cut off.
+func parseAmount(class, number string) (int64, error) {
+	trimmed := strings.TrimSpace(number)
+	amount, err := strconv.ParseInt(trimmed, 10, 64)
+	if err != nil && !digits(strings.TrimLeft(trimmed, "+-")) {
+		return 0, badRequest("Requested resource " + class + " expected positive integer amount. Got: " + number + ".")
+	}
+	if amount < 1 {
+		return 0, badRequest("Requested resource " + class + " requires amount >= 1. Got: " + number + ".")
+	}
+	return min(amount, 1<<53), nil
+}
+
+// parseMemberOf reads all values of a member_of key into aggregates of which
+// one each is needed, and aggregates that are excluded.
+func parseMemberOf(values []string, suffix string, v version) (engine.AggregateFilter, error) {
+	var f engine.AggregateFilter
+	if len(values) > 1 && v < 24 {
+		return f, badRequest("Multiple member_of" + suffix + " parameters are not supported")
+	}
+	for _, value := range values {
+		forbidden := strings.HasPrefix(value, "!")
+		if forbidden && v < 32 {
+			return f, badRequest("Forbidden member_of" + suffix + " parameters are not supported in the specified microversion")
+		}
+		list, err := parseAggregates(strings.TrimPrefix(value, "!"))
+		if err != nil {
+			return f, err
+		}
+		if forbidden {
+			f.Forbidden = append(f.Forbidden, list...)
+		} else {
+			f.MemberOf = append(f.MemberOf, list)
+		}
+	}
+	return f, nil
+}
+
+// parseAggregates reads "uuid" or "in:uuid,uuid".
+func parseAggregates(value string) ([]string, error) {
+	rest, isList := strings.CutPrefix(value, "in:")
+	list := strings.Split(rest, ",")
+	if !isList && len(list) > 1 {
+		return nil, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion.")
+	}
+	for _, uuid := range list {
+		if !isUUIDLike(uuid) {
+			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s).")
+		}
+	}
+	return list, nil
+}
+
+// parseTraits reads one value of a required key into sets of which one trait
+// each is needed, and traits that are excluded. From microversion 1.39 a value
+// may be "in:T1,T2".
+func parseTraits(key, value string, v version, allowAnyOf bool) (engine.TraitRequirement, error) {
+	var t engine.TraitRequirement
+	if rest, anyOf := strings.CutPrefix(value, "in:"); anyOf {
+		if !allowAnyOf {
+			return t, badQuery("The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39.")
+		}
+		names, err := splitTraits(key, rest, v)
+		if err != nil {
+			return t, err
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, "!") {
+				return t, badQuery("The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: " + value)
+			}
+		}
+		t.Required = [][]string{names}
+		return t, nil
+	}
+	names, err := splitTraits(key, value, v)
+	if err != nil {
+		return t, err
+	}
+	for _, name := range names {
+		plain := strings.TrimLeft(name, "!")
+		switch {
+		case plain == name:
+			t.Required = append(t.Required, []string{name})
+		case v < 22:
+			return t, badTraits(key, v, "Got: "+value)
+		default:
+			t.Forbidden = append(t.Forbidden, plain)
+		}
+	}
+	return t, nil
+}
+
+// splitTraits splits at commas and refuses empty names.
+func splitTraits(key, value string, v version) ([]string, error) {
+	names := strings.Split(value, ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+		if strings.TrimLeft(names[i], "!") == "" {
+			return nil, badTraits(key, v, "Got an empty trait in: "+value)
+		}
+	}
+	return names, nil
+}
+
+func badTraits(key string, v version, got string) error {
+	example := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
+	if v >= 22 {
+		example = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
+	}
+	if strings.HasPrefix(key, "required") {
+		key = "required"
+	}
+	return badQuery("Expected '" + key + "' parameter value of the form: " + example + ". " + got)
+}
+
+// parseRequired reads all values of a required key. Before microversion 1.39
+// only the last one counts.
+func parseRequired(key string, values []string, v version) (engine.TraitRequirement, error) {
+	if v < 39 {
+		values = values[len(values)-1:]
+	}
+	var all engine.TraitRequirement
+	for _, value := range values {
+		t, err := parseTraits(key, value, v, v >= 39)
+		if err != nil {
+			return all, err
+		}
+		all.Required = append(all.Required, t.Required...)
+		all.Forbidden = append(all.Forbidden, t.Forbidden...)
+	}
+	return all, nil
+}

@@ -1,0 +1,35 @@
+package placementsim
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+func postReshaper(c *call) error {
+	body, err := c.body(c.schemaFor("reshaper", 30, 34, 38))
+	if err != nil {
+		return err
+	}
+	reshape := engine.Reshape{Claims: c.readClaims(object(body)["allocations"])}
+	inventories := object(object(body)["inventories"])
+	for _, uuid := range sortedKeys(inventories) {
+		entry := object(inventories[uuid])
+		specs, err := readInventories(entry["inventories"])
+		if err != nil {
+			return err
+		}
+		reshape.Inventories = append(reshape.Inventories, engine.ReshapeInventory{
+			Provider: uuid, Generation: int(integer(entry["resource_provider_generation"])), Inventories: specs,
+		})
+	}
+	err = c.server.state.Reshape(reshape, c.writes())
+	if errors.Is(err, engine.ErrNotFound) {
+		return &apiError{status: http.StatusBadRequest, code: codeProviderNotFound, text: err.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}

@@ -1,0 +1,139 @@
+package placementsim
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+)
+
+func listTraits(c *call) error {
+	filter, err := traitFilter(parseQuery(c.r.URL.RawQuery))
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	newest := c.now
+	for i, t := range c.server.state.Traits(filter) {
+		names = append(names, t.Name)
+		if i == 0 || t.Created.After(newest) {
+			newest = t.Created
+		}
+	}
+	c.modified(newest)
+	return c.json(http.StatusOK, map[string]any{"traits": names})
+}
+
+// traitFilter reads the query string of the trait list. An operator that is
+// not known filters nothing.
+func traitFilter(q query) (f engine.TraitFilter, err error) {
+	if err := q.onlyKeys("name", "associated"); err != nil {
+		return f, err
+	}
+	if q.has("name") {
+		value := q.last("name")
+		operator, operand, found := strings.Cut(value, ":")
+		switch {
+		case !found:
+			return f, badRequest(`Badly formatted name parameter. Expected name query string parameter in form: ?name=[in|startswith]:[name1,name2|prefix]. Got: "` + value + `"`)
+		case operator == "in":
+			f.Names = strings.Split(operand, ",")
+		case operator == "startswith":
+			f.Prefix = operand
+		}
+	}
+	if q.has("associated") {
+		associated := strings.ToLower(q.last("associated"))
+		if associated != "true" && associated != "false" {
+			return f, badRequest(`The query parameter "associated" only accepts "true" or "false"`)
+		}
+		wanted := associated == "true"
+		f.Associated = &wanted
+	}
+	return f, nil
+}
+
+func getTrait(c *call) error {
+	t, err := c.server.state.Trait(c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	c.modified(t.Created)
+	return c.empty(http.StatusNoContent)
+}
+
+func putTrait(c *call) error {
+	name := c.r.PathValue("name")
+	if !customName.MatchString(name) || len(name) > maxName {
+		return badRequest(`The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"`)
+	}
+	t, created := c.server.state.EnsureTrait(name, c.now)
+	c.location("/traits/" + url.PathEscape(name))
+	c.modified(t.Created)
+	if created {
+		return c.empty(http.StatusCreated)
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+func deleteTrait(c *call) error {
+	if err := c.server.state.DeleteTrait(c.r.PathValue("name")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+type providerTraitsBody struct {
+	Traits     []string `json:"traits"`
+	Generation int      `json:"resource_provider_generation"`
+}
+
+func (c *call) writeProviderTraits(t engine.ProviderTraits) error {
+	newest := t.Newest
+	if len(t.Names) == 0 {
+		newest = c.now
+	}
+	c.modified(newest)
+	return c.json(http.StatusOK, providerTraitsBody{append([]string{}, t.Names...), t.Generation})
+}
+
+func getProviderTraits(c *call) error {
+	t, err := c.server.state.ProviderTraits(c.r.PathValue("uuid"))
+	if err != nil {
+		return err
+	}
+	return c.writeProviderTraits(t)
+}
+
+func putProviderTraits(c *call) error {
+	body, err := c.body("traits-put")
+	if err != nil {
+		return err
+	}
+	names := textList(object(body)["traits"])
+	given := int(integer(object(body)["resource_provider_generation"]))
+	t, err := c.server.state.SetProviderTraits(c.r.PathValue("uuid"), &given, names, c.now)
+	if err != nil {
+		return unknownTraits(err)
+	}
+	return c.writeProviderTraits(t)
+}
+
+// unknownTraits words the error about traits that do not exist as it is worded
+// for the traits of a provider.
+func unknownTraits(err error) error {
+	refused, ok := err.(*engine.Error) //nolint:errorlint // the engine never wraps
+	if !ok || refused.Kind != engine.ErrUnknownTrait {
+		return err
+	}
+	return badRequest("No such trait " + strings.Join(slices.Compact(refused.Names), ", "))
+}
+
+func deleteProviderTraits(c *call) error {
+	if _, err := c.server.state.SetProviderTraits(c.r.PathValue("uuid"), nil, nil, c.now); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}
