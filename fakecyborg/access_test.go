@@ -1,0 +1,334 @@
+package fakecyborg_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// keys is a TokenVerifier whose tokens are role names.
+type keys struct{}
+
+func (keys) VerifyToken(token string) (http.Header, error) {
+	switch token {
+	case "admin", "manager", "member", "reader", "service", "norole", "service,admin":
+		h := http.Header{}
+		h.Set("X-User-Id", token)
+		h.Set("X-Project-Id", "project-of-"+token)
+		h.Set("X-Roles", strings.TrimPrefix(token, "norole"))
+		return h, nil
+	}
+	return nil, errors.New("token is not known")
+}
+
+func TestPoliciesByRole(t *testing.T) {
+	t.Parallel()
+	roles := []string{"admin", "manager", "member", "reader", "service", "norole"}
+	reads := []sent{
+		{method: "GET", path: "/v2/device_profiles"}, {method: "GET", path: "/v2/device_profiles/" + unknownID},
+	}
+	arqReads := []sent{{method: "GET", path: "/v2/accelerator_requests"}, {method: "GET", path: "/v2/accelerator_requests/" + unknownID}}
+	arqWrites := []sent{
+		{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"x"}`},
+		{method: "DELETE", path: "/v2/accelerator_requests/" + unknownID},
+		{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, unknownID, unknownID)},
+	}
+	hardware := []sent{
+		{method: "GET", path: "/v2/devices"}, {method: "GET", path: "/v2/devices/x"}, {method: "GET", path: "/v2/deployables"},
+		{method: "GET", path: "/v2/deployables/" + unknownID}, {method: "GET", path: "/v2/attributes"}, {method: "GET", path: "/v2/attributes/x"},
+	}
+	writes := []sent{
+		{method: "DELETE", path: "/v2/device_profiles/x"}, {method: "POST", path: "/v2/device_profiles", body: `[]`},
+		{method: "POST", path: "/v2/devices/x/enable"}, {method: "POST", path: "/v2/devices/x/disable"},
+		{method: "PATCH", path: "/v2/deployables/" + unknownID + "/program", body: `[{"path":"/program","op":"remove","value":[{"image_uuid":"` + unknownID + `"}]}]`},
+		{method: "POST", path: "/v2/attributes", body: `{"deployable_id":9,"key":"k","value":"v"}`}, {method: "DELETE", path: "/v2/attributes/x"},
+	}
+	for _, tt := range []struct {
+		name     string
+		requests []sent
+		legacy   string // roles let in, in the order of roles: y or n
+		secure   string
+	}{
+		{"profile reads", reads, "yyyyyy", "yyyynn"},
+		{"ARQ reads", arqReads, "yyyyyy", "yyyynn"},
+		{"ARQ writes", arqWrites, "yyyyyy", "yyynyn"},
+		{"hardware reads", hardware, "yyyyyy", "yynnnn"},
+		{"administration", writes, "ynnnnn", "ynnnnn"},
+	} {
+		for _, secure := range []bool{false, true} {
+			w := newWorld(t, fakecyborg.Config{EnforceNewDefaults: secure}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys{}))
+			want := either(secure, tt.legacy, tt.secure)
+			for _, s := range tt.requests {
+				got := ""
+				for _, role := range roles {
+					s.token, s.plain = role, true
+					s.header = map[string]string{"X-Service-Token": "service"}
+					if r := w.send(s); r.status == http.StatusForbidden {
+						got += "n"
+					} else {
+						got += "y"
+					}
+				}
+				if got != want {
+					t.Errorf("%s, secure %t, %s %s: roles let in %s, want %s", tt.name, secure, s.method, s.path, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestServiceTokenIsVerified(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys{}))
+	if _, err := w.server.CreateDeviceProfile("one", []map[string]string{{"resources:FPGA": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"one"}`, token: "member"})
+	arq := r.list(t, "arqs")[0]["uuid"].(string)
+	bind := func(service string) reply {
+		return w.send(sent{
+			method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), arq),
+			token: "member", plain: true, header: map[string]string{"X-Service-Token": service},
+		})
+	}
+	for _, service := range []string{"", "admin", "member", "forged"} {
+		w.want(bind(service), 403, textService)
+	}
+	w.want(bind("service,admin"), 202, "")
+	w.want(w.send(sent{method: "GET", path: "/v2/devices", token: "forged"}), 401, "")
+	if got := w.server.ARQs()[0].ProjectID; got != "project-of-member" {
+		t.Errorf("project %s", got)
+	}
+}
+
+func TestServiceTokenCanBeLeftOut(t *testing.T) {
+	t.Parallel()
+	off := false
+	for _, cfg := range []fakecyborg.Config{{RequireServiceToken: &off}, {Release: fakecyborg.ReleaseZed}} {
+		w := fakeWorld(t, cfg)
+		arq := oneARQ(w)
+		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), arq), plain: true}), 202, "")
+		w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA, plain: true}), 204, "")
+	}
+}
+
+func TestZed(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{Release: fakecyborg.ReleaseZed})
+	r := w.get("/v2/devices")
+	if got := r.header.Get("OpenStack-API-Maximum-Version"); got != "2.2" {
+		t.Errorf("maximum version %q", got)
+	}
+	device := w.server.Devices()[0].UUID
+	w.want(w.send(sent{method: "GET", path: "/v2/devices", version: "2.3"}), 406, "")
+	for _, value := range []string{"accelerator x.y", "compute 2.1"} {
+		w.want(w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"OpenStack-API-Version": value}}), 200, "")
+	}
+	w.want(w.get("/v2/attributes"), 404, "")
+	w.want(w.send(sent{method: "POST", path: "/v2/devices/" + device + "/disable"}), 404, "")
+	arq := oneARQ(w)
+	if body := w.get("/v2/accelerator_requests/" + arq).object(t); body["project_id"] != nil {
+		t.Errorf("project %v before the bind", body["project_id"])
+	} else if _, there := body["attach_handle_uuid"]; there {
+		t.Error("attach_handle_uuid is shown")
+	}
+	body := binding(instanceA, fakeProvider(), arq)
+	w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: body, version: "2.1"}), 400, "Couldn't apply patch. Reason: Fields absent in patch project_id")
+	w.want(w.patch(body), 202, "")
+	w.want(w.send(sent{method: "GET", path: "/v2/accelerator_requests/" + arq, token: "demo"}), 403, "Access was denied to the following resource: cyborg:arq:get_one")
+}
+
+func TestLinksFollowThePublicEndpoint(t *testing.T) {
+	t.Parallel()
+	for endpoint, want := range map[string]string{
+		"": "https://cyborg.invalid", "https://cloud:8443": "https://cloud:8443", "http://cloud/accelerator/": "http://cloud",
+	} {
+		w := fakeWorld(t, fakecyborg.Config{PublicEndpoint: endpoint})
+		r := w.send(sent{method: "GET", path: "/v2/deployables", header: map[string]string{"X-Forwarded-Proto": "https"}})
+		part := r.list(t, "deployables")[0]
+		uuid := part["uuid"].(string)
+		links := []any{
+			map[string]any{"href": want + "/accelerator/v2/deployables/" + uuid, "rel": "self"},
+			map[string]any{"href": want + "/accelerator/deployables/" + uuid, "rel": "bookmark"},
+		}
+		if diff := cmp.Diff(links, part["links"]); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", endpoint, diff)
+		}
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []fakecyborg.Config{
+		{Release: "train"}, {BindDelay: -1}, {BindTimeout: -1}, {PublicEndpoint: "cloud"}, {PublicEndpoint: "http://"}, {PublicEndpoint: "%"},
+	} {
+		if _, err := fakecyborg.New(bad); !errors.Is(err, fakecyborg.ErrConfig) {
+			t.Errorf("%+v: got %v, want ErrConfig", bad, err)
+		}
+	}
+	if _, err := fakecyborg.New(fakecyborg.Config{Release: "train"}); err == nil || !strings.Contains(err.Error(), "zed") {
+		t.Errorf("the error does not tell what is known: %v", err)
+	}
+}
+
+func TestConfigJSONRoundTrip(t *testing.T) {
+	t.Parallel()
+	off := false
+	want := fakecyborg.Config{
+		Release: "zed", UpstreamQuirks: true, BindDelay: 1500 * time.Millisecond, BindTimeout: time.Minute,
+		RequireServiceToken: &off, EnforceNewDefaults: true, Seed: 7, PublicEndpoint: "http://h",
+	}
+	data, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got fakecyborg.Config
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("round trip of %s (-want +got):\n%s", data, diff)
+	}
+	if data, err := json.Marshal(fakecyborg.Config{}); err != nil || string(data) != "{}" {
+		t.Errorf("the zero value is %s, %v", data, err)
+	}
+	for _, bad := range []string{`{"relaese":"zed"}`, `{"bind_delay":"soon"}`, `{"bind_delay":5}`, `[]`} {
+		if err := json.Unmarshal([]byte(bad), new(fakecyborg.Config)); !errors.Is(err, fakecyborg.ErrConfig) {
+			t.Errorf("%s: got %v, want ErrConfig", bad, err)
+		}
+	}
+}
+
+func TestObserverSeesEveryRequest(t *testing.T) {
+	t.Parallel()
+	var seen []fakecyborg.Request
+	w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithObserver(func(r fakecyborg.Request) { seen = append(seen, r) }))
+	w.send(sent{method: "GET", path: "/accelerator/v2/accelerator_requests?instance=" + instanceA, version: "2.1"})
+	w.get("/v2/nonsense")
+	w.delete("/device_profiles/gone")
+	type brief struct {
+		Operation, Subject, Path, Microversion string
+		Status                                 int
+	}
+	var got []brief
+	for _, r := range seen {
+		got = append(got, brief{r.Operation, r.Subject, r.Path, r.Microversion, r.Status})
+	}
+	want := []brief{
+		{"accelerator.arq.list", instanceA, "/accelerator/v2/accelerator_requests", "2.1", 200},
+		{"", "", "/v2/nonsense", "", 404},
+		{"accelerator.device_profile.delete", "gone", "/device_profiles/gone", "2.0", 404},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperationsAreStable(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"accelerator.arq.bind", "accelerator.arq.create", "accelerator.arq.delete", "accelerator.arq.get", "accelerator.arq.list",
+		"accelerator.attribute.create", "accelerator.attribute.delete", "accelerator.attribute.get", "accelerator.attribute.list",
+		"accelerator.deployable.get", "accelerator.deployable.list", "accelerator.deployable.program",
+		"accelerator.device.disable", "accelerator.device.enable", "accelerator.device.get", "accelerator.device.list",
+		"accelerator.device_profile.create", "accelerator.device_profile.delete", "accelerator.device_profile.get", "accelerator.device_profile.list",
+		"accelerator.event.send", "accelerator.mdev.create", "accelerator.mdev.remove", "accelerator.root.get", "accelerator.version.get",
+	}
+	if diff := cmp.Diff(want, fakecyborg.Operations()); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+}
+
+func TestInjectedStatusSpeaksCyborgsDialect(t *testing.T) {
+	t.Parallel()
+	faults := fault.NewSet()
+	w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
+	if err := faults.Set(fault.Rule{Operation: "accelerator.device.list", Action: fault.Status, Status: 503, Code: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	r := w.get("/v2/devices")
+	if want := `{"error_message":"{\"faultcode\":\"Server\",\"faultstring\":\"injected fault x\",\"debuginfo\":null}"}`; r.status != 503 || r.text != want {
+		t.Errorf("got %d %s", r.status, r.text)
+	}
+	w.want(w.get("/v2/devices"), 200, "")
+}
+
+func TestLargeBodyIsRefused(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	for _, s := range []sent{
+		{method: "POST", path: "/v2/device_profiles"}, {method: "POST", path: "/v2/accelerator_requests"}, {method: "PATCH", path: "/v2/accelerator_requests"},
+	} {
+		s.body = `"` + strings.Repeat("a", 10<<20) + `"`
+		w.want(w.send(s), 400, "request body is larger than 4 MiB")
+	}
+}
+
+// problems is a TB that keeps what a check says.
+type problems struct{ texts []string }
+
+func (p *problems) Helper() {}
+func (p *problems) Errorf(format string, args ...any) {
+	p.texts = append(p.texts, strings.TrimSpace(format))
+	_ = args
+}
+
+func TestChecksFailWithTheWrongCount(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	arq := oneARQ(w)
+	var p problems
+	w.server.CheckARQs(&p, instanceA, 0)
+	w.server.CheckBound(&p, instanceA, 0)
+	if len(p.texts) != 0 {
+		t.Errorf("complaints about nothing: %v", p.texts)
+	}
+	w.server.CheckARQs(&p, instanceA, 1)
+	w.server.CheckBound(&p, instanceA, 1)
+	w.want(w.patch(binding(instanceA, unknownID, arq)), 404, "")
+	w.server.CheckBound(&p, instanceA, 1) // there, but BindFailed
+	if len(p.texts) != 3 {
+		t.Errorf("%d complaints, want 3: %v", len(p.texts), p.texts)
+	}
+}
+
+func TestDirectProfilesFollowTheRulesOfTheAPI(t *testing.T) {
+	t.Parallel()
+	server, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_A": "required"}}
+	p, err := server.CreateDeviceProfile("p", groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(groups, p.Groups); diff != "" || p.Name != "p" || len(p.UUID) != 36 {
+		t.Errorf("%+v, groups (-want +got):\n%s", p, diff)
+	}
+	for _, bad := range [][]map[string]string{nil, {}, {{}}, {{"resources:FPGA": "0"}}, {{"resources:VCPU": "1"}}} {
+		if _, err := server.CreateDeviceProfile("q", bad); err == nil {
+			t.Errorf("%v was taken", bad)
+		}
+	}
+	if _, err := server.CreateDeviceProfile("p", groups); err == nil {
+		t.Error("the same name twice was taken")
+	}
+	again, err := fakecyborg.New(fakecyborg.Config{Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q, err := again.CreateDeviceProfile("p", groups); err != nil || q.UUID != p.UUID {
+		t.Errorf("the same seed made %s, then %s, %v", p.UUID, q.UUID, err)
+	}
+}

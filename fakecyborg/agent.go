@@ -1,0 +1,149 @@
+package fakecyborg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// ErrHost is matched by the errors about a host that is unknown or cannot be
+// added.
+var ErrHost = errors.New("fakecyborg: bad host")
+
+// The names by which fault rules make the agent fail; the subject is the uuid
+// of the attach handle.
+const (
+	mdevCreateOperation = "accelerator.mdev.create"
+	mdevRemoveOperation = "accelerator.mdev.remove"
+)
+
+// Host is a compute host with an agent. Its name is the name of its resource
+// provider in Placement.
+type Host struct {
+	Name    string
+	Drivers []driver.Driver
+	// Devices are reported as they are, beside what the drivers find.
+	Devices []driver.Device
+}
+
+// agent is the part of Cyborg that runs on a host.
+type agent struct {
+	host Host
+	turn chan struct{} // holds one token: reports of a host follow each other
+}
+
+// AddHost makes a host known; it reports when asked, or with WithAgentLoop by
+// itself. The error matches [ErrHost]: no name, a name taken, two drivers of
+// one name.
+func (s *Server) AddHost(h Host) error {
+	if h.Name == "" {
+		return fmt.Errorf("%w: it has no name", ErrHost)
+	}
+	names := make(map[string]bool)
+	for _, d := range h.Drivers {
+		if d == nil || d.Name() == "" || names[d.Name()] {
+			return fmt.Errorf("%w %s: a driver is missing, has no name or is given twice", ErrHost, h.Name)
+		}
+		names[d.Name()] = true
+	}
+	h.Drivers = slices.Clone(h.Drivers)
+	h.Devices = slices.Clone(h.Devices)
+	for i := range h.Devices {
+		h.Devices[i] = h.Devices[i].Clone()
+	}
+	a := &agent{host: h, turn: make(chan struct{}, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.agents[h.Name]; taken {
+		return fmt.Errorf("%w %s: it is there already", ErrHost, h.Name)
+	}
+	s.agents[h.Name] = a
+	s.hostNames = append(s.hostNames, h.Name)
+	if s.loop {
+		s.goWithin(func(ctx context.Context) { s.reportLoop(ctx, h.Name) })
+	}
+	return nil
+}
+
+// driverOf finds the driver that reported a device.
+func (s *Server) driverOf(host, source string) (driver.Driver, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	a, ok := s.agents[host]
+	if !ok {
+		return nil, fmt.Errorf("no agent on host %s", host)
+	}
+	for _, d := range a.host.Drivers {
+		if d.Name() == source {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("no driver of host %s is in charge of the device", host)
+}
+
+// mdevWork is what the agent is to do for a handle.
+type mdevWork struct {
+	host, source string
+	handle       driver.AttachHandle
+	uuid         string
+}
+
+// work copies what the agent needs, so that it can act outside the lock.
+func (h *handleRow) work() mdevWork {
+	d := h.deployable.device
+	return mdevWork{host: d.host, source: d.source, handle: h.spec, uuid: h.uuid}
+}
+
+// createMdev makes the mediated device of a handle on its host; its uuid is
+// the handle's.
+func (s *Server) createMdev(ctx context.Context, w mdevWork) error {
+	return s.withAgent(ctx, mdevCreateOperation, w, driver.MdevDriver.CreateMdev)
+}
+
+// removeMdev removes it; one that is not there is no error.
+func (s *Server) removeMdev(ctx context.Context, w mdevWork) error {
+	return s.withAgent(ctx, mdevRemoveOperation, w, driver.MdevDriver.RemoveMdev)
+}
+
+func (s *Server) withAgent(ctx context.Context, operation string, w mdevWork,
+	do func(driver.MdevDriver, context.Context, driver.Mdev) error,
+) error {
+	fail := func(err error) error {
+		return refuse(kindServer, "%s: host %s, mediated device %s: %v", operation, w.host, w.uuid, err)
+	}
+	rule, _ := s.faults.Decide(operation, w.uuid)
+	switch {
+	case rule.Action == fault.Delay:
+		if err := s.clock.Wait(ctx, rule.Delay); err != nil {
+			return fail(err)
+		}
+	case rule.Action != "" && !rule.Applied():
+		return fail(errInjected)
+	}
+	m, err := w.handle.Mdev(w.uuid)
+	if err != nil {
+		return fail(err)
+	}
+	d, err := s.driverOf(w.host, w.source)
+	if err != nil {
+		return fail(err)
+	}
+	agent, ok := d.(driver.MdevDriver)
+	if !ok {
+		return fail(fmt.Errorf("driver %s makes no mediated devices", d.Name()))
+	}
+	if err := do(agent, ctx, m); err != nil {
+		return fail(err)
+	}
+	if rule.Action != "" && rule.Applied() && rule.Action != fault.Delay {
+		return fail(errInjected)
+	}
+	return nil
+}
+
+// errInjected is the cause of an agent's failure that a fault rule asked for.
+var errInjected = errors.New("injected fault")

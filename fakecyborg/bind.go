@@ -1,0 +1,289 @@
+package fakecyborg
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// bound is how one bind of a PATCH ended.
+type bound struct {
+	job   *bindJob
+	state State
+}
+
+// applyPatch executes a checked PATCH: each request in the order of the body.
+// The first failure ends it: requests before stay bound, requests after are
+// not touched and Nova gets no event, because the answer tells it.
+func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) error {
+	if s.cfg.BindDelay > 0 || s.programs(c, patches) {
+		return s.applyLater(ctx, c, patches)
+	}
+	var done []bound
+	for i, p := range patches {
+		if p.remove {
+			if err := s.unbind(ctx, p.arq, s.scope(c)); err != nil {
+				return err
+			}
+			continue
+		}
+		job, err := s.startBind(c, patches, i)
+		if err != nil {
+			return err
+		}
+		if err := s.runBind(ctx, job); err != nil {
+			return err
+		}
+		done = append(done, bound{job, StateBound})
+	}
+	return s.sendEvents(ctx, s.eventsOf(done))
+}
+
+// startBind begins the i-th bind of a PATCH. The look for requests that the
+// instance has already is done once and under the same lock as the first bind,
+// so that of two PATCHes at a time one is refused.
+func (s *Server) startBind(c caller, patches []arqPatch, i int) (*bindJob, error) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i == 0 {
+		if err := s.checkUnused(c, patches); err != nil {
+			return nil, err
+		}
+	}
+	a, err := s.state.findARQ(patches[i].arq, s.scope(c))
+	if err != nil {
+		return nil, err
+	}
+	return s.state.startBind(a, patches[i].args, c.Project, now)
+}
+
+// checkUnused refuses a bind for an instance that has requests already. It is
+// called under the lock. Upstream looks only at the first request's instance,
+// and only at what the caller sees.
+func (s *Server) checkUnused(c caller, patches []arqPatch) error {
+	sc := scope{all: true}
+	if s.cfg.UpstreamQuirks {
+		sc, patches = s.scope(c), patches[:1]
+	}
+	for _, p := range patches {
+		if !p.remove && p.args.instance != "" && len(s.state.arqsOf(p.args.instance, sc)) > 0 {
+			return badPatch("Instance %s already has accelerator requests. Cannot bind additional ARQs.", p.args.instance)
+		}
+	}
+	return nil
+}
+
+// programs reports whether a request of the PATCH wants its device programmed,
+// which takes too long to be waited for.
+func (s *Server) programs(c caller, patches []arqPatch) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.ContainsFunc(patches, func(p arqPatch) bool {
+		a, err := s.state.findARQ(p.arq, s.scope(c))
+		if p.remove || err != nil {
+			return false
+		}
+		wanted, err := a.profile.groups[a.group].image()
+		part := s.state.byProvider[p.args.provider]
+		return err == nil && wanted.wanted() && (part == nil || wanted.bitstream == "" || wanted.bitstream != part.bitstream)
+	})
+}
+
+// runBind finishes a bind: the image is written and the mediated device, if the
+// handle is one, is made outside the lock.
+func (s *Server) runBind(ctx context.Context, job *bindJob) error {
+	if !job.handle.needsAgent() && !job.image.wanted() {
+		return s.finishBind(ctx, job, nil)
+	}
+	s.mu.Lock()
+	ours := s.state.beginAgent(job)
+	work := job.handle.work()
+	s.mu.Unlock()
+	if !ours {
+		return errOvertaken(job)
+	}
+	var err error
+	if job.image.wanted() {
+		err = s.programHandle(ctx, job)
+	}
+	if err == nil && job.handle.needsAgent() {
+		err = s.createMdev(ctx, work)
+	}
+	return s.finishBind(ctx, job, err)
+}
+
+// programHandle writes the image that a bind wants to the device of its handle.
+func (s *Server) programHandle(ctx context.Context, job *bindJob) error {
+	id, err := s.resolveImage(ctx, job.image)
+	if err != nil {
+		return refuse(kindServer, "ARQ %s: %v", job.uuid, err)
+	}
+	s.mu.RLock()
+	part := job.handle.deployable
+	host, source, path := part.device.host, part.device.source, part.device.spec.ControlPath
+	s.mu.RUnlock()
+	if err := s.program(ctx, host, source, path, id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	part.bitstream, part.updated = id, s.clock.Now()
+	return nil
+}
+
+// finishBind stores how the agent's work ended. If it failed, or the request
+// was unbound or deleted meanwhile, nothing of it may stay; upstream leaves the
+// handle taken until an unbind.
+func (s *Server) finishBind(ctx context.Context, job *bindJob, cause error) error {
+	s.mu.Lock()
+	if cause == nil && s.state.finishBind(job, s.clock.Now()) {
+		s.mu.Unlock()
+		return nil
+	}
+	work := job.handle.work()
+	s.mu.Unlock()
+	if cause == nil {
+		cause = errOvertaken(job)
+	}
+	keep := false
+	if job.agent && job.handle.needsAgent() {
+		keep = s.cfg.UpstreamQuirks || s.removeMdev(ctx, work) != nil
+	}
+	s.mu.Lock()
+	s.state.failBind(job, keep, s.clock.Now())
+	s.mu.Unlock()
+	return cause
+}
+
+func errOvertaken(job *bindJob) error {
+	return refuse(kindConflict, "ARQ %s was unbound or deleted while it was being bound", job.uuid)
+}
+
+// applyLater is applyPatch for binds that take their time: everything that can
+// be refused is refused now, the rest happens in the background.
+func (s *Server) applyLater(ctx context.Context, c caller, patches []arqPatch) (err error) {
+	var jobs []*bindJob
+	defer func() {
+		if len(jobs) > 0 {
+			silent := err != nil // the answer tells Nova
+			s.goWithin(func(ctx context.Context) { s.bindLater(ctx, jobs, silent) })
+		}
+	}()
+	for i, p := range patches {
+		if p.remove {
+			if err := s.unbind(ctx, p.arq, s.scope(c)); err != nil {
+				return err
+			}
+			continue
+		}
+		job, err := s.startBind(c, patches, i)
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, job)
+	}
+	return nil
+}
+
+// bindLater ends the binds of a PATCH after the configured delay and tells
+// Nova. Binds that would take longer than the bind timeout fail; upstream stops
+// watching them instead and never sends their event.
+func (s *Server) bindLater(ctx context.Context, jobs []*bindJob, silent bool) {
+	late := s.cfg.BindDelay > s.cfg.BindTimeout
+	wait := s.cfg.BindDelay
+	if late && !s.cfg.UpstreamQuirks {
+		wait = s.cfg.BindTimeout
+	}
+	if s.clock.Wait(ctx, wait) != nil {
+		return
+	}
+	done := make([]bound, 0, len(jobs))
+	for _, job := range jobs {
+		done = append(done, bound{job, s.endLater(ctx, job, late)})
+	}
+	if silent || late && s.cfg.UpstreamQuirks {
+		return
+	}
+	_ = s.sendEvents(ctx, s.eventsOf(done)) // nobody is left to be told; upstream logs it
+}
+
+func (s *Server) endLater(ctx context.Context, job *bindJob, late bool) State {
+	var err error
+	if late && !s.cfg.UpstreamQuirks {
+		err = s.finishBind(ctx, job, refuse(kindServer, "bind timeout"))
+	} else {
+		err = s.runBind(ctx, job)
+	}
+	if err != nil {
+		return StateBindFailed
+	}
+	return StateBound
+}
+
+// eventsOf makes the events of a PATCH, one for each bind. Upstream gives all
+// of them the instance of the first.
+func (s *Server) eventsOf(done []bound) []Event {
+	events := make([]Event, 0, len(done))
+	for _, b := range done {
+		event := Event{Name: eventName, ServerUUID: b.job.server, Tag: b.job.uuid, Status: eventCompleted}
+		if s.cfg.UpstreamQuirks {
+			event.ServerUUID = done[0].job.server
+		}
+		if b.state != StateBound {
+			event.Status = eventFailed
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+// unbind frees the handle of a request and makes it Unbound, from any state.
+func (s *Server) unbind(ctx context.Context, uuid string, sc scope) error {
+	return s.release(ctx, uuid, sc, func(a *arqRow, now time.Time) { s.state.clearBinding(a, now) })
+}
+
+// remove deletes a request after freeing its handle.
+func (s *Server) remove(ctx context.Context, uuid string, sc scope) error {
+	return s.release(ctx, uuid, sc, func(a *arqRow, _ time.Time) { s.state.removeARQ(a) })
+}
+
+// release frees the handle, removing its mediated device outside the lock, and
+// then does the rest under the lock. A device that cannot be removed leaves
+// everything as it was, so that the same call may be tried again.
+func (s *Server) release(ctx context.Context, uuid string, sc scope, then func(*arqRow, time.Time)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.state.findARQ(uuid, sc)
+	if err != nil {
+		return err
+	}
+	for !a.deleted {
+		h := s.state.releaseARQ(a)
+		attempt := a.attempt
+		if h != nil {
+			if err := s.removeHandle(ctx, h); err != nil {
+				return err
+			}
+		}
+		if a.attempt == attempt {
+			then(a, s.clock.Now())
+			break
+		} // else somebody else unbound it and it may be bound again
+	}
+	return nil
+}
+
+// removeHandle removes the mediated device of a handle that is being released.
+// It is called under the lock, gives it up meanwhile and holds it again after.
+func (s *Server) removeHandle(ctx context.Context, h *handleRow) error {
+	work := h.work()
+	s.mu.Unlock()
+	err := s.removeMdev(ctx, work)
+	s.mu.Lock()
+	s.state.endRelease(h, err == nil, s.clock.Now())
+	if err != nil && s.cfg.UpstreamQuirks {
+		return refuse(kindServer, "'UnbindFailed'")
+	}
+	return err
+}

@@ -1,0 +1,440 @@
+package fakecyborg_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
+)
+
+// scenario is one acceptance scenario of the API, run with the repaired
+// behaviour and with upstream's.
+type scenario struct {
+	id  string
+	run func(t *testing.T, w *world, quirks bool)
+}
+
+// either is the value for the repaired or the upstream behaviour.
+func either[T any](quirks bool, repaired, upstream T) T {
+	if quirks {
+		return upstream
+	}
+	return repaired
+}
+
+func TestCY(t *testing.T) {
+	t.Parallel()
+	for _, s := range slices.Concat(surfaceScenarios, profileScenarios, arqScenarios, deviceScenarios) {
+		for _, quirks := range []bool{false, true} {
+			name := s.id
+			if quirks {
+				name += "/quirks"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s.run(t, fakeWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}), quirks)
+			})
+		}
+	}
+}
+
+var surfaceScenarios = []scenario{
+	{"CY-001", func(t *testing.T, w *world, _ bool) {
+		for _, path := range []string{"/", "/accelerator", "/accelerator/"} {
+			r := w.send(sent{method: "GET", path: path, token: "none"})
+			w.want(r, 200, "")
+			want := map[string]any{
+				"id": "v2", "status": "CURRENT", "max_version": "2.3", "min_version": "2.0",
+				"links": []any{map[string]any{"href": "http://cyborg.invalid/accelerator/v2", "rel": "self"}},
+			}
+			if diff := cmp.Diff(want, r.object(t)["default_version"]); diff != "" {
+				t.Errorf("%s: default version (-want +got):\n%s", path, diff)
+			}
+			if r.header.Get("OpenStack-API-Version") != "" {
+				t.Errorf("%s has version headers: %v", path, r.header)
+			}
+		}
+	}},
+	{"CY-002", func(t *testing.T, w *world, _ bool) {
+		for _, path := range []string{"/v2", "/v2/", "/accelerator/v2", "/accelerator/v2/"} {
+			r := w.send(sent{method: "GET", path: path, token: "none", version: "latest"})
+			w.want(r, 200, "")
+			want := map[string]any{
+				"id": "v2.0", "status": "CURRENT", "max_version": "2.3", "min_version": "2.0",
+				"links": []any{map[string]any{"href": "http://cyborg.invalid/accelerator/v2/", "rel": "self"}},
+			}
+			if diff := cmp.Diff(want, r.object(t)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+			if got := r.header.Get("OpenStack-API-Version"); got != "accelerator 2.3" {
+				t.Errorf("%s: version echoed %q", path, got)
+			}
+		}
+	}},
+	{"CY-003", func(t *testing.T, w *world, _ bool) {
+		r := w.get("/v2/devices")
+		want := map[string]string{
+			"Vary": "OpenStack-API-Version", "OpenStack-API-Version": "accelerator 2.0",
+			"OpenStack-API-Minimum-Version": "2.0", "OpenStack-API-Maximum-Version": "2.3", "Content-Type": "application/json",
+		}
+		for name, value := range want {
+			if got := r.header.Get(name); got != value {
+				t.Errorf("header %s: got %q, want %q", name, got, value)
+			}
+		}
+		if !strings.HasPrefix(r.header.Get("x-openstack-request-id"), "req-") {
+			t.Errorf("no request id: %v", r.header)
+		}
+	}},
+	{"CY-004", func(t *testing.T, w *world, _ bool) {
+		for _, value := range []string{"2.1", "accelerator 2.1", "accelerator  2.1", "compute 2.82, accelerator 2.1", "accelerator 2.1, compute 2.82"} {
+			r := w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"OpenStack-API-Version": value}})
+			if got := r.header.Get("OpenStack-API-Version"); r.status != 200 || got != "accelerator 2.1" {
+				t.Errorf("%q: got %d, %q", value, r.status, got)
+			}
+		}
+	}},
+	{"CY-005", func(t *testing.T, w *world, _ bool) {
+		exclusive := "Mutually exclusive versions requested. Version 1.0 requested but not supported by this service. The supported version range is: [2.0, 2.3]."
+		minor := "Version 2.9 was requested but the minor version is not supported by this service. The supported version range is: [2.0, 2.3]."
+		w.want(w.send(sent{method: "GET", path: "/v2/devices", version: "1.0"}), 406, exclusive)
+		w.want(w.send(sent{method: "GET", path: "/v2/devices", version: "2.9"}), 406, minor)
+		bad := w.send(sent{method: "GET", path: "/v2/devices", version: "foo"})
+		w.want(bad, 406, "Invalid value for OpenStack-API-Version header")
+		if bad.header.Get("OpenStack-API-Maximum-Version") != "" {
+			t.Errorf("an unreadable version is answered with a range: %v", bad.header)
+		}
+	}},
+	{"CY-006", func(t *testing.T, w *world, _ bool) {
+		for _, path := range []string{"/accelerator/v2/devices", "/accelerator/devices", "/devices", "/v2/devices/", "/v2/devices.json"} {
+			if got := len(w.get(path).list(t, "devices")); got != 1 {
+				t.Errorf("%s: %d devices", path, got)
+			}
+		}
+	}},
+	{"CY-007", func(t *testing.T, w *world, _ bool) {
+		w.want(w.get("/v2/nonsense"), 404, "")
+		w.want(w.get("/v1/devices"), 404, "")
+		w.want(w.send(sent{method: "POST", path: "/v2/accelerator_requests/x/y", body: "{}"}), 404, "")
+		for path, allow := range map[string]string{
+			"/v2/device_profiles/x": "DELETE, GET, POST", "/v2/accelerator_requests": "DELETE, GET, PATCH, POST", "/v2/devices": "GET",
+		} {
+			r := w.send(sent{method: "PUT", path: path, body: "{}"})
+			if r.status != 405 || r.header.Get("Allow") != allow || r.header.Get("Vary") != "" {
+				t.Errorf("PUT %s: %d, Allow %q, Vary %q; want 405, %q, none", path, r.status, r.header.Get("Allow"), r.header.Get("Vary"), allow)
+			}
+		}
+		html := w.send(sent{method: "GET", path: "/v2/nonsense", header: map[string]string{"Accept": "*/*"}})
+		if !strings.Contains(html.fault(), "<title>404 Not Found</title>") {
+			t.Errorf("for any type: %s", html.text)
+		}
+		text := w.send(sent{method: "GET", path: "/v2/nonsense", header: map[string]string{"Accept": "text/plain"}})
+		if !strings.HasPrefix(text.fault(), "404 Not Found\n") {
+			t.Errorf("for plain text: %s", text.text)
+		}
+	}},
+	{"CY-009", func(t *testing.T, w *world, _ bool) {
+		r := w.send(sent{method: "GET", path: "/v2/devices", token: "none"})
+		want := map[string]any{"error": map[string]any{
+			"code": 401.0, "title": "Unauthorized", "message": "The request you have made requires authentication.",
+		}}
+		if diff := cmp.Diff(want, r.object(t)); r.status != 401 || diff != "" {
+			t.Errorf("%d (-want +got):\n%s", r.status, diff)
+		}
+		if !strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Keystone uri=") {
+			t.Errorf("WWW-Authenticate %q", r.header.Get("WWW-Authenticate"))
+		}
+	}},
+}
+
+const oneFPGA = `[{"resources:FPGA":"1"}]`
+
+func (w *world) postProfile(body string) reply {
+	w.t.Helper()
+	return w.send(sent{method: "POST", path: "/v2/device_profiles", body: body})
+}
+
+var profileScenarios = []scenario{
+	{"CY-020", func(t *testing.T, w *world, _ bool) {
+		r := w.postProfile(`[{"name":"p","description":"d","groups":[{"trait:CUSTOM_A":"required","resources:FPGA":1}]}]`)
+		w.want(r, 201, "")
+		uuid := r.object(t)["uuid"].(string)
+		if want := `"groups":[{"trait:CUSTOM_A":"required","resources:FPGA":"1"}]`; !strings.Contains(r.text, want) {
+			t.Errorf("the order of the group was not kept: %s", r.text)
+		}
+		if got := w.get("/v2/device_profiles").list(t, "device_profiles"); len(got) != 1 || got[0]["updated_at"] != nil {
+			t.Errorf("list: %v", got)
+		}
+		one := w.get("/v2/device_profiles/" + uuid).object(t)["device_profile"].(map[string]any)
+		if one["updated_at"] != "None" || !strings.Contains(one["created_at"].(string), " ") {
+			t.Errorf("one: %v", one)
+		}
+		w.want(w.delete("/v2/device_profiles/"+uuid), 204, "")
+		if got := w.get("/v2/device_profiles").text; got != `{"device_profiles":[]}` {
+			t.Errorf("after the deletion: %s", got)
+		}
+	}},
+	{"CY-021", func(_ *testing.T, w *world, _ bool) {
+		w.profile("p", oneFPGA)
+		w.want(w.delete("/v2/device_profiles/p"), 204, "")
+	}},
+	{"CY-022", func(t *testing.T, w *world, _ bool) {
+		w.profile("a", oneFPGA)
+		w.profile("b", oneFPGA)
+		w.want(w.delete("/v2/device_profiles?value=a,b"), 204, "")
+		if left := w.server.DeviceProfiles(); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+	}},
+	{"CY-023", func(_ *testing.T, w *world, _ bool) {
+		w.want(w.delete("/v2/device_profiles?value=a,b"), 404, "Device Profile not found with name=a")
+	}},
+	{"CY-024", func(_ *testing.T, w *world, _ bool) {
+		w.want(w.delete("/v2/device_profiles/"+unknownID), 404, "Device Profile not found with uuid="+unknownID)
+		w.want(w.get("/v2/device_profiles/"+unknownID), 404, "Device Profile not found with uuid="+unknownID)
+	}},
+	{"CY-025", func(_ *testing.T, w *world, _ bool) {
+		w.want(w.delete("/v2/device_profiles/"), 400, `Missing argument: "value"`)
+	}},
+	{"CY-026", func(_ *testing.T, w *world, _ bool) {
+		w.profile("p", oneFPGA)
+		w.want(w.postProfile(`[{"name":"p","groups":`+oneFPGA+`}]`), 409, "A device_profile with name p already exists.")
+	}},
+	{"CY-027", func(_ *testing.T, w *world, quirks bool) {
+		body := func(name string) string {
+			return fmt.Sprintf(`[{"name":%q,"uuid":%q,"groups":%s}]`, name, unknownID, oneFPGA)
+		}
+		w.want(w.postProfile(body("a")), 201, "")
+		w.want(w.postProfile(body("b")), either(quirks, 409, 500), "DeviceProfile with uuid "+unknownID+" already exists.")
+	}},
+	{"CY-028", func(_ *testing.T, w *world, quirks bool) {
+		w.want(w.postProfile(`[{"name":"","groups":`+oneFPGA+`}]`), either(quirks, 400, 500), "DeviceProfile name needed.")
+	}},
+	{"CY-029", func(_ *testing.T, w *world, quirks bool) {
+		w.want(w.postProfile(`[{"name":"`+strings.Repeat("a", 256)+`","groups":`+oneFPGA+`}]`), either(quirks, 400, 500), "")
+		w.want(w.postProfile(`[{"name":"`+strings.Repeat("a", 255)+`","groups":`+oneFPGA+`}]`), 201, "")
+	}},
+	{"CY-030", func(t *testing.T, w *world, quirks bool) {
+		uncoded := either(quirks, 400, 500)
+		for _, tt := range []struct {
+			body   string
+			status int
+			fault  string
+		}{
+			{`[]`, 400, "Only one device profile allowed per POST request for now."},
+			{`{"name":"p"}`, 400, "Only one device profile allowed per POST request for now."},
+			{`{bad`, 400, "Request is not in valid JSON format"},
+			{`[{"groups":` + oneFPGA + `}]`, uncoded, "DeviceProfile name needed."},
+			{`[{"name":"a b","groups":` + oneFPGA + `}]`, 400, "Device profile name must be of the form ^[a-zA-Z0-9-_]+$"},
+			{`[{"name":"p"}]`, uncoded, "DeviceProfile needs groups field."},
+			{`[{"name":"p","groups":[]}]`, uncoded, "DeviceProfile needs groups field."},
+			{`[{"name":"p","groups":{"a":"b"}}]`, uncoded, "'str' object has no attribute 'items'"},
+			{`[{"name":"p","groups":[{"res:FPGA":"1"}]}]`, 400, "Device profile group keys must be of the form ^(resources:|trait:|accel:)"},
+			{`[{"name":"p","groups":[{"trait:HW_X":"required"}]}]`, 400, "Unsupported trait name format HW_X, should start with CUSTOM_"},
+			{`[{"name":"p","groups":[{"trait:CUSTOM_X":"preferred"}]}]`, 400, "Unsupported trait value preferred, the value must be one among ['required', 'forbidden']"},
+			{`[{"name":"p","groups":[{"resources:PCI_DEVICE":"1"}]}]`, 400, "Unsupported resource class PCI_DEVICE"},
+			{`[{"name":"p","groups":[{"resources:FPGA":"abc"}]}]`, 400, "Resources number abc is invalid"},
+			{`[{"name":"p","groups":[{"resources:FPGA":"99999999999999999999"}]}]`, 400, "Resources number 99999999999999999999 is invalid"},
+			{`[{"name":"p","groups":[{"resources:FPGA":"1025"}]}]`, 400, "Device profile asks for more than 1024 accelerators"},
+			{`[{"name":"p","groups":[{"resources:FPGA":{"a":1}}]}]`, 400, ""},
+		} {
+			t.Run(tt.body, func(t *testing.T) {
+				r := w.postProfile(tt.body)
+				if r.status != tt.status || tt.fault != "" && r.fault() != tt.fault {
+					t.Errorf("got %d %s, want %d %s", r.status, r.fault(), tt.status, tt.fault)
+				}
+			})
+		}
+		if left := w.server.DeviceProfiles(); len(left) != 0 {
+			t.Errorf("a refused profile was stored: %v", left)
+		}
+	}},
+	{"CY-030-unusable", func(t *testing.T, w *world, quirks bool) {
+		for i, groups := range []string{
+			`[{}]`, `[{"trait:CUSTOM_A":"required"}]`, `[{"resources:FPGA":"0"}]`, `[{"resources:FPGA":"-1"}]`,
+			`[{"resources:FPGA":"1"},{"accel:function_id":null}]`, `[{"resources:FPGA":"1","trait:CUSTOM_a":"required"}]`,
+		} {
+			name := fmt.Sprint("p", i)
+			r := w.postProfile(fmt.Sprintf(`[{"name":%q,"groups":%s}]`, name, groups))
+			if want := either(quirks, 400, 201); r.status != want {
+				t.Errorf("%s: got %d %s, want %d", groups, r.status, r.fault(), want)
+			}
+		}
+		if quirks {
+			if got := len(w.arqs("p0")) + len(w.arqs("p1")) + len(w.arqs("p2")) + len(w.arqs("p3")); got != 0 {
+				t.Errorf("groups without an amount made %d ARQs", got)
+			}
+		}
+	}},
+	{"CY-030-bad-uuid", func(_ *testing.T, w *world, quirks bool) {
+		w.want(w.postProfile(`[{"name":"p","uuid":"no","groups":`+oneFPGA+`}]`), 400, "Expected a uuid but received no.")
+		w.want(w.get("/v2/device_profiles"), either(quirks, 200, 400), "") // upstream has stored it, and can list no more
+	}},
+	{"CY-031", func(t *testing.T, w *world, _ bool) {
+		r := w.postProfile(`[{"name":"p","groups":[{"trait: CUSTOM_A ":"required","resources: FPGA ":"1","accel:x":null}]}]`)
+		w.want(r, 201, "")
+		if want := `[{"accel:x":null,"trait:CUSTOM_A":"required","resources:FPGA":"1"}]`; !strings.Contains(r.text, want) {
+			t.Errorf("got %s, want groups %s", r.text, want)
+		}
+	}},
+	{"CY-032", func(_ *testing.T, w *world, _ bool) {
+		w.profile("p", oneFPGA)
+		w.want(w.get("/v2/device_profiles/p"), 406, "Request not acceptable. The minimal required API version should be 2.2")
+		w.want(w.send(sent{method: "GET", path: "/v2/device_profiles/p", version: "2.2"}), 200, "")
+		w.want(w.send(sent{method: "GET", path: "/v2/device_profiles/q", version: "2.2"}), 404, "Device Profile not found with name=q")
+	}},
+	{"CY-033", func(t *testing.T, w *world, _ bool) {
+		for _, name := range []string{"a", "b", "c"} {
+			w.profile(name, oneFPGA)
+		}
+		for query, want := range map[string]int{"?name=a,c,x": 2, "?name=": 0, "?name=x": 0, "": 3} {
+			if got := len(w.get("/v2/device_profiles"+query).list(t, "device_profiles")); got != want {
+				t.Errorf("%q: %d profiles, want %d", query, got, want)
+			}
+		}
+		w.want(w.get("/v2/device_profiles?uuid=x"), 400, `Unknown argument: "uuid"`)
+	}},
+	{"CY-034", func(_ *testing.T, w *world, quirks bool) {
+		w.fakeProfile("p", 1)
+		arqs := w.arqs("p")
+		w.want(w.delete("/v2/device_profiles/p"), either(quirks, 409, 500), "")
+		w.want(w.delete("/v2/accelerator_requests?arqs="+arqs[0]), 204, "")
+		w.want(w.delete("/v2/device_profiles/p"), 204, "")
+	}},
+	{"CY-035", func(_ *testing.T, w *world, _ bool) {
+		for _, role := range []string{"manager", "member", "reader", "service", "none"} {
+			w.want(w.send(sent{method: "POST", path: "/v2/device_profiles", body: `[{"name":"p","groups":` + oneFPGA + `}]`, token: "demo", header: map[string]string{"X-Roles": role}}),
+				403, "Access was denied to the following resource: cyborg:device_profile:create")
+		}
+	}},
+}
+
+var deviceScenarios = []scenario{
+	{"CY-100", func(t *testing.T, w *world, _ bool) {
+		for query, want := range map[string]int{
+			"": 1, "?type=FPGA": 1, "?vendor=0xABCD": 1, "?hostname=cn0": 1, "?type=FPGA&hostname=cn0&vendor=0xABCD": 1,
+			"?type=GPU": 0, "?vendor=x": 0, "?hostname=cn1": 0, "?type=FPGA&hostname=x": 0,
+		} {
+			if got := len(w.get("/v2/devices"+query).list(t, "devices")); got != want {
+				t.Errorf("%q: %d devices, want %d", query, got, want)
+			}
+		}
+		w.want(w.get("/v2/devices?limit=1"), 400, `Unknown argument: "limit"`)
+	}},
+	{"CY-101", func(_ *testing.T, w *world, _ bool) {
+		w.want(w.get("/v2/devices/"+unknownID), 404, "Device not found with uuid="+unknownID)
+		w.want(w.get("/v2/devices/xx"), 404, "Device not found with uuid=xx")
+		w.want(w.get("/v2/deployables/"+unknownID), 404, "Deployable not found with uuid="+unknownID)
+		w.want(w.get("/v2/deployables/xx"), 400, "Invalid input for field/attribute uuid. Value: 'xx'. unable to convert to uuid. Error: Expected a uuid but received xx.")
+		w.want(w.get("/v2/attributes/"+unknownID), 404, "Attribute not found with uuid="+unknownID)
+	}},
+	{"CY-102", func(t *testing.T, w *world, _ bool) {
+		device := w.server.Devices()[0]
+		part := w.get("/v2/deployables").list(t, "deployables")[0]
+		want := map[string]any{
+			"name": "cn0_FakeDevice", "num_accelerators": 16.0, "device_id": float64(device.ID), "rp_uuid": fakeProvider(),
+			"driver_name": "fake", "bitstream_id": nil, "parent_id": nil, "root_id": nil,
+			"attributes_list": `[{"traits1": "CUSTOM_FAKE_DEVICE"}, {"rc": "FPGA"}]`,
+		}
+		for name, value := range want {
+			if part[name] != value {
+				t.Errorf("deployable %s: got %v, want %v", name, part[name], value)
+			}
+		}
+		w.want(w.get("/v2/deployables/"+part["uuid"].(string)), 200, "")
+		attributes := w.get("/v2/attributes").list(t, "attributes")
+		if len(attributes) != 2 {
+			t.Errorf("attributes: %v", attributes)
+		}
+		w.want(w.get("/v2/attributes/"+attributes[0]["uuid"].(string)), 200, "")
+		w.want(w.get("/v2/devices/"+device.UUID), 200, "")
+	}},
+	{"CY-103", func(t *testing.T, w *world, _ bool) {
+		for version, want := range map[string]any{"2.2": nil, "2.3": "enabled"} {
+			r := w.send(sent{method: "GET", path: "/v2/devices", version: version})
+			if got := r.list(t, "devices")[0]["status"]; got != want {
+				t.Errorf("%s: status %v, want %v", version, got, want)
+			}
+		}
+	}},
+	{"CY-104", func(t *testing.T, w *world, _ bool) {
+		path := "/v2/devices/" + w.server.Devices()[0].UUID
+		for verb, want := range map[string]string{"/disable": "maintaining", "/enable": "enabled"} {
+			w.want(w.send(sent{method: "POST", path: path + verb}), 204, "")
+			if got := w.server.Devices()[0].Status; got != want {
+				t.Errorf("after %s: %s", verb, got)
+			}
+		}
+		w.want(w.send(sent{method: "POST", path: "/v2/devices/xx/enable"}), 404, "Device not found with uuid=xx")
+		w.want(w.send(sent{method: "POST", path: path + "/enable", token: "demo"}), 403, "Access was denied to the following resource: cyborg:device:enable")
+	}},
+	{"CY-106", func(t *testing.T, w *world, quirks bool) {
+		post := func(body string) reply {
+			return w.send(sent{method: "POST", path: "/v2/attributes", body: body})
+		}
+		r := post(`{"deployable_id":1,"key":"note","value":5,"other":true}`)
+		w.want(r, 201, "")
+		if got := r.object(t); got["value"] != "5" || got["updated_at"] != nil {
+			t.Errorf("created: %v", got)
+		}
+		if got := w.get("/v2/attributes?key=note&deployable_id=1").list(t, "attributes"); len(got) != 1 {
+			t.Errorf("by key: %v", got)
+		}
+		w.want(post(`{"deployable_id":7,"key":"note","value":"x"}`), either(quirks, 404, 500), "")
+		w.want(post(`{"key":"note","value":"x"}`), either(quirks, 400, 500), "Cannot load 'deployable_id' in the base class")
+		w.want(post(`{"deployable_id":1,"key":"note"}`), either(quirks, 400, 500), "")
+		if err := w.server.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		uuid := r.object(t)["uuid"].(string)
+		w.want(w.delete("/v2/attributes/"+uuid), either(quirks, 204, 404), "") // upstream's next report takes it away
+		w.want(w.delete("/v2/attributes/"+uuid), 404, "Attribute not found with uuid="+uuid)
+		w.want(w.delete("/v2/attributes"), 400, `Missing argument: "uuid"`)
+	}},
+	{"CY-107", func(t *testing.T, w *world, _ bool) {
+		if err := w.server.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.server.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hosts := func(query string) string {
+			var names []string
+			for _, d := range w.get("/v2/devices"+query).list(t, "devices") {
+				names = append(names, d["hostname"].(string))
+			}
+			return strings.Join(names, " ")
+		}
+		for query, want := range map[string]string{
+			"":                                     "cn0 cn1",
+			"?type=FPGA":                           "cn1 cn0", // the newest comes first as soon as anything is asked for
+			"?filters.field=limit&filters.value=1": "cn1",
+			"?filters.field=sort_key&filters.value=hostname&filters.field=sort_dir&filters.value=asc":             "cn0 cn1",
+			"?filters[0].field=sort_key&filters[0].value=id&filters[1].field=limit&filters[1].value=1":            "cn1",
+			"?filters.field=marker&filters.value=x&filters.field=sort_dir&filters.value=asc":                      "cn0 cn1",
+			"?hostname=cn0&filters.field=sort_key&filters.value=type&filters.field=sort_dir&filters.value=asc":    "cn0",
+			"?filters.field=sort_key&filters.value=hostname&filters.field=limit&filters.value=1&vendor=0xABCD":    "cn1",
+			"?filters.field=parent_uuid&filters.value=x&filters.field=sort_dir&filters.value=asc&hostname=absent": "",
+		} {
+			if got := hosts(query); got != want {
+				t.Errorf("%q: hosts %q, want %q", query, got, want)
+			}
+		}
+		w.want(w.get("/v2/devices?filters.field=sort_key&filters.value=bogus"), 400, `The sort_key value "bogus" is an invalid field for sorting`)
+		w.want(w.get("/v2/devices?filters.field=colour&filters.value=red"), 400, "")
+		w.want(w.get(`/v2/devices?filters=[{"field":"limit"}]`), 400, `Unknown argument: "filters"`)
+		named := w.get("/v2/deployables?filters.field=name&filters.value=cn1_FakeDevice").list(t, "deployables")
+		if len(named) != 1 || named[0]["name"] != "cn1_FakeDevice" {
+			t.Errorf("by name: %v", named)
+		}
+	}},
+}
+
+var _ http.Handler = (*fakecyborg.Server)(nil)

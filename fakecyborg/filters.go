@@ -1,0 +1,146 @@
+package fakecyborg
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// filterNames are the fields that the filters argument of devices and
+// deployables may name; most of them do nothing.
+var filterNames = []string{
+	"parent_uuid", "root_uuid", "board", "availability", "interface_type", "instance_uuid",
+	"limit", "marker", "sort_key", "sort_dir", "name",
+}
+
+// indexedFilter is the second of the two forms of an argument: filters[0].field.
+var indexedFilter = regexp.MustCompile(`^filters\[(\d{1,3})\]\.(field|value)$`)
+
+// listing is how a list is to be cut and sorted.
+type listing struct {
+	filtered bool // any filter or argument was given
+	limit    int  // 0: all
+	sortKey  string
+	sortDir  string
+	name     *string
+}
+
+// takeFilters reads the filters out of a query and leaves the rest.
+func takeFilters(query url.Values) (listing, error) {
+	fields, values := query["filters.field"], query["filters.value"]
+	delete(query, "filters.field")
+	delete(query, "filters.value")
+	indexed := make(map[int]*[2]string)
+	for name, list := range query {
+		match := indexedFilter.FindStringSubmatch(name)
+		if match == nil {
+			continue
+		}
+		at, err := strconv.Atoi(match[1])
+		if err != nil {
+			continue
+		}
+		if indexed[at] == nil {
+			indexed[at] = &[2]string{}
+		}
+		part := 0
+		if match[2] == "value" {
+			part = 1
+		}
+		indexed[at][part] = list[len(list)-1]
+		delete(query, name)
+	}
+	order := make([]int, 0, len(indexed))
+	for at := range indexed {
+		order = append(order, at)
+	}
+	slices.Sort(order)
+	for _, at := range order {
+		fields, values = append(fields, indexed[at][0]), append(values, indexed[at][1])
+	}
+	if len(fields) != len(values) {
+		return listing{}, refuse(kindInvalid, "Invalid input for field/attribute filters. %d fields and %d values", len(fields), len(values))
+	}
+	return listingOf(fields, values)
+}
+
+func listingOf(fields, values []string) (listing, error) {
+	var l listing
+	for i, field := range fields {
+		if !slices.Contains(filterNames, field) {
+			return l, refuse(kindInvalid, "Invalid input for field/attribute field. Value: '%s'. Value should be one of: %s", field, strings.Join(filterNames, ", "))
+		}
+		l.filtered = true
+		switch field {
+		case "limit":
+			limit, err := checkInt("limit", values[i])
+			if err != nil {
+				return l, err
+			}
+			if limit < 0 {
+				return l, refuse(kindInvalid, "Limit must be positive")
+			}
+			l.limit = limit
+		case "sort_key":
+			l.sortKey = values[i]
+		case "sort_dir":
+			if values[i] != "asc" && values[i] != "desc" {
+				return l, refuse(kindInvalid, "Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", values[i])
+			}
+			l.sortDir = values[i]
+		case "name":
+			l.name = &values[i]
+		}
+	}
+	return l, nil
+}
+
+// arrange sorts and cuts the rows: without a filter the oldest comes first,
+// with one the newest. Key answers the text of a row by which to sort, false
+// for an unknown key.
+func arrange[R interface{ meta() *record }](l listing, rows []R, key func(R, string) (string, bool)) ([]R, error) {
+	if !l.filtered {
+		return rows, nil
+	}
+	sortKey := cmp.Or(l.sortKey, "created_at")
+	for _, row := range rows {
+		if _, ok := sortText(row, sortKey, key); !ok {
+			return nil, refuse(kindInvalid, "The sort_key value \"%s\" is an invalid field for sorting", sortKey)
+		}
+	}
+	slices.SortFunc(rows, func(a, b R) int {
+		left, _ := sortText(a, sortKey, key)
+		right, _ := sortText(b, sortKey, key)
+		order := cmp.Or(cmp.Compare(left, right), cmp.Compare(a.meta().id, b.meta().id))
+		if l.sortDir != "asc" {
+			return -order
+		}
+		return order
+	})
+	if l.limit > 0 && l.limit < len(rows) {
+		rows = rows[:l.limit]
+	}
+	return rows, nil
+}
+
+func sortText[R interface{ meta() *record }](row R, name string, key func(R, string) (string, bool)) (string, bool) {
+	meta := row.meta()
+	switch name {
+	case "id":
+		return number(meta.id), true
+	case "uuid":
+		return meta.uuid, true
+	case "created_at":
+		return stamp(meta.created), true
+	case "updated_at":
+		return stamp(meta.updated), true
+	}
+	return key(row, name)
+}
+
+// number is a text that sorts like the number.
+func number(n int) string { return fmt.Sprintf("%020d", n) }

@@ -1,0 +1,405 @@
+package fakecyborg_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// The identities of the tests.
+const (
+	instanceA = "aaaaaaaa-0000-4000-8000-000000000001"
+	instanceB = "bbbbbbbb-0000-4000-8000-000000000002"
+	unknownID = "99999999-0000-4000-8000-000000000000"
+)
+
+// world is a server with a caller in front of it.
+type world struct {
+	t      *testing.T
+	server *fakecyborg.Server
+	client *http.Client
+	nova   *novaStub
+}
+
+// newWorld starts a server whose one host, cn0, has reported the drivers.
+func newWorld(t *testing.T, cfg fakecyborg.Config, drivers []driver.Driver, opts ...fakecyborg.Option) *world {
+	t.Helper()
+	nova := &novaStub{status: http.StatusOK}
+	opts = append([]fakecyborg.Option{fakecyborg.WithNova(fakecyborg.Endpoint{
+		URL: "http://nova.invalid/v2.1", Client: &http.Client{Transport: simhttp.NewTransport(nova)},
+	})}, opts...)
+	server, err := fakecyborg.New(cfg, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	if err := server.AddHost(fakecyborg.Host{Name: "cn0", Drivers: drivers}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, server: server, client: &http.Client{Transport: simhttp.NewTransport(server)}, nova: nova}
+}
+
+// fakeWorld is a world whose host has the fake driver's device.
+func fakeWorld(t *testing.T, cfg fakecyborg.Config) *world {
+	t.Helper()
+	return newWorld(t, cfg, []driver.Driver{fake.New("cn0")})
+}
+
+// fakeProvider is the provider of the fake driver's device on cn0.
+func fakeProvider() string { return driver.ProviderUUID("cn0_FakeDevice") }
+
+// reply is an answer with its body decoded.
+type reply struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// fault is the text of an error body, out of its two wrappings.
+func (r reply) fault() string {
+	var outer struct {
+		Message string `json:"error_message"`
+	}
+	if json.Unmarshal([]byte(r.text), &outer) != nil {
+		return r.text
+	}
+	var inner struct {
+		Fault       string `json:"faultstring"`
+		Description string `json:"description"`
+	}
+	if json.Unmarshal([]byte(outer.Message), &inner) != nil {
+		return outer.Message
+	}
+	return inner.Fault + inner.Description
+}
+
+func (r reply) object(t *testing.T) map[string]any {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal([]byte(r.text), &body); err != nil {
+		t.Fatalf("status %d, body %q: %v", r.status, r.text, err)
+	}
+	return body
+}
+
+// list is the one list in a body.
+func (r reply) list(t *testing.T, name string) []map[string]any {
+	t.Helper()
+	var body map[string][]map[string]any
+	if err := json.Unmarshal([]byte(r.text), &body); err != nil {
+		t.Fatalf("status %d, body %q: %v", r.status, r.text, err)
+	}
+	return body[name]
+}
+
+// sent is one request; the zero role is the administrator with Nova's backing.
+type sent struct {
+	method, path, body string
+	token              string // default admin
+	plain              bool   // without service token
+	version            string // of the API, such as 2.2
+	header             map[string]string
+}
+
+func (w *world) send(s sent) reply {
+	w.t.Helper()
+	r, err := w.trySend(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) trySend(s sent) (reply, error) {
+	req, err := http.NewRequestWithContext(w.t.Context(), s.method, "http://cyborg.invalid"+s.path, strings.NewReader(s.body))
+	if err != nil {
+		return reply{}, err
+	}
+	if s.token == "" {
+		s.token = "admin:11111111111111111111111111111111"
+	}
+	if s.token != "none" {
+		req.Header.Set("X-Auth-Token", s.token)
+	}
+	if !s.plain {
+		req.Header.Set("X-Service-Token", "nova")
+	}
+	if s.version != "" {
+		req.Header.Set("OpenStack-API-Version", "accelerator "+s.version)
+	}
+	if s.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json")
+	for name, value := range s.header {
+		req.Header.Set(name, value)
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return reply{res.StatusCode, res.Header, string(body)}, err
+}
+
+func (w *world) get(path string) reply { w.t.Helper(); return w.send(sent{method: "GET", path: path}) }
+
+func (w *world) delete(path string) reply {
+	w.t.Helper()
+	return w.send(sent{method: "DELETE", path: path})
+}
+
+// want checks a status and, if not empty, the text of the error.
+func (w *world) want(r reply, status int, fault string) {
+	w.t.Helper()
+	if r.status != status || fault != "" && r.fault() != fault {
+		w.t.Errorf("got %d %s\nwant %d %s", r.status, cut(r.fault()), status, fault)
+	}
+}
+
+func cut(s string) string { return s[:min(len(s), 300)] }
+
+// profile creates a device profile; groups is the JSON of its groups.
+func (w *world) profile(name, groups string) {
+	w.t.Helper()
+	r := w.send(sent{method: "POST", path: "/v2/device_profiles", body: fmt.Sprintf(`[{"name":%q,"groups":%s}]`, name, groups)})
+	if r.status != http.StatusCreated {
+		w.t.Fatalf("create profile %s: %d %s", name, r.status, r.fault())
+	}
+}
+
+// fakeProfile is a profile for n units of the fake device.
+func (w *world) fakeProfile(name string, n int) {
+	w.t.Helper()
+	w.profile(name, fmt.Sprintf(`[{"resources:FPGA":"%d","trait:CUSTOM_FAKE_DEVICE":"required"}]`, n))
+}
+
+// arqs makes the requests of a profile and answers their uuids.
+func (w *world) arqs(profile string) []string {
+	w.t.Helper()
+	r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":%q}`, profile)})
+	if r.status != http.StatusCreated {
+		w.t.Fatalf("create ARQs of %s: %d %s", profile, r.status, r.fault())
+	}
+	var uuids []string
+	for _, a := range r.list(w.t, "arqs") {
+		uuids = append(uuids, a["uuid"].(string))
+	}
+	return uuids
+}
+
+// binding is the body of one bind of each request.
+func binding(instance, provider string, arqs ...string) string {
+	parts := make([]string, 0, len(arqs))
+	for _, arq := range arqs {
+		parts = append(parts, fmt.Sprintf(`%q:[{"path":"/hostname","op":"add","value":"cn0"},`+
+			`{"path":"/device_rp_uuid","op":"add","value":%q},{"path":"/instance_uuid","op":"add","value":%q}]`, arq, provider, instance))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+func (w *world) patch(body string) reply {
+	w.t.Helper()
+	return w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: body})
+}
+
+// unbinding is the body of an unbind.
+func unbinding(arqs ...string) string {
+	parts := make([]string, 0, len(arqs))
+	for _, arq := range arqs {
+		parts = append(parts, fmt.Sprintf(`%q:[{"path":"/hostname","op":"remove"}]`, arq))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// states are the states of the requests in the order in which they were made.
+func (w *world) states() []fakecyborg.State {
+	var list []fakecyborg.State
+	for _, a := range w.server.ARQs() {
+		list = append(list, a.State)
+	}
+	return list
+}
+
+// used counts the handles that are taken.
+func (w *world) used() int {
+	n := 0
+	for _, h := range w.server.AttachHandles() {
+		if h.InUse {
+			n++
+		}
+	}
+	return n
+}
+
+// novaStub records the events that it is sent and answers as told.
+type novaStub struct {
+	mu      sync.Mutex
+	status  int
+	codes   []int // per event, with status 207
+	posts   [][]fakecyborg.Event
+	headers []http.Header
+	onPost  func()
+}
+
+func (n *novaStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Events []fakecyborg.Event `json:"events"`
+	}
+	if r.Method != http.MethodPost || r.URL.Path != "/v2.1/os-server-external-events" || json.NewDecoder(r.Body).Decode(&body) != nil {
+		http.Error(w, "not an event", http.StatusTeapot)
+		return
+	}
+	n.mu.Lock()
+	n.posts = append(n.posts, body.Events)
+	n.headers = append(n.headers, r.Header)
+	status, codes, onPost := n.status, n.codes, n.onPost
+	n.mu.Unlock()
+	if onPost != nil {
+		onPost()
+	}
+	type coded struct {
+		Code int `json:"code"`
+	}
+	answer := map[string][]coded{"events": {}}
+	for _, code := range codes {
+		answer["events"] = append(answer["events"], coded{code})
+	}
+	simhttp.WriteJSON(w, status, answer)
+}
+
+func (n *novaStub) sent() [][]fakecyborg.Event {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.posts)
+}
+
+// hardware is a driver whose devices a test can change, and which keeps the
+// mediated devices that it was asked to make.
+type hardware struct {
+	mu       sync.Mutex
+	name     string
+	report   driver.Report
+	err      error
+	mdevs    map[string]driver.Mdev
+	made     int
+	removed  int
+	failMake error
+	failDrop error
+	during   func() // runs while a mediated device is being made
+	images   [][]byte
+}
+
+func newHardware(name string, devices ...driver.Device) *hardware {
+	return &hardware{name: name, report: driver.Report{Devices: devices}, mdevs: make(map[string]driver.Mdev)}
+}
+
+func (h *hardware) Name() string { return h.name }
+
+func (h *hardware) Discover(context.Context) (driver.Report, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	report := h.report
+	report.Devices = nil
+	for _, d := range h.report.Devices {
+		report.Devices = append(report.Devices, d.Clone())
+	}
+	return report, h.err
+}
+
+// set replaces what the driver finds.
+func (h *hardware) set(devices ...driver.Device) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.report = driver.Report{Devices: devices}
+}
+
+func (h *hardware) CreateMdev(_ context.Context, m driver.Mdev) error {
+	h.mu.Lock()
+	h.made++
+	h.mdevs[m.UUID] = m // a failing one may still have been made
+	err, during := h.failMake, h.during
+	h.mu.Unlock()
+	if during != nil {
+		during()
+	}
+	return err
+}
+
+func (h *hardware) RemoveMdev(_ context.Context, m driver.Mdev) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.removed++
+	if h.failDrop != nil {
+		return h.failDrop
+	}
+	delete(h.mdevs, m.UUID)
+	return nil
+}
+
+func (h *hardware) Program(_ context.Context, _ driver.ControlPath, image []byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if bytes.Contains(image, []byte("bad")) {
+		return errors.New("the card refused the image")
+	}
+	h.images = append(h.images, image)
+	return nil
+}
+
+func (h *hardware) present() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.mdevs)
+}
+
+// pciInfo is the address 0000:BUS:00.FUNCTION.
+func pciInfo(bus, function string) driver.Info {
+	return driver.Info{"domain": "0000", "bus": bus, "device": "00", "function": function}
+}
+
+// gpu is a whole card with one PCI handle per function.
+func gpu(bus, class string, traits []string, functions ...string) driver.Device {
+	part := driver.Deployable{
+		Name: "cn0_0000:" + bus + ":00.0", NumAccelerators: len(functions), DriverName: "test",
+		Attributes: driver.Attributes(class, traits...),
+	}
+	for _, f := range functions {
+		part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: pciInfo(bus, f)})
+	}
+	return driver.Device{
+		Vendor: "10de", Model: "a card", Type: driver.TypeGPU,
+		ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: pciInfo(bus, "0")},
+		Deployables: []driver.Deployable{part},
+	}
+}
+
+// vgpu is a card that makes n mediated devices.
+func vgpu(bus string, n int) driver.Device {
+	d := gpu(bus, "VGPU", []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8_T4_1B"})
+	part := &d.Deployables[0]
+	part.NumAccelerators = n
+	for i := range n {
+		info := pciInfo(bus, "0")
+		info["asked_type"], info["vgpu_mark"] = "nvidia-222", fmt.Sprintf("nvidia-222_%d", i)
+		part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: info})
+	}
+	return d
+}

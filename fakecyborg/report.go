@@ -1,0 +1,411 @@
+package fakecyborg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+)
+
+// ReportError tells why one device of a host, or the host as a whole, could not
+// be reported. Everything else of the report was done.
+type ReportError struct {
+	Host string
+	// Device is the control path as JSON text, the name of the driver, or empty
+	// when the whole host is concerned.
+	Device string
+	// Step is what was being done: "discover", "find the host's provider", "add
+	// provider cn0_FakeDevice".
+	Step string
+	Err  error
+}
+
+// Error names host, device, step and cause.
+func (e *ReportError) Error() string {
+	if e.Device == "" {
+		return fmt.Sprintf("fakecyborg: report of host %s: %s: %v", e.Host, e.Step, e.Err)
+	}
+	return fmt.Sprintf("fakecyborg: report of host %s: device %s: %s: %v", e.Host, e.Device, e.Step, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ReportError) Unwrap() error { return e.Err }
+
+// reportPeriod is upstream's periodic_interval.
+const reportPeriod = time.Minute
+
+// startPauses are upstream's pauses between the tries of a starting agent to
+// find its host in Placement (resource_provider_startup_retries).
+var startPauses = [...]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
+
+// Report lets the agent of every host report once, in the order in which the
+// hosts were added. What cannot be reported is told in the error, which joins a
+// [ReportError] for each trouble; all else is reported.
+func (s *Server) Report(ctx context.Context) error {
+	s.mu.RLock()
+	hosts := slices.Clone(s.hostNames)
+	s.mu.RUnlock()
+	var errs []error
+	for _, host := range hosts {
+		errs = append(errs, s.ReportHost(ctx, host))
+	}
+	return errors.Join(errs...)
+}
+
+// ReportHost lets the agent of one host report once: the drivers look at the
+// hardware, and the conductor compares with what it knows, tells Placement the
+// difference and stores it. A device whose provider cannot be made is not
+// stored; a device that vanished stays while a request holds it. The error
+// matches [ErrHost] for an unknown host, and else joins a [ReportError] for
+// each trouble.
+func (s *Server) ReportHost(ctx context.Context, host string) error {
+	s.mu.RLock()
+	a, ok := s.agents[host]
+	s.mu.RUnlock()
+	if !ok {
+		return fmt.Errorf("%w %s: it is not there", ErrHost, host)
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return &ReportError{Host: host, Step: "wait for its turn", Err: ctx.Err()}
+	}
+	return s.report(ctx, a)
+}
+
+// reportLoop is the life of an agent: report now, then every minute.
+func (s *Server) reportLoop(ctx context.Context, host string) {
+	err := s.ReportHost(ctx, host)
+	for _, pause := range startPauses {
+		if !errors.Is(err, errNoParent) {
+			break
+		}
+		if s.clock.Wait(ctx, pause) != nil {
+			return
+		}
+		err = s.ReportHost(ctx, host)
+	}
+	for s.clock.Wait(ctx, reportPeriod) == nil {
+		_ = s.ReportHost(ctx, host) // kept for DriverReports; the next one tries again
+	}
+}
+
+// reporting is one report in progress.
+type reporting struct {
+	s      *Server
+	host   string
+	parent string // provider of the host
+	errs   []error
+}
+
+func (r *reporting) fail(device, step string, err error) {
+	if err != nil {
+		r.errs = append(r.errs, &ReportError{Host: r.host, Device: device, Step: step, Err: err})
+	}
+}
+
+func (s *Server) report(ctx context.Context, a *agent) error {
+	r := &reporting{s: s, host: a.host.Name}
+	seen := r.discover(ctx, a)
+	r.reapOrphans(ctx)
+	if s.placement != nil {
+		parent, err := s.placement.parent(ctx, r.host)
+		if err != nil {
+			r.fail("", "find the host's provider", err)
+			return errors.Join(r.errs...)
+		}
+		r.parent = parent
+	}
+	r.dropVanished(ctx, seen)
+	for _, f := range seen.devices {
+		r.device(ctx, f)
+	}
+	return errors.Join(r.errs...)
+}
+
+// sighting is what all drivers of a host found.
+type sighting struct {
+	devices []found
+	present map[string]bool // control paths that are there, usable or not
+	blind   map[string]bool // drivers that could not look
+}
+
+// gone reports whether a stored device is known to be away.
+func (v sighting) gone(d *deviceRow) bool { return !v.present[d.key] && !v.blind[d.source] }
+
+// discover asks all drivers. A driver that fails, or has trouble with one
+// device, leaves what it reported before alone; upstream drops the report of
+// the whole host.
+func (r *reporting) discover(ctx context.Context, a *agent) sighting {
+	v := sighting{present: make(map[string]bool), blind: make(map[string]bool)}
+	var reports []DriverReport
+	now := r.s.clock.Now()
+	for _, d := range a.host.Drivers {
+		found, err := d.Discover(ctx)
+		reports = append(reports, DriverReport{
+			Host: r.host, Driver: d.Name(), At: now, Devices: len(found.Devices),
+			LeftOut: found.LeftOut, Problems: found.Problems, Err: err,
+		})
+		if err != nil {
+			v.blind[d.Name()] = true
+			r.fail(d.Name(), "discover", err)
+			continue
+		}
+		for _, problem := range found.Problems {
+			r.fail(d.Name(), "discover", problem)
+			if address, err := driver.ParsePCIAddress(problem.Address); err == nil {
+				v.present[address.ControlPath().Key()] = true
+			}
+		}
+		r.keep(&v, found.Devices, d.Name())
+	}
+	if len(a.host.Devices) > 0 {
+		reports = append(reports, DriverReport{Host: r.host, At: now, Devices: len(a.host.Devices)})
+		r.keep(&v, a.host.Devices, "")
+	}
+	r.s.mu.Lock()
+	r.s.reports[r.host] = reports
+	r.s.mu.Unlock()
+	return v
+}
+
+// keep takes the devices of one driver that can be stored.
+func (r *reporting) keep(v *sighting, devices []driver.Device, source string) {
+	for _, d := range devices {
+		key := d.ControlPath.Key()
+		if d.Stub {
+			v.present[key] = true
+			continue
+		}
+		if slices.ContainsFunc(v.devices, func(f found) bool { return f.device.ControlPath.Key() == key }) {
+			r.fail(key, "take what driver "+source+" reports", errors.New("another driver, or the same one twice, reports the device"))
+			continue
+		}
+		v.present[key] = true
+		if err := d.Validate(); err != nil {
+			r.fail(key, "take what driver "+source+" reports", err)
+			continue
+		}
+		v.devices = append(v.devices, found{device: d, source: source})
+	}
+}
+
+// reapOrphans tries again to remove mediated devices whose requests are gone.
+func (r *reporting) reapOrphans(ctx context.Context) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	for _, h := range r.s.state.orphans(r.host) {
+		if h.busy || !h.taken || h.arq != nil {
+			continue // taken care of while the lock was away
+		}
+		h.busy = true
+		key := h.deployable.device.key
+		r.fail(key, "remove a mediated device left over", r.s.removeHandle(ctx, h))
+	}
+}
+
+// dropVanished removes the devices that no driver reports any more.
+func (r *reporting) dropVanished(ctx context.Context, seen sighting) {
+	r.s.mu.RLock()
+	devices := slices.Clone(r.s.state.byHost[r.host])
+	r.s.mu.RUnlock()
+	for _, d := range devices {
+		if !seen.gone(d) {
+			continue
+		}
+		if err := r.retire(d.parts...); err != nil {
+			r.fail(d.key, "drop the vanished device", err)
+			continue
+		}
+		for _, part := range slices.Clone(d.parts) {
+			r.dropPart(ctx, part)
+		}
+		r.s.mu.Lock()
+		if len(d.parts) == 0 {
+			r.s.state.removeDevice(d)
+		}
+		r.s.mu.Unlock()
+	}
+}
+
+// retire takes deployables out of the offer, all or none of them.
+func (r *reporting) retire(parts ...*deployableRow) error {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	for _, part := range parts {
+		if users := part.inUse(); len(users) > 0 {
+			return fmt.Errorf("deployable %s is in use by %s", part.name, strings.Join(users, ", "))
+		}
+	}
+	for _, part := range parts {
+		part.offered = false
+	}
+	return nil
+}
+
+// dropPart removes a retired deployable from Placement and then from the store.
+// If Placement refuses, because something is allocated from it, it is offered
+// again.
+func (r *reporting) dropPart(ctx context.Context, part *deployableRow) {
+	s := r.s
+	s.mu.RLock()
+	want := s.state.want(part, part.reportedSpec(), r.parent)
+	s.mu.RUnlock()
+	var err error
+	if s.placement != nil {
+		err = s.placement.remove(ctx, want)
+	}
+	s.mu.Lock()
+	if err == nil {
+		s.state.removePart(part)
+	} else {
+		part.offered = true
+	}
+	s.mu.Unlock()
+	r.fail(part.device.key, "remove provider "+part.name, err)
+}
+
+// device stores and reports one device that is there.
+func (r *reporting) device(ctx context.Context, f found) {
+	s := r.s
+	s.mu.Lock()
+	row := s.state.deviceOf(r.host, f.device.ControlPath.Key())
+	isNew := row == nil
+	if isNew {
+		row = s.state.addDevice(r.host, f, s.clock.Now())
+	} else {
+		s.state.updateDevice(row, f, s.clock.Now())
+	}
+	s.mu.Unlock()
+	if isNew {
+		r.newDevice(ctx, row, f)
+		return
+	}
+	r.sameDevice(ctx, row, f)
+}
+
+// newDevice reports all deployables of a new device, or none of them.
+func (r *reporting) newDevice(ctx context.Context, row *deviceRow, f found) {
+	for _, spec := range f.device.Deployables {
+		if r.addPart(ctx, row, spec) {
+			continue
+		}
+		for _, part := range slices.Clone(row.parts) {
+			if err := r.retire(part); err == nil {
+				r.dropPart(r.s.life, part)
+			}
+		}
+		r.s.mu.Lock()
+		if len(row.parts) == 0 {
+			r.s.state.removeDevice(row)
+		}
+		r.s.mu.Unlock()
+		return
+	}
+}
+
+// addPart stores a new deployable and makes its provider. If that fails,
+// nothing of it stays.
+func (r *reporting) addPart(ctx context.Context, row *deviceRow, spec driver.Deployable) bool {
+	s := r.s
+	step := "add provider " + spec.Name
+	s.mu.Lock()
+	part, err := s.state.addPart(row, spec, s.clock.Now())
+	if err != nil {
+		s.mu.Unlock()
+		r.fail(row.key, step, err)
+		return false
+	}
+	want := s.state.want(part, part.reportedSpec(), r.parent)
+	s.mu.Unlock()
+	made := false
+	if s.placement != nil {
+		made, err = s.placement.add(ctx, want)
+	}
+	if err != nil && made {
+		err = errors.Join(err, s.placement.remove(s.life, want))
+	}
+	s.mu.Lock()
+	if err != nil {
+		s.state.removePart(part)
+	} else {
+		part.offered, part.updated = true, s.clock.Now()
+	}
+	s.mu.Unlock()
+	r.fail(row.key, step, err)
+	return err == nil
+}
+
+// sameDevice reports the differences of a device that was known.
+func (r *reporting) sameDevice(ctx context.Context, row *deviceRow, f found) {
+	r.s.mu.RLock()
+	parts := slices.Clone(row.parts)
+	r.s.mu.RUnlock()
+	for _, part := range parts {
+		if slices.ContainsFunc(f.device.Deployables, func(d driver.Deployable) bool { return d.Name == part.name }) {
+			continue
+		}
+		if err := r.retire(part); err != nil {
+			r.fail(row.key, "drop the vanished deployable", err)
+			continue
+		}
+		r.dropPart(ctx, part)
+	}
+	for _, spec := range f.device.Deployables {
+		i := slices.IndexFunc(parts, func(part *deployableRow) bool { return part.name == spec.Name })
+		if i < 0 {
+			r.addPart(ctx, row, spec)
+			continue
+		}
+		r.samePart(ctx, parts[i], spec)
+	}
+}
+
+// samePart tells Placement what changed about a deployable and then stores it.
+func (r *reporting) samePart(ctx context.Context, part *deployableRow, spec driver.Deployable) {
+	s := r.s
+	step := "update provider " + part.name
+	s.mu.RLock()
+	change := s.state.compare(part, spec, r.parent)
+	s.mu.RUnlock()
+	if s.placement != nil {
+		if err := s.placement.change(ctx, change); err != nil {
+			r.fail(part.device.key, step, err)
+			return
+		}
+	}
+	s.mu.Lock()
+	err := s.state.updatePart(part, spec, s.clock.Now())
+	s.mu.Unlock()
+	r.fail(part.device.key, step, err)
+}
+
+// change tells Placement the difference, in upstream's order: inventory or
+// class, then traits taken away, then traits added.
+func (p *placementClient) change(ctx context.Context, c partChange) error {
+	if c.class {
+		if err := p.ensureClass(ctx, c.fresh.class); err != nil {
+			return err
+		}
+	}
+	if c.class || c.amount {
+		if err := p.putInventory(ctx, c.fresh, ""); err != nil {
+			return err
+		}
+	}
+	if c.class {
+		p.dropClass(ctx, c.old.class)
+	}
+	if len(c.drop) > 0 {
+		if err := p.changeTraits(ctx, c.fresh.uuid, nil, c.drop); err != nil {
+			return err
+		}
+		p.dropTraits(ctx, c.drop)
+	}
+	return p.changeTraits(ctx, c.fresh.uuid, c.add, nil)
+}

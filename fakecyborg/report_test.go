@@ -1,0 +1,630 @@
+package fakecyborg_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// wire is the connection between conductor and Placement: it keeps what goes
+// over it and can be made to fail.
+type wire struct {
+	next  http.RoundTripper
+	calls []string
+	hook  func(method, path string) (status int) // 0: let it pass
+}
+
+func (c *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	version := strings.TrimPrefix(req.Header.Get("OpenStack-API-Version"), "placement ")
+	path := strings.TrimPrefix(req.URL.RequestURI(), "/placement")
+	c.calls = append(c.calls, strings.TrimSpace(req.Method+" "+path+" "+version))
+	if req.Header.Get("User-Agent") != "cyborg-conductor" || req.Header.Get("X-Auth-Token") != "admin" {
+		return nil, fmt.Errorf("unexpected headers: %v", req.Header)
+	}
+	if c.hook != nil {
+		if status := c.hook(req.Method, path); status != 0 {
+			body := fmt.Sprintf(`{"errors":[{"status":%d,"title":"x","detail":"made to fail","code":"test.made"}]}`, status)
+			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: req, Header: http.Header{}}, nil
+		}
+	}
+	return c.next.RoundTrip(req)
+}
+
+// take returns the calls since the last time.
+func (c *wire) take() []string {
+	calls := c.calls
+	c.calls = nil
+	return calls
+}
+
+// reportWorld is a Cyborg with one host and a Placement that knows the host.
+type reportWorld struct {
+	t         *testing.T
+	cyborg    *fakecyborg.Server
+	placement *placementsim.Server
+	wire      *wire
+	hardware  *hardware
+	root      string
+}
+
+func newReportWorld(t *testing.T, devices ...driver.Device) *reportWorld {
+	t.Helper()
+	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &reportWorld{
+		t: t, placement: placement, root: root.UUID, hardware: newHardware("test", devices...),
+		wire: &wire{next: simhttp.NewTransport(placement)},
+	}
+	w.cyborg, err = fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire},
+		Token: func(context.Context) (string, error) { return "admin", nil },
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.cyborg.Close)
+	if err := w.cyborg.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{w.hardware}}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *reportWorld) report() {
+	w.t.Helper()
+	if err := w.cyborg.Report(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// provider is what Placement knows of a card.
+func (w *reportWorld) provider(bus string) (placementsim.ResourceProvider, bool) {
+	p, err := w.placement.ResourceProvider(driver.ProviderUUID("cn0_0000:" + bus + ":00.0"))
+	return p, err == nil
+}
+
+// bind makes a profile of one unit of the class and binds it to the card.
+func (w *reportWorld) bind(class, bus string) string {
+	w.t.Helper()
+	if _, err := w.cyborg.CreateDeviceProfile("p", []map[string]string{{"resources:" + class: "1"}}); err != nil {
+		w.t.Fatal(err)
+	}
+	api := &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	arq := api.arqs("p")[0]
+	api.want(api.patch(binding(instanceA, driver.ProviderUUID("cn0_0000:"+bus+":00.0"), arq)), 202, "")
+	return arq
+}
+
+// unbind frees it again.
+func (w *reportWorld) unbind() {
+	w.t.Helper()
+	api := &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	api.want(api.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+}
+
+// TestCY120 and the following are the reporting scenarios of the acceptance
+// list; their names carry the number.
+func TestCY120FirstReportSpeaksAsUpstreamDoes(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t)
+	d, err := fake.New("cn0").Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hardware.set(d.Devices...)
+	w.report()
+	rp := "/resource_providers/" + fakeProvider()
+	want := []string{
+		"GET /resource_providers?name=cn0",
+		"GET " + rp + " 1.6",
+		"POST /resource_providers 1.20",
+		"GET " + rp,
+		"PUT " + rp + "/inventories",
+		"GET /traits/CUSTOM_FAKE_DEVICE 1.6",
+		"PUT /traits/CUSTOM_FAKE_DEVICE 1.6",
+		"GET " + rp + "/traits 1.6",
+		"GET " + rp,
+		"PUT " + rp + "/traits 1.6",
+	}
+	if diff := cmp.Diff(want, w.wire.take()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	got, err := w.placement.ResourceProvider(fakeProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Name != "cn0_FakeDevice" || got.Parent != w.root || got.Inventories["FPGA"].Total != 16 || got.Inventories["FPGA"].MaxUnit != 16 ||
+		!slices.Equal(got.Traits, []string{"CUSTOM_FAKE_DEVICE"}) {
+		t.Errorf("provider: %+v", got)
+	}
+}
+
+func TestCY121RepeatedReportCostsOneCall(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", []string{"OWNER_CYBORG"}, "0"), gpu("5e", "CUSTOM_PCI", nil, "0"))
+	w.report()
+	w.wire.take()
+	before := w.cyborg.AttachHandles()
+	w.report()
+	if diff := cmp.Diff([]string{"GET /resource_providers?name=cn0"}, w.wire.take()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, w.cyborg.AttachHandles()); diff != "" {
+		t.Errorf("handles changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestCY122AgentLoopRetriesAndThenReportsEveryMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var calls []time.Duration
+		start := time.Now()
+		present := false
+		stub := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, time.Since(start))
+			list := []map[string]string{}
+			if present {
+				list = append(list, map[string]string{"uuid": unknownID, "name": "cn0"})
+			}
+			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": list})
+		})
+		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+			URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.AddHost(fakecyborg.Host{Name: "cn0"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		present = true
+		mu.Unlock()
+		time.Sleep(100 * time.Second)
+		server.Close()
+		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 67 * time.Second}
+		if diff := cmp.Diff(want, calls); diff != "" {
+			t.Errorf("reports (-want +got):\n%s", diff)
+		}
+		at := len(calls)
+		time.Sleep(time.Hour)
+		if len(calls) != at {
+			t.Error("the loop went on after Close")
+		}
+	})
+}
+
+func TestCY123MissingParentStoresNothing(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
+	if err := w.placement.DeleteProvider(w.root); err != nil {
+		t.Fatal(err)
+	}
+	err := w.cyborg.Report(t.Context())
+	var trouble *fakecyborg.ReportError
+	if !errors.As(err, &trouble) || trouble.Host != "cn0" || trouble.Step != "find the host's provider" {
+		t.Errorf("error: %v", err)
+	}
+	if got := w.cyborg.Devices(); len(got) != 0 {
+		t.Errorf("stored: %v", got)
+	}
+}
+
+func TestCY124CapacityFollowsTheCard(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, vgpu("af", 2))
+	w.report()
+	w.wire.take()
+	rp := "/resource_providers/" + driver.ProviderUUID("cn0_0000:af:00.0")
+	for _, n := range []int{4, 3} {
+		w.hardware.set(vgpu("af", n))
+		w.report()
+		want := []string{"GET /resource_providers?name=cn0", "GET " + rp, "PUT " + rp + "/inventories"}
+		if diff := cmp.Diff(want, w.wire.take()); diff != "" {
+			t.Errorf("calls for %d (-want +got):\n%s", n, diff)
+		}
+		got, _ := w.provider("af")
+		if got.Inventories["VGPU"].Total != n || got.Inventories["VGPU"].MaxUnit != n || len(w.cyborg.AttachHandles()) != n {
+			t.Errorf("capacity %d: inventory %+v, %d handles", n, got.Inventories, len(w.cyborg.AttachHandles()))
+		}
+	}
+}
+
+func TestCY125TraitAndClassChange(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A", "CUSTOM_B"}, "0"))
+	w.report()
+	w.wire.take()
+	rp := "/resource_providers/" + driver.ProviderUUID("cn0_0000:3b:00.0")
+	// somebody else's trait on the provider must survive
+	if err := w.placement.SetTraits(driver.ProviderUUID("cn0_0000:3b:00.0"), "CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX"); err != nil {
+		t.Fatal(err)
+	}
+	w.hardware.set(gpu("3b", "CUSTOM_NEW", []string{"CUSTOM_A", "CUSTOM_C"}, "0"))
+	w.report()
+	want := []string{
+		"GET /resource_providers?name=cn0",
+		"PUT /resource_classes/CUSTOM_NEW 1.7", "GET " + rp, "PUT " + rp + "/inventories", "DELETE /resource_classes/CUSTOM_OLD 1.7",
+		"GET " + rp + "/traits 1.6", "GET " + rp, "PUT " + rp + "/traits 1.6", "DELETE /traits/CUSTOM_B 1.6",
+		"GET /traits/CUSTOM_C 1.6", "PUT /traits/CUSTOM_C 1.6", "GET " + rp + "/traits 1.6", "GET " + rp, "PUT " + rp + "/traits 1.6",
+	}
+	if diff := cmp.Diff(want, w.wire.take()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	got, _ := w.provider("3b")
+	slices.Sort(got.Traits)
+	if diff := cmp.Diff([]string{"CUSTOM_A", "CUSTOM_C", "HW_CPU_X86_AVX"}, got.Traits); diff != "" {
+		t.Errorf("traits (-want +got):\n%s", diff)
+	}
+	if len(got.Inventories) != 1 || got.Inventories["CUSTOM_NEW"].Total != 1 {
+		t.Errorf("inventories: %v", got.Inventories)
+	}
+}
+
+func TestCY126VanishedDeviceIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", []string{"OWNER_CYBORG", "CUSTOM_A"}, "0"), gpu("5e", "PGPU", []string{"CUSTOM_A"}, "0"))
+	w.report()
+	w.wire.take()
+	rp := driver.ProviderUUID("cn0_0000:3b:00.0")
+	w.hardware.set(gpu("5e", "PGPU", []string{"CUSTOM_A"}, "0"))
+	w.report()
+	want := []string{
+		"GET /resource_providers?name=cn0", "GET /resource_providers?in_tree=" + rp + " 1.14",
+		"DELETE /resource_providers/" + rp, "DELETE /traits/CUSTOM_A 1.6",
+	}
+	if diff := cmp.Diff(want, w.wire.take()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if _, there := w.provider("3b"); there {
+		t.Error("the provider is still there")
+	}
+	if other, _ := w.provider("5e"); !slices.Contains(other.Traits, "CUSTOM_A") {
+		t.Errorf("the other card lost a trait: %v", other.Traits)
+	}
+	if d, p, h := len(w.cyborg.Devices()), len(w.cyborg.Deployables()), len(w.cyborg.AttachHandles()); d != 1 || p != 1 || h != 1 {
+		t.Errorf("left: %d devices, %d deployables, %d handles", d, p, h)
+	}
+}
+
+func TestVanishedDeviceInUseIsKept(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
+	w.report()
+	arq := w.bind("PGPU", "3b")
+	w.hardware.set()
+	for range 2 {
+		err := w.cyborg.Report(t.Context())
+		if err == nil || !strings.Contains(err.Error(), arq) {
+			t.Errorf("error does not name the ARQ %s: %v", arq, err)
+		}
+	}
+	if _, there := w.provider("3b"); !there {
+		t.Error("the provider of a bound ARQ was removed")
+	}
+	w.unbind()
+	w.report()
+	if _, there := w.provider("3b"); there || len(w.cyborg.Devices()) != 0 {
+		t.Error("the device stays after its ARQ is gone")
+	}
+}
+
+func TestVanishedDeviceThatPlacementStillNeedsIsKept(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
+	w.report()
+	card, _ := w.provider("3b")
+	claim := placementsim.Claim{
+		Consumer: instanceA, Project: "p", User: "u",
+		Allocations: []placementsim.Allocation{{Provider: card.UUID, Class: "PGPU", Used: 1}},
+	}
+	if err := w.placement.Claim(claim); err != nil {
+		t.Fatal(err)
+	}
+	w.hardware.set()
+	if err := w.cyborg.Report(t.Context()); err == nil {
+		t.Error("no error for a provider that Placement keeps")
+	}
+	if got := len(w.cyborg.Devices()); got != 1 {
+		t.Errorf("%d devices, want the one that is claimed", got)
+	}
+	w.bind("PGPU", "3b") // the instance with the allocation can still have it
+}
+
+func TestHandlesAreComparedByWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", nil, "1", "2", "3"))
+	w.report()
+	functions := func() string {
+		var list []string
+		for _, h := range w.cyborg.AttachHandles() {
+			list = append(list, h.Info["function"])
+		}
+		return strings.Join(list, "")
+	}
+	w.hardware.set(gpu("3b", "PGPU", nil, "2", "3"))
+	w.report()
+	if got := functions(); got != "23" {
+		t.Errorf("handles %s, want 23", got)
+	}
+	w.bind("PGPU", "3b") // takes function 2
+	w.hardware.set(gpu("3b", "PGPU", nil, "3", "4"))
+	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "ARQ ") {
+		t.Errorf("a handle in use vanished: %v", err)
+	}
+	if got := functions(); got != "234" {
+		t.Errorf("handles %s, want 234", got)
+	}
+	w.unbind()
+	if got := functions(); got != "34" {
+		t.Errorf("handles %s, want 34 after the unbind", got)
+	}
+}
+
+func TestDisabledDeviceStaysReserved(t *testing.T) {
+	t.Parallel()
+	two := gpu("3b", "PGPU", nil, "0")
+	second := gpu("5e", "CUSTOM_X", nil, "0", "1").Deployables[0]
+	two.Deployables = append(two.Deployables, second)
+	w := newReportWorld(t, two)
+	w.report()
+	api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	path := "/v2/devices/" + w.cyborg.Devices()[0].UUID
+	reserved := func() string {
+		a, _ := w.provider("3b")
+		b, _ := w.provider("5e")
+		return fmt.Sprint(a.Inventories["PGPU"].Reserved, b.Inventories["CUSTOM_X"].Reserved, b.Inventories["CUSTOM_X"].MaxUnit)
+	}
+	api.want(api.send(sent{method: "POST", path: path + "/disable"}), 204, "")
+	if got := reserved(); got != "1 2 2" {
+		t.Errorf("disabled: reserved and max_unit %s", got)
+	}
+	two.Deployables[1].AttachHandles = append(two.Deployables[1].AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: pciInfo("5e", "2")})
+	two.Deployables[1].NumAccelerators = 3
+	w.hardware.set(two)
+	w.report()
+	if got := reserved(); got != "1 3 3" {
+		t.Errorf("a change of capacity enabled the device again: %s", got)
+	}
+	w.wire.hook = func(method, _ string) int { return map[string]int{"PUT": 503}[method] }
+	api.want(api.send(sent{method: "POST", path: path + "/enable"}), 500, "")
+	w.wire.hook = nil
+	if got := w.cyborg.Devices()[0].Status; got != fakecyborg.StatusMaintaining {
+		t.Errorf("status %s although Placement refused", got)
+	}
+	api.want(api.send(sent{method: "POST", path: path + "/enable"}), 204, "")
+	if got := reserved(); got != "0 0 3" {
+		t.Errorf("enabled: %s", got)
+	}
+}
+
+func TestOneBadDeviceIsRolledBackAndOthersAreReported(t *testing.T) {
+	t.Parallel()
+	bad := gpu("3b", "PGPU", []string{"CUSTOM_BAD"}, "0")
+	steps := []string{"/resource_providers", "/inventories", "/traits/CUSTOM_BAD"}
+	for _, step := range steps {
+		t.Run(strings.TrimPrefix(step, "/"), func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorld(t, bad, gpu("5e", "PGPU", nil, "0"))
+			failed := false
+			w.wire.hook = func(method, path string) int {
+				if (method == "PUT" || method == "POST") && strings.HasSuffix(path, step) && !failed {
+					failed = true
+					return 500
+				}
+				return 0
+			}
+			err := w.cyborg.Report(t.Context())
+			var trouble *fakecyborg.ReportError
+			if !errors.As(err, &trouble) || trouble.Host != "cn0" || !strings.Contains(trouble.Device, `"bus":"3b"`) ||
+				trouble.Step != "add provider cn0_0000:3b:00.0" || !strings.Contains(err.Error(), "made to fail") {
+				t.Errorf("error: %v", err)
+			}
+			if _, there := w.provider("3b"); there {
+				t.Error("the provider of the failed device is still there")
+			}
+			if _, there := w.provider("5e"); !there {
+				t.Error("the other device was not reported")
+			}
+			if got := w.cyborg.Devices(); len(got) != 1 || len(w.cyborg.AttachHandles()) != 1 {
+				t.Errorf("stored: %v", got)
+			}
+			w.report()
+			if _, there := w.provider("3b"); !there {
+				t.Error("the next report did not try again")
+			}
+		})
+	}
+}
+
+func TestProvidersOfOthersAreNotTouched(t *testing.T) {
+	t.Parallel()
+	card := gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0")
+	name := "cn0_0000:3b:00.0"
+	for _, tt := range []struct {
+		name string
+		new  placementsim.NewProvider
+	}{
+		{"same name, other uuid", placementsim.NewProvider{Name: name}},
+		{"same uuid, other name", placementsim.NewProvider{Name: "other", UUID: driver.ProviderUUID(name)}},
+		{"same uuid and name, other parent", placementsim.NewProvider{Name: name, UUID: driver.ProviderUUID(name)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorld(t, card)
+			tt.new.Inventories = map[string]placementsim.Inventory{"VCPU": {Total: 4}}
+			if _, err := w.placement.CreateProvider(tt.new); err != nil {
+				t.Fatal(err)
+			}
+			before := w.placement.ResourceProviders()
+			if err := w.cyborg.Report(t.Context()); err == nil {
+				t.Error("no error")
+			}
+			if diff := cmp.Diff(before, w.placement.ResourceProviders()); diff != "" {
+				t.Errorf("providers changed (-want +got):\n%s", diff)
+			}
+			if got := w.cyborg.Devices(); len(got) != 0 {
+				t.Errorf("stored: %v", got)
+			}
+		})
+	}
+}
+
+func TestProvidersOfAnEarlierLifeAreTakenOver(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
+	uuid := driver.ProviderUUID("cn0_0000:3b:00.0")
+	if _, err := w.placement.CreateProvider(placementsim.NewProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root}); err != nil {
+		t.Fatal(err)
+	}
+	w.report()
+	if got, _ := w.provider("3b"); got.Inventories["PGPU"].Total != 1 || !slices.Equal(got.Traits, []string{"CUSTOM_A"}) {
+		t.Errorf("provider: %+v", got)
+	}
+}
+
+func TestGenerationConflictsAreRetried(t *testing.T) {
+	t.Parallel()
+	for _, conflicts := range []int{1, 4, 100} {
+		t.Run(fmt.Sprint(conflicts), func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
+			left := map[string]int{"/inventories": conflicts, "/traits": conflicts}
+			w.wire.hook = func(method, path string) int {
+				step := path[strings.LastIndex(path, "/"):]
+				if method != "PUT" || left[step] == 0 {
+					return 0
+				}
+				left[step]--
+				return 409
+			}
+			err := w.cyborg.Report(t.Context())
+			if (err != nil) != (conflicts > 4) {
+				t.Errorf("after %d conflicts: %v", conflicts, err)
+			}
+			if _, there := w.provider("3b"); there != (conflicts <= 4) {
+				t.Errorf("after %d conflicts: provider there: %t", conflicts, there)
+			}
+		})
+	}
+}
+
+func TestTroubleOfADriverLeavesItsDevicesAlone(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
+	w.report()
+	before := w.placement.ResourceProviders()
+
+	w.hardware.err = errors.New("cannot look")
+	err := w.cyborg.Report(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "cannot look") {
+		t.Errorf("error: %v", err)
+	}
+	w.hardware.err = nil
+	w.hardware.report = driver.Report{
+		Problems: []driver.Problem{{Address: "0000:3b:00.0", File: "vendor", Err: errors.New("garbled")}},
+		LeftOut:  []driver.LeftOut{{Address: "0000:5e:00.0", Driver: "test", Reason: "a virtual function"}},
+	}
+	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "garbled") {
+		t.Errorf("error: %v", err)
+	}
+	if diff := cmp.Diff(before, w.placement.ResourceProviders()); diff != "" || len(w.cyborg.Devices()) != 1 {
+		t.Errorf("the device was dropped (-want +got):\n%s", diff)
+	}
+	reports := w.cyborg.DriverReports()
+	if len(reports) != 1 || len(reports[0].Problems) != 1 || reports[0].LeftOut[0].Reason != "a virtual function" {
+		t.Errorf("reports: %+v", reports)
+	}
+}
+
+func TestBadDevicesAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	twice := gpu("5e", "PGPU", nil, "0")
+	bad := gpu("3b", "PGPU", []string{"CUSTOM_a"}, "0")
+	stolen := gpu("af", "PGPU", nil, "0")
+	stolen.Deployables[0].Name = "cn0_0000:5e:00.0"
+	stub := gpu("d8", "PGPU", nil, "0")
+	stub.Stub = true
+	w := newReportWorld(t, bad, twice, twice, stolen, stub)
+	err := w.cyborg.Report(t.Context())
+	for _, want := range []string{`"bus":"3b"`, "twice", "exists already"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not tell %q: %v", want, err)
+		}
+	}
+	if got := w.cyborg.Devices(); len(got) != 1 || got[0].ControlPath.Info["bus"] != "5e" {
+		t.Errorf("stored: %v", got)
+	}
+}
+
+func TestAddHostRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	server, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{newHardware("a")}}
+	if err := server.AddHost(ok); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []fakecyborg.Host{
+		{}, {Name: "cn0"}, {Name: "cn1", Drivers: []driver.Driver{nil}},
+		{Name: "cn1", Drivers: []driver.Driver{newHardware("a"), newHardware("a")}}, {Name: "cn1", Drivers: []driver.Driver{newHardware("")}},
+	} {
+		if err := server.AddHost(bad); !errors.Is(err, fakecyborg.ErrHost) {
+			t.Errorf("%+v: got %v, want ErrHost", bad, err)
+		}
+	}
+	if err := server.ReportHost(t.Context(), "cn9"); !errors.Is(err, fakecyborg.ErrHost) {
+		t.Errorf("unknown host: %v", err)
+	}
+}
+
+func TestPlacementErrorsNeverShowTheToken(t *testing.T) {
+	t.Parallel()
+	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		URL: "http://placement.invalid/placement",
+		Client: &http.Client{Transport: simhttp.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+			_ = json.NewEncoder(w).Encode(url.Values{"token": {"hidden"}})
+		}))},
+		Token: func(context.Context) (string, error) { return "secret-token", nil },
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.AddHost(fakecyborg.Host{Name: "cn0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Report(t.Context()); err == nil || strings.Contains(err.Error(), "secret-token") || !strings.Contains(err.Error(), "401") {
+		t.Errorf("error: %v", err)
+	}
+}

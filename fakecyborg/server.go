@@ -1,0 +1,247 @@
+package fakecyborg
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// Server is a Cyborg: API, conductor and the agents of its hosts. It is an
+// http.Handler and safe for parallel use.
+type Server struct {
+	cfg       Config
+	verifier  TokenVerifier
+	placement *placementClient
+	nova      *peer
+	glance    *peer
+	faults    *fault.Set
+	clock     Clock
+	observe   func(simhttp.Exchange)
+	loop      bool
+	service   *simhttp.Service
+
+	// life ends with Close; it bounds what goes on after a request was answered
+	// and what a vanished client must not interrupt.
+	life context.Context
+	end  context.CancelFunc
+	work background
+
+	mu        sync.RWMutex
+	state     *state
+	agents    map[string]*agent
+	hostNames []string // in the order in which they were added
+	reports   map[string][]DriverReport
+	events    []Event
+}
+
+// New returns a server without hosts and profiles. It speaks with no peer
+// before it is asked to. The error matches [ErrConfig].
+func New(cfg Config, opts ...Option) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg.withDefaults(), clock: simhttp.Wall{},
+		state: newState(cfg), agents: make(map[string]*agent), reports: make(map[string][]DriverReport),
+	}
+	for _, opt := range opts {
+		opt(s)
+	}
+	if s.faults != nil {
+		s.faults.Register(Operations()...)
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.service = &simhttp.Service{
+		Name: "accelerator", Prefixes: []string{"/accelerator"}, Canonical: canonicalPath,
+		Router: s.router(), Handler: http.HandlerFunc(s.handle),
+		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
+			writeFault(w, status, strings.TrimSpace("injected fault "+code))
+		},
+		VersionHeader: headerVersion, Faults: s.faults, Observe: s.observe,
+		Clock: s.clock, IDs: simhttp.NewIDs(cfg.Seed, "cyborg"),
+	}
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler. The API is served below /accelerator and
+// without that prefix, with and without the version.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
+
+// Close ends the agents and the binds that are still to finish, and waits for
+// them. The server still answers afterwards.
+func (s *Server) Close() {
+	s.end()
+	s.work.close()
+}
+
+// goWithin runs something in the background until Close.
+func (s *Server) goWithin(run func(context.Context)) {
+	s.work.start(func() { run(s.life) })
+}
+
+// background counts goroutines, and starts none after it was closed.
+type background struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+func (b *background) start(run func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.group.Go(run)
+	}
+}
+
+func (b *background) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.group.Wait()
+}
+
+// Operations lists the names that fault rules and Request.Operation use: those
+// of the API, and three of the things that Cyborg does by itself.
+func Operations() []string {
+	names := append((&Server{}).router().Operations(), eventOperation, mdevCreateOperation, mdevRemoveOperation)
+	slices.Sort(names)
+	return names
+}
+
+// canonicalPath makes one form of the many that upstream takes: no trailing
+// slash, no ".json" on a collection, the version always there.
+func canonicalPath(path string) string {
+	path = strings.TrimRight(path, "/")
+	if path == "" {
+		return ""
+	}
+	if path != "/v2" && path != "/v2.json" && !strings.HasPrefix(path, "/v2/") {
+		path = "/v2" + path
+	}
+	if strings.Count(path, "/") <= 2 {
+		path = strings.TrimSuffix(path, ".json")
+	}
+	return path
+}
+
+// request is what a handler works on.
+type request struct {
+	*http.Request
+	caller caller
+	minor  int
+	links  links
+}
+
+// handler answers an authenticated request: a status and a JSON value, nil for
+// an empty body.
+type handler func(r request) (status int, body any, err error)
+
+// handle judges a request in upstream's order: token, version, path, method,
+// and then the handler's own checks.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
+	match := simhttp.MatchOf(r)
+	public := match.Route != nil && (match.Route.Pattern == "" || match.Route.Pattern == "/v2")
+	if public && match.Route.Pattern == "" {
+		match.Route.Handler(w, r)
+		return
+	}
+	c := caller{}
+	if !public {
+		var ok bool
+		if c, ok = s.authenticate(r); !ok {
+			writeUnauthorized(w, r)
+			return
+		}
+	}
+	minor, ok := s.negotiate(w, r)
+	if !ok {
+		return
+	}
+	switch {
+	case match.Route == nil && len(match.Allowed) == 0:
+		clearVersion(w.Header())
+		writeRouting(w, r, http.StatusNotFound, "")
+	case match.Route == nil:
+		clearVersion(w.Header())
+		w.Header().Set("Allow", strings.Join(allowed(match.Allowed, r), ", "))
+		writeRouting(w, r, http.StatusMethodNotAllowed, "")
+	case !acceptsJSON(r):
+		writeRouting(w, r, http.StatusNotAcceptable, "")
+	default:
+		match.Route.Handler(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, request{caller: c, minor: minor, links: s.linksOf(r)})))
+	}
+}
+
+type requestKey struct{}
+
+// answering turns a handler into what the router calls.
+func (s *Server) answering(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, _ := r.Context().Value(requestKey{}).(request)
+		req.Request = r
+		status, body, err := h(req)
+		switch {
+		case err != nil:
+			s.writeError(w, err)
+		case body == nil:
+			simhttp.WriteEmpty(w, status)
+		default:
+			simhttp.WriteJSON(w, status, body)
+		}
+	}
+}
+
+// acceptsJSON tells whether the caller would take JSON.
+func acceptsJSON(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if accept == "" {
+		return true
+	}
+	for _, known := range []string{"json", "*/*", "application/*"} {
+		if strings.Contains(accept, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// links writes the addresses of resources.
+type links struct{ base string }
+
+func (s *Server) linksOf(r *http.Request) links {
+	if s.cfg.PublicEndpoint != "" {
+		return links{s.cfg.PublicEndpoint}
+	}
+	return links{requestBase(r)}
+}
+
+// requestBase is the scheme and host by which the caller came.
+func requestBase(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
+		scheme = forwarded
+	}
+	return fmt.Sprintf("%s://%s", scheme, r.Host)
+}
+
+// link is one reference in a body.
+type link struct {
+	Href string `json:"href"`
+	Rel  string `json:"rel"`
+}
+
+// self is the list of one link that most resources carry. The prefix is always
+// there, whatever address the caller used, as with upstream.
+func (l links) self(collection, id string) []link {
+	return []link{{l.base + "/accelerator/v2/" + collection + "/" + id, "self"}}
+}
