@@ -1,0 +1,203 @@
+package simcloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// baseURL is what the in-process transport is asked for. The name can never resolve, so
+// a client without the transport fails instead of reaching somebody.
+const baseURL = "http://simcloud.invalid"
+
+// maxRequests is how many requests are remembered.
+const maxRequests = 20000
+
+// Clock is the one notion of time of a cloud.
+type Clock interface {
+	// Now is the present time.
+	Now() time.Time
+	// Wait returns after d, or earlier with the context's error.
+	Wait(ctx context.Context, d time.Duration) error
+}
+
+// Option is something that a cloud is given in code; what a file could say is in Model.
+type Option func(*settings)
+
+type settings struct {
+	clock     Clock
+	agentLoop bool
+}
+
+// WithClock replaces the machine's clock, which is virtual inside a testing/synctest
+// bubble.
+func WithClock(clock Clock) Option { return func(s *settings) { s.clock = clock } }
+
+// WithAgentLoop lets the agents report by themselves every minute, as real ones do.
+// Without it they report once, when the cloud is made, and when Cyborg.Report is called.
+func WithAgentLoop() Option { return func(s *settings) { s.agentLoop = true } }
+
+// Cloud is a running simulated cloud. It is safe for parallel use.
+type Cloud struct {
+	// Placement and Cyborg are the services themselves, for looking inside.
+	Placement *placementsim.Server
+	Cyborg    *fakecyborg.Server
+
+	model     Model
+	clock     Clock
+	identity  *keystone.Server
+	compute   *nova.Server
+	faults    *fault.Set
+	recorder  *simhttp.Recorder
+	handler   http.Handler
+	transport *simhttp.Transport
+	nova      *tokenSource // the service token
+	machines  []*machine
+}
+
+// New makes a cloud of a model: it starts the services, creates each host's providers in
+// Placement, lets the agents report, and creates the device profiles. It needs no
+// network. Close the cloud when it is done with.
+//
+// The error names the step that failed; [ErrModel] is matched when the model is at
+// fault. A device of a directory (Sysfs.Dir) that cannot be understood is no error, see
+// [Cloud.Findings].
+func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	set := settings{clock: simhttp.Wall{}}
+	for _, opt := range opts {
+		opt(&set)
+	}
+	c := &Cloud{model: m.withDefaults(), clock: set.clock, faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests)}
+	if err := c.start(set); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if err := c.build(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.recorder.Reset()
+	return c, nil
+}
+
+// start makes the services and joins them.
+func (c *Cloud) start(set settings) error {
+	c.identity = keystone.New(keystone.Config{Seed: c.model.Seed, Region: c.model.Region, Services: catalog()},
+		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
+	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances},
+		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
+	c.nova = newTokenSource(c.identity, c.clock, "nova")
+	c.handler = simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
+	c.transport = simhttp.NewTransport(c.handler)
+
+	var err error
+	c.Placement, err = placementsim.New(c.model.Placement, placementsim.WithTokenVerifier(c.identity),
+		placementsim.WithFaults(c.faults), placementsim.WithClock(c.clock), placementsim.WithPrefix("/placement"))
+	if err != nil {
+		return fmt.Errorf("%w: placement: %w", ErrModel, err)
+	}
+	peer := func(path string) fakecyborg.Endpoint {
+		return fakecyborg.Endpoint{
+			URL: baseURL + path, Client: &http.Client{Transport: c.transport},
+			Token: newTokenSource(c.identity, c.clock, "cyborg").Token,
+		}
+	}
+	opts := []fakecyborg.Option{
+		fakecyborg.WithTokenVerifier(c.identity), fakecyborg.WithFaults(c.faults), fakecyborg.WithClock(c.clock),
+		fakecyborg.WithPlacement(peer("/placement")), fakecyborg.WithNova(peer("/compute/v2.1")),
+	}
+	if set.agentLoop {
+		opts = append(opts, fakecyborg.WithAgentLoop())
+	}
+	c.Cyborg, err = fakecyborg.New(c.model.Cyborg, opts...)
+	if err != nil {
+		return fmt.Errorf("%w: cyborg: %w", ErrModel, err)
+	}
+	c.faults.Register(placementsim.Operations()...)
+	c.faults.Register(fakecyborg.Operations()...)
+	c.faults.Register(c.identity.Operations()...)
+	c.faults.Register(c.compute.Operations()...)
+	return nil
+}
+
+// catalog names the long forms of the paths; the accelerator's must end in /v2, since
+// Nova and gophercloud append to it as it is.
+func catalog() []keystone.CatalogEntry {
+	return []keystone.CatalogEntry{
+		{Type: "placement", Name: "placement", Path: "/placement"},
+		{Type: "accelerator", Name: "cyborg", Path: "/accelerator/v2"},
+		{Type: "compute", Name: "nova", Path: "/compute/v2.1"},
+	}
+}
+
+// serve is the one port. It compares path prefixes instead of using ServeMux, which
+// would answer some spellings with redirects that clients refuse.
+func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch first {
+	case "placement":
+		c.Placement.ServeHTTP(w, r)
+	case "accelerator":
+		c.Cyborg.ServeHTTP(w, r)
+	case "compute":
+		c.compute.ServeHTTP(w, r)
+	case "_sim":
+		c.control().ServeHTTP(w, r)
+	default:
+		c.identity.ServeHTTP(w, r)
+	}
+}
+
+// Close ends what still goes on in the cloud, such as delayed binds and events, and
+// closes the directories it reads. The error is that of closing a directory.
+func (c *Cloud) Close() error {
+	if c.Cyborg != nil {
+		c.Cyborg.Close()
+	}
+	if c.compute != nil {
+		c.compute.Close()
+	}
+	var errs []error
+	for _, m := range c.machines {
+		errs = append(errs, m.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Model returns the model of the cloud with all defaults written out.
+func (c *Cloud) Model() Model { return c.model }
+
+// Handler is the cloud on one port: Identity at /identity/v3 (also /v3, and / as the
+// list of versions), Placement at /placement, Cyborg at /accelerator/v2, the stand-in
+// for Nova at /compute/v2.1, and the simulator's own routes below /_sim/.
+func (c *Cloud) Handler() http.Handler { return c.handler }
+
+// Transport reaches the cloud without a socket, whatever host a request names. The
+// handlers run on the caller's goroutine.
+func (c *Cloud) Transport() http.RoundTripper { return c.transport }
+
+// URL is the address of the cloud behind Transport, without a final slash.
+func (c *Cloud) URL() string { return baseURL }
+
+// Faults are the rules by which the cloud fails on purpose. Their operations are those of
+// all its services; Faults().Operations() lists them.
+func (c *Cloud) Faults() *fault.Set { return c.faults }
+
+// HandleEvents sets the handler that plays nova-compute: it gets the events that the
+// compute endpoint accepts, as a POST of the same form, before the sender is answered.
+func (c *Cloud) HandleEvents(h http.Handler) { c.compute.HandleEvents(h) }
+
+// ForwardEventsTo sets URLs that accepted events are posted to, for agents in other
+// processes. The error is for a URL that is not an absolute http or https one.
+func (c *Cloud) ForwardEventsTo(urls ...string) error { return c.compute.ForwardTo(urls...) }

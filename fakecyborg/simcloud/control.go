@@ -1,0 +1,101 @@
+package simcloud
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// control serves /_sim/: what every simulator has, and what only a whole cloud knows.
+func (c *Cloud) control() http.Handler {
+	return simhttp.Control{
+		Faults: c.faults, Recorder: c.recorder,
+		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service()},
+		More: map[string]http.HandlerFunc{
+			"GET /_sim/guests":           c.getGuests,
+			"GET /_sim/guests/{uuid}":    c.getGuest,
+			"PUT /_sim/guests/{uuid}":    c.putGuest,
+			"DELETE /_sim/guests/{uuid}": c.deleteGuest,
+			"GET /_sim/leaks":            c.getLeaks,
+			"GET /_sim/model":            c.getModel,
+			"GET /_sim/events":           c.getEvents,
+			"POST /_sim/report":          c.postReport,
+		},
+	}.Handler()
+}
+
+func (c *Cloud) getGuests(w http.ResponseWriter, _ *http.Request) {
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guests", c.Guests()))
+}
+
+func (c *Cloud) getGuest(w http.ResponseWriter, r *http.Request) {
+	g, ok := c.compute.Guest(r.PathValue("uuid"))
+	if !ok {
+		http.Error(w, "no such guest", http.StatusNotFound)
+		return
+	}
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guest", Guest(g)))
+}
+
+// putGuest defines a guest; the body has host and domain, and may repeat the uuid.
+func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) {
+	data, err := simhttp.ReadBody(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	id := r.PathValue("uuid")
+	g := Guest{UUID: id}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&g)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the JSON value")
+		}
+	}
+	if err == nil && g.UUID != id {
+		err = errors.New("the uuid differs from that in the path")
+	}
+	if err == nil {
+		err = c.DefineGuest(g)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.getGuest(w, r)
+}
+
+func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) {
+	if !c.compute.RemoveGuest(r.PathValue("uuid")) {
+		http.Error(w, "no such guest", http.StatusNotFound)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (c *Cloud) getLeaks(w http.ResponseWriter, _ *http.Request) {
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", c.Leaks()))
+}
+
+func (c *Cloud) getModel(w http.ResponseWriter, _ *http.Request) {
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("model", c.model))
+}
+
+func (c *Cloud) getEvents(w http.ResponseWriter, _ *http.Request) {
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("events", c.ReceivedEvents()))
+}
+
+// postReport lets every agent report now.
+func (c *Cloud) postReport(w http.ResponseWriter, r *http.Request) {
+	if err := c.Cyborg.Report(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,5 @@
+package simcloud
+
+// Description is for the test that compares the public description of hardware with the
+// internal one.
+var Description = description

@@ -1,0 +1,197 @@
+package simcloud
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/sysfs"
+)
+
+// machine is a host with its hardware.
+type machine struct {
+	host     Host
+	provider string         // uuid of the root provider
+	tree     driver.Tree    // nil: no hardware to look at
+	dir      *sysfs.DirTree // the tree, if it is a directory
+	before   map[string]bool
+}
+
+// newMachine opens or generates the hardware of a host.
+func newMachine(seed uint64, h Host) (*machine, error) {
+	m := &machine{host: h, provider: providerUUID(seed, h.Name), before: make(map[string]bool)}
+	if h.Sysfs == nil {
+		return m, nil
+	}
+	if h.Sysfs.Dir == "" {
+		tree, err := sysfs.Generate(description(h.Sysfs.Devices))
+		if err != nil {
+			return nil, fmt.Errorf("sysfs: %w", err)
+		}
+		m.tree = tree
+		return m, nil
+	}
+	dir, err := sysfs.OpenDir(h.Sysfs.Dir, sysfs.DirOptions{Write: h.Sysfs.Write})
+	if err != nil {
+		return nil, fmt.Errorf("sysfs.dir: %w", err)
+	}
+	m.tree, m.dir = dir, dir
+	mdevs, err := m.mdevs()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sysfs.dir: %w", err), dir.Close())
+	}
+	for _, mdev := range mdevs {
+		m.before[mdev.UUID] = true // the machine's own, nobody leaked them
+	}
+	return m, nil
+}
+
+// providerUUID names a compute root, as Nova's compute nodes have uuids of their own.
+func providerUUID(seed uint64, name string) string {
+	return simhttp.NewIDs(seed, "provider "+name).UUID()
+}
+
+// agent is the host as Cyborg knows it.
+func (m *machine) agent() (fakecyborg.Host, error) {
+	h := fakecyborg.Host{Name: m.host.Name, Devices: m.host.Devices}
+	d := m.host.Drivers
+	if d == nil {
+		return h, nil
+	}
+	if d.Fake {
+		h.Drivers = append(h.Drivers, fake.New(m.host.Name))
+	}
+	if d.NVIDIA != nil {
+		cfg := *d.NVIDIA
+		cfg.Host = m.host.Name
+		loaded, err := nvidia.New(cfg, m.tree)
+		if err != nil {
+			return h, fmt.Errorf("drivers.nvidia: %w", err)
+		}
+		h.Drivers = append(h.Drivers, loaded)
+	}
+	if d.PCI != nil {
+		cfg := *d.PCI
+		cfg.Host = m.host.Name
+		loaded, err := pci.New(cfg, m.tree)
+		if err != nil {
+			return h, fmt.Errorf("drivers.pci: %w", err)
+		}
+		h.Drivers = append(h.Drivers, loaded)
+	}
+	return h, nil
+}
+
+// Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their
+// hardware, drivers and verbatim devices. Call the function returned to close the
+// directories they read. The error matches [ErrModel].
+func (m Model) Agents() (hosts []fakecyborg.Host, closeAll func() error, err error) {
+	if err := m.Validate(); err != nil {
+		return nil, nil, err
+	}
+	m = m.withDefaults()
+	var machines []*machine
+	closeAll = func() error {
+		var errs []error
+		for _, each := range machines {
+			errs = append(errs, each.close())
+		}
+		return errors.Join(errs...)
+	}
+	for i, h := range m.Hosts {
+		each, agent, err := newAgent(m.Seed, i, h)
+		if each != nil {
+			machines = append(machines, each)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		hosts = append(hosts, agent)
+	}
+	return hosts, closeAll, nil
+}
+
+// newAgent makes host i of a model. The machine, if there is one, is to be closed even
+// with an error.
+func newAgent(seed uint64, i int, h Host) (*machine, fakecyborg.Host, error) {
+	m, err := newMachine(seed, h)
+	if err != nil {
+		return nil, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
+	}
+	agent, err := m.agent()
+	if err != nil {
+		return m, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
+	}
+	return m, agent, nil
+}
+
+// mdevs lists the mediated devices that are there now.
+func (m *machine) mdevs() ([]driver.Mdev, error) {
+	if m.tree == nil {
+		return nil, nil
+	}
+	return sysfs.Mdevs(m.tree)
+}
+
+func (m *machine) close() error {
+	if m.dir == nil {
+		return nil
+	}
+	return m.dir.Close()
+}
+
+// HostNames lists the hosts in the model's order.
+func (c *Cloud) HostNames() []string {
+	names := make([]string, 0, len(c.machines))
+	for _, m := range c.machines {
+		names = append(names, m.host.Name)
+	}
+	return names
+}
+
+func (c *Cloud) machine(host string) *machine {
+	for _, m := range c.machines {
+		if m.host.Name == host {
+			return m
+		}
+	}
+	return nil
+}
+
+// ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
+// host.
+func (c *Cloud) ProviderUUID(host string) string {
+	if m := c.machine(host); m != nil {
+		return m.provider
+	}
+	return ""
+}
+
+// Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is
+// [ErrHost] for an unknown host, or tells what of a directory cannot be read.
+func (c *Cloud) Mdevs(host string) ([]driver.Mdev, error) {
+	m := c.machine(host)
+	if m == nil {
+		return nil, fmt.Errorf("%w: %q", ErrHost, host)
+	}
+	return m.mdevs()
+}
+
+// Overlaid lists the writes to a host's directory (Sysfs.Dir without Write) that were
+// recorded instead of done, oldest first, each as "name <- content". It is empty for any
+// other host.
+func (c *Cloud) Overlaid(host string) []string {
+	if m := c.machine(host); m != nil && m.dir != nil {
+		return m.dir.Overlaid()
+	}
+	return nil
+}
+
+// Findings tells what the drivers of all hosts found last: how many devices, which were
+// left out and why, and what could not be understood.
+func (c *Cloud) Findings() []fakecyborg.DriverReport { return c.Cyborg.DriverReports() }

@@ -1,0 +1,167 @@
+package simcloud
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// ErrModel is matched by every error about a model that no cloud can be made of.
+var ErrModel = errors.New("simcloud: bad model")
+
+// ParseModel reads a model from JSON and checks it. Unknown fields and fields of a wrong
+// type are refused; the error matches [ErrModel] and names the path of the field, such
+// as hosts[0].sysfs.devices[2].address.
+func ParseModel(data []byte) (Model, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var whole json.RawMessage
+	if err := dec.Decode(&whole); err != nil {
+		return Model{}, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Model{}, fmt.Errorf("%w: something follows the JSON value", ErrModel)
+	}
+	var m Model
+	if err := decodeStrictly("", whole, reflect.ValueOf(&m).Elem()); err != nil {
+		return Model{}, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	return m, m.Validate()
+}
+
+// decodeStrictly decodes into v, whose path so far is given. Unlike encoding/json it
+// knows the path of what it refuses, also inside lists, and takes field names only in
+// their own spelling. Types with a decoder of their own use it.
+func decodeStrictly(path string, data json.RawMessage, v reflect.Value) error {
+	_, custom := v.Addr().Interface().(json.Unmarshaler)
+	switch kind := v.Kind(); {
+	case custom:
+	case string(data) == "null" && (kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map):
+		return nil
+	case kind == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return decodeStrictly(path, data, v.Elem())
+	case kind == reflect.Struct:
+		return decodeObject(path, data, v)
+	case kind == reflect.Slice:
+		return decodeList(path, data, v)
+	case kind == reflect.Map:
+		return decodeMap(path, data, v)
+	}
+	if !custom && string(data) == "null" {
+		return at(path, "null is not a value here")
+	}
+	if err := json.Unmarshal(data, v.Addr().Interface()); err != nil {
+		return at(path, wrongType(err, v.Type()))
+	}
+	return nil
+}
+
+func decodeObject(path string, data json.RawMessage, v reflect.Value) error {
+	fields, err := objectFields(path, data)
+	if err != nil {
+		return err
+	}
+	known := make(map[string]reflect.Value)
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		known[name] = v.Field(i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		field, ok := known[name]
+		if !ok {
+			return at(join(path, name), "unknown field (known here: "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")+")")
+		}
+		if err := decodeStrictly(join(path, name), fields[name], field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decodeList(path string, data json.RawMessage, v reflect.Value) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(data, &items); err != nil {
+		return at(path, "want a list")
+	}
+	list := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		if err := decodeStrictly(fmt.Sprintf("%s[%d]", path, i), item, list.Index(i)); err != nil {
+			return err
+		}
+	}
+	v.Set(list)
+	return nil
+}
+
+func decodeMap(path string, data json.RawMessage, v reflect.Value) error {
+	fields, err := objectFields(path, data)
+	if err != nil {
+		return err
+	}
+	decoded := reflect.MakeMap(v.Type())
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		element := reflect.New(v.Type().Elem()).Elem()
+		if err := decodeStrictly(join(path, name), fields[name], element); err != nil {
+			return err
+		}
+		decoded.SetMapIndex(reflect.ValueOf(name), element)
+	}
+	v.Set(decoded)
+	return nil
+}
+
+// objectFields splits an object and refuses one that names a field twice, of which
+// encoding/json would take the last.
+func objectFields(path string, data json.RawMessage) (map[string]json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+		return nil, at(path, "want an object")
+	}
+	fields := make(map[string]json.RawMessage)
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, at(path, err.Error())
+		}
+		name, _ := token.(string)
+		if _, twice := fields[name]; twice {
+			return nil, at(join(path, name), "the field is given twice")
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, at(join(path, name), err.Error())
+		}
+		fields[name] = value
+	}
+	return fields, nil
+}
+
+// wrongType says in JSON's words what encoding/json says in Go's.
+func wrongType(err error, t reflect.Type) string {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) || mismatch.Field != "" {
+		return err.Error()
+	}
+	want := map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false", reflect.Uint64: "a whole number, not negative", reflect.Int: "a whole number"}[t.Kind()]
+	return fmt.Sprintf("want %s, got %s", want, mismatch.Value)
+}
+
+func at(path, problem string) error {
+	if path == "" {
+		path = "the model"
+	}
+	return fmt.Errorf("%s: %s", path, problem)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

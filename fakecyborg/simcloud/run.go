@@ -1,0 +1,39 @@
+package simcloud
+
+import "context"
+
+// TB is what Run and the checks need of a test; *testing.T, *testing.B and *testing.F
+// have it.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
+	Cleanup(f func())
+	Context() context.Context
+}
+
+// Run makes a cloud that ends with the test: the default world, or that of the one model
+// given. A model that does not work fails the test.
+func Run(t TB, models ...Model) *Cloud {
+	t.Helper()
+	var m Model
+	switch len(models) {
+	case 0:
+	case 1:
+		m = models[0]
+	default:
+		t.Fatalf("simcloud: Run takes one model at most, got %d", len(models))
+	}
+	c, err := New(t.Context(), m)
+	if err != nil {
+		t.Fatalf("%v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("simcloud: close: %v", err)
+		}
+	})
+	return c
+}
