@@ -1,0 +1,190 @@
+package spawn
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// Request says which instance is to get its accelerators.
+type Request struct {
+	// Instance is the UUID of the instance, the consumer of the allocation.
+	Instance string
+	Flavor   requestspec.Flavor
+	// Domain is the libvirt domain into which the devices are merged. Empty: a
+	// minimal domain of the flavor's size is made.
+	Domain []byte
+	// ProjectID and UserID own the allocation. Empty: those of the token.
+	ProjectID, UserID string
+	// Options shape the request to Placement.
+	Options requestspec.Options
+	// Running is for an instance that runs already: what it holds in Placement
+	// is kept, only the device groups are asked for, on the host where it is.
+	Running bool
+	// Order, if set, reorders or filters the candidates before one is chosen;
+	// Nova's weighers stand here. The first candidate of each host counts.
+	Order func([]Candidate) []Candidate
+}
+
+// Candidate is one allocation candidate of Placement.
+type Candidate struct {
+	// Root is the provider UUID of the compute node.
+	Root string
+	// Allocations is provider UUID -> resource class -> amount.
+	Allocations map[string]map[string]int
+	// Mappings is request group -> provider UUIDs.
+	Mappings matching.Mappings
+}
+
+// Result is what an instance got.
+type Result struct {
+	Instance string
+	// Host is the name of the compute node.
+	Host string
+	// ARQs are all Bound, in the order of the device profile's groups.
+	ARQs []cyborgclient.ARQ
+	// Devices are in Domain, one for each ARQ that is not in Skipped.
+	Devices []domainxml.Device
+	// Skipped are the ARQs whose handle has no hardware (TEST_PCI).
+	Skipped []domainxml.Skipped
+	// Domain is the domain XML with the devices.
+	Domain []byte
+	Trace  Trace
+}
+
+// Attempt is one way through the ten steps for one instance. Its methods are
+// called in order from one goroutine. The exported fields show what the steps
+// found out; an agent that does a step itself sets them.
+type Attempt struct {
+	Request    Request
+	Profile    *requestspec.DeviceProfile // step 1; nil without a device profile
+	Spec       requestspec.RequestSpec    // step 2
+	Candidates []Candidate                // step 3, in the order they are to be tried
+	Chosen     *Candidate                 // step 4; step 5 may move on to another host
+	Host       string                     // step 4
+	ARQs       []cyborgclient.ARQ         // step 6, as Cyborg last showed them
+	Bindings   []matching.Binding         // step 7
+	Devices    []domainxml.Device         // step 10
+	Skipped    []domainxml.Skipped        // step 10
+	Domain     []byte                     // step 10
+
+	flow   *Flow
+	trace  Trace
+	before allocation // what the instance held before, with Request.Running
+	claim  claimState
+	create createState
+	waiter *externalevent.Waiter
+	bound  time.Time // when the bind request ended
+}
+
+type claimState struct {
+	wanted  allocation
+	sent    bool // the claim may have been applied
+	certain bool // it was
+}
+
+type createState struct {
+	lost  bool // a create was sent and its outcome is unknown
+	began time.Time
+}
+
+// Begin returns an attempt at its first step. The error matches ErrRequest.
+func (f *Flow) Begin(request Request) (*Attempt, error) {
+	if err := checkUUID("instance", request.Instance); err != nil {
+		return nil, err
+	}
+	project, user := f.owner()
+	if request.ProjectID == "" {
+		request.ProjectID = project
+	}
+	if request.UserID == "" {
+		request.UserID = user
+	}
+	if request.ProjectID == "" || request.UserID == "" {
+		return nil, fmt.Errorf("%w: instance %s: neither request nor token names a project and a user", ErrRequest, request.Instance)
+	}
+	if len(request.Domain) > 0 {
+		if _, err := domainxml.Read(request.Domain); err != nil { // refuse before anything is claimed
+			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, request.Instance, err)
+		}
+	}
+	return &Attempt{Request: request, flow: f}, nil
+}
+
+// Trace returns the record so far.
+func (a *Attempt) Trace() Trace { return a.trace }
+
+// Result returns what the instance got; it is complete after Compose.
+func (a *Attempt) Result() *Result {
+	return &Result{
+		Instance: a.Request.Instance, Host: a.Host, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
+		Domain: a.Domain, Trace: a.trace,
+	}
+}
+
+type namedStep struct {
+	name Step
+	run  func(context.Context) error
+}
+
+func (a *Attempt) steps() []namedStep {
+	return []namedStep{
+		{StepProfile, a.ReadProfile}, {StepRequest, a.BuildRequest}, {StepCandidates, a.FindCandidates},
+		{StepSelect, a.Select}, {StepClaim, a.Claim}, {StepCreate, a.CreateARQs}, {StepMatch, a.Match},
+		{StepBind, a.Bind}, {StepWait, a.WaitBound}, {StepCompose, a.Compose},
+	}
+}
+
+// step runs one step under trace. Calls of the Cyborg client with the step's
+// context are traced.
+func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context, *StepTrace) (decision string, err error)) error {
+	trace := a.trace.open(name)
+	if err := ctx.Err(); err != nil {
+		trace.close("", err)
+		return err
+	}
+	decision, err := work(cyborgclient.Observe(ctx, trace.cyborg), trace)
+	trace.close(decision, err)
+	return err
+}
+
+// fail unwinds and makes the error of Run.
+func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
+	undone, leftovers := a.Unwind(ctx)
+	return &Error{
+		Instance: a.Request.Instance, Step: step, Err: cause, Undone: undone, Leftovers: leftovers, Trace: a.trace,
+	}
+}
+
+func (a *Attempt) needs(ok bool, step Step) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%w: instance %s: %s has not been done", ErrOrder, a.Request.Instance, step)
+}
+
+func (a *Attempt) arqUUIDs() []string {
+	uuids := make([]string, len(a.ARQs))
+	for i, arq := range a.ARQs {
+		uuids[i] = arq.UUID
+	}
+	return uuids
+}
+
+var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// checkUUID wants the one spelling that Cyborg and Placement compare byte by
+// byte: lower case with dashes.
+func checkUUID(what, uuid string) error {
+	if !uuidPattern.MatchString(uuid) {
+		return fmt.Errorf("%w: %s %q is not a lower-case UUID with dashes", ErrRequest, what, uuid)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+func (w *world) replaceCyborg(t *testing.T, provider *gophercloud.ProviderClient, cyborg *cyborgclient.Client) {
+	t.Helper()
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cyborg = cyborg
+	w.flow, err = spawn.New(spawn.Config{}, cyborg, placement, w.events)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	err := w.cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := w.flow.Begin(request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context) error{first.ReadProfile, first.BuildRequest, first.FindCandidates, first.Select} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chosen := first.Host
+	if err := first.Claim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if first.Host == chosen {
+		t.Errorf("still on host %s", chosen)
+	}
+	if _, leftovers := first.Unwind(t.Context()); len(leftovers) > 0 {
+		t.Error(leftovers)
+	}
+	w.cloud.CheckNoLeaks(t)
+}
+
+func TestAClaimThatIsRefusedEverywhereIsErrClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	err := w.cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409, Times: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	if !errors.Is(err, spawn.ErrClaim) {
+		t.Errorf("got error %v, want ErrClaim", err)
+	}
+	w.judge(t, result, err)
+}
+
+func TestAnInstanceThatHoldsSomethingIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.flow.Run(t.Context(), request("vgpu")); !errors.Is(err, spawn.ErrClaim) {
+		t.Errorf("second spawn of the same instance: got error %v, want ErrClaim", err)
+	}
+	w.judge(t, result, nil) // what the first one got is all there
+}
+
+func TestARunningInstanceKeepsWhatItHolds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	plain := flavor("gpu")
+	plain.ExtraSpecs = nil
+	before, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := w.cloud.Placement.Allocations()
+
+	req := request("gpu")
+	req.Running = true
+	if err := w.cloud.Faults().Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.flow.Run(t.Context(), req); err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(held, w.cloud.Placement.Allocations()); diff != "" {
+		t.Errorf("the unwinding changed what the instance held before (-want +got):\n%s", diff)
+	}
+	w.cloud.Faults().Clear()
+
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Host != before.Host {
+		t.Errorf("the accelerator is on %s, the instance on %s", result.Host, before.Host)
+	}
+	for _, allocation := range held {
+		if !slices.Contains(w.cloud.Placement.Allocations(), allocation) {
+			t.Errorf("lost: %+v", allocation)
+		}
+	}
+	w.judge(t, result, err)
+}
+
+func TestALostCreateIsNeverTakenFromSomebodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		// Another agent has made its ARQs and not bound them yet.
+		theirs, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "gpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.cloud.Faults().Set(fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.flow.Run(t.Context(), request("gpu"))
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 2 {
+			t.Fatalf("got error %v, want two suspects left behind", err)
+		}
+		if !strings.Contains(err.Error(), theirs[0].UUID) {
+			t.Errorf("the suspects are not named: %v", err)
+		}
+		if got, err := w.cyborg.GetARQ(t.Context(), theirs[0].UUID); err != nil || got.State != cyborgclient.StateInitial {
+			t.Errorf("the other agent's ARQ: %v, %v", got, err)
+		}
+	})
+}
+
+func TestWhatCannotBeUndoneIsNamed(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		rule     fault.Rule
+		wantKind string
+	}{
+		{"ARQs", fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1}, "arq"},
+		{"allocation", fault.Rule{Operation: "placement.allocations.delete", Action: fault.Status, Status: 500, Times: -1}, "allocation"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				err := w.cloud.Faults().Set(tt.rule, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = w.flow.Run(t.Context(), request("gpu"))
+				var failure *spawn.Error
+				if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
+					t.Fatalf("got error %v, want one thing left behind", err)
+				}
+				left := failure.Leftovers[0]
+				if left.Kind != tt.wantKind || left.Err == nil || !strings.Contains(err.Error(), left.ID) {
+					t.Errorf("got %+v in %q, want kind %s", left, err, tt.wantKind)
+				}
+				if len(w.cloud.Leaks()) == 0 {
+					t.Error("the cloud sees no leak: the test proves nothing")
+				}
+			})
+		})
+	}
+}
+
+func TestOrderChoosesTheHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	req := request("gpu")
+	req.Order = func(candidates []spawn.Candidate) []spawn.Candidate {
+		slices.Reverse(candidates)
+		return candidates
+	}
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := w.cloud.HostNames(); result.Host != names[len(names)-1] {
+		t.Errorf("got host %s of %v, want the last", result.Host, names)
+	}
+	w.judge(t, result, err)
+
+	req.Instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
+	req.Order = func([]spawn.Candidate) []spawn.Candidate { return nil }
+	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrNoCandidates) {
+		t.Errorf("got error %v, want ErrNoCandidates", err)
+	}
+	req.Order = func([]spawn.Candidate) []spawn.Candidate { panic("hook") }
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = w.flow.Run(t.Context(), req)
+	}()
+	w.cloud.CheckNoLeaks(t)
+}

@@ -1,0 +1,102 @@
+package spawn_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+func TestReadNovaConf(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file string
+		want       spawn.Config
+		wantErr    string // part of the text; the option must be named
+	}{
+		{"set", "[DEFAULT]\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60}, ""},
+		{"no section header", "arq_binding_timeout=7\n", spawn.Config{ARQBindingTimeout: 7}, ""},
+		{"both", "[DEFAULT]\narq_binding_timeout = 60\n[scheduler]\nmax_attempts=5\n", spawn.Config{ARQBindingTimeout: 60, MaxAttempts: 5}, ""},
+		{"commented out", "[DEFAULT]\n#arq_binding_timeout = 60\n", spawn.Config{}, ""},
+		{"last one wins", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90}, ""},
+		{"others passed over", "[libvirt]\nvirt_type = kvm\narq_binding_timeout = 5\n[vnc]\nserver_listen = $my_ip\n", spawn.Config{}, ""},
+		{"empty", "", spawn.Config{}, ""},
+		{"zero", "[DEFAULT]\narq_binding_timeout = 0\n", spawn.Config{}, "arq_binding_timeout"},
+		{"negative", "[DEFAULT]\narq_binding_timeout = -300\n", spawn.Config{}, "arq_binding_timeout"},
+		{"not whole", "[DEFAULT]\narq_binding_timeout = 1.5\n", spawn.Config{}, "arq_binding_timeout"},
+		{"with unit", "[DEFAULT]\narq_binding_timeout = 300s\n", spawn.Config{}, "arq_binding_timeout"},
+		{"inline comment is part of the value", "[DEFAULT]\narq_binding_timeout = 300 # default\n", spawn.Config{}, "arq_binding_timeout"},
+		{"no value", "[DEFAULT]\narq_binding_timeout =\n", spawn.Config{}, "arq_binding_timeout"},
+		{"overflow", "[DEFAULT]\narq_binding_timeout = 99999999999999999999\n", spawn.Config{}, "arq_binding_timeout"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got spawn.Config
+			err := got.ReadNovaConf(strings.NewReader(tt.file))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+			checkConfigError(t, err, tt.wantErr)
+		})
+	}
+}
+
+func checkConfigError(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case want != "" && (!errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), want)):
+		t.Errorf("got error %v, want ErrConfig naming %s", err, want)
+	}
+}
+
+func TestConfigJSON(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		text    string
+		want    spawn.Config
+		wantErr string
+	}{
+		{`{"arq_binding_timeout": 300}`, spawn.Config{ARQBindingTimeout: 300}, ""},
+		{`{}`, spawn.Config{}, ""},
+		{`{"arq_binding_timeout": 0}`, spawn.Config{}, "arq_binding_timeout"},
+		{`{"arq_binding_timeout": 2.5}`, spawn.Config{}, "arq_binding_timeout"},
+		{`{"arq_binding_timeuot": 3}`, spawn.Config{}, "arq_binding_timeuot"},
+		{`[]`, spawn.Config{}, "bad configuration"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			var got spawn.Config
+			err := json.Unmarshal([]byte(tt.text), &got)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+			checkConfigError(t, err, tt.wantErr)
+		})
+	}
+}
+
+func TestNewRefusesABadConfiguration(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		config spawn.Config
+		want   string
+	}{
+		{spawn.Config{ARQBindingTimeout: -1}, "arq_binding_timeout"},
+		{spawn.Config{MaxAttempts: -1}, "max_attempts"},
+		{spawn.Config{UnwindTimeout: -time.Second}, "unwind timeout"},
+		{spawn.Config{}, "Cyborg client"}, // the configuration is fine, the clients are missing
+	}
+	for _, tt := range tests {
+		_, err := spawn.New(tt.config, nil, nil, nil)
+		checkConfigError(t, err, tt.want)
+	}
+}

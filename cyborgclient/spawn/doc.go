@@ -1,0 +1,39 @@
+// Package spawn is Nova's half of giving accelerators to an instance, as one
+// flow of ten steps: device profile, request, candidates, select, claim,
+// create ARQs, match, bind, wait, compose.
+//
+// [Flow.Run] walks all ten. It keeps one promise: success means that every
+// expected accelerator request (ARQ) is Bound, has an attach handle, and its
+// device is in the domain XML (handles of type TEST_PCI have no hardware and
+// are listed in [Result.Skipped] instead); failure means that the ARQs, the
+// allocation and the registered events of the attempt are gone again. What
+// could not be undone is named in [Error.Leftovers].
+//
+//	flow, err := spawn.New(spawn.Config{}, cyborg, placement, events)
+//	if err != nil {
+//		return err
+//	}
+//	result, err := flow.Run(ctx, spawn.Request{Instance: id, Flavor: flavor, Domain: domainXML})
+//
+// The steps are methods of [Attempt], so that an agent may own one of them:
+// begin with [Flow.Begin], call the steps in order, and call [Attempt.Unwind]
+// when anything fails. Run has no private path. [Flow.Release] gives an
+// instance's accelerators and allocation back when it is deleted.
+//
+// The order of requests, the wait for events and the defaults follow
+// nova/conductor/manager.py, nova/compute/manager.py and
+// nova/accelerator/cyborg.py of Nova 2026.1. Where shipped Nova loses devices
+// the flow does better: an ARQ that is not Bound is never a success, ARQs are
+// deleted after every failure, handle types are judged one by one, counts and
+// group indices are verified.
+//
+// Deliberately not here: choosing among hosts by anything but the order of the
+// candidates (give [Request.Order] for that), defining or starting the guest,
+// creating mediated devices (Cyborg's agent does), accelerators on ports,
+// rescheduling after a failed bind.
+//
+// Without an event registry the flow polls Cyborg instead of waiting for
+// Nova's events. One Flow per process is meant: it knows which ARQs its own
+// running attempts hold, and so which ones a create with a lost reply may have
+// left.
+package spawn

@@ -1,0 +1,135 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// Sentinels, one per decision that a caller can make.
+var (
+	// ErrRequest: the request of the caller is wrong; nothing was sent.
+	ErrRequest = errors.New("bad spawn request")
+	// ErrProfile: the flavor names a device profile that does not exist, or
+	// one that cannot be scheduled.
+	ErrProfile = errors.New("unusable device profile")
+	// ErrNoCandidates: no host has room for the request.
+	ErrNoCandidates = errors.New("no allocation candidates")
+	// ErrClaim: Placement refused the claim on every host that was tried.
+	ErrClaim = errors.New("claim refused")
+	// ErrNotBound: at least one ARQ is not Bound with a handle; see
+	// [NotBoundError].
+	ErrNotBound = errors.New("not every accelerator is bound")
+	// ErrLeftover: something could not be undone; see [Error.Leftovers].
+	ErrLeftover = errors.New("left behind")
+	// ErrOrder: a step of an [Attempt] was called before the one that it needs.
+	ErrOrder = errors.New("step called too early")
+)
+
+// Error is returned by [Flow.Run]: what failed, and what the unwinding did.
+type Error struct {
+	Instance string
+	Step     Step
+	Err      error
+	// Undone lists in order what was given back: "arq <uuid>",
+	// "allocation <instance uuid>".
+	Undone []string
+	// Leftovers lists what could not be given back. If there are any, the error
+	// matches ErrLeftover.
+	Leftovers []Leftover
+	// Trace is the record of the attempt, unwinding included.
+	Trace Trace
+}
+
+// Leftover is a thing that may still hold an accelerator.
+type Leftover struct {
+	// Kind is "arq", "allocation", or "suspect arq" for an ARQ that may be what
+	// a create with a lost reply made, but may as well belong to somebody else.
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	Err  error  `json:"-"`
+}
+
+// String names the thing and the reason.
+func (l Leftover) String() string {
+	if l.Err == nil {
+		return l.Kind + " " + l.ID
+	}
+	return fmt.Sprintf("%s %s (%v)", l.Kind, l.ID, l.Err)
+}
+
+// Error names instance, step, cause, and everything that is left behind.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("spawn: instance %s: %s: %v", e.Instance, e.Step, e.Err)
+	if len(e.Leftovers) == 0 {
+		return text
+	}
+	names := make([]string, len(e.Leftovers))
+	for i, leftover := range e.Leftovers {
+		names[i] = leftover.String()
+	}
+	return text + "; left behind: " + strings.Join(names, ", ")
+}
+
+// Unwrap gives the cause, and ErrLeftover with the errors of the unwinding if
+// something is left behind.
+func (e *Error) Unwrap() []error {
+	errs := []error{e.Err}
+	if len(e.Leftovers) > 0 {
+		errs = append(errs, ErrLeftover)
+	}
+	for _, leftover := range e.Leftovers {
+		if leftover.Err != nil {
+			errs = append(errs, leftover.Err)
+		}
+	}
+	return errs
+}
+
+// NotBoundError tells the state of each ARQ of an instance after a bind that
+// did not succeed. It matches ErrNotBound and whatever ended the wait:
+// externalevent.ErrTimeout, externalevent.ErrFailed, the context's error.
+type NotBoundError struct {
+	ARQs []ARQState
+	// Err is what ended the wait; nil when the wait itself went well.
+	Err error
+}
+
+// ARQState is one expected ARQ and what is wrong with it.
+type ARQState struct {
+	ARQ string
+	// State is empty for an ARQ that Cyborg does not show for the instance, or
+	// when the states could not be read.
+	State cyborgclient.State
+	// Problem is empty for an ARQ that is Bound with a handle.
+	Problem string
+}
+
+// Error names every ARQ with its state.
+func (e *NotBoundError) Error() string {
+	states := make([]string, len(e.ARQs))
+	for i, arq := range e.ARQs {
+		states[i] = fmt.Sprintf("ARQ %s is %s", arq.ARQ, arq.State)
+		if arq.State == "" {
+			states[i] = "ARQ " + arq.ARQ
+		}
+		if arq.Problem != "" {
+			states[i] += " (" + arq.Problem + ")"
+		}
+	}
+	text := ErrNotBound.Error() + ": " + strings.Join(states, ", ")
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap gives ErrNotBound and what ended the wait.
+func (e *NotBoundError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrNotBound}
+	}
+	return []error{ErrNotBound, e.Err}
+}

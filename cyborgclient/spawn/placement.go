@@ -1,0 +1,218 @@
+package spawn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+	"github.com/gophercloud/gophercloud/v2/pagination"
+)
+
+// placementMicroversion is what Nova sends from Zed to 2026.1: string
+// suffixes, mappings, root_required and same_subtree.
+const placementMicroversion = "1.36"
+
+// PlacementError is an error answer of Placement.
+type PlacementError struct {
+	Op        string // "GET allocation_candidates"
+	Subject   string // the consumer or provider concerned
+	Status    int
+	Code      string // such as "placement.concurrent_update"
+	Detail    string
+	RequestID string
+
+	cause error
+}
+
+// Error names the operation, the subject and the server's message.
+func (e *PlacementError) Error() string {
+	text := fmt.Sprintf("placement: %s", e.Op)
+	if e.Subject != "" {
+		text += " " + e.Subject
+	}
+	text += fmt.Sprintf(": %d %s", e.Status, http.StatusText(e.Status))
+	if e.Detail != "" {
+		text += ": " + strings.Join(strings.Fields(e.Detail), " ")
+	}
+	if e.RequestID != "" {
+		text += " (" + e.RequestID + ")"
+	}
+	return text
+}
+
+// Unwrap returns gophercloud's ErrUnexpectedResponseCode.
+func (e *PlacementError) Unwrap() error { return e.cause }
+
+// refused reports that Placement certainly did not apply a change: it answered
+// with a 4xx. Anything else leaves the outcome open.
+func refused(err error) bool {
+	var placementErr *PlacementError
+	return errors.As(err, &placementErr) && placementErr.Status >= 400 && placementErr.Status < 500
+}
+
+func hasStatus(err error, status int) bool {
+	var placementErr *PlacementError
+	return errors.As(err, &placementErr) && placementErr.Status == status
+}
+
+// placement speaks to Placement and writes each call into a step's trace.
+type placement struct {
+	client *gophercloud.ServiceClient
+}
+
+// newPlacement copies the service client, so that the caller's keeps its
+// microversion.
+func newPlacement(client *gophercloud.ServiceClient) placement {
+	own := *client
+	own.Type, own.Microversion = "placement", placementMicroversion
+	return placement{client: &own}
+}
+
+// call runs one call, traces it and decodes its error.
+func (p placement) call(step *StepTrace, op, subject string, success int, send func() error) error {
+	started := time.Now()
+	err := send()
+	if err == nil {
+		step.placement(op, success, started)
+		return nil
+	}
+	err = placementError(op, subject, err)
+	status := 0
+	var answered *PlacementError
+	if errors.As(err, &answered) {
+		status = answered.Status
+	}
+	step.placement(op, status, started)
+	return err
+}
+
+func placementError(op, subject string, err error) error {
+	var unexpected gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &unexpected) {
+		return fmt.Errorf("placement: %s %s: %w", op, subject, err)
+	}
+	e := &PlacementError{Op: op, Subject: subject, Status: unexpected.Actual, cause: err}
+	var body struct {
+		Errors []struct{ Detail, Code, RequestID string } `json:"errors"`
+	}
+	if json.Unmarshal(unexpected.Body, &body) == nil && len(body.Errors) > 0 {
+		e.Detail, e.Code = body.Errors[0].Detail, body.Errors[0].Code
+	}
+	e.RequestID = unexpected.ResponseHeader.Get("X-Openstack-Request-Id")
+	return e
+}
+
+// rawQuery lets gophercloud send a query string that is already built.
+type rawQuery string
+
+// ToAllocationCandidatesListQuery implements allocationcandidates.ListOptsBuilder.
+func (q rawQuery) ToAllocationCandidatesListQuery() (string, error) { return "?" + string(q), nil }
+
+// candidates asks for allocation candidates. It reads page by page because
+// gophercloud's AllPages would keep only the lists of the answer and drop the
+// provider summaries.
+func (p placement) candidates(ctx context.Context, step *StepTrace, query string) (*allocationcandidates.AllocationCandidates, error) {
+	var answer *allocationcandidates.AllocationCandidates
+	err := p.call(step, "GET allocation_candidates", "", http.StatusOK, func() error {
+		pager := allocationcandidates.List(p.client, rawQuery(query))
+		return pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+			var err error
+			answer, err = allocationcandidates.ExtractAllocationCandidates(page)
+			return false, err
+		})
+	})
+	if err == nil && answer == nil { // an empty answer has no page
+		answer = &allocationcandidates.AllocationCandidates{}
+	}
+	return answer, err
+}
+
+// providerName returns the name of a provider; of a compute root that is the
+// node name which Cyborg wants as hostname.
+func (p placement) providerName(ctx context.Context, step *StepTrace, uuid string) (string, error) {
+	var name string
+	err := p.call(step, "GET resource_providers", uuid, http.StatusOK, func() error {
+		provider, err := resourceproviders.Get(ctx, p.client, uuid).Extract()
+		if err != nil {
+			return err
+		}
+		name = provider.Name
+		return nil
+	})
+	return name, err
+}
+
+// allocation is what a consumer holds.
+type allocation struct {
+	Resources map[string]map[string]int // provider -> class -> amount
+	Mappings  map[string][]string       // only for writes
+	Project   string
+	User      string
+	// Generation is nil for a consumer that holds nothing.
+	Generation *int
+}
+
+// ToAllocationUpdateMap implements allocations.UpdateOptsBuilder; gophercloud's
+// own options have no mappings.
+func (a allocation) ToAllocationUpdateMap() (map[string]any, error) {
+	providers := make(map[string]any, len(a.Resources))
+	for provider, resources := range a.Resources {
+		providers[provider] = map[string]any{"resources": resources}
+	}
+	body := map[string]any{
+		"allocations": providers, "project_id": a.Project, "user_id": a.User, "consumer_generation": a.Generation,
+	}
+	if len(a.Mappings) > 0 {
+		body["mappings"] = a.Mappings
+	}
+	return body, nil
+}
+
+func (p placement) getAllocation(ctx context.Context, step *StepTrace, consumer string) (allocation, error) {
+	held := allocation{Resources: map[string]map[string]int{}}
+	err := p.call(step, "GET allocations", consumer, http.StatusOK, func() error {
+		answer, err := allocations.Get(ctx, p.client, consumer).Extract()
+		if err != nil {
+			return err
+		}
+		for provider, entry := range answer.Allocations {
+			held.Resources[provider] = entry.Resources
+		}
+		held.Generation = answer.ConsumerGeneration
+		held.Project, held.User = deref(answer.ProjectID), deref(answer.UserID)
+		return nil
+	})
+	return held, err
+}
+
+func (p placement) putAllocation(ctx context.Context, step *StepTrace, consumer string, want allocation) error {
+	return p.call(step, "PUT allocations", consumer, http.StatusNoContent, func() error {
+		return allocations.Update(ctx, p.client, consumer, want).ExtractErr()
+	})
+}
+
+// deleteAllocation treats an unknown consumer as done.
+func (p placement) deleteAllocation(ctx context.Context, step *StepTrace, consumer string) error {
+	err := p.call(step, "DELETE allocations", consumer, http.StatusNoContent, func() error {
+		return allocations.Delete(ctx, p.client, consumer).ExtractErr()
+	})
+	if hasStatus(err, http.StatusNotFound) {
+		return nil
+	}
+	return err
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,196 @@
+package spawn_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+func TestRunGivesEveryProfileItsDevices(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		profile     string
+		wantDevices map[string]int // kind -> count
+		wantSkipped int
+	}{
+		{"gpu", map[string]int{"PCI": 1}, 0},
+		{"vgpu", map[string]int{"MDEV": 1}, 0},
+		{"fpga", map[string]int{"PCI": 1}, 0},
+		{"fake", map[string]int{}, 1},
+		{"mixed", map[string]int{"PCI": 3, "MDEV": 1}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.profile, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{})
+			req := request(tt.profile)
+			if tt.profile == "mixed" { // beside a suffixed group of the flavor
+				req.Flavor.ExtraSpecs["resources_net:SRIOV_NET_VF"] = "1"
+				req.Flavor.ExtraSpecs["trait_net:CUSTOM_PHYSNET_PUBLIC"] = "required"
+			}
+			result, err := w.flow.Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int{}
+			for _, device := range result.Devices {
+				if device.PCI != nil {
+					got["PCI"]++
+				} else {
+					got["MDEV"]++
+				}
+			}
+			if diff := cmp.Diff(tt.wantDevices, got); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
+			}
+			if len(result.Skipped) != tt.wantSkipped {
+				t.Errorf("skipped: got %v, want %d", result.Skipped, tt.wantSkipped)
+			}
+			inDomain, err := domainxml.Read(result.Domain)
+			if err != nil || len(inDomain) != len(result.Devices) {
+				t.Errorf("the domain has %d devices (%v), want %d", len(inDomain), err, len(result.Devices))
+			}
+			w.judge(t, result, err)
+			w.checkProviders(t, req, result)
+			if err := w.flow.Release(t.Context(), instance); err != nil {
+				t.Fatal(err)
+			}
+			w.cloud.RemoveGuest(instance)
+			w.cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+// checkProviders checks against the profile that each group has as many ARQs
+// as it asks for and that they are all on one provider.
+func (w *world) checkProviders(t *testing.T, req spawn.Request, result *spawn.Result) {
+	t.Helper()
+	name, _ := req.Flavor.DeviceProfile()
+	profiles, err := w.cyborg.ListDeviceProfiles(t.Context(), cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
+	if err != nil || len(profiles) != 1 {
+		t.Fatal(profiles, err)
+	}
+	for i, group := range profiles[0].Groups {
+		want, err := requestspec.ARQCount(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		providers := map[string]int{}
+		for _, arq := range result.ARQs {
+			if arq.DeviceProfileGroupID == i {
+				providers[arq.DeviceRPUUID]++
+			}
+		}
+		if len(providers) != 1 || !slices.Contains(slices.Collect(func(yield func(int) bool) {
+			for _, n := range providers {
+				yield(n)
+			}
+		}), want) {
+			t.Errorf("group %d: got ARQs per provider %v, want %d on one", i, providers, want)
+		}
+	}
+}
+
+func TestAFlavorWithoutAProfileIsOnlyClaimed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "plain", VCPUs: 1, MemoryMB: 512, RootGB: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.ARQs)+len(result.Devices) != 0 || result.Host == "" {
+		t.Errorf("got %+v", result)
+	}
+	w.judge(t, result, err)
+}
+
+func TestTheUsersDomainKeepsItsBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	domain := `<domain type="kvm"><name>vm</name><!-- keep --><memory>1</memory><os><type>hvm</type></os><devices><x-own/></devices></domain>`
+	req := request("gpu")
+	req.Domain = []byte(domain)
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, ok := strings.Cut(domain, "</devices>")
+	if got := string(result.Domain); !ok || !strings.HasPrefix(got, before) || !strings.HasSuffix(got, "</devices>"+after) {
+		t.Errorf("bytes outside the insertion changed:\n%s", got)
+	}
+	w.judge(t, result, err)
+}
+
+func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range result.Trace.Steps {
+		text := step.Step.String()
+		for _, r := range step.Requests {
+			text += fmt.Sprintf(" %s=%d", r.Name, r.Status)
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"profile accelerator.device_profile.list=200",
+		"request",
+		"candidates GET allocation_candidates=200",
+		"select GET resource_providers=200",
+		"claim GET allocations=200 PUT allocations=204",
+		"create accelerator.arq.create=201",
+		"match",
+		"bind accelerator.arq.bind=202",
+		"wait accelerator.arq.list=200",
+		"compose",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
+	}
+}
+
+func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		change   func(*spawn.Request)
+		wantStep spawn.Step
+		wantErr  error
+	}{
+		{"instance is no UUID", func(r *spawn.Request) { r.Instance = "vm1" }, spawn.StepProfile, spawn.ErrRequest},
+		{"instance in upper case", func(r *spawn.Request) { r.Instance = strings.ToUpper(instance) }, spawn.StepProfile, spawn.ErrRequest},
+		{"domain is no domain", func(r *spawn.Request) { r.Domain = []byte("<network/>") }, spawn.StepProfile, spawn.ErrRequest},
+		{"unknown profile", func(r *spawn.Request) { r.Flavor = flavor("nope") }, spawn.StepProfile, spawn.ErrProfile},
+		{"no room", func(r *spawn.Request) { r.Flavor.VCPUs = 1_000_000 }, spawn.StepCandidates, spawn.ErrNoCandidates},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{})
+			req := request("gpu")
+			tt.change(&req)
+			result, err := w.flow.Run(t.Context(), req)
+			var failure *spawn.Error
+			if !errors.As(err, &failure) || failure.Step != tt.wantStep || !errors.Is(err, tt.wantErr) {
+				t.Errorf("got error %v, want %v in step %s", err, tt.wantErr, tt.wantStep)
+			}
+			if failure != nil && !strings.Contains(err.Error(), req.Instance) {
+				t.Errorf("the error does not name the instance: %v", err)
+			}
+			w.judge(t, result, err)
+		})
+	}
+}

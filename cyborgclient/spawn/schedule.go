@@ -1,0 +1,316 @@
+package spawn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// ReadProfile is step 1: it reads the device profile that the flavor names.
+// Exactly one must exist; otherwise the error matches ErrProfile. A flavor
+// without a device profile has nothing to read.
+func (a *Attempt) ReadProfile(ctx context.Context) error {
+	return a.step(ctx, StepProfile, func(ctx context.Context, _ *StepTrace) (string, error) {
+		name, ok := a.Request.Flavor.DeviceProfile()
+		if !ok {
+			return "the flavor names no device profile", nil
+		}
+		found, err := a.flow.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
+		if err != nil {
+			return "", fmt.Errorf("device profile %s: %w", name, err)
+		}
+		if len(found) != 1 {
+			return "", fmt.Errorf("%w: %s: expected 1 device profile but got %d", ErrProfile, name, len(found))
+		}
+		a.Profile = &requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}
+		return fmt.Sprintf("%s: %d groups", name, len(found[0].Groups)), nil
+	})
+}
+
+// BuildRequest is step 2: flavor and profile become request groups. A profile
+// that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
+func (a *Attempt) BuildRequest(ctx context.Context) error {
+	return a.step(ctx, StepRequest, func(ctx context.Context, step *StepTrace) (string, error) {
+		spec, err := requestspec.New(a.Request.Flavor, a.Profile, a.Request.Options)
+		if err != nil {
+			kind := ErrRequest
+			if errors.Is(err, requestspec.ErrInvalidProfile) {
+				kind = ErrProfile
+			}
+			return "", fmt.Errorf("%w: flavor %s: %w", kind, a.Request.Flavor.Name, err)
+		}
+		a.Spec = spec
+		if a.Request.Running {
+			if err := a.narrowToHost(ctx, step); err != nil {
+				return "", err
+			}
+		}
+		return groupsText(a.Spec.Groups), nil
+	})
+}
+
+// groupsText tells for each group what it asks for: "device_profile_0 PGPU:1
+// with CUSTOM_A without CUSTOM_B".
+func groupsText(groups []requestspec.Group) string {
+	texts := make([]string, len(groups))
+	for i, group := range groups {
+		texts[i] = cmp.Or(group.RequesterID, "flavor") + " " + amountsText(group.Resources)
+		if len(group.Required) > 0 {
+			texts[i] += " with " + strings.Join(group.Required, "+")
+		}
+		if len(group.Forbidden) > 0 {
+			texts[i] += " without " + strings.Join(group.Forbidden, "+")
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+func amountsText(resources map[string]int) string {
+	amounts := make([]string, 0, len(resources))
+	for _, class := range slices.Sorted(maps.Keys(resources)) {
+		amounts = append(amounts, fmt.Sprintf("%s:%d", class, resources[class]))
+	}
+	return strings.Join(amounts, "+")
+}
+
+// narrowToHost keeps only the device groups, in the provider tree where the
+// instance is. An instance that holds nothing is asked for as a whole.
+func (a *Attempt) narrowToHost(ctx context.Context, step *StepTrace) error {
+	held, err := a.flow.placement.getAllocation(ctx, step, a.Request.Instance)
+	if err != nil {
+		return err
+	}
+	if len(held.Resources) == 0 {
+		return nil
+	}
+	a.before = held
+	tree := slices.Min(slices.Collect(maps.Keys(held.Resources)))
+	groups := a.Spec.DeviceGroups()
+	for i := range groups {
+		groups[i].InTree = tree
+	}
+	a.Spec.Groups = groups
+	if len(groups) < 2 {
+		a.Spec.GroupPolicy = ""
+	} else {
+		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, "none")
+	}
+	return nil
+}
+
+// FindCandidates is step 3: it asks Placement. The error matches
+// ErrNoCandidates when no host has room.
+func (a *Attempt) FindCandidates(ctx context.Context) error {
+	return a.step(ctx, StepCandidates, func(ctx context.Context, step *StepTrace) (string, error) {
+		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
+			return "", err
+		}
+		answer, err := a.flow.placement.candidates(ctx, step, a.Spec.Query())
+		if err != nil {
+			return "", err
+		}
+		a.Candidates = nil
+		for _, request := range answer.AllocationRequests {
+			candidate, err := a.candidate(request, answer.ProviderSummaries)
+			if err != nil {
+				return "", err
+			}
+			a.Candidates = append(a.Candidates, candidate)
+		}
+		if len(a.Candidates) == 0 {
+			return "", fmt.Errorf("%w: no host has room for %s", ErrNoCandidates, groupsText(a.Spec.Groups))
+		}
+		return fmt.Sprintf("%d candidates on %d hosts", len(a.Candidates), len(firstOfEachHost(a.Candidates))), nil
+	})
+}
+
+func (a *Attempt) candidate(request allocationcandidates.AllocationRequest, summaries map[string]allocationcandidates.ProviderSummary) (Candidate, error) {
+	c := Candidate{Allocations: make(map[string]map[string]int, len(request.Allocations))}
+	for provider, entry := range request.Allocations {
+		c.Allocations[provider] = entry.Resources
+	}
+	if request.Mappings != nil {
+		c.Mappings = *request.Mappings
+	}
+	c.Root = a.computeRoot(c, summaries)
+	if c.Root == "" {
+		return c, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
+	}
+	return c, nil
+}
+
+// computeRoot finds the compute node: the root of the tree of a device
+// provider, or else of any provider that does not share its inventory with
+// other trees.
+func (a *Attempt) computeRoot(c Candidate, summaries map[string]allocationcandidates.ProviderSummary) string {
+	for _, group := range a.Spec.DeviceGroups() {
+		for _, provider := range c.Mappings[group.RequesterID] {
+			return deref(summaries[provider].RootProviderUUID)
+		}
+	}
+	for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
+		summary := summaries[provider]
+		if summary.Traits == nil || !slices.Contains(*summary.Traits, "MISC_SHARES_VIA_AGGREGATE") {
+			return deref(summary.RootProviderUUID)
+		}
+	}
+	return ""
+}
+
+func firstOfEachHost(candidates []Candidate) []Candidate {
+	seen := map[string]bool{}
+	var first []Candidate
+	for _, c := range candidates {
+		if !seen[c.Root] {
+			seen[c.Root] = true
+			first = append(first, c)
+		}
+	}
+	return first
+}
+
+// Select is step 4: the first candidate of the first host, after
+// Request.Order, if any.
+func (a *Attempt) Select(ctx context.Context) error {
+	return a.step(ctx, StepSelect, func(ctx context.Context, step *StepTrace) (string, error) {
+		if err := a.needs(len(a.Candidates) > 0, StepCandidates); err != nil {
+			return "", err
+		}
+		if a.Request.Order != nil {
+			a.Candidates = a.Request.Order(slices.Clone(a.Candidates))
+		}
+		if len(a.Candidates) == 0 {
+			return "", fmt.Errorf("%w: none is left after ordering", ErrNoCandidates)
+		}
+		return a.choose(ctx, step, a.Candidates[0])
+	})
+}
+
+func (a *Attempt) choose(ctx context.Context, step *StepTrace, candidate Candidate) (decision string, err error) {
+	host, err := a.flow.placement.providerName(ctx, step, candidate.Root)
+	if err != nil {
+		return "", err
+	}
+	a.Chosen, a.Host = &candidate, host
+	return "host " + host, nil
+}
+
+// Claim is step 5: it writes the allocation. When somebody else took the room
+// meanwhile, the first candidate of the next host is tried, up to
+// Config.MaxAttempts hosts. The error matches ErrClaim when Placement refused.
+func (a *Attempt) Claim(ctx context.Context) error {
+	return a.step(ctx, StepClaim, func(ctx context.Context, step *StepTrace) (string, error) {
+		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
+			return "", err
+		}
+		generation, err := a.consumerGeneration(ctx, step)
+		if err != nil {
+			return "", err
+		}
+		for _, candidate := range a.alternates() {
+			if candidate.Root != a.Chosen.Root {
+				if _, err = a.choose(ctx, step, candidate); err != nil {
+					return "", err
+				}
+			}
+			if err = a.put(ctx, step, candidate, generation); err == nil {
+				a.Chosen = &candidate
+				return fmt.Sprintf("host %s, %d providers", a.Host, len(candidate.Allocations)), nil
+			}
+			if !hasStatus(err, http.StatusConflict) || consumerConflict(err) {
+				break
+			}
+		}
+		if refused(err) {
+			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, err)
+		}
+		return "", err
+	})
+}
+
+// alternates lists the chosen candidate and the first one of each other host.
+func (a *Attempt) alternates() []Candidate {
+	list := []Candidate{*a.Chosen}
+	for _, candidate := range firstOfEachHost(a.Candidates) {
+		if candidate.Root != a.Chosen.Root {
+			list = append(list, candidate)
+		}
+	}
+	return list[:min(len(list), a.flow.config.MaxAttempts)]
+}
+
+// consumerGeneration looks what the instance holds already. Holding something
+// is an error unless Request.Running says so: overwriting it would lose it.
+func (a *Attempt) consumerGeneration(ctx context.Context, step *StepTrace) (*int, error) {
+	held, err := a.flow.placement.getAllocation(ctx, step, a.Request.Instance)
+	if err != nil {
+		return nil, err
+	}
+	if len(held.Resources) > 0 && len(a.before.Resources) == 0 {
+		return nil, fmt.Errorf("%w: instance %s holds an allocation already", ErrClaim, a.Request.Instance)
+	}
+	if len(held.Resources) > 0 {
+		a.before = held
+	}
+	return held.Generation, nil
+}
+
+// put writes the candidate beside what the instance held before. A conflict
+// of provider generations is no refusal of the claim: it is tried again.
+func (a *Attempt) put(ctx context.Context, step *StepTrace, candidate Candidate, generation *int) error {
+	want := allocation{
+		Resources: add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
+		Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
+		Generation: generation,
+	}
+	a.claim = claimState{wanted: want, sent: true}
+	var err error
+	for range 4 {
+		err = a.flow.placement.putAllocation(ctx, step, a.Request.Instance, want)
+		if !concurrentUpdate(err) || consumerConflict(err) {
+			break
+		}
+	}
+	a.claim.certain = err == nil
+	a.claim.sent = !refused(err)
+	return err
+}
+
+// add sums two sets of allocations without changing either.
+func add(a, b map[string]map[string]int) map[string]map[string]int {
+	sum := make(map[string]map[string]int, len(a)+len(b))
+	for _, part := range []map[string]map[string]int{a, b} {
+		for provider, resources := range part {
+			if sum[provider] == nil {
+				sum[provider] = make(map[string]int, len(resources))
+			}
+			for class, amount := range resources {
+				sum[provider][class] += amount
+			}
+		}
+	}
+	return sum
+}
+
+func concurrentUpdate(err error) bool {
+	var placementErr *PlacementError
+	return errors.As(err, &placementErr) && placementErr.Code == "placement.concurrent_update"
+}
+
+// consumerConflict reports that the consumer itself was changed by somebody
+// else, which no other host will mend (nova/scheduler/client/report.py).
+func consumerConflict(err error) bool {
+	var placementErr *PlacementError
+	return concurrentUpdate(err) && errors.As(err, &placementErr) &&
+		strings.Contains(placementErr.Detail, "consumer generation conflict")
+}

@@ -1,0 +1,216 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// Pauses of the unwinding between tries of one thing.
+const (
+	unwindTries = 5
+	unwindPause = 200 * time.Millisecond
+)
+
+// Unwind gives back everything that the attempt made, in reverse: events,
+// ARQs (which frees handles and mediated devices), allocation. It runs on a
+// context of its own, bounded by Config.UnwindTimeout, so that a cancelled
+// caller still leaves nothing behind; what fails is tried again a few times.
+// It may be called after any step, more than once.
+func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Leftover) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.flow.config.UnwindTimeout)
+	defer cancel()
+	step := a.trace.open(StepUnwind)
+	ctx = cyborgclient.Observe(ctx, step.cyborg)
+	a.forgetEvents()
+	u := &unwinding{attempt: a, step: step}
+	u.findLostARQs(ctx)
+	u.deleteARQs(ctx)
+	u.releaseClaim(ctx)
+	step.close(fmt.Sprintf("%d undone, %d left behind", len(u.undone), len(u.leftovers)), nil)
+	return u.undone, u.leftovers
+}
+
+type unwinding struct {
+	attempt   *Attempt
+	step      *StepTrace
+	undone    []string
+	leftovers []Leftover
+}
+
+// again tries until it works, the context ends or the tries are used up.
+func again(ctx context.Context, try func() error) error {
+	pause := unwindPause
+	for i := 1; ; i++ {
+		err := try()
+		if err == nil || i == unwindTries || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) {
+			return err
+		}
+		if sleepErr := sleep(ctx, pause); sleepErr != nil {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance
+// that had ARQs before keeps them.
+func (u *unwinding) deleteARQs(ctx context.Context) {
+	uuids := u.attempt.arqUUIDs()
+	if len(uuids) == 0 {
+		return
+	}
+	err := again(ctx, func() error { return u.attempt.flow.cyborg.DeleteARQs(ctx, uuids) })
+	failed := map[string]error{}
+	var partial *cyborgclient.DeleteError
+	switch {
+	case errors.As(err, &partial):
+		for _, failure := range partial.Failed {
+			failed[failure.ARQ] = failure.Err
+		}
+	case err != nil:
+		for _, uuid := range uuids {
+			failed[uuid] = err
+		}
+	}
+	for _, uuid := range uuids {
+		if cause, ok := failed[uuid]; ok {
+			u.leftovers = append(u.leftovers, Leftover{Kind: "arq", ID: uuid, Err: cause})
+			continue
+		}
+		u.undone = append(u.undone, "arq "+uuid)
+	}
+	u.attempt.flow.letGo(uuids)
+	u.attempt.ARQs, u.attempt.Bindings = nil, nil
+}
+
+// findLostARQs looks for what a create made whose reply was lost. ARQs carry
+// no mark of their creator, so those count that are Initial, unbound, of this
+// profile, made since the create began by the server's clock, and held by no
+// other attempt of this flow. Exactly one create's worth of them is taken as
+// ours. Any other number may be somebody else's: they are named, not deleted.
+func (u *unwinding) findLostARQs(ctx context.Context) {
+	a := u.attempt
+	if !a.create.lost {
+		return
+	}
+	var suspects []cyborgclient.ARQ
+	err := again(ctx, func() (err error) {
+		suspects, err = a.suspects(ctx)
+		return err
+	})
+	if err != nil {
+		u.leftovers = append(u.leftovers, Leftover{Kind: "suspect arq", ID: "of device profile " + a.Profile.Name, Err: err})
+		return
+	}
+	a.create.lost = false
+	if len(suspects) == a.expectedARQs() {
+		a.ARQs = suspects
+		return
+	}
+	for _, arq := range suspects {
+		u.leftovers = append(u.leftovers, Leftover{
+			Kind: "suspect arq", ID: arq.UUID,
+			Err: fmt.Errorf("%d unbound ARQs of device profile %s are as young, one create makes %d", len(suspects), a.Profile.Name, a.expectedARQs()),
+		})
+	}
+}
+
+// suspects lists the ARQs that a create with a lost reply may have made.
+func (a *Attempt) suspects(ctx context.Context) ([]cyborgclient.ARQ, error) {
+	var listed cyborgclient.Call
+	observed := cyborgclient.Observe(ctx, func(call cyborgclient.Call) { listed = call })
+	all, err := a.flow.cyborg.ListARQs(observed, cyborgclient.ListARQsOpts{})
+	if err != nil {
+		return nil, err
+	}
+	since := a.createBegan(listed)
+	var suspects []cyborgclient.ARQ
+	for _, arq := range all {
+		if a.suspect(arq, since) {
+			suspects = append(suspects, arq)
+		}
+	}
+	return suspects, nil
+}
+
+// createBegan is when the create began by the server's clock, whose reading
+// came with the list. Dates and creation times have whole seconds, hence the
+// slack.
+func (a *Attempt) createBegan(listed cyborgclient.Call) time.Time {
+	const slack = 2 * time.Second
+	if listed.Date.IsZero() {
+		return a.create.began.Add(-slack)
+	}
+	return listed.Date.Add(-time.Since(a.create.began) - slack)
+}
+
+func (a *Attempt) suspect(arq cyborgclient.ARQ, since time.Time) bool {
+	project := a.Request.ProjectID
+	return arq.State == cyborgclient.StateInitial && arq.Hostname == "" && arq.InstanceUUID == "" &&
+		arq.DeviceProfileName == a.Profile.Name &&
+		(arq.ProjectID == "" || arq.ProjectID == project) &&
+		(arq.CreatedAt == nil || !arq.CreatedAt.Before(since)) &&
+		!a.flow.holds(arq.UUID)
+}
+
+// expectedARQs is how many ARQs one create makes.
+func (a *Attempt) expectedARQs() int {
+	total := 0
+	for _, group := range a.Profile.Groups {
+		count, err := requestspec.ARQCount(group)
+		if err != nil {
+			return -1 // cannot be: the profile was judged in step 2
+		}
+		total += count
+	}
+	return total
+}
+
+// releaseClaim gives the allocation back. With Request.Running that means
+// writing what the instance held before.
+func (u *unwinding) releaseClaim(ctx context.Context) {
+	a := u.attempt
+	if !a.claim.sent {
+		return
+	}
+	err := again(ctx, func() error { return a.release(ctx, u.step, a.claim.certain) })
+	if err != nil {
+		u.leftovers = append(u.leftovers, Leftover{Kind: "allocation", ID: a.Request.Instance, Err: err})
+		return
+	}
+	a.claim = claimState{}
+	u.undone = append(u.undone, "allocation "+a.Request.Instance)
+}
+
+// release reads before it writes when it is not certain that what the instance
+// holds is this attempt's claim: the reply may have been lost before or after
+// it was made, and somebody else may own what is there.
+func (a *Attempt) release(ctx context.Context, step *StepTrace, certain bool) error {
+	p, instance := a.flow.placement, a.Request.Instance
+	if certain && len(a.before.Resources) == 0 {
+		return p.deleteAllocation(ctx, step, instance)
+	}
+	held, err := p.getAllocation(ctx, step, instance)
+	if err != nil {
+		return err
+	}
+	if !equalResources(held.Resources, a.claim.wanted.Resources) {
+		return nil // the claim was never made, or is not there any more
+	}
+	if len(a.before.Resources) == 0 {
+		return p.deleteAllocation(ctx, step, instance)
+	}
+	before := a.before
+	before.Generation = held.Generation
+	return p.putAllocation(ctx, step, instance, before)
+}
+
+func equalResources(a, b map[string]map[string]int) bool {
+	return maps.EqualFunc(a, b, func(x, y map[string]int) bool { return maps.Equal(x, y) })
+}

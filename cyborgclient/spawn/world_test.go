@@ -1,0 +1,148 @@
+package spawn_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+
+// world is a cloud with a flow against it.
+type world struct {
+	cloud  *simcloud.Cloud
+	cyborg *cyborgclient.Client
+	events *externalevent.Registry
+	flow   *spawn.Flow
+}
+
+type worldOpts struct {
+	model  *simcloud.Model
+	config spawn.Config
+	poll   bool
+}
+
+func newWorld(t *testing.T, opts worldOpts) *world {
+	t.Helper()
+	model := simcloud.DefaultModel()
+	if opts.model != nil {
+		model = *opts.model
+	}
+	w := &world{cloud: simcloud.Run(t, model), events: externalevent.NewRegistry()}
+	provider := w.cloud.Provider(t)
+	var err error
+	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := w.events
+	w.cloud.HandleEvents(events.Handler())
+	if opts.poll {
+		events = nil
+	}
+	w.flow, err = spawn.New(opts.config, w.cyborg, placement, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// flavor names a device profile of the default model.
+func flavor(profile string) requestspec.Flavor {
+	return requestspec.Flavor{
+		Name: "accel." + profile, VCPUs: 2, MemoryMB: 2048, RootGB: 20,
+		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
+	}
+}
+
+func request(profile string) spawn.Request {
+	return spawn.Request{Instance: instance, Flavor: flavor(profile)}
+}
+
+// judge checks the promise of the flow: with a result the guest has all of its
+// accelerators, without one nothing is held by anybody.
+func (w *world) judge(t *testing.T, result *spawn.Result, err error) {
+	t.Helper()
+	if (result == nil) == (err == nil) {
+		t.Fatalf("result %v with error %v", result, err)
+	}
+	if result != nil {
+		guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+		if err := w.cloud.DefineGuest(guest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.cloud.CheckNoLeaks(t)
+	if pending := w.events.Pending(); pending != 0 {
+		t.Errorf("%d events are still registered", pending)
+	}
+}
+
+// interceptor is the transport of a client that is disturbed at its n-th
+// request.
+type interceptor struct {
+	next   http.RoundTripper
+	n      int64
+	before func(*http.Request)
+	after  func(*http.Request)
+	seen   atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i *interceptor) RoundTrip(req *http.Request) (*http.Response, error) {
+	hit := i.seen.Add(1) == i.n
+	if hit && i.before != nil {
+		i.before(req)
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	res, err := i.next.RoundTrip(req)
+	if hit && i.after != nil {
+		i.after(req)
+		if ctxErr := req.Context().Err(); ctxErr != nil {
+			if err == nil {
+				res.Body.Close()
+			}
+			return nil, ctxErr
+		}
+	}
+	return res, err
+}
+
+// intercept puts an interceptor between the flow's clients and the cloud.
+func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
+	t.Helper()
+	provider, err := w.cloud.ProviderClient(t.Context(), "admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.next = provider.HTTPClient.Transport
+	provider.HTTPClient.Transport = i
+	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.seen.Store(0) // discovery does not count
+	w.flow, err = spawn.New(config, w.cyborg, placement, w.events)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
