@@ -1,0 +1,69 @@
+// Command agent is the shortest compute agent: it gives an instance its
+// accelerators and takes them back. It runs against a simulated cloud; the
+// function spawnInstance is what a real agent would contain.
+//
+//	go run ./examples/agent
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// newFlow wires the agent: one flow per process serves every instance.
+func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registry, serviceToken func(context.Context) (string, error)) (*spawn.Flow, error) {
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(serviceToken))
+	if err != nil {
+		return nil, err
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		return nil, err
+	}
+	return spawn.New(spawn.Config{}, cyborg, placement, events)
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	cloud, err := simcloud.New(ctx, simcloud.DefaultModel())
+	if err != nil {
+		return err
+	}
+	defer cloud.Close()
+	provider, err := cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return err
+	}
+	events := externalevent.NewRegistry()
+	cloud.HandleEvents(events.Handler()) // a real agent mounts the handler in its HTTP server
+
+	flow, err := newFlow(provider, events, cloud.ServiceToken)
+	if err != nil {
+		return err
+	}
+	const instance = "0a1b2c3d-0000-4000-8000-000000000001"
+	flavor := requestspec.Flavor{Name: "accel.gpu", VCPUs: 4, MemoryMB: 8192, RootGB: 20,
+		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}
+	result, err := flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor})
+	if err != nil {
+		return err // nothing is left behind, or err names it
+	}
+	fmt.Printf("instance %s on %s has %s\n", instance, result.Host, result.Devices[0])
+	return flow.Release(ctx, instance)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// call is one request that somebody sent to somebody.
+type call struct {
+	From     string        `json:"from"`
+	To       string        `json:"to"`
+	What     string        `json:"what"`
+	Status   int           `json:"status"`
+	Started  time.Time     `json:"started"`
+	Duration time.Duration `json:"duration_ns"`
+}
+
+// callsOf is the conversation as the flow alone saw it.
+func callsOf(trace spawn.Trace) []call {
+	var calls []call
+	for _, step := range trace.Steps {
+		at := step.Started
+		for _, r := range step.Requests {
+			calls = append(calls, call{
+				From: "spawn", To: service(r.Service), What: r.Name, Status: r.Status, Started: at, Duration: r.Duration,
+			})
+			at = at.Add(r.Duration)
+		}
+	}
+	return calls
+}
+
+// during returns the calls that began within a step.
+func during(calls []call, step spawn.StepTrace) []call {
+	var within []call
+	end := step.Started.Add(step.Duration)
+	for _, c := range calls {
+		if !c.Started.Before(step.Started) && !c.Started.After(end) {
+			within = append(within, c)
+		}
+	}
+	return within
+}
+
+// speaker names the sender of a request by its User-Agent.
+func speaker(agent string) string {
+	switch {
+	case strings.Contains(agent, "cyborg-conductor"), strings.HasPrefix(agent, "cyborg"):
+		return "Cyborg"
+	case strings.HasPrefix(agent, "nova"):
+		return "Nova"
+	}
+	return "spawn"
+}
+
+func service(name string) string {
+	switch name {
+	case "accelerator", "cyborg":
+		return "Cyborg"
+	case "placement":
+		return "Placement"
+	case "identity", "keystone":
+		return "Keystone"
+	case "compute", "nova":
+		return "Nova"
+	}
+	return name
+}
+
+var uuidInPath = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// shortPath leaves the mount point out and shortens UUIDs.
+func shortPath(path string) string {
+	for _, prefix := range []string{"/placement", "/accelerator/v2", "/compute/v2.1", "/identity"} {
+		path = strings.TrimPrefix(path, prefix)
+	}
+	return uuidInPath.ReplaceAllStringFunc(path, func(id string) string { return id[:8] + ".." })
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// embedded is a simulated cloud inside the process.
+type embedded struct {
+	cloud  *simcloud.Cloud
+	model  simcloud.Model
+	seed   uint64
+	mu     sync.Mutex
+	events []call // what Nova passed on to us
+}
+
+func newEmbedded(ctx context.Context, opts options) (*embedded, error) {
+	model := simcloud.DefaultModel()
+	model.Seed = opts.Seed
+	if opts.Sysfs != "" {
+		model.Hosts = []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: opts.Sysfs}}}
+	}
+	sim, err := simcloud.New(ctx, model)
+	if err != nil {
+		return nil, fmt.Errorf("%w: embedded cloud: %w", errUsage, err)
+	}
+	return &embedded{cloud: sim, model: model, seed: opts.Seed}, nil
+}
+
+func (e *embedded) title() string {
+	return "embedded cloud, hosts " + strings.Join(e.cloud.HostNames(), ", ")
+}
+
+func (e *embedded) flow(ctx context.Context, config spawn.Config) (*spawn.Flow, *cyborgclient.Client, error) {
+	provider, err := e.cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return nil, nil, err
+	}
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(e.cloud.ServiceToken))
+	if err != nil {
+		return nil, nil, err
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		return nil, nil, err
+	}
+	events := externalevent.NewRegistry()
+	e.cloud.HandleEvents(e.overhear(events.Handler()))
+	flow, err := spawn.New(config, cyborg, placement, events)
+	return flow, cyborg, err
+}
+
+// overhear notes the events that Nova passes on to the flow.
+func (e *embedded) overhear(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started := time.Now()
+		next.ServeHTTP(w, r)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.events = append(e.events, call{
+			From: "Nova", To: "spawn", What: "event accelerator-request-bound", Status: http.StatusOK,
+			Started: started, Duration: time.Since(started),
+		})
+	})
+}
+
+// instance is derived from the seed, so that the same command prints the same
+// identifiers.
+func (e *embedded) instance() string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "instance-%d", e.seed)).String()
+}
+
+// flavor takes the model's flavor that names the profile, or makes one.
+func (e *embedded) flavor(profile string) requestspec.Flavor {
+	for _, flavor := range e.model.Flavors {
+		if flavor.ExtraSpecs[requestspec.DeviceProfileKey] == profile {
+			return requestspec.Flavor(flavor)
+		}
+	}
+	return plainFlavor(profile)
+}
+
+func plainFlavor(profile string) requestspec.Flavor {
+	return requestspec.Flavor{
+		Name: "accel." + profile, VCPUs: 4, MemoryMB: 8192, RootGB: 20,
+		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
+	}
+}
+
+func (e *embedded) running() bool { return false }
+
+// conversation is the cloud's own record, so that what the services said to
+// each other is in it too.
+func (e *embedded) conversation(spawn.Trace) []call {
+	var calls []call
+	for _, r := range e.cloud.Requests() {
+		calls = append(calls, call{
+			From: speaker(r.From), To: service(r.Service), What: r.Method + " " + shortPath(r.Path), Status: r.Status,
+			Started: r.Started, Duration: r.Duration,
+		})
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	calls = append(calls, e.events...)
+	slices.SortStableFunc(calls, func(a, b call) int { return a.Started.Compare(b.Started) })
+	return calls
+}
+
+// define starts the guest, as far as a simulated cloud goes, and asks the
+// cloud's own judge: with a guest its ARQs must be Bound and in its domain,
+// without one nothing may be held.
+func (e *embedded) define(_ context.Context, result *spawn.Result) error {
+	if result != nil {
+		guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+		if err := e.cloud.DefineGuest(guest); err != nil {
+			return err
+		}
+	}
+	var leaks []error
+	for _, leak := range e.cloud.Leaks() {
+		leaks = append(leaks, fmt.Errorf("%w: %s", errLeak, leak.Text))
+	}
+	return errors.Join(leaks...)
+}
+
+// hint tells what the drivers left out, which is why a host may have nothing
+// to give.
+func (e *embedded) hint() string {
+	var lines []string
+	for _, report := range e.cloud.Cyborg.DriverReports() {
+		for _, left := range report.LeftOut {
+			lines = append(lines, fmt.Sprintf("%s: %s left out: %s", report.Host, left.Address, left.Reason))
+		}
+		for _, problem := range report.Problems {
+			lines = append(lines, fmt.Sprintf("%s: %v", report.Host, problem))
+		}
+		if report.Err != nil {
+			lines = append(lines, fmt.Sprintf("%s: driver %s: %v", report.Host, report.Driver, report.Err))
+		}
+	}
+	if len(lines) == 0 {
+		return "the drivers found nothing that fits"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *embedded) close() error { return e.cloud.Close() }

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+// runSpawn runs the program.
+func runSpawn(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	status = run(t.Context(), args, &out, &errOut)
+	return status, out.String(), errOut.String()
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestEveryProfileOfTheEmbeddedCloud(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		profile     string
+		wantDevices int
+		wantText    string
+	}{
+		{"gpu", 1, `type="pci"`},
+		{"vgpu", 1, `type="mdev"`},
+		{"fpga", 1, `type="pci"`},
+		{"fake", 0, "left out: the handle has no hardware"},
+		{"mixed", 4, `type="mdev"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.profile, func(t *testing.T) {
+			t.Parallel()
+			status, stdout, stderr := runSpawn(t, "--profile", tt.profile)
+			if status != 0 || stderr != "" {
+				t.Fatalf("exit %d, stderr %q", status, stderr)
+			}
+			for _, want := range []string{tt.wantText, "candidates", "Cyborg -> Nova", "</domain>", "Bound"} {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("output lacks %q:\n%s", want, stdout)
+				}
+			}
+			status, domain, _ := runSpawn(t, "--profile", tt.profile, "--xml", "-")
+			devices, err := domainxml.Read([]byte(domain))
+			if status != 0 || err != nil || len(devices) != tt.wantDevices {
+				t.Errorf("--xml -: exit %d, %d devices, %v; want %d devices and nothing but the domain", status, len(devices), err, tt.wantDevices)
+			}
+		})
+	}
+}
+
+func TestTheSameCommandPrintsTheSameDomain(t *testing.T) {
+	t.Parallel()
+	_, first, _ := runSpawn(t, "--profile", "mixed", "--xml", "-")
+	_, second, _ := runSpawn(t, "--profile", "mixed", "--xml", "-")
+	if first == "" || first != second {
+		t.Errorf("two runs differ:\n%s\n%s", first, second)
+	}
+}
+
+func TestJSONIsOneDocument(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--profile", "mixed", "--json"}, {"--profile", "nope", "--json"}} {
+		status, stdout, _ := runSpawn(t, args...)
+		var doc document
+		dec := json.NewDecoder(strings.NewReader(stdout))
+		dec.DisallowUnknownFields()
+		if args[1] == "nope" {
+			dec = json.NewDecoder(strings.NewReader(stdout))
+		}
+		var generic map[string]any
+		if err := dec.Decode(&generic); err != nil || dec.More() {
+			t.Fatalf("%v: not one JSON document (%v):\n%s", args, err, stdout)
+		}
+		_ = json.Unmarshal([]byte(stdout), &doc)
+		if ok := doc.Error == ""; ok != (status == 0) || ok != (len(generic["arqs"].([]any)) == 4) {
+			t.Errorf("%v: exit %d with document %s", args, status, stdout)
+		}
+	}
+}
+
+func TestDiagramShowsWhoSpokeToWhom(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "d.mmd")
+	if status, _, stderr := runSpawn(t, "--profile", "gpu", "--diagram", path); status != 0 {
+		t.Fatal(stderr)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sequenceDiagram\n", "spawn->>Placement: GET /allocation_candidates", "spawn->>Cyborg: PATCH", "Cyborg->>Nova: POST"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("diagram lacks %q:\n%s", want, data)
+		}
+	}
+}
+
+func TestDomainIsMergedAndNotReprinted(t *testing.T) {
+	t.Parallel()
+	own := `<domain type="kvm"><name>mine</name><!-- note --><devices/></domain>`
+	status, stdout, stderr := runSpawn(t, "--profile", "gpu", "--domain", file(t, "d.xml", own), "--xml", "-")
+	if status != 0 || !strings.HasPrefix(stdout, `<domain type="kvm"><name>mine</name><!-- note --><devices>`) {
+		t.Errorf("exit %d, %s%s", status, stdout, stderr)
+	}
+}
+
+func TestBadInputIsRefused(t *testing.T) {
+	t.Parallel()
+	empty, bare := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(bare, "bus", "pci", "devices"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name       string
+		args       []string
+		want       int
+		wantStderr string
+	}{
+		{"unknown flag", []string{"--nope"}, 2, "--nope"},
+		{"unknown profile", []string{"--profile", "nope"}, 2, "nope"},
+		{"profile file missing", []string{"--profile", "./nope.json"}, 2, "nope.json"},
+		{"profile file is no JSON", []string{"--profile", file(t, "p.json", "{")}, 2, "p.json"},
+		{"trait-only group", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"trait:CUSTOM_A":"required"}]}`)}, 2, "group 0"},
+		{"amount zero", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"0"}]}`)}, 2, "resources:PGPU"},
+		{"negative amount", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"-1"}]}`)}, 2, "resources:PGPU"},
+		{"unknown class", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:GPUS":"1"}]}`)}, 2, "GPUS"},
+		{"bad trait", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"1","trait:CUSTOM_a-b":"required"}]}`)}, 2, "CUSTOM_a-b"},
+		{"unknown field", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"1"}],"extra":1}`)}, 2, "extra"},
+		{"another profile of that name", []string{"--profile", file(t, "p.json", `{"name":"gpu","groups":[{"resources:PGPU":"2"}]}`)}, 2, "gpu"},
+		{"no room", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"64"}]}`)}, 3, "no allocation candidates"},
+		{"domain missing", []string{"--domain", "/nonexistent.xml"}, 2, "nonexistent.xml"},
+		{"domain is empty", []string{"--domain", file(t, "d.xml", "")}, 2, "empty"},
+		{"domain is no domain", []string{"--domain", file(t, "d.xml", "<network/>")}, 2, "domain"},
+		{"sysfs missing", []string{"--sysfs", filepath.Join(empty, "nope")}, 2, "nope"},
+		{"sysfs is a file", []string{"--sysfs", file(t, "f", "x")}, 2, "sysfs"},
+		{"sysfs is none", []string{"--sysfs", empty}, 2, "sysfs"},
+		{"sysfs without hardware", []string{"--sysfs", bare}, 3, "no allocation candidates"},
+		{"instance is no UUID", []string{"--instance", "vm1"}, 2, "--instance"},
+		{"os-cloud without instance", []string{"--os-cloud", "x"}, 2, "--instance"},
+		{"os-cloud unknown", []string{"--os-cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},
+		{"os-cloud with sysfs", []string{"--os-cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
+		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--os-cloud"},
+		{"timeout zero", []string{"--timeout", "0"}, 2, "arq_binding_timeout"},
+		{"timeout in parts of seconds", []string{"--timeout", "1500ms"}, 2, "arq_binding_timeout"},
+		{"nova.conf with zero", []string{"--nova-conf", file(t, "nova-cpu.conf", "[DEFAULT]\narq_binding_timeout=0\n")}, 2, "arq_binding_timeout"},
+		{"xml cannot be written", []string{"--profile", "gpu", "--xml", filepath.Join(empty, "no", "dir.xml")}, 2, "--xml"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			status, stdout, stderr := runSpawn(t, tt.args...)
+			if status != tt.want || !strings.Contains(stderr, tt.wantStderr) {
+				t.Errorf("exit %d, stderr %q; want exit %d naming %q\n%s", status, stderr, tt.want, tt.wantStderr, stdout)
+			}
+		})
+	}
+}
+
+func TestAgainstACloudOfCloudsYAML(t *testing.T) {
+	// Not parallel: clouds.yaml is found through the environment.
+	cloud := simcloud.Run(t)
+	server := httptest.NewServer(cloud.Handler())
+	t.Cleanup(server.Close)
+	entry := func(user, project string) string {
+		return fmt.Sprintf("{region_name: RegionOne, auth: {auth_url: %q, username: %s, password: secret, project_name: %s, user_domain_name: Default, project_domain_name: Default}}",
+			server.URL+"/identity/v3", user, project)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file(t, "clouds.yaml",
+		"clouds:\n  sim: "+entry("admin", "admin")+"\n  sim-svc: "+entry("nova", "service")+"\n"))
+	const instance = "0a1b2c3d-0000-4000-8000-000000000002"
+
+	status, _, stderr := runSpawn(t, "--os-cloud", "sim", "--instance", instance, "--profile", "gpu")
+	if status != statusBind || !strings.Contains(stderr, "service token") || !strings.Contains(stderr, "--service-cloud") {
+		t.Errorf("without service token: exit %d, %s", status, stderr)
+	}
+	cloud.CheckNoLeaks(t)
+
+	status, domain, stderr := runSpawn(t, "--os-cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--profile", "mixed", "--xml", "-")
+	if status != 0 {
+		t.Fatalf("exit %d, %s", status, stderr)
+	}
+	if err := cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: hostOf(t, cloud, instance), Domain: domain}); err != nil {
+		t.Fatal(err)
+	}
+	cloud.CheckNoLeaks(t)
+}
+
+func hostOf(t *testing.T, cloud *simcloud.Cloud, instance string) string {
+	t.Helper()
+	for _, arq := range cloud.Cyborg.ARQs() {
+		if arq.InstanceUUID == instance {
+			return arq.Hostname
+		}
+	}
+	t.Fatalf("instance %s has no ARQ", instance)
+	return ""
+}
+
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errUsage, 2},
+		{&spawn.Error{Step: spawn.StepProfile}, 2},
+		{&spawn.Error{Step: spawn.StepRequest}, 2},
+		{&spawn.Error{Step: spawn.StepCandidates}, 3},
+		{&spawn.Error{Step: spawn.StepClaim}, 4},
+		{&spawn.Error{Step: spawn.StepCreate}, 5},
+		{&spawn.Error{Step: spawn.StepMatch}, 5},
+		{&spawn.Error{Step: spawn.StepBind}, 6},
+		{&spawn.Error{Step: spawn.StepWait}, 7},
+		{&spawn.Error{Step: spawn.StepCompose}, 8},
+		{&spawn.Error{Step: spawn.StepBind, Leftovers: []spawn.Leftover{{Kind: "arq"}}}, 9},
+		{errors.Join(errors.New("x"), errLeak), 9},
+	}
+	for _, tt := range tests {
+		if got := exitStatus(tt.err); got != tt.want {
+			t.Errorf("%v: got exit status %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
