@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBadFlagsAndFilesEndWithStatus2AndOneLine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	foreign := write("clouds.yaml", "clouds: {prod: {}}\n")
+	tests := []struct {
+		args string
+		want string // part of the line
+	}{
+		{"", `expected one of "serve"`},
+		{"paint", "unexpected argument paint"},
+		{"serve --nonsense", "unknown flag --nonsense"},
+		{"serve --seed many", "--seed"},
+		{"serve --listen here", "--listen: address here: missing port"},
+		{"serve --listen 0.0.0.0:0", "--allow-remote"},
+		{"serve --listen :0", "--allow-remote"},
+		{"serve --listen [::]:0", "--allow-remote"},
+		{"placement --listen 192.0.2.1:80", "--allow-remote"},
+		{"cyborg --placement-url http://127.0.0.1:1 --listen example.org:80", "--allow-remote"},
+		{"serve --events-to agent", "--events-to agent: not an http"},
+		{"serve --model " + dir + "/none.json", "--model: stat " + dir + "/none.json"},
+		{"serve --model " + dir, "--model"},
+		{"serve --model " + write("garbage.json", "{"), "--model " + dir + "/garbage.json"},
+		{"serve --model " + write("unknown.json", `{"colour": "red"}`), "colour"},
+		{"serve --cyborg-release moon", `release "moon" (known: 2026.2, zed)`},
+		{"serve --cyborg-bind-delay soon", "--cyborg-bind-delay"},
+		{"serve --placement-policy moon", "moon"},
+		{"serve --clouds-yaml " + foreign, "was not written by cysim"},
+		{"serve --clouds-yaml " + dir, "not a regular file"},
+		{"serve --clouds-yaml " + dir + "/none/clouds.yaml", "no such file or directory"},
+		{"placement --policy moon", "moon"},
+		{"placement --auth keystone", "--auth must be one of"},
+		{"cyborg", "--placement-url"},
+		{"cyborg --placement-url placement", "--placement-url placement: not an http"},
+		{"cyborg --placement-url http://127.0.0.1:1 --compute-url ftp://x", "--compute-url ftp://x: not an http"},
+		{"cyborg --placement-url http://127.0.0.1:1 --release moon", `release "moon"`},
+		{"cyborg --placement-url http://127.0.0.1:1 --model " + dir + "/none.json", "--model"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			stdout := stopper{stop: stop}
+			var stderr bytes.Buffer
+			status := run(ctx, strings.Fields(tt.args), &stdout, &stderr)
+			text := stderr.String()
+			if status != 2 || !strings.Contains(text, tt.want) || strings.Count(text, "\n") != 1 {
+				t.Errorf("got status %d and %q; want 2 and one line with %q", status, text, tt.want)
+			}
+			if stdout.text.Len() > 0 {
+				t.Errorf("standard output: got %q, want nothing", stdout.text.String())
+			}
+		})
+	}
+	if data, err := os.ReadFile(foreign); err != nil || string(data) != "clouds: {prod: {}}\n" {
+		t.Errorf("the refused clouds file changed: %q, error %v", data, err)
+	}
+}
+
+// stopper ends a command that goes on to serve where it should have refused.
+type stopper struct {
+	text bytes.Buffer
+	stop func()
+}
+
+// Write implements io.Writer.
+func (s *stopper) Write(p []byte) (int, error) {
+	s.stop()
+	return s.text.Write(p)
+}
+
+func TestAnAddressInUseEndsWithStatus1(t *testing.T) {
+	t.Parallel()
+	first := start(t, "placement")
+	address := strings.TrimPrefix(first.env["CYSIM_PLACEMENT_URL"], "http://")
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"placement", "--listen", address}, &stdout, &stderr)
+	if status != 1 || !strings.Contains(stderr.String(), "address already in use") || stdout.Len() > 0 {
+		t.Errorf("got status %d, %q, standard output %q; want 1, the cause, and nothing", status, stderr.String(), stdout.String())
+	}
+}
+
+func TestHelpExplainsEveryCommand(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ args, want string }{
+		{"--help", "Serve Placement alone"},
+		{"serve --help", "--cyborg-release"},
+		{"placement --help", "--cors-origin"},
+		{"cyborg --help", "--placement-url"},
+		{"version --help", "Print the version"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			status := run(t.Context(), strings.Fields(tt.args), &stdout, &stderr)
+			if status != 0 || !strings.Contains(stdout.String(), tt.want) || stderr.Len() > 0 {
+				t.Errorf("got status %d, %q, errors %q; want 0 and %q", status, stdout.String(), stderr.String(), tt.want)
+			}
+		})
+	}
+}
+
+func TestVersionIsOneLine(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"version"}, &stdout, &stderr)
+	if text := stdout.String(); status != 0 || !strings.HasPrefix(text, "cysim ") || strings.Count(text, "\n") != 1 {
+		t.Errorf("got status %d and %q", status, text)
+	}
+}

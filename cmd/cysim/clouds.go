@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// How to log in to the simulated cloud. These are the simulator's, not
+// anybody's secrets.
+const (
+	authPath = "/v3"
+	password = "secret"
+	domain   = "Default"
+)
+
+// cloudsMark begins the files that are written here.
+const cloudsMark = "# Written by cysim serve"
+
+// account is an entry of clouds.yaml.
+type account struct{ cloud, user, project string }
+
+func admin() account { return account{"sim", "admin", "admin"} }
+
+// accounts are the clouds that are written: an administrator, a plain member
+// and a service.
+func accounts() []account {
+	return []account{admin(), {"sim-demo", "demo", "demo"}, {"sim-svc", "nova", "service"}}
+}
+
+type cloudsFile struct {
+	Clouds map[string]cloudEntry `yaml:"clouds"`
+}
+
+type cloudEntry struct {
+	Auth       cloudAuth `yaml:"auth"`
+	RegionName string    `yaml:"region_name"`
+}
+
+type cloudAuth struct {
+	AuthURL           string `yaml:"auth_url"`
+	Username          string `yaml:"username"`
+	Password          string `yaml:"password"`
+	ProjectName       string `yaml:"project_name"`
+	UserDomainName    string `yaml:"user_domain_name"`
+	ProjectDomainName string `yaml:"project_domain_name"`
+}
+
+// cloudsYAML renders the clouds of a simulator at a base URL.
+func cloudsYAML(base, region string) ([]byte, error) {
+	file := cloudsFile{Clouds: make(map[string]cloudEntry)}
+	for _, a := range accounts() {
+		file.Clouds[a.cloud] = cloudEntry{
+			Auth: cloudAuth{
+				AuthURL: base + authPath, Username: a.user, Password: password, ProjectName: a.project,
+				UserDomainName: domain, ProjectDomainName: domain,
+			},
+			RegionName: region,
+		}
+	}
+	var out bytes.Buffer
+	out.WriteString(cloudsMark + "; valid while it runs.\n")
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(file); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}
+
+// checkCloudsFile refuses to replace a file that holds anything but clouds
+// written here: it would be lost as a whole.
+func checkCloudsFile(name string) error {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		return fmt.Errorf("--clouds-yaml: %w", err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("--clouds-yaml: %w", err)
+	}
+	if len(data) > 0 && !bytes.HasPrefix(data, []byte(cloudsMark)) {
+		return fmt.Errorf("--clouds-yaml %s: the file there was not written by cysim; name another one", name)
+	}
+	return nil
+}
+
+// writeCloudsFile writes the clouds so that a reader sees the old file or the
+// new one, never half of it, and no other user sees either.
+func writeCloudsFile(name, base, region string) error {
+	data, err := cloudsYAML(base, region)
+	if err != nil {
+		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(name), ".clouds-*.yaml") // mode 0600
+	if err != nil {
+		return fmt.Errorf("--clouds-yaml: %w", err)
+	}
+	defer os.Remove(temporary.Name()) // gone already if all went well
+	_, err = temporary.Write(data)
+	if err := errors.Join(err, temporary.Close()); err != nil {
+		return fmt.Errorf("--clouds-yaml: %w", err)
+	}
+	if err := os.Rename(temporary.Name(), name); err != nil {
+		return fmt.Errorf("--clouds-yaml: %w", err)
+	}
+	return nil
+}

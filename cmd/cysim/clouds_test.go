@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCloudsFileIsReplacedWholeAndPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "clouds.yaml")
+	for _, base := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
+		if err := checkCloudsFile(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeCloudsFile(name, base, "RegionOne"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# Written by cysim serve; valid while it runs.
+clouds:
+  sim:
+    auth:
+      auth_url: http://127.0.0.1:2/v3
+      username: admin
+      password: secret
+      project_name: admin
+      user_domain_name: Default
+      project_domain_name: Default
+    region_name: RegionOne
+  sim-demo:
+    auth:
+      auth_url: http://127.0.0.1:2/v3
+      username: demo
+      password: secret
+      project_name: demo
+      user_domain_name: Default
+      project_domain_name: Default
+    region_name: RegionOne
+  sim-svc:
+    auth:
+      auth_url: http://127.0.0.1:2/v3
+      username: nova
+      password: secret
+      project_name: service
+      user_domain_name: Default
+      project_domain_name: Default
+    region_name: RegionOne
+`
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("clouds.yaml (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode: got %o, want 600", info.Mode().Perm())
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("files left in the directory: %v", entries)
+	}
+}
+
+func TestOnlyOurOwnCloudsFilesAreReplaced(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text string
+		wantErr    bool
+	}{
+		{"empty", "", false},
+		{"ours", cloudsMark + "\nclouds: {}\n", false},
+		{"somebody's clouds", "clouds: {prod: {}}\n", true},
+		{"something else", "hello", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			name := filepath.Join(t.TempDir(), "clouds.yaml")
+			if err := os.WriteFile(name, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkCloudsFile(name); (err != nil) != tt.wantErr {
+				t.Errorf("got error %v, want one: %v", err, tt.wantErr)
+			}
+			link := name + ".link"
+			if err := os.Symlink(name, link); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkCloudsFile(link); err == nil {
+				t.Error("a link was accepted: the rename would replace it, not what it names")
+			}
+		})
+	}
+}

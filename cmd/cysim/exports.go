@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// variable is one environment variable for the caller's shell.
+type variable struct{ name, value string }
+
+// printExports writes export lines that a POSIX shell can read, and nothing
+// else, in one write: a reader that sees the first line sees them all.
+func printExports(w io.Writer, variables ...variable) error {
+	variables = append(variables, variable{"CYSIM_PID", strconv.Itoa(os.Getpid())})
+	var text strings.Builder
+	for _, v := range variables {
+		fmt.Fprintf(&text, "export %s=%s\n", v.name, quote(v.value))
+	}
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return fmt.Errorf("print the environment: %w", err)
+	}
+	return nil
+}
+
+// quote protects a value from the shell where it needs that.
+func quote(value string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,=", r)
+	}
+	if value != "" && !strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+}
+
+// openStackVariables are those that OpenStack's clients read, for one account.
+func openStackVariables(base, region string, a account) []variable {
+	return []variable{
+		{"OS_AUTH_URL", base + authPath},
+		{"OS_USERNAME", a.user},
+		{"OS_PASSWORD", password},
+		{"OS_PROJECT_NAME", a.project},
+		{"OS_USER_DOMAIN_NAME", domain},
+		{"OS_PROJECT_DOMAIN_NAME", domain},
+		{"OS_IDENTITY_API_VERSION", "3"},
+		{"OS_REGION_NAME", region},
+	}
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+)
+
+// login authenticates as a cloud of a clouds.yaml.
+func login(t *testing.T, file, cloud string) *gophercloud.ProviderClient {
+	t.Helper()
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithLocations(file), clouds.WithCloudName(cloud))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if endpoint.Region != "RegionOne" {
+		t.Errorf("region of %s: got %q", cloud, endpoint.Region)
+	}
+	client, err := config.NewProviderClient(t.Context(), auth, config.WithTLSConfig(tls))
+	if err != nil {
+		t.Fatalf("log in as %s: %v", cloud, err)
+	}
+	return client
+}
+
+func TestServeIsAWholeCloudBehindItsCloudsFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", file)
+	for _, cloud := range []string{"sim", "sim-demo", "sim-svc"} {
+		login(t, file, cloud)
+	}
+	placement, err := openstack.NewPlacementV1(login(t, file, "sim"), gophercloud.EndpointOpts{Region: "RegionOne"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := resourceproviders.List(placement, resourceproviders.ListOpts{Name: "cn1"}).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	providers, err := resourceproviders.ExtractResourceProviders(pages)
+	if err != nil || len(providers) != 1 {
+		t.Errorf("resource provider cn1: got %v, error %v", providers, err)
+	}
+	if status := served.stop(); status != 0 {
+		t.Errorf("exit status after the signal: got %d, want 0; %s", status, served.stderr)
+	}
+}
+
+func TestServePrintsWhatOpenStackClientsNeed(t *testing.T) {
+	t.Parallel()
+	served := start(t, "serve", "--region", "Here")
+	want := map[string]string{
+		"OS_AUTH_URL": served.env["OS_AUTH_URL"], "OS_USERNAME": "admin", "OS_PASSWORD": "secret", "OS_PROJECT_NAME": "admin",
+		"OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_IDENTITY_API_VERSION": "3",
+		"OS_REGION_NAME": "Here", "CYSIM_PID": fmt.Sprint(os.Getpid()),
+	}
+	if diff := cmp.Diff(want, served.env); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	if status, body := get(t, served.env["OS_AUTH_URL"], ""); status != http.StatusOK || !strings.Contains(body, `"v3`) {
+		t.Errorf("GET OS_AUTH_URL: got %d, %s", status, body)
+	}
+}
+
+// model returns the world that a cysim serves.
+func model(t *testing.T, served *running) map[string]any {
+	t.Helper()
+	status, body := get(t, strings.TrimSuffix(served.env["OS_AUTH_URL"], authPath)+"/_sim/model", "")
+	var answer struct {
+		Model map[string]any `json:"model"`
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK {
+		t.Fatalf("GET /_sim/model: got %d, %v, %s", status, err, body)
+	}
+	return answer.Model
+}
+
+func TestFlagsWinOverTheModelFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "model.json")
+	const world = `{"seed": 7, "strict_instances": true, "hosts": [{"name": "only"}],
+		"cyborg": {"release": "zed", "upstream_quirks": true}, "placement": {"policy": "secure"}}`
+	if err := os.WriteFile(file, []byte(world), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type brief struct {
+		Seed, Strict, Release, Quirks, Policy any
+		Hosts                                 int
+	}
+	tests := []struct {
+		name  string
+		flags []string
+		want  brief
+	}{
+		{"file alone", nil, brief{7.0, true, "zed", true, "secure", 1}},
+		{
+			"flags over it", []string{"--seed", "8", "--strict-instances=false", "--cyborg-release", "2026.2"},
+			brief{8.0, nil, "2026.2", true, "secure", 1},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			served := model(t, start(t, append([]string{"serve", "--model", file}, tt.flags...)...))
+			cyborg, _ := served["cyborg"].(map[string]any)
+			placement, _ := served["placement"].(map[string]any)
+			hosts, _ := served["hosts"].([]any)
+			got := brief{served["seed"], served["strict_instances"], cyborg["release"], cyborg["upstream_quirks"], placement["policy"], len(hosts)}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("world (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestServeReadsHardwareFromADirectory(t *testing.T) {
+	t.Parallel()
+	sysfs := t.TempDir()
+	device := filepath.Join(sysfs, "bus/pci/devices/0000:06:00.0")
+	if err := os.MkdirAll(device, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"vendor": "0x10de\n", "device": "0x15f8\n", "class": "0x030200\n", "revision": "0xa1\n",
+		"subsystem_vendor": "0x10de\n", "subsystem_device": "0x118f\n",
+	} {
+		if err := os.WriteFile(filepath.Join(device, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	start(t, "serve", "--sysfs", sysfs, "--clouds-yaml", file)
+	placement, err := openstack.NewPlacementV1(login(t, file, "sim"), gophercloud.EndpointOpts{Region: "RegionOne"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := resourceproviders.List(placement, nil).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	providers, err := resourceproviders.ExtractResourceProviders(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for _, p := range providers {
+		names += p.Name + " "
+	}
+	if len(providers) != 2 || !strings.Contains(names, "_0000:06:00.0") {
+		t.Errorf("resource providers: got %s, want a host and its one GPU", names)
+	}
+}
+
+func TestEventsReachAnotherProcess(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	agent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(body)
+	}))
+	t.Cleanup(agent.Close)
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", file, "--events-to", agent.URL)
+	const event = `{"events": [{"name": "accelerator-request-bound", "server_uuid": "bbbbbbbb-0000-4000-8000-000000000001", "tag": "cccccccc-0000-4000-8000-000000000001", "status": "completed"}]}`
+	url := strings.TrimSuffix(served.env["OS_AUTH_URL"], authPath) + "/compute/v2.1/os-server-external-events"
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(event))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Auth-Token", login(t, file, "sim-svc").Token())
+	request.Header.Set("OpenStack-API-Version", "compute 2.82")
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("status: got %d, want 200", response.StatusCode)
+	}
+	if body := <-got; !strings.Contains(body, "cccccccc-0000-4000-8000-000000000001") {
+		t.Errorf("the agent got %s", body)
+	}
+}
+
+func TestPlacementAndCyborgStandAlone(t *testing.T) {
+	t.Parallel()
+	placement := start(t, "placement")
+	root := placement.env["CYSIM_PLACEMENT_URL"]
+	for _, host := range []string{"cn0", "cn1"} {
+		post(t, root+"/resource_providers", `{"name": "`+host+`"}`)
+	}
+	file := filepath.Join(t.TempDir(), "model.json")
+	if err := os.WriteFile(file, []byte(`{"cyborg": {"release": "zed"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cyborg := start(t, "cyborg", "--placement-url", root, "--model", file)
+	if status, body := get(t, cyborg.env["CYSIM_ACCELERATOR_URL"]+"/device_profiles", "admin"); status != http.StatusOK || !strings.Contains(body, `"vgpu"`) {
+		t.Errorf("device profiles: got %d, %s", status, body)
+	}
+	if status, body := get(t, cyborg.env["CYSIM_ACCELERATOR_URL"], ""); status != http.StatusOK || !strings.Contains(body, `"2.2"`) {
+		t.Errorf("version document of zed: got %d, %s", status, body)
+	}
+	if status, body := get(t, root+"/resource_providers", "admin"); status != http.StatusOK || !strings.Contains(body, "cn1_0000:3b:00.0") {
+		t.Errorf("resource providers: got %d, %s; want the devices that Cyborg reported", status, body)
+	}
+	if status := cyborg.stop(); status != 0 {
+		t.Errorf("exit status of cyborg: got %d; %s", status, cyborg.stderr)
+	}
+	if status := placement.stop(); status != 0 {
+		t.Errorf("exit status of placement: got %d; %s", status, placement.stderr)
+	}
+}
+
+func post(t *testing.T, url, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Auth-Token", "admin")
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("OpenStack-API-Version", "placement 1.20")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		text, err := io.ReadAll(response.Body)
+		t.Fatalf("POST %s: %s, %s, %v", url, response.Status, text, err)
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// running is a cysim that listens.
+type running struct {
+	env    map[string]string
+	stderr *lockedBuffer
+	// stop sends the signal and returns the exit status.
+	stop func() int
+}
+
+// lockedBuffer is a buffer that a server may write while a test reads.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns what was written so far.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// start runs cysim until the test ends and returns once it listens.
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	read, write := io.Pipe()
+	ended := make(chan int, 1)
+	r := &running{env: make(map[string]string), stderr: &lockedBuffer{}}
+	r.stop = sync.OnceValue(func() int { cancel(); return <-ended })
+	t.Cleanup(func() { r.stop() })
+	go func() {
+		status := run(ctx, args, write, r.stderr)
+		_ = write.Close() // never fails
+		ended <- status
+	}()
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		assignment, ok := strings.CutPrefix(lines.Text(), "export ")
+		name, value, found := strings.Cut(assignment, "=")
+		if !ok || !found {
+			t.Fatalf("standard output has a line that is not an export: %q", lines.Text())
+		}
+		r.env[name] = value
+		if name == "CYSIM_PID" {
+			go func() { _, _ = io.Copy(io.Discard, read) }()
+			return r
+		}
+	}
+	t.Fatalf("cysim %s ended with %d before it listened: %s", strings.Join(args, " "), r.stop(), r.stderr)
+	return nil
+}
+
+// get returns the status and body of a GET.
+func get(t *testing.T, url, token string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("X-Auth-Token", token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
