@@ -1,0 +1,104 @@
+package archtest
+
+import "slices"
+
+const (
+	gophercloud = "github.com/gophercloud/gophercloud/v2"
+	retryable   = "github.com/hashicorp/go-retryablehttp"
+	libvirtxml  = "libvirt.org/go/libvirtxml"
+	uuid        = "github.com/google/uuid"
+	jsonschema  = "github.com/santhosh-tekuri/jsonschema/v6"
+	bbolt       = "go.etcd.io/bbolt"
+	ini         = "gopkg.in/ini.v1"
+	kong        = "github.com/alecthomas/kong"
+	pretty      = "github.com/jedib0t/go-pretty/v6"
+	yaml        = "go.yaml.in/yaml/v3"
+)
+
+// Plan returns the rules of this module: the import table of its design.
+func Plan() Rules {
+	return Rules{
+		Module:   "github.com/gocyborg/gocyborg",
+		Packages: slices.Concat(novaHalf(), serverHalf(), programs()),
+		MaxLines: 100,
+		BadNames: []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "types"},
+	}
+}
+
+// inputOutput is what a pure package does without: it reads and writes nothing
+// and holds no clock.
+func inputOutput() []string {
+	return []string{"os", "os/exec", "io/fs", "net", "net/http", "time", "math/rand", "math/rand/v2"}
+}
+
+// novaHalf is the library that plays Nova.
+func novaHalf() []Package {
+	return []Package{
+		{Pattern: "requestspec", Never: inputOutput()},
+		{Pattern: "matching", Ours: []string{"requestspec"}, Never: inputOutput()},
+		{Pattern: "domainxml", Others: []string{libvirtxml}, Never: inputOutput()},
+		{Pattern: "cyborgclient", Others: []string{gophercloud, retryable}},
+		{Pattern: "cyborgclient/externalevent", Others: []string{gophercloud}},
+		{
+			Pattern: "cyborgclient/spawn",
+			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml"},
+			Others:  []string{gophercloud, libvirtxml, ini},
+		},
+	}
+}
+
+// serverHalf is the simulated cloud. It shares no code with the library, so
+// that one misunderstanding cannot hide on both sides.
+func serverHalf() []Package {
+	return []Package{
+		{Pattern: "fault"},
+		{Pattern: "internal/simhttp", Ours: []string{"fault"}},
+		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
+		{Pattern: "internal/nova", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
+		{Pattern: "internal/glance", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
+		{Pattern: "internal/sysfs", Ours: []string{"fakecyborg/driver"}},
+		{Pattern: "fakecyborg/driver", Others: []string{uuid}},
+		{Pattern: "fakecyborg/driver/*", Ours: []string{"fakecyborg/driver"}},
+		{Pattern: "placementsim/internal/engine", Never: []string{"net/http", "encoding/json"}},
+		{
+			Pattern: "placementsim",
+			Ours:    []string{"placementsim/internal/engine", "fault", "internal/simhttp"},
+			Others:  []string{uuid, jsonschema},
+		},
+		{
+			Pattern: "fakecyborg",
+			Ours:    []string{"fakecyborg/driver", "fault", "internal/simhttp", "internal/sysfs"},
+			Others:  []string{uuid, jsonschema},
+		},
+		{
+			Pattern: "fakecyborg/simcloud",
+			Ours:    []string{"fakecyborg", "fakecyborg/driver/...", "placementsim", "fault", "internal/*"},
+			Others:  []string{gophercloud, bbolt},
+			Never:   []string{"internal/archtest"},
+		},
+	}
+}
+
+// programs are the commands and the examples, and this package.
+func programs() []Package {
+	return []Package{
+		{
+			Pattern: "cmd/cysim",
+			Ours: []string{
+				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
+				"fakecyborg/...", "internal/*",
+			},
+			Others: []string{gophercloud, kong, pretty, yaml},
+			Never:  []string{"internal/archtest"},
+		},
+		{
+			Pattern: "examples/...",
+			Ours: []string{
+				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
+				"fakecyborg/...", "examples/...",
+			},
+			Others: []string{gophercloud, libvirtxml, kong, pretty, yaml, uuid},
+		},
+		{Pattern: "internal/archtest"},
+	}
+}
