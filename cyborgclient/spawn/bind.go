@@ -31,7 +31,7 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 		if len(arqs) == 0 {
 			return "", fmt.Errorf("device profile %s: Cyborg created no accelerator requests", a.Profile.Name)
 		}
-		return fmt.Sprintf("%d ARQs", len(arqs)), nil
+		return count(len(arqs), "ARQ"), nil
 	})
 }
 
@@ -59,7 +59,7 @@ func (a *Attempt) Match(ctx context.Context) error {
 		for _, binding := range bindings {
 			providers[binding.DeviceRP] = true
 		}
-		return fmt.Sprintf("%d ARQs on %d providers", len(bindings), len(providers)), nil
+		return count(len(bindings), "ARQ") + " on " + count(len(providers), "provider"), nil
 	})
 }
 
@@ -81,7 +81,7 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		err := a.flow.cyborg.BindARQs(ctx, a.wireBindings())
 		a.bound = time.Now()
 		if err == nil {
-			return fmt.Sprintf("%d ARQs to host %s", len(a.Bindings), a.Host), nil
+			return count(len(a.Bindings), "ARQ") + " to host " + a.Host, nil
 		}
 		err = fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
 		if settled := a.settle(ctx, err); settled != "" {
@@ -121,5 +121,5 @@ func (a *Attempt) settle(ctx context.Context, cause error) string {
 	if err := a.refresh(ctx); err != nil || len(a.unbound()) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d ARQs to host %s; Nova refused the event, a GET showed all Bound", len(a.ARQs), a.Host)
+	return count(len(a.ARQs), "ARQ") + " to host " + a.Host + "; Nova refused the event, a GET showed all Bound"
 }

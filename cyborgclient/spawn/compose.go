@@ -33,7 +33,7 @@ func (a *Attempt) Compose(ctx context.Context) error {
 			return "", err
 		}
 		a.Devices, a.Skipped, a.Domain = devices, skipped, domain
-		return fmt.Sprintf("%d hostdevs, %d handles without hardware", len(devices), len(skipped)), nil
+		return count(len(devices), "hostdev") + ", " + count(len(skipped), "handle") + " without hardware", nil
 	})
 }
 

@@ -33,14 +33,14 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 			return "", fmt.Errorf("%w: %s: expected 1 device profile but got %d", ErrProfile, name, len(found))
 		}
 		a.Profile = &requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}
-		return fmt.Sprintf("%s: %d groups", name, len(found[0].Groups)), nil
+		return name + ": " + count(len(found[0].Groups), "group"), nil
 	})
 }
 
 // BuildRequest is step 2: flavor and profile become request groups. A profile
 // that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
-	return a.step(ctx, StepRequest, func(ctx context.Context, step *StepTrace) (string, error) {
+	return a.step(ctx, StepRequest, func(context.Context, *StepTrace) (string, error) {
 		spec, err := requestspec.New(a.Request.Flavor, a.Profile, a.Request.Options)
 		if err != nil {
 			kind := ErrRequest
@@ -50,11 +50,6 @@ func (a *Attempt) BuildRequest(ctx context.Context) error {
 			return "", fmt.Errorf("%w: flavor %s: %w", kind, a.Request.Flavor.Name, err)
 		}
 		a.Spec = spec
-		if a.Request.Running {
-			if err := a.narrowToHost(ctx, step); err != nil {
-				return "", err
-			}
-		}
 		return groupsText(a.Spec.Groups), nil
 	})
 }
@@ -115,6 +110,11 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
 			return "", err
 		}
+		if a.Request.Running {
+			if err := a.narrowToHost(ctx, step); err != nil {
+				return "", err
+			}
+		}
 		answer, err := a.flow.placement.candidates(ctx, step, a.Spec.Query())
 		if err != nil {
 			return "", err
@@ -130,7 +130,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if len(a.Candidates) == 0 {
 			return "", fmt.Errorf("%w: no host has room for %s", ErrNoCandidates, groupsText(a.Spec.Groups))
 		}
-		return fmt.Sprintf("%d candidates on %d hosts", len(a.Candidates), len(firstOfEachHost(a.Candidates))), nil
+		return count(len(a.Candidates), "candidate") + " on " + count(len(firstOfEachHost(a.Candidates)), "host"), nil
 	})
 }
 
@@ -225,7 +225,7 @@ func (a *Attempt) Claim(ctx context.Context) error {
 			}
 			if err = a.put(ctx, step, candidate, generation); err == nil {
 				a.Chosen = &candidate
-				return fmt.Sprintf("host %s, %d providers", a.Host, len(candidate.Allocations)), nil
+				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
 			}
 			if !hasStatus(err, http.StatusConflict) || consumerConflict(err) {
 				break

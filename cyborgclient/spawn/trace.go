@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -52,4 +53,12 @@ func (s *StepTrace) cyborg(call cyborgclient.Call) {
 
 func (s *StepTrace) placement(name string, status int, started time.Time) {
 	s.Requests = append(s.Requests, RequestTrace{Service: "placement", Name: name, Status: status, Duration: time.Since(started)})
+}
+
+// count is a number with its noun: "1 ARQ", "2 ARQs".
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
 }

@@ -41,7 +41,7 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if len(a.unbound()) > 0 {
 			return "", &NotBoundError{ARQs: a.states()}
 		}
-		return fmt.Sprintf("%d ARQs Bound, %d of them before the wait", len(a.ARQs), early), nil
+		return fmt.Sprintf("%s Bound, %d before the wait", count(len(a.ARQs), "ARQ"), early), nil
 	})
 }
 
