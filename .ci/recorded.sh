@@ -36,7 +36,7 @@ print(urllib.request.urlopen(request).headers["X-Subject-Token"])
 PY
 }
 
-python3 "$recordings/record.py" "${OS_AUTH_URL%/v3}" "$out/recorded.json" \
+python3 "$recordings/record.py" "$CYSIM_URL" "$out/recorded.json" \
   "$(token admin admin)" "$(token demo demo)" "$(token nova service)" >"$out/recorded-steps.txt"
 python3 "$recordings/diff.py" "$recordings/cyborg-master.json" "$out/recorded.json" | tee "$out/recorded.txt"
 agree=$(sed -n 's/^\([0-9]*\) identical .*/\1/p' "$out/recorded.txt")

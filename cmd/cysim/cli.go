@@ -66,10 +66,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return failed(stderr, badInput(err))
 	}
 	err = parsed.Run(&process{ctx: ctx, stdout: stdout, log: slog.New(slog.NewTextHandler(stderr, nil))})
-	if err != nil {
+	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		return failed(stderr, err)
 	}
-	return 0
+	return 0 // also when the signal came before the server was up
 }
 
 // failed tells the cause in one line and returns the status for it.

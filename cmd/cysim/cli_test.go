@@ -35,7 +35,7 @@ func TestBadFlagsAndFilesEndWithStatus2AndOneLine(t *testing.T) {
 		{"placement --listen 192.0.2.1:80", "--allow-remote"},
 		{"cyborg --placement-url http://127.0.0.1:1 --listen example.org:80", "--allow-remote"},
 		{"serve --events-to agent", "--events-to agent: not an http"},
-		{"serve --model " + dir + "/none.json", "--model: stat " + dir + "/none.json"},
+		{"serve --model " + dir + "/none.json", "--model: open " + dir + "/none.json"},
 		{"serve --model " + dir, "--model"},
 		{"serve --model " + write("garbage.json", "{"), "--model " + dir + "/garbage.json"},
 		{"serve --model " + write("unknown.json", `{"colour": "red"}`), "colour"},

@@ -42,7 +42,7 @@ type cloud struct {
 // ends, that SIGTERM ends it with status 0.
 func startCloud(t *testing.T, flags ...string) cloud {
 	t.Helper()
-	for _, program := range []string{"openstack", "python3"} {
+	for _, program := range []string{"openstack", "/usr/bin/python3"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("these tests need OpenStack's clients: %v", err)
 		}

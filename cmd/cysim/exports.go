@@ -36,7 +36,8 @@ func quote(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
-// openStackVariables are those that OpenStack's clients read, for one account.
+// openStackVariables are those that OpenStack's clients read, for one account,
+// and where the simulator's own routes are.
 func openStackVariables(base, region string, a account) []variable {
 	return []variable{
 		{"OS_AUTH_URL", base + authPath},
@@ -47,5 +48,6 @@ func openStackVariables(base, region string, a account) []variable {
 		{"OS_PROJECT_DOMAIN_NAME", domain},
 		{"OS_IDENTITY_API_VERSION", "3"},
 		{"OS_REGION_NAME", region},
+		{"CYSIM_URL", base},
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -18,14 +19,15 @@ func readModel(name string) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxModel {
-		err = fmt.Errorf("%s has %d bytes, %d are allowed", name, info.Size(), maxModel)
-	}
+	file, err := os.Open(name)
 	if err != nil {
 		return simcloud.Model{}, badInput(fmt.Errorf("--model: %w", err))
 	}
-	data, err := os.ReadFile(name)
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxModel+1))
+	if err == nil && len(data) > maxModel {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxModel)
+	}
 	if err != nil {
 		return simcloud.Model{}, badInput(fmt.Errorf("--model: %w", err))
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -60,13 +62,25 @@ func TestServeIsAWholeCloudBehindItsCloudsFile(t *testing.T) {
 	}
 }
 
+func TestASignalBeforeTheServerIsUpIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"serve", "placement", "cyborg --placement-url http://127.0.0.1:1"} {
+		ctx, signal := context.WithCancel(t.Context())
+		signal()
+		var stdout, stderr bytes.Buffer
+		if status := run(ctx, strings.Fields(command), &stdout, &stderr); status != 0 {
+			t.Errorf("%s: got status %d, %s; want 0", command, status, stderr.String())
+		}
+	}
+}
+
 func TestServePrintsWhatOpenStackClientsNeed(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--region", "Here")
 	want := map[string]string{
 		"OS_AUTH_URL": served.env["OS_AUTH_URL"], "OS_USERNAME": "admin", "OS_PASSWORD": "secret", "OS_PROJECT_NAME": "admin",
 		"OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_IDENTITY_API_VERSION": "3",
-		"OS_REGION_NAME": "Here", "CYSIM_PID": fmt.Sprint(os.Getpid()),
+		"OS_REGION_NAME": "Here", "CYSIM_URL": strings.TrimSuffix(served.env["OS_AUTH_URL"], "/v3"), "CYSIM_PID": fmt.Sprint(os.Getpid()),
 	}
 	if diff := cmp.Diff(want, served.env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
@@ -79,7 +93,7 @@ func TestServePrintsWhatOpenStackClientsNeed(t *testing.T) {
 // model returns the world that a cysim serves.
 func model(t *testing.T, served *running) map[string]any {
 	t.Helper()
-	status, body := get(t, strings.TrimSuffix(served.env["OS_AUTH_URL"], authPath)+"/_sim/model", "")
+	status, body := get(t, served.env["CYSIM_URL"]+"/_sim/model", "")
 	var answer struct {
 		Model map[string]any `json:"model"`
 	}
@@ -179,7 +193,7 @@ func TestEventsReachAnotherProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	served := start(t, "serve", "--clouds-yaml", file, "--events-to", agent.URL)
 	const event = `{"events": [{"name": "accelerator-request-bound", "server_uuid": "bbbbbbbb-0000-4000-8000-000000000001", "tag": "cccccccc-0000-4000-8000-000000000001", "status": "completed"}]}`
-	url := strings.TrimSuffix(served.env["OS_AUTH_URL"], authPath) + "/compute/v2.1/os-server-external-events"
+	url := served.env["CYSIM_URL"] + "/compute/v2.1/os-server-external-events"
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(event))
 	if err != nil {
 		t.Fatal(err)

@@ -32,10 +32,10 @@ type embedded struct {
 
 func newEmbedded(ctx context.Context, opts options) (*embedded, error) {
 	model := simcloud.DefaultModel()
-	model.Seed = opts.Seed
 	if opts.Sysfs != "" {
-		model.Hosts = []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: opts.Sysfs}}}
+		model = simcloud.SysfsModel(opts.Sysfs)
 	}
+	model.Seed = opts.Seed
 	sim, err := simcloud.New(ctx, model)
 	if err != nil {
 		return nil, fmt.Errorf("%w: embedded cloud: %w", errUsage, err)
