@@ -29,7 +29,11 @@ func (s *Server) authenticate(r *http.Request) (caller, bool) {
 		id, ok := simhttp.NoAuth(r)
 		return caller{Identity: id, service: r.Header.Get("X-Service-Token") != ""}, ok
 	}
-	headers, err := s.verifier.VerifyToken(r.Header.Get("X-Auth-Token"))
+	token := r.Header.Get("X-Auth-Token")
+	if token == "" {
+		return caller{}, false
+	}
+	headers, err := s.verifier.VerifyToken(token)
 	if err != nil {
 		return caller{}, false
 	}

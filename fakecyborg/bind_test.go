@@ -3,6 +3,7 @@ package fakecyborg_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -141,6 +142,23 @@ func TestDeletionOvertakesABind(t *testing.T) {
 	}
 }
 
+func TestUnbindThatWasOvertakenLeavesTheNewBindAlone(t *testing.T) {
+	t.Parallel()
+	w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1)
+	arq := w.arqs("v")[0]
+	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
+	card.dropping = func() { // a second caller unbinds and binds again in the meantime
+		card.dropping = nil
+		w.want(w.patch(unbinding(arq)), 202, "")
+		w.want(w.patch(binding(instanceB, vgpuProvider(), arq)), 202, "")
+	}
+	w.want(w.patch(unbinding(arq)), 202, "")
+	checkStates(t, w, "Unbound") // the first caller's unbind still holds, and frees the second handle, too
+	if w.used() != 0 || card.present() != 0 {
+		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
+	}
+}
+
 func TestOrphanedMdevIsReapedByTheNextReport(t *testing.T) {
 	t.Parallel()
 	w, card := vgpuWorld(t, fakecyborg.Config{}, 1, 1)
@@ -161,6 +179,35 @@ func TestOrphanedMdevIsReapedByTheNextReport(t *testing.T) {
 	card.failDrop = nil
 	if err := w.server.Report(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if w.used() != 0 || card.present() != 0 {
+		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
+	}
+}
+
+func TestMdevsAreMadeAgainAfterTheHostRestarted(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 3, 2)
+		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
+		before := maps.Clone(card.mdevs)
+		clear(card.mdevs)
+		if err := w.server.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(either(quirks, before, map[string]driver.Mdev{}), card.mdevs); diff != "" {
+			t.Errorf("quirks %t: mediated devices (-want +got):\n%s", quirks, diff)
+		}
+	}
+}
+
+func TestDeletionOvertakesARestoration(t *testing.T) {
+	t.Parallel()
+	w, card := vgpuWorld(t, fakecyborg.Config{}, 1, 1)
+	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
+	card.during = func() { w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "") }
+	if err := w.server.Report(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if w.used() != 0 || card.present() != 0 {
 		t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
@@ -459,8 +506,61 @@ func TestCY105Program(t *testing.T) {
 	} {
 		w.want(program(tt.path, tt.body), tt.status, tt.fault)
 	}
-	if len(card.images) != 1 || string(card.images[0]) != "bits" {
-		t.Errorf("images written: %q", card.images)
+	if got := w.server.Deployables()[0].BitstreamID; len(card.images) != 1 || string(card.images[0]) != "bits" || got != instanceA {
+		t.Errorf("images written: %q, bitstream %s", card.images, got)
 	}
 	w.want(w.send(sent{method: "PATCH", path: path, body: op(instanceA)}), 405, "")
+}
+
+func TestDelayedPatchThatIsRefusedHalfwaySendsNoEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := vgpuWorld(t, fakecyborg.Config{BindDelay: time.Second}, 1, 2)
+		r := w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...))
+		w.want(r, 404, "AttachHandle not found Matching deployable_id 1")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		checkStates(t, w, "Bound", "BindFailed")
+		if got := w.nova.sent(); len(got) != 0 {
+			t.Errorf("events although the answer told the failure: %v", got)
+		}
+	})
+}
+
+func TestFailedUnbindDuringADelayedBind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card := vgpuWorld(t, fakecyborg.Config{BindDelay: time.Second}, 1, 1)
+		arq := w.arqs("v")[0]
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
+		card.failDrop = errors.New("stuck")
+		w.want(w.patch(unbinding(arq)), 500, "")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		checkStates(t, w, "BindFailed") // resolved, and not for ever BindStarted
+		card.failDrop = nil
+		w.want(w.patch(unbinding(arq)), 202, "")
+		if w.used() != 0 || card.present() != 0 {
+			t.Errorf("left: %d mediated devices, %d handles", card.present(), w.used())
+		}
+	})
+}
+
+func TestOneStuckMdevDoesNotKeepTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 3, 3)
+		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
+		failed := false
+		card.dropping = func() { // only the first removal fails
+			card.failDrop = nil
+			if !failed {
+				card.failDrop, failed = errors.New("stuck"), true
+			}
+		}
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 500, "")
+		if want := either(quirks, 1, 3); len(w.states()) != want || w.used() != want || card.present() != want {
+			t.Errorf("quirks %t: %d ARQs, %d handles, %d mediated devices; want %d", quirks, len(w.states()), w.used(), card.present(), want)
+		}
+	}
 }

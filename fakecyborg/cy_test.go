@@ -45,6 +45,27 @@ func TestCY(t *testing.T) {
 	}
 }
 
+// shape is the keys of an object with the types of their values.
+func shape(object map[string]any) string {
+	var parts []string
+	for key, value := range object {
+		kind := fmt.Sprintf("%T", value)
+		switch value.(type) {
+		case nil:
+			kind = "null"
+		case float64:
+			kind = "number"
+		case []any:
+			kind = "list"
+		case map[string]any:
+			kind = "object"
+		}
+		parts = append(parts, key+":"+kind)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}
+
 var surfaceScenarios = []scenario{
 	{"CY-001", func(t *testing.T, w *world, _ bool) {
 		for _, path := range []string{"/", "/accelerator", "/accelerator/"} {
@@ -131,6 +152,7 @@ var surfaceScenarios = []scenario{
 				t.Errorf("PUT %s: %d, Allow %q, Vary %q; want 405, %q, none", path, r.status, r.header.Get("Allow"), r.header.Get("Vary"), allow)
 			}
 		}
+		w.want(w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"Accept": "text/html"}}), 406, "")
 		html := w.send(sent{method: "GET", path: "/v2/nonsense", header: map[string]string{"Accept": "*/*"}})
 		if !strings.Contains(html.fault(), "<title>404 Not Found</title>") {
 			t.Errorf("for any type: %s", html.text)
@@ -138,6 +160,23 @@ var surfaceScenarios = []scenario{
 		text := w.send(sent{method: "GET", path: "/v2/nonsense", header: map[string]string{"Accept": "text/plain"}})
 		if !strings.HasPrefix(text.fault(), "404 Not Found\n") {
 			t.Errorf("for plain text: %s", text.text)
+		}
+	}},
+	{"CY-008", func(t *testing.T, w *world, _ bool) {
+		w.fakeProfile("p", 1)
+		w.arqs("p")
+		for name, want := range map[string]string{
+			"device_profiles":      "created_at:string description:null groups:list links:list name:string updated_at:null uuid:string",
+			"accelerator_requests": "attach_handle_info:object attach_handle_type:string attach_handle_uuid:null created_at:string device_profile_group_id:number device_profile_name:string device_rp_uuid:null hostname:null instance_uuid:null links:list project_id:string state:string updated_at:null uuid:string",
+			"devices":              "created_at:string hostname:string links:list model:string status:string std_board_info:string type:string updated_at:null uuid:string vendor:string vendor_board_info:string",
+			"deployables":          "attributes_list:string bitstream_id:null created_at:string device_id:number driver_name:string links:list name:string num_accelerators:number parent_id:null root_id:null rp_uuid:string updated_at:string uuid:string",
+			"attributes":           "created_at:string deployable_id:number key:string links:list updated_at:null uuid:string value:string",
+		} {
+			key := either(name == "accelerator_requests", name, "arqs")
+			r := w.send(sent{method: "GET", path: "/v2/" + name, version: "2.3"})
+			if got := shape(r.list(t, key)[0]); got != want {
+				t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+			}
 		}
 	}},
 	{"CY-009", func(t *testing.T, w *world, _ bool) {

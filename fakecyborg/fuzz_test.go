@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -124,6 +125,32 @@ func FuzzVersionHeader(f *testing.F) {
 			}
 		default:
 			t.Errorf("%q: status %d", value, r.status)
+		}
+	})
+}
+
+func FuzzListQuery(f *testing.F) {
+	for _, seed := range []string{
+		"type=FPGA&vendor=x", "filters.field=limit&filters.value=1", "filters[0].field=sort_key&filters[0].value=hostname",
+		"filters.field=limit", "filters[7].value=x", "filters.field=sort_dir&filters.value=up", "limit=1", "%zz", "a;b", "deployable_id=x&key=rc", "filters.field=limit&filters.value=-1",
+	} {
+		f.Add(seed)
+	}
+	server, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		if strings.ContainsAny(query, " #\r\n\x00\x7f") {
+			return
+		}
+		for _, collection := range []string{"devices", "deployables", "attributes", "device_profiles", "accelerator_requests"} {
+			req := httptest.NewRequest("GET", "/v2/"+collection, nil)
+			req.URL.RawQuery = query
+			req.Header.Set("X-Auth-Token", "admin")
+			rec := httptest.NewRecorder()
+			server.ServeHTTP(rec, req)
+			checkAnswer(t, reply{status: rec.Code, text: rec.Body.String()})
 		}
 	})
 }

@@ -113,8 +113,12 @@ func (s *Server) setStatus(r request, rule, status string) error {
 	agent := s.agents[d.host]
 	s.mu.RUnlock()
 	if agent != nil { // a report would otherwise meet half of the change
-		agent.turn <- struct{}{}
-		defer func() { <-agent.turn }()
+		select {
+		case agent.turn <- struct{}{}:
+			defer func() { <-agent.turn }()
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
 	}
 	if err := s.reserve(s.life, d, status); err != nil {
 		return refuse(kindServer, "Device %s: set status %s: %v", r.PathValue("id"), status, err)

@@ -19,7 +19,8 @@ var patchPath = regexp.MustCompile(`^(/[\w-]+)+$`)
 var internalPaths = []string{"/uuid", "/id", "/links", "/created_at", "/updated_at", "/name", "/num_accelerators"}
 
 // programDeployable writes an image to a deployable through the driver that
-// reported it, and answers the deployable unchanged, as upstream does.
+// reported it. Upstream does not remember which image it was, so that a later
+// bind may take another one for being there already.
 func (s *Server) programDeployable(r request) (int, any, error) {
 	id := r.PathValue("id")
 	if err := checkUUID("uuid", id); err != nil {
@@ -43,12 +44,16 @@ func (s *Server) programDeployable(r request) (int, any, error) {
 		return 0, nil, err
 	}
 	host, source, path := part.device.host, part.device.source, part.device.spec.ControlPath
-	answer := r.links.deployable(part)
 	s.mu.RUnlock()
 	if err := s.program(s.life, host, source, path, image); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, answer, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cfg.UpstreamQuirks {
+		part.bitstream, part.updated = image, s.clock.Now()
+	}
+	return http.StatusOK, r.links.deployable(part), nil
 }
 
 // parseProgram reads the JSON patch; only its first entry counts.

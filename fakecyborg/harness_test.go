@@ -304,6 +304,7 @@ type hardware struct {
 	failMake error
 	failDrop error
 	during   func() // runs while a mediated device is being made
+	dropping func() // runs while one is being removed
 	images   [][]byte
 }
 
@@ -344,6 +345,12 @@ func (h *hardware) CreateMdev(_ context.Context, m driver.Mdev) error {
 }
 
 func (h *hardware) RemoveMdev(_ context.Context, m driver.Mdev) error {
+	h.mu.Lock()
+	dropping := h.dropping
+	h.mu.Unlock()
+	if dropping != nil {
+		dropping()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.removed++

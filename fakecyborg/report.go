@@ -113,6 +113,9 @@ func (s *Server) report(ctx context.Context, a *agent) error {
 	r := &reporting{s: s, host: a.host.Name}
 	seen := r.discover(ctx, a)
 	r.reapOrphans(ctx)
+	if !s.cfg.UpstreamQuirks {
+		r.restoreMdevs(ctx)
+	}
 	if s.placement != nil {
 		parent, err := s.placement.parent(ctx, r.host)
 		if err != nil {
@@ -206,6 +209,31 @@ func (r *reporting) reapOrphans(ctx context.Context) {
 		h.busy = true
 		key := h.deployable.device.key
 		r.fail(key, "remove a mediated device left over", r.s.removeHandle(ctx, h))
+	}
+}
+
+// restoreMdevs makes the mediated devices of bound requests again, which do not
+// survive a restart of their host. One that is there stays as it is. Upstream
+// planned this and does not do it.
+func (r *reporting) restoreMdevs(ctx context.Context) {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.state.boundMdevs(r.host) {
+		if !h.restorable() {
+			continue // given back while the lock was away
+		}
+		h.busy = true
+		work, key := h.work(), h.deployable.device.key
+		s.mu.Unlock()
+		err := s.createMdev(ctx, work)
+		s.mu.Lock()
+		if h.arq == nil { // unbound or deleted meanwhile, and left to us
+			err = s.removeHandle(ctx, h)
+		} else {
+			h.busy = false
+		}
+		r.fail(key, "restore a mediated device", err)
 	}
 }
 

@@ -125,6 +125,31 @@ func (w *reportWorld) unbind() {
 	api.want(api.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 }
 
+func TestHandlesAreGivenOutOnlyOncePlacementKnowsThem(t *testing.T) {
+	t.Parallel()
+	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
+	if _, err := w.cyborg.CreateDeviceProfile("early", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	api := &world{t: t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+	arq := api.arqs("early")[0]
+	tried := false
+	w.wire.hook = func(method, _ string) int {
+		if method != "POST" || tried {
+			return 0
+		}
+		tried = true
+		api.want(api.patch(binding(instanceA, driver.ProviderUUID("cn0_0000:3b:00.0"), arq)), 404, "")
+		return 500
+	}
+	if err := w.cyborg.Report(t.Context()); err == nil || !tried {
+		t.Errorf("report: %v, bind tried %t", err, tried)
+	}
+	if got := len(w.cyborg.AttachHandles()); got != 0 {
+		t.Errorf("%d handles left", got)
+	}
+}
+
 // TestCY120 and the following are the reporting scenarios of the acceptance
 // list; their names carry the number.
 func TestCY120FirstReportSpeaksAsUpstreamDoes(t *testing.T) {

@@ -74,7 +74,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
 
 // Close ends the agents and the binds that are still to finish, and waits for
-// them. The server still answers afterwards.
+// them. The server still answers afterwards, but speaks with no peer.
 func (s *Server) Close() {
 	s.end()
 	s.work.close()

@@ -328,11 +328,26 @@ func (st *state) removeARQ(a *arqRow) {
 // orphans are taken handles that no request holds and nobody works on: their
 // mediated devices could not be removed when the request went.
 func (st *state) orphans(host string) []*handleRow {
+	return st.handlesOf(host, func(h *handleRow) bool { return h.taken && h.arq == nil && !h.busy })
+}
+
+// boundMdevs are the mediated devices that guests have.
+func (st *state) boundMdevs(host string) []*handleRow {
+	return st.handlesOf(host, (*handleRow).restorable)
+}
+
+// restorable reports whether the handle is a mediated device in use that nobody
+// is at work on.
+func (h *handleRow) restorable() bool {
+	return h.needsAgent() && !h.busy && !h.gone && h.arq != nil && h.arq.state == StateBound
+}
+
+func (st *state) handlesOf(host string, which func(*handleRow) bool) []*handleRow {
 	var list []*handleRow
 	for _, d := range st.byHost[host] {
 		for _, part := range d.parts {
 			for _, h := range part.handles {
-				if h.taken && h.arq == nil && !h.busy {
+				if which(h) {
 					list = append(list, h)
 				}
 			}
