@@ -26,8 +26,6 @@ const (
 type Host struct {
 	Name    string
 	Drivers []driver.Driver
-	// Devices are reported as they are, beside what the drivers find.
-	Devices []driver.Device
 }
 
 // agent is the part of Cyborg that runs on a host.
@@ -51,10 +49,6 @@ func (s *Server) AddHost(h Host) error {
 		names[d.Name()] = true
 	}
 	h.Drivers = slices.Clone(h.Drivers)
-	h.Devices = slices.Clone(h.Devices)
-	for i := range h.Devices {
-		h.Devices[i] = h.Devices[i].Clone()
-	}
 	a := &agent{host: h, turn: make(chan struct{}, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()

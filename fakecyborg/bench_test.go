@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
@@ -31,7 +32,7 @@ func benchServer(b *testing.B, hosts int, opts ...fakecyborg.Option) *fakecyborg
 			card.Deployables[0].Name = fmt.Sprintf("%s_card%d", name, c)
 			cards = append(cards, card)
 		}
-		if err := server.AddHost(fakecyborg.Host{Name: name, Devices: cards}); err != nil {
+		if err := server.AddHost(fakecyborg.Host{Name: name, Drivers: []driver.Driver{verbatim.New(cards)}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -167,10 +167,6 @@ func (r *reporting) discover(ctx context.Context, a *agent) sighting {
 		}
 		r.keep(&v, found.Devices, d.Name())
 	}
-	if len(a.host.Devices) > 0 {
-		reports = append(reports, DriverReport{Host: r.host, At: now, Devices: len(a.host.Devices)})
-		r.keep(&v, a.host.Devices, "")
-	}
 	r.s.mu.Lock()
 	r.s.reports[r.host] = reports
 	r.s.mu.Unlock()

@@ -75,8 +75,7 @@ type Device struct {
 	StdBoardInfo    string
 	VendorBoardInfo string
 	Status          string
-	// Driver is the name of the driver that reported it; empty for a device
-	// that the Host gave verbatim.
+	// Driver is the name of the driver that reported it.
 	Driver      string
 	ControlPath driver.ControlPath
 }
@@ -131,7 +130,7 @@ type Event struct {
 // DriverReport is what one driver of one host found last.
 type DriverReport struct {
 	Host   string
-	Driver string // empty: the devices that the Host gave verbatim
+	Driver string
 	At     time.Time
 	// Devices is how many devices were found.
 	Devices  int

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/verbatim"
 )
 
 // What Cyborg's own care prevents, or repairs at the next report, is judged on a state
@@ -75,7 +76,7 @@ func (unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 
 func TestAHostThatCannotBeReadIsNoCleanHost(t *testing.T) {
 	t.Parallel()
-	m := &machine{host: Host{Name: "cn0"}, tree: unreadable{}}
+	m := &machine{host: Host{Name: "cn0"}, given: verbatim.New(nil), tree: unreadable{}}
 	if _, err := m.mdevs(); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("got error %v", err)
 	}

@@ -1,14 +1,17 @@
 package simcloud
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/sysfs"
 )
@@ -19,12 +22,15 @@ type machine struct {
 	provider string         // uuid of the root provider
 	tree     driver.Tree    // nil: no hardware to look at
 	dir      *sysfs.DirTree // the tree, if it is a directory
+	given    *verbatim.Driver
 	before   map[string]bool
 }
 
 // newMachine opens or generates the hardware of a host.
 func newMachine(seed uint64, h Host) (*machine, error) {
-	m := &machine{host: h, provider: providerUUID(seed, h.Name), before: make(map[string]bool)}
+	m := &machine{
+		host: h, provider: providerUUID(seed, h.Name), given: verbatim.New(h.Devices), before: make(map[string]bool),
+	}
 	if h.Sysfs == nil {
 		return m, nil
 	}
@@ -56,35 +62,44 @@ func providerUUID(seed uint64, name string) string {
 	return simhttp.NewIDs(seed, "provider "+name).UUID()
 }
 
-// agent is the host as Cyborg knows it.
+// agent is the host as Cyborg knows it: what the drivers find, then what the
+// model describes.
 func (m *machine) agent() (fakecyborg.Host, error) {
-	h := fakecyborg.Host{Name: m.host.Name, Devices: m.host.Devices}
+	drivers, err := m.drivers()
+	if len(m.host.Devices) > 0 {
+		drivers = append(drivers, m.given)
+	}
+	return fakecyborg.Host{Name: m.host.Name, Drivers: drivers}, err
+}
+
+// drivers loads the drivers of the model.
+func (m *machine) drivers() (loaded []driver.Driver, err error) {
 	d := m.host.Drivers
 	if d == nil {
-		return h, nil
+		return nil, nil
 	}
 	if d.Fake {
-		h.Drivers = append(h.Drivers, fake.New(m.host.Name))
+		loaded = append(loaded, fake.New(m.host.Name))
 	}
 	if d.NVIDIA != nil {
 		cfg := *d.NVIDIA
 		cfg.Host = m.host.Name
-		loaded, err := nvidia.New(cfg, m.tree)
+		cards, err := nvidia.New(cfg, m.tree)
 		if err != nil {
-			return h, fmt.Errorf("drivers.nvidia: %w", err)
+			return loaded, fmt.Errorf("drivers.nvidia: %w", err)
 		}
-		h.Drivers = append(h.Drivers, loaded)
+		loaded = append(loaded, cards)
 	}
 	if d.PCI != nil {
 		cfg := *d.PCI
 		cfg.Host = m.host.Name
-		loaded, err := pci.New(cfg, m.tree)
+		functions, err := pci.New(cfg, m.tree)
 		if err != nil {
-			return h, fmt.Errorf("drivers.pci: %w", err)
+			return loaded, fmt.Errorf("drivers.pci: %w", err)
 		}
-		h.Drivers = append(h.Drivers, loaded)
+		loaded = append(loaded, functions)
 	}
-	return h, nil
+	return loaded, nil
 }
 
 // Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their
@@ -132,10 +147,14 @@ func newAgent(seed uint64, i int, h Host) (*machine, fakecyborg.Host, error) {
 
 // mdevs lists the mediated devices that are there now.
 func (m *machine) mdevs() ([]driver.Mdev, error) {
+	mdevs := m.given.Mdevs()
 	if m.tree == nil {
-		return nil, nil
+		return mdevs, nil
 	}
-	return sysfs.Mdevs(m.tree)
+	inTree, err := sysfs.Mdevs(m.tree)
+	mdevs = append(mdevs, inTree...)
+	slices.SortFunc(mdevs, func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
+	return mdevs, err
 }
 
 func (m *machine) close() error {

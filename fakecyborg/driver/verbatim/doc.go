@@ -1,0 +1,11 @@
+// Package verbatim is the driver of devices that are described instead of
+// found: what a model file or a test says is there is reported as it stands.
+//
+// There is no hardware behind them. Making a mediated device on one of them is
+// therefore only noted, so that everything above the driver can be tried; it
+// deliberately limits nothing and programs nothing. No driver of upstream
+// corresponds to it.
+//
+//	cards := verbatim.New(devices)
+//	err := server.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{cards}})
+package verbatim
