@@ -29,13 +29,13 @@ type Config struct {
 	// ARQBindingTimeout is how long to wait for the ARQs to be bound, in whole
 	// seconds, counted from the end of the bind request. 0 means 300; Nova's
 	// [DEFAULT]/arq_binding_timeout.
-	ARQBindingTimeout int
+	ARQBindingTimeout int `json:"arq_binding_timeout,omitempty"`
 	// MaxAttempts is how many hosts are tried when a claim is refused because
 	// somebody else was faster. 0 means 3; Nova's [scheduler]/max_attempts.
-	MaxAttempts int
+	MaxAttempts int `json:"max_attempts,omitempty"`
 	// UnwindTimeout bounds the unwinding, which runs on a context of its own.
-	// 0 means one minute.
-	UnwindTimeout time.Duration
+	// 0 means one minute. It has no name in Nova and no place in JSON.
+	UnwindTimeout time.Duration `json:"-"`
 }
 
 // withDefaults fills the zero fields and refuses what makes no sense; the

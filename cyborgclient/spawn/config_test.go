@@ -84,6 +84,20 @@ func TestConfigJSON(t *testing.T) {
 	}
 }
 
+func TestConfigJSONRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, want := range []spawn.Config{{}, {ARQBindingTimeout: 60, MaxAttempts: 2}} {
+		data, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got spawn.Config
+		if err := json.Unmarshal(data, &got); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v; want %+v", data, got, err, want)
+		}
+	}
+}
+
 func TestNewRefusesABadConfiguration(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

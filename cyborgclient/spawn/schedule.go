@@ -89,10 +89,9 @@ func (a *Attempt) narrowToHost(ctx context.Context, step *StepTrace) error {
 		return nil
 	}
 	a.before = held
-	tree := slices.Min(slices.Collect(maps.Keys(held.Resources)))
 	groups := a.Spec.DeviceGroups()
 	for i := range groups {
-		groups[i].InTree = tree
+		groups[i].InTree = nodeProvider(held.Resources)
 	}
 	a.Spec.Groups = groups
 	if len(groups) < 2 {
@@ -101,6 +100,21 @@ func (a *Attempt) narrowToHost(ctx context.Context, step *StepTrace) error {
 		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, "none")
 	}
 	return nil
+}
+
+// nodeProvider picks, of the providers that an instance uses, one in the tree
+// of its compute node. Disk and addresses may come from a sharing provider in a
+// tree of its own; processors and memory do not.
+func nodeProvider(held map[string]map[string]int) string {
+	providers := slices.Sorted(maps.Keys(held))
+	for _, provider := range providers {
+		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB"} {
+			if held[provider][class] > 0 {
+				return provider
+			}
+		}
+	}
+	return providers[0]
 }
 
 // FindCandidates is step 3: it asks Placement. The error matches
