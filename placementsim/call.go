@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -219,5 +218,5 @@ func writeBytes(w http.ResponseWriter, status int, contentType string, body []by
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = io.Copy(w, bytes.NewReader(body)) // the caller may be gone
+	_, _ = w.Write(body) // the caller may be gone
 }

@@ -73,18 +73,19 @@ type rawGroup struct {
 
 func (g rawGroup) has(name string) bool { return len(g.values[name]) > 0 }
 
-// candidateQuery reads the query string of the candidates.
+// candidateQuery reads the query string of the candidates. Errors come in the
+// service's order: keys, what is about the whole request, the groups one by
+// one, the groups together.
 func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 	result := engine.CandidateQuery{OnePerTree: c.version < sinceNestedCandidates}
 	groups, err := c.rawGroups(q)
 	if err != nil {
 		return result, err
 	}
-	if err := c.plainKeys(q, &result); err != nil {
-		return result, err
-	}
-	if err := c.checkOrphans(groups); err != nil {
-		return result, err
+	for _, read := range []func(query, *engine.CandidateQuery) error{c.plainKeys, c.rootRequired, c.sameSubtree} {
+		if err := read(q, &result); err != nil {
+			return result, err
+		}
 	}
 	for _, raw := range groups {
 		group, err := c.readGroup(raw)
@@ -93,13 +94,13 @@ func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 		}
 		result.Groups = append(result.Groups, group)
 	}
-	if err := c.checkGroups(groups, q, &result); err != nil {
+	if err := c.checkGroups(groups, result.SameSubtree); err != nil {
 		return result, err
 	}
 	if err := checkConflicts(result.Groups, c.version); err != nil {
 		return result, err
 	}
-	return result, c.rootRequired(q, &result)
+	return result, checkPolicy(groups, q)
 }
 
 // rawGroups sorts the keys into groups, the one without suffix first, and
@@ -107,6 +108,7 @@ func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 func (c *call) rawGroups(q query) ([]rawGroup, error) {
 	var groups []rawGroup
 	var extra []string
+	index := make(map[string]int)
 	for _, key := range q.keys {
 		name, suffix, ok := groupKey(key, c.version)
 		if !ok {
@@ -115,18 +117,19 @@ func (c *call) rawGroups(q query) ([]rawGroup, error) {
 			}
 			continue
 		}
-		i := slices.IndexFunc(groups, func(g rawGroup) bool { return g.suffix == suffix })
-		if i < 0 {
+		i, known := index[suffix]
+		if !known {
 			i = len(groups)
+			index[suffix] = i
 			groups = append(groups, rawGroup{suffix, make(map[string][]string)})
 		}
 		groups[i].values[name] = q.values[key]
 	}
-	if extra != nil {
-		return nil, badQuery(extraKeys(extra, c.keyPatterns()) + "\n\nFailed validating 'additionalProperties' in schema")
-	}
 	if c.version < sinceGroups && !q.has("resources") {
 		return nil, badQuery("'resources' is a required property\n\nFailed validating 'required' in schema")
+	}
+	if extra != nil {
+		return nil, badQuery(extraKeys(extra, c.keyPatterns()) + "\n\nFailed validating 'additionalProperties' in schema")
 	}
 	slices.SortStableFunc(groups, func(a, b rawGroup) int { return strings.Compare(a.suffix, b.suffix) })
 	return groups, nil
@@ -165,7 +168,7 @@ func (c *call) keyPatterns() map[string]any {
 	return patterns
 }
 
-// plainKeys reads limit, group_policy and same_subtree.
+// plainKeys reads limit and group_policy.
 func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
 	if q.has("limit") {
 		limit := q.first("limit")
@@ -185,10 +188,17 @@ func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
 		}
 		result.Isolate = policy == "isolate"
 	}
+	return nil
+}
+
+// sameSubtree reads the sets of suffixes.
+func (c *call) sameSubtree(q query, result *engine.CandidateQuery) error {
 	for _, value := range q.values["same_subtree"] {
 		suffixes := strings.Split(value, ",")
 		for i, suffix := range suffixes {
-			suffixes[i] = strings.TrimSpace(suffix)
+			if suffixes[i] = strings.TrimSpace(suffix); suffixes[i] == "" {
+				return &apiError{status: 400, code: codeBadValue, text: "Empty string (unsuffixed group) can not be specified in `same_subtree` "}
+			}
 		}
 		result.SameSubtree = append(result.SameSubtree, suffixes)
 	}
@@ -196,10 +206,7 @@ func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
 }
 
 // checkOrphans refuses groups without resources before they were allowed.
-func (c *call) checkOrphans(groups []rawGroup) error {
-	if c.version >= sinceSameSubtree {
-		return nil
-	}
+func checkOrphans(groups []rawGroup) error {
 	orphans := map[string][]string{}
 	onlyTree, withResources := false, false
 	for _, g := range groups {
@@ -216,9 +223,9 @@ func (c *call) checkOrphans(groups []rawGroup) error {
 	}
 	switch {
 	case orphans["required"] != nil:
-		return badRequest("All traits parameters must be associated with resources. Found the following orphaned traits keys: " + strings.Join(orphans["required"], ", "))
+		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: " + strings.Join(orphans["required"], ", "))
 	case orphans["member_of"] != nil:
-		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: " + strings.Join(orphans["member_of"], ", "))
+		return badRequest("All member_of parameters must be associated with resources.  Found the following orphaned member_of keys: " + strings.Join(orphans["member_of"], ", "))
 	case onlyTree:
 		return badRequest("All request groups must specify resources.")
 	case !withResources:
@@ -247,7 +254,7 @@ func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 	}
 	if raw.has("in_tree") {
 		if g.InTree = lastOf(raw.values["in_tree"]); !isUUIDLike(g.InTree) {
-			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid")
+			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + g.InTree)
 		}
 	}
 	return g, nil
@@ -255,17 +262,47 @@ func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 
 func lastOf(values []string) string { return values[len(values)-1] }
 
-// checkGroups judges the groups together: those without resources, the
-// suffixes of same_subtree, and the need for a policy.
-func (c *call) checkGroups(groups []rawGroup, q query, result *engine.CandidateQuery) error {
-	if c.version >= sinceSameSubtree {
-		if !slices.ContainsFunc(groups, func(g rawGroup) bool { return g.has("resources") }) {
-			return &apiError{status: 400, code: codeMissingValue, text: "There must be at least one resources or resources[$S] parameter."}
-		}
-		if err := checkSubtrees(groups, result.SameSubtree); err != nil {
-			return err
+// checkGroups judges groups without resources and the suffixes of
+// same_subtree.
+func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
+	if c.version < sinceSameSubtree {
+		return checkOrphans(groups)
+	}
+	known, named := make(map[string]bool), make(map[string]bool)
+	withResources := false
+	for _, g := range groups {
+		known[g.suffix] = true
+		withResources = withResources || g.has("resources")
+	}
+	if !withResources {
+		return &apiError{status: 400, code: codeMissingValue, text: "There must be at least one resources or resources[$S] parameter."}
+	}
+	var unknown []string
+	for _, suffixes := range subtrees {
+		for _, suffix := range suffixes {
+			named[suffix] = true
+			if !known[suffix] {
+				unknown = append(unknown, suffix)
+			}
 		}
 	}
+	var bad []string
+	for _, g := range groups {
+		if !g.has("resources") && !named[g.suffix] {
+			bad = append(bad, g.suffix)
+		}
+	}
+	switch {
+	case bad != nil:
+		return &apiError{status: 400, code: codeBadValue, text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + reprList(bad) + "]."}
+	case unknown != nil:
+		return &apiError{status: 400, code: codeBadValue, text: "Real suffixes should be specified in `same_subtree`: [" + reprList(unknown) + "] not found in request groups"}
+	}
+	return nil
+}
+
+// checkPolicy wants to be told about isolation when there is a choice.
+func checkPolicy(groups []rawGroup, q query) error {
 	suffixed := 0
 	for _, g := range groups {
 		if g.suffix != "" {
@@ -274,27 +311,6 @@ func (c *call) checkGroups(groups []rawGroup, q query, result *engine.CandidateQ
 	}
 	if suffixed > 1 && !q.has("group_policy") {
 		return badRequest(`The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.`)
-	}
-	return nil
-}
-
-func checkSubtrees(groups []rawGroup, subtrees [][]string) error {
-	var named []string
-	for _, suffixes := range subtrees {
-		for _, suffix := range suffixes {
-			if suffix == "" {
-				return &apiError{status: 400, code: codeBadValue, text: "Empty string (unsuffixed group) can not be specified in `same_subtree` query param"}
-			}
-			if !slices.ContainsFunc(groups, func(g rawGroup) bool { return g.suffix == suffix }) {
-				return &apiError{status: 400, code: codeBadValue, text: "Real suffixes should be specified in `same_subtree`: " + suffix + " not found in request groups"}
-			}
-			named = append(named, suffix)
-		}
-	}
-	for _, g := range groups {
-		if !g.has("resources") && !slices.Contains(named, g.suffix) {
-			return &apiError{status: 400, code: codeBadValue, text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - " + g.suffix}
-		}
 	}
 	return nil
 }

@@ -166,8 +166,8 @@ func putInventories(c *call) error {
 	given := int(integer(object(body)["resource_provider_generation"]))
 	all, err := c.server.state.SetInventories(uuid, &given, specs, c.inventoryWrite())
 	if err != nil {
-		return prefixed(inventoryFailure(err, "update", uuid), engine.ErrUnknownClass,
-			"Unknown resource class in inventory for resource provider "+uuid+": ")
+		err = prefixed(inventoryFailure(err, "update", uuid), engine.ErrInventoryInUse, "update conflict: ")
+		return prefixed(err, engine.ErrUnknownClass, "Unknown resource class in inventory for resource provider "+uuid+": ")
 	}
 	return c.writeInventories(all)
 }
@@ -190,7 +190,7 @@ func readInventories(value any) (map[string]engine.Inventory, error) {
 func deleteInventories(c *call) error {
 	uuid := c.r.PathValue("uuid")
 	if err := c.server.state.DeleteInventories(uuid, c.now); err != nil {
-		return prefixed(err, engine.ErrInventoryInUse, "Unable to delete inventory for resource provider "+uuid+" because the inventory is in use: ")
+		return err
 	}
 	return c.empty(http.StatusNoContent)
 }

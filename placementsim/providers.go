@@ -134,7 +134,7 @@ func createProvider(c *call) error {
 	}
 	p, err := c.server.state.CreateProvider(n, c.now)
 	if err != nil {
-		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: ", n.Name, n.UUID))
+		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: Object action create failed because: ", n.Name, n.UUID))
 	}
 	c.location(providerPath(p.UUID))
 	if c.version < 20 {
@@ -172,7 +172,7 @@ func updateProvider(c *call) error {
 		Name: text(object(body)["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
 	}, c.now)
 	if err != nil {
-		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: ", uuid))
+		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: Object action update failed because: ", uuid))
 	}
 	if c.version >= 15 {
 		c.w.Header().Set("Cache-Control", "no-cache")

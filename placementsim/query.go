@@ -148,7 +148,7 @@ func parseAggregates(value string) ([]string, error) {
 	}
 	for _, uuid := range list {
 		if !isUUIDLike(uuid) {
-			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s).")
+			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s). Got: " + value)
 		}
 	}
 	return list, nil
@@ -161,7 +161,7 @@ func parseTraits(key, value string, v version, allowAnyOf bool) (engine.TraitReq
 	var t engine.TraitRequirement
 	if rest, anyOf := strings.CutPrefix(value, "in:"); anyOf {
 		if !allowAnyOf {
-			return t, badQuery("The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39.")
+			return t, badQuery("The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: " + value)
 		}
 		names, err := splitTraits(key, rest, v)
 		if err != nil {

@@ -29,7 +29,7 @@ func postReshaper(c *call) error {
 		return &apiError{status: http.StatusBadRequest, code: codeProviderNotFound, text: err.Error()}
 	}
 	if err != nil {
-		return err
+		return prefixed(err, engine.ErrInventoryInUse, "update conflict: ")
 	}
 	return c.empty(http.StatusNoContent)
 }

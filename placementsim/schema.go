@@ -99,10 +99,19 @@ func bestMatch(failed *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return slices.MinFunc(leaves, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(
 			len(a.InstanceLocation)-len(b.InstanceLocation),
+			cmp.Compare(rank(a), rank(b)),
 			slices.Compare(a.InstanceLocation, b.InstanceLocation),
 			cmp.Compare(keyword(a), keyword(b)),
 		)
 	})
+}
+
+// rank puts missing keys before unknown ones.
+func rank(e *jsonschema.ValidationError) int {
+	if _, ok := e.ErrorKind.(*kind.Required); ok {
+		return 0
+	}
+	return 1
 }
 
 func keyword(e *jsonschema.ValidationError) string {
@@ -125,7 +134,18 @@ func describe(e *jsonschema.ValidationError, document, schema any) string {
 	}
 	return phrase(e.ErrorKind, instance, object(lookup(schema, steps))) +
 		"\n\nFailed validating " + pythonRepr(keyword(e)) + " in schema" + brackets(steps) +
-		"\n\nOn instance" + brackets(e.InstanceLocation) + ":\n    " + pythonRepr(instance)
+		"\n\nOn instance" + brackets(e.InstanceLocation) + ":\n    " + shown(instance)
+}
+
+// maxShown is how much of a refused value an error repeats, in bytes.
+const maxShown = 4096
+
+func shown(value any) string {
+	s := pythonRepr(value)
+	if len(s) <= maxShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShown], "") + "..."
 }
 
 func brackets(steps []string) string {
@@ -157,33 +177,33 @@ func lookup(value any, steps []string) any {
 
 // phrase says what is wrong in the words of Python's jsonschema library.
 func phrase(k jsonschema.ErrorKind, instance any, schema map[string]any) string {
-	shown := pythonRepr(instance)
+	value := shown(instance)
 	switch k := k.(type) {
 	case *kind.Type:
-		return shown + " is not of type " + reprList(k.Want)
+		return value + " is not of type " + reprList(k.Want)
 	case *kind.Format:
-		return shown + " is not a " + pythonRepr(k.Want)
+		return value + " is not a " + pythonRepr(k.Want)
 	case *kind.Required:
 		return pythonRepr(k.Missing[0]) + " is a required property"
 	case *kind.AdditionalProperties:
 		return extraKeys(k.Properties, object(schema["patternProperties"]))
 	case *kind.MinProperties:
-		return shown + " does not have enough properties"
+		return value + " does not have enough properties"
 	case *kind.MinItems, *kind.MinLength:
-		return shown + " is too short"
+		return value + " is too short"
 	case *kind.MaxItems, *kind.MaxLength:
-		return shown + " is too long"
+		return value + " is too long"
 	case *kind.UniqueItems:
-		return shown + " has non-unique elements"
+		return value + " has non-unique elements"
 	case *kind.Pattern:
-		return shown + " does not match " + pythonRepr(k.Want)
+		return value + " does not match " + pythonRepr(k.Want)
 	case *kind.Minimum:
-		return shown + " is less than the minimum of " + k.Want.RatString()
+		return value + " is less than the minimum of " + k.Want.RatString()
 	case *kind.Maximum:
 		f, _ := k.Want.Float64()
-		return shown + " is greater than the maximum of " + strconv.FormatFloat(f, 'g', -1, 64)
+		return value + " is greater than the maximum of " + strconv.FormatFloat(f, 'g', -1, 64)
 	}
-	return shown + " is not valid"
+	return value + " is not valid"
 }
 
 // extraKeys names keys that a closed object must not have.

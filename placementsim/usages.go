@@ -48,11 +48,11 @@ func (c *call) checkUsagesQuery(q query) error {
 	if c.version >= sinceConsumerType {
 		known = append(known, "consumer_type")
 	}
-	if err := q.onlyKeys(known...); err != nil {
-		return err
-	}
 	if !q.has("project_id") {
 		return badQuery("'project_id' is a required property\n\nFailed validating 'required' in schema")
+	}
+	if err := q.onlyKeys(known...); err != nil {
+		return err
 	}
 	for _, key := range known {
 		if err := checkLength(q, key); err != nil {

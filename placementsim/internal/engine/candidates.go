@@ -93,10 +93,11 @@ func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
 	return Candidates{sr.found, sr.summaries()}, nil
 }
 
-// maxSteps and maxFound bound the work and the memory of one query.
+// maxSteps bounds the work of one query, and maxFound the memory: the number of
+// candidates times what each of them consists of.
 const (
 	maxSteps = 5_000_000
-	maxFound = 250_000
+	maxFound = 1_000_000
 )
 
 // search is a query on its way through the forest.
@@ -121,8 +122,10 @@ type search struct {
 // policy is what holds between groups.
 type policy struct {
 	isolate    bool
-	subtrees   [][]int // indexes of groups
 	onePerTree bool
+	// subtrees lists the sets of groups that are in one same_subtree, by the
+	// last group of the set.
+	subtrees map[int][][]int
 }
 
 // sharer is a sharing provider together with what it can do for the query in
@@ -156,19 +159,29 @@ func (s *State) newSearch(q CandidateQuery) (*search, error) {
 	if unknown != nil {
 		return nil, unknownTraits(unknown)
 	}
-	for _, suffixes := range q.SameSubtree {
+	sr.policy.subtrees = subtrees(q.SameSubtree, index)
+	sr.findSharers()
+	sr.filter = sr.newTreeFilter()
+	sr.walk = newWalk(sr)
+	return sr, nil
+}
+
+// subtrees resolves the suffixes of same_subtree; unknown ones stay out.
+func subtrees(sameSubtree [][]string, index map[string]int) map[int][][]int {
+	byLast := make(map[int][][]int)
+	for _, suffixes := range sameSubtree {
 		var members []int
 		for _, suffix := range suffixes {
 			if i, ok := index[suffix]; ok {
 				members = append(members, i)
 			}
 		}
-		sr.policy.subtrees = append(sr.policy.subtrees, members)
+		if len(members) > 1 { // one provider is always above itself
+			last := slices.Max(members)
+			byLast[last] = append(byLast[last], members)
+		}
 	}
-	sr.findSharers()
-	sr.filter = sr.newTreeFilter()
-	sr.walk = newWalk(sr)
-	return sr, nil
+	return byLast
 }
 
 func (s *State) newGroup(wanted Group) (*group, error) {

@@ -13,8 +13,11 @@ import (
 func (s *State) Claim(claims []Claim, w Writes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	plan, err := s.plan(claims, nil, w)
+	plan, err := s.plan(claims, w)
 	if err != nil {
+		return err
+	}
+	if err := plan.check(nil); err != nil {
 		return err
 	}
 	s.apply(plan, w)
@@ -27,11 +30,11 @@ type place struct {
 	class    *class
 }
 
-// plan is a checked set of claims.
+// plan is a set of claims with its effect on every inventory.
 type plan struct {
 	claims  []plannedClaim
 	changes map[place]*change
-	bumped  []*provider
+	bumped  map[*provider]struct{}
 }
 
 type plannedClaim struct {
@@ -61,14 +64,15 @@ func (o overlay) inventory(p *provider, c *class) *inventory {
 	return nil
 }
 
-// plan checks claims without changing anything but the consumers left over.
-func (s *State) plan(claims []Claim, over overlay, w Writes) (*plan, error) {
+// plan reads claims without changing anything but the consumers left over.
+// Whether the allocations fit is left to check.
+func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	for _, claim := range claims {
 		if err := s.checkGeneration(claim); err != nil {
 			return nil, err
 		}
 	}
-	pl := &plan{changes: make(map[place]*change)}
+	pl := &plan{changes: make(map[place]*change), bumped: make(map[*provider]struct{})}
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
 		if err != nil {
@@ -80,9 +84,6 @@ func (s *State) plan(claims []Claim, over overlay, w Writes) (*plan, error) {
 		pl.claims = append(pl.claims, plannedClaim{claim, allocs})
 	}
 	pl.count(s)
-	if err := pl.check(over); err != nil {
-		return nil, err
-	}
 	return pl, nil
 }
 
@@ -148,19 +149,13 @@ func (pl *plan) count(s *State) {
 		}
 		for _, a := range claim.allocs {
 			at(a).taken += a.amount
-			pl.bump(a.provider)
+			pl.bumped[a.provider] = struct{}{}
 		}
 		if len(claim.allocs) == 0 {
 			for _, a := range old {
-				pl.bump(a.provider)
+				pl.bumped[a.provider] = struct{}{}
 			}
 		}
-	}
-}
-
-func (pl *plan) bump(p *provider) {
-	if !slices.Contains(pl.bumped, p) {
-		pl.bumped = append(pl.bumped, p)
 	}
 }
 
@@ -170,7 +165,7 @@ func (pl *plan) check(over overlay) error {
 		for _, a := range claim.allocs {
 			inv := over.inventory(a.provider, a.class)
 			if inv == nil {
-				return refuse(ErrConflict, "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid: there is none.", a.class.name, a.provider.uuid)
+				return refuse(ErrConflict, "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", a.class.name, a.provider.uuid)
 			}
 			if !inv.allowed(a.amount) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would violate inventory constraints.", a.class.name, a.provider.uuid)
@@ -197,7 +192,7 @@ func (s *State) apply(pl *plan, w Writes) {
 	for key := range pl.changes {
 		s.reroom(key.provider.tree, key.class)
 	}
-	for _, p := range pl.bumped {
+	for p := range pl.bumped {
 		p.bump(w.Now)
 	}
 }

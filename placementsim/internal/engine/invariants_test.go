@@ -246,13 +246,12 @@ func steps() []step {
 		func(t *rapid.T, s *State, now time.Time) error {
 			name := drawName(t, "inventory of")
 			specs := drawSpecs(t)
-			for _, class := range sortedKeys(specs) {
-				spec := specs[class]
-				if _, err := s.AddInventory(name, class, spec, InventoryWrite{Now: now}); err != nil {
-					_, err = s.SetInventory(name, class, drawGeneration(t, s, name), spec, InventoryWrite{Now: now})
-					return err
+			if names := sortedKeys(specs); len(names) > 0 {
+				_, err := s.AddInventory(name, names[0], specs[names[0]], InventoryWrite{Now: now})
+				if err != nil {
+					_, err = s.SetInventory(name, names[0], drawGeneration(t, s, name), specs[names[0]], InventoryWrite{Now: now})
 				}
-				return nil
+				return err
 			}
 			return s.DeleteInventories(name, now)
 		},
@@ -355,5 +354,46 @@ func TestSlotsOfFelledTreesAreClosedUp(t *testing.T) {
 	found, err := s.Candidates(CandidateQuery{Groups: []Group{{Resources: []ClassAmount{{"VCPU", 499}}}}})
 	if err != nil || len(found.Requests) != 2 {
 		t.Errorf("candidates: got %d and error %v, want 2", len(found.Requests), err)
+	}
+}
+
+func TestRoomIndexFindsTheNextSlotWithEnough(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var ix roomIndex
+		rooms := make([]int64, 40)
+		for range rapid.IntRange(0, 30).Draw(t, "changes") {
+			slot, room := rapid.IntRange(0, len(rooms)-1).Draw(t, "slot"), rapid.Int64Range(0, 5).Draw(t, "room")
+			rooms[slot] = room
+			ix.set(slot, room)
+		}
+		for n := int64(1); n <= 5; n++ {
+			for from := range 45 {
+				want := -1
+				for slot := from; slot < len(rooms) && want < 0; slot++ {
+					if rooms[slot] >= n {
+						want = slot
+					}
+				}
+				if got := ix.next(from, n); got != want {
+					t.Fatalf("next(%d, %d) of %v: got %d, want %d", from, n, rooms, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestBitsetFindsTheNextMember(t *testing.T) {
+	t.Parallel()
+	var b bitset
+	for _, i := range []int{3, 64, 200} {
+		b.set(i)
+	}
+	b.clear(64)
+	b.clear(1000)
+	for from, want := range map[int]int{0: 3, 3: 3, 4: 200, 64: 200, 200: 200, 201: -1, 5000: -1} {
+		if got := b.next(from); got != want {
+			t.Errorf("next(%d): got %d, want %d", from, got, want)
+		}
 	}
 }

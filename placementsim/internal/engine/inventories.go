@@ -180,7 +180,7 @@ func (s *State) SetInventory(uuid, className string, generation int, spec Invent
 	}
 	inv := p.inventory(c)
 	if inv == nil {
-		return 0, refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: %s", uuid, className)
+		return 0, refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
 	}
 	*inv = newInventory(c, spec, inv.used, w.Now)
 	s.reroom(p.tree, c)

@@ -67,7 +67,7 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 		parent = s.providers[n.Parent]
 		switch {
 		case n.Parent == n.UUID:
-			return Provider{}, refuse(ErrInvalid, "parent provider UUID cannot be same as UUID. Unable to create provider %q, %s.", n.Name, n.UUID)
+			return Provider{}, refuse(ErrInvalid, "parent provider UUID cannot be same as UUID.")
 		case parent == nil:
 			return Provider{}, refuse(ErrInvalid, "parent provider UUID does not exist.")
 		}

@@ -31,12 +31,18 @@ type reshaped struct {
 func (s *State) Reshape(r Reshape, w Writes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.checkReshaped(r.Inventories); err != nil {
+		return err
+	}
+	pl, err := s.plan(r.Claims, w)
+	if err != nil {
+		return err
+	}
 	changes, over, err := s.planInventories(r.Inventories, w)
 	if err != nil {
 		return err
 	}
-	pl, err := s.plan(r.Claims, over, w)
-	if err != nil {
+	if err := pl.check(over); err != nil {
 		return err
 	}
 	for _, change := range changes {
@@ -66,17 +72,28 @@ func (s *State) finish(change reshaped) {
 	s.replaceInventories(change.provider, change.final)
 }
 
+// checkReshaped looks at the providers of the inventories, before the claims
+// are looked at; their classes come after that.
+func (s *State) checkReshaped(list []ReshapeInventory) error {
+	for _, item := range list {
+		p := s.providers[item.Provider]
+		if p == nil {
+			return refuse(ErrNotFound, "Resource provider %s in inventories does not exist.", item.Provider)
+		}
+		if p.generation != item.Generation {
+			return refuse(ErrConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", p.uuid, p.generation, item.Generation)
+		}
+	}
+	return nil
+}
+
+// planInventories builds what checked providers have in between and after. A
+// provider that loses everything keeps what it has in between.
 func (s *State) planInventories(list []ReshapeInventory, w Writes) ([]reshaped, overlay, error) {
 	over := make(overlay, len(list))
 	changes := make([]reshaped, 0, len(list))
 	for _, item := range list {
 		p := s.providers[item.Provider]
-		if p == nil {
-			return nil, nil, refuse(ErrNotFound, "Resource provider %s in inventories does not exist.", item.Provider)
-		}
-		if p.generation != item.Generation {
-			return nil, nil, refuse(ErrConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", p.uuid, p.generation, item.Generation)
-		}
 		final, err := s.newInventories(p, item.Inventories, w.Now)
 		if err != nil {
 			return nil, nil, err

@@ -11,6 +11,7 @@ import (
 type walk struct {
 	search    *search
 	positions []position
+	first     []int         // per group: its first position
 	options   [][]*provider // per position
 	chosen    []*provider   // per position
 	taken     []taken       // sums so far, in the order of first use
@@ -35,6 +36,7 @@ type taken struct {
 func newWalk(sr *search) walk {
 	w := walk{search: sr}
 	for i, g := range sr.groups {
+		w.first = append(w.first, len(w.positions))
 		if g.suffix != "" {
 			w.positions = append(w.positions, position{i, g.amounts, true})
 			continue
@@ -116,13 +118,14 @@ func (w *walk) run() (more bool, err error) { return w.descend(0) }
 
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		if len(w.search.found) == maxFound {
+		if len(w.search.found)*len(w.positions) > maxFound {
 			return false, errTooMany()
 		}
 		return w.search.add(w), nil
 	}
 	for _, p := range w.options[depth] {
-		if w.search.steps++; w.search.steps > maxSteps {
+		// A step looks at the positions before it.
+		if w.search.steps += 1 + depth/16; w.search.steps > maxSteps {
 			return false, errTooMany()
 		}
 		mark := len(w.taken)
@@ -240,9 +243,8 @@ func (w *walk) covered(g *group, depth int) bool {
 // subtreesHold judges every same_subtree of which the position chosen last
 // completes the groups.
 func (w *walk) subtreesHold(depth int) bool {
-	group := w.positions[depth].group
-	for _, members := range w.search.policy.subtrees {
-		if slices.Contains(members, group) && slices.Max(members) == group && !w.oneAboveAll(members) {
+	for _, members := range w.search.policy.subtrees[w.positions[depth].group] {
+		if !w.oneAboveAll(members) {
 			return false
 		}
 	}
@@ -252,17 +254,17 @@ func (w *walk) subtreesHold(depth int) bool {
 // oneAboveAll reports whether one of the groups' providers is at or above all
 // the others.
 func (w *walk) oneAboveAll(groups []int) bool {
-	return slices.ContainsFunc(groups, func(top int) bool {
-		ancestor := w.providerOf(top)
-		return !slices.ContainsFunc(groups, func(i int) bool { return !ancestor.isAncestorOf(w.providerOf(i)) })
-	})
+	top := w.providerOf(groups[0])
+	for _, i := range groups[1:] {
+		if p := w.providerOf(i); p.isAncestorOf(top) {
+			top = p
+		}
+	}
+	return !slices.ContainsFunc(groups, func(i int) bool { return !top.isAncestorOf(w.providerOf(i)) })
 }
 
 // providerOf returns the provider of a group with suffix.
-func (w *walk) providerOf(group int) *provider {
-	i := slices.IndexFunc(w.positions, func(pos position) bool { return pos.group == group })
-	return w.chosen[i]
-}
+func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]] }
 
 // add keeps what the walk has chosen, unless it is there already. It reports
 // whether the search goes on.
