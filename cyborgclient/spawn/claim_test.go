@@ -67,8 +67,9 @@ func TestAClaimThatIsRefusedEverywhereIsErrClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := w.flow.Run(t.Context(), request("gpu"))
-	if !errors.Is(err, spawn.ErrClaim) {
-		t.Errorf("got error %v, want ErrClaim", err)
+	var failure *spawn.Error
+	if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || len(failure.Undone) > 0 {
+		t.Errorf("got error %v, want ErrClaim with nothing to undo", err)
 	}
 	w.judge(t, result, err)
 }

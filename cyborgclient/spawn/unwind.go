@@ -179,36 +179,42 @@ func (u *unwinding) releaseClaim(ctx context.Context) {
 	if !a.claim.sent {
 		return
 	}
-	err := again(ctx, func() error { return a.release(ctx, u.step, a.claim.certain) })
+	released := false
+	err := again(ctx, func() (err error) {
+		released, err = a.release(ctx, u.step)
+		return err
+	})
 	if err != nil {
 		u.leftovers = append(u.leftovers, Leftover{Kind: "allocation", ID: a.Request.Instance, Err: err})
 		return
 	}
 	a.claim = claimState{}
-	u.undone = append(u.undone, "allocation "+a.Request.Instance)
+	if released {
+		u.undone = append(u.undone, "allocation "+a.Request.Instance)
+	}
 }
 
 // release reads before it writes when it is not certain that what the instance
 // holds is this attempt's claim: the reply may have been lost before or after
 // it was made, and somebody else may own what is there.
-func (a *Attempt) release(ctx context.Context, step *StepTrace, certain bool) error {
+func (a *Attempt) release(ctx context.Context, step *StepTrace) (released bool, err error) {
 	p, instance := a.flow.placement, a.Request.Instance
-	if certain && len(a.before.Resources) == 0 {
-		return p.deleteAllocation(ctx, step, instance)
+	if a.claim.certain && len(a.before.Resources) == 0 {
+		return true, p.deleteAllocation(ctx, step, instance)
 	}
 	held, err := p.getAllocation(ctx, step, instance)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !equalResources(held.Resources, a.claim.wanted.Resources) {
-		return nil // the claim was never made, or is not there any more
+		return false, nil // the claim was never made, or is not there any more
 	}
 	if len(a.before.Resources) == 0 {
-		return p.deleteAllocation(ctx, step, instance)
+		return true, p.deleteAllocation(ctx, step, instance)
 	}
 	before := a.before
 	before.Generation = held.Generation
-	return p.putAllocation(ctx, step, instance, before)
+	return true, p.putAllocation(ctx, step, instance, before)
 }
 
 func equalResources(a, b map[string]map[string]int) bool {

@@ -1,0 +1,200 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// What a create with a lost reply may have made is told by state, profile and
+// age from what others made.
+func TestALostCreateLeavesOlderAndOtherRequestsAlone(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		profile string // of the other agent's ARQ
+		age     time.Duration
+		applied fault.When // whether our own create was done
+	}{
+		{"older, ours not made", "gpu", 10 * time.Minute, fault.Before},
+		{"older, ours made", "gpu", 10 * time.Minute, fault.After},
+		{"another profile, ours not made", "vgpu", 0, fault.Before},
+		{"another profile, ours made", "vgpu", 0, fault.After},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				theirs := w.createARQ(t, tt.profile)
+				time.Sleep(tt.age)
+				w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: tt.applied})
+				_, err := w.flow.Run(t.Context(), request("gpu"))
+				if err == nil || errors.Is(err, spawn.ErrLeftover) {
+					t.Errorf("got error %v, want one without leftovers", err)
+				}
+				left := w.cloud.Cyborg.ARQs()
+				if len(left) != 1 || left[0].UUID != theirs {
+					t.Errorf("got ARQs %v, want only the other agent's %s", left, theirs)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) createARQ(t *testing.T, profile string) string {
+	t.Helper()
+	arqs, err := w.cyborg.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: profile})
+	if err != nil || len(arqs) != 1 {
+		t.Fatal(arqs, err)
+	}
+	return arqs[0].UUID
+}
+
+func (w *world) fail(t *testing.T, rules ...fault.Rule) {
+	t.Helper()
+	if err := w.cloud.Faults().Set(rules...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin walks an attempt up to the creation of its ARQs.
+func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
+	t.Helper()
+	req := request("gpu")
+	req.Instance = instance
+	a, err := w.flow.Begin(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context) error{a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a
+}
+
+func TestALostCreateSparesTheRequestsOfTheSameFlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		other := w.begin(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b009") // between create and bind
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
+		_, err := w.flow.Run(t.Context(), request("gpu"))
+		if err == nil || errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("got error %v, want one without leftovers", err)
+		}
+		for _, step := range []func(context.Context) error{other.Match, other.Bind, other.WaitBound, other.Compose} {
+			if err := step(t.Context()); err != nil {
+				t.Errorf("the other attempt: %v", err)
+			}
+		}
+		w.judge(t, other.Result(), nil)
+	})
+}
+
+func TestALostClaimIsNotTakenFromSomebodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		theirs := []placementsim.Allocation{{
+			Consumer: instance, Provider: w.cloud.ProviderUUID("cn1"), Class: "VCPU", Used: 1,
+		}}
+		claim := func(r *http.Request) {
+			if err := w.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: "p", User: "u", Allocations: theirs}); err != nil {
+				t.Error(err)
+			}
+		}
+		const put = 5 // profile, candidates, provider, allocations, PUT
+		w.intercept(t, &interceptor{n: put, after: claim}, spawn.Config{})
+		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop})
+		_, err := w.flow.Run(t.Context(), request("gpu"))
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || failure.Step != spawn.StepClaim || len(failure.Undone) > 0 {
+			t.Errorf("got error %v, undone %v; want a failed claim with nothing undone", err, failure.Undone)
+		}
+		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
+			t.Errorf("allocations (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// An ARQ that the first look finds Bound needs no event any more, even while
+// others are still waited for.
+func TestAnEarlyFinishersLostEventDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dry := newWorld(t, worldOpts{})
+		known, err := dry.flow.Run(t.Context(), request("mixed")) // same seed, same identifiers
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+		mdev := known.ARQs[2]
+		w.fail(t,
+			fault.Rule{Operation: "accelerator.mdev.create", Subject: mdev.AttachHandleUUID, Action: fault.Delay, Delay: 20 * time.Second},
+			fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 15 * time.Second},
+			fault.Rule{Operation: "compute.external_event.forward", Subject: known.ARQs[0].UUID, Action: fault.Drop},
+		)
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, state := range w.cloud.Faults().Rules() {
+			if state.Hits != 1 {
+				t.Errorf("the fault struck %d times: %+v", state.Hits, state.Rule)
+			}
+		}
+		w.judge(t, result, nil)
+	})
+}
+
+func TestASlowLookDoesNotLengthenTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(320 * time.Second)})
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 50 * time.Second})
+		start := time.Now()
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if took := time.Since(start); !errors.Is(err, externalevent.ErrTimeout) || took != 300*time.Second {
+			t.Errorf("got error %v after %s, want the timeout after 300 s", err, took)
+		}
+		w.judge(t, result, err)
+	})
+}
+
+func TestAFailedBindIsNeverASuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		var notBound *spawn.NotBoundError
+		if !errors.As(err, &notBound) || !errors.Is(err, externalevent.ErrFailed) {
+			t.Fatalf("got error %v, want a NotBoundError with ErrFailed", err)
+		}
+		failed := 0
+		for _, arq := range notBound.ARQs {
+			if arq.State == cyborgclient.StateBindFailed && arq.Problem == "not Bound" {
+				failed++
+			}
+		}
+		if failed != 1 || !strings.Contains(err.Error(), "BindFailed") {
+			t.Errorf("%d ARQs are told as BindFailed, want 1: %v", failed, err)
+		}
+		w.judge(t, result, err)
+	})
+}
