@@ -20,10 +20,10 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 		if err := a.needs(a.claim.certain, StepClaim); err != nil {
 			return "", err
 		}
-		a.create = createState{began: time.Now()}
+		a.create = createState{lost: true, began: time.Now()} // until the answer is here, whatever happens
 		arqs, err := a.flow.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: a.Profile.Name})
+		a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
 		if err != nil {
-			a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
 			return "", fmt.Errorf("device profile %s: %w", a.Profile.Name, err)
 		}
 		a.ARQs = arqs

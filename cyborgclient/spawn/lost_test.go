@@ -1,8 +1,10 @@
 package spawn_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -197,4 +199,85 @@ func TestAFailedBindIsNeverASuccess(t *testing.T) {
 		}
 		w.judge(t, result, err)
 	})
+}
+
+func TestAPanicOfTheCallersTransportLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for n := int64(5); n <= 8; n++ { // from the claim on
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			w.intercept(t, &interceptor{n: n, after: func(*http.Request) { panic("hook") }}, spawn.Config{})
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("request %d: the panic was swallowed", n)
+					}
+				}()
+				_, _ = w.flow.Run(t.Context(), request("gpu"))
+			}()
+			w.cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+func TestComposeRefusesWhatIsNotBound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+		a := w.begin(t, instance)
+		for _, step := range []func(context.Context) error{a.Match, a.Bind} {
+			if err := step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Compose(t.Context()); !errors.Is(err, spawn.ErrNotBound) {
+			t.Errorf("got error %v, want ErrNotBound", err)
+		}
+		a.Unwind(t.Context())
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// elsewhere is a transport that reads another host in every answer.
+type elsewhere struct {
+	next     http.RoundTripper
+	from, to string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := e.next.RoundTrip(req)
+	if err != nil || req.URL.Query().Get("instance") == "" {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	body = bytes.ReplaceAll(body, []byte(e.from), []byte(e.to))
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	res.Header.Del("Content-Length")
+	return res, nil
+}
+
+func TestABindToAnotherHostOrProviderIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"hostname", "device_rp_uuid"} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{})
+			provider := w.cloud.Provider(t)
+			provider.HTTPClient.Transport = elsewhere{provider.HTTPClient.Transport, `"` + field + `":"`, `"` + field + `":"x`}
+			cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.replaceCyborg(t, provider, cyborg)
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "bound to") {
+				t.Errorf("got error %v, want ErrNotBound that tells where", err)
+			}
+			w.judge(t, result, err)
+		})
+	}
 }
