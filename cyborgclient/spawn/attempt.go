@@ -61,7 +61,8 @@ type Result struct {
 
 // Attempt is one way through the ten steps for one instance. Its methods are
 // called in order from one goroutine. The exported fields show what the steps
-// found out; an agent that does a step itself sets them.
+// found out; an agent that does a step itself sets them. An attempt is under
+// way until Compose succeeds or Unwind is called.
 type Attempt struct {
 	Request    Request
 	Profile    *requestspec.DeviceProfile // step 1; nil without a device profile
@@ -82,6 +83,7 @@ type Attempt struct {
 	create createState
 	waiter *externalevent.Waiter
 	bound  time.Time // when the bind request ended
+	ended  bool
 }
 
 type claimState struct {
@@ -115,7 +117,17 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, request.Instance, err)
 		}
 	}
+	f.enter(request.Instance)
 	return &Attempt{Request: request, flow: f}, nil
+}
+
+// end tells the flow that the attempt is no longer under way.
+func (a *Attempt) end() {
+	a.flow.letGo(a.arqUUIDs())
+	if !a.ended {
+		a.ended = true
+		a.flow.leave(a.Request.Instance)
+	}
 }
 
 // Trace returns the record so far.

@@ -33,6 +33,7 @@ func (a *Attempt) Compose(ctx context.Context) error {
 			return "", err
 		}
 		a.Devices, a.Skipped, a.Domain = devices, skipped, domain
+		a.end()
 		return count(len(devices), "hostdev") + ", " + count(len(skipped), "handle") + " without hardware", nil
 	})
 }

@@ -18,7 +18,8 @@
 // The steps are methods of [Attempt], so that an agent may own one of them:
 // begin with [Flow.Begin], call the steps in order, and call [Attempt.Unwind]
 // when anything fails. Run has no private path. [Flow.Release] gives an
-// instance's accelerators and allocation back when it is deleted.
+// instance's accelerators and allocation back when it is deleted, and
+// [Flow.Reconcile] finds and frees what earlier crashes of an agent left.
 //
 // The order of requests, the wait for events and the defaults follow
 // nova/conductor/manager.py, nova/compute/manager.py and

@@ -23,6 +23,7 @@ type Flow struct {
 
 	mu   sync.Mutex
 	held map[string]bool // ARQs of this flow's running attempts
+	busy map[string]int  // instances of this flow's running attempts
 }
 
 // New returns a flow that speaks to the given Cyborg and Placement. Events are
@@ -38,7 +39,8 @@ func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.Serv
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
 	}
 	return &Flow{
-		config: config, cyborg: cyborg, placement: newPlacement(placement), events: events, held: map[string]bool{},
+		config: config, cyborg: cyborg, placement: newPlacement(placement), events: events,
+		held: map[string]bool{}, busy: map[string]int{},
 	}, nil
 }
 
@@ -105,6 +107,27 @@ func (f *Flow) holds(uuid string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.held[uuid]
+}
+
+// enter and leave count the attempts that are under way for an instance.
+func (f *Flow) enter(instance string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy[instance]++
+}
+
+func (f *Flow) leave(instance string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy[instance]--; f.busy[instance] <= 0 {
+		delete(f.busy, instance)
+	}
+}
+
+func (f *Flow) busyWith(instance string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.busy[instance] > 0
 }
 
 // owner returns project and user of the token, for allocations whose owner the

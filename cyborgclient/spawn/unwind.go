@@ -28,6 +28,7 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 	step := a.trace.open(StepUnwind)
 	ctx = cyborgclient.Observe(ctx, step.cyborg)
 	a.forgetEvents()
+	defer a.end()
 	u := &unwinding{attempt: a, step: step}
 	u.findLostARQs(ctx)
 	u.deleteARQs(ctx)
