@@ -28,6 +28,10 @@
 // deleted after every failure, handle types are judged one by one, counts and
 // group indices are verified.
 //
+// The two sides of Nova, conductor up to Bind and compute from WaitBound, may
+// be different processes: [Attempt.Handover] is the JSON between them and
+// [Flow.Resume] takes it over.
+//
 // Deliberately not here: choosing among hosts by anything but the order of the
 // candidates (give [Request.Order] for that), defining or starting the guest,
 // creating mediated devices (Cyborg's agent does), accelerators on ports,

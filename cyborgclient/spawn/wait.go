@@ -31,6 +31,9 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 			return "", err
 		}
 		defer a.forgetEvents()
+		if err := a.prepare(); err != nil { // Bind has done it, unless another process bound
+			return "", err
+		}
 		early, err := a.await(ctx)
 		if err == nil && early < len(a.ARQs) {
 			err = a.refresh(ctx) // an event tells that an ARQ is resolved, not how

@@ -1,0 +1,138 @@
+package spawn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// Handover is what passes, as JSON, from the process that schedules and binds
+// (Nova's conductor) to the one that waits and starts the guest
+// (nova-compute). It holds all that the second needs to go on, and to give
+// everything back.
+type Handover struct {
+	Instance string `json:"instance"`
+	// Host is the name of the compute node.
+	Host string `json:"host"`
+	// DeviceProfile is empty for a flavor without one; there are no ARQs then.
+	DeviceProfile string        `json:"device_profile,omitempty"`
+	ARQs          []HandoverARQ `json:"arqs"`
+	// Flavor is what a domain is made of when none is given.
+	Flavor requestspec.Flavor `json:"flavor"`
+	// Claimed is what the instance holds in Placement since the claim, Before
+	// what it held before: provider -> resource class -> amount.
+	Claimed map[string]map[string]int `json:"claimed"`
+	Before  map[string]map[string]int `json:"before,omitempty"`
+	// ProjectID and UserID own the allocation.
+	ProjectID string `json:"project_id"`
+	UserID    string `json:"user_id"`
+}
+
+// HandoverARQ is one accelerator request of a handover.
+type HandoverARQ struct {
+	UUID  string `json:"uuid"`
+	Group int    `json:"group"`
+	// Provider is the UUID of the device's resource provider.
+	Provider string `json:"provider"`
+}
+
+// Handover ends this side's part after Bind: the attempt is no longer under
+// way here and waits for no events. Unwind still works, for the case that the
+// other side cannot be reached. The error matches ErrOrder before Bind.
+func (a *Attempt) Handover() (Handover, error) {
+	if err := a.needs(a.claim.certain && (a.Profile == nil || !a.bound.IsZero()), StepBind); err != nil {
+		return Handover{}, err
+	}
+	h := Handover{
+		Instance: a.Request.Instance, Host: a.Host, ARQs: []HandoverARQ{}, Flavor: a.Request.Flavor,
+		Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
+		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User,
+	}
+	if a.Profile != nil {
+		h.DeviceProfile = a.Profile.Name
+	}
+	for _, b := range a.Bindings {
+		h.ARQs = append(h.ARQs, HandoverARQ{UUID: b.ARQ, Group: b.Group, Provider: b.DeviceRP})
+	}
+	a.forgetEvents()
+	a.end()
+	return h, nil
+}
+
+// ParseHandover reads a handover and refuses unknown fields; the error matches
+// ErrRequest.
+func ParseHandover(data []byte) (Handover, error) {
+	var h Handover
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&h); err != nil {
+		return Handover{}, fmt.Errorf("%w: handover: %w", ErrRequest, err)
+	}
+	return h, h.check()
+}
+
+func (h Handover) check() error {
+	if err := checkUUID("instance", h.Instance); err != nil {
+		return err
+	}
+	switch {
+	case h.Host == "":
+		return fmt.Errorf("%w: handover of instance %s names no host", ErrRequest, h.Instance)
+	case (h.DeviceProfile == "") != (len(h.ARQs) == 0):
+		return fmt.Errorf("%w: handover of instance %s: device profile %q with %d ARQs", ErrRequest, h.Instance, h.DeviceProfile, len(h.ARQs))
+	}
+	seen := make(map[string]bool, len(h.ARQs))
+	for _, arq := range h.ARQs {
+		if err := checkUUID("ARQ", arq.UUID); err != nil {
+			return err
+		}
+		if err := checkUUID("provider of ARQ "+arq.UUID, arq.Provider); err != nil {
+			return err
+		}
+		if seen[arq.UUID] {
+			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, arq.UUID)
+		}
+		seen[arq.UUID] = true
+	}
+	return nil
+}
+
+// Resume takes a handover over: the attempt goes on with WaitBound and
+// Compose, and its Unwind gives back what the other side made. The binding
+// timeout counts from here, as in nova-compute. An empty domain is made from
+// the handover's flavor. The error matches ErrRequest; nothing is given back
+// then, since it is not known what.
+func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	if len(domain) > 0 {
+		if _, err := domainxml.Read(domain); err != nil {
+			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, h.Instance, err)
+		}
+	}
+	a := &Attempt{
+		Request: Request{
+			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
+			Running: len(h.Before) > 0,
+		},
+		Host: h.Host, flow: f, bound: time.Now(),
+		before: allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
+		claim:  claimState{wanted: allocation{Resources: h.Claimed}, sent: true, certain: true},
+	}
+	if h.DeviceProfile != "" {
+		a.Profile = &requestspec.DeviceProfile{Name: h.DeviceProfile}
+	}
+	for _, arq := range h.ARQs {
+		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: arq.UUID, DeviceProfileGroupID: arq.Group})
+		a.Bindings = append(a.Bindings, matching.Binding{ARQ: arq.UUID, DeviceRP: arq.Provider, Group: arq.Group})
+	}
+	f.enter(h.Instance)
+	return a, nil
+}
