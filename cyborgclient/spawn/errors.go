@@ -15,7 +15,8 @@ var (
 	// ErrProfile: the flavor names a device profile that does not exist, or
 	// one that cannot be scheduled.
 	ErrProfile = errors.New("unusable device profile")
-	// ErrNoCandidates: no host has room for the request.
+	// ErrNoCandidates: no host has room for the request; see
+	// [NoCandidatesError].
 	ErrNoCandidates = errors.New("no allocation candidates")
 	// ErrClaim: Placement refused the claim on every host that was tried.
 	ErrClaim = errors.New("claim refused")
@@ -87,6 +88,23 @@ func (e *Error) Unwrap() []error {
 	}
 	return errs
 }
+
+// NoCandidatesError tells what was asked for. It matches ErrNoCandidates.
+type NoCandidatesError struct {
+	// Query is the query string of GET /allocation_candidates, for example for
+	// placementsim's Explain.
+	Query string
+	// Groups tells in words what each request group asked for.
+	Groups string
+}
+
+// Error names the groups.
+func (e *NoCandidatesError) Error() string {
+	return ErrNoCandidates.Error() + ": no host has room for " + e.Groups
+}
+
+// Unwrap returns ErrNoCandidates.
+func (e *NoCandidatesError) Unwrap() error { return ErrNoCandidates }
 
 // NotBoundError tells the state of each ARQ of an instance after a bind that
 // did not succeed. It matches ErrNotBound and whatever ended the wait:

@@ -162,6 +162,18 @@ func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
 	}
 }
 
+func TestNoCandidatesTellsTheQuery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	req := request("gpu")
+	req.Flavor.VCPUs = 1_000_000
+	_, err := w.flow.Run(t.Context(), req)
+	var none *spawn.NoCandidatesError
+	if !errors.As(err, &none) || !strings.Contains(none.Query, "VCPU%3A1000000") || !strings.Contains(err.Error(), "device_profile_0 PGPU:1") {
+		t.Errorf("got error %v with %+v", err, none)
+	}
+}
+
 func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -142,7 +142,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 			a.Candidates = append(a.Candidates, candidate)
 		}
 		if len(a.Candidates) == 0 {
-			return "", fmt.Errorf("%w: no host has room for %s", ErrNoCandidates, groupsText(a.Spec.Groups))
+			return "", &NoCandidatesError{Query: a.Spec.Query(), Groups: groupsText(a.Spec.Groups)}
 		}
 		return count(len(a.Candidates), "candidate") + " on " + count(len(firstOfEachHost(a.Candidates)), "host"), nil
 	})
