@@ -141,7 +141,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		match.Route.Handler(w, r)
 		return
 	}
-	id, ok := s.identify(r)
+	id, ok := simhttp.Identify(r, s.verifier)
 	switch {
 	case !ok:
 		writeUnauthorized(w)
@@ -165,19 +165,4 @@ func (s *Server) serveVersioned(w http.ResponseWriter, r *http.Request, id simht
 	w.Header().Set(headerLegacyVersion, v.String())
 	w.Header().Set("Vary", headerVersion+", "+headerLegacyVersion)
 	simhttp.MatchOf(r).Route.Handler(w, r.WithContext(withCall(r.Context(), call{id, v})))
-}
-
-func (s *Server) identify(r *http.Request) (simhttp.Identity, bool) {
-	if s.verifier == nil {
-		return simhttp.NoAuth(r)
-	}
-	token := r.Header.Get("X-Auth-Token")
-	if token == "" {
-		return simhttp.Identity{}, false
-	}
-	headers, err := s.verifier.VerifyToken(token)
-	if err != nil {
-		return simhttp.Identity{}, false
-	}
-	return simhttp.IdentityFromHeaders(headers), true
 }

@@ -57,6 +57,40 @@ func NoAuth(r *http.Request) (Identity, bool) {
 	return id, true
 }
 
+// TokenVerifier answers the identity headers that keystonemiddleware would set
+// for a valid token, or an error for an invalid one. The simulators declare
+// public interfaces of the same form.
+type TokenVerifier interface {
+	VerifyToken(token string) (http.Header, error)
+}
+
+// Identify finds out who sent a request: by its X-Auth-Token and the verifier,
+// or by the conventions of NoAuth if there is none. It reports false for a
+// request whose answer is 401.
+func Identify(r *http.Request, verifier TokenVerifier) (Identity, bool) {
+	if verifier == nil {
+		return NoAuth(r)
+	}
+	return verified(r.Header.Get("X-Auth-Token"), verifier)
+}
+
+// IdentifyService finds out who stands behind the X-Service-Token of a request.
+// It reports false for a request without one or with an invalid one.
+func IdentifyService(r *http.Request, verifier TokenVerifier) (Identity, bool) {
+	return verified(r.Header.Get("X-Service-Token"), verifier)
+}
+
+func verified(token string, verifier TokenVerifier) (Identity, bool) {
+	if token == "" {
+		return Identity{}, false
+	}
+	headers, err := verifier.VerifyToken(token)
+	if err != nil {
+		return Identity{}, false
+	}
+	return IdentityFromHeaders(headers), true
+}
+
 func splitList(s string) []string {
 	var list []string
 	for item := range strings.SplitSeq(s, ",") {

@@ -2,9 +2,11 @@ package simhttp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/fault"
 )
@@ -19,8 +21,18 @@ type Control struct {
 	Faults   *fault.Set
 	Recorder *Recorder
 	Services []*Service
+	// Others are the routes of services that do not show their Service.
+	Others []ServiceRoute
 	// More are further routes, by method and path: "GET /_sim/guests".
 	More map[string]http.HandlerFunc
+}
+
+// ServiceRoute is a route in the list of all services.
+type ServiceRoute struct {
+	Service   string `json:"service"`
+	Operation string `json:"operation"`
+	Method    string `json:"method"`
+	Pattern   string `json:"pattern"`
 }
 
 // Handler returns the routes as a handler.
@@ -49,18 +61,13 @@ func (c Control) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (c Control) routes(w http.ResponseWriter, _ *http.Request) {
-	type route struct {
-		Service   string `json:"service"`
-		Operation string `json:"operation"`
-		Method    string `json:"method"`
-		Pattern   string `json:"pattern"`
-	}
-	list := []route{}
+	list := append([]ServiceRoute{}, c.Others...)
 	for _, service := range c.Services {
 		for _, r := range service.Router.Routes() {
-			list = append(list, route{service.Name, r.Operation, r.Method, r.Pattern})
+			list = append(list, ServiceRoute{service.Name, r.Operation, r.Method, r.Pattern})
 		}
 	}
+	slices.SortStableFunc(list, func(a, b ServiceRoute) int { return cmp.Compare(a.Service, b.Service) })
 	WriteJSON(w, http.StatusOK, ControlBody("routes", list))
 }
 

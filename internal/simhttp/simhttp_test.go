@@ -307,6 +307,54 @@ func TestNoAuthConventions(t *testing.T) {
 	}
 }
 
+// keys verifies tokens that are the user's name; "stale" is not valid.
+type keys struct{}
+
+// VerifyToken implements simhttp.TokenVerifier.
+func (keys) VerifyToken(token string) (http.Header, error) {
+	if token == "stale" {
+		return nil, errors.New("expired")
+	}
+	return http.Header{"X-User-Id": {token}, "X-Roles": {"member, reader"}}, nil
+}
+
+func TestIdentifyAsksTheVerifierIfThereIsOne(t *testing.T) {
+	t.Parallel()
+	known := simhttp.Identity{User: "demo", Roles: []string{"member", "reader"}}
+	tests := []struct {
+		name      string
+		verifier  simhttp.TokenVerifier
+		header    http.Header
+		user      simhttp.Identity
+		userOK    bool
+		service   simhttp.Identity
+		serviceOK bool
+	}{
+		{"no verifier", nil, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, simhttp.Identity{User: "demo", Project: "demo", Roles: []string{"admin"}}, true, simhttp.Identity{}, false},
+		{"no token", keys{}, http.Header{"X-Roles": {"admin"}}, simhttp.Identity{}, false, simhttp.Identity{}, false},
+		{"bad tokens", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"stale"}}, simhttp.Identity{}, false, simhttp.Identity{}, false},
+		{"the verifier's roles count", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, known, true, simhttp.Identity{}, false},
+		{"service token", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"demo"}}, simhttp.Identity{}, false, known, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := &http.Request{Header: tt.header}
+			user, userOK := simhttp.Identify(r, tt.verifier)
+			if diff := gocmp.Diff(tt.user, user); diff != "" || userOK != tt.userOK {
+				t.Errorf("user, ok %v (-want +got):\n%s", userOK, diff)
+			}
+			if tt.verifier == nil {
+				return
+			}
+			service, serviceOK := simhttp.IdentifyService(r, tt.verifier)
+			if diff := gocmp.Diff(tt.service, service); diff != "" || serviceOK != tt.serviceOK {
+				t.Errorf("service, ok %v (-want +got):\n%s", serviceOK, diff)
+			}
+		})
+	}
+}
+
 func TestIDsAreTheSameForTheSameSeed(t *testing.T) {
 	t.Parallel()
 	a, b, c := simhttp.NewIDs(1, "x"), simhttp.NewIDs(1, "x"), simhttp.NewIDs(2, "x")
