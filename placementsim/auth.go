@@ -1,11 +1,5 @@
 package placementsim
 
-import (
-	"net/http"
-
-	"github.com/gocyborg/gocyborg/internal/simhttp"
-)
-
 // The policy profiles of Config.Policy.
 const (
 	policyDefault = "default"
@@ -22,22 +16,6 @@ const (
 	ownUsages             // readers too, for their own project
 	reshaping             // service, and admin unless the new defaults are enforced
 )
-
-// identify finds out who sent the request; false means 401.
-func (s *Server) identify(r *http.Request) (simhttp.Identity, bool) {
-	if s.verifier == nil {
-		return simhttp.NoAuth(r)
-	}
-	token := r.Header.Get("X-Auth-Token")
-	if token == "" {
-		return simhttp.Identity{}, false
-	}
-	headers, err := s.verifier.VerifyToken(token)
-	if err != nil {
-		return simhttp.Identity{}, false
-	}
-	return simhttp.IdentityFromHeaders(headers), true
-}
 
 // allowed reports whether the policy lets the caller use the operation. Its
 // rules are for projects, so a system scoped token is never enough.

@@ -35,7 +35,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &call{server: s, w: w, r: r, now: s.clock.Now()}
 	if !s.isRoot(r) {
-		identity, known := s.identify(r)
+		identity, known := simhttp.Identify(r, s.verifier)
 		if !known {
 			writeUnauthorized(w)
 			return

@@ -1,7 +1,6 @@
 package placementsim
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ const (
 	sinceSameSubtree  version = 36
 )
 
+// The patterns of suffixes, as error texts name them.
 const (
 	numberSuffix = `([1-9][0-9]*)?`
 	freeSuffix   = `([a-zA-Z0-9_-]{1,64})?`
@@ -31,15 +31,23 @@ const (
 // patterns are listed in error texts. The microversion is the one that added
 // the key.
 var groupKeys = []struct {
-	name    string
-	since   version
-	numbers *regexp.Regexp
-	free    *regexp.Regexp
-}{
-	{"in_tree", sinceInTree, regexp.MustCompile(`^in_tree` + numberSuffix + `$`), regexp.MustCompile(`^in_tree` + freeSuffix + `$`)},
-	{"member_of", sinceMemberOf, regexp.MustCompile(`^member_of` + numberSuffix + `$`), regexp.MustCompile(`^member_of` + freeSuffix + `$`)},
-	{"required", sinceRequired, regexp.MustCompile(`^required` + numberSuffix + `$`), regexp.MustCompile(`^required` + freeSuffix + `$`)},
-	{"resources", 10, regexp.MustCompile(`^resources` + numberSuffix + `$`), regexp.MustCompile(`^resources` + freeSuffix + `$`)},
+	name  string
+	since version
+}{{"in_tree", sinceInTree}, {"member_of", sinceMemberOf}, {"required", sinceRequired}, {"resources", 10}}
+
+// isSuffix reports whether a group may have the suffix at a microversion.
+func isSuffix(s string, v version) bool {
+	switch {
+	case s == "":
+		return true
+	case v < sinceGroups:
+		return false
+	case v < sinceFreeSuffixes:
+		return digits(s) && s[0] != '0'
+	}
+	return len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
 }
 
 // groupKey splits a key into its name and suffix at a microversion.
@@ -48,18 +56,8 @@ func groupKey(key string, v version) (name, suffix string, ok bool) {
 		if v < known.since {
 			continue
 		}
-		if v < sinceGroups {
-			if key == known.name {
-				return key, "", true
-			}
-			continue
-		}
-		pattern := known.numbers
-		if v >= sinceFreeSuffixes {
-			pattern = known.free
-		}
-		if m := pattern.FindStringSubmatch(key); m != nil {
-			return known.name, m[1], true
+		if suffix, found := strings.CutPrefix(key, known.name); found && isSuffix(suffix, v) {
+			return known.name, suffix, true
 		}
 	}
 	return "", "", false
@@ -72,6 +70,12 @@ type rawGroup struct {
 }
 
 func (g rawGroup) has(name string) bool { return len(g.values[name]) > 0 }
+
+// wantsTrait reports whether a trait is required, not only excluded.
+func (g rawGroup) wantsTrait() bool {
+	all := strings.Split(strings.Join(g.values["required"], ","), ",")
+	return slices.ContainsFunc(all, func(name string) bool { return !strings.HasPrefix(strings.TrimSpace(name), "!") })
+}
 
 // candidateQuery reads the query string of the candidates. Errors come in the
 // service's order: keys, what is about the whole request, the groups one by
@@ -160,9 +164,9 @@ func (c *call) keyPatterns() map[string]any {
 		switch {
 		case c.version < known.since:
 		case c.version < sinceFreeSuffixes:
-			patterns[known.numbers.String()] = nil
+			patterns["^"+known.name+numberSuffix+"$"] = nil
 		default:
-			patterns[known.free.String()] = nil
+			patterns["^"+known.name+freeSuffix+"$"] = nil
 		}
 	}
 	return patterns
@@ -208,27 +212,26 @@ func (c *call) sameSubtree(q query, result *engine.CandidateQuery) error {
 // checkOrphans refuses groups without resources before they were allowed.
 func checkOrphans(groups []rawGroup) error {
 	orphans := map[string][]string{}
-	onlyTree, withResources := false, false
+	bare := false
 	for _, g := range groups {
 		if g.has("resources") {
-			withResources = true
 			continue
 		}
+		bare = true
 		for _, name := range []string{"required", "member_of"} {
-			if g.has(name) {
+			if g.has(name) && (name != "required" || g.wantsTrait()) {
 				orphans[name] = append(orphans[name], name+g.suffix)
 			}
 		}
-		onlyTree = onlyTree || (g.has("in_tree") && len(g.values) == 1)
 	}
 	switch {
 	case orphans["required"] != nil:
 		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: " + strings.Join(orphans["required"], ", "))
 	case orphans["member_of"] != nil:
 		return badRequest("All member_of parameters must be associated with resources.  Found the following orphaned member_of keys: " + strings.Join(orphans["member_of"], ", "))
-	case onlyTree:
+	case bare:
 		return badRequest("All request groups must specify resources.")
-	case !withResources:
+	case len(groups) == 0:
 		return badRequest("At least one request group (`resources` or `resources{$S}`) is required.")
 	}
 	return nil
@@ -243,7 +246,7 @@ func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 		}
 	}
 	if raw.has("required") {
-		if g.Traits, err = parseRequired("required"+raw.suffix, raw.values["required"], c.version); err != nil {
+		if g.Traits, err = parseRequired(raw.values["required"], c.version); err != nil {
 			return g, err
 		}
 	}
@@ -335,9 +338,16 @@ func checkConflicts(groups []engine.Group, v version) error {
 
 // conflicting lists the traits of required sets that are forbidden as a whole.
 func conflicting(t engine.TraitRequirement) []string {
+	if t.Forbidden == nil {
+		return nil
+	}
+	forbidden := make(map[string]bool, len(t.Forbidden))
+	for _, name := range t.Forbidden {
+		forbidden[name] = true
+	}
 	var names []string
 	for _, anyOf := range t.Required {
-		if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(t.Forbidden, name) }) {
+		if !slices.ContainsFunc(anyOf, func(name string) bool { return !forbidden[name] }) {
 			names = append(names, anyOf...)
 		}
 	}
@@ -355,7 +365,7 @@ func (c *call) rootRequired(q query, result *engine.CandidateQuery) error {
 	default:
 		return &apiError{status: 400, code: codeDuplicateKey, text: "Query parameter 'root_required' may be specified only once."}
 	}
-	t, err := parseTraits("root_required", values[0], c.version, false)
+	t, err := parseTraits(values[0], c.version, false)
 	if err != nil {
 		return err
 	}

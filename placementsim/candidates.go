@@ -12,20 +12,40 @@ import (
 // several providers of one tree.
 const sinceNestedCandidates version = 29
 
+// maxKeptBuffer is the longest answer whose memory is used again.
+const maxKeptBuffer = 4 << 20
+
 func listCandidates(c *call) error {
 	query, err := c.candidateQuery(parseQuery(c.r.URL.RawQuery))
 	if err != nil {
 		return err
 	}
-	found, err := c.server.state.Candidates(query)
+	buffer, _ := c.server.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	body, err := c.searchCandidates((*buffer)[:0], query)
 	if err != nil {
 		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
 	}
 	c.modified(c.now)
-	size := 256 + 384*len(found.Requests) + 384*len(found.Providers) // a guess that spares most copies
-	body := c.appendCandidates(make([]byte, 0, size), query, found)
 	writeBytes(c.w, http.StatusOK, "application/json", body)
+	if cap(body) <= maxKeptBuffer {
+		*buffer = body
+		c.server.buffers.Put(buffer)
+	}
 	return nil
+}
+
+// searchCandidates appends the answer to a query.
+func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, error) {
+	found, err := c.server.state.Candidates(query)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Release()
+	size := 256 + 384*len(found.Requests) + 384*len(found.Providers) // a guess that spares most copies
+	return c.appendCandidates(slices.Grow(b, size), query, found), nil
 }
 
 // appendCandidates writes the answer. The names in it need no escaping: all of

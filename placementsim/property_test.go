@@ -128,15 +128,25 @@ func TestLeftoverConsumersAreOnlySeenInGenerations(t *testing.T) {
 	}
 }
 
-// FuzzCandidateQuery feeds query strings to a small world with sharing.
-func FuzzCandidateQuery(f *testing.F) {
-	for _, query := range []string{
+// candidateQueries are query strings to start from.
+func candidateQueries() []string {
+	return []string{
 		"resources=VCPU:1", "resources=VCPU:1&resources_A=FPGA:1&group_policy=isolate&limit=3",
 		"resources1=VCPU:1&required1=in:CUSTOM_FPGA_INTEL,COMPUTE_ACCELERATORS&member_of1=!in:" + agg,
 		"resources_A=FPGA:1&required_B=!CUSTOM_FPGA_INTEL&same_subtree=_A,_B&group_policy=none&root_required=COMPUTE_ACCELERATORS",
 		"resources=VCPU:1&in_tree=" + rp1, "resources=%zz&resources=VCPU:&limit=0", "resources=VCPU:99999999999999999999", "%ff=%fe&&=&a",
 		"resources=VCPU:1&required=!!!,!", "same_subtree=,&resources_" + strings.Repeat("x", 65) + "=VCPU:1",
-	} {
+	}
+}
+
+// reachesServer reports whether a client could send the query string as it is.
+func reachesServer(query string) bool {
+	return !strings.ContainsAny(query, "#\x7f") && !slices.ContainsFunc([]byte(query), func(b byte) bool { return b <= ' ' })
+}
+
+// FuzzCandidateQuery feeds query strings to a small world with sharing.
+func FuzzCandidateQuery(f *testing.F) {
+	for _, query := range candidateQueries() {
 		f.Add(query, 39)
 		f.Add(query, 17)
 	}
@@ -147,7 +157,7 @@ func FuzzCandidateQuery(f *testing.F) {
 	before := dumpOf(s)
 	f.Fuzz(func(t *testing.T, query string, minor int) {
 		v := version(max(0, min(minor, 39)))
-		if strings.ContainsAny(query, "#\x7f") || slices.ContainsFunc([]byte(query), func(b byte) bool { return b <= ' ' }) {
+		if !reachesServer(query) {
 			t.Skip("not a query string that reaches a server")
 		}
 		got := send(t, s, v.String(), "GET", "/allocation_candidates?"+query, "")
@@ -180,31 +190,6 @@ func FuzzVersionHeader(f *testing.F) {
 			}
 		default:
 			t.Errorf("%q: got %d", header, got.status)
-		}
-	})
-}
-
-// FuzzAllocationsBody feeds bodies to the three writers of allocations.
-func FuzzAllocationsBody(f *testing.F) {
-	for _, body := range append(goodBodies(), "", "{", "null", "[]", `{"allocations":{}}`, "\xff", `{"a":1e999999999}`, `{"allocations":[{"resource_provider":{"uuid":"`+rp1+`"},"resources":{"VCPU":1e0}}]}`) {
-		f.Add(body, 39)
-		f.Add(body, 28)
-		f.Add(body, 7)
-	}
-	f.Fuzz(func(t *testing.T, body string, minor int) {
-		v := version(max(0, min(minor, 39)))
-		s := seeded(t, Config{NoLeftoverConsumers: true})
-		for _, target := range [][2]string{{"PUT", "/allocations/" + con}, {"POST", "/allocations"}, {"POST", "/reshaper"}} {
-			before := dumpOf(s)
-			got := send(t, s, v.String(), target[0], target[1], body)
-			if got.status >= 500 {
-				t.Errorf("%s: got %d %s", target, got.status, got.body)
-			}
-			if got.status >= 400 {
-				if diff := cmp.Diff(before, dumpOf(s)); diff != "" {
-					t.Errorf("%s: got %d, yet the state changed:\n%s", target, got.status, diff)
-				}
-			}
 		}
 	})
 }

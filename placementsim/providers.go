@@ -111,7 +111,7 @@ func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
 		}
 	}
 	if q.has("required") {
-		f.Traits, err = parseRequired("required", q.values["required"], c.version)
+		f.Traits, err = parseRequired(q.values["required"], c.version)
 	}
 	return f, err
 }
@@ -177,8 +177,8 @@ func updateProvider(c *call) error {
 	if c.version >= 15 {
 		c.w.Header().Set("Cache-Control", "no-cache")
 	}
-	if !before.Updated.IsZero() {
-		c.modified(before.Updated)
+	if !before.Updated.IsZero() || before.Parent == "" { // creating a root counts as an update of it
+		c.modified(before.Changed())
 	}
 	return c.json(http.StatusOK, c.providerBody(p))
 }

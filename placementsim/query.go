@@ -78,18 +78,20 @@ func parseResources(value string) ([]engine.ClassAmount, error) {
 		return nil, badResources("empty string")
 	}
 	var amounts []engine.ClassAmount
+	index := make(map[string]int)
 	for item := range strings.SplitSeq(value, ",") {
 		class, number, found := strings.Cut(item, ":")
-		if !found {
+		if !found || strings.Contains(number, ":") {
 			return nil, badResources(item)
 		}
 		amount, err := parseAmount(class, number)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(amounts, func(a engine.ClassAmount) bool { return a.Class == class })
-		if i < 0 {
+		i, known := index[class]
+		if !known {
 			i = len(amounts)
+			index[class] = i
 			amounts = append(amounts, engine.ClassAmount{Class: class})
 		}
 		amounts[i].Amount = amount
@@ -157,13 +159,13 @@ func parseAggregates(value string) ([]string, error) {
 // parseTraits reads one value of a required key into sets of which one trait
 // each is needed, and traits that are excluded. From microversion 1.39 a value
 // may be "in:T1,T2".
-func parseTraits(key, value string, v version, allowAnyOf bool) (engine.TraitRequirement, error) {
+func parseTraits(value string, v version, allowAnyOf bool) (engine.TraitRequirement, error) {
 	var t engine.TraitRequirement
 	if rest, anyOf := strings.CutPrefix(value, "in:"); anyOf {
 		if !allowAnyOf {
 			return t, badQuery("The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: " + value)
 		}
-		names, err := splitTraits(key, rest, v)
+		names, err := splitTraits(rest, v)
 		if err != nil {
 			return t, err
 		}
@@ -175,7 +177,7 @@ func parseTraits(key, value string, v version, allowAnyOf bool) (engine.TraitReq
 		t.Required = [][]string{names}
 		return t, nil
 	}
-	names, err := splitTraits(key, value, v)
+	names, err := splitTraits(value, v)
 	if err != nil {
 		return t, err
 	}
@@ -185,7 +187,7 @@ func parseTraits(key, value string, v version, allowAnyOf bool) (engine.TraitReq
 		case plain == name:
 			t.Required = append(t.Required, []string{name})
 		case v < 22:
-			return t, badTraits(key, v, "Got: "+value)
+			return t, badTraits(v, "Got: "+value)
 		default:
 			t.Forbidden = append(t.Forbidden, plain)
 		}
@@ -194,37 +196,34 @@ func parseTraits(key, value string, v version, allowAnyOf bool) (engine.TraitReq
 }
 
 // splitTraits splits at commas and refuses empty names.
-func splitTraits(key, value string, v version) ([]string, error) {
+func splitTraits(value string, v version) ([]string, error) {
 	names := strings.Split(value, ",")
 	for i, name := range names {
 		names[i] = strings.TrimSpace(name)
 		if strings.TrimLeft(names[i], "!") == "" {
-			return nil, badTraits(key, v, "Got an empty trait in: "+value)
+			return nil, badTraits(v, "Got an empty trait in: "+value)
 		}
 	}
 	return names, nil
 }
 
-func badTraits(key string, v version, got string) error {
+func badTraits(v version, got string) error {
 	example := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
 	if v >= 22 {
 		example = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
 	}
-	if strings.HasPrefix(key, "required") {
-		key = "required"
-	}
-	return badQuery("Expected '" + key + "' parameter value of the form: " + example + ". " + got)
+	return badQuery("Expected 'required' parameter value of the form: " + example + ". " + got)
 }
 
 // parseRequired reads all values of a required key. Before microversion 1.39
 // only the last one counts.
-func parseRequired(key string, values []string, v version) (engine.TraitRequirement, error) {
+func parseRequired(values []string, v version) (engine.TraitRequirement, error) {
 	if v < 39 {
 		values = values[len(values)-1:]
 	}
 	var all engine.TraitRequirement
 	for _, value := range values {
-		t, err := parseTraits(key, value, v, v >= 39)
+		t, err := parseTraits(value, v, v >= 39)
 		if err != nil {
 			return all, err
 		}

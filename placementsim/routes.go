@@ -74,6 +74,23 @@ func operations() []operation {
 	}
 }
 
+// Route is one thing that the server does.
+type Route struct {
+	Operation string // the name that fault rules use
+	Method    string
+	Pattern   string // the path below the server's root, variables in braces
+}
+
+// Routes lists what the server does, in the order in which it looks for a
+// request's route.
+func (s *Server) Routes() []Route {
+	var list []Route
+	for _, op := range operations() {
+		list = append(list, Route{op.name, op.method, op.pattern})
+	}
+	return list
+}
+
 func newRouter() *simhttp.Router {
 	var routes []simhttp.Route
 	for _, op := range operations() {

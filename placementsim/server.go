@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
@@ -114,6 +115,7 @@ type Server struct {
 	ids      *simhttp.IDs
 	prefix   string
 	ops      map[string]*operation
+	buffers  sync.Pool // of *[]byte, for long answers
 }
 
 var _ http.Handler = (*Server)(nil)

@@ -60,7 +60,7 @@ func (c *call) checkUsagesQuery(q query) error {
 		}
 	}
 	if kind := q.last("consumer_type"); q.has("consumer_type") && !consumerType.MatchString(kind) {
-		return badQuery(pythonRepr(kind) + " does not match '^[A-Z0-9_]+$|^unknown$|^all'\n\nFailed validating 'pattern' in schema['properties']['consumer_type']")
+		return badQuery(pythonRepr(kind) + " does not match '^[A-Z0-9_]+$|^all|^unknown$'\n\nFailed validating 'pattern' in schema['properties']['consumer_type']")
 	}
 	return nil
 }

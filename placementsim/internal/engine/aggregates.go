@@ -69,7 +69,7 @@ func (s *State) join(p *provider, name string) {
 		return
 	}
 	agg.members[p] = struct{}{}
-	agg.trees[p.tree]++
+	agg.enter(p.tree)
 	p.aggregates = append(p.aggregates, agg)
 }
 

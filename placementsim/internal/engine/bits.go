@@ -1,9 +1,9 @@
 package engine
 
-import "math/bits"
-
-// bitset is a set of small integers.
+// bitset is a set of small integers. As a condition it is one of tree slots.
 type bitset []uint64
+
+var _ condition = bitset(nil)
 
 func (b bitset) has(i int) bool {
 	word := i >> 6
@@ -33,18 +33,23 @@ func (b bitset) intersects(c bitset) bool {
 	return false
 }
 
-// next returns the smallest member that is at least i, or -1.
-func (b bitset) next(i int) int {
-	word := i >> 6
-	if word >= len(b) {
-		return -1
-	}
-	rest := b[word] >> (i & 63) << (i & 63)
-	for rest == 0 {
-		if word++; word == len(b) {
-			return -1
+// nextBlock implements condition.
+func (b bitset) nextBlock(number int) int {
+	for ; number < len(b); number++ {
+		if b[number] != 0 {
+			return number
 		}
-		rest = b[word]
 	}
-	return word<<6 + bits.TrailingZeros64(rest)
+	return -1
 }
+
+// mask implements condition.
+func (b bitset) mask(number int) uint64 {
+	if number >= len(b) {
+		return 0
+	}
+	return b[number]
+}
+
+// refine implements condition.
+func (b bitset) refine(number int, among uint64) uint64 { return among & b.mask(number) }

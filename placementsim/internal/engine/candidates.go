@@ -46,6 +46,9 @@ type Candidates struct {
 	// Providers are those of every tree that supplies something, or with
 	// OnePerTree only those that supply, in the order they appear.
 	Providers []Summary
+
+	state  *State
+	memory *answer // nil: nothing to release
 }
 
 // Request is one way to satisfy a query.
@@ -83,14 +86,14 @@ func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
 	if err != nil {
 		return Candidates{}, err
 	}
-	for slot := sr.next(0); slot >= 0; slot = sr.next(slot + 1) {
+	for slot := sr.filter.next(); slot >= 0; slot = sr.filter.next() {
 		if more, err := sr.visit(s.trees.trees[slot]); err != nil {
 			return Candidates{}, err
 		} else if !more {
 			break
 		}
 	}
-	return Candidates{sr.found, sr.summaries()}, nil
+	return Candidates{sr.found, sr.summarizeAll(), s, sr.answer}, nil
 }
 
 // maxSteps bounds the work of one query, and maxFound the memory: the number of
@@ -109,12 +112,12 @@ type search struct {
 	limit   int
 	filter  treeFilter
 	sharers []*sharer
-	steps   int
+	steps   int // what was done so far
+	most    int // where the search is given up
 
-	found   []Request
-	sources []*provider         // that supply something, each once
-	known   map[*provider]bool  // the same
-	shared  map[string]struct{} // candidates of sharing providers only
+	*answer
+	latest *provider           // the last one noted
+	shared map[string]struct{} // candidates of sharing providers only
 
 	walk walk
 }
@@ -136,7 +139,7 @@ type sharer struct {
 }
 
 func (s *State) newSearch(q CandidateQuery) (*search, error) {
-	sr := &search{state: s, limit: q.Limit, known: make(map[*provider]bool)}
+	sr := &search{state: s, limit: q.Limit, most: maxSteps, answer: s.newAnswer()}
 	sr.policy.isolate, sr.policy.onePerTree = q.Isolate, q.OnePerTree
 	var err error
 	var unknown []string
@@ -228,10 +231,7 @@ func (g *group) reaches(p *provider) bool {
 	if g.inTree != nil || g.traits.forbidden.intersects(p.traits.bits) || g.memberOfForbidden(p) || !g.memberOfAll(p) {
 		return false
 	}
-	return slices.ContainsFunc(g.amounts, func(a classAmount) bool {
-		inv := p.inventory(a.class)
-		return inv != nil && inv.fits(a.amount)
-	})
+	return slices.ContainsFunc(g.amounts, p.fits)
 }
 
 // sharesWith reports whether the provider has an aggregate in common with a
@@ -246,7 +246,11 @@ func (sr *search) visit(t *tree) (more bool, err error) {
 	if !sr.root.accepts(t.root.traits) {
 		return true, nil
 	}
-	if !sr.walk.prepare(t) || (sr.policy.isolate && !sr.walk.separable()) {
+	// Looking at a tree is work as well, though eight times lighter.
+	if sr.steps += len(sr.walk.positions) * (1 + len(t.members)/8); sr.steps > sr.most {
+		return false, errTooMany()
+	}
+	if !sr.walk.prepare(t) {
 		return true, nil
 	}
 	return sr.walk.run()

@@ -302,3 +302,70 @@ func TestSearchForTooManyCandidatesIsRefusedAndBounded(t *testing.T) {
 		t.Errorf("501 isolated groups on 500 devices: got %d candidates", len(got.Requests))
 	}
 }
+
+func TestHopelessSearchesEndEarlyOrAreRefused(t *testing.T) {
+	t.Parallel()
+	s := engine.New(testTraits(), epoch())
+	one := map[string]engine.Inventory{}
+	for _, class := range testClasses() {
+		one[class] = engine.Inventory{Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}
+	}
+	must(t, second(s.CreateProvider(engine.NewProvider{UUID: "root", Name: "root"}, epoch())))
+	must(t, second(s.SetProviderTraits("root", nil, []string{"T1"}, epoch())))
+	parent := "root"
+	for i := range 200 {
+		name := fmt.Sprintf("d%d", i)
+		must(t, second(s.CreateProvider(engine.NewProvider{UUID: name, Name: name, Parent: parent}, epoch())))
+		must(t, second(s.SetInventories(name, nil, one, engine.InventoryWrite{})))
+		if i < 11 {
+			must(t, second(s.SetProviderTraits(name, nil, []string{"T2"}, epoch())))
+		}
+		if i > 100 {
+			parent = name // a deep chain below a wide tree
+		}
+	}
+	suffixed := func(n int) []engine.Group {
+		var groups []engine.Group
+		for i := range n {
+			groups = append(groups, engine.Group{Suffix: fmt.Sprintf("_%03d", i), Resources: []engine.ClassAmount{{Class: "FPGA", Amount: 1}}})
+		}
+		return groups
+	}
+	withTrait := func(groups []engine.Group, trait string) []engine.Group {
+		for i := range groups {
+			groups[i].Traits.Required = [][]string{{trait}}
+		}
+		return groups
+	}
+	suffixes := func(n int) []string {
+		var list []string
+		for _, g := range suffixed(n) {
+			list = append(list, g.Suffix)
+		}
+		return list
+	}
+	all := []engine.ClassAmount{{Class: "VCPU", Amount: 1}, {Class: "DISK_GB", Amount: 1}, {Class: "FPGA", Amount: 1}}
+	tests := []struct {
+		name  string
+		query engine.CandidateQuery
+		want  error
+	}{
+		{"more than there is in sum", engine.CandidateQuery{Groups: suffixed(201)}, nil},
+		{"more than there are devices", engine.CandidateQuery{Groups: suffixed(201), Isolate: true}, nil},
+		{"more than there is with a trait", engine.CandidateQuery{Groups: withTrait(suffixed(12), "T2")}, nil},
+		{"a trait that only a provider without resources has", engine.CandidateQuery{Groups: []engine.Group{{Resources: all, Traits: engine.TraitRequirement{Required: [][]string{{"T1"}}}}}}, nil},
+		{"one above all of many", engine.CandidateQuery{Groups: suffixed(150), SameSubtree: [][]string{suffixes(150)}, Limit: 1}, engine.ErrTooMany},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := s.Candidates(tt.query)
+			if !errors.Is(err, tt.want) || len(got.Requests) != 0 {
+				t.Errorf("got %d candidates and error %v, want error %v", len(got.Requests), err, tt.want)
+			}
+			if _, err := s.Explain(tt.query); err != nil {
+				t.Errorf("explain: %v", err)
+			}
+		})
+	}
+}

@@ -190,7 +190,7 @@ func (s *State) apply(pl *plan, w Writes) {
 		s.store(claim, w)
 	}
 	for key := range pl.changes {
-		s.reroom(key.provider.tree, key.class)
+		s.reroom(key.provider.tree, key.class, key.provider.traits)
 	}
 	for p := range pl.bumped {
 		p.bump(w.Now)
@@ -261,7 +261,7 @@ func (s *State) Release(uuid string) error {
 	allocs := c.allocs
 	s.release(c)
 	for _, a := range allocs {
-		s.reroom(a.provider.tree, a.class)
+		s.reroom(a.provider.tree, a.class, a.provider.traits)
 	}
 	delete(s.consumers, uuid)
 	return nil

@@ -28,6 +28,22 @@ type class struct {
 	created, updated time.Time
 	inventories      int       // how many inventories there are of it
 	room             roomIndex // greatest room per tree
+	// kinds is the same of the providers with exactly these traits: most
+	// providers of a cloud carry one of a few sets.
+	kinds map[*traitSet]*roomIndex
+}
+
+// kind returns the index of the providers with exactly these traits.
+func (c *class) kind(traits *traitSet) *roomIndex {
+	if c.kinds == nil {
+		c.kinds = make(map[*traitSet]*roomIndex)
+	}
+	index := c.kinds[traits]
+	if index == nil {
+		index = new(roomIndex)
+		c.kinds[traits] = index
+	}
+	return index
 }
 
 type classTable struct {

@@ -12,11 +12,12 @@
 // trait.py, resource_class.py, consumer.py and reshaper.py of the Placement
 // service (2026 development cycle, microversion 1.39).
 //
-// Candidates are found tree by tree. An index per resource class (the greatest
-// amount one provider of each tree could still give) and a bit set per trait
-// (the trees that have it) let the search jump over the trees that cannot
-// answer, and the search stops at the limit.
+// Candidates are found tree by tree, and the search stops at the limit. Indexes
+// of 64 trees at a time let it pass over the trees that cannot answer: per
+// resource class, and per class and set of traits, the greatest amount that one
+// provider of each tree could still give; per trait and per aggregate, the
+// trees that have it.
 //
-//	state := engine.New()
+//	state := engine.New(traits, now)
 //	_, err := state.CreateProvider(engine.NewProvider{UUID: uuid, Name: "cn0"}, now)
 package engine

@@ -17,6 +17,7 @@ type tree struct {
 // of them that the rest moves together.
 type forest struct {
 	trees []*tree
+	alive bitset // the slots in use
 	gone  int
 }
 
@@ -28,6 +29,7 @@ func (t *tree) hasTrait(tr *trait) bool {
 func (s *State) plant(root *provider) *tree {
 	t := &tree{slot: len(s.trees.trees), root: root}
 	s.trees.trees = append(s.trees.trees, t)
+	s.trees.alive.set(t.slot)
 	return t
 }
 
@@ -37,13 +39,13 @@ func (s *State) attach(p *provider, t *tree) {
 	t.members = slices.Insert(t.members, i, p)
 	p.tree = t
 	for _, inv := range p.invs {
-		s.reroom(t, inv.class)
+		s.reroom(t, inv.class, p.traits)
 	}
 	for _, tr := range p.traits.traits {
 		tr.trees.set(t.slot)
 	}
 	for _, agg := range p.aggregates {
-		agg.trees[t]++
+		agg.enter(t)
 	}
 }
 
@@ -54,7 +56,7 @@ func (s *State) detach(p *provider) {
 	i, _ := slices.BinarySearchFunc(t.members, p, bySeq)
 	t.members = slices.Delete(t.members, i, i+1)
 	for _, inv := range p.invs {
-		s.reroom(t, inv.class)
+		s.reroom(t, inv.class, p.traits)
 	}
 	for _, tr := range p.traits.traits {
 		if !t.hasTrait(tr) {
@@ -74,6 +76,7 @@ func bySeq(a, b *provider) int { return cmp.Compare(a.seq, b.seq) }
 // fell removes an empty tree.
 func (s *State) fell(t *tree) {
 	s.trees.trees[t.slot] = nil
+	s.trees.alive.clear(t.slot)
 	s.trees.gone++
 	if s.trees.gone > 64 && s.trees.gone > len(s.trees.trees)/2 {
 		s.closeRanks()
@@ -91,15 +94,22 @@ func (s *State) closeRanks() {
 	}
 	s.trees = forest{trees: kept}
 	for _, c := range s.classes.byName {
-		c.room = roomIndex{}
+		c.room, c.kinds = roomIndex{}, nil
 	}
 	for _, tr := range s.traits.byName {
 		tr.trees = nil
 	}
+	for _, agg := range s.aggregates {
+		agg.slots = nil
+		for t := range agg.trees {
+			agg.slots.set(t.slot)
+		}
+	}
 	for _, t := range kept {
+		s.trees.alive.set(t.slot)
 		for _, p := range t.members {
 			for _, inv := range p.invs {
-				s.reroom(t, inv.class)
+				s.reroom(t, inv.class, p.traits)
 			}
 			for _, tr := range p.traits.traits {
 				tr.trees.set(t.slot)
@@ -108,20 +118,34 @@ func (s *State) closeRanks() {
 	}
 }
 
-// reroom computes how much of a class one provider of the tree can give.
-func (s *State) reroom(t *tree, c *class) {
-	var room int64
+// reroom computes how much of a class one provider of the tree can give, and
+// one with the given traits.
+func (s *State) reroom(t *tree, c *class, traits *traitSet) {
+	var room, kind int64
 	for _, p := range t.members {
-		if inv := p.inventory(c); inv != nil {
-			room = max(room, inv.room())
+		inv := p.inventory(c)
+		if inv == nil {
+			continue
+		}
+		room = max(room, inv.room())
+		if p.traits == traits {
+			kind = max(kind, inv.room())
 		}
 	}
 	c.room.set(t.slot, room)
+	c.kind(traits).set(t.slot, kind)
+}
+
+// enter counts a member more in a tree.
+func (a *aggregate) enter(t *tree) {
+	a.trees[t]++
+	a.slots.set(t.slot)
 }
 
 // leave counts a member less in a tree.
 func (a *aggregate) leave(t *tree) {
 	if a.trees[t]--; a.trees[t] == 0 {
 		delete(a.trees, t)
+		a.slots.clear(t.slot)
 	}
 }

@@ -22,13 +22,14 @@ type traitFilter struct {
 	required  []bitset // at least one of each
 	anyOf     [][]*trait
 	forbidden bitset
+	banned    []*trait // the same
 }
 
 // accepts reports whether one provider satisfies the whole group, apart from
 // in_tree.
 func (g *group) accepts(p *provider) bool {
 	for _, a := range g.amounts {
-		if inv := p.inventory(a.class); inv == nil || !inv.fits(a.amount) {
+		if !p.fits(a) {
 			return false
 		}
 	}
@@ -87,7 +88,7 @@ func (s *State) traitFilter(r TraitRequirement) (traitFilter, error) {
 		set, traits := lookup(anyOf)
 		f.required, f.anyOf = append(f.required, set), append(f.anyOf, traits)
 	}
-	f.forbidden, _ = lookup(r.Forbidden)
+	f.forbidden, f.banned = lookup(r.Forbidden)
 	if unknown != nil {
 		return f, unknownTraits(unknown)
 	}

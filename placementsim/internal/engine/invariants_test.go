@@ -94,20 +94,31 @@ func (s *State) brokenRooms() error {
 	for _, c := range s.classes.byName {
 		inventories := 0
 		for slot, tr := range s.trees.trees {
-			var want, got int64
+			var want int64
+			kinds := make(map[*traitSet]int64)
 			if tr != nil {
 				for _, p := range tr.members {
 					if inv := p.inventory(c); inv != nil {
 						want = max(want, inv.room())
+						kinds[p.traits] = max(kinds[p.traits], inv.room())
 						inventories++
 					}
 				}
 			}
-			if slot < c.room.leaves() {
-				got = c.room.nodes[c.room.leaves()+slot]
-			}
-			if want != got {
+			if got := c.room.at(slot); want != got {
 				return fmt.Errorf("room of %s in slot %d: %d, want %d", c.name, slot, got, want)
+			}
+			for set, index := range c.kinds {
+				if got := index.at(slot); kinds[set] != got {
+					return fmt.Errorf("room of %s with %q in slot %d: %d, want %d", c.name, set.key, slot, got, kinds[set])
+				}
+				delete(kinds, set)
+			}
+			if len(kinds) > 0 {
+				return fmt.Errorf("%s has no index for %d sets of traits", c.name, len(kinds))
+			}
+			if alive := s.trees.alive.has(slot); alive != (tr != nil) {
+				return fmt.Errorf("slot %d: alive is %t", slot, alive)
 			}
 		}
 		if inventories != c.inventories {
@@ -165,6 +176,11 @@ func (s *State) brokenAggregates() error {
 		for tr, n := range trees {
 			if agg.trees[tr] != n {
 				return fmt.Errorf("aggregate %s: %d in a tree, want %d", name, agg.trees[tr], n)
+			}
+		}
+		for slot, tr := range s.trees.trees {
+			if want := tr != nil && agg.trees[tr] > 0; want != agg.slots.has(slot) {
+				return fmt.Errorf("aggregate %s in slot %d: want %t", name, slot, want)
 			}
 		}
 	}
@@ -357,43 +373,39 @@ func TestSlotsOfFelledTreesAreClosedUp(t *testing.T) {
 	}
 }
 
-func TestRoomIndexFindsTheNextSlotWithEnough(t *testing.T) {
+func TestFilterFindsEveryTreeThatMeetsAllConditions(t *testing.T) {
 	t.Parallel()
+	const slots = 400
 	rapid.Check(t, func(t *rapid.T) {
 		var ix roomIndex
-		rooms := make([]int64, 40)
-		for range rapid.IntRange(0, 30).Draw(t, "changes") {
-			slot, room := rapid.IntRange(0, len(rooms)-1).Draw(t, "slot"), rapid.Int64Range(0, 5).Draw(t, "room")
+		var set, other bitset
+		rooms := make([]int64, slots)
+		for range rapid.IntRange(0, 60).Draw(t, "changes") {
+			slot, room := rapid.IntRange(0, slots-1).Draw(t, "slot"), rapid.Int64Range(0, 5).Draw(t, "room")
 			rooms[slot] = room
 			ix.set(slot, room)
+			set.set(rapid.IntRange(0, slots-1).Draw(t, "member"))
+			other.set(rapid.IntRange(0, slots-1).Draw(t, "other member"))
+			set.clear(rapid.IntRange(0, slots+99).Draw(t, "no member"))
 		}
-		for n := int64(1); n <= 5; n++ {
-			for from := range 45 {
-				want := -1
-				for slot := from; slot < len(rooms) && want < 0; slot++ {
-					if rooms[slot] >= n {
-						want = slot
-					}
-				}
-				if got := ix.next(from, n); got != want {
-					t.Fatalf("next(%d, %d) of %v: got %d, want %d", from, n, rooms, got, want)
-				}
+		n, only := rapid.Int64Range(1, 5).Draw(t, "amount"), rapid.IntRange(-1, slots-1).Draw(t, "only")
+		f := treeFilter{all: []condition{enough{&ix, n}, anyOf{set, other}}, block: -1}
+		if only >= 0 {
+			f.all = append(f.all, oneSlot(only))
+		}
+		for slot, room := range rooms {
+			if room != ix.at(slot) {
+				t.Fatalf("slot %d: got %d, want %d", slot, ix.at(slot), room)
+			}
+			if room < n || (!set.has(slot) && !other.has(slot)) || (only >= 0 && only != slot) {
+				continue
+			}
+			if got := f.next(); got != slot {
+				t.Fatalf("got slot %d, want %d", got, slot)
 			}
 		}
-	})
-}
-
-func TestBitsetFindsTheNextMember(t *testing.T) {
-	t.Parallel()
-	var b bitset
-	for _, i := range []int{3, 64, 200} {
-		b.set(i)
-	}
-	b.clear(64)
-	b.clear(1000)
-	for from, want := range map[int]int{0: 3, 3: 3, 4: 200, 64: 200, 200: 200, 201: -1, 5000: -1} {
-		if got := b.next(from); got != want {
-			t.Errorf("next(%d): got %d, want %d", from, got, want)
+		if got := f.next(); got != -1 {
+			t.Fatalf("got slot %d, want none", got)
 		}
-	}
+	})
 }

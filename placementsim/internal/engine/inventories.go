@@ -77,6 +77,12 @@ func (p *provider) inventory(c *class) *inventory {
 	return nil
 }
 
+// fits reports whether the provider can give the amount now.
+func (p *provider) fits(a classAmount) bool {
+	inv := p.inventory(a.class)
+	return inv != nil && inv.fits(a.amount)
+}
+
 // ClassInventory is an inventory with its class.
 type ClassInventory struct {
 	Class string
@@ -183,7 +189,7 @@ func (s *State) SetInventory(uuid, className string, generation int, spec Invent
 		return 0, refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
 	}
 	*inv = newInventory(c, spec, inv.used, w.Now)
-	s.reroom(p.tree, c)
+	s.reroom(p.tree, c, p.traits)
 	p.bump(w.Now)
 	return p.generation, nil
 }
@@ -266,11 +272,11 @@ func (s *State) replaceInventories(p *provider, invs []inventory) {
 	p.invs = slices.Clip(invs)
 	for i := range old {
 		old[i].class.inventories--
-		s.reroom(p.tree, old[i].class)
+		s.reroom(p.tree, old[i].class, p.traits)
 	}
 	for i := range invs {
 		invs[i].class.inventories++
-		s.reroom(p.tree, invs[i].class)
+		s.reroom(p.tree, invs[i].class, p.traits)
 	}
 }
 

@@ -123,11 +123,14 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 	if other := s.names[u.Name]; other != nil && other != p {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider %s already exists.", u.Name)
 	}
+	if p.name != u.Name || p.parent != parent { // what stays the same is no update to the service
+		p.updated = now
+	}
 	delete(s.names, p.name)
-	p.name, p.updated = u.Name, now
+	p.name = u.Name
 	s.names[p.name] = p
 	if parent != p.parent {
-		s.move(p, parent)
+		s.move(p, parent, now)
 	}
 	return p.view(), nil
 }
@@ -140,12 +143,12 @@ func (s *State) newParent(p *provider, u ProviderUpdate) (*provider, error) {
 		}
 		return nil, nil
 	}
-	if p.parent != nil && p.parent.uuid != u.Parent && !u.Reparent {
-		return nil, refuse(ErrInvalid, "re-parenting a provider is not currently allowed.")
-	}
 	parent := s.providers[u.Parent]
 	if parent == nil {
 		return nil, refuse(ErrInvalid, "parent provider UUID does not exist.")
+	}
+	if p.parent != nil && p.parent != parent && !u.Reparent {
+		return nil, refuse(ErrInvalid, "re-parenting a provider is not currently allowed.")
 	}
 	if p.isAncestorOf(parent) {
 		return nil, refuse(ErrInvalid, "creating loop in the provider tree is not allowed.")
@@ -154,8 +157,9 @@ func (s *State) newParent(p *provider, u ProviderUpdate) (*provider, error) {
 }
 
 // move puts a provider and everything below it under another parent, or makes
-// it a root.
-func (s *State) move(p, parent *provider) {
+// it a root. Those that get another root count as updated.
+func (s *State) move(p, parent *provider, now time.Time) {
+	from := p.tree
 	var branch []*provider
 	for _, member := range p.tree.members {
 		if p.isAncestorOf(member) {
@@ -178,6 +182,9 @@ func (s *State) move(p, parent *provider) {
 		to = s.plant(p)
 	}
 	for _, member := range branch {
+		if to != from {
+			member.updated = now
+		}
 		s.attach(member, to)
 	}
 }
@@ -198,7 +205,7 @@ func (s *State) DeleteProvider(uuid string) error {
 	}
 	s.replaceInventories(p, nil)
 	s.changeTraits(p, s.traits.none)
-	s.traits.release(s.traits.none)
+	s.leaveSet(s.traits.none)
 	s.leaveAggregates(p)
 	s.detach(p)
 	if p.parent != nil {

@@ -34,22 +34,7 @@ type option struct {
 func (ref *reference) candidates(q engine.CandidateQuery) []string {
 	found := make(map[string]bool)
 	for _, anchor := range ref.order {
-		if anchor.Parent != "" || !traitsOK(q.Root, anchor.Traits) {
-			continue
-		}
-		options := make([][]option, len(q.Groups))
-		for i, g := range q.Groups {
-			if g.Suffix == "" {
-				options[i] = ref.unsuffixed(g, anchor)
-			} else {
-				options[i] = ref.suffixed(g, anchor)
-			}
-		}
-		product(options, func(chosen []option) {
-			if ref.holds(q, chosen) {
-				found[renderOptions(q, chosen)] = true
-			}
-		})
+		ref.candidatesAt(q, anchor, found)
 	}
 	list := make([]string, 0, len(found))
 	for candidate := range found {
@@ -57,6 +42,30 @@ func (ref *reference) candidates(q engine.CandidateQuery) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// candidatesAt adds the candidates of one anchor.
+func (ref *reference) candidatesAt(q engine.CandidateQuery, anchor engine.Inspection, found map[string]bool) {
+	if anchor.Parent != "" || !traitsOK(q.Root, anchor.Traits) {
+		return
+	}
+	options := make([][]option, len(q.Groups))
+	for i, g := range q.Groups {
+		options[i] = ref.options(g, anchor)
+	}
+	product(options, func(chosen []option) {
+		if ref.holds(q, chosen) {
+			found[renderOptions(q, chosen)] = true
+		}
+	})
+}
+
+// options lists the ways to serve one group at an anchor.
+func (ref *reference) options(g engine.Group, anchor engine.Inspection) []option {
+	if g.Suffix == "" {
+		return ref.unsuffixed(g, anchor)
+	}
+	return ref.suffixed(g, anchor)
 }
 
 func product[T any](lists [][]T, visit func([]T)) {

@@ -1,66 +1,116 @@
 package engine
 
+import (
+	"math/bits"
+	"slices"
+)
+
+// slotsPerBlock is how many tree slots are looked at together.
+const slotsPerBlock = 64
+
 // roomIndex keeps one number per tree slot, the greatest amount of a resource
-// class that one provider of the tree could still give, and finds the next
-// tree with enough in logarithmic time. It is a segment tree of maxima.
+// class that one provider of the tree could still give, in blocks with their
+// maxima, so that trees without enough are passed over 64 at a time. Only the
+// blocks between the first and the last one in use are kept.
 type roomIndex struct {
-	nodes []int64 // a heap: the leaves are the last half
+	base   int // the number of the first block
+	blocks []*roomBlock
 }
 
-func (ix *roomIndex) leaves() int { return len(ix.nodes) / 2 }
+type roomBlock struct {
+	greatest int64
+	some     uint64 // the slots with any room
+	rooms    [slotsPerBlock]int64
+}
 
 // set changes the number of a slot.
 func (ix *roomIndex) set(slot int, room int64) {
-	if slot >= ix.leaves() {
-		if room == 0 {
-			return
-		}
-		ix.grow(slot + 1)
+	block := ix.block(slot/slotsPerBlock, room > 0)
+	if block == nil {
+		return
 	}
-	i := slot + ix.leaves()
-	ix.nodes[i] = room
-	for i > 1 {
-		i /= 2
-		ix.nodes[i] = max(ix.nodes[2*i], ix.nodes[2*i+1])
+	old := block.rooms[slot%slotsPerBlock]
+	block.rooms[slot%slotsPerBlock] = room
+	if room > 0 {
+		block.some |= 1 << (slot % slotsPerBlock)
+	} else {
+		block.some &^= 1 << (slot % slotsPerBlock)
+	}
+	switch {
+	case room >= block.greatest:
+		block.greatest = room
+	case old == block.greatest:
+		block.greatest = slices.Max(block.rooms[:])
 	}
 }
 
-func (ix *roomIndex) grow(slots int) {
-	leaves := max(ix.leaves(), 8)
-	for leaves < slots {
-		leaves *= 2
+// block returns a block, or nil if it is not there and not to be created.
+func (ix *roomIndex) block(number int, create bool) *roomBlock {
+	if i := number - ix.base; i >= 0 && i < len(ix.blocks) && ix.blocks[i] != nil {
+		return ix.blocks[i]
 	}
-	grown := make([]int64, 2*leaves)
-	if old := ix.leaves(); old > 0 {
-		copy(grown[leaves:], ix.nodes[old:])
+	if !create {
+		return nil
 	}
-	for i := leaves - 1; i > 0; i-- {
-		grown[i] = max(grown[2*i], grown[2*i+1])
+	if len(ix.blocks) == 0 {
+		ix.base = number
 	}
-	ix.nodes = grown
+	if number < ix.base {
+		ix.blocks = slices.Insert(ix.blocks, 0, slices.Repeat([]*roomBlock{nil}, ix.base-number)...)
+		ix.base = number
+	}
+	for number-ix.base >= len(ix.blocks) {
+		ix.blocks = append(ix.blocks, nil)
+	}
+	block := new(roomBlock)
+	ix.blocks[number-ix.base] = block
+	return block
 }
 
-// next returns the first slot from the given one on that has at least n, or
-// -1. n must be positive.
-func (ix *roomIndex) next(slot int, n int64) int {
-	leaves := ix.leaves()
-	if slot >= leaves || ix.nodes[1] < n {
-		return -1
+// at returns the number of a slot.
+func (ix *roomIndex) at(slot int) int64 {
+	if block := ix.block(slot/slotsPerBlock, false); block != nil {
+		return block.rooms[slot%slotsPerBlock]
 	}
-	i := slot + leaves
-	for ix.nodes[i] < n {
-		for i&1 == 1 { // climb until there is a sibling to the right
-			if i == 1 {
-				return -1
-			}
-			i /= 2
+	return 0
+}
+
+// enough is the condition that a tree has at least an amount in an index.
+type enough struct {
+	index  *roomIndex
+	amount int64
+}
+
+// nextBlock implements condition.
+func (e enough) nextBlock(number int) int {
+	ix := e.index
+	for i := max(number-ix.base, 0); i < len(ix.blocks); i++ {
+		if ix.blocks[i] != nil && ix.blocks[i].greatest >= e.amount {
+			return ix.base + i
 		}
-		i++
 	}
-	for i < leaves {
-		if i *= 2; ix.nodes[i] < n {
-			i++
+	return -1
+}
+
+// mask implements condition.
+func (e enough) mask(number int) uint64 {
+	if block := e.index.block(number, false); block != nil {
+		return block.some
+	}
+	return 0
+}
+
+// refine implements condition.
+func (e enough) refine(number int, among uint64) uint64 {
+	block := e.index.block(number, false)
+	if block == nil {
+		return 0
+	}
+	found := among
+	for rest := among; rest != 0; rest &= rest - 1 {
+		if i := bits.TrailingZeros64(rest); block.rooms[i&(slotsPerBlock-1)] < e.amount {
+			found &^= 1 << i
 		}
 	}
-	return i - leaves
+	return found
 }

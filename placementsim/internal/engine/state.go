@@ -21,6 +21,8 @@ type State struct {
 
 	consumers map[string]*consumer
 	nextSeq   uint64
+
+	answers sync.Pool // of *answer, see Candidates.Release
 }
 
 // provider is one resource provider. Only the lock's holder touches it.
@@ -65,6 +67,7 @@ type aggregate struct {
 	uuid    string
 	members map[*provider]struct{}
 	trees   map[*tree]int // members per tree
+	slots   bitset        // of these trees
 }
 
 // New returns the state of a fresh service that knows the standard resource

@@ -107,9 +107,15 @@ func (t *traitTable) set(traits []*trait) *traitSet {
 	return ts
 }
 
-func (t *traitTable) release(ts *traitSet) {
-	if ts.users--; ts.users == 0 {
-		delete(t.sets, ts.key)
+// leaveSet counts a provider less with a set. A set that nobody carries is
+// forgotten.
+func (s *State) leaveSet(ts *traitSet) {
+	if ts.users--; ts.users > 0 {
+		return
+	}
+	delete(s.traits.sets, ts.key)
+	for _, c := range s.classes.byName {
+		delete(c.kinds, ts)
 	}
 }
 
@@ -130,9 +136,13 @@ type TraitFilter struct {
 func (s *State) Traits(f TraitFilter) []Trait {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	wanted := make(map[string]bool, len(f.Names))
+	for _, name := range f.Names {
+		wanted[name] = true
+	}
 	var list []Trait
 	for name, tr := range s.traits.byName {
-		if (f.Names == nil || slices.Contains(f.Names, name)) && strings.HasPrefix(name, f.Prefix) &&
+		if (f.Names == nil || wanted[name]) && strings.HasPrefix(name, f.Prefix) &&
 			(f.Associated == nil || *f.Associated == (tr.providers > 0)) {
 			list = append(list, Trait{name, tr.created})
 		}
@@ -259,7 +269,11 @@ func (s *State) changeTraits(p *provider, set *traitSet) {
 			tr.trees.clear(p.tree.slot)
 		}
 	}
-	s.traits.release(old)
+	for i := range p.invs {
+		s.reroom(p.tree, p.invs[i].class, old)
+		s.reroom(p.tree, p.invs[i].class, set)
+	}
+	s.leaveSet(old)
 	s.updateSharing(p)
 }
 

@@ -1,22 +1,92 @@
 package engine
 
-// treeFilter finds the next tree that may have candidates, without visiting
-// the trees in between. It may let trees through that have none, but never the
-// other way round.
+import (
+	"math/bits"
+	"slices"
+)
+
+// condition is a set of tree slots that is asked for by blocks of 64 slots.
+type condition interface {
+	// nextBlock returns the first block from the given one on that may have a
+	// member, or -1.
+	nextBlock(number int) int
+	// mask returns what may be the members of a block.
+	mask(number int) uint64
+	// refine returns the members of a block among those of a mask.
+	refine(number int, among uint64) uint64
+}
+
+// anyOf is the union of conditions. Without any it has no member.
+type anyOf []condition
+
+// nextBlock implements condition.
+func (u anyOf) nextBlock(number int) int {
+	nearest := -1
+	for _, c := range u {
+		if n := c.nextBlock(number); n >= 0 && (nearest < 0 || n < nearest) {
+			nearest = n
+		}
+	}
+	return nearest
+}
+
+// mask implements condition.
+func (u anyOf) mask(number int) uint64 {
+	var mask uint64
+	for _, c := range u {
+		mask |= c.mask(number)
+	}
+	return mask
+}
+
+// refine implements condition.
+func (u anyOf) refine(number int, among uint64) uint64 {
+	var found uint64
+	for _, c := range u {
+		found |= c.refine(number, among&^found)
+	}
+	return found
+}
+
+// oneSlot is the set of a single slot.
+type oneSlot int
+
+// nextBlock implements condition.
+func (s oneSlot) nextBlock(number int) int {
+	if own := int(s) / slotsPerBlock; number <= own {
+		return own
+	}
+	return -1
+}
+
+// mask implements condition.
+func (s oneSlot) mask(number int) uint64 {
+	if number != int(s)/slotsPerBlock {
+		return 0
+	}
+	return 1 << (s % slotsPerBlock)
+}
+
+// refine implements condition.
+func (s oneSlot) refine(number int, among uint64) uint64 { return among & s.mask(number) }
+
+// treeFilter finds the trees that may have candidates, one after the other,
+// without visiting those in between. It may let trees through that have none,
+// but never the other way round.
 type treeFilter struct {
-	slots  int
-	none   bool          // no tree can have a candidate
-	only   int           // the one slot left by in_tree, or -1
-	rooms  []classAmount // some provider of the tree must have this room
-	traits [][]*trait    // some provider of the tree must have one of these
+	all   []condition
+	block int    // the block that is being given out
+	rest  uint64 // what is left of it
 }
 
 func (sr *search) newTreeFilter() treeFilter {
-	f := treeFilter{slots: len(sr.state.trees.trees), only: -1}
+	f := treeFilter{all: []condition{sr.state.trees.alive}, block: -1}
 	for i, g := range sr.groups {
 		f.addGroup(sr, i, g)
 	}
-	f.traits = append(f.traits, sr.root.anyOf...)
+	for _, traits := range sr.root.anyOf {
+		f.addTraits(traits)
+	}
 	return f
 }
 
@@ -24,37 +94,65 @@ func (sr *search) newTreeFilter() treeFilter {
 func (f *treeFilter) addGroup(sr *search, i int, g *group) {
 	shared := sr.sharersOf(i)
 	if g.nowhere {
-		f.none = true
+		f.all = append(f.all, anyOf{})
 		return
 	}
-	if g.inTree != nil && len(shared) == 0 {
-		if f.only >= 0 && f.only != g.inTree.slot {
-			f.none = true
-		}
-		f.only = g.inTree.slot
-	}
 	for _, a := range g.amounts {
-		if !anySharer(shared, func(p *provider) bool {
-			inv := p.inventory(a.class)
-			return inv != nil && inv.fits(a.amount)
-		}) {
-			f.rooms = append(f.rooms, a)
+		if !slices.ContainsFunc(shared, func(p *provider) bool { return p.fits(a) }) {
+			f.addRoom(g, a)
 		}
 	}
-	for k, anyOf := range g.traits.anyOf {
-		if !anySharer(shared, func(p *provider) bool { return g.traits.required[k].intersects(p.traits.bits) }) {
-			f.traits = append(f.traits, anyOf)
+	for k, traits := range g.traits.anyOf {
+		if !slices.ContainsFunc(shared, func(p *provider) bool { return g.traits.required[k].intersects(p.traits.bits) }) {
+			f.addTraits(traits)
 		}
+	}
+	if len(shared) > 0 {
+		return
+	}
+	if g.inTree != nil {
+		f.all = append(f.all, oneSlot(g.inTree.slot))
+	}
+	for _, aggregates := range g.memberOf {
+		var trees anyOf
+		for _, agg := range aggregates {
+			trees = append(trees, agg.slots)
+		}
+		f.all = append(f.all, trees)
 	}
 }
 
-func anySharer(sharers []*provider, ok func(*provider) bool) bool {
-	for _, p := range sharers {
-		if ok(p) {
-			return true
+func (f *treeFilter) addTraits(traits []*trait) {
+	var trees anyOf
+	for _, tr := range traits {
+		trees = append(trees, tr.trees)
+	}
+	f.all = append(f.all, trees)
+}
+
+// maxKinds is how many indexes one condition looks into before the index of
+// the whole class must do.
+const maxKinds = 32
+
+// addRoom wants a provider with room. If the group's traits are about that very
+// provider, it looks only at the kinds of providers with such traits: that the
+// tree has the room and the trait apart from each other is not enough.
+func (f *treeFilter) addRoom(g *group, a classAmount) {
+	f.all = append(f.all, enough{&a.class.room, a.amount})
+	traits := g.traits
+	if g.suffix == "" && len(g.amounts) > 1 {
+		traits.required = nil // another class's provider may have them
+	}
+	if len(a.class.kinds) > maxKinds || (traits.required == nil && traits.forbidden == nil) {
+		return
+	}
+	var rooms anyOf
+	for set, index := range a.class.kinds {
+		if traits.accepts(set) {
+			rooms = append(rooms, enough{index, a.amount})
 		}
 	}
-	return false
+	f.all = append(f.all, rooms)
 }
 
 // sharersOf lists the sharing providers that can serve a group.
@@ -68,53 +166,42 @@ func (sr *search) sharersOf(group int) []*provider {
 	return list
 }
 
-// next returns the first slot from the given one on whose tree may have
-// candidates, or -1.
-func (sr *search) next(slot int) int {
-	f := &sr.filter
-	if f.none {
-		return -1
-	}
-	if f.only >= 0 {
-		if slot > f.only {
+// next returns the slot of the next tree that may have candidates, or -1.
+func (f *treeFilter) next() int {
+	for f.rest == 0 {
+		if f.block = f.nextBlock(f.block + 1); f.block < 0 {
 			return -1
 		}
-		slot = f.only
-	}
-	for slot >= 0 && slot < f.slots {
-		ahead := f.ahead(slot)
-		if ahead == slot && sr.state.trees.trees[slot] != nil {
-			return slot
+		f.rest = ^uint64(0)
+		for _, c := range f.all {
+			f.rest &= c.mask(f.block)
 		}
-		if f.only >= 0 {
-			return -1
-		}
-		if ahead == slot {
-			ahead++
-		}
-		slot = ahead
-	}
-	return -1
-}
-
-// ahead returns a slot, not before the given one, such that no tree in between
-// passes all conditions, or -1. The slot itself passes if it is the given one.
-func (f *treeFilter) ahead(slot int) int {
-	for _, a := range f.rooms {
-		if slot = a.class.room.next(slot, a.amount); slot < 0 {
-			return -1
-		}
-	}
-	for _, anyOf := range f.traits {
-		nearest := -1
-		for _, tr := range anyOf {
-			if n := tr.trees.next(slot); n >= 0 && (nearest < 0 || n < nearest) {
-				nearest = n
+		for _, c := range f.all {
+			if f.rest != 0 {
+				f.rest = c.refine(f.block, f.rest)
 			}
 		}
-		if slot = nearest; slot < 0 {
-			return -1
+	}
+	slot := f.block*slotsPerBlock + bits.TrailingZeros64(f.rest)
+	f.rest &= f.rest - 1
+	return slot
+}
+
+// nextBlock returns the first block from the given one on that none of the
+// conditions rules out, or -1.
+func (f *treeFilter) nextBlock(number int) int {
+	for agreed := 0; agreed < len(f.all); {
+		agreed = 0
+		for _, c := range f.all {
+			n := c.nextBlock(number)
+			if n < 0 {
+				return -1
+			}
+			if n == number {
+				agreed++
+			}
+			number = n
 		}
 	}
-	return slot
+	return number
 }

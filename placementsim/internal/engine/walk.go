@@ -16,6 +16,16 @@ type walk struct {
 	chosen    []*provider   // per position
 	taken     []taken       // sums so far, in the order of first use
 	anchor    *tree
+
+	// later tells per position of the group without suffix, as a bit set, which
+	// of its required sets of traits a provider of a later position can cover.
+	later []uint64
+	// totals are the sums that the groups take of classes that several ask for.
+	totals []classAmount
+	// alike are the groups that differ in nothing but their suffix.
+	alike []demand
+	// apart counts the groups that must have different providers.
+	apart int
 }
 
 // position is a choice of one provider.
@@ -47,15 +57,22 @@ func newWalk(sr *search) walk {
 	}
 	w.options = make([][]*provider, len(w.positions))
 	w.chosen = make([]*provider, len(w.positions))
+	w.later = make([]uint64, len(w.positions))
+	w.countDemands()
 	return w
 }
 
-// prepare lists the options in a tree. It reports false when a position has
-// none.
+// prepare lists the options in a tree. It reports false when the tree cannot
+// have a candidate: what several positions need together is looked at before
+// the walk, which would try every combination before it gave up.
 func (w *walk) prepare(t *tree) bool {
 	w.anchor = t
 	w.taken = w.taken[:0]
 	sharers := w.sharersOf(t)
+	return w.listOptions(t, sharers) && w.coverable() && w.ample(t, sharers) && (w.apart < 2 || w.separable())
+}
+
+func (w *walk) listOptions(t *tree, sharers []*sharer) bool {
 	for i := range w.positions {
 		w.options[i] = w.options[i][:0]
 		for _, p := range t.members {
@@ -125,7 +142,7 @@ func (w *walk) descend(depth int) (more bool, err error) {
 	}
 	for _, p := range w.options[depth] {
 		// A step looks at the positions before it.
-		if w.search.steps += 1 + depth/16; w.search.steps > maxSteps {
+		if w.search.steps += 1 + depth/16; w.search.steps > w.search.most {
 			return false, errTooMany()
 		}
 		mark := len(w.taken)
@@ -204,7 +221,7 @@ func (w *walk) allowed(depth int, p *provider) bool {
 		return false
 	}
 	if g.suffix == "" {
-		return !pos.lastOfGroup || w.covered(g, depth)
+		return w.covered(g, depth)
 	}
 	if policy.isolate && w.usedBySuffixed(depth, p) {
 		return false
@@ -229,10 +246,16 @@ func (w *walk) usedBySuffixed(depth int, p *provider) bool {
 }
 
 // covered reports whether the providers of the group without suffix have the
-// required traits together.
+// required traits together, or may have them when the group is complete.
 func (w *walk) covered(g *group, depth int) bool {
-	first := depth - len(g.amounts) + 1
-	for _, anyOf := range g.traits.required {
+	first := w.first[w.positions[depth].group]
+	for k, anyOf := range g.traits.required {
+		if k < 64 && w.later[depth]&(1<<k) != 0 {
+			continue
+		}
+		if k >= 64 && !w.positions[depth].lastOfGroup {
+			continue
+		}
 		if !slices.ContainsFunc(w.chosen[first:depth+1], func(p *provider) bool { return anyOf.intersects(p.traits.bits) }) {
 			return false
 		}
@@ -244,6 +267,7 @@ func (w *walk) covered(g *group, depth int) bool {
 // completes the groups.
 func (w *walk) subtreesHold(depth int) bool {
 	for _, members := range w.search.policy.subtrees[w.positions[depth].group] {
+		w.search.steps += len(members) * (1 + w.chosen[depth].depth()/8)
 		if !w.oneAboveAll(members) {
 			return false
 		}
@@ -275,12 +299,25 @@ func (sr *search) add(w *walk) bool {
 	request := Request{Amounts: w.amounts(), Mappings: w.mappings()}
 	sr.found = append(sr.found, request)
 	for _, t := range w.taken {
-		if !sr.known[t.provider] {
-			sr.known[t.provider] = true
-			sr.sources = append(sr.sources, t.provider)
-		}
+		sr.note(t.provider)
 	}
 	return !sr.full()
+}
+
+// note remembers that a provider supplies something: itself where summaries are
+// about such providers only, else the root of its tree.
+func (sr *search) note(p *provider) {
+	if !sr.policy.onePerTree {
+		p = p.root()
+	}
+	if p == sr.latest {
+		return
+	}
+	sr.latest = p
+	if _, known := sr.known[p]; !known {
+		sr.known[p] = struct{}{}
+		sr.sources = append(sr.sources, p)
+	}
 }
 
 // onlySharing reports whether the candidate has no provider of the anchor's
@@ -308,7 +345,7 @@ func (sr *search) firstTime(w *walk) bool {
 
 // amounts lists what is taken, one provider after the other.
 func (w *walk) amounts() []ProviderAmount {
-	list := make([]ProviderAmount, 0, len(w.taken))
+	list := w.search.amounts.take(len(w.taken))
 	for i, first := range w.taken {
 		if slices.ContainsFunc(w.taken[:i], func(t taken) bool { return t.provider == first.provider }) {
 			continue
@@ -324,48 +361,50 @@ func (w *walk) amounts() []ProviderAmount {
 
 // mappings lists the providers of every group.
 func (w *walk) mappings() []Mapping {
-	list := make([]Mapping, 0, len(w.search.groups))
-	for i, pos := range w.positions {
-		if len(list) == 0 || w.positions[i-1].group != pos.group {
-			list = append(list, Mapping{Suffix: w.search.groups[pos.group].suffix})
+	sr := w.search
+	list := sr.mappings.take(len(sr.groups))
+	for i, g := range sr.groups {
+		end := len(w.positions)
+		if i+1 < len(w.first) {
+			end = w.first[i+1]
 		}
-		last := &list[len(list)-1]
-		if uuid := w.chosen[i].uuid; !slices.Contains(last.Providers, uuid) {
-			last.Providers = append(last.Providers, uuid)
+		uuids := sr.uuids.take(end - w.first[i])
+		for _, p := range w.chosen[w.first[i]:end] {
+			if !slices.Contains(uuids, p.uuid) {
+				uuids = append(uuids, p.uuid)
+			}
 		}
+		list = append(list, Mapping{g.suffix, uuids})
 	}
 	return list
 }
 
-// summaries describes the providers of the answer.
-func (sr *search) summaries() []Summary {
-	list := make([]Summary, 0, len(sr.sources))
+// summarizeAll describes the providers of the answer.
+func (sr *search) summarizeAll() []Summary {
 	if sr.policy.onePerTree {
-		for _, p := range sr.sources {
-			list = append(list, p.summary())
-		}
-		return list
+		sr.summarize(sr.sources)
+		return sr.summaries
 	}
-	seen := make(map[*tree]bool)
-	for _, p := range sr.sources {
-		if seen[p.tree] {
-			continue
-		}
-		seen[p.tree] = true
-		for _, member := range p.tree.members {
-			list = append(list, member.summary())
-		}
+	count := 0
+	for _, root := range sr.sources {
+		count += len(root.tree.members)
 	}
-	return list
+	sr.summaries = slices.Grow(sr.summaries, count)
+	for _, root := range sr.sources {
+		sr.summarize(root.tree.members)
+	}
+	return sr.summaries
 }
 
-func (p *provider) summary() Summary {
-	s := Summary{UUID: p.uuid, Root: p.root().uuid, Traits: p.traits.names, Resources: make([]ClassUse, 0, len(p.invs))}
-	if p.parent != nil {
-		s.Parent = p.parent.uuid
+func (sr *search) summarize(providers []*provider) {
+	for _, p := range providers {
+		summary := Summary{UUID: p.uuid, Root: p.root().uuid, Traits: p.traits.names, Resources: sr.uses.take(len(p.invs))}
+		if p.parent != nil {
+			summary.Parent = p.parent.uuid
+		}
+		for i := range p.invs {
+			summary.Resources = append(summary.Resources, ClassUse{p.invs[i].class.name, p.invs[i].Capacity(), p.invs[i].used})
+		}
+		sr.summaries = append(sr.summaries, summary)
 	}
-	for i := range p.invs {
-		s.Resources = append(s.Resources, ClassUse{p.invs[i].class.name, p.invs[i].Capacity(), p.invs[i].used})
-	}
-	return s
 }
