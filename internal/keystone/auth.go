@@ -26,6 +26,7 @@ type identityRef struct {
 	Token *struct {
 		ID string `json:"id"`
 	} `json:"token"`
+	ApplicationCredential *credentialRef `json:"application_credential"`
 }
 
 type userRef struct {
@@ -138,6 +139,8 @@ func (s *Server) proveBy(method string, id *identityRef) (*token, *requestError)
 		return s.byPassword(id)
 	case "token":
 		return s.byToken(id)
+	case "application_credential":
+		return s.byCredential(id)
 	}
 	return nil, &requestError{http.StatusUnauthorized, "Attempted to authenticate with an unsupported method."}
 }
@@ -157,7 +160,7 @@ func (s *Server) byPassword(id *identityRef) (*token, *requestError) {
 		return nil, malformed("domain", "user")
 	}
 	found, ok := s.directory.findUser(*ref)
-	if !ok || subtle.ConstantTimeCompare([]byte(ref.Password), []byte(Password)) != 1 {
+	if !ok || subtle.ConstantTimeCompare([]byte(ref.Password), []byte(found.password)) != 1 {
 		return nil, unauthorized()
 	}
 	return &token{user: found, methods: []string{"password"}}, nil
@@ -170,7 +173,7 @@ func (s *Server) byToken(id *identityRef) (*token, *requestError) {
 		return nil, malformed("token", "identity")
 	}
 	old, ok := s.tokens.get(id.Token.ID, s.clock.Now())
-	if !ok {
+	if !ok || old.credential != nil { // what an application credential may do is fixed
 		return nil, unauthorized()
 	}
 	return &token{

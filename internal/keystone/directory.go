@@ -3,6 +3,7 @@ package keystone
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ type directory struct {
 }
 
 type user struct {
-	id, name string
+	id, name, password string
 	// roles by project name; systemRoles on the whole cloud. Implied roles are
 	// already in.
 	roles       map[string][]string
@@ -39,7 +40,7 @@ type user struct {
 
 type project struct{ id, name string }
 
-func newDirectory(seed uint64) directory {
+func newDirectory(seed uint64, users []User) directory {
 	id := func(kind, name string) string { return stableID(seed, kind, name) }
 	d := directory{roleIDs: map[string]string{}}
 	for _, name := range []string{"admin", "demo", "service"} {
@@ -49,14 +50,45 @@ func newDirectory(seed uint64) directory {
 		d.roleIDs[name] = id("role", name)
 	}
 	add := func(name, project string, roles ...string) *user {
-		d.users = append(d.users, user{id: id("user", name), name: name, roles: map[string][]string{project: withImplied(roles)}})
+		d.users = append(d.users, user{id: id("user", name), name: name, password: Password, roles: map[string][]string{project: withImplied(roles)}})
 		return &d.users[len(d.users)-1]
 	}
 	add("admin", "admin", roleAdmin).systemRoles = withImplied([]string{roleAdmin})
 	add("demo", "demo", roleMember)
 	add("nova", "service", roleService)
 	add("cyborg", "service", roleService, roleAdmin)
+	for _, u := range users {
+		d.enrol(seed, u)
+	}
 	return d
+}
+
+// enrol adds a user, or replaces the one of that name, with the projects and
+// roles that it names.
+func (d *directory) enrol(seed uint64, u User) {
+	row := user{id: stableID(seed, "user", u.Name), name: u.Name, password: u.Password, roles: make(map[string][]string)}
+	if row.password == "" {
+		row.password = Password
+	}
+	for _, name := range slices.Sorted(maps.Keys(u.Roles)) {
+		if !slices.ContainsFunc(d.projects, func(p project) bool { return p.name == name }) {
+			d.projects = append(d.projects, project{stableID(seed, "project", name), name})
+		}
+		row.roles[name] = withImplied(u.Roles[name])
+		d.nameRoles(seed, row.roles[name])
+	}
+	if len(u.SystemRoles) > 0 {
+		row.systemRoles = withImplied(u.SystemRoles)
+		d.nameRoles(seed, row.systemRoles)
+	}
+	d.users = slices.DeleteFunc(d.users, func(other user) bool { return other.name == u.Name })
+	d.users = append(d.users, row)
+}
+
+func (d *directory) nameRoles(seed uint64, roles []string) {
+	for _, role := range roles {
+		d.roleIDs[role] = stableID(seed, "role", role)
+	}
 }
 
 // withImplied adds the roles that Keystone's bootstrap makes others imply: admin

@@ -1,9 +1,10 @@
 // Package keystone is the little of Identity v3 that OpenStack's clients and the
 // simulated services need: password and token authentication, scopes, the catalog,
-// validation and revocation of tokens, and read-only lists of projects and users.
+// validation and revocation of tokens, application credentials, and read-only lists of
+// projects, users and roles.
 //
 // It deliberately has no way to change users, projects or roles, no federation, no
-// trusts, no application credentials and no security: everybody knows the
+// trusts and no security: everybody knows the
 // passwords, and tokens follow from the seed, so that runs repeat. URLs in answers
 // are built from the request's Host, so that one server can be reached under any
 // name.

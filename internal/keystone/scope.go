@@ -20,6 +20,9 @@ func (s *Server) applyScope(proof *token, raw json.RawMessage) *requestError {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
+	if proof.credential != nil {
+		return &requestError{http.StatusUnauthorized, "Application credentials cannot request a scope."}
+	}
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
 		if word == "unscoped" {

@@ -25,6 +25,9 @@ type Config struct {
 	Region string
 	// TokenLifetime is how long a token is valid; DefaultTokenLifetime if zero.
 	TokenLifetime time.Duration
+	// Users are there beside admin, demo, nova and cyborg, whom one of the same name
+	// replaces.
+	Users []User
 	// Services are the catalog's entries beside identity itself.
 	Services []CatalogEntry
 }
@@ -57,6 +60,7 @@ type Server struct {
 	clock     simhttp.Clock
 	directory directory
 	tokens    *tokenStore
+	grants    *credentialStore
 	service   *simhttp.Service
 }
 
@@ -76,8 +80,9 @@ func New(cfg Config, opts ...Option) *Server {
 	s := &Server{
 		cfg:       cfg,
 		clock:     simhttp.Wall{},
-		directory: newDirectory(cfg.Seed),
+		directory: newDirectory(cfg.Seed, cfg.Users),
 		tokens:    newTokenStore(cfg.Seed, cfg.TokenLifetime),
+		grants:    &credentialStore{seed: cfg.Seed},
 	}
 	s.service = &simhttp.Service{
 		Name:       "identity",
@@ -125,10 +130,15 @@ func (s *Server) routes() []simhttp.Route {
 	get("identity.user.get", s.authenticated(s.getUser), "/v3/users/{id}")
 	get("identity.domain.list", s.authenticated(s.listDomains), "/v3/domains")
 	get("identity.domain.get", s.authenticated(s.getDomain), "/v3/domains/{id}")
+	get("identity.role.list", s.authenticated(s.listRoles), "/v3/roles")
+	get("identity.application_credential.list", s.authenticated(s.listCredentials), credentialsPath)
+	get("identity.application_credential.get", s.authenticated(s.getCredential), credentialsPath+"/{credential}")
 	tokens := "/v3/auth/tokens"
 	return append(routes,
 		simhttp.Route{Operation: "identity.token.create", Method: http.MethodPost, Pattern: tokens, Handler: s.createToken},
 		simhttp.Route{Operation: "identity.token.revoke", Method: http.MethodDelete, Pattern: tokens, Handler: s.authenticated(s.revokeToken)},
+		simhttp.Route{Operation: "identity.application_credential.create", Method: http.MethodPost, Pattern: credentialsPath, Handler: s.authenticated(s.createCredential)},
+		simhttp.Route{Operation: "identity.application_credential.delete", Method: http.MethodDelete, Pattern: credentialsPath + "/{credential}", Handler: s.authenticated(s.deleteCredential)},
 	)
 }
 

@@ -26,6 +26,8 @@ type token struct {
 	system  bool
 	roles   []string
 	methods []string
+	// credential is the application credential that gave the token, if one did.
+	credential *credential
 	// auditIDs are the token's own id and that of the one the chain began with.
 	auditIDs        []string
 	issued, expires time.Time
@@ -52,8 +54,8 @@ func newTokenStore(seed uint64, lifetime time.Duration) *tokenStore {
 // because it came from a token, keeps it.
 func (s *tokenStore) issue(proof token, now time.Time) (string, *token) {
 	proof.issued = now
-	if proof.expires.IsZero() {
-		proof.expires = now.Add(s.lifetime)
+	if limit := now.Add(s.lifetime); proof.expires.IsZero() || proof.credential != nil && limit.Before(proof.expires) {
+		proof.expires = limit
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +91,7 @@ func (s *tokenStore) get(text string, now time.Time) (*token, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	found, ok := s.living[text]
-	if !ok || !now.Before(found.expires) {
+	if !ok || !now.Before(found.expires) || found.credential != nil && found.credential.gone.Load() {
 		return nil, false
 	}
 	return found, true

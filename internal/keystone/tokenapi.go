@@ -42,6 +42,11 @@ func (s *Server) tokenBody(r *http.Request, t *token, withCatalog bool) map[stri
 		body["project"] = ownedBody{named{t.project.id, t.project.name}, named{domainID, domainName}}
 		body["is_domain"] = false
 	}
+	if t.credential != nil {
+		body["application_credential"] = map[string]any{
+			"id": t.credential.id, "name": t.credential.name, "restricted": !t.credential.unrestricted,
+		}
+	}
 	if t.system {
 		body["system"] = map[string]bool{"all": true}
 	}

@@ -1,0 +1,312 @@
+package keystone
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+const credentialsPath = "/v3/users/{id}/application_credentials"
+
+// credential is an application credential: some roles of a user on one project.
+// It never changes but for its end.
+type credential struct {
+	id, name, description, secret string
+	user                          *user
+	project                       *project
+	roles                         []string
+	unrestricted                  bool
+	expires                       time.Time // zero: never
+	gone                          atomic.Bool
+}
+
+// credentialStore holds the application credentials.
+type credentialStore struct {
+	seed uint64
+	mu   sync.RWMutex
+	made uint64
+	list []*credential
+}
+
+// credentialRef names an application credential in an authentication request.
+type credentialRef struct {
+	ID     string   `json:"id"`
+	Name   string   `json:"name"`
+	Secret string   `json:"secret"`
+	User   *userRef `json:"user"`
+}
+
+// add stores a credential unless its user has one of that name.
+func (s *credentialStore) add(c *credential) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.list {
+		if other.user == c.user && other.name == c.name {
+			return false
+		}
+	}
+	s.made++
+	c.id = stableID(s.seed, "application_credential", fmt.Sprint(s.made))
+	if c.secret == "" {
+		c.secret = stableID(s.seed, "application_credential secret", fmt.Sprint(s.made))
+	}
+	s.list = append(s.list, c)
+	return true
+}
+
+// find looks by a test.
+func (s *credentialStore) find(fits func(*credential) bool) *credential {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if i := slices.IndexFunc(s.list, fits); i >= 0 {
+		return s.list[i]
+	}
+	return nil
+}
+
+func (s *credentialStore) of(u *user) []*credential {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(s.list), func(c *credential) bool { return c.user != u })
+}
+
+// remove ends a credential and with it the tokens that it gave.
+func (s *credentialStore) remove(c *credential) {
+	c.gone.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(other *credential) bool { return other == c })
+}
+
+// byCredential proves a user by an application credential. The token is for its
+// project and roles, and ends with it at the latest.
+func (s *Server) byCredential(id *identityRef) (*token, *requestError) {
+	ref := id.ApplicationCredential
+	switch {
+	case ref == nil:
+		return nil, malformed("application_credential", "identity")
+	case ref.ID == "" && ref.Name == "":
+		return nil, malformed("id or name", "application_credential")
+	case ref.ID == "" && ref.User == nil:
+		return nil, malformed("user", "application_credential")
+	case ref.Secret == "":
+		return nil, malformed("secret", "application_credential")
+	}
+	found := s.grants.find(func(c *credential) bool {
+		if ref.ID != "" {
+			return c.id == ref.ID
+		}
+		owner, ok := s.directory.findUser(*ref.User)
+		return ok && c.user == owner && c.name == ref.Name
+	})
+	now := s.clock.Now()
+	if found == nil || subtle.ConstantTimeCompare([]byte(ref.Secret), []byte(found.secret)) != 1 ||
+		!found.expires.IsZero() && !now.Before(found.expires) {
+		return nil, unauthorized()
+	}
+	return &token{
+		user: found.user, project: found.project, roles: found.roles, credential: found,
+		methods: []string{"application_credential"}, expires: found.expires,
+	}, nil
+}
+
+// owner finds the user of the path, who must be the caller or be read by an
+// administrator.
+func (s *Server) owner(w http.ResponseWriter, r *http.Request, who *token, policy string, admins bool) (*user, bool) {
+	found, ok := s.directory.findUser(userRef{ID: r.PathValue("id")})
+	if ok && who.user == found || admins && ok && slices.Contains(who.roles, roleAdmin) {
+		return found, true
+	}
+	writeError(w, r, http.StatusForbidden, "You are not authorized to perform the requested action: "+policy+".")
+	return nil, false
+}
+
+// credentialBody is an application credential on the wire. The secret is shown
+// once, to its creator.
+func (s *Server) credentialBody(r *http.Request, c *credential, withSecret bool) map[string]any {
+	body := map[string]any{
+		"id": c.id, "name": c.name, "description": nil, "project_id": c.project.id, "user_id": c.user.id,
+		"roles": s.roleBodies(c.roles), "unrestricted": c.unrestricted, "expires_at": nil, "system": nil,
+		"links": map[string]string{"self": baseURL(r) + "/identity/v3/users/" + c.user.id + "/application_credentials/" + c.id},
+	}
+	if c.description != "" {
+		body["description"] = c.description
+	}
+	if !c.expires.IsZero() {
+		body["expires_at"] = formatTime(c.expires)
+	}
+	if withSecret {
+		body["secret"] = c.secret
+	}
+	return body
+}
+
+// newCredential is the body of a creation.
+type newCredential struct {
+	Name         string  `json:"name"`
+	Description  string  `json:"description"`
+	Secret       string  `json:"secret"`
+	ExpiresAt    string  `json:"expires_at"`
+	Roles        []named `json:"roles"`
+	Unrestricted bool    `json:"unrestricted"`
+}
+
+func (s *Server) createCredential(w http.ResponseWriter, r *http.Request, who *token) {
+	if _, ok := s.owner(w, r, who, "identity:create_application_credential", false); !ok {
+		return
+	}
+	made, err := s.readCredential(r, who)
+	if err != nil {
+		writeError(w, r, err.status, err.message)
+		return
+	}
+	if !s.grants.add(made) {
+		writeError(w, r, http.StatusConflict, "Conflict occurred attempting to store application_credential - Duplicate entry found with name "+made.name+".")
+		return
+	}
+	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"application_credential": s.credentialBody(r, made, true)})
+}
+
+// readCredential checks a creation: the roles are some of the caller's own.
+func (s *Server) readCredential(r *http.Request, who *token) (*credential, *requestError) {
+	data, err := simhttp.ReadBody(r)
+	if errors.Is(err, simhttp.ErrBodyTooLarge) {
+		return nil, &requestError{http.StatusRequestEntityTooLarge, "Request is too large."}
+	}
+	var body struct {
+		ApplicationCredential *newCredential `json:"application_credential"`
+	}
+	if err != nil || json.Unmarshal(data, &body) != nil {
+		return nil, &requestError{http.StatusBadRequest, "Malformed JSON in request body."}
+	}
+	in := body.ApplicationCredential
+	switch {
+	case in == nil:
+		return nil, malformed("application_credential", "request body")
+	case in.Name == "":
+		return nil, malformed("name", "application_credential")
+	case who.project == nil:
+		return nil, &requestError{http.StatusBadRequest, "A project-scoped token is required to create an application credential."}
+	case who.credential != nil && !who.credential.unrestricted:
+		return nil, &requestError{http.StatusForbidden, "Using method 'application_credential' is not allowed for managing additional application credentials."}
+	}
+	made := &credential{
+		name: in.Name, description: in.Description, secret: in.Secret, user: who.user, project: who.project,
+		roles: who.roles, unrestricted: in.Unrestricted,
+	}
+	if len(in.Roles) > 0 {
+		roles, err := s.chosenRoles(in.Roles, who.roles)
+		if err != nil {
+			return nil, err
+		}
+		made.roles = roles
+	}
+	return made, made.expireAt(in.ExpiresAt, s.clock.Now())
+}
+
+func (s *Server) chosenRoles(refs []named, own []string) ([]string, *requestError) {
+	var roles []string
+	for _, ref := range refs {
+		i := slices.IndexFunc(own, func(role string) bool { return role == ref.Name || ref.ID != "" && s.directory.roleIDs[role] == ref.ID })
+		if i < 0 {
+			return nil, &requestError{http.StatusBadRequest, "Invalid application credential: Could not find role assignment with role: " + ref.Name + ref.ID + "."}
+		}
+		roles = append(roles, own[i])
+	}
+	return withImplied(roles), nil
+}
+
+func (c *credential) expireAt(text string, now time.Time) *requestError {
+	if text == "" {
+		return nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			if !now.Before(at) {
+				break
+			}
+			c.expires = at
+			return nil
+		}
+	}
+	return &requestError{http.StatusBadRequest, "Invalid input for field 'expires_at': it is no time in the future."}
+}
+
+func (s *Server) listCredentials(w http.ResponseWriter, r *http.Request, who *token) {
+	owner, ok := s.owner(w, r, who, "identity:list_application_credentials", true)
+	if !ok {
+		return
+	}
+	list := []map[string]any{}
+	for _, c := range s.grants.of(owner) {
+		if wanted(r, c.name) {
+			list = append(list, s.credentialBody(r, c, false))
+		}
+	}
+	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credentials": list, "links": selfLink(r)})
+}
+
+// credentialOf finds the credential of the path among those of its user.
+func (s *Server) credentialOf(w http.ResponseWriter, r *http.Request, owner *user) (*credential, bool) {
+	id := r.PathValue("credential")
+	found := s.grants.find(func(c *credential) bool { return c.user == owner && c.id == id })
+	if found == nil {
+		writeError(w, r, http.StatusNotFound, "Could not find Application Credential: "+id+".")
+	}
+	return found, found != nil
+}
+
+func (s *Server) getCredential(w http.ResponseWriter, r *http.Request, who *token) {
+	owner, ok := s.owner(w, r, who, "identity:get_application_credential", true)
+	if !ok {
+		return
+	}
+	if found, ok := s.credentialOf(w, r, owner); ok {
+		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credential": s.credentialBody(r, found, false)})
+	}
+}
+
+func (s *Server) deleteCredential(w http.ResponseWriter, r *http.Request, who *token) {
+	owner, ok := s.owner(w, r, who, "identity:delete_application_credential", true)
+	if !ok {
+		return
+	}
+	if who.credential != nil && !who.credential.unrestricted {
+		writeError(w, r, http.StatusForbidden, "Using method 'application_credential' is not allowed for managing additional application credentials.")
+		return
+	}
+	if found, ok := s.credentialOf(w, r, owner); ok {
+		s.grants.remove(found)
+		simhttp.WriteEmpty(w, http.StatusNoContent)
+	}
+}
+
+// listRoles is GET /v3/roles.
+func (s *Server) listRoles(w http.ResponseWriter, r *http.Request, who *token) {
+	if !requireAdmin(w, r, who, "identity:list_roles") {
+		return
+	}
+	var names []string
+	for name := range s.directory.roleIDs {
+		if wanted(r, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	list := []map[string]any{}
+	for _, role := range s.roleBodies(names) {
+		list = append(list, map[string]any{
+			"id": role.ID, "name": role.Name, "domain_id": nil, "description": nil, "options": map[string]any{},
+			"links": map[string]string{"self": baseURL(r) + "/identity/v3/roles/" + role.ID},
+		})
+	}
+	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"roles": list, "links": selfLink(r)})
+}

@@ -1,0 +1,209 @@
+package keystone_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/keystone"
+)
+
+// withUsers is a server with users of every kind.
+func withUsers() *keystone.Server {
+	return keystone.New(keystone.Config{Seed: 7, Services: services, Users: []keystone.User{
+		{Name: "boss", Roles: map[string][]string{"lab": {"manager"}}},
+		{Name: "guest", Password: "other", Roles: map[string][]string{"lab": {"reader"}, "demo": {"member"}}},
+		{Name: "blazar", Roles: map[string][]string{"service": {"service"}}},
+		{Name: "auditor", SystemRoles: []string{"reader"}},
+		{Name: "robot", Roles: map[string][]string{"lab": {"operator"}}},
+	}})
+}
+
+func TestUsersOfTheConfigurationLogIn(t *testing.T) {
+	t.Parallel()
+	server := withUsers()
+	login := func(user, password, project string) answer {
+		identity := strings.NewReplacer("admin", user, "secret", password).Replace(passwordOfAdmin)
+		scope := `{"project":{"name":"` + project + `","domain":{"id":"default"}}}`
+		if project == "system" {
+			scope = `{"system":{"all":true}}`
+		}
+		return send(t, server, "POST", "/v3/auth/tokens", authBody(identity, scope))
+	}
+	tests := []struct {
+		user, password, project string
+		want                    int
+		roles                   string
+	}{
+		{"boss", "secret", "lab", 201, "manager,member,reader"},
+		{"guest", "other", "lab", 201, "reader"},
+		{"guest", "other", "demo", 201, "member,reader"},
+		{"guest", "secret", "lab", 401, ""},
+		{"guest", "other", "service", 401, ""},
+		{"blazar", "secret", "service", 201, "service"},
+		{"robot", "secret", "lab", 201, "operator"},
+		{"auditor", "secret", "system", 201, "reader"},
+		{"boss", "secret", "system", 401, ""},
+		{"admin", "secret", "admin", 201, "admin,manager,member,reader"},
+	}
+	for _, tt := range tests {
+		res := login(tt.user, tt.password, tt.project)
+		if res.StatusCode != tt.want {
+			t.Errorf("%s on %s: %d %s, want %d", tt.user, tt.project, res.StatusCode, res.body, tt.want)
+			continue
+		}
+		if h, err := server.VerifyToken(res.Header.Get("X-Subject-Token")); tt.want == 201 && (err != nil || h.Get("X-Roles") != tt.roles) {
+			t.Errorf("%s on %s: roles %q, %v, want %q", tt.user, tt.project, h.Get("X-Roles"), err, tt.roles)
+		}
+	}
+	roles := send(t, server, "GET", "/v3/roles", "", "X-Auth-Token", issue(t, server, "admin"))
+	if !strings.Contains(roles.body, `"name":"operator"`) || roles.StatusCode != 200 {
+		t.Errorf("roles: %d %s", roles.StatusCode, roles.body)
+	}
+	if res := send(t, server, "GET", "/v3/roles", "", "X-Auth-Token", issue(t, server, "boss")); res.StatusCode != 403 {
+		t.Errorf("roles for a manager: %d", res.StatusCode)
+	}
+}
+
+func TestBadUsersAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for want, users := range map[string][]keystone.User{
+		`users[0]: the name ""`:          {{}},
+		`users[1]: the name "a"`:         {{Name: "a"}, {Name: "a"}},
+		`user a: project "x y"`:          {{Name: "a", Roles: map[string][]string{"x y": {"member"}}}},
+		`user a: project "x" is no name`: {{Name: "a", Roles: map[string][]string{"x": nil}}},
+		`user a: role "m,n"`:             {{Name: "a", Roles: map[string][]string{"x": {"m,n"}}}},
+		`user b: role ""`:                {{Name: "b", SystemRoles: []string{""}}},
+	} {
+		if err := (keystone.Config{Users: users}).Validate(); !errors.Is(err, keystone.ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want ErrConfig with %q", users, err, want)
+		}
+	}
+	if err := (keystone.Config{TokenLifetime: -1}).Validate(); !errors.Is(err, keystone.ErrConfig) {
+		t.Errorf("a negative lifetime: %v", err)
+	}
+	if err := (keystone.Config{Users: []keystone.User{{Name: "x@y.org"}}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// app is an application credential as its creator sees it.
+type app struct {
+	ID, Secret string
+	Name       string
+	Roles      []struct{ Name string }
+}
+
+func TestApplicationCredentials(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := withUsers()
+		token := login(t, server, "boss", "lab")
+		who, err := server.VerifyToken(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := "/v3/users/" + who.Get("X-User-Id") + "/application_credentials"
+		create := func(token, body string, want int) app {
+			t.Helper()
+			res := send(t, server, "POST", path, `{"application_credential":`+body+`}`, "X-Auth-Token", token)
+			if res.StatusCode != want {
+				t.Errorf("create %s: %d %s, want %d", body, res.StatusCode, res.body, want)
+			}
+			var got struct {
+				App app `json:"application_credential"`
+			}
+			if want == 201 && json.Unmarshal([]byte(res.body), &got) != nil {
+				t.Errorf("create %s: %s", body, res.body)
+			}
+			return got.App
+		}
+		use := func(id, secret, scope string) answer {
+			t.Helper()
+			return send(t, server, "POST", "/v3/auth/tokens", authBody(
+				`"identity":{"methods":["application_credential"],"application_credential":{"id":"`+id+`","secret":"`+secret+`"}}`, scope))
+		}
+
+		made := create(token, `{"name":"ci","roles":[{"name":"reader"}],"expires_at":"`+time.Now().Add(2*time.Hour).UTC().Format("2006-01-02T15:04:05.000000")+`"}`, 201)
+		if made.Secret == "" || len(made.Roles) != 1 || made.Roles[0].Name != "reader" {
+			t.Fatalf("made: %+v", made)
+		}
+		create(token, `{"name":"ci"}`, 409)
+		create(token, `{}`, 400)
+		create(token, `{"name":"x","roles":[{"name":"admin"}]}`, 400)
+		create(token, `{"name":"x","expires_at":"2000-01-01T00:00:00"}`, 400)
+		create(token, `{"name":"x","expires_at":"soon"}`, 400)
+		create(login(t, server, "demo", "demo"), `{"name":"x"}`, 403)
+		create("stolen", `{"name":"x"}`, 401)
+
+		res := use(made.ID, made.Secret, "")
+		scoped := res.Header.Get("X-Subject-Token")
+		h, err := server.VerifyToken(scoped)
+		if err != nil || h.Get("X-Roles") != "reader" || h.Get("X-Project-Name") != "lab" || !strings.Contains(res.body, `"methods":["application_credential"]`) {
+			t.Errorf("token: %v, %v, %s", h, err, res.body)
+		}
+		byName := `"identity":{"methods":["application_credential"],"application_credential":{"name":"ci","secret":"` + made.Secret +
+			`","user":{"name":"boss","domain":{"id":"default"}}}}`
+		if res := send(t, server, "POST", "/v3/auth/tokens", authBody(byName, "")); res.StatusCode != 201 {
+			t.Errorf("by name: %d %s", res.StatusCode, res.body)
+		}
+		for name, got := range map[string]answer{
+			"wrong secret": use(made.ID, "x", ""), "unknown": use("x", made.Secret, ""),
+			"with a scope": use(made.ID, made.Secret, `{"project":{"name":"lab","domain":{"id":"default"}}}`),
+		} {
+			if got.StatusCode != 401 || strings.Contains(got.body, made.Secret) {
+				t.Errorf("%s: %d %s", name, got.StatusCode, got.body)
+			}
+		}
+		if res := use(made.ID, "", ""); res.StatusCode != 400 {
+			t.Errorf("no secret: %d", res.StatusCode)
+		}
+		create(scoped, `{"name":"more"}`, 403) // restricted
+		again := `"identity":{"methods":["token"],"token":{"id":"` + scoped + `"}}`
+		if res := send(t, server, "POST", "/v3/auth/tokens", authBody(again, "")); res.StatusCode != 401 {
+			t.Errorf("trade for another token: %d", res.StatusCode)
+		}
+
+		list := send(t, server, "GET", path, "", "X-Auth-Token", token)
+		if list.StatusCode != 200 || !strings.Contains(list.body, made.ID) || strings.Contains(list.body, made.Secret) {
+			t.Errorf("list: %d %s", list.StatusCode, list.body)
+		}
+		if one := send(t, server, "GET", path+"/"+made.ID, "", "X-Auth-Token", issue(t, server, "admin")); one.StatusCode != 200 {
+			t.Errorf("get by admin: %d %s", one.StatusCode, one.body)
+		}
+
+		time.Sleep(90 * time.Minute) // the token ends after its hour, another with the credential
+		if _, err := server.VerifyToken(scoped); err == nil {
+			t.Error("the token outlived its hour")
+		}
+		second := use(made.ID, made.Secret, "").Header.Get("X-Subject-Token")
+		time.Sleep(31 * time.Minute)
+		if _, err := server.VerifyToken(second); err == nil {
+			t.Error("the token outlived its credential")
+		}
+		if res := use(made.ID, made.Secret, ""); res.StatusCode != 401 {
+			t.Errorf("expired: %d", res.StatusCode)
+		}
+
+		token = login(t, server, "boss", "lab")
+		lasting := create(token, `{"name":"lasting","secret":"mine","unrestricted":true}`, 201)
+		third := use(lasting.ID, "mine", "").Header.Get("X-Subject-Token")
+		create(third, `{"name":"child"}`, 201)
+		if res := send(t, server, "DELETE", path+"/"+lasting.ID, "", "X-Auth-Token", token); res.StatusCode != 204 {
+			t.Errorf("delete: %d %s", res.StatusCode, res.body)
+		}
+		if _, err := server.VerifyToken(third); err == nil {
+			t.Error("the token outlived the deleted credential")
+		}
+		if res := send(t, server, "DELETE", path+"/"+lasting.ID, "", "X-Auth-Token", token); res.StatusCode != 404 {
+			t.Errorf("delete again: %d", res.StatusCode)
+		}
+		if !slices.Contains(server.Operations(), "identity.application_credential.create") {
+			t.Error("no operation for fault rules")
+		}
+	})
+}
