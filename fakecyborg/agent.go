@@ -26,12 +26,47 @@ const (
 type Host struct {
 	Name    string
 	Drivers []driver.Driver
+	// Fallback is the name that counts instead when no resource provider has Name:
+	// upstream's agent looks for its fully qualified name and then for [DEFAULT]
+	// host. Empty: none.
+	Fallback string
+	// NovaClaims names the setting of Nova's by which Nova offers a device, too,
+	// such as "[pci] device_spec entry 0", or "" if none does. A claimed device
+	// is refused (UpstreamQuirks: reported). Nil: Nova's settings are not known.
+	NovaClaims func(driver.Device) string
 }
 
 // agent is the part of Cyborg that runs on a host.
 type agent struct {
 	host Host
 	turn chan struct{} // holds one token: reports of a host follow each other
+	// fellBack tells that the host is known by its fallback; under the server's
+	// lock.
+	fellBack bool
+
+	signs lifeSigns // under the server's lock
+}
+
+// enter waits for the agent's turn: what it does about its devices, it does one
+// after the other. The error is the context's.
+func (a *agent) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case a.turn <- struct{}{}:
+		return func() { <-a.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// enterTurn is enter for the agent of a host; without one nobody has to wait.
+func (s *Server) enterTurn(ctx context.Context, host string) (leave func(), err error) {
+	s.mu.RLock()
+	a := s.agents[host]
+	s.mu.RUnlock()
+	if a == nil {
+		return func() {}, nil
+	}
+	return a.enter(ctx)
 }
 
 // AddHost makes a host known; it reports when asked, or with WithAgentLoop by
@@ -49,13 +84,18 @@ func (s *Server) AddHost(h Host) error {
 		names[d.Name()] = true
 	}
 	h.Drivers = slices.Clone(h.Drivers)
-	a := &agent{host: h, turn: make(chan struct{}, 1)}
+	a := &agent{host: h, turn: make(chan struct{}, 1), signs: lifeSigns{started: s.clock.Now()}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, taken := s.agents[h.Name]; taken {
-		return fmt.Errorf("%w %s: it is there already", ErrHost, h.Name)
+	for _, name := range []string{h.Name, h.Fallback} {
+		if _, taken := s.agents[name]; taken {
+			return fmt.Errorf("%w %s: it is there already", ErrHost, name)
+		}
 	}
 	s.agents[h.Name] = a
+	if h.Fallback != "" {
+		s.agents[h.Fallback] = a // both names are the host's
+	}
 	s.hostNames = append(s.hostNames, h.Name)
 	if s.loop {
 		s.goWithin(func(ctx context.Context) { s.reportLoop(ctx, h.Name) })
@@ -70,6 +110,9 @@ func (s *Server) driverOf(host, source string) (driver.Driver, error) {
 	a, ok := s.agents[host]
 	if !ok {
 		return nil, fmt.Errorf("no agent on host %s", host)
+	}
+	if a.signs.down {
+		return nil, fmt.Errorf("%w on host %s", ErrAgentDown, host)
 	}
 	for _, d := range a.host.Drivers {
 		if d.Name() == source {
@@ -89,7 +132,7 @@ type mdevWork struct {
 // work copies what the agent needs, so that it can act outside the lock.
 func (h *handleRow) work() mdevWork {
 	d := h.deployable.device
-	return mdevWork{host: d.host, source: d.source, handle: h.spec, uuid: h.uuid}
+	return mdevWork{host: d.host, source: d.source, handle: h.spec(), uuid: h.uuid}
 }
 
 // createMdev makes the mediated device of a handle on its host; its uuid is

@@ -25,22 +25,16 @@ func (s *Server) scope(c caller) scope {
 
 // authenticate reads the tokens of a request; false means 401.
 func (s *Server) authenticate(r *http.Request) (caller, bool) {
+	id, ok := simhttp.Identify(r, s.verifier)
+	if !ok {
+		return caller{}, false
+	}
+	c := caller{Identity: id}
 	if s.verifier == nil {
-		id, ok := simhttp.NoAuth(r)
-		return caller{Identity: id, service: r.Header.Get("X-Service-Token") != ""}, ok
-	}
-	token := r.Header.Get("X-Auth-Token")
-	if token == "" {
-		return caller{}, false
-	}
-	headers, err := s.verifier.VerifyToken(token)
-	if err != nil {
-		return caller{}, false
-	}
-	c := caller{Identity: simhttp.IdentityFromHeaders(headers)}
-	if token := r.Header.Get("X-Service-Token"); token != "" {
-		headers, err := s.verifier.VerifyToken(token)
-		c.service = err == nil && simhttp.IdentityFromHeaders(headers).HasRole("service")
+		c.service = r.Header.Get("X-Service-Token") != ""
+	} else {
+		backing, valid := simhttp.IdentifyService(r, s.verifier)
+		c.service = valid && backing.HasRole("service")
 	}
 	return c, true
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,9 +40,15 @@ func benchServer(b *testing.B, hosts int, opts ...fakecyborg.Option) *fakecyborg
 	return server
 }
 
-// BenchmarkARQCycle makes, binds, reads and deletes one request.
+// BenchmarkARQCycle makes and binds one request, tells Nova, reads it and deletes
+// it, on 8 goroutines. The aim is 3000 cycles/s.
 func BenchmarkARQCycle(b *testing.B) {
-	server := benchServer(b, 16)
+	var posts atomic.Int64
+	nova := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		posts.Add(1)
+		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"events": []any{}})
+	})
+	server := benchServer(b, 16, fakecyborg.WithNova(fakecyborg.Endpoint{URL: "http://nova.invalid", Client: inProcess(nova)}))
 	if err := server.Report(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -51,7 +58,7 @@ func BenchmarkARQCycle(b *testing.B) {
 	client := &http.Client{Transport: simhttp.NewTransport(server)}
 	var next atomic.Int64
 	b.ReportAllocs()
-	b.SetParallelism(4)
+	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
 	b.RunParallel(func(pb *testing.PB) {
 		n := int(next.Add(1))
 		provider := driver.ProviderUUID(fmt.Sprintf("cn%d_card%d", n%16, n%8))
@@ -60,6 +67,10 @@ func BenchmarkARQCycle(b *testing.B) {
 			cycle(b, client, provider, instance)
 		}
 	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
+	if int(posts.Load()) < b.N {
+		b.Errorf("%d posts of events for %d binds", posts.Load(), b.N)
+	}
 }
 
 // cycle is the life of one request.
@@ -103,9 +114,61 @@ func benchSend(b *testing.B, client *http.Client, method, path, body string, wan
 
 func adminToken(context.Context) (string, error) { return "admin", nil }
 
-// BenchmarkReport reports all cards of the hosts for the first time.
+// BenchmarkListARQs lists 10,000 requests, all of them and those of one instance.
+// The aim is 50 ms.
+func BenchmarkListARQs(b *testing.B) {
+	server := benchServer(b, 1)
+	if _, err := server.CreateDeviceProfile("p", []map[string]string{{"resources:PGPU": "1000"}}); err != nil {
+		b.Fatal(err)
+	}
+	for range 10 {
+		if _, err := server.CreateARQs("p", "admin"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	client := inProcess(server)
+	for name, query := range map[string]string{"all": "", "instance": "?instance=" + instanceA} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				benchSend(b, client, "GET", "/v2/accelerator_requests"+query, "", http.StatusOK)
+			}
+		})
+	}
+}
+
+// manyCards are the cards of a host with sixteen handles each.
+func manyCards(host string, n int) []driver.Device {
+	cards := make([]driver.Device, 0, n)
+	for c := range n {
+		card := gpu(fmt.Sprintf("%02x", c+1), "PGPU", []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8"})
+		part := &card.Deployables[0]
+		part.Name, part.NumAccelerators = fmt.Sprintf("%s_card%d", host, c), 16
+		for i := range 16 {
+			info := pciInfo(fmt.Sprintf("%02x", c+1), fmt.Sprint(i%8))
+			info["device"] = fmt.Sprintf("%02x", i/8)
+			part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: info})
+		}
+		cards = append(cards, card)
+	}
+	return cards
+}
+
+// addMany adds hosts with ten such cards each.
+func addMany(tb testing.TB, server *fakecyborg.Server, hosts int) {
+	tb.Helper()
+	for h := range hosts {
+		name := fmt.Sprint("cn", h)
+		if err := server.AddHost(fakecyborg.Host{Name: name, Drivers: []driver.Driver{verbatim.New(manyCards(name, 10))}}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReport reports 10,000 devices of 1,000 hosts into a Placement for the
+// first time. The aim is 20 s on two cores.
 func BenchmarkReport(b *testing.B) {
-	const hosts = 125
+	const hosts = 1000
 	b.ReportAllocs()
 	for b.Loop() {
 		placement, err := placementsim.New(placementsim.Config{})
@@ -117,12 +180,53 @@ func BenchmarkReport(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		server := benchServer(b, hosts, fakecyborg.WithPlacement(fakecyborg.Endpoint{
-			URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
+		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+			URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken,
 		}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		addMany(b, server, hosts)
 		if err := server.Report(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(b.N*hosts*8)/b.Elapsed().Seconds(), "devices/s")
+	b.ReportMetric(float64(b.N*hosts*10)/b.Elapsed().Seconds(), "devices/s")
+}
+
+// heapInUse is what is reachable now, in bytes.
+func heapInUse() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// TestMemoryOfManyDevices holds the limit of 100 MiB for 10,000 devices with
+// sixteen handles each. It runs alone, and so tells what the server needs. What
+// the drivers themselves hold is not the server's.
+func TestMemoryOfManyDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it makes 160,000 handles")
+	}
+	server, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addMany(t, server, 1000)
+	before := heapInUse()
+	if err := server.Report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := heapInUse()
+	if n := len(server.AttachHandles()); n != 160000 {
+		t.Fatalf("%d handles", n)
+	}
+	const limit = 100 << 20
+	if used := int64(after) - int64(before); used > limit {
+		t.Errorf("%d MiB, want at most %d", used>>20, limit>>20)
+	} else {
+		t.Logf("%d MiB", used>>20)
+	}
 }

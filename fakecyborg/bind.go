@@ -2,6 +2,7 @@ package fakecyborg
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -16,7 +17,7 @@ type bound struct {
 // The first failure ends it: requests before stay bound, requests after are
 // not touched and Nova gets no event, because the answer tells it.
 func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) error {
-	if s.cfg.BindDelay > 0 || s.programs(c, patches) {
+	if s.cfg.async() || s.programs(c, patches) {
 		return s.applyLater(ctx, c, patches)
 	}
 	var done []bound
@@ -55,6 +56,9 @@ func (s *Server) startBind(c caller, patches []arqPatch, i int) (*bindJob, error
 	if err != nil {
 		return nil, err
 	}
+	if shown := s.view()(a).State; shown == StateUnknown {
+		return nil, badState(shown, a.uuid)
+	}
 	return s.state.startBind(a, patches[i].args, c.Project, now)
 }
 
@@ -84,16 +88,16 @@ func (s *Server) programs(c caller, patches []arqPatch) bool {
 		if p.remove || err != nil {
 			return false
 		}
-		wanted, err := a.profile.groups[a.group].image()
-		part := s.state.byProvider[p.args.provider]
-		return err == nil && wanted.wanted() && (part == nil || wanted.bitstream == "" || wanted.bitstream != part.bitstream)
+		wanted, err := a.wanted(s.cfg.UpstreamQuirks)
+		part, _ := s.state.partFor(p.args.provider, a)
+		return err == nil && wanted.wanted() && (part == nil || !part.carries(wanted, s.cfg.UpstreamQuirks))
 	})
 }
 
 // runBind finishes a bind: the image is written and the mediated device, if the
 // handle is one, is made outside the lock.
 func (s *Server) runBind(ctx context.Context, job *bindJob) error {
-	if !job.handle.needsAgent() && !job.image.wanted() {
+	if !job.mdev && !job.image.wanted() {
 		return s.finishBind(ctx, job, nil)
 	}
 	s.mu.Lock()
@@ -107,29 +111,10 @@ func (s *Server) runBind(ctx context.Context, job *bindJob) error {
 	if job.image.wanted() {
 		err = s.programHandle(ctx, job)
 	}
-	if err == nil && job.handle.needsAgent() {
+	if err == nil && job.mdev {
 		err = s.createMdev(ctx, work)
 	}
 	return s.finishBind(ctx, job, err)
-}
-
-// programHandle writes the image that a bind wants to the device of its handle.
-func (s *Server) programHandle(ctx context.Context, job *bindJob) error {
-	id, err := s.resolveImage(ctx, job.image)
-	if err != nil {
-		return refuse(kindServer, "ARQ %s: %v", job.uuid, err)
-	}
-	s.mu.RLock()
-	part := job.handle.deployable
-	host, source, path := part.device.host, part.device.source, part.device.spec.ControlPath
-	s.mu.RUnlock()
-	if err := s.program(ctx, host, source, path, id); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	part.bitstream, part.updated = id, s.clock.Now()
-	return nil
 }
 
 // finishBind stores how the agent's work ended. If it failed, or the request
@@ -147,12 +132,16 @@ func (s *Server) finishBind(ctx context.Context, job *bindJob, cause error) erro
 		cause = errOvertaken(job)
 	}
 	keep := false
-	if job.agent && job.handle.needsAgent() {
-		keep = s.cfg.UpstreamQuirks || s.removeMdev(ctx, work) != nil
+	if job.agent && job.mdev {
+		keep = s.cfg.UpstreamQuirks || s.removeMdev(s.life, work) != nil
 	}
 	s.mu.Lock()
-	s.state.failBind(job, keep, s.clock.Now())
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if errors.Is(cause, errUnwritten) {
+		s.state.abandonBind(job)
+		return cause
+	}
+	s.state.failBind(job, cause, keep, s.clock.Now())
 	return cause
 }
 
@@ -188,7 +177,8 @@ func (s *Server) applyLater(ctx context.Context, c caller, patches []arqPatch) (
 
 // bindLater ends the binds of a PATCH after the configured delay and tells
 // Nova. Binds that would take longer than the bind timeout fail; upstream stops
-// watching them instead and never sends their event.
+// watching them instead and never sends their event, and sends none of a PATCH
+// of which one request was left BindStarted.
 func (s *Server) bindLater(ctx context.Context, jobs []*bindJob, silent bool) {
 	late := s.cfg.BindDelay > s.cfg.BindTimeout
 	wait := s.cfg.BindDelay
@@ -199,13 +189,32 @@ func (s *Server) bindLater(ctx context.Context, jobs []*bindJob, silent bool) {
 		return
 	}
 	done := make([]bound, 0, len(jobs))
+	within, cancel := s.limited(ctx, s.cfg.BindTimeout-wait)
+	defer cancel()
 	for _, job := range jobs {
-		done = append(done, bound{job, s.endLater(ctx, job, late)})
+		state := s.endLater(within, job, late)
+		done = append(done, bound{job, state})
+		silent = silent || state == StateBindStarted
 	}
 	if silent || late && s.cfg.UpstreamQuirks {
 		return
 	}
 	_ = s.sendEvents(ctx, s.eventsOf(done)) // nobody is left to be told; upstream logs it
+}
+
+// limited is a context that ends after d on the server's clock, so that an image
+// service or an agent that hangs does not keep a bind for ever. Upstream's job
+// goes on behind the back of the monitor that gave up.
+func (s *Server) limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if !s.cfg.UpstreamQuirks && d > 0 {
+		go func() {
+			if s.clock.Wait(ctx, d) == nil {
+				cancel()
+			}
+		}()
+	}
+	return ctx, cancel
 }
 
 func (s *Server) endLater(ctx context.Context, job *bindJob, late bool) State {
@@ -215,7 +224,10 @@ func (s *Server) endLater(ctx context.Context, job *bindJob, late bool) State {
 	} else {
 		err = s.runBind(ctx, job)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnwritten):
+		return StateBindStarted
+	case err != nil:
 		return StateBindFailed
 	}
 	return StateBound
@@ -259,7 +271,7 @@ func (s *Server) release(ctx context.Context, uuid string, sc scope, then func(*
 		return err
 	}
 	for !a.deleted {
-		h := s.state.releaseARQ(a)
+		h := s.state.releaseARQ(a, s.cfg.BindingStates && s.down(a.host))
 		attempt := a.attempt
 		if h != nil {
 			if err := s.removeHandle(ctx, h); err != nil {

@@ -33,9 +33,9 @@ func vgpuWorld(t *testing.T, cfg fakecyborg.Config, n, units int, opts ...fakecy
 	return w, card
 }
 
-func TestCY063MdevIsMadeWithTheHandlesUUID(t *testing.T) {
-	t.Parallel()
-	w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1)
+// cy063: the mediated device has the handle's uuid.
+func cy063(t *testing.T, quirks bool) {
+	w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 2, 1)
 	arq := w.arqs("v")[0]
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
 	got := w.get("/v2/accelerator_requests/" + arq).object(t)
@@ -50,35 +50,30 @@ func TestCY063MdevIsMadeWithTheHandlesUUID(t *testing.T) {
 	}
 }
 
-func TestCY064FailedMdevLeavesNothing(t *testing.T) {
-	t.Parallel()
-	for _, quirks := range []bool{false, true} {
-		t.Run(fmt.Sprintf("quirks=%t", quirks), func(t *testing.T) {
-			t.Parallel()
-			w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 2, 2)
-			arqs := w.arqs("v")
-			card.failMake = errors.New("no room on the card")
-			r := w.patch(binding(instanceA, vgpuProvider(), arqs...))
-			if r.status != 500 || !strings.Contains(r.fault(), "no room on the card") || !strings.Contains(r.fault(), "cn0") {
-				t.Errorf("got %d %s", r.status, r.fault())
-			}
-			checkStates(t, w, "BindFailed", "Initial")
-			left := either(quirks, 0, 1)
-			if card.present() != left || w.used() != left {
-				t.Errorf("after the failure: %d mediated devices, %d handles; want %d", card.present(), w.used(), left)
-			}
-			if got := len(w.nova.sent()); got != 0 {
-				t.Errorf("%d events sent", got)
-			}
-			w.want(w.patch(unbinding(arqs[0])), 202, "")
-			if card.present() != 0 || w.used() != 0 {
-				t.Errorf("after the unbind: %d mediated devices, %d handles", card.present(), w.used())
-			}
-			card.failMake = nil
-			w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
-			w.server.CheckBound(t, instanceA, 2)
-		})
+// cy064: a mediated device that could not be made leaves nothing.
+func cy064(t *testing.T, quirks bool) {
+	w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 2, 2)
+	arqs := w.arqs("v")
+	card.failMake = errors.New("no room on the card")
+	r := w.patch(binding(instanceA, vgpuProvider(), arqs...))
+	if r.status != 500 || !strings.Contains(r.fault(), "no room on the card") || !strings.Contains(r.fault(), "cn0") {
+		t.Errorf("got %d %s", r.status, r.fault())
 	}
+	checkStates(t, w, "BindFailed", "Initial")
+	left := either(quirks, 0, 1)
+	if card.present() != left || w.used() != left {
+		t.Errorf("after the failure: %d mediated devices, %d handles; want %d", card.present(), w.used(), left)
+	}
+	if got := len(w.nova.sent()); got != 0 {
+		t.Errorf("%d events sent", got)
+	}
+	w.want(w.patch(unbinding(arqs[0])), 202, "")
+	if card.present() != 0 || w.used() != 0 {
+		t.Errorf("after the unbind: %d mediated devices, %d handles", card.present(), w.used())
+	}
+	card.failMake = nil
+	w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+	w.server.CheckBound(t, instanceA, 2)
 }
 
 func TestFailedMdevThatCannotBeRemovedKeepsItsHandle(t *testing.T) {
@@ -330,11 +325,11 @@ func TestDelayedBindThatFailsTellsNova(t *testing.T) {
 	})
 }
 
-func TestCY079RequestDeletedDuringADelayedBind(t *testing.T) {
-	t.Parallel()
+// cy079: a request deleted during a bind still has its event.
+func cy079(t *testing.T, quirks bool) {
 	for _, rebind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w, card := vgpuWorld(t, fakecyborg.Config{BindDelay: 10 * time.Second}, 1, 1)
+			w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks, BindDelay: 10 * time.Second}, 1, 1)
 			arq := w.arqs("v")[0]
 			w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
 			time.Sleep(5 * time.Second)
@@ -461,55 +456,6 @@ func TestMixedPatchBindsAndUnbinds(t *testing.T) {
 	if got := w.nova.sent(); len(got) != 2 || len(got[1]) != 1 {
 		t.Errorf("events: %v", got)
 	}
-}
-
-func TestCY105Program(t *testing.T) {
-	t.Parallel()
-	card := newHardware("test", gpu("3b", "FPGA", nil, "0"))
-	images := simhttp.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/v2/images/" + instanceA + "/file":
-			_, _ = w.Write([]byte("bits"))
-		case "/v2/images/" + instanceB + "/file":
-			_, _ = w.Write([]byte("bad bits"))
-		default:
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card},
-		fakecyborg.WithGlance(fakecyborg.Endpoint{URL: "http://glance.invalid/v2", Client: &http.Client{Transport: images}}))
-	path := "/v2/deployables/" + w.server.Deployables()[0].UUID
-	program := func(path, body string) reply {
-		return w.send(sent{method: "PATCH", path: path + "/program", body: body})
-	}
-	op := func(image string) string {
-		return fmt.Sprintf(`[{"path":"/program","op":"replace","value":[{"image_uuid":%q}]}]`, image)
-	}
-	for _, tt := range []struct {
-		path, body string
-		status     int
-		fault      string
-	}{
-		{path, op(instanceA), 200, ""},
-		{path, op(instanceB), 500, ""},
-		{path, op(unknownID), 500, ""},
-		{path, op("x"), 400, "Expected a uuid but received x."},
-		{"/v2/deployables/xx", op(instanceA), 400, ""},
-		{"/v2/deployables/" + unknownID, op(instanceA), 404, "Deployable not found with uuid=" + unknownID},
-		{path, `[{"path":"/name","op":"replace","value":[]}]`, 400, "'/name' is an internal attribute and can not be updated"},
-		{path, `[{"path":"/program","op":"add"}]`, 400, "'add' and 'replace' operations need a value"},
-		{path, `[{"path":"/program","op":"test","value":1}]`, 400, ""},
-		{path, `[{"path":"program","op":"add","value":1}]`, 400, `Invalid input for field/attribute path. Value: 'program'. Value should match the pattern ^(/[\w-]+)+$`},
-		{path, `{}`, 400, "Invalid input for field/attribute program_info. Value: '{}'. Value not a valid list: {}"},
-		{path, `[]`, 400, "list index out of range"},
-		{path, `[{"path":"/program","op":"remove"}]`, 400, ""},
-	} {
-		w.want(program(tt.path, tt.body), tt.status, tt.fault)
-	}
-	if got := w.server.Deployables()[0].BitstreamID; len(card.images) != 1 || string(card.images[0]) != "bits" || got != instanceA {
-		t.Errorf("images written: %q, bitstream %s", card.images, got)
-	}
-	w.want(w.send(sent{method: "PATCH", path: path, body: op(instanceA)}), 405, "")
 }
 
 func TestDelayedPatchThatIsRefusedHalfwaySendsNoEvent(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,8 +24,29 @@ const (
 	ReleaseZed = "zed"
 )
 
+// Where devices stand in Placement (Config.PlacementMode).
+const (
+	// ModeTree gives each deployable a provider right below that of its host, as
+	// upstream does. It is the default.
+	ModeTree = "tree"
+	// ModeFlat puts classes and traits on the provider of the compute host
+	// itself, as the Rocky specification does for a Nova without nested
+	// providers. Devices of one host must all have the same traits.
+	ModeFlat = "flat"
+	// ModeNested is ModeTree, with a provider for each device of several regions
+	// between the host and the regions, as the Rocky specification wants it.
+	ModeNested = "nested"
+)
+
 // defaultBindTimeout is upstream's [DEFAULT] bind_timeout.
 const defaultBindTimeout = 60 * time.Second
+
+// The defaults of an agent's heartbeat. Upstream has none; its specification
+// (Wallaby, vGPU) leaves the numbers open.
+const (
+	defaultHeartbeat   = 10 * time.Second
+	defaultMissedBeats = 3
+)
 
 // Config says which Cyborg a Server is. The zero value is the present release
 // with its defects repaired, binding inline, as upstream does for everything
@@ -32,22 +54,49 @@ const defaultBindTimeout = 60 * time.Second
 type Config struct {
 	// Release is one of the Release constants; empty means Release20262.
 	Release string `json:"release,omitempty"`
-	// UpstreamQuirks restores the defects of upstream: the statuses 500 for bad
-	// input, profiles that make no request, an ARQ left in BindStarted for
-	// ever, every event naming the first instance of its PATCH.
+	// UpstreamQuirks restores the defects of upstream, such as the statuses 500
+	// for bad input, profiles that make no request, an ARQ left in BindStarted
+	// for ever, every event naming the first instance of its PATCH. [Quirks]
+	// lists all of them.
 	UpstreamQuirks bool `json:"upstream_quirks,omitempty"`
-	// BindDelay, if above zero, lets every bind be answered at once and finish
-	// that much later on the server's clock.
+	// AsyncBind answers every PATCH at once and lets its binds end in the
+	// background, whatever the type of the handle. Upstream does so for FPGAs
+	// that are to be programmed, its specifications for all.
+	AsyncBind bool `json:"async_bind,omitempty"`
+	// BindDelay is how long a bind in the background takes on the server's
+	// clock. Above zero it implies AsyncBind.
 	BindDelay time.Duration `json:"-"`
 	// BindTimeout is upstream's bind_timeout, 60 s if zero: a delayed bind that
 	// takes longer fails (UpstreamQuirks: is not reported).
 	BindTimeout time.Duration `json:"-"`
+	// AnswerPatch gives the 202 of a PATCH the body {"arqs": [...]} of the
+	// specifications; the real service sends none.
+	AnswerPatch bool `json:"answer_patch,omitempty"`
+	// BindingStates shows the states provisioning and unknown of the Wallaby
+	// specification: the first while the mediated devices of a host that
+	// started again are being made, the second while its agent is silent.
+	BindingStates bool `json:"binding_states,omitempty"`
+	// HeartbeatPeriod is the time between two beats of an agent, 10 s if zero.
+	HeartbeatPeriod time.Duration `json:"-"`
+	// MissedBeats is how many beats must fail to come before an agent counts as
+	// silent; 3 if zero.
+	MissedBeats int `json:"missed_beats,omitempty"`
+	// RuntimeProgramming lets the owner of a Bound request program the region it
+	// holds; otherwise only administrators may, as upstream.
+	RuntimeProgramming bool `json:"runtime_programming,omitempty"`
+	// UseImageUUID makes the creation of requests read image_uuid: the bitstream
+	// or function that this image of Glance names is programmed where the group
+	// names none (Train specification). Upstream ignores the field.
+	UseImageUUID bool `json:"use_image_uuid,omitempty"`
 	// RequireServiceToken tells whether bind, unbind and deletion by instance
 	// need X-Service-Token; nil means what the release does.
 	RequireServiceToken *bool `json:"require_service_token,omitempty"`
 	// EnforceNewDefaults chooses the secure policy defaults (oslo.policy's
 	// enforce_new_defaults).
 	EnforceNewDefaults bool `json:"enforce_new_defaults,omitempty"`
+	// PlacementMode says where devices stand in Placement; empty means
+	// [ModeTree].
+	PlacementMode string `json:"placement_mode,omitempty"`
 	// Seed chooses the identifiers.
 	Seed uint64 `json:"seed,omitempty"`
 	// PublicEndpoint is the scheme and host that links start with; empty means
@@ -59,8 +108,9 @@ type plainConfig Config
 
 type configJSON struct {
 	plainConfig
-	BindDelay   string `json:"bind_delay,omitempty"`
-	BindTimeout string `json:"bind_timeout,omitempty"`
+	BindDelay       string `json:"bind_delay,omitempty"`
+	BindTimeout     string `json:"bind_timeout,omitempty"`
+	HeartbeatPeriod string `json:"heartbeat_period,omitempty"`
 }
 
 // MarshalJSON writes the configuration with its durations as text.
@@ -71,6 +121,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	}
 	if c.BindTimeout != 0 {
 		wire.BindTimeout = c.BindTimeout.String()
+	}
+	if c.HeartbeatPeriod != 0 {
+		wire.HeartbeatPeriod = c.HeartbeatPeriod.String()
 	}
 	return json.Marshal(wire)
 }
@@ -90,6 +143,7 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 	}{
 		{"bind_delay", wire.BindDelay, &wire.plainConfig.BindDelay},
 		{"bind_timeout", wire.BindTimeout, &wire.plainConfig.BindTimeout},
+		{"heartbeat_period", wire.HeartbeatPeriod, &wire.plainConfig.HeartbeatPeriod},
 	} {
 		if field.text == "" {
 			continue
@@ -110,10 +164,16 @@ func (c Config) Validate() error {
 	switch {
 	case c.Release != "" && c.Release != Release20262 && c.Release != ReleaseZed:
 		return fmt.Errorf("%w: release %q (known: %s, %s)", ErrConfig, c.Release, Release20262, ReleaseZed)
+	case !slices.Contains([]string{"", ModeTree, ModeFlat, ModeNested}, c.PlacementMode):
+		return fmt.Errorf("%w: placement_mode %q (known: %s, %s, %s)", ErrConfig, c.PlacementMode, ModeTree, ModeFlat, ModeNested)
 	case c.BindDelay < 0:
 		return fmt.Errorf("%w: bind_delay %s is negative", ErrConfig, c.BindDelay)
 	case c.BindTimeout < 0:
 		return fmt.Errorf("%w: bind_timeout %s is negative", ErrConfig, c.BindTimeout)
+	case c.HeartbeatPeriod < 0:
+		return fmt.Errorf("%w: heartbeat_period %s is negative", ErrConfig, c.HeartbeatPeriod)
+	case c.MissedBeats < 0:
+		return fmt.Errorf("%w: missed_beats %d is negative", ErrConfig, c.MissedBeats)
 	}
 	if c.PublicEndpoint == "" {
 		return nil
@@ -130,8 +190,17 @@ func (c Config) withDefaults() Config {
 	if c.Release == "" {
 		c.Release = Release20262
 	}
+	if c.PlacementMode == "" {
+		c.PlacementMode = ModeTree
+	}
 	if c.BindTimeout == 0 {
 		c.BindTimeout = defaultBindTimeout
+	}
+	if c.HeartbeatPeriod == 0 {
+		c.HeartbeatPeriod = defaultHeartbeat
+	}
+	if c.MissedBeats == 0 {
+		c.MissedBeats = defaultMissedBeats
 	}
 	if c.RequireServiceToken == nil {
 		required := c.Release != ReleaseZed
@@ -141,8 +210,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// async reports whether binds end after their PATCH was answered.
+func (c Config) async() bool { return c.AsyncBind || c.BindDelay > 0 }
+
 // zed reports whether the old release is spoken.
 func (c Config) zed() bool { return c.Release == ReleaseZed }
+
+// flat reports whether devices stand on the provider of their host.
+func (c Config) flat() bool { return c.PlacementMode == ModeFlat }
 
 // maxMinor is the highest supported minor version of API v2.
 func (c Config) maxMinor() int {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // ARQs returns the accelerator requests of all projects, oldest first.
@@ -12,8 +11,9 @@ func (s *Server) ARQs() []ARQ {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	list := make([]ARQ, 0, len(s.state.arqs.rows))
+	view := s.view()
 	for _, a := range s.state.arqs.rows {
-		list = append(list, a.value())
+		list = append(list, view(a))
 	}
 	return list
 }
@@ -84,7 +84,7 @@ func (s *Server) AttachHandles() []AttachHandle {
 	for _, h := range s.state.handles.rows {
 		v := AttachHandle{
 			UUID: h.uuid, DeployableUUID: h.deployable.uuid, ProviderUUID: h.deployable.provider,
-			Hostname: h.deployable.device.host, Type: h.spec.Type, Info: cloneInfo(h.spec.Info), InUse: h.taken,
+			Hostname: h.deployable.device.host, Type: h.kind, Info: h.info.info(), InUse: h.taken,
 		}
 		if h.arq != nil {
 			v.ARQ = h.arq.uuid
@@ -108,78 +108,4 @@ func (s *Server) DriverReports() []DriverReport {
 		}
 	}
 	return list
-}
-
-// TB is the part of testing.TB that the Check methods need.
-type TB interface {
-	Helper()
-	Errorf(format string, args ...any)
-}
-
-// CheckARQs fails the test unless the instance has exactly n accelerator
-// requests, in whatever state.
-func (s *Server) CheckARQs(t TB, instance string, n int) {
-	t.Helper()
-	if have := s.arqsOfInstance(instance); len(have) != n {
-		t.Errorf("instance %s has %d accelerator requests, want %d\n%s", instance, len(have), n, arqTree(s.ARQs()))
-	}
-}
-
-// CheckBound fails the test unless the instance has exactly n accelerator
-// requests and each is Bound and holds an attach handle.
-func (s *Server) CheckBound(t TB, instance string, n int) {
-	t.Helper()
-	have := s.arqsOfInstance(instance)
-	bound := 0
-	for _, a := range have {
-		if a.State == StateBound && a.AttachHandleUUID != "" {
-			bound++
-		}
-	}
-	if len(have) != n || bound != n {
-		t.Errorf("instance %s has %d accelerator requests, %d of them Bound; want %d\n%s", instance, len(have), bound, n, arqTree(s.ARQs()))
-	}
-}
-
-func (s *Server) arqsOfInstance(instance string) []ARQ {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var list []ARQ
-	if instance == "" {
-		return nil
-	}
-	for _, a := range s.state.arqsOf(instance, scope{all: true}) {
-		list = append(list, a.value())
-	}
-	return list
-}
-
-// arqTree prints all requests by instance.
-func arqTree(arqs []ARQ) string {
-	byInstance := make(map[string][]ARQ)
-	for _, a := range arqs {
-		byInstance[a.InstanceUUID] = append(byInstance[a.InstanceUUID], a)
-	}
-	var b strings.Builder
-	for _, instance := range slices.Sorted(maps.Keys(byInstance)) {
-		title := "instance " + instance
-		if instance == "" {
-			title = "no instance"
-		}
-		fmt.Fprintln(&b, title)
-		for _, a := range byInstance[instance] {
-			fmt.Fprintf(&b, "  ARQ %s %s, profile %s group %d", a.UUID, a.State, a.DeviceProfileName, a.DeviceProfileGroupID)
-			if a.DeviceRPUUID != "" {
-				fmt.Fprintf(&b, ", host %s, provider %s", a.Hostname, a.DeviceRPUUID)
-			}
-			if a.AttachHandleUUID != "" {
-				fmt.Fprintf(&b, ", %s handle %s", a.AttachHandleType, a.AttachHandleUUID)
-			}
-			fmt.Fprintln(&b)
-		}
-	}
-	if b.Len() == 0 {
-		return "there are no accelerator requests"
-	}
-	return b.String()
 }

@@ -13,13 +13,20 @@
 // By default the defects of upstream are repaired: bad input is answered 400,
 // 404 or 409 instead of 500, a profile that could never be used is refused, and
 // a bind that fails leaves nothing behind. Config.UpstreamQuirks restores them,
-// so that a client can be tried against what it will really meet. Config.Release
+// so that a client can be tried against what it will really meet; [Quirks] lists
+// them. One is kept on purpose: a PATCH that fails halfway keeps the requests it
+// has bound, and sends no event, because the answer tells Nova. Config.Release
 // chooses between today's API and that of Zed.
 //
 // The package deliberately has no database, no message queue, no Keystone and
 // no Placement: tokens are checked by a [TokenVerifier], peers are an
-// [Endpoint] each, and without them the server stands alone. Programming an
-// FPGA changes no traits in Placement: those are what the driver reports.
+// [Endpoint] each, and without them the server stands alone. Bitstreams come from
+// a Glance; the function that was written to a region is told in Placement until
+// the driver tells another.
+//
+// A host can go down and come up again ([Server.StopAgent], [Server.StartAgent]):
+// the mediated devices of its bound requests are made again. Config.BindingStates
+// shows that to clients, as a specification of Cyborg's wants it.
 //
 // It follows, of the 2026.2 release, cyborg/api/controllers/v2 (wire),
 // cyborg/api/hooks.py and cyborg/common/policies (access),

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 )
 
 // The prefixes of the keys of a group.
@@ -67,53 +69,49 @@ func (g group) get(key string) (string, bool) {
 	return "", false
 }
 
+// memoryClass starts the resource classes of a device's own memory (Rocky
+// specification): they are claimed in Placement together with the device, and
+// nobody attaches them.
+const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
+
 // firstClass is the resource class that decides how requests of the group are
-// bound.
-func (g group) firstClass() string {
+// bound. Upstream knows no memory classes and takes one for a device.
+func (g group) firstClass(quirks bool) string {
 	for _, item := range g {
-		if class, ok := strings.CutPrefix(item.key, prefixResources); ok {
+		class, ok := strings.CutPrefix(item.key, prefixResources)
+		if ok && (quirks || !strings.HasPrefix(class, memoryClass)) {
 			return class
 		}
 	}
 	return ""
 }
 
-// image is the FPGA image that a group wants on its device: a bitstream by its
-// id in Glance, or the one image that has a function.
-type image struct {
-	bitstream, function string
-}
-
-// wanted reports whether there is an image at all.
-func (i image) wanted() bool { return i != image{} }
-
-// image is what the group wants programmed. Upstream looks for it only if the
-// first class is FPGA; naming both kinds is refused when the request is bound,
-// in upstream's words, braces included.
-func (g group) image() (image, error) {
-	if g.firstClass() != "FPGA" {
-		return image{}, nil
-	}
-	var i image
-	i.bitstream, _ = g.get(prefixAccel + "bitstream_id")
-	i.function, _ = g.get(prefixAccel + "function_id")
-	if i.bitstream != "" && i.function != "" {
-		return image{}, refuse(kindInvalid, "In device profile {0}, only one among bitstream_id and function_id must be set, but both are set")
-	}
-	return i, nil
+// programmable reports whether devices of the group's class are programmed.
+// Upstream looks at FPGA only, and not at the class of the Rocky specification.
+func (g group) programmable(quirks bool) bool {
+	class := g.firstClass(quirks)
+	return class == "FPGA" || class == "CUSTOM_ACCELERATOR_FPGA" && !quirks
 }
 
 // requests is how many accelerator requests the group makes: the sum of its
 // amounts, or twice the FPGAs for Xilinx cards, which have a management and a
-// user function (cyborg/objects/ext_arq.py).
-func (g group) requests() int {
+// user function (cyborg/objects/ext_arq.py). Memory makes no request; quirks
+// lets it, as upstream does.
+func (g group) requests(quirks bool) int {
 	if value, _ := g.get("trait:CUSTOM_FPGA_XILINX"); value == "required" {
 		amount, _ := g.get("resources:FPGA")
-		return 2 * amountOf(amount)
+		total := amountOf(amount)
+		if other, ok := g.get("resources:CUSTOM_ACCELERATOR_FPGA"); ok && !quirks {
+			total += amountOf(other)
+		}
+		return 2 * total
 	}
 	total := 0
 	for _, item := range g {
-		if strings.HasPrefix(item.key, prefixResources) && item.value != nil {
+		if !strings.HasPrefix(item.key, prefixResources) || item.value == nil {
+			continue
+		}
+		if quirks || !strings.HasPrefix(item.key, prefixResources+memoryClass) {
 			total += amountOf(*item.value)
 		}
 	}
@@ -191,7 +189,7 @@ func checkItem(prefix, name string, value *string) error {
 }
 
 func checkTraitItem(name string, value *string) error {
-	if !strings.HasPrefix(name, "CUSTOM_") {
+	if !strings.HasPrefix(name, "CUSTOM_") && name != driver.TraitOwnerCyborg {
 		return refuse(kindInvalid, "Unsupported trait name format %s, should start with CUSTOM_", name)
 	}
 	if value == nil || *value != "required" && *value != "forbidden" {
@@ -208,7 +206,7 @@ func checkTraitItem(name string, value *string) error {
 func (g group) strict(index int) error {
 	classes := 0
 	for _, item := range g {
-		if name, ok := strings.CutPrefix(item.key, prefixTrait); ok && !traitName.MatchString(name) {
+		if name, ok := strings.CutPrefix(item.key, prefixTrait); ok && name != driver.TraitOwnerCyborg && !traitName.MatchString(name) {
 			return refuse(kindInvalid, "Device profile group %d: trait name %s has other characters than A-Z, 0-9 and _", index, name)
 		}
 		name, ok := strings.CutPrefix(item.key, prefixResources)

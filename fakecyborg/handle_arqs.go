@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -65,14 +66,15 @@ func (s *Server) selectARQs(r request, instance string, resolved bool) ([]ARQ, e
 	defer s.mu.RUnlock()
 	rows := s.state.arqsOf(instance, s.scope(r.caller))
 	list := make([]ARQ, 0, len(rows))
+	view := s.view()
 	for _, a := range rows {
-		if resolved && !a.state.Resolved() {
+		v := view(a)
+		if resolved && !v.State.Resolved() {
 			if instance != "" {
 				return nil, errUnresolved
 			}
 			continue
 		}
-		v := a.value()
 		if err := readableARQ(v); err != nil {
 			return nil, err
 		}
@@ -98,7 +100,7 @@ func (s *Server) getARQ(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	v := a.value()
+	v := s.view()(a)
 	if err := readableARQ(v); err != nil {
 		return 0, nil, err
 	}
@@ -119,13 +121,17 @@ func (s *Server) createARQs(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	from, err := s.imageOfRequest(s.life, body)
+	if err != nil {
+		return 0, nil, err
+	}
 	now := s.clock.Now()
 	project := r.caller.Project
 	if s.cfg.zed() {
 		project = "" // older releases learn it with the bind, or never
 	}
 	s.mu.Lock()
-	arqs, err := s.state.createARQs(name, project, now)
+	arqs, err := s.state.createARQs(name, project, from, now)
 	s.mu.Unlock()
 	if err != nil {
 		return 0, nil, err
@@ -156,6 +162,36 @@ func profileNameOf(body []byte) (string, error) {
 	return "", refuse(kindUncoded, "DeviceProfile name needed.")
 }
 
+// imageOfRequest is the bitstream or function that the image of image_uuid
+// names. An image that names neither is no error: most images have nothing to do
+// with FPGAs.
+func (s *Server) imageOfRequest(ctx context.Context, body []byte) (image, error) {
+	if !s.cfg.UseImageUUID {
+		return image{}, nil
+	}
+	var fields struct {
+		Image *string `json:"image_uuid"`
+	}
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return image{}, refuse(kindInvalid, "image_uuid is not a text")
+	}
+	if fields.Image == nil || *fields.Image == "" {
+		return image{}, nil
+	}
+	if !isUUID(*fields.Image) {
+		return image{}, refuse(kindInvalid, "image_uuid: Expected a uuid but received %s.", *fields.Image)
+	}
+	found, err := s.describeImage(ctx, *fields.Image)
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return image{}, err
+	case err != nil:
+		return image{}, refuse(kindServer, "image_uuid: %v", err)
+	}
+	return pickImage("of image "+found.id, false, found.get)
+}
+
 // patchARQs binds and unbinds. The first request's op decides whether the
 // service token is asked for, which comes after the checks of the body.
 func (s *Server) patchARQs(r request) (int, any, error) {
@@ -178,7 +214,27 @@ func (s *Server) patchARQs(r request) (int, any, error) {
 	if err := s.requireService(r.caller); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusAccepted, nil, s.applyPatch(s.life, r.caller, patches)
+	if err := s.applyPatch(s.life, r.caller, patches); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusAccepted, s.patchAnswer(r, patches), nil
+}
+
+// patchAnswer is nothing, or what the specifications promise: the requests.
+func (s *Server) patchAnswer(r request, patches []arqPatch) any {
+	if !s.cfg.AnswerPatch {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := make([]ARQ, 0, len(patches))
+	view := s.view()
+	for _, p := range patches {
+		if a, err := s.state.findARQ(p.arq, s.scope(r.caller)); err == nil {
+			list = append(list, view(a))
+		}
+	}
+	return map[string]any{"arqs": s.arqBodies(r, list)}
 }
 
 // deleteARQs deletes by uuids or by instance.
@@ -211,7 +267,11 @@ func (s *Server) deleteARQs(r request) (int, any, error) {
 
 // deleteByUUID looks all of them up before it deletes one.
 func (s *Server) deleteByUUID(r request, uuids []string) error {
-	if err := s.checkDeletable(r, uuids); err != nil {
+	err := s.checkDeletable(r, uuids)
+	if err != nil && s.cfg.zed() {
+		return s.deleteKnown(r, uuids)
+	}
+	if err != nil {
 		return err
 	}
 	if !s.cfg.UpstreamQuirks {
@@ -219,6 +279,18 @@ func (s *Server) deleteByUUID(r request, uuids []string) error {
 		uuids = slices.Compact(uuids)
 	}
 	return s.removeAll(r, uuids, "ARQ not found with uuids ['%s']")
+}
+
+// deleteKnown is what releases before the service token check did with a list of
+// which one is unknown: the others are deleted, and then it is 404.
+func (s *Server) deleteKnown(r request, uuids []string) error {
+	var first error
+	for _, uuid := range uuids {
+		if err := s.remove(s.life, uuid, s.scope(r.caller)); first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 func (s *Server) checkDeletable(r request, uuids []string) error {

@@ -104,24 +104,28 @@ func (s *Server) setStatus(r request, rule, status string) error {
 	if err := s.authorize(r.caller, rule); err != nil {
 		return err
 	}
+	return s.changeStatus(r.Context(), r.PathValue("id"), status)
+}
+
+// changeStatus is setStatus without the policy.
+func (s *Server) changeStatus(ctx context.Context, id, status string) error {
 	s.mu.RLock()
-	d, err := s.findDevice(r.PathValue("id"))
+	d, err := s.findDevice(id)
 	if err != nil {
 		s.mu.RUnlock()
 		return err
 	}
-	agent := s.agents[d.host]
 	s.mu.RUnlock()
-	if agent != nil { // a report would otherwise meet half of the change
-		select {
-		case agent.turn <- struct{}{}:
-			defer func() { <-agent.turn }()
-		case <-r.Context().Done():
-			return r.Context().Err()
-		}
+	leave, err := s.enterTurn(ctx, d.host) // a report would otherwise meet half of the change
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if s.cfg.UpstreamQuirks && !s.cfg.flat() { // upstream has no flat hosts, which that would wipe
+		return s.setStatusAsUpstream(s.life, d, status)
 	}
 	if err := s.reserve(s.life, d, status); err != nil {
-		return refuse(kindServer, "Device %s: set status %s: %v", r.PathValue("id"), status, err)
+		return refuse(kindServer, "Device %s: set status %s: %v", id, status, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +151,7 @@ func (s *Server) reserve(ctx context.Context, d *deviceRow, status string) error
 	}
 	s.mu.RUnlock()
 	for _, want := range wants {
-		if err := s.placement.putInventory(ctx, want, "1.26"); err != nil {
+		if err := s.shape.reserve(ctx, want); err != nil {
 			return err
 		}
 	}

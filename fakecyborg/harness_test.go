@@ -34,6 +34,9 @@ type world struct {
 	nova   *novaStub
 }
 
+// inProcess is a client of a handler.
+func inProcess(h http.Handler) *http.Client { return &http.Client{Transport: simhttp.NewTransport(h)} }
+
 // newWorld starts a server whose one host, cn0, has reported the drivers.
 func newWorld(t *testing.T, cfg fakecyborg.Config, drivers []driver.Driver, opts ...fakecyborg.Option) *world {
 	t.Helper()

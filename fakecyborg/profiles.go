@@ -172,13 +172,16 @@ func (in profileInput) check(quirks bool) error {
 				return err
 			}
 		}
-		total += max(g.requests(), 0)
+		total += max(g.requests(quirks), 0)
 		if total > maxRequests {
 			return refuse(kindInvalid, "Device profile asks for more than %d accelerators", maxRequests)
 		}
 	}
 	if quirks {
-		return nil
+		return in.checkOwner()
+	}
+	if total == 0 {
+		return refuse(kindInvalid, "Device profile asks for memory only, and for no accelerator")
 	}
 	if strings.HasSuffix(in.name, "\n") {
 		return refuse(kindInvalid, "Device profile name must be of the form ^[a-zA-Z0-9-_]+$")

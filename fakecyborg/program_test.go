@@ -1,63 +1,111 @@
 package fakecyborg_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-// The images of glance: one with the function "one", two with "two".
+// The images of the tests. One is the only one that has the function "one";
+// two have the function "two".
 const (
-	imageOne = "cccccccc-0000-4000-8000-000000000001"
-	imageBad = "cccccccc-0000-4000-8000-000000000002"
+	imageOne     = "cccccccc-0000-4000-8000-000000000001"
+	imageBad     = "cccccccc-0000-4000-8000-000000000002"
+	imageTwo     = "cccccccc-0000-4000-8000-000000000003"
+	imageUUID    = "cccccccc-0000-4000-8000-000000000004" // its function has a UUID
+	imageRegion  = "cccccccc-0000-4000-8000-000000000005" // for another type of region
+	imageOdd     = "cccccccc-0000-4000-8000-000000000006" // its function can be no trait
+	imagePlain   = "cccccccc-0000-4000-8000-000000000007" // tells no function
+	functionUUID = "d8424dc4-a4a3-c413-f89e-433683f9040b"
 )
 
-func glance() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		function := r.URL.Query().Get("accel:function_id")
-		switch {
-		case strings.HasSuffix(r.URL.Path, imageOne+"/file"):
-			_, _ = w.Write([]byte("bits"))
-		case strings.HasSuffix(r.URL.Path, imageBad+"/file"):
-			_, _ = w.Write([]byte("bad bits"))
-		case r.URL.Path == "/v2/images":
-			list := map[string][]map[string]string{
-				"one": {{"id": imageOne}}, "two": {{"id": imageOne}, {"id": imageBad}}, "bad": {{"id": imageBad}},
-			}[function]
-			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"images": list})
-		default:
-			w.WriteHeader(http.StatusNotFound)
+// images is a Glance with them.
+func images(t *testing.T) *glance.Server {
+	t.Helper()
+	s := glance.New(glance.Config{})
+	for _, i := range []glance.Image{
+		{ID: imageOne, Data: []byte("bits"), Properties: map[string]string{
+			"accel:function_id": "one", "accel:function_name": "gzip", "accel:bitstream_name": "gzip-v1", "accel:region_id": "aa-11",
+		}},
+		{ID: imageBad, Data: []byte("bad bits"), Properties: map[string]string{"accel:function_id": "bad"}},
+		{ID: imageTwo, Data: []byte("two"), Properties: map[string]string{"accel:function_id": "two", "accel:bitstream_name": "twice"}},
+		{Data: []byte("two"), Properties: map[string]string{"accel:function_id": "two", "accel:bitstream_name": "twice"}},
+		{ID: imageUUID, Data: []byte("uuid"), Properties: map[string]string{"accel:function_id": functionUUID}},
+		{ID: imageRegion, Data: []byte("region"), Properties: map[string]string{"accel:region_id": "bb-22"}},
+		{ID: imageOdd, Data: []byte("odd"), Properties: map[string]string{"accel:function_id": "ü"}},
+		{ID: imagePlain, Data: []byte("plain")},
+	} {
+		if _, err := s.AddImage(i); err != nil {
+			t.Fatal(err)
 		}
+	}
+	return s
+}
+
+func withImages(t *testing.T) fakecyborg.Option {
+	t.Helper()
+	return fakecyborg.WithGlance(fakecyborg.Endpoint{
+		URL: "http://glance.invalid/v2", Client: &http.Client{Transport: simhttp.NewTransport(images(t))}, Token: adminToken,
 	})
 }
 
-// fpgaWorld is a world with one FPGA of two regions, and a profile "f" that
-// wants what accel says.
+// fpgaCard is a card with one region of two handles, of region type aa-11 and with
+// function 0.
+func fpgaCard(class string) driver.Device {
+	d := gpu("3b", class, []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO", "CUSTOM_FPGA_REGION_TEST_AA_11"}, "1", "2")
+	d.Type, d.Vendor, d.Model = driver.TypeFPGA, "0x8086", "an FPGA"
+	return d
+}
+
+// fpgaWorld is a world with such a card, and a profile "f" that wants what accel
+// says.
 func fpgaWorld(t *testing.T, cfg fakecyborg.Config, accel string) (*world, *hardware) {
 	t.Helper()
-	card := newHardware("test", gpu("3b", "FPGA", nil, "1", "2"))
-	w := newWorld(t, cfg, []driver.Driver{card}, fakecyborg.WithGlance(fakecyborg.Endpoint{
-		URL: "http://glance.invalid/v2", Client: &http.Client{Transport: simhttp.NewTransport(glance())},
-	}))
+	card := newHardware("test", fpgaCard("FPGA"))
+	w := newWorld(t, cfg, []driver.Driver{card}, withImages(t))
 	w.profile("f", `[{"resources:FPGA":"1",`+accel+`}]`)
 	return w, card
 }
 
 func fpgaProvider() string { return driver.ProviderUUID("cn0_0000:3b:00.0") }
 
-func TestCY066BitstreamIsProgrammedOnce(t *testing.T) {
-	t.Parallel()
+// bindF binds the requests of a profile to the region of the card and waits.
+func (w *world) bindF(instance, profile string) reply {
+	w.t.Helper()
+	r := w.patch(binding(instance, fpgaProvider(), w.arqs(profile)...))
+	synctest.Wait()
+	return r
+}
+
+// programAPI programs the world's one deployable.
+func (w *world) programAPI(image, token string) reply {
+	w.t.Helper()
+	body := fmt.Sprintf(`[{"path":"/program","op":"replace","value":[{"image_uuid":%q}]}]`, image)
+	return w.send(sent{method: "PATCH", path: "/v2/deployables/" + w.server.Deployables()[0].UUID + "/program", body: body, token: token})
+}
+
+// functions are the function traits of the world's one deployable.
+func (w *world) functions() []string {
+	return slices.DeleteFunc(w.server.Deployables()[0].Traits(), func(trait string) bool {
+		return !strings.HasPrefix(trait, "CUSTOM_FPGA_FUNCTION_")
+	})
+}
+
+func cy066(t *testing.T, quirks bool) {
 	synctest.Test(t, func(t *testing.T) {
-		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:bitstream_id":"`+imageOne+`"`)
-		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 202, "")
-		synctest.Wait()
-		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("f")...)), 202, "")
-		synctest.Wait()
+		w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`)
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		w.want(w.bindF(instanceB, "f"), 202, "")
 		w.server.CheckBound(t, instanceA, 1)
 		w.server.CheckBound(t, instanceB, 1)
 		if got := w.server.Deployables()[0].BitstreamID; got != imageOne || len(card.images) != 1 || string(card.images[0]) != "bits" {
@@ -69,8 +117,7 @@ func TestCY066BitstreamIsProgrammedOnce(t *testing.T) {
 	})
 }
 
-func TestCY067FunctionIsFoundInGlance(t *testing.T) {
-	t.Parallel()
+func cy067(t *testing.T, quirks bool) {
 	for accel, want := range map[string]string{
 		`"accel:function_id":"one"`:                  "completed",
 		`"accel:function_id":"none"`:                 "failed",
@@ -81,11 +128,9 @@ func TestCY067FunctionIsFoundInGlance(t *testing.T) {
 		`"accel:bitstream_id":"../../v2/metadefs/x"`: "failed",
 	} {
 		t.Run(accel, func(t *testing.T) {
-			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, card := fpgaWorld(t, fakecyborg.Config{}, accel)
-				w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 202, "")
-				synctest.Wait()
+				w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, accel)
+				w.want(w.bindF(instanceA, "f"), 202, "")
 				state, used := fakecyborg.StateBindFailed, 0
 				if want == "completed" {
 					state, used = fakecyborg.StateBound, 1
@@ -102,14 +147,246 @@ func TestCY067FunctionIsFoundInGlance(t *testing.T) {
 	}
 }
 
-func TestCY068BothSelectorsAreRefused(t *testing.T) {
-	t.Parallel()
-	w, _ := fpgaWorld(t, fakecyborg.Config{}, `"accel:function_id":"one","accel:bitstream_id":"`+imageOne+`"`)
+func cy068(t *testing.T, quirks bool) {
+	w, _ := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:function_id":"one","accel:bitstream_id":"`+imageOne+`"`)
 	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 400,
 		"In device profile {0}, only one among bitstream_id and function_id must be set, but both are set")
 	checkStates(t, w, "BindFailed")
 	if w.used() != 0 || len(w.nova.sent()) != 0 {
 		t.Errorf("%d handles, events %v", w.used(), w.nova.sent())
+	}
+}
+
+func cy105(t *testing.T, quirks bool) {
+	w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`)
+	path := "/v2/deployables/" + w.server.Deployables()[0].UUID
+	op := func(image string) string {
+		return fmt.Sprintf(`[{"path":"/program","op":"replace","value":[{"image_uuid":%q}]}]`, image)
+	}
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		fault      string
+	}{
+		{path, op(imageOne), 200, ""},
+		{path, op(imageBad), 500, ""},
+		{path, op(unknownID), either(quirks, 404, 500), ""},
+		{path, op("x"), 400, "Expected a uuid but received x."},
+		{"/v2/deployables/xx", op(imageOne), 400, ""},
+		{"/v2/deployables/" + unknownID, op(imageOne), 404, "Deployable not found with uuid=" + unknownID},
+		{path, `[{"path":"/name","op":"replace","value":[]}]`, 400, "'/name' is an internal attribute and can not be updated"},
+		{path, `[{"path":"/program","op":"add"}]`, 400, "'add' and 'replace' operations need a value"},
+		{path, `[{"path":"/program","op":"test","value":1}]`, 400, ""},
+		{path, `[{"path":"program","op":"add","value":1}]`, 400, `Invalid input for field/attribute path. Value: 'program'. Value should match the pattern ^(/[\w-]+)+$`},
+		{path, `{}`, 400, "Invalid input for field/attribute program_info. Value: '{}'. Value not a valid list: {}"},
+		{path, `[]`, either(quirks, 400, 500), "list index out of range"},
+		{path, `[{"path":"/program","op":"remove"}]`, either(quirks, 400, 500), ""},
+	} {
+		w.want(w.send(sent{method: "PATCH", path: tt.path + "/program", body: tt.body}), tt.status, tt.fault)
+	}
+	if got, want := w.server.Deployables()[0].BitstreamID, either(quirks, imageOne, ""); len(card.images) != 1 || string(card.images[0]) != "bits" || got != want {
+		t.Errorf("images written: %q, bitstream %s, want %s", card.images, got, want)
+	}
+	w.want(w.send(sent{method: "PATCH", path: path, body: op(imageOne)}), 405, "")
+}
+
+func TestNamesAreResolvedThroughGlance(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		accel string
+		class string
+		state fakecyborg.State
+		image string // written, or named in the failure
+	}{
+		{`"accel:function_name":"gzip"`, "FPGA", fakecyborg.StateBound, "bits"},
+		{`"accel:bitstream_name":"gzip-v1"`, "FPGA", fakecyborg.StateBound, "bits"},
+		{`"accel:bitstream_name":"gzip-v1"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits"},
+		{`"accel:function_id":"one"`, "CUSTOM_ACCELERATOR_FPGA", fakecyborg.StateBound, "bits"},
+		{`"accel:function_name":"nothing"`, "FPGA", fakecyborg.StateBindFailed, "function_name nothing: no image has it, want exactly one"},
+		{`"accel:bitstream_name":"twice"`, "FPGA", fakecyborg.StateBindFailed, imageTwo},
+		{`"accel:bitstream_id":"` + imageRegion + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageRegion + " is for regions of type bb-22, deployable cn0_0000:3b:00.0 is none"},
+		{`"accel:bitstream_id":"` + imageOdd + `"`, "FPGA", fakecyborg.StateBindFailed, "image " + imageOdd + `: accel:function_id "ü"`},
+	} {
+		t.Run(tt.class+" "+tt.accel, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				card := newHardware("test", fpgaCard(tt.class))
+				w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+				w.profile("f", `[{"resources:`+tt.class+`":"1",`+tt.accel+`}]`)
+				w.want(w.bindF(instanceA, "f"), 202, "")
+				checkStates(t, w, tt.state)
+				got := string(slices.Concat(card.images...))
+				if failure := w.server.ARQs()[0].Failure; tt.state == fakecyborg.StateBindFailed {
+					if got != "" || !strings.Contains(failure, tt.image) {
+						t.Errorf("written %q, failure %q, want %q in it", got, failure, tt.image)
+					}
+				} else if got != tt.image || failure != "" {
+					t.Errorf("written %q, failure %q; want %q", got, failure, tt.image)
+				}
+			})
+		})
+	}
+}
+
+func TestUpstreamReadsNeitherNamesNorTheOtherClass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: true}, `"accel:function_name":"nothing"`)
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		w.server.CheckBound(t, instanceA, 1)
+		if len(card.images) != 0 {
+			t.Errorf("written: %q", card.images)
+		}
+	})
+}
+
+func TestMoreThanOneSelectorIsRefused(t *testing.T) {
+	t.Parallel()
+	for accel, named := range map[string]string{
+		`"accel:function_name":"gzip","accel:bitstream_name":"gzip-v1"`:                                              "bitstream_name and function_name",
+		`"accel:function_name":"gzip","accel:function_id":"one"`:                                                     "function_id and function_name",
+		`"accel:bitstream_name":"x","accel:bitstream_id":"` + imageOne + `","accel:function_id":"one","accel:y":"z"`: "bitstream_id and function_id and bitstream_name",
+	} {
+		w, _ := fpgaWorld(t, fakecyborg.Config{}, accel)
+		w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 400,
+			"In device profile f, only one among bitstream_id, function_id, bitstream_name and function_name must be set, but "+named+" are set")
+		checkStates(t, w, "BindFailed")
+	}
+}
+
+func TestFunctionThatIsThereIsNotProgrammedAgain(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		for _, accel := range []string{`"accel:function_id":"one"`, `"accel:function_name":"gzip"`, `"accel:bitstream_name":"gzip-v1"`} {
+			if quirks && accel != `"accel:function_id":"one"` {
+				continue // names mean nothing to upstream
+			}
+			synctest.Test(t, func(t *testing.T) {
+				w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, accel)
+				w.want(w.bindF(instanceA, "f"), 202, "")
+				w.want(w.bindF(instanceB, "f"), 202, "")
+				w.server.CheckBound(t, instanceB, 1)
+				if got, want := len(card.images), either(quirks, 1, 2); got != want {
+					t.Errorf("quirks %t, %s: %d images written, want %d", quirks, accel, got, want)
+				}
+			})
+		}
+	}
+}
+
+func TestDriversFunctionIsNotProgrammedAgain(t *testing.T) {
+	t.Parallel()
+	w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:function_id":"zero"`)
+	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 202, "")
+	w.server.CheckBound(t, instanceA, 1) // at once: nothing had to be written, and Glance not to be asked
+	if len(card.images) != 0 {
+		t.Errorf("written: %q", card.images)
+	}
+}
+
+func TestXilinxRequestsShareTheirProgramming(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card := fpgaWorld(t, fakecyborg.Config{}, `"trait:CUSTOM_FPGA_XILINX":"required","accel:bitstream_id":"`+imageOne+`"`)
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		w.server.CheckBound(t, instanceA, 2)
+		if len(card.images) != 1 {
+			t.Errorf("%d images written, want 1", len(card.images))
+		}
+	})
+}
+
+// TestFunctionTraitsFollowTheProgramming looks at the store, at Placement, and at
+// what the next report makes of both.
+func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
+	t.Parallel()
+	placement, err := placementsim.New(placementsim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"}); err != nil {
+		t.Fatal(err)
+	}
+	card := newHardware("test", fpgaCard("FPGA"))
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
+	}))
+	check := func(when string, want ...string) {
+		t.Helper()
+		p, err := placement.ResourceProvider(fpgaProvider())
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := slices.DeleteFunc(slices.Clone(p.Traits), func(trait string) bool { return !strings.HasPrefix(trait, "CUSTOM_FPGA_FUNCTION_") })
+		if have := w.functions(); !slices.Equal(have, want) {
+			t.Errorf("%s: the deployable has %v, want %v", when, have, want)
+		}
+		if !slices.Equal(there, want) {
+			t.Errorf("%s: Placement has %v, want %v", when, there, want)
+		}
+		if !slices.Contains(p.Traits, "CUSTOM_FPGA_INTEL") {
+			t.Errorf("%s: other traits went: %v", when, p.Traits)
+		}
+	}
+	report := func() {
+		t.Helper()
+		if err := w.server.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("at first", "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO")
+	w.want(w.programAPI(imageUUID, ""), 200, "")
+	const uuid = "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4_A4A3_C413_F89E_433683F9040B"
+	check("programmed", uuid)
+	report() // the driver still tells the old function
+	check("after a report", uuid)
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	check("programmed again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
+	w.want(w.programAPI(imagePlain, ""), 200, "")
+	check("programmed with an unknown function")
+	report()
+	check("after another report")
+	w.want(w.programAPI(imageOne, ""), 200, "")
+	report()
+	check("and again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
+	seen := fpgaCard("FPGA")
+	seen.Deployables[0].Attributes[2].Value = "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN"
+	card.set(seen)
+	report() // a driver that reads the card is believed
+	check("the driver looked", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
+	if got := w.server.Deployables()[0].BitstreamID; got != imageOne {
+		t.Errorf("bitstream %s", got)
+	}
+}
+
+// TestUpstreamTripsOverItsTraitName: the hyphen of a UUID becomes "_-", which
+// Placement refuses; the request stays BindStarted and Nova never hears of it.
+func TestUpstreamTripsOverItsTraitName(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			placement, err := placementsim.New(placementsim.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"}); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t),
+				fakecyborg.WithPlacement(fakecyborg.Endpoint{
+					URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
+				}))
+			w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"`+functionUUID+`"}]`)
+			w.want(w.bindF(instanceA, "f"), 202, "")
+			checkStates(t, w, either(quirks, fakecyborg.StateBound, fakecyborg.StateBindStarted))
+			if got, want := len(w.nova.sent()), either(quirks, 1, 0); got != want {
+				t.Errorf("quirks %t: %d events, want %d", quirks, got, want)
+			}
+			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "") // no state without a way out
+			if w.used() != 0 {
+				t.Errorf("quirks %t: %d handles in use", quirks, w.used())
+			}
+		})
 	}
 }
 
@@ -120,11 +397,163 @@ func TestDeviceInUseIsNotProgrammed(t *testing.T) {
 		w.profile("plain", `[{"resources:FPGA":"1"}]`)
 		plain := w.arqs("plain")[0]
 		w.want(w.patch(binding(instanceA, fpgaProvider(), plain)), 202, "")
-		r := w.patch(binding(instanceB, fpgaProvider(), w.arqs("f")...))
-		w.want(r, 409, "deployable cn0_0000:3b:00.0 is in use by ARQ "+plain+" and cannot be programmed")
+		refused := "deployable cn0_0000:3b:00.0 is in use by ARQ " + plain + " and cannot be programmed"
+		w.want(w.bindF(instanceB, "f"), 409, refused)
+		checkStates(t, w, "Bound", "BindFailed")
+		w.want(w.programAPI(imageOne, ""), 409, refused)
+		w.profile("named", `[{"resources:FPGA":"1","accel:bitstream_name":"gzip-v1"}]`)
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+		w.want(w.bindF(instanceB, "named"), 202, "") // Glance has to be asked first
 		checkStates(t, w, "Bound", "BindFailed")
 		if len(card.images) != 0 {
 			t.Error("the device of another request was programmed")
 		}
 	})
+}
+
+// TestRegionBeingProgrammedIsGivenToNobodyElse: between the answer and the end of
+// a bind the region belongs to it.
+func TestRegionBeingProgrammedIsGivenToNobodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := fpgaWorld(t, fakecyborg.Config{BindDelay: time.Second}, `"accel:bitstream_id":"`+imageOne+`"`)
+		w.profile("plain", `[{"resources:FPGA":"1"}]`)
+		first := w.arqs("f")[0]
+		w.want(w.patch(binding(instanceA, fpgaProvider(), first)), 202, "")
+		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 409, "deployable cn0_0000:3b:00.0 is being programmed for ARQ "+first)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.server.CheckBound(t, instanceA, 1)
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 202, "")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.server.CheckBound(t, instanceB, 1)
+	})
+}
+
+func TestPreprogrammedRegionIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	no := false
+	for _, place := range []string{"device", "region"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := fpgaCard("FPGA")
+			d.Deployables[0].Attributes = append(d.Deployables[0].Attributes, driver.Attribute{Key: "trait9", Value: "CUSTOM_PROGRAMMABLE"})
+			if place == "device" {
+				d.Programmable = &no
+			} else {
+				d.Deployables[0].Programmable = &no
+			}
+			card := newHardware("test", d)
+			w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t))
+			if traits := w.server.Deployables()[0].Traits(); slices.Contains(traits, "CUSTOM_PROGRAMMABLE") || !slices.Contains(traits, "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO") {
+				t.Errorf("%s: traits %v", place, traits)
+			}
+			refused := "deployable cn0_0000:3b:00.0 is pre-programmed and cannot be programmed"
+			w.want(w.programAPI(imageOne, ""), 409, refused)
+			w.profile("other", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+			w.want(w.bindF(instanceA, "other"), 409, refused)
+			w.profile("loaded", `[{"resources:FPGA":"1","accel:function_id":"zero"}]`)
+			w.want(w.bindF(instanceB, "loaded"), 202, "")
+			w.server.CheckBound(t, instanceB, 1)
+			if len(card.images) != 0 {
+				t.Errorf("%s: written %q", place, card.images)
+			}
+		})
+	}
+}
+
+func TestOwnerProgramsAtRunTime(t *testing.T) {
+	t.Parallel()
+	for _, allowed := range []bool{false, true} {
+		w, card := fpgaWorld(t, fakecyborg.Config{RuntimeProgramming: allowed}, `"accel:x":"y"`)
+		made := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"f"}`, token: "demo"})
+		arq := made.list(t, "arqs")[0]["uuid"].(string)
+		denied := "Access was denied to the following resource: cyborg:deployable:program"
+		w.want(w.programAPI(imageOne, "demo"), 403, denied) // nothing is bound yet
+		w.want(w.patch(binding(instanceA, fpgaProvider(), arq)), 202, "")
+		w.want(w.programAPI(imageOne, "stranger"), 403, denied)
+		if !allowed {
+			w.want(w.programAPI(imageOne, "demo"), 403, denied)
+			continue
+		}
+		w.want(w.programAPI(imageOne, ""), 409, "") // an administrator must not pull it away either
+		w.want(w.programAPI(imageOne, "demo"), 200, "")
+		if got := w.server.Deployables()[0].BitstreamID; got != imageOne || len(card.images) != 1 {
+			t.Errorf("bitstream %s, %d images written", got, len(card.images))
+		}
+		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("f")...)), 202, "") // the other handle of the region
+		w.want(w.programAPI(imagePlain, "demo"), 403, denied)
+	}
+}
+
+func TestImageOfTheInstanceIsUsedWhereTheGroupNamesNone(t *testing.T) {
+	t.Parallel()
+	create := func(w *world, profile, image string) reply {
+		return w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: fmt.Sprintf(`{"device_profile_name":%q,"image_uuid":%s}`, profile, image)})
+	}
+	for _, tt := range []struct {
+		use     bool
+		image   string
+		status  int
+		written string
+	}{
+		{false, `"` + imageUUID + `"`, 201, ""},
+		{false, `"` + unknownID + `"`, 201, ""},
+		{true, `"` + imageUUID + `"`, 201, "uuid"},
+		{true, `"` + imagePlain + `"`, 201, ""},
+		{true, `null`, 201, ""},
+		{true, `"` + unknownID + `"`, 404, ""},
+		{true, `"x"`, 400, ""},
+		{true, `[]`, 400, ""},
+		{true, `"` + imageOne + `"`, 400, ""}, // which of its names is meant?
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, card := fpgaWorld(t, fakecyborg.Config{UseImageUUID: tt.use}, `"accel:x":"y"`)
+			r := create(w, "f", tt.image)
+			w.want(r, tt.status, "")
+			if tt.status != 201 {
+				checkStates(t, w)
+				return
+			}
+			arq := r.list(t, "arqs")[0]["uuid"].(string)
+			w.want(w.patch(binding(instanceA, fpgaProvider(), arq)), 202, "")
+			synctest.Wait()
+			w.server.CheckBound(t, instanceA, 1)
+			if got := string(slices.Concat(card.images...)); got != tt.written {
+				t.Errorf("%t %s: written %q, want %q", tt.use, tt.image, got, tt.written)
+			}
+		})
+	}
+}
+
+// TestImageServiceThatHangsDoesNotKeepABind: the bind fails with its timeout.
+func TestImageServiceThatHangsDoesNotKeepABind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		w := newWorld(t, fakecyborg.Config{BindTimeout: 30 * time.Second}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))},
+			fakecyborg.WithGlance(fakecyborg.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(hanging)}))
+		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
+		w.want(w.bindF(instanceA, "f"), 202, "")
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		checkStates(t, w, "BindStarted")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		checkStates(t, w, "BindFailed")
+		if got := w.nova.sent(); len(got) != 1 || got[0][0].Status != "failed" || w.used() != 0 {
+			t.Errorf("events %v, %d handles in use", got, w.used())
+		}
+	})
+}
+
+func TestXilinxDriverIsUnreachableUpstream(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		d := fpgaCard("FPGA")
+		d.Deployables[0].DriverName = "XILINX"
+		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{newHardware("test", d)}, withImages(t))
+		w.want(w.programAPI(imageOne, ""), either(quirks, 200, 500), "")
+	}
 }

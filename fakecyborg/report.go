@@ -69,11 +69,16 @@ func (s *Server) ReportHost(ctx context.Context, host string) error {
 	if !ok {
 		return fmt.Errorf("%w %s: it is not there", ErrHost, host)
 	}
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return &ReportError{Host: host, Step: "wait for its turn", Err: ctx.Err()}
+	leave, err := a.enter(ctx)
+	if err != nil {
+		return &ReportError{Host: host, Step: "wait for its turn", Err: err}
+	}
+	defer leave()
+	s.mu.RLock()
+	down := a.signs.down
+	s.mu.RUnlock()
+	if down {
+		return &ReportError{Host: host, Step: "ask the agent", Err: ErrAgentDown}
 	}
 	return s.report(ctx, a)
 }
@@ -89,6 +94,9 @@ func (s *Server) reportLoop(ctx context.Context, host string) {
 			return
 		}
 		err = s.ReportHost(ctx, host)
+	}
+	if errors.Is(err, errNoParent) && s.cfg.UpstreamQuirks {
+		return // upstream's agent refuses to start
 	}
 	for s.clock.Wait(ctx, reportPeriod) == nil {
 		_ = s.ReportHost(ctx, host) // kept for DriverReports; the next one tries again
@@ -110,25 +118,65 @@ func (r *reporting) fail(device, step string, err error) {
 }
 
 func (s *Server) report(ctx context.Context, a *agent) error {
-	r := &reporting{s: s, host: a.host.Name}
+	r := &reporting{s: s, host: s.nameOf(a)}
 	seen := r.discover(ctx, a)
+	if seen.hopeless && s.cfg.UpstreamQuirks {
+		return errors.Join(r.errs...)
+	}
 	r.reapOrphans(ctx)
 	if !s.cfg.UpstreamQuirks {
 		r.restoreMdevs(ctx)
 	}
 	if s.placement != nil {
-		parent, err := s.placement.parent(ctx, r.host)
-		if err != nil {
+		if err := r.findParent(ctx, a); err != nil {
 			r.fail("", "find the host's provider", err)
 			return errors.Join(r.errs...)
 		}
-		r.parent = parent
 	}
+	r.refuseClaimed(ctx, a, &seen)
+	r.alike(&seen)
 	r.dropVanished(ctx, seen)
 	for _, f := range seen.devices {
 		r.device(ctx, f)
 	}
+	r.settle(ctx)
 	return errors.Join(r.errs...)
+}
+
+// nameOf is the name under which the devices of an agent are known: the fallback
+// once that was found.
+func (s *Server) nameOf(a *agent) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if a.fellBack {
+		return a.host.Fallback
+	}
+	return a.host.Name
+}
+
+// findParent finds the provider of the host, by the fallback as long as the
+// agent has stored nothing under its name.
+func (r *reporting) findParent(ctx context.Context, a *agent) error {
+	s := r.s
+	var err error
+	r.parent, err = s.placement.parent(ctx, r.host)
+	s.mu.RLock()
+	settled := a.host.Fallback == "" || a.fellBack || len(s.state.byHost[r.host]) > 0
+	s.mu.RUnlock()
+	if !errors.Is(err, errNoParent) || settled {
+		return err
+	}
+	if r.parent, err = s.placement.parent(ctx, a.host.Fallback); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.fellBack = true
+	s.reports[a.host.Fallback] = s.reports[r.host]
+	delete(s.reports, r.host)
+	s.hostNames[slices.Index(s.hostNames, r.host)] = a.host.Fallback
+	r.host = a.host.Fallback
+	return nil
 }
 
 // sighting is what all drivers of a host found.
@@ -136,6 +184,9 @@ type sighting struct {
 	devices []found
 	present map[string]bool // control paths that are there, usable or not
 	blind   map[string]bool // drivers that could not look
+	// hopeless is a report that upstream gives up as a whole: a driver failed, or
+	// reported a device without attributes, as that of Huawei's Ascend does.
+	hopeless bool
 }
 
 // gone reports whether a stored device is known to be away.
@@ -155,7 +206,7 @@ func (r *reporting) discover(ctx context.Context, a *agent) sighting {
 			LeftOut: found.LeftOut, Problems: found.Problems, Err: err,
 		})
 		if err != nil {
-			v.blind[d.Name()] = true
+			v.blind[d.Name()], v.hopeless = true, true
 			r.fail(d.Name(), "discover", err)
 			continue
 		}
@@ -186,11 +237,12 @@ func (r *reporting) keep(v *sighting, devices []driver.Device, source string) {
 			continue
 		}
 		v.present[key] = true
+		v.hopeless = v.hopeless || slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return len(p.Attributes) == 0 })
 		if err := d.Validate(); err != nil {
 			r.fail(key, "take what driver "+source+" reports", err)
 			continue
 		}
-		v.devices = append(v.devices, found{device: d, source: source})
+		v.devices = append(v.devices, found{device: settled(d), source: source})
 	}
 }
 
@@ -212,6 +264,13 @@ func (r *reporting) reapOrphans(ctx context.Context) {
 // survive a restart of their host. One that is there stays as it is. Upstream
 // planned this and does not do it.
 func (r *reporting) restoreMdevs(ctx context.Context) {
+	events := r.makeMdevs(ctx)
+	r.fail("", "tell Nova of the mediated devices made again", r.s.sendRestored(ctx, events))
+}
+
+// makeMdevs does the work of restoreMdevs. The events are for the requests that
+// were provisioning.
+func (r *reporting) makeMdevs(ctx context.Context) (events []Event) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,9 +287,13 @@ func (r *reporting) restoreMdevs(ctx context.Context) {
 			err = s.removeHandle(ctx, h)
 		} else {
 			h.busy = false
+			if event, ok := s.restored(h, err); ok {
+				events = append(events, event)
+			}
 		}
 		r.fail(key, "restore a mediated device", err)
 	}
+	return events
 }
 
 // dropVanished removes the devices that no driver reports any more.
@@ -282,7 +345,7 @@ func (r *reporting) dropPart(ctx context.Context, part *deployableRow) {
 	s.mu.RUnlock()
 	var err error
 	if s.placement != nil {
-		err = s.placement.remove(ctx, want)
+		err = s.shape.remove(ctx, want)
 	}
 	s.mu.Lock()
 	if err == nil {
@@ -302,6 +365,7 @@ func (r *reporting) device(ctx context.Context, f found) {
 	isNew := row == nil
 	if isNew {
 		row = s.state.addDevice(r.host, f, s.clock.Now())
+		row.nested = s.state.nests(f.device)
 	} else {
 		s.state.updateDevice(row, f, s.clock.Now())
 	}
@@ -310,7 +374,30 @@ func (r *reporting) device(ctx context.Context, f found) {
 		r.newDevice(ctx, row, f)
 		return
 	}
+	if row.nested != s.state.nests(f.device) && !r.reshape(ctx, row, f) {
+		return
+	}
 	r.sameDevice(ctx, row, f)
+}
+
+// reshape takes the deployables of a device away when it gets regions, or loses
+// all but one: their providers have to stand elsewhere. It answers whether they
+// may be made anew.
+func (r *reporting) reshape(ctx context.Context, row *deviceRow, f found) bool {
+	if err := r.retire(row.parts...); err != nil {
+		r.fail(row.key, "move the providers of its regions", err)
+		return false
+	}
+	for _, part := range slices.Clone(row.parts) {
+		r.dropPart(ctx, part)
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if len(row.parts) > 0 {
+		return false
+	}
+	row.nested = r.s.state.nests(f.device)
+	return true
 }
 
 // newDevice reports all deployables of a new device, or none of them.
@@ -339,7 +426,7 @@ func (r *reporting) addPart(ctx context.Context, row *deviceRow, spec driver.Dep
 	s := r.s
 	step := "add provider " + spec.Name
 	s.mu.Lock()
-	part, err := s.state.addPart(row, spec, s.clock.Now())
+	part, err := s.state.addPart(row, spec, r.parent, s.clock.Now())
 	if err != nil {
 		s.mu.Unlock()
 		r.fail(row.key, step, err)
@@ -349,10 +436,10 @@ func (r *reporting) addPart(ctx context.Context, row *deviceRow, spec driver.Dep
 	s.mu.Unlock()
 	made := false
 	if s.placement != nil {
-		made, err = s.placement.add(ctx, want)
+		made, err = s.shape.add(ctx, want)
 	}
 	if err != nil && made {
-		err = errors.Join(err, s.placement.remove(s.life, want))
+		err = errors.Join(err, s.shape.remove(s.life, want))
 	}
 	s.mu.Lock()
 	if err != nil {
@@ -395,10 +482,11 @@ func (r *reporting) samePart(ctx context.Context, part *deployableRow, spec driv
 	s := r.s
 	step := "update provider " + part.name
 	s.mu.RLock()
+	spec = part.asProgrammed(spec)
 	change := s.state.compare(part, spec, r.parent)
 	s.mu.RUnlock()
 	if s.placement != nil {
-		if err := s.placement.change(ctx, change); err != nil {
+		if err := s.shape.change(ctx, change); err != nil {
 			r.fail(part.device.key, step, err)
 			return
 		}

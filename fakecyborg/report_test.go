@@ -67,6 +67,15 @@ type reportWorld struct {
 
 func newReportWorld(t *testing.T, devices ...driver.Device) *reportWorld {
 	t.Helper()
+	return newReportWorldOf(t, fakecyborg.Config{}, devices...)
+}
+
+// fixedToken is what the Placement of these tests takes for the administrator.
+func fixedToken(context.Context) (string, error) { return "admin", nil }
+
+// newReportWorldOf is newReportWorld with another Cyborg.
+func newReportWorldOf(t *testing.T, cfg fakecyborg.Config, devices ...driver.Device) *reportWorld {
+	t.Helper()
 	placement, err := placementsim.New(placementsim.Config{}, placementsim.WithPrefix("/placement"))
 	if err != nil {
 		t.Fatal(err)
@@ -75,13 +84,20 @@ func newReportWorld(t *testing.T, devices ...driver.Device) *reportWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newReportWorldOn(t, &reportWorld{placement: placement, root: root.UUID, hardware: newHardware("test", devices...)}, cfg)
+}
+
+// newReportWorldOn starts a Cyborg for the Placement and the hardware of another
+// world.
+func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config) *reportWorld {
+	t.Helper()
 	w := &reportWorld{
-		t: t, placement: placement, root: root.UUID, hardware: newHardware("test", devices...),
-		wire: &wire{next: simhttp.NewTransport(placement)},
+		t: t, placement: other.placement, root: other.root, hardware: other.hardware,
+		wire: &wire{next: simhttp.NewTransport(other.placement)},
 	}
-	w.cyborg, err = fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
-		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire},
-		Token: func(context.Context) (string, error) { return "admin", nil },
+	var err error
+	w.cyborg, err = fakecyborg.New(cfg, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -150,11 +166,9 @@ func TestHandlesAreGivenOutOnlyOncePlacementKnowsThem(t *testing.T) {
 	}
 }
 
-// TestCY120 and the following are the reporting scenarios of the acceptance
-// list; their names carry the number.
-func TestCY120FirstReportSpeaksAsUpstreamDoes(t *testing.T) {
-	t.Parallel()
-	w := newReportWorld(t)
+// cy120: first report speaks as upstream does.
+func cy120(t *testing.T, quirks bool) {
+	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks})
 	d, err := fake.New("cn0").Discover(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -174,6 +188,10 @@ func TestCY120FirstReportSpeaksAsUpstreamDoes(t *testing.T) {
 		"GET " + rp,
 		"PUT " + rp + "/traits 1.6",
 	}
+	if !quirks { // Nova's own cards are looked for once, and every provider tells its owner
+		want = slices.Insert(want, 5, "GET /traits/OWNER_CYBORG 1.6")
+		want = slices.Insert(want, 1, "GET /resource_providers?in_tree="+w.root+"&required=OWNER_NOVA 1.18")
+	}
 	if diff := cmp.Diff(want, w.wire.take()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -182,14 +200,14 @@ func TestCY120FirstReportSpeaksAsUpstreamDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Name != "cn0_FakeDevice" || got.Parent != w.root || got.Inventories["FPGA"].Total != 16 || got.Inventories["FPGA"].MaxUnit != 16 ||
-		!slices.Equal(got.Traits, []string{"CUSTOM_FAKE_DEVICE"}) {
+		!slices.Equal(got.Traits, either(quirks, []string{"OWNER_CYBORG", "CUSTOM_FAKE_DEVICE"}, []string{"CUSTOM_FAKE_DEVICE"})) {
 		t.Errorf("provider: %+v", got)
 	}
 }
 
-func TestCY121RepeatedReportCostsOneCall(t *testing.T) {
-	t.Parallel()
-	w := newReportWorld(t, gpu("3b", "PGPU", []string{"OWNER_CYBORG"}, "0"), gpu("5e", "CUSTOM_PCI", nil, "0"))
+// cy121: repeated report costs one call.
+func cy121(t *testing.T, quirks bool) {
+	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", []string{"OWNER_CYBORG"}, "0"), gpu("5e", "CUSTOM_PCI", nil, "0"))
 	w.report()
 	w.wire.take()
 	before := w.cyborg.AttachHandles()
@@ -202,8 +220,8 @@ func TestCY121RepeatedReportCostsOneCall(t *testing.T) {
 	}
 }
 
-func TestCY122AgentLoopRetriesAndThenReportsEveryMinute(t *testing.T) {
-	t.Parallel()
+// cy122: agent loop retries and then reports every minute.
+func cy122(t *testing.T, quirks bool) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var calls []time.Duration
@@ -219,7 +237,7 @@ func TestCY122AgentLoopRetriesAndThenReportsEveryMinute(t *testing.T) {
 			}
 			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": list})
 		})
-		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(fakecyborg.Endpoint{
 			URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
 		}))
 		if err != nil {
@@ -247,9 +265,9 @@ func TestCY122AgentLoopRetriesAndThenReportsEveryMinute(t *testing.T) {
 	})
 }
 
-func TestCY123MissingParentStoresNothing(t *testing.T) {
-	t.Parallel()
-	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
+// cy123: missing parent stores nothing.
+func cy123(t *testing.T, quirks bool) {
+	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", nil, "0"))
 	if err := w.placement.DeleteProvider(w.root); err != nil {
 		t.Fatal(err)
 	}
@@ -263,9 +281,9 @@ func TestCY123MissingParentStoresNothing(t *testing.T) {
 	}
 }
 
-func TestCY124CapacityFollowsTheCard(t *testing.T) {
-	t.Parallel()
-	w := newReportWorld(t, vgpu("af", 2))
+// cy124: capacity follows the card.
+func cy124(t *testing.T, quirks bool) {
+	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, vgpu("af", 2))
 	w.report()
 	w.wire.take()
 	rp := "/resource_providers/" + driver.ProviderUUID("cn0_0000:af:00.0")
@@ -283,9 +301,9 @@ func TestCY124CapacityFollowsTheCard(t *testing.T) {
 	}
 }
 
-func TestCY125TraitAndClassChange(t *testing.T) {
-	t.Parallel()
-	w := newReportWorld(t, gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A", "CUSTOM_B"}, "0"))
+// cy125: trait and class change.
+func cy125(t *testing.T, quirks bool) {
+	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A", "CUSTOM_B"}, "0"))
 	w.report()
 	w.wire.take()
 	rp := "/resource_providers/" + driver.ProviderUUID("cn0_0000:3b:00.0")
@@ -314,9 +332,9 @@ func TestCY125TraitAndClassChange(t *testing.T) {
 	}
 }
 
-func TestCY126VanishedDeviceIsRemoved(t *testing.T) {
-	t.Parallel()
-	w := newReportWorld(t, gpu("3b", "PGPU", []string{"OWNER_CYBORG", "CUSTOM_A"}, "0"), gpu("5e", "PGPU", []string{"CUSTOM_A"}, "0"))
+// cy126: vanished device is removed.
+func cy126(t *testing.T, quirks bool) {
+	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", []string{"OWNER_CYBORG", "CUSTOM_A"}, "0"), gpu("5e", "PGPU", []string{"CUSTOM_A"}, "0"))
 	w.report()
 	w.wire.take()
 	rp := driver.ProviderUUID("cn0_0000:3b:00.0")
@@ -531,7 +549,7 @@ func TestProvidersOfAnEarlierLifeAreTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.report()
-	if got, _ := w.provider("3b"); got.Inventories["PGPU"].Total != 1 || !slices.Equal(got.Traits, []string{"CUSTOM_A"}) {
+	if got, _ := w.provider("3b"); got.Inventories["PGPU"].Total != 1 || !slices.Equal(got.Traits, []string{"OWNER_CYBORG", "CUSTOM_A"}) {
 		t.Errorf("provider: %+v", got)
 	}
 }

@@ -52,6 +52,22 @@ func (s *Server) router() *simhttp.Router {
 	return simhttp.NewRouter(routes...)
 }
 
+// Route is one thing that a server does.
+type Route struct {
+	Operation string // the name that fault rules use
+	Method    string
+	Pattern   string // the path below the server's root, variables in braces
+}
+
+// Routes lists what the server does in its release.
+func (s *Server) Routes() []Route {
+	var list []Route
+	for _, r := range s.service.Router.Routes() {
+		list = append(list, Route{r.Operation, r.Method, r.Pattern})
+	}
+	return list
+}
+
 // queryOf takes the subject of a request from the first of the query arguments
 // that is there.
 func queryOf(names ...string) func(*http.Request) string {

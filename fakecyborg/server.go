@@ -18,6 +18,7 @@ type Server struct {
 	cfg       Config
 	verifier  TokenVerifier
 	placement *placementClient
+	shape     shape // how devices stand in that Placement
 	nova      *peer
 	glance    *peer
 	faults    *fault.Set
@@ -53,6 +54,10 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	for _, opt := range opts {
 		opt(s)
 	}
+	if s.placement != nil {
+		s.placement.blind = s.cfg.zed() && s.cfg.UpstreamQuirks
+	}
+	s.shape = shapeOf(s.cfg, s.placement)
 	if s.faults != nil {
 		s.faults.Register(Operations()...)
 	}

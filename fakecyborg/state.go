@@ -18,6 +18,7 @@ type state struct {
 	space  uuid.UUID
 	counts map[string]int
 	quirks bool
+	mode   string // of Placement, one of the Mode constants
 
 	profiles    table[*profileRow]
 	arqs        table[*arqRow]
@@ -26,6 +27,7 @@ type state struct {
 	byHost      map[string][]*deviceRow
 	deployables table[*deployableRow]
 	byProvider  map[string]*deployableRow
+	sharing     map[string][]*deployableRow // flat mode: by the provider of their host
 	byName      map[string]*deployableRow
 	attributes  table[*attributeRow]
 	handles     table[*handleRow]
@@ -37,6 +39,8 @@ func newState(cfg Config) *state {
 		space:  uuid.NewSHA1(uuid.NameSpaceDNS, []byte("fakecyborg.gocyborg")),
 		counts: make(map[string]int), byInstance: make(map[string][]*arqRow),
 		byHost:     make(map[string][]*deviceRow),
+		sharing:    make(map[string][]*deployableRow),
+		mode:       cfg.withDefaults().PlacementMode,
 		byProvider: make(map[string]*deployableRow), byName: make(map[string]*deployableRow),
 	}
 }
@@ -59,6 +63,7 @@ type deviceRow struct {
 	spec   driver.Device
 	status string
 	parts  []*deployableRow
+	nested bool // has a provider of its own, above those of its deployables
 }
 
 // deployableRow is one resource provider.
@@ -70,7 +75,10 @@ type deployableRow struct {
 	total      int
 	provider   string
 	bitstream  string
-	offered    bool // in Placement; only then its handles are given out
+	loaded     loaded // what was written last
+	writing    bool   // an image is being written
+	fixed      bool   // pre-programmed
+	offered    bool   // in Placement; only then its handles are given out
 	attributes []*attributeRow
 	handles    []*handleRow
 }
@@ -87,7 +95,8 @@ type attributeRow struct {
 type handleRow struct {
 	record
 	deployable *deployableRow
-	spec       driver.AttachHandle
+	kind       string // its type
+	info       packedInfo
 	taken      bool
 	arq        *arqRow // the holder; nil with taken: waits for its mediated device to be removed
 	busy       bool    // the agent is at work on it outside the lock

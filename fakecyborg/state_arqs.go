@@ -19,6 +19,9 @@ type arqRow struct {
 	instance string
 	project  string
 	handle   *handleRow
+	image    image // of image_uuid, for a group that names none
+	failure  string
+	programs bool // its bind in progress writes an image
 	attempt  int  // grows with each bind and unbind, so that a late bind notices
 	deleted  bool // no longer in the table
 }
@@ -41,28 +44,28 @@ func (a *arqRow) value() ARQ {
 	v := ARQ{
 		UUID: a.uuid, State: a.state, DeviceProfileName: a.profile.name, DeviceProfileGroupID: a.group,
 		Hostname: a.host, DeviceRPUUID: a.provider, InstanceUUID: a.instance, ProjectID: a.project,
-		CreatedAt: a.created, UpdatedAt: a.updated,
+		Failure: a.failure, CreatedAt: a.created, UpdatedAt: a.updated,
 	}
 	if h := a.handle; h != nil {
-		v.AttachHandleType, v.AttachHandleUUID = h.spec.Type, h.uuid
-		v.AttachHandleInfo = cloneInfo(h.spec.Info)
+		v.AttachHandleType, v.AttachHandleUUID = h.kind, h.uuid
+		v.AttachHandleInfo = h.info.info()
 	}
 	return v
 }
 
 // createARQs makes the requests of a profile: one per unit of each group, in
 // the order of the groups.
-func (st *state) createARQs(profileName, project string, now time.Time) ([]ARQ, error) {
+func (st *state) createARQs(profileName, project string, from image, now time.Time) ([]ARQ, error) {
 	profile, err := st.profileByName(profileName)
 	if err != nil {
 		return nil, err
 	}
 	created := []ARQ{}
 	for index, g := range profile.groups {
-		for range g.requests() {
+		for range g.requests(st.quirks) {
 			a := &arqRow{
 				record:  record{uuid: st.newUUID("arq"), created: now},
-				profile: profile, group: index, state: StateInitial, project: project,
+				profile: profile, group: index, state: StateInitial, project: project, image: from,
 			}
 			st.arqs.add(a)
 			profile.arqs++
@@ -128,6 +131,7 @@ type bindJob struct {
 	attempt int
 	handle  *handleRow
 	image   image // to be programmed first
+	mdev    bool  // the handle comes to life on the host only
 	agent   bool  // the agent works on the handle for this job
 }
 
@@ -136,54 +140,89 @@ func (j *bindJob) current() bool {
 	return !j.arq.deleted && j.arq.attempt == j.attempt
 }
 
+// badState refuses a bind in a state that allows none.
+func badState(state State, uuid string) error {
+	return refuse(kindBadState, "Bad state: %s for ARQ: %s. Expected state(s): %s",
+		state, uuid, pythonList(string(StateInitial), string(StateUnbound)))
+}
+
 // startBind does everything of a bind that needs no agent: it stores the
 // fields, finds the deployable and takes its first free handle. On an error
 // after the state was judged, the request is BindFailed (with quirks and an
 // unknown provider: BindStarted for ever).
 func (st *state) startBind(a *arqRow, args bindArgs, caller string, now time.Time) (*bindJob, error) {
 	if a.state != StateInitial && a.state != StateUnbound {
-		return nil, refuse(kindBadState, "Bad state: %s for ARQ: %s. Expected state(s): %s",
-			a.state, a.uuid, pythonList(string(StateInitial), string(StateUnbound)))
+		return nil, badState(a.state, a.uuid)
 	}
-	a.state, a.host, a.provider, a.updated = StateBindStarted, args.host, args.provider, now
+	a.state, a.host, a.provider, a.updated, a.failure = StateBindStarted, args.host, args.provider, now, ""
 	st.setInstance(a, args.instance)
 	a.project = st.ownerAfterBind(a.project, args.project, caller)
 	a.attempt++
-	part, ok := st.byProvider[args.provider]
+	part, ok := st.partFor(args.provider, a)
 	if !ok || !part.offered {
+		err := refuse(kindNotFound, "Deployable not found with resource provider uuid=%s", args.provider)
 		if !st.quirks {
-			a.state = StateBindFailed
+			a.state, a.failure = StateBindFailed, err.Error()
 		}
-		return nil, refuse(kindNotFound, "Deployable not found with resource provider uuid=%s", args.provider)
+		return nil, err
 	}
 	handle, wanted, err := st.takeHandle(a, part)
 	if err != nil {
-		a.state = StateBindFailed
+		a.state, a.failure = StateBindFailed, err.Error()
 		return nil, err
 	}
-	return &bindJob{arq: a, uuid: a.uuid, server: args.instance, attempt: a.attempt, handle: handle, image: wanted}, nil
+	return &bindJob{arq: a, uuid: a.uuid, server: args.instance, attempt: a.attempt, handle: handle, image: wanted, mdev: handle.needsAgent()}, nil
 }
 
 // takeHandle gives the deployable's first free handle to the request, and tells
 // which image must be written before. An image that is there already need not
 // be; one that would pull the ground from under another request is refused.
 func (st *state) takeHandle(a *arqRow, part *deployableRow) (*handleRow, image, error) {
-	wanted, err := a.profile.groups[a.group].image()
+	wanted, err := a.wanted(st.quirks)
 	if err != nil {
 		return nil, image{}, err
 	}
-	if wanted.bitstream != "" && wanted.bitstream == part.bitstream {
+	if part.carries(wanted, st.quirks) {
 		wanted = image{}
 	}
-	if users := part.inUse(); wanted.wanted() && len(users) > 0 && !st.quirks {
-		return nil, image{}, refuse(kindConflict, "deployable %s is in use by %s and cannot be programmed", part.name, strings.Join(users, ", "))
+	if err := st.checkRegion(a, part, wanted); err != nil {
+		return nil, image{}, err
 	}
 	h := part.freeHandle()
 	if h == nil {
 		return nil, image{}, refuse(kindNotFound, "AttachHandle not found Matching deployable_id %d", part.id)
 	}
 	h.taken, h.arq, a.handle = true, a, h
+	a.programs = wanted.wanted()
 	return h, wanted, nil
+}
+
+// checkRegion keeps a request from a region that is being programmed for
+// another one, and a region that others use, or that is pre-programmed, from
+// being programmed. Upstream looks at none of it.
+func (st *state) checkRegion(a *arqRow, part *deployableRow, wanted image) error {
+	if st.quirks {
+		return nil
+	}
+	if part.writing && !wanted.wanted() {
+		return refuse(kindConflict, "deployable %s is being programmed", part.name)
+	}
+	job := &bindJob{arq: a, server: a.instance, image: wanted}
+	for _, h := range part.handles {
+		if other := h.arq; other != nil && other.programs && !job.shares(other) {
+			return refuse(kindConflict, "deployable %s is being programmed for ARQ %s", part.name, other.uuid)
+		}
+	}
+	if !wanted.wanted() || wanted.by == byBitstreamName { // Glance knows what the name stands for
+		return nil
+	}
+	if part.fixed {
+		return refuse(kindConflict, "deployable %s is pre-programmed and cannot be programmed", part.name)
+	}
+	if users := part.usersBeside(job); len(users) > 0 {
+		return refuse(kindConflict, "deployable %s is in use by %s and cannot be programmed", part.name, strings.Join(users, ", "))
+	}
+	return nil
 }
 
 // ownerAfterBind keeps the tenant's project when the patch names none; upstream
@@ -210,7 +249,7 @@ func (d *deployableRow) freeHandle() *handleRow {
 }
 
 // needsAgent reports whether the handle comes to life on the host only.
-func (h *handleRow) needsAgent() bool { return h.spec.Type == driver.HandleMDEV }
+func (h *handleRow) needsAgent() bool { return h.kind == driver.HandleMDEV }
 
 // beginAgent reserves the handle for the agent's work. It answers false when
 // the request was unbound or deleted since the bind began.
@@ -232,14 +271,22 @@ func (st *state) finishBind(j *bindJob, now time.Time) bool {
 	if j.agent {
 		j.handle.busy = false
 	}
-	j.arq.state, j.arq.updated = StateBound, now
+	j.arq.state, j.arq.updated, j.arq.programs = StateBound, now, false
 	return true
+}
+
+// abandonBind leaves a request BindStarted and without a handle, as upstream
+// does when it trips over its own trait name.
+func (st *state) abandonBind(j *bindJob) {
+	j.handle.busy = false
+	st.freeHandle(j.handle)
+	j.arq.programs = false
 }
 
 // failBind makes the request BindFailed if it is still in the job's bind. The
 // handle is kept if its mediated device may still exist, so that an unbind
 // tries again.
-func (st *state) failBind(j *bindJob, keepHandle bool, now time.Time) {
+func (st *state) failBind(j *bindJob, cause error, keepHandle bool, now time.Time) {
 	if j.agent {
 		j.handle.busy = false
 	}
@@ -247,7 +294,8 @@ func (st *state) failBind(j *bindJob, keepHandle bool, now time.Time) {
 		st.freeHandle(j.handle)
 	}
 	if j.current() {
-		j.arq.state, j.arq.updated = StateBindFailed, now
+		j.arq.state, j.arq.updated, j.arq.programs = StateBindFailed, now, false
+		j.arq.failure = cause.Error()
 	}
 }
 
@@ -279,12 +327,16 @@ func (st *state) detach(a *arqRow) {
 // releaseARQ begins an unbind or a deletion. A handle in the answer has a
 // mediated device that must be removed first, see endRelease; without one the
 // request is free of its handle. A bind in progress will find itself outdated.
-func (st *state) releaseARQ(a *arqRow) *handleRow {
+//
+// While the agent is unreachable the mediated device stays for it to be removed
+// when it comes back, see orphans.
+func (st *state) releaseARQ(a *arqRow, unreachable bool) *handleRow {
 	h := a.handle
 	a.attempt++
+	a.programs = false
 	switch {
 	case h == nil:
-	case h.busy:
+	case h.busy, h.needsAgent() && unreachable:
 		st.detach(a)
 	case h.needsAgent():
 		h.busy = true
@@ -310,7 +362,7 @@ func (st *state) endRelease(h *handleRow, removed bool, now time.Time) {
 
 // clearBinding makes a request Unbound that holds no handle any more.
 func (st *state) clearBinding(a *arqRow, now time.Time) {
-	a.state, a.host, a.provider, a.updated = StateUnbound, "", "", now
+	a.state, a.host, a.provider, a.updated, a.failure = StateUnbound, "", "", now, ""
 	st.setInstance(a, "")
 }
 
@@ -339,7 +391,8 @@ func (st *state) boundMdevs(host string) []*handleRow {
 // restorable reports whether the handle is a mediated device in use that nobody
 // is at work on.
 func (h *handleRow) restorable() bool {
-	return h.needsAgent() && !h.busy && !h.gone && h.arq != nil && h.arq.state == StateBound
+	return h.needsAgent() && !h.busy && !h.gone && h.arq != nil &&
+		(h.arq.state == StateBound || h.arq.state == StateProvisioning)
 }
 
 func (st *state) handlesOf(host string, which func(*handleRow) bool) []*handleRow {

@@ -69,17 +69,20 @@ func (st *state) removeDevice(d *deviceRow) {
 
 // addPart stores a new deployable with its attributes and handles. It gives out
 // no handle until it is offered.
-func (st *state) addPart(d *deviceRow, spec driver.Deployable, now time.Time) (*deployableRow, error) {
+//
+// Parent is the provider of the host.
+func (st *state) addPart(d *deviceRow, spec driver.Deployable, parent string, now time.Time) (*deployableRow, error) {
 	if other, taken := st.byName[spec.Name]; taken {
 		return nil, fmt.Errorf("deployable %s exists already, on host %s, device %s", spec.Name, other.device.host, other.device.key)
 	}
 	part := &deployableRow{
 		record: record{uuid: st.uuidOf("deployable", spec.Name), created: now},
 		device: d, name: spec.Name, driverName: spec.DriverName, total: spec.NumAccelerators,
-		provider: driver.ProviderUUID(spec.Name),
+		provider: driver.ProviderUUID(spec.Name), fixed: spec.Preprogrammed(),
 	}
 	st.deployables.add(part)
-	st.byName[part.name], st.byProvider[part.provider] = part, part
+	st.byName[part.name] = part
+	st.placePart(part, parent)
 	d.parts = append(d.parts, part)
 	for _, a := range spec.Attributes {
 		st.addAttribute(part, a.Key, a.Value, now)
@@ -110,10 +113,9 @@ func (st *state) removeAttribute(a *attributeRow) {
 }
 
 func (st *state) addHandle(part *deployableRow, spec driver.AttachHandle, now time.Time) {
-	spec.Info = driver.Info(cloneInfo(spec.Info))
 	h := &handleRow{
 		record:     record{uuid: st.uuidOf("attach_handle", part.name+"\x00"+spec.Key()), created: now},
-		deployable: part, spec: spec,
+		deployable: part, kind: spec.Type, info: pack(spec.Info),
 	}
 	st.handles.add(h)
 	part.handles = append(part.handles, h)
@@ -129,7 +131,7 @@ func (st *state) removePart(part *deployableRow) {
 	}
 	st.deployables.remove(part)
 	delete(st.byName, part.name)
-	delete(st.byProvider, part.provider)
+	st.unplacePart(part)
 	part.device.parts = slices.DeleteFunc(part.device.parts, func(other *deployableRow) bool { return other == part })
 }
 
@@ -182,9 +184,13 @@ type partChange struct {
 func (st *state) want(part *deployableRow, spec driver.Deployable, parent string) providerWant {
 	w := providerWant{
 		uuid: part.provider, name: part.name, parent: parent,
-		class: spec.ResourceClass(), total: spec.NumAccelerators, traits: spec.Traits(),
+		class: spec.ResourceClass(), total: spec.NumAccelerators, traits: st.ownedTraits(st.regionTraits(part, spec.Traits())),
 	}
-	if part.device.status == StatusMaintaining {
+	if part.device.nested {
+		w.device, w.root = deviceProvider(part.device), parent
+		w.parent = driver.ProviderUUID(w.device)
+	}
+	if part.device.status == StatusMaintaining && !st.quirks {
 		w.reserved = w.total
 	}
 	return w
@@ -214,7 +220,7 @@ func (st *state) compare(part *deployableRow, spec driver.Deployable, parent str
 // but in use stay until they are given back; the error names their users.
 func (st *state) updatePart(part *deployableRow, spec driver.Deployable, now time.Time) error {
 	changed := part.total != spec.NumAccelerators || part.driverName != spec.DriverName
-	part.total, part.driverName = spec.NumAccelerators, spec.DriverName
+	part.total, part.driverName, part.fixed = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed()
 	st.updateAttributes(part, spec.Attributes, now)
 	if changed {
 		part.updated = now
@@ -242,6 +248,9 @@ func (st *state) updateAttributes(part *deployableRow, attributes []driver.Attri
 }
 
 func (st *state) updateHandles(part *deployableRow, handles []driver.AttachHandle, now time.Time) error {
+	if st.quirks {
+		return st.updateHandlesAsUpstream(part, handles, now)
+	}
 	reported := make(map[string]driver.AttachHandle, len(handles))
 	known := make(map[string]bool, len(part.handles))
 	for _, h := range handles {
@@ -249,12 +258,12 @@ func (st *state) updateHandles(part *deployableRow, handles []driver.AttachHandl
 	}
 	var users []string
 	for _, row := range slices.Clone(part.handles) {
-		key := row.spec.Key()
+		key := row.info.key()
 		spec, there := reported[key]
 		known[key], row.gone = true, !there
 		switch {
 		case there && !row.taken:
-			row.spec.Type = spec.Type
+			row.kind = spec.Type
 		case there:
 		case row.taken && row.arq != nil:
 			users = append(users, "ARQ "+row.arq.uuid)

@@ -1,7 +1,6 @@
 package fakecyborg
 
 import (
-	"maps"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
@@ -20,6 +19,17 @@ const (
 	StateBindFailed   State = "BindFailed"
 	StateUnbindFailed State = "UnbindFailed"
 	StateDeleting     State = "Deleting"
+)
+
+// The states of the Wallaby specification, see Config.BindingStates. In neither
+// of them the handle is shown, and neither is resolved.
+const (
+	// StateProvisioning is the state of a bound request whose mediated device is
+	// being made again.
+	StateProvisioning State = "provisioning"
+	// StateUnknown is what a bound request shows while the agent of its host is
+	// silent. It is never stored.
+	StateUnknown State = "unknown"
 )
 
 // Resolved reports whether binding has ended, well or not: Bound, BindFailed or
@@ -60,8 +70,10 @@ type ARQ struct {
 	AttachHandleType     string
 	AttachHandleUUID     string
 	AttachHandleInfo     map[string]string
-	CreatedAt            time.Time
-	UpdatedAt            time.Time // zero until the first change
+	// Failure is why a request is BindFailed, which no client is told by the API.
+	Failure   string
+	CreatedAt time.Time
+	UpdatedAt time.Time // zero until the first change
 }
 
 // Device is a piece of hardware as the conductor stored it.
@@ -138,8 +150,4 @@ type DriverReport struct {
 	Problems []driver.Problem
 	// Err is why the discovery could not be done at all.
 	Err error
-}
-
-func cloneInfo(info driver.Info) map[string]string {
-	return maps.Clone(map[string]string(info))
 }

@@ -50,9 +50,12 @@ type Device struct {
 	StdBoardInfo    string `json:"std_board_info,omitempty"`
 	VendorBoardInfo string `json:"vendor_board_info,omitempty"`
 	// Stub marks a device that the conductor ignores altogether.
-	Stub        bool         `json:"stub,omitempty"`
-	ControlPath ControlPath  `json:"controlpath_id"`
-	Deployables []Deployable `json:"deployable_list"`
+	Stub bool `json:"stub,omitempty"`
+	// Programmable is false for an FPGA that comes with its function and is never
+	// to be programmed, with all its regions that do not say otherwise. Nil is true.
+	Programmable *bool        `json:"programmable,omitempty"`
+	ControlPath  ControlPath  `json:"controlpath_id"`
+	Deployables  []Deployable `json:"deployable_list"`
 }
 
 // ControlPath says how the host reaches a device. Its Info is the identity of the
@@ -73,10 +76,16 @@ type Deployable struct {
 	// NumAccelerators is the total of the provider's inventory.
 	NumAccelerators int `json:"num_accelerators"`
 	// DriverName is the name under which an agent finds the driver again.
-	DriverName    string         `json:"driver_name"`
+	DriverName string `json:"driver_name"`
+	// Programmable is false for a region that is never to be programmed; nil is
+	// what the device says.
+	Programmable  *bool          `json:"programmable,omitempty"`
 	Attributes    []Attribute    `json:"attribute_list"`
 	AttachHandles []AttachHandle `json:"attach_handle_list"`
 }
+
+// Preprogrammed reports whether the region must not be programmed.
+func (d Deployable) Preprogrammed() bool { return d.Programmable != nil && !*d.Programmable }
 
 // ResourceClass returns the value of the attribute rc, or "" when there is none.
 func (d Deployable) ResourceClass() string {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 )
 
@@ -39,6 +40,11 @@ func (c *Cloud) build(ctx context.Context) error {
 			return fmt.Errorf("%w: hosts[%d]: %w", ErrModel, i, err)
 		}
 	}
+	for i, image := range c.model.Images {
+		if _, err := c.AddImage(image); err != nil {
+			return fmt.Errorf("%w: images[%d]: %w", ErrModel, i, err)
+		}
+	}
 	for i, p := range c.model.DeviceProfiles {
 		if err := admin.createProfile(ctx, p); err != nil {
 			return fmt.Errorf("%w: device_profiles[%d]: %w", ErrModel, i, err)
@@ -48,15 +54,17 @@ func (c *Cloud) build(ctx context.Context) error {
 }
 
 // serious leaves out the devices of a directory that the drivers do not understand: a
-// real machine may have some, and the others are of use.
+// real machine may have some, and the others are of use. It leaves out, too, those that
+// the Zed release is not able to report, which is what such a cloud is asked to show.
 func serious(m *machine, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost error is meant
-	if !ok || m.dir == nil {
+	if !ok {
 		return err
 	}
 	var rest []error
 	for _, each := range joined.Unwrap() {
-		if !errors.As(each, new(driver.Problem)) {
+		unknown := m.dir != nil && errors.As(each, new(driver.Problem))
+		if !unknown && !errors.Is(each, fakecyborg.ErrStandardTrait) {
 			rest = append(rest, each)
 		}
 	}
@@ -83,7 +91,7 @@ func (a *api) addComputeRoot(ctx context.Context, seed uint64, m *machine) error
 	if err := a.addProvider(ctx, m.provider, "", root); err != nil {
 		return err
 	}
-	for _, p := range h.Providers {
+	for _, p := range slices.Concat(h.Providers, h.Nova.providers(h.Name)) {
 		if err := a.addProvider(ctx, providerUUID(seed, p.Name), m.provider, p); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -57,6 +58,7 @@ type Cloud struct {
 	clock     Clock
 	identity  *keystone.Server
 	compute   *nova.Server
+	images    *glance.Server
 	faults    *fault.Set
 	recorder  *simhttp.Recorder
 	handler   http.Handler
@@ -93,10 +95,12 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 
 // start makes the services and joins them.
 func (c *Cloud) start(set settings) error {
-	c.identity = keystone.New(keystone.Config{Seed: c.model.Seed, Region: c.model.Region, Services: catalog()},
+	c.identity = keystone.New(c.model.identity(),
 		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
 	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances},
 		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
+	c.images = glance.New(glance.Config{Seed: c.model.Seed},
+		glance.WithClock(c.clock), glance.WithFaults(c.faults), glance.WithTokenVerifier(c.identity))
 	c.nova = newTokenSource(c.identity, c.clock, "nova")
 	c.handler = simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
 	c.transport = simhttp.NewTransport(c.handler)
@@ -116,6 +120,7 @@ func (c *Cloud) start(set settings) error {
 	opts := []fakecyborg.Option{
 		fakecyborg.WithTokenVerifier(c.identity), fakecyborg.WithFaults(c.faults), fakecyborg.WithClock(c.clock),
 		fakecyborg.WithPlacement(peer("/placement")), fakecyborg.WithNova(peer("/compute/v2.1")),
+		fakecyborg.WithGlance(peer("/image/v2")),
 	}
 	if set.agentLoop {
 		opts = append(opts, fakecyborg.WithAgentLoop())
@@ -128,6 +133,7 @@ func (c *Cloud) start(set settings) error {
 	c.faults.Register(fakecyborg.Operations()...)
 	c.faults.Register(c.identity.Operations()...)
 	c.faults.Register(c.compute.Operations()...)
+	c.faults.Register(c.images.Operations()...)
 	return nil
 }
 
@@ -138,6 +144,7 @@ func catalog() []keystone.CatalogEntry {
 		{Type: "placement", Name: "placement", Path: "/placement"},
 		{Type: "accelerator", Name: "cyborg", Path: "/accelerator/v2"},
 		{Type: "compute", Name: "nova", Path: "/compute/v2.1"},
+		{Type: "image", Name: "glance", Path: "/image"},
 	}
 }
 
@@ -152,6 +159,8 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		c.Cyborg.ServeHTTP(w, r)
 	case "compute":
 		c.compute.ServeHTTP(w, r)
+	case "image":
+		c.images.ServeHTTP(w, r)
 	case "_sim":
 		c.control().ServeHTTP(w, r)
 	default:
@@ -180,7 +189,8 @@ func (c *Cloud) Model() Model { return c.model }
 
 // Handler is the cloud on one port: Identity at /identity/v3 (also /v3, and / as the
 // list of versions), Placement at /placement, Cyborg at /accelerator/v2, the stand-in
-// for Nova at /compute/v2.1, and the simulator's own routes below /_sim/.
+// for Nova at /compute/v2.1, that for Glance at /image, and the simulator's own routes
+// below /_sim/.
 func (c *Cloud) Handler() http.Handler { return c.handler }
 
 // Transport reaches the cloud without a socket, whatever host a request names. The

@@ -51,12 +51,13 @@ func TestTheDefaultWorld(t *testing.T) {
 	want := map[string]string{
 		"cn0":              `below "": map[DISK_GB:4000 MEMORY_MB:262144 VCPU:64] [COMPUTE_ACCELERATORS OWNER_NOVA]`,
 		"cn0_nic":          `below "cn0": map[SRIOV_NET_VF:8] [CUSTOM_PHYSNET_PUBLIC]`,
-		"cn0_FakeDevice":   `below "cn0": map[FPGA:16] [CUSTOM_FAKE_DEVICE]`,
-		"cn0_0000:3b:00.0": `below "cn0": map[PGPU:1] [CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
-		"cn0_0000:5e:00.0": `below "cn0": map[PGPU:1] [CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
-		"cn0_0000:af:00.0": `below "cn0": map[VGPU:16] [CUSTOM_NVIDIA_1EB8_T4_1B OWNER_CYBORG]`,
+		"cn0_0000:c1:00.0": `below "cn0": map[CUSTOM_PCI_8086_37C8:1] [OWNER_NOVA]`,
+		"cn0_FakeDevice":   `below "cn0": map[FPGA:16] [CUSTOM_FAKE_DEVICE OWNER_CYBORG]`,
+		"cn0_0000:3b:00.0": `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
+		"cn0_0000:5e:00.0": `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
+		"cn0_0000:af:00.0": `below "cn0": map[VGPU:16] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_1EB8_T4_1B OWNER_CYBORG]`,
 		"cn0_0000:d8:00.0": `below "cn0": map[FPGA:1] [CUSTOM_FPGA_INTEL OWNER_CYBORG]`,
-		"cn0_0000:86:00.0": `below "cn0": map[PGPU:2] [CUSTOM_GPU_DUAL_BOARD CUSTOM_NVIDIA_13F2 OWNER_CYBORG]`,
+		"cn0_0000:86:00.0": `below "cn0": map[PGPU:2] [CUSTOM_GPU_DUAL_BOARD CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_13F2 OWNER_CYBORG]`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
@@ -358,7 +359,12 @@ func TestControlRoutes(t *testing.T) {
 		{"GET", "/_sim/faults", "", 200, `"rules":[]`},
 		{"GET", "/_sim/requests", "", 200, "/identity/v3/auth/tokens"},
 		{"GET", "/_sim/routes", "", 200, "identity.token.create"},
+		{"GET", "/_sim/routes", "", 200, `"operation":"placement.allocations.put"`},
+		{"GET", "/_sim/routes", "", 200, `"operation":"accelerator.arq.bind"`},
+		{"GET", "/_sim/explain?resources=PGPU:99", "", 200, "host cn1: the group without suffix: "},
+		{"GET", "/_sim/explain?resources=PGPU", "", 400, "Badly formed resources"},
 		{"POST", "/_sim/report", "", 204, ""},
+		{"GET", "/_sim/requests", "", 200, `"service":"placement"`},
 		{"GET", "/_sim/nothing", "", 404, ""},
 		{"GET", "/nothing", "", 404, `"error"`},
 	}

@@ -2,6 +2,7 @@ package simcloud
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,8 +14,8 @@ import (
 // control serves /_sim/: what every simulator has, and what only a whole cloud knows.
 func (c *Cloud) control() http.Handler {
 	return simhttp.Control{
-		Faults: c.faults, Recorder: c.recorder,
-		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service()},
+		Faults: c.faults, Recorder: c.recorder, Others: c.otherRoutes(),
+		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service(), c.images.Service()},
 		More: map[string]http.HandlerFunc{
 			"GET /_sim/guests":           c.getGuests,
 			"GET /_sim/guests/{uuid}":    c.getGuest,
@@ -24,8 +25,25 @@ func (c *Cloud) control() http.Handler {
 			"GET /_sim/model":            c.getModel,
 			"GET /_sim/events":           c.getEvents,
 			"POST /_sim/report":          c.postReport,
+			"GET /_sim/explain":          c.Placement.ServeExplain,
+
+			"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
+			"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),
+			"POST /_sim/hosts/{host}/reboot": c.ofHost(c.RebootHost),
 		},
 	}.Handler()
+}
+
+// otherRoutes are those of the simulators that are public packages of their own.
+func (c *Cloud) otherRoutes() []simhttp.ServiceRoute {
+	var list []simhttp.ServiceRoute
+	for _, r := range c.Cyborg.Routes() {
+		list = append(list, simhttp.ServiceRoute{Service: "accelerator", Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
+	}
+	for _, r := range c.Placement.Routes() {
+		list = append(list, simhttp.ServiceRoute{Service: "placement", Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
+	}
+	return list
 }
 
 func (c *Cloud) getGuests(w http.ResponseWriter, _ *http.Request) {
@@ -89,6 +107,23 @@ func (c *Cloud) getModel(w http.ResponseWriter, _ *http.Request) {
 
 func (c *Cloud) getEvents(w http.ResponseWriter, _ *http.Request) {
 	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("events", c.ReceivedEvents()))
+}
+
+// ofHost is a route that does something to one host.
+func (c *Cloud) ofHost(do func(ctx context.Context, host string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := do(r.Context(), r.PathValue("host"))
+		switch {
+		case errors.Is(err, ErrHost):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case errors.Is(err, ErrDirectory):
+			http.Error(w, err.Error(), http.StatusConflict)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}
 }
 
 // postReport lets every agent report now.

@@ -11,11 +11,19 @@ import (
 // deviceProfileKey is the extra spec by which a flavor names its device profile.
 const deviceProfileKey = "accel:device_profile"
 
+// traitNVIDIA is the vendor's trait of the Rocky specification. Upstream's driver
+// does not report it, so it is given as an extra one.
+const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
+
 // DefaultModel is the world of the zero Model, written out. Its hosts cn0 and cn1 have
 // each, on a synthetic bus that the nvidia driver reads, two whole Tesla P100 and a
 // Tesla T4 divided into vGPUs of type nvidia-222; the fake device; and, reported
 // verbatim, an Intel FPGA and a board of two GPUs that counts as one provider. The
-// provider HOST_nic is Nova's own.
+// provider HOST_nic is Nova's own, and so is a PCI device, an Intel QAT, that it
+// offers by an alias. All GPUs carry the trait CUSTOM_GPU_NVIDIA.
+//
+// Beside admin, demo, nova and cyborg there are the users manager and reader of the
+// project demo, and alice, a member of the project lab.
 //
 // The device profiles are gpu, vgpu, fpga, fake and mixed (two GPUs of one board, a vGPU
 // and an FPGA); each has a flavor accel.NAME, and accel.mixed asks for a virtual network
@@ -52,6 +60,9 @@ const (
 func (m Model) withDefaults() Model {
 	if m.Region == "" {
 		m.Region = "RegionOne"
+	}
+	if m.Users == nil {
+		m.Users = defaultUsers()
 	}
 	if m.Hosts == nil {
 		m.Hosts = []Host{defaultHost("cn0"), defaultHost("cn1")}
@@ -98,6 +109,15 @@ func (h Host) withDefaults() Host {
 	return h
 }
 
+// defaultUsers have the roles that policies tell apart, beside admin and demo.
+func defaultUsers() []User {
+	return []User{
+		{Name: "manager", Roles: map[string][]string{"demo": {"manager"}}},
+		{Name: "reader", Roles: map[string][]string{"demo": {"reader"}}},
+		{Name: "alice", Roles: map[string][]string{"lab": {"member"}}},
+	}
+}
+
 func defaultHost(name string) Host {
 	const t4 = "0000:af:00.0"
 	return Host{
@@ -105,11 +125,15 @@ func defaultHost(name string) Host {
 		Providers: []Provider{{
 			Name: name + "_nic", Inventory: map[string]int{"SRIOV_NET_VF": 8}, Traits: []string{"CUSTOM_PHYSNET_PUBLIC"},
 		}},
+		Nova:    &Nova{PCI: []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}}},
 		Devices: []driver.Device{intelFPGA(name), dualGPU(name)},
 		Sysfs:   &Sysfs{Devices: []PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
 		Drivers: &Drivers{
-			Fake:   true,
-			NVIDIA: &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}}},
+			Fake: true,
+			NVIDIA: &nvidia.Config{
+				EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}},
+				ExtraTraits:      []string{traitNVIDIA},
+			},
 		},
 	}
 }
@@ -159,7 +183,7 @@ func dualGPU(host string) driver.Device {
 		ControlPath:  first.ControlPath(),
 		Deployables: []driver.Deployable{{
 			Name: host + "_" + first.String(), NumAccelerators: 2, DriverName: "NVIDIA",
-			Attributes: driver.Attributes("PGPU", driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2", "CUSTOM_GPU_DUAL_BOARD"),
+			Attributes: driver.Attributes("PGPU", driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2", "CUSTOM_GPU_DUAL_BOARD", traitNVIDIA),
 			AttachHandles: []driver.AttachHandle{
 				{Type: driver.HandlePCI, Info: first.Info()},
 				{Type: driver.HandlePCI, Info: second.Info()},

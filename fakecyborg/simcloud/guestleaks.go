@@ -12,17 +12,18 @@ func (w *view) judgeGuest(g Guest) {
 		w.leak(LeakGuest, g.UUID, "guest %s: its domain XML cannot be read: %v", g.UUID, err)
 		return
 	}
-	bound := make(map[string]int) // requests by provider
+	bound := make(map[amount]int) // requests by what they are for
 	for _, a := range w.arqs {
 		if owner, ok := w.owner(a); ok && owner.UUID == g.UUID {
-			bound[a.DeviceRPUUID]++
+			bound[w.unit(a)]++
 			w.judgeGuestARQ(g, a, devices)
 		}
 	}
 	for _, a := range w.allocations[g.UUID] {
-		if part, ok := w.parts[a.provider]; ok && a.class == part.ResourceClass() && a.used > bound[a.provider] {
+		requests := bound[amount{a.provider, a.class, 1}]
+		if w.classes[a.provider][a.class] && a.used > requests {
 			w.leak(LeakGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has %d accelerator requests there",
-				g.UUID, a.class, a.used, part.Name, bound[a.provider])
+				g.UUID, a.class, a.used, w.providerText(a.provider), requests)
 		}
 	}
 	w.judgeForeignDevices(g, devices)

@@ -64,9 +64,11 @@ type view struct {
 	arqByUUID   map[string]fakecyborg.ARQ
 	handles     []fakecyborg.AttachHandle
 	byHandle    map[string]fakecyborg.AttachHandle
-	parts       map[string]fakecyborg.Deployable // by provider
-	roots       map[string]bool                  // providers of hosts
-	names       map[string]string                // of providers
+	parts       map[string]fakecyborg.Deployable // by provider; several share one on a flat host
+	partByUUID  map[string]fakecyborg.Deployable
+	classes     map[string]map[string]bool // that Cyborg has on a provider
+	roots       map[string]bool            // providers of hosts
+	names       map[string]string          // of providers
 	consumers   []string
 	allocations map[string][]amount // by consumer
 	mdevs       []hostMdev
@@ -90,7 +92,8 @@ func (c *Cloud) look() *view {
 		guests: c.Guests(), living: make(map[string]Guest),
 		arqs: c.Cyborg.ARQs(), arqByUUID: make(map[string]fakecyborg.ARQ),
 		handles: c.Cyborg.AttachHandles(), byHandle: make(map[string]fakecyborg.AttachHandle),
-		parts: make(map[string]fakecyborg.Deployable), roots: make(map[string]bool),
+		parts: make(map[string]fakecyborg.Deployable), partByUUID: make(map[string]fakecyborg.Deployable),
+		classes: make(map[string]map[string]bool), roots: make(map[string]bool),
 		names: make(map[string]string), allocations: make(map[string][]amount), leaks: []Leak{},
 	}
 	for _, g := range w.guests {
@@ -103,7 +106,11 @@ func (c *Cloud) look() *view {
 		w.byHandle[h.UUID] = h
 	}
 	for _, d := range c.Cyborg.Deployables() {
-		w.parts[d.ProviderUUID] = d
+		w.parts[d.ProviderUUID], w.partByUUID[d.UUID] = d, d
+		if w.classes[d.ProviderUUID] == nil {
+			w.classes[d.ProviderUUID] = make(map[string]bool)
+		}
+		w.classes[d.ProviderUUID][d.ResourceClass()] = true
 	}
 	for _, p := range c.Placement.ResourceProviders() {
 		w.names[p.UUID] = p.Name
@@ -137,6 +144,15 @@ func (w *view) lookAtMdevs(m *machine) {
 
 func (w *view) leak(kind, subject, format string, args ...any) {
 	w.leaks = append(w.leaks, Leak{Kind: kind, Subject: subject, Text: fmt.Sprintf(format, args...)})
+}
+
+// unit is what an accelerator request has of a provider: an amount of one.
+func (w *view) unit(arq fakecyborg.ARQ) amount {
+	part, bound := w.partByUUID[w.byHandle[arq.AttachHandleUUID].DeployableUUID]
+	if !bound {
+		part = w.parts[arq.DeviceRPUUID]
+	}
+	return amount{arq.DeviceRPUUID, part.ResourceClass(), 1}
 }
 
 // owner returns the guest that an accelerator request belongs to.

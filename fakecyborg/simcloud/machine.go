@@ -69,7 +69,11 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 	if len(m.host.Devices) > 0 {
 		drivers = append(drivers, m.given)
 	}
-	return fakecyborg.Host{Name: m.host.Name, Drivers: drivers}, err
+	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers}
+	if nova := m.host.Nova; nova != nil && len(nova.DeviceSpec) > 0 {
+		agent.NovaClaims = nova.claims
+	}
+	return agent, err
 }
 
 // drivers loads the drivers of the model.

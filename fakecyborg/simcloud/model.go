@@ -20,10 +20,17 @@ type Model struct {
 	// StrictInstances makes the compute endpoint judge instances as Nova does: events
 	// for instances that are no guests get 404, for guests without a host 422.
 	StrictInstances bool `json:"strict_instances,omitempty"`
+	// TokenLifetime is how long a token is valid; an hour if zero.
+	TokenLifetime Duration `json:"token_lifetime,omitempty"`
+	// Users can log in beside admin, demo, nova and cyborg; nil: manager and reader of
+	// the project demo, and alice, a member of lab.
+	Users []User `json:"users,omitempty"`
 	// Hosts are the compute hosts.
 	Hosts []Host `json:"hosts"`
 	// DeviceProfiles are created in Cyborg.
 	DeviceProfiles []DeviceProfile `json:"device_profiles"`
+	// Images are the bitstream images of the image service; there are none by default.
+	Images []Image `json:"images,omitempty"`
 	// Flavors are for the programs that use the cloud; nothing here interprets them.
 	// The default is one flavor accel.NAME for each device profile NAME.
 	Flavors []Flavor `json:"flavors"`
@@ -37,6 +44,9 @@ type Model struct {
 type Host struct {
 	// Name is the host's, and its resource provider's.
 	Name string `json:"name"`
+	// Fallback is the name that counts instead for an agent whose Placement, not one
+	// of a Cloud, has no provider of Name ([DEFAULT] host).
+	Fallback string `json:"fallback,omitempty"`
 	// VCPUs, MemoryMB (MiB) and DiskGB (GiB) are the inventory of the root provider;
 	// zero means 64, 262144 and 4000.
 	VCPUs    int `json:"vcpus,omitempty"`
@@ -46,6 +56,8 @@ type Host struct {
 	Traits []string `json:"traits,omitempty"`
 	// Providers are nested providers of Nova's own, such as those of network cards.
 	Providers []Provider `json:"providers,omitempty"`
+	// Nova is the hardware that nova-compute offers by itself; nil: none.
+	Nova *Nova `json:"nova,omitempty"`
 	// Devices are reported by the agent as they are, beside what the drivers find.
 	Devices []driver.Device `json:"devices,omitempty"`
 	// Sysfs is the hardware that the drivers look at; nil is a host without any.
@@ -90,6 +102,18 @@ type DeviceProfile struct {
 	Name        string              `json:"name"`
 	Description string              `json:"description,omitempty"`
 	Groups      []map[string]string `json:"groups"`
+}
+
+// Image is an image of the image service that everybody sees: for Cyborg the bitstream
+// of an FPGA. It is found by its properties accel:function_id, accel:bitstream_name and
+// accel:function_name; accel:region_id is the type of region it is for.
+type Image struct {
+	// ID is a UUID; empty lets the service choose one.
+	ID         string            `json:"id,omitempty"`
+	Name       string            `json:"name,omitempty"`
+	Properties map[string]string `json:"properties,omitempty"`
+	// Data is the bitstream.
+	Data string `json:"data"`
 }
 
 // Flavor is a Nova flavor. It has the fields and JSON names of requestspec.Flavor, so

@@ -52,6 +52,15 @@ func TestParseModelNamesThePathOfWhatItRefuses(t *testing.T) {
 		{"dir and devices", `{"hosts":[{"name":"a","sysfs":{"dir":"/sys","devices":[]}}]}`, "hosts[0].sysfs: dir and devices exclude each other"},
 		{"write to nothing", `{"hosts":[{"name":"a","sysfs":{"write":true}}]}`, "hosts[0].sysfs.write: "},
 		{"driver without hardware", `{"hosts":[{"name":"a","drivers":{"nvidia":{}}}]}`, "hosts[0].drivers: "},
+		{"lifetime", `{"token_lifetime":"soon"}`, "token_lifetime: "},
+		{"lifetime as a number", `{"token_lifetime":90}`, "token_lifetime: "},
+		{"negative lifetime", `{"token_lifetime":"-1s"}`, "users: "},
+		{"user without name", `{"users":[{}]}`, "users: "},
+		{"role that is no list", `{"users":[{"name":"a","roles":{"lab":"member"}}]}`, "users[0].roles.lab: want a list"},
+		{"Nova's address", `{"hosts":[{"name":"a","nova":{"vgpus":[{"address":"3b:00"}]}}]}`, "hosts[0].nova.vgpus[0].address: "},
+		{"Nova's product", `{"hosts":[{"name":"a","nova":{"pci":[{"address":"0000:3b:00.0","vendor":"8086","product":"x"}]}}]}`, "hosts[0].nova.pci[0].product: "},
+		{"Nova's card twice", `{"hosts":[{"name":"a","nova":{"vgpus":[{"address":"0000:3b:00.0"},{"address":"0000:3b:00.0"}]}}]}`, "hosts[0].nova.vgpus[1].address: "},
+		{"Nova's whitelist", `{"hosts":[{"name":"a","nova":{"device_spec":[{"vendor_id":"xyz"}]}}]}`, "hosts[0].nova.device_spec: "},
 		{"driver of another host", `{"hosts":[{"name":"a","sysfs":{},"drivers":{"nvidia":{"host":"b"}}}]}`, "hosts[0].drivers.nvidia.host: "},
 	}
 	for _, tt := range tests {

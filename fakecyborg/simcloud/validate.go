@@ -36,6 +36,9 @@ func (m Model) Validate() error {
 			"vcpus": f.VCPUs, "ram": f.MemoryMB, "disk": f.RootGB, "ephemeral": f.EphemeralGB, "swap": f.SwapMB,
 		})
 	}
+	if err := m.identity().Validate(); err != nil {
+		c.fault("users", err.Error())
+	}
 	if err := m.Cyborg.Validate(); err != nil {
 		c.fault("cyborg", err.Error())
 	}
@@ -109,6 +112,9 @@ func (c *check) host(path string, h Host) {
 				c.fault(here+".inventory."+class, fmt.Sprintf("%d, want at least 1", p.Inventory[class]))
 			}
 		}
+	}
+	if h.Nova != nil {
+		c.nova(path+".nova", h)
 	}
 	for i, d := range h.Devices {
 		here := fmt.Sprintf("%s.devices[%d]", path, i)

@@ -3,6 +3,7 @@ package verbatim
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -17,19 +18,21 @@ const Name = "verbatim"
 type Driver struct {
 	devices []driver.Device
 
-	mu    sync.Mutex
-	mdevs map[string]driver.Mdev // by uuid
+	mu     sync.Mutex
+	mdevs  map[string]driver.Mdev // by uuid
+	images map[string][]byte      // by control path
 }
 
 var (
 	_ driver.Driver     = (*Driver)(nil)
 	_ driver.MdevDriver = (*Driver)(nil)
+	_ driver.Programmer = (*Driver)(nil)
 )
 
 // New returns a driver that reports copies of the devices, which are judged
 // when they are reported and not here.
 func New(devices []driver.Device) *Driver {
-	return &Driver{devices: clone(devices), mdevs: make(map[string]driver.Mdev)}
+	return &Driver{devices: clone(devices), mdevs: make(map[string]driver.Mdev), images: make(map[string][]byte)}
 }
 
 func clone(devices []driver.Device) []driver.Device {
@@ -79,4 +82,37 @@ func (d *Driver) Mdevs() []driver.Mdev {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.SortedFunc(maps.Values(d.mdevs), func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
+}
+
+// Program notes the image that was written to an FPGA. The error is for a
+// control path that is none of an FPGA's, and that of ctx.
+func (d *Driver) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	known := func(device driver.Device) bool {
+		return device.Type == driver.TypeFPGA && device.ControlPath.Key() == path.Key()
+	}
+	if !slices.ContainsFunc(d.devices, known) {
+		return fmt.Errorf("verbatim: no FPGA is at %s", path.Key())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.images[path.Key()] = slices.Clone(image)
+	return nil
+}
+
+// Image returns what was written last to the device at a control path, nil for
+// nothing.
+func (d *Driver) Image(path driver.ControlPath) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.images[path.Key()])
+}
+
+// Reboot does what a restart of the host does: mediated devices are gone.
+func (d *Driver) Reboot() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.mdevs)
 }

@@ -1,0 +1,180 @@
+package fakecyborg
+
+import (
+	"fmt"
+	"strings"
+)
+
+// TB is the part of testing.TB that the Check methods need.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// CheckARQs fails the test unless the instance has exactly n accelerator
+// requests, in whatever state. Like all Check methods it prints Tree with the
+// failure.
+func (s *Server) CheckARQs(t TB, instance string, n int) {
+	t.Helper()
+	if have := s.arqsOfInstance(instance); len(have) != n {
+		t.Errorf("instance %s has %d accelerator requests, want %d\n%s", instance, len(have), n, s.Tree())
+	}
+}
+
+// CheckBound fails the test unless the instance has exactly n accelerator
+// requests and each is Bound and holds an attach handle.
+func (s *Server) CheckBound(t TB, instance string, n int) {
+	t.Helper()
+	have := s.arqsOfInstance(instance)
+	bound := 0
+	for _, a := range have {
+		if a.State == StateBound && a.AttachHandleUUID != "" {
+			bound++
+		}
+	}
+	if len(have) != n || bound != n {
+		t.Errorf("instance %s has %d accelerator requests, %d of them Bound; want %d\n%s", instance, len(have), bound, n, s.Tree())
+	}
+}
+
+// CheckState fails the test unless the request is there and in the state.
+func (s *Server) CheckState(t TB, arq string, want State) {
+	t.Helper()
+	s.mu.RLock()
+	a, err := s.state.findARQ(arq, scope{all: true})
+	have := State("")
+	if err == nil {
+		have = s.view()(a).State
+	}
+	s.mu.RUnlock()
+	switch {
+	case err != nil:
+		t.Errorf("ARQ %s is not there, want it %s\n%s", arq, want, s.Tree())
+	case have != want:
+		t.Errorf("ARQ %s is %s, want %s\n%s", arq, have, want, s.Tree())
+	}
+}
+
+// CheckHandlesInUse fails the test unless exactly n attach handles of the
+// deployable with the provider are in use.
+func (s *Server) CheckHandlesInUse(t TB, provider string, n int) {
+	t.Helper()
+	used := 0
+	for _, h := range s.AttachHandles() {
+		if h.ProviderUUID == provider && h.InUse {
+			used++
+		}
+	}
+	if used != n {
+		t.Errorf("provider %s has %d attach handles in use, want %d\n%s", provider, used, n, s.Tree())
+	}
+}
+
+// CheckBitstream fails the test unless the deployable with the provider has the
+// image written to it, "" for none.
+func (s *Server) CheckBitstream(t TB, provider, image string) {
+	t.Helper()
+	for _, part := range s.Deployables() {
+		if part.ProviderUUID == provider {
+			if part.BitstreamID != image {
+				t.Errorf("deployable %s has bitstream %q, want %q\n%s", part.Name, part.BitstreamID, image, s.Tree())
+			}
+			return
+		}
+	}
+	t.Errorf("no deployable has provider %s\n%s", provider, s.Tree())
+}
+
+func (s *Server) arqsOfInstance(instance string) []ARQ {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var list []ARQ
+	if instance == "" {
+		return nil
+	}
+	view := s.view()
+	for _, a := range s.state.arqsOf(instance, scope{all: true}) {
+		list = append(list, view(a))
+	}
+	return list
+}
+
+// Tree is everything that the server holds, for people to read: hosts, their
+// devices, deployables and the handles in use with the requests that hold them;
+// then the requests that hold none. Its form is not stable.
+func (s *Server) Tree() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var b strings.Builder
+	view := s.view()
+	for _, host := range s.hostNames {
+		fmt.Fprintf(&b, "host %s%s\n", host, s.healthText(host))
+		for _, d := range s.state.byHost[host] {
+			fmt.Fprintf(&b, "  device %s %s %s, %s\n", d.spec.Type, d.key, d.uuid, d.status)
+			for _, part := range d.parts {
+				part.print(&b, view)
+			}
+		}
+	}
+	loose := 0
+	for _, a := range s.state.arqs.rows {
+		if a.handle != nil {
+			continue
+		}
+		if loose++; loose == 1 {
+			fmt.Fprintln(&b, "accelerator requests without an attach handle")
+		}
+		fmt.Fprintf(&b, "  %s\n", view(a).line())
+	}
+	return b.String()
+}
+
+func (s *Server) healthText(host string) string {
+	if s.down(host) {
+		return ", its agent is down"
+	}
+	return ""
+}
+
+// print writes a deployable with its handles in use.
+func (d *deployableRow) print(b *strings.Builder, view func(*arqRow) ARQ) {
+	spec := d.reportedSpec()
+	fmt.Fprintf(b, "    deployable %s, provider %s, %s:%d %v", d.name, d.provider, spec.ResourceClass(), d.total, spec.Traits())
+	if d.bitstream != "" {
+		fmt.Fprintf(b, ", bitstream %s", d.bitstream)
+	}
+	free := 0
+	for _, h := range d.handles {
+		if !h.taken {
+			free++
+		}
+	}
+	fmt.Fprintf(b, ", %d of %d handles free\n", free, len(d.handles))
+	for _, h := range d.handles {
+		switch {
+		case !h.taken:
+		case h.arq == nil:
+			fmt.Fprintf(b, "      %s handle %s waits for its mediated device to be removed\n", h.kind, h.uuid)
+		default:
+			fmt.Fprintf(b, "      %s handle %s: %s\n", h.kind, h.uuid, view(h.arq).line())
+		}
+	}
+}
+
+// line is the request in one line.
+func (a ARQ) line() string {
+	text := fmt.Sprintf("ARQ %s %s, profile %s group %d", a.UUID, a.State, a.DeviceProfileName, a.DeviceProfileGroupID)
+	if a.InstanceUUID != "" {
+		text += ", instance " + a.InstanceUUID
+	}
+	if a.DeviceRPUUID != "" {
+		text += fmt.Sprintf(", host %s, provider %s", a.Hostname, a.DeviceRPUUID)
+	}
+	if a.ProjectID != "" {
+		text += ", project " + a.ProjectID
+	}
+	if a.Failure != "" {
+		text += ": " + a.Failure
+	}
+	return text
+}

@@ -1,0 +1,340 @@
+package fakecyborg_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+const flatTrait = "CUSTOM_GPU_NVIDIA"
+
+// novaInventories is what Nova has on a compute provider.
+func novaInventories() map[string]placementsim.Inventory {
+	return map[string]placementsim.Inventory{
+		"VCPU":      {Total: 64, Reserved: 2, MinUnit: 1, MaxUnit: 64, StepSize: 1, AllocationRatio: 4},
+		"MEMORY_MB": {Total: 1024, Reserved: 512, MinUnit: 1, MaxUnit: 1024, StepSize: 1, AllocationRatio: 1.5},
+	}
+}
+
+// flatWorld is a Cyborg in flat mode whose host has Nova's own things, too.
+func flatWorld(t *testing.T, devices ...driver.Device) *reportWorld {
+	t.Helper()
+	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}, devices...)
+	if err := w.placement.SetInventory(w.root, novaInventories()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.placement.SetTraits(w.root, "OWNER_NOVA", "COMPUTE_ACCELERATORS", "CUSTOM_RACK_7"); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// host is the compute provider.
+func (w *reportWorld) hostProvider() placementsim.ResourceProvider {
+	w.t.Helper()
+	p, err := w.placement.ResourceProvider(w.root)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	slices.Sort(p.Traits)
+	return p
+}
+
+func (w *reportWorld) api() *world {
+	return &world{t: w.t, server: w.cyborg, client: &http.Client{Transport: simhttp.NewTransport(w.cyborg)}}
+}
+
+func TestFlatDevicesStandOnTheComputeProvider(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "PGPU", []string{"OWNER_CYBORG", flatTrait}, "0"), gpu("5e", "PGPU", []string{flatTrait}, "0"))
+	before := w.hostProvider()
+	w.report()
+	if all := w.placement.ResourceProviders(); len(all) != 1 {
+		t.Errorf("providers: %v, want the host alone", all)
+	}
+	got := w.hostProvider()
+	want := novaInventories()
+	want["PGPU"] = placementsim.Inventory{Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}
+	if diff := cmp.Diff(want, got.Inventories); diff != "" {
+		t.Errorf("inventories (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"COMPUTE_ACCELERATORS", flatTrait, "CUSTOM_RACK_7", "OWNER_NOVA"}, got.Traits); diff != "" {
+		t.Errorf("traits (-want +got):\n%s", diff)
+	}
+	w.wire.take()
+	w.report()
+	if diff := cmp.Diff([]string{"GET /resource_providers?name=cn0"}, w.wire.take()); diff != "" {
+		t.Errorf("calls of a report without changes (-want +got):\n%s", diff)
+	}
+	w.hardware.set()
+	w.report()
+	got = w.hostProvider()
+	got.Generation = before.Generation
+	if diff := cmp.Diff(before, got); diff != "" {
+		t.Errorf("after the devices went, the provider differs from before (-before +after):\n%s", diff)
+	}
+	if slices.Contains(traitNames(w), flatTrait) {
+		t.Errorf("trait %s, which nobody uses, is still known", flatTrait)
+	}
+}
+
+func traitNames(w *reportWorld) []string {
+	w.t.Helper()
+	api := &world{t: w.t, client: &http.Client{Transport: simhttp.NewTransport(w.placement)}}
+	r := api.send(sent{method: "GET", path: "/placement/traits?name=startswith:CUSTOM_", header: map[string]string{"OpenStack-API-Version": "placement 1.6"}})
+	var names []string
+	for _, each := range r.object(w.t)["traits"].([]any) {
+		names = append(names, each.(string))
+	}
+	return names
+}
+
+func TestFlatModeLeavesWhatOthersWriteMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "CUSTOM_ACCELERATOR_GPU", []string{flatTrait}, "0"))
+	changes := 0
+	w.wire.hook = func(method, path string) int {
+		if method != "GET" && strings.HasPrefix(path, "/resource_providers/"+w.root) && changes < 3 {
+			changes++ // Nova is faster by a hair
+			inventories := w.hostProvider().Inventories
+			vcpu := inventories["VCPU"]
+			vcpu.Reserved = 2 + changes
+			inventories["VCPU"] = vcpu
+			if err := w.placement.SetInventory(w.root, inventories); err != nil {
+				t.Error(err)
+			}
+		}
+		return 0
+	}
+	w.report()
+	got := w.hostProvider()
+	want := novaInventories()
+	vcpu := want["VCPU"]
+	vcpu.Reserved = 5
+	want["VCPU"] = vcpu
+	want["CUSTOM_ACCELERATOR_GPU"] = placementsim.Inventory{Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}
+	if diff := cmp.Diff(want, got.Inventories); diff != "" || changes != 3 {
+		t.Errorf("after %d changes by Nova, inventories (-want +got):\n%s", changes, diff)
+	}
+}
+
+func TestFlatModeRefusesDevicesWithOtherTraitsByName(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "FPGA", []string{"CUSTOM_FPGA_INTEL"}, "0"))
+	err := w.cyborg.Report(t.Context())
+	var trouble *fakecyborg.ReportError
+	if !errors.As(err, &trouble) || !strings.Contains(trouble.Device, `"bus":"5e"`) ||
+		!strings.Contains(err.Error(), "deployable cn0_0000:5e:00.0 has the traits [CUSTOM_FPGA_INTEL] and cn0_0000:3b:00.0 has [CUSTOM_GPU_NVIDIA]") {
+		t.Errorf("error: %v", err)
+	}
+	if got := w.hostProvider(); got.Inventories["PGPU"].Total != 1 || got.Inventories["FPGA"].Total != 0 || slices.Contains(got.Traits, "CUSTOM_FPGA_INTEL") {
+		t.Errorf("provider: %+v", got)
+	}
+	if got := w.cyborg.Devices(); len(got) != 1 {
+		t.Errorf("stored: %v", got)
+	}
+	// all devices may change together
+	w.hardware.set(gpu("3b", "PGPU", []string{"CUSTOM_NEW"}, "0"), gpu("5e", "FPGA", []string{"CUSTOM_NEW"}, "0"))
+	w.report()
+	if got := w.hostProvider(); !slices.Contains(got.Traits, "CUSTOM_NEW") || slices.Contains(got.Traits, flatTrait) || got.Inventories["FPGA"].Total != 1 {
+		t.Errorf("after the change: %+v", got)
+	}
+}
+
+func TestFlatModeRefusesAClassThatIsThere(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, vgpu("af", 2))
+	inventories := novaInventories()
+	inventories["VGPU"] = placementsim.Inventory{Total: 7}
+	if err := w.placement.SetInventory(w.root, inventories); err != nil {
+		t.Fatal(err)
+	}
+	before := w.hostProvider()
+	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "has an inventory of VGPU that this Cyborg did not make") {
+		t.Errorf("error: %v", err)
+	}
+	if diff := cmp.Diff(before, w.hostProvider()); diff != "" {
+		t.Errorf("the provider changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestFlatBindTakesAFreeHandleOfAnyDeviceOfTheHost(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "PGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"), gpu("af", "CUSTOM_X", nil, "0"))
+	w.report()
+	api := w.api()
+	disable := "/v2/devices/" + w.cyborg.Devices()[1].UUID + "/disable"
+	api.profile("three", `[{"resources:PGPU":"3"}]`)
+	arqs := api.arqs("three")
+	api.want(api.patch(binding(instanceA, w.root, arqs[:2]...)), 202, "")
+	api.want(api.patch(binding(instanceB, w.root, arqs[2])), 404, "")
+	var buses []string
+	for _, a := range w.cyborg.ARQs()[:2] {
+		buses = append(buses, a.AttachHandleInfo["bus"])
+	}
+	if diff := cmp.Diff([]string{"3b", "5e"}, buses); diff != "" {
+		t.Errorf("devices bound (-want +got):\n%s", diff)
+	}
+	w.unbind()
+	api.want(api.send(sent{method: "POST", path: disable}), 204, "")
+	if got := w.hostProvider().Inventories["PGPU"]; got.Total != 2 || got.Reserved != 1 {
+		t.Errorf("with one device disabled: %+v", got)
+	}
+	if got := w.cyborg.Deployables()[0].ProviderUUID; got != w.root {
+		t.Errorf("rp_uuid of a deployable: %s, want that of the host", got)
+	}
+}
+
+// claim gives an instance one unit of a class of the host.
+func (w *reportWorld) claim(instance, class string) {
+	w.t.Helper()
+	err := w.placement.Claim(placementsim.Claim{
+		Consumer: instance, Allocations: []placementsim.Allocation{{Provider: w.root, Class: class, Used: 1}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *reportWorld) unflatten(opts fakecyborg.UnflattenOpts) ([]fakecyborg.Unflattened, error) {
+	w.t.Helper()
+	return fakecyborg.Unflatten(w.t.Context(), fakecyborg.Endpoint{
+		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(w.placement)},
+		Token: fixedToken,
+	}, opts)
+}
+
+func TestUnflattenPreparesTheTree(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "CUSTOM_ACCELERATOR_GPU", []string{flatTrait}, "0"))
+	before := w.hostProvider()
+	w.report()
+	flat := w.hostProvider()
+
+	w.claim(instanceA, "PGPU")
+	_, err := w.unflatten(fakecyborg.UnflattenOpts{})
+	if !errors.Is(err, fakecyborg.ErrAllocated) || !strings.Contains(err.Error(), instanceA) || !strings.Contains(err.Error(), "cn0") {
+		t.Errorf("error while an accelerator is allocated: %v", err)
+	}
+	if diff := cmp.Diff(flat.Inventories, w.hostProvider().Inventories); diff != "" {
+		t.Errorf("what was refused changed inventories (-before +after):\n%s", diff)
+	}
+	if err := w.placement.Release(instanceA); err != nil {
+		t.Fatal(err)
+	}
+	w.claim(instanceB, "VCPU") // others may run on
+
+	want := []fakecyborg.Unflattened{{
+		Provider: w.root, Name: "cn0", Classes: []string{"CUSTOM_ACCELERATOR_GPU", "PGPU"}, Traits: []string{flatTrait},
+	}}
+	for _, dry := range []bool{true, false} {
+		got, err := w.unflatten(fakecyborg.UnflattenOpts{DryRun: dry})
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("dry run %t: %v, found (-want +got):\n%s", dry, err, diff)
+		}
+		if there := w.hostProvider().Inventories["PGPU"].Total; (there == 1) != dry {
+			t.Errorf("dry run %t: PGPU total %d", dry, there)
+		}
+	}
+	after := w.hostProvider()
+	after.Generation = before.Generation
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the provider differs from before Cyborg (-before +after):\n%s", diff)
+	}
+	if got, err := w.unflatten(fakecyborg.UnflattenOpts{}); err != nil || len(got) != 0 {
+		t.Errorf("once more: %v, %v", got, err)
+	}
+
+	upgraded := newReportWorldOn(t, w, fakecyborg.Config{})
+	upgraded.report()
+	if p, there := upgraded.provider("3b"); !there || p.Parent != w.root || p.Inventories["PGPU"].Total != 1 {
+		t.Errorf("after the upgrade: %+v", p)
+	}
+}
+
+func TestUnflattenTellsTheServicesTroubleWithoutTheToken(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t)
+	refusing := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { simhttp.WriteEmpty(rw, 503) })
+	_, err := fakecyborg.Unflatten(t.Context(), fakecyborg.Endpoint{
+		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(refusing)}, Token: fixedToken,
+	}, fakecyborg.UnflattenOpts{})
+	if err == nil || !strings.Contains(err.Error(), "list resource providers: placement answered 503") || strings.Contains(err.Error(), "admin") {
+		t.Errorf("error: %v", err)
+	}
+	if got, err := w.unflatten(fakecyborg.UnflattenOpts{Classes: []string{"VGPU"}, Traits: []string{}}); err != nil || len(got) != 0 {
+		t.Errorf("with nothing to find: %v, %v", got, err)
+	}
+}
+
+func TestAFlatCyborgThatStartedAgainTakesOverWhatItMade(t *testing.T) {
+	t.Parallel()
+	cards := []driver.Device{
+		gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "PGPU", []string{flatTrait}, "0"), gpu("af", "FPGA", []string{flatTrait}, "0"),
+	}
+	w := flatWorld(t, cards...)
+	before := w.hostProvider()
+	w.report()
+	made := w.hostProvider()
+	w.claim(instanceA, "PGPU") // an instance lives through the restart
+
+	again := newReportWorldOn(t, w, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})
+	again.report()
+	for _, call := range again.wire.take() {
+		if method, _, _ := strings.Cut(call, " "); method != "GET" {
+			t.Errorf("taking over what is right wrote: %s", call)
+		}
+	}
+	if diff := cmp.Diff(made.Inventories, again.hostProvider().Inventories); diff != "" || len(again.cyborg.Devices()) != 3 {
+		t.Errorf("%d devices, inventories (-before +after the restart):\n%s", len(again.cyborg.Devices()), diff)
+	}
+	if err := w.placement.Release(instanceA); err != nil {
+		t.Fatal(err)
+	}
+	again.hardware.set(cards[0])
+	again.report()
+	if got := again.hostProvider().Inventories; got["PGPU"].Total != 1 || got["FPGA"].Total != 0 {
+		t.Errorf("with one card: %v", got)
+	}
+	again.hardware.set()
+	again.report()
+	after := again.hostProvider()
+	after.Generation = before.Generation
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("after the cards went (-before +after):\n%s", diff)
+	}
+}
+
+func TestFlatModeTakesDevicesWithoutDeployables(t *testing.T) {
+	t.Parallel()
+	bare := gpu("3b", "PGPU", nil, "0")
+	bare.Deployables = nil
+	w := flatWorld(t, bare, gpu("5e", "PGPU", []string{flatTrait}, "0"))
+	_ = w.cyborg.Report(t.Context()) // the bare one may be refused
+	if got := w.hostProvider(); got.Inventories["PGPU"].Total != 1 {
+		t.Errorf("provider: %+v, devices %v", got, w.cyborg.Devices())
+	}
+}
+
+func TestNoQuirkTouchesAFlatHost(t *testing.T) {
+	t.Parallel()
+	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat, UpstreamQuirks: true}, gpu("3b", "PGPU", []string{flatTrait}, "0"))
+	if err := w.placement.SetInventory(w.root, novaInventories()); err != nil {
+		t.Fatal(err)
+	}
+	w.report()
+	w.api().want(w.api().send(sent{method: "POST", path: "/v2/devices/" + w.cyborg.Devices()[0].UUID + "/disable"}), 204, "")
+	got := w.hostProvider().Inventories
+	if got["PGPU"].Reserved != 1 || got["VCPU"] != novaInventories()["VCPU"] {
+		t.Errorf("inventories: %+v", got)
+	}
+}

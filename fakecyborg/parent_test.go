@@ -1,0 +1,91 @@
+package fakecyborg_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// fallbackWorld is newReportWorld with a host of two names; cn0 is the one that
+// Placement has.
+func fallbackWorld(t *testing.T, names fakecyborg.Host) *reportWorld {
+	t.Helper()
+	w := newReportWorld(t)
+	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	names.Drivers = []driver.Driver{newHardware("test", gpu("3b", "PGPU", nil, "0"))}
+	if err := server.AddHost(names); err != nil {
+		t.Fatal(err)
+	}
+	w.cyborg = server
+	return w
+}
+
+func TestCY122TheShortNameIsTheSecondChoice(t *testing.T) {
+	t.Parallel()
+	for _, names := range []fakecyborg.Host{{Name: "cn0.example.org", Fallback: "cn0"}, {Name: "cn0", Fallback: "other"}} {
+		w := fallbackWorld(t, names)
+		w.report()
+		w.report()
+		devices := w.cyborg.Devices()
+		if len(devices) != 1 || devices[0].Hostname != "cn0" || len(w.cyborg.DriverReports()) != 1 {
+			t.Fatalf("%v: devices %+v, reports %v", names.Name, devices, w.cyborg.DriverReports())
+		}
+		if p, there := w.provider("3b"); !there || p.Parent != w.root {
+			t.Errorf("%v: provider %+v", names.Name, p)
+		}
+		if err := w.cyborg.ReportHost(t.Context(), names.Name); err != nil {
+			t.Errorf("by its first name: %v", err)
+		}
+		w.bind("PGPU", "3b")
+		w.unbind()
+	}
+	w := fallbackWorld(t, fakecyborg.Host{Name: "cn7.example.org", Fallback: "cn7"})
+	if err := w.cyborg.Report(t.Context()); err == nil || len(w.cyborg.Devices()) != 0 {
+		t.Errorf("neither name is known: %v, %v", err, w.cyborg.Devices())
+	}
+	if err := w.cyborg.AddHost(fakecyborg.Host{Name: "cn7"}); err == nil {
+		t.Error("the fallback of another host was taken for a name")
+	}
+}
+
+func TestCY122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for quirks, want := range map[bool]int{true: 4, false: 14} {
+			calls := 0
+			stub := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				calls++
+				simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": []string{}})
+			})
+			server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+				URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
+				Token: func(context.Context) (string, error) { return "t", nil },
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := server.AddHost(fakecyborg.Host{Name: "cn0"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10*time.Minute + 30*time.Second)
+			server.Close()
+			if diff := cmp.Diff(want, calls); diff != "" {
+				t.Errorf("quirks %t: looks for the parent (-want +got):\n%s", quirks, diff)
+			}
+		}
+	})
+}

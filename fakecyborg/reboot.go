@@ -1,0 +1,143 @@
+package fakecyborg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrAgentDown is matched by the error about an agent that does not run.
+var ErrAgentDown = errors.New("fakecyborg: the agent is down")
+
+// lifeSigns are what the conductor knows of an agent's health.
+type lifeSigns struct {
+	down    bool
+	started time.Time // the first beat
+	last    time.Time // the last beat of an agent that is down
+}
+
+// lastBeat is when the agent was heard last. One that runs beats when it starts
+// and then every period; nobody has to wake up for it.
+func (l lifeSigns) lastBeat(now time.Time, period time.Duration) time.Time {
+	if l.down {
+		return l.last
+	}
+	return l.started.Add(now.Sub(l.started) / period * period)
+}
+
+// silent reports whether more beats of the agent are missing than allowed.
+func (s *Server) silent(host string, now time.Time) bool {
+	a, ok := s.agents[host]
+	if !ok {
+		return false // the host was never an agent's; nothing can be missed
+	}
+	period := s.cfg.HeartbeatPeriod
+	return now.Sub(a.signs.lastBeat(now, period)) > time.Duration(s.cfg.MissedBeats)*period
+}
+
+// StopAgent lets the agent of a host fall silent, as if the host had gone down:
+// it beats, reports, programs and makes mediated devices no more. One that is
+// down already stays so. The error matches [ErrHost].
+func (s *Server) StopAgent(host string) error {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := s.agents[host]
+	if !ok {
+		return fmt.Errorf("%w %s: it is not there", ErrHost, host)
+	}
+	a.signs.last = a.signs.lastBeat(now, s.cfg.HeartbeatPeriod)
+	a.signs.down = true
+	return nil
+}
+
+// StartAgent starts the agent of a host again, as a host does that comes up: the
+// mediated devices of its bound requests are made again and everything is
+// reported. With Config.BindingStates these requests are provisioning meanwhile,
+// end Bound or BindFailed, and Nova gets the event of a bind for each. With
+// Config.UpstreamQuirks nothing is made again.
+//
+// It returns when all is done; the errors are those of [Server.ReportHost].
+func (s *Server) StartAgent(ctx context.Context, host string) error {
+	now := s.clock.Now()
+	s.mu.Lock()
+	a, ok := s.agents[host]
+	if !ok {
+		s.mu.Unlock()
+		return fmt.Errorf("%w %s: it is not there", ErrHost, host)
+	}
+	a.signs = lifeSigns{started: now}
+	if s.cfg.BindingStates && !s.cfg.UpstreamQuirks {
+		for _, h := range s.state.boundMdevs(host) {
+			h.arq.state, h.arq.updated = StateProvisioning, now
+		}
+	}
+	s.mu.Unlock()
+	return s.ReportHost(ctx, host)
+}
+
+// down reports whether the agent of a host is there and does not run.
+func (s *Server) down(host string) bool {
+	a, ok := s.agents[host]
+	return ok && a.signs.down
+}
+
+// restored is how the restoration of a mediated device ended: a request that was
+// provisioning is resolved again. It is called under the lock.
+func (s *Server) restored(h *handleRow, err error) (Event, bool) {
+	a := h.arq
+	if a.state != StateProvisioning || err != nil && s.down(a.host) {
+		return Event{}, false // the next start tries again
+	}
+	event := Event{Name: eventName, ServerUUID: a.instance, Tag: a.uuid, Status: eventCompleted}
+	a.state, a.updated = StateBound, s.clock.Now()
+	if err != nil {
+		a.state, a.failure, event.Status = StateBindFailed, err.Error(), eventFailed
+	}
+	return event, true
+}
+
+// sendRestored posts the events of a host that came up again, in one request for
+// each instance.
+func (s *Server) sendRestored(ctx context.Context, events []Event) error {
+	var errs []error
+	for len(events) > 0 {
+		var now, later []Event
+		for _, event := range events {
+			if event.ServerUUID == events[0].ServerUUID {
+				now = append(now, event)
+			} else {
+				later = append(later, event)
+			}
+		}
+		errs = append(errs, s.sendEvents(ctx, now))
+		events = later
+	}
+	return errors.Join(errs...)
+}
+
+// view shows requests as they are at one moment: what an agent is silent about
+// is unknown. Call it, and what it returns, under the lock.
+func (s *Server) view() func(*arqRow) ARQ {
+	if !s.cfg.BindingStates {
+		return (*arqRow).value
+	}
+	now := s.clock.Now()
+	hosts := make(map[string]bool)
+	return func(a *arqRow) ARQ {
+		v := a.value()
+		if a.state != StateBound && a.state != StateProvisioning {
+			return v
+		}
+		silent, known := hosts[a.host]
+		if !known {
+			silent = s.silent(a.host, now)
+			hosts[a.host] = silent
+		}
+		if silent {
+			v.State = StateUnknown
+		}
+		return v
+	}
+}

@@ -1,0 +1,253 @@
+package fakecyborg_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+)
+
+// lose is what a restart of the host does to the card.
+func (h *hardware) lose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.mdevs)
+	h.made = 0
+}
+
+func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 4, 2)
+		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
+		if err := w.server.StopAgent("cn0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			t.Errorf("report of a host that is down: %v", err)
+		}
+		w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 500, "") // nobody makes the device
+		card.lose()
+		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := card.present(), either(quirks, 2, 0); got != want {
+			t.Errorf("quirks %t: %d mediated devices after the restart, want %d", quirks, got, want)
+		}
+		w.server.CheckBound(t, instanceA, 2)
+		if got := len(w.nova.sent()); got != 1 {
+			t.Errorf("%d posts of events, want only that of the bind", got)
+		}
+	}
+}
+
+// bootWorld is a world with two bound requests, that shows binding states.
+func bootWorld(t *testing.T) (*world, *hardware, []string) {
+	t.Helper()
+	w, card := vgpuWorld(t, fakecyborg.Config{BindingStates: true, HeartbeatPeriod: 5 * time.Second, MissedBeats: 2}, 4, 2)
+	arqs := w.arqs("v")
+	w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+	return w, card, arqs
+}
+
+// shown checks what the API shows of the requests of the instance, and that a
+// state of the specification shows no handle and is not resolved.
+func (w *world) shown(want ...fakecyborg.State) {
+	w.t.Helper()
+	var have []fakecyborg.State
+	hidden := false
+	for _, a := range w.get("/v2/accelerator_requests?instance="+instanceA).list(w.t, "arqs") {
+		state := fakecyborg.State(a["state"].(string))
+		have = append(have, state)
+		resolved := state == fakecyborg.StateBound || state == fakecyborg.StateBindFailed
+		hidden = hidden || !resolved
+		if (a["attach_handle_type"] != "") != (state == fakecyborg.StateBound) {
+			w.t.Errorf("%s shows the handle %v %v", state, a["attach_handle_type"], a["attach_handle_uuid"])
+		}
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		w.t.Errorf("states shown (-want +got):\n%s", diff)
+	}
+	w.want(w.get("/v2/accelerator_requests?bind_state=resolved&instance="+instanceA), either(hidden, 200, 423), "")
+}
+
+func TestSilentAgentMakesStatesUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, arqs := bootWorld(t)
+		time.Sleep(time.Hour)
+		w.shown("Bound", "Bound") // an agent that runs is heard
+		time.Sleep(3 * time.Second)
+		if err := w.server.StopAgent("cn0"); err != nil { // 3 s after its last beat
+			t.Fatal(err)
+		}
+		time.Sleep(7 * time.Second)
+		w.shown("Bound", "Bound")
+		time.Sleep(time.Second)
+		w.shown("unknown", "unknown")
+		w.server.CheckState(t, arqs[0], fakecyborg.StateUnknown)
+		w.want(w.patch(binding(instanceB, vgpuProvider(), arqs[0])), 409,
+			"Bad state: unknown for ARQ: "+arqs[0]+". Expected state(s): ['Initial', 'Unbound']")
+		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+			t.Fatal(err)
+		}
+		w.shown("Bound", "Bound")
+	})
+}
+
+func TestUnknownRequestsCanBeGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"unbind", "delete"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, card, arqs := bootWorld(t)
+			if err := w.server.StopAgent("cn0"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if how == "unbind" {
+				w.want(w.patch(unbinding(arqs...)), 202, "")
+				checkStates(t, w, "Unbound", "Unbound")
+			} else {
+				w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+				checkStates(t, w)
+			}
+			if w.used() != 2 {
+				t.Errorf("%s: %d handles in use, want 2: their mediated devices may still be there", how, w.used())
+			}
+			if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+				t.Fatal(err)
+			}
+			if w.used() != 0 || card.present() != 0 {
+				t.Errorf("%s: left: %d handles, %d mediated devices", how, w.used(), card.present())
+			}
+		})
+	}
+}
+
+func TestProvisioningEndsBoundOrFailed(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []bool{false, true} {
+		t.Run(fmt.Sprintf("broken=%t", broken), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, card, arqs := bootWorld(t)
+				if err := w.server.StopAgent("cn0"); err != nil {
+					t.Fatal(err)
+				}
+				card.lose()
+				if broken {
+					card.failMake = errors.New("no room")
+				}
+				card.during = func() { time.Sleep(time.Second) }
+				done := make(chan error)
+				go func() { done <- w.server.StartAgent(t.Context(), "cn0") }()
+				time.Sleep(500 * time.Millisecond)
+				w.shown("provisioning", "provisioning")
+				w.want(w.patch(binding(instanceB, vgpuProvider(), arqs[0])), 409, "")
+				err := <-done
+				if (err != nil) != broken {
+					t.Errorf("start: %v", err)
+				}
+				state, status := fakecyborg.StateBound, "completed"
+				if broken {
+					state, status = fakecyborg.StateBindFailed, "failed"
+				}
+				w.shown(state, state)
+				want := []fakecyborg.Event{
+					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arqs[0], Status: status},
+					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arqs[1], Status: status},
+				}
+				if posts := w.nova.sent(); len(posts) != 2 {
+					t.Errorf("%d posts of events, want that of the bind and one more", len(posts))
+				} else if diff := cmp.Diff(want, posts[1]); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				card.failMake = nil
+				w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+				if w.used() != 0 || card.present() != 0 {
+					t.Errorf("left: %d handles, %d mediated devices", w.used(), card.present())
+				}
+			})
+		})
+	}
+}
+
+func TestProvisioningRequestsCanBeGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card, arqs := bootWorld(t)
+		if err := w.server.StopAgent("cn0"); err != nil {
+			t.Fatal(err)
+		}
+		card.lose()
+		card.during = func() { time.Sleep(time.Second) }
+		done := make(chan error)
+		go func() { done <- w.server.StartAgent(t.Context(), "cn0") }()
+		time.Sleep(500 * time.Millisecond)
+		w.want(w.patch(unbinding(arqs[0])), 202, "")                        // the agent is at work on this one
+		w.want(w.delete("/v2/accelerator_requests?arqs="+arqs[1]), 204, "") // and not yet on that one
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		checkStates(t, w, "Unbound")
+		if w.used() != 0 || card.present() != 0 {
+			t.Errorf("left: %d handles, %d mediated devices", w.used(), card.present())
+		}
+		if got := len(w.nova.sent()); got != 1 {
+			t.Errorf("%d posts of events, want that of the bind", got)
+		}
+	})
+}
+
+// TestHostThatGoesDownAgainWhileProvisioning leaves the work to its next start.
+func TestHostThatGoesDownAgainWhileProvisioning(t *testing.T) {
+	t.Parallel()
+	w, card, _ := bootWorld(t)
+	if err := w.server.StopAgent("cn0"); err != nil {
+		t.Fatal(err)
+	}
+	card.lose()
+	card.failMake = errors.New("power failure")
+	card.during = func() { _ = w.server.StopAgent("cn0") }
+	if err := w.server.StartAgent(t.Context(), "cn0"); err == nil {
+		t.Error("the start succeeded")
+	}
+	w.shown("provisioning", "provisioning")
+	card.failMake, card.during = nil, nil
+	if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+		t.Fatal(err)
+	}
+	w.shown("Bound", "Bound")
+	if card.present() != 2 {
+		t.Errorf("%d mediated devices", card.present())
+	}
+}
+
+func TestUnknownHostHasNoAgent(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	if err := w.server.StopAgent("cn9"); !errors.Is(err, fakecyborg.ErrHost) {
+		t.Error(err)
+	}
+	if err := w.server.StartAgent(t.Context(), "cn9"); !errors.Is(err, fakecyborg.ErrHost) {
+		t.Error(err)
+	}
+}
+
+func TestAgentThatIsDownProgramsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t))
+	if err := w.server.StopAgent("cn0"); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.programAPI(imageOne, ""); r.status != 500 || !strings.Contains(r.fault(), "the agent is down on host cn0") {
+		t.Errorf("got %d %s", r.status, r.fault())
+	}
+}

@@ -1,0 +1,165 @@
+package fakecyborg
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+)
+
+// nestedShape is treeShape, but a device of several regions has a provider of
+// its own between the host and its regions, with the traits of the device: type
+// and family. The regions carry these, too, and their own: region, function,
+// CUSTOM_PROGRAMMABLE, functionality. A device without partial reconfiguration
+// is one region and needs no provider above it (Rocky specification of Nova's
+// interaction with Cyborg, "Representation").
+type nestedShape struct {
+	client  *placementClient
+	mu      sync.Mutex
+	regions map[string]providerWant // by name
+	traits  map[string][]string     // of each device's provider, as written; by name
+}
+
+// nests reports whether a device gets a provider of its own.
+func (st *state) nests(d driver.Device) bool {
+	return st.mode == ModeNested && d.Type == driver.TypeFPGA && len(d.Deployables) > 1
+}
+
+// deviceProvider is the name of the provider of a device with regions.
+func deviceProvider(d *deviceRow) string {
+	info := d.spec.ControlPath.Info
+	return d.host + "_" + d.spec.Type + "_" + info["domain"] + ":" + info["bus"] + ":" + info["device"] + "." + info["function"]
+}
+
+// regionTraits adds that a region can be programmed, as the specification wants
+// it of every region that is not pre-programmed.
+func (st *state) regionTraits(part *deployableRow, reported []string) []string {
+	if st.mode != ModeNested || part.device.spec.Type != driver.TypeFPGA || part.fixed || slices.Contains(reported, traitProgrammable) {
+		return reported
+	}
+	return append(slices.Clone(reported), traitProgrammable)
+}
+
+// regional reports whether a trait is that of a region and not of its device.
+func regional(trait string) bool {
+	switch trait {
+	case traitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
+		return true
+	}
+	return strings.Contains(trait, "_REGION_") || strings.Contains(trait, "_FUNCTION_")
+}
+
+func (n *nestedShape) add(ctx context.Context, want providerWant) (made bool, err error) {
+	if want.device == "" {
+		return n.client.add(ctx, want)
+	}
+	n.keep(want)
+	made, err = n.addRegion(ctx, want)
+	if err != nil && !made {
+		n.drop(want)
+	}
+	return made, err
+}
+
+// addRegion makes the provider of a device, if it is not there, and that of the
+// region.
+func (n *nestedShape) addRegion(ctx context.Context, want providerWant) (made bool, err error) {
+	made, err = n.client.ensureProvider(ctx, deviceWant(want))
+	if err == nil {
+		err = n.syncDevice(ctx, want)
+	}
+	if err != nil {
+		return made, err
+	}
+	madeRegion, err := n.client.add(ctx, want)
+	return made || madeRegion, err
+}
+
+// deviceWant is the provider of the device of a region. It has no inventory:
+// the regions are what is given out.
+func deviceWant(want providerWant) providerWant {
+	return providerWant{uuid: want.parent, name: want.device, parent: want.root}
+}
+
+func (n *nestedShape) keep(want providerWant) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.regions[want.name] = want
+}
+
+// drop forgets a region and answers whether its device has no other.
+func (n *nestedShape) drop(want providerWant) (last bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.regions, want.name)
+	for _, other := range n.regions {
+		if other.device == want.device {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *nestedShape) change(ctx context.Context, c partChange) error {
+	if err := n.client.change(ctx, c); err != nil || c.fresh.device == "" {
+		return err
+	}
+	n.keep(c.fresh)
+	return n.syncDevice(ctx, c.fresh)
+}
+
+// syncDevice gives the provider of a device the traits that its regions have in
+// common as traits of the device.
+func (n *nestedShape) syncDevice(ctx context.Context, want providerWant) error {
+	n.mu.Lock()
+	var wanted []string
+	for _, region := range n.regions {
+		if region.device == want.device {
+			wanted = append(wanted, slices.DeleteFunc(slices.Clone(region.traits), regional)...)
+		}
+	}
+	written := n.traits[want.device]
+	n.mu.Unlock()
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	if slices.Equal(written, wanted) {
+		return nil
+	}
+	add := slices.DeleteFunc(slices.Clone(wanted), func(t string) bool { return slices.Contains(written, t) })
+	drop := slices.DeleteFunc(slices.Clone(written), func(t string) bool { return slices.Contains(wanted, t) })
+	if err := n.client.changeTraits(ctx, want.parent, add, drop); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.traits[want.device] = wanted
+	n.mu.Unlock()
+	n.client.dropTraits(ctx, drop)
+	return nil
+}
+
+// remove deletes the provider of a region, and that of its device with the last
+// one.
+func (n *nestedShape) remove(ctx context.Context, want providerWant) error {
+	if err := n.client.remove(ctx, want); err != nil || want.device == "" {
+		return err
+	}
+	if !n.drop(want) {
+		return n.syncDevice(ctx, want)
+	}
+	n.mu.Lock()
+	traits := n.traits[want.device]
+	delete(n.traits, want.device)
+	n.mu.Unlock()
+	if _, err := n.client.must(ctx, http.MethodDelete, providerPath(want.parent), "", nil, http.StatusNotFound); err != nil {
+		return err
+	}
+	n.client.dropTraits(ctx, traits)
+	return nil
+}
+
+func (n *nestedShape) reserve(ctx context.Context, want providerWant) error {
+	return treeShape{n.client}.reserve(ctx, want)
+}

@@ -1,0 +1,250 @@
+package fakecyborg_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+)
+
+// told is a TB that keeps what it is told.
+type told struct{ text []string }
+
+func (t *told) Helper() {}
+
+func (t *told) Errorf(format string, args ...any) {
+	t.text = append(t.text, fmt.Sprintf(format, args...))
+}
+
+func TestDirectAPILivesALife(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		w := fakeWorld(t, fakecyborg.Config{UpstreamQuirks: quirks})
+		s, ctx := w.server, t.Context()
+		w.fakeProfile("p", 2)
+		arqs, err := s.CreateARQs("p", "tenant")
+		if err != nil || len(arqs) != 2 {
+			t.Fatal(arqs, err)
+		}
+		bind := func(i int, instance string) error {
+			return s.Bind(ctx, fakecyborg.Binding{ARQ: arqs[i].UUID, Host: "cn0", Provider: fakeProvider(), Instance: instance})
+		}
+		if err := bind(0, instanceA); err != nil {
+			t.Fatal(err)
+		}
+		s.CheckBound(t, instanceA, 1)
+		s.CheckHandlesInUse(t, fakeProvider(), 1)
+		if got := s.ARQs()[0].ProjectID; got != "tenant" {
+			t.Errorf("project %s after the bind", got)
+		}
+		if err := bind(1, instanceA); err == nil || !strings.Contains(err.Error(), "already has accelerator requests") {
+			t.Errorf("second bind: %v", err)
+		}
+		if err := s.Unbind(ctx, arqs[0].UUID); err != nil {
+			t.Fatal(err)
+		}
+		s.CheckState(t, arqs[0].UUID, fakecyborg.StateUnbound)
+		if err := s.DeleteDeviceProfile("p"); err == nil {
+			t.Error("a profile in use was deleted")
+		}
+		if err := s.DeleteARQs(ctx, arqs[0].UUID, arqs[1].UUID); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.DeleteDeviceProfile("p"); err != nil || s.DeleteDeviceProfile("p") == nil {
+			t.Errorf("delete the profile twice: %v", err)
+		}
+		if err := s.DeleteARQs(ctx, arqs[0].UUID); err == nil {
+			t.Error("deleted twice")
+		}
+		device := s.Devices()[0].UUID
+		for _, status := range []string{fakecyborg.StatusMaintaining, fakecyborg.StatusEnabled} {
+			if err := s.SetDeviceStatus(ctx, device, status); err != nil || s.Devices()[0].Status != status {
+				t.Errorf("%s: %v", status, err)
+			}
+		}
+		for _, err := range []error{
+			s.SetDeviceStatus(ctx, device, "broken"), s.SetDeviceStatus(ctx, unknownID, fakecyborg.StatusEnabled),
+			s.ProgramDeployable(ctx, unknownID, unknownID), s.ProgramDeployable(ctx, s.Deployables()[0].UUID, unknownID),
+		} {
+			if err == nil {
+				t.Error("bad input was taken")
+			}
+		}
+	}
+}
+
+func TestDirectProgramming(t *testing.T) {
+	t.Parallel()
+	w, _ := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`)
+	w.server.CheckBitstream(t, fpgaProvider(), "")
+	if err := w.server.ProgramDeployable(t.Context(), w.server.Deployables()[0].UUID, imageOne); err != nil {
+		t.Fatal(err)
+	}
+	w.server.CheckBitstream(t, fpgaProvider(), imageOne)
+}
+
+func TestStatesCanBeSet(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	arq := oneARQ(w)
+	refused := func(states ...fakecyborg.State) {
+		t.Helper()
+		for _, state := range states {
+			before := w.server.ARQs()[0].State
+			if err := w.server.SetARQState(arq, state); err == nil || !strings.Contains(err.Error(), arq) {
+				t.Errorf("%s: %v", state, err)
+			}
+			w.server.CheckState(t, arq, before)
+		}
+	}
+	set := func(state fakecyborg.State) {
+		t.Helper()
+		if err := w.server.SetARQState(arq, state); err != nil {
+			t.Error(err)
+		}
+		w.server.CheckState(t, arq, state)
+	}
+	refused(fakecyborg.StateBound, fakecyborg.StateProvisioning, fakecyborg.StateUnknown, "bound", "")
+	for _, state := range []fakecyborg.State{fakecyborg.StateDeleting, fakecyborg.StateUnbindFailed, fakecyborg.StateBindFailed, fakecyborg.StateUnbound} {
+		set(state)
+	}
+	w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
+	refused(fakecyborg.StateInitial, fakecyborg.StateUnbound)
+	set(fakecyborg.StateBindStarted)
+	w.want(w.get("/v2/accelerator_requests?bind_state=resolved&instance="+instanceA), 423, "")
+	set(fakecyborg.StateProvisioning)
+	w.want(w.get("/v2/accelerator_requests?bind_state=resolved&instance="+instanceA), 423, "")
+	set(fakecyborg.StateBound)
+	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+	if w.used() != 0 {
+		t.Errorf("%d handles in use", w.used())
+	}
+	if err := w.server.SetARQState(arq, fakecyborg.StateInitial); err == nil {
+		t.Error("the state of a request that is gone was set")
+	}
+}
+
+func TestFailedChecksPrintTheTree(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	w.fakeProfile("p", 2)
+	arqs := w.arqs("p")
+	w.want(w.patch(binding(instanceA, fakeProvider(), arqs[0])), 202, "")
+	var tb told
+	w.server.CheckARQs(&tb, instanceA, 2)
+	w.server.CheckBound(&tb, instanceA, 2)
+	w.server.CheckState(&tb, arqs[1], fakecyborg.StateBound)
+	w.server.CheckState(&tb, unknownID, fakecyborg.StateBound)
+	w.server.CheckHandlesInUse(&tb, fakeProvider(), 0)
+	w.server.CheckBitstream(&tb, fakeProvider(), imageOne)
+	w.server.CheckBitstream(&tb, unknownID, imageOne)
+	if len(tb.text) != 7 {
+		t.Fatalf("%d of 7 checks failed", len(tb.text))
+	}
+	for _, text := range tb.text {
+		for _, want := range []string{
+			"host cn0\n", "  device FPGA ", "    deployable cn0_FakeDevice", "15 of 16 handles free",
+			"      TEST_PCI handle ", "ARQ " + arqs[0] + " Bound", "without an attach handle\n  ARQ " + arqs[1] + " Initial",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in:\n%s", want, text)
+			}
+		}
+	}
+}
+
+func TestAsyncBindOfEveryHandleType(t *testing.T) {
+	t.Parallel()
+	for _, delay := range []time.Duration{0, 3 * time.Second} {
+		cfg := fakecyborg.Config{AsyncBind: true, BindDelay: delay}
+		for name, build := range map[string]func(*testing.T) (*world, string, string){
+			"TEST_PCI": func(t *testing.T) (*world, string, string) {
+				w := fakeWorld(t, cfg)
+				return w, fakeProvider(), oneARQ(w)
+			},
+			"MDEV": func(t *testing.T) (*world, string, string) {
+				w, _ := vgpuWorld(t, cfg, 1, 1)
+				return w, vgpuProvider(), w.arqs("v")[0]
+			},
+			"PCI": func(t *testing.T) (*world, string, string) {
+				w, _ := fpgaWorld(t, cfg, `"accel:x":"y"`)
+				return w, fpgaProvider(), w.arqs("f")[0]
+			},
+		} {
+			t.Run(fmt.Sprint(name, delay), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, provider, arq := build(t)
+					answered := func() int { return len(w.nova.sent()) }
+					w.want(w.patch(binding(instanceA, provider, arq)), 202, "")
+					if delay > 0 {
+						w.server.CheckState(t, arq, fakecyborg.StateBindStarted)
+						if got := answered(); got != 0 {
+							t.Errorf("%d events before the bind ended", got)
+						}
+					}
+					time.Sleep(delay)
+					synctest.Wait()
+					w.server.CheckBound(t, instanceA, 1)
+					if got := answered(); got != 1 {
+						t.Errorf("%d events, want 1", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestPatchCanAnswerTheRequests(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{AnswerPatch: true})
+	w.fakeProfile("p", 2)
+	arqs := w.arqs("p")
+	r := w.patch(binding(instanceA, fakeProvider(), arqs[1], arqs[0]))
+	w.want(r, 202, "")
+	list := r.list(t, "arqs")
+	if len(list) != 2 || list[0]["uuid"] != arqs[1] || list[1]["uuid"] != arqs[0] || list[0]["state"] != "Bound" || list[0]["attach_handle_type"] != "TEST_PCI" {
+		t.Errorf("answered %s", r.text)
+	}
+	w.want(w.patch(binding(instanceB, fakeProvider(), arqs[0])), 409, "")
+}
+
+func TestMemoryClassesMakeNoRequests(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		w := fakeWorld(t, fakecyborg.Config{UpstreamQuirks: quirks})
+		w.profile("m", `[{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR":"4","resources:FPGA":"1"},{"resources:CUSTOM_ACCELERATOR_MEMORY_HBM":"2"}]`)
+		arqs := w.arqs("m")
+		if got, want := len(arqs), either(quirks, 1, 7); got != want {
+			t.Errorf("quirks %t: %d requests, want %d", quirks, got, want)
+		}
+		w.want(w.patch(binding(instanceA, fakeProvider(), arqs[0])), 202, "")
+		r := w.postProfile(`[{"name":"only","groups":[{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR":"4"}]}]`)
+		w.want(r, either(quirks, 400, 201), "")
+	}
+}
+
+func TestOldReleaseDeletesTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	for _, release := range []string{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+		w := fakeWorld(t, fakecyborg.Config{Release: release})
+		arq := oneARQ(w)
+		w.want(w.delete("/v2/accelerator_requests?arqs="+unknownID+","+arq), 404, "ExtArq not found with uuid="+unknownID)
+		if got, want := len(w.server.ARQs()), either(release == fakecyborg.ReleaseZed, 1, 0); got != want {
+			t.Errorf("%s: %d requests left, want %d", release, got, want)
+		}
+	}
+}
+
+func TestQuirksAreListed(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, quirk := range fakecyborg.Quirks() {
+		if !strings.HasSuffix(quirk, ".") || seen[quirk] {
+			t.Errorf("%q is no sentence, or there twice", quirk)
+		}
+		seen[quirk] = true
+	}
+}

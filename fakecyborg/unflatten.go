@@ -1,0 +1,206 @@
+package fakecyborg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ErrAllocated is matched by the error of [Unflatten] when an accelerator is
+// allocated on a compute provider.
+var ErrAllocated = errors.New("fakecyborg: accelerators are allocated")
+
+// UnflattenOpts says what of a compute provider is Cyborg's. A name that ends
+// with "*" stands for all that begin so.
+type UnflattenOpts struct {
+	// DryRun finds out and changes nothing.
+	DryRun bool
+	// Classes are resource classes; nil means DefaultFlatClasses.
+	Classes []string
+	// Traits are traits; nil means DefaultFlatTraits.
+	Traits []string
+}
+
+// DefaultFlatClasses are the resource classes that Cyborg's drivers report and
+// the Rocky specification names. VGPU is not among them: without nested
+// providers Nova had its own vGPUs on the same provider.
+func DefaultFlatClasses() []string {
+	return []string{"CUSTOM_ACCELERATOR_*", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD", "FPGA", "PGPU"}
+}
+
+// DefaultFlatTraits are the traits that Cyborg's drivers report.
+func DefaultFlatTraits() []string {
+	return []string{
+		"CUSTOM_AICHIP_*", "CUSTOM_FAKE_DEVICE", "CUSTOM_FPGA_*", "CUSTOM_GPU_*", "CUSTOM_HPTS_*", "CUSTOM_NVIDIA_*",
+		"CUSTOM_PCI_*", "CUSTOM_PF", "CUSTOM_PROGRAMMABLE", "CUSTOM_QAT_*", "CUSTOM_SSD_*", "CUSTOM_VF", "CUSTOM_VGPU_*", "OWNER_CYBORG",
+	}
+}
+
+// Unflattened is what was found, and unless it was a dry run removed, on one
+// compute provider.
+type Unflattened struct {
+	Provider, Name  string
+	Classes, Traits []string
+}
+
+// AllocatedError names the instances that still use accelerators of a compute
+// provider. It matches [ErrAllocated].
+type AllocatedError struct {
+	Provider, Name string
+	Instances      []string
+}
+
+// Error names the provider and the instances.
+func (e *AllocatedError) Error() string {
+	return fmt.Sprintf("fakecyborg: unflatten resource provider %s (%s): accelerators are allocated by %s",
+		e.Name, e.Provider, strings.Join(e.Instances, ", "))
+}
+
+// Is reports ErrAllocated.
+func (e *AllocatedError) Is(target error) bool { return target == ErrAllocated }
+
+// Unflatten is the upgrade from [ModeFlat] to one of the other modes, against
+// any Placement from microversion 1.26: it removes Cyborg's classes and traits
+// from all compute providers, so that the next report of each agent builds the
+// tree. Nothing is changed while an instance has an accelerator there; the error
+// then matches [ErrAllocated] and joins an [AllocatedError] for each provider.
+// Everything else on the providers stays, under changes by others, too.
+//
+// With another error, the answer tells what was removed before it.
+func Unflatten(ctx context.Context, placement Endpoint, opts UnflattenOpts) ([]Unflattened, error) {
+	if opts.Classes == nil {
+		opts.Classes = DefaultFlatClasses()
+	}
+	if opts.Traits == nil {
+		opts.Traits = DefaultFlatTraits()
+	}
+	u := unflattening{
+		client: &placementClient{peer: peer{endpoint: placement, agent: "cyborg-unflatten"}}, opts: opts,
+	}
+	found, err := u.find(ctx)
+	if err != nil || opts.DryRun {
+		return found, err
+	}
+	for i, f := range found {
+		if err := u.clear(ctx, f); err != nil {
+			return found[:i], fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w", f.Name, f.Provider, err)
+		}
+	}
+	for _, f := range found {
+		u.client.dropTraits(ctx, f.Traits)
+		for _, class := range f.Classes {
+			u.client.dropClass(ctx, class)
+		}
+	}
+	return found, nil
+}
+
+type unflattening struct {
+	client *placementClient
+	opts   UnflattenOpts
+}
+
+// find looks at every root provider, and refuses if one of the accelerators
+// there is in use.
+func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
+	list, err := u.client.list(ctx, "", "1.14")
+	if err != nil {
+		return nil, fmt.Errorf("fakecyborg: unflatten: list resource providers: %w", err)
+	}
+	var found []Unflattened
+	var busy []error
+	for _, p := range list {
+		if p.Parent != "" {
+			continue // only a flat host has Cyborg's things on its root
+		}
+		f, users, err := u.look(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w", p.Name, p.UUID, err)
+		}
+		if len(users) > 0 {
+			busy = append(busy, &AllocatedError{Provider: p.UUID, Name: p.Name, Instances: users})
+		}
+		if len(f.Classes)+len(f.Traits) > 0 {
+			found = append(found, f)
+		}
+	}
+	return found, errors.Join(busy...)
+}
+
+// look finds what is Cyborg's on a provider, and who uses it.
+func (u unflattening) look(ctx context.Context, p provider) (Unflattened, []string, error) {
+	f := Unflattened{Provider: p.UUID, Name: p.Name}
+	got, err := u.client.must(ctx, http.MethodGet, providerPath(p.UUID)+"/inventories", "1.26", nil)
+	if err != nil {
+		return f, nil, err
+	}
+	var inventories struct {
+		Inventories map[string]any `json:"inventories"`
+	}
+	if err := got.decode(&inventories); err != nil {
+		return f, nil, err
+	}
+	f.Classes = pick(slices.Sorted(maps.Keys(inventories.Inventories)), u.opts.Classes)
+	traits, err := u.client.traits(ctx, p.UUID)
+	if err != nil {
+		return f, nil, err
+	}
+	slices.Sort(traits)
+	f.Traits = pick(traits, u.opts.Traits)
+	if len(f.Classes) == 0 {
+		return f, nil, nil
+	}
+	users, err := u.users(ctx, p.UUID, f.Classes)
+	return f, users, err
+}
+
+// pick keeps the names that fit one of the patterns.
+func pick(names, patterns []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(patterns, func(pattern string) bool {
+			prefix, open := strings.CutSuffix(pattern, "*")
+			return name == pattern || open && strings.HasPrefix(name, prefix)
+		})
+	})
+}
+
+// users lists the consumers of a provider that have one of the classes.
+func (u unflattening) users(ctx context.Context, uuid string, classes []string) ([]string, error) {
+	got, err := u.client.must(ctx, http.MethodGet, providerPath(uuid)+"/allocations", "1.26", nil)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Allocations map[string]struct {
+			Resources map[string]int `json:"resources"`
+		} `json:"allocations"`
+	}
+	if err := got.decode(&body); err != nil {
+		return nil, err
+	}
+	var users []string
+	for _, consumer := range slices.Sorted(maps.Keys(body.Allocations)) {
+		for class := range body.Allocations[consumer].Resources {
+			if slices.Contains(classes, class) {
+				users = append(users, consumer)
+				break
+			}
+		}
+	}
+	return users, nil
+}
+
+// clear removes what was found. Placement refuses to take an inventory away
+// that came into use meanwhile.
+func (u unflattening) clear(ctx context.Context, f Unflattened) error {
+	for _, class := range f.Classes {
+		if _, err := u.client.must(ctx, http.MethodDelete, inventoryPath(f.Provider, class), "1.26", nil, http.StatusNotFound); err != nil {
+			return err
+		}
+	}
+	return u.client.changeTraits(ctx, f.Provider, nil, f.Traits)
+}

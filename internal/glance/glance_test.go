@@ -1,0 +1,230 @@
+package glance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/internal/glance"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+const (
+	imageA  = "aaaaaaaa-0000-4000-8000-000000000001"
+	unknown = "99999999-0000-4000-8000-000000000000"
+)
+
+// client speaks to a server as a user of a project.
+type client struct {
+	t      *testing.T
+	server *glance.Server
+}
+
+func newClient(t *testing.T) client {
+	t.Helper()
+	return client{t, glance.New(glance.Config{Seed: 1})}
+}
+
+// send answers status and body. The token is "user:project"; admin may do everything.
+func (c client) send(token, method, path, body string) (status int, text string) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://sim.invalid"+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("X-Auth-Token", token)
+	}
+	res, err := simhttp.NewTransport(c.server).RoundTrip(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return res.StatusCode, string(data)
+}
+
+func (c client) want(status int, token, method, path, body string) string {
+	c.t.Helper()
+	got, text := c.send(token, method, path, body)
+	if got != status {
+		c.t.Errorf("%s %s: got %d %s, want %d", method, path, got, text, status)
+	}
+	return text
+}
+
+func TestImageLivesItsLife(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	const one = "/image/v2/images/" + imageA
+	text := c.want(201, "admin", "POST", "/image/v2/images", `{"id":"`+imageA+`","name":"gzip","visibility":"public","disk_format":"raw","container_format":"bare","tags":["fpga"],"accel:function_id":"f1","min_disk":0}`)
+	var made map[string]any
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"id": imageA, "name": "gzip", "status": "queued", "accel:function_id": "f1", "size": nil, "owner": "admin", "file": "/v2/images/" + imageA + "/file",
+	} {
+		if made[key] != want {
+			t.Errorf("%s: got %v, want %v", key, made[key], want)
+		}
+	}
+	c.want(204, "admin", "GET", one+"/file", "")
+	c.want(204, "admin", "PUT", one+"/file", "bits")
+	c.want(409, "admin", "PUT", one+"/file", "other bits")
+	if got := c.want(200, "demo", "GET", one+"/file", ""); got != "bits" {
+		t.Errorf("data %q", got)
+	}
+	c.want(200, "admin", "PATCH", one, `[{"op":"replace","path":"/name","value":"gzip 2"},{"op":"add","path":"/accel:bitstream_name","value":"g"},{"op":"remove","path":"/accel:function_id"}]`)
+	text = c.want(200, "demo", "GET", one, "")
+	for _, part := range []string{`"name":"gzip 2"`, `"accel:bitstream_name":"g"`, `"status":"active"`, `"size":4`, `"checksum":"cc411e6c13670e52124629b8ac83f7d0"`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s is not in %s", part, text)
+		}
+	}
+	if strings.Contains(text, "function_id") {
+		t.Errorf("the property is still there: %s", text)
+	}
+	c.want(403, "demo", "DELETE", one, "")
+	c.want(204, "admin", "DELETE", one, "")
+	c.want(404, "admin", "GET", one, "")
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for i, image := range []glance.Image{
+		{Name: "one", Properties: map[string]string{"accel:function_id": "f1"}, Data: []byte("x")},
+		{Name: "two", Properties: map[string]string{"accel:function_id": "f2"}, Tags: []string{"new"}},
+		{Name: "hidden", Visibility: "private", Owner: "p1", Properties: map[string]string{"accel:function_id": "f1"}},
+	} {
+		if _, err := c.server.AddImage(image); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for _, tt := range []struct{ token, query, want string }{
+		{"admin", "", "hidden two one"},
+		{"demo", "", "two one"},
+		{"u:p1", "?accel:function_id=f1", "hidden one"},
+		{"demo", "?accel:function_id=f1", "one"},
+		{"demo", "?accel%3Afunction_id=f1", "one"},
+		{"demo", "?accel:function_id=f3", ""},
+		{"demo", "?name=two", "two"},
+		{"demo", "?name=in:one,two&status=active", "one"},
+		{"demo", "?tag=new", "two"},
+		{"demo", "?limit=1", "two"},
+		{"demo", "?no_such=x", ""},
+	} {
+		var body struct {
+			Images []struct{ Name string } `json:"images"`
+		}
+		if err := json.Unmarshal([]byte(c.want(200, tt.token, "GET", "/v2/images"+tt.query, "")), &body); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, i := range body.Images {
+			names = append(names, i.Name)
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("%s as %s: %q, want %q", tt.query, tt.token, got, tt.want)
+		}
+	}
+}
+
+func TestPagesFollowEachOther(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for i := range 60 {
+		if _, err := c.server.AddImage(glance.Image{Name: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, path := 0, "/v2/images"
+	for path != "" {
+		var body struct {
+			Images []struct{ Name string } `json:"images"`
+			Next   string                  `json:"next"`
+		}
+		if err := json.Unmarshal([]byte(c.want(200, "demo", "GET", path, "")), &body); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range body.Images {
+			if want := fmt.Sprint(59 - seen); i.Name != want {
+				t.Fatalf("image %d is %s, want %s", seen, i.Name, want)
+			}
+			seen++
+		}
+		path = body.Next
+	}
+	if seen != 60 {
+		t.Errorf("%d images on all pages", seen)
+	}
+}
+
+func TestBadInputIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	if _, err := c.server.AddImage(glance.Image{ID: imageA}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		status                    int
+		token, method, path, body string
+	}{
+		{401, "", "GET", "/v2/images", ""},
+		{404, "demo", "GET", "/v2/images/" + unknown, ""},
+		{404, "demo", "GET", "/v2/images/" + unknown + "/file", ""},
+		{404, "demo", "GET", "/v2/nothing", ""},
+		{405, "demo", "PUT", "/v2/images", ""},
+		{400, "demo", "GET", "/v2/images?limit=x", ""},
+		{400, "demo", "GET", "/v2/images?marker=" + unknown, ""},
+		{400, "demo", "POST", "/v2/images", "{bad"},
+		{400, "demo", "POST", "/v2/images", `{"id":"x"}`},
+		{400, "demo", "POST", "/v2/images", `{"visibility":"everywhere"}`},
+		{400, "demo", "POST", "/v2/images", `{"status":"active"}`},
+		{400, "demo", "POST", "/v2/images", `{"accel:function_id":7}`},
+		{400, "demo", "POST", "/v2/images", `{"":"x"}`},
+		{409, "demo", "POST", "/v2/images", `{"id":"` + imageA + `"}`},
+		{403, "demo", "PATCH", "/v2/images/" + imageA, `[]`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `{}`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"test","path":"/name"}]`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"name","value":"x"}]`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"/checksum","value":"x"}]`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"remove","path":"/x"}]`},
+		{403, "demo", "PUT", "/v2/images/" + imageA + "/file", "x"},
+	} {
+		c.want(tt.status, tt.token, tt.method, tt.path, tt.body)
+	}
+	if got := len(c.server.Images()); got != 1 || c.server.Images()[0].Name != "" {
+		t.Errorf("something was stored: %v", c.server.Images())
+	}
+	for _, i := range []glance.Image{{ID: "x"}, {Properties: map[string]string{"status": "x"}}, {Name: strings.Repeat("x", 256)}} {
+		if _, err := c.server.AddImage(i); !errors.Is(err, glance.ErrImage) {
+			t.Errorf("%+v: %v", i, err)
+		}
+	}
+}
+
+func TestVersionsNeedNoToken(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for path, want := range map[string]int{"/image": 300, "/image/": 300, "/image/versions": 200, "/image/v2/": 300, "/": 300} {
+		mount := ""
+		if strings.HasPrefix(path, "/image") {
+			mount = "/image"
+		}
+		if got := c.want(want, "", "GET", path, ""); !strings.Contains(got, `"href":"http://sim.invalid`+mount+`/v2/"`) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if got := c.want(200, "demo", "GET", "/image/v2/schemas/image", ""); !strings.Contains(got, `"additionalProperties":{"type":"string"}`) {
+		t.Errorf("schema: %s", got)
+	}
+}
