@@ -22,6 +22,7 @@ type cli struct {
 	Serve     serveCommand     `cmd:"" help:"Serve a whole cloud: Keystone, Placement, Cyborg and Nova's stand-in on one port."`
 	Placement placementCommand `cmd:"" help:"Serve Placement alone, at the root of its port."`
 	Cyborg    cyborgCommand    `cmd:"" help:"Serve Cyborg alone, at the root of its port, reporting to a Placement elsewhere."`
+	Unflatten unflattenCommand `cmd:"" help:"Take the devices of flat hosts off the compute providers of a Placement, so that the next report builds the tree."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 

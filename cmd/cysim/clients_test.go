@@ -158,7 +158,7 @@ func TestOpenStackClientIdentity(t *testing.T) {
 		t.Errorf("token: got %v", token)
 	}
 	catalog := answer[[]row](t, c, "sim-demo", "catalog", "list")
-	if diff := cmp.Diff([]string{"accelerator", "compute", "identity", "placement"}, column(catalog, "Type"),
+	if diff := cmp.Diff([]string{"accelerator", "compute", "identity", "image", "placement"}, column(catalog, "Type"),
 		cmpopts.IgnoreSliceElements(func(s string) bool { return s == "image" })); diff != "" {
 		t.Errorf("catalog (-want +got):\n%s", diff)
 	}
@@ -388,7 +388,7 @@ func TestOpenStackSDK(t *testing.T) {
 	}
 	want := row{
 		"providers": []any{
-			"cn1", "cn1_0000:3b:00.0", "cn1_0000:5e:00.0", "cn1_0000:86:00.0", "cn1_0000:af:00.0", "cn1_0000:d8:00.0",
+			"cn1", "cn1_0000:3b:00.0", "cn1_0000:5e:00.0", "cn1_0000:86:00.0", "cn1_0000:af:00.0", "cn1_0000:c1:00.0", "cn1_0000:d8:00.0",
 			"cn1_FakeDevice", "cn1_nic",
 		},
 		"profiles": []any{"fake", "fpga", "gpu", "mixed", "vgpu"},

@@ -20,6 +20,8 @@ type cyborgCommand struct {
 	PlacementToken string `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
 	ComputeURL     string `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1; without it they are kept only."`
 	ComputeToken   string `placeholder:"TOKEN" help:"X-Auth-Token for the compute API; default: none."`
+	ImageURL       string `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2; without it no FPGA can be programmed."`
+	ImageToken     string `placeholder:"TOKEN" help:"X-Auth-Token for the image API; default: none."`
 	Model          string `placeholder:"FILE" help:"The hosts and their devices, in JSON; default: two hosts with a mixed set of devices."`
 	hardwareFlags
 
@@ -77,17 +79,26 @@ func (c *cyborgCommand) peers() ([]fakecyborg.Option, error) {
 		fakecyborg.WithPlacement(fakecyborg.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)}),
 		fakecyborg.WithAgentLoop(),
 	}
-	if c.ComputeURL == "" {
-		return options, nil
+	for _, peer := range []struct {
+		flag, url, token string
+		with             func(fakecyborg.Endpoint) fakecyborg.Option
+	}{
+		{"compute-url", c.ComputeURL, c.ComputeToken, fakecyborg.WithNova},
+		{"image-url", c.ImageURL, c.ImageToken, fakecyborg.WithGlance},
+	} {
+		if peer.url == "" {
+			continue
+		}
+		if err := checkURL(peer.flag, peer.url); err != nil {
+			return nil, err
+		}
+		endpoint := fakecyborg.Endpoint{URL: peer.url}
+		if peer.token != "" {
+			endpoint.Token = fixed(peer.token)
+		}
+		options = append(options, peer.with(endpoint))
 	}
-	if err := checkURL("compute-url", c.ComputeURL); err != nil {
-		return nil, err
-	}
-	compute := fakecyborg.Endpoint{URL: c.ComputeURL}
-	if c.ComputeToken != "" {
-		compute.Token = fixed(c.ComputeToken)
-	}
-	return append(options, fakecyborg.WithNova(compute)), nil
+	return options, nil
 }
 
 // fixed hands out the same token every time.

@@ -5,6 +5,8 @@
 //	cysim placement --listen ADDRESS     Placement alone
 //	cysim cyborg --listen ADDRESS --placement-url URL
 //	                                     Cyborg alone, reporting to that Placement
+//	cysim unflatten --placement-url URL [--dry-run]
+//	                                     take Cyborg's classes and traits off the compute providers
 //	cysim version
 //
 // It prints shell export lines on standard output once it listens, its log on

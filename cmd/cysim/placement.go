@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -20,7 +24,8 @@ type authFlag struct {
 
 // Run implements the command.
 func (c *placementCommand) Run(p *process) error {
-	server, err := placementsim.New(c.Config)
+	faults := fault.NewSet(placementsim.Operations()...)
+	server, err := placementsim.New(c.Config, placementsim.WithFaults(faults))
 	if err != nil {
 		return badInput(err)
 	}
@@ -34,5 +39,28 @@ func (c *placementCommand) Run(p *process) error {
 		return err
 	}
 	p.log.Info(fmt.Sprintf("Placement listens on %s", base))
-	return serveHTTP(p.ctx, listener, server, p.log)
+	return serveHTTP(p.ctx, listener, withControl(server, faults), p.log)
+}
+
+// maxRequests is how many requests a service that stands alone remembers.
+const maxRequests = 1000
+
+// withControl serves /_sim/ beside Placement, as a whole cloud does.
+func withControl(server *placementsim.Server, faults *fault.Set) http.Handler {
+	recorder := simhttp.NewRecorder(maxRequests)
+	control := simhttp.Control{
+		Faults: faults, Recorder: recorder,
+		More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
+	}
+	for _, r := range server.Routes() {
+		control.Others = append(control.Others, simhttp.ServiceRoute{Service: "placement", Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
+	}
+	own := control.Handler()
+	return simhttp.Recording(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/_sim/") {
+			own.ServeHTTP(w, r)
+			return
+		}
+		server.ServeHTTP(w, r)
+	}), recorder)
 }

@@ -235,6 +235,14 @@ func TestPlacementAndCyborgStandAlone(t *testing.T) {
 	if status, body := get(t, root+"/resource_providers", "admin"); status != http.StatusOK || !strings.Contains(body, "cn1_0000:3b:00.0") {
 		t.Errorf("resource providers: got %d, %s; want the devices that Cyborg reported", status, body)
 	}
+	for path, want := range map[string]string{
+		"health": `"ok"`, "routes": `"placement.reshaper.post"`, "requests": `"placement.resource_provider.create"`, "faults": `"rules":[]`,
+		"explain?resources=PGPU:9": "host cn1: the group without suffix: ",
+	} {
+		if status, body := get(t, root+"/_sim/"+path, ""); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("GET /_sim/%s: got %d, %s; want %s", path, status, body, want)
+		}
+	}
 	if status := cyborg.stop(); status != 0 {
 		t.Errorf("exit status of cyborg: got %d; %s", status, cyborg.stderr)
 	}

@@ -139,25 +139,25 @@ func (e *embedded) define(_ context.Context, result *spawn.Result) error {
 	return errors.Join(leaks...)
 }
 
-// hint tells what the drivers left out, which is why a host may have nothing
-// to give.
-func (e *embedded) hint() string {
+// hint tells what the drivers left out and why each host is no candidate.
+func (e *embedded) hint(none *spawn.NoCandidatesError) string {
 	var lines []string
-	for _, report := range e.cloud.Cyborg.DriverReports() {
+	for _, report := range e.cloud.Findings() {
 		for _, left := range report.LeftOut {
-			lines = append(lines, fmt.Sprintf("%s: %s left out: %s", report.Host, left.Address, left.Reason))
+			lines = append(lines, fmt.Sprintf("host %s: %s left out: %s", report.Host, left.Address, left.Reason))
 		}
 		for _, problem := range report.Problems {
-			lines = append(lines, fmt.Sprintf("%s: %v", report.Host, problem))
+			lines = append(lines, fmt.Sprintf("host %s: %v", report.Host, problem))
 		}
 		if report.Err != nil {
-			lines = append(lines, fmt.Sprintf("%s: driver %s: %v", report.Host, report.Driver, report.Err))
+			lines = append(lines, fmt.Sprintf("host %s: driver %s: %v", report.Host, report.Driver, report.Err))
 		}
 	}
-	if len(lines) == 0 {
-		return "the drivers found nothing that fits"
+	why, err := e.cloud.Placement.Explain(none.Query)
+	if err != nil {
+		return strings.Join(append(lines, err.Error()), "\n")
 	}
-	return strings.Join(lines, "\n")
+	return strings.TrimSpace(strings.Join(append(lines, why.String()), "\n"))
 }
 
 func (e *embedded) close() error { return e.cloud.Close() }

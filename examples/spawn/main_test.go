@@ -146,7 +146,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"bad trait", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"1","trait:CUSTOM_a-b":"required"}]}`)}, 2, "CUSTOM_a-b"},
 		{"unknown field", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"1"}],"extra":1}`)}, 2, "extra"},
 		{"another profile of that name", []string{"--profile", file(t, "p.json", `{"name":"gpu","groups":[{"resources:PGPU":"2"}]}`)}, 2, "gpu"},
-		{"no room", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"64"}]}`)}, 3, "no allocation candidates"},
+		{"no room", []string{"--profile", file(t, "p.json", `{"name":"x","groups":[{"resources:PGPU":"64"}]}`)}, 3, "host cn1: group device_profile_0"},
 		{"domain missing", []string{"--domain", "/nonexistent.xml"}, 2, "nonexistent.xml"},
 		{"domain is empty", []string{"--domain", file(t, "d.xml", "")}, 2, "empty"},
 		{"domain is no domain", []string{"--domain", file(t, "d.xml", "<network/>")}, 2, "domain"},

@@ -28,8 +28,8 @@ type cloud interface {
 	// define tells the cloud about the started guest and judges whether
 	// anything is left behind; after a failure result is nil.
 	define(ctx context.Context, result *spawn.Result) error
-	// hint explains in the cloud's terms why there may be no candidates.
-	hint() string
+	// hint explains in the cloud's terms why there are no candidates.
+	hint(none *spawn.NoCandidatesError) string
 	close() error
 }
 
@@ -65,7 +65,10 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 	}
 	out.begin(target, request)
 	result, err = flow.Run(ctx, request)
-	out.hint = target.hint()
+	var none *spawn.NoCandidatesError
+	if errors.As(err, &none) {
+		out.hint = target.hint(none)
+	}
 	out.calls = target.conversation(traceOf(result, err))
 	return result, errors.Join(err, target.define(ctx, result))
 }

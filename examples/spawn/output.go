@@ -154,7 +154,7 @@ func (o *output) failure(err error) {
 	if errors.Is(err, cyborgclient.ErrServiceToken) {
 		fmt.Fprintln(o.stderr, "hint: name a cloud of clouds.yaml whose user has the role service with --service-cloud")
 	}
-	if o.hint != "" && errors.Is(err, spawn.ErrNoCandidates) {
+	if o.hint != "" {
 		fmt.Fprintln(o.stderr, "hint:", o.hint)
 	}
 	var failure *spawn.Error

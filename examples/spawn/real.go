@@ -62,8 +62,11 @@ func authenticate(ctx context.Context, cloud string) (*gophercloud.ProviderClien
 func (c *realCloud) instance() string                         { return c.opts.Instance }
 func (c *realCloud) flavor(profile string) requestspec.Flavor { return plainFlavor(profile) }
 func (c *realCloud) running() bool                            { return true }
-func (c *realCloud) hint() string                             { return "openstack resource provider list shows what there is" }
 func (c *realCloud) close() error                             { return nil }
+
+func (c *realCloud) hint(*spawn.NoCandidatesError) string {
+	return "openstack resource provider list shows what there is"
+}
 
 // define has nothing to tell a real cloud: its server is there already.
 func (c *realCloud) define(context.Context, *spawn.Result) error { return nil }

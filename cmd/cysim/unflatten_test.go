@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// flatPlacement is a Placement with a host on which an earlier, flat Cyborg
+// reported.
+func flatPlacement(t *testing.T) (*placementsim.Server, string, string) {
+	t.Helper()
+	server, err := placementsim.New(placementsim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := server.CreateProvider(placementsim.NewProvider{
+		Name: "cn0", Traits: []string{"OWNER_NOVA", "CUSTOM_GPU_NVIDIA"},
+		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "PGPU": {Total: 2}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(server)
+	t.Cleanup(listener.Close)
+	return server, host.UUID, listener.URL
+}
+
+func TestUnflatten(t *testing.T) {
+	t.Parallel()
+	server, host, url := flatPlacement(t)
+	command := func(flags ...string) (status int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		status = run(t.Context(), append([]string{"unflatten", "--placement-url", url}, flags...), &out, &errs)
+		return status, out.String(), errs.String()
+	}
+	const instance = "aaaaaaaa-0000-4000-8000-000000000001"
+	if err := server.Claim(placementsim.Claim{Consumer: instance, Allocations: []placementsim.Allocation{{Provider: host, Class: "PGPU", Used: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"--dry-run"}} {
+		if status, stdout, stderr := command(flags...); status != 1 || stdout != "" || !strings.Contains(stderr, instance) {
+			t.Errorf("%v while allocated: %d, %q, %q", flags, status, stdout, stderr)
+		}
+	}
+	if err := server.Release(instance); err != nil {
+		t.Fatal(err)
+	}
+	line := "removed from cn0 (" + host + "): PGPU CUSTOM_GPU_NVIDIA\n"
+	for _, tt := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--class", "VGPU", "--trait", "CUSTOM_X*"}, "nothing to remove: no compute provider has anything of Cyborg's\n"},
+		{[]string{"--dry-run"}, "would be " + line},
+		{nil, line},
+		{nil, "nothing to remove: no compute provider has anything of Cyborg's\n"},
+	} {
+		if status, stdout, stderr := command(tt.flags...); status != 0 || stdout != tt.want {
+			t.Errorf("%v: %d, %q, %q; want %q", tt.flags, status, stdout, stderr, tt.want)
+		}
+	}
+	got, err := server.ResourceProvider(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"OWNER_NOVA"}, got.Traits); diff != "" || len(got.Inventories) != 1 {
+		t.Errorf("left: %+v", got)
+	}
+}
+
+func TestUnflattenAgainstAPlacementThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	status := run(t.Context(), []string{"unflatten", "--placement-url", "http://127.0.0.1:1", "--placement-token", "my-token"}, &out, &errs)
+	if text := errs.String(); status != 1 || !strings.Contains(text, "list resource providers") || strings.Contains(text, "my-token") || out.Len() > 0 {
+		t.Errorf("got %d, %q, %q", status, out.String(), text)
+	}
+}
+
+func TestCyborgsFlagsGoWithoutItsName(t *testing.T) {
+	t.Parallel()
+	zed := start(t, "serve", "--release", "zed", "--upstream-quirks", "--placement-mode", "nested", "--token-lifetime", "90s")
+	_, body := get(t, zed.env["CYSIM_URL"]+"/accelerator/v2", "")
+	if !strings.Contains(body, `"max_version":"2.2"`) {
+		t.Errorf("with --release zed: %s", body)
+	}
+}
+
+func TestTheRecordedWorldIsServed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("..", "..", "testdata", "recorded-world.json")
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, "serve", "--model", file, "--upstream-quirks")
+	status, _ := get(t, c.env["CYSIM_URL"]+"/accelerator/v2/devices", "")
+	if status != http.StatusUnauthorized {
+		t.Errorf("devices without a token: %d", status)
+	}
+	_, body := get(t, c.env["CYSIM_URL"]+"/_sim/requests", "")
+	if strings.Contains(body, `"status":500`) {
+		t.Errorf("the world was not built cleanly: %s", body)
+	}
+}
