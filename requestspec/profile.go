@@ -63,8 +63,10 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 
 // ARQCount is the number of accelerator requests that Cyborg makes for one
 // group of a device profile: the sum of its resource amounts, or, for a group
-// that requires the trait CUSTOM_FPGA_XILINX, twice the amount of FPGA. Cyborg
-// does not set classes of device-local memory apart, and neither does this.
+// that requires the trait CUSTOM_FPGA_XILINX, twice the amount of FPGA. Classes
+// of a device's own memory (CUSTOM_ACCELERATOR_MEMORY_...) are claimed in
+// Placement but are no devices and make no request; shipped Cyborg knows no such
+// classes and would make one request per MiB.
 // The group is held to the rules of [ParseProfile]; an error satisfies
 // errors.Is with [ErrInvalidProfile] and names the key.
 func ARQCount(group map[string]string) (int, error) {
@@ -75,13 +77,18 @@ func ARQCount(group map[string]string) (int, error) {
 	return int(arqCount(g)), nil
 }
 
+// memoryClass starts the resource classes of a device's own memory.
+const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
+
 func arqCount(g Group) int64 {
 	if slices.Contains(g.Required, xilinxTrait) {
 		return 2 * int64(g.Resources["FPGA"])
 	}
 	var sum int64
-	for _, amount := range g.Resources {
-		sum += int64(amount)
+	for class, amount := range g.Resources {
+		if !strings.HasPrefix(class, memoryClass) {
+			sum += int64(amount)
+		}
 	}
 	return sum
 }
@@ -156,6 +163,8 @@ func (g *Group) unschedulable() string {
 		return "asks for nothing: no resources key"
 	case len(g.Resources) == 0:
 		return "has traits but no resources key; placement refuses such a group"
+	case arqCount(*g) == 0 && !slices.Contains(g.Required, xilinxTrait):
+		return "asks for memory but for no device that has it"
 	case arqCount(*g) == 0:
 		return "requires trait:" + xilinxTrait + " but has no resources:FPGA, by which its accelerator requests are counted"
 	case arqCount(*g) > maxAmount:

@@ -1,0 +1,60 @@
+package spawn_test
+
+import (
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// A device's own memory is claimed with it and is no device of its own.
+func TestMemoryIsClaimedAndIsNoDevice(t *testing.T) {
+	t.Parallel()
+	model := simcloud.DefaultModel()
+	info := driver.Info{"domain": "0000", "bus": "41", "device": "00", "function": "0"}
+	model.Hosts[0].Devices = append(model.Hosts[0].Devices, driver.Device{
+		Type: driver.TypeFPGA, Vendor: "10ee",
+		ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
+		Deployables: []driver.Deployable{{
+			Name: "cn0_0000:41:00.0", NumAccelerators: 1, DriverName: "xilinx",
+			Attributes: []driver.Attribute{
+				{Key: driver.KeyResourceClass, Value: "FPGA"}, {Key: "trait0", Value: "CUSTOM_FPGA_WITH_DDR"},
+			},
+			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}},
+		}},
+	})
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{
+		Name: "ddr", Groups: []map[string]string{{
+			"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096", "trait:CUSTOM_FPGA_WITH_DDR": "required",
+		}},
+	})
+	w := newWorld(t, worldOpts{model: &model})
+	w.giveMemory(t, "cn0_0000:41:00.0", "CUSTOM_ACCELERATOR_MEMORY_DDR", 8192)
+	result, err := w.flow.Run(t.Context(), request("ddr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.ARQs) != 1 || len(result.Devices) != 1 {
+		t.Errorf("got %d ARQs and %d devices, want one of each", len(result.ARQs), len(result.Devices))
+	}
+	w.cloud.Placement.CheckUsage(t, result.ARQs[0].DeviceRPUUID, "CUSTOM_ACCELERATOR_MEMORY_DDR", 4096)
+	w.judge(t, result, err)
+}
+
+// giveMemory adds an inventory to a provider that Cyborg reported.
+func (w *world) giveMemory(t *testing.T, provider, class string, total int) {
+	t.Helper()
+	for _, p := range w.cloud.Placement.ResourceProviders() {
+		if p.Name != provider {
+			continue
+		}
+		inventories := p.Inventories
+		inventories[class] = placementsim.Inventory{Total: total}
+		if err := w.cloud.Placement.SetInventory(p.UUID, inventories); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no provider %s", provider)
+}
