@@ -291,7 +291,7 @@ func (g *oracleGenerator) hopelessBefore(req oracleRequest) bool {
 	alone := len(groups) == 1 && !q.has("root_required")
 	if req.path() == "/resource_providers" {
 		groups = map[string]map[string][]string{"": q.values}
-		alone = len(q.keys) == 1
+		alone = len(q.keys) == 1 && len(q.values[q.keys[0]]) == 1 && !strings.Contains(q.first(q.keys[0]), ",")
 	}
 	for _, group := range groups {
 		alone = alone && group["member_of"] == nil && group["in_tree"] == nil

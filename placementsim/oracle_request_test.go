@@ -266,6 +266,7 @@ func (g *oracleGenerator) putAggregates() oracleRequest {
 	uuid := g.provider()
 	list := some(g, 0, 2, oracleAggregates()...)
 	if g.chance(10) {
+		g.faults++ // it can come twice
 		list = append(list, g.aggregate())
 	}
 	var body any = list

@@ -153,7 +153,7 @@ func (s *State) RenameClass(from, to string, now time.Time) error {
 		return refuse(ErrNotFound, "No such resource class %s.", from)
 	case c.standard:
 		return refuse(ErrInvalid, "Cannot update standard resource class %s", from)
-	case s.classes.byName[to] != nil:
+	case s.classes.byName[to] != nil && to != from:
 		return refuse(ErrConflict, "Resource class already exists: %s", to)
 	}
 	delete(s.classes.byName, from)
