@@ -557,3 +557,43 @@ func TestXilinxDriverIsUnreachableUpstream(t *testing.T) {
 		w.want(w.programAPI(imageOne, ""), either(quirks, 200, 500), "")
 	}
 }
+
+// TestFunctionTraitsFollowInEveryPlacementMode: the trait goes where the region's
+// provider is, which in flat mode is that of the host.
+func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
+		placement, err := placementsim.New(placementsim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		card := fpgaCard("FPGA")
+		if mode == fakecyborg.ModeNested { // regions need a second one to be nested
+			second := named("cn0_region2", fpgaCard("FPGA")).Deployables[0]
+			second.AttachHandles = []driver.AttachHandle{{Type: driver.HandlePCI, Info: pciInfo("3b", "3")}}
+			second.NumAccelerators = 1
+			card.Deployables = append(card.Deployables, second)
+		}
+		w := newWorld(t, fakecyborg.Config{PlacementMode: mode}, []driver.Driver{newHardware("test", card)}, withImages(t),
+			fakecyborg.WithPlacement(fakecyborg.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+		w.want(w.programAPI(imageOne, ""), 200, "")
+		provider := either(mode == fakecyborg.ModeFlat, fpgaProvider(), host.UUID)
+		for _, when := range []string{"programmed", "reported"} {
+			p, err := placement.ResourceProvider(provider)
+			if err != nil {
+				t.Fatal(err)
+			}
+			has := func(trait string) bool { return slices.Contains(p.Traits, trait) }
+			if !has("CUSTOM_FPGA_FUNCTION_ID_TEST_ONE") || has("CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO") || !has("CUSTOM_FPGA_INTEL") {
+				t.Errorf("%s, %s: traits %v", mode, when, p.Traits)
+			}
+			if err := w.server.Report(t.Context()); err != nil {
+				t.Fatal(mode, err)
+			}
+		}
+	}
+}

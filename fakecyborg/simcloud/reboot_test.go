@@ -1,6 +1,8 @@
 package simcloud_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -137,4 +139,61 @@ func TestABadImageIsTheModelsFault(t *testing.T) {
 	if !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), "images[0]") {
 		t.Error(err)
 	}
+}
+
+func TestAModelFileMakesAnFPGAPreprogrammed(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(simcloud.DefaultModel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(data), `"driver_name":"intel_fpga"`, `"driver_name":"intel_fpga","programmable":false`)
+	const image = "cccccccc-0000-4000-8000-000000000001"
+	text = strings.Replace(text, `"flavors":`, `"images":[{"id":"`+image+`","data":"bits"}],"flavors":`, 1)
+	model, err := simcloud.ParseModel([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud := simcloud.Run(t, model)
+	for _, part := range cloud.Cyborg.Deployables() {
+		if part.DriverName != "intel_fpga" {
+			continue
+		}
+		err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image)
+		if err == nil || !strings.Contains(err.Error(), "deployable "+part.Name+" is pre-programmed") {
+			t.Errorf("%s: %v", part.Name, err)
+		}
+	}
+}
+
+func ExampleCloud_RebootHost() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.Model{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	var provider string
+	for _, part := range cloud.Cyborg.Deployables() {
+		if part.Hostname == "cn0" && part.ResourceClass() == "VGPU" {
+			provider = part.ProviderUUID
+		}
+	}
+	arqs, err := cloud.Cyborg.CreateARQs("vgpu", "project")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = cloud.Cyborg.Bind(ctx, fakecyborg.Binding{
+		ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: "aaaaaaaa-0000-4000-8000-000000000001",
+	})
+	before, _ := cloud.Mdevs("cn0")
+	fmt.Println(len(before), "mediated device,", err)
+	err = cloud.RebootHost(ctx, "cn0")
+	after, _ := cloud.Mdevs("cn0")
+	fmt.Println("the same after a restart:", slices.Equal(before, after), err)
+	// Output:
+	// 1 mediated device, <nil>
+	// the same after a restart: true <nil>
 }
