@@ -27,6 +27,20 @@ type realPlacement struct {
 	url string
 }
 
+// placementScript serves it with a thread for each connection: the one thread of
+// placement-api would wait on a connection that a client keeps for later.
+const placementScript = `
+import socketserver
+import sys
+from wsgiref import simple_server
+from placement.wsgi import init_application
+
+class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+
+simple_server.make_server("127.0.0.1", int(sys.argv[1]), init_application(), server_class=Server).serve_forever()
+`
+
 func startRealPlacement(t *testing.T) realPlacement {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,8 +56,8 @@ func startRealPlacement(t *testing.T) realPlacement {
 	if err := os.WriteFile(filepath.Join(dir, "placement.conf"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Debian installs the script for its own interpreter only.
-	command := exec.Command("/usr/bin/python3", "/usr/bin/placement-api", "--host", "127.0.0.1", "--port", port)
+	// Debian installs the library for its own interpreter only.
+	command := exec.Command("/usr/bin/python3", "-c", placementScript, port)
 	command.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+dir, "PYTHONWARNINGS=ignore")
 	var log lockedBuffer
 	command.Stdout, command.Stderr = &log, &log
