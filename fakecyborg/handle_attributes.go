@@ -3,6 +3,7 @@ package fakecyborg
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 )
 
 func (s *Server) listAttributes(r request) (int, any, error) {
@@ -73,12 +74,17 @@ func (s *Server) createAttribute(r request) (int, any, error) {
 	if !ok {
 		return 0, nil, refuse(kindNoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", in.deployable)
 	}
+	return http.StatusCreated, r.links.attribute(s.state.createAttribute(part, in, now)), nil
+}
+
+// createAttribute stores an attribute that a user made.
+func (st *state) createAttribute(part *deployableRow, in attributeInput, now time.Time) *attributeRow {
 	a := &attributeRow{
-		record:     record{uuid: s.state.newUUID("attribute"), created: now},
+		record:     record{uuid: st.newUUID("attribute"), created: now},
 		deployable: part, key: in.key, value: in.value, byAPI: true,
 	}
-	s.state.insertAttribute(a)
-	return http.StatusCreated, r.links.attribute(a), nil
+	st.insertAttribute(a)
+	return a
 }
 
 // attributeInput is the body of a create.

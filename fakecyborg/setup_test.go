@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
@@ -234,6 +236,36 @@ func TestOldReleaseDeletesTheKnownOnes(t *testing.T) {
 		w.want(w.delete("/v2/accelerator_requests?arqs="+unknownID+","+arq), 404, "ExtArq not found with uuid="+unknownID)
 		if got, want := len(w.server.ARQs()), either(release == fakecyborg.ReleaseZed, 1, 0); got != want {
 			t.Errorf("%s: %d requests left, want %d", release, got, want)
+		}
+	}
+}
+
+func TestAttributesAreMadeWithoutHTTP(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	part := w.server.Deployables()[0].UUID
+	before := w.server.Attributes()
+	made, err := w.server.CreateAttribute(part, "rack", "r7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fakecyborg.Attribute{UUID: made.UUID, DeployableUUID: part, Key: "rack", Value: "r7", ByUser: true}
+	if diff := cmp.Diff(append(before, want), w.server.Attributes()); diff != "" {
+		t.Errorf("after create (-want +got):\n%s", diff)
+	}
+	w.want(w.get("/v2/attributes/"+made.UUID), 200, "")
+	if err := w.server.DeleteAttribute(made.UUID); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, w.server.Attributes()); diff != "" {
+		t.Errorf("after delete (-want +got):\n%s", diff)
+	}
+	if err := w.server.DeleteAttribute(made.UUID); err == nil || !strings.Contains(err.Error(), made.UUID) {
+		t.Errorf("deleted twice: %v", err)
+	}
+	for _, bad := range [][3]string{{unknownID, "k", "v"}, {part, "", "v"}, {part, strings.Repeat("k", 256), "v"}} {
+		if _, err := w.server.CreateAttribute(bad[0], bad[1], bad[2]); err == nil {
+			t.Errorf("%.60v: no error", bad)
 		}
 	}
 }

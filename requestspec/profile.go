@@ -50,6 +50,7 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 		return nil, &ProfileError{Profile: name, Group: -1, Problem: "no groups"}
 	}
 	parsed := make([]Group, 0, len(groups))
+	devices := int64(0)
 	for i, group := range groups {
 		g, bad := parseGroup(group)
 		if bad != nil {
@@ -57,6 +58,10 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 		}
 		g.RequesterID = RequesterID(i)
 		parsed = append(parsed, g)
+		devices += arqCount(g)
+	}
+	if devices == 0 {
+		return nil, &ProfileError{Profile: name, Group: -1, Problem: "asks for memory but for no device that has it"}
 	}
 	return parsed, nil
 }
@@ -163,9 +168,7 @@ func (g *Group) unschedulable() string {
 		return "asks for nothing: no resources key"
 	case len(g.Resources) == 0:
 		return "has traits but no resources key; placement refuses such a group"
-	case arqCount(*g) == 0 && !slices.Contains(g.Required, xilinxTrait):
-		return "asks for memory but for no device that has it"
-	case arqCount(*g) == 0:
+	case arqCount(*g) == 0 && slices.Contains(g.Required, xilinxTrait):
 		return "requires trait:" + xilinxTrait + " but has no resources:FPGA, by which its accelerator requests are counted"
 	case arqCount(*g) > maxAmount:
 		return fmt.Sprintf("asks for %d accelerators, more than %d", arqCount(*g), maxAmount)

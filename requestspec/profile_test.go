@@ -41,7 +41,6 @@ var badGroups = []struct {
 	{"nil", nil, "", "asks for nothing"},
 	{"only accel keys", map[string]string{"accel:bitstream_id": "x"}, "", "asks for nothing"},
 	{"misspelt prefix", map[string]string{"resource:FPGA": "1"}, "", "asks for nothing"},
-	{"memory alone", map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}, "", "no device that has it"},
 	{"traits alone", map[string]string{"trait:CUSTOM_A": "required"}, "", "has traits but no resources"},
 	{"zero", map[string]string{"resources:FPGA": "0"}, "resources:FPGA", `amount "0" is not a positive integer`},
 	{"zero beside another", map[string]string{"resources:FPGA": "0", "resources:VGPU": "1"}, "resources:FPGA", `amount "0"`},
@@ -102,6 +101,18 @@ func TestProfileWithoutGroupsIsRefused(t *testing.T) {
 	}
 }
 
+func TestMemoryNeedsADeviceInTheProfile(t *testing.T) {
+	memory := map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}
+	_, err := requestspec.ParseProfile("dp", []map[string]string{memory, memory})
+	if !errors.Is(err, requestspec.ErrInvalidProfile) || !strings.Contains(err.Error(), "no device") {
+		t.Errorf("memory alone: error %v", err)
+	}
+	groups, err := requestspec.ParseProfile("dp", []map[string]string{memory, {"resources:FPGA": "1"}})
+	if err != nil || len(groups) != 2 { // the memory may be that of the whole card
+		t.Errorf("memory beside a device: %v, %v", groups, err)
+	}
+}
+
 func TestARQCountIsWhatCyborgMakes(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -112,6 +123,7 @@ func TestARQCountIsWhatCyborgMakes(t *testing.T) {
 		{"several of a class", map[string]string{"resources:FPGA": "3"}, 3},
 		{"several classes", map[string]string{"resources:FPGA": "2", "resources:VGPU": "1", "accel:x": "9"}, 3},
 		{"memory is no device", map[string]string{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}, 1},
+		{"nothing but memory", map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}, 0},
 		{"xilinx", map[string]string{"resources:FPGA": "2", "trait:CUSTOM_FPGA_XILINX": "required"}, 4},
 		{"xilinx counts FPGA only", map[string]string{"resources:FPGA": "1", "resources:CUSTOM_NIC": "5", "trait:CUSTOM_FPGA_XILINX": "required"}, 2},
 		{"xilinx forbidden", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "forbidden"}, 1},
