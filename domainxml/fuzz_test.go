@@ -26,7 +26,7 @@ func FuzzHostdevRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind, uuid, info string) {
 		h := domainxml.Handle{ARQ: "arq", Type: kind, UUID: uuid}
 		if json.Unmarshal([]byte(info), &h.Info) != nil {
-			t.Skip()
+			t.Skip("the handle information is no JSON object")
 		}
 		devices, skipped, err := domainxml.Hostdevs([]domainxml.Handle{h})
 		if err != nil {
