@@ -20,6 +20,8 @@ func TestBadFlagsAndFilesEndWithStatus2AndOneLine(t *testing.T) {
 		return path
 	}
 	foreign := write("clouds.yaml", "clouds: {prod: {}}\n")
+	mixed := write("mixed.json", `{"hosts": [{"name": "cn0", "drivers": {"fake": true, "nvidia": {}}, "sysfs": {"devices": [
+		{"address": "0000:3b:00.0", "vendor": "10de", "product": "15f8", "class": "0302"}]}}]}`)
 	tests := []struct {
 		args string
 		want string // part of the line
@@ -52,7 +54,7 @@ func TestBadFlagsAndFilesEndWithStatus2AndOneLine(t *testing.T) {
 		{"unflatten --placement-url placement", "--placement-url placement: not an http"},
 		{"serve --placement-mode round", "placement_mode"},
 		{"serve --token-lifetime=-1s", "token lifetime"},
-		{"serve --placement-mode flat", "on a flat host all devices need the same"},
+		{"serve --placement-mode flat --model " + mixed, "on a flat host all devices need the same"},
 		{"serve --token-lifetime soon", "--token-lifetime"},
 		{"cyborg --placement-url placement", "--placement-url placement: not an http"},
 		{"cyborg --placement-url http://127.0.0.1:1 --compute-url ftp://x", "--compute-url ftp://x: not an http"},

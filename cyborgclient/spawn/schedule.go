@@ -117,8 +117,9 @@ func nodeProvider(held map[string]map[string]int) string {
 	return providers[0]
 }
 
-// FindCandidates is step 3: it asks Placement. The error matches
-// ErrNoCandidates when no host has room.
+// FindCandidates is step 3: it asks Placement. Candidates with an accelerator on a
+// provider that carries OWNER_NOVA are left out, which shipped Nova would try in vain.
+// The error matches ErrNoCandidates when no host has room.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
 	return a.step(ctx, StepCandidates, func(ctx context.Context, step *StepTrace) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
@@ -133,16 +134,22 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
+		var novas []string
 		a.Candidates = nil
 		for _, request := range answer.AllocationRequests {
 			candidate, err := a.candidate(request, answer.ProviderSummaries)
 			if err != nil {
 				return "", err
 			}
+			if provider := a.novasOwn(candidate, answer.ProviderSummaries); provider != "" {
+				novas = append(novas, provider)
+				continue
+			}
 			a.Candidates = append(a.Candidates, candidate)
 		}
 		if len(a.Candidates) == 0 {
-			return "", &NoCandidatesError{Query: a.Spec.Query(), Groups: groupsText(a.Spec.Groups)}
+			slices.Sort(novas)
+			return "", &NoCandidatesError{Query: a.Spec.Query(), Groups: groupsText(a.Spec.Groups), NovasOwn: slices.Compact(novas)}
 		}
 		return count(len(a.Candidates), "candidate") + " on " + count(len(firstOfEachHost(a.Candidates)), "host"), nil
 	})
@@ -176,6 +183,21 @@ func (a *Attempt) computeRoot(c Candidate, summaries map[string]allocationcandid
 		summary := summaries[provider]
 		if summary.Traits == nil || !slices.Contains(*summary.Traits, "MISC_SHARES_VIA_AGGREGATE") {
 			return deref(summary.RootProviderUUID)
+		}
+	}
+	return ""
+}
+
+// novasOwn returns a provider of the candidate that a device profile's group landed
+// on although Nova offers it by itself: Cyborg knows nothing of it and could never
+// bind it. A compute root is Nova's always, also where Cyborg's devices stand on it.
+func (a *Attempt) novasOwn(c Candidate, summaries map[string]allocationcandidates.ProviderSummary) string {
+	for _, group := range a.Spec.DeviceGroups() {
+		for _, provider := range c.Mappings[group.RequesterID] {
+			traits := summaries[provider].Traits
+			if provider != c.Root && traits != nil && slices.Contains(*traits, "OWNER_NOVA") {
+				return provider
+			}
 		}
 	}
 	return ""

@@ -49,15 +49,16 @@ func TestTheDefaultWorld(t *testing.T) {
 		got[p.Name] = fmt.Sprintf("below %q: %v %v", names[p.Parent], totals, p.Traits)
 	}
 	want := map[string]string{
-		"cn0":              `below "": map[DISK_GB:4000 MEMORY_MB:262144 VCPU:64] [COMPUTE_ACCELERATORS OWNER_NOVA]`,
-		"cn0_nic":          `below "cn0": map[SRIOV_NET_VF:8] [CUSTOM_PHYSNET_PUBLIC]`,
-		"cn0_0000:c1:00.0": `below "cn0": map[CUSTOM_PCI_8086_37C8:1] [OWNER_NOVA]`,
-		"cn0_FakeDevice":   `below "cn0": map[FPGA:16] [CUSTOM_FAKE_DEVICE OWNER_CYBORG]`,
-		"cn0_0000:3b:00.0": `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
-		"cn0_0000:5e:00.0": `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
-		"cn0_0000:af:00.0": `below "cn0": map[VGPU:16] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_1EB8_T4_1B OWNER_CYBORG]`,
-		"cn0_0000:d8:00.0": `below "cn0": map[FPGA:1] [CUSTOM_FPGA_INTEL OWNER_CYBORG]`,
-		"cn0_0000:86:00.0": `below "cn0": map[PGPU:2] [CUSTOM_GPU_DUAL_BOARD CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_13F2 OWNER_CYBORG]`,
+		"cn0":                  `below "": map[DISK_GB:4000 MEMORY_MB:262144 VCPU:64] [COMPUTE_ACCELERATORS OWNER_NOVA]`,
+		"cn0_nic":              `below "cn0": map[SRIOV_NET_VF:8] [CUSTOM_PHYSNET_PUBLIC]`,
+		"cn0_0000:c1:00.0":     `below "cn0": map[CUSTOM_PCI_8086_37C8:1] [OWNER_NOVA]`,
+		"cn0_pci_0000_e1_00_0": `below "cn0": map[VGPU:4] [OWNER_NOVA]`,
+		"cn0_FakeDevice":       `below "cn0": map[FPGA:16] [CUSTOM_FAKE_DEVICE OWNER_CYBORG]`,
+		"cn0_0000:3b:00.0":     `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
+		"cn0_0000:5e:00.0":     `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
+		"cn0_0000:af:00.0":     `below "cn0": map[VGPU:16] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_1EB8_T4_1B OWNER_CYBORG]`,
+		"cn0_0000:d8:00.0":     `below "cn0": map[FPGA:1] [CUSTOM_FPGA_INTEL OWNER_CYBORG]`,
+		"cn0_0000:86:00.0":     `below "cn0": map[PGPU:2] [CUSTOM_GPU_DUAL_BOARD CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_13F2 OWNER_CYBORG]`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
@@ -88,7 +89,7 @@ func TestABindEndToEndLeaksNothing(t *testing.T) {
 		wantMdevs                            int
 	}{
 		{"gpu", "PGPU:1", "CUSTOM_NVIDIA_15F8", "PCI", 0},
-		{"vgpu", "VGPU:1", "", "MDEV", 1},
+		{"vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA", "MDEV", 1},
 		{"fpga", "FPGA:1", "CUSTOM_FPGA_INTEL", "PCI", 0},
 		{"fake", "FPGA:1", "CUSTOM_FAKE_DEVICE", "TEST_PCI", 0},
 	}
@@ -169,7 +170,7 @@ func TestTheSameSeedGivesTheSameCloud(t *testing.T) {
 		cloud := simcloud.Run(t, simcloud.Model{Seed: seed})
 		u := login(t, cloud, "admin", "admin")
 		u.spawn(1, "gpu", "PGPU:1", "CUSTOM_NVIDIA_15F8")
-		u.spawn(2, "vgpu", "VGPU:1", "")
+		u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
 		var requests []string
 		for _, r := range cloud.Requests() {
 			requests = append(requests, r.Service+" "+r.Method+" "+r.Path+" "+r.RequestID)
@@ -204,7 +205,7 @@ func TestCloudsDoNotDisturbEachOther(t *testing.T) {
 			cloud := simcloud.Run(t, simcloud.Model{Seed: uint64(i)})
 			u := login(t, cloud, "admin", "admin")
 			for n := range i + 1 {
-				u.spawn(n, "vgpu", "VGPU:1", "")
+				u.spawn(n, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
 			}
 			if got := len(cloud.Cyborg.ARQs()); got != i+1 {
 				t.Errorf("%d accelerator requests, want %d", got, i+1)
@@ -222,7 +223,7 @@ func TestRunsInABubbleOfVirtualTime(t *testing.T) {
 		start := time.Now()
 		bound := make(chan time.Duration, 1)
 		cloud.HandleEvents(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { bound <- time.Since(start) }))
-		provider, host := u.claim(instance(1), "VGPU:1", "")
+		provider, host := u.claim(instance(1), "VGPU:1", "CUSTOM_GPU_NVIDIA")
 		u.bind(u.createARQs("vgpu")[0], instance(1), provider, host)
 		if after := <-bound; after != 20*time.Second {
 			t.Errorf("the event came after %s", after)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
 )
@@ -18,9 +19,14 @@ const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 // DefaultModel is the world of the zero Model, written out. Its hosts cn0 and cn1 have
 // each, on a synthetic bus that the nvidia driver reads, two whole Tesla P100 and a
 // Tesla T4 divided into vGPUs of type nvidia-222; the fake device; and, reported
-// verbatim, an Intel FPGA and a board of two GPUs that counts as one provider. The
-// provider HOST_nic is Nova's own, and so is a PCI device, an Intel QAT, that it
-// offers by an alias. All GPUs carry the trait CUSTOM_GPU_NVIDIA.
+// verbatim, an Intel FPGA and a board of two GPUs that counts as one provider. Nova's own
+// are the provider HOST_nic, a PCI device, an Intel QAT, that it offers by an alias, and
+// a card that it divides into four vGPUs itself. All GPUs of Cyborg's carry the trait
+// CUSTOM_GPU_NVIDIA, and the profiles that want a vGPU require it, since a plain VGPU may
+// be Nova's. For hosts of the caller's the same profiles want any VGPU.
+//
+// With Cyborg.PlacementMode flat a zero Model has only the whole GPUs, and only the
+// profile gpu: devices that stand on the provider of their host need the same traits.
 //
 // Beside admin, demo, nova and cyborg there are the users manager and reader of the
 // project demo, and alice, a member of the project lab.
@@ -64,7 +70,12 @@ func (m Model) withDefaults() Model {
 	if m.Users == nil {
 		m.Users = defaultUsers()
 	}
-	if m.Hosts == nil {
+	profiles := defaultProfiles(m.Hosts == nil)
+	switch {
+	case m.Hosts != nil:
+	case m.Cyborg.PlacementMode == fakecyborg.ModeFlat:
+		m.Hosts, profiles = []Host{flatHost("cn0"), flatHost("cn1")}, profiles[:1]
+	default:
 		m.Hosts = []Host{defaultHost("cn0"), defaultHost("cn1")}
 	}
 	hosts := make([]Host, len(m.Hosts))
@@ -73,7 +84,7 @@ func (m Model) withDefaults() Model {
 	}
 	m.Hosts = hosts
 	if m.DeviceProfiles == nil {
-		m.DeviceProfiles = defaultProfiles()
+		m.DeviceProfiles = profiles
 	}
 	if m.Flavors == nil {
 		m.Flavors = []Flavor{}
@@ -125,7 +136,10 @@ func defaultHost(name string) Host {
 		Providers: []Provider{{
 			Name: name + "_nic", Inventory: map[string]int{"SRIOV_NET_VF": 8}, Traits: []string{"CUSTOM_PHYSNET_PUBLIC"},
 		}},
-		Nova:    &Nova{PCI: []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}}},
+		Nova: &Nova{
+			VGPUs: []NovaDevice{{Address: "0000:e1:00.0", Total: 4}},
+			PCI:   []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}},
+		},
 		Devices: []driver.Device{intelFPGA(name), dualGPU(name)},
 		Sysfs:   &Sysfs{Devices: []PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
 		Drivers: &Drivers{
@@ -136,6 +150,15 @@ func defaultHost(name string) Host {
 			},
 		},
 	}
+}
+
+// flatHost has two whole GPUs and no other accelerator: devices that stand on the
+// provider of their host need the same traits.
+func flatHost(name string) Host {
+	h := defaultHost(name)
+	h.Devices, h.Sysfs.Devices = nil, h.Sysfs.Devices[:2]
+	h.Drivers = &Drivers{NVIDIA: &nvidia.Config{ExtraTraits: []string{traitNVIDIA}}}
+	return h
 }
 
 // wholeGPU is a Tesla P100.
@@ -192,18 +215,24 @@ func dualGPU(host string) driver.Device {
 	}
 }
 
-func defaultProfiles() []DeviceProfile {
+// defaultProfiles begins with the one for a whole GPU. Where Nova has vGPUs, too, those
+// of Cyborg's are told by their trait.
+func defaultProfiles(novaToo bool) []DeviceProfile {
+	vgpu := map[string]string{"resources:VGPU": "1"}
+	if novaToo {
+		vgpu["trait:"+traitNVIDIA] = "required"
+	}
 	profile := func(name string, groups ...map[string]string) DeviceProfile {
 		return DeviceProfile{Name: name, Groups: groups}
 	}
 	return []DeviceProfile{
 		profile("gpu", map[string]string{"resources:PGPU": "1"}),
-		profile("vgpu", map[string]string{"resources:VGPU": "1"}),
+		profile("vgpu", vgpu),
 		profile("fpga", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}),
 		profile("fake", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}),
 		profile("mixed",
 			map[string]string{"resources:PGPU": "2", "trait:CUSTOM_GPU_DUAL_BOARD": "required"},
-			map[string]string{"resources:VGPU": "1"},
+			maps.Clone(vgpu),
 			map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}),
 	}
 }

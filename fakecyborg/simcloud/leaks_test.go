@@ -78,7 +78,7 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 		}},
 		{"bind that failed", func(u *user, _, _ spawned) {
 			s := spawned{uuid: instance(3)}
-			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "")
+			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "CUSTOM_GPU_NVIDIA")
 			u.mustFault(fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
 			id := u.createARQs("vgpu")[0]
 			u.send("PATCH", "/accelerator/v2/accelerator_requests", accelerator, fmt.Sprintf(
@@ -96,7 +96,7 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			u := login(t, simcloud.Run(t), "admin", "admin")
-			gpu, vgpu := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_NVIDIA_15F8"), u.spawn(2, "vgpu", "VGPU:1", "")
+			gpu, vgpu := u.spawn(1, "gpu", "PGPU:1", "CUSTOM_NVIDIA_15F8"), u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
 			tt.spoil(u, gpu, vgpu)
 			names := strings.NewReplacer("{gpu}", gpu.uuid, "{gpu.arq}", gpu.arq.UUID,
 				"{vgpu}", vgpu.uuid, "{vgpu.arq}", vgpu.arq.UUID, "{vgpu.handle}", vgpu.arq.AttachHandleUUID)

@@ -190,6 +190,21 @@ func TestAFlatCloudSpawnsAndIsUpgraded(t *testing.T) {
 	}
 }
 
+func TestTheDefaultWorldCanStandFlat(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}})
+	u := login(t, cloud, "admin", "admin")
+	for n := 1; n <= 2; n++ {
+		if s := u.spawn(n, "gpu", "PGPU:1", "CUSTOM_GPU_NVIDIA"); s.provider != cloud.ProviderUUID(s.host) || s.arq.State != fakecyborg.StateBound {
+			t.Errorf("spawned %+v, want a GPU on the provider of its host", s)
+		}
+	}
+	if profiles := cloud.Cyborg.DeviceProfiles(); len(profiles) != 1 || profiles[0].Name != "gpu" {
+		t.Errorf("device profiles %v, want gpu alone", profiles)
+	}
+	cloud.CheckNoLeaks(t)
+}
+
 func TestLeaksOnAFlatHostAreToldByClass(t *testing.T) {
 	t.Parallel()
 	model := parse(t, strings.Replace(flat, `{"name": "cn1"}`, `{"name": "cn1", "devices": [{
