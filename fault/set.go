@@ -12,6 +12,7 @@ type Set struct {
 	mu         sync.Mutex
 	operations map[string]bool
 	rules      []*counted
+	observe    func(operation, subject string)
 }
 
 type counted struct {
@@ -100,6 +101,7 @@ func (s *Set) Decide(operation, subject string) (Rule, bool) {
 	if s == nil {
 		return Rule{}, false
 	}
+	s.observed(operation, subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var hit *counted

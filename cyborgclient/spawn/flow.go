@@ -78,10 +78,12 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	var trace Trace
 	step := trace.open(StepUnwind)
 	var errs []error
-	if err := f.cyborg.DeleteARQsForInstance(ctx, instance); err != nil {
+	err := f.again(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
+	if err != nil {
 		errs = append(errs, fmt.Errorf("spawn: release instance %s: ARQs: %w", instance, err))
 	}
-	if err := f.placement.deleteAllocation(ctx, step, instance); err != nil {
+	err = f.again(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, step, instance) })
+	if err != nil {
 		errs = append(errs, fmt.Errorf("spawn: release instance %s: allocation: %w", instance, err))
 	}
 	return errors.Join(errs...)

@@ -207,7 +207,7 @@ func (r *reconciliation) free(ctx context.Context, step *StepTrace, orphans []Or
 	var errs []error
 	for i := range orphans {
 		orphan := &orphans[i]
-		orphan.Err = again(ctx, func() error {
+		orphan.Err = r.flow.again(ctx, func(ctx context.Context) error {
 			if orphan.Kind == "arq" {
 				return r.flow.cyborg.DeleteARQs(ctx, []string{orphan.ID})
 			}

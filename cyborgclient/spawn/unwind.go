@@ -11,10 +11,13 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Pauses of the unwinding between tries of one thing.
+// How the unwinding tries one thing again. Nothing that hangs may keep the rest from
+// being tried at all: each of the three stages ends after its third of the whole time,
+// and one request has half of a third.
 const (
-	unwindTries = 5
-	unwindPause = 200 * time.Millisecond
+	unwindTries  = 5
+	unwindPause  = 200 * time.Millisecond
+	unwindStages = 3
 )
 
 // Unwind gives back everything that the attempt made, in reverse: events,
@@ -23,16 +26,18 @@ const (
 // caller still leaves nothing behind; what fails is tried again a few times.
 // It may be called after any step, more than once.
 func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Leftover) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.flow.config.UnwindTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	began := time.Now()
 	step := a.trace.open(StepUnwind)
 	ctx = cyborgclient.Observe(ctx, step.cyborg)
 	a.forgetEvents()
 	defer a.end()
 	u := &unwinding{attempt: a, step: step}
-	u.findLostARQs(ctx)
-	u.deleteARQs(ctx)
-	u.releaseClaim(ctx)
+	for i, stage := range [unwindStages]func(context.Context){u.findLostARQs, u.deleteARQs, u.releaseClaim} {
+		limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
+		stage(limited)
+		cancel()
+	}
 	step.close(fmt.Sprintf("%d undone, %d left behind", len(u.undone), len(u.leftovers)), nil)
 	return u.undone, u.leftovers
 }
@@ -45,10 +50,12 @@ type unwinding struct {
 }
 
 // again tries until it works, the context ends or the tries are used up.
-func again(ctx context.Context, try func() error) error {
+func (f *Flow) again(ctx context.Context, try func(ctx context.Context) error) error {
 	pause := unwindPause
 	for i := 1; ; i++ {
-		err := try()
+		limited, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/(2*unwindStages))
+		err := try(limited)
+		cancel()
 		if err == nil || i == unwindTries || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) {
 			return err
 		}
@@ -66,7 +73,7 @@ func (u *unwinding) deleteARQs(ctx context.Context) {
 	if len(uuids) == 0 {
 		return
 	}
-	err := again(ctx, func() error { return u.attempt.flow.cyborg.DeleteARQs(ctx, uuids) })
+	err := u.attempt.flow.again(ctx, func(ctx context.Context) error { return u.attempt.flow.cyborg.DeleteARQs(ctx, uuids) })
 	failed := map[string]error{}
 	var partial *cyborgclient.DeleteError
 	switch {
@@ -101,7 +108,7 @@ func (u *unwinding) findLostARQs(ctx context.Context) {
 		return
 	}
 	var suspects []cyborgclient.ARQ
-	err := again(ctx, func() (err error) {
+	err := u.attempt.flow.again(ctx, func(ctx context.Context) (err error) {
 		suspects, err = a.suspects(ctx)
 		return err
 	})
@@ -181,7 +188,7 @@ func (u *unwinding) releaseClaim(ctx context.Context) {
 		return
 	}
 	released := false
-	err := again(ctx, func() (err error) {
+	err := u.attempt.flow.again(ctx, func(ctx context.Context) (err error) {
 		released, err = a.release(ctx, u.step)
 		return err
 	})

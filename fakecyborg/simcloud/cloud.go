@@ -194,7 +194,7 @@ func (c *Cloud) Model() Model { return c.model }
 func (c *Cloud) Handler() http.Handler { return c.handler }
 
 // Transport reaches the cloud without a socket, whatever host a request names. The
-// handlers run on the caller's goroutine.
+// handlers run while the caller waits, and go on when its context ends, as on a network.
 func (c *Cloud) Transport() http.RoundTripper { return c.transport }
 
 // URL is the address of the cloud behind Transport, without a final slash.

@@ -18,5 +18,16 @@
 //	...                           // what is to be tested
 //	cloud.CheckNoLeaks(t)
 //
-// Run works inside a testing/synctest bubble; each call makes a cloud of its own.
+// Run works inside a testing/synctest bubble; each call makes a cloud of its own. The
+// whole cloud then lives in virtual time, and so do clients of gophercloud and
+// go-retryablehttp that use its transport: tokens expire, binds time out and retries
+// pause without anybody waiting. What has to be heeded is that a bubble ends with its
+// goroutines, so clients must be done when the test returns.
+//
+// [Drill] runs a flow of yours with something else failing each time, and judges what is
+// left behind:
+//
+//	simcloud.Drill(t, func(ctx context.Context, cloud *simcloud.Cloud) error {
+//		return myAgent(cloud).Spawn(ctx, instance)
+//	}, simcloud.DrillPairs(1000))
 package simcloud

@@ -10,9 +10,10 @@ import (
 	"strconv"
 )
 
-// Transport is an http.RoundTripper that calls a handler on the caller's
-// goroutine: no socket, no background goroutine, so that it works inside a
-// testing/synctest bubble.
+// Transport is an http.RoundTripper that calls a handler without a socket, so
+// that it works inside a testing/synctest bubble. The caller waits for the
+// handler, but as with a real connection not longer than its context lasts: then
+// it is told so, while the handler goes on with what it has begun.
 type Transport struct {
 	handler http.Handler
 }
@@ -26,46 +27,88 @@ func NewTransport(handler http.Handler) *Transport { return &Transport{handler: 
 // errReset is what a caller sees when the handler drops the connection.
 var errReset = errors.New("connection closed by the simulator before the answer")
 
-// RoundTrip implements http.RoundTripper. As with a real connection, a context
-// that ends while the handler works makes the answer unknown to the caller.
+// RoundTrip implements http.RoundTripper. A context that ends while the handler works
+// makes the answer unknown to the caller.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if req.Body != nil {
-		defer req.Body.Close()
-	}
 	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, closeBody(req))
+	}
+	server, err := serverRequest(req)
+	if err != nil {
 		return nil, err
 	}
-	answer, dropped := t.call(serverRequest(req))
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	done := t.start(server)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case call := <-done:
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if call.panicked != nil {
+			panic(call.panicked)
+		}
+		if call.dropped && call.answer.status == 0 {
+			return nil, fmt.Errorf("%s %s: %w: %w", req.Method, req.URL.Path, errReset, io.ErrUnexpectedEOF)
+		}
+		return response(req, call.answer, call.dropped), nil
 	}
-	if dropped && answer.status == 0 {
-		return nil, fmt.Errorf("%s %s: %w: %w", req.Method, req.URL.Path, errReset, io.ErrUnexpectedEOF)
+}
+
+// call is what became of a request.
+type call struct {
+	answer   *buffer
+	dropped  bool
+	panicked any
+}
+
+// start lets the handler work. A caller that can never leave needs no goroutine for it.
+func (t *Transport) start(req *http.Request) <-chan call {
+	done := make(chan call, 1)
+	if req.Context().Done() == nil {
+		done <- t.call(req)
+		return done
 	}
-	return response(req, answer, dropped), nil
+	go func() { done <- t.call(req) }()
+	return done
 }
 
 // call runs the handler; an http.ErrAbortHandler panic means that the
-// connection was dropped, as in net/http.
-func (t *Transport) call(req *http.Request) (answer *buffer, dropped bool) {
-	answer = newBuffer()
+// connection was dropped, as in net/http. Any other panic is the caller's.
+func (t *Transport) call(req *http.Request) (c call) {
+	c.answer = newBuffer()
 	defer func() {
-		if cause := recover(); cause != nil {
-			if cause != http.ErrAbortHandler { //nolint:errorlint // net/http compares the same way
-				panic(cause)
-			}
-			dropped = true
+		cause := recover()
+		c.dropped = cause == http.ErrAbortHandler //nolint:errorlint // net/http compares the same way
+		if !c.dropped {
+			c.panicked = cause
 		}
 	}()
-	t.handler.ServeHTTP(answer, req)
-	answer.WriteHeader(http.StatusOK)
-	return answer, false
+	t.handler.ServeHTTP(c.answer, req)
+	c.answer.WriteHeader(http.StatusOK)
+	return c
 }
 
-// serverRequest is the request as a server would have read it.
-func serverRequest(req *http.Request) *http.Request {
+func closeBody(req *http.Request) error {
+	if req.Body == nil {
+		return nil
+	}
+	return req.Body.Close()
+}
+
+// serverRequest is the request as a server would have read it, with its whole body: the
+// caller may be gone while the handler reads.
+func serverRequest(req *http.Request) (*http.Request, error) {
 	server := req.Clone(req.Context())
+	server.Body = http.NoBody
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err = errors.Join(err, req.Body.Close()); err != nil {
+			return nil, fmt.Errorf("%s %s: read the request's body: %w", req.Method, req.URL.Path, err)
+		}
+		server.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	server.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
 	if server.URL.Path == "" {
 		server.URL.Path = "/"
@@ -76,16 +119,13 @@ func serverRequest(req *http.Request) *http.Request {
 	if server.Host == "" {
 		server.Host = req.URL.Host
 	}
-	if server.Body == nil {
-		server.Body = http.NoBody
-	}
 	if server.ContentLength > 0 {
 		server.Header.Set("Content-Length", strconv.FormatInt(server.ContentLength, 10))
 	}
 	if server.Header.Get("User-Agent") == "" {
 		server.Header.Set("User-Agent", "Go-http-client/1.1")
 	}
-	return server
+	return server, nil
 }
 
 func response(req *http.Request, answer *buffer, dropped bool) *http.Response {

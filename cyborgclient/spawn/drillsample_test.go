@@ -1,0 +1,10 @@
+//go:build !drill
+
+package spawn_test
+
+import "github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+
+// drilled is a sample for every day.
+func drilled(singles, _ int) []simcloud.DrillOption {
+	return []simcloud.DrillOption{simcloud.DrillSingles(singles), simcloud.DrillPairs(singles / 2)}
+}

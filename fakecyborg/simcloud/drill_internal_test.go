@@ -1,0 +1,239 @@
+package simcloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+const drillGuest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+
+// bare is a world whose guests need no more than a processor.
+func bare() Model { return Model{Hosts: []Host{{Name: "cn0"}}, DeviceProfiles: []DeviceProfile{}} }
+
+// claimOnce asks Placement for a processor.
+func claimOnce(ctx context.Context, cloud *Cloud, method string) error {
+	provider, err := cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return err
+	}
+	body := fmt.Sprintf(`{"allocations": {%q: {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null}`, cloud.ProviderUUID("cn0"))
+	if method == http.MethodDelete {
+		body = ""
+	}
+	req, err := http.NewRequestWithContext(ctx, method, cloud.URL()+"/placement/allocations/"+drillGuest, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-Auth-Token", provider.Token())
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("OpenStack-API-Version", "placement 1.36")
+	answer, err := provider.HTTPClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("%s: %s", method, answer.Status)
+	}
+	return nil
+}
+
+func define(cloud *Cloud) error { return cloud.DefineGuest(Guest{UUID: drillGuest, Host: "cn0"}) }
+
+// careless gives nothing back when the reply is lost.
+func careless(ctx context.Context, cloud *Cloud) error {
+	if err := claimOnce(ctx, cloud, http.MethodPut); err != nil {
+		return err
+	}
+	return define(cloud)
+}
+
+// careful gives back what it may have got.
+func careful(ctx context.Context, cloud *Cloud) error {
+	err := claimOnce(ctx, cloud, http.MethodPut)
+	if err == nil {
+		return define(cloud)
+	}
+	for range 3 {
+		if claimOnce(context.WithoutCancel(ctx), cloud, http.MethodDelete) == nil {
+			break
+		}
+	}
+	return err
+}
+
+// oneRun is what a drill with the given faults finds.
+func oneRun(t *testing.T, flow Flow, rules ...fault.Rule) (o outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := Run(t, bare())
+		d := &drill{flow: flow, timeout: time.Hour, settle: time.Minute, want: &holding{guests: 1}}
+		o = d.runOn(t.Context(), cloud, rules)
+	})
+	return o
+}
+
+func TestADrillFindsWhatAnAgentDoesWrong(t *testing.T) {
+	t.Parallel()
+	claim := "placement.allocations.put"
+	tests := []struct {
+		name string
+		flow Flow
+		rule fault.Rule
+		want string // part of the problem; empty: none
+	}{
+		{"careless, refused", careless, fault.Rule{Operation: claim, Action: fault.Drop}, ""},
+		{"careless, reply lost", careless, fault.Rule{Operation: claim, Action: fault.Drop, When: fault.After}, "has allocated VCPU:1 on cn0"},
+		{"careful, reply lost", careful, fault.Rule{Operation: claim, Action: fault.Drop, When: fault.After}, ""},
+		{
+			"believes anything", func(ctx context.Context, cloud *Cloud) error { _ = careless(ctx, cloud); return nil },
+			fault.Rule{Operation: claim, Action: fault.Status}, "the flow succeeded, but there are 0 guests with 0 bound accelerators instead of 1 guests",
+		},
+		{
+			"starts the guest too early", func(ctx context.Context, cloud *Cloud) error {
+				if err := define(cloud); err != nil {
+					return err
+				}
+				return careful(ctx, cloud)
+			},
+			fault.Rule{Operation: claim, Action: fault.Status}, "the flow failed, but the guest " + drillGuest + " is on host cn0",
+		},
+		{
+			"panics", func(ctx context.Context, cloud *Cloud) error {
+				if err := careful(ctx, cloud); err != nil {
+					panic(err)
+				}
+				return nil
+			},
+			fault.Rule{Operation: claim, Action: fault.Status}, "the flow panicked: PUT: 500",
+		},
+		{
+			"waits for ever", func(ctx context.Context, _ *Cloud) error { <-ctx.Done(); return ctx.Err() },
+			fault.Rule{Operation: claim, Action: fault.Status}, "",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := oneRun(t, tt.flow, tt.rule)
+			if (tt.want == "") != (o.problem == "") || !strings.Contains(o.problem, tt.want) {
+				t.Errorf("problem %q, want one with %q", o.problem, tt.want)
+			}
+		})
+	}
+}
+
+func TestAFailingCaseCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	rules := []fault.Rule{
+		{Operation: "placement.allocations.put", Subject: drillGuest, Nth: 2, Action: fault.Drop, When: fault.After},
+		{Operation: "identity.token.create", Nth: 1, Action: fault.Delay, Delay: 7 * time.Minute},
+	}
+	text := (&drill{}).again(rules)
+	_, rest, _ := strings.Cut(text, "--faults:\n")
+	file, line, _ := strings.Cut(rest, "\n")
+	var read []fault.Rule
+	if err := json.NewDecoder(bytes.NewBufferString(file)).Decode(&read); err != nil {
+		t.Fatalf("%v in %q", err, file)
+	}
+	if diff := cmp.Diff(rules, read); diff != "" {
+		t.Errorf("the file (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(line, `simcloud.DrillFaults(fault.Rule{Operation:"placement.allocations.put", Subject:"`+drillGuest+`", Nth:2,`) {
+		t.Errorf("the line: %s", line)
+	}
+}
+
+// planned is a drill that saw a request twice, and something that is none.
+func planned() (*drill, []place) {
+	places := []place{{"placement.allocations.put", "a", 1}, {"placement.allocations.put", "b", 1}, {"accelerator.mdev.create", "m", 1}}
+	return &drill{
+		seed: 1, singles: -1, pairs: -1, kinds: everyKind(), repeats: true,
+		routes: map[string]bool{"placement.allocations.put": true},
+	}, places
+}
+
+func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
+	t.Parallel()
+	d, places := planned()
+	names := []string{}
+	for _, c := range d.sampleSingles(places) {
+		names = append(names, caseName(c))
+	}
+	request := []string{"status500", "status503", "status409", "status500:after", "drop", "drop:after", "truncate:after", "malformed:after", "delay", "delay:after"}
+	want := []string{}
+	for _, subject := range []string{"a", "b"} {
+		for _, kind := range request {
+			action, when, _ := strings.Cut(kind, ":")
+			name := "placement.allocations.put#1:" + action + "@" + subject
+			if when != "" {
+				name += ":" + when
+			}
+			want = append(want, name)
+		}
+	}
+	for _, kind := range []string{"status500", "drop", "delay"} {
+		want = append(want, "accelerator.mdev.create#1:"+kind+"@m")
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("single faults (-want +got):\n%s", diff)
+	}
+	d.repeats = false
+	if n := len(d.sampleSingles(places)); n != 10+3 {
+		t.Errorf("%d single faults of a flow whose subjects differ, want 13", n)
+	}
+}
+
+func TestPairsFollowWhatTookPlace(t *testing.T) {
+	t.Parallel()
+	d, places := planned()
+	singles := d.sampleSingles(places)
+	outcomes := make([]outcome, len(singles))
+	for i := range outcomes {
+		outcomes[i].places = places
+	}
+	outcomes[0].problem = "wrong alone"
+	all := d.samplePairs(singles, outcomes)
+	// Ten kinds at each of two places and three at the third: each with every failure
+	// of the other places, but for the one that is wrong alone.
+	if want := (9+10)*(10+3) + 3*20; len(all) != want {
+		t.Errorf("%d pairs, want %d", len(all), want)
+	}
+	for _, pair := range all {
+		if pair[0] == singles[0][0] || pair[0].Operation == pair[1].Operation && pair[0].Subject == pair[1].Subject {
+			t.Errorf("pair %s", caseName(pair))
+		}
+	}
+	sample := func(seed uint64) []string {
+		sampler, _ := planned()
+		sampler.seed, sampler.pairs = seed, 20
+		var names []string
+		for _, pair := range sampler.samplePairs(singles, outcomes) {
+			names = append(names, caseName(pair))
+		}
+		return names
+	}
+	one, same, two := sample(1), sample(1), sample(2)
+	if len(one) != 20 || !slices.Equal(one, same) || slices.Equal(one, two) {
+		t.Errorf("samples of 20: %d, the same seed repeats: %t, another differs: %t", len(one), slices.Equal(one, same), !slices.Equal(one, two))
+	}
+}
+
+func TestDrillOfACarefulAgent(t *testing.T) {
+	t.Parallel()
+	Drill(t, careful, DrillModel(bare()), DrillPairs(30), DrillSeed(3), DrillTimeout(time.Hour), DrillSettle(time.Minute),
+		DrillKinds(fault.Rule{Action: fault.Drop, When: fault.After}, fault.Rule{Action: fault.Status}))
+	Drill(t, careful, DrillModel(bare()), DrillFaults(fault.Rule{Operation: "placement.allocations.put", Action: fault.Malformed}))
+}
