@@ -15,6 +15,7 @@ import (
 const (
 	exitFailed   = 1
 	exitBadInput = 2
+	exitLeaks    = 9
 )
 
 // cli is the command line.
@@ -23,6 +24,7 @@ type cli struct {
 	Placement placementCommand `cmd:"" help:"Serve Placement alone, at the root of its port."`
 	Cyborg    cyborgCommand    `cmd:"" help:"Serve Cyborg alone, at the root of its port, reporting to a Placement elsewhere."`
 	Unflatten unflattenCommand `cmd:"" help:"Take the devices of flat hosts off the compute providers of a Placement, so that the next report builds the tree."`
+	Check     checkCommand     `cmd:"" help:"Ask a running cloud what leaked. Exit status 9: something did."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
@@ -76,8 +78,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // failed tells the cause in one line and returns the status for it.
 func failed(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "cysim: %s\n", strings.Join(strings.Fields(err.Error()), " "))
-	if errors.Is(err, errBadInput) {
+	switch {
+	case errors.Is(err, errBadInput):
 		return exitBadInput
+	case errors.Is(err, errLeaks):
+		return exitLeaks
 	}
 	return exitFailed
 }

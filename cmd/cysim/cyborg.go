@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
 )
 
 // cyborgCommand serves Cyborg alone. The fields of Config are those of the
@@ -16,6 +17,7 @@ import (
 type cyborgCommand struct {
 	listenFlags
 	authFlag
+	faultsFlag
 	PlacementURL   string `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement that devices are reported to; it has the hosts as resource providers."`
 	PlacementToken string `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
 	ComputeURL     string `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1; without it they are kept only."`
@@ -38,7 +40,11 @@ func (c *cyborgCommand) Run(p *process, line *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := fakecyborg.New(model.Cyborg, options...)
+	faults := fault.NewSet(fakecyborg.Operations()...)
+	if err := c.set(faults); err != nil {
+		return err
+	}
+	server, err := fakecyborg.New(model.Cyborg, append(options, fakecyborg.WithFaults(faults))...)
 	if err != nil {
 		return badInput(err)
 	}

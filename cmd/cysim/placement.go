@@ -14,6 +14,7 @@ import (
 type placementCommand struct {
 	listenFlags
 	authFlag
+	faultsFlag
 	Config placementsim.Config `embed:""`
 }
 
@@ -28,6 +29,9 @@ func (c *placementCommand) Run(p *process) error {
 	server, err := placementsim.New(c.Config, placementsim.WithFaults(faults))
 	if err != nil {
 		return badInput(err)
+	}
+	if err := c.set(faults); err != nil {
+		return err
 	}
 	listener, err := c.open(p.ctx)
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 // model; one that is given wins over the file.
 type serveCommand struct {
 	listenFlags
+	faultsFlag
+	clockFlags
 	CloudsYAML string   `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this file."`
 	EventsTo   []string `placeholder:"URL" sep:"none" help:"Pass the events for Nova on to this URL; may be repeated."`
 	AgentLoop  bool     `help:"Let the agents report every minute, as real ones do, and not only at the start."`
@@ -45,18 +47,26 @@ func (c *serveCommand) Run(p *process, line *kong.Context) error {
 			return badInput(err)
 		}
 	}
-	cloud, err := simcloud.New(p.ctx, model, c.options()...)
+	options, err := c.options()
+	if err != nil {
+		return err
+	}
+	cloud, err := simcloud.New(p.ctx, model, options...)
 	if err != nil {
 		return badInput(err)
+	}
+	if err := c.set(cloud.Faults()); err != nil {
+		return errors.Join(err, cloud.Close())
 	}
 	return errors.Join(c.serve(p, cloud), cloud.Close())
 }
 
-func (c *serveCommand) options() []simcloud.Option {
+func (c *serveCommand) options() ([]simcloud.Option, error) {
+	options, err := c.clock()
 	if c.AgentLoop {
-		return []simcloud.Option{simcloud.WithAgentLoop()}
+		options = append(options, simcloud.WithAgentLoop())
 	}
-	return nil
+	return options, err
 }
 
 // world is the model of the file, with the flags that were given laid over it.

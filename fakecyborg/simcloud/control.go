@@ -26,6 +26,8 @@ func (c *Cloud) control() http.Handler {
 			"GET /_sim/events":           c.getEvents,
 			"POST /_sim/report":          c.postReport,
 			"GET /_sim/explain":          c.Placement.ServeExplain,
+			"GET /_sim/clock":            c.getClock,
+			"POST /_sim/clock":           c.postClock,
 
 			"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
 			"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),
@@ -98,7 +100,8 @@ func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Cloud) getLeaks(w http.ResponseWriter, _ *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", c.Leaks()))
+	leaks := append([]Leak{}, c.Leaks()...) // a list, also when there are none
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", leaks))
 }
 
 func (c *Cloud) getModel(w http.ResponseWriter, _ *http.Request) {

@@ -1,10 +1,7 @@
 package simhttp
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 
@@ -82,12 +79,7 @@ func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	var rules []fault.Rule
-	dec := json.NewDecoder(bytes.NewReader(data))
-	err = dec.Decode(&rules)
-	if err == nil && dec.Decode(new(json.RawMessage)) != io.EOF {
-		err = fault.ErrRule
-	}
+	rules, err := fault.ParseRules(data)
 	if err == nil {
 		err = c.Faults.Set(rules...)
 	}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+// put sends a body to a route of a simulator and wants success.
+func put(t *testing.T, method, url, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(answer.Body); err != nil || answer.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %s %v", method, url, answer.Status, text.String(), err)
+	}
+	return text.String()
+}
+
+func TestCheckTellsLeaksByItsStatus(t *testing.T) {
+	t.Parallel()
+	served := start(t, "serve")
+	url := served.env["CYSIM_URL"]
+	check := func(args ...string) (int, string) {
+		var stdout, stderr bytes.Buffer
+		status := run(t.Context(), append([]string{"check"}, args...), &stdout, &stderr)
+		return status, stdout.String() + stderr.String()
+	}
+	if status, text := check("--url", url); status != 0 || text != "nothing leaked\n" {
+		t.Errorf("a clean cloud: %d %q", status, text)
+	}
+	const guest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	domain, err := json.Marshal(`<domain><devices><hostdev mode="subsystem" type="pci"><source><address domain="0x0000" bus="0x3b" slot="0x00" function="0x0"/></source></hostdev></devices></domain>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, "PUT", url+"/_sim/guests/"+guest, `{"host": "cn0", "domain": `+string(domain)+`}`)
+	if status, text := check("--url", url+"/"); status != 9 || !strings.Contains(text, guest) || !strings.Contains(text, "accelerators leaked: 1 findings") {
+		t.Errorf("a guest with somebody's device: %d %q", status, text)
+	}
+	status, text := check("--url", url, "-o", "json")
+	var leaks []simcloud.Leak
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&leaks); status != 9 || err != nil || len(leaks) != 1 || leaks[0].Kind != simcloud.LeakGuest {
+		t.Errorf("as JSON: %d %q %v", status, text, err)
+	}
+}
+
+func TestCheckWantsACloud(t *testing.T) {
+	t.Parallel()
+	for what, handler := range map[string]http.HandlerFunc{
+		"another server": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"another JSON":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"servers": []}`)) },
+		"garbage":        func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
+	} {
+		server := httptest.NewServer(handler)
+		var stdout, stderr bytes.Buffer
+		status := run(t.Context(), []string{"check", "--url", server.URL}, &stdout, &stderr)
+		server.Close()
+		if status != 1 || !strings.Contains(stderr.String(), "no cloud of cysim serve") || stdout.Len() > 0 {
+			t.Errorf("%s: %d %q %q", what, status, stdout.String(), stderr.String())
+		}
+	}
+}
+
+func TestServeFailsByAFileOfFaults(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "faults.json")
+	if err := os.WriteFile(file, []byte(`[{"operation": "placement.root.get", "action": "status", "status": 503}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ path, args string }{
+		{"/placement/", "serve"}, {"/", "placement"},
+	} {
+		served := start(t, tt.args, "--faults", file)
+		url := served.env["CYSIM_URL"] + served.env["CYSIM_PLACEMENT_URL"]
+		if status, body := get(t, url+tt.path, "admin"); status != 503 {
+			t.Errorf("%s, the first time: %d %s", tt.args, status, body)
+		}
+		if status, body := get(t, url+tt.path, "admin"); status != 200 {
+			t.Errorf("%s, the second time: %d %s", tt.args, status, body)
+		}
+	}
+}
+
+func TestServeWithAManualClock(t *testing.T) {
+	t.Parallel()
+	served := start(t, "serve", "--manual-clock", "--clock-start", "2026-01-01T00:00:00Z")
+	url := served.env["CYSIM_URL"] + "/_sim/clock"
+	if text := put(t, "POST", url, `{"advance": "1h30m"}`); !strings.Contains(text, `"now":"2026-01-01T01:30:00Z"`) {
+		t.Errorf("after an hour and a half: %s", text)
+	}
+	if _, text := get(t, url, ""); !strings.Contains(text, `"manual":true`) {
+		t.Errorf("the clock: %s", text)
+	}
+}

@@ -1,0 +1,62 @@
+package fault_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+func TestRulesAreReadFromAFile(t *testing.T) {
+	t.Parallel()
+	got, err := fault.ParseRules([]byte(`[{"operation": "a.b", "nth": 2, "action": "delay", "delay": "1m"}, {"operation": "a.c", "action": "drop", "when": "after"}] `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []fault.Rule{
+		{Operation: "a.b", Nth: 2, Action: fault.Delay, Delay: time.Minute},
+		{Operation: "a.c", Action: fault.Drop, When: fault.After},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	if got, err := fault.ParseRules([]byte("[]")); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("an empty list: %v, %v", got, err)
+	}
+}
+
+func TestBadListsOfRulesAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":     "not a list of rules",
+		"null": "null",
+		"{}":   "not a list of rules",
+		"[] x": "something follows",
+		`[{"operation": "a.b", "action": "drop"}, {"operation": "a.b", "action": "paint"}]`: "rule 1",
+		`[{"operation": "a.b", "action": "drop", "colour": "red"}]`:                         "colour",
+	} {
+		if rules, err := fault.ParseRules([]byte(text)); !errors.Is(err, fault.ErrRule) || !strings.Contains(err.Error(), want) || rules != nil {
+			t.Errorf("%q: %v, %v, want ErrRule with %q", text, rules, err, want)
+		}
+	}
+}
+
+func TestTheObserverSeesWhatIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	s := fault.NewSet("a.b")
+	var seen []string
+	s.Observe(func(operation, subject string) {
+		seen = append(seen, operation+" "+subject+" "+strings.Join(s.Operations(), ","))
+	})
+	s.Decide("a.b", "1")
+	s.Decide("a.c", "2")
+	s.Observe(nil)
+	s.Decide("a.b", "3")
+	if diff := cmp.Diff([]string{"a.b 1 a.b", "a.c 2 a.b"}, seen); diff != "" {
+		t.Errorf("seen (-want +got):\n%s", diff)
+	}
+}
