@@ -25,6 +25,7 @@ type cli struct {
 	Cyborg    cyborgCommand    `cmd:"" help:"Serve Cyborg alone, at the root of its port, reporting to a Placement elsewhere."`
 	Unflatten unflattenCommand `cmd:"" help:"Take the devices of flat hosts off the compute providers of a Placement, so that the next report builds the tree."`
 	Check     checkCommand     `cmd:"" help:"Ask a running cloud what leaked. Exit status 9: something did."`
+	Load      loadCommand      `cmd:"" help:"Drive whole spawns and deletes, and tell rates, latencies and leaks."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
@@ -32,6 +33,7 @@ type cli struct {
 type process struct {
 	ctx    context.Context // ends with the first signal
 	stdout io.Writer
+	stderr io.Writer
 	log    *slog.Logger
 }
 
@@ -68,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return failed(stderr, badInput(err))
 	}
-	err = parsed.Run(&process{ctx: ctx, stdout: stdout, log: slog.New(slog.NewTextHandler(stderr, nil))})
+	err = parsed.Run(&process{ctx: ctx, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))})
 	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		return failed(stderr, err)
 	}

@@ -88,7 +88,7 @@ func programs() []Package {
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
 				"fakecyborg/...", "internal/*",
 			},
-			Others: []string{gophercloud, kong, pretty, yaml},
+			Others: []string{gophercloud, kong, pretty, uuid, yaml},
 			Never:  []string{"internal/archtest"},
 		},
 		{

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLoadSpawnsAndDeletes(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"load", "--spawns", "40", "--concurrency", "8", "-o", "json"}, &stdout, &stderr); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr.String())
+	}
+	var got map[string]any
+	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
+		t.Fatalf("%v in %s", err, stdout.String())
+	}
+	rate, _ := got["spawns_per_second"].(float64)
+	latency, _ := got["latency_ms"].(map[string]any)
+	p50, _ := latency["p50"].(float64)
+	p99, _ := latency["p99"].(float64)
+	most, _ := latency["max"].(float64)
+	if rate <= 0 || p50 <= 0 || p99 < p50 || most < p99 || len(latency) != 3 {
+		t.Errorf("rate %v, latencies %v", rate, latency)
+	}
+	delete(got, "spawns_per_second")
+	delete(got, "latency_ms")
+	if diff := cmp.Diff(map[string]any{"spawns": 40.0, "failed": 0.0, "leaks": 0.0}, got); diff != "" {
+		t.Errorf("the rest (-want +got):\n%s", diff)
+	}
+	if lines := strings.Split(strings.TrimSpace(stderr.String()), "\n"); len(lines) != 10 || lines[9] != "40 of 40" {
+		t.Errorf("progress without a terminal: %q", lines)
+	}
+}
+
+func TestLoadOnACloudOfCloudsYAML(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", file)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	var stdout, stderr bytes.Buffer
+	args := []string{"load", "--spawns", "6", "--concurrency", "2", "--cloud", "sim", "--service-cloud", "sim-svc", "--profile", "vgpu"}
+	if status := run(t.Context(), args, &stdout, &stderr); status != 0 || !strings.Contains(stdout.String(), "spawns and deletes ") {
+		t.Fatalf("status %d: %s%s", status, stdout.String(), stderr.String())
+	}
+	if _, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", ""); !strings.Contains(text, `"leaks":[]`) {
+		t.Errorf("left behind: %s", text)
+	}
+}
+
+func TestLoadTellsWhyNothingCouldBeSpawned(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"load", "--spawns", "3", "--concurrency", "1", "--profile", "none"}, &stdout, &stderr)
+	if status != 1 || !strings.Contains(stderr.String(), "3 of 3, such as: ") || !strings.Contains(stderr.String(), "none") {
+		t.Errorf("status %d: %s", status, stderr.String())
+	}
+	if !strings.Contains(stdout.String(), "failed                       3") {
+		t.Errorf("the table: %s", stdout.String())
+	}
+}
+
+func TestQuantilesOfALoad(t *testing.T) {
+	t.Parallel()
+	r := newLoadReport(100)
+	for n := 100; n > 0; n-- {
+		r.add(time.Duration(n)*time.Millisecond, nil)
+	}
+	r.took = 2 * time.Second
+	r.Leaks = 1
+	var out bytes.Buffer
+	if err := r.print(&out, "json"); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"spawns":100,"failed":0,"leaks":1,"spawns_per_second":50,"latency_ms":{"p50":51,"p99":100,"max":100}}` + "\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("as JSON (-want +got):\n%s", diff)
+	}
+	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "leaked: 1") {
+		t.Errorf("verdict: %v", err)
+	}
+}

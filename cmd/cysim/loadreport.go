@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// loadReport is what a load came to. Its JSON form is that of -o json.
+type loadReport struct {
+	Spawns          int         `json:"spawns"`
+	Failed          int         `json:"failed"`
+	Leaks           int         `json:"leaks"`
+	SpawnsPerSecond float64     `json:"spawns_per_second"`
+	LatencyMS       loadLatency `json:"latency_ms"`
+
+	mu     sync.Mutex
+	took   time.Duration
+	times  []time.Duration // of the spawns that succeeded
+	leaks  []string
+	causes map[string]int // of failures, by text
+}
+
+// loadLatency is in milliseconds.
+type loadLatency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// maxCauses is how many different failures are told.
+const maxCauses = 5
+
+func newLoadReport(spawns int) *loadReport {
+	return &loadReport{times: make([]time.Duration, 0, min(spawns, 1<<20)), causes: make(map[string]int)}
+}
+
+func (r *loadReport) add(took time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Spawns++
+	if err == nil {
+		r.times = append(r.times, took)
+		return
+	}
+	r.Failed++
+	if len(r.causes) < maxCauses {
+		r.causes[err.Error()]++
+	}
+}
+
+// print writes the numbers.
+func (r *loadReport) print(w io.Writer, format string) error {
+	slices.Sort(r.times)
+	r.LatencyMS = loadLatency{P50: r.quantile(0.5), P99: r.quantile(0.99), Max: r.quantile(1)}
+	if r.took > 0 {
+		r.SpawnsPerSecond = float64(len(r.times)) / r.took.Seconds()
+	}
+	if format == "json" {
+		return json.NewEncoder(w).Encode(r)
+	}
+	t := table.NewWriter()
+	t.SetStyle(table.StyleDefault)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.AppendRows([]table.Row{
+		{"spawns and deletes", r.Spawns},
+		{"failed", r.Failed},
+		{"leaks", r.Leaks},
+		{"spawns and deletes a second", fmt.Sprintf("%.0f", r.SpawnsPerSecond)},
+		{"spawn, median", fmt.Sprintf("%.2f ms", r.LatencyMS.P50)},
+		{"spawn, 99 of 100", fmt.Sprintf("%.2f ms", r.LatencyMS.P99)},
+		{"spawn, slowest", fmt.Sprintf("%.2f ms", r.LatencyMS.Max)},
+	})
+	_, err := fmt.Fprintln(w, t.Render())
+	for _, leak := range r.leaks {
+		if err == nil {
+			_, err = fmt.Fprintln(w, leak)
+		}
+	}
+	return err
+}
+
+// quantile is a latency in milliseconds, 0 without any.
+func (r *loadReport) quantile(q float64) float64 {
+	if len(r.times) == 0 {
+		return 0
+	}
+	at := min(int(q*float64(len(r.times))), len(r.times)-1)
+	return float64(r.times[at].Microseconds()) / 1000
+}
+
+// verdict is the error of a load that did not go well.
+func (r *loadReport) verdict() error {
+	if r.Leaks > 0 {
+		return fmt.Errorf("%w: %d findings", errLeaks, r.Leaks)
+	}
+	if r.Failed == 0 {
+		return nil
+	}
+	for cause := range r.causes {
+		return fmt.Errorf("%w: %d of %d, such as: %s", errFailedSpawns, r.Failed, r.Spawns, cause)
+	}
+	return fmt.Errorf("%w: %d of %d", errFailedSpawns, r.Failed, r.Spawns)
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+// The world of a load on the embedded cloud.
+const (
+	loadHosts   = 8
+	loadDevices = 8
+)
+
+// loadTarget is the cloud under load.
+type loadTarget struct {
+	flow  *spawn.Flow
+	cloud *simcloud.Cloud // nil for a real one
+}
+
+// loadConfig tries every host of the embedded cloud.
+func loadConfig() spawn.Config { return spawn.Config{MaxAttempts: loadHosts} }
+
+func (c *loadCommand) target(ctx context.Context) (*loadTarget, error) {
+	if c.Cloud == "embedded" {
+		return embeddedTarget(ctx)
+	}
+	provider, endpoint, err := authenticate(ctx, c.Cloud)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
+	}
+	service := provider
+	if c.ServiceCloud != "" {
+		if service, _, err = authenticate(ctx, c.ServiceCloud); err != nil {
+			return nil, badInput(fmt.Errorf("--service-cloud %s: %w", c.ServiceCloud, err))
+		}
+	}
+	token := func(context.Context) (string, error) { return service.Token(), nil }
+	flow, err := newLoadFlow(provider, endpoint, token, nil) // Nova's events go elsewhere: the flow polls
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
+	}
+	return &loadTarget{flow: flow}, nil
+}
+
+func embeddedTarget(ctx context.Context) (*loadTarget, error) {
+	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(loadHosts, loadDevices))
+	if err != nil {
+		return nil, err
+	}
+	provider, err := cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return nil, err
+	}
+	events := externalevent.NewRegistry()
+	cloud.HandleEvents(events.Handler())
+	flow, err := newLoadFlow(provider, gophercloud.EndpointOpts{}, cloud.ServiceToken, events)
+	if err != nil {
+		return nil, err
+	}
+	return &loadTarget{flow: flow, cloud: cloud}, nil
+}
+
+func newLoadFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
+	token func(context.Context) (string, error), events *externalevent.Registry,
+) (*spawn.Flow, error) {
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(token),
+		cyborgclient.WithRegion(endpoint.Region), cyborgclient.WithAvailability(endpoint.Availability))
+	if err != nil {
+		return nil, err
+	}
+	placement, err := openstack.NewPlacementV1(provider, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return spawn.New(loadConfig(), cyborg, placement, events)
+}
+
+func authenticate(ctx context.Context, cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud))
+	if err != nil {
+		return nil, endpoint, err
+	}
+	auth.AllowReauth = true
+	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
+	return provider, endpoint, err
+}
+
+// define starts the guest, as far as the embedded cloud has any.
+func (t *loadTarget) define(result *spawn.Result) error {
+	if t.cloud == nil {
+		return nil
+	}
+	return t.cloud.DefineGuest(simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
+}
+
+func (t *loadTarget) remove(instance string) {
+	if t.cloud != nil {
+		t.cloud.RemoveGuest(instance)
+	}
+}
+
+// leaks names what the instances of a run still hold: of the embedded cloud anything that
+// no guest owns, of another one the requests and allocations of just these instances.
+func (t *loadTarget) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string, error) {
+	var texts []string
+	if t.cloud != nil {
+		for _, leak := range t.cloud.Leaks() {
+			texts = append(texts, leak.Text)
+		}
+		return texts, nil
+	}
+	ours := make(map[string]bool, spawns)
+	for n := range spawns {
+		ours[instanceOf(run, n)] = true
+	}
+	orphans, err := t.flow.Reconcile(ctx, spawn.ReconcileOpts{
+		DryRun: true,
+		Living: func(_ context.Context, instance string) (bool, error) { return !ours[instance], nil },
+	})
+	for _, o := range orphans {
+		if ours[o.Instance] || ours[o.ID] {
+			texts = append(texts, fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))
+		}
+	}
+	return texts, err
+}
+
+func (t *loadTarget) close() error {
+	if t.cloud == nil {
+		return nil
+	}
+	return t.cloud.Close()
+}
