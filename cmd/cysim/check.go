@@ -14,8 +14,9 @@ import (
 
 // checkCommand tells what leaked in a cloud that serve runs.
 type checkCommand struct {
-	URL    string `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it (CYSIM_URL)."`
-	Output string `short:"o" enum:"text,json" default:"text" help:"text: a sentence for each leak; json: a list with kind, subject and text."`
+	URL          string `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it (CYSIM_URL)."`
+	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"The control token of the cloud, if it has one (CYSIM_CONTROL_TOKEN)."`
+	Output       string `short:"o" enum:"text,json" default:"text" help:"text: a sentence for each leak; json: a list with kind, subject and text."`
 }
 
 // errLeaks is the end of a check that found something.
@@ -53,6 +54,9 @@ func (c *checkCommand) leaks(p *process) ([]simcloud.Leak, error) {
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--url: %w", err))
 	}
+	if c.ControlToken != "" {
+		req.Header.Set(controlTokenHeader, c.ControlToken)
+	}
 	client := http.Client{Timeout: answerTimeout}
 	answer, err := client.Do(req)
 	if err != nil {
@@ -62,6 +66,9 @@ func (c *checkCommand) leaks(p *process) ([]simcloud.Leak, error) {
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("ask for leaks: GET %s: %w", url, err)
+	}
+	if answer.StatusCode == http.StatusUnauthorized {
+		return nil, badInput(errors.New("ask for leaks: the cloud wants its --control-token"))
 	}
 	var body struct {
 		Leaks *[]simcloud.Leak `json:"leaks"`

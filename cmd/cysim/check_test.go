@@ -60,6 +60,18 @@ func TestCheckTellsLeaksByItsStatus(t *testing.T) {
 	}
 }
 
+func TestCheckKnowsTheControlToken(t *testing.T) {
+	t.Parallel()
+	served := start(t, "serve", "--control-token", "open")
+	for token, want := range map[string]int{"": 2, "opens": 2, "open": 0} {
+		var stdout, stderr bytes.Buffer
+		status := run(t.Context(), []string{"check", "--url", served.env["CYSIM_URL"], "--control-token", token}, &stdout, &stderr)
+		if status != want || strings.Contains(stderr.String(), "opens") {
+			t.Errorf("token %q: %d %s", token, status, stderr.String())
+		}
+	}
+}
+
 func TestCheckWantsACloud(t *testing.T) {
 	t.Parallel()
 	for what, handler := range map[string]http.HandlerFunc{

@@ -114,7 +114,7 @@ func fixed(token string) func(context.Context) (string, error) {
 
 // serve fills the server before anybody can ask it, and listens.
 func (c *cyborgCommand) serve(p *process, server *fakecyborg.Server, model simcloud.Model, hosts []fakecyborg.Host) error {
-	listener, err := c.open(p.ctx)
+	listener, err := c.open(p)
 	if err != nil {
 		return err
 	}

@@ -24,24 +24,23 @@ const (
 
 // listenFlags say where a command listens.
 type listenFlags struct {
-	Listen      string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 takes a free one."`
-	AllowRemote bool   `help:"Allow an address that other machines can reach. Passwords are known and /_sim/ asks for no token."`
+	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 takes a free one. Passwords are known: think before other machines can reach it."`
+	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Ask for this token below /_sim/: in X-Control-Token, or as a password (CYSIM_CONTROL_TOKEN). Without it /_sim/ is off where other machines can reach it."`
 }
 
-// open listens, but only on the loopback interface unless other machines are
-// allowed.
-func (f listenFlags) open(ctx context.Context) (net.Listener, error) {
+// open listens, and warns when other machines can reach it.
+func (f listenFlags) open(p *process) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(f.Listen)
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--listen: %w", err))
 	}
-	if !f.AllowRemote && !isLoopback(host) {
-		return nil, badInput(fmt.Errorf("--listen %s: other machines could reach it; say --allow-remote if they may", f.Listen))
-	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", f.Listen)
+	listener, err := config.Listen(p.ctx, "tcp", f.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if !isLoopback(host) {
+		p.log.Warn("other machines can reach this address, and the passwords are known", "address", listener.Addr())
 	}
 	return listener, nil
 }
@@ -65,8 +64,8 @@ func baseURL(listener net.Listener) string {
 }
 
 // serveHTTP answers requests until the context ends, then lets those under way
-// finish for a while.
-func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
+// finish for a while, after it has called what is to be done then.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, ending ...func()) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -74,6 +73,9 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelError),
+	}
+	for _, f := range ending {
+		server.RegisterOnShutdown(f)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -1,37 +1,48 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
-func TestOnlyLoopbackAddressesAreListenedOnUnasked(t *testing.T) {
+// bare is a process without surroundings.
+func bare(t *testing.T, log io.Writer) *process {
+	t.Helper()
+	return &process{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, log: slog.New(slog.NewTextHandler(log, nil))}
+}
+
+func TestListeningElsewhereIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		address     string
-		allowRemote bool
-		wantErr     bool
+		address       string
+		warns, refuse bool
 	}{
 		{"127.0.0.1:0", false, false},
 		{"127.1.2.3:0", false, false},
 		{"localhost:0", false, false},
-		{"0.0.0.0:0", false, true},
 		{"0.0.0.0:0", true, false},
-		{":0", false, true},
 		{":0", true, false},
-		{"localhost.example.org:0", false, true},
+		{"localhost.example.org:0", false, true}, // no such name
 		{"127.0.0.1", false, true},
 		{"127.0.0.1:http-ish", false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.address, func(t *testing.T) {
 			t.Parallel()
-			listener, err := listenFlags{Listen: tt.address, AllowRemote: tt.allowRemote}.open(t.Context())
-			if (err != nil) != tt.wantErr {
-				t.Fatalf("got error %v, want one: %v", err, tt.wantErr)
+			var log bytes.Buffer
+			listener, err := listenFlags{Listen: tt.address}.open(bare(t, &log))
+			if (err != nil) != tt.refuse {
+				t.Fatalf("got error %v, want one: %v", err, tt.refuse)
+			}
+			if warned := strings.Contains(log.String(), "other machines can reach this address"); warned != tt.warns {
+				t.Errorf("warned: %t, want %t: %s", warned, tt.warns, log.String())
 			}
 			if err != nil {
 				return
@@ -44,9 +55,81 @@ func TestOnlyLoopbackAddressesAreListenedOnUnasked(t *testing.T) {
 	}
 }
 
+func TestTheControlRoutesAreGuarded(t *testing.T) {
+	t.Parallel()
+	const local, everywhere = "127.0.0.1:0", "0.0.0.0:0"
+	header := func(pairs ...string) map[string]string {
+		h := make(map[string]string)
+		for i := 0; i < len(pairs); i += 2 {
+			h[pairs[i]] = pairs[i+1]
+		}
+		return h
+	}
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:open"))
+	tests := []struct {
+		name, listen, token, method, host, path string
+		header                                  map[string]string
+		want                                    int
+	}{
+		{"this machine", local, "", "GET", "127.0.0.1:80", "/_sim/leaks", nil, 200},
+		{"this machine by name", local, "", "GET", "localhost", "/_sim/", nil, 200},
+		{"this machine by the newer address", local, "", "PUT", "[::1]:80", "/_sim/faults", nil, 200},
+		{"a name that leads here", local, "", "GET", "evil.example:80", "/_sim/leaks", nil, 403},
+		{"a name that leads here, the cloud itself", local, "", "GET", "evil.example", "/placement/", nil, 200},
+		{"a browser for another site", local, "", "POST", "127.0.0.1:80", "/_sim/report", header("Sec-Fetch-Site", "cross-site"), 403},
+		{"a browser for its own page", local, "", "GET", "127.0.0.1:80", "/_sim/stream", header("Sec-Fetch-Site", "same-origin"), 200},
+		{"another machine", everywhere, "", "GET", "192.0.2.1", "/_sim/leaks", nil, 403},
+		{"another machine, the cloud itself", everywhere, "", "GET", "192.0.2.1", "/_simple", nil, 200},
+		{"another machine, without the token", everywhere, "open", "GET", "192.0.2.1", "/_sim/leaks", nil, 401},
+		{"another machine, a wrong token", everywhere, "open", "GET", "192.0.2.1", "/_sim/leaks", header("X-Control-Token", "opens"), 401},
+		{"another machine, the token", everywhere, "open", "GET", "sim.example", "/_sim/leaks", header("X-Control-Token", "open"), 200},
+		{"another machine, the password", everywhere, "open", "GET", "sim.example", "/_sim", header("Authorization", basic), 200},
+		{"this machine, without the token", local, "open", "GET", "127.0.0.1", "/_sim/leaks", nil, 401},
+		{"the token from another site", local, "open", "POST", "127.0.0.1", "/_sim/report", header("Authorization", basic, "Origin", "http://evil.example"), 403},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			guarded := listenFlags{Listen: tt.listen, ControlToken: tt.token}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil)
+			r.Host = tt.host
+			for name, value := range tt.header {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			guarded.ServeHTTP(w, r)
+			if w.Code != tt.want || tt.token != "" && strings.Contains(w.Body.String(), tt.token+" ") {
+				t.Errorf("%d %s, want %d", w.Code, w.Body.String(), tt.want)
+			}
+		})
+	}
+}
+
+func TestAPageThatFollowsDoesNotKeepTheServer(t *testing.T) {
+	t.Parallel()
+	served := start(t, "serve", "--control-token", "open")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, served.env["CYSIM_URL"]+"/_sim/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Control-Token", "open")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	first := make([]byte, len("event: change"))
+	if _, err := io.ReadFull(answer.Body, first); err != nil || string(first) != "event: change" {
+		t.Errorf("%s: %q %v", answer.Status, first, err)
+	}
+	if status := served.stop(); status != 0 || strings.Contains(served.stderr.String(), "cut off") {
+		t.Errorf("status %d: %s", status, served.stderr)
+	}
+}
+
 func TestARequestUnderWayIsFinishedAfterTheSignal(t *testing.T) {
 	t.Parallel()
-	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context())
+	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(bare(t, io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (c *placementCommand) Run(p *process) error {
 	if err := c.set(faults); err != nil {
 		return err
 	}
-	listener, err := c.open(p.ctx)
+	listener, err := c.open(p)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *placementCommand) Run(p *process) error {
 		return err
 	}
 	p.log.Info(fmt.Sprintf("Placement listens on %s", base))
-	return serveHTTP(p.ctx, listener, withControl(server, faults), p.log)
+	return serveHTTP(p.ctx, listener, c.guard(withControl(server, faults)), p.log)
 }
 
 // maxRequests is how many requests a service that stands alone remembers.

@@ -86,7 +86,7 @@ func (c *serveCommand) world(line *kong.Context) (simcloud.Model, error) {
 }
 
 func (c *serveCommand) serve(p *process, cloud *simcloud.Cloud) error {
-	listener, err := c.open(p.ctx)
+	listener, err := c.open(p)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (c *serveCommand) serve(p *process, cloud *simcloud.Cloud) error {
 		return err
 	}
 	p.log.Info(fmt.Sprintf("the cloud listens on %s", base))
-	err = serveHTTP(p.ctx, listener, cloud.Handler(), p.log)
+	err = serveHTTP(p.ctx, listener, c.guard(cloud.Handler()), p.log, cloud.EndStreams)
 	for _, host := range cloud.HostNames() {
 		for _, write := range cloud.Overlaid(host) {
 			p.log.Info("recorded, not written to the hardware", "host", host, "write", write)

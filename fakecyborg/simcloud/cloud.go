@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -14,6 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -65,6 +67,9 @@ type Cloud struct {
 	transport *simhttp.Transport
 	nova      *tokenSource // the service token
 	machines  []*machine
+	page      *statuspage.Page
+
+	endStreams func()
 }
 
 // New makes a cloud of a model: it starts the services, creates each host's providers in
@@ -101,6 +106,10 @@ func (c *Cloud) start(set settings) error {
 		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
 	c.images = glance.New(glance.Config{Seed: c.model.Seed},
 		glance.WithClock(c.clock), glance.WithFaults(c.faults), glance.WithTokenVerifier(c.identity))
+	done := make(chan struct{})
+	c.endStreams = sync.OnceFunc(func() { close(done) })
+	c.page = statuspage.New(c.world, c.version)
+	c.page.Done = done
 	c.nova = newTokenSource(c.identity, c.clock, "nova")
 	c.handler = simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
 	c.transport = simhttp.NewTransport(c.handler)
@@ -171,6 +180,9 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 // Close ends what still goes on in the cloud, such as delayed binds and events, and
 // closes the directories it reads. The error is that of closing a directory.
 func (c *Cloud) Close() error {
+	if c.endStreams != nil {
+		c.endStreams()
+	}
 	if c.Cyborg != nil {
 		c.Cyborg.Close()
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -13,27 +14,34 @@ import (
 
 // control serves /_sim/: what every simulator has, and what only a whole cloud knows.
 func (c *Cloud) control() http.Handler {
+	more := c.page.Routes()
+	maps.Copy(more, c.ownRoutes())
 	return simhttp.Control{
 		Faults: c.faults, Recorder: c.recorder, Others: c.otherRoutes(),
 		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service(), c.images.Service()},
-		More: map[string]http.HandlerFunc{
-			"GET /_sim/guests":           c.getGuests,
-			"GET /_sim/guests/{uuid}":    c.getGuest,
-			"PUT /_sim/guests/{uuid}":    c.putGuest,
-			"DELETE /_sim/guests/{uuid}": c.deleteGuest,
-			"GET /_sim/leaks":            c.getLeaks,
-			"GET /_sim/model":            c.getModel,
-			"GET /_sim/events":           c.getEvents,
-			"POST /_sim/report":          c.postReport,
-			"GET /_sim/explain":          c.Placement.ServeExplain,
-			"GET /_sim/clock":            c.getClock,
-			"POST /_sim/clock":           c.postClock,
-
-			"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
-			"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),
-			"POST /_sim/hosts/{host}/reboot": c.ofHost(c.RebootHost),
-		},
+		More:     more,
 	}.Handler()
+}
+
+// ownRoutes are those that only a whole cloud has.
+func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /_sim/guests":           c.getGuests,
+		"GET /_sim/guests/{uuid}":    c.getGuest,
+		"PUT /_sim/guests/{uuid}":    c.putGuest,
+		"DELETE /_sim/guests/{uuid}": c.deleteGuest,
+		"GET /_sim/leaks":            c.getLeaks,
+		"GET /_sim/model":            c.getModel,
+		"GET /_sim/events":           c.getEvents,
+		"POST /_sim/report":          c.postReport,
+		"GET /_sim/explain":          c.Placement.ServeExplain,
+		"GET /_sim/clock":            c.getClock,
+		"POST /_sim/clock":           c.postClock,
+
+		"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
+		"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),
+		"POST /_sim/hosts/{host}/reboot": c.ofHost(c.RebootHost),
+	}
 }
 
 // otherRoutes are those of the simulators that are public packages of their own.

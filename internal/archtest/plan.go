@@ -52,6 +52,7 @@ func novaHalf() []Package {
 func serverHalf() []Package {
 	return []Package{
 		{Pattern: "fault"},
+		{Pattern: "internal/statuspage"},
 		{Pattern: "internal/simhttp", Ours: []string{"fault"}},
 		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},

@@ -104,6 +104,16 @@ func (r *Recorder) Exchanges() []Exchange {
 	return list
 }
 
+// Started is how many exchanges have started so far, forgotten ones included.
+func (r *Recorder) Started() uint64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started
+}
+
 // Reset forgets everything.
 func (r *Recorder) Reset() {
 	if r == nil {
