@@ -13,14 +13,16 @@ import (
 )
 
 // control serves /_sim/: what every simulator has, and what only a whole cloud knows.
-func (c *Cloud) control() http.Handler {
+func (c *Cloud) control() http.Handler { return c.controls().Handler() }
+
+func (c *Cloud) controls() simhttp.Control {
 	more := c.page.Routes()
 	maps.Copy(more, c.ownRoutes())
 	return simhttp.Control{
 		Faults: c.faults, Recorder: c.recorder, Others: c.otherRoutes(),
 		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service(), c.images.Service()},
 		More:     more,
-	}.Handler()
+	}
 }
 
 // ownRoutes are those that only a whole cloud has.

@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -35,17 +36,25 @@ type ServiceRoute struct {
 // Handler returns the routes as a handler.
 func (c Control) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /_sim/health", c.health)
-	mux.HandleFunc("GET /_sim/routes", c.routes)
-	mux.HandleFunc("GET /_sim/faults", c.getFaults)
-	mux.HandleFunc("PUT /_sim/faults", c.putFaults)
-	mux.HandleFunc("DELETE /_sim/faults", c.deleteFaults)
-	mux.HandleFunc("GET /_sim/requests", c.requests)
-	mux.HandleFunc("DELETE /_sim/requests", c.deleteRequests)
-	for pattern, handler := range c.More {
+	for pattern, handler := range c.Patterns() {
 		mux.HandleFunc(pattern, handler)
 	}
 	return mux
+}
+
+// Patterns are the routes by method and path: those that every simulator has, and More.
+func (c Control) Patterns() map[string]http.HandlerFunc {
+	patterns := map[string]http.HandlerFunc{
+		"GET /_sim/health":      c.health,
+		"GET /_sim/routes":      c.routes,
+		"GET /_sim/faults":      c.getFaults,
+		"PUT /_sim/faults":      c.putFaults,
+		"DELETE /_sim/faults":   c.deleteFaults,
+		"GET /_sim/requests":    c.requests,
+		"DELETE /_sim/requests": c.deleteRequests,
+	}
+	maps.Copy(patterns, c.More)
+	return patterns
 }
 
 // ControlBody is a body under /_sim/ with its schema version.
