@@ -34,3 +34,10 @@ func (g *IDs) UUID() string {
 // RequestID returns the next identifier in the form of OpenStack's
 // x-openstack-request-id header.
 func (g *IDs) RequestID() string { return "req-" + g.UUID() }
+
+// Position is how many identifiers were made, for [IDs.Continue] of a sequence of the
+// same seed and name.
+func (g *IDs) Position() uint64 { return g.next.Load() }
+
+// Continue goes on behind a position.
+func (g *IDs) Continue(position uint64) { g.next.Store(position) }
