@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -27,8 +28,13 @@ const (
 	HandleTestPCI = "TEST_PCI"
 )
 
-// ControlPathPCI is the only control path type that upstream's drivers report.
-const ControlPathPCI = "PCI"
+// The kinds of control paths. ControlPathPCI is the only one that upstream's drivers
+// report; ControlPathMdevParent is that of a device that is not on PCI and on which
+// mediated devices are made, such as mtty.
+const (
+	ControlPathPCI        = "PCI"
+	ControlPathMdevParent = "MDEV_PARENT"
+)
 
 // KeyResourceClass is the attribute key whose value names the resource class of a
 // deployable's inventory in Placement.
@@ -56,6 +62,9 @@ type Device struct {
 	Programmable *bool        `json:"programmable,omitempty"`
 	ControlPath  ControlPath  `json:"controlpath_id"`
 	Deployables  []Deployable `json:"deployable_list"`
+	// Resources are amounts that all deployables share, by resource class: local memory
+	// in MiB. They stand on the provider of the device. Not a field of upstream's.
+	Resources map[string]int `json:"resources,omitempty"`
 }
 
 // ControlPath says how the host reaches a device. Its Info is the identity of the
@@ -82,6 +91,9 @@ type Deployable struct {
 	Programmable  *bool          `json:"programmable,omitempty"`
 	Attributes    []Attribute    `json:"attribute_list"`
 	AttachHandles []AttachHandle `json:"attach_handle_list"`
+	// Resources are further inventories of the provider, by resource class: local memory
+	// in MiB. No attach handle stands for them. Not a field of upstream's.
+	Resources map[string]int `json:"resources,omitempty"`
 }
 
 // Preprogrammed reports whether the region must not be programmed.
@@ -175,10 +187,12 @@ func (i *Info) UnmarshalJSON(data []byte) error {
 // Clone returns a copy that shares nothing with d.
 func (d Device) Clone() Device {
 	d.ControlPath.Info = d.ControlPath.Info.clone()
+	d.Resources = maps.Clone(d.Resources)
 	d.Deployables = slices.Clone(d.Deployables)
 	for i := range d.Deployables {
 		p := &d.Deployables[i]
 		p.Attributes = slices.Clone(p.Attributes)
+		p.Resources = maps.Clone(p.Resources)
 		p.AttachHandles = slices.Clone(p.AttachHandles)
 		for j := range p.AttachHandles {
 			p.AttachHandles[j].Info = p.AttachHandles[j].Info.clone()

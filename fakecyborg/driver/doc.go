@@ -2,16 +2,20 @@
 // what it answers, and the view of the hardware it is given.
 //
 // A driver looks at a sysfs Tree and reports Devices in the shape of upstream's driver
-// objects, down to the JSON names. It also reports what it left out and why, and what it
-// could not understand, so that a device that is not offered is never a riddle. The
-// package has the parts every driver of PCI hardware needs: addresses, the functions of
-// a tree and what they are used for, and the naming rules of custom traits.
+// objects, down to the JSON names, or of the dictionary of the Rocky specification. It
+// also reports what it left out and why, and what it could not understand, so that a
+// device that is not offered is never a riddle. The package has the parts every driver of
+// PCI hardware needs: addresses, the functions of a tree and what they are used for, a
+// Policy of what may be given away, and the shapes in which traits and resource classes
+// are named. DiscoverAll lets the drivers of a host look through one view.
 //
 // It has no driver in it, keeps no state and talks to no service; what is done with a
 // report is the agent's and the conductor's business.
 //
 // It follows cyborg/accelerator/drivers/driver.py and cyborg/objects/driver_objects of
-// Cyborg 2026.2, and cyborg/conductor/manager.py for the provider's identifier.
+// Cyborg 2026.2, cyborg/conductor/manager.py for the provider's identifier, and the
+// specifications cyborg-agent-driver-api and cyborg-nova-scheduling of Rocky and
+// cyborg-vgpu-support of Wallaby for names.
 //
 //	report, err := d.Discover(ctx)
 //	for _, device := range report.Devices {

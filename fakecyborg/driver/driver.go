@@ -35,6 +35,44 @@ type MdevDriver interface {
 	RemoveMdev(ctx context.Context, m Mdev) error
 }
 
+// TreeDriver is implemented by drivers that look at a sysfs tree. Their Discover is
+// DiscoverIn with a view of that tree; DiscoverAll gives one view to all of them.
+type TreeDriver interface {
+	Driver
+	// Tree is the tree that the driver was made for.
+	Tree() Tree
+	// DiscoverIn is Discover on a view of Tree, which it only reads.
+	DiscoverIn(ctx context.Context, view Tree) (Report, error)
+}
+
+// Claimer is implemented by drivers that say which PCI functions are theirs.
+type Claimer interface {
+	// Claims lists what the driver takes for its own, as it is configured.
+	Claims() []Claim
+}
+
+// Claim is a kind of PCI functions. Zero stands for any number.
+type Claim struct {
+	Vendor, Product uint16
+	// Class has base class and subclass: 0x0302.
+	Class uint16
+	// Why names the kind: "Intel QuickAssist C62x".
+	Why string
+}
+
+// Covers reports whether a function is of the kind.
+func (c Claim) Covers(f PCIFunction) bool {
+	return (c.Vendor == 0 || c.Vendor == f.Vendor) && (c.Product == 0 || c.Product == f.Product) &&
+		(c.Class == 0 || c.Class == f.DeviceClass())
+}
+
+// StatsDriver is implemented by drivers that count something. Upstream has get_stats and
+// never calls it.
+type StatsDriver interface {
+	// Stats returns numbers by name. The error is for counters that cannot be read.
+	Stats(ctx context.Context) (map[string]int64, error)
+}
+
 // Tree is a sysfs file system as drivers see it. Names are slash separated and relative
 // to the mount, such as "bus/pci/devices/0000:3b:00.0/vendor", and valid in the sense of
 // fs.ValidPath. All methods but Readlink follow symbolic links, and never beyond the
@@ -79,6 +117,15 @@ type Report struct {
 	LeftOut []LeftOut
 	// Problems are devices and files that could not be understood.
 	Problems []Problem
+	// Warnings are about devices that are offered and with which a guest may not start.
+	Warnings []Warning
+}
+
+// Warning is doubt about a device that is offered.
+type Warning struct {
+	Address string `json:"address"`
+	Driver  string `json:"driver"`
+	Reason  string `json:"reason"`
 }
 
 // LeftOut is a device of the driver's kind that must not be offered, and why.

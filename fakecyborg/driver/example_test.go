@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/internal/sysfs"
 )
 
@@ -66,4 +67,39 @@ func ExampleDriver() {
 	// Output:
 	// compute1_0000:05:00.1 [CUSTOM_SHARK] <nil>
 	// 0000:05:00.0 physical function with virtual functions enabled (1)
+}
+
+// All drivers of a host look through one view of its hardware; two that want one device
+// are told so, and neither offers it.
+func ExampleDiscoverAll() {
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
+		{Address: "0000:05:00.0", Vendor: "1d55", Product: "1000", Class: "0200"},
+		{Address: "0000:06:00.0", Vendor: "10de", Product: "15f8", Class: "0302"},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	everything, err := pci.New(pci.Config{Host: "compute1", PassthroughWhitelist: []pci.Spec{{}}}, tree)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reports, err := driver.DiscoverAll(context.Background(), []driver.Driver{sharkDriver{host: "compute1", tree: tree}, everything})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, report := range reports {
+		for _, device := range report.Devices {
+			fmt.Println(device.ControlPath.Address())
+		}
+		for _, problem := range report.Problems {
+			fmt.Println(problem)
+		}
+	}
+	// Output:
+	// driver: device 0000:05:00.0: driver: two drivers report one device: shark and pci report the device, and none of them may offer it
+	// 0000:06:00.0
+	// driver: device 0000:05:00.0: driver: two drivers report one device: shark and pci report the device, and none of them may offer it
 }

@@ -43,19 +43,31 @@ func (f PCIFunction) DeviceClass() uint16 { return uint16(f.Class >> 8) }
 // name is no address and functions whose identity cannot be read become problems, and so
 // does a missing bus. The error is that of ctx.
 func PCIFunctions(ctx context.Context, tree Tree) ([]PCIFunction, []Problem, error) {
+	if v, ok := tree.(*view); ok {
+		return v.pciFunctions(ctx)
+	}
+	return pciFunctions(ctx, tree)
+}
+
+func pciFunctions(ctx context.Context, tree Tree) ([]PCIFunction, []Problem, error) {
 	entries, err := tree.ReadDir(PCIDevicesDir)
 	if err != nil {
 		return nil, []Problem{{File: PCIDevicesDir, Err: cause(err)}}, ctx.Err()
 	}
+	found, faults := make([]PCIFunction, len(entries)), make([]*Problem, len(entries))
+	abreast(len(entries), func(i int) {
+		if ctx.Err() == nil {
+			found[i], faults[i] = readFunction(tree, entries[i].Name())
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	functions := make([]PCIFunction, 0, len(entries))
 	var problems []Problem
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		f, problem := readFunction(tree, e.Name())
-		if problem != nil {
-			problems = append(problems, *problem)
+	for i, f := range found {
+		if faults[i] != nil {
+			problems = append(problems, *faults[i])
 			continue
 		}
 		functions = append(functions, f)

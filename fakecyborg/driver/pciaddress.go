@@ -77,16 +77,28 @@ func ParseHex(text string, digits int) (uint64, error) {
 
 // String returns the kernel's form, 0000:3b:00.0.
 func (a PCIAddress) String() string {
-	return fmt.Sprintf("%04x:%02x:%02x.%d", a.Domain, a.Bus, a.Device, a.Function)
+	text := make([]byte, 0, len("00000000:00:00.0"))
+	text = appendHex(text, a.Domain, 4)
+	text = appendHex(append(text, ':'), uint32(a.Bus), 2)
+	text = appendHex(append(text, ':'), uint32(a.Device), 2)
+	return string(strconv.AppendUint(append(text, '.'), uint64(a.Function), 10))
+}
+
+// appendHex writes a number with at least so many digits. Addresses are written often.
+func appendHex(text []byte, n uint32, digits int) []byte {
+	for limit := uint32(1) << (4 * (digits - 1)); n < limit && limit > 1; limit >>= 4 {
+		text = append(text, '0')
+	}
+	return strconv.AppendUint(text, uint64(n), 16)
 }
 
 // Info returns the four fields of control paths and PCI attach handles: hexadecimal
 // text without prefix, four, two, two and one digits wide.
 func (a PCIAddress) Info() Info {
 	return Info{
-		"domain":   fmt.Sprintf("%04x", a.Domain),
-		"bus":      fmt.Sprintf("%02x", a.Bus),
-		"device":   fmt.Sprintf("%02x", a.Device),
+		"domain":   string(appendHex(nil, a.Domain, 4)),
+		"bus":      string(appendHex(nil, uint32(a.Bus), 2)),
+		"device":   string(appendHex(nil, uint32(a.Device), 2)),
 		"function": strconv.Itoa(int(a.Function)),
 	}
 }

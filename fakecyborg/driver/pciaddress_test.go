@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,4 +85,13 @@ func FuzzPCIAddress(f *testing.F) {
 			t.Errorf("the fields of %q read back as %v, %v", a, back, err)
 		}
 	})
+}
+
+func TestAddressesAreWrittenAsTheKernelDoes(t *testing.T) {
+	t.Parallel()
+	for _, a := range []driver.PCIAddress{{}, {0x10000, 0xe1, 0, 7}, {0xffffffff, 0xff, 0x1f, 0}, {0xfff, 0xf, 1, 1}, {1, 0x10, 0x10, 2}} {
+		if want := fmt.Sprintf("%04x:%02x:%02x.%d", a.Domain, a.Bus, a.Device, a.Function); a.String() != want {
+			t.Errorf("%s, want %s", a, want)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -39,25 +40,46 @@ type PCIState struct {
 	// Mdevs are the mediated devices on the function. Type is empty for one that
 	// stands below no type.
 	Mdevs []Mdev
-	// InterfacesUp are the network interfaces of the function that are up.
-	InterfacesUp []string
+	// Interfaces are the network interfaces of the function, InterfacesUp those that an
+	// administrator has set up.
+	Interfaces, InterfacesUp []string
+	// IOMMUGroup is nil on a machine without an IOMMU.
+	IOMMUGroup *int
+	// TotalVFs is sriov_totalvfs, 0 where that file is absent.
+	TotalVFs int
+	// Disks are the block devices that the function drives.
+	Disks []Disk
 }
 
 // ReadPCIState looks at the directory of a function. Only files that are there are read,
 // since captured trees, old kernels and functions without a feature lack most of them.
 // What is there and cannot be understood becomes a problem; a driver leaves a function
 // with a problem alone, because it cannot know what it would give away.
+//
+// A tree made by NewView remembers the state, and what ReadPCIState returns must not be
+// changed.
 func ReadPCIState(tree Tree, f PCIFunction) (PCIState, []Problem) {
-	r := &stateReader{tree: tree, function: f}
+	if v, ok := tree.(*view); ok {
+		return v.state(f)
+	}
+	return readPCIState(tree, f, readBlocks(tree))
+}
+
+// readPCIState is given what is known of all block devices.
+func readPCIState(tree Tree, f PCIFunction, blocks blocks) (PCIState, []Problem) {
+	r := &stateReader{tree: tree, function: f, blocks: blocks}
 	entries, err := tree.ReadDir(f.Dir())
 	if err != nil {
 		r.problem("", err)
 		return r.state, r.problems
 	}
 	r.checkAlias()
+	var disks []string
 	for _, e := range entries {
 		r.entry(e.Name())
+		disks = append(disks, r.ownDisks(e.Name())...)
 	}
+	r.disks(disks)
 	return r.state, r.problems
 }
 
@@ -65,6 +87,7 @@ func ReadPCIState(tree Tree, f PCIFunction) (PCIState, []Problem) {
 type stateReader struct {
 	tree     Tree
 	function PCIFunction
+	blocks   blocks
 	state    PCIState
 	problems []Problem
 }
@@ -72,7 +95,11 @@ type stateReader struct {
 func (r *stateReader) path(name string) string { return path.Join(r.function.Dir(), name) }
 
 func (r *stateReader) problem(name string, err error) {
-	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: r.path(name), Err: cause(err)})
+	r.problemAt(r.path(name), err)
+}
+
+func (r *stateReader) problemAt(file string, err error) {
+	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: file, Err: cause(err)})
 }
 
 // checkAlias notices an entry of the bus that leads to another function: it would be
@@ -95,6 +122,10 @@ func (r *stateReader) entry(name string) {
 		s.VirtualFunctions = append(s.VirtualFunctions, r.link(name))
 	case name == "sriov_numvfs":
 		s.NumVFs = r.count(name, maxVFs)
+	case name == "sriov_totalvfs":
+		s.TotalVFs = r.count(name, maxVFs)
+	case name == "iommu_group":
+		r.iommuGroup(name)
 	case name == "boot_vga":
 		on := r.count(name, 1) == 1
 		s.BootVGA = &on
@@ -116,6 +147,19 @@ func (r *stateReader) link(name string) string {
 		return ""
 	}
 	return path.Base(target)
+}
+
+func (r *stateReader) iommuGroup(name string) {
+	text := r.link(name)
+	if text == "" {
+		return
+	}
+	group, err := strconv.Atoi(text)
+	if err != nil || group < 0 {
+		r.problem(name, garbled(text))
+		return
+	}
+	r.state.IOMMUGroup = &group
 }
 
 func (r *stateReader) count(name string, limit int) int {
@@ -146,6 +190,7 @@ func (r *stateReader) list(name string) []string {
 // in the host's use even while its cable is out.
 func (r *stateReader) interfaces(dir string) {
 	for _, name := range r.list(dir) {
+		r.state.Interfaces = append(r.state.Interfaces, name)
 		file := dir + "/" + name + "/flags"
 		text, err := ReadText(r.tree, r.path(file))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +226,9 @@ func (r *stateReader) mdevTypes() {
 
 // HostUse says why the function is in the host's own use, or "". The display the host
 // started with is boot_vga 1; where that file is absent, a VGA controller with a driver
-// other than vfio-pci is taken for it. A network interface that is up counts, too.
+// other than vfio-pci is taken for it. A network interface that is up counts, too, and a
+// disk that is mounted, or that a volume or an array is made of. Sysfs does not tell of
+// every file system; Policy.HostUse knows what else is mounted.
 func (s PCIState) HostUse(f PCIFunction) string {
 	switch {
 	case s.BootVGA != nil && *s.BootVGA:
@@ -190,6 +237,11 @@ func (s PCIState) HostUse(f PCIFunction) string {
 		return fmt.Sprintf("taken for the host's own display: a VGA controller bound to driver %s, and no boot_vga file", s.Driver)
 	case len(s.InterfacesUp) > 0:
 		return fmt.Sprintf("in the host's use: network interface %s is up", strings.Join(s.InterfacesUp, ", "))
+	}
+	for _, d := range s.Disks {
+		if holder := d.held(); holder != "" {
+			return "in the host's use: " + holder
+		}
 	}
 	return ""
 }
@@ -214,4 +266,54 @@ func (s PCIState) OtherDriver(allowed ...string) string {
 		return ""
 	}
 	return fmt.Sprintf("bound to driver %s, which is not among the allowed ones", s.Driver)
+}
+
+// PCIFunctionState is a function with what it is used for.
+type PCIFunctionState struct {
+	PCIFunction
+	PCIState
+}
+
+// PCIStates reads the state of functions. Virtual is also what a physical function among
+// them names as its own, and a physical function has the virtual ones that lead to it,
+// since captured trees may lack the links of either side. A function whose state cannot
+// be understood is missing from the answer and a problem.
+func PCIStates(tree Tree, functions []PCIFunction) ([]PCIFunctionState, []Problem) {
+	list := make([]PCIFunctionState, 0, len(functions))
+	var problems []Problem
+	owner := make(map[string]string)
+	readAhead(tree, functions)
+	for _, f := range functions {
+		state, faults := ReadPCIState(tree, f)
+		for _, vf := range state.VirtualFunctions { // one with a problem may name them still
+			owner[vf] = f.Address.String()
+		}
+		if len(faults) > 0 {
+			problems = append(problems, faults...)
+			continue
+		}
+		list = append(list, PCIFunctionState{f, state})
+	}
+	for i := range list {
+		if pf, ok := owner[list[i].Address.String()]; ok && !list[i].IsVirtual {
+			list[i].IsVirtual, list[i].VirtualOf = true, pf
+		}
+	}
+	nameVirtual(list)
+	return list, problems
+}
+
+// nameVirtual lets physical functions name the virtual ones that lead to them, for trees
+// that lack the links of the physical ones.
+func nameVirtual(list []PCIFunctionState) {
+	at := make(map[string]int)
+	for i, f := range list {
+		at[f.Address.String()] = i
+	}
+	for _, f := range list {
+		pf, ok := at[f.VirtualOf]
+		if name := f.Address.String(); ok && !slices.Contains(list[pf].VirtualFunctions, name) {
+			list[pf].VirtualFunctions = append(slices.Clip(list[pf].VirtualFunctions), name)
+		}
+	}
 }

@@ -3,7 +3,9 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
 // ErrInvalidDevice is the cause of every error of Device.Validate.
@@ -22,7 +24,7 @@ func (d Device) Validate() error {
 		faults = append(faults, fmt.Errorf("%w %s: "+format,
 			append([]any{ErrInvalidDevice, d.ControlPath.Key()}, args...)...))
 	}
-	if !knownType(d.Type) {
+	if !KnownType(d.Type) {
 		fault("type %q is not one of GPU, FPGA, AICHIP, QAT, NIC, SSD, HPTS", d.Type)
 	}
 	if d.Vendor == "" {
@@ -30,6 +32,9 @@ func (d Device) Validate() error {
 	}
 	if d.ControlPath.Type == "" || len(d.ControlPath.Info) == 0 {
 		fault("no control path")
+	}
+	for _, err := range resourceFaults(d.Resources, "") {
+		fault("%w", err)
 	}
 	names := make(map[string]bool)
 	for i, p := range d.Deployables {
@@ -44,7 +49,8 @@ func (d Device) Validate() error {
 	return errors.Join(faults...)
 }
 
-func knownType(name string) bool {
+// KnownType reports whether a device may have the type: one that Cyborg stores, or HPTS.
+func KnownType(name string) bool {
 	switch name {
 	case TypeGPU, TypeFPGA, TypeAICHIP, TypeQAT, TypeNIC, TypeSSD, TypeHPTS:
 		return true
@@ -64,7 +70,25 @@ func (d Deployable) faults() []error {
 		faults = append(faults, fmt.Errorf("num_accelerators %d with %d attach handles", d.NumAccelerators, len(d.AttachHandles)))
 	}
 	faults = append(faults, d.attributeFaults()...)
+	faults = append(faults, resourceFaults(d.Resources, d.ResourceClass())...)
 	return append(faults, d.handleFaults()...)
+}
+
+// resourceFaults judges further inventories beside the class of the attach handles.
+func resourceFaults(resources map[string]int, class string) []error {
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		if err := CheckResourceClass(name); err != nil {
+			faults = append(faults, fmt.Errorf("resources: %w", err))
+		}
+		if name == class {
+			faults = append(faults, fmt.Errorf("resources: %s is the class of the attach handles", name))
+		}
+		if n := resources[name]; n < 1 || n > math.MaxInt32 {
+			faults = append(faults, fmt.Errorf("resources: %s %d, want 1 to %d", name, n, math.MaxInt32))
+		}
+	}
+	return faults
 }
 
 func (d Deployable) attributeFaults() []error {

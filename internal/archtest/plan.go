@@ -13,6 +13,7 @@ const (
 	kong        = "github.com/alecthomas/kong"
 	pretty      = "github.com/jedib0t/go-pretty/v6"
 	yaml        = "go.yaml.in/yaml/v3"
+	xsys        = "golang.org/x/sys/unix"
 )
 
 // Plan returns the rules of this module: the import table of its design.
@@ -57,8 +58,9 @@ func serverHalf() []Package {
 		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/glance", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
-		{Pattern: "internal/sysfs", Ours: []string{"fakecyborg/driver"}},
+		{Pattern: "internal/sysfs", Ours: []string{"fakecyborg/driver"}, Others: []string{xsys}},
 		{Pattern: "fakecyborg/driver", Others: []string{uuid}},
+		{Pattern: "fakecyborg/driver/builtin", Ours: []string{"fakecyborg/driver", "fakecyborg/driver/*"}},
 		{Pattern: "fakecyborg/driver/*", Ours: []string{"fakecyborg/driver"}},
 		{Pattern: "placementsim/internal/engine", Never: []string{"net/http", "encoding/json"}},
 		{
@@ -89,7 +91,7 @@ func programs() []Package {
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
 				"fakecyborg/...", "internal/*",
 			},
-			Others: []string{gophercloud, kong, pretty, uuid, yaml},
+			Others: []string{gophercloud, ini, kong, pretty, uuid, yaml},
 			Never:  []string{"internal/archtest"},
 		},
 		{

@@ -16,6 +16,31 @@ var ErrDescription = errors.New("sysfs: bad description")
 // an empty PCI bus.
 type Description struct {
 	Devices []PCIDevice `json:"devices"`
+	// MdevParents are devices off the PCI bus that mediated devices are made on.
+	MdevParents []MdevParent `json:"mdev_parents,omitempty"`
+}
+
+// MdevParent describes a device off the PCI bus that mediated devices are made on, such
+// as the kernel's samples mtty and mbochs.
+type MdevParent struct {
+	// Name is that of the device and of its class: mtty.
+	Name  string     `json:"name"`
+	Types []MdevType `json:"types"`
+	// MixedMdevTypes lets mdevs of several types stand side by side.
+	MixedMdevTypes bool `json:"mixed_mdev_types,omitempty"`
+}
+
+func (p MdevParent) check() error {
+	if !component(p.Name) {
+		return fmt.Errorf("name %q is not a file name", p.Name)
+	}
+	if _, err := driver.ParsePCIAddress(p.Name); err == nil {
+		return fmt.Errorf("name %q is that of a PCI function", p.Name)
+	}
+	if len(p.Types) == 0 {
+		return errors.New("no types")
+	}
+	return checkMdevTypes(p.Types)
 }
 
 // PCIDevice describes one physical PCI function. Numbers of hardware are hexadecimal
@@ -52,6 +77,12 @@ type PCIDevice struct {
 	MixedMdevTypes bool       `json:"mixed_mdev_types,omitempty"`
 	// Interfaces are the network interfaces of the function.
 	Interfaces []Interface `json:"interfaces,omitempty"`
+	// Disks are the block devices of the function.
+	Disks []Disk `json:"disks,omitempty"`
+	// Clocks are the clocks of the precision time protocol that the function has.
+	Clocks []Clock `json:"clocks,omitempty"`
+	// FPGA is what Intel's FPGA driver shows of the function.
+	FPGA *FPGA `json:"fpga,omitempty"`
 	// Files are further files below the function's directory: name and content.
 	Files map[string]string `json:"files,omitempty"`
 }
@@ -145,6 +176,19 @@ func (d PCIDevice) check() error {
 		if !component(i.Name) {
 			return fmt.Errorf("interface name %q is not a file name", i.Name)
 		}
+	}
+	for _, disk := range d.Disks {
+		if err := disk.check(); err != nil {
+			return err
+		}
+	}
+	for _, c := range d.Clocks {
+		if err := c.check(); err != nil {
+			return err
+		}
+	}
+	if err := d.FPGA.check(d.VFs); err != nil {
+		return err
 	}
 	for name := range d.Files {
 		if !validRelative(name) {

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -34,12 +35,10 @@ type DirTree struct {
 // rootFiles reads and writes the directory itself.
 type rootFiles struct {
 	root *os.Root
+	fast *beneath // nil or not at work: root does all
 }
 
-var (
-	_ driver.Tree       = (*DirTree)(nil)
-	_ driver.BulkReader = (*DirTree)(nil)
-)
+var _ driver.Tree = (*DirTree)(nil)
 
 // OpenDir opens the directory that is the mount point itself, such as /sys. A directory
 // that has neither a bus nor a devices directory is refused, since it is none.
@@ -48,7 +47,7 @@ func OpenDir(dir string, opts DirOptions) (*DirTree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sysfs: open tree: %w", err)
 	}
-	t := &DirTree{files: rootFiles{root}}
+	t := &DirTree{files: rootFiles{root, newBeneath(root)}}
 	if !opts.Write {
 		t.overlay = newOverlay(t.files)
 	}
@@ -68,7 +67,7 @@ func (t rootFiles) has(name string) bool {
 }
 
 // Close gives the directory back; later calls on the tree fail with fs.ErrClosed.
-func (t *DirTree) Close() error { return t.files.root.Close() }
+func (t *DirTree) Close() error { return errors.Join(t.files.fast.close(), t.files.root.Close()) }
 
 // Overlaid lists the writes that only this tree knows of, oldest first, each as
 // "name <- content". It is empty when writes go through.
@@ -91,36 +90,6 @@ func (t *DirTree) reader() reader {
 // ErrTooLarge, anything but a regular file with ErrNotRegular.
 func (t *DirTree) ReadFile(name string) ([]byte, error) { return t.reader().ReadFile(name) }
 
-// ReadFiles implements driver.BulkReader: the directory is opened once.
-func (t *DirTree) ReadFiles(dir string, names ...string) ([][]byte, []error) {
-	contents, errs := make([][]byte, len(names)), make([]error, len(names))
-	below, err := t.openBelow(dir)
-	if err == nil {
-		defer below.root.Close()
-	}
-	for i, name := range names {
-		if err == nil {
-			contents[i], errs[i] = below.ReadFile(name)
-		}
-		if err != nil || errs[i] != nil { // a link may lead out of dir and stay in the tree
-			contents[i], errs[i] = t.ReadFile(dir + "/" + name)
-		}
-	}
-	return contents, errs
-}
-
-// openBelow opens a directory whose files the overlay leaves alone.
-func (t *DirTree) openBelow(dir string) (rootFiles, error) {
-	if t.overlay != nil && t.overlay.concerns(dir) {
-		return rootFiles{}, fs.ErrInvalid
-	}
-	if !fs.ValidPath(dir) {
-		return rootFiles{}, fs.ErrInvalid
-	}
-	root, err := t.files.root.OpenRoot(dir)
-	return rootFiles{root}, err
-}
-
 // ReadDir implements driver.Tree.
 func (t *DirTree) ReadDir(name string) ([]fs.DirEntry, error) { return t.reader().ReadDir(name) }
 
@@ -136,6 +105,21 @@ func (t *DirTree) WriteFile(name string, data []byte) error {
 }
 
 func (t rootFiles) ReadFile(name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
+	}
+	data, understood, err := t.fast.readFile(name)
+	switch {
+	case !understood:
+		return t.readFile(name)
+	case err != nil:
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return data, nil
+}
+
+// readFile is ReadFile through the root.
+func (t rootFiles) readFile(name string) ([]byte, error) {
 	f, err := t.open(name)
 	if err != nil {
 		return nil, err
@@ -160,9 +144,6 @@ func (t rootFiles) ReadFile(name string) ([]byte, error) {
 
 // open never waits: a pipe in the tree without a writer would stop a plain open.
 func (t rootFiles) open(name string) (*os.File, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-	}
 	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: cause(err)}
@@ -180,12 +161,13 @@ func cause(err error) error {
 }
 
 func (t rootFiles) ReadDir(name string) ([]fs.DirEntry, error) {
-	f, err := t.open(name)
-	if err != nil {
-		return nil, err
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
 	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
+	entries, understood, err := t.fast.readDir(name)
+	if !understood {
+		entries, err = t.readDir(name)
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: cause(err)}
 	}
@@ -193,11 +175,24 @@ func (t rootFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
+// readDir is ReadDir through the root.
+func (t rootFiles) readDir(name string) ([]fs.DirEntry, error) {
+	f, err := t.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
 func (t rootFiles) Readlink(name string) (string, error) {
 	if !fs.ValidPath(name) {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
-	target, err := t.root.Readlink(name)
+	target, understood, err := t.fast.readlink(name)
+	if !understood {
+		target, err = t.root.Readlink(name)
+	}
 	if err != nil {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: cause(err)}
 	}

@@ -30,7 +30,7 @@ func open(t testing.TB, dir string, opts sysfs.DirOptions) *sysfs.DirTree {
 func onDisk(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	copyOut(t, generate(t, machine()), ".", dir)
+	layOut(t, generate(t, machine()), dir)
 	return dir
 }
 
@@ -93,36 +93,83 @@ func TestOpenDirRefusesWhatIsNoMount(t *testing.T) {
 	}
 }
 
-func TestDirTreeRefusesWhatIsNoAttribute(t *testing.T) {
-	t.Parallel()
+// broken is the generated machine with everything in it that is no attribute.
+func broken(t *testing.T) string {
+	t.Helper()
 	dir := onDisk(t)
 	outside := filepath.Join(t.TempDir(), "secret")
 	must := func(err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	must(os.WriteFile(outside, []byte("secret"), 0o644))
 	must(os.Symlink(outside, filepath.Join(dir, "devices", "absolute")))
-	must(os.Symlink("../../../../../../../../"+outside, filepath.Join(dir, "devices", "out")))
+	must(os.Symlink("../../../../../../../../../../.."+outside, filepath.Join(dir, "devices", "out")))
+	must(os.Symlink("../../"+filepath.Base(dir), filepath.Join(dir, "devices", "back"))) // out and in again
 	must(os.Symlink("loop", filepath.Join(dir, "devices", "loop")))
+	must(os.Symlink("none", filepath.Join(dir, "devices", "dangling")))
+	must(os.Symlink("/proc/self/root/etc/passwd", filepath.Join(dir, "devices", "magic")))
 	must(os.WriteFile(filepath.Join(dir, "devices", "huge"), make([]byte, sysfs.MaxFile+1), 0o644))
+	must(os.WriteFile(filepath.Join(dir, "devices", "large"), make([]byte, sysfs.MaxFile), 0o644))
+	must(os.WriteFile(filepath.Join(dir, "devices", "page"), make([]byte, 513), 0o644))
+	must(os.WriteFile(filepath.Join(dir, "devices", "empty"), nil, 0o644))
 	must(syscall.Mkfifo(filepath.Join(dir, "devices", "pipe"), 0o644))
-	tree := open(t, dir, sysfs.DirOptions{})
-	for name, want := range map[string]error{
-		"devices/absolute": nil,
-		"devices/out":      nil,
-		"devices/loop":     syscall.ELOOP,
-		"devices/huge":     sysfs.ErrTooLarge,
-		"devices/pipe":     sysfs.ErrNotRegular,
-		"devices":          sysfs.ErrNotRegular,
-		"devices/none":     fs.ErrNotExist,
-		"../secret":        fs.ErrInvalid,
-	} {
+	return dir
+}
+
+// wantRefusals are the errors of reading the names of a broken tree; nil is any.
+func wantRefusals() map[string]error {
+	return map[string]error{
+		"devices/absolute":   nil,
+		"devices/out":        nil,
+		"devices/magic":      nil,
+		"devices/back":       nil,
+		"devices/back/bus":   nil,
+		"devices/loop":       syscall.ELOOP,
+		"devices/loop/a":     syscall.ELOOP,
+		"devices/dangling":   fs.ErrNotExist,
+		"devices/huge":       sysfs.ErrTooLarge,
+		"devices/pipe":       sysfs.ErrNotRegular,
+		"devices":            sysfs.ErrNotRegular,
+		"devices/none":       fs.ErrNotExist,
+		"devices/empty/none": syscall.ENOTDIR,
+		"../secret":          fs.ErrInvalid,
+		"/etc/passwd":        fs.ErrInvalid,
+		"":                   fs.ErrInvalid,
+	}
+}
+
+func TestDirTreeRefusesWhatIsNoAttribute(t *testing.T) {
+	t.Parallel()
+	tree := open(t, broken(t), sysfs.DirOptions{})
+	for name, want := range wantRefusals() {
 		data, err := tree.ReadFile(name)
 		var p *fs.PathError
 		if !errors.As(err, &p) || p.Path != name || want != nil && !errors.Is(err, want) {
 			t.Errorf("ReadFile(%q): %q, %v, want a path error with %v", name, data, err, want)
+		}
+	}
+	for name, size := range map[string]int{"devices/large": sysfs.MaxFile, "devices/page": 513, "devices/empty": 0} {
+		if got := read(t, tree, name); len(got) != size {
+			t.Errorf("%s has %d bytes, want %d", name, len(got), size)
+		}
+	}
+}
+
+func TestAClosedTreeSaysSo(t *testing.T) {
+	t.Parallel()
+	tree := open(t, onDisk(t), sysfs.DirOptions{})
+	if err := tree.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := tree.ReadFile(t35 + "/name")
+	_, err2 := tree.ReadDir("devices")
+	_, err3 := tree.Readlink("class/net/eth2")
+	for _, err := range []error{err1, err2, err3} {
+		if !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("got %v, want fs.ErrClosed", err)
 		}
 	}
 }
@@ -260,7 +307,7 @@ func TestTheOverlayCountsWhatWasThereBefore(t *testing.T) {
 	m := generate(t, machine())
 	write(t, m, t35+"/create", id1)
 	dir := t.TempDir()
-	copyOut(t, m, ".", dir)
+	layOut(t, m, dir)
 	tree := open(t, dir, sysfs.DirOptions{})
 	for _, tt := range []struct{ name, text, left string }{
 		{t35 + "/create", id2, "0\n"},
@@ -279,34 +326,5 @@ func TestTheOverlayCountsWhatWasThereBefore(t *testing.T) {
 	}
 	if _, err := tree.ReadFile("bus/mdev/devices/" + id1 + "/uevent"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file of a device removed: %v", err)
-	}
-}
-
-func TestReadFilesReadsWhatReadFileReads(t *testing.T) {
-	t.Parallel()
-	dir := onDisk(t)
-	card := "bus/pci/devices/" + t4
-	if err := os.Symlink("../vendor", filepath.Join(dir, card, "mdev_supported_types", "beside")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, card, "out")); err != nil {
-		t.Fatal(err)
-	}
-	tree := open(t, dir, sysfs.DirOptions{})
-	write(t, tree, t35+"/create", id1)
-	for from, names := range map[string][]string{
-		card:                           {"vendor", "none", "class", "out", "driver", "subsystem/devices/" + t4 + "/device"},
-		card + "/mdev_supported_types": {"beside", "nvidia-35/available_instances"},
-		t35:                            {"available_instances", "name"},
-		"nowhere":                      {"vendor"},
-		"../sys":                       {"vendor"},
-	} {
-		contents, errs := tree.ReadFiles(from, names...)
-		for i, name := range names {
-			want, wantErr := tree.ReadFile(from + "/" + name)
-			if diff := cmp.Diff(want, contents[i]); diff != "" || (wantErr == nil) != (errs[i] == nil) {
-				t.Errorf("%s of %s: %v, ReadFile has %v (-want +got):\n%s", name, from, errs[i], wantErr, diff)
-			}
-		}
 	}
 }

@@ -3,12 +3,18 @@
 // the kernel does.
 //
 // Trees in memory are generated from a Description: PCI functions with their NUMA nodes,
-// IOMMU groups, kernel drivers, virtual functions and mediated device types, with links
-// laid as a kernel lays them. It interprets nothing; what a file means is the driver's
-// business. It is no general sysfs: only what drivers of accelerators read is there.
+// IOMMU groups, kernel drivers, virtual functions, mediated device types, disks, clocks,
+// and the FPGA class of Intel's driver, and parents of mediated devices off the PCI bus;
+// with links laid as a kernel lays them. Memory.LayOut writes one into a directory. It
+// interprets nothing; what a file means is the driver's business. It is no general sysfs:
+// only what drivers of accelerators read is there, and of the newer FPGA classes (dfl)
+// nothing.
 //
-// It follows the kernel's Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev
-// and drivers/vfio/mdev, drivers/pci/iov.c for the effects of writes.
+// It follows the kernel's Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev,
+// sysfs-ptp, Documentation/ABI/stable/sysfs-block, samples/vfio-mdev/mtty.c, and
+// drivers/vfio/mdev, drivers/pci/iov.c for the effects of writes; the FPGA class is that
+// of Intel's driver outside the kernel, as cyborg/accelerator/drivers/fpga/intel/sysinfo.py
+// of Cyborg 2026.2 reads it.
 //
 //	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
 //		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302"},

@@ -67,6 +67,7 @@ func (m *Memory) setVFs(f *function, n int) {
 			}
 		}
 		m.root.remove(fmt.Sprintf("%s/virtfn%d", f.dir, i))
+		m.dropFPGA(vf)
 		m.drop(vf)
 	}
 	f.virtual = nil
@@ -81,6 +82,7 @@ func (m *Memory) setVFs(f *function, n int) {
 		f.virtual = append(f.virtual, vf)
 	}
 	m.setData(f.dir+"/sriov_numvfs", line(n))
+	m.placePorts(f)
 }
 
 // freeGroup returns the lowest IOMMU group above those described that is not in use.
@@ -112,112 +114,5 @@ func (f *function) newVF(index int) *function {
 func (m *Memory) setData(path, text string) {
 	if n, err := m.root.walk(path, false); err == nil && !n.isDir() {
 		n.data = []byte(text)
-	}
-}
-
-// addMdevTypes makes the directories of the types a function supports.
-func (m *Memory) addMdevTypes(f *function) {
-	if len(f.types) == 0 {
-		return
-	}
-	for _, t := range f.types {
-		dir := f.dir + "/" + mdevTypes + "/" + t.Type
-		m.file(dir+"/name", t.Name+"\n")
-		m.file(dir+"/available_instances", line(t.AvailableInstances))
-		m.file(dir+"/device_api", cmp.Or(t.DeviceAPI, "vfio-pci")+"\n")
-		m.file(dir+"/description", t.Description+"\n")
-		m.root.makeDir(dir + "/devices")
-		m.root.put(dir+"/create", &node{hidden: true, write: func(data []byte) error {
-			return m.createMdev(f, t, data)
-		}})
-	}
-	m.link(dirMdevBus+"/"+f.address.String(), f.dir)
-}
-
-// createMdev is the effect of create.
-func (m *Memory) createMdev(f *function, t MdevType, data []byte) error {
-	mdev := driver.Mdev{
-		UUID:   strings.ToLower(strings.TrimSpace(string(data))),
-		Parent: f.address.String(),
-		Type:   t.Type,
-	}
-	if mdev.Validate() != nil {
-		return syscall.EINVAL
-	}
-	if _, exists := m.mdevs[mdev.UUID]; exists {
-		return syscall.EEXIST
-	}
-	if m.available(f, t) < 1 {
-		return syscall.ENOSPC
-	}
-	m.mdevs[mdev.UUID] = mdev
-	m.addMdev(f, mdev)
-	m.refresh(f)
-	return nil
-}
-
-// addMdev makes the directory of a mediated device and the links to it.
-func (m *Memory) addMdev(f *function, mdev driver.Mdev) {
-	dir := f.dir + "/" + mdev.UUID
-	m.root.makeDir("bus/mdev/drivers/vfio_mdev")
-	m.link(dir+"/mdev_type", f.dir+"/"+mdevTypes+"/"+mdev.Type)
-	m.link(dir+"/subsystem", "bus/mdev")
-	m.link(dir+"/driver", "bus/mdev/drivers/vfio_mdev")
-	m.file(dir+"/uevent", "DRIVER=vfio_mdev\nMODALIAS=mdev:c1\n")
-	m.root.put(dir+"/remove", &node{hidden: true, write: func(data []byte) error {
-		return m.removeMdev(mdev.UUID, data)
-	}})
-	m.link(dirMdevDevices+"/"+mdev.UUID, dir)
-	m.link(f.dir+"/"+mdevTypes+"/"+mdev.Type+"/devices/"+mdev.UUID, dir)
-}
-
-// removeMdev is the effect of remove: any number but zero takes the device away.
-func (m *Memory) removeMdev(id string, data []byte) error {
-	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 0, 64)
-	if err != nil {
-		return syscall.EINVAL
-	}
-	if n != 0 {
-		m.dropMdev(id)
-	}
-	return nil
-}
-
-func (m *Memory) dropMdev(id string) {
-	mdev, ok := m.mdevs[id]
-	if !ok {
-		return
-	}
-	delete(m.mdevs, id)
-	m.root.remove(dirMdevDevices + "/" + id)
-	at, err := driver.ParsePCIAddress(mdev.Parent)
-	f := m.functions[at]
-	if err != nil || f == nil {
-		return
-	}
-	m.root.remove(f.dir + "/" + id)
-	m.root.remove(f.dir + "/" + mdevTypes + "/" + mdev.Type + "/devices/" + id)
-	m.refresh(f)
-}
-
-// available counts the instances of a type that are left on a function.
-func (m *Memory) available(f *function, t MdevType) int {
-	left := t.AvailableInstances
-	for _, mdev := range m.mdevs {
-		switch {
-		case mdev.Parent != f.address.String():
-		case mdev.Type == t.Type:
-			left--
-		case !f.mixed:
-			return 0
-		}
-	}
-	return max(left, 0)
-}
-
-// refresh writes available_instances of all types of a function anew.
-func (m *Memory) refresh(f *function) {
-	for _, t := range f.types {
-		m.setData(f.dir+"/"+mdevTypes+"/"+t.Type+"/available_instances", line(m.available(f, t)))
 	}
 }

@@ -29,11 +29,14 @@ type function struct {
 	group   *int
 	types   []MdevType
 	mixed   bool
+	dev     *int // of class/fpga
 
 	// of a physical function
 	vfs            *VFs
 	enabledAtStart int
 	virtual        []*function
+	fpga           *FPGA
+	loaded         map[int]string // function by FPGA port
 }
 
 // Generate returns the tree of the described machine, laid out with the links a kernel
@@ -43,6 +46,11 @@ func Generate(d Description) (*Memory, error) {
 	for i, device := range d.Devices {
 		if err := m.describe(device); err != nil {
 			return nil, fmt.Errorf("%w: device %d %q: %w", ErrDescription, i, device.Address, err)
+		}
+	}
+	for i, parent := range d.MdevParents {
+		if err := m.describeParent(parent); err != nil {
+			return nil, fmt.Errorf("%w: mdev parent %d %q: %w", ErrDescription, i, parent.Name, err)
 		}
 	}
 	for _, f := range m.physical() {
@@ -62,9 +70,27 @@ func (m *Memory) describe(d PCIDevice) error {
 	}
 	m.add(f)
 	m.addDescribed(f, d)
+	if d.FPGA != nil {
+		m.lastFPGA = max(m.lastFPGA, d.FPGA.Dev)
+		if err := m.addFPGA(f, d.FPGA); err != nil {
+			return err
+		}
+	}
 	if f.group != nil {
 		m.lastGroup = max(m.lastGroup, *f.group)
 	}
+	return nil
+}
+
+// describeParent adds one parent of mediated devices that is no PCI function.
+func (m *Memory) describeParent(d MdevParent) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	if m.parents[d.Name] != nil {
+		return fmt.Errorf("name described twice")
+	}
+	m.addVirtualParent(d)
 	return nil
 }
 
@@ -135,13 +161,14 @@ func (m *Memory) add(f *function) {
 		m.link(f.dir+"/iommu_group", group)
 		m.link(group+"/devices/"+f.address.String(), f.dir)
 	}
-	m.addMdevTypes(f)
+	m.addMdevParent(&mdevParent{name: f.address.String(), dir: f.dir, types: f.types, mixed: f.mixed})
 }
 
 // drop takes a function and its links away.
 func (m *Memory) drop(f *function) {
 	address := f.address.String()
 	delete(m.functions, f.address)
+	delete(m.parents, address)
 	m.root.remove(f.dir)
 	m.root.remove(dirPCIDevices + "/" + address)
 	m.root.remove(dirMdevBus + "/" + address)
@@ -160,6 +187,12 @@ func (m *Memory) addDescribed(f *function, d PCIDevice) {
 	}
 	for _, i := range d.Interfaces {
 		m.addInterface(f, i)
+	}
+	for _, disk := range d.Disks {
+		m.addDisk(f, disk)
+	}
+	for _, c := range d.Clocks {
+		m.addClock(f, c)
 	}
 	for name, text := range d.Files {
 		m.file(f.dir+"/"+name, text)

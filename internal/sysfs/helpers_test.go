@@ -1,11 +1,6 @@
 package sysfs_test
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
@@ -79,31 +74,10 @@ func write(t testing.TB, tree driver.Tree, name, text string) {
 	}
 }
 
-// copyOut writes a tree to a directory, links as links.
-func copyOut(t testing.TB, tree driver.Tree, name, dir string) {
+// layOut writes a tree to a directory, links as links.
+func layOut(t testing.TB, m *sysfs.Memory, dir string) {
 	t.Helper()
-	entries, err := tree.ReadDir(name)
-	if err != nil {
+	if err := m.LayOut(dir); err != nil {
 		t.Fatal(err)
-	}
-	for _, e := range entries {
-		from, to := path.Join(name, e.Name()), filepath.Join(dir, e.Name())
-		switch {
-		case e.IsDir():
-			err = os.MkdirAll(to, 0o755)
-			copyOut(t, tree, from, to)
-		case e.Type()&fs.ModeSymlink != 0:
-			target, linkErr := tree.Readlink(from)
-			err = errors.Join(linkErr, os.Symlink(target, to))
-		default:
-			data, readErr := tree.ReadFile(from)
-			if errors.Is(readErr, fs.ErrPermission) {
-				data, readErr = nil, nil // written to only
-			}
-			err = errors.Join(readErr, os.WriteFile(to, data, 0o644))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -23,6 +23,10 @@ type Memory struct {
 	mdevs     map[string]driver.Mdev     // by uuid
 	reserved  map[driver.PCIAddress]bool // for VFs, present or not
 	lastGroup int                        // the highest IOMMU group described
+	parents   map[string]*mdevParent     // by name
+	fpgas     map[int]bool               // numbers of class/fpga in use
+	lastFPGA  int                        // the highest of those described
+	numbers   map[string]int             // how many devices of a kind there are
 }
 
 var _ driver.Tree = (*Memory)(nil)
@@ -35,6 +39,10 @@ func NewMemory() *Memory {
 		mdevs:     make(map[string]driver.Mdev),
 		reserved:  make(map[driver.PCIAddress]bool),
 		lastGroup: -1,
+		parents:   make(map[string]*mdevParent),
+		fpgas:     make(map[int]bool),
+		lastFPGA:  -1,
+		numbers:   make(map[string]int),
 	}
 	for _, dir := range []string{dirPCIDevices, dirPCIDrivers, dirMdevDevices, dirMdevBus, "class/net", "devices"} {
 		m.root.makeDir(dir)
@@ -140,12 +148,18 @@ func sortMdevs(list []driver.Mdev) {
 }
 
 // Reboot does to the tree what a restart of the host does: mediated devices are gone,
-// and each physical function has the number of VFs it was described with.
+// the ports of FPGAs have the functions they were described with, and each physical function has the number of VFs it was described with.
 func (m *Memory) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.mdevs {
 		m.dropMdev(id)
+	}
+	for _, f := range m.functions {
+		if f.fpga != nil {
+			m.reload(f)
+			m.placePorts(f)
+		}
 	}
 	for _, f := range m.physical() {
 		m.setVFs(f, 0)

@@ -49,6 +49,9 @@ type typePath struct {
 }
 
 func splitType(name string) (typePath, bool) {
+	if !strings.Contains(name, mdevTypes) { // most names, and each is asked for
+		return typePath{}, false
+	}
 	parts := strings.Split(name, "/")
 	i := slices.Index(parts, mdevTypes)
 	if i < 1 || len(parts) < i+2 {
@@ -120,13 +123,6 @@ func (o *overlay) hides(name string) bool {
 	return false
 }
 
-// concerns says whether files of a directory may be other than they are in the tree below.
-func (o *overlay) concerns(dir string) bool {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	return o.hides(dir) || slices.Contains(strings.Split(dir, "/"), mdevTypes)
-}
-
 func (o *overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -137,6 +133,9 @@ func (o *overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	added := o.added(name)
 	if err != nil && (len(added) == 0 || !errors.Is(err, fs.ErrNotExist)) {
 		return entries, err
+	}
+	if len(added)+len(o.removed) == 0 {
+		return entries, nil
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		_, gone := o.removed[e.Name()]
@@ -150,6 +149,9 @@ func (o *overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 // added are the devices made that stand in a directory: a link in that of their type and
 // of the bus, a directory in that of their parent.
 func (o *overlay) added(name string) []fs.DirEntry {
+	if len(o.made) == 0 {
+		return nil
+	}
 	p, inType := splitType(name)
 	var list []fs.DirEntry
 	for id, m := range o.made {

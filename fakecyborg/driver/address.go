@@ -1,0 +1,53 @@
+package driver
+
+// Address is where a device is. PCI is one kind of place; a device elsewhere has a name.
+type Address struct {
+	// Kind is the type of the control path, ControlPathPCI or another.
+	Kind string
+	// PCI is set for ControlPathPCI.
+	PCI PCIAddress
+	// Name is set for other kinds: "mtty" below class/mdev_bus.
+	Name string
+}
+
+// String returns the PCI address as the kernel writes it, or the name.
+func (a Address) String() string {
+	if a.Kind == ControlPathPCI {
+		return a.PCI.String()
+	}
+	return a.Name
+}
+
+// ControlPath returns the control path of the device at the address.
+func (a Address) ControlPath() ControlPath {
+	if a.Kind == ControlPathPCI {
+		return a.PCI.ControlPath()
+	}
+	return ControlPath{Type: a.Kind, Info: Info{keyParent: a.Name}}
+}
+
+// MdevParent is the address of a device that is not on PCI and that mediated devices are
+// made on.
+func MdevParent(name string) Address { return Address{Kind: ControlPathMdevParent, Name: name} }
+
+// Address returns where the control path leads. One that is understood neither as a PCI
+// address nor as a parent is named by its information, so that it can still be told
+// from others.
+func (c ControlPath) Address() Address {
+	a := addressOf(c.Info)
+	if a.Kind == "" {
+		a.Kind = c.Type
+	}
+	return a
+}
+
+// addressOf understands the information of control paths and of attach handles.
+func addressOf(info Info) Address {
+	if name := info[keyParent]; name != "" {
+		return MdevParent(name)
+	}
+	if at, err := PCIAddressOf(info); err == nil {
+		return Address{Kind: ControlPathPCI, PCI: at}
+	}
+	return Address{Name: info.Key()}
+}

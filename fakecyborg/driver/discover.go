@@ -1,0 +1,186 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// ErrDoubleClaim is the cause of the problem with a device that two drivers report.
+var ErrDoubleClaim = errors.New("driver: two drivers report one device")
+
+// DiscoveryError tells which drivers could not look at all; the others have reported.
+type DiscoveryError struct {
+	// Failed has the error of each driver that failed, by its index.
+	Failed map[int]error
+	// names of the drivers, by index.
+	names []string
+}
+
+// Error names the drivers and the causes.
+func (e *DiscoveryError) Error() string {
+	var texts []string
+	for i, name := range e.names {
+		if err := e.Failed[i]; err != nil {
+			texts = append(texts, fmt.Sprintf("driver %s: %v", name, err))
+		}
+	}
+	return "driver: discover: " + strings.Join(texts, "; ")
+}
+
+// Unwrap returns the causes in the order of the drivers.
+func (e *DiscoveryError) Unwrap() []error {
+	var errs []error
+	for i := range e.names {
+		if err := e.Failed[i]; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// DiscoverAll lets each driver look, all drivers of one tree through one view of it, and
+// returns their reports in the same order. A device or an attach handle that two drivers
+// report is offered by none of them; both reports have a problem that wraps
+// ErrDoubleClaim and names both. A problem that several drivers have is told once, in the
+// first report. The error is a *DiscoveryError; the report of a driver that failed is
+// empty.
+func DiscoverAll(ctx context.Context, drivers []Driver) ([]Report, error) {
+	reports := make([]Report, len(drivers))
+	failed := &DiscoveryError{Failed: make(map[int]error)}
+	views := &views{}
+	for i, d := range drivers {
+		failed.names = append(failed.names, d.Name())
+		var err error
+		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
+			reports[i], err = t.DiscoverIn(ctx, views.of(t.Tree()))
+		} else {
+			reports[i], err = d.Discover(ctx)
+		}
+		if err != nil {
+			reports[i], failed.Failed[i] = Report{}, err
+		}
+	}
+	refuseTwice(drivers, reports)
+	tellOnce(reports)
+	if len(failed.Failed) > 0 {
+		return reports, failed
+	}
+	return reports, nil
+}
+
+// views has one view for each tree.
+type views struct {
+	trees []Tree
+	made  []Tree
+}
+
+func (v *views) of(tree Tree) Tree {
+	for i, t := range v.trees {
+		if same(t, tree) {
+			return v.made[i]
+		}
+	}
+	v.trees, v.made = append(v.trees, tree), append(v.made, NewView(tree))
+	return v.made[len(v.made)-1]
+}
+
+// same compares trees whose types need not be comparable.
+func same(a, b Tree) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// refuseTwice takes away what two drivers report.
+func refuseTwice(drivers []Driver, reports []Report) {
+	users := make(map[string][]int) // drivers by what they report
+	for i, report := range reports {
+		for _, d := range report.Devices {
+			for _, key := range keysOf(d) {
+				if !slices.Contains(users[key], i) {
+					users[key] = append(users[key], i)
+				}
+			}
+		}
+	}
+	for i := range reports {
+		report := &reports[i]
+		report.Devices = slices.DeleteFunc(slices.Clone(report.Devices), func(d Device) bool {
+			for _, key := range keysOf(d) {
+				if len(users[key]) > 1 {
+					report.Problems = append(report.Problems, doubleClaim(drivers, users[key], key, d))
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+func doubleClaim(drivers []Driver, users []int, key string, d Device) Problem {
+	var names []string
+	for _, i := range users {
+		names = append(names, drivers[i].Name())
+	}
+	what := "the device"
+	if address := d.ControlPath.Address().String(); address != key {
+		what = key + " of the device"
+	}
+	return Problem{Address: d.ControlPath.Address().String(),
+		Err: fmt.Errorf("%w: %s report %s, and none of them may offer it", ErrDoubleClaim, strings.Join(names, " and "), what)}
+}
+
+// keysOf are the places that a device takes: where it is reached, and what guests get of
+// it. A TEST_PCI handle stands for nothing, and so does a device that has no other.
+func keysOf(d Device) []string {
+	keys := []string{}
+	real := len(d.Deployables) == 0
+	for _, p := range d.Deployables {
+		real = real || len(p.AttachHandles) == 0
+		for _, h := range p.AttachHandles {
+			if h.Type == HandleTestPCI {
+				continue
+			}
+			real = true
+			if key := addressOf(h.Info).String(); !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if key := d.ControlPath.Address().String(); real && !slices.Contains(keys, key) {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// tellOnce drops problems that an earlier report has, too: all drivers of a tree meet the
+// same broken function.
+func tellOnce(reports []Report) {
+	told := make(map[string]bool)
+	for i := range reports {
+		var mine []string
+		reports[i].Problems = slices.DeleteFunc(slices.Clone(reports[i].Problems), func(p Problem) bool {
+			text := p.Error()
+			mine = append(mine, text)
+			return told[text] && !errors.Is(p, ErrDoubleClaim)
+		})
+		for _, text := range mine {
+			told[text] = true
+		}
+	}
+}
+
+// LeaveOut moves the devices for which reason answers something from what is offered to
+// what is left out. It is for claims from outside, such as Nova's. Driver is the name that
+// the entries get.
+func (r *Report) LeaveOut(driver string, reason func(Device) string) {
+	r.Devices = slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
+		text := reason(d)
+		if text != "" {
+			r.LeftOut = append(r.LeftOut, LeftOut{Address: d.ControlPath.Address().String(), Driver: driver, Reason: text})
+		}
+		return text != ""
+	})
+}

@@ -1,0 +1,206 @@
+package driver
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const blockClassDir = "class/block"
+
+// BlockDevice is a disk or a partition of one.
+type BlockDevice struct {
+	Name string
+	// Number is MAJOR:MINOR, empty where the file dev is absent.
+	Number string
+	// Holders are block devices made of this one: a logical volume, an array.
+	Holders []string
+	// FileSystem is the kind of a file system on it that is mounted, as far as sysfs
+	// tells: ext4, xfs, btrfs and some others do.
+	FileSystem string
+}
+
+// Disk is a block device that a PCI function drives.
+type Disk struct {
+	BlockDevice
+	Partitions []BlockDevice
+}
+
+// pathHead finds the disk that one path of a multipath NVMe device belongs to: nvme0n1 of
+// nvme0c1n1.
+var pathHead = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
+
+var (
+	nvmeController = regexp.MustCompile(`^nvme[0-9]+$`)
+	nvmeNamespace  = regexp.MustCompile(`^nvme[0-9]+(c[0-9]+)?n[0-9]+$`)
+)
+
+// blocks is what a tree says of all block devices.
+type blocks struct {
+	// byFunction has the directories of the disks behind a PCI function.
+	byFunction map[string][]string
+	// mounted has the kind of file system by block device.
+	mounted map[string]string
+}
+
+func readBlocks(tree Tree) blocks {
+	return blocks{byFunction: blockClass(tree), mounted: mountedSystems(tree)}
+}
+
+// mountedSystems finds the block devices with a file system that is mounted: the drivers
+// of some have a directory for each, fs/ext4/sda1, or list the disks of each, as btrfs.
+func mountedSystems(tree Tree) map[string]string {
+	mounted := make(map[string]string)
+	for _, kind := range []string{"ext4", "xfs", "f2fs", "nilfs2", "erofs"} {
+		for _, name := range entryNames(tree, "fs/"+kind) {
+			mounted[name] = kind
+		}
+	}
+	for _, id := range entryNames(tree, "fs/btrfs") {
+		for _, name := range entryNames(tree, "fs/btrfs/"+id+"/devices") {
+			mounted[name] = "btrfs"
+		}
+	}
+	return mounted
+}
+
+// entryNames lists a directory; one that cannot be read says nothing.
+func entryNames(tree Tree, dir string) []string {
+	entries, err := tree.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// blockClass finds for each PCI function the directories of the disks it drives: where
+// the link of a disk leads, the last address on the way is that of its function. A
+// partition stands in the directory of its disk and is passed over. Without the class,
+// what the function's own directory says remains.
+func blockClass(tree Tree) map[string][]string {
+	names := entryNames(tree, blockClassDir)
+	known := make(map[string]bool, len(names))
+	for _, name := range names {
+		known[name] = true
+	}
+	found := make(map[string][]string)
+	for _, name := range names {
+		target, err := tree.Readlink(blockClassDir + "/" + name)
+		full := path.Join(blockClassDir, target)
+		if err != nil || known[path.Base(path.Dir(full))] {
+			continue
+		}
+		parts := strings.Split(full, "/")
+		for i := len(parts) - 1; i >= 0; i-- {
+			if a, err := ParsePCIAddress(parts[i]); err == nil {
+				found[a.String()] = append(found[a.String()], full)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// disks gathers the disks of the function, both those that the class of block devices
+// knows and those in the function's own directory.
+func (r *stateReader) disks(own []string) {
+	dirs := own
+	for _, dir := range r.blocks.byFunction[r.function.Address.String()] {
+		if !slices.ContainsFunc(dirs, func(o string) bool { return path.Base(o) == path.Base(dir) }) {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, dir := range dirs {
+		if head := pathHead.FindStringSubmatch(path.Base(dir)); head != nil {
+			dir = blockClassDir + "/" + head[1] + head[2]
+		}
+		r.disk(dir)
+	}
+}
+
+func (r *stateReader) isPartition(dir string) bool {
+	_, err := r.tree.ReadFile(dir + "/partition")
+	return err == nil
+}
+
+// ownDisks finds disks below block/ and nvme/ of the function.
+func (r *stateReader) ownDisks(name string) (dirs []string) {
+	if strings.HasPrefix(name, "virtio") { // such a device stands between function and disk
+		name += "/block"
+	}
+	switch {
+	case path.Base(name) == "block":
+		for _, disk := range r.list(name) {
+			dirs = append(dirs, r.path(name+"/"+disk))
+		}
+	case name == "nvme":
+		for _, controller := range r.list(name) {
+			if !nvmeController.MatchString(controller) {
+				continue
+			}
+			for _, disk := range r.list(name + "/" + controller) {
+				if nvmeNamespace.MatchString(disk) {
+					dirs = append(dirs, r.path(name+"/"+controller+"/"+disk))
+				}
+			}
+		}
+	}
+	return dirs
+}
+
+// disk reads one disk and its partitions, which are directories with a file partition.
+func (r *stateReader) disk(dir string) {
+	entries, err := r.tree.ReadDir(dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.problemAt(dir, err)
+		}
+		return
+	}
+	d := Disk{BlockDevice: r.blockDevice(dir)}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), path.Base(dir)) && r.isPartition(dir+"/"+e.Name()) {
+			d.Partitions = append(d.Partitions, r.blockDevice(dir+"/"+e.Name()))
+		}
+	}
+	if !slices.ContainsFunc(r.state.Disks, func(o Disk) bool { return o.Name == d.Name }) {
+		r.state.Disks = append(r.state.Disks, d)
+	}
+}
+
+func (r *stateReader) blockDevice(dir string) BlockDevice {
+	d := BlockDevice{Name: path.Base(dir), FileSystem: r.blocks.mounted[path.Base(dir)]}
+	number, err := ReadText(r.tree, dir+"/dev")
+	switch {
+	case err == nil && deviceNumber(number):
+		d.Number = number
+	case err == nil:
+		r.problemAt(dir+"/dev", garbled(number))
+	case !errors.Is(err, fs.ErrNotExist):
+		r.problemAt(dir+"/dev", err)
+	}
+	entries, err := r.tree.ReadDir(dir + "/holders")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.problemAt(dir+"/holders", err)
+	}
+	for _, e := range entries {
+		d.Holders = append(d.Holders, e.Name())
+	}
+	return d
+}
+
+// deviceNumber checks MAJOR:MINOR.
+func deviceNumber(text string) bool {
+	major, minor, found := strings.Cut(text, ":")
+	_, err1 := strconv.ParseUint(major, 10, 32)
+	_, err2 := strconv.ParseUint(minor, 10, 32)
+	return found && err1 == nil && err2 == nil
+}

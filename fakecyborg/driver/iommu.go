@@ -1,0 +1,66 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+)
+
+const (
+	iommuGroupsDir = "kernel/iommu_groups"
+	baseBridge     = 0x06
+)
+
+// IOMMUProblem says which other function of a function's IOMMU group is still in the
+// host's use, or "". The hardware keeps functions of one group apart from others and not
+// from each other, so a guest gets none of them while the host drives one. Bridges do not
+// count, nor do functions bound to no driver, to vfio-pci or to pci-stub. The problem is
+// one with the list of the group.
+func IOMMUProblem(tree Tree, f PCIFunction, s PCIState) (string, []Problem) {
+	if s.IOMMUGroup == nil {
+		return "", nil
+	}
+	dir := iommuGroupsDir + "/" + strconv.Itoa(*s.IOMMUGroup) + "/devices"
+	entries, err := tree.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) { // a captured tree may lack it
+		return "", nil
+	}
+	if err != nil {
+		return "", []Problem{{Address: f.Address.String(), File: dir, Err: cause(err)}}
+	}
+	for _, e := range entries {
+		address, err := ParsePCIAddress(e.Name())
+		if err != nil || address == f.Address { // groups hold devices that are not on PCI, too
+			continue
+		}
+		if reason := siblingUse(tree, address); reason != "" {
+			return fmt.Sprintf("IOMMU group %d is shared with %s, which is %s", *s.IOMMUGroup, address, reason), nil
+		}
+	}
+	return "", nil
+}
+
+// siblingUse says how the host uses a function of the same group, or "". Trouble with it
+// is told by whoever it is for; here it counts as in use.
+func siblingUse(tree Tree, address PCIAddress) string {
+	f, problem := readFunction(tree, address.String())
+	if problem != nil {
+		return fmt.Sprintf("not understood: %v", problem.Err)
+	}
+	if f.DeviceClass()>>8 == baseBridge {
+		return ""
+	}
+	s, problems := ReadPCIState(tree, f)
+	if len(problems) > 0 {
+		return fmt.Sprintf("not understood: %v", problems[0].Err)
+	}
+	if reason := s.HostUse(f); reason != "" {
+		return reason
+	}
+	if slices.Contains([]string{"", driverVFIO, "pci-stub"}, s.Driver) {
+		return ""
+	}
+	return "bound to driver " + s.Driver
+}

@@ -1,0 +1,189 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrPolicy is the cause of every error of Policy.Check.
+var ErrPolicy = errors.New("driver: bad policy")
+
+// Policy holds the options that every driver of PCI hardware has. The configuration of
+// each embeds it, so in JSON its fields stand beside the driver's own. The zero value is
+// the default. None of them is an option of upstream.
+type Policy struct {
+	// TraitShape says how traits and resource classes are named; "" is shipped.
+	TraitShape TraitShape `json:"trait_shape,omitempty"`
+	// AllowedDrivers are kernel drivers that may be bound to a function that is given
+	// away, beside none, vfio-pci and those that the driver's package names.
+	AllowedDrivers []string `json:"allowed_drivers,omitzero"`
+	// ExtraTraits are reported on every deployable.
+	ExtraTraits []string `json:"extra_traits,omitzero"`
+	// RequireViableIOMMUGroup leaves a function out that shares its IOMMU group with one
+	// still in the host's use; otherwise that is a warning.
+	RequireViableIOMMUGroup bool `json:"require_viable_iommu_group,omitempty"`
+	// LocalMemory is the memory of boards that is reported as CUSTOM_ACCELERATOR_MEMORY_
+	// and its type. Nothing in sysfs tells of it. By default none is reported.
+	LocalMemory []LocalMemory `json:"local_memory,omitzero"`
+	// Mounts are the block devices that the host has mounted or swaps on, each as
+	// MAJOR:MINOR or by its kernel name (nvme0n1p1), for sysfs tells of some only. Nil means
+	// that they are not known: then a disk with partitions counts as in use.
+	Mounts []string `json:"mounts,omitzero"`
+}
+
+// Check says whether the options make sense. All faults found are joined; each wraps
+// ErrPolicy, and ErrName where a name is at fault.
+func (p Policy) Check() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrPolicy}, args...)...))
+	}
+	if _, err := ParseTraitShape(string(p.TraitShape)); err != nil {
+		fault("trait_shape: %w", err)
+	}
+	for _, name := range p.AllowedDrivers {
+		if !fileName(name) {
+			fault("allowed_drivers: %q is no name of a kernel driver", name)
+		}
+	}
+	for _, trait := range p.ExtraTraits {
+		if err := CheckTrait(trait); err != nil {
+			fault("extra_traits: %w", err)
+		}
+	}
+	for i, m := range p.LocalMemory {
+		if err := m.check(); err != nil {
+			fault("local_memory entry %d: %w", i, err)
+		}
+		same := func(o LocalMemory) bool { return o.Type == m.Type && o.Address == m.Address && o.Shared == m.Shared }
+		if slices.ContainsFunc(p.LocalMemory[:i], same) {
+			fault("local_memory entry %d: memory of type %s is given twice", i, m.Type)
+		}
+	}
+	for _, name := range p.Mounts {
+		if !fileName(name) {
+			fault("mounts: %q is neither MAJOR:MINOR nor the name of a block device", name)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// LocalMemory is memory of one type on a board.
+type LocalMemory struct {
+	// Type is such as "DDR4" or "HBM"; the class is CUSTOM_ACCELERATOR_MEMORY_DDR4.
+	Type string `json:"type"`
+	// MiB is how much the board has when it is shared, and each region when it is not.
+	MiB int `json:"mib"`
+	// Address is the PCI address of the board; empty means every board of the driver.
+	Address string `json:"address,omitempty"`
+	// Shared memory is on the provider of the device, partitioned memory on those of
+	// its regions. A device of one region has one provider, which gets either.
+	Shared bool `json:"shared,omitempty"`
+}
+
+// ResourceClass returns CUSTOM_ACCELERATOR_MEMORY_ and the type. The error wraps
+// ErrName.
+func (m LocalMemory) ResourceClass() (string, error) {
+	return CustomName("ACCELERATOR", "MEMORY", m.Type)
+}
+
+func (m LocalMemory) check() error {
+	if _, err := m.ResourceClass(); err != nil {
+		return err
+	}
+	if m.MiB < 1 || m.MiB > math.MaxInt32 {
+		return fmt.Errorf("%d MiB, want 1 to %d", m.MiB, math.MaxInt32)
+	}
+	if m.Address != "" {
+		_, err := ParsePCIAddress(m.Address)
+		return err
+	}
+	return nil
+}
+
+// Names returns the resource class and the traits of a subject in the policy's shape,
+// with the extra traits. The error wraps ErrName.
+func (p Policy) Names(s Subject) (resourceClass string, traits []string, err error) {
+	if resourceClass, err = p.TraitShape.ResourceClass(s); err != nil {
+		return "", nil, err
+	}
+	if traits, err = p.TraitShape.Traits(s); err != nil {
+		return "", nil, err
+	}
+	for _, extra := range p.ExtraTraits {
+		if !slices.Contains(traits, extra) {
+			traits = append(traits, extra)
+		}
+	}
+	return resourceClass, traits, nil
+}
+
+// Attributes returns the attributes of a subject, as Names names them. The error wraps
+// ErrName.
+func (p Policy) Attributes(s Subject) ([]Attribute, error) {
+	class, traits, err := p.Names(s)
+	if err != nil {
+		return nil, err
+	}
+	return Attributes(class, traits...), nil
+}
+
+// AddMemory gives a device the local memory that is configured for its address: shared
+// memory stands on the device, partitioned memory on each deployable.
+func (p Policy) AddMemory(d *Device, address PCIAddress) error {
+	for _, m := range p.LocalMemory {
+		if m.Address != "" {
+			at, err := ParsePCIAddress(m.Address)
+			if err != nil {
+				return err
+			}
+			if at != address {
+				continue
+			}
+		}
+		class, err := m.ResourceClass()
+		if err != nil {
+			return err
+		}
+		if m.Shared {
+			d.Resources = addResource(d.Resources, class, m.MiB)
+			continue
+		}
+		for i := range d.Deployables {
+			d.Deployables[i].Resources = addResource(d.Deployables[i].Resources, class, m.MiB)
+		}
+	}
+	return nil
+}
+
+func addResource(to map[string]int, class string, amount int) map[string]int {
+	if to == nil {
+		to = make(map[string]int)
+	}
+	to[class] += amount
+	return to
+}
+
+// Or returns the policy with what it leaves unset taken from another, field by field. Of
+// RequireViableIOMMUGroup it takes either.
+func (p Policy) Or(other Policy) Policy {
+	if p.TraitShape == "" {
+		p.TraitShape = other.TraitShape
+	}
+	if p.AllowedDrivers == nil {
+		p.AllowedDrivers = other.AllowedDrivers
+	}
+	if p.ExtraTraits == nil {
+		p.ExtraTraits = other.ExtraTraits
+	}
+	if p.LocalMemory == nil {
+		p.LocalMemory = other.LocalMemory
+	}
+	if p.Mounts == nil {
+		p.Mounts = other.Mounts
+	}
+	p.RequireViableIOMMUGroup = p.RequireViableIOMMUGroup || other.RequireViableIOMMUGroup
+	return p
+}

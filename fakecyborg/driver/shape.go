@@ -1,0 +1,213 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// TraitShape says by which specification traits and resource classes are named. The
+// empty shape is ShapeShipped.
+type TraitShape string
+
+// The shapes, each named after where its names are written down.
+const (
+	// ShapeShipped has the names that the drivers of Cyborg 2026.2 report, and
+	// CUSTOM_PROGRAMMABLE on regions that can be programmed.
+	ShapeShipped TraitShape = "shipped"
+	// ShapeRockyScheduling has those of the specification of scheduling with Nova:
+	// CUSTOM_GPU_AMD, CUSTOM_FPGA_INTEL_ARRIA10, CUSTOM_FPGA_REGION_INTEL_<uuid>,
+	// CUSTOM_FPGA_FUNCTION_INTEL_<uuid>, CUSTOM_PROGRAMMABLE, CUSTOM_FPGA_NETWORK, and
+	// the class CUSTOM_ACCELERATOR_FPGA.
+	ShapeRockyScheduling TraitShape = "rocky-scheduling"
+	// ShapeRockyAgent has those of the specification of the interface between agent and
+	// drivers: CUSTOM_FPGA_INTEL_PAC_ARRIA10, CUSTOM_FPGA_INTEL_REGION_<uuid>,
+	// CUSTOM_FPGA_INTEL_FUNCTION_<uuid>; class as above.
+	ShapeRockyAgent TraitShape = "rocky-agent"
+	// ShapeWallaby has those of the specification of vGPUs: OWNER_CYBORG and
+	// CUSTOM_<VENDOR>_<PRODUCT ID>_<vGPU type>. It speaks of GPUs only; other devices
+	// keep what is shipped beside CUSTOM_<VENDOR>_<PRODUCT ID>.
+	ShapeWallaby TraitShape = "wallaby"
+)
+
+// TraitProgrammable is on every region that may be programmed.
+const TraitProgrammable = "CUSTOM_PROGRAMMABLE"
+
+// TraitShapes lists the known shapes.
+func TraitShapes() []TraitShape {
+	return []TraitShape{ShapeShipped, ShapeRockyScheduling, ShapeRockyAgent, ShapeWallaby}
+}
+
+// ParseTraitShape reads the value of a trait_shape option; "" is ShapeShipped. The error
+// wraps ErrName and lists the shapes.
+func ParseTraitShape(text string) (TraitShape, error) {
+	if text == "" {
+		return ShapeShipped, nil
+	}
+	if shape := TraitShape(text); shape.Known() {
+		return shape, nil
+	}
+	return "", fmt.Errorf("%w: trait shape %q is none of %v", ErrName, text, TraitShapes())
+}
+
+// Known reports whether the shape is one of the constants, or empty.
+func (s TraitShape) Known() bool { return s == "" || slices.Contains(TraitShapes(), s) }
+
+// Subject is what the names of one resource provider are made of.
+type Subject struct {
+	// Type is one of the Type constants.
+	Type string
+	// Vendor is a word such as "intel", or the id where no word is known.
+	Vendor string
+	// Product is a word such as "arria10" or "PAC Arria10"; empty: ProductID is used.
+	Product string
+	// ProductID is the id, "15f8"; empty: Product is used.
+	ProductID string
+	// Region and Function are a uuid or 32 hexadecimal digits; empty if there is none.
+	Region, Function string
+	// Functions are further functions of the same region.
+	Functions []string
+	// Programmable is set for a region that may be programmed.
+	Programmable bool
+	// Functionality is "compute", "network", "storage" or empty.
+	Functionality string
+	// VGPUType is the name of a vGPU type as it stands in traits, T4_1B.
+	VGPUType string
+	// Shipped and ShippedClass are what upstream's driver reports.
+	Shipped      []string
+	ShippedClass string
+}
+
+// Traits returns the names of the traits of a subject, in the order in which they are
+// reported and none twice. All shapes but ShapeShipped begin with OWNER_CYBORG; shipped
+// has it where upstream's driver has it, and the conductor adds it elsewhere. The error
+// wraps ErrName and shows the offending character.
+func (s TraitShape) Traits(subject Subject) ([]string, error) {
+	if !s.Known() {
+		return nil, fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, TraitShapes())
+	}
+	n := &namer{}
+	switch s {
+	case ShapeRockyScheduling:
+		n.add(TraitOwnerCyborg)
+		n.scheduling(subject)
+	case ShapeRockyAgent:
+		n.add(TraitOwnerCyborg)
+		n.agent(subject)
+	case ShapeWallaby:
+		n.add(TraitOwnerCyborg)
+		n.wallaby(subject)
+	default:
+		n.add(subject.Shipped...)
+	}
+	if subject.Programmable {
+		n.add(TraitProgrammable)
+	}
+	for _, trait := range n.traits {
+		if err := CheckTrait(trait); err != nil && n.err == nil {
+			n.err = err
+		}
+	}
+	return n.traits, n.err
+}
+
+// ResourceClass returns the name of the resource class of a subject. The error wraps
+// ErrName.
+func (s TraitShape) ResourceClass(subject Subject) (string, error) {
+	if !s.Known() {
+		return "", fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, TraitShapes())
+	}
+	if s == ShapeRockyScheduling || s == ShapeRockyAgent {
+		return CustomName("ACCELERATOR", subject.Type)
+	}
+	return subject.ShippedClass, CheckResourceClass(subject.ShippedClass)
+}
+
+// namer gathers traits up to the first fault.
+type namer struct {
+	traits []string
+	err    error
+}
+
+func (n *namer) add(traits ...string) {
+	for _, t := range traits {
+		if !slices.Contains(n.traits, t) {
+			n.traits = append(n.traits, t)
+		}
+	}
+}
+
+// custom adds a trait of parts.
+func (n *namer) custom(parts ...string) {
+	name, err := CustomName(parts...)
+	if n.err == nil {
+		n.err = err
+	}
+	if err == nil {
+		n.add(name)
+	}
+}
+
+// scheduling has the device type, the family, then what is of a region.
+func (n *namer) scheduling(s Subject) {
+	n.custom(s.Type, s.Vendor)
+	if family := first(s.Product, s.ProductID); family != "" {
+		n.custom(s.Type, s.Vendor, family)
+	}
+	if s.VGPUType != "" {
+		n.custom(s.Type, s.Vendor, s.VGPUType)
+	}
+	if s.Region != "" {
+		n.custom(s.Type, "REGION", s.Vendor, s.Region)
+	}
+	for _, id := range s.functions() {
+		n.custom(s.Type, "FUNCTION", s.Vendor, id)
+	}
+	if s.Functionality != "" {
+		n.custom(s.Type, s.Functionality)
+	}
+}
+
+// agent has one trait for the device and one for each uuid.
+func (n *namer) agent(s Subject) {
+	n.custom(s.Type, s.Vendor, first(s.Product, s.ProductID))
+	if s.VGPUType != "" {
+		n.custom(s.Type, s.Vendor, s.VGPUType)
+	}
+	if s.Region != "" {
+		n.custom(s.Type, s.Vendor, "REGION", s.Region)
+	}
+	for _, id := range s.functions() {
+		n.custom(s.Type, s.Vendor, "FUNCTION", id)
+	}
+}
+
+func (n *namer) wallaby(s Subject) {
+	parts := []string{s.Vendor, first(s.ProductID, s.Product)}
+	if s.VGPUType != "" {
+		parts = append(parts, s.VGPUType)
+	}
+	n.custom(parts...)
+	if s.Type != TypeGPU {
+		n.add(s.Shipped...)
+	}
+}
+
+func (s Subject) functions() []string {
+	var list []string
+	for _, id := range append([]string{s.Function}, s.Functions...) {
+		if id != "" {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if strings.TrimSpace(t) != "" {
+			return t
+		}
+	}
+	return ""
+}

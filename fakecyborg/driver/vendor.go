@@ -1,0 +1,70 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ParsePCIID reads the id of a vendor or product as it stands in configuration: four
+// hexadecimal digits in either case, with or without 0x before them. 0000 is no id. The
+// error wraps ErrName and quotes the text.
+func ParsePCIID(text string) (uint16, error) {
+	digits := strings.TrimPrefix(text, "0x")
+	id, err := ParseHex(digits, 4)
+	if err != nil || id == 0 || len(digits) != 4 {
+		return 0, fmt.Errorf("%w: id %q is not four hexadecimal digits", ErrName, text)
+	}
+	return uint16(id), nil
+}
+
+// VendorWord returns the word for a PCI vendor that stands in traits and configuration,
+// such as "intel". The words are those of upstream's drivers, 144d added, which is the id
+// that Samsung's disks carry; another vendor has its id for a word, four hexadecimal
+// digits in lower case. It follows cyborg/accelerator/drivers/pci and drivers/ssd.
+func VendorWord(vendor uint16) string {
+	switch vendor {
+	case 0x102b:
+		return "matrox"
+	case 0x1099, 0x144d:
+		return "samsung"
+	case 0x10de:
+		return "nvidia"
+	case 0x10ee:
+		return "xilinx"
+	case 0x19e5:
+		return "huawei"
+	case 0x1bd4:
+		return "inspur"
+	case 0x1cf2:
+		return "zte"
+	case 0x8086:
+		return "intel"
+	}
+	return fmt.Sprintf("%04x", vendor)
+}
+
+// VendorTitle returns the full name of a vendor that VendorWord has a word for, and "" for
+// another. It is as lspci writes it, but for ZTE, which lspci does not know by this id.
+func VendorTitle(vendor uint16) string {
+	switch vendor {
+	case 0x102b:
+		return "Matrox Electronics Systems Ltd."
+	case 0x1099:
+		return "Samsung Electronics Co., Ltd"
+	case 0x144d:
+		return "Samsung Electronics Co Ltd"
+	case 0x10de:
+		return "NVIDIA Corporation"
+	case 0x10ee:
+		return "Xilinx Corporation"
+	case 0x19e5:
+		return "Huawei Technologies Co., Ltd."
+	case 0x1bd4:
+		return "Inspur Electronic Information Industry Co., Ltd."
+	case 0x1cf2:
+		return "ZTE Corporation"
+	case 0x8086:
+		return "Intel Corporation"
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package sysfs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Disk describes a disk of a PCI function.
+type Disk struct {
+	// Name is that of the block device: nvme0n1, sda, vda. It decides what stands
+	// between the function and the disk: a controller nvme0, a host and a target of
+	// SCSI, a virtio device, or nothing.
+	Name string `json:"name"`
+	// Major and Minor are the number of the device, 259:0 in its file dev.
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+	// Partitions are those of the disk, with the same Major.
+	Partitions []Partition `json:"partitions,omitempty"`
+	// Holders are block devices made of the whole disk: dm-0, md127.
+	Holders []string `json:"holders,omitempty"`
+}
+
+// Partition describes one partition of a disk.
+type Partition struct {
+	// Name is that of the block device: nvme0n1p1, sda1.
+	Name  string `json:"name"`
+	Minor int    `json:"minor"`
+	// Holders are block devices made of the partition: dm-0, md127.
+	Holders []string `json:"holders,omitempty"`
+}
+
+const (
+	maxMajor = 1<<12 - 1 // of the kernel's own numbers
+	maxMinor = 1<<20 - 1
+	majorDM  = 253
+	majorMD  = 9
+)
+
+func (d Disk) check() error {
+	if !component(d.Name) {
+		return fmt.Errorf("disk name %q is not a file name", d.Name)
+	}
+	if err := checkBlock(d.Name, d.Major, d.Minor, d.Holders); err != nil {
+		return err
+	}
+	for _, p := range d.Partitions {
+		if !component(p.Name) || p.Name == d.Name {
+			return fmt.Errorf("disk %s: partition name %q is not another file name", d.Name, p.Name)
+		}
+		if err := checkBlock(p.Name, d.Major, p.Minor, p.Holders); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkBlock(name string, major, minor int, holders []string) error {
+	if major < 0 || major > maxMajor || minor < 0 || minor > maxMinor {
+		return fmt.Errorf("block device %s: number %d:%d is not within 0:0 and %d:%d", name, major, minor, maxMajor, maxMinor)
+	}
+	for _, h := range holders {
+		if !component(h) {
+			return fmt.Errorf("block device %s: holder %q is not a file name", name, h)
+		}
+	}
+	return nil
+}
+
+// addDisk makes the directories of a disk and its partitions, and the links of the
+// classes to them.
+func (m *Memory) addDisk(f *function, d Disk) {
+	dir, device := m.diskDir(f, d.Name)
+	m.addBlock(dir, fmt.Sprintf("%d:%d", d.Major, d.Minor), d.Holders)
+	m.file(dir+"/ro", line(0))
+	m.file(dir+"/removable", line(0))
+	m.link(dir+"/device", device)
+	m.link("block/"+d.Name, dir)
+	m.root.makeDir(dir + "/slaves")
+	for i, p := range d.Partitions {
+		at := dir + "/" + p.Name
+		m.addBlock(at, fmt.Sprintf("%d:%d", d.Major, p.Minor), p.Holders)
+		m.file(at+"/partition", line(i+1))
+	}
+}
+
+// addBlock adds what disks and partitions have in common.
+func (m *Memory) addBlock(dir, number string, holders []string) {
+	_, name, _ := cutLast(dir)
+	m.file(dir+"/dev", number+"\n")
+	m.link(dir+"/subsystem", "class/block")
+	m.link("class/block/"+name, dir)
+	m.link("dev/block/"+number, dir)
+	m.root.makeDir(dir + "/holders")
+	for _, h := range holders {
+		m.addHolder(h)
+		m.link(dir+"/holders/"+h, "devices/virtual/block/"+h)
+		m.link("devices/virtual/block/"+h+"/slaves/"+name, dir)
+	}
+}
+
+// addHolder makes a block device that is made of others, once.
+func (m *Memory) addHolder(name string) {
+	dir := "devices/virtual/block/" + name
+	if _, err := m.root.walk(dir, true); err == nil {
+		return
+	}
+	number, _ := strconv.Atoi(strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz-")) // 0 for another name
+	major := majorDM
+	if strings.HasPrefix(name, "md") {
+		major = majorMD
+	}
+	m.addBlock(dir, fmt.Sprintf("%d:%d", major, number), nil)
+	m.link("block/"+name, dir)
+}
+
+// diskDir returns the directory of a disk, and of the device that the disk's own link
+// leads to.
+func (m *Memory) diskDir(f *function, name string) (dir, device string) {
+	switch {
+	case strings.HasPrefix(name, "nvme"):
+		controller := "nvme" + digits(name[len("nvme"):])
+		device = f.dir + "/nvme/" + controller
+		m.link("class/nvme/"+controller, device)
+		m.link(device+"/device", f.dir)
+		return device + "/" + name, device
+	case strings.HasPrefix(name, "vd"):
+		device = f.dir + "/" + m.next("virtio")
+	case strings.HasPrefix(name, "sd"):
+		host := m.next("host")
+		n := strings.TrimPrefix(host, "host")
+		device = fmt.Sprintf("%s/%s/target%s:0:0/%s:0:0:0", f.dir, host, n, n)
+	default:
+		device = f.dir
+	}
+	return device + "/block/" + name, device
+}
+
+// next numbers the devices of a kind in the order of description.
+func (m *Memory) next(kind string) string {
+	name := kind + strconv.Itoa(m.numbers[kind])
+	m.numbers[kind]++
+	return name
+}
+
+// digits returns the digits that a text begins with.
+func digits(text string) string {
+	return text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
+}
