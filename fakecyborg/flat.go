@@ -111,6 +111,13 @@ func flatShare(parts map[string]providerWant) (classes map[string]inventory, tra
 		sum.MaxUnit += p.total
 		sum.Reserved += p.reserved
 		classes[p.class] = sum
+		for class, amount := range memoryAmounts(p.memory, p.reserved > 0) {
+			sum := classes[class]
+			sum.Total += amount.Total
+			sum.MaxUnit += amount.MaxUnit
+			sum.Reserved += amount.Reserved
+			classes[class] = sum
+		}
 		traits = append(traits, flatTraits(p.traits)...)
 	}
 	slices.Sort(traits)
@@ -191,6 +198,9 @@ func (f *flatShape) expect(uuid string, devices []found) {
 	for _, d := range devices {
 		for _, part := range d.device.Deployables {
 			h.expected[part.ResourceClass()] += part.NumAccelerators
+			for class, mib := range part.Resources {
+				h.expected[class] += mib
+			}
 		}
 	}
 }

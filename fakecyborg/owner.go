@@ -42,9 +42,26 @@ func (r *reporting) refuseClaimed(ctx context.Context, a *agent, seen *sighting)
 			key := f.device.ControlPath.Key()
 			delete(seen.present, key)
 			r.fail(key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
+			r.leaveOut(f, "offered by Nova, too: "+by)
 		}
 		return by != ""
 	})
+}
+
+// leaveOut makes it show in what a driver found that a device is not offered.
+func (r *reporting) leaveOut(f found, reason string) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	reports := slices.Clone(r.s.reports[r.host]) // readers may have the old list
+	for i := range reports {
+		if reports[i].Driver == f.source {
+			reports[i].Devices--
+			reports[i].LeftOut = append(slices.Clone(reports[i].LeftOut), driver.LeftOut{
+				Address: f.device.ControlPath.Address().String(), Driver: f.source, Reason: reason,
+			})
+		}
+	}
+	r.s.reports[r.host] = reports
 }
 
 // claims knows the devices of Nova's providers below a host, once asked for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,9 +31,17 @@ type providerWant struct {
 	class              string
 	total, reserved    int
 	traits             []string
+	// memory is the local memory on the provider, MiB by resource class; shared is
+	// that on the provider of the device, for a region.
+	memory, shared map[string]int
 	// device and root are set for a region: the name of the provider of its
 	// device, which is its parent, and the provider of the host above that.
 	device, root string
+}
+
+// classes lists the resource classes of a provider, that of the handles first.
+func (w providerWant) classes() []string {
+	return append([]string{w.class}, slices.Sorted(maps.Keys(w.memory))...)
 }
 
 // inventory is the one inventory of a provider; Placement fills in the rest.
@@ -122,7 +131,7 @@ func providerPath(uuid string) string { return "/resource_providers/" + uuid }
 // add makes a provider with its inventory and traits. The answer tells whether
 // the provider may be one that this call made.
 func (p *placementClient) add(ctx context.Context, want providerWant) (made bool, err error) {
-	if err := p.ensureClass(ctx, want.class); err != nil {
+	if err := p.ensureClasses(ctx, want.classes()...); err != nil {
 		return false, err
 	}
 	if made, err = p.ensureProvider(ctx, want); err != nil {
@@ -141,6 +150,15 @@ func (p *placementClient) ensureClass(ctx context.Context, class string) error {
 	}
 	_, err := p.must(ctx, http.MethodPut, "/resource_classes/"+class, "1.7", nil)
 	return err
+}
+
+func (p *placementClient) ensureClasses(ctx context.Context, classes ...string) error {
+	for _, class := range classes {
+		if err := p.ensureClass(ctx, class); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ensureProvider creates the provider, or takes over one that an earlier life
@@ -207,18 +225,38 @@ func (p *placementClient) write(ctx context.Context, uuid string, put func(gener
 
 // putInventory replaces the inventory. Version is "" as in a report, or newer.
 func (p *placementClient) putInventory(ctx context.Context, want providerWant, version string) error {
-	amount := inventory{Total: want.total, MaxUnit: want.total, Reserved: want.reserved}
+	amounts := memoryAmounts(want.memory, want.reserved > 0)
+	amounts[want.class] = inventory{Total: want.total, MaxUnit: want.total, Reserved: want.reserved}
 	if want.reserved > 0 && version == "" {
 		version = "1.26" // before, the total could not be reserved as a whole
 	}
-	return p.putAmount(ctx, want.uuid, want.class, amount, version)
+	return p.putAmounts(ctx, want.uuid, amounts, version)
+}
+
+// memoryAmounts are inventories of local memory. That of a device which is not to be
+// given out is reserved, too.
+func memoryAmounts(memory map[string]int, reserved bool) map[string]inventory {
+	amounts := make(map[string]inventory, len(memory)+1)
+	for class, mib := range memory {
+		amount := inventory{Total: mib, MaxUnit: mib}
+		if reserved {
+			amount.Reserved = mib
+		}
+		amounts[class] = amount
+	}
+	return amounts
 }
 
 func (p *placementClient) putAmount(ctx context.Context, uuid, class string, amount inventory, version string) error {
+	return p.putAmounts(ctx, uuid, map[string]inventory{class: amount}, version)
+}
+
+// putAmounts replaces all inventories of a provider.
+func (p *placementClient) putAmounts(ctx context.Context, uuid string, amounts map[string]inventory, version string) error {
 	return p.write(ctx, uuid, func(generation int) (answer, error) {
 		return p.send(ctx, http.MethodPut, providerPath(uuid)+"/inventories", version, map[string]any{
 			"resource_provider_generation": generation,
-			"inventories":                  map[string]inventory{class: amount},
+			"inventories":                  amounts,
 		})
 	})
 }
@@ -308,7 +346,9 @@ func (p *placementClient) remove(ctx context.Context, want providerWant) error {
 		return err
 	}
 	p.dropTraits(ctx, want.traits)
-	p.dropClass(ctx, want.class)
+	for _, class := range want.classes() {
+		p.dropClass(ctx, class)
+	}
 	return nil
 }
 

@@ -58,7 +58,13 @@ func (part *deployableRow) functionTraits() []string {
 }
 
 func functionTraits(spec driver.Deployable) []string {
-	return slices.DeleteFunc(spec.Traits(), func(trait string) bool { return !strings.HasPrefix(trait, traitFunction) })
+	return slices.DeleteFunc(spec.Traits(), func(trait string) bool { return !isFunction(trait) })
+}
+
+// isFunction knows the trait of a function in all shapes, CUSTOM_FPGA_INTEL_FUNCTION_X
+// of the Rocky specification of the agent among them.
+func isFunction(trait string) bool {
+	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_FUNCTION_")
 }
 
 // asProgrammed is what a driver reports, with the function that was written
@@ -77,7 +83,7 @@ func withFunction(spec driver.Deployable, trait string) driver.Deployable {
 	used := make(map[string]bool)
 	placed := trait == ""
 	for _, a := range spec.Attributes {
-		if strings.HasPrefix(a.Key, "trait") && strings.HasPrefix(a.Value, traitFunction) {
+		if strings.HasPrefix(a.Key, "trait") && isFunction(a.Value) {
 			if placed {
 				continue
 			}
@@ -263,11 +269,26 @@ func functionTrait(part *deployableRow, found glanceImage, quirks bool) (string,
 		text := strings.ToUpper(strings.ReplaceAll(function, "-", "_-"))
 		return traitFunction + "ID_" + strings.ToUpper(part.driverName) + "_" + text, nil
 	}
-	name, err := driver.CustomName("FPGA", "FUNCTION", "ID", part.driverName, function)
+	name, err := driver.CustomName(append(part.functionWords(), function)...)
 	if err != nil {
 		return "", fmt.Errorf("%s %q: %w", byFunctionID.property(), function, err)
 	}
 	return name, nil
+}
+
+// functionWords are what stands before the function in its trait, in the shape of
+// the names that the driver reports.
+func (part *deployableRow) functionWords() []string {
+	vendor := strings.TrimSuffix(part.driverName, "_fpga") // intel_fpga is Intel's
+	spec := part.reportedSpec()
+	if agent, err := driver.CustomName("FPGA", vendor, "REGION"); err == nil &&
+		slices.ContainsFunc(spec.Traits(), func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
+		return []string{"FPGA", vendor, "FUNCTION"}
+	}
+	if strings.HasPrefix(spec.ResourceClass(), "CUSTOM_ACCELERATOR_") {
+		return []string{"FPGA", "FUNCTION", vendor}
+	}
+	return []string{"FPGA", "FUNCTION", "ID", vendor}
 }
 
 // write does the work on a region that was claimed: driver, store and, if told

@@ -2,6 +2,7 @@ package fakecyborg
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,8 +20,9 @@ import (
 type nestedShape struct {
 	client  *placementClient
 	mu      sync.Mutex
-	regions map[string]providerWant // by name
-	traits  map[string][]string     // of each device's provider, as written; by name
+	regions map[string]providerWant         // by name
+	traits  map[string][]string             // of each device's provider, as written; by name
+	memory  map[string]map[string]inventory // shared memory there, as written; by name
 }
 
 // nests reports whether a device gets a provider of its own.
@@ -30,8 +32,7 @@ func (st *state) nests(d driver.Device) bool {
 
 // deviceProvider is the name of the provider of a device with regions.
 func deviceProvider(d *deviceRow) string {
-	info := d.spec.ControlPath.Info
-	return d.host + "_" + d.spec.Type + "_" + info["domain"] + ":" + info["bus"] + ":" + info["device"] + "." + info["function"]
+	return d.host + "_" + d.spec.Type + "_" + d.spec.ControlPath.Address().String()
 }
 
 // regionTraits adds that a region can be programmed, as the specification wants
@@ -78,8 +79,8 @@ func (n *nestedShape) addRegion(ctx context.Context, want providerWant) (made bo
 	return made || madeRegion, err
 }
 
-// deviceWant is the provider of the device of a region. It has no inventory:
-// the regions are what is given out.
+// deviceWant is the provider of the device of a region. It has no inventory but
+// memory that the regions share: the regions are what is given out.
 func deviceWant(want providerWant) providerWant {
 	return providerWant{uuid: want.parent, name: want.device, parent: want.root}
 }
@@ -125,6 +126,9 @@ func (n *nestedShape) syncDevice(ctx context.Context, want providerWant) error {
 	n.mu.Unlock()
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
+	if err := n.syncMemory(ctx, want); err != nil {
+		return err
+	}
 	if slices.Equal(written, wanted) {
 		return nil
 	}
@@ -140,6 +144,36 @@ func (n *nestedShape) syncDevice(ctx context.Context, want providerWant) error {
 	return nil
 }
 
+// syncMemory gives the provider of a device the memory that its regions share.
+func (n *nestedShape) syncMemory(ctx context.Context, want providerWant) error {
+	n.mu.Lock()
+	written := n.memory[want.device]
+	n.mu.Unlock()
+	amounts := memoryAmounts(want.shared, want.reserved > 0)
+	if maps.Equal(written, amounts) {
+		return nil
+	}
+	if err := n.client.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...); err != nil {
+		return err
+	}
+	version := ""
+	if want.reserved > 0 {
+		version = "1.26" // before, the total could not be reserved as a whole
+	}
+	if err := n.client.putAmounts(ctx, want.parent, amounts, version); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.memory[want.device] = amounts
+	n.mu.Unlock()
+	for class := range written {
+		if _, kept := amounts[class]; !kept {
+			n.client.dropClass(ctx, class)
+		}
+	}
+	return nil
+}
+
 // remove deletes the provider of a region, and that of its device with the last
 // one.
 func (n *nestedShape) remove(ctx context.Context, want providerWant) error {
@@ -150,16 +184,23 @@ func (n *nestedShape) remove(ctx context.Context, want providerWant) error {
 		return n.syncDevice(ctx, want)
 	}
 	n.mu.Lock()
-	traits := n.traits[want.device]
+	traits, memory := n.traits[want.device], n.memory[want.device]
 	delete(n.traits, want.device)
+	delete(n.memory, want.device)
 	n.mu.Unlock()
 	if _, err := n.client.must(ctx, http.MethodDelete, providerPath(want.parent), "", nil, http.StatusNotFound); err != nil {
 		return err
 	}
 	n.client.dropTraits(ctx, traits)
+	for class := range memory {
+		n.client.dropClass(ctx, class)
+	}
 	return nil
 }
 
 func (n *nestedShape) reserve(ctx context.Context, want providerWant) error {
-	return treeShape{n.client}.reserve(ctx, want)
+	if err := (treeShape{n.client}).reserve(ctx, want); err != nil || want.device == "" {
+		return err
+	}
+	return n.syncMemory(ctx, want)
 }

@@ -199,11 +199,14 @@ func (r *reporting) discover(ctx context.Context, a *agent) sighting {
 	v := sighting{present: make(map[string]bool), blind: make(map[string]bool)}
 	var reports []DriverReport
 	now := r.s.clock.Now()
-	for _, d := range a.host.Drivers {
-		found, err := d.Discover(ctx)
+	all, err := driver.DiscoverAll(ctx, a.host.Drivers)
+	failed := new(driver.DiscoveryError)
+	errors.As(err, &failed)
+	for i, d := range a.host.Drivers {
+		found, err := all[i], failed.Failed[i]
 		reports = append(reports, DriverReport{
 			Host: r.host, Driver: d.Name(), At: now, Devices: len(found.Devices),
-			LeftOut: found.LeftOut, Problems: found.Problems, Err: err,
+			LeftOut: found.LeftOut, Problems: found.Problems, Warnings: found.Warnings, Err: err,
 		})
 		if err != nil {
 			v.blind[d.Name()], v.hopeless = true, true
@@ -212,8 +215,8 @@ func (r *reporting) discover(ctx context.Context, a *agent) sighting {
 		}
 		for _, problem := range found.Problems {
 			r.fail(d.Name(), "discover", problem)
-			if address, err := driver.ParsePCIAddress(problem.Address); err == nil {
-				v.present[address.ControlPath().Key()] = true
+			if problem.Address != "" {
+				v.present[placeOf(problem.Address).ControlPath().Key()] = true
 			}
 		}
 		r.keep(&v, found.Devices, d.Name())
@@ -222,6 +225,15 @@ func (r *reporting) discover(ctx context.Context, a *agent) sighting {
 	r.s.reports[r.host] = reports
 	r.s.mu.Unlock()
 	return v
+}
+
+// placeOf understands the address of a problem: a PCI function, or a device of
+// another kind by its name.
+func placeOf(text string) driver.Address {
+	if at, err := driver.ParsePCIAddress(text); err == nil {
+		return driver.Address{Kind: driver.ControlPathPCI, PCI: at}
+	}
+	return driver.MdevParent(text)
 }
 
 // keep takes the devices of one driver that can be stored.
@@ -242,7 +254,9 @@ func (r *reporting) keep(v *sighting, devices []driver.Device, source string) {
 			r.fail(key, "take what driver "+source+" reports", err)
 			continue
 		}
-		v.devices = append(v.devices, found{device: settled(d), source: source})
+		d, err := r.s.state.placeMemory(settled(d))
+		r.fail(key, "place the local memory", err)
+		v.devices = append(v.devices, found{device: d, source: source})
 	}
 }
 
@@ -307,6 +321,7 @@ func (r *reporting) dropVanished(ctx context.Context, seen sighting) {
 		}
 		if err := r.retire(d.parts...); err != nil {
 			r.fail(d.key, "drop the vanished device", err)
+			r.freeze(ctx, d)
 			continue
 		}
 		for _, part := range slices.Clone(d.parts) {
@@ -483,6 +498,9 @@ func (r *reporting) samePart(ctx context.Context, part *deployableRow, spec driv
 	step := "update provider " + part.name
 	s.mu.RLock()
 	spec = part.asProgrammed(spec)
+	if !s.cfg.UpstreamQuirks { // what is bound counts, though the hardware may be short of it now
+		spec.NumAccelerators = max(spec.NumAccelerators, part.taken())
+	}
 	change := s.state.compare(part, spec, r.parent)
 	s.mu.RUnlock()
 	if s.placement != nil {
@@ -500,8 +518,8 @@ func (r *reporting) samePart(ctx context.Context, part *deployableRow, spec driv
 // change tells Placement the difference, in upstream's order: inventory or
 // class, then traits taken away, then traits added.
 func (p *placementClient) change(ctx context.Context, c partChange) error {
-	if c.class {
-		if err := p.ensureClass(ctx, c.fresh.class); err != nil {
+	if fresh := without(c.fresh.classes(), c.old.classes()); len(fresh) > 0 {
+		if err := p.ensureClasses(ctx, fresh...); err != nil {
 			return err
 		}
 	}
@@ -510,8 +528,8 @@ func (p *placementClient) change(ctx context.Context, c partChange) error {
 			return err
 		}
 	}
-	if c.class {
-		p.dropClass(ctx, c.old.class)
+	for _, class := range without(c.old.classes(), c.fresh.classes()) {
+		p.dropClass(ctx, class)
 	}
 	if len(c.drop) > 0 {
 		if err := p.changeTraits(ctx, c.fresh.uuid, nil, c.drop); err != nil {

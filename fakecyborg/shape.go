@@ -21,7 +21,8 @@ func shapeOf(cfg Config, client *placementClient) shape {
 	case ModeFlat:
 		return &flatShape{client: client, hosts: make(map[string]*flatHost)}
 	case ModeNested:
-		return &nestedShape{client: client, regions: make(map[string]providerWant), traits: make(map[string][]string)}
+		return &nestedShape{client: client, regions: make(map[string]providerWant), traits: make(map[string][]string),
+			memory: make(map[string]map[string]inventory)}
 	}
 	return treeShape{client}
 }

@@ -73,6 +73,7 @@ type deployableRow struct {
 	name       string
 	driverName string
 	total      int
+	memory     map[string]int // local memory on the provider, MiB by class
 	provider   string
 	bitstream  string
 	loaded     loaded // what was written last

@@ -2,6 +2,7 @@ package fakecyborg
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func (st *state) addPart(d *deviceRow, spec driver.Deployable, parent string, no
 	part := &deployableRow{
 		record: record{uuid: st.uuidOf("deployable", spec.Name), created: now},
 		device: d, name: spec.Name, driverName: spec.DriverName, total: spec.NumAccelerators,
-		provider: driver.ProviderUUID(spec.Name), fixed: spec.Preprogrammed(),
+		provider: driver.ProviderUUID(spec.Name), fixed: spec.Preprogrammed(), memory: maps.Clone(spec.Resources),
 	}
 	st.deployables.add(part)
 	st.byName[part.name] = part
@@ -162,7 +163,7 @@ func (part *deployableRow) attributesOf() []driver.Attribute {
 // reportedSpec is the deployable as Placement knows it: attributes that a user
 // created are Cyborg's alone.
 func (part *deployableRow) reportedSpec() driver.Deployable {
-	spec := driver.Deployable{Name: part.name, NumAccelerators: part.total}
+	spec := driver.Deployable{Name: part.name, NumAccelerators: part.total, Resources: part.memory}
 	for _, a := range part.attributes {
 		if !a.byAPI {
 			spec.Attributes = append(spec.Attributes, driver.Attribute{Key: a.key, Value: a.value})
@@ -175,7 +176,7 @@ func (part *deployableRow) reportedSpec() driver.Deployable {
 // as far as Placement is concerned.
 type partChange struct {
 	old, fresh providerWant
-	amount     bool // the inventory's size differs
+	amount     bool // the size of an inventory differs
 	class      bool // the resource class differs
 	add, drop  []string
 }
@@ -185,8 +186,10 @@ func (st *state) want(part *deployableRow, spec driver.Deployable, parent string
 	w := providerWant{
 		uuid: part.provider, name: part.name, parent: parent,
 		class: spec.ResourceClass(), total: spec.NumAccelerators, traits: st.ownedTraits(st.regionTraits(part, spec.Traits())),
+		memory: spec.Resources,
 	}
 	if part.device.nested {
+		w.shared = part.device.spec.Resources
 		w.device, w.root = deviceProvider(part.device), parent
 		w.parent = driver.ProviderUUID(w.device)
 	}
@@ -202,18 +205,21 @@ func (st *state) compare(part *deployableRow, spec driver.Deployable, parent str
 	fresh := st.want(part, spec, parent)
 	change := partChange{old: old, fresh: fresh}
 	change.class = old.class != fresh.class
-	change.amount = old.total != fresh.total
-	for _, trait := range fresh.traits {
-		if !slices.Contains(old.traits, trait) {
-			change.add = append(change.add, trait)
-		}
-	}
-	for _, trait := range old.traits {
-		if !slices.Contains(fresh.traits, trait) {
-			change.drop = append(change.drop, trait)
-		}
-	}
+	change.amount = old.total != fresh.total || !maps.Equal(old.memory, fresh.memory)
+	change.add = without(fresh.traits, old.traits)
+	change.drop = without(old.traits, fresh.traits)
 	return change
+}
+
+// without are the names that are not among others.
+func without(names, others []string) []string {
+	var list []string
+	for _, name := range names {
+		if !slices.Contains(others, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // updatePart stores a reported deployable over its row. Handles that are gone
@@ -221,6 +227,7 @@ func (st *state) compare(part *deployableRow, spec driver.Deployable, parent str
 func (st *state) updatePart(part *deployableRow, spec driver.Deployable, now time.Time) error {
 	changed := part.total != spec.NumAccelerators || part.driverName != spec.DriverName
 	part.total, part.driverName, part.fixed = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed()
+	part.memory = maps.Clone(spec.Resources)
 	st.updateAttributes(part, spec.Attributes, now)
 	if changed {
 		part.updated = now

@@ -148,6 +148,7 @@ type DriverReport struct {
 	Devices  int
 	LeftOut  []driver.LeftOut
 	Problems []driver.Problem
+	Warnings []driver.Warning
 	// Err is why the discovery could not be done at all.
 	Err error
 }

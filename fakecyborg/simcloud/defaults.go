@@ -146,7 +146,7 @@ func defaultHost(name string) Host {
 			Fake: true,
 			NVIDIA: &nvidia.Config{
 				EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}},
-				ExtraTraits:      []string{traitNVIDIA},
+				Policy:           driver.Policy{ExtraTraits: []string{traitNVIDIA}},
 			},
 		},
 	}
@@ -157,7 +157,7 @@ func defaultHost(name string) Host {
 func flatHost(name string) Host {
 	h := defaultHost(name)
 	h.Devices, h.Sysfs.Devices = nil, h.Sysfs.Devices[:2]
-	h.Drivers = &Drivers{NVIDIA: &nvidia.Config{ExtraTraits: []string{traitNVIDIA}}}
+	h.Drivers = &Drivers{NVIDIA: &nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{traitNVIDIA}}}}
 	return h
 }
 

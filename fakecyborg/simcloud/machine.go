@@ -8,9 +8,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/sysfs"
@@ -35,7 +32,7 @@ func newMachine(seed uint64, h Host) (*machine, error) {
 		return m, nil
 	}
 	if h.Sysfs.Dir == "" {
-		tree, err := sysfs.Generate(description(h.Sysfs.Devices))
+		tree, err := sysfs.Generate(description(h.Sysfs.Devices, h.Sysfs.MdevParents...))
 		if err != nil {
 			return nil, fmt.Errorf("sysfs: %w", err)
 		}
@@ -74,36 +71,6 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 		agent.NovaClaims = nova.claims
 	}
 	return agent, err
-}
-
-// drivers loads the drivers of the model.
-func (m *machine) drivers() (loaded []driver.Driver, err error) {
-	d := m.host.Drivers
-	if d == nil {
-		return nil, nil
-	}
-	if d.Fake {
-		loaded = append(loaded, fake.New(m.host.Name))
-	}
-	if d.NVIDIA != nil {
-		cfg := *d.NVIDIA
-		cfg.Host = m.host.Name
-		cards, err := nvidia.New(cfg, m.tree)
-		if err != nil {
-			return loaded, fmt.Errorf("drivers.nvidia: %w", err)
-		}
-		loaded = append(loaded, cards)
-	}
-	if d.PCI != nil {
-		cfg := *d.PCI
-		cfg.Host = m.host.Name
-		functions, err := pci.New(cfg, m.tree)
-		if err != nil {
-			return loaded, fmt.Errorf("drivers.pci: %w", err)
-		}
-		loaded = append(loaded, functions)
-	}
-	return loaded, nil
 }
 
 // Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their

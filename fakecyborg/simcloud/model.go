@@ -3,8 +3,6 @@ package simcloud
 import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -85,16 +83,8 @@ type Sysfs struct {
 	Write bool `json:"write,omitempty"`
 	// Devices are the functions of a synthetic PCI bus.
 	Devices []PCIDevice `json:"devices,omitempty"`
-}
-
-// Drivers are the drivers of one agent, each with its configuration; Host is filled in.
-type Drivers struct {
-	// Fake reports a device with sixteen TEST_PCI handles.
-	Fake bool `json:"fake,omitempty"`
-	// NVIDIA looks for GPUs, whole or divided; nil: not loaded.
-	NVIDIA *nvidia.Config `json:"nvidia,omitempty"`
-	// PCI offers the functions of a whitelist; nil: not loaded.
-	PCI *pci.Config `json:"pci,omitempty"`
+	// MdevParents are synthetic devices off that bus that mediated devices are made on.
+	MdevParents []MdevParent `json:"mdev_parents,omitempty"`
 }
 
 // DeviceProfile is a device profile as its creator sends it.

@@ -50,6 +50,7 @@ func TestParseModelNamesThePathOfWhatItRefuses(t *testing.T) {
 		{"nothing in stock", `{"hosts":[{"name":"a","providers":[{"name":"p","inventory":{"VCPU":0}}]}]}`, "hosts[0].providers[0].inventory.VCPU: 0, want at least 1"},
 		{"bad device", `{"hosts":[{"name":"a","devices":[{"vendor":"x","type":"TPU","controlpath_id":{"cpid_type":"PCI","cpid_info":{"a":"b"}}}]}]}`, "hosts[0].devices[0]: "},
 		{"dir and devices", `{"hosts":[{"name":"a","sysfs":{"dir":"/sys","devices":[]}}]}`, "hosts[0].sysfs: dir and devices exclude each other"},
+		{"dir and mdev parents", `{"hosts":[{"name":"a","sysfs":{"dir":"/sys","mdev_parents":[]}}]}`, "hosts[0].sysfs: dir and mdev_parents exclude each other"},
 		{"write to nothing", `{"hosts":[{"name":"a","sysfs":{"write":true}}]}`, "hosts[0].sysfs.write: "},
 		{"driver without hardware", `{"hosts":[{"name":"a","drivers":{"nvidia":{}}}]}`, "hosts[0].drivers: "},
 		{"lifetime", `{"token_lifetime":"soon"}`, "token_lifetime: "},
@@ -136,6 +137,9 @@ func TestHardwareHasAllFieldsOfTheTree(t *testing.T) {
 	for _, pair := range [][2]any{
 		{simcloud.PCIDevice{}, sysfs.PCIDevice{}}, {simcloud.VFs{}, sysfs.VFs{}},
 		{simcloud.MdevType{}, sysfs.MdevType{}}, {simcloud.Interface{}, sysfs.Interface{}},
+		{simcloud.Disk{}, sysfs.Disk{}}, {simcloud.Partition{}, sysfs.Partition{}}, {simcloud.PTPClock{}, sysfs.Clock{}},
+		{simcloud.FPGA{}, sysfs.FPGA{}}, {simcloud.FPGARegion{}, sysfs.FPGARegion{}}, {simcloud.FPGAPort{}, sysfs.FPGAPort{}},
+		{simcloud.MdevParent{}, sysfs.MdevParent{}},
 	} {
 		if diff := cmp.Diff(tags(pair[1]), tags(pair[0])); diff != "" {
 			t.Errorf("%T (-sysfs +simcloud):\n%s", pair[0], diff)
@@ -144,19 +148,30 @@ func TestHardwareHasAllFieldsOfTheTree(t *testing.T) {
 	everything := simcloud.PCIDevice{
 		Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", SubsystemVendor: "1", SubsystemProduct: "2", Class: "0302",
 		Revision: "a1", Driver: "d", BootVGA: true, MixedMdevTypes: true, Files: map[string]string{"a": "b"},
+		Disks: []simcloud.Disk{{Name: "sda", Major: 8, Minor: 16, Holders: []string{"dm-0"},
+			Partitions: []simcloud.Partition{{Name: "sda1", Minor: 17, Holders: []string{"md1"}}}}},
+		Clocks: []simcloud.PTPClock{{Name: "ptp0", ClockName: "c"}},
+		FPGA: &simcloud.FPGA{Dev: 1, InterfaceID: "i", Regions: []simcloud.FPGARegion{{Number: 2, InterfaceID: "j"}},
+			Ports: []simcloud.FPGAPort{{Number: 3, AFUID: "k", VF: 4}}},
 		MdevTypes: []simcloud.MdevType{{Type: "t"}}, Interfaces: []simcloud.Interface{{Name: "eth0"}},
 		VFs: &simcloud.VFs{Total: 2, Enabled: 1, Offset: 3, Stride: 4, Product: "5", Driver: "e", MdevTypes: []simcloud.MdevType{{Type: "u"}}},
 	}
-	want, err := json.Marshal([]simcloud.PCIDevice{everything})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.Marshal(simcloud.Description([]simcloud.PCIDevice{everything}).Devices)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("converted (-want +got):\n%s", diff)
+	parent := simcloud.MdevParent{Name: "mtty", Types: []simcloud.MdevType{{Type: "v", AvailableInstances: 3}}, MixedMdevTypes: true}
+	converted := simcloud.Description([]simcloud.PCIDevice{everything}, parent)
+	for _, pair := range [][2]any{
+		{[]simcloud.PCIDevice{everything}, converted.Devices}, {[]simcloud.MdevParent{parent}, converted.MdevParents},
+	} {
+		want, err := json.Marshal(pair[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(pair[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("converted (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -68,10 +68,7 @@ func decodeObject(path string, data json.RawMessage, v reflect.Value) error {
 		return err
 	}
 	known := make(map[string]reflect.Value)
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		known[name] = v.Field(i)
-	}
+	addFields(known, v)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		field, ok := known[name]
 		if !ok {
@@ -82,6 +79,26 @@ func decodeObject(path string, data json.RawMessage, v reflect.Value) error {
 		}
 	}
 	return nil
+}
+
+// addFields gathers the fields of a struct by their names in JSON, those of embedded
+// structs among them. A field of the struct itself hides one of the same name below.
+func addFields(known map[string]reflect.Value, v reflect.Value) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous && name == "" {
+			below := make(map[string]reflect.Value)
+			addFields(below, v.Field(i))
+			for name, value := range below {
+				if _, hidden := known[name]; !hidden {
+					known[name] = value
+				}
+			}
+			continue
+		}
+		known[name] = v.Field(i)
+	}
 }
 
 func decodeList(path string, data json.RawMessage, v reflect.Value) error {

@@ -121,7 +121,7 @@ func TestABitstreamGoesFromTheImageServiceToTheCard(t *testing.T) {
 	}
 	cloud.Cyborg.CheckBitstream(t, part.ProviderUUID, image)
 	provider, err := cloud.Placement.ResourceProvider(part.ProviderUUID)
-	if err != nil || !slices.Contains(provider.Traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_FPGA_D8424DC4_A4A3") {
+	if err != nil || !slices.Contains(provider.Traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3") {
 		t.Errorf("traits %v, %v", provider.Traits, err)
 	}
 	added, err := cloud.AddImage(simcloud.Image{Name: "empty"})

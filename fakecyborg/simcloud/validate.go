@@ -133,20 +133,13 @@ func (c *check) hardware(path string, h Host) {
 		switch s := h.Sysfs; {
 		case s.Dir != "" && s.Devices != nil:
 			c.fault(path+".sysfs", "dir and devices exclude each other")
+		case s.Dir != "" && s.MdevParents != nil:
+			c.fault(path+".sysfs", "dir and mdev_parents exclude each other")
 		case s.Dir == "" && s.Write:
 			c.fault(path+".sysfs.write", "it is for a dir")
 		}
 	}
-	if h.Drivers == nil {
-		return
-	}
-	if d := h.Drivers; h.Sysfs == nil && (d.NVIDIA != nil || d.PCI != nil) {
-		c.fault(path+".drivers", "the drivers nvidia and pci look at a sysfs, and the host has none")
-	}
-	if d := h.Drivers.NVIDIA; d != nil && d.Host != "" && d.Host != h.Name {
-		c.fault(path+".drivers.nvidia.host", fmt.Sprintf("%q is not the name of this host", d.Host))
-	}
-	if d := h.Drivers.PCI; d != nil && d.Host != "" && d.Host != h.Name {
-		c.fault(path+".drivers.pci.host", fmt.Sprintf("%q is not the name of this host", d.Host))
+	if h.Drivers != nil {
+		c.drivers(path+".drivers", h)
 	}
 }

@@ -24,11 +24,9 @@ type Config struct {
 	// ([gpu_devices] filter_sriov_vfs). Unlike upstream, a virtual function is no whole
 	// GPU without it, either.
 	FilterSRIOVVFs bool `json:"filter_sriov_vfs,omitempty"`
-	// AllowedDrivers are kernel drivers that may be bound to a card that is offered
-	// whole, beside none, vfio-pci, nvidia and nouveau. Not an option of upstream.
-	AllowedDrivers []string `json:"allowed_drivers,omitempty"`
-	// ExtraTraits are reported on every card. Not an option of upstream.
-	ExtraTraits []string `json:"extra_traits,omitempty"`
+	// Policy has the options that all drivers have. Kernel drivers that may be bound to a
+	// card that is offered whole are nvidia and nouveau, beside none and vfio-pci.
+	driver.Policy
 }
 
 // VGPUType is one mdev type and the cards it is made on.
@@ -56,10 +54,8 @@ func (c Config) check() (map[driver.PCIAddress]string, error) {
 	if c.Host == "" {
 		return nil, fmt.Errorf("%w: no host name", ErrConfig)
 	}
-	for _, trait := range c.ExtraTraits {
-		if err := driver.CheckTrait(trait); err != nil {
-			return nil, fmt.Errorf("%w: extra trait: %w", ErrConfig, err)
-		}
+	if err := c.Policy.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return c.types()
 }

@@ -2,14 +2,10 @@ package nvidia
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 )
-
-const mdevBus = "class/mdev_bus"
 
 // CreateMdev makes a mediated device on a card that is configured for its type, by
 // writing the uuid to the type's create file. A device that is there already, of the
@@ -18,16 +14,12 @@ const mdevBus = "class/mdev_bus"
 // ErrConfig for a card that is not configured for the type, fs.ErrNotExist for a card
 // or type that is gone, fs.ErrExist for a uuid in use elsewhere.
 func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
-	dir, err := typeDir(ctx, m)
+	err := m.Validate()
 	if err == nil {
 		err = d.configured(m)
 	}
-	if err != nil {
-		return fmt.Errorf("nvidia: create mdev %s: %w", m.UUID, err)
-	}
-	err = d.tree.WriteFile(dir+"/create", []byte(m.UUID))
-	if errors.Is(err, fs.ErrExist) && d.present(dir, m.UUID) {
-		return nil
+	if err == nil {
+		err = driver.MakeMdev(ctx, d.tree, m)
 	}
 	if err != nil {
 		return fmt.Errorf("nvidia: create mdev %s: %w", m.UUID, err)
@@ -39,20 +31,10 @@ func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
 // not there is no error. The configuration is not asked: it may have changed since the
 // device was made. Errors wrap driver.ErrHandle for an impossible name.
 func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
-	dir, err := typeDir(ctx, m)
-	if err != nil {
-		return fmt.Errorf("nvidia: remove mdev %s: %w", m.UUID, err)
-	}
-	err = d.tree.WriteFile(dir+"/devices/"+m.UUID+"/remove", []byte("1"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := driver.DropMdev(ctx, d.tree, m); err != nil {
 		return fmt.Errorf("nvidia: remove mdev %s: %w", m.UUID, err)
 	}
 	return nil
-}
-
-func (d *Driver) present(dir, id string) bool {
-	_, err := d.tree.Readlink(dir + "/devices/" + id)
-	return err == nil
 }
 
 // configured says whether the device may be made here.
@@ -62,15 +44,4 @@ func (d *Driver) configured(m driver.Mdev) error {
 		return fmt.Errorf("%w: card %s is not configured for vGPU type %s", ErrConfig, m.Parent, m.Type)
 	}
 	return nil
-}
-
-// typeDir checks the names and returns the directory of the type.
-func typeDir(ctx context.Context, m driver.Mdev) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	if err := m.Validate(); err != nil {
-		return "", err
-	}
-	return mdevBus + "/" + m.Parent + "/" + driver.MdevTypesDir + "/" + m.Type, nil
 }

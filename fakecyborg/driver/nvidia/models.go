@@ -1,5 +1,17 @@
 package nvidia
 
+import "strings"
+
+// family is the word for a product in traits: P100 of "GP100GL [Tesla P100 PCIe 16GB]".
+// Products that are not listed have none.
+func family(product uint16) string {
+	_, marketed, found := strings.Cut(model(product), "[")
+	if !found {
+		return ""
+	}
+	return strings.Fields(strings.TrimPrefix(strings.TrimSuffix(marketed, "]"), "Tesla "))[0]
+}
+
 // model is the text that lspci shows for a product. The kernel has no such names, so
 // the data centre cards are listed here; others get the text of lspci for a product its
 // tables lack.

@@ -31,8 +31,10 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver     = (*Driver)(nil)
-	_ driver.MdevDriver = (*Driver)(nil)
+	_ driver.TreeDriver  = (*Driver)(nil)
+	_ driver.Claimer     = (*Driver)(nil)
+	_ driver.MdevDriver  = (*Driver)(nil)
+	_ driver.StatsDriver = (*Driver)(nil)
 )
 
 // New returns the driver for a host's tree. The error wraps ErrConfig; where the vGPU
@@ -48,16 +50,32 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 // Name returns "nvidia".
 func (d *Driver) Name() string { return name }
 
+// Tree implements driver.TreeDriver.
+func (d *Driver) Tree() driver.Tree { return d.tree }
+
+// Claims implements driver.Claimer: GPUs are told by vendor and class.
+func (d *Driver) Claims() []driver.Claim {
+	return []driver.Claim{
+		{Vendor: vendorID, Class: classVGA, Why: "NVIDIA VGA compatible controller"},
+		{Vendor: vendorID, Class: class3D, Why: "NVIDIA 3D controller"},
+	}
+}
+
 // Discover reports the GPUs present. The error is that of ctx.
 func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	functions, problems, err := driver.PCIFunctions(ctx, d.tree)
+	return d.DiscoverIn(ctx, driver.NewView(d.tree))
+}
+
+// DiscoverIn implements driver.TreeDriver.
+func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+	functions, problems, err := driver.PCIFunctions(ctx, view)
 	if err != nil {
 		return driver.Report{}, fmt.Errorf("nvidia: discover: %w", err)
 	}
-	v := &visit{Driver: d, report: driver.Report{Problems: problems}}
+	v := &visit{Driver: d, view: view, report: driver.Report{Problems: problems}}
 	gpus := slices.DeleteFunc(functions, func(f driver.PCIFunction) bool { return !isGPU(f) })
-	cards := v.states(gpus)
-	v.markVirtual(cards)
+	cards, problems := driver.PCIStates(view, gpus)
+	v.report.Problems = append(v.report.Problems, problems...)
 	for _, c := range cards {
 		if err := ctx.Err(); err != nil {
 			return driver.Report{}, fmt.Errorf("nvidia: discover: %w", err)
@@ -73,53 +91,25 @@ func isGPU(f driver.PCIFunction) bool {
 }
 
 // card is a GPU with what it is used for.
-type card struct {
-	driver.PCIFunction
-	driver.PCIState
-}
+type card = driver.PCIFunctionState
 
 // visit is one discovery under way.
 type visit struct {
 	*Driver
+	view   driver.Tree
 	report driver.Report
-}
-
-// states reads the state of each GPU; one that cannot be understood is a problem and
-// goes no further.
-func (v *visit) states(gpus []driver.PCIFunction) []card {
-	cards := make([]card, 0, len(gpus))
-	for _, f := range gpus {
-		state, problems := driver.ReadPCIState(v.tree, f)
-		if len(problems) > 0 {
-			v.report.Problems = append(v.report.Problems, problems...)
-			continue
-		}
-		cards = append(cards, card{f, state})
-	}
-	return cards
-}
-
-// markVirtual makes virtual what a physical function names as its own, since captured
-// trees may lack the link the other way.
-func (v *visit) markVirtual(cards []card) {
-	owner := make(map[string]string)
-	for _, c := range cards {
-		for _, vf := range c.VirtualFunctions {
-			owner[vf] = c.Address.String()
-		}
-	}
-	for i := range cards {
-		if pf, ok := owner[cards[i].Address.String()]; ok && !cards[i].IsVirtual {
-			cards[i].IsVirtual, cards[i].VirtualOf = true, pf
-		}
-	}
 }
 
 // card decides over one GPU.
 func (v *visit) card(c card) {
 	typ, divided := v.types[c.Address]
-	if reason := v.refuse(c, divided); reason != "" {
-		v.report.LeftOut = append(v.report.LeftOut, driver.LeftOut{Address: c.Address.String(), Driver: name, Reason: reason})
+	verdict := v.judge(c, divided)
+	switch {
+	case len(verdict.Problems) > 0:
+		v.report.Problems = append(v.report.Problems, verdict.Problems...)
+		return
+	case verdict.Refusal != "":
+		v.leaveOut(c, verdict.Refusal)
 		return
 	}
 	part := v.whole
@@ -132,11 +122,22 @@ func (v *visit) card(c card) {
 		return
 	}
 	if deployable.NumAccelerators == 0 {
-		v.report.LeftOut = append(v.report.LeftOut, driver.LeftOut{Address: c.Address.String(), Driver: name,
-			Reason: fmt.Sprintf("no instance of vGPU type %s is left, and none exists", typ)})
+		v.leaveOut(c, fmt.Sprintf("no instance of vGPU type %s is left, and none exists", typ))
 		return
 	}
-	v.report.Devices = append(v.report.Devices, v.device(c, deployable))
+	device := v.device(c, deployable)
+	if err := v.config.AddMemory(&device, c.Address); err != nil {
+		v.problem(c, err)
+		return
+	}
+	if verdict.Warning != "" {
+		v.report.Warnings = append(v.report.Warnings, driver.Warning{Address: c.Address.String(), Driver: name, Reason: verdict.Warning})
+	}
+	v.report.Devices = append(v.report.Devices, device)
+}
+
+func (v *visit) leaveOut(c card, reason string) {
+	v.report.LeftOut = append(v.report.LeftOut, driver.LeftOut{Address: c.Address.String(), Driver: name, Reason: reason})
 }
 
 // problem keeps the file that an error is about.
@@ -148,24 +149,34 @@ func (v *visit) problem(c card, err error) {
 	v.report.Problems = append(v.report.Problems, p)
 }
 
-// refuse says why a card must not be offered, or "".
-func (v *visit) refuse(c card, divided bool) string {
+// judge says why a card must not be offered, or what is doubtful about it.
+func (v *visit) judge(c card, divided bool) driver.Verdict {
 	if c.IsVirtual && v.config.FilterSRIOVVFs {
-		return "virtual function, and filter_sriov_vfs is set"
+		return driver.Verdict{Refusal: "virtual function, and filter_sriov_vfs is set"}
 	}
-	if reason := c.HostUse(c.PCIFunction); reason != "" {
-		return reason
-	}
-	if divided {
-		return "" // the mdev types it has decide
+	if divided { // the mdev types it has decide
+		return v.judgeDivided(c)
 	}
 	if c.IsVirtual {
-		return "virtual function of " + c.VirtualOf + ": no whole GPU"
+		return driver.Verdict{Refusal: "virtual function of " + c.VirtualOf + ": no whole GPU"}
 	}
-	if reason := c.Divided(); reason != "" {
-		return reason
+	return v.config.Judge(v.view, c.PCIFunction, c.PCIState, "nvidia", "nouveau")
+}
+
+// judgeDivided notes mediated devices of types that are not configured: they take
+// instances away, on most cards all that are left.
+func (v *visit) judgeDivided(c card) driver.Verdict {
+	verdict := driver.Verdict{Refusal: v.config.HostUse(c.PCIFunction, c.PCIState)}
+	foreign := 0
+	for _, m := range c.Mdevs {
+		if m.Type != v.types[c.Address] {
+			foreign++
+		}
 	}
-	return c.OtherDriver(append([]string{"nvidia", "nouveau"}, v.config.AllowedDrivers...)...)
+	if foreign > 0 {
+		verdict.Warning = fmt.Sprintf("mediated devices of other types (%d) lower the capacity", foreign)
+	}
+	return verdict
 }
 
 // missing reports the cards that are configured for vGPUs and are not there. One that has
@@ -207,29 +218,32 @@ func controller(c card) string {
 	return "VGA compatible controller"
 }
 
+// subject is what the names of a card are made of.
+func (d *Driver) subject(c card, class string, shippedTrait string) driver.Subject {
+	return driver.Subject{
+		Type: driver.TypeGPU, Vendor: name, Product: family(c.Product), ProductID: c.ProductID(),
+		Shipped: []string{driver.TraitOwnerCyborg, shippedTrait}, ShippedClass: class,
+	}
+}
+
 // whole is a GPU given away as one PCI device.
 func (d *Driver) whole(c card) (driver.Deployable, error) {
 	trait, err := driver.CustomName("NVIDIA", c.ProductID())
 	if err != nil {
 		return driver.Deployable{}, err
 	}
-	p := d.deployable(c, "PGPU", trait)
+	p, err := d.deployable(c, d.subject(c, "PGPU", trait))
 	p.NumAccelerators = 1
 	p.AttachHandles = []driver.AttachHandle{{Type: driver.HandlePCI, Info: c.Address.Info()}}
-	return p, nil
+	return p, err
 }
 
 // deployable has everything but the handles.
-func (d *Driver) deployable(c card, resourceClass, trait string) driver.Deployable {
-	traits := []string{driver.TraitOwnerCyborg, trait}
-	for _, extra := range d.config.ExtraTraits {
-		if !slices.Contains(traits, extra) {
-			traits = append(traits, extra)
-		}
-	}
+func (d *Driver) deployable(c card, subject driver.Subject) (driver.Deployable, error) {
+	attributes, err := d.config.Attributes(subject)
 	return driver.Deployable{
 		Name:       d.config.Host + "_" + c.Address.String(),
 		DriverName: driverName,
-		Attributes: driver.Attributes(resourceClass, traits...),
-	}
+		Attributes: attributes,
+	}, err
 }

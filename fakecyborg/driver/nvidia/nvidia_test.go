@@ -74,7 +74,7 @@ func divide(typ string, addresses ...string) nvidia.Config {
 
 func TestAWholeGPU(t *testing.T) {
 	t.Parallel()
-	report := discover(t, nvidia.Config{ExtraTraits: []string{"CUSTOM_RACK_7", "OWNER_CYBORG"}}, generate(t, t4(card)))
+	report := discover(t, nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{"CUSTOM_RACK_7", "OWNER_CYBORG"}}}, generate(t, t4(card)))
 	address := driver.Info{"domain": "0000", "bus": "84", "device": "00", "function": "0"}
 	want := driver.Report{Devices: []driver.Device{{
 		Vendor: "10de", Model: "NVIDIA Corporation TU104GL [Tesla T4]", Type: "GPU",
@@ -158,18 +158,19 @@ func TestWhatIsLeftOut(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		name    string
-		config  nvidia.Config
-		device  sysfs.PCIDevice
-		before  func(*sysfs.Memory)
-		offered []string
-		leftOut map[string]string // address to a part of the reason
+		name     string
+		config   nvidia.Config
+		device   sysfs.PCIDevice
+		before   func(*sysfs.Memory)
+		offered  []string
+		leftOut  map[string]string // address to a part of the reason
+		problems int
 	}{
 		{name: "nothing: bound to nvidia", device: t4(card), offered: []string{card}},
 		{name: "nothing: bound to nouveau", device: t4(card, func(d *sysfs.PCIDevice) { d.Driver = "nouveau" }), offered: []string{card}},
 		{name: "nothing: bound to vfio-pci", device: t4(card, func(d *sysfs.PCIDevice) { d.Driver = "vfio-pci" }), offered: []string{card}},
 		{name: "nothing: no driver", device: t4(card, func(d *sysfs.PCIDevice) { d.Driver = "" }), offered: []string{card}},
-		{name: "nothing: a driver allowed", config: nvidia.Config{AllowedDrivers: []string{"pci-stub"}},
+		{name: "nothing: a driver allowed", config: nvidia.Config{Policy: driver.Policy{AllowedDrivers: []string{"pci-stub"}}},
 			device: t4(card, func(d *sysfs.PCIDevice) { d.Driver = "pci-stub" }), offered: []string{card}},
 		{name: "another driver", device: t4(card, func(d *sysfs.PCIDevice) { d.Driver = "pci-stub" }),
 			leftOut: map[string]string{card: "bound to driver pci-stub"}},
@@ -187,6 +188,12 @@ func TestWhatIsLeftOut(t *testing.T) {
 		{name: "VFs that only the physical function names", device: t4(card, sriov(1)),
 			before:  func(m *sysfs.Memory) { m.Remove("bus/pci/devices/0000:84:00.1/physfn") },
 			leftOut: map[string]string{card: "virtual functions enabled", "0000:84:00.1": "virtual function of " + card}},
+		{name: "VFs that only a physical function with a problem names", device: t4(card, sriov(1)), problems: 1,
+			before: func(m *sysfs.Memory) {
+				m.Remove("bus/pci/devices/0000:84:00.1/physfn")
+				m.SetFile("bus/pci/devices/"+card+"/sriov_totalvfs", []byte("x"))
+			},
+			leftOut: map[string]string{"0000:84:00.1": "virtual function of " + card}},
 		{name: "a card whose count alone tells of VFs", device: t4(card, sriov(1)),
 			before:  func(m *sysfs.Memory) { m.Remove("bus/pci/devices/" + card + "/virtfn0") },
 			leftOut: map[string]string{card: "virtual functions enabled (1)", "0000:84:00.1": "virtual function of"}},
@@ -210,7 +217,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 				tt.before(tree)
 			}
 			report := discover(t, tt.config, tree)
-			if len(report.Problems) > 0 {
+			if len(report.Problems) != tt.problems {
 				t.Errorf("problems: %v", report.Problems)
 			}
 			if diff := cmp.Diff(tt.offered, addresses(report)); diff != "" {
@@ -351,13 +358,13 @@ func TestConfigurationErrorsHaveUpstreamsTexts(t *testing.T) {
 		return nvidia.Config{Host: "h", EnabledVGPUTypes: []nvidia.VGPUType{a, b}}
 	}
 	for want, c := range map[string]nvidia.Config{
-		"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35":                      two(nvidia.VGPUType{Name: "nvidia-35"}, nvidia.VGPUType{Name: "nvidia-36"}),
-		"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0":                                 two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-36", []string{card}}),
-		"Invalid vGPU config: Incorrect PCI address: 84:00.0":                                               two(nvidia.VGPUType{"nvidia-35", []string{"84:00.0"}}, nvidia.VGPUType{}),
-		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                                                two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-35", []string{other}}),
-		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                                             two(nvidia.VGPUType{"../x", []string{card}}, nvidia.VGPUType{}),
-		"nvidia: bad configuration: no host name":                                                           {},
-		`nvidia: bad configuration: extra trait: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", ExtraTraits: []string{"x"}},
+		"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35":                                           two(nvidia.VGPUType{Name: "nvidia-35"}, nvidia.VGPUType{Name: "nvidia-36"}),
+		"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0":                                                      two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-36", []string{card}}),
+		"Invalid vGPU config: Incorrect PCI address: 84:00.0":                                                                    two(nvidia.VGPUType{"nvidia-35", []string{"84:00.0"}}, nvidia.VGPUType{}),
+		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                                                                     two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-35", []string{other}}),
+		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                                                                  two(nvidia.VGPUType{"../x", []string{card}}, nvidia.VGPUType{}),
+		"nvidia: bad configuration: no host name":                                                                                {},
+		`nvidia: bad configuration: driver: bad policy: extra_traits: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
 	} {
 		_, err := nvidia.New(c, sysfs.NewMemory())
 		if !errors.Is(err, nvidia.ErrConfig) || err.Error() != want {
@@ -379,7 +386,7 @@ func TestTheConfigurationIsJSON(t *testing.T) {
 	if err := dec.Decode(&c); err != nil {
 		t.Fatal(err)
 	}
-	want := nvidia.Config{Host: "compute1", FilterSRIOVVFs: true, AllowedDrivers: []string{"x"}, ExtraTraits: []string{"CUSTOM_A"},
+	want := nvidia.Config{Host: "compute1", FilterSRIOVVFs: true, Policy: driver.Policy{AllowedDrivers: []string{"x"}, ExtraTraits: []string{"CUSTOM_A"}},
 		EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-35", DeviceAddresses: []string{card}}}}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

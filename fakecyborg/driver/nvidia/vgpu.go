@@ -22,20 +22,23 @@ func (e *fileError) Unwrap() error { return e.err }
 
 // divided is a GPU given away in mediated devices of one type. What exists counts as
 // much as what could be made, or the capacity would shrink with every guest.
-func (d *Driver) divided(c card, typ string) (driver.Deployable, error) {
+func (v *visit) divided(c card, typ string) (driver.Deployable, error) {
 	if !slices.Contains(c.MdevTypes, typ) {
 		return driver.Deployable{}, fmt.Errorf("%w: Invalid requested vGPU type: %s", ErrType, typ)
 	}
 	dir := c.Dir() + "/" + driver.MdevTypesDir + "/" + typ
-	available, err := driver.ReadCount(d.tree, dir+"/available_instances", maxInstances)
+	available, err := driver.ReadCount(v.view, dir+"/available_instances", maxInstances)
 	if err != nil {
 		return driver.Deployable{}, &fileError{dir + "/available_instances", err}
 	}
-	trait, err := d.vgpuTrait(c, dir+"/name")
+	subject, err := v.vgpu(c, dir+"/name")
 	if err != nil {
 		return driver.Deployable{}, err
 	}
-	p := d.deployable(c, "VGPU", trait)
+	p, err := v.deployable(c, subject)
+	if err != nil {
+		return driver.Deployable{}, err
+	}
 	p.NumAccelerators = available + existing(c, typ)
 	p.AttachHandles = vgpuHandles(c.Address, typ, p.NumAccelerators)
 	return p, nil
@@ -51,19 +54,22 @@ func existing(c card, typ string) int {
 	return n
 }
 
-// vgpuTrait names product and type. The type's part is the second word of its name: T4-1B
-// of "GRID T4-1B". A name of one word counts as a whole.
-func (d *Driver) vgpuTrait(c card, file string) (string, error) {
-	text, err := driver.ReadText(d.tree, file)
+// vgpu is a card divided in instances of a type. The type's part of the trait is the
+// second word of its name: T4-1B of "GRID T4-1B". A name of one word counts as a whole.
+func (v *visit) vgpu(c card, file string) (driver.Subject, error) {
+	text, err := driver.ReadText(v.view, file)
 	if err != nil {
-		return "", &fileError{file, err}
+		return driver.Subject{}, &fileError{file, err}
 	}
 	words := strings.Fields(text)
-	trait, err := driver.CustomName("NVIDIA", c.ProductID(), words[min(1, len(words)-1)])
+	word := words[min(1, len(words)-1)]
+	trait, err := driver.CustomName("NVIDIA", c.ProductID(), word)
 	if err != nil {
-		return "", &fileError{file, err}
+		return driver.Subject{}, &fileError{file, err}
 	}
-	return trait, nil
+	subject := v.subject(c, "VGPU", trait)
+	subject.VGPUType = word
+	return subject, nil
 }
 
 // vgpuHandles makes as many handles as there are instances. The mark tells them apart.

@@ -1,0 +1,113 @@
+package fpga
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ErrBitstream is the cause of every error about an image.
+var ErrBitstream = errors.New("fpga: bad image")
+
+// Bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, tells of
+// itself: 16 bytes that mark it, the length of a JSON document in 4 bytes, lowest first,
+// the document, and what the hardware is given. It follows the green bitstream format of
+// OPAE, the library behind fpgaconf.
+type Bitstream struct {
+	// RegionType is the type of region that the image was made for (interface-uuid), 32
+	// hexadecimal digits in lower case.
+	RegionType string
+	// Functions are the ids of its functions (accelerator-type-uuid), one for each port.
+	Functions []string
+	// Data is what the hardware is given.
+	Data []byte
+}
+
+// gbsMark is 58656f6e-4650-4741-b747-425376303031.
+const gbsMark = "XeonFPGA\xb7GBSv001"
+
+// metadata is the JSON document of an image.
+type metadata struct {
+	Version int      `json:"version"`
+	Image   afuImage `json:"afu-image"`
+}
+
+type afuImage struct {
+	MagicNumber int       `json:"magic-no,omitempty"`
+	Interface   string    `json:"interface-uuid"`
+	Clusters    []cluster `json:"accelerator-clusters"`
+}
+
+type cluster struct {
+	Contexts int    `json:"total-contexts,omitempty"`
+	Name     string `json:"name,omitempty"`
+	Function string `json:"accelerator-type-uuid"`
+}
+
+// ParseBitstream reads an image. The JSON document alone is accepted, too, for an image
+// that is text in a file that describes a simulated cloud. The error wraps ErrBitstream.
+func ParseBitstream(image []byte) (Bitstream, error) {
+	document, data := image, []byte(nil)
+	if rest, marked := bytes.CutPrefix(image, []byte(gbsMark)); marked {
+		if len(rest) < 4 {
+			return Bitstream{}, fmt.Errorf("%w: it ends in its header, after %d bytes", ErrBitstream, len(image))
+		}
+		length := uint64(binary.LittleEndian.Uint32(rest))
+		if rest = rest[4:]; length > uint64(len(rest)) {
+			return Bitstream{}, fmt.Errorf("%w: metadata of %d bytes, and %d follow", ErrBitstream, length, len(rest))
+		}
+		document, data = rest[:length], rest[length:]
+	}
+	var m metadata
+	if err := json.Unmarshal(document, &m); err != nil {
+		return Bitstream{}, fmt.Errorf("%w: neither a .gbs file nor the JSON metadata of one: %w", ErrBitstream, err)
+	}
+	return m.bitstream(data)
+}
+
+func (m metadata) bitstream(data []byte) (Bitstream, error) {
+	var b Bitstream
+	if len(data) > 0 {
+		b.Data = bytes.Clone(data)
+	}
+	if text := m.Image.Interface; text != "" {
+		var ok bool
+		if b.RegionType, ok = normalID(text); !ok {
+			return Bitstream{}, fmt.Errorf("%w: interface-uuid is no uuid", ErrBitstream)
+		}
+	}
+	for i, c := range m.Image.Clusters {
+		id, ok := normalID(c.Function)
+		if !ok {
+			return Bitstream{}, fmt.Errorf("%w: accelerator-type-uuid of cluster %d is no uuid", ErrBitstream, i)
+		}
+		b.Functions = append(b.Functions, id)
+	}
+	if len(b.Functions) == 0 {
+		return Bitstream{}, fmt.Errorf("%w: the metadata names no function (accelerator-type-uuid)", ErrBitstream)
+	}
+	return b, nil
+}
+
+// gbsMagic is the magic-no of an image, as Intel's packager writes it.
+const gbsMagic = 488605312
+
+// MarshalBinary writes the image as a .gbs file. The error wraps ErrBitstream: an id that
+// is none, or no function.
+func (b Bitstream) MarshalBinary() ([]byte, error) {
+	m := metadata{Version: 1, Image: afuImage{MagicNumber: gbsMagic, Interface: b.RegionType}}
+	for _, id := range b.Functions {
+		m.Image.Clusters = append(m.Image.Clusters, cluster{Contexts: 1, Function: id})
+	}
+	if _, err := m.bitstream(nil); err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBitstream, err)
+	}
+	image := binary.LittleEndian.AppendUint32([]byte(gbsMark), uint32(len(document)))
+	return append(append(image, document...), b.Data...), nil
+}

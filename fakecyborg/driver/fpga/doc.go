@@ -1,0 +1,48 @@
+// Package fpga finds the FPGAs of three vendors in a sysfs tree, and programs them.
+//
+// [Intel] reads what Intel's kernel driver shows below class/fpga: for each PCI function
+// a container intel-fpga-dev.N, in it a management engine (intel-fpga-fme.N) for each
+// region and a port (intel-fpga-port.N) for each function of the user. [Xilinx] joins the
+// functions of one slot into one card. [Inspur] compares vendor and class ids.
+//
+// What guests are given are the virtual functions of a card where it has any, and then
+// never the physical one; else the card as a whole. A card with one region is one
+// provider, named as upstream names it. Of one with several regions and virtual functions
+// each region is a provider, HOST_ADDRESS_regionN, in which its virtual functions are the
+// handles and all loaded functions are traits. So the three placement modes of the
+// simulated Cyborg come out as the Rocky specification has them: a provider for each
+// region below the host (tree), device above region (nested), everything on the host
+// (flat).
+//
+// Which virtual function leads to which region of several, the kernel does not say. The
+// ports of a card are taken in the order of their numbers, as many for each region as its
+// ports_num says, or the same number for each when those do not add up. Where that is
+// not possible, the card is a problem until RegionConfig.PCIFunctions tells.
+//
+// A function may be bound to no kernel driver, to vfio-pci, or to one of its own kind:
+// intel-fpga-pci or dfl-pci for Intel's, xclmgmt or xocl for those of Xilinx, none for
+// Inspur's. Policy.AllowedDrivers adds others.
+//
+// The handles of a provider stand for each other. A guest that asked for one of two
+// functions in a region may get the other; such a region is told in Report.Warnings, and
+// Config.SeparateFunctions keeps them apart.
+//
+// A card is programmed by what WithLoader is given, such as the vendor's tool; this
+// package runs no program. Without a loader, cards of a tree in memory can be programmed:
+// the functions that the image names show in afu_id afterwards. An image is a .gbs file,
+// or its JSON metadata alone. The kernel shows nothing of the functions of other vendors'
+// cards; and it does not show those of virtual functions that are bound to vfio-pci.
+//
+// It does not load kernel drivers, enable SR-IOV or flash boards, and it knows nothing of
+// the newer DFL tree of the kernel (bus/dfl), which upstream does not read, either.
+//
+// It follows cyborg/accelerator/drivers/fpga/intel, fpga/xilinx and fpga/inspur of Cyborg
+// 2026.2 for names, traits and handles, and the specifications of the Rocky release for
+// regions. Unlike upstream it compares ids instead of text, so that disks of Inspur's are
+// no FPGAs; a Xilinx card has one handle, unless DoubledHandles is set; and the name of a
+// card is that of its physical function, also when it has virtual ones.
+//
+//	d, err := fpga.NewIntel(fpga.Config{Host: "compute1"}, tree)
+//	report, err := d.Discover(ctx)
+//	err = d.Program(ctx, report.Devices[0].ControlPath, image)
+package fpga

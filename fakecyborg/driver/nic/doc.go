@@ -1,0 +1,36 @@
+// Package nic finds Intel's network cards of the X710 series in a sysfs tree and gives
+// them to guests as PCI devices: the whole port, or each of its virtual functions, with
+// the physical network it is connected to and the function it has.
+//
+// It does not configure interfaces, create virtual functions or load packages into the
+// card. A port or virtual function with an interface that is up is the host's own; that
+// of a port does not keep its virtual functions from being given away. A port that is
+// bound to its kernel driver and shows no interface is left out as well: the interface may
+// be up in the network namespace of a container, or the tree was captured without it.
+// Naming the driver in Policy.AllowedDrivers offers such a port all the same.
+//
+// Claimed are 8086:1572 (X710 for 10GbE SFP+) and 8086:158b (XXV710 for 25GbE SFP28), as
+// upstream does, with whatever their virtual functions are, and 8086:154c and 8086:1571,
+// the virtual functions of the series, where their physical function cannot be seen, as
+// it is in a guest. The virtual functions of another physical function are left to its
+// driver. Bound kernel drivers that are no obstacle: i40e, iavf, i40evf, vfio-pci, none,
+// and those of Policy.AllowedDrivers.
+//
+// The traits CUSTOM_PF or CUSTOM_VF, CUSTOM_<FUNCTION> and CUSTOM_<PHYSNET> are reported in
+// every trait shape, since device profiles choose by them, and the attach handle has the
+// field physical_network, which Nova's accelerator ports need. A port without a mapping
+// has neither network nor function. The mappings name interfaces of ports; their virtual
+// functions share them. A mapping to an interface that no claimed port has, as while the
+// port is bound to vfio-pci, is a problem in the report.
+//
+// It follows cyborg/accelerator/drivers/nic/intel/driver.py and sysinfo.py of Cyborg
+// 2026.2 and the sections [nic_devices] and [x710_static] of its configuration. The
+// deployables' driver name is "intel_nic", where upstream's three Intel drivers share
+// "intel".
+//
+//	networks, err := nic.ParseMappings("physnet1:eth2|eth3")
+//	d, err := nic.New(nic.Config{Host: "compute1", EnabledNICTypes: []nic.Type{
+//		{Name: "x710_static", PhysicalDeviceMappings: networks},
+//	}}, tree)
+//	report, err := d.Discover(ctx)
+package nic
