@@ -13,9 +13,10 @@ import (
 
 // The exit statuses of the command.
 const (
-	exitFailed   = 1
-	exitBadInput = 2
-	exitLeaks    = 9
+	exitFailed       = 1
+	exitBadInput     = 2
+	exitClaimedTwice = 3 // of discover
+	exitLeaks        = 9
 )
 
 // cli is the command line.
@@ -23,6 +24,7 @@ type cli struct {
 	Serve     serveCommand     `cmd:"" help:"Serve a whole cloud: Keystone, Placement, Cyborg and Nova's stand-in on one port."`
 	Placement placementCommand `cmd:"" help:"Serve Placement alone, at the root of its port."`
 	Cyborg    cyborgCommand    `cmd:"" help:"Serve Cyborg alone, at the root of its port, reporting to a Placement elsewhere."`
+	Discover  discoverCommand  `cmd:"" help:"Show which devices of this machine Cyborg's drivers find, and which they leave out and why."`
 	Unflatten unflattenCommand `cmd:"" help:"Take the devices of flat hosts off the compute providers of a Placement, so that the next report builds the tree."`
 	Check     checkCommand     `cmd:"" help:"Ask a running cloud what leaked. Exit status 9: something did."`
 	Load      loadCommand      `cmd:"" help:"Drive whole spawns and deletes, and tell rates, latencies and leaks."`
@@ -85,6 +87,8 @@ func failed(stderr io.Writer, err error) int {
 		return exitBadInput
 	case errors.Is(err, errLeaks):
 		return exitLeaks
+	case errors.Is(err, errClaimedTwice):
+		return exitClaimedTwice
 	}
 	return exitFailed
 }

@@ -121,6 +121,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 		{"placement --help", "--cors-origin"},
 		{"cyborg --help", "--placement-url"},
 		{"version --help", "Print the version"},
+		{"discover --help", "--nova-conf"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {

@@ -1,0 +1,507 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/internal/sysfs"
+)
+
+// capturedTree unpacks the tree of a real machine and returns its sys.
+func capturedTree(t testing.TB, machine string) string {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "..", "internal", "sysfs", "testdata", machine+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	plain, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for r := tar.NewReader(plain); err == nil; {
+		var h *tar.Header
+		if h, err = r.Next(); err == nil {
+			err = unpackEntry(filepath.Join(dir, filepath.FromSlash(h.Name)), h, r)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "sys")
+}
+
+func unpackEntry(path string, h *tar.Header, r io.Reader) error {
+	if h.Typeflag == tar.TypeDir {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeSymlink {
+		return os.Symlink(h.Linkname, path)
+	}
+	data, err := io.ReadAll(r)
+	return errors.Join(err, os.WriteFile(path, data, 0o644))
+}
+
+// laidOut generates a tree in a directory of the test.
+func laidOut(t testing.TB, d sysfs.Description) string {
+	t.Helper()
+	tree, err := sysfs.Generate(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := tree.LayOut(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// writeFile puts a file into a directory of the test and returns its path.
+func writeFile(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// outcome is what cysim discover prints and ends with.
+type outcome struct {
+	discovery
+	status         int
+	stdout, stderr string
+}
+
+// discover runs cysim discover with JSON output.
+func discover(t testing.TB, args ...string) outcome {
+	t.Helper()
+	var o outcome
+	var stdout, stderr bytes.Buffer
+	o.status = run(t.Context(), append([]string{"discover", "-o", "json"}, args...), &stdout, &stderr)
+	o.stdout, o.stderr = stdout.String(), stderr.String()
+	if o.status == exitBadInput || o.status == exitFailed {
+		return o
+	}
+	decoder := json.NewDecoder(&stdout)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&o.discovery); err != nil {
+		t.Fatalf("%v in %s (%s)", err, o.stdout, o.stderr)
+	}
+	return o
+}
+
+// offered has a line for each device: address, class and traits.
+func (o outcome) offered() []string {
+	lines := []string{}
+	for _, d := range o.Devices {
+		lines = append(lines, strings.Join(append([]string{d.Address, d.ResourceClass}, d.Traits...), " "))
+	}
+	return lines
+}
+
+// leftOut has the reason by address and driver.
+func (o outcome) leftOut() map[string]string {
+	reasons := make(map[string]string)
+	for _, l := range o.LeftOut {
+		reasons[l.Address+" "+l.Driver] = l.Reason
+	}
+	return reasons
+}
+
+func TestDiscoverOnRealMachines(t *testing.T) {
+	t.Parallel()
+	const everything = `{"host": "h", "enabled_drivers": ["nvidia_gpu_driver", "intel_fpga_driver", "xilinx_fpga_driver",
+		"inspur_fpga_driver", "intel_qat_driver", "intel_nic_driver", "inspur_nvme_ssd_driver", "huawei_ascend_driver",
+		"hpts_driver", "pci_driver", "mdev_driver"], "pci": {"passthrough_whitelist": WHITELIST}}`
+	vfs := []string{}
+	for _, slot := range []string{"10.0", "10.1", "10.4", "10.5", "11.0", "11.1", "11.4", "11.5"} {
+		vfs = append(vfs, "0000:05:"+slot+" CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_INTEL CUSTOM_PCI_PRODUCT_ID_1520")
+	}
+	for _, tt := range []struct {
+		machine, whitelist string
+		bare, listed       []string // without and with the whitelist
+		leftOut            map[string]string
+	}{
+		{"nvidia-p100", `[{"vendor_id": "1af4", "address": "*:04:*.*"}]`,
+			[]string{"0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"}, []string{"0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"},
+			map[string]string{"0000:04:00.0 pci": "taken for the host's own display: a VGA controller bound to driver virtio-pci, and no boot_vga file"}},
+		{"xeon-i350-sriov", `["{\"vendor_id\": \"8086\", \"product_id\": \"1520\"}", {"vendor_id": "102b"}]`, []string{}, vfs,
+			map[string]string{"0000:07:03.0 pci": "taken for the host's own display: a VGA controller bound to driver mgag200, and no boot_vga file"}},
+		{"qemu-accel", `{"address": {"domain": ".*", "bus": "00", "slot": "04", "function": "[0-7]"}}`, []string{},
+			[]string{"0000:00:04.0 CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_PRODUCT_ID_0005"}, map[string]string{}},
+	} {
+		t.Run(tt.machine, func(t *testing.T) {
+			t.Parallel()
+			sys := capturedTree(t, tt.machine)
+			bare := discover(t, "--sysfs", sys)
+			if diff := cmp.Diff(tt.bare, bare.offered()); diff != "" || len(bare.LeftOut)+len(bare.Problems) > 0 {
+				t.Errorf("left out %v, problems %v, offered (-want +got):\n%s", bare.LeftOut, bare.Problems, diff)
+			}
+			listed := discover(t, "--sysfs", sys, "--config", writeFile(t, "all.json", strings.ReplaceAll(everything, "WHITELIST", tt.whitelist)))
+			if diff := cmp.Diff(tt.listed, listed.offered()); diff != "" || len(listed.Problems) > 0 {
+				t.Errorf("with a whitelist: problems %v, offered (-want +got):\n%s", listed.Problems, diff)
+			}
+			if diff := cmp.Diff(tt.leftOut, listed.leftOut()); diff != "" {
+				t.Errorf("with a whitelist: left out (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Two drivers that are configured for one device are named, and nobody gets it.
+func TestADeviceOfTwoDriversIsOfferedByNone(t *testing.T) {
+	t.Parallel()
+	config := writeFile(t, "cyborg.conf", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"10de\"}\n")
+	got := discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--config", config)
+	var drivers []string
+	for _, p := range got.Problems {
+		drivers = append(drivers, p.Driver)
+		if p.Address != "0000:06:00.0" || !strings.Contains(p.Reason, "nvidia and pci report the device") {
+			t.Errorf("problem %+v", p)
+		}
+	}
+	if diff := cmp.Diff([]string{"nvidia", "pci"}, drivers); diff != "" || len(got.Devices) > 0 || got.status != 0 {
+		t.Errorf("status %d, offered %v, problems (-want +got):\n%s", got.status, got.offered(), diff)
+	}
+}
+
+// The document is what programs read: its keys do not change, and no list is null.
+func TestTheJSONOfDiscoverHasItsKeys(t *testing.T) {
+	t.Parallel()
+	if got, want := discover(t, "--sysfs", capturedTree(t, "qemu-accel")).stdout, "{\n  \"devices\": [],\n  \"left_out\": [],\n  \"problems\": []\n}\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	config := writeFile(t, "c.json", `{"host": "compute1", "enabled_drivers": ["nvidia_gpu_driver"]}`)
+	const want = `{
+  "devices": [
+    {
+      "address": "0000:06:00.0",
+      "resource_class": "PGPU",
+      "traits": [
+        "OWNER_CYBORG",
+        "CUSTOM_NVIDIA_15F8"
+      ],
+      "units": 1,
+      "name": "compute1_0000:06:00.0",
+      "type": "GPU",
+      "vendor": "10de",
+      "product": "15f8",
+      "model": "NVIDIA Corporation GP100GL [Tesla P100 PCIe 16GB]",
+      "driver": "nvidia",
+      "attach_handles": [
+        {
+          "type": "PCI",
+          "info": {
+            "bus": "06",
+            "device": "00",
+            "domain": "0000",
+            "function": "0"
+          }
+        }
+      ]
+    }
+  ],
+  "left_out": [],
+  "problems": []
+}
+`
+	if diff := cmp.Diff(want, discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--config", config).stdout); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTheTablesOfDiscoverSayEverything(t *testing.T) {
+	t.Parallel()
+	sys := laidOut(t, sysfs.Description{Devices: []sysfs.PCIDevice{
+		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", IOMMUGroup: number(7)},
+		{Address: "0000:3b:00.1", Vendor: "10de", Product: "10f8", Class: "0403", Driver: "snd_hda_intel", IOMMUGroup: number(7)},
+		{Address: "0000:5e:00.0", Vendor: "10de", Product: "1eb8", Class: "0300", BootVGA: true},
+		{Address: "0000:af:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Files: map[string]string{"sriov_numvfs": "many\n"}},
+	}})
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"discover", "--sysfs", sys}, &stdout, &stderr); status != 0 || stderr.Len() > 0 {
+		t.Fatalf("status %d, %s", status, stderr.String())
+	}
+	for _, want := range []string{
+		"What Cyborg's agent would offer of " + sys, "0000:3b:00.0", "PGPU", "CUSTOM_NVIDIA_1EB8",
+		"Warning: 0000:3b:00.0 is offered, but IOMMU group 7 is shared with 0000:3b:00.1", `[{"resources:PGPU": "1"}]`,
+		"Left out, and why", "boot_vga is 1", "Not understood", `garbled content: "many"`, "bus/pci/devices/0000:af:00.0/sriov_numvfs",
+	} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the tables lack %q:\n%s", want, stdout.String())
+		}
+	}
+	for line := range strings.Lines(stdout.String()) {
+		if strings.TrimRight(line, " \n")+"\n" != line {
+			t.Errorf("blanks at the end of %q", line)
+		}
+	}
+}
+
+// Whoever has an accelerator that no driver knows is told how to offer it.
+func TestTheTablesNameAcceleratorsThatNoDriverTakes(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	sys := capturedTree(t, "qemu-accel")
+	if status := run(t.Context(), []string{"discover", "--sysfs", sys}, &stdout, &stderr); status != 0 {
+		t.Fatalf("status %d, %s", status, stderr.String())
+	}
+	want := "What Cyborg's agent would offer of " + sys + `
+
+Nothing: no driver found a device that can be given to a guest.
+
+Accelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists
+
+ ADDRESS       CLASS                    WHITELIST ENTRY
+ 0000:00:04.0  Processing accelerators  {"vendor_id": "1b36", "product_id": "0005"}
+`
+	if diff := cmp.Diff(want, stdout.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func number(n int) *int { return &n }
+
+func TestDiscoverRefusesBadInputWithStatus2(t *testing.T) {
+	t.Parallel()
+	sys := laidOut(t, sysfs.Description{})
+	above := filepath.Dir(capturedTree(t, "qemu-accel"))
+	garbage := string([]byte{0, 0xff, '[', '\n', 0xfe})
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no directory", []string{"--sysfs", sys + "/none"}, "no such file"},
+		{"a directory that holds a sys", []string{"--sysfs", above}, "it may be " + filepath.Join(above, "sys")},
+		{"another directory", []string{"--sysfs", t.TempDir()}, "neither a bus nor a devices directory"},
+		{"output", []string{"-o", "yaml"}, `--output must be one of "table","json"`},
+		{"no config", []string{"--config", sys + "/none"}, "--config: open " + sys + "/none"},
+		{"config is a directory", []string{"--config", sys}, "--config: read " + sys},
+		{"garbled config", []string{"--config", writeFile(t, "c", garbage)}, "--config"},
+		{"garbled JSON", []string{"--config", writeFile(t, "c", `{"host":`)}, "--config"},
+		{"unknown field", []string{"--config", writeFile(t, "c", `{"hots": "h"}`)}, "hots"},
+		{"two objects", []string{"--config", writeFile(t, "c", `{} {}`)}, "--config"},
+		{"unknown driver", []string{"--config", writeFile(t, "c", "[agent]\nenabled_drivers = nvmf_spdk_driver\n")}, "nvmf_spdk_driver"},
+		{"a driver twice", []string{"--config", writeFile(t, "c", "[agent]\nenabled_drivers = pci_driver, pci_driver\n")}, "pci_driver"},
+		{"no vGPU addresses", []string{"--config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n")},
+			"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35"},
+		{"vGPU address twice", []string{"--config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35,nvidia-36\n"+
+			"[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n[vgpu_nvidia-36]\ndevice_addresses = 0000:84:00.0\n")},
+			"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0"},
+		{"vGPU address", []string{"--config", writeFile(t, "c", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 84:00.0\n")},
+			"Invalid vGPU config: Incorrect PCI address: 84:00.0"},
+		{"flag", []string{"--config", writeFile(t, "c", "[gpu_devices]\nfilter_sriov_vfs = perhaps\n")}, "[gpu_devices] filter_sriov_vfs"},
+		{"mapping", []string{"--config", writeFile(t, "c", "[nic_devices]\nenabled_nic_types = x\n[x]\nphysical_device_mappings = physnet1\n")}, "[x] physical_device_mappings"},
+		{"whitelist", []string{"--config", writeFile(t, "c", "[pci]\npassthrough_whitelist = 8086\n")}, "[pci] passthrough_whitelist"},
+		{"whitelist entry", []string{"--config", writeFile(t, "c", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"intel\"}\n")}, "vendor_id"},
+		{"no nova.conf", []string{"--nova-conf", sys + "/none"}, "--nova-conf: open"},
+		{"garbled nova.conf", []string{"--nova-conf", writeFile(t, "c", garbage)}, "--nova-conf"},
+		{"device_spec", []string{"--nova-conf", writeFile(t, "c", "[pci]\ndevice_spec = *\n")}, `[pci] device_spec: "*"`},
+		{"device_spec entry", []string{"--nova-conf", writeFile(t, "c", "[pci]\ndevice_spec = [{}, {\"address\": \"1:2:3:4\"}]\n")}, "[pci] device_spec entry 1"},
+		{"mdev address", []string{"--nova-conf", writeFile(t, "c", "[devices]\nenabled_mdev_types = a\n[mdev_a]\ndevice_addresses = here\n")}, "[mdev_a] device_addresses"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			args := tt.args
+			if args[0] != "--sysfs" {
+				args = append([]string{"--sysfs", sys}, args...)
+			}
+			got := discover(t, args...)
+			if got.status != exitBadInput || !strings.Contains(got.stderr, tt.want) || strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
+				t.Errorf("status %d, %q, output %q; want 2 and one line with %q", got.status, got.stderr, got.stdout, tt.want)
+			}
+		})
+	}
+}
+
+// A file of endless length is not read to its end.
+func TestDiscoverRefusesAHugeConfiguration(t *testing.T) {
+	t.Parallel()
+	huge := writeFile(t, "huge.conf", "")
+	if err := os.Truncate(huge, maxConf+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--config", "--nova-conf"} {
+		if got := discover(t, flag, huge); got.status != exitBadInput || !strings.Contains(got.stderr, "has more than") {
+			t.Errorf("%s: status %d, %q", flag, got.status, got.stderr)
+		}
+	}
+}
+
+// No expectation of the hardware: the search ends well, and finds the same twice.
+func TestDiscoverOnTheMachineItRunsOn(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/sys/bus"); err != nil {
+		t.Skipf("no sysfs here: %v", err)
+	}
+	first, second := discover(t), discover(t, "--sysfs", "/sys")
+	if first.status != 0 || first.stderr != "" {
+		t.Errorf("status %d, %s", first.status, first.stderr)
+	}
+	if diff := cmp.Diff(first.stdout, second.stdout); diff != "" {
+		t.Errorf("(-first +second):\n%s", diff)
+	}
+	t.Log(first.stdout)
+}
+
+// snapshot has the kind, the permissions, the time and the content of everything below a
+// directory.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		var content []byte
+		switch {
+		case e.Type().IsRegular():
+			if content, err = os.ReadFile(path); errors.Is(err, fs.ErrPermission) {
+				err = nil // written to only
+			}
+		case e.Type()&fs.ModeSymlink != 0:
+			var target string
+			target, err = os.Readlink(path)
+			content = []byte(target)
+		}
+		found[path] = fmt.Sprintf("%s %s %q", info.Mode(), info.ModTime(), content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestDiscoverWritesNothing(t *testing.T) {
+	t.Parallel()
+	dir := laidOut(t, shared())
+	config := writeFile(t, "cyborg.conf", "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n")
+	before := snapshot(t, dir)
+	if got := discover(t, "--sysfs", dir, "--config", config); got.status != 0 || len(got.Devices) == 0 {
+		t.Fatalf("status %d, %s, devices %v", got.status, got.stderr, got.Devices)
+	}
+	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
+		t.Errorf("the tree changed (-before +after):\n%s", diff)
+	}
+}
+
+// A function that is unplugged during the search is offered, missing or a problem; the
+// others are always found.
+func TestDiscoverWhileAFunctionComesAndGoes(t *testing.T) {
+	t.Parallel()
+	dir := laidOut(t, shared())
+	bus, card := filepath.Join(dir, "bus/pci/devices/0000:3b:00.0"), filepath.Join(dir, "devices/pci0000:3b/0000:3b:00.0")
+	target, err := os.Readlink(bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+				err = errors.Join(os.Remove(bus), os.Rename(card, card+".off"), os.Rename(card+".off", card), os.Symlink(target, bus))
+			}
+		}
+		<-stop
+		done <- err
+	}()
+	for range 50 {
+		got := discover(t, "--sysfs", dir)
+		if got.status != 0 {
+			t.Fatalf("status %d, %s", got.status, got.stderr)
+		}
+		for _, p := range got.Problems {
+			if p.Address != "0000:3b:00.0" || p.File == "" || p.Reason == "" {
+				t.Errorf("problem %+v", p)
+			}
+		}
+		others := slices.DeleteFunc(got.offered(), func(line string) bool { return strings.HasPrefix(line, "0000:3b:00.0 ") })
+		if diff := cmp.Diff([]string{"0000:84:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_1EB8", "0000:3d:00.0 CUSTOM_QAT"}, others); diff != "" {
+			t.Errorf("the others (-want +got):\n%s", diff)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDiscoverReportsWhatItMayNotRead(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("the superuser may read everything")
+	}
+	dir := laidOut(t, shared())
+	file := "devices/pci0000:3b/0000:3b:00.0/vendor"
+	if err := os.Chmod(filepath.Join(dir, file), 0); err != nil {
+		t.Fatal(err)
+	}
+	got := discover(t, "--sysfs", dir)
+	want := []foundProblem{{Address: "0000:3b:00.0", File: "bus/pci/devices/0000:3b:00.0/vendor", Driver: "nvidia", Reason: "permission denied"}}
+	if diff := cmp.Diff(want, got.Problems); diff != "" || len(got.Devices) != 2 {
+		t.Errorf("devices %v, problems (-want +got):\n%s", got.offered(), diff)
+	}
+}
+
+// The operators' page shows the real thing, and names every driver and status.
+func TestTheOperatorsPageShowsWhatDiscoverPrints(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(data), "\n## 8. What is in this host\n")
+	_, want, _ := strings.Cut(section, "```text\n")
+	want, _, _ = strings.Cut(want, "```")
+	sys := capturedTree(t, "nvidia-p100")
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"discover", "--sysfs", sys}, &stdout, &stderr); status != 0 {
+		t.Fatalf("status %d, %s", status, stderr.String())
+	}
+	if diff := cmp.Diff(want, strings.ReplaceAll(stdout.String(), sys, "captured/sys")); diff != "" {
+		t.Errorf("(-docs +cysim discover):\n%s", diff)
+	}
+	var help bytes.Buffer
+	if status := run(t.Context(), []string{"discover", "--help"}, &help, &stderr); status != 0 {
+		t.Fatalf("status %d, %s", status, stderr.String())
+	}
+	for _, name := range realDrivers() {
+		if !strings.Contains(section, "`"+name+"`") || !strings.Contains(help.String(), name) {
+			t.Errorf("driver %s is missing from the page or the help", name)
+		}
+	}
+	for _, status := range []int{0, exitFailed, exitBadInput, exitClaimedTwice} {
+		if !strings.Contains(section, fmt.Sprintf("\n| %d | ", status)) || !strings.Contains(help.String(), fmt.Sprint(status)) {
+			t.Errorf("exit status %d is missing from the page or the help", status)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+)
+
+// discovery is the JSON document of cysim discover.
+type discovery struct {
+	Devices  []foundDevice    `json:"devices"`
+	LeftOut  []driver.LeftOut `json:"left_out"`
+	Problems []foundProblem   `json:"problems"`
+
+	// nobodys are accelerators by their class that no driver spoke of. Only people are
+	// told, for they may put them into a whitelist.
+	nobodys []driver.PCIFunction
+}
+
+// foundDevice is one resource provider that Cyborg's agent would report: a deployable of
+// a device. A device of several regions or functions has several.
+type foundDevice struct {
+	Address       string `json:"address"`
+	ResourceClass string `json:"resource_class"`
+	// Traits are never null.
+	Traits []string `json:"traits"`
+	// Units is the total of the inventory.
+	Units int    `json:"units"`
+	Name  string `json:"name"`
+	// Type, Vendor and Model are as Cyborg stores them. Product is the id in four
+	// hexadecimal digits, empty if the driver does not tell.
+	Type    string `json:"type"`
+	Vendor  string `json:"vendor"`
+	Product string `json:"product"`
+	Model   string `json:"model"`
+	Driver  string `json:"driver"`
+	// Handles are what guests get, one each.
+	Handles []foundHandle `json:"attach_handles"`
+	// Resources are further inventories, such as local memory in MiB.
+	Resources map[string]int `json:"resources,omitempty"`
+	// Warnings are reasons why a guest may not start with the device.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+type foundHandle struct {
+	Type string      `json:"type"`
+	Info driver.Info `json:"info"`
+}
+
+type foundProblem struct {
+	Address string `json:"address"`
+	File    string `json:"file"`
+	Driver  string `json:"driver"`
+	Reason  string `json:"reason"`
+}
+
+// newDiscovery gathers the reports of the drivers, in the order of the drivers. A driver
+// that could not look at all is a problem.
+func newDiscovery(drivers []driver.Driver, reports []driver.Report, failed map[int]error) discovery {
+	d := discovery{Devices: []foundDevice{}, LeftOut: []driver.LeftOut{}, Problems: []foundProblem{}}
+	for i, report := range reports {
+		name := drivers[i].Name()
+		for _, device := range report.Devices {
+			d.Devices = append(d.Devices, foundDevices(name, device, report.Warnings)...)
+		}
+		d.LeftOut = append(d.LeftOut, report.LeftOut...)
+		for _, p := range report.Problems {
+			d.Problems = append(d.Problems, foundProblem{p.Address, p.File, name, oneLine(p.Err.Error())})
+		}
+		if err := failed[i]; err != nil {
+			d.Problems = append(d.Problems, foundProblem{Driver: name, Reason: oneLine(err.Error())})
+		}
+	}
+	return d
+}
+
+func foundDevices(name string, device driver.Device, warnings []driver.Warning) []foundDevice {
+	address := device.ControlPath.Address().String()
+	var list []foundDevice
+	for _, p := range device.Deployables {
+		f := foundDevice{
+			Address: address, ResourceClass: p.ResourceClass(), Traits: append([]string{}, p.Traits()...),
+			Units: p.NumAccelerators, Name: p.Name, Type: device.Type, Vendor: device.Vendor, Product: productOf(device), Model: device.Model,
+			Driver: name, Handles: []foundHandle{}, Resources: p.Resources,
+		}
+		for _, h := range p.AttachHandles {
+			f.Handles = append(f.Handles, foundHandle{h.Type, h.Info})
+		}
+		for _, w := range warnings {
+			if w.Address == address || slices.Contains(addressesOf(driver.Device{Deployables: []driver.Deployable{p}}), w.Address) {
+				f.Warnings = append(f.Warnings, w.Reason)
+			}
+		}
+		list = append(list, f)
+	}
+	if len(list) > 0 && len(device.Resources) > 0 { // shared by all; told once
+		list[0].Resources = maps.Clone(list[0].Resources)
+		if list[0].Resources == nil {
+			list[0].Resources = make(map[string]int)
+		}
+		maps.Copy(list[0].Resources, device.Resources)
+	}
+	return list
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// findNobodys looks for accelerators that are in none of the lists.
+func (d *discovery) findNobodys(ctx context.Context, tree driver.Tree) error {
+	known := make(map[string]bool)
+	for _, f := range d.Devices {
+		known[f.Address] = true
+		for _, h := range f.Handles {
+			if at, err := driver.PCIAddressOf(h.Info); err == nil {
+				known[at.String()] = true
+			}
+		}
+	}
+	for _, l := range d.LeftOut {
+		known[l.Address] = true
+	}
+	for _, p := range d.Problems {
+		known[p.Address] = true
+	}
+	functions, _, err := driver.PCIFunctions(ctx, tree) // a problem stands in the list
+	for _, f := range functions {
+		if className(f) != "" && !known[f.Address.String()] {
+			d.nobodys = append(d.nobodys, f)
+		}
+	}
+	return err
+}
+
+// className is what lspci calls the classes of accelerators, and "" for any other.
+func className(f driver.PCIFunction) string {
+	switch class := f.DeviceClass(); {
+	case class == 0x0302:
+		return "3D controller"
+	case class == 0x0380:
+		return "Display controller"
+	case class == 0x0b40:
+		return "Co-processor"
+	case class>>8 == 0x12:
+		return "Processing accelerators"
+	}
+	return ""
+}
+
+// writeJSON writes the document, indented.
+func (d discovery) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(d)
+}
+
+// writeTables writes the same for people.
+func (d discovery) writeTables(w io.Writer, sysfs string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "What Cyborg's agent would offer of %s\n\n", sysfs)
+	if len(d.Devices) == 0 {
+		b.WriteString("Nothing: no driver found a device that can be given to a guest.\n")
+	} else {
+		b.WriteString(d.offered())
+	}
+	if len(d.LeftOut) > 0 {
+		b.WriteString("\nLeft out, and why\n\n" + tableOf([]any{"address", "driver", "reason"}, len(d.LeftOut), func(i int) []any {
+			l := d.LeftOut[i]
+			return []any{l.Address, l.Driver, l.Reason}
+		}))
+	}
+	if len(d.Problems) > 0 {
+		b.WriteString("\nNot understood\n\n" + tableOf([]any{"address", "file", "driver", "reason"}, len(d.Problems), func(i int) []any {
+			p := d.Problems[i]
+			return []any{p.Address, p.File, p.Driver, p.Reason}
+		}))
+	}
+	if len(d.nobodys) > 0 {
+		b.WriteString("\nAccelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists\n\n" +
+			tableOf([]any{"address", "class", "whitelist entry"}, len(d.nobodys), func(i int) []any {
+				f := d.nobodys[i]
+				return []any{f.Address, className(f), fmt.Sprintf(`{"vendor_id": "%s", "product_id": "%s"}`, f.VendorID(), f.ProductID())}
+			}))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// offered is the table of devices, and how to ask for the first.
+func (d discovery) offered() string {
+	text := tableOf([]any{"address", "device", "resource class", "units", "traits", "driver"}, len(d.Devices), func(i int) []any {
+		f := d.Devices[i]
+		return []any{f.Address, f.what(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.Driver}
+	})
+	for _, f := range d.Devices {
+		for _, warning := range f.Warnings {
+			text += fmt.Sprintf("\nWarning: %s is offered, but %s.\n", f.Address, warning)
+		}
+	}
+	return text + fmt.Sprintf("\nA device profile asks for one with [{\"resources:%s\": \"1\"}]; section 1 of docs/operators.md has more.\n", d.Devices[0].ResourceClass)
+}
+
+// what says in words what a device is: its type, its ids as lspci shows them, and its
+// model where the driver has more than the id to tell.
+func (f foundDevice) what() string {
+	ids := strings.TrimPrefix(strings.ToLower(f.Vendor), "0x")
+	if f.Product != "" {
+		ids += ":" + f.Product
+	}
+	model := f.Model
+	if strings.HasPrefix(model, "miss") || strings.EqualFold(model, f.Product) { // upstream's words for none
+		model = ""
+	}
+	return strings.Join(strings.Fields(f.Type+" "+ids+" "+model), " ")
+}
+
+// productOf finds the product id where upstream's drivers put it.
+func productOf(d driver.Device) string {
+	var board struct {
+		ProductID string `json:"product_id"`
+		DeviceID  string `json:"device_id"`
+	}
+	if err := json.Unmarshal([]byte(d.StdBoardInfo), &board); err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(strings.ToLower(cmp.Or(board.ProductID, board.DeviceID)), "0x")
+}
+
+// classes are the classes of all inventories.
+func (f foundDevice) classes() string {
+	lines := []string{f.ResourceClass}
+	for _, class := range slices.Sorted(maps.Keys(f.Resources)) {
+		lines = append(lines, fmt.Sprintf("%s (%d)", class, f.Resources[class]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// tableOf renders rows under a header, without lines around them.
+func tableOf(header []any, rows int, row func(int) []any) string {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.AppendHeader(table.Row(header))
+	for i := range rows {
+		t.AppendRow(table.Row(row(i)))
+	}
+	var b strings.Builder
+	for line := range strings.Lines(t.Render() + "\n") {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return b.String()
+}

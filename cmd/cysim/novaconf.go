@@ -1,0 +1,209 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+)
+
+// novaClaims is what a nova.conf takes of the host's devices for Nova.
+type novaClaims struct {
+	specs []novaSpec
+	mdevs []novaMdev
+}
+
+// novaSpec is one entry of [pci] device_spec.
+type novaSpec struct {
+	pci.Spec
+	name string // as messages call it
+}
+
+// novaMdev is one of [devices] enabled_mdev_types.
+type novaMdev struct {
+	typ  string
+	name string // the option that claims, as messages call it
+	// addresses are the devices it is made on; nil means every device that supports it.
+	addresses []driver.PCIAddress
+}
+
+// readNovaConf reads what a nova.conf says of devices: [pci] device_spec, also by its
+// former names, and [devices] enabled_mdev_types with [mdev_TYPE] device_addresses.
+func readNovaConf(file string) (*novaClaims, error) {
+	data, err := readBounded(file, maxConf)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--nova-conf: %w", err))
+	}
+	conf, err := parseConf(data)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--nova-conf %s: %w", file, err))
+	}
+	n := &novaClaims{}
+	if err := errors.Join(n.addSpecs(conf), n.addMdevs(conf)); err != nil {
+		return nil, badInput(fmt.Errorf("--nova-conf %s: %w", file, err))
+	}
+	return n, nil
+}
+
+// addSpecs reads the entries, each a JSON object or a list of objects.
+func (n *novaClaims) addSpecs(conf openstackConf) error {
+	for _, option := range [][2]string{
+		{"pci", "device_spec"}, {"pci", "passthrough_whitelist"}, {"DEFAULT", "pci_passthrough_whitelist"},
+	} {
+		name := fmt.Sprintf("[%s] %s", option[0], option[1])
+		entries := 0
+		for _, value := range conf.all(option[0], option[1]) {
+			objects, err := specObjects(value)
+			if err != nil {
+				return fmt.Errorf("%s: %q: %w", name, value, err)
+			}
+			for _, object := range objects {
+				spec, err := novaSpecOf(object)
+				if err != nil {
+					return fmt.Errorf("%s entry %d: %w", name, entries, err)
+				}
+				n.specs = append(n.specs, novaSpec{spec, fmt.Sprintf("%s entry %d", name, entries)})
+				entries++
+			}
+		}
+	}
+	return nil
+}
+
+func specObjects(value string) ([]map[string]json.RawMessage, error) {
+	var one map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &one); err == nil && one != nil {
+		return []map[string]json.RawMessage{one}, nil
+	}
+	var list []map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &list); err != nil {
+		return nil, errors.New("neither an object nor a list of objects in JSON")
+	}
+	return list, nil
+}
+
+// novaSpecOf takes the part that chooses devices: other keys are tags, which say how the
+// device is used, such as physical_network.
+func novaSpecOf(object map[string]json.RawMessage) (pci.Spec, error) {
+	chosen := make(map[string]json.RawMessage)
+	for _, key := range []string{"vendor_id", "product_id", "address", "devname"} {
+		if value, ok := object[key]; ok {
+			chosen[key] = value
+		}
+	}
+	text, err := json.Marshal(chosen)
+	if err != nil {
+		return pci.Spec{}, err
+	}
+	list, err := pci.ParseWhitelist(string(text))
+	if err == nil {
+		err = list.Check()
+	}
+	if err != nil {
+		return pci.Spec{}, err
+	}
+	return list[0], nil
+}
+
+// addMdevs follows nova-compute: where one of several types has no addresses, only the
+// first is made, and on every device that supports it.
+func (n *novaClaims) addMdevs(conf openstackConf) error {
+	types := conf.list("devices", "enabled_mdev_types")
+	if len(types) == 0 {
+		types = conf.list("devices", "enabled_vgpu_types")
+	}
+	for _, typ := range types {
+		section := "mdev_" + typ
+		texts := conf.list(section, "device_addresses")
+		if len(texts) == 0 {
+			section = "vgpu_" + typ
+			texts = conf.list(section, "device_addresses")
+		}
+		if len(texts) == 0 {
+			n.mdevs = []novaMdev{{typ: types[0], name: "[devices] enabled_mdev_types: " + types[0]}}
+			return nil
+		}
+		m := novaMdev{typ: typ, name: "[" + section + "] device_addresses"}
+		for _, text := range texts {
+			address, err := driver.ParsePCIAddress(text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			m.addresses = append(m.addresses, address)
+		}
+		n.mdevs = append(n.mdevs, m)
+	}
+	return nil
+}
+
+// resolve puts the addresses of network interfaces in the place of their names. An
+// interface that is not there chooses nothing.
+func (n *novaClaims) resolve(tree driver.Tree) {
+	n.specs = slices.DeleteFunc(n.specs, func(s novaSpec) bool {
+		return s.DevName != "" && interfaceAddress(tree, s.DevName) == ""
+	})
+	for i := range n.specs {
+		if s := &n.specs[i]; s.DevName != "" {
+			s.Address = &pci.Address{Glob: interfaceAddress(tree, s.DevName)}
+			s.name += " (devname " + s.DevName + ")"
+			s.DevName = ""
+		}
+	}
+}
+
+// interfaceAddress returns the PCI address of a network interface's function, or "".
+func interfaceAddress(tree driver.Tree, name string) string {
+	target, err := tree.Readlink("class/net/" + name + "/device")
+	if err != nil {
+		return ""
+	}
+	address, err := driver.ParsePCIAddress(path.Base(target))
+	if err != nil {
+		return ""
+	}
+	return address.String()
+}
+
+// claims names the entry by which Nova takes a function, or "". Expected: resolve.
+func (n *novaClaims) claims(f driver.PCIFunction, s driver.PCIState) string {
+	for _, spec := range n.specs {
+		if spec.admits(f, s) {
+			return spec.name
+		}
+	}
+	for _, m := range n.mdevs {
+		if slices.Contains(m.addresses, f.Address) || m.addresses == nil && slices.Contains(s.MdevTypes, m.typ) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// admits says whether the entry chooses a function. The full address of a physical
+// function chooses its virtual functions, too.
+func (s novaSpec) admits(f driver.PCIFunction, state driver.PCIState) bool {
+	at, err := pci.Whitelist{s.Spec}.Match(f)
+	if err == nil && at >= 0 {
+		return true
+	}
+	exact, ok := s.exact()
+	if !ok || exact.String() != state.VirtualOf {
+		return false
+	}
+	f.Address = exact
+	at, err = pci.Whitelist{s.Spec}.Match(f)
+	return err == nil && at >= 0
+}
+
+// exact returns the address of an entry that names a single one.
+func (s novaSpec) exact() (driver.PCIAddress, bool) {
+	if s.Address == nil {
+		return driver.PCIAddress{}, false
+	}
+	address, err := driver.ParsePCIAddress(s.Address.Glob)
+	return address, err == nil
+}
