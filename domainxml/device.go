@@ -7,7 +7,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Device is one host device of a domain: a PCI function or a mediated device.
+// Device is one host device of a domain: a PCI function or a mediated device, or
+// the PCI function behind a network interface.
 type Device struct {
 	// ARQ is the accelerator request it came from; empty when read from a domain.
 	ARQ string
@@ -20,6 +21,9 @@ type Device struct {
 	// alias, a driver) before [Merge]; when left zero, Merge makes it from PCI or
 	// MDEV.
 	Hostdev libvirtxml.DomainHostdev
+	// Interface is the libvirt element of the accelerator of a network port, see
+	// [Interfaces]; nil for a host device. Hostdev is zero then.
+	Interface *libvirtxml.DomainInterface
 }
 
 // String names the device: "pci 0000:3b:00.0", "mdev <uuid>", or "no device".
@@ -55,6 +59,9 @@ func mdevDevice(arq, uuid string) Device {
 // complete checks a device given by a caller and fills its element in: PCI or
 // MDEV and the element must name the same one device.
 func (d Device) complete() (Device, error) {
+	if d.Interface != nil {
+		return d.completeInterface()
+	}
 	made, err := d.fromName()
 	if err != nil {
 		return Device{}, d.invalid(err)
@@ -74,6 +81,34 @@ func (d Device) complete() (Device, error) {
 	}
 	read.ARQ = d.ARQ
 	return read, nil
+}
+
+// completeInterface is complete for the device of a network port.
+func (d Device) completeInterface() (Device, error) {
+	i := d.Interface
+	if d.MDEV != "" || d.Hostdev.SubsysPCI != nil || d.Hostdev.SubsysMDev != nil {
+		return Device{}, d.invalid(errors.New("it is a network interface and a host device"))
+	}
+	if i.Source == nil || i.Source.Hostdev == nil || i.Source.Hostdev.PCI == nil {
+		return Device{}, d.invalid(errors.New("its interface passes no PCI function through"))
+	}
+	a, err := addressOf(i.Source.Hostdev.PCI.Address)
+	if err != nil {
+		return Device{}, d.invalid(err)
+	}
+	if d.PCI != nil && *d.PCI != a {
+		return Device{}, d.invalid(fmt.Errorf("its element names pci %s", a))
+	}
+	d.PCI = &a
+	return d, nil
+}
+
+// element is what libvirtxml writes for the device.
+func (d Device) element() any {
+	if d.Interface != nil {
+		return d.Interface
+	}
+	return &d.Hostdev
 }
 
 func (d Device) fromName() (Device, error) {

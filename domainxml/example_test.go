@@ -22,7 +22,7 @@ func ExampleMerge() {
     <console type="pty"/> <!-- kept -->
   </devices>
 </domain>`), devices)
-	fmt.Printf("%s\n%v\nskipped: %v", merged, err, skipped)
+	fmt.Printf("%s\n%v\nskipped: %+v", merged, err, skipped)
 	// Output:
 	// <domain type="kvm">
 	//   <name>vm</name>
@@ -41,7 +41,7 @@ func ExampleMerge() {
 	//   </devices>
 	// </domain>
 	// <nil>
-	// skipped: [{a3 TEST_PCI}]
+	// skipped: [{ARQ:a3 Type:TEST_PCI Reason:}]
 }
 
 func ExampleHostdevs_error() {
@@ -64,4 +64,66 @@ func ExampleRead() {
 	fmt.Println(devices[0], err)
 	// Output:
 	// pci 0000:3b:00.0 <nil>
+}
+
+func ExampleComplete() {
+	devices := []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {MDEV: "51e314cb-59ee-4896-8b40-54953ee00227"}}
+	saved, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "vm"}), devices[:1])
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	diff, _ := domainxml.Diff(saved, devices)
+	fmt.Println("missing:", diff.Missing)
+	full, err := domainxml.Complete(saved, devices)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	diff, _ = domainxml.Diff(full, devices)
+	fmt.Println("missing:", diff.Missing)
+	// Output:
+	// missing: [mdev 51e314cb-59ee-4896-8b40-54953ee00227]
+	// missing: []
+}
+
+func ExampleInterfaces() {
+	devices, _, err := domainxml.Interfaces([]domainxml.Port{{
+		Handle: domainxml.Handle{ARQ: "a1", Type: "PCI", Info: map[string]any{"domain": "0000", "bus": "0c", "device": "0", "function": "1"}},
+		MAC:    "52:54:00:1e:59:c3", VLAN: 100,
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	document, err := domainxml.AttachXML(devices[0])
+	fmt.Print(string(document), err)
+	// Output:
+	// <interface type="hostdev" managed="yes">
+	//   <mac address="52:54:00:1e:59:c3"/>
+	//   <source>
+	//     <address type="pci" domain="0x0000" bus="0x0c" slot="0x00" function="0x1"/>
+	//   </source>
+	//   <vlan>
+	//     <tag id="100"/>
+	//   </vlan>
+	// </interface>
+	// <nil>
+}
+
+func ExampleNodeDevice() {
+	document, err := domainxml.NodeDevice(domainxml.Handle{
+		ARQ: "a1", Type: "MDEV", UUID: "51e314cb-59ee-4896-8b40-54953ee00227",
+		Info: map[string]any{"domain": "0000", "bus": "10", "device": "1", "function": "0", "asked_type": "nvidia-223"},
+	}, domainxml.NodeDeviceOpts{})
+	fmt.Print(string(document), err)
+	// Output:
+	// <device>
+	//   <parent>pci_0000_10_01_0</parent>
+	//   <capability type="mdev">
+	//     <type id="nvidia-223"/>
+	//     <uuid>51e314cb-59ee-4896-8b40-54953ee00227</uuid>
+	//   </capability>
+	// </device>
+	// <nil>
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +23,8 @@ func FuzzHostdevRoundTrip(f *testing.F) {
 	f.Add("PCI", "", `{"domain":0,"bus":"0X3B","device":31,"function":"7","managed":true}`)
 	f.Add("MDEV", mdevUUID, `{"asked_type":"nvidia-223"}`)
 	f.Add("MDEV", "91AC1606427E44BB8233F4FF4BF3D241", `{}`)
+	f.Add("MDEV", mdevUUID, `{"domain":"0","bus":"10","device":"1","function":"0","asked_type":"a<b&\u0001"}`)
+	f.Add("PCI", "", `{"domain":"0x0","bus":"0c","device":0,"function":"1","physical_network":"PHYNET1"}`)
 	f.Add("TEST_PCI", "", `null`)
 	f.Add("", "", `[]`)
 	f.Fuzz(func(t *testing.T, kind, uuid, info string) {
@@ -28,6 +32,7 @@ func FuzzHostdevRoundTrip(f *testing.F) {
 		if json.Unmarshal([]byte(info), &h.Info) != nil {
 			t.Skip("the handle information is no JSON object")
 		}
+		otherForms(t, h)
 		devices, skipped, err := domainxml.Hostdevs([]domainxml.Handle{h})
 		if err != nil {
 			if !errors.Is(err, domainxml.ErrHandle) || devices != nil {
@@ -42,6 +47,43 @@ func FuzzHostdevRoundTrip(f *testing.F) {
 			roundTrip(t, d)
 		}
 	})
+}
+
+// otherForms makes of a handle what else can be made of it: a port's interface, its
+// binding profile, a node device. What is refused gives nothing.
+func otherForms(t *testing.T, h domainxml.Handle) {
+	t.Helper()
+	devices, skipped, err := domainxml.Interfaces([]domainxml.Port{{Handle: h, MAC: portMAC, VLAN: 100}})
+	switch {
+	case err != nil && (!errors.Is(err, domainxml.ErrHandle) || devices != nil || skipped != nil):
+		t.Fatalf("Interfaces = %v, %v, %v; want only ErrHandle", devices, skipped, err)
+	case len(devices) == 1:
+		merged, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has, err := domainxml.Has(merged, devices[0]); err != nil || !has {
+			t.Errorf("Has(%s) = %t, %v after the merge", devices[0], has, err)
+		}
+	}
+	own := map[string]any{"kept": 1}
+	profile, err := domainxml.BindingProfile(own, h)
+	if (profile == nil) != (err != nil) || len(own) != 1 {
+		t.Errorf("BindingProfile = %v, %v; it was given %v", profile, err, own)
+	}
+	if err == nil && !cmp.Equal(own, domainxml.CleanBindingProfile(profile)) {
+		t.Errorf("the cleaned profile is %v", domainxml.CleanBindingProfile(profile))
+	}
+	document, err := domainxml.NodeDevice(h, domainxml.NodeDeviceOpts{})
+	if (document == nil) != (err != nil) || err != nil && !errors.Is(err, domainxml.ErrHandle) {
+		t.Errorf("NodeDevice = %s, %v", document, err)
+	}
+	if err == nil {
+		var device libvirtxml.NodeDevice
+		if err := xml.Unmarshal(document, &device); err != nil || device.Parent == "" {
+			t.Errorf("the node device cannot be read: %v\n%s", err, document)
+		}
+	}
 }
 
 func roundTrip(t *testing.T, d domainxml.Device) {
@@ -96,10 +138,88 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v, after a merge that gave\n%s", err, merged)
 		}
-		want := append(names(had), devices[0].String(), devices[1].String())
-		if diff := cmp.Diff(want, names(got)); diff != "" {
-			t.Errorf("devices (-want +got):\n%s\n%s", diff, merged)
-		}
+		interleaved(t, names(had), names(devices), names(got))
 		insertion(t, domain, merged)
+	})
+}
+
+// interleaved checks that got is the old devices and the added ones (behind
+// their request), each in their order.
+func interleaved(t testing.TB, had, added, got []string) {
+	t.Helper()
+	var old, fresh []string
+	for _, name := range got {
+		i := slices.IndexFunc(added, func(text string) bool { return strings.HasSuffix(text, name) })
+		if i >= 0 {
+			fresh = append(fresh, added[i])
+		} else {
+			old = append(old, name)
+		}
+	}
+	if !slices.Equal(had, old) || !slices.Equal(added, fresh) {
+		t.Errorf("got %v; want %v and %v, each in order", got, had, added)
+	}
+}
+
+// FuzzEdit takes two devices out of any text again that were merged into it, and
+// swaps one for another: nothing else may change, and a refusal gives nothing.
+func FuzzEdit(f *testing.F) {
+	for _, domain := range inputs(f) {
+		f.Add(domain)
+	}
+	f.Add([]byte(`<domain><devices><hostdev type="mdev"><source><address x=" uuid='1'" uuid = '` + mdevUUID2 + `'/></source></hostdev></devices></domain>`))
+	f.Fuzz(func(t *testing.T, domain []byte) {
+		had, err := domainxml.Read(domain)
+		if err != nil {
+			for name, edit := range map[string]func() ([]byte, error){
+				"Remove":      func() ([]byte, error) { return domainxml.Remove(domain, twoDevices(t)) },
+				"Complete":    func() ([]byte, error) { return domainxml.Complete(domain, twoDevices(t)) },
+				"ReplaceMDEV": func() ([]byte, error) { return domainxml.ReplaceMDEV(domain, mdevUUID2, mdevUUID) },
+				"DetachXML":   func() ([]byte, error) { return domainxml.DetachXML(domain, twoDevices(t)[0]) },
+			} {
+				if out, err := edit(); out != nil || !errors.Is(err, domainxml.ErrNotDomain) {
+					t.Fatalf("%s = %q, %v; want only ErrNotDomain", name, out, err)
+				}
+			}
+			return
+		}
+		merged, err := domainxml.Complete(domain, twoDevices(t))
+		if err != nil {
+			return // one is an interface already
+		}
+		diff, err := domainxml.Diff(merged, twoDevices(t))
+		if err != nil || len(diff.Missing) > 0 || len(diff.Present) != 2 {
+			t.Fatalf("Diff = %+v, %v after Complete", diff, err)
+		}
+		without, err := domainxml.Remove(merged, diff.Present)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := domainxml.Read(without)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, name := range names(had) {
+			if name != diff.Present[0].String() && name != diff.Present[1].String() {
+				want = append(want, name)
+			}
+		}
+		if !slices.Equal(want, slices.DeleteFunc(names(left), func(name string) bool {
+			return name == diff.Present[0].String() || name == diff.Present[1].String() // it was there twice
+		})) {
+			t.Errorf("after Remove: %v, want %v", names(left), want)
+		}
+		const other = "aaaaaaaa-0000-4000-8000-00000000ffff"
+		swapped, err := domainxml.ReplaceMDEV(merged, mdevUUID, other)
+		if err != nil {
+			if swapped != nil {
+				t.Errorf("ReplaceMDEV = %q with error %v", swapped, err)
+			}
+			return
+		}
+		if len(swapped) < len(merged)-64 || len(swapped) > len(merged)+64 {
+			t.Errorf("ReplaceMDEV changed %d bytes into %d", len(merged), len(swapped))
+		}
 	})
 }

@@ -33,6 +33,8 @@ type Handle struct {
 type Skipped struct {
 	ARQ  string
 	Type string
+	// Reason is why, one of the Reason constants; empty for TEST_PCI.
+	Reason string
 }
 
 // Hostdevs turns attach handles into devices, in the order of the handles.
@@ -47,30 +49,10 @@ type Skipped struct {
 // Any other type, a missing or unreadable value, and a device that two handles
 // name are errors; each is a [*HandleError] (errors.Is [ErrHandle], and
 // [ErrDuplicate] for the last), all of them are reported at once, and then no
-// device is returned. Released Nova ignores every handle as soon as one is not
+// device is returned. [Options] has other rules. Released Nova ignores every handle as soon as one is not
 // PCI (nova/virt/libvirt/driver.py), which starts guests without their devices.
 func Hostdevs(handles []Handle) (devices []Device, skipped []Skipped, err error) {
-	var errs []error
-	holders := map[string]string{}
-	for _, h := range handles {
-		if h.Type == HandleTestPCI {
-			skipped = append(skipped, Skipped{ARQ: h.ARQ, Type: h.Type})
-			continue
-		}
-		d, err := h.device()
-		if err == nil {
-			err = h.claim(d, holders)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		devices = append(devices, d)
-	}
-	if len(errs) > 0 {
-		return nil, nil, errors.Join(errs...)
-	}
-	return devices, skipped, nil
+	return Options{}.Hostdevs(handles)
 }
 
 func (h Handle) device() (Device, error) {

@@ -46,7 +46,7 @@ func validate(t *testing.T, domain []byte) (string, error) {
 // nor machine types.
 func define(t *testing.T, domain []byte) (string, error) {
 	t.Helper()
-	text := strings.NewReplacer(`type="kvm"`, `type="test"`, ` arch="x86_64" machine="q35"`, "").Replace(string(domain))
+	text := strings.NewReplacer(`type="kvm"`, `type="test"`, `type="qemu"`, `type="test"`, ` arch="x86_64" machine="q35"`, "").Replace(string(domain))
 	return tool(t, "virsh", "-q", "-c", "test:///default", "define", saved(t, []byte(text)))
 }
 

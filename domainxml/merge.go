@@ -5,9 +5,12 @@ import "fmt"
 // Merge gives a copy of domain with the devices added to its host devices.
 //
 //   - The text of the devices goes in after the last hostdev of the domain's
-//     devices (and the comments on its line), or before the end of its devices
-//     element, in the indentation and with the line ends found there. Every byte
-//     outside it stays as it is.
+//     devices (and the comments on its line) that is not behind a watchdog or
+//     balloon, else before these or a file system at the end, else before the end
+//     of its devices element, in the indentation and with the line ends found
+//     there. Every byte outside it stays as it is.
+//   - Interfaces of network ports (see [Interfaces]) go in after the last
+//     interface in the same manner, or else in front of the host devices.
 //   - A domain without a devices element gets one, before its end. The empty tag
 //     <devices/> (or <domain/>) becomes a pair of tags.
 //   - The document is judged first: one root element domain in no name space,
@@ -33,14 +36,42 @@ func Merge(domain []byte, devices []Device) ([]byte, error) {
 	if len(added) == 0 {
 		return append([]byte(nil), domain...), nil
 	}
-	return p.site(domain).splice(domain, added)
+	return p.insert(domain, added)
+}
+
+// insert puts the devices where they belong, interfaces first.
+func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
+	ports := added[:0:0]
+	hostdevs := added[:0:0]
+	for _, d := range added {
+		if d.Interface != nil {
+			ports = append(ports, d)
+		} else {
+			hostdevs = append(hostdevs, d)
+		}
+	}
+	if len(ports) == 0 {
+		return p.site(domain).splice(domain, hostdevs)
+	}
+	if p.last("interface") == nil {
+		return p.site(domain).splice(domain, append(ports, hostdevs...))
+	}
+	merged, err := p.interfaceSite(domain).splice(domain, ports)
+	if err != nil || len(hostdevs) == 0 {
+		return merged, err
+	}
+	l, err := scan(merged)
+	if err != nil {
+		return nil, notDomain(err)
+	}
+	return l.site(merged).splice(merged, hostdevs)
 }
 
 // admit completes the devices and refuses those that are present already.
 func (p *parsed) admit(devices []Device) ([]Device, error) {
 	holders := map[string]string{}
-	for _, a := range p.interfaces {
-		holders[Device{PCI: &a}.String()] = "a network interface of the domain"
+	for _, d := range p.interfaces {
+		holders[d.String()] = "a network interface of the domain"
 	}
 	for _, d := range p.devices {
 		holders[d.String()] = "a hostdev of the domain"

@@ -93,6 +93,9 @@ func TestMergedDevicesAreReadBackBehindThoseOfTheDomain(t *testing.T) {
 			continue
 		}
 		want := append(names(had), "pci 0000:0c:00.1", "mdev "+mdevUUID)
+		if name == "nova-order" { // Nova's own mediated device stays behind the balloon
+			want[1], want[2], want[3] = want[2], want[3], want[1]
+		}
 		if diff := cmp.Diff(want, names(got)); diff != "" {
 			t.Errorf("%s: devices (-want +got):\n%s", name, diff)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"slices"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -24,30 +25,46 @@ func Read(domain []byte) ([]Device, error) {
 	return p.devices, nil
 }
 
-// Has reports whether a domain has the device d among its host devices. It
-// returns [ErrNotDomain] as [Read] does, and [ErrDevice] when d names none.
+// ReadInterfaces gives the network interfaces of type hostdev that pass a PCI
+// function through, in the order of the document; the error is that of [Read].
+func ReadInterfaces(domain []byte) ([]Device, error) {
+	p, err := parse(domain)
+	if err != nil {
+		return nil, err
+	}
+	return p.interfaces, nil
+}
+
+// Has reports whether a domain has the device d: among its host devices, or,
+// for the device of a network port, among its interfaces. It returns
+// [ErrNotDomain] as [Read] does, and [ErrDevice] when d names none.
 func Has(domain []byte, d Device) (bool, error) {
 	want, err := d.complete()
 	if err != nil {
 		return false, err
 	}
-	devices, err := Read(domain)
+	p, err := parse(domain)
 	if err != nil {
 		return false, err
 	}
-	for _, have := range devices {
-		if have.String() == want.String() {
-			return true, nil
-		}
+	return p.has(want), nil
+}
+
+// has tells of a completed device.
+func (p *parsed) has(want Device) bool {
+	list := p.devices
+	if want.Interface != nil {
+		list = p.interfaces
 	}
-	return false, nil
+	return slices.ContainsFunc(list, func(have Device) bool { return have.String() == want.String() })
 }
 
 // parsed is a judged domain.
 type parsed struct {
 	*layout
 	devices    []Device
-	interfaces []PCIAddress // host functions given as network interfaces
+	places     []*element // of devices
+	interfaces []Device   // host functions given as network interfaces
 }
 
 func parse(doc []byte) (*parsed, error) {
@@ -63,7 +80,7 @@ func parse(doc []byte) (*parsed, error) {
 	if err != nil {
 		return nil, notDomain(err)
 	}
-	p.interfaces = interfaceAddresses(whole)
+	p.interfaces = interfaceDevices(whole)
 	return p, nil
 }
 
@@ -97,7 +114,7 @@ func (p *parsed) readHostdevs(doc []byte) error {
 		if err != nil {
 			return fmt.Errorf("hostdev %d (type %s): %w", i+1, kind, err)
 		}
-		p.devices = append(p.devices, d)
+		p.devices, p.places = append(p.devices, d), append(p.places, e)
 	}
 	return nil
 }
@@ -124,22 +141,20 @@ func readHostdev(text []byte, hasMode bool) (Device, error) {
 	return fromElement(h)
 }
 
-// interfaceAddresses lists the functions that network interfaces of type hostdev
+// interfaceDevices lists the functions that network interfaces of type hostdev
 // take. Those that cannot be read are left to libvirt: they are not our devices.
-func interfaceAddresses(d *libvirtxml.Domain) []PCIAddress {
+func interfaceDevices(d *libvirtxml.Domain) []Device {
 	if d.Devices == nil {
 		return nil
 	}
-	var addresses []PCIAddress
-	for _, i := range d.Devices.Interfaces {
-		if i.Source == nil || i.Source.Hostdev == nil || i.Source.Hostdev.PCI == nil {
-			continue
-		}
-		if a, err := addressOf(i.Source.Hostdev.PCI.Address); err == nil {
-			addresses = append(addresses, a)
+	var devices []Device
+	for i := range d.Devices.Interfaces {
+		read, err := Device{Interface: &d.Devices.Interfaces[i]}.complete()
+		if err == nil {
+			devices = append(devices, read)
 		}
 	}
-	return addresses
+	return devices
 }
 
 func attribute(attrs []xml.Attr, name string) (string, bool) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"libvirt.org/go/libvirtxml"
 )
 
 // style is how a document is laid out where text goes in.
@@ -24,16 +22,16 @@ var emptyPair = regexp.MustCompile(`<([A-Za-z]+)( [^<>]*)?></([A-Za-z]+)>`)
 // first line or a line end after its last. Numbers are padded hexadecimal with
 // 0x (libvirt reads a bare 10 as decimal), and elements without content are one
 // tag, as libvirt and Nova write them.
-func render(h libvirtxml.DomainHostdev, st style, indent string) (string, error) {
+func render(element any, st style, indent string) (string, error) {
 	var text []byte
 	var err error
 	if st.pretty {
-		text, err = xml.MarshalIndent(&h, indent, st.unit)
+		text, err = xml.MarshalIndent(element, indent, st.unit)
 	} else {
-		text, err = xml.Marshal(&h)
+		text, err = xml.Marshal(element)
 	}
 	if err != nil {
-		return "", fmt.Errorf("domainxml: write hostdev: %w", err)
+		return "", fmt.Errorf("domainxml: write device: %w", err)
 	}
 	short := emptyPair.ReplaceAllFunc(text, func(pair []byte) []byte {
 		m := emptyPair.FindSubmatch(pair)
@@ -49,7 +47,7 @@ func render(h libvirtxml.DomainHostdev, st style, indent string) (string, error)
 func renderAll(devices []Device, st style, indent string) (string, error) {
 	texts := make([]string, len(devices))
 	for i, d := range devices {
-		text, err := render(d.Hostdev, st, indent)
+		text, err := render(d.element(), st, indent)
 		if err != nil {
 			return "", err
 		}

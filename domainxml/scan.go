@@ -20,11 +20,13 @@ const (
 
 // element is where one element stands in the document, in byte offsets.
 type element struct {
+	name     string
 	open     int // first byte of its start tag
 	inner    int // first byte after its start tag
 	innerEnd int // first byte of its end tag
 	end      int // first byte after the element
 	attrs    []xml.Attr
+	parent   *element
 }
 
 // selfClosed reports whether the element is written as one empty tag.
@@ -39,6 +41,7 @@ type layout struct {
 	devices   *element // the last devices element; libvirt reads all of them
 	lastChild *element // last child element of devices
 	hostdevs  []*element
+	children  []*element // of all devices elements
 }
 
 // scan finds the places of a domain and refuses what is not one document with
@@ -110,10 +113,13 @@ func (s *scanner) start(t xml.StartElement, from, to int) error {
 	if err := s.checkStart(t); err != nil {
 		return err
 	}
-	e := &element{open: from, inner: to, attrs: t.Attr}
 	name := t.Name.Local
 	if t.Name.Space != "" {
 		name = ""
+	}
+	e := &element{name: name, open: from, inner: to, attrs: t.Attr}
+	if len(s.open) > 0 {
+		e.parent = s.open[len(s.open)-1]
 	}
 	s.place(e, name)
 	s.open, s.path = append(s.open, e), append(s.path, name)
@@ -160,6 +166,7 @@ func (s *scanner) place(e *element, name string) {
 	}
 	if inDevices {
 		s.lastChild = e
+		s.children = append(s.children, e)
 	}
 }
 

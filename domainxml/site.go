@@ -3,6 +3,7 @@ package domainxml
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,17 +17,52 @@ type site struct {
 	after  string
 }
 
-// site finds the place for devices:
+// site finds the place for host devices. Nova writes those of accelerators
+// behind its own and before file systems, watchdog and balloon; its own mediated
+// devices come behind the balloon (nova/virt/libvirt/driver.py,
+// _get_guest_config). So the place is
 //
-//   - after the last hostdev;
+//   - after the last hostdev that is not behind the tail, see [layout.tail];
+//   - else before the tail;
 //   - else before the end tag of the devices element;
 //   - else before the end tag of the domain, in a devices element of our own.
 func (l *layout) site(doc []byte) site {
-	unit := l.unit(doc)
+	unit, tail := l.unit(doc), l.tail()
+	var last *element
+	for _, h := range l.hostdevs {
+		if tail == nil || h.open < tail.open {
+			last = h
+		}
+	}
 	switch {
-	case len(l.hostdevs) > 0:
-		return afterElement(doc, l.hostdevs[len(l.hostdevs)-1], unit)
-	case l.devices != nil:
+	case last != nil:
+		return afterElement(doc, last, unit)
+	case tail != nil:
+		return l.beforeElement(doc, tail, unit)
+	}
+	return l.siteAtEnd(doc, unit)
+}
+
+// interfaceSite finds the place for network interfaces: after the last one, else
+// where host devices go.
+func (l *layout) interfaceSite(doc []byte) site {
+	if last := l.last("interface"); last != nil {
+		return afterElement(doc, last, l.unit(doc))
+	}
+	return l.site(doc)
+}
+
+func (l *layout) last(name string) *element {
+	for _, e := range slices.Backward(l.children) {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+func (l *layout) siteAtEnd(doc []byte, unit string) site {
+	if l.devices != nil {
 		return inside(doc, l.devices, l.lastChild, "devices", unit)
 	}
 	s := inside(doc, l.domain, l.child, "domain", unit)
@@ -36,6 +72,51 @@ func (l *layout) site(doc []byte) site {
 	}
 	s.before += "<devices>" + s.between(s.indent)
 	s.after = s.between(outer) + "</devices>" + s.after
+	return s
+}
+
+// tail is the first device that Nova writes behind the accelerators: a watchdog,
+// a balloon, or a file system. libvirt prints file systems before the interfaces;
+// one with anything else behind it than such devices is not the tail.
+func (l *layout) tail() *element {
+	var tail *element
+	for _, e := range slices.Backward(l.children) {
+		switch e.name {
+		case "watchdog", "memballoon":
+			tail = e
+		case "filesystem":
+			if l.onlyTail(e) {
+				tail = e
+			}
+		}
+	}
+	return tail
+}
+
+// onlyTail reports that nothing but devices of the tail stands behind e.
+func (l *layout) onlyTail(e *element) bool {
+	i := slices.Index(l.children, e)
+	return !slices.ContainsFunc(l.children[i:], func(c *element) bool {
+		return !slices.Contains([]string{"filesystem", "watchdog", "memballoon", "hostdev"}, c.name)
+	})
+}
+
+// beforeElement is the place behind the element before e, or behind the start
+// tag of the devices. A comment above e stays with it.
+func (l *layout) beforeElement(doc []byte, e *element, unit string) site {
+	var previous *element
+	for _, c := range l.children {
+		if c.parent == e.parent && c.open < e.open {
+			previous = c
+		}
+	}
+	if previous != nil {
+		return afterElement(doc, previous, unit)
+	}
+	s := site{style: style{newline: newlineOf(doc, e.open), unit: unit}}
+	s.indent, s.pretty = indentOf(doc, e.open)
+	s.at, s.resume = e.open, e.open
+	s.after = s.between(s.indent)
 	return s
 }
 

@@ -1,0 +1,138 @@
+package domainxml
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// ErrAbsent reports a device that a domain should have and has not.
+var ErrAbsent = errors.New("device not present")
+
+// Remove gives a copy of domain without the given host devices; what else the
+// domain has stays byte by byte, and so do the network interfaces. A device that
+// the domain has not is [ErrAbsent], one that names none [ErrDevice]; the
+// document is judged as in [Merge]. After an error nothing is returned.
+func Remove(domain []byte, devices []Device) ([]byte, error) {
+	p, err := parse(domain)
+	if err != nil {
+		return nil, err
+	}
+	var cuts []*element
+	for _, d := range devices {
+		e, err := p.find(d)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(cuts, e) {
+			cuts = append(cuts, e)
+		}
+	}
+	slices.SortFunc(cuts, func(a, b *element) int { return a.open - b.open })
+	var out []byte
+	from := 0
+	for _, e := range cuts {
+		at, resume := lineOf(domain, e)
+		out = append(out, domain[from:at]...)
+		from = resume
+	}
+	return append(out, domain[from:]...), nil
+}
+
+// find gives the element of a host device of the domain.
+func (p *parsed) find(d Device) (*element, error) {
+	want, err := d.complete()
+	if err != nil {
+		return nil, err
+	}
+	for i, have := range p.devices {
+		if want.Interface == nil && have.String() == want.String() {
+			return p.places[i], nil
+		}
+	}
+	return nil, absent(want)
+}
+
+func absent(d Device) error { return fmt.Errorf("domainxml: %s: %w in the domain", d, ErrAbsent) }
+
+// lineOf is the element with its line, if it stands alone on it.
+func lineOf(doc []byte, e *element) (from, to int) {
+	_, first := indentOf(doc, e.open)
+	rest := doc[e.end:]
+	end := bytes.IndexByte(rest, '\n')
+	if !first || end < 0 || len(bytes.TrimSpace(rest[:end])) > 0 {
+		return e.open, e.end
+	}
+	return lineStart(doc, e.open), e.end + end + 1
+}
+
+// ReplaceMDEV gives a copy of domain in which the mediated device old is
+// another one: the UUID in its source changes and not a byte beside, so
+// that alias, address in the guest, display and place stay. This is how a vGPU
+// passes from Nova to Cyborg. UUIDs may be written in any case, with dashes or
+// without.
+//
+// A domain without old is [ErrAbsent], one that has the other already [ErrDuplicate],
+// a text that is no UUID [ErrDevice]; the document is judged as in [Merge]. After
+// an error nothing is returned.
+func ReplaceMDEV(domain []byte, old, replacement string) ([]byte, error) {
+	p, err := parse(domain)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := Device{MDEV: replacement}.complete()
+	if err != nil {
+		return nil, err
+	}
+	if p.has(fresh) {
+		return nil, &DuplicateError{Device: fresh.String(), Holder: "a hostdev of the domain"}
+	}
+	e, err := p.find(Device{MDEV: old})
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := uuidValue(domain[e.open:e.end])
+	if err != nil {
+		return nil, notDomain(err)
+	}
+	replaced := slices.Concat(domain[:e.open+from], []byte(fresh.MDEV), domain[e.open+to:])
+	if again, err := Has(replaced, fresh); err != nil || !again {
+		return nil, notDomain(errors.Join(fmt.Errorf("the uuid of mdev %s could not be replaced", shortened(old)), err))
+	}
+	return replaced, nil
+}
+
+// uuidAttribute matches the attribute and its value in a start tag.
+var uuidAttribute = regexp.MustCompile(`\suuid\s*=\s*(?:"([^"]*)"|'([^']*)')`)
+
+// uuidValue finds the value of the uuid in the source address of a hostdev.
+func uuidValue(hostdev []byte) (from, to int, err error) {
+	dec := xml.NewDecoder(bytes.NewReader(hostdev))
+	var path []string
+	for {
+		at := int(dec.InputOffset())
+		tok, err := dec.Token()
+		if err != nil {
+			return 0, 0, fmt.Errorf("no uuid in its source address: %w", err)
+		}
+		switch t := tok.(type) {
+		case xml.StartElement:
+			path = append(path, t.Name.Local)
+			if slices.Equal(path, []string{"hostdev", "source", "address"}) {
+				m := uuidAttribute.FindSubmatchIndex(hostdev[at:dec.InputOffset()])
+				if m == nil {
+					return 0, 0, errors.New("no uuid in its source address")
+				}
+				if m[2] >= 0 {
+					return at + m[2], at + m[3], nil
+				}
+				return at + m[4], at + m[5], nil
+			}
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package domainxml_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+func TestDiffTellsWhatADomainLacks(t *testing.T) {
+	t.Parallel()
+	domain := inputs(t)["nova-order"] // has pci 3b:00.0, mdev 51e3..., and an interface on 0d:00.1
+	nic := onePort(t, 0)
+	nic.PCI, nic.Interface = &domainxml.PCIAddress{Bus: 0x0d, Function: 1}, nil
+	tests := []struct {
+		name                      string
+		devices                   []domainxml.Device
+		missing, present, foreign []string
+	}{
+		{"nothing wanted", nil, []string{}, []string{}, []string{"pci 0000:3b:00.0", "mdev " + mdevUUID2}},
+		{
+			"one of two",
+			[]domainxml.Device{{ARQ: "a", PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {ARQ: "b", MDEV: mdevUUID}},
+			[]string{"b mdev " + mdevUUID},
+			[]string{"a pci 0000:3b:00.0"},
+			[]string{"mdev " + mdevUUID2},
+		},
+		{
+			"an mdev in upper case",
+			[]domainxml.Device{{ARQ: "a", MDEV: strings.ToUpper(mdevUUID2)}},
+			[]string{},
+			[]string{"a mdev " + mdevUUID2},
+			[]string{"pci 0000:3b:00.0"},
+		},
+		{
+			"a host device is no interface",
+			[]domainxml.Device{nic},
+			[]string{"arq-port pci 0000:0d:00.1"},
+			[]string{},
+			[]string{"pci 0000:3b:00.0", "mdev " + mdevUUID2},
+		},
+		{
+			"an interface is no host device",
+			[]domainxml.Device{onePort(t, 0)},
+			[]string{"arq-port pci 0000:0c:00.1"},
+			[]string{},
+			[]string{"pci 0000:3b:00.0", "mdev " + mdevUUID2},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := domainxml.Diff(domain, tt.devices)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := [][]string{tt.missing, tt.present, tt.foreign}
+			if diff := cmp.Diff(want, [][]string{names(got.Missing), names(got.Present), names(got.Foreign)}); diff != "" {
+				t.Errorf("missing, present, foreign (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCompleteAddsOnlyWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	devices := mustHostdevs(t, "PCI", "MDEV")
+	for name, domain := range inputs(t) {
+		once, err := domainxml.Complete(domain, devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged, err := domainxml.Merge(domain, devices)
+		if err != nil || !bytes.Equal(once, merged) {
+			t.Errorf("%s: Complete differs from Merge although nothing was there: %v", name, err)
+		}
+		twice, err := domainxml.Complete(once, devices)
+		if err != nil || !bytes.Equal(once, twice) {
+			t.Errorf("%s: a second Complete changed the domain: %v\n%s", name, err, twice)
+		}
+	}
+	if _, err := domainxml.Complete(inputs(t)["flat"], append(devices, devices[0])); !errors.Is(err, domainxml.ErrDuplicate) {
+		t.Errorf("a device twice in the list: error %v, want ErrDuplicate", err)
+	}
+}
+
+// Whoever regenerates a domain takes over Nova's mediated devices of the old one;
+// Cyborg's come from the accelerator requests and must not be there twice.
+func TestNovasOwnMdevsAreToldFromCyborgs(t *testing.T) {
+	t.Parallel()
+	handles := mixture("MDEV", "PCI")
+	old, err := domainxml.Merge(inputs(t)["nova-order"], mustHostdevs(t, "MDEV", "PCI"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := domainxml.NovaMdevs(old, handles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{mdevUUID2}, got); diff != "" {
+		t.Errorf("Nova's own (-want +got):\n%s", diff)
+	}
+	regenerated := domainxml.NewDomain(domainxml.DomainOpts{})
+	for _, uuid := range got {
+		if regenerated, err = domainxml.Merge(regenerated, []domainxml.Device{{MDEV: uuid}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := domainxml.Merge(regenerated, mustHostdevs(t, "MDEV", "PCI")); err != nil {
+		t.Errorf("the regenerated domain does not take Cyborg's devices: %v", err)
+	}
+}
+
+func TestRemoveIsTheInverseOfMerge(t *testing.T) {
+	t.Parallel()
+	devices := mustHostdevs(t, "PCI", "MDEV")
+	for name, domain := range inputs(t) {
+		merged, err := domainxml.Merge(domain, devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := domainxml.Remove(merged, devices)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		switch name {
+		case "empty-domain", "empty-tag", "empty-pair", "no-devices", "compact-no-devices": // a devices element was made or opened
+			if left, err := domainxml.Read(without); err != nil || len(left) > 0 {
+				t.Errorf("%s: left %v, %v", name, left, err)
+			}
+		default:
+			if diff := cmp.Diff(string(domain), string(without)); diff != "" {
+				t.Errorf("%s (-before +after):\n%s", name, diff)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotThereCannotBeTakenOut(t *testing.T) {
+	t.Parallel()
+	domain := inputs(t)["nova-order"]
+	for name, edit := range map[string]func() ([]byte, error){
+		"remove": func() ([]byte, error) {
+			return domainxml.Remove(domain, []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0x3b}}, {MDEV: mdevUUID}})
+		},
+		"remove an interface":  func() ([]byte, error) { return domainxml.Remove(domain, []domainxml.Device{onePort(t, 0)}) },
+		"replace":              func() ([]byte, error) { return domainxml.ReplaceMDEV(domain, mdevUUID, mdevUUID2[:35]+"0") },
+		"detach":               func() ([]byte, error) { return domainxml.DetachXML(domain, domainxml.Device{MDEV: mdevUUID}) },
+		"detach an interface":  func() ([]byte, error) { return domainxml.DetachXML(domain, onePort(t, 0)) },
+		"remove what it lacks": func() ([]byte, error) { return domainxml.Remove(domain, mustHostdevs(t, "PCI")) },
+	} {
+		if out, err := edit(); out != nil || !errors.Is(err, domainxml.ErrAbsent) {
+			t.Errorf("%s: %s, %v; want only ErrAbsent", name, out, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"no uuid":   errorOf(domainxml.ReplaceMDEV(domain, "x", mdevUUID)),
+		"nor a new": errorOf(domainxml.ReplaceMDEV(domain, mdevUUID2, "x")),
+		"no device": errorOf(domainxml.Remove(domain, []domainxml.Device{{}})),
+		"attach":    errorOf(domainxml.AttachXML(domainxml.Device{})),
+	} {
+		if !errors.Is(err, domainxml.ErrDevice) {
+			t.Errorf("%s: error %v, want ErrDevice", name, err)
+		}
+	}
+	if _, err := domainxml.ReplaceMDEV(domain, mdevUUID2, mdevUUID2); !errors.Is(err, domainxml.ErrDuplicate) {
+		t.Errorf("by itself: error %v, want ErrDuplicate", err)
+	}
+}
+
+func errorOf(_ []byte, err error) error { return err }
+
+func TestReplaceMDEVChangesTheUUIDAndNotAByteBeside(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{
+		"as libvirt writes it": `<address uuid='` + mdevUUID2 + `'/>`,
+		"in upper case":        `<address uuid="` + strings.ToUpper(mdevUUID2) + `"/>`,
+		"spread":               "<address\n\tuuid =\n'" + mdevUUID2 + "' />",
+		"with a decoy":         `<!-- <address uuid="x"/> --><address note="a=b" uuid="` + mdevUUID2 + `"></address>`,
+	} {
+		before := `<domain type="kvm"><devices><hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci' display='on'><source>`
+		after := `</source><alias name='ua-gpu'/><address type='pci' bus='0x05'/></hostdev></devices></domain>`
+		got, err := domainxml.ReplaceMDEV([]byte(before+address+after), mdevUUID2, strings.ToUpper(mdevUUID))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		old := mdevUUID2
+		if strings.Contains(address, strings.ToUpper(mdevUUID2)) {
+			old = strings.ToUpper(mdevUUID2)
+		}
+		if diff := cmp.Diff(before+strings.Replace(address, old, mdevUUID, 1)+after, string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestOneDeviceDocuments(t *testing.T) {
+	t.Parallel()
+	devices := mustHostdevs(t, "PCI", "MDEV")
+	for i, name := range []string{"attach-pci", "attach-mdev"} {
+		text, err := domainxml.AttachXML(devices[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, text)
+	}
+	inDomain := `<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source><address uuid='` + mdevUUID + `'/></source><alias name='hostdev0'/></hostdev>`
+	domain := []byte(`<domain><devices>` + inDomain + `</devices></domain>`)
+	if got, err := domainxml.DetachXML(domain, devices[1]); err != nil || string(got) != inDomain+"\n" {
+		t.Errorf("DetachXML = %s, %v; want the domain's own element", got, err)
+	}
+	merged, err := domainxml.Merge(domain, []domainxml.Device{onePort(t, 100)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach, err := domainxml.AttachXML(onePort(t, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if detach, err := domainxml.DetachXML(merged, onePort(t, 100)); err != nil || !bytes.Equal(attach, detach) {
+		t.Errorf("DetachXML of a port = %s, %v", detach, err)
+	}
+}
+
+func TestNodeDeviceDocuments(t *testing.T) {
+	t.Parallel()
+	h := mixture("MDEV")[0]
+	text, err := domainxml.NodeDevice(h, domainxml.NodeDeviceOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "nodedev", text)
+	h.Info = map[string]any{"asked_type": "mtty-2"}
+	text, err = domainxml.NodeDevice(h, domainxml.NodeDeviceOpts{Parent: "mtty_mtty"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "nodedev-mtty", text)
+
+	noType, noAddress, noUUID := mixture("MDEV")[0], mixture("MDEV")[0], mixture("MDEV")[0]
+	noType.Info = pciInfo("0", "10", "1", "0")
+	noAddress.Info = map[string]any{"asked_type": "nvidia-223", "domain": "0", "bus": "10", "device": "1"}
+	noUUID.UUID = ""
+	for field, bad := range map[string]domainxml.Handle{"asked_type": noType, "function": noAddress, "uuid": noUUID, "type": mixture("PCI")[0]} {
+		text, err := domainxml.NodeDevice(bad, domainxml.NodeDeviceOpts{})
+		var failure *domainxml.HandleError
+		if text != nil || !errors.As(err, &failure) || failure.Field != field {
+			t.Errorf("NodeDevice = %s, %v; want an error about %s", text, err, field)
+		}
+	}
+}
+
+// TestScenarios has the rows of Nova's own tests that are about the domain.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	domain := domainxml.NewDomain(domainxml.DomainOpts{})
+	master := domainxml.Options{NovaMaster: true}
+	t.Run("10.7_libvirt_get_guest_config_accel_pci", func(t *testing.T) {
+		t.Parallel()
+		for _, opts := range []domainxml.Options{{}, master} {
+			devices, skipped, err := opts.Hostdevs(mixture("PCI", "PCI2"))
+			if err != nil || len(skipped) > 0 || len(devices) != 2 || devices[0].ARQ != "arq-pci" || devices[1].ARQ != "arq-pci2" {
+				t.Errorf("%+v: %v, %v, %v; want the list intact", opts, devices, skipped, err)
+			}
+		}
+	})
+	t.Run("10.7_libvirt_get_guest_config_accel_nonpci", func(t *testing.T) {
+		t.Parallel()
+		for _, opts := range []domainxml.Options{{}, master} {
+			devices, skipped, err := opts.Hostdevs(mixture("TEST_PCI"))
+			if err != nil || len(skipped) != 1 || len(devices) != 0 {
+				t.Errorf("%+v: %v, %v, %v; want an empty list", opts, devices, skipped, err)
+			}
+		}
+		if got := domainxml.IgnoredMessage(instance, mixture("TEST_PCI")); !strings.Contains(got, "unsupported types: {'TEST_PCI'}") {
+			t.Errorf("log text %q", got)
+		}
+	})
+	t.Run("10.7_libvirt_spawn_with_and_without_accel_info", func(t *testing.T) {
+		t.Parallel()
+		for _, handles := range [][]domainxml.Handle{nil, {}} {
+			devices, _, err := domainxml.Hostdevs(handles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if merged, err := domainxml.Merge(domain, devices); err != nil || !bytes.Equal(domain, merged) {
+				t.Errorf("without accelerators the domain became %s, %v", merged, err)
+			}
+		}
+		merged, err := domainxml.Merge(domain, mustHostdevs(t, "PCI", "PCI2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff, err := domainxml.Diff(merged, mustHostdevs(t, "PCI", "PCI2")); err != nil || len(diff.Present) != 2 {
+			t.Errorf("Diff = %+v, %v; want both present", diff, err)
+		}
+	})
+	t.Run("10.7_vif_model_accelerator_direct", func(t *testing.T) {
+		t.Parallel()
+		text, err := domainxml.AttachXML(onePort(t, 0))
+		if err != nil || strings.Contains(string(text), "<model") || !strings.Contains(string(text), `type="hostdev"`) {
+			t.Errorf("%s, %v; want a hostdev interface without a model", text, err)
+		}
+	})
+	t.Run("10.7_vif_hw_veb_driver_arq", func(t *testing.T) {
+		t.Parallel()
+		d := onePort(t, 100)
+		i := d.Interface
+		if i.MAC.Address != portMAC || i.VLan.Tags[0].ID != 100 || i.Managed != "yes" || d.PCI.String() != "0000:0c:00.1" {
+			t.Errorf("interface %+v; want mac %s, vlan 100, pci 0000:0c:00.1", i, portMAC)
+		}
+	})
+	t.Run("10.7_neutron_populate_profile", func(t *testing.T) {
+		t.Parallel()
+		got, err := domainxml.BindingProfile(nil, port("TEST_PCI", 0).Handle)
+		want := map[string]any{"physical_network": "PHYNET1", "arq_uuid": "arq-port", "pci_slot": "0000:0c:0.1"}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+	t.Run("10.7_neutron_unbind_ports_clean_arq", func(t *testing.T) {
+		t.Parallel()
+		got := domainxml.CleanBindingProfile(map[string]any{
+			"arq_uuid": "a", "pci_slot": "b", "physical_network": "c", "pci_vendor_info": "d", "allocation": "e",
+			"card_serial_number": "f", "vf_num": 1, "pf_mac_address": "g", "device_mac_address": "h", "foreign": "kept",
+		})
+		if diff := cmp.Diff(map[string]any{"foreign": "kept"}, got); diff != "" {
+			t.Errorf("profile (-want +got):\n%s", diff)
+		}
+	})
+}
