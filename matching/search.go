@@ -52,8 +52,8 @@ type SearchOpts struct {
 // over providers or has aggregates or forbidden traits, [ErrTraits] for a
 // provider without an entry in traits, [ErrNoMatch] otherwise. ForbiddenAggregates
 // and InTree are ignored, as upstream does. The number of groups is bounded by
-// nothing but the caller; a branch that cannot be completed is cut as soon as a
-// provider is overdrawn.
+// nothing but the caller; a branch is cut as soon as a provider is overdrawn, some
+// group finds no provider any more, or nobody can take what is left of one.
 func Search(groups []requestspec.Group, allocated []Allocated, traits map[string][]string, opts SearchOpts) (map[string]string, error) {
 	if len(groups) == 0 {
 		return map[string]string{}, nil
@@ -62,7 +62,7 @@ func Search(groups []requestspec.Group, allocated []Allocated, traits map[string
 		return nil, err
 	}
 	s := newSearch(groups, allocated, traits, opts)
-	if !s.place(0) {
+	if !s.balanced() || !s.place(0) {
 		return nil, &Error{Group: -1, Err: ErrNoMatch, Want: "all of it used up by the groups", Got: fmt.Sprint(allocated)}
 	}
 	found := make(map[string]string, len(groups))
@@ -116,6 +116,8 @@ func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[str
 	for _, group := range judged {
 		s.classes = slices.AppendSeq(s.classes, maps.Keys(group.Resources))
 	}
+	slices.Sort(s.classes)
+	s.classes = slices.Compact(s.classes)
 	for _, group := range groups {
 		var fits []int
 		for i, a := range allocated {
@@ -126,6 +128,29 @@ func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[str
 		s.fits = append(s.fits, fits)
 	}
 	return s
+}
+
+// balanced reports whether the groups together ask for as much of each class in
+// question as was allocated. Without that there is no need to walk: whatever the
+// assignment, something is left over or overdrawn.
+func (s *search) balanced() bool {
+	sum := map[string]int{}
+	for _, group := range s.groups {
+		for class, amount := range group.Resources {
+			sum[class] -= amount
+		}
+	}
+	for _, left := range s.left {
+		for class, amount := range left {
+			sum[class] += amount
+		}
+	}
+	for _, class := range s.classes {
+		if sum[class] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func containsAll(have, want []string) bool {
@@ -142,6 +167,9 @@ func (s *search) place(i int) bool {
 	if i == len(s.groups) {
 		return s.usedUp()
 	}
+	if !s.possible(i) || !s.finishable(i) {
+		return false
+	}
 	for _, provider := range s.fits[i] {
 		if !s.take(provider, s.groups[i].Resources) {
 			continue
@@ -155,16 +183,66 @@ func (s *search) place(i int) bool {
 	return false
 }
 
-// take draws the amounts from a provider, or nothing if it has too little.
-func (s *search) take(provider int, amounts map[string]int) bool {
+// possible reports whether each of the groups from i on, taken alone, still finds
+// a provider. It cuts the walk where a late group was doomed from the start.
+func (s *search) possible(i int) bool {
+	for j := i; j < len(s.groups); j++ {
+		if !slices.ContainsFunc(s.fits[j], func(provider int) bool { return s.holds(provider, s.groups[j].Resources) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// finishable reports whether of each provider that has something left some group
+// from i on can take some.
+func (s *search) finishable(i int) bool {
+	for provider := range s.left {
+		if s.spent(provider) {
+			continue
+		}
+		taker := func(j int) bool {
+			return slices.Contains(s.fits[j], provider) && s.holds(provider, s.groups[j].Resources)
+		}
+		j := i
+		for j < len(s.groups) && !taker(j) {
+			j++
+		}
+		if j == len(s.groups) {
+			return false
+		}
+	}
+	return true
+}
+
+// spent reports whether nothing is left over of a provider.
+func (s *search) spent(provider int) bool {
+	for _, class := range s.classes {
+		if s.left[provider][class] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether a provider has the amounts left.
+func (s *search) holds(provider int, amounts map[string]int) bool {
 	left := s.left[provider]
 	for class, amount := range amounts {
 		if have, ok := left[class]; !ok || have < amount {
 			return false
 		}
 	}
+	return true
+}
+
+// take draws the amounts from a provider, or nothing if it has too little.
+func (s *search) take(provider int, amounts map[string]int) bool {
+	if !s.holds(provider, amounts) {
+		return false
+	}
 	for class, amount := range amounts {
-		left[class] -= amount
+		s.left[provider][class] -= amount
 	}
 	return true
 }
@@ -176,11 +254,9 @@ func (s *search) giveBack(provider int, amounts map[string]int) {
 }
 
 func (s *search) usedUp() bool {
-	for _, left := range s.left {
-		for _, class := range s.classes {
-			if left[class] != 0 {
-				return false
-			}
+	for provider := range s.left {
+		if !s.spent(provider) {
+			return false
 		}
 	}
 	return true

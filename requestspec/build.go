@@ -22,7 +22,7 @@ import (
 //
 // The request filters add root traits: COMPUTE_ACCELERATORS is required if the
 // flavor names a profile, COMPUTE_STATUS_DISABLED is always forbidden, and
-// OWNER_NOVA is required on demand.
+// OWNER_NOVA is required on demand, once every nova-compute is new enough.
 //
 // profile must be given exactly when the flavor names one, and be that one. It
 // is held to the rules of [ParseProfile].
@@ -33,17 +33,22 @@ func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, erro
 	if err := flavor.validate(); err != nil {
 		return RequestSpec{}, err
 	}
-	device, err := deviceGroups(flavor, profile)
+	device, err := deviceGroups(flavor, profile, opts.LateGroupErrors)
 	if err != nil {
 		return RequestSpec{}, err
 	}
-	a := assembly{byID: map[string]*Group{}}
+	a := assembly{byID: map[string]*Group{}, numeric: opts.NumericSuffixes}
+	if opts.LateGroupErrors && profile != nil {
+		a.warnings = lateWarnings(*profile)
+	}
 	if err := a.addExtraSpecs(flavor); err != nil {
 		return RequestSpec{}, err
 	}
 	ownGroups := a.suffixed()
 	a.restrict(opts)
-	for _, g := range slices.Concat(opts.Groups, device) {
+	roots := a.filter(len(device) > 0, opts)
+	a.own(roots, opts)
+	for _, g := range slices.Concat(roots.pciGroups(opts), device) {
 		if err := a.insert(g); err != nil {
 			return RequestSpec{}, err
 		}
@@ -51,15 +56,18 @@ func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, erro
 	a.addBasics(flavor, opts.BootFromVolume)
 	a.stripZeros()
 	spec := RequestSpec{ProfileGroups: len(device), SameSubtree: cloneLists(opts.SameSubtree), Limit: opts.limit()}
-	spec.RootRequired, spec.RootForbidden = rootTraits(len(device) > 0, opts)
+	spec.RootRequired, spec.RootForbidden = roots.required, roots.forbidden
 	spec.GroupPolicy = a.groupPolicy(flavor, ownGroups)
+	if opts.NumericSuffixes {
+		a.goNumeric(&spec)
+	}
 	spec.Groups = a.finish()
 	spec.Warnings = a.warnings
 	return spec, nil
 }
 
 // deviceGroups parses the profile, after making sure that it is the flavor's.
-func deviceGroups(flavor Flavor, profile *DeviceProfile) ([]Group, error) {
+func deviceGroups(flavor Flavor, profile *DeviceProfile, late bool) ([]Group, error) {
 	name, named := flavor.DeviceProfile()
 	switch {
 	case !named && profile == nil:
@@ -70,23 +78,10 @@ func deviceGroups(flavor Flavor, profile *DeviceProfile) ([]Group, error) {
 		return nil, flavor.errorf("extra spec %s names device profile %q, which is not given", DeviceProfileKey, name)
 	case profile.Name != name:
 		return nil, flavor.errorf("extra spec %s names device profile %q, but %q is given", DeviceProfileKey, name, profile.Name)
+	case late:
+		return parseLate(*profile), nil
 	}
 	return ParseProfile(name, profile.Groups)
-}
-
-// rootTraits is what Nova's request filters and the caller ask of the root provider.
-func rootTraits(accelerators bool, opts Options) (required, forbidden []string) {
-	required, forbidden = slices.Clone(opts.RootRequired), slices.Clone(opts.RootForbidden)
-	if !opts.NoFilters {
-		forbidden = append(forbidden, "COMPUTE_STATUS_DISABLED")
-		if accelerators {
-			required = append(required, "COMPUTE_ACCELERATORS")
-		}
-		if opts.OwnerNova {
-			required = append(required, "OWNER_NOVA")
-		}
-	}
-	return sortedSet(required), sortedSet(forbidden)
 }
 
 // assembly is a request in the making: groups in the order of their arrival,
@@ -95,6 +90,7 @@ type assembly struct {
 	groups   []*Group
 	byID     map[string]*Group
 	warnings []Warning
+	numeric  bool // suffixes are numbers
 }
 
 func (a *assembly) warn(key, value, format string, args ...any) {
@@ -132,7 +128,7 @@ func (a *assembly) suffixed() int {
 func (a *assembly) addExtraSpecs(flavor Flavor) error {
 	for _, key := range slices.Sorted(maps.Keys(flavor.ExtraSpecs)) {
 		value := flavor.ExtraSpecs[key]
-		k, ok := parseKey(key)
+		k, ok := a.parseKey(key)
 		if !ok {
 			a.lint(key, value)
 			continue
@@ -205,6 +201,9 @@ func (a *assembly) insert(g Group) error {
 	}
 	added := g.clone()
 	added.UseSameProvider = true // what a suffix means to Placement
+	if a.numeric {
+		added.Suffix = a.nextNumber()
+	}
 	a.add(added)
 	return nil
 }
@@ -279,11 +278,11 @@ func (a *assembly) check(g *Group) {
 		if strings.HasPrefix(g.RequesterID, "s") { // traits:X, the common slip
 			hint = " A trait without suffix is spelt trait:<trait>."
 		}
-		a.warn(prefixResources+g.RequesterID, "", "The group asks for no resources; placement refuses the query.%s", hint)
+		a.warn(prefixResources+g.suffix(), "", "The group asks for no resources; placement refuses the query.%s", hint)
 	}
 	for _, trait := range g.Required {
 		if slices.Contains(g.Forbidden, trait) {
-			a.warn("required"+g.RequesterID, trait, "The trait %s is required and forbidden at once; placement refuses the query.", trait)
+			a.warn("required"+g.suffix(), trait, "The trait %s is required and forbidden at once; placement refuses the query.", trait)
 		}
 	}
 }

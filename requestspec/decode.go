@@ -26,15 +26,30 @@ var (
 // would refuse, and groups that [ParseProfile] refuses are errors, and each
 // satisfies errors.Is with [ErrInvalidProfile].
 func ParseProfileFile(data []byte) (DeviceProfile, error) {
-	p, err := decodeProfile(data)
+	p, err := ReadProfile(data)
 	if err != nil {
-		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: %w", ErrInvalidProfile, err)
+		return DeviceProfile{}, err
+	}
+	if !profileName.MatchString(p.Name) || len(p.Name) > maxName {
+		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: name %q: want 1 to %d letters, digits, hyphens and underscores", ErrInvalidProfile, p.Name, maxName)
 	}
 	if err := checkKeys(p); err != nil {
 		return DeviceProfile{}, err
 	}
 	if _, err := ParseProfile(p.Name, p.Groups); err != nil {
 		return DeviceProfile{}, err
+	}
+	return p, nil
+}
+
+// ReadProfile is [ParseProfileFile] for who wants to judge the profile himself,
+// as [LintProfile] does: the form of the file is held to the same rules, what
+// the profile says is not looked at. An error satisfies errors.Is with
+// [ErrInvalidProfile].
+func ReadProfile(data []byte) (DeviceProfile, error) {
+	p, err := decodeProfile(data)
+	if err != nil {
+		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: %w", ErrInvalidProfile, err)
 	}
 	return p, nil
 }
@@ -99,9 +114,6 @@ func decodeProfile(data []byte) (DeviceProfile, error) {
 	if p.Groups, err = decodeGroups(object["groups"]); err != nil {
 		return DeviceProfile{}, err
 	}
-	if !profileName.MatchString(p.Name) || len(p.Name) > maxName {
-		return DeviceProfile{}, fmt.Errorf("name %q: want 1 to %d letters, digits, hyphens and underscores", p.Name, maxName)
-	}
 	return p, nil
 }
 
@@ -130,7 +142,7 @@ func checkKeys(p DeviceProfile) error {
 	for i, group := range p.Groups {
 		for _, key := range slices.Sorted(maps.Keys(group)) {
 			if !profileKey.MatchString(key) {
-				return &ProfileError{Profile: p.Name, Group: i, Key: key, Problem: "keys start with resources:, trait: or accel:"}
+				return &ProfileError{Profile: p.Name, Group: i, Key: key, Value: group[key], Problem: "keys start with resources:, trait: or accel:"}
 			}
 		}
 	}

@@ -11,14 +11,25 @@
 // too late, for example a profile group of traits without resources, is refused
 // here with an error that names profile, group and key.
 //
+// Beside what Nova does today there are, each as an option:
+//   - groups of Neutron ports ([PortGroups]), image traits ([ImageTraits]) and
+//     the request filters with their gates ([Options]);
+//   - numeric suffixes for Placement before 1.33 ([RequestSpec.Microversion]);
+//   - flavors of the Rocky specification, which name no device profile ([FromRocky]);
+//   - Nova's own, late reading of profiles (Options.LateGroupErrors);
+//   - what to count against quotas ([RequestSpec.Amounts]).
+//
+// [Lint] tells an operator what is wrong with a flavor or a profile before it is
+// used, with a suggestion each.
+//
 // The package does no I/O, keeps no state and reads no clock. It deliberately
-// knows nothing of CPU pinning, NUMA or memory encryption, and it does not
-// translate Neutron ports: groups that come from elsewhere are handed in
-// through [Options].
+// knows nothing of CPU pinning, NUMA or memory encryption; groups that come from
+// elsewhere are handed in through [Options].
 //
 // Upstream behaviour followed (Nova 2026.2, equal to Zed where not said
 // otherwise): nova/scheduler/utils.py, nova/scheduler/request_filter.py,
-// nova/objects/request_spec.py, nova/accelerator/cyborg.py; for the number of
+// nova/objects/request_spec.py, nova/objects/image_meta.py,
+// nova/accelerator/cyborg.py, nova/network/neutron.py; for the number of
 // accelerator requests per group cyborg/api/controllers/v2/arqs.py, and for the
 // form of a profile cyborg/api/controllers/v2/device_profiles.py.
 //

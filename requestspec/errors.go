@@ -3,6 +3,8 @@ package requestspec
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // What can be wrong with the input, to be compared with [errors.Is].
@@ -32,11 +34,13 @@ type ProfileError struct {
 	// Key is the offending key of the group as it was given; empty when the
 	// group as a whole is meant.
 	Key string
+	// Value is what stands under Key.
+	Value string
 	// Problem is the cause, in words.
 	Problem string
 }
 
-// Error names profile, group index and key, as far as they apply, and the cause.
+// Error names profile, group index, key and value, as far as they apply, and the cause.
 func (e *ProfileError) Error() string {
 	text := fmt.Sprintf("requestspec: device profile %q", e.Profile)
 	if e.Group >= 0 {
@@ -45,7 +49,11 @@ func (e *ProfileError) Error() string {
 	if e.Key != "" {
 		text += fmt.Sprintf(" key %q", e.Key)
 	}
-	return text + ": " + e.Problem
+	text += ": " + e.Problem
+	if value := strconv.Quote(e.Value); e.Key != "" && !strings.Contains(e.Problem, value) {
+		text += ", its value is " + value
+	}
+	return text
 }
 
 // Unwrap returns [ErrInvalidProfile].

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,6 +41,24 @@ func checkQuery(t *testing.T, spec requestspec.RequestSpec) url.Values {
 	return values
 }
 
+// checkValues asserts that a warning of an entry names its value.
+func checkValues(t *testing.T, warnings []requestspec.Warning, entries ...map[string]string) {
+	t.Helper()
+	for _, w := range warnings {
+		if !strings.Contains(w.Key, ":") { // a query parameter, for the whole group
+			continue
+		}
+		there, named := false, false
+		for _, m := range entries {
+			value, ok := m[w.Key]
+			there, named = there || ok, named || ok && value == w.Value
+		}
+		if there && !named {
+			t.Fatalf("warning %+v has another value than any of %v", w, entries)
+		}
+	}
+}
+
 // FuzzDeviceProfileGroups feeds groups as the JSON that Cyborg answers with.
 func FuzzDeviceProfileGroups(f *testing.F) {
 	for _, seed := range [][]map[string]string{nil, oneFPGA, twoGroups, {{}}, {nil}, {{"resources7:FPGA": " +1 "}, {"trait:": ""}},
@@ -61,6 +80,13 @@ func FuzzDeviceProfileGroups(f *testing.F) {
 			var profileErr *requestspec.ProfileError
 			if !errors.As(err, &profileErr) || !errors.Is(newErr, requestspec.ErrInvalidProfile) || profileErr.Group >= len(groups) {
 				t.Fatalf("ParseProfile: %v, New: %v", err, newErr)
+			}
+			if key := profileErr.Key; key != "" && (!strings.Contains(err.Error(), strconv.Quote(key)) || !strings.Contains(err.Error(), strconv.Quote(groups[profileErr.Group][key]))) {
+				t.Fatalf("the error does not name key and value: %v", err)
+			}
+			late, err := requestspec.New(flavor(requestspec.DeviceProfileKey, "dp"), profile(groups), requestspec.Options{LateGroupErrors: true, NumericSuffixes: true})
+			if err == nil {
+				checkValues(t, late.Warnings, groups...)
 			}
 			return
 		}
@@ -102,6 +128,15 @@ func FuzzExtraSpecs(f *testing.F) {
 				t.Fatalf("error of no known kind: %v", err)
 			}
 			return
+		}
+		checkValues(t, spec.Warnings, fl.ExtraSpecs)
+		if numeric, err := requestspec.New(fl, p, requestspec.Options{NumericSuffixes: true}); err == nil {
+			checkValues(t, numeric.Warnings, fl.ExtraSpecs)
+			for _, g := range numeric.Groups {
+				if n, err := strconv.Atoi(g.Suffix + g.RequesterID); g.UseSameProvider && g.Suffix == "" && (err != nil || n < 1) {
+					t.Fatalf("a numeric request with group %+v", g)
+				}
+			}
 		}
 		values := checkQuery(t, spec)
 		if accelerators := strings.Contains(values.Get("root_required"), "COMPUTE_ACCELERATORS"); accelerators != (p != nil) {

@@ -22,27 +22,47 @@ const (
 	customPrefix    = "CUSTOM_"
 )
 
-var (
-	// keyForm decides for flavors and profile groups alike. The suffix is
-	// optional and anything may follow the first colon after it, so that
-	// "traits:A" is trait A of a group "s".
-	keyForm = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$`)
-	// strayForm finds keys that look meant for keyForm, or for a query
-	// parameter that extra specs cannot set, and that Nova ignores in silence.
-	strayForm  = regexp.MustCompile(`(?i)^\s*(resources?|traits?|others|member_of|in_tree|same_subtree|root_required)[a-z0-9_ -]*:`)
-	customForm = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
-	traitForm  = regexp.MustCompile(`^[A-Z0-9_]+$`)
-)
+// strayForm finds keys that look meant for parseKey, or for a query parameter
+// that extra specs cannot set, and that Nova ignores in silence.
+var strayForm = regexp.MustCompile(`(?i)^\s*(resources?|traits?|others|member_of|in_tree|same_subtree|root_required)[a-z0-9_ -]*:`)
+
+// maxSuffix is the length of the longest suffix of a group.
+const maxSuffix = 64
 
 // specKey is a key of an extra spec or of a profile group, taken apart.
 type specKey struct{ prefix, suffix, name string }
 
+// parseKey decides for flavors and profile groups alike, as Nova's expression
+// ^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$ does. The suffix is optional and
+// anything may follow the first colon after it, so that "traits:A" is trait A of
+// a group "s".
 func parseKey(key string) (specKey, bool) {
-	m := keyForm.FindStringSubmatch(key)
-	if m == nil {
-		return specKey{}, false
+	for _, prefix := range [...]string{prefixResources, prefixTrait} {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			continue
+		}
+		suffix, name, ok := strings.Cut(rest, ":")
+		if !ok || len(suffix) > maxSuffix || !onlyOf(suffix, isSuffixByte) || strings.IndexByte(name, '\n') >= 0 {
+			return specKey{}, false
+		}
+		return specKey{prefix: prefix, suffix: suffix, name: name}, true
 	}
-	return specKey{prefix: m[1], suffix: m[2], name: m[3]}, true
+	return specKey{}, false
+}
+
+func isSuffixByte(c byte) bool { return isNameByte(c) || c >= 'a' && c <= 'z' || c == '-' }
+
+// isNameByte tells what names of traits and classes are made of.
+func isNameByte(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' }
+
+func onlyOf(text string, allowed func(byte) bool) bool {
+	for i := range len(text) {
+		if !allowed(text[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 var (
@@ -84,9 +104,10 @@ func acceptedClass(name string) bool {
 
 // validClass is what Placement can know at all.
 func validClass(name string) bool {
-	return standardClasses[name] || len(name) <= maxName && customForm.MatchString(name)
+	rest, custom := strings.CutPrefix(name, customPrefix)
+	return standardClasses[name] || custom && rest != "" && len(name) <= maxName && onlyOf(rest, isNameByte)
 }
 
 func validTrait(name string) bool {
-	return len(name) <= maxName && traitForm.MatchString(name)
+	return name != "" && len(name) <= maxName && onlyOf(name, isNameByte)
 }

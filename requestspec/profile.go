@@ -28,6 +28,10 @@ type DeviceProfile struct {
 // of the group at index in a flavor's device profile: device_profile_<index>.
 func RequesterID(group int) string { return "device_profile_" + strconv.Itoa(group) }
 
+// PCIRequesterID is the requester id of the n-th group, from 0, of a PCI request
+// of the flavor: <request>-<n> (pci-in-placement, Nova 2023.1).
+func PCIRequesterID(request string, n int) string { return request + "-" + strconv.Itoa(n) }
+
 // ParseProfile turns the groups of a device profile into request groups, in
 // order, as Nova's get_device_profile_request_groups does: a suffix inside a
 // key is dropped, and keys of any other form, accel:* among them, are passed
@@ -54,7 +58,7 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 	for i, group := range groups {
 		g, bad := parseGroup(group)
 		if bad != nil {
-			return nil, &ProfileError{Profile: name, Group: i, Key: bad.key, Problem: bad.problem}
+			return nil, &ProfileError{Profile: name, Group: i, Key: bad.key, Value: group[bad.key], Problem: bad.problem}
 		}
 		g.RequesterID = RequesterID(i)
 		parsed = append(parsed, g)
@@ -68,7 +72,9 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 
 // ARQCount is the number of accelerator requests that Cyborg makes for one
 // group of a device profile: the sum of its resource amounts, or, for a group
-// that requires the trait CUSTOM_FPGA_XILINX, twice the amount of FPGA. Classes
+// that requires the trait CUSTOM_FPGA_XILINX, twice the amount of FPGA (or of the
+// Rocky specification's CUSTOM_ACCELERATOR_FPGA, which shipped Cyborg does not
+// count). Classes
 // of a device's own memory (CUSTOM_ACCELERATOR_MEMORY_...) are claimed in
 // Placement but are no devices and make no request; shipped Cyborg knows no such
 // classes and would make one request per MiB.
@@ -87,7 +93,7 @@ const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
 
 func arqCount(g Group) int64 {
 	if slices.Contains(g.Required, xilinxTrait) {
-		return 2 * int64(g.Resources["FPGA"])
+		return 2 * (int64(g.Resources["FPGA"]) + int64(g.Resources[rockyClass+"FPGA"]))
 	}
 	var sum int64
 	for class, amount := range g.Resources {

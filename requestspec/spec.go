@@ -1,6 +1,7 @@
 package requestspec
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -8,9 +9,12 @@ import (
 // Group is one request group of the query: what one provider, or for the
 // group without requester id one tree of providers, has to offer.
 type Group struct {
-	// RequesterID is the suffix of the group's query parameters, empty for the
-	// unsuffixed group.
+	// RequesterID names the group, and is the suffix of its query parameters;
+	// empty for the unsuffixed group.
 	RequesterID string
+	// Suffix, if set, is the suffix of the query parameters in place of the
+	// requester id: a number, for Placement before 1.33.
+	Suffix string
 	// UseSameProvider is true for every suffixed group: all its resources come
 	// from one provider.
 	UseSameProvider bool
@@ -42,6 +46,8 @@ type RequestSpec struct {
 	SameSubtree [][]string
 	// Limit is the greatest number of candidates wanted; 0 leaves it out.
 	Limit int
+	// Numeric is set when the suffixes are numbers, see [Options].
+	Numeric bool
 	// Warnings are what Nova logs and goes on, and a few mistakes that Nova
 	// does not notice.
 	Warnings []Warning
@@ -74,6 +80,23 @@ func (r RequestSpec) DeviceGroups() []Group {
 	}
 	return groups
 }
+
+// Amounts is the sum of all groups by resource class: what one instance would
+// use, the flavor's sizes, the device profile and the ports together. It is what
+// Nova counts against quotas, times the number of instances
+// (nova/scheduler/utils.py, resources_for_limits).
+func (r RequestSpec) Amounts() map[string]int {
+	sum := map[string]int{}
+	for _, g := range r.Groups {
+		for class, amount := range g.Resources {
+			sum[class] += amount
+		}
+	}
+	return sum
+}
+
+// suffix is that of the group's query parameters.
+func (g Group) suffix() string { return cmp.Or(g.Suffix, g.RequesterID) }
 
 // addTrait takes in a trait, and reports whether value is one of the two known.
 func (g *Group) addTrait(name, value string) bool {

@@ -28,7 +28,7 @@ func (s *Server) catalog(r *http.Request) []catalogService {
 	base := baseURL(r)
 	list := make([]catalogService, 0, len(s.cfg.Services))
 	for _, entry := range s.cfg.Services {
-		service := catalogService{Type: entry.Type, Name: entry.Name, ID: stableID(s.cfg.Seed, "service", entry.Type)}
+		service := catalogService{Type: entry.Type, Name: entry.Name, ID: s.serviceID(entry)}
 		for _, name := range []string{"public", "internal", "admin"} {
 			service.Endpoints = append(service.Endpoints, endpoint{
 				ID:        stableID(s.cfg.Seed, "endpoint", entry.Type+"/"+name),

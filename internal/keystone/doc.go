@@ -1,7 +1,8 @@
 // Package keystone is the little of Identity v3 that OpenStack's clients and the
 // simulated services need: password and token authentication, scopes, the catalog,
-// validation and revocation of tokens, application credentials, and read-only lists of
-// projects, users and roles.
+// validation and revocation of tokens, application credentials, read-only lists of
+// projects, users, roles, services and regions, and unified limits: registered limits,
+// limits of projects and the model flat by which they are enforced.
 //
 // It deliberately has no way to change users, projects or roles, no federation, no
 // trusts and no security: everybody knows the
@@ -10,7 +11,8 @@
 // name.
 //
 // Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
-// keystone/api/discovery.py and keystone/exception.py of the 2024 releases, and what
+// keystone/api/discovery.py, keystone/api/limits.py, keystone/api/registered_limits.py,
+// keystone/limit/ and keystone/exception.py of the 2024 releases, and what
 // keystoneauth, openstacksdk and gophercloud ask of them.
 //
 //	identity := keystone.New(keystone.Config{Services: []keystone.CatalogEntry{

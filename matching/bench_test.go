@@ -1,0 +1,108 @@
+package matching_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// hardSearches are worlds of 6 groups and 12 providers that brute force walks
+// 12^6 assignments of, or nearly so.
+func hardSearches() map[string]func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+	return map[string]func() ([]requestspec.Group, []matching.Allocated, map[string][]string){
+		"last": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := hardWorld()
+			return groups, allocated, traits
+		},
+		"traits": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := hardWorld()
+			for i := range groups { // every group fits everywhere, but for the last
+				groups[i].Resources = resources{"FPGA": 1, "CUSTOM_X": 1}
+			}
+			for i := range allocated[6:] {
+				allocated[6+i].Resources = resources{"FPGA": 1, "CUSTOM_X": 1}
+			}
+			groups[5].Required = []string{"CUSTOM_A"}
+			traits[allocated[6].Provider] = []string{"CUSTOM_A"}
+			return groups, allocated, traits
+		},
+		"none": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := hardWorld()
+			for i := range groups {
+				groups[i].Resources = resources{"FPGA": 2}
+			}
+			for i := range allocated { // as much as is asked for, in pieces that no group takes
+				allocated[i].Resources = resources{"FPGA": 1}
+			}
+			return groups, allocated, traits
+		},
+		"subsets": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := hardWorld()
+			for i, amount := range []int{5, 5, 4, 4, 3, 3} {
+				groups[i].Resources = resources{"FPGA": amount}
+			}
+			for i := range allocated {
+				allocated[i].Resources = resources{"FPGA": 0}
+			}
+			allocated[0].Resources, allocated[1].Resources, allocated[2].Resources = resources{"FPGA": 11}, resources{"FPGA": 11}, resources{"FPGA": 2}
+			return groups, allocated, traits
+		},
+	}
+}
+
+// hardWorld has six providers of the compute node and six devices, in the order
+// that is worst: the first group belongs to the last provider.
+func hardWorld() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+	var groups []requestspec.Group
+	var allocated []matching.Allocated
+	for i := range 6 {
+		groups = append(groups, group(i, resources{"FPGA": 6 - i}))
+		allocated = append(allocated, matching.Allocated{Provider: fmt.Sprintf("numa%d", i), Resources: resources{"VCPU": 1, "FPGA": 0}})
+	}
+	for i := range 6 {
+		allocated = append(allocated, matching.Allocated{Provider: fmt.Sprintf("dev%d", i), Resources: resources{"FPGA": i + 1}})
+	}
+	return groups, allocated, noTraits(allocated)
+}
+
+func BenchmarkSearch(b *testing.B) {
+	for _, name := range []string{"last", "traits", "none", "subsets"} {
+		b.Run("groups=6/providers=12/case="+name, func(b *testing.B) {
+			groups, allocated, traits := hardSearches()[name]()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = matching.Search(groups, allocated, traits, matching.SearchOpts{})
+			}
+		})
+	}
+}
+
+func TestHardSearchesHaveTheirAnswer(t *testing.T) {
+	for name, world := range hardSearches() {
+		groups, allocated, traits := world()
+		got, err := matching.Search(groups, allocated, traits, matching.SearchOpts{})
+		if solvable := name == "last" || name == "traits"; solvable != (err == nil) || solvable && len(got) != 6 {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+func BenchmarkWeigh(b *testing.B) {
+	profile := requestspec.DeviceProfile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": "a"}}}
+	var candidates []matching.Candidate
+	providers := map[string]matching.Provider{}
+	for i := range 1000 {
+		uuid := fmt.Sprintf("dev%d", i)
+		providers[uuid] = matching.Provider{Traits: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_FUNCTION_INTEL_B"}, Capacity: resources{"FPGA": 2}, Used: resources{"FPGA": i % 3}}
+		candidates = append(candidates, matching.Candidate{
+			Host: fmt.Sprint("host", i%10), Providers: providers,
+			Allocations: map[string]map[string]int{uuid: {"FPGA": 1}}, Mappings: matching.Mappings{"device_profile_0": {uuid}},
+		})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		matching.Weigh(candidates, matching.FunctionLoaded(profile, nil), matching.FewestFragments(), matching.NUMAAffinity())
+	}
+}

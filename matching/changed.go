@@ -1,0 +1,55 @@
+package matching
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// ErrProfileChanged: a device profile is no longer what the request was made of.
+var ErrProfileChanged = errors.New("device profile changed")
+
+// Unchanged verifies that a device profile that is read again, after the
+// accelerator requests were created, is what the request was made of. Cyborg
+// cannot change a profile, but it can be deleted and created anew under its name,
+// and accelerator requests tell the name and the index of the group only.
+//
+// The error is of type [*Error] and satisfies errors.Is with [ErrProfileChanged];
+// it names the first group and key that differ.
+func Unchanged(before, after requestspec.DeviceProfile) error {
+	fail := func(group int, want, got string) error {
+		id := ""
+		if group >= 0 {
+			id = requestspec.RequesterID(group)
+		}
+		return &Error{RequesterID: id, Group: group, Want: want, Got: got, Err: ErrProfileChanged}
+	}
+	switch {
+	case before.Name != after.Name:
+		return fail(-1, strconv.Quote(before.Name), strconv.Quote(after.Name))
+	case len(before.Groups) != len(after.Groups):
+		return fail(-1, strconv.Itoa(len(before.Groups))+" groups", strconv.Itoa(len(after.Groups)))
+	}
+	for i := range before.Groups {
+		want, got := before.Groups[i], after.Groups[i]
+		keys := slices.Concat(slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(got)))
+		slices.Sort(keys)
+		for _, key := range keys {
+			if wanted, found := entry(want, key), entry(got, key); wanted != found {
+				return fail(i, key+" "+wanted, found)
+			}
+		}
+	}
+	return nil
+}
+
+// entry is the value of a key, or that there is none.
+func entry(group map[string]string, key string) string {
+	if value, ok := group[key]; ok {
+		return strconv.Quote(value)
+	}
+	return "absent"
+}

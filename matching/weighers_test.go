@@ -1,0 +1,328 @@
+package matching_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// onDevice is a candidate whose group i is served by the i-th provider.
+func onDevice(providers map[string]matching.Provider, devices ...string) matching.Candidate {
+	c := matching.Candidate{Host: "host-of-" + devices[0], Providers: providers, Mappings: matching.Mappings{"": {"root"}}, Allocations: map[string]map[string]int{"root": {"VCPU": 2}}}
+	for i, device := range devices {
+		c.Mappings[requestspec.RequesterID(i)] = []string{device}
+		if c.Allocations[device] == nil {
+			c.Allocations[device] = map[string]int{}
+		}
+		c.Allocations[device]["FPGA"]++
+	}
+	return c
+}
+
+func hosts(weighed []matching.Weighed) []string {
+	var list []string
+	for _, w := range weighed {
+		list = append(list, w.Host)
+	}
+	return list
+}
+
+func TestALoadedFunctionRanksFirst(t *testing.T) {
+	const id = "d8424dc4-a4a3-c413-f89e-433683f9040b"
+	profile := requestspec.DeviceProfile{Groups: []map[string]string{
+		{"resources:FPGA": "1", "accel:function_id": id}, {"resources:PGPU": "1"}, {"resources:FPGA": "1", "accel:function_name": "ipsec"},
+	}}
+	providers := map[string]matching.Provider{
+		"blank": {}, "gpu": {},
+		"gzip":  {Traits: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"}},
+		"other": {Traits: []string{"CUSTOM_FPGA_FUNCTION_INTEL_00000000_A4A3_C413_F89E_433683F9040B"}},
+		"look":  {Traits: []string{"CUSTOM_OTHER_D8424DC4_A4A3_C413_F89E_433683F9040B"}},
+	}
+	known := func(provider, key, value string) bool {
+		return provider == "blank" && key == "accel:function_name" && value == "ipsec"
+	}
+	tests := []struct {
+		name    string
+		devices []string
+		known   matching.Loaded
+		score   float64
+		reason  string
+	}{
+		{"none", []string{"blank", "gpu", "other"}, nil, 0, "blank has to be programmed with " + id},
+		{"by trait", []string{"gzip", "gpu", "other"}, nil, 1, "gzip has " + id},
+		{"another function", []string{"other", "gpu", "other"}, nil, 0, "other has to be programmed"},
+		{"another kind of trait", []string{"look", "gpu", "other"}, nil, 0, "look has to be programmed"},
+		{"a name does not show", []string{"gzip", "gpu", "blank"}, nil, 1, "blank has to be programmed with ipsec"},
+		{"but may be known", []string{"gzip", "gpu", "blank"}, known, 2, "blank has ipsec"},
+		{"a group is not mapped", []string{"gzip"}, nil, 1, "an unknown provider has to be programmed with ipsec"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			score, reason := matching.FunctionLoaded(profile, tt.known)(onDevice(providers, tt.devices...))
+			if score != tt.score || !strings.Contains(reason, tt.reason) {
+				t.Errorf("got %v, %q, want %v, %q", score, reason, tt.score, tt.reason)
+			}
+		})
+	}
+	list := []matching.Candidate{onDevice(providers, "blank", "gpu", "other"), onDevice(providers, "other", "gpu", "other"), onDevice(providers, "gzip", "gpu", "other")}
+	want := []string{"host-of-gzip", "host-of-blank", "host-of-other"}
+	if diff := cmp.Diff(want, hosts(matching.Weigh(list, matching.FunctionLoaded(profile, nil)))); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if score, reason := matching.FunctionLoaded(requestspec.DeviceProfile{}, nil)(list[0]); score != 0 || reason != "nothing is to be programmed" {
+		t.Errorf("without a function: %v, %q", score, reason)
+	}
+}
+
+func TestFewestDevicesAreBrokenInto(t *testing.T) {
+	of := func(used, capacity int) matching.Provider {
+		return matching.Provider{Capacity: resources{"FPGA": capacity}, Used: resources{"FPGA": used}}
+	}
+	providers := map[string]matching.Provider{"whole": of(0, 4), "begun": of(1, 4), "last": of(3, 4), "single": of(0, 1), "pair": of(0, 2), "root": {Capacity: resources{"VCPU": 64}}}
+	tests := []struct {
+		devices []string
+		score   float64
+		reason  string
+	}{
+		{[]string{"whole"}, -1, "fills up 0 and breaks into 1 devices"},
+		{[]string{"begun"}, 0, "fills up 0 and breaks into 0 devices"},
+		{[]string{"last"}, 1, "fills up 1 and breaks into 0 devices"},
+		{[]string{"single"}, 0, "fills up 0 and breaks into 0 devices"},
+		{[]string{"pair", "pair"}, 0, "fills up 0 and breaks into 0 devices"},
+		{[]string{"whole", "whole"}, -1, "fills up 0 and breaks into 1 devices"},
+		{[]string{"whole", "pair"}, -2, "fills up 0 and breaks into 2 devices"},
+		{[]string{"unknown"}, 0, "fills up 0 and breaks into 0 devices"},
+	}
+	for _, tt := range tests {
+		score, reason := matching.FewestFragments()(onDevice(providers, tt.devices...))
+		if score != tt.score || reason != tt.reason {
+			t.Errorf("%v: got %v, %q, want %v, %q", tt.devices, score, reason, tt.score, tt.reason)
+		}
+	}
+}
+
+func TestDevicesOfOneNUMANodeRankFirst(t *testing.T) {
+	providers := map[string]matching.Provider{
+		"root": {}, "node0": {Parent: "root", Traits: []string{"HW_NUMA_ROOT"}}, "node1": {Parent: "root", Traits: []string{"HW_NUMA_ROOT"}},
+		"a0": {Parent: "node0"}, "b0": {Parent: "node0"}, "a1": {Parent: "node1"}, "card": {Parent: "a1"}, "loose": {Parent: "root"},
+		"t0": {Parent: "root", Traits: []string{"CUSTOM_GPU_NUMA_NODE_0"}}, "t1": {Parent: "root", Traits: []string{"CUSTOM_NUMA_1"}}, "u1": {Parent: "root", Traits: []string{"CUSTOM_NUMA1"}},
+		"ring": {Parent: "gnir"}, "gnir": {Parent: "ring"},
+	}
+	tests := []struct {
+		devices []string
+		score   float64
+		reason  string
+	}{
+		{[]string{"a0", "b0"}, 2, "2 devices on 1 NUMA nodes"},
+		{[]string{"a0", "a1"}, 0, "2 devices on 2 NUMA nodes"},
+		{[]string{"a0", "b0", "card"}, 1, "3 devices on 2 NUMA nodes"},
+		{[]string{"a0", "loose"}, 1, "1 devices on 1 NUMA nodes"},
+		{[]string{"loose"}, 0, "no NUMA node is known"},
+		{[]string{"ring"}, 0, "no NUMA node is known"},
+		{[]string{"t1", "u1"}, 2, "2 devices on 1 NUMA nodes"},
+		{[]string{"t0", "t1"}, 0, "2 devices on 2 NUMA nodes"},
+		{[]string{"absent"}, 0, "no NUMA node is known"},
+	}
+	for _, tt := range tests {
+		score, reason := matching.NUMAAffinity()(onDevice(providers, tt.devices...))
+		if score != tt.score || reason != tt.reason {
+			t.Errorf("%v: got %v, %q, want %v, %q", tt.devices, score, reason, tt.score, tt.reason)
+		}
+	}
+	all := func(matching.Candidate, string) (string, bool) { return "0", true }
+	if score, _ := matching.NUMAAffinity(all)(onDevice(providers, "a0", "a1")); score != 2 {
+		t.Errorf("a way of one's own: %v", score)
+	}
+}
+
+func TestWeighersDecideInTurn(t *testing.T) {
+	by := func(name string, scores map[string]float64) matching.Weigher {
+		return func(c matching.Candidate) (float64, string) { return scores[c.Host], name + " of " + c.Host }
+	}
+	first := by("first", map[string]float64{"a": 1, "b": 2, "c": 2, "d": 2})
+	second := by("second", map[string]float64{"a": 9, "c": 1, "d": math.NaN()})
+	list := []matching.Candidate{{Host: "a"}, {Host: "d"}, {Host: "b"}, {Host: "c"}}
+	got := matching.Weigh(list, first, nil, second)
+	if diff := cmp.Diff([]string{"c", "b", "d", "a"}, hosts(got)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if w := got[0]; w.Index != 3 || w.Score != 2 || w.Reason != "first of c; second of c" || !slices.Equal(w.Scores, []float64{2, 0, 1}) || w.Reasons[1] != "" {
+		t.Errorf("got %+v", w)
+	}
+	sum := matching.Sum(matching.Part{Factor: 1, Weigh: first}, matching.Part{Factor: -0.5, Weigh: by("second", map[string]float64{"b": 4})}, matching.Part{})
+	if score, reason := sum(matching.Candidate{Host: "b"}); score != 0 || reason != "first of b (2); second of b (-2)" {
+		t.Errorf("sum %v, %q", score, reason)
+	}
+}
+
+// Weighing reorders and neither loses nor invents; equal candidates keep their order.
+func TestWeighIsAStablePermutation(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		scores := rapid.SliceOfN(rapid.SliceOfN(rapid.Float64Range(-1, 1), 2, 2), 0, 8).Draw(t, "scores")
+		var list []matching.Candidate
+		for i := range scores {
+			scores[i][0] = math.Round(scores[i][0])
+			scores[i][1] = math.Round(scores[i][1])
+			list = append(list, matching.Candidate{Host: fmt.Sprint(i)})
+		}
+		at := func(n int) matching.Weigher {
+			return func(c matching.Candidate) (float64, string) {
+				var i int
+				_, _ = fmt.Sscan(c.Host, &i)
+				return scores[i][n], ""
+			}
+		}
+		got := matching.Weigh(list, at(0), at(1))
+		seen := map[int]bool{}
+		for i, w := range got {
+			seen[w.Index] = true
+			if w.Host != list[w.Index].Host {
+				t.Fatalf("index %d is not of host %s", w.Index, w.Host)
+			}
+			if i == 0 {
+				continue
+			}
+			before := got[i-1]
+			order := slices.Compare(before.Scores, w.Scores)
+			if order < 0 || order == 0 && before.Index > w.Index {
+				t.Fatalf("%v before %v", before, w)
+			}
+		}
+		if len(seen) != len(list) {
+			t.Fatalf("%d of %d candidates are left", len(seen), len(list))
+		}
+	})
+}
+
+func TestAProfileThatWasReplacedIsNoticed(t *testing.T) {
+	before := requestspec.DeviceProfile{Name: "dp", Description: "x", Groups: []map[string]string{{"resources:FPGA": "1"}, {"resources:PGPU": "1", "trait:CUSTOM_A": "required"}}}
+	group := func(entries map[string]string) requestspec.DeviceProfile {
+		return requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{before.Groups[0], entries}}
+	}
+	tests := []struct {
+		name  string
+		after requestspec.DeviceProfile
+		want  *matching.Error
+	}{
+		{"the same", requestspec.DeviceProfile{Name: "dp", Groups: before.Groups}, nil},
+		{"another name", requestspec.DeviceProfile{Name: "dq", Groups: before.Groups}, &matching.Error{Group: -1, Want: `"dp"`, Got: `"dq"`}},
+		{"a group less", requestspec.DeviceProfile{Name: "dp", Groups: before.Groups[:1]}, &matching.Error{Group: -1, Want: "2 groups", Got: "1"}},
+		{"another class of the same count", group(map[string]string{"resources:VGPU": "1", "trait:CUSTOM_A": "required"}),
+			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `resources:PGPU "1"`, Got: "absent"}},
+		{"a key more", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "accel:x": ""}),
+			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "accel:x absent", Got: `""`}},
+		{"another value", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "forbidden"}),
+			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `trait:CUSTOM_A "required"`, Got: `"forbidden"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := matching.Unchanged(before, tt.after)
+			if tt.want == nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var got *matching.Error
+			if !errors.As(err, &got) || !errors.Is(err, matching.ErrProfileChanged) {
+				t.Fatalf("got %v", err)
+			}
+			tt.want.Err = got.Err
+			if diff := cmp.Diff(*tt.want, *got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The scenarios of Nova's own tests about providers, by their names:
+// nova/tests/unit/scheduler/test_utils.py (fill_provider_mapping) and
+// nova/tests/unit/objects/test_request_spec.py (TestMappingRequestGroupsToProviders).
+func TestNovaScheduling(t *testing.T) {
+	g0 := group(0, resources{"FPGA": 1})
+	node := matching.Allocated{Provider: "cn", Resources: resources{"VCPU": 1}}
+	device := func(uuid string, amount int) matching.Allocated {
+		return matching.Allocated{Provider: uuid, Resources: resources{"FPGA": amount}}
+	}
+	both := func(uuid string, igr, egr int) matching.Allocated {
+		return matching.Allocated{Provider: uuid, Resources: resources{"IGR": igr, "EGR": egr}}
+	}
+	pair := func(i, igr, egr int, required ...string) requestspec.Group {
+		return group(i, resources{"IGR": igr, "EGR": egr}, required...)
+	}
+	t.Run("fill_provider_mapping", func(t *testing.T) {
+		got, err := matching.Providers([]requestspec.Group{g0, {RequesterID: "g1", UseSameProvider: true}}, matching.Mappings{"g0": {"a"}, "g1": {"b"}, "": {"cn"}})
+		if diff := cmp.Diff(map[string]string{"g0": "a", "g1": "b"}, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+	t.Run("fill_provider_mapping_no_op", func(t *testing.T) {
+		if got, err := matching.Providers(nil, matching.Mappings{"g0": {"a"}}); err != nil || len(got) != 0 {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+	mapping := []struct {
+		name      string
+		groups    []requestspec.Group
+		allocated []matching.Allocated
+		traits    map[string][]string
+		want      map[string]string
+		err       error
+	}{
+		{name: "no_requested_resources", allocated: []matching.Allocated{node}, want: map[string]string{}},
+		{name: "unnumbered_group_not_supported", groups: []requestspec.Group{{RequesterID: "g0"}}, err: matching.ErrUnsupported},
+		{name: "forbidden_traits_not_supported", groups: []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Forbidden: []string{"X"}}}, err: matching.ErrUnsupported},
+		{name: "aggregates_not_supported", groups: []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Aggregates: [][]string{{"x"}}}}, err: matching.ErrUnsupported},
+		{name: "L1_one_group", groups: []requestspec.Group{g0}, allocated: []matching.Allocated{node, device("a", 1)}, want: map[string]string{"g0": "a"}},
+		{name: "L2_two_groups_alike", groups: []requestspec.Group{g0, group(1, resources{"FPGA": 1})}, allocated: []matching.Allocated{{Provider: "c", Resources: resources{"VCPU": 1}}, device("b", 1), device("a", 1)},
+			want: map[string]string{"g0": "b", "g1": "a"}},
+		{name: "L3_by_amounts", groups: []requestspec.Group{pair(0, 1, 1), pair(1, 2, 2)}, allocated: []matching.Allocated{node, both("d1", 2, 2), both("d2", 1, 1)}, want: map[string]string{"g0": "d2", "g1": "d1"}},
+		{name: "L4_on_the_same_provider", groups: []requestspec.Group{pair(0, 1, 1), pair(1, 2, 2)}, allocated: []matching.Allocated{node, both("d1", 3, 3)}, want: map[string]string{"g0": "d1", "g1": "d1"}},
+		{name: "L5_by_traits", groups: []requestspec.Group{pair(0, 1, 1, "PHYSNET0"), pair(1, 1, 1, "PHYSNET1")}, allocated: []matching.Allocated{node, both("d1", 1, 1), both("d2", 1, 1)},
+			traits: map[string][]string{"cn": nil, "d1": {"PHYSNET1"}, "d2": {"PHYSNET0"}}, want: map[string]string{"g0": "d2", "g1": "d1"}},
+		{name: "L6_three_groups", groups: []requestspec.Group{pair(0, 1, 3), pair(1, 2, 2), pair(2, 3, 3)}, allocated: []matching.Allocated{node, both("d1", 3, 3), both("d2", 2, 2), both("d3", 1, 3)},
+			want: map[string]string{"g0": "d3", "g1": "d2", "g2": "d1"}},
+		{name: "L7_no_such_trait", groups: []requestspec.Group{group(0, resources{"FPGA": 1}, "CUSTOM_X")}, allocated: []matching.Allocated{device("a", 1)}, traits: map[string][]string{"a": {"CUSTOM_Y"}}, err: matching.ErrNoMatch},
+		{name: "no_matching_allocation", groups: []requestspec.Group{g0}, allocated: []matching.Allocated{node}, err: matching.ErrNoMatch},
+		{name: "leftover", groups: []requestspec.Group{g0}, allocated: []matching.Allocated{node, device("a", 2)}, err: matching.ErrNoMatch},
+	}
+	for _, tt := range mapping {
+		t.Run("map_requested_resources_to_providers/"+tt.name, func(t *testing.T) {
+			if tt.traits == nil {
+				tt.traits = noTraits(tt.allocated)
+			}
+			got, err := matching.Search(tt.groups, tt.allocated, tt.traits, matching.SearchOpts{})
+			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+				t.Errorf("got %v, want %v", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("providers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func ExampleFunctionLoaded() {
+	profile := requestspec.DeviceProfile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": "gzip"}}}
+	providers := map[string]matching.Provider{"fpga-1": {}, "fpga-2": {Traits: []string{"CUSTOM_FPGA_FUNCTION_INTEL_GZIP"}}}
+	candidates := []matching.Candidate{
+		{Host: "cn0", Providers: providers, Mappings: matching.Mappings{"device_profile_0": {"fpga-1"}}},
+		{Host: "cn1", Providers: providers, Mappings: matching.Mappings{"device_profile_0": {"fpga-2"}}},
+	}
+	for _, w := range matching.Weigh(candidates, matching.FunctionLoaded(profile, nil), matching.FewestFragments()) {
+		fmt.Printf("%s %v: %s\n", w.Host, w.Score, w.Reasons[0])
+	}
+	// Output:
+	// cn1 1: fpga-2 has gzip
+	// cn0 0: fpga-1 has to be programmed with gzip
+}

@@ -1,0 +1,250 @@
+package requestspec_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	gzipUUID  = "d8424dc4-a4a3-c413-f89e-433683f9040b"
+	gzipTrait = "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"
+)
+
+func convert(t *testing.T, opts requestspec.RockyOpts, pairs ...string) requestspec.Rocky {
+	t.Helper()
+	r, ok, err := requestspec.FromRocky(flavor(pairs...), opts)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return r
+}
+
+func TestRockyFlavorsBecomeDeviceProfiles(t *testing.T) {
+	tests := []struct {
+		name   string
+		specs  []string
+		groups []map[string]string
+		left   map[string]string // the flavor's, beside the profile
+	}{
+		{"a device", []string{"resources:CUSTOM_ACCELERATOR_HPTS", "1", "trait:CUSTOM_HPTS_ZTE", "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_HPTS": "1", "trait:CUSTOM_HPTS_ZTE": "required"}}, nil},
+		{"what is the host's stays", []string{"resources:CUSTOM_ACCELERATOR_GPU", "2", "resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "trait:CUSTOM_RACK_7", "required", "hw:cpu_policy", "dedicated", "trait:CUSTOM_GPU_AMD", "forbidden"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "2", "trait:CUSTOM_GPU_AMD": "forbidden"}},
+			map[string]string{"resources:VGPU": "1", "trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_RACK_7": "required", "hw:cpu_policy": "dedicated"}},
+		{"function by trait", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "trait:CUSTOM_PROGRAMMABLE", "required", "function:" + gzipTrait, "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_PROGRAMMABLE": "required", "accel:function_id": gzipUUID}}, nil},
+		{"function by name", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "function_name:gzip v1", "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "accel:function_name": "gzip v1"}}, nil},
+		{"bitstream", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "bitstream:" + computeNode, "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "accel:bitstream_id": computeNode}}, nil},
+		{"bitstream by name", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "bitstream_name:x", "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "accel:bitstream_name": "x"}}, nil},
+		{"memory of the only device", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR", "4096"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}}, nil},
+		{"two types of device", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_FPGA", "1", "trait:CUSTOM_FPGA_INTEL", "required", "trait:CUSTOM_GPU_AMD", "required", "function_name:gzip", "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required", "accel:function_name": "gzip"},
+				{"resources:CUSTOM_ACCELERATOR_GPU": "1", "trait:CUSTOM_GPU_AMD": "required"}}, nil},
+		{"numbered groups in order", []string{"resources10:CUSTOM_ACCELERATOR_GPU", "1", "resources2:CUSTOM_ACCELERATOR_FPGA", "1", "traits2:CUSTOM_FPGA_INTEL", "required", "trait2:CUSTOM_X", "forbidden",
+			"others2:function:" + gzipTrait, "required", "resources3:CUSTOM_MINE", "1", "trait3:CUSTOM_Y", "required", "group_policy", "none"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required", "trait:CUSTOM_X": "forbidden", "accel:function_id": gzipUUID},
+				{"resources:CUSTOM_ACCELERATOR_GPU": "1"}},
+			map[string]string{"resources3:CUSTOM_MINE": "1", "trait3:CUSTOM_Y": "required", "group_policy": "none"}},
+		{"as the specification prints it", []string{"resources1: CUSTOM_ACCELERATOR_FPGA", "1", "traits1: CUSTOM_FPGA_INTEL_ARRIA10", "required", "others1: function: " + gzipTrait, "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_INTEL_ARRIA10": "required", "accel:function_id": gzipUUID}}, nil},
+		{"with the names in the values", []string{"resources1", "CUSTOM_ACCELERATOR_FPGA=1", "traits1", "CUSTOM_FPGA_INTEL=required", "others1", "function_name:gzip=required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required", "accel:function_name": "gzip"}}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := convert(t, requestspec.RockyOpts{ProfileName: "dp"}, tt.specs...)
+			if diff := cmp.Diff(tt.groups, got.Profile.Groups); diff != "" {
+				t.Errorf("groups (-want +got):\n%s", diff)
+			}
+			left := map[string]string{requestspec.DeviceProfileKey: "dp"}
+			for key, value := range tt.left {
+				left[key] = value
+			}
+			if diff := cmp.Diff(left, got.Flavor.ExtraSpecs); diff != "" {
+				t.Errorf("extra specs (-want +got):\n%s", diff)
+			}
+			if len(got.Moved)+len(tt.left) != len(tt.specs)/2 {
+				t.Errorf("moved %v", got.Moved)
+			}
+			build(t, got.Flavor, &got.Profile, requestspec.Options{})
+		})
+	}
+}
+
+func TestRockyShippedClasses(t *testing.T) {
+	got := convert(t, requestspec.RockyOpts{ShippedClasses: true}, "resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1:CUSTOM_ACCELERATOR_MEMORY_DDR", "1",
+		"resources2:CUSTOM_ACCELERATOR_GPU", "1", "resources3:CUSTOM_ACCELERATOR_QAT", "1", "resources4:CUSTOM_ACCELERATOR_HPTS", "1")
+	want := []map[string]string{{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "1"}, {"resources:PGPU": "1"}, {"resources:CUSTOM_QAT": "1"}, {"resources:CUSTOM_ACCELERATOR_HPTS": "1"}}
+	if diff := cmp.Diff(want, got.Profile.Groups); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlavorsThatAreNoRockyFlavorsAreLeftAlone(t *testing.T) {
+	for _, f := range []requestspec.Flavor{flavor(), flavor("resources:VGPU", "1"), flavor("trait:CUSTOM_FPGA_INTEL", "required"),
+		flavor(requestspec.DeviceProfileKey, "dp", "resources:CUSTOM_ACCELERATOR_FPGA", "1", "function:x", "bad")} {
+		if r, ok, err := requestspec.FromRocky(f, requestspec.RockyOpts{}); ok || err != nil || r.Profile.Name != "" {
+			t.Errorf("%v: %+v, %t, %v", f.ExtraSpecs, r, ok, err)
+		}
+	}
+}
+
+func TestTheNameOfARockyProfileFollowsFromItsContent(t *testing.T) {
+	a := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "1")
+	again := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "1", "hw:x", "y")
+	other := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "2")
+	if a.Profile.Name != again.Profile.Name || a.Profile.Name == other.Profile.Name || !strings.HasPrefix(a.Profile.Name, "rocky-m1-") {
+		t.Errorf("names %q, %q, %q", a.Profile.Name, again.Profile.Name, other.Profile.Name)
+	}
+	odd := flavor("resources:CUSTOM_ACCELERATOR_FPGA", "1")
+	odd.Name = strings.Repeat("m.ü 1", 100)
+	r, _, err := requestspec.FromRocky(odd, requestspec.RockyOpts{})
+	if err != nil || len(r.Profile.Name) > 255 {
+		t.Errorf("name %q, %v", r.Profile.Name, err)
+	}
+}
+
+func TestBadRockyFlavorsAreRefused(t *testing.T) {
+	fpga := []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1"}
+	tests := []struct {
+		name  string
+		specs []string
+		text  string
+	}{
+		{"function without a device", []string{"function:" + gzipTrait, "required"}, `"function:` + gzipTrait + `"="required"`},
+		{"others of a group without a device", append([]string{"resources2:CUSTOM_X", "1", "others2:function_name:x", "required"}, fpga...), `"others2:function_name:x"="required": no resources2`},
+		{"function without UUID", append([]string{"function:CUSTOM_FPGA_FUNCTION_INTEL_GZIP", "required"}, fpga...), "ends in the UUID"},
+		{"function of another value", append([]string{"function_name:x", "preferred"}, fpga...), `"function_name:x"="preferred": want the value "required"`},
+		{"two of them", append([]string{"function_name:x", "required", "bitstream:y", "required"}, fpga...), "only one function or bitstream per group"},
+		{"amount zero", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "0"}, "not a positive integer"},
+		{"amount too large", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "2147483648"}, "larger than"},
+		{"class of the host in the group", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1:VCPU", "1"}, `"resources1:VCPU"="1": a group of a device profile cannot ask for VCPU`},
+		{"trait of the host in the group", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "trait1:HW_A", "required"}, `"trait1:HW_A"="required": a device profile takes`},
+		{"trait of another value", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "trait1:CUSTOM_A", "x"}, `want the value "required" or "forbidden"`},
+		{"the same twice", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1: CUSTOM_ACCELERATOR_FPGA", "2"}, "means the same"},
+		{"memory of which device", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR", "1", "resources:CUSTOM_ACCELERATOR_FPGA", "1"}, "memory of which device"},
+		{"function of which device", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_HPTS", "1", "function_name:x", "required"}, "not clear which of GPU, HPTS"},
+		{"illegal class", []string{"resources:CUSTOM_ACCELERATOR_f", "1"}, "unknown resource class"},
+		{"memory alone", []string{"resources1:CUSTOM_ACCELERATOR_MEMORY_DDR", "1"}, "no device that has it"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, ok, err := requestspec.FromRocky(flavor(tt.specs...), requestspec.RockyOpts{})
+			if ok || !errors.Is(err, requestspec.ErrInvalidFlavor) && !errors.Is(err, requestspec.ErrInvalidProfile) ||
+				!strings.Contains(err.Error(), tt.text) || !strings.Contains(err.Error(), `"m1"`) {
+				t.Errorf("got %t, %v, want an error with %q", ok, err, tt.text)
+			}
+		})
+	}
+	if _, _, err := requestspec.FromRocky(flavor(fpga...), requestspec.RockyOpts{ProfileName: "a b"}); !errors.Is(err, requestspec.ErrInvalidFlavor) {
+		t.Errorf("bad name: %v", err)
+	}
+}
+
+func TestRockyWarnings(t *testing.T) {
+	got := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_HPTS", "1", "trait:CUSTOM_HPTS-ZTE", "required", "trait:CUSTOM_RACK", "required", "others1:colour:red", "x")
+	want := []requestspec.Warning{
+		{Key: "others1:colour:red", Value: "x", Message: "Nothing reads this extra spec; othersN says function:, function_name:, bitstream: or bitstream_name:."},
+		{Key: "trait:CUSTOM_HPTS-ZTE", Value: "required", Message: "Placement has no such name; taken for CUSTOM_HPTS_ZTE."},
+		{Key: "trait:CUSTOM_RACK", Value: "required", Message: "The trait stays with the flavor, as one of the host. If it is the device's, number the group: trait1:CUSTOM_RACK."},
+	}
+	if diff := cmp.Diff(want, got.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestFunctionIDReadsEverySpelling(t *testing.T) {
+	for trait, want := range map[string]string{
+		gzipTrait:                                gzipUUID,
+		"CUSTOM_FPGA_FUNCTION_INTEL_" + gzipUUID: gzipUUID,
+		"CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B": gzipUUID,
+		gzipUUID:                          gzipUUID,
+		"CUSTOM_FPGA_FUNCTION_INTEL_GZIP": "",
+		"CUSTOM_FPGA_FUNCTION_INTELD8424DC4_A4A3_C413_F89E_433683F9040B":     "",
+		"CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B_V2": "",
+	} {
+		if got, ok := requestspec.FunctionID(trait); got != want || ok != (want != "") {
+			t.Errorf("FunctionID(%q) = %q, %t, want %q", trait, got, ok, want)
+		}
+	}
+}
+
+// FuzzRocky: whatever is converted can be requested, and its profile reads as a file.
+func FuzzRocky(f *testing.F) {
+	f.Add("resources:CUSTOM_ACCELERATOR_FPGA=1\nfunction:" + gzipTrait + "=required")
+	f.Add("resources1:CUSTOM_ACCELERATOR_FPGA=1\ntraits1:CUSTOM_A=required\nothers1:function_name:x=required")
+	f.Add("resources1=CUSTOM_ACCELERATOR_FPGA=1\nresources: =\nothers1:=")
+	f.Fuzz(func(t *testing.T, text string) {
+		fl := flavor()
+		for line := range strings.Lines(text) {
+			at := strings.LastIndexByte(strings.TrimSuffix(line, "\n"), '=')
+			if at < 0 {
+				continue
+			}
+			fl.ExtraSpecs[line[:at]] = strings.TrimSuffix(line[at+1:], "\n")
+		}
+		before := fmt.Sprint(fl)
+		r, ok, err := requestspec.FromRocky(fl, requestspec.RockyOpts{})
+		if fmt.Sprint(fl) != before {
+			t.Fatalf("the flavor changed: %v, was %s", fl, before)
+		}
+		if err != nil {
+			if ok || !errors.Is(err, requestspec.ErrInvalidFlavor) && !errors.Is(err, requestspec.ErrInvalidProfile) {
+				t.Fatalf("error of no known kind: %v", err)
+			}
+			return
+		}
+		if !ok {
+			return
+		}
+		if _, err := requestspec.New(r.Flavor, &r.Profile, requestspec.Options{}); errors.Is(err, requestspec.ErrInvalidProfile) {
+			t.Fatalf("converted to a bad profile: %v", err)
+		}
+		if _, err := r.Commands(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func ExampleFromRocky() {
+	flavor := requestspec.Flavor{Name: "gzip", VCPUs: 2, MemoryMB: 2048, ExtraSpecs: map[string]string{
+		"resources:CUSTOM_ACCELERATOR_FPGA":                                        "1",
+		"trait:CUSTOM_PROGRAMMABLE":                                                "required",
+		"function:CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B": "required",
+	}}
+	rocky, ok, err := requestspec.FromRocky(flavor, requestspec.RockyOpts{ProfileName: "gzip"})
+	if err != nil || !ok {
+		fmt.Println(ok, err)
+		return
+	}
+	commands, _ := rocky.Commands()
+	fmt.Println(commands[0])
+	fmt.Println(commands[1])
+	// Output:
+	// openstack accelerator device profile create gzip '[{"accel:function_id":"d8424dc4-a4a3-c413-f89e-433683f9040b","resources:CUSTOM_ACCELERATOR_FPGA":"1","trait:CUSTOM_PROGRAMMABLE":"required"}]'
+	// openstack flavor set gzip --property accel:device_profile=gzip
+}
+
+func ExampleLint() {
+	flavor := requestspec.Flavor{Name: "odd", VCPUs: 1, ExtraSpecs: map[string]string{
+		"accel:device_profile_name": "gpu",
+		"traits:CUSTOM_A":           "required",
+	}}
+	for _, finding := range requestspec.Lint(flavor, nil) {
+		fmt.Println(finding)
+	}
+	// Output:
+	// warning: flavor "odd" "accel:device_profile_name"="gpu": nothing reads this key; use accel:device_profile
+	// error: flavor "odd" "traits:CUSTOM_A"="required": "traits" is a trait of a group named "s", which asks for no resources; Placement refuses the query; use trait:CUSTOM_A
+}
