@@ -181,16 +181,7 @@ type Device struct {
 // UnmarshalJSON accepts both forms of times.
 func (d *Device) UnmarshalJSON(data []byte) error {
 	type plain Device
-	wire := struct {
-		*plain
-		CreatedAt timestamp `json:"created_at"`
-		UpdatedAt timestamp `json:"updated_at"`
-	}{plain: (*plain)(d)}
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return err
-	}
-	d.CreatedAt, d.UpdatedAt = wire.CreatedAt.time, wire.UpdatedAt.time
-	return nil
+	return decodeTimed(data, (*plain)(d))
 }
 
 // Deployable is a part of a device that Placement knows as one resource
@@ -217,16 +208,7 @@ type Deployable struct {
 // UnmarshalJSON accepts both forms of times.
 func (d *Deployable) UnmarshalJSON(data []byte) error {
 	type plain Deployable
-	wire := struct {
-		*plain
-		CreatedAt timestamp `json:"created_at"`
-		UpdatedAt timestamp `json:"updated_at"`
-	}{plain: (*plain)(d)}
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return err
-	}
-	d.CreatedAt, d.UpdatedAt = wire.CreatedAt.time, wire.UpdatedAt.time
-	return nil
+	return decodeTimed(data, (*plain)(d))
 }
 
 // Pair is one key and value of a deployable's attributes.
@@ -247,16 +229,7 @@ type Attribute struct {
 // UnmarshalJSON accepts both forms of times.
 func (a *Attribute) UnmarshalJSON(data []byte) error {
 	type plain Attribute
-	wire := struct {
-		*plain
-		CreatedAt timestamp `json:"created_at"`
-		UpdatedAt timestamp `json:"updated_at"`
-	}{plain: (*plain)(a)}
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return err
-	}
-	a.CreatedAt, a.UpdatedAt = wire.CreatedAt.time, wire.UpdatedAt.time
-	return nil
+	return decodeTimed(data, (*plain)(a))
 }
 
 // APIVersion is Cyborg's version document.

@@ -31,6 +31,33 @@ func (t *timestamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// decodeTimed decodes a resource whose times have one of the forms that timestamp
+// reads, and which has no other trouble.
+func decodeTimed(data []byte, resource any) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return err
+	}
+	for _, key := range []string{"created_at", "updated_at"} {
+		var at timestamp
+		if raw, ok := object[key]; !ok {
+			continue
+		} else if err := json.Unmarshal(raw, &at); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		text, err := json.Marshal(at.time)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		object[key] = text
+	}
+	plain, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(plain, resource)
+}
+
 // parseTime tries the layouts seen on the wire. A time without zone is UTC,
 // which is what Cyborg stores.
 func parseTime(text string) *time.Time {

@@ -237,10 +237,11 @@ func TestObserverSeesEveryRequest(t *testing.T) {
 func TestOperationsAreStable(t *testing.T) {
 	t.Parallel()
 	want := []string{
+		"accelerator.agent.call", "accelerator.agent.report",
 		"accelerator.arq.bind", "accelerator.arq.create", "accelerator.arq.delete", "accelerator.arq.get", "accelerator.arq.list",
 		"accelerator.attribute.create", "accelerator.attribute.delete", "accelerator.attribute.get", "accelerator.attribute.list",
-		"accelerator.deployable.get", "accelerator.deployable.list", "accelerator.deployable.program",
-		"accelerator.device.disable", "accelerator.device.enable", "accelerator.device.get", "accelerator.device.list",
+		"accelerator.deployable.get", "accelerator.deployable.list", "accelerator.deployable.program", "accelerator.deployable.write",
+		"accelerator.device.disable", "accelerator.device.enable", "accelerator.device.find", "accelerator.device.get", "accelerator.device.list",
 		"accelerator.device_profile.create", "accelerator.device_profile.delete", "accelerator.device_profile.get", "accelerator.device_profile.list",
 		"accelerator.event.send", "accelerator.mdev.create", "accelerator.mdev.remove", "accelerator.root.get", "accelerator.version.get",
 	}

@@ -7,19 +7,11 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fault"
 )
 
 // ErrHost is matched by the errors about a host that is unknown or cannot be
 // added.
 var ErrHost = errors.New("fakecyborg: bad host")
-
-// The names by which fault rules make the agent fail; the subject is the uuid
-// of the attach handle.
-const (
-	mdevCreateOperation = "accelerator.mdev.create"
-	mdevRemoveOperation = "accelerator.mdev.remove"
-)
 
 // Host is a compute host with an agent. Its name is the name of its resource
 // provider in Placement.
@@ -34,6 +26,9 @@ type Host struct {
 	// such as "[pci] device_spec entry 0", or "" if none does. A claimed device
 	// is refused (UpstreamQuirks: reported). Nil: Nova's settings are not known.
 	NovaClaims func(driver.Device) string
+	// Reboot does to the hardware what a restart of the host does; a fault rule with
+	// the action reboot calls it. Nil: nothing.
+	Reboot func()
 }
 
 // agent is the part of Cyborg that runs on a host.
@@ -152,35 +147,23 @@ func (s *Server) withAgent(ctx context.Context, operation string, w mdevWork,
 	fail := func(err error) error {
 		return refuse(kindServer, "%s: host %s, mediated device %s: %v", operation, w.host, w.uuid, err)
 	}
-	rule, _ := s.faults.Decide(operation, w.uuid)
-	switch {
-	case rule.Action == fault.Delay:
-		if err := s.clock.Wait(ctx, rule.Delay); err != nil {
-			return fail(err)
-		}
-	case rule.Action != "" && !rule.Applied():
-		return fail(errInjected)
-	}
 	m, err := w.handle.Mdev(w.uuid)
 	if err != nil {
 		return fail(err)
 	}
-	d, err := s.driverOf(w.host, w.source)
+	err = s.perform(ctx, agentCallOperation, w.host, func() error {
+		d, err := s.driverOf(w.host, w.source)
+		if err != nil {
+			return err
+		}
+		agent, ok := d.(driver.MdevDriver)
+		if !ok {
+			return fmt.Errorf("driver %s makes no mediated devices", d.Name())
+		}
+		return s.perform(ctx, operation, w.uuid, func() error { return do(agent, ctx, m) })
+	})
 	if err != nil {
 		return fail(err)
 	}
-	agent, ok := d.(driver.MdevDriver)
-	if !ok {
-		return fail(fmt.Errorf("driver %s makes no mediated devices", d.Name()))
-	}
-	if err := do(agent, ctx, m); err != nil {
-		return fail(err)
-	}
-	if rule.Action != "" && rule.Applied() && rule.Action != fault.Delay {
-		return fail(errInjected)
-	}
 	return nil
 }
-
-// errInjected is the cause of an agent's failure that a fault rule asked for.
-var errInjected = errors.New("injected fault")

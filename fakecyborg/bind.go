@@ -20,7 +20,7 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 	if s.cfg.async() || s.programs(c, patches) {
 		return s.applyLater(ctx, c, patches)
 	}
-	var done []bound
+	nova := &telling{s: s}
 	for i, p := range patches {
 		if p.remove {
 			if err := s.unbind(ctx, p.arq, s.scope(c)); err != nil {
@@ -35,9 +35,9 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 		if err := s.runBind(ctx, job); err != nil {
 			return err
 		}
-		done = append(done, bound{job, StateBound})
+		nova.resolved(ctx, bound{job, StateBound}.resolution())
 	}
-	return s.sendEvents(ctx, s.eventsOf(done))
+	return nova.end(ctx)
 }
 
 // startBind begins the i-th bind of a PATCH. The look for requests that the
@@ -188,18 +188,20 @@ func (s *Server) bindLater(ctx context.Context, jobs []*bindJob, silent bool) {
 	if s.clock.Wait(ctx, wait) != nil {
 		return
 	}
-	done := make([]bound, 0, len(jobs))
+	silent = silent || late && s.cfg.UpstreamQuirks
+	nova := &telling{s: s}
 	within, cancel := s.limited(ctx, s.cfg.BindTimeout-wait)
 	defer cancel()
 	for _, job := range jobs {
 		state := s.endLater(within, job, late)
-		done = append(done, bound{job, state})
 		silent = silent || state == StateBindStarted
+		if !silent {
+			nova.resolved(ctx, bound{job, state}.resolution())
+		}
 	}
-	if silent || late && s.cfg.UpstreamQuirks {
-		return
+	if !silent {
+		_ = nova.end(ctx) // nobody is left to be told; upstream logs it
 	}
-	_ = s.sendEvents(ctx, s.eventsOf(done)) // nobody is left to be told; upstream logs it
 }
 
 // limited is a context that ends after d on the server's clock, so that an image
@@ -231,23 +233,6 @@ func (s *Server) endLater(ctx context.Context, job *bindJob, late bool) State {
 		return StateBindFailed
 	}
 	return StateBound
-}
-
-// eventsOf makes the events of a PATCH, one for each bind. Upstream gives all
-// of them the instance of the first.
-func (s *Server) eventsOf(done []bound) []Event {
-	events := make([]Event, 0, len(done))
-	for _, b := range done {
-		event := Event{Name: eventName, ServerUUID: b.job.server, Tag: b.job.uuid, Status: eventCompleted}
-		if s.cfg.UpstreamQuirks {
-			event.ServerUUID = done[0].job.server
-		}
-		if b.state != StateBound {
-			event.Status = eventFailed
-		}
-		events = append(events, event)
-	}
-	return events
 }
 
 // unbind frees the handle of a request and makes it Unbound, from any state.

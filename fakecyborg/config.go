@@ -72,6 +72,9 @@ type Config struct {
 	// AnswerPatch gives the 202 of a PATCH the body {"arqs": [...]} of the
 	// specifications; the real service sends none.
 	AnswerPatch bool `json:"answer_patch,omitempty"`
+	// EventForm is how Nova is told that requests are resolved: one of the
+	// EventForm constants; empty means EventFormShipped.
+	EventForm string `json:"event_form,omitempty"`
 	// BindingStates shows the states provisioning and unknown of the Wallaby
 	// specification: the first while the mediated devices of a host that
 	// started again are being made, the second while its agent is silent.
@@ -166,6 +169,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: release %q (known: %s, %s)", ErrConfig, c.Release, Release20262, ReleaseZed)
 	case !slices.Contains([]string{"", ModeTree, ModeFlat, ModeNested}, c.PlacementMode):
 		return fmt.Errorf("%w: placement_mode %q (known: %s, %s, %s)", ErrConfig, c.PlacementMode, ModeTree, ModeFlat, ModeNested)
+	case !slices.Contains([]string{"", EventFormShipped, EventFormTrain, EventFormUssuri}, c.EventForm):
+		return fmt.Errorf("%w: event_form %q (known: %s, %s, %s)", ErrConfig, c.EventForm, EventFormShipped, EventFormTrain, EventFormUssuri)
 	case c.BindDelay < 0:
 		return fmt.Errorf("%w: bind_delay %s is negative", ErrConfig, c.BindDelay)
 	case c.BindTimeout < 0:

@@ -9,24 +9,11 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-// eventName is the only event that Cyborg sends.
-const eventName = "accelerator-request-bound"
-
-// The statuses of an event.
-const (
-	eventCompleted = "completed"
-	eventFailed    = "failed"
-)
-
 // computeVersion is the microversion that knows the event.
 const computeVersion = "2.82"
 
 // maxEvents is how many events Server.Events remembers.
 const maxEvents = 10000
-
-// eventOperation is the name by which a fault rule makes an event fail; its
-// subject is the instance.
-const eventOperation = "accelerator.event.send"
 
 // recordEvents keeps the newest events.
 func (s *Server) recordEvents(events []Event) {

@@ -27,6 +27,9 @@ type loaded struct {
 	// reported are the function traits that the driver told at that time. A driver
 	// that still tells the same has not looked at the region since.
 	reported []string
+	// looked is set once the driver has told something else since: it reads the
+	// function from the card.
+	looked bool
 }
 
 // errUnwritten is why upstream leaves a request BindStarted for ever: the image
@@ -48,7 +51,7 @@ func (part *deployableRow) carries(want image, quirks bool) bool {
 	}
 	name, err := driver.NamePart(want.value)
 	return want.by == byFunctionID && err == nil && slices.ContainsFunc(part.functionTraits(), func(trait string) bool {
-		return strings.HasSuffix(trait, "_"+name)
+		return endsIn(trait, name)
 	})
 }
 
@@ -69,13 +72,44 @@ func isFunction(trait string) bool {
 
 // asProgrammed is what a driver reports, with the function that was written
 // since in place of the one it tells. A driver that reads the function from the
-// card, and so tells another one than before, is believed.
+// card, and so has told another one than before, is believed from then on: a card
+// that starts again with its first function is not taken for the programmed one.
 func (part *deployableRow) asProgrammed(spec driver.Deployable) driver.Deployable {
-	if part.loaded.image.id == "" || !slices.Equal(functionTraits(spec), part.loaded.reported) {
+	if part.loaded.image.id == "" || part.believed(spec) {
 		return spec
 	}
 	return withFunction(spec, part.loaded.trait)
 }
+
+// believed reports whether the driver has looked at the region since it was written.
+func (part *deployableRow) believed(spec driver.Deployable) bool {
+	return part.loaded.looked || !slices.Equal(functionTraits(spec), part.loaded.reported)
+}
+
+// look takes note of what a driver tells of the function. What was written is
+// forgotten where the driver tells something else. It is called under the lock.
+func (part *deployableRow) look(spec driver.Deployable) {
+	if part.loaded.image.id == "" || !part.believed(spec) {
+		return
+	}
+	told := functionTraits(spec)
+	if !part.loaded.looked && part.loaded.trait == "" && len(told) == 1 {
+		part.loaded.trait = told[0] // an image that did not tell its function
+	}
+	part.loaded.looked = true
+	if len(told) != len(traitList(part.loaded.trait)) || len(told) == 1 && !sameName(told[0], part.loaded.trait) {
+		part.loaded, part.bitstream = loaded{}, ""
+	}
+}
+
+// sameName compares traits whose identifiers may be written with or without
+// hyphens: the kernel's have none.
+func sameName(a, b string) bool { return bare(a) == bare(b) }
+
+// endsIn reports whether an identifier ends a trait, however both are written.
+func endsIn(trait, name string) bool { return strings.HasSuffix(bare(trait), bare(name)) }
+
+func bare(name string) string { return strings.ReplaceAll(name, "_", "") }
 
 // withFunction replaces the function traits of a deployable by one, or by none.
 func withFunction(spec driver.Deployable, trait string) driver.Deployable {
@@ -250,7 +284,7 @@ func (part *deployableRow) regionFits(region string) bool {
 	for _, trait := range part.reportedSpec().Traits() {
 		if strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_REGION_") {
 			typed = true
-			if strings.HasSuffix(trait, "_"+name) {
+			if endsIn(trait, name) {
 				return true
 			}
 		}
@@ -402,7 +436,15 @@ func (s *Server) program(ctx context.Context, part *deployableRow, image string)
 	if err != nil {
 		return s.programFailed(part, image, err)
 	}
-	if err := programmer.Program(ctx, path, data); err != nil {
+	err = s.perform(ctx, agentCallOperation, host, func() error {
+		return s.perform(ctx, programOperation, part.name, func() error {
+			if regions, ok := d.(driver.RegionProgrammer); ok {
+				return regions.ProgramRegion(ctx, path, part.name, data)
+			}
+			return programmer.Program(ctx, path, data)
+		})
+	})
+	if err != nil {
 		return s.programFailed(part, image, err)
 	}
 	return nil

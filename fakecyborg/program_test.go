@@ -349,14 +349,38 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	report()
 	check("and again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
-	seen := fpgaCard("FPGA")
-	seen.Deployables[0].Attributes[2].Value = "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN"
-	card.set(seen)
+	card.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN"))
 	report() // a driver that reads the card is believed
 	check("the driver looked", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
-	if got := w.server.Deployables()[0].BitstreamID; got != imageOne {
-		t.Errorf("bitstream %s", got)
+	bitstream := func(when, want string) {
+		t.Helper()
+		if got := w.server.Deployables()[0].BitstreamID; got != want {
+			t.Errorf("%s: bitstream %q, want %q", when, got, want)
+		}
 	}
+	bitstream("the driver looked", "")
+	tell := func(trait string) {
+		card.set(fpgaCardWith(trait))
+		report()
+	}
+	w.want(w.programAPI(imageUUID, ""), 200, "")
+	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B") // as the kernel writes it
+	check("the driver sees it", "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B")
+	bitstream("the driver sees it", imageUUID)
+	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN") // the card started again with its first function
+	check("the card started again", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
+	bitstream("the card started again", "")
+	w.want(w.programAPI(imagePlain, ""), 200, "")
+	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_EIGHT") // what the image did not tell
+	bitstream("the driver knows better than the image", imagePlain)
+	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
+	bitstream("the card started again", "")
+}
+
+func fpgaCardWith(trait string) driver.Device {
+	d := fpgaCard("FPGA")
+	d.Deployables[0].Attributes[2].Value = trait
+	return d
 }
 
 // TestUpstreamTripsOverItsTraitName: the hyphen of a UUID becomes "_-", which

@@ -85,34 +85,34 @@ func (s *Server) down(host string) bool {
 
 // restored is how the restoration of a mediated device ended: a request that was
 // provisioning is resolved again. It is called under the lock.
-func (s *Server) restored(h *handleRow, err error) (Event, bool) {
+func (s *Server) restored(h *handleRow, err error) (resolution, bool) {
 	a := h.arq
 	if a.state != StateProvisioning || err != nil && s.down(a.host) {
-		return Event{}, false // the next start tries again
+		return resolution{}, false // the next start tries again
 	}
-	event := Event{Name: eventName, ServerUUID: a.instance, Tag: a.uuid, Status: eventCompleted}
 	a.state, a.updated = StateBound, s.clock.Now()
 	if err != nil {
-		a.state, a.failure, event.Status = StateBindFailed, err.Error(), eventFailed
+		a.state, a.failure = StateBindFailed, err.Error()
 	}
-	return event, true
+	return resolution{server: a.instance, arq: a.uuid, profile: a.profile.name, bound: err == nil}, true
 }
 
-// sendRestored posts the events of a host that came up again, in one request for
-// each instance.
-func (s *Server) sendRestored(ctx context.Context, events []Event) error {
+// sendRestored tells Nova of the requests of a host that came up again, one
+// instance after the other.
+func (s *Server) sendRestored(ctx context.Context, list []resolution) error {
 	var errs []error
-	for len(events) > 0 {
-		var now, later []Event
-		for _, event := range events {
-			if event.ServerUUID == events[0].ServerUUID {
-				now = append(now, event)
+	for len(list) > 0 {
+		nova := &telling{s: s}
+		var later []resolution
+		for _, r := range list {
+			if r.server == list[0].server {
+				nova.resolved(ctx, r)
 			} else {
-				later = append(later, event)
+				later = append(later, r)
 			}
 		}
-		errs = append(errs, s.sendEvents(ctx, now))
-		events = later
+		errs = append(errs, nova.end(ctx))
+		list = later
 	}
 	return errors.Join(errs...)
 }

@@ -80,7 +80,15 @@ func (s *Server) ReportHost(ctx context.Context, host string) error {
 	if down {
 		return &ReportError{Host: host, Step: "ask the agent", Err: ErrAgentDown}
 	}
-	return s.report(ctx, a)
+	var reported error
+	err = s.perform(ctx, agentReportOperation, host, func() error {
+		reported = s.report(ctx, a)
+		return nil
+	})
+	if err == nil {
+		return reported
+	}
+	return errors.Join(reported, &ReportError{Host: host, Step: "ask the agent", Err: err})
 }
 
 // reportLoop is the life of an agent: report now, then every minute.
@@ -244,6 +252,15 @@ func (r *reporting) keep(v *sighting, devices []driver.Device, source string) {
 			v.present[key] = true
 			continue
 		}
+		hidden, trouble := r.s.sight(d)
+		if hidden {
+			continue
+		}
+		if trouble != nil {
+			v.present[key] = true
+			r.fail(key, "read the device", trouble)
+			continue
+		}
 		if slices.ContainsFunc(v.devices, func(f found) bool { return f.device.ControlPath.Key() == key }) {
 			r.fail(key, "take what driver "+source+" reports", errors.New("another driver, or the same one twice, reports the device"))
 			continue
@@ -278,13 +295,13 @@ func (r *reporting) reapOrphans(ctx context.Context) {
 // survive a restart of their host. One that is there stays as it is. Upstream
 // planned this and does not do it.
 func (r *reporting) restoreMdevs(ctx context.Context) {
-	events := r.makeMdevs(ctx)
-	r.fail("", "tell Nova of the mediated devices made again", r.s.sendRestored(ctx, events))
+	resolved := r.makeMdevs(ctx)
+	r.fail("", "tell Nova of the mediated devices made again", r.s.sendRestored(ctx, resolved))
 }
 
-// makeMdevs does the work of restoreMdevs. The events are for the requests that
+// makeMdevs does the work of restoreMdevs. Nova is to be told of the requests that
 // were provisioning.
-func (r *reporting) makeMdevs(ctx context.Context) (events []Event) {
+func (r *reporting) makeMdevs(ctx context.Context) (resolved []resolution) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,13 +318,13 @@ func (r *reporting) makeMdevs(ctx context.Context) (events []Event) {
 			err = s.removeHandle(ctx, h)
 		} else {
 			h.busy = false
-			if event, ok := s.restored(h, err); ok {
-				events = append(events, event)
+			if ended, ok := s.restored(h, err); ok {
+				resolved = append(resolved, ended)
 			}
 		}
 		r.fail(key, "restore a mediated device", err)
 	}
-	return events
+	return resolved
 }
 
 // dropVanished removes the devices that no driver reports any more.
@@ -496,6 +513,11 @@ func (r *reporting) sameDevice(ctx context.Context, row *deviceRow, f found) {
 func (r *reporting) samePart(ctx context.Context, part *deployableRow, spec driver.Deployable) {
 	s := r.s
 	step := "update provider " + part.name
+	if !s.cfg.UpstreamQuirks {
+		s.mu.Lock()
+		part.look(spec)
+		s.mu.Unlock()
+	}
 	s.mu.RLock()
 	spec = part.asProgrammed(spec)
 	if !s.cfg.UpstreamQuirks { // what is bound counts, though the hardware may be short of it now

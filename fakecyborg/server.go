@@ -59,6 +59,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	s.shape = shapeOf(s.cfg, s.placement)
 	if s.faults != nil {
+		s.faults.RegisterWork(work()...)
 		s.faults.Register(Operations()...)
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -113,9 +114,14 @@ func (b *background) close() {
 }
 
 // Operations lists the names that fault rules and Request.Operation use: those
-// of the API, and three of the things that Cyborg does by itself.
+// of the API, and those of the things that Cyborg does by itself: it sends events,
+// makes and removes mediated devices, writes bitstreams, finds devices, and its
+// agents are called and report. [fault.Set.Describe] tells what rules can do to each.
 func Operations() []string {
-	names := append((&Server{}).router().Operations(), eventOperation, mdevCreateOperation, mdevRemoveOperation)
+	names := (&Server{}).router().Operations()
+	for _, w := range work() {
+		names = append(names, w.Name)
+	}
 	slices.Sort(names)
 	return names
 }

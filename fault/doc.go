@@ -12,6 +12,11 @@
 // [Set.Decide] and act in their own error dialect. There is no probability:
 // a failing run must be repeatable.
 //
+// Beside requests there is what a service does by itself, such as passing an
+// event on, making a mediated device or finding a card: [Set.Describe] lists all
+// operations, each with the actions it takes. A rule that asks for another one
+// is refused when it is set.
+//
 //	faults.Set(fault.Rule{
 //		Operation: "accelerator.arq.bind",
 //		When:      fault.After,

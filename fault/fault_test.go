@@ -82,6 +82,10 @@ func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
 		{Operation: "op", Action: fault.Delay},
 		{Operation: "op", Action: fault.Delay, Delay: -time.Second},
 		{Operation: "op", Action: fault.Truncate, When: fault.Before},
+		{Operation: "op", Action: fault.SlowBody},
+		{Operation: "op", Action: fault.SlowBody, Delay: time.Second, When: fault.Before},
+		{Operation: "op", Action: fault.Duplicate},
+		{Operation: "op", Action: fault.Reboot, Delay: time.Second},
 	}
 	for i, rule := range bad {
 		set := fault.NewSet("op")
@@ -94,6 +98,38 @@ func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
 		if diff := cmp.Diff([]fault.State{{Rule: good}}, set.Rules()); diff != "" {
 			t.Errorf("rule %d: the refused set changed the rules (-want +got):\n%s", i, diff)
 		}
+	}
+}
+
+func TestAnOperationTakesItsOwnActionsOnly(t *testing.T) {
+	t.Parallel()
+	set := fault.NewSet("request", "work")
+	work := fault.Operation{Name: "work", Subject: "the host", Actions: []fault.Action{fault.Drop, fault.Reboot}}
+	set.RegisterWork(work)
+	set.Register("work") // a name says less than a description
+	for _, tt := range []struct {
+		rule fault.Rule
+		good bool
+	}{
+		{fault.Rule{Operation: "work", Action: fault.Drop}, true},
+		{fault.Rule{Operation: "work", Action: fault.Reboot, Delay: time.Minute}, true},
+		{fault.Rule{Operation: "work", Action: fault.Reboot}, false},
+		{fault.Rule{Operation: "work", Action: fault.Status}, false},
+		{fault.Rule{Operation: "request", Action: fault.SlowBody, Delay: time.Second}, true},
+		{fault.Rule{Operation: "request", Action: fault.Reorder}, false},
+	} {
+		err := set.Set(tt.rule)
+		if (err == nil) != tt.good || err != nil && !errors.Is(err, fault.ErrRule) {
+			t.Errorf("%+v: got error %v, want none: %v", tt.rule, err, tt.good)
+		}
+	}
+	request := fault.Operation{Name: "request", Subject: "the first identifier in the path", Actions: fault.RequestActions()}
+	if diff := cmp.Diff([]fault.Operation{request, work}, set.Describe()); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	set.Describe()[1].Actions[0] = fault.Status // a copy
+	if err := set.Set(fault.Rule{Operation: "work", Action: fault.Status}); !errors.Is(err, fault.ErrRule) {
+		t.Errorf("got error %v, want ErrRule", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -38,6 +39,8 @@ func TestBadListsOfRulesAreRefused(t *testing.T) {
 		"[] x": "something follows",
 		`[{"operation": "a.b", "action": "drop"}, {"operation": "a.b", "action": "paint"}]`: "rule 1",
 		`[{"operation": "a.b", "action": "drop", "colour": "red"}]`:                         "colour",
+		`[{"operation": "a.b", "action": "slow-body", "delay": "soon"}]`:                    "delay",
+		`[{"operation": "a.b", "action": "reboot"}]`:                                        "delay 0s",
 	} {
 		if rules, err := fault.ParseRules([]byte(text)); !errors.Is(err, fault.ErrRule) || !strings.Contains(err.Error(), want) || rules != nil {
 			t.Errorf("%q: %v, %v, want ErrRule with %q", text, rules, err, want)
@@ -59,4 +62,33 @@ func TestTheObserverSeesWhatIsAskedAbout(t *testing.T) {
 	if diff := cmp.Diff([]string{"a.b 1 a.b", "a.c 2 a.b"}, seen); diff != "" {
 		t.Errorf("seen (-want +got):\n%s", diff)
 	}
+}
+
+// FuzzParseRules reads any text: what is taken makes sense, and reads the same when it
+// is written.
+func FuzzParseRules(f *testing.F) {
+	f.Add([]byte(`[{"operation":"accelerator.arq.bind","nth":1,"when":"after","action":"drop"}]`))
+	f.Add([]byte(`[{"operation":"accelerator.agent.call","subject":"cn0","times":-1,"action":"reboot","delay":"5m"}]`))
+	f.Add([]byte(`[{"operation":"x","action":"status","status":503,"code":"a.b"},null]`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rules, err := fault.ParseRules(data)
+		if err != nil {
+			if !errors.Is(err, fault.ErrRule) {
+				t.Fatalf("error %v is no ErrRule", err)
+			}
+			return
+		}
+		text, err := json.Marshal(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := fault.ParseRules(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(rules, again); diff != "" {
+			t.Errorf("read again (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -40,7 +40,30 @@ const (
 	// Delay waits Rule.Delay on the simulator's clock, then goes on as if
 	// nothing had happened; with After, the change is applied before the wait.
 	Delay Action = "delay"
+	// SlowBody sends status and headers at once and the body little by little, so
+	// that its end comes after Rule.Delay. It needs an answer, so it implies
+	// After; the caller may give up in the middle of an answer that it took for
+	// good.
+	SlowBody Action = "slow-body"
+
+	// Duplicate does something twice: an event is passed on a second time right
+	// after the first.
+	Duplicate Action = "duplicate"
+	// Reorder does something last: an event is passed on after all others of its
+	// request, and by itself. Of two reordered ones the later comes first.
+	Reorder Action = "reorder"
+	// Reboot lets the host of the operation go down at that moment, before or
+	// after the work, and come up again after Rule.Delay. The work's caller hears
+	// that nobody answers.
+	Reboot Action = "reboot"
 )
+
+// needsAnswer reports whether the action spoils an answer, so that there must be
+// one first.
+func (a Action) needsAnswer() bool { return a == Truncate || a == Malformed || a == SlowBody }
+
+// needsTime reports whether the action makes no sense without Rule.Delay.
+func (a Action) needsTime() bool { return a == Delay || a == SlowBody || a == Reboot }
 
 // Rule is one way to fail. The zero Nth and Times mean 1: the first match,
 // once. Counting is per subject.
@@ -64,8 +87,8 @@ type Rule struct {
 	// Code is the service's own error code for the action Status, where its
 	// dialect has one.
 	Code string `json:"code,omitempty"`
-	// Delay is how long the action Delay waits. In JSON: a Go duration such
-	// as "20ms".
+	// Delay is how long the action Delay waits, the body of SlowBody takes, and
+	// the host of Reboot is away. In JSON: a Go duration such as "20ms".
 	Delay time.Duration `json:"-"`
 }
 
@@ -118,7 +141,7 @@ func (r Rule) Validate() error {
 		return fmt.Errorf("%w: %s: when %q (before or after)", ErrRule, r.Operation, r.When)
 	case r.Status != 0 && (r.Status < 400 || r.Status > 599):
 		return fmt.Errorf("%w: %s: status %d (400 to 599)", ErrRule, r.Operation, r.Status)
-	case r.Delay < 0, r.Action == Delay && r.Delay == 0:
+	case r.Delay < 0, r.Action.needsTime() && r.Delay == 0:
 		return fmt.Errorf("%w: %s: delay %s", ErrRule, r.Operation, r.Delay)
 	}
 	return r.validateAction()
@@ -126,9 +149,9 @@ func (r Rule) Validate() error {
 
 func (r Rule) validateAction() error {
 	switch r.Action {
-	case Status, Drop, Delay:
+	case Status, Drop, Delay, Duplicate, Reorder, Reboot:
 		return nil
-	case Truncate, Malformed:
+	case Truncate, Malformed, SlowBody:
 		if r.When == Before {
 			return fmt.Errorf("%w: %s: %s needs an answer, so it cannot be before the change", ErrRule, r.Operation, r.Action)
 		}
@@ -139,7 +162,7 @@ func (r Rule) validateAction() error {
 
 // Applied reports whether the change is applied before the failure.
 func (r Rule) Applied() bool {
-	return r.When == After || r.Action == Truncate || r.Action == Malformed
+	return r.When == After || r.Action.needsAnswer()
 }
 
 // fires reports whether the n-th match, counted from 1, fails.

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,7 +11,7 @@ import (
 // zero value knows no operation and so refuses every rule.
 type Set struct {
 	mu         sync.Mutex
-	operations map[string]bool
+	operations map[string]Operation
 	rules      []*counted
 	observe    func(operation, subject string)
 }
@@ -34,16 +35,49 @@ func NewSet(operations ...string) *Set {
 	return s
 }
 
-// Register makes operations known, so that rules may name them.
-func (s *Set) Register(operations ...string) {
+// Register makes the names of requests known, so that rules may name them. A
+// name that is known already stays what it is.
+func (s *Set) Register(requests ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, name := range requests {
+		if _, known := s.operations[name]; !known {
+			s.register(Operation{Name: name, Subject: "the first identifier in the path", Actions: RequestActions()})
+		}
+	}
+}
+
+// RegisterWork makes known what a service does beside answering requests, with
+// the actions that it can take. It replaces what was known by the name.
+func (s *Set) RegisterWork(work ...Operation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range work {
+		s.register(o)
+	}
+}
+
+// register is called under the mutex.
+func (s *Set) register(o Operation) {
 	if s.operations == nil {
-		s.operations = make(map[string]bool, len(operations))
+		s.operations = make(map[string]Operation)
 	}
-	for _, operation := range operations {
-		s.operations[operation] = true
+	o.Actions = slices.Clone(o.Actions)
+	s.operations[o.Name] = o
+}
+
+// Describe lists the known operations with what rules may do to them, sorted by
+// name.
+func (s *Set) Describe() []Operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Operation, 0, len(s.operations))
+	for _, o := range s.operations {
+		o.Actions = slices.Clone(o.Actions)
+		list = append(list, o)
 	}
+	slices.SortFunc(list, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+	return list
 }
 
 // Operations lists the known operations, sorted.
@@ -58,8 +92,9 @@ func (s *Set) Operations() []string {
 	return names
 }
 
-// Set replaces all rules. If one of them is bad or names an unknown operation,
-// nothing changes and the error matches [ErrRule].
+// Set replaces all rules. If one of them is bad, names an unknown operation or
+// asks for what the operation cannot do, nothing changes and the error matches
+// [ErrRule].
 func (s *Set) Set(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,12 +103,25 @@ func (s *Set) Set(rules ...Rule) error {
 		if err := rule.Validate(); err != nil {
 			return fmt.Errorf("rule %d: %w", i, err)
 		}
-		if !s.operations[rule.Operation] {
-			return fmt.Errorf("rule %d: %w: unknown operation %q", i, ErrRule, rule.Operation)
+		if err := s.possible(rule); err != nil {
+			return fmt.Errorf("rule %d: %w", i, err)
 		}
 		fresh = append(fresh, &counted{rule: rule, seen: make(map[string]int)})
 	}
 	s.rules = fresh
+	return nil
+}
+
+// possible refuses a rule for an operation that is not there or cannot fail in
+// this way. The mutex is held.
+func (s *Set) possible(r Rule) error {
+	o, known := s.operations[r.Operation]
+	switch {
+	case !known:
+		return fmt.Errorf("%w: unknown operation %q", ErrRule, r.Operation)
+	case !slices.Contains(o.Actions, r.Action):
+		return fmt.Errorf("%w: %s cannot %s (it can %v)", ErrRule, r.Operation, r.Action, o.Actions)
+	}
 	return nil
 }
 

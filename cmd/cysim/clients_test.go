@@ -389,7 +389,7 @@ func TestOpenStackSDK(t *testing.T) {
 	want := row{
 		"providers": []any{
 			"cn1", "cn1_0000:3b:00.0", "cn1_0000:5e:00.0", "cn1_0000:86:00.0", "cn1_0000:af:00.0", "cn1_0000:c1:00.0", "cn1_0000:d8:00.0",
-			"cn1_FakeDevice", "cn1_nic",
+			"cn1_FakeDevice", "cn1_nic", "cn1_pci_0000_e1_00_0",
 		},
 		"profiles": []any{"fake", "fpga", "gpu", "mixed", "vgpu"},
 		"groups":   []any{row{"resources:FPGA": "1"}},

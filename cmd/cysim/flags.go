@@ -18,6 +18,7 @@ func flagHelp() map[string]string {
 		"cyborg bind-delay":               "How long a bind takes after it was answered; 0 binds at once.",
 		"cyborg async-bind":               "Answer every bind at once and end it in the background.",
 		"cyborg answer-patch":             "Answer a bind with the requests, as the specifications say, instead of with nothing.",
+		"cyborg event-form":               "How Nova is told of binds: shipped, train or ussuri (the specifications; Nova's stand-in then takes them).",
 		"cyborg binding-states":           "Show the states provisioning and unknown around a restart of a host.",
 		"cyborg heartbeat-period":         "Time between two beats of an agent; 0 means 10s.",
 		"cyborg missed-beats":             "How many missing beats make an agent silent; 0 means 3.",

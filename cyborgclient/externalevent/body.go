@@ -37,7 +37,7 @@ type object map[string]json.RawMessage
 // decodeEvents reads a request body by Nova's schema: an object with nothing but a
 // non-empty list of events, each with a name of the microversion, a server UUID, and
 // perhaps a tag and a status.
-func decodeEvents(body []byte, minor int) ([]received, error) {
+func (r *Registry) decodeEvents(body []byte, minor int) ([]received, error) {
 	if !utf8.Valid(body) {
 		return nil, errors.New("malformed request body: it is not UTF-8")
 	}
@@ -54,7 +54,7 @@ func decodeEvents(body []byte, minor int) ([]received, error) {
 	}
 	events := make([]received, len(items))
 	for i, item := range items {
-		if events[i], err = decodeEvent(item, minor); err != nil {
+		if events[i], err = r.decodeEvent(item, minor); err != nil {
 			return nil, fmt.Errorf("events[%d]: %w", i, err)
 		}
 	}
@@ -86,7 +86,7 @@ func decodeObject(text []byte, allowed ...string) (object, error) {
 	return o, nil
 }
 
-func decodeEvent(text []byte, minor int) (received, error) {
+func (r *Registry) decodeEvent(text []byte, minor int) (received, error) {
 	o, err := decodeObject(text, "name", "server_uuid", "tag", "status")
 	if err != nil {
 		return received{}, err
@@ -99,25 +99,37 @@ func decodeEvent(text []byte, minor int) (received, error) {
 		return received{}, err
 	}
 	e := received{Name: *name, ServerUUID: *server, Tag: tag, Status: StatusCompleted}
-	if status != nil {
+	switch {
+	case status != nil:
 		e.Status = Status(*status)
+	case e.Name == ARQResolved:
+		e.Status = StatusOK
 	}
-	return e, e.check(minor)
+	since, known := nameSince(e.Name)
+	if r.takes(e.Name) {
+		since, known = 0, true // the specifications name no microversion
+	}
+	if !known {
+		return e, fmt.Errorf("unknown event name %.60q", e.Name)
+	}
+	if minor < since {
+		return e, fmt.Errorf("event name %q needs the compute API version 2.%d", e.Name, since)
+	}
+	return e, e.check()
 }
 
 // check applies what the schema says of the values.
-func (e received) check(minor int) error {
-	since, known := nameSince(e.Name)
+func (e received) check() error {
+	known := e.Status.Known()
+	if e.Name == ARQResolved {
+		known = e.Status == StatusOK || e.Status == StatusFailed
+	}
 	switch {
-	case !known:
-		return fmt.Errorf("unknown event name %.60q", e.Name)
-	case minor < since:
-		return fmt.Errorf("event name %q needs the compute API version 2.%d", e.Name, since)
 	case !isUUID(e.ServerUUID):
 		return fmt.Errorf("server_uuid %.60q is not a UUID", e.ServerUUID)
 	case e.Tag != nil && utf8.RuneCountInString(*e.Tag) > 255:
 		return errors.New("tag is longer than 255 characters")
-	case !e.Status.Known():
+	case !known:
 		return fmt.Errorf("unknown status %.60q", string(e.Status))
 	}
 	return nil

@@ -20,6 +20,9 @@
 // is Bound is for Cyborg to say. It starts no goroutine and keeps no clock of its
 // own, so it works inside a testing/synctest bubble.
 //
+// The specifications before had other forms of the event: that of Train names each
+// request, that of Ussuri a device profile. [WithForms] has a registry take them.
+//
 // Upstream behaviour followed: nova/compute/manager.py (InstanceEvents,
 // ComputeVirtAPI.wait_for_instance_event),
 // nova/api/openstack/compute/server_external_events.py and its schema, and

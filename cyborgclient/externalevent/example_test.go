@@ -43,3 +43,21 @@ func ExampleRegistry_Handler() {
 	// Output:
 	// 200 {"events":[{"name":"accelerator-request-bound","server_uuid":"b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001","tag":"arq-a","status":"completed","code":200}]}
 }
+
+func ExampleWithForms() {
+	registry := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormUssuri))
+	waiter, err := registry.PrepareARQs("b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001",
+		externalevent.ARQ{UUID: "arq-a", Profile: "gpu"}, externalevent.ARQ{UUID: "arq-b", Profile: "gpu"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer waiter.Close()
+
+	// In the form of Ussuri one event is for all requests of a device profile.
+	registry.Deliver(externalevent.Event{Name: externalevent.ARQsBound,
+		ServerUUID: "b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001", Tag: "gpu", Status: externalevent.StatusCompleted})
+
+	fmt.Println(waiter.Wait(context.Background(), 300*time.Second), registry.Pending())
+	// Output: <nil> 0
+}

@@ -52,7 +52,9 @@ type handler struct {
 //
 //   - 400 for the whole request, and nothing is delivered, when the body breaks
 //     Nova's schema: malformed, other keys, no events, a name that the requested
-//     microversion (of either header) does not know, a bad UUID or status.
+//     microversion (of either header) does not know, a bad UUID or status. The
+//     forms of the specifications are refused like that, too, unless the registry
+//     was made [WithForms].
 //   - Otherwise each event gets a code, in this order of checks: 404 unknown
 //     instance, 400 tag absent where one is needed, 422 instance without a host,
 //     200 delivered. The answer repeats the events with their codes and with the
@@ -143,7 +145,7 @@ func (h *handler) accept(w http.ResponseWriter, r *http.Request) ([]received, in
 	if err != nil {
 		return nil, minor, bodyFault(err)
 	}
-	events, err := decodeEvents(body, minor)
+	events, err := h.registry.decodeEvents(body, minor)
 	if err != nil {
 		return nil, minor, &fault{http.StatusBadRequest, err.Error()}
 	}

@@ -33,7 +33,7 @@ func nameSince(name string) (minor int, known bool) {
 
 // needsTag reports whether Nova refuses an event of this name without a tag.
 func needsTag(name string) bool {
-	return name == ARQBound || name == "volume-extended" || name == "power-update"
+	return formOf(name) != "" || name == "volume-extended" || name == "power-update"
 }
 
 // requestedVersion reads the microversion of a request: the value for the service

@@ -11,7 +11,8 @@ import (
 // each one that arrives to those who prepared for it. It is safe for use by
 // several goroutines at once. The zero value is not usable; see [NewRegistry].
 type Registry struct {
-	log *slog.Logger
+	log   *slog.Logger
+	forms []Form // beside the shipped one; never changes
 
 	mu        sync.Mutex
 	closed    bool
@@ -21,7 +22,8 @@ type Registry struct {
 // expected is one event that somebody has prepared for. It is received once:
 // whoever takes it out of the registry sets the status and closes done.
 type expected struct {
-	preparers int // open waiters; guarded by the registry's mutex
+	preparers int    // open waiters; guarded by the registry's mutex
+	profile   string // device profile of the request; empty: not known
 	done      chan struct{}
 	status    Status // valid once done is closed
 }
@@ -55,7 +57,26 @@ func NewRegistry(opts ...RegistryOption) *Registry {
 // It returns [ErrClosed] after [Registry.Close], with Nova's words, and
 // [ErrInvalid] for an empty instance or tag; then nothing is registered.
 func (r *Registry) Prepare(instance string, tags ...string) (*Waiter, error) {
-	if err := checkNames(instance, tags); err != nil {
+	arqs := make([]ARQ, len(tags))
+	for i, tag := range tags {
+		arqs[i].UUID = tag
+	}
+	return r.PrepareARQs(instance, arqs...)
+}
+
+// ARQ is an accelerator request whose event is expected.
+type ARQ struct {
+	UUID string
+	// Profile is the name of its device profile, by which an event in the form of
+	// Ussuri is told from that of another profile; empty: any profile's will do.
+	Profile string
+}
+
+// PrepareARQs is [Registry.Prepare] for requests of which the device profile is
+// known. That matters only to [FormUssuri], and only for an instance with requests
+// of several profiles.
+func (r *Registry) PrepareARQs(instance string, arqs ...ARQ) (*Waiter, error) {
+	if err := checkNames(instance, arqs); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -64,21 +85,21 @@ func (r *Registry) Prepare(instance string, tags ...string) (*Waiter, error) {
 		return nil, fmt.Errorf("externalevent: prepare for instance %s: %w: In shutdown, no new events can be scheduled", instance, ErrClosed)
 	}
 	w := &Waiter{registry: r, instance: instance, closed: make(chan struct{})}
-	for _, tag := range tags {
-		k := keyOf(ARQBound, tag)
+	for _, arq := range arqs {
+		k := keyOf(ARQBound, arq.UUID)
 		if w.find(k) == nil {
-			w.events = append(w.events, &awaited{key: k, tag: tag, expected: r.expect(instance, k), early: make(chan struct{})})
+			w.events = append(w.events, &awaited{key: k, tag: arq.UUID, expected: r.expect(instance, k, arq.Profile), early: make(chan struct{})})
 		}
 	}
 	return w, nil
 }
 
-func checkNames(instance string, tags []string) error {
+func checkNames(instance string, arqs []ARQ) error {
 	if instance == "" {
 		return fmt.Errorf("externalevent: prepare: %w: no instance", ErrInvalid)
 	}
-	for i, tag := range tags {
-		if tag == "" {
+	for i, arq := range arqs {
+		if arq.UUID == "" {
 			return fmt.Errorf("externalevent: prepare for instance %s: %w: tag %d is empty", instance, ErrInvalid, i+1)
 		}
 	}
@@ -87,7 +108,7 @@ func checkNames(instance string, tags []string) error {
 
 // expect gives the expected event of a key, made if need be, with one more
 // preparer. The mutex is held.
-func (r *Registry) expect(instance string, k key) *expected {
+func (r *Registry) expect(instance string, k key, profile string) *expected {
 	id := strings.ToLower(instance)
 	events := r.instances[id]
 	if events == nil {
@@ -95,7 +116,7 @@ func (r *Registry) expect(instance string, k key) *expected {
 		r.instances[id] = events
 	}
 	if events[k] == nil {
-		events[k] = &expected{done: make(chan struct{})}
+		events[k] = &expected{done: make(chan struct{}), profile: profile}
 	}
 	events[k].preparers++
 	return events[k]
@@ -127,18 +148,51 @@ func (r *Registry) forget(id string, k key) {
 // Deliver hands an event to those who prepared for it. An event is received once:
 // the second of two equal ones, one of an unknown name and one nobody expects are
 // dropped with a warning, and Deliver reports false. It never waits.
+//
+// An event of a form that [WithForms] allows counts for what it stands for: that of
+// Train for the one of its request, that of Ussuri for those of all requests of the
+// device profile that its tag names.
 func (r *Registry) Deliver(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id, k := strings.ToLower(e.ServerUUID), keyOf(e.Name, e.Tag)
-	x := r.instances[id][k]
-	if x == nil {
-		r.log.Warn("unexpected event", "event", k.String(), "instance", e.ServerUUID, "status", string(e.Status))
-		return false
+	id := strings.ToLower(e.ServerUUID)
+	var keys []key
+	status := e.Status
+	switch {
+	case !r.takes(e.Name):
+		keys = []key{keyOf(e.Name, e.Tag)}
+	case e.Name == ARQsBound:
+		keys = r.ofProfile(id, e.Tag)
+	default:
+		keys = []key{keyOf(ARQBound, e.Tag)}
+		if status == StatusOK {
+			status = StatusCompleted
+		}
 	}
-	r.forget(id, k)
-	x.receive(e.Status)
-	return true
+	taken := false
+	for _, k := range keys {
+		if x := r.instances[id][k]; x != nil {
+			r.forget(id, k)
+			x.receive(status)
+			taken = true
+		}
+	}
+	if !taken {
+		r.log.Warn("unexpected event", "event", e.Name+"-"+e.Tag, "instance", e.ServerUUID, "status", string(e.Status))
+	}
+	return taken
+}
+
+// ofProfile are the keys of the events that an event for a device profile stands for.
+// The mutex is held.
+func (r *Registry) ofProfile(id, profile string) []key {
+	var keys []key
+	for k, x := range r.instances[id] {
+		if k.name == ARQBound && (x.profile == "" || x.profile == profile) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // receive wakes those who wait. It is called once, by whoever took the event out

@@ -52,10 +52,15 @@ func (w *Waiter) States() []EventState {
 	defer w.mu.Unlock()
 	states := make([]EventState, len(w.events))
 	for i, a := range w.events {
-		status, received := a.expected.received()
-		states[i] = EventState{Name: a.key.name, Tag: a.tag, State: a.state(received), Waited: a.waited, Status: status}
+		states[i] = a.describe()
 	}
 	return states
+}
+
+// describe is called under the waiter's mutex.
+func (a *awaited) describe() EventState {
+	status, received := a.expected.received()
+	return EventState{Name: a.key.name, Tag: a.tag, State: a.state(received), Waited: a.waited, Status: status}
 }
 
 func (a *awaited) state(received bool) State {

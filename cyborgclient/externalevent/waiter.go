@@ -83,10 +83,23 @@ func (w *Waiter) Early(tags ...string) {
 // events does not wait. After an error Wait may be called again: events received
 // completed are not waited for a second time.
 func (w *Waiter) Wait(ctx context.Context, timeout time.Duration) error {
+	return w.WaitFunc(ctx, timeout, nil)
+}
+
+// WaitFunc is [Waiter.Wait], but asks failed about each event that arrived with
+// another status than completed, as Nova asks an error callback: when it returns
+// true the wait goes on, when false it ends at once and without an error. A nil
+// function makes it Wait.
+func (w *Waiter) WaitFunc(ctx context.Context, timeout time.Duration, failed func(EventState) (goOn bool)) error {
 	deadline := time.Now().Add(timeout)
-	for _, a := range w.events {
-		if err := w.await(ctx, a, deadline); err != nil {
+	for i, a := range w.events {
+		err := w.await(ctx, a, deadline)
+		switch {
+		case err == nil:
+		case failed == nil || !errors.Is(err, ErrFailed):
 			return &WaitError{Instance: w.instance, Events: w.States(), Err: err}
+		case !failed(w.States()[i]):
+			return nil
 		}
 	}
 	return nil

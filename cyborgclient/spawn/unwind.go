@@ -13,11 +13,11 @@ import (
 
 // How the unwinding tries one thing again. Nothing that hangs may keep the rest from
 // being tried at all: each of the three stages ends after its third of the whole time,
-// and one request has half of a third.
+// and one request has a third of that.
 const (
-	unwindTries  = 5
-	unwindPause  = 200 * time.Millisecond
-	unwindStages = 3
+	unwindStages   = 3
+	unwindPause    = 200 * time.Millisecond
+	unwindMaxPause = 2 * time.Second
 )
 
 // Unwind gives back everything that the attempt made, in reverse: events,
@@ -49,20 +49,21 @@ type unwinding struct {
 	leftovers []Leftover
 }
 
-// again tries until it works, the context ends or the tries are used up.
+// again tries until it works, the context ends or the time of a stage is over.
 func (f *Flow) again(ctx context.Context, try func(ctx context.Context) error) error {
-	pause := unwindPause
-	for i := 1; ; i++ {
-		limited, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/(2*unwindStages))
+	stage := f.config.UnwindTimeout / unwindStages
+	ctx, cancel := context.WithTimeout(ctx, stage)
+	defer cancel()
+	for pause := unwindPause; ; pause = min(2*pause, unwindMaxPause) {
+		limited, cancel := context.WithTimeout(ctx, stage/3)
 		err := try(limited)
 		cancel()
-		if err == nil || i == unwindTries || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) {
+		if err == nil || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) {
 			return err
 		}
 		if sleepErr := sleep(ctx, pause); sleepErr != nil {
 			return err
 		}
-		pause *= 2
 	}
 }
 

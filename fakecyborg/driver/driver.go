@@ -26,6 +26,14 @@ type Programmer interface {
 	Program(ctx context.Context, path ControlPath, image []byte) error
 }
 
+// RegionProgrammer is a Programmer that is told which region is meant, by the name of
+// its deployable: several regions of a card may be of one type.
+type RegionProgrammer interface {
+	Programmer
+	// ProgramRegion writes an image to the region.
+	ProgramRegion(ctx context.Context, path ControlPath, deployable string, image []byte) error
+}
+
 // MdevDriver is implemented by drivers whose handles are mediated devices. Both methods
 // reach the same state when they are called twice.
 type MdevDriver interface {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -21,7 +20,7 @@ var ErrHost = errors.New("simcloud: no such host")
 
 // build makes the world through the services' own APIs.
 func (c *Cloud) build(ctx context.Context) error {
-	admin := &api{client: &http.Client{Transport: c.transport}, token: newTokenSource(c.identity, c.clock, "admin").Token}
+	admin := &api{client: &http.Client{Transport: c.transport}, token: newTokenSource(c.identity, c.clock, "admin").Token, base: baseURL}
 	for i, h := range c.model.Hosts {
 		m, agent, err := newAgent(c.model.Seed, i, h)
 		if m != nil {
@@ -75,6 +74,7 @@ func serious(m *machine, err error) error {
 type api struct {
 	client *http.Client
 	token  func(context.Context) (string, error)
+	base   string // what all paths are below
 }
 
 // placementVersion and acceleratorVersion are the microversions spoken here.
@@ -88,7 +88,11 @@ func (a *api) addComputeRoot(ctx context.Context, seed uint64, m *machine) error
 	root := Provider{Name: h.Name, Traits: h.Traits, Inventory: map[string]int{
 		"VCPU": h.VCPUs, "MEMORY_MB": h.MemoryMB, "DISK_GB": h.DiskGB,
 	}}
-	if err := a.addProvider(ctx, m.provider, "", root); err != nil {
+	if err := a.createProvider(ctx, m.provider, "", root); err != nil {
+		return err
+	}
+	m.created = true
+	if err := a.fillProvider(ctx, m.provider, root); err != nil {
 		return err
 	}
 	for _, p := range slices.Concat(h.Providers, h.Nova.providers(h.Name)) {
@@ -100,13 +104,22 @@ func (a *api) addComputeRoot(ctx context.Context, seed uint64, m *machine) error
 }
 
 func (a *api) addProvider(ctx context.Context, id, parent string, p Provider) error {
+	if err := a.createProvider(ctx, id, parent, p); err != nil {
+		return err
+	}
+	return a.fillProvider(ctx, id, p)
+}
+
+func (a *api) createProvider(ctx context.Context, id, parent string, p Provider) error {
 	body := map[string]any{"uuid": id, "name": p.Name}
 	if parent != "" {
 		body["parent_provider_uuid"] = parent
 	}
-	if err := a.placement(ctx, http.MethodPost, "/resource_providers", body); err != nil {
-		return err
-	}
+	return a.placement(ctx, http.MethodPost, "/resource_providers", body)
+}
+
+// fillProvider gives a new provider its inventories and traits.
+func (a *api) fillProvider(ctx context.Context, id string, p Provider) error {
 	inventories := make(map[string]any)
 	for _, class := range slices.Sorted(maps.Keys(p.Inventory)) {
 		if strings.HasPrefix(class, "CUSTOM_") {
@@ -161,20 +174,26 @@ func (a *api) placement(ctx context.Context, method, path string, body any) erro
 
 // call sends a request and expects success; the error carries the service's answer.
 func (a *api) call(ctx context.Context, method, path, version string, body any) error {
+	_, err := a.exchange(ctx, method, path, version, body)
+	return err
+}
+
+// exchange is call with the answer.
+func (a *api) exchange(ctx context.Context, method, path, version string, body any) ([]byte, error) {
 	var data []byte
 	if body != nil {
 		var err error
 		if data, err = json.Marshal(body); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, baseURL+path, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(data))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	token, err := a.token(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("X-Auth-Token", token)
 	req.Header.Set("OpenStack-API-Version", version)
@@ -184,15 +203,7 @@ func (a *api) call(ctx context.Context, method, path, version string, body any) 
 	}
 	res, err := a.client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, bytes.TrimSpace(answer))
-	}
-	return nil
+	return answerOf(method, path, res)
 }

@@ -40,6 +40,7 @@ type Option func(*settings)
 type settings struct {
 	clock     Clock
 	agentLoop bool
+	external  *ExternalPlacement
 }
 
 // WithClock replaces the machine's clock, which is virtual inside a testing/synctest
@@ -67,6 +68,7 @@ type Cloud struct {
 	transport *simhttp.Transport
 	nova      *tokenSource // the service token
 	machines  []*machine
+	external  *external // nil: Placement is simulated
 	page      *statuspage.Page
 
 	endStreams func()
@@ -102,7 +104,7 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(c.model.identity(),
 		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
-	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances},
+	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm},
 		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
 	c.images = glance.New(glance.Config{Seed: c.model.Seed},
 		glance.WithClock(c.clock), glance.WithFaults(c.faults), glance.WithTokenVerifier(c.identity))
@@ -119,6 +121,11 @@ func (c *Cloud) start(set settings) error {
 		placementsim.WithFaults(c.faults), placementsim.WithClock(c.clock), placementsim.WithPrefix("/placement"))
 	if err != nil {
 		return fmt.Errorf("%w: placement: %w", ErrModel, err)
+	}
+	if set.external != nil {
+		if c.external, err = c.outside(*set.external); err != nil {
+			return err
+		}
 	}
 	peer := func(path string) fakecyborg.Endpoint {
 		return fakecyborg.Endpoint{
@@ -163,7 +170,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch first {
 	case "placement":
-		c.Placement.ServeHTTP(w, r)
+		c.servePlacement(w, r)
 	case "accelerator":
 		c.Cyborg.ServeHTTP(w, r)
 	case "compute":
@@ -177,8 +184,9 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Close ends what still goes on in the cloud, such as delayed binds and events, and
-// closes the directories it reads. The error is that of closing a directory.
+// Close ends what still goes on in the cloud, such as delayed binds and events, closes the
+// directories it reads, and removes what it made in an external Placement. The error is
+// that of closing a directory or of removing a provider that is still in use.
 func (c *Cloud) Close() error {
 	if c.endStreams != nil {
 		c.endStreams()
@@ -189,7 +197,7 @@ func (c *Cloud) Close() error {
 	if c.compute != nil {
 		c.compute.Close()
 	}
-	var errs []error
+	errs := []error{c.external.leave(c.machines)}
 	for _, m := range c.machines {
 		errs = append(errs, m.close())
 	}

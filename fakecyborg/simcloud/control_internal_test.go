@@ -86,7 +86,7 @@ func TestControlRoutesAreFrozen(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			method, _, _ := strings.Cut(call.route, " ")
-			compareGolden(t, name, answerOf(t, cloud, method, call.path, call.body))
+			compareGolden(t, name, controlAnswer(t, cloud, method, call.path, call.body))
 		})
 	}
 	if len(left) > 0 {
@@ -94,8 +94,8 @@ func TestControlRoutesAreFrozen(t *testing.T) {
 	}
 }
 
-// answerOf is the status and the body, JSON in lines.
-func answerOf(t *testing.T, cloud *Cloud, method, path, body string) string {
+// controlAnswer is the status and the body, JSON in lines.
+func controlAnswer(t *testing.T, cloud *Cloud, method, path, body string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))

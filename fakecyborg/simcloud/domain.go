@@ -20,13 +20,29 @@ type domainXML struct {
 	Hostdevs []struct {
 		Type    string `xml:"type,attr"`
 		Address struct {
-			UUID     string `xml:"uuid,attr"`
-			Domain   string `xml:"domain,attr"`
-			Bus      string `xml:"bus,attr"`
-			Slot     string `xml:"slot,attr"`
-			Function string `xml:"function,attr"`
+			UUID string `xml:"uuid,attr"`
+			domainFunction
 		} `xml:"source>address"`
 	} `xml:"devices>hostdev"`
+	Interfaces []struct {
+		Type    string         `xml:"type,attr"`
+		Address domainFunction `xml:"source>address"`
+	} `xml:"devices>interface"`
+}
+
+// domainFunction is the place of a PCI function in a domain.
+type domainFunction struct {
+	Domain   string `xml:"domain,attr"`
+	Bus      string `xml:"bus,attr"`
+	Slot     string `xml:"slot,attr"`
+	Function string `xml:"function,attr"`
+}
+
+func (f domainFunction) address() driver.PCIAddress {
+	return driver.PCIAddress{
+		Domain: uint32(number(f.Domain, 32)), Bus: uint8(number(f.Bus, 8)),
+		Device: uint8(number(f.Slot, 8)), Function: uint8(number(f.Function, 8)),
+	}
 }
 
 // readDomain finds the devices of a domain; an empty text has none. Addresses are
@@ -45,10 +61,12 @@ func readDomain(text string) (domainDevices, error) {
 		case "mdev":
 			d.mdevs[nova.CanonicalUUID(h.Address.UUID)] = true
 		case "pci":
-			d.pci[driver.PCIAddress{
-				Domain: uint32(number(h.Address.Domain, 32)), Bus: uint8(number(h.Address.Bus, 8)),
-				Device: uint8(number(h.Address.Slot, 8)), Function: uint8(number(h.Address.Function, 8)),
-			}] = true
+			d.pci[h.Address.address()] = true
+		}
+	}
+	for _, i := range domain.Interfaces { // a port's device is passed through by its interface
+		if i.Type == "hostdev" {
+			d.pci[i.Address.address()] = true
 		}
 	}
 	return d, nil

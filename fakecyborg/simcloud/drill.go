@@ -87,7 +87,7 @@ func Drill(t *testing.T, flow func(ctx context.Context, cloud *Cloud) error, opt
 	if len(d.only) > 0 {
 		return
 	}
-	d.want, d.routes = &undisturbed.holding, undisturbed.routes
+	d.want, d.routes, d.actions = &undisturbed.holding, undisturbed.routes, undisturbed.actions
 	var again outcome
 	d.run(t, nil, &again)
 	d.repeats = slices.Equal(undisturbed.places, again.places)
@@ -112,7 +112,8 @@ type drill struct {
 	settle  time.Duration
 	want    *holding        // what the undisturbed flow leaves; nil before it ran
 	routes  map[string]bool // the operations that are requests
-	repeats bool            // the flow names the same subjects in every run
+	actions map[string][]fault.Action
+	repeats bool // the flow names the same subjects in every run
 }
 
 // runAll makes one parallel subtest of each case and returns their outcomes, in order.

@@ -162,6 +162,10 @@ func planned() (*drill, []place) {
 	return &drill{
 		seed: 1, singles: -1, pairs: -1, kinds: everyKind(), repeats: true,
 		routes: map[string]bool{"placement.allocations.put": true},
+		actions: map[string][]fault.Action{
+			"placement.allocations.put": fault.RequestActions(),
+			"accelerator.mdev.create":   {fault.Status, fault.Drop, fault.Delay, fault.Reboot},
+		},
 	}, places
 }
 
@@ -172,7 +176,7 @@ func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
 	for _, c := range d.sampleSingles(places) {
 		names = append(names, caseName(c))
 	}
-	request := []string{"status500", "status503", "status409", "status500:after", "drop", "drop:after", "truncate:after", "malformed:after", "delay", "delay:after"}
+	request := []string{"status500", "status503", "status409", "status500:after", "drop", "drop:after", "truncate:after", "malformed:after", "delay", "delay:after", "slow-body:after"}
 	want := []string{}
 	for _, subject := range []string{"a", "b"} {
 		for _, kind := range request {
@@ -184,15 +188,15 @@ func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	for _, kind := range []string{"status500", "drop", "delay"} {
-		want = append(want, "accelerator.mdev.create#1:"+kind+"@m")
+	for _, kind := range []string{"status500@m", "drop@m", "delay@m", "reboot@m", "reboot@m:after"} {
+		want = append(want, "accelerator.mdev.create#1:"+kind)
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("single faults (-want +got):\n%s", diff)
 	}
 	d.repeats = false
-	if n := len(d.sampleSingles(places)); n != 10+3 {
-		t.Errorf("%d single faults of a flow whose subjects differ, want 13", n)
+	if n := len(d.sampleSingles(places)); n != 11+5 {
+		t.Errorf("%d single faults of a flow whose subjects differ, want 16", n)
 	}
 }
 
@@ -206,9 +210,9 @@ func TestPairsFollowWhatTookPlace(t *testing.T) {
 	}
 	outcomes[0].problem = "wrong alone"
 	all := d.samplePairs(singles, outcomes)
-	// Ten kinds at each of two places and three at the third: each with every failure
+	// Eleven kinds at each of two places and five at the third: each with every failure
 	// of the other places, but for the one that is wrong alone.
-	if want := (9+10)*(10+3) + 3*20; len(all) != want {
+	if want := (10+11)*(11+5) + 5*22; len(all) != want {
 		t.Errorf("%d pairs, want %d", len(all), want)
 	}
 	for _, pair := range all {

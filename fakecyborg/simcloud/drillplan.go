@@ -18,8 +18,8 @@ type place struct {
 	nth                int
 }
 
-// everyKind is each way to fail; for how long a delay lasts see the timeouts of Nova and
-// Cyborg, 300 and 60 seconds.
+// everyKind is each way to fail. A delay is longer than the timeouts of Nova and Cyborg,
+// 300 and 60 seconds; a host is back before a flow has to give up cleaning up.
 func everyKind() []fault.Rule {
 	return []fault.Rule{
 		{Action: fault.Status, Status: http.StatusInternalServerError},
@@ -32,16 +32,41 @@ func everyKind() []fault.Rule {
 		{Action: fault.Malformed},
 		{Action: fault.Delay, Delay: 7 * time.Minute},
 		{Action: fault.Delay, Delay: 7 * time.Minute, When: fault.After},
+		{Action: fault.SlowBody, Delay: 7 * time.Minute},
+		{Action: fault.Duplicate},
+		{Action: fault.Reorder},
+		{Action: fault.Reboot, Delay: 5 * time.Second},
+		{Action: fault.Reboot, Delay: 5 * time.Second, When: fault.After},
 	}
 }
 
 // possible reports whether an operation can fail in a way. What is no request has no
-// answer to spoil and no status of its own.
+// answer to spoil and no status of its own, and only a restart of its host can come after
+// it.
 func (d *drill) possible(r fault.Rule) bool {
-	if fault.NewSet(r.Operation).Set(r) != nil {
+	if !slices.Contains(d.actions[r.Operation], r.Action) || silence(r) {
 		return false
 	}
-	return d.routes[r.Operation] || !r.Applied() && (r.Action != fault.Status || r.Status == http.StatusInternalServerError)
+	if d.routes[r.Operation] || r.Action == fault.Reboot {
+		return true
+	}
+	return !r.Applied() && (r.Action != fault.Status || r.Status == http.StatusInternalServerError)
+}
+
+// silence is an agent that goes down for good: nobody can clean up on its host then, and
+// that nothing is left behind is more than can be asked. A flow that is to stand it stops
+// the host itself ([Cloud.StopHost]).
+func silence(r fault.Rule) bool {
+	return strings.HasPrefix(r.Operation, "accelerator.agent.") && r.Action == fault.Drop
+}
+
+// actions are what can happen to each operation.
+func (c *Cloud) actions() map[string][]fault.Action {
+	actions := make(map[string][]fault.Action)
+	for _, o := range c.faults.Describe() {
+		actions[o.Name] = o.Actions
+	}
+	return actions
 }
 
 // routes are the operations that are requests.

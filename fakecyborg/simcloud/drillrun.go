@@ -25,6 +25,7 @@ type outcome struct {
 	problem string  // why the case is wrong; empty if it is not
 	holding holding
 	routes  map[string]bool
+	actions map[string][]fault.Action
 }
 
 // holding is how much the guests of a cloud have.
@@ -60,7 +61,7 @@ func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
 func (d *drill) runOn(ctx context.Context, cloud *Cloud, rules []fault.Rule) outcome {
 	before := cloud.guestSet()
 	watch := watchPlaces(cloud.faults)
-	o := outcome{routes: cloud.routes()}
+	o := outcome{routes: cloud.routes(), actions: cloud.actions()}
 	if err := cloud.faults.Set(rules...); err != nil {
 		o.problem = fmt.Sprintf("drill: %v\n", err)
 		return o

@@ -101,7 +101,7 @@ func TestDomainsAreReadAsLibvirtReadsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[driver.PCIAddress]bool{{Bus: 0x3b, Function: 1}: true, {Bus: 0x3b, Device: 8}: true}
+	want := map[driver.PCIAddress]bool{{Bus: 0x3b, Function: 1}: true, {Bus: 0x3b, Device: 8}: true, {Bus: 0x77}: true}
 	if diff := cmp.Diff(want, got.pci); diff != "" {
 		t.Errorf("PCI devices (-want +got):\n%s", diff)
 	}

@@ -17,7 +17,7 @@ const (
 	LeakAllocation = "allocation" // an allocation of no guest
 	LeakMdev       = "mdev"       // a mediated device of no guest
 	LeakGuest      = "guest"      // a guest without something that it should have
-	LeakHost       = "host"       // a host whose mediated devices cannot be read
+	LeakHost       = "host"       // a host, or an external Placement, that cannot be read
 )
 
 // Leak is something that is wrong between the services.
@@ -94,7 +94,7 @@ func (c *Cloud) look() *view {
 		handles: c.Cyborg.AttachHandles(), byHandle: make(map[string]fakecyborg.AttachHandle),
 		parts: make(map[string]fakecyborg.Deployable), partByUUID: make(map[string]fakecyborg.Deployable),
 		classes: make(map[string]map[string]bool), roots: make(map[string]bool),
-		names: make(map[string]string), allocations: make(map[string][]amount), leaks: []Leak{},
+		allocations: make(map[string][]amount), leaks: []Leak{},
 	}
 	for _, g := range w.guests {
 		w.living[g.UUID] = g
@@ -112,10 +112,12 @@ func (c *Cloud) look() *view {
 		}
 		w.classes[d.ProviderUUID][d.ResourceClass()] = true
 	}
-	for _, p := range c.Placement.ResourceProviders() {
-		w.names[p.UUID] = p.Name
+	names, allocations, err := c.placementState()
+	if err != nil {
+		w.leak(LeakHost, "placement", "Placement cannot be read: %v", err)
 	}
-	for _, a := range c.Placement.Allocations() {
+	w.names = names
+	for _, a := range allocations {
 		id := nova.CanonicalUUID(a.Consumer)
 		if w.allocations[id] == nil {
 			w.consumers = append(w.consumers, id)

@@ -20,6 +20,7 @@ type machine struct {
 	tree     driver.Tree    // nil: no hardware to look at
 	dir      *sysfs.DirTree // the tree, if it is a directory
 	given    *verbatim.Driver
+	created  bool // the root provider is in Placement
 	before   map[string]bool
 }
 
@@ -66,7 +67,7 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 	if len(m.host.Devices) > 0 {
 		drivers = append(drivers, m.given)
 	}
-	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers}
+	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}
 	if nova := m.host.Nova; nova != nil && len(nova.DeviceSpec) > 0 {
 		agent.NovaClaims = nova.claims
 	}

@@ -25,11 +25,16 @@ func (c *Cloud) StopHost(host string) error {
 	if err := c.Cyborg.StopAgent(host); err != nil {
 		return fmt.Errorf("simcloud: stop host %s: %w", host, err)
 	}
+	m.reboot()
+	return nil
+}
+
+// reboot is what a restart does to the hardware. A directory is not ours to restart.
+func (m *machine) reboot() {
 	m.given.Reboot()
 	if tree, ok := m.tree.(*sysfs.Memory); ok {
 		tree.Reboot()
 	}
-	return nil
 }
 
 // StartHost starts the agent of a host that was stopped, and returns when it has made the

@@ -5,7 +5,9 @@
 //
 // It deliberately schedules, builds and lists no servers: the callers of the simulator
 // are the part of Nova that does. By default every server_uuid is accepted, since those
-// callers need not register instances; Config.StrictInstances judges as Nova does.
+// callers need not register instances; Config.StrictInstances judges as Nova does, and
+// Config.EventForm takes an event of the specifications of Train or Ussuri, which Nova
+// never did.
 //
 // Behaviour follows nova/api/openstack/compute/server_external_events.py,
 // nova/api/openstack/compute/schemas/server_external_events.py, nova/api/openstack/wsgi.py

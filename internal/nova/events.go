@@ -37,7 +37,7 @@ const policyEvents = "os_compute_api:os-server-external-events:create"
 // own status: that status is the delivery's.
 func (s *Server) postEvents(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r)
-	events, bad := readEvents(r, c.version)
+	events, bad := readEvents(r, c.version, s.cfg.EventForm)
 	if bad != nil {
 		writeError(w, bad.status, bad.kind, bad.message)
 		return

@@ -45,9 +45,9 @@ func (s *Server) ForwardTo(urls ...string) error {
 }
 
 // forward passes the events of the numbers on together, except those that a fault
-// rule loses or puts off.
+// rule loses, puts off or moves behind the others.
 func (s *Server) forward(ctx context.Context, numbers []int) {
-	var now []int
+	var now, last []int
 	failed := map[int]bool{}
 	for _, number := range numbers {
 		outcome := s.service.Decide(opForward, s.eventOf(number).tag())
@@ -60,6 +60,10 @@ func (s *Server) forward(ctx context.Context, numbers []int) {
 					s.deliver(ctx, []int{number}, nil)
 				}
 			})
+		case outcome.Last:
+			last = append(last, number)
+		case outcome.Twice:
+			now = append(now, number, number)
 		default:
 			failed[number] = outcome.Failed
 			now = append(now, number)
@@ -67,6 +71,9 @@ func (s *Server) forward(ctx context.Context, numbers []int) {
 	}
 	if len(now) > 0 {
 		s.deliver(ctx, now, failed)
+	}
+	for _, number := range slices.Backward(last) {
+		s.deliver(ctx, []int{number}, nil)
 	}
 }
 

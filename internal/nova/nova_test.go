@@ -321,6 +321,111 @@ func TestFaultsOfForwarding(t *testing.T) {
 	})
 }
 
+func TestEventsArePassedOnTwiceOrLast(t *testing.T) {
+	t.Parallel()
+	box, faults := &inbox{}, fault.NewSet()
+	server := nova.New(nova.Config{}, nova.WithFaults(faults))
+	defer server.Close()
+	server.HandleEvents(box)
+	var rules []fault.Rule
+	for tag, action := range map[string]fault.Action{"twice": fault.Duplicate, "last": fault.Reorder, "but one": fault.Reorder} {
+		rules = append(rules, fault.Rule{Operation: "compute.external_event.forward", Subject: tag, Action: action})
+	}
+	if err := faults.Set(rules...); err != nil {
+		t.Fatal(err)
+	}
+	tagged := func(tag string) string { return event(ready, `,"tag":"`+tag+`"`) }
+	all := events(tagged("last"), tagged("but one"), tagged("twice"), tagged("fine"))
+	if res := post(t, server, all); res.StatusCode != 200 || codes(t, res.body) != "200 completed 200 completed 200 completed 200 completed" {
+		t.Errorf("answer %d %s", res.StatusCode, res.body)
+	}
+	var want []string
+	for _, tag := range []string{"twice", "twice", "fine", "but one", "last"} {
+		want = append(want, "accelerator-request-bound 1111 "+tag+" completed")
+	}
+	if diff := cmp.Diff(want, box.got()); diff != "" {
+		t.Errorf("passed on (-want +got):\n%s", diff)
+	}
+	for _, state := range faults.Rules() {
+		if state.Hits != 1 {
+			t.Errorf("hits of %+v: %d", state.Rule, state.Hits)
+		}
+	}
+	if err := faults.Set(fault.Rule{Operation: "compute.external_event.forward", Action: fault.Truncate}); !errors.Is(err, fault.ErrRule) {
+		t.Errorf("truncated event: got error %v, want ErrRule", err)
+	}
+}
+
+func TestFormsOfTheSpecificationsAreTakenOnlyWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	train := `{"name":"arq_resolved","server_uuid":"` + ready + `","tag":"` + arq + `","status":"ok"}`
+	ussuri := `{"name":"accelerator-requests-bound","server_uuid":"` + ready + `","tag":"gpu","status":"failed"}`
+	tests := []struct {
+		name, form, body string
+		want             int
+		passed           []string
+	}{
+		{"train in train", "train", train, 200, []string{"arq_resolved 1111 " + arq + " ok"}},
+		{"ussuri in ussuri", "ussuri", ussuri, 200, []string{"accelerator-requests-bound 1111 gpu failed"}},
+		{"train in nova", "", train, 400, nil},
+		{"ussuri in nova", "", ussuri, 400, nil},
+		{"train in ussuri", "ussuri", train, 400, nil},
+		{"ussuri in train", "train", ussuri, 400, nil},
+		{"shipped in train", "train", event(ready, `,"tag":"x"`), 200, []string{"accelerator-request-bound 1111 x completed"}},
+		{"train with the shipped status", "train", strings.Replace(train, `"ok"`, `"completed"`, 1), 400, nil},
+		{"train without a status", "train", strings.Replace(train, `,"status":"ok"`, "", 1), 200, []string{"arq_resolved 1111 " + arq + " ok"}},
+		{"train without a tag", "train", strings.Replace(train, `"tag":"`+arq+`",`, "", 1), 207, nil},
+		{"ussuri with the status of train", "ussuri", strings.Replace(ussuri, `"failed"`, `"ok"`, 1), 400, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server, box := nova.New(nova.Config{EventForm: tt.form}), &inbox{}
+			server.HandleEvents(box)
+			if res := post(t, server, events(tt.body)); res.StatusCode != tt.want {
+				t.Errorf("got %d %s, want %d", res.StatusCode, res.body, tt.want)
+			}
+			if diff := cmp.Diff(tt.passed, box.got()); diff != "" {
+				t.Errorf("passed on (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNovaEventsAPI has the rows of Nova's own tests of the API (test_server_external_events),
+// each by its name.
+func TestNovaEventsAPI(t *testing.T) {
+	t.Parallel()
+	const tag = `,"tag":"` + arq + `"`
+	for _, tt := range []struct {
+		row, body string
+		status    int
+		codes     string
+		passed    int
+	}{
+		{"create", events(event(ready, tag), event(ready, tag)), 200, "200 completed 200 completed", 2},
+		{"create_one_bad_instance", events(event(ready, tag), event(stranger, tag)), 207, "200 completed 404 failed", 1},
+		{"create_event_instance_has_no_host", events(event(noHost, tag), event(ready, tag)), 207, "422 failed 200 completed", 1},
+		{"create_no_good_instances", events(event(stranger, tag), event(noHost, tag)), 207, "404 failed 422 failed", 0},
+		{"create_bad_status", events(event(ready, tag), event(ready, tag+`,"status":"foo"`)), 400, "", 0},
+		{"create_extra_gorp", strings.Replace(events(event(ready, tag)), "{", `{"foobar":"bad",`, 1), 400, "", 0},
+		{"create_bad_events", `{"events":"foo"}`, 400, "", 0},
+		{"create_bad_body", `{"foo":"bar"}`, 400, "", 0},
+		{"create_unknown_events", events(event(ready, tag), `{"name":"unkown_event","server_uuid":"`+ready+`"}`), 400, "", 0},
+		{"accelerator_request_bound_event", events(event(ready, tag), event(ready, "")), 207, "200 completed 400 failed", 1},
+	} {
+		t.Run(tt.row, func(t *testing.T) {
+			t.Parallel()
+			server, box := strictServer(t), &inbox{}
+			server.HandleEvents(box)
+			res := post(t, server, tt.body)
+			if got := codes(t, res.body); res.StatusCode != tt.status || got != tt.codes || len(box.got()) != tt.passed {
+				t.Errorf("got %d %q, %d passed on; want %d %q, %d", res.StatusCode, got, len(box.got()), tt.status, tt.codes, tt.passed)
+			}
+		})
+	}
+}
+
 func TestVersionDocuments(t *testing.T) {
 	t.Parallel()
 	for path, self := range map[string]string{
@@ -374,11 +479,13 @@ func TestGuests(t *testing.T) {
 }
 
 func FuzzEvents(f *testing.F) {
-	f.Add(events(event(ready, `,"tag":"x","status":"in-progress"`)))
-	f.Add(`{"events":[{"name":"network-changed","server_uuid":"{11111111-1111-4111-8111-111111111111}"}]}`)
-	f.Add(`{"events":[7]}`)
-	f.Fuzz(func(t *testing.T, body string) {
-		server := nova.New(nova.Config{StrictInstances: true})
+	f.Add(events(event(ready, `,"tag":"x","status":"in-progress"`)), "")
+	f.Add(events(`{"name":"arq_resolved","server_uuid":"`+ready+`","tag":"x","status":"ok"}`), "train")
+	f.Add(events(`{"name":"accelerator-requests-bound","server_uuid":"`+ready+`","tag":"gpu"}`), "ussuri")
+	f.Add(`{"events":[{"name":"network-changed","server_uuid":"{11111111-1111-4111-8111-111111111111}"}]}`, "")
+	f.Add(`{"events":[7]}`, "train")
+	f.Fuzz(func(t *testing.T, body, form string) {
+		server := nova.New(nova.Config{StrictInstances: true, EventForm: form})
 		res := post(t, server, body)
 		if res.StatusCode != 207 && (res.StatusCode != 400 || len(server.Events()) != 0) {
 			t.Errorf("%q: %d %s, kept %v", body, res.StatusCode, res.body, server.Events())

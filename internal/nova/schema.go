@@ -18,8 +18,15 @@ import (
 // ARQBound is the name of the event that Cyborg sends.
 const ARQBound = "accelerator-request-bound"
 
+// The names of the event in the specifications; see the constants EventForm.
+const (
+	arqResolved = "arq_resolved"
+	arqsBound   = "accelerator-requests-bound"
+)
+
 // The values of an event's status.
 const (
+	statusOK         = "ok" // of arqResolved only
 	statusCompleted  = "completed"
 	statusFailed     = "failed"
 	statusInProgress = "in-progress"
@@ -42,8 +49,9 @@ func (e Event) tag() string {
 	return *e.Tag
 }
 
-// eventNames lists the kinds of event that a microversion knows.
-func eventNames(v version) []string {
+// eventNames lists the kinds of event that a microversion knows, and that of a form
+// beside the shipped one.
+func eventNames(v version, form string) []string {
 	names := []string{"network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted"}
 	for _, later := range []struct {
 		minor int
@@ -53,16 +61,22 @@ func eventNames(v version) []string {
 			names = append(names, later.name)
 		}
 	}
+	switch form {
+	case EventFormTrain:
+		names = append(names, arqResolved)
+	case EventFormUssuri:
+		names = append(names, arqsBound)
+	}
 	return names
 }
 
 // needsTag tells whether the API demands a tag for a kind of event.
 func needsTag(name string) bool {
-	return name == ARQBound || name == "volume-extended" || name == "power-update"
+	return name == ARQBound || name == arqResolved || name == arqsBound || name == "volume-extended" || name == "power-update"
 }
 
 // readEvents decodes and judges the whole body; one bad event refuses all.
-func readEvents(r *http.Request, v version) ([]Event, *requestError) {
+func readEvents(r *http.Request, v version, form string) ([]Event, *requestError) {
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
 		return nil, &requestError{http.StatusUnsupportedMediaType, "badMediaType", "Unsupported Content-Type"}
 	}
@@ -73,10 +87,10 @@ func readEvents(r *http.Request, v version) ([]Event, *requestError) {
 	if err != nil || !json.Valid(data) {
 		return nil, badRequest("Malformed request body")
 	}
-	return parseEvents(data, v)
+	return parseEvents(data, v, form)
 }
 
-func parseEvents(data []byte, v version) ([]Event, *requestError) {
+func parseEvents(data []byte, v version, form string) ([]Event, *requestError) {
 	body, err := object(data, "events")
 	if err != nil {
 		return nil, invalid("", err)
@@ -92,7 +106,7 @@ func parseEvents(data []byte, v version) ([]Event, *requestError) {
 	}
 	events := make([]Event, 0, len(items))
 	for i, item := range items {
-		event, err := parseEvent(item, v)
+		event, err := parseEvent(item, v, form)
 		if err != nil {
 			return nil, invalid(fmt.Sprint("events/", i), err)
 		}
@@ -108,7 +122,7 @@ func invalid(where string, err error) *requestError {
 	return badRequest("Invalid input" + where + ". " + err.Error())
 }
 
-func parseEvent(data []byte, v version) (Event, error) {
+func parseEvent(data []byte, v version, form string) (Event, error) {
 	fields, err := object(data, "name", "server_uuid", "tag", "status")
 	if err != nil {
 		return Event{}, err
@@ -126,23 +140,28 @@ func parseEvent(data []byte, v version) (Event, error) {
 			return Event{}, fmt.Errorf("%s is not of type 'string'", field.name)
 		}
 	}
+	if _, given := fields["status"]; !given && event.Name == arqResolved {
+		event.Status = statusOK
+	}
 	if raw, given := fields["tag"]; given {
 		event.Tag = new(string)
 		if !isString(raw, event.Tag) {
 			return Event{}, errors.New("tag is not of type 'string'")
 		}
 	}
-	return event, event.check(v)
+	return event, event.check(v, form)
 }
 
-func (e Event) check(v version) error {
-	names := eventNames(v)
+func (e Event) check(v version, form string) error {
+	names := eventNames(v, form)
 	switch {
 	case uuid.Validate(e.ServerUUID) != nil || strings.HasPrefix(e.ServerUUID, "urn:"):
 		return fmt.Errorf("server_uuid %q is not a 'uuid'", e.ServerUUID)
 	case !slices.Contains(names, e.Name):
 		return fmt.Errorf("name %q is not one of %q", e.Name, names)
-	case !slices.Contains([]string{statusFailed, statusCompleted, statusInProgress}, e.Status):
+	case e.Name == arqResolved && e.Status != statusOK && e.Status != statusFailed:
+		return fmt.Errorf("status %q is not one of ['ok', 'failed']", e.Status)
+	case e.Name != arqResolved && !slices.Contains([]string{statusFailed, statusCompleted, statusInProgress}, e.Status):
 		return fmt.Errorf("status %q is not one of ['failed', 'completed', 'in-progress']", e.Status)
 	case len([]rune(e.tag())) > maxTag:
 		return fmt.Errorf("tag is longer than %d characters", maxTag)

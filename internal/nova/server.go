@@ -16,7 +16,8 @@ const (
 	opEvents   = "compute.external_events.create"
 	// opForward is not a request: it is passing one event on, with the event's tag as
 	// the subject. Drop loses the event, Delay passes it on later and answers at once,
-	// Status passes it on as failed.
+	// Status passes it on as failed, Duplicate a second time right after the first, and
+	// Reorder after all others of its request.
 	opForward = "compute.external_event.forward"
 )
 
@@ -27,7 +28,19 @@ type Config struct {
 	// StrictInstances answers 404 for instances that are no guests and 422 for guests
 	// without a host, per event, as Nova does.
 	StrictInstances bool
+	// EventForm is the form of the specifications that is taken beside the shipped one:
+	// EventFormTrain or EventFormUssuri; empty: none, as in Nova itself.
+	EventForm string
 }
+
+// The forms of the event of the specifications, of which Nova took neither.
+const (
+	// EventFormTrain: arq_resolved, one for each request, with the status ok or failed.
+	EventFormTrain = "train"
+	// EventFormUssuri: accelerator-requests-bound, one for an instance; its tag is the
+	// name of the device profile.
+	EventFormUssuri = "ussuri"
+)
 
 // TokenVerifier answers the identity headers that keystonemiddleware would set for a
 // valid token, or an error for an invalid one.
@@ -101,6 +114,9 @@ func New(cfg Config, opts ...Option) *Server {
 		opt(s)
 	}
 	s.service.Clock = s.clock
+	if s.service.Faults != nil {
+		s.service.Faults.RegisterWork(simhttp.Passing(opForward, "the event's tag"))
+	}
 	return s
 }
 

@@ -66,6 +66,7 @@ func (c Control) health(w http.ResponseWriter, _ *http.Request) {
 	WriteJSON(w, http.StatusOK, ControlBody("status", "ok"))
 }
 
+// routes lists what the services answer, and all that fault rules can act on.
 func (c Control) routes(w http.ResponseWriter, _ *http.Request) {
 	list := append([]ServiceRoute{}, c.Others...)
 	for _, service := range c.Services {
@@ -74,7 +75,9 @@ func (c Control) routes(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ServiceRoute) int { return cmp.Compare(a.Service, b.Service) })
-	WriteJSON(w, http.StatusOK, ControlBody("routes", list))
+	body := ControlBody("routes", list)
+	body["operations"] = c.Faults.Describe()
+	WriteJSON(w, http.StatusOK, body)
 }
 
 func (c Control) getFaults(w http.ResponseWriter, _ *http.Request) {

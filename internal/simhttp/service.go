@@ -110,9 +110,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, rule fault.Rule)
 func (s *Service) failBefore(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
 	switch rule.Action {
 	case fault.Delay:
-		if s.Clock.Wait(r.Context(), rule.Delay) != nil {
-			panic(http.ErrAbortHandler) // the caller is gone
-		}
+		s.pause(r, rule.Delay)
 		s.Handler.ServeHTTP(w, r)
 	case fault.Drop:
 		panic(http.ErrAbortHandler)
@@ -127,12 +125,12 @@ func (s *Service) failAfter(w http.ResponseWriter, r *http.Request, rule fault.R
 	s.Handler.ServeHTTP(answer, r)
 	switch rule.Action {
 	case fault.Delay:
-		if s.Clock.Wait(r.Context(), rule.Delay) != nil {
-			panic(http.ErrAbortHandler)
-		}
+		s.pause(r, rule.Delay)
 		answer.copyTo(w, answer.body.Bytes())
 	case fault.Truncate:
 		answer.truncateTo(w)
+	case fault.SlowBody:
+		s.trickle(w, r, answer, rule.Delay)
 	case fault.Malformed:
 		answer.header.Del("Content-Length")
 		answer.copyTo(w, []byte(`{"malformed": `))

@@ -1,0 +1,250 @@
+package externalevent_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+)
+
+func train(tag, status string) string {
+	if status != "" {
+		status = `,"status":"` + status + `"`
+	}
+	return `{"name":"arq_resolved","server_uuid":"` + instance + `","tag":"` + tag + `"` + status + `}`
+}
+
+func ussuri(profile, status string) string {
+	return `{"name":"accelerator-requests-bound","server_uuid":"` + instance + `","tag":"` + profile + `","status":"` + status + `"}`
+}
+
+// prepareTwo expects two requests of the profile gpu and one of fpga.
+func prepareTwo(t *testing.T, r *externalevent.Registry) *externalevent.Waiter {
+	t.Helper()
+	w, err := r.PrepareARQs(instance, externalevent.ARQ{UUID: arq1, Profile: "gpu"},
+		externalevent.ARQ{UUID: arq2, Profile: "fpga"}, externalevent.ARQ{UUID: arq3, Profile: "gpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func TestFormsAreDecoded(t *testing.T) {
+	t.Parallel()
+	name := "accelerator-request-bound-"
+	received, missing, unread := ": received after waiting 0.00 seconds", ": timed out after 300.00 seconds", ": received but not processed"
+	tests := []struct {
+		name   string
+		forms  []externalevent.Form
+		body   string
+		code   int
+		states []string // nil: all have arrived well
+	}{
+		{"train", []externalevent.Form{"train"}, events(train(arq1, "ok"), train(arq2, "ok"), train(arq3, "")), 200, nil},
+		{"train in another case", []externalevent.Form{"train"}, events(train("AAAAAAAA-0000-4000-8000-000000000001", "ok"), train(arq2, "ok"), train(arq3, "ok")), 200, nil},
+		{"train failed", []externalevent.Form{"train"}, events(train(arq1, "ok"), train(arq2, "failed")), 200,
+			[]string{name + arq1 + received, name + arq2 + received, name + arq3 + ": expected but not received"}},
+		{"ussuri for all", []externalevent.Form{"ussuri"}, events(ussuri("gpu", "completed"), ussuri("fpga", "completed")), 200, nil},
+		{"ussuri for one profile", []externalevent.Form{"ussuri"}, events(ussuri("gpu", "completed")), 200,
+			[]string{name + arq1 + received, name + arq2 + missing, name + arq3 + unread}},
+		{"ussuri failed", []externalevent.Form{"ussuri"}, events(ussuri("gpu", "failed")), 200,
+			[]string{name + arq1 + received, name + arq2 + ": expected but not received", name + arq3 + unread}},
+		{"ussuri of a foreign profile", []externalevent.Form{"ussuri"}, events(ussuri("GPU", "completed")), 200,
+			[]string{name + arq1 + missing, name + arq2 + ": expected but not received", name + arq3 + ": expected but not received"}},
+		{"all forms at once", []externalevent.Form{"train", "ussuri"}, events(train(arq2, "ok"), ussuri("gpu", "completed"), tagged(arq3)), 200, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := externalevent.NewRegistry(externalevent.WithForms(tt.forms...))
+				w := prepareTwo(t, r)
+				if got := answer(r.Handler(), request(tt.body)); got.Code != tt.code {
+					t.Fatalf("answer %d %s, want %d", got.Code, got.Body, tt.code)
+				}
+				err := w.Wait(t.Context(), timeout)
+				if (err == nil) != (tt.states == nil) {
+					t.Fatalf("Wait = %v", err)
+				}
+				if diff := cmp.Diff(tt.states, texts(w.States())); tt.states != nil && diff != "" {
+					t.Errorf("states (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestFormsNobodyAskedForAreRefusedWhole(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		forms []externalevent.Form
+		body  string
+	}{
+		"train, as with Nova":     {nil, events(tagged(arq1), train(arq2, "ok"))},
+		"ussuri, as with Nova":    {nil, events(tagged(arq1), ussuri("gpu", "completed"))},
+		"train where ussuri is":   {[]externalevent.Form{"ussuri"}, events(train(arq1, "ok"))},
+		"train's status on ours":  {[]externalevent.Form{"train"}, events(item(`,"tag":"` + arq1 + `","status":"ok"`))},
+		"our status on train":     {[]externalevent.Form{"train"}, events(train(arq1, "completed"))},
+		"train's status, ussuri":  {[]externalevent.Form{"ussuri"}, events(ussuri("gpu", "ok"))},
+		"a form that is not ours": {[]externalevent.Form{"stein"}, events(train(arq1, "ok"))},
+	} {
+		r := externalevent.NewRegistry(externalevent.WithForms(tt.forms...))
+		prepareTwo(t, r)
+		if got := answer(r.Handler(), request(tt.body)); got.Code != http.StatusBadRequest {
+			t.Errorf("%s: answer %d %s, want 400", name, got.Code, got.Body)
+		}
+		wantPending(t, r, 3)
+	}
+	if externalevent.Form("stein").Known() || !externalevent.FormTrain.Known() {
+		t.Error("Known is wrong")
+	}
+}
+
+func TestFormsNeedATagAndNoMicroversion(t *testing.T) {
+	t.Parallel()
+	r := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormTrain, externalevent.FormUssuri))
+	prepareTwo(t, r)
+	for _, name := range []string{"arq_resolved", "accelerator-requests-bound"} {
+		got := answer(r.Handler(), request(events(`{"name":"`+name+`","server_uuid":"`+instance+`"}`), withoutVersion))
+		if got.Code != http.StatusMultiStatus {
+			t.Errorf("%s without a tag: answer %d %s, want 207", name, got.Code, got.Body)
+		}
+	}
+	got := answer(r.Handler(), request(events(ussuri("gpu", "completed")), withoutVersion))
+	if got.Code != http.StatusOK {
+		t.Errorf("without a microversion: answer %d %s", got.Code, got.Body)
+	}
+	wantPending(t, r, 1)
+}
+
+// Without profiles one event of Ussuri is for all that the instance waits for, as it
+// is one event per instance there.
+func TestUssuriWithoutProfilesIsForTheWholeInstance(t *testing.T) {
+	t.Parallel()
+	r := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormUssuri))
+	w := prepare(t, r, arq1, arq2)
+	all := externalevent.Event{Name: externalevent.ARQsBound, ServerUUID: instance, Tag: "gpu"}
+	if !r.Deliver(all) || r.Deliver(all) {
+		t.Error("want the first to be taken and the second dropped")
+	}
+	if err := w.Wait(t.Context(), timeout); err != nil {
+		t.Error(err)
+	}
+	foreign := all
+	foreign.ServerUUID = instance2
+	prepare(t, r, arq1)
+	if r.Deliver(foreign) {
+		t.Error("the event of another instance was taken")
+	}
+	wantPending(t, r, 1)
+}
+
+func TestWaitFuncGoesOnOrStopsAtAFailedEvent(t *testing.T) {
+	t.Parallel()
+	for _, goOn := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := externalevent.NewRegistry()
+			w := prepare(t, r, arq1, arq2, arq3)
+			r.Deliver(bound(arq1, externalevent.StatusFailed))
+			after(r, 5*time.Second, bound(arq2, externalevent.StatusInProgress))
+			after(r, 9*time.Second, completed(arq3))
+			var asked []string
+			start := time.Now()
+			err := w.WaitFunc(t.Context(), timeout, func(s externalevent.EventState) bool {
+				asked = append(asked, s.Tag+" "+string(s.Status))
+				return goOn
+			})
+			want, took := []string{arq1 + " failed"}, time.Duration(0)
+			if goOn {
+				want, took = append(want, arq2+" in-progress"), 9*time.Second
+			}
+			if diff := cmp.Diff(want, asked); diff != "" || err != nil || time.Since(start) != took {
+				t.Errorf("goOn %t: %v after %s, asked (-want +got):\n%s", goOn, err, time.Since(start), diff)
+			}
+			time.Sleep(10 * time.Second) // until all events were sent
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // a timeout is no failed event
+		w := prepare(t, externalevent.NewRegistry(), arq1)
+		err := w.WaitFunc(t.Context(), timeout, func(externalevent.EventState) bool { return true })
+		if !errors.Is(err, externalevent.ErrTimeout) {
+			t.Errorf("got error %v, want the timeout", err)
+		}
+	})
+}
+
+// TestDeliveredEventsOfAllForms compares the registry with a set of what is expected.
+func TestDeliveredEventsOfAllForms(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormTrain, externalevent.FormUssuri))
+		profiles := rapid.SampledFrom([]string{"", "gpu", "fpga"})
+		expected := map[string]string{} // ARQ to profile
+		for _, arq := range []string{arq1, arq2, arq3, arq4} {
+			expected[arq] = profiles.Draw(rt, "profile")
+			w, err := r.PrepareARQs(instance, externalevent.ARQ{UUID: arq, Profile: expected[arq]})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			defer w.Close()
+		}
+		for range rapid.IntRange(0, 8).Draw(rt, "events") {
+			e := externalevent.Event{ServerUUID: rapid.SampledFrom([]string{instance, instance2}).Draw(rt, "instance"), Status: externalevent.StatusCompleted}
+			e.Name = rapid.SampledFrom([]string{externalevent.ARQBound, externalevent.ARQResolved, externalevent.ARQsBound, "power-update"}).Draw(rt, "name")
+			e.Tag = rapid.SampledFrom([]string{arq1, arq2, arq3, arq4, arq5, "gpu", "fpga"}).Draw(rt, "tag")
+			want := false
+			for arq, profile := range expected {
+				one := e.Name == externalevent.ARQBound || e.Name == externalevent.ARQResolved
+				if e.ServerUUID == instance && (one && e.Tag == arq || e.Name == externalevent.ARQsBound && (profile == "" || profile == e.Tag)) {
+					delete(expected, arq)
+					want = true
+				}
+			}
+			if got := r.Deliver(e); got != want {
+				rt.Fatalf("%+v: taken %t, want %t", e, got, want)
+			}
+			if r.Pending() != len(expected) {
+				rt.Fatalf("%+v: %d events pending, want %d", e, r.Pending(), len(expected))
+			}
+		}
+	})
+}
+
+// FuzzEventsBody sends any body to a registry of any forms: nothing is delivered by a
+// refused one, and what is answered is repeated.
+func FuzzEventsBody(f *testing.F) {
+	f.Add([]byte(events(tagged(arq1))), uint8(0))
+	f.Add([]byte(events(train(arq1, "ok"), train(arq2, "failed"))), uint8(1))
+	f.Add([]byte(events(ussuri("gpu", "completed"), ussuri("", "failed"))), uint8(2))
+	f.Add([]byte(events(train(arq1, ""), ussuri("fpga", "in-progress"), item(""))), uint8(3))
+	f.Add([]byte(`{"events":[{"name":"arq_resolved","server_uuid":null,"tag":7}]}`), uint8(3))
+	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
+		var forms []externalevent.Form
+		if which&1 != 0 {
+			forms = append(forms, externalevent.FormTrain)
+		}
+		if which&2 != 0 {
+			forms = append(forms, externalevent.FormUssuri)
+		}
+		r := externalevent.NewRegistry(externalevent.WithForms(forms...))
+		prepareTwo(t, r)
+		got := answer(r.Handler(), request(string(body)))
+		switch got.Code {
+		case http.StatusOK, http.StatusMultiStatus:
+			if diff := cmp.Diff(eventsOf(t, body), eventsOf(t, got.Body.Bytes())); diff != "" {
+				t.Errorf("events (-sent +echoed):\n%s", diff)
+			}
+		case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+			wantPending(t, r, 3)
+		default:
+			t.Fatalf("status %d for %q", got.Code, body)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package fakecyborg_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// formWorld has requests of two profiles: two of "v", one of "w".
+func formWorld(t *testing.T, cfg fakecyborg.Config, faults *fault.Set) (*world, []string) {
+	t.Helper()
+	w, _ := vgpuWorld(t, cfg, 4, 2, fakecyborg.WithFaults(faults))
+	w.profile("w", `[{"resources:VGPU":"1"}]`)
+	return w, append(w.arqs("v"), w.arqs("w")...)
+}
+
+func TestEventsOfEachForm(t *testing.T) {
+	t.Parallel()
+	event := func(name, tag, status string) fakecyborg.Event {
+		return fakecyborg.Event{Name: name, ServerUUID: instanceA, Tag: tag, Status: status}
+	}
+	// The second request fails, if one does.
+	want := map[string]func(arqs []string, failed bool) [][]fakecyborg.Event{
+		"": func(arqs []string, failed bool) [][]fakecyborg.Event {
+			name := "accelerator-request-bound"
+			return [][]fakecyborg.Event{{
+				event(name, arqs[0], "completed"), event(name, arqs[1], either(failed, "completed", "failed")), event(name, arqs[2], "completed"),
+			}}
+		},
+		"train": func(arqs []string, failed bool) [][]fakecyborg.Event {
+			name := "arq_resolved"
+			return [][]fakecyborg.Event{
+				{event(name, arqs[0], "ok")}, {event(name, arqs[1], either(failed, "ok", "failed"))}, {event(name, arqs[2], "ok")},
+			}
+		},
+		"ussuri": func(_ []string, failed bool) [][]fakecyborg.Event {
+			name := "accelerator-requests-bound"
+			return [][]fakecyborg.Event{{event(name, "v", either(failed, "completed", "failed")), event(name, "w", "completed")}}
+		},
+	}
+	want["shipped"] = want[""]
+	for form, posts := range want {
+		for name, tt := range map[string]struct{ async, failed bool }{"inline": {}, "background": {async: true}, "one fails": {true, true}} {
+			t.Run(form+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					faults := fault.NewSet()
+					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, AsyncBind: tt.async}, faults)
+					if tt.failed {
+						subject := w.server.AttachHandles()[1].UUID
+						if err := faults.Set(fault.Rule{Operation: "accelerator.mdev.create", Subject: subject, Action: fault.Status}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+					synctest.Wait()
+					if diff := cmp.Diff(posts(arqs, tt.failed), w.nova.sent()); diff != "" {
+						t.Errorf("posts (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}
+
+// In the form of Train an event comes as soon as its request is resolved.
+func TestTrainTellsOfARequestBeforeTheNextIsBound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := fault.NewSet()
+		w, arqs := formWorld(t, fakecyborg.Config{EventForm: "train", AsyncBind: true}, faults)
+		second := w.server.AttachHandles()[1].UUID
+		if err := faults.Set(fault.Rule{Operation: "accelerator.mdev.create", Subject: second, Action: fault.Delay, Delay: 30 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+		time.Sleep(20 * time.Second)
+		if got := w.nova.sent(); len(got) != 1 || got[0][0].Tag != arqs[0] {
+			t.Errorf("after 20 s: %v, want one event of %s", got, arqs[0])
+		}
+		checkStates(t, w, "Bound", "BindStarted", "BindStarted")
+		time.Sleep(20 * time.Second)
+		if got := w.nova.sent(); len(got) != 3 {
+			t.Errorf("after 40 s: %v, want three posts", got)
+		}
+	})
+}
+
+// A refusal of Nova's answers the PATCH, and the other requests are bound and told of.
+func TestTrainGoesOnAfterARefusedEvent(t *testing.T) {
+	t.Parallel()
+	w, arqs := formWorld(t, fakecyborg.Config{EventForm: "train"}, fault.NewSet())
+	w.nova.status = 400
+	w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 400,
+		"Bad API response from Nova for os-server-external-events API. Details: status 400")
+	checkStates(t, w, "Bound", "Bound", "Bound")
+	if got := len(w.nova.sent()); got != 3 {
+		t.Errorf("%d posts, want 3", got)
+	}
+}
+
+func TestRestoredRequestsAreToldOfInTheForm(t *testing.T) {
+	t.Parallel()
+	for form, want := range map[string]int{"shipped": 1, "train": 3, "ussuri": 1} {
+		w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, BindingStates: true}, fault.NewSet())
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+		before := len(w.nova.sent())
+		if err := w.server.StopAgent("cn0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+			t.Fatal(err)
+		}
+		got := w.nova.sent()[before:]
+		if len(got) != want || got[0][0].Name != w.nova.sent()[0][0].Name {
+			t.Errorf("%s: posts after the restart %v, want %d", form, got, want)
+		}
+	}
+}
+
+func TestAnUnknownEventFormIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := fakecyborg.New(fakecyborg.Config{EventForm: "stein"}); !errors.Is(err, fakecyborg.ErrConfig) {
+		t.Errorf("got error %v, want ErrConfig", err)
+	}
+}

@@ -1,0 +1,212 @@
+package simcloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// ExternalPlacement is a Placement that is not simulated, such as a real one. A cloud
+// creates its compute roots there, its Cyborg reports its devices to it over HTTP, and
+// whoever asks the cloud's own /placement is passed on to it. What the cloud made there
+// goes when the cloud is closed, except the names of custom traits and classes.
+//
+// Fault rules do not reach it, its requests are not recorded, and Cloud.Placement stays
+// empty; the leak check reads it by its API.
+type ExternalPlacement struct {
+	// URL is where it is served, such as http://127.0.0.1:8778 or
+	// https://cloud.example/placement.
+	URL string
+	// Token is sent in X-Auth-Token by the cloud and in place of the callers' own; it is
+	// one that may do everything there.
+	Token string
+}
+
+// WithExternalPlacement gives a cloud a Placement that is not simulated. It is no field of
+// Model, which anybody may read back, because of its token.
+func WithExternalPlacement(e ExternalPlacement) Option {
+	return func(s *settings) { s.external = &e }
+}
+
+// external is the way to it.
+type external struct {
+	api   *api
+	proxy http.Handler
+}
+
+// outside makes the way; the error matches [ErrModel].
+func (c *Cloud) outside(e ExternalPlacement) (*external, error) {
+	target, err := url.Parse(e.URL)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, fmt.Errorf("%w: external placement: %q is no absolute http or https URL", ErrModel, e.URL)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableKeepAlives = true // a test's server may close first
+	x := &external{api: &api{
+		client: &http.Client{Transport: transport, Timeout: time.Minute},
+		token:  func(context.Context) (string, error) { return e.Token, nil },
+		base:   strings.TrimSuffix(e.URL, "/"),
+	}}
+	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/placement")
+		r.Out.URL.RawPath = strings.TrimPrefix(r.In.URL.RawPath, "/placement")
+		r.SetURL(target)
+		r.Out.Header.Set("X-Auth-Token", e.Token)
+	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+		http.Error(w, "the external Placement does not answer: "+err.Error(), http.StatusBadGateway)
+	}}
+	x.proxy = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token := r.Header.Get("X-Auth-Token"); token != "" {
+			if _, err := c.identity.VerifyToken(token); err != nil {
+				http.Error(w, "Authentication required", http.StatusUnauthorized)
+				return
+			}
+		} else if strings.Trim(r.URL.Path, "/") != "placement" { // versions are for everybody
+			http.Error(w, "Authentication required", http.StatusUnauthorized)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	})
+	return x, nil
+}
+
+// servePlacement is the service at /placement.
+func (c *Cloud) servePlacement(w http.ResponseWriter, r *http.Request) {
+	if c.external != nil {
+		c.external.proxy.ServeHTTP(w, r)
+		return
+	}
+	c.Placement.ServeHTTP(w, r)
+}
+
+// placementState is what the leak check needs of Placement: the names of the providers,
+// and all allocations.
+func (c *Cloud) placementState() (names map[string]string, allocations []placementsim.Allocation, err error) {
+	names = make(map[string]string)
+	if c.external == nil {
+		for _, p := range c.Placement.ResourceProviders() {
+			names[p.UUID] = p.Name
+		}
+		return names, c.Placement.Allocations(), nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, m := range c.machines {
+		tree, err := c.external.tree(ctx, m.provider)
+		if err != nil {
+			return names, allocations, err
+		}
+		for _, p := range tree {
+			names[p.UUID] = p.Name
+			used, err := c.external.allocations(ctx, p.UUID)
+			if err != nil {
+				return names, allocations, err
+			}
+			allocations = append(allocations, used...)
+		}
+	}
+	return names, allocations, nil
+}
+
+type externalProvider struct {
+	UUID   string `json:"uuid"`
+	Name   string `json:"name"`
+	Parent string `json:"parent_provider_uuid"`
+}
+
+// tree lists the providers of a host, parents before children.
+func (x *external) tree(ctx context.Context, root string) ([]externalProvider, error) {
+	var body struct {
+		Providers []externalProvider `json:"resource_providers"`
+	}
+	if err := x.get(ctx, "/resource_providers?in_tree="+root, &body); err != nil {
+		return nil, err
+	}
+	depth := make(map[string]int, len(body.Providers))
+	parent := make(map[string]string, len(body.Providers))
+	for _, p := range body.Providers {
+		parent[p.UUID] = p.Parent
+	}
+	for _, p := range body.Providers {
+		for at := p.UUID; parent[at] != "" && depth[p.UUID] <= len(parent); at = parent[at] {
+			depth[p.UUID]++
+		}
+	}
+	slices.SortStableFunc(body.Providers, func(a, b externalProvider) int { return depth[a.UUID] - depth[b.UUID] })
+	return body.Providers, nil
+}
+
+func (x *external) allocations(ctx context.Context, provider string) ([]placementsim.Allocation, error) {
+	var body struct {
+		Allocations map[string]struct {
+			Resources map[string]int `json:"resources"`
+		} `json:"allocations"`
+	}
+	if err := x.get(ctx, "/resource_providers/"+provider+"/allocations", &body); err != nil {
+		return nil, err
+	}
+	var list []placementsim.Allocation
+	for consumer, entry := range body.Allocations {
+		for class, used := range entry.Resources {
+			list = append(list, placementsim.Allocation{Consumer: consumer, Provider: provider, Class: class, Used: used})
+		}
+	}
+	slices.SortFunc(list, func(a, b placementsim.Allocation) int {
+		return strings.Compare(a.Consumer+a.Class, b.Consumer+b.Class)
+	})
+	return list, nil
+}
+
+func (x *external) get(ctx context.Context, path string, into any) error {
+	data, err := x.api.exchange(ctx, http.MethodGet, path, placementVersion, nil)
+	if err != nil {
+		return fmt.Errorf("simcloud: external placement: %w", err)
+	}
+	return json.Unmarshal(data, into)
+}
+
+// leave deletes the trees of all hosts that were created, children first.
+func (x *external) leave(machines []*machine) error {
+	if x == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var errs []error
+	for _, m := range machines {
+		if !m.created {
+			continue // a root of that uuid may be somebody else's
+		}
+		tree, err := x.tree(ctx, m.provider)
+		errs = append(errs, err)
+		for _, p := range slices.Backward(tree) {
+			if _, err := x.api.exchange(ctx, http.MethodDelete, "/resource_providers/"+p.UUID, placementVersion, nil); err != nil {
+				errs = append(errs, fmt.Errorf("simcloud: external placement: remove provider %s: %w", p.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// answerOf reads the answer to a request, which has to be a success.
+func answerOf(method, path string, res *http.Response) ([]byte, error) {
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, strings.TrimSpace(string(answer)))
+	}
+	return answer, nil
+}

@@ -1,0 +1,251 @@
+package fakecyborg_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+func (w *world) strike(faults *fault.Set, rules ...fault.Rule) {
+	w.t.Helper()
+	if err := faults.Set(rules...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// hits checks that each rule has acted as often.
+func hits(t *testing.T, faults *fault.Set, want int) {
+	t.Helper()
+	for _, state := range faults.Rules() {
+		if state.Hits != want {
+			t.Errorf("%s acted %d times, want %d", state.Rule.Operation, state.Hits, want)
+		}
+	}
+}
+
+// The agent does not answer the call that is to make the mediated device, and no
+// call after it, until it is started again: the request is BindFailed, and what the
+// silence left behind goes when the agent is back.
+func TestAnAgentThatFallsSilentFailsTheBindAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, when := range []fault.When{fault.Before, fault.After} {
+		faults := fault.NewSet()
+		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 2, fakecyborg.WithFaults(faults))
+		arqs := w.arqs("v")
+		w.strike(faults, fault.Rule{Operation: "accelerator.agent.call", Subject: "cn0", When: when, Action: fault.Drop})
+		r := w.patch(binding(instanceA, vgpuProvider(), arqs...))
+		if r.status != 500 || !strings.Contains(r.fault(), "the agent is down on host cn0") {
+			t.Errorf("%s: got %d %s", when, r.status, r.fault())
+		}
+		checkStates(t, w, "BindFailed", "Initial")
+		hits(t, faults, 1)
+		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			t.Errorf("%s: report of a silent agent: %v", when, err)
+		}
+		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+			t.Fatal(err)
+		}
+		w.want(w.delete("/v2/accelerator_requests?arqs="+strings.Join(arqs, ",")), 204, "")
+		if card.present() != 0 || w.used() != 0 {
+			t.Errorf("%s: left %d mediated devices, %d handles", when, card.present(), w.used())
+		}
+	}
+}
+
+func TestOneCallThatFailsDoesNotSilenceTheAgent(t *testing.T) {
+	t.Parallel()
+	faults := fault.NewSet()
+	w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
+	w.strike(faults, fault.Rule{Operation: "accelerator.agent.call", Subject: "cn0", Action: fault.Status})
+	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 500, "")
+	w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "")
+	checkStates(t, w, "BindFailed", "Bound")
+	if card.present() != 1 || w.used() != 1 {
+		t.Errorf("%d mediated devices, %d handles, want one of each", card.present(), w.used())
+	}
+}
+
+func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
+	t.Parallel()
+	faults := fault.NewSet()
+	w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
+	w.strike(faults, fault.Rule{Operation: "accelerator.agent.report", Subject: "cn9", Action: fault.Drop, Times: -1})
+	if err := w.server.Report(t.Context()); err != nil {
+		t.Error(err)
+	}
+	hits(t, faults, 0)
+	for action, down := range map[fault.Action]bool{fault.Status: false, fault.Drop: true} {
+		w.strike(faults, fault.Rule{Operation: "accelerator.agent.report", Subject: "cn0", Action: action})
+		err := w.server.Report(t.Context())
+		var report *fakecyborg.ReportError
+		if !errors.As(err, &report) || report.Host != "cn0" || report.Step != "ask the agent" {
+			t.Errorf("%s: got %v, want a ReportError of cn0", action, err)
+		}
+		again := w.server.Report(t.Context())
+		if errors.Is(again, fakecyborg.ErrAgentDown) != down {
+			t.Errorf("%s: the next report: %v", action, again)
+		}
+		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A device that vanishes is not offered any more, so that a bind to it fails; one
+// that is in use stays until it is given back.
+func TestAVanishedDevice(t *testing.T) {
+	t.Parallel()
+	vanish := fault.Rule{Operation: "accelerator.device.find", Subject: "cn0_0000:af:00.0", Action: fault.Drop, Times: -1}
+	t.Run("unused", func(t *testing.T) {
+		t.Parallel()
+		faults := fault.NewSet()
+		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
+		arqs := w.arqs("v")
+		w.strike(faults, vanish)
+		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) != 0 {
+			t.Errorf("report %v, devices %v", err, w.server.Devices())
+		}
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 404,
+			"Deployable not found with resource provider uuid="+vgpuProvider())
+		checkStates(t, w, "BindFailed")
+		faults.Clear()
+		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) != 1 {
+			t.Errorf("report of the device that is back %v, devices %v", err, w.server.Devices())
+		}
+		if card.present() != 0 || w.used() != 0 {
+			t.Errorf("left %d mediated devices, %d handles", card.present(), w.used())
+		}
+	})
+	t.Run("in use", func(t *testing.T) {
+		t.Parallel()
+		faults := fault.NewSet()
+		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
+		arqs := w.arqs("v")
+		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
+		w.strike(faults, vanish)
+		if err := w.server.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "is in use by ARQ "+arqs[0]) {
+			t.Errorf("report: %v, want the ARQ named", err)
+		}
+		w.server.CheckBound(t, instanceA, 1)
+		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+		if err := w.server.Report(t.Context()); err != nil || len(w.server.Devices()) != 0 || card.present() != 0 {
+			t.Errorf("report %v, devices %v, %d mediated devices", err, w.server.Devices(), card.present())
+		}
+	})
+	t.Run("unreadable", func(t *testing.T) {
+		t.Parallel()
+		faults := fault.NewSet()
+		w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
+		w.strike(faults, fault.Rule{Operation: "accelerator.device.find", Action: fault.Status})
+		if err := w.server.Report(t.Context()); err == nil || len(w.server.Devices()) != 1 {
+			t.Errorf("report %v, devices %v; want an error and the device", err, w.server.Devices())
+		}
+		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 202, "")
+	})
+}
+
+// A bitstream that cannot be written, or of which the agent's word is lost, makes
+// the request BindFailed, with its event, and frees the handle.
+func TestAFailedProgrammingFailsTheBind(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rule   fault.Rule
+		writes int
+	}{
+		{fault.Rule{Operation: "accelerator.deployable.write", Subject: "cn0_0000:3b:00.0", Action: fault.Status}, 0},
+		{fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Drop, When: fault.After}, 1},
+		{fault.Rule{Operation: "accelerator.agent.call", Subject: "cn0", Action: fault.Status}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := fault.NewSet()
+			card := newHardware("test", fpgaCard("FPGA"))
+			w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
+			w.profile("f", fmt.Sprintf(`[{"resources:FPGA":"1","accel:bitstream_id":%q}]`, imageOne))
+			w.strike(faults, tt.rule)
+			w.want(w.bindF(instanceA, "f"), 202, "")
+			checkStates(t, w, "BindFailed")
+			hits(t, faults, 1)
+			posts := w.nova.sent()
+			if len(posts) != 1 || posts[0][0].Status != "failed" || w.used() != 0 || len(card.images) != tt.writes {
+				t.Errorf("posts %v, %d handles, %d writes", posts, w.used(), len(card.images))
+			}
+			w.want(w.bindF(instanceB, "f"), 202, "") // the region is as good as before
+			w.server.CheckBound(t, instanceB, 1)
+			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+			w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+			if w.used() != 0 {
+				t.Errorf("%d handles left", w.used())
+			}
+		})
+	}
+}
+
+// A host that reboots while a bind is under way: the bind fails, and the agent is back
+// after the delay.
+func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
+	t.Parallel()
+	for _, when := range []fault.When{fault.Before, fault.After} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := fault.NewSet()
+			card := newHardware("test", vgpu("af", 4))
+			w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
+			if err := w.server.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.lose}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.server.Report(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.profile("v", `[{"resources:VGPU":"1"}]`)
+			w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "") // has its device made again
+			w.strike(faults, fault.Rule{
+				Operation: "accelerator.agent.call", Subject: "cn1", When: when, Action: fault.Reboot, Delay: time.Minute,
+			})
+			r := w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...))
+			if r.status != 500 || !strings.Contains(r.fault(), "cn1, which reboots") || card.present() != 0 {
+				t.Errorf("%s: got %d %s, %d mediated devices", when, r.status, r.fault(), card.present())
+			}
+			checkStates(t, w, "Bound", "BindFailed")
+			time.Sleep(time.Minute + time.Second)
+			if card.present() != 1 {
+				t.Errorf("%s: %d mediated devices after the restart, want that of the other instance", when, card.present())
+			}
+			w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
+			w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+			if card.present() != 0 || w.used() != 0 {
+				t.Errorf("%s: left %d mediated devices, %d handles", when, card.present(), w.used())
+			}
+		})
+	}
+}
+
+func TestWorkTakesItsOwnActionsOnly(t *testing.T) {
+	t.Parallel()
+	faults := fault.NewSet()
+	newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
+	for _, rule := range []fault.Rule{
+		{Operation: "accelerator.mdev.create", Action: fault.Reboot, Delay: time.Second},
+		{Operation: "accelerator.mdev.create", Action: fault.Truncate},
+		{Operation: "accelerator.device.find", Action: fault.Delay, Delay: time.Second},
+		{Operation: "accelerator.arq.bind", Action: fault.Reboot, Delay: time.Second},
+		{Operation: "accelerator.event.send", Action: fault.Duplicate},
+	} {
+		if err := faults.Set(rule); !errors.Is(err, fault.ErrRule) {
+			t.Errorf("%s %s: got error %v, want ErrRule", rule.Operation, rule.Action, err)
+		}
+	}
+	var names []string
+	for _, o := range faults.Describe() {
+		names = append(names, o.Name)
+	}
+	if !slices.Equal(names, fakecyborg.Operations()) {
+		t.Errorf("described %v, want %v", names, fakecyborg.Operations())
+	}
+}
