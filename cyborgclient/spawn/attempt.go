@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -31,6 +32,13 @@ type Request struct {
 	// Order, if set, reorders or filters the candidates before one is chosen;
 	// Nova's weighers stand here. The first candidate of each host counts.
 	Order func([]Candidate) []Candidate
+	// Ports are the instance's network ports. Those with a device profile get a
+	// device of Cyborg's. Nil: none.
+	Ports []Port
+	// Hooks are the caller's parts of the build.
+	Hooks Hooks
+	// keepARQs leaves bound ARQs after a failure, see Compat.UnshelveKeepsARQs.
+	keepARQs bool
 }
 
 // Candidate is one allocation candidate of Placement.
@@ -41,6 +49,10 @@ type Candidate struct {
 	Allocations map[string]map[string]int
 	// Mappings is request group -> provider UUIDs.
 	Mappings matching.Mappings
+	// Reason is why it ranks where it does, as [OrderBy] sets it.
+	Reason string
+
+	summaries *summaries // of the answer that it came with
 }
 
 // Result is what an instance got.
@@ -54,6 +66,9 @@ type Result struct {
 	Devices []domainxml.Device
 	// Skipped are the ARQs whose handle has no hardware (TEST_PCI).
 	Skipped []domainxml.Skipped
+	// Ports are the ports that got a device; their ARQs are in ARQs and their
+	// devices in none of the above.
+	Ports []BoundPort
 	// Domain is the domain XML with the devices.
 	Domain []byte
 	Trace  Trace
@@ -62,7 +77,8 @@ type Result struct {
 // Attempt is one way through the ten steps for one instance. Its methods are
 // called in order from one goroutine. The exported fields show what the steps
 // found out; an agent that does a step itself sets them. An attempt is under
-// way until Compose succeeds or Unwind is called.
+// way until Compose succeeds (with [Hooks.Start]: until StartGuest does) or
+// Unwind is called.
 type Attempt struct {
 	Request    Request
 	Profile    *requestspec.DeviceProfile // step 1; nil without a device profile
@@ -74,7 +90,13 @@ type Attempt struct {
 	Bindings   []matching.Binding         // step 7
 	Devices    []domainxml.Device         // step 10
 	Skipped    []domainxml.Skipped        // step 10
+	Ports      []BoundPort                // step 10
 	Domain     []byte                     // step 10
+
+	// PortProfiles are the device profiles of ports, by port (step 1), PortOf
+	// tells the port of an ARQ (step 6). An ARQ of the flavor has none.
+	PortProfiles map[string]requestspec.DeviceProfile
+	PortOf       map[string]string
 
 	flow   *Flow
 	trace  Trace
@@ -84,6 +106,13 @@ type Attempt struct {
 	waiter *externalevent.Waiter
 	bound  time.Time // when the bind request ended
 	ended  bool
+
+	tried     map[string]bool // roots of the hosts that were claimed on
+	failed    Step            // the last step that failed
+	touched   bool            // a hook may have made a guest
+	stale     []string        // ARQs that were not deleted yet, of this host or earlier ones
+	undone    []string        // on earlier hosts
+	leftovers []Leftover      // of the host before
 }
 
 type claimState struct {
@@ -95,11 +124,15 @@ type claimState struct {
 type createState struct {
 	lost  bool // a create was sent and its outcome is unknown
 	began time.Time
+	from  source // what it was a create of
 }
 
 // Begin returns an attempt at its first step. The error matches ErrRequest.
 func (f *Flow) Begin(request Request) (*Attempt, error) {
 	if err := checkUUID("instance", request.Instance); err != nil {
+		return nil, err
+	}
+	if err := checkPorts(request.Ports); err != nil {
 		return nil, err
 	}
 	project, user := f.owner()
@@ -118,7 +151,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 		}
 	}
 	f.enter(request.Instance)
-	return &Attempt{Request: request, flow: f}, nil
+	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, tried: map[string]bool{}}, nil
 }
 
 // end tells the flow that the attempt is no longer under way.
@@ -137,7 +170,7 @@ func (a *Attempt) Trace() Trace { return a.trace }
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Domain: a.Domain, Trace: a.trace,
+		Ports: a.Ports, Domain: a.Domain, Trace: a.trace,
 	}
 }
 
@@ -150,7 +183,8 @@ func (a *Attempt) steps() []namedStep {
 	return []namedStep{
 		{StepProfile, a.ReadProfile}, {StepRequest, a.BuildRequest}, {StepCandidates, a.FindCandidates},
 		{StepSelect, a.Select}, {StepClaim, a.Claim}, {StepCreate, a.CreateARQs}, {StepMatch, a.Match},
-		{StepBind, a.Bind}, {StepWait, a.WaitBound}, {StepCompose, a.Compose},
+		{StepBind, a.Bind}, {StepHost, a.ClaimHost}, {StepWait, a.WaitBound}, {StepPrepare, a.PrepareGuest},
+		{StepCompose, a.Compose}, {StepStart, a.StartGuest},
 	}
 }
 
@@ -164,6 +198,9 @@ func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context
 	}
 	decision, err := work(cyborgclient.Observe(ctx, trace.cyborg), trace)
 	trace.close(decision, err)
+	if err != nil {
+		a.failed = name
+	}
 	return err
 }
 
@@ -171,8 +208,22 @@ func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context
 func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	undone, leftovers := a.Unwind(ctx)
 	return &Error{
-		Instance: a.Request.Instance, Step: step, Err: cause, Undone: undone, Leftovers: leftovers, Trace: a.trace,
+		Instance: a.Request.Instance, Step: step, Err: cause,
+		Undone: append(a.undone, undone...), Leftovers: a.allLeftovers(undone, leftovers), Trace: a.trace,
 	}
+}
+
+// allLeftovers are those of the unwinding, and of earlier hosts those that it
+// has neither undone nor named again.
+func (a *Attempt) allLeftovers(undone []string, last []Leftover) []Leftover {
+	var all []Leftover
+	for _, earlier := range a.leftovers {
+		again := func(l Leftover) bool { return l.Kind == earlier.Kind && l.ID == earlier.ID }
+		if !slices.Contains(undone, earlier.Kind+" "+earlier.ID) && !slices.ContainsFunc(last, again) {
+			all = append(all, earlier)
+		}
+	}
+	return append(all, last...)
 }
 
 func (a *Attempt) needs(ok bool, step Step) error {

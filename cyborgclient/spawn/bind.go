@@ -4,63 +4,103 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/matching"
 )
 
-// CreateARQs is step 6: one POST makes all ARQs of the profile. The POST is
-// never repeated; when its reply is lost, the unwinding looks for what it made.
+// CreateARQs is step 6: one POST for each device profile makes all its ARQs. A
+// POST is never repeated; when its reply is lost, the unwinding looks for what
+// it made. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
 	return a.step(ctx, StepCreate, func(ctx context.Context, _ *StepTrace) (string, error) {
-		if a.Profile == nil {
+		if !a.accelerated() {
 			return "no device profile, no ARQs", nil
 		}
 		if err := a.needs(a.claim.certain, StepClaim); err != nil {
 			return "", err
 		}
-		a.create = createState{lost: true, began: time.Now()} // until the answer is here, whatever happens
-		arqs, err := a.flow.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: a.Profile.Name})
-		a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
-		if err != nil {
-			return "", fmt.Errorf("device profile %s: %w", a.Profile.Name, err)
+		if len(a.ARQs) > 0 {
+			return count(len(a.ARQs), "ARQ") + " kept", nil
 		}
-		a.ARQs = arqs
-		a.flow.hold(a.arqUUIDs())
-		if len(arqs) == 0 {
-			return "", fmt.Errorf("device profile %s: Cyborg created no accelerator requests", a.Profile.Name)
+		for _, from := range a.sources() {
+			if err := a.createOf(ctx, from); err != nil {
+				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
+			}
 		}
-		return count(len(arqs), "ARQ"), nil
+		return count(len(a.ARQs), "ARQ"), nil
 	})
+}
+
+// createOf makes the ARQs of one profile.
+func (a *Attempt) createOf(ctx context.Context, from source) error {
+	a.create = createState{lost: true, began: time.Now(), from: from} // until the answer is here, whatever happens
+	arqs, err := a.flow.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name})
+	a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
+	if err != nil {
+		return a.rawDecode(err)
+	}
+	a.own(arqs, from)
+	switch {
+	case len(arqs) == 0:
+		return errors.New("no accelerator requests were created")
+	case len(arqs) > 1 && from.ofPort():
+		return fmt.Errorf("port %s: the port does not support multiple devices", from.port.UUID)
+	}
+	return nil
+}
+
+// own takes ARQs in as this attempt's.
+func (a *Attempt) own(arqs []cyborgclient.ARQ, from source) {
+	a.ARQs = append(slices.Clip(a.ARQs), arqs...)
+	for _, arq := range arqs {
+		if from.ofPort() {
+			a.PortOf[arq.UUID] = from.port.UUID
+		}
+	}
+	a.flow.hold(a.arqUUIDs())
 }
 
 // Match is step 7: each ARQ is matched with the provider of its group; counts
 // and group indices are verified, so that a profile that changed meanwhile is
 // an error and not a guest with too few devices.
 func (a *Attempt) Match(ctx context.Context) error {
-	return a.step(ctx, StepMatch, func(context.Context, *StepTrace) (string, error) {
-		if a.Profile == nil {
+	return a.step(ctx, StepMatch, func(ctx context.Context, _ *StepTrace) (string, error) {
+		if !a.accelerated() {
 			return "nothing to match", nil
 		}
 		if err := a.needs(len(a.ARQs) > 0, StepCreate); err != nil {
 			return "", err
 		}
-		arqs := make([]matching.ARQ, len(a.ARQs))
-		for i, arq := range a.ARQs {
-			arqs[i] = matching.ARQ{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName}
+		if err := a.verifyProfiles(ctx); err != nil {
+			return "", err
 		}
-		bindings, err := matching.Bindings(*a.Profile, a.Chosen.Mappings, arqs)
-		if err != nil {
-			return "", fmt.Errorf("device profile %s: %w", a.Profile.Name, err)
+		a.Bindings = nil
+		for _, from := range a.sources() {
+			bindings, err := matching.Bindings(from.profile, from.mappings(a.Chosen.Mappings), a.arqsOf(from))
+			if err != nil {
+				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
+			}
+			a.Bindings = append(a.Bindings, bindings...)
 		}
-		a.Bindings = bindings
 		providers := map[string]bool{}
-		for _, binding := range bindings {
+		for _, binding := range a.Bindings {
 			providers[binding.DeviceRP] = true
 		}
-		return count(len(bindings), "ARQ") + " on " + count(len(providers), "provider"), nil
+		return count(len(a.Bindings), "ARQ") + " on " + count(len(providers), "provider"), nil
 	})
+}
+
+func (a *Attempt) arqsOf(from source) []matching.ARQ {
+	var arqs []matching.ARQ
+	for _, arq := range a.ARQs {
+		if a.PortOf[arq.UUID] == from.port.UUID {
+			arqs = append(arqs, matching.ARQ{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName})
+		}
+	}
+	return arqs
 }
 
 // Bind is step 8: it registers for the events, then binds all ARQs of the
@@ -69,7 +109,7 @@ func (a *Attempt) Match(ctx context.Context) error {
 // bound; a GET settles that.
 func (a *Attempt) Bind(ctx context.Context) error {
 	return a.step(ctx, StepBind, func(ctx context.Context, _ *StepTrace) (string, error) {
-		if a.Profile == nil {
+		if !a.accelerated() {
 			return "nothing to bind", nil
 		}
 		if err := a.needs(len(a.Bindings) > 0, StepMatch); err != nil {
@@ -96,7 +136,7 @@ func (a *Attempt) prepare() error {
 	if a.flow.events == nil || a.waiter != nil {
 		return nil
 	}
-	waiter, err := a.flow.events.Prepare(a.Request.Instance, a.arqUUIDs()...)
+	waiter, err := a.flow.events.PrepareARQs(a.Request.Instance, a.expected()...)
 	if err != nil {
 		return fmt.Errorf("instance %s: register for events: %w", a.Request.Instance, err)
 	}

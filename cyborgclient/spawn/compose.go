@@ -3,39 +3,75 @@ package spawn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Compose is step 10: the attach handles become devices of the domain. The
-// domain is read back: every ARQ must have its device in it, or be of type
-// TEST_PCI.
+// Compose is step 10: the attach handles become devices of the domain, and
+// those of ports their binding profiles. The domain is read back: every ARQ of
+// the flavor must have its device in it, or be of type TEST_PCI. A device that
+// Nova has, too, is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
-	return a.step(ctx, StepCompose, func(context.Context, *StepTrace) (string, error) {
-		if unbound := a.unbound(); len(unbound) > 0 {
+	return a.step(ctx, StepCompose, func(ctx context.Context, _ *StepTrace) (string, error) {
+		if unbound := a.unbound(); len(unbound) > 0 && !a.flow.config.Compat.NovaMasking {
 			return "", &NotBoundError{ARQs: a.states()}
 		}
-		handles := make([]domainxml.Handle, len(a.ARQs))
-		for i, arq := range a.ARQs {
-			handles[i] = domainxml.Handle{
-				ARQ: arq.UUID, Type: string(arq.AttachHandleType), UUID: arq.AttachHandleUUID, Info: arq.AttachHandleInfo,
-			}
-		}
-		devices, skipped, err := domainxml.Hostdevs(handles)
-		if err != nil {
+		if err := a.ownedByNova(); err != nil {
 			return "", fmt.Errorf("instance %s: %w", a.Request.Instance, err)
 		}
-		domain, err := domainxml.Merge(a.baseDomain(), devices)
+		ports, interfaces, err := a.bindPorts()
 		if err != nil {
-			return "", fmt.Errorf("instance %s: %w", a.Request.Instance, err)
-		}
-		if err := a.verify(domain, devices, skipped); err != nil {
 			return "", err
 		}
-		a.Devices, a.Skipped, a.Domain = devices, skipped, domain
-		a.end()
-		return count(len(devices), "hostdev") + ", " + count(len(skipped), "handle") + " without hardware", nil
+		devices, skipped, err := a.hostdevs()
+		if err != nil {
+			return "", fmt.Errorf("instance %s: %w", a.Request.Instance, err)
+		}
+		if err := a.createMdevs(ctx); err != nil {
+			return "", err
+		}
+		domain, err := domainxml.Merge(a.baseDomain(), slices.Concat(devices, interfaces))
+		if err != nil {
+			return "", fmt.Errorf("instance %s: %w", a.Request.Instance, a.domainConflict(err))
+		}
+		if err := a.verify(domain, devices, len(devices)+len(skipped)+len(ports)); err != nil {
+			return "", err
+		}
+		a.Devices, a.Skipped, a.Ports, a.Domain = devices, skipped, ports, domain
+		if a.Request.Hooks.Start == nil {
+			a.end()
+		}
+		return composed(len(devices), len(skipped), len(ports)), nil
 	})
+}
+
+func composed(devices, skipped, ports int) string {
+	text := count(devices, "hostdev") + ", " + count(skipped, "handle") + " without hardware"
+	if ports > 0 {
+		text += ", " + count(ports, "port")
+	}
+	return text
+}
+
+// hostdevs makes the devices of the flavor's ARQs by the rules of Compat.
+func (a *Attempt) hostdevs() ([]domainxml.Device, []domainxml.Skipped, error) {
+	compat := a.flow.config.Compat
+	var handles []domainxml.Handle
+	var masked []domainxml.Skipped
+	for _, arq := range a.ARQs {
+		if _, port := a.PortOf[arq.UUID]; port {
+			continue
+		}
+		if compat.NovaMasking && !compat.AllOrNothingHandles && a.problem(arq) != "" {
+			masked = append(masked, domainxml.Skipped{ARQ: arq.UUID, Type: string(arq.AttachHandleType), Reason: "not Bound"})
+			continue
+		}
+		handles = append(handles, handleOf(arq))
+	}
+	options := domainxml.Options{NovaMaster: compat.AllOrNothingHandles, IgnoreUnknown: compat.IgnoreUnknownHandles}
+	devices, skipped, err := options.Hostdevs(handles)
+	return devices, append(skipped, masked...), err
 }
 
 func (a *Attempt) baseDomain() []byte {
@@ -49,10 +85,10 @@ func (a *Attempt) baseDomain() []byte {
 }
 
 // verify holds the flow to its promise, from the document itself.
-func (a *Attempt) verify(domain []byte, devices []domainxml.Device, skipped []domainxml.Skipped) error {
-	if len(devices)+len(skipped) != len(a.ARQs) {
-		return fmt.Errorf("%w: instance %s: %d ARQs but %d devices and %d handles without hardware",
-			ErrNotBound, a.Request.Instance, len(a.ARQs), len(devices), len(skipped))
+func (a *Attempt) verify(domain []byte, devices []domainxml.Device, composed int) error {
+	if composed != len(a.ARQs) {
+		return fmt.Errorf("%w: instance %s: %d ARQs but %d devices, ports and handles without hardware",
+			ErrNotBound, a.Request.Instance, len(a.ARQs), composed)
 	}
 	for _, device := range devices {
 		present, err := domainxml.Has(domain, device)

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"gopkg.in/ini.v1"
+
+	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 // ErrConfig is matched by every error about a configuration that cannot be
@@ -19,7 +22,7 @@ var ErrConfig = errors.New("spawn: bad configuration")
 // Defaults of Config.
 const (
 	DefaultARQBindingTimeout = 300 // seconds, as nova-compute
-	DefaultUnwindTimeout     = time.Minute
+	DefaultUnwindTimeout     = 2 * time.Minute
 	DefaultMaxAttempts       = 3 // as nova-scheduler
 )
 
@@ -34,8 +37,30 @@ type Config struct {
 	// somebody else was faster. 0 means 3; Nova's [scheduler]/max_attempts.
 	MaxAttempts int `json:"max_attempts,omitempty"`
 	// UnwindTimeout bounds the unwinding, which runs on a context of its own.
-	// 0 means one minute. It has no name in Nova and no place in JSON.
+	// 0 means two minutes. It has no name in Nova and no place in JSON.
 	UnwindTimeout time.Duration `json:"-"`
+	// RotateCandidates begins the list of candidates at a place that depends on
+	// the instance's UUID, so that parallel spawns do not all want the first one.
+	// It comes before Request.Order. Nova shuffles hosts of equal weight instead.
+	RotateCandidates bool `json:"rotate_candidates,omitempty"`
+	// PCIDeviceSpec is what Nova offers of this host's PCI devices, in the form of
+	// [pci]device_spec: an object or a list of objects with an address such as
+	// "0000:0a:00.*". An ARQ whose device fits is an [*OwnerConflictError]. What
+	// names vendor and product alone fits nothing: a handle does not tell them.
+	PCIDeviceSpec string `json:"pci_device_spec,omitempty"`
+	// Weighers order the candidates where Request.Order does not: the first one
+	// named decides, the next where it finds them equal. See the Weigh constants.
+	Weighers []string `json:"weighers,omitempty"`
+	// VerifyProfile reads the device profiles once more after the ARQs were made,
+	// and fails when one is not what the request was made of. Without it only the
+	// counts and the indices of the groups are verified.
+	VerifyProfile bool `json:"verify_profile,omitempty"`
+	// Quota checks unified limits before anything is claimed.
+	Quota Quota `json:"quota,omitzero"`
+	// RockyFlavors takes flavors without a device profile, too.
+	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
+	// Compat switches single decisions to Nova's; see docs/compat.md.
+	Compat Compat `json:"compat,omitzero"`
 }
 
 // withDefaults fills the zero fields and refuses what makes no sense; the
@@ -49,6 +74,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.UnwindTimeout == 0 {
 		c.UnwindTimeout = DefaultUnwindTimeout
+	}
+	if _, err := weighersOf(c.Weighers, requestspec.DeviceProfile{}); err != nil {
+		return c, err
 	}
 	switch {
 	case c.ARQBindingTimeout < 1:
@@ -65,22 +93,55 @@ func (c Config) bindingTimeout() time.Duration {
 	return time.Duration(c.ARQBindingTimeout) * time.Second
 }
 
-// UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3}. Unlike
-// in Go, a zero that is written down is refused; so are unknown options. The
-// error matches ErrConfig.
+// UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3, "compat":
+// {"nova_masking": true}}. Unlike in Go, a zero that is written down is
+// refused; so are unknown options. The error matches ErrConfig.
 func (c *Config) UnmarshalJSON(data []byte) error {
-	var options map[string]json.Number
+	var options map[string]json.RawMessage
 	if err := json.Unmarshal(data, &options); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	fresh := *c
 	for name, value := range options {
-		if err := fresh.set(name, value.String()); err != nil {
+		if err := fresh.setJSON(name, value); err != nil {
 			return err
 		}
 	}
 	*c = fresh
 	return nil
+}
+
+func (c *Config) setJSON(name string, value json.RawMessage) error {
+	var into any
+	switch name {
+	case "compat":
+		into = &c.Compat
+	case "verify_profile":
+		into = &c.VerifyProfile
+	case "weighers":
+		into = &c.Weighers
+	case "quota":
+		into = &c.Quota
+	case "rocky_flavors":
+		into = &c.RockyFlavors
+	case "rotate_candidates":
+		into = &c.RotateCandidates
+	case "pci_device_spec":
+		into = &c.PCIDeviceSpec
+	}
+	if into != nil {
+		dec := json.NewDecoder(bytes.NewReader(value))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(into); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrConfig, name, err)
+		}
+		return nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(value, &number); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrConfig, name, err)
+	}
+	return c.set(name, number.String())
 }
 
 // ReadNovaConf reads the options of Config from a file in the format of
@@ -99,7 +160,7 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 		IgnoreInlineComment:        true, // oslo.config keeps them as part of the value
 		AllowPythonMultilineValues: true,
 		SkipUnrecognizableLines:    true,
-		AllowShadows:               false,
+		AllowShadows:               true, // device_spec may be given many times
 	}, data)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -110,12 +171,50 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 		if err != nil {
 			continue // not set
 		}
-		if err := fresh.set(option.name, key.Value()); err != nil {
+		if err := fresh.set(option.name, last(key.ValueWithShadows())); err != nil {
 			return err
 		}
 	}
+	if err := fresh.readDeviceSpecs(file.Section("pci")); err != nil {
+		return err
+	}
 	*c = fresh
 	return nil
+}
+
+// readDeviceSpecs reads [pci]device_spec, which may be given many times, each
+// with an object or a list of them, and its old name.
+func (c *Config) readDeviceSpecs(section *ini.Section) error {
+	var all []pciSpec
+	for _, name := range []string{"device_spec", "passthrough_whitelist"} {
+		key, err := section.GetKey(name)
+		if err != nil {
+			continue // not set
+		}
+		for _, text := range key.ValueWithShadows() {
+			specs, err := parsePCISpecs(text)
+			if err != nil {
+				return fmt.Errorf("%w: [pci]%s: %w", ErrConfig, name, err)
+			}
+			all = append(all, specs...)
+		}
+	}
+	if len(all) > 0 {
+		texts := make([]string, len(all))
+		for i, spec := range all {
+			texts[i] = spec.text
+		}
+		c.PCIDeviceSpec = "[" + strings.Join(texts, ",") + "]"
+	}
+	return nil
+}
+
+// last is what counts of an option that is given more than once.
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
 }
 
 // maxConfSize is far above any nova.conf with all its comments.

@@ -92,7 +92,7 @@ func TestConfigJSONRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got spawn.Config
-		if err := json.Unmarshal(data, &got); err != nil || got != want {
+		if err := json.Unmarshal(data, &got); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: got %+v, %v; want %+v", data, got, err, want)
 		}
 	}

@@ -64,10 +64,10 @@ func deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 // tag drill.
 func TestDrillSpawn(t *testing.T) {
 	t.Parallel()
-	simcloud.Drill(t, spawnGuest("mixed"), drilled(20, 2500)...)
+	simcloud.Drill(t, spawnGuest("mixed"), drilled(20, 4000)...)
 }
 
 func TestDrillDelete(t *testing.T) {
 	t.Parallel()
-	simcloud.Drill(t, deleteGuest, append(drilled(10, 1000), simcloud.DrillSetup(spawnGuest("mixed")))...)
+	simcloud.Drill(t, deleteGuest, append(drilled(10, 1200), simcloud.DrillSetup(spawnGuest("mixed")))...)
 }

@@ -34,8 +34,8 @@ type Error struct {
 	Instance string
 	Step     Step
 	Err      error
-	// Undone lists in order what was given back: "arq <uuid>",
-	// "allocation <instance uuid>".
+	// Undone lists in order what was given back, on all hosts that were tried:
+	// "guest <instance uuid>", "arq <uuid>", "allocation <instance uuid>".
 	Undone []string
 	// Leftovers lists what could not be given back. If there are any, the error
 	// matches ErrLeftover.
@@ -46,7 +46,7 @@ type Error struct {
 
 // Leftover is a thing that may still hold an accelerator.
 type Leftover struct {
-	// Kind is "arq", "allocation", or "suspect arq" for an ARQ that may be what
+	// Kind is "arq", "allocation", "guest", or "suspect arq" for an ARQ that may be what
 	// a create with a lost reply made, but may as well belong to somebody else.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`

@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -20,10 +19,14 @@ type Flow struct {
 	cyborg    *cyborgclient.Client
 	placement placement
 	events    *externalevent.Registry // nil: poll
+	novaPCI   []pciSpec
 
 	mu   sync.Mutex
 	held map[string]bool // ARQs of this flow's running attempts
 	busy map[string]int  // instances of this flow's running attempts
+	// project and user are what owner has read, for taking the token's answer
+	// apart is a tenth of a spawn.
+	project, user string
 }
 
 // New returns a flow that speaks to the given Cyborg and Placement. Events are
@@ -38,13 +41,19 @@ func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.Serv
 	if cyborg == nil || placement == nil || placement.ProviderClient == nil {
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
 	}
+	novaPCI, err := parsePCISpecs(config.PCIDeviceSpec)
+	if err != nil {
+		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
+	}
 	return &Flow{
-		config: config, cyborg: cyborg, placement: newPlacement(placement), events: events,
+		config: config, novaPCI: novaPCI, cyborg: cyborg, placement: newPlacement(placement, config.Compat.NumericSuffixes), events: events,
 		held: map[string]bool{}, busy: map[string]int{},
 	}, nil
 }
 
-// Run walks the ten steps. It returns a [*Error] after a failure, when
+// Run walks the ten steps and the caller's hooks. After a failure that another
+// host may mend (see [Attempt.Reschedulable]) everything is given back and the
+// next host is tried, up to Config.MaxAttempts hosts. It returns a [*Error] after a failure, when
 // everything that the attempt made has been given back or is named in it.
 func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
 	a, err := f.Begin(request)
@@ -57,36 +66,12 @@ func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
 			a.Unwind(ctx)
 		}
 	}()
-	for _, step := range a.steps() {
-		if err := step.run(ctx); err != nil {
-			done = true
-			return nil, a.fail(ctx, step.name, err)
-		}
-	}
+	step, err := a.run(ctx)
 	done = true
+	if err != nil {
+		return nil, a.fail(ctx, step, err)
+	}
 	return a.Result(), nil
-}
-
-// Release gives back what an instance holds after its guest is gone: first its
-// ARQs, which frees handles and mediated devices, then its allocation. Both are
-// idempotent. Errors of both are joined, and the second is tried even if the
-// first fails.
-func (f *Flow) Release(ctx context.Context, instance string) error {
-	if err := checkUUID("instance", instance); err != nil {
-		return err
-	}
-	var trace Trace
-	step := trace.open(StepUnwind)
-	var errs []error
-	err := f.again(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
-	if err != nil {
-		errs = append(errs, fmt.Errorf("spawn: release instance %s: ARQs: %w", instance, err))
-	}
-	err = f.again(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, step, instance) })
-	if err != nil {
-		errs = append(errs, fmt.Errorf("spawn: release instance %s: allocation: %w", instance, err))
-	}
-	return errors.Join(errs...)
 }
 
 func (f *Flow) hold(uuids []string) {
@@ -133,9 +118,17 @@ func (f *Flow) busyWith(instance string) bool {
 }
 
 // owner returns project and user of the token, for allocations whose owner the
-// caller did not name.
+// caller did not name. A token that replaces an expired one is of the same user.
 func (f *Flow) owner() (project, user string) {
-	result := f.placement.client.GetAuthResult()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.project == "" || f.user == "" {
+		f.project, f.user = tokenOwner(f.placement.client.GetAuthResult())
+	}
+	return f.project, f.user
+}
+
+func tokenOwner(result gophercloud.AuthResult) (project, user string) {
 	if r, ok := result.(interface {
 		ExtractProject() (*tokens.Project, error)
 	}); ok {

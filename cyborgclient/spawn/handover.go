@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -29,6 +30,8 @@ type Handover struct {
 	// what it held before: provider -> resource class -> amount.
 	Claimed map[string]map[string]int `json:"claimed"`
 	Before  map[string]map[string]int `json:"before,omitempty"`
+	// Ports are the instance's ports, as in the request.
+	Ports []Port `json:"ports,omitempty"`
 	// ProjectID and UserID own the allocation.
 	ProjectID string `json:"project_id"`
 	UserID    string `json:"user_id"`
@@ -40,25 +43,27 @@ type HandoverARQ struct {
 	Group int    `json:"group"`
 	// Provider is the UUID of the device's resource provider.
 	Provider string `json:"provider"`
+	// Port is the port whose device it is; empty for the flavor's.
+	Port string `json:"port,omitempty"`
 }
 
 // Handover ends this side's part after Bind: the attempt is no longer under
 // way here and waits for no events. Unwind still works, for the case that the
 // other side cannot be reached. The error matches ErrOrder before Bind.
 func (a *Attempt) Handover() (Handover, error) {
-	if err := a.needs(a.claim.certain && (a.Profile == nil || !a.bound.IsZero()), StepBind); err != nil {
+	if err := a.needs(a.claim.certain && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
 		return Handover{}, err
 	}
 	h := Handover{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: []HandoverARQ{}, Flavor: a.Request.Flavor,
-		Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
+		Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
 		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User,
 	}
 	if a.Profile != nil {
 		h.DeviceProfile = a.Profile.Name
 	}
 	for _, b := range a.Bindings {
-		h.ARQs = append(h.ARQs, HandoverARQ{UUID: b.ARQ, Group: b.Group, Provider: b.DeviceRP})
+		h.ARQs = append(h.ARQs, HandoverARQ{UUID: b.ARQ, Group: b.Group, Provider: b.DeviceRP, Port: a.PortOf[b.ARQ]})
 	}
 	a.forgetEvents()
 	a.end()
@@ -81,11 +86,23 @@ func (h Handover) check() error {
 	if err := checkUUID("instance", h.Instance); err != nil {
 		return err
 	}
+	if err := checkPorts(h.Ports); err != nil {
+		return err
+	}
+	ofFlavor := 0
+	for _, arq := range h.ARQs {
+		switch {
+		case arq.Port == "":
+			ofFlavor++
+		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }):
+			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for port %s, which is not given", ErrRequest, h.Instance, arq.UUID, arq.Port)
+		}
+	}
 	switch {
 	case h.Host == "":
 		return fmt.Errorf("%w: handover of instance %s names no host", ErrRequest, h.Instance)
-	case (h.DeviceProfile == "") != (len(h.ARQs) == 0):
-		return fmt.Errorf("%w: handover of instance %s: device profile %q with %d ARQs", ErrRequest, h.Instance, h.DeviceProfile, len(h.ARQs))
+	case (h.DeviceProfile == "") != (ofFlavor == 0):
+		return fmt.Errorf("%w: handover of instance %s: device profile %q with %d ARQs", ErrRequest, h.Instance, h.DeviceProfile, ofFlavor)
 	}
 	seen := make(map[string]bool, len(h.ARQs))
 	for _, arq := range h.ARQs {
@@ -120,8 +137,9 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 	a := &Attempt{
 		Request: Request{
 			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
-			Running: len(h.Before) > 0,
+			Running: len(h.Before) > 0, Ports: h.Ports,
 		},
+		PortOf: map[string]string{}, tried: map[string]bool{},
 		Host: h.Host, flow: f, bound: time.Now(),
 		before: allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: allocation{Resources: h.Claimed}, sent: true, certain: true},
@@ -130,9 +148,25 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 		a.Profile = &requestspec.DeviceProfile{Name: h.DeviceProfile}
 	}
 	for _, arq := range h.ARQs {
+		if arq.Port != "" {
+			a.takePort(arq)
+		}
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: arq.UUID, DeviceProfileGroupID: arq.Group})
 		a.Bindings = append(a.Bindings, matching.Binding{ARQ: arq.UUID, DeviceRP: arq.Provider, Group: arq.Group})
 	}
 	f.enter(h.Instance)
 	return a, nil
+}
+
+// takePort notes the port of an ARQ that the other side made.
+func (a *Attempt) takePort(arq HandoverARQ) {
+	a.PortOf[arq.UUID] = arq.Port
+	for _, port := range a.Request.Ports {
+		if port.UUID == arq.Port {
+			if a.PortProfiles == nil {
+				a.PortProfiles = make(map[string]requestspec.DeviceProfile)
+			}
+			a.PortProfiles[port.UUID] = requestspec.DeviceProfile{Name: port.DeviceProfile}
+		}
+	}
 }

@@ -39,7 +39,7 @@ func TestALostCreateLeavesOlderAndOtherRequestsAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{})
+				w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
 				theirs := w.createARQ(t, tt.profile)
 				time.Sleep(tt.age)
 				w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: tt.applied})
@@ -92,7 +92,7 @@ func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 func TestALostCreateSparesTheRequestsOfTheSameFlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{})
+		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
 		other := w.begin(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b009") // between create and bind
 		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
 		_, err := w.flow.Run(t.Context(), request("gpu"))

@@ -24,8 +24,8 @@ type ReconcileOpts struct {
 	// built by somebody else. It is asked once per instance; an error ends the
 	// reconciliation before anything is freed.
 	Living func(ctx context.Context, instance string) (bool, error)
-	// MinAge is the age from which an ARQ that is Initial and belongs to no
-	// instance is a leftover; 0 means DefaultMinAge. Younger ones may be between
+	// MinAge is the age from which an ARQ that is Initial or Unbound and belongs to
+	// no instance is a leftover; 0 means DefaultMinAge. Younger ones may be between
 	// creation and bind.
 	MinAge time.Duration
 	// DryRun finds and frees nothing.
@@ -50,8 +50,8 @@ type Orphan struct {
 }
 
 // Reconcile finds what earlier crashes of an agent left and frees it: ARQs of
-// instances that are not living, ARQs that are Initial and older than MinAge,
-// and allocations of consumers that are not living and hold a provider of
+// instances that are not living, ARQs of no instance that are Initial or Unbound
+// for longer than MinAge, and allocations of consumers that are not living and hold a provider of
 // Cyborg's. Handles and mediated devices go with their ARQs. Attempts of this
 // flow that are under way are left alone.
 //
@@ -141,10 +141,16 @@ func (r *reconciliation) orphanReason(ctx context.Context, arq cyborgclient.ARQ,
 			return fmt.Sprintf("%s, and instance %s is not living", arq.State, arq.InstanceUUID), err
 		}
 		return "", err
-	case arq.State == cyborgclient.StateInitial && arq.CreatedAt != nil && now.Sub(*arq.CreatedAt) >= r.opts.MinAge:
+	case arq.State == cyborgclient.StateInitial && r.old(arq.CreatedAt, now):
 		return fmt.Sprintf("Initial since %s", arq.CreatedAt.UTC().Format(time.RFC3339)), nil
+	case arq.State == cyborgclient.StateUnbound && r.old(arq.UpdatedAt, now): // between unbind and the next bind
+		return fmt.Sprintf("Unbound since %s", arq.UpdatedAt.UTC().Format(time.RFC3339)), nil
 	}
 	return "", nil
+}
+
+func (r *reconciliation) old(since *time.Time, now time.Time) bool {
+	return since != nil && now.Sub(*since) >= r.opts.MinAge
 }
 
 // gone reports whether an instance is neither living nor being given its
@@ -188,7 +194,7 @@ func (r *reconciliation) consumers(ctx context.Context, step *StepTrace) ([]stri
 func (p placement) consumersOf(ctx context.Context, step *StepTrace, provider string) ([]string, error) {
 	var consumers []string
 	err := p.call(step, "GET resource_providers allocations", provider, http.StatusOK, func() error {
-		answer, err := resourceproviders.GetAllocations(ctx, p.client, provider).Extract()
+		answer, err := resourceproviders.GetAllocations(ctx, p.service(), provider).Extract()
 		if err != nil {
 			return err
 		}

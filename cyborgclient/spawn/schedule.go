@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,42 +17,106 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ReadProfile is step 1: it reads the device profile that the flavor names.
-// Exactly one must exist; otherwise the error matches ErrProfile. A flavor
-// without a device profile has nothing to read.
+// ReadProfile is step 1: it reads the device profiles that the ports and the
+// flavor name. Exactly one must exist of each name; otherwise the error matches
+// ErrProfile. A flavor without a device profile has nothing to read.
 func (a *Attempt) ReadProfile(ctx context.Context) error {
 	return a.step(ctx, StepProfile, func(ctx context.Context, _ *StepTrace) (string, error) {
+		for _, port := range a.Request.Ports {
+			if !port.Accelerated() {
+				continue
+			}
+			profile, err := a.readProfile(ctx, port.DeviceProfile)
+			if err != nil {
+				return "", fmt.Errorf("port %s: %w", port.UUID, err)
+			}
+			if a.PortProfiles == nil {
+				a.PortProfiles = make(map[string]requestspec.DeviceProfile)
+			}
+			a.PortProfiles[port.UUID] = profile
+		}
+		ports := ""
+		if len(a.PortProfiles) > 0 {
+			ports = ", " + count(len(a.PortProfiles), "profile") + " of ports"
+		}
+		rocky, err := a.convertRocky(ctx)
+		if err != nil {
+			return "", err
+		}
 		name, ok := a.Request.Flavor.DeviceProfile()
 		if !ok {
-			return "the flavor names no device profile", nil
+			return "the flavor names no device profile" + ports, nil
 		}
-		found, err := a.flow.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
+		profile, err := a.readProfile(ctx, name)
 		if err != nil {
-			return "", fmt.Errorf("device profile %s: %w", name, err)
+			return "", err
 		}
-		if len(found) != 1 {
-			return "", fmt.Errorf("%w: %s: expected 1 device profile but got %d", ErrProfile, name, len(found))
-		}
-		a.Profile = &requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}
-		return name + ": " + count(len(found[0].Groups), "group"), nil
+		a.Profile = &profile
+		return rocky + name + ": " + count(len(profile.Groups), "group") + ports, nil
 	})
+}
+
+func (a *Attempt) readProfile(ctx context.Context, name string) (requestspec.DeviceProfile, error) {
+	found, err := a.flow.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
+	if err != nil {
+		return requestspec.DeviceProfile{}, fmt.Errorf("device profile %s: %w", name, a.rawDecode(err))
+	}
+	if len(found) != 1 {
+		return requestspec.DeviceProfile{}, fmt.Errorf("%w: %s: expected 1 device profile but got %d", ErrProfile, name, len(found))
+	}
+	return requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}, nil
 }
 
 // BuildRequest is step 2: flavor and profile become request groups. A profile
 // that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
 	return a.step(ctx, StepRequest, func(context.Context, *StepTrace) (string, error) {
-		spec, err := requestspec.New(a.Request.Flavor, a.Profile, a.Request.Options)
-		if err != nil {
-			kind := ErrRequest
-			if errors.Is(err, requestspec.ErrInvalidProfile) {
-				kind = ErrProfile
-			}
-			return "", fmt.Errorf("%w: flavor %s: %w", kind, a.Request.Flavor.Name, err)
+		if err := a.buildSpec(); err != nil {
+			return "", err
 		}
-		a.Spec = spec
 		return groupsText(a.Spec.Groups), nil
 	})
+}
+
+func (a *Attempt) buildSpec() error {
+	options, err := a.options()
+	if err != nil {
+		return err
+	}
+	a.Spec, err = requestspec.New(a.Request.Flavor, a.Profile, options)
+	if err != nil {
+		return fmt.Errorf("%w: flavor %s: %w", requestKind(err), a.Request.Flavor.Name, err)
+	}
+	return nil
+}
+
+func requestKind(err error) error {
+	if errors.Is(err, requestspec.ErrInvalidProfile) {
+		return ErrProfile
+	}
+	return ErrRequest
+}
+
+// options are the caller's with the groups of the ports, which stand before
+// those of the profile, and with what Compat says.
+func (a *Attempt) options() (requestspec.Options, error) {
+	options, compat := a.Request.Options, a.flow.config.Compat
+	options.NumericSuffixes = options.NumericSuffixes || a.flow.placement.old()
+	options.LateGroupErrors = options.LateGroupErrors || compat.LateGroupErrors
+	if compat.OwnerNovaOnFlavorGroups {
+		options.OwnerNova, options.OwnerNovaOnFlavorGroups = true, true
+	}
+	for _, s := range a.sources() {
+		if !s.ofPort() {
+			continue
+		}
+		groups, err := requestspec.PortGroups(s.port.Port, &s.profile, options.ComputeVersion)
+		if err != nil {
+			return options, fmt.Errorf("%w: %w", requestKind(err), err)
+		}
+		options.Groups = append(slices.Clip(options.Groups), groups...)
+	}
+	return options, nil
 }
 
 // groupsText tells for each group what it asks for: "device_profile_0 PGPU:1
@@ -81,6 +146,9 @@ func amountsText(resources map[string]int) string {
 // narrowToHost keeps only the device groups, in the provider tree where the
 // instance is. An instance that holds nothing is asked for as a whole.
 func (a *Attempt) narrowToHost(ctx context.Context, step *StepTrace) error {
+	if !a.Request.Running {
+		return nil
+	}
 	held, err := a.flow.placement.getAllocation(ctx, step, a.Request.Instance)
 	if err != nil {
 		return err
@@ -89,7 +157,7 @@ func (a *Attempt) narrowToHost(ctx context.Context, step *StepTrace) error {
 		return nil
 	}
 	a.before = held
-	groups := a.Spec.DeviceGroups()
+	groups := a.deviceGroups()
 	for i := range groups {
 		groups[i].InTree = nodeProvider(held.Resources)
 	}
@@ -119,23 +187,23 @@ func nodeProvider(held map[string]map[string]int) string {
 
 // FindCandidates is step 3: it asks Placement. Candidates with an accelerator on a
 // provider that carries OWNER_NOVA are left out, which shipped Nova would try in vain.
-// The error matches ErrNoCandidates when no host has room.
+// The error matches ErrNoCandidates when no host has room, and ErrQuota when the
+// project may not use as much.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
 	return a.step(ctx, StepCandidates, func(ctx context.Context, step *StepTrace) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
 			return "", err
 		}
-		if a.Request.Running {
-			if err := a.narrowToHost(ctx, step); err != nil {
-				return "", err
-			}
+		if err := a.checkQuota(ctx, step); err != nil {
+			return "", err
 		}
-		answer, err := a.flow.placement.candidates(ctx, step, a.Spec.Query())
+		answer, err := a.askCandidates(ctx, step)
 		if err != nil {
 			return "", err
 		}
 		var novas []string
 		a.Candidates = nil
+		shared := &summaries{byProvider: answer.ProviderSummaries}
 		for _, request := range answer.AllocationRequests {
 			candidate, err := a.candidate(request, answer.ProviderSummaries)
 			if err != nil {
@@ -145,7 +213,14 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 				novas = append(novas, provider)
 				continue
 			}
+			candidate.summaries = shared
 			a.Candidates = append(a.Candidates, candidate)
+		}
+		if err := a.dropFlat(); err != nil {
+			return "", err
+		}
+		if a.flow.config.RotateCandidates {
+			rotate(a.Candidates, a.Request.Instance)
 		}
 		if len(a.Candidates) == 0 {
 			slices.Sort(novas)
@@ -170,11 +245,23 @@ func (a *Attempt) candidate(request allocationcandidates.AllocationRequest, summ
 	return c, nil
 }
 
+// rotate begins the list elsewhere for every instance, so that parallel spawns
+// do not all want the first candidate.
+func rotate(candidates []Candidate, instance string) {
+	if len(candidates) < 2 {
+		return
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(instance))
+	n := int(hash.Sum32() % uint32(len(candidates)))
+	copy(candidates, slices.Concat(candidates[n:], candidates[:n]))
+}
+
 // computeRoot finds the compute node: the root of the tree of a device
 // provider, or else of any provider that does not share its inventory with
 // other trees.
 func (a *Attempt) computeRoot(c Candidate, summaries map[string]allocationcandidates.ProviderSummary) string {
-	for _, group := range a.Spec.DeviceGroups() {
+	for _, group := range a.deviceGroups() {
 		for _, provider := range c.Mappings[group.RequesterID] {
 			return deref(summaries[provider].RootProviderUUID)
 		}
@@ -216,19 +303,17 @@ func firstOfEachHost(candidates []Candidate) []Candidate {
 }
 
 // Select is step 4: the first candidate of the first host, after
-// Request.Order, if any.
+// Request.Order or else Config.Weighers, if any.
 func (a *Attempt) Select(ctx context.Context) error {
 	return a.step(ctx, StepSelect, func(ctx context.Context, step *StepTrace) (string, error) {
 		if err := a.needs(len(a.Candidates) > 0, StepCandidates); err != nil {
 			return "", err
 		}
-		if a.Request.Order != nil {
-			a.Candidates = a.Request.Order(slices.Clone(a.Candidates))
+		if err := a.order(); err != nil {
+			return "", err
 		}
-		if len(a.Candidates) == 0 {
-			return "", fmt.Errorf("%w: none is left after ordering", ErrNoCandidates)
-		}
-		return a.choose(ctx, step, a.Candidates[0])
+		decision, err := a.choose(ctx, step, a.Candidates[0])
+		return a.Candidates[0].withReason(decision), err
 	})
 }
 
@@ -241,9 +326,11 @@ func (a *Attempt) choose(ctx context.Context, step *StepTrace, candidate Candida
 	return "host " + host, nil
 }
 
-// Claim is step 5: it writes the allocation. When somebody else took the room
-// meanwhile, the first candidate of the next host is tried, up to
-// Config.MaxAttempts hosts. The error matches ErrClaim when Placement refused.
+// Claim is step 5: it writes the allocation and looks which provider serves
+// each group of the device profiles. When somebody else took the room meanwhile,
+// the first candidate of the next host is tried, up to Config.MaxAttempts hosts.
+// The error matches ErrClaim when Placement refused, and is an
+// [*OwnerConflictError] when the device that was wanted has an owner.
 func (a *Attempt) Claim(ctx context.Context) error {
 	return a.step(ctx, StepClaim, func(ctx context.Context, step *StepTrace) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
@@ -254,35 +341,36 @@ func (a *Attempt) Claim(ctx context.Context) error {
 			return "", err
 		}
 		for _, candidate := range a.alternates() {
+			a.tried[candidate.Root] = true
 			if candidate.Root != a.Chosen.Root {
 				if _, err = a.choose(ctx, step, candidate); err != nil {
 					return "", err
 				}
 			}
 			if err = a.put(ctx, step, candidate, generation); err == nil {
-				a.Chosen = &candidate
-				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
+				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), a.mapGroups(ctx, step, candidate)
 			}
 			if !hasStatus(err, http.StatusConflict) || consumerConflict(err) {
 				break
 			}
 		}
 		if refused(err) {
-			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, err)
+			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, a.claimConflict(ctx, step, err))
 		}
 		return "", err
 	})
 }
 
-// alternates lists the chosen candidate and the first one of each other host.
+// alternates lists the chosen candidate and the first one of each other host
+// that was not tried before.
 func (a *Attempt) alternates() []Candidate {
 	list := []Candidate{*a.Chosen}
 	for _, candidate := range firstOfEachHost(a.Candidates) {
-		if candidate.Root != a.Chosen.Root {
+		if candidate.Root != a.Chosen.Root && !a.tried[candidate.Root] {
 			list = append(list, candidate)
 		}
 	}
-	return list[:min(len(list), a.flow.config.MaxAttempts)]
+	return list[:min(len(list), max(1, a.flow.config.MaxAttempts-len(a.tried)))]
 }
 
 // consumerGeneration looks what the instance holds already. Holding something

@@ -2,7 +2,8 @@ package spawn
 
 import "fmt"
 
-// Step is one of the ten steps of the flow, or the unwinding.
+// Step is one of the ten steps of the flow, the unwinding, or a hook of the
+// caller.
 type Step int
 
 // The steps in order.
@@ -18,11 +19,15 @@ const (
 	StepWait                       // wait until every ARQ is Bound
 	StepCompose                    // put the devices into the domain XML
 	StepUnwind                     // give everything back
+	StepHost                       // the compute host's own claim, see Hooks
+	StepPrepare                    // networks and block devices, see Hooks
+	StepStart                      // define and start the guest, see Hooks
 )
 
 // String returns the step's short name: "profile", "claim", ...
 func (s Step) String() string {
-	names := [...]string{"profile", "request", "candidates", "select", "claim", "create", "match", "bind", "wait", "compose", "unwind"}
+	names := [...]string{"profile", "request", "candidates", "select", "claim", "create", "match", "bind", "wait", "compose", "unwind",
+		"host", "prepare", "start"}
 	if s < StepProfile || int(s) > len(names) {
 		return fmt.Sprintf("step %d", int(s))
 	}

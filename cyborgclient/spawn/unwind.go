@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -20,25 +21,37 @@ const (
 	unwindMaxPause = 2 * time.Second
 )
 
-// Unwind gives back everything that the attempt made, in reverse: events,
-// ARQs (which frees handles and mediated devices), allocation. It runs on a
-// context of its own, bounded by Config.UnwindTimeout, so that a cancelled
+// Unwind gives back everything that the attempt made, in reverse: guest,
+// events, ARQs (which frees handles and mediated devices), allocation. It runs
+// on a context of its own, bounded by Config.UnwindTimeout, so that a cancelled
 // caller still leaves nothing behind; what fails is tried again a few times.
 // It may be called after any step, more than once.
 func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Leftover) {
+	defer a.end()
+	return a.giveBack(ctx, false)
+}
+
+// giveBack gives back what was made on one host. With moving another host
+// follows, for which Compat.Rebind keeps the ARQs.
+func (a *Attempt) giveBack(ctx context.Context, moving bool) (undone []string, leftovers []Leftover) {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
 	step := a.trace.open(StepUnwind)
 	ctx = cyborgclient.Observe(ctx, step.cyborg)
 	a.forgetEvents()
-	defer a.end()
 	u := &unwinding{attempt: a, step: step}
-	for i, stage := range [unwindStages]func(context.Context){u.findLostARQs, u.deleteARQs, u.releaseClaim} {
+	stages := [unwindStages]func(context.Context){
+		func(ctx context.Context) { u.destroyGuest(ctx); u.findLostARQs(ctx) },
+		func(ctx context.Context) { u.giveBackARQs(ctx, moving) },
+		u.releaseClaim,
+	}
+	for i, stage := range stages {
 		limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
 		stage(limited)
 		cancel()
 	}
 	step.close(fmt.Sprintf("%d undone, %d left behind", len(u.undone), len(u.leftovers)), nil)
+	a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
 	return u.undone, u.leftovers
 }
 
@@ -47,6 +60,66 @@ type unwinding struct {
 	step      *StepTrace
 	undone    []string
 	leftovers []Leftover
+}
+
+// destroyGuest has the caller remove what its hooks may have made. It comes
+// before the ARQs: a guest must not run with a device that is free.
+func (u *unwinding) destroyGuest(ctx context.Context) {
+	a := u.attempt
+	destroy := a.Request.Hooks.Destroy
+	if !a.touched || destroy == nil {
+		return
+	}
+	if err := destroy(ctx, a.Result()); err != nil {
+		u.leftovers = append(u.leftovers, Leftover{Kind: "guest", ID: a.Request.Instance, Err: err})
+		return
+	}
+	a.touched = false
+	u.undone = append(u.undone, "guest "+a.Request.Instance)
+}
+
+// giveBackARQs deletes the ARQs, or does what an option says instead.
+func (u *unwinding) giveBackARQs(ctx context.Context, moving bool) {
+	a, compat := u.attempt, u.attempt.flow.config.Compat
+	switch {
+	case moving && compat.RescheduleKeepsARQs:
+		a.stale = append(a.stale, a.arqUUIDs()...)
+		a.ARQs = nil
+		return
+	case moving && compat.Rebind && u.unbind(ctx):
+		return
+	case !moving && (compat.KeepARQs && forgottenByNova(a.failed) || a.Request.keepARQs && !a.bound.IsZero()):
+		for _, uuid := range a.arqUUIDs() {
+			u.leftovers = append(u.leftovers, Leftover{Kind: "arq", ID: uuid, Err: errKept})
+		}
+		return
+	}
+	u.deleteARQs(ctx)
+}
+
+// errKept is why an ARQ was not deleted.
+var errKept = errors.New("kept, as Nova does")
+
+// forgottenByNova are the steps after whose failure Nova leaves the ARQs:
+// matching (and a further create), the host's own claim, networks and block
+// devices.
+func forgottenByNova(failed Step) bool {
+	return failed == StepCreate || failed == StepMatch || failed == StepHost || failed == StepPrepare
+}
+
+// unbind takes the devices from the ARQs and keeps them for the next host.
+func (u *unwinding) unbind(ctx context.Context) bool {
+	uuids := u.attempt.arqUUIDs()
+	if len(uuids) == 0 {
+		return false
+	}
+	if err := u.attempt.flow.again(ctx, func(ctx context.Context) error { return u.attempt.flow.cyborg.UnbindARQs(ctx, uuids) }); err != nil {
+		return false // then they are deleted
+	}
+	for _, uuid := range uuids {
+		u.undone = append(u.undone, "binding of arq "+uuid)
+	}
+	return true
 }
 
 // again tries until it works, the context ends or the time of a stage is over.
@@ -70,11 +143,35 @@ func (f *Flow) again(ctx context.Context, try func(ctx context.Context) error) e
 // deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance
 // that had ARQs before keeps them.
 func (u *unwinding) deleteARQs(ctx context.Context) {
-	uuids := u.attempt.arqUUIDs()
+	a := u.attempt
+	uuids := append(slices.Clone(a.stale), a.arqUUIDs()...)
 	if len(uuids) == 0 {
 		return
 	}
-	err := u.attempt.flow.again(ctx, func(ctx context.Context) error { return u.attempt.flow.cyborg.DeleteARQs(ctx, uuids) })
+	failed := a.flow.deleteARQs(ctx, uuids)
+	a.ARQs, a.stale = nil, nil
+	for _, uuid := range uuids {
+		if cause, ok := failed[uuid]; ok {
+			u.leftovers = append(u.leftovers, Leftover{Kind: "arq", ID: uuid, Err: cause})
+			a.stale = append(a.stale, uuid) // another unwinding tries again
+			continue
+		}
+		u.undone = append(u.undone, "arq "+uuid)
+	}
+	a.flow.letGo(uuids)
+}
+
+// deleteARQs deletes ARQs and tells which are still there, and why.
+func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error {
+	if f.config.Compat.UnbindFirst {
+		_ = f.cyborg.UnbindARQs(ctx, uuids) // should it fail, the deletion unbinds, too
+	}
+	var err error
+	if f.config.Compat.OneDelete {
+		err = f.cyborg.DeleteARQsAtOnce(ctx, uuids)
+	} else {
+		err = f.again(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, uuids) })
+	}
 	failed := map[string]error{}
 	var partial *cyborgclient.DeleteError
 	switch {
@@ -87,15 +184,7 @@ func (u *unwinding) deleteARQs(ctx context.Context) {
 			failed[uuid] = err
 		}
 	}
-	for _, uuid := range uuids {
-		if cause, ok := failed[uuid]; ok {
-			u.leftovers = append(u.leftovers, Leftover{Kind: "arq", ID: uuid, Err: cause})
-			continue
-		}
-		u.undone = append(u.undone, "arq "+uuid)
-	}
-	u.attempt.flow.letGo(uuids)
-	u.attempt.ARQs, u.attempt.Bindings = nil, nil
+	return failed
 }
 
 // findLostARQs looks for what a create made whose reply was lost. ARQs carry
@@ -114,18 +203,18 @@ func (u *unwinding) findLostARQs(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		u.leftovers = append(u.leftovers, Leftover{Kind: "suspect arq", ID: "of device profile " + a.Profile.Name, Err: err})
+		u.leftovers = append(u.leftovers, Leftover{Kind: "suspect arq", ID: "of device profile " + a.create.from.profile.Name, Err: err})
 		return
 	}
 	a.create.lost = false
 	if len(suspects) == a.expectedARQs() {
-		a.ARQs = suspects
+		a.own(suspects, a.create.from)
 		return
 	}
 	for _, arq := range suspects {
 		u.leftovers = append(u.leftovers, Leftover{
 			Kind: "suspect arq", ID: arq.UUID,
-			Err: fmt.Errorf("%d unbound ARQs of device profile %s are as young, one create makes %d", len(suspects), a.Profile.Name, a.expectedARQs()),
+			Err: fmt.Errorf("%d unbound ARQs of device profile %s are as young, one create makes %d", len(suspects), a.create.from.profile.Name, a.expectedARQs()),
 		})
 	}
 }
@@ -162,7 +251,7 @@ func (a *Attempt) createBegan(listed cyborgclient.Call) time.Time {
 func (a *Attempt) suspect(arq cyborgclient.ARQ, since time.Time) bool {
 	project := a.Request.ProjectID
 	return arq.State == cyborgclient.StateInitial && arq.Hostname == "" && arq.InstanceUUID == "" &&
-		arq.DeviceProfileName == a.Profile.Name &&
+		arq.DeviceProfileName == a.create.from.profile.Name &&
 		(arq.ProjectID == "" || arq.ProjectID == project) &&
 		(arq.CreatedAt == nil || !arq.CreatedAt.Before(since)) &&
 		!a.flow.holds(arq.UUID)
@@ -171,7 +260,7 @@ func (a *Attempt) suspect(arq cyborgclient.ARQ, since time.Time) bool {
 // expectedARQs is how many ARQs one create makes.
 func (a *Attempt) expectedARQs() int {
 	total := 0
-	for _, group := range a.Profile.Groups {
+	for _, group := range a.create.from.profile.Groups {
 		count, err := requestspec.ARQCount(group)
 		if err != nil {
 			return -1 // cannot be: the profile was judged in step 2

@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -24,7 +25,7 @@ const (
 // other host is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
 	return a.step(ctx, StepWait, func(ctx context.Context, _ *StepTrace) (string, error) {
-		if a.Profile == nil {
+		if !a.accelerated() {
 			return "nothing to wait for", nil
 		}
 		if err := a.needs(!a.bound.IsZero(), StepBind); err != nil {
@@ -34,12 +35,18 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if err := a.prepare(); err != nil { // Bind has done it, unless another process bound
 			return "", err
 		}
+		if a.flow.config.Compat.NilPortsFail && a.Request.Ports == nil {
+			return "", fmt.Errorf("instance %s: failure getting accelerator requests: the requested networks are nil", a.Request.Instance)
+		}
 		early, err := a.await(ctx)
 		if err == nil && early < len(a.ARQs) {
 			err = a.refresh(ctx) // an event tells that an ARQ is resolved, not how
 		}
 		if err != nil {
 			return "", a.notBound(ctx, err)
+		}
+		if a.flow.config.Compat.NovaMasking {
+			return count(len(a.ARQs), "ARQ") + " resolved", nil
 		}
 		if len(a.unbound()) > 0 {
 			return "", &NotBoundError{ARQs: a.states()}
@@ -51,7 +58,7 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 // await returns when every ARQ is resolved: early finishers are found by a
 // GET, the others by their events or by polling.
 func (a *Attempt) await(ctx context.Context) (early int, err error) {
-	if err := a.refresh(ctx); err != nil {
+	if err := a.look(ctx); err != nil {
 		return 0, err
 	}
 	var resolved []string
@@ -82,7 +89,7 @@ func (a *Attempt) poll(ctx context.Context, timeout time.Duration) error {
 		if err := sleep(ctx, min(pause, left)); err != nil {
 			return err
 		}
-		if err := a.refresh(ctx); err != nil && !errors.Is(err, cyborgclient.ErrUnavailable) {
+		if err := a.look(ctx); err != nil && !errors.Is(err, cyborgclient.ErrUnavailable) {
 			return err
 		}
 		if a.allResolved() {
@@ -115,9 +122,26 @@ func (a *Attempt) allResolved() bool {
 // those of this attempt. One that Cyborg does not show becomes an ARQ without
 // a state.
 func (a *Attempt) refresh(ctx context.Context) error {
-	found, err := a.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+	return a.list(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
+}
+
+// look is refresh, or with Compat.ResolvedByServer the question for resolved
+// ARQs, which is refused while there are others.
+func (a *Attempt) look(ctx context.Context) error {
+	if !a.flow.config.Compat.ResolvedByServer {
+		return a.refresh(ctx)
+	}
+	err := a.list(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance, Resolved: true})
+	if errors.Is(err, cyborgclient.ErrNotResolved) {
+		return nil
+	}
+	return err
+}
+
+func (a *Attempt) list(ctx context.Context, opts cyborgclient.ListARQsOpts) error {
+	found, err := a.flow.cyborg.ListARQs(ctx, opts)
 	if err != nil {
-		return fmt.Errorf("instance %s: %w", a.Request.Instance, err)
+		return fmt.Errorf("instance %s: %w", a.Request.Instance, a.rawDecode(err))
 	}
 	byUUID := make(map[string]cyborgclient.ARQ, len(found))
 	for _, arq := range found {
@@ -199,8 +223,17 @@ const stateTimeout = 10 * time.Second
 
 // forgetEvents leaves nothing in the registry, whatever came of the wait.
 func (a *Attempt) forgetEvents() {
-	if a.waiter != nil {
+	if a.waiter != nil && !a.flow.config.Compat.KeepEvents {
 		a.waiter.Close()
-		a.waiter = nil
 	}
+	a.waiter = nil
+}
+
+// rawDecode is the error of a decoder as it is, if an option says so.
+func (a *Attempt) rawDecode(err error) error {
+	var syntax *json.SyntaxError
+	if a.flow.config.Compat.RawDecodeErrors && errors.Is(err, cyborgclient.ErrMalformed) && errors.As(err, &syntax) {
+		return syntax
+	}
+	return err
 }

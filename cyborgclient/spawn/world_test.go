@@ -1,7 +1,11 @@
 package spawn_test
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -145,4 +149,44 @@ func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// walk does steps of an attempt.
+func walk(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placement is a client of Placement.
+func (w *world) placement(t *testing.T) *gophercloud.ServiceClient {
+	t.Helper()
+	client, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+type httpTransport = http.RoundTripper
+
+// oldPlacement is a Placement of Stein in front of a newer one: it refuses later
+// microversions and gives no mappings.
+type oldPlacement struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (o oldPlacement) RoundTrip(req *http.Request) (*http.Response, error) {
+	const newest = 31
+	minor, asked := 0, strings.TrimPrefix(req.Header.Get("OpenStack-API-Version"), "placement 1.")
+	if _, err := fmt.Sscan(asked, &minor); err == nil && strings.Contains(req.URL.Path, "/placement/") && minor > newest {
+		return &http.Response{
+			StatusCode: http.StatusNotAcceptable, Status: "406 Not Acceptable", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+			Header: http.Header{"Content-Type": {"application/json"}},
+			Body:   io.NopCloser(strings.NewReader(`{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header: 1.36"}]}`)),
+		}, nil
+	}
+	return o.next.RoundTrip(req)
 }

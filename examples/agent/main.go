@@ -1,6 +1,7 @@
 // Command agent is the shortest compute agent: it gives an instance its
-// accelerators and takes them back. It runs against a simulated cloud; the
-// function spawnInstance is what a real agent would contain.
+// accelerators, starts its guest, and takes both back. It runs against a
+// simulated cloud; newFlow, spawnInstance and deleteInstance, thirty lines, are
+// what a real agent would contain.
 //
 //	go run ./examples/agent
 package main
@@ -33,6 +34,36 @@ func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registr
 	return spawn.New(spawn.Config{}, cyborg, placement, events)
 }
 
+// spawnInstance gives an instance its accelerators and starts its guest on the
+// host where they are. Whatever fails, the guest's start included, is undone, and
+// the next host is tried where that may help.
+func spawnInstance(ctx context.Context, flow *spawn.Flow, instance string, flavor requestspec.Flavor, guests hypervisor) (*spawn.Result, error) {
+	return flow.Run(ctx, spawn.Request{
+		Instance: instance, Flavor: flavor,
+		Hooks: spawn.Hooks{Start: guests.start, Destroy: guests.destroy},
+	})
+}
+
+// deleteInstance takes the accelerators back once the guest is gone.
+func deleteInstance(ctx context.Context, flow *spawn.Flow, result *spawn.Result, guests hypervisor) error {
+	if err := guests.destroy(ctx, result); err != nil {
+		return err
+	}
+	return flow.Release(ctx, result.Instance)
+}
+
+// hypervisor stands for libvirt; its guests are those of the simulated cloud.
+type hypervisor struct{ cloud *simcloud.Cloud }
+
+func (h hypervisor) start(_ context.Context, r *spawn.Result) error {
+	return h.cloud.DefineGuest(simcloud.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
+}
+
+func (h hypervisor) destroy(_ context.Context, r *spawn.Result) error {
+	h.cloud.RemoveGuest(r.Instance)
+	return nil
+}
+
 func main() {
 	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)
@@ -60,10 +91,15 @@ func run(ctx context.Context) error {
 	const instance = "0a1b2c3d-0000-4000-8000-000000000001"
 	flavor := requestspec.Flavor{Name: "accel.gpu", VCPUs: 4, MemoryMB: 8192, RootGB: 20,
 		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}}
-	result, err := flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor})
+	guests := hypervisor{cloud}
+	result, err := spawnInstance(ctx, flow, instance, flavor, guests)
 	if err != nil {
 		return err // nothing is left behind, or err names it
 	}
 	fmt.Printf("instance %s on %s has %s\n", instance, result.Host, result.Devices[0])
-	return flow.Release(ctx, instance)
+	if err := deleteInstance(ctx, flow, result, guests); err != nil {
+		return err
+	}
+	fmt.Printf("%d leaks\n", len(cloud.Leaks()))
+	return nil
 }

@@ -1,0 +1,17 @@
+package cyborgclient
+
+import "context"
+
+// DeleteARQsAtOnce is DeleteARQs as Nova does it: one request, whose failure is
+// the end. While one UUID is unknown (ErrNotFound), or may not be deleted, the
+// others stay. It is for comparison with Nova; use DeleteARQs.
+func (c *Client) DeleteARQsAtOnce(ctx context.Context, uuids []string) error {
+	wanted := unique(uuids)
+	if err := checkUUIDs("accelerator request", wanted); err != nil {
+		return invalid(OpDeleteARQs, wanted, "%w", err)
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	return c.deleteARQs(ctx, wanted)
+}

@@ -1,0 +1,486 @@
+package spawn_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// compatCase shows what an option changes: run answers in words what came out,
+// by default and with the option.
+type compatCase struct {
+	set          func(*spawn.Compat)
+	run          func(*testing.T, spawn.Config) string
+	byDefault    string
+	withTheOther string
+}
+
+func compatCases() map[string]compatCase {
+	return map[string]compatCase{
+		"nova_masking": {func(c *spawn.Compat) { c.NovaMasking = true }, compatMasking,
+			"not every accelerator is bound", "4 ARQs, 3 devices"},
+		"keep_arqs": {func(c *spawn.Compat) { c.KeepARQs = true }, compatKeepARQs,
+			"0 ARQs left, 0 named", "4 ARQs left, 4 named"},
+		"reschedule_keeps_arqs": {func(c *spawn.Compat) { c.RescheduleKeepsARQs = true }, compatRescheduleKeeps,
+			"ok", "conflict in bind"},
+		"unshelve_keeps_arqs": {func(c *spawn.Compat) { c.UnshelveKeepsARQs = true }, compatUnshelve,
+			"0 ARQs left, then ok", "4 ARQs left, then conflict"},
+		"all_or_nothing_handles": {func(c *spawn.Compat) { c.AllOrNothingHandles = true }, compatDevices,
+			"4 devices", "0 devices"},
+		"port_arqs_as_hostdevs": {func(c *spawn.Compat) { c.PortARQsAsHostdevs = true }, compatHardReboot,
+			"ok, 2 devices", "device already present"},
+		"resume_without_accelerators": {func(c *spawn.Compat) { c.ResumeWithoutAccelerators = true }, compatResume,
+			"4 devices", "0 devices"},
+		"last_group_leftovers": {func(c *spawn.Compat) { c.LastGroupLeftovers = true }, compatLeftovers,
+			"the groups do not explain the allocations", "ok"},
+		"late_group_errors": {func(c *spawn.Compat) { c.LateGroupErrors = true }, compatLateGroups,
+			"request, Placement not asked", "candidates, Placement asked"},
+		"one_delete": {func(c *spawn.Compat) { c.OneDelete = true }, compatOneDelete,
+			"0 ARQs left", "3 ARQs left"},
+		"keep_events": {func(c *spawn.Compat) { c.KeepEvents = true }, compatKeepEvents,
+			"0 events registered", "4 events registered"},
+		"raw_decode_errors": {func(c *spawn.Compat) { c.RawDecodeErrors = true }, compatRawDecode,
+			"malformed answer", "raw"},
+		"nil_ports_fail": {func(c *spawn.Compat) { c.NilPortsFail = true }, compatNilPorts,
+			"ok", "failure getting accelerator requests"},
+		"owner_nova_on_flavor_groups": {func(c *spawn.Compat) { c.OwnerNovaOnFlavorGroups = true }, compatOwnerNova,
+			"false", "true"},
+		"numeric_suffixes": {func(c *spawn.Compat) { c.NumericSuffixes = true }, compatNumeric,
+			"resourcesdevice_profile_0 at 1.36", "resources1 at 1.29"},
+		"search_providers": {func(c *spawn.Compat) { c.SearchProviders = true }, compatSearch,
+			"0 questions for traits", "4 questions for traits"},
+		"flat_providers": {func(c *spawn.Compat) { c.FlatProviders = true }, compatFlat,
+			"served by the compute node", "ok"},
+		"rebind": {func(c *spawn.Compat) { c.Rebind = true }, compatRebind,
+			"create bind delete create bind", "create bind unbind bind"},
+		"unbind_first": {func(c *spawn.Compat) { c.UnbindFirst = true }, compatUnbindFirst,
+			"delete", "unbind delete"},
+		"resolved_by_server": {func(c *spawn.Compat) { c.ResolvedByServer = true }, compatResolved,
+			"filtered here", "asked with bind_state=resolved, 423 at first"},
+		"bind_failure_is_fatal": {func(c *spawn.Compat) { c.BindFailureIsFatal = true }, compatBindFatal,
+			"2 binds", "1 binds"},
+		"ignore_unknown_handles": {func(c *spawn.Compat) { c.IgnoreUnknownHandles = true }, compatUnknownHandle,
+			"unknown; known are PCI, MDEV and TEST_PCI", "0 devices, 1 skipped"},
+	}
+}
+
+func TestCompat(t *testing.T) {
+	t.Parallel()
+	for name, tt := range compatCases() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var with spawn.Config
+			tt.set(&with.Compat)
+			data, err := json.Marshal(with.Compat)
+			if err != nil || string(data) != fmt.Sprintf(`{"%s":true}`, name) {
+				t.Errorf("the option sets %s (%v)", data, err)
+			}
+			for _, each := range []struct {
+				config spawn.Config
+				want   string
+			}{{spawn.Config{}, tt.byDefault}, {with, tt.withTheOther}} {
+				synctest.Test(t, func(t *testing.T) {
+					if got := tt.run(t, each.config); !strings.Contains(got, each.want) {
+						t.Errorf("with %+v: got %q, want %q", each.config.Compat, got, each.want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// compatFields are the options by their JSON names.
+func compatFields() []string {
+	var names []string
+	options := reflect.TypeFor[spawn.Compat]()
+	for i := range options.NumField() {
+		name, _, _ := strings.Cut(options.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// The table of docs/compat.md names every option, every defect of Nova that is
+// mended and every disagreement; each option of spawn.Compat has a case here.
+func TestCompatTableIsComplete(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/compat.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	cases := compatCases()
+	for _, name := range compatFields() {
+		if _, ok := cases[name]; !ok {
+			t.Errorf("no test shows what %s changes", name)
+		}
+		row := regexp.MustCompile("(?m)^\\|.*`compat\\." + name + "`.*\\|$").FindString(page)
+		if row == "" {
+			t.Errorf("docs/compat.md has no row for %s", name)
+			continue
+		}
+		for _, cell := range strings.Split(strings.Trim(row, "|"), "|") {
+			if strings.TrimSpace(cell) == "" {
+				t.Errorf("docs/compat.md: the row of %s has an empty cell", name)
+			}
+		}
+	}
+	for name := range cases {
+		if !slices.Contains(compatFields(), name) {
+			t.Errorf("there is no option %s", name)
+		}
+	}
+	for _, match := range regexp.MustCompile("`compat\\.([a-z_]+)`").FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(compatFields(), match[1]) {
+			t.Errorf("docs/compat.md names an option %s that is not there", match[1])
+		}
+	}
+	for n := 1; n <= 14; n++ {
+		if !strings.Contains(page, fmt.Sprintf("\n| %d |", n)) {
+			t.Errorf("docs/compat.md has no row for defect %d", n)
+		}
+	}
+}
+
+// outcome tells a run in a few words.
+func outcome(result *spawn.Result, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("ok: %d ARQs, %d devices, %d skipped", len(result.ARQs), len(result.Devices), len(result.Skipped))
+}
+
+func compatMasking(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: config})
+	w.fail(t,
+		fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status},
+		fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 20 * time.Second})
+	return outcome(w.flow.Run(t.Context(), request("mixed")))
+}
+
+func compatKeepARQs(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	req := request("mixed")
+	req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { return errHook }
+	_, err := w.flow.Run(t.Context(), req)
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d ARQs left, %d named", len(w.cloud.Cyborg.ARQs()), len(failure.Leftovers))
+}
+
+func compatRescheduleKeeps(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	req := request("mixed")
+	calls := 0
+	req.Hooks.Claim = func(context.Context, *spawn.Attempt) error {
+		if calls++; calls == 1 {
+			return errHook
+		}
+		return nil
+	}
+	result, err := w.flow.Run(t.Context(), req)
+	w.judge(t, result, err)
+	var failure *spawn.Error
+	if errors.As(err, &failure) && errors.Is(err, cyborgclient.ErrConflict) {
+		return "conflict in " + failure.Step.String()
+	}
+	return outcome(result, err)
+}
+
+func compatUnshelve(t *testing.T, config spawn.Config) string {
+	s := newSite(t, worldOpts{config: config})
+	i := s.spawn(t, "mixed")
+	if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	i.Host, i.ARQs = "", nil
+	s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Times: 2})
+	if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil {
+		t.Fatal("no error")
+	}
+	text := fmt.Sprintf("%d ARQs left, then ", len(s.cloud.Cyborg.ARQs()))
+	result, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+	if errors.Is(err, cyborgclient.ErrConflict) {
+		return text + "conflict"
+	}
+	return text + outcome(result, err)
+}
+
+func compatDevices(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	return outcome(w.flow.Run(t.Context(), request("mixed")))
+}
+
+func compatHardReboot(t *testing.T, config spawn.Config) string {
+	s := newSite(t, worldOpts{model: portModel(), config: config})
+	i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+	if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("ok, %d devices", s.deviceCount(t, i))
+}
+
+// deviceCount counts the host devices and the interfaces passed through.
+func (s *site) deviceCount(t *testing.T, i spawn.Instance) int {
+	t.Helper()
+	domain := s.guests.saved[s.guest(i)]
+	devices, err := domainxml.Read([]byte(domain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(devices) + strings.Count(domain, `<interface type="hostdev"`)
+}
+
+func compatResume(t *testing.T, config spawn.Config) string {
+	s := newSite(t, worldOpts{config: config})
+	i := s.spawn(t, "mixed")
+	s.guests.powerCut(i.Host)
+	if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d devices", s.deviceCount(t, i))
+}
+
+// compatLeftovers has a group of the flavor's own on the provider of the first
+// group of the profile.
+func compatLeftovers(t *testing.T, config spawn.Config) string {
+	model := simcloud.DefaultModel()
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "two", Groups: []map[string]string{
+		{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}, {"resources:VGPU": "1"},
+	}})
+	config.Compat.SearchProviders = true
+	w := newWorld(t, worldOpts{model: &model, config: config})
+	req := request("two")
+	req.Flavor.ExtraSpecs["resources9:FPGA"] = "1"
+	req.Flavor.ExtraSpecs["trait9:CUSTOM_FAKE_DEVICE"] = "required"
+	req.Flavor.ExtraSpecs["group_policy"] = "none"
+	return outcome(w.flow.Run(t.Context(), req))
+}
+
+// compatLateGroups reads a profile that asks for a trait and no device, which
+// this Cyborg would not store.
+func compatLateGroups(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{})
+	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
+		return &rewrite{next: next, method: http.MethodGet, path: "/device_profiles", change: func(_ int, body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(`"resources:PGPU":"1"`), []byte(`"trait:CUSTOM_FAKE_DEVICE":"required"`))
+		}}
+	})
+	_, err := w.flow.Run(t.Context(), request("gpu"))
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	if len(w.queries()) == 0 {
+		return failure.Step.String() + ", Placement not asked"
+	}
+	return failure.Step.String() + ", Placement asked"
+}
+
+// queries are the questions for candidates.
+func (w *world) queries() []simcloud.Request {
+	return slices.DeleteFunc(w.cloud.Requests(), func(r simcloud.Request) bool { return r.Operation != "placement.allocation_candidates.list" })
+}
+
+func compatOneDelete(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	req := request("mixed")
+	req.Hooks.Prepare = func(ctx context.Context, a *spawn.Attempt) error {
+		return errors.Join(errHook, w.cyborg.DeleteARQs(ctx, []string{a.ARQs[1].UUID}))
+	}
+	if _, err := w.flow.Run(t.Context(), req); err == nil {
+		t.Fatal("no error")
+	}
+	return fmt.Sprintf("%d ARQs left", len(w.cloud.Cyborg.ARQs()))
+}
+
+func compatKeepEvents(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: slowModel(time.Hour), config: config})
+	if _, err := w.flow.Run(t.Context(), request("mixed")); err == nil {
+		t.Fatal("no error")
+	}
+	return fmt.Sprintf("%d events registered", w.events.Pending())
+}
+
+func compatRawDecode(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	w.fail(t, fault.Rule{Operation: "accelerator.device_profile.list", Action: fault.Malformed, Times: -1})
+	_, err := w.flow.Run(t.Context(), request("gpu"))
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && !errors.Is(err, cyborgclient.ErrMalformed) {
+		return "raw"
+	}
+	return fmt.Sprint(err)
+}
+
+func compatNilPorts(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	return outcome(w.flow.Run(t.Context(), request("gpu")))
+}
+
+func compatOwnerNova(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	req := request("gpu")
+	req.Flavor.ExtraSpecs["resources1:VGPU"] = "1"
+	req.Flavor.ExtraSpecs["group_policy"] = "none"
+	_, _ = w.flow.Run(t.Context(), req)
+	return fmt.Sprint(strings.Contains(w.queries()[0].Query, "required1=OWNER_NOVA"))
+}
+
+func compatNumeric(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.judge(t, result, err)
+	query := w.queries()[0]
+	name := regexp.MustCompile(`resources[a-z_0-9]+`).FindString(query.Query)
+	return name + " at " + strings.TrimPrefix(query.Microversion, "placement ")
+}
+
+func compatSearch(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	w.judge(t, result, err)
+	traits := slices.DeleteFunc(w.cloud.Requests(), func(r simcloud.Request) bool { return !strings.HasSuffix(r.Path, "/traits") })
+	return fmt.Sprintf("%d questions for traits", len(traits))
+}
+
+func compatFlat(t *testing.T, config spawn.Config) string {
+	model := simcloud.ScaleModel(1, 2)
+	model.Cyborg.PlacementMode = "flat"
+	w := newWorld(t, worldOpts{model: &model, config: config})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.judge(t, result, err)
+	return outcome(result, err)
+}
+
+// arqCalls are the changes of ARQs that were asked for, in order.
+func (w *world) arqCalls() string {
+	var calls []string
+	for _, r := range w.cloud.Requests() {
+		if call, ok := strings.CutPrefix(r.Operation, "accelerator.arq."); ok && r.Method != http.MethodGet {
+			calls = append(calls, call)
+		}
+	}
+	return strings.Join(calls, " ")
+}
+
+// watched has the unbinding told from the binding, which is the same operation.
+func (w *world) watched(t *testing.T, config spawn.Config) *[]string {
+	t.Helper()
+	var calls []string
+	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if call := arqCall(t, req); call != "" {
+				calls = append(calls, call)
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	return &calls
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func arqCall(t *testing.T, req *http.Request) string {
+	if !strings.HasSuffix(req.URL.Path, "/accelerator_requests") {
+		return ""
+	}
+	switch req.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodDelete:
+		return "delete"
+	case http.MethodPatch:
+		body, err := req.GetBody()
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		var text bytes.Buffer
+		if _, err := text.ReadFrom(body); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(text.String(), `"remove"`) {
+			return "unbind"
+		}
+		return "bind"
+	}
+	return ""
+}
+
+func compatRebind(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{})
+	calls := w.watched(t, config)
+	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	w.judge(t, result, err)
+	return strings.Join(*calls, " ")
+}
+
+func compatUnbindFirst(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{})
+	calls := w.watched(t, config)
+	w.spawned(t, request("mixed"))
+	*calls = nil
+	w.cloud.RemoveGuest(instance)
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.CheckNoLeaks(t)
+	return strings.Join(*calls, " ")
+}
+
+func compatResolved(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: config})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	w.judge(t, result, err)
+	for _, r := range w.cloud.Requests() {
+		if r.Operation == "accelerator.arq.list" && strings.Contains(r.Query, "bind_state=resolved") {
+			return fmt.Sprintf("asked with bind_state=resolved, %d at first", r.Status)
+		}
+	}
+	return "filtered here"
+}
+
+func compatBindFatal(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.judge(t, result, err)
+	return fmt.Sprintf("%d binds", strings.Count(w.arqCalls(), "bind"))
+}
+
+func compatUnknownHandle(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{})
+	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
+		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(`"attach_handle_type":"PCI"`), []byte(`"attach_handle_type":"CCIX"`))
+		}}
+	})
+	return outcome(w.flow.Run(t.Context(), request("gpu")))
+}

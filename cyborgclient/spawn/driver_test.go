@@ -1,0 +1,288 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// hypervisor is a driver over the guests of a cloud: what a host has saved, what
+// runs, and libvirt's demand that a mediated device exists when its guest starts.
+// The cloud is told of the guest with the domain of its present host.
+type hypervisor struct {
+	t     *testing.T
+	cloud *simcloud.Cloud
+	saved map[spawn.Guest]string
+	runs  map[spawn.Guest]string // the domain that a guest was started with
+	home  map[string]string      // host that the cloud is told of
+	down  map[string]bool        // hosts that answer no more
+	own   map[string]bool        // mediated devices of Nova's
+	calls []string
+	fail  map[string]int // call -> how many times it fails
+	after bool           // a failing call has done its work
+	stuck bool           // guests ignore a shutdown
+	hook  func(call int) // told of each call
+}
+
+func newHypervisor(t *testing.T, cloud *simcloud.Cloud) *hypervisor {
+	return &hypervisor{
+		t: t, cloud: cloud, saved: map[spawn.Guest]string{}, runs: map[spawn.Guest]string{}, home: map[string]string{},
+		down: map[string]bool{}, own: map[string]bool{}, fail: map[string]int{},
+	}
+}
+
+var errHypervisor = errors.New("the hypervisor failed")
+
+// call records a call, fails it if told to, and does the work.
+func (h *hypervisor) call(ctx context.Context, name string, guest spawn.Guest, work func() error) error {
+	h.calls = append(h.calls, name)
+	if h.hook != nil {
+		h.hook(len(h.calls))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if h.down[guest.Host] {
+		return fmt.Errorf("host %s is down", guest.Host)
+	}
+	failing := h.fail[name] != 0
+	if failing {
+		h.fail[name]--
+		if !h.after {
+			return errHypervisor
+		}
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	h.tell(guest.Instance)
+	if failing {
+		return errHypervisor
+	}
+	return nil
+}
+
+// tell shows the cloud the guest on its host; one that is nowhere is gone.
+func (h *hypervisor) tell(instance string) {
+	h.t.Helper()
+	home := spawn.Guest{Instance: instance, Host: h.home[instance]}
+	if _, there := h.saved[home]; !there {
+		hosts := slices.Sorted(func(yield func(string) bool) {
+			for guest := range maps.Keys(h.saved) {
+				if guest.Instance == instance && !yield(guest.Host) {
+					return
+				}
+			}
+		})
+		if len(hosts) == 0 {
+			h.cloud.RemoveGuest(instance)
+			return
+		}
+		home.Host = hosts[0]
+		h.home[instance] = home.Host
+	}
+	domain := h.saved[home]
+	if h.down[home.Host] {
+		domain = "" // a host that is off uses no devices
+	}
+	if err := h.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: home.Host, Domain: domain}); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// Domain implements spawn.Driver.
+func (h *hypervisor) Domain(ctx context.Context, guest spawn.Guest) (domain []byte, running bool, err error) {
+	err = h.call(ctx, "domain", guest, func() error {
+		if _, there := h.saved[guest]; !there {
+			return fmt.Errorf("instance %s: %w", guest.Instance, spawn.ErrNoGuest)
+		}
+		return nil
+	})
+	_, running = h.runs[guest]
+	return []byte(h.saved[guest]), running, err
+}
+
+// Define implements spawn.Driver.
+func (h *hypervisor) Define(ctx context.Context, guest spawn.Guest, domain []byte) error {
+	return h.call(ctx, "define", guest, func() error {
+		h.saved[guest] = string(domain)
+		h.home[guest.Instance] = guest.Host
+		return nil
+	})
+}
+
+// Start implements spawn.Driver.
+func (h *hypervisor) Start(ctx context.Context, guest spawn.Guest) error {
+	return h.call(ctx, "start", guest, func() error {
+		if _, running := h.runs[guest]; running {
+			return errors.New("it runs already")
+		}
+		if err := h.devicesExist(guest); err != nil {
+			return err
+		}
+		h.runs[guest] = h.saved[guest]
+		return nil
+	})
+}
+
+func (h *hypervisor) devicesExist(guest spawn.Guest) error {
+	devices, err := domainxml.Read([]byte(h.saved[guest]))
+	if err != nil {
+		return err
+	}
+	mdevs, err := h.cloud.Mdevs(guest.Host)
+	if err != nil {
+		return err
+	}
+	there := maps.Clone(h.own)
+	for _, mdev := range mdevs {
+		there[mdev.UUID] = true
+	}
+	for _, d := range devices {
+		if d.MDEV != "" && !there[d.MDEV] {
+			return fmt.Errorf("device not found: mediated device '%s' not found", d.MDEV)
+		}
+	}
+	return nil
+}
+
+// Shutdown implements spawn.Driver.
+func (h *hypervisor) Shutdown(ctx context.Context, guest spawn.Guest) error {
+	return h.call(ctx, "shutdown", guest, func() error {
+		if h.stuck {
+			return errors.New("the guest ignores it")
+		}
+		delete(h.runs, guest)
+		return nil
+	})
+}
+
+// Destroy implements spawn.Driver.
+func (h *hypervisor) Destroy(ctx context.Context, guest spawn.Guest) error {
+	return h.call(ctx, "destroy", guest, func() error { delete(h.runs, guest); return nil })
+}
+
+// Undefine implements spawn.Driver.
+func (h *hypervisor) Undefine(ctx context.Context, guest spawn.Guest) error {
+	return h.call(ctx, "undefine", guest, func() error { delete(h.saved, guest); return nil })
+}
+
+// powerCut stops a host: nothing runs there any more.
+func (h *hypervisor) powerCut(host string) {
+	h.t.Helper()
+	if err := h.cloud.StopHost(host); err != nil {
+		h.t.Fatal(err)
+	}
+	maps.DeleteFunc(h.runs, func(guest spawn.Guest, _ string) bool { return guest.Host == host })
+}
+
+// site is a world with guests that run.
+type site struct {
+	*world
+	guests *hypervisor
+	ops    *spawn.Operations
+}
+
+func newSite(t *testing.T, opts worldOpts) *site {
+	t.Helper()
+	s := &site{world: newWorld(t, opts)}
+	s.guests = newHypervisor(t, s.cloud)
+	s.renew(t)
+	return s
+}
+
+// renew makes the operations of the present flow.
+func (s *site) renew(t *testing.T) {
+	t.Helper()
+	var err error
+	if s.ops, err = s.flow.Operations(s.guests); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spawn runs an instance of a profile of the model, with the ports given.
+func (s *site) spawn(t *testing.T, profile string, ports ...spawn.Port) spawn.Instance {
+	t.Helper()
+	req := request(profile)
+	if profile == "" {
+		req.Flavor = plainFlavor()
+	}
+	req.Ports = ports
+	result, err := s.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := spawn.InstanceOf(req, result)
+	guest := spawn.Guest{Instance: i.UUID, Host: i.Host}
+	if err := s.guests.Define(t.Context(), guest, result.Domain); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.guests.Start(t.Context(), guest); err != nil {
+		t.Fatal(err)
+	}
+	s.guests.calls = nil
+	s.cloud.CheckNoLeaks(t)
+	s.cloud.ForgetRequests()
+	return i
+}
+
+func (s *site) guest(i spawn.Instance) spawn.Guest {
+	return spawn.Guest{Instance: i.UUID, Host: i.Host}
+}
+
+// running checks whether the guest runs, and that one that runs has every device
+// of its ARQs.
+func (s *site) running(t *testing.T, i spawn.Instance, want bool) {
+	t.Helper()
+	domain, runs := s.guests.runs[s.guest(i)]
+	if runs != want {
+		t.Errorf("the guest runs: %t, want %t", runs, want)
+	}
+	if want && domain != s.guests.saved[s.guest(i)] {
+		t.Errorf("the guest runs with another domain than the saved one:\n%s", domain)
+	}
+}
+
+// sound checks that nothing leaks, and nothing is still waited for.
+func (s *site) sound(t *testing.T) {
+	t.Helper()
+	s.cloud.CheckNoLeaks(t)
+	if pending := s.events.Pending(); pending != 0 {
+		t.Errorf("%d events are still registered", pending)
+	}
+}
+
+// asked lists the operations of Cyborg that were asked for, without reading ones.
+func (s *site) asked() []string {
+	list := []string{}
+	for _, r := range s.cloud.Requests() {
+		if r.Service == "accelerator" && r.Method != "GET" {
+			list = append(list, r.Operation+" "+strings.TrimSuffix(r.Query, r.Query[strings.IndexByte(r.Query+"=", '='):]))
+		}
+	}
+	return list
+}
+
+// arqs are the ARQs of the instance as Cyborg has them.
+func (s *site) arqs(t *testing.T, i spawn.Instance) []cyborgclient.ARQ {
+	t.Helper()
+	arqs, err := s.cyborg.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: i.UUID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return arqs
+}
+
+func plainFlavor() requestspec.Flavor {
+	return requestspec.Flavor{Name: "plain", VCPUs: 1, MemoryMB: 512, RootGB: 1}
+}

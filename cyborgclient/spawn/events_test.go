@@ -1,0 +1,326 @@
+package spawn_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// eventWorld is a slow world whose Cyborg sends one form of event, and whose registry
+// takes it.
+func eventWorld(t *testing.T, form externalevent.Form, opts worldOpts) *world {
+	t.Helper()
+	if opts.model == nil {
+		opts.model = slowModel(10 * time.Second)
+	}
+	opts.model.Cyborg.EventForm = string(form)
+	w := newWorld(t, opts)
+	w.events = externalevent.NewRegistry(externalevent.WithForms(form))
+	w.cloud.HandleEvents(w.events.Handler())
+	placement, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.flow, err = spawn.New(opts.config, w.cyborg, placement, w.events); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// knownARQs are the ARQs of request("mixed") in a world of the default seed.
+func knownARQs(t *testing.T) []cyborgclient.ARQ {
+	t.Helper()
+	w := newWorld(t, worldOpts{})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.ARQs
+}
+
+const forwardEvent = "compute.external_event.forward"
+
+// TestEventsOnTheirWay spawns with what can happen to events between Cyborg and the
+// registry, in each form. The ARQs are Bound after 10 s, and always it is Cyborg's word
+// that counts.
+func TestEventsOnTheirWay(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		rule  func(tag string) []fault.Rule
+		want  error
+		after time.Duration
+		state cyborgclient.State // of the ARQs in the error
+	}{
+		{"all well", func(string) []fault.Rule { return nil }, nil, 10 * time.Second, ""},
+		{"one lost", func(tag string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Drop}}
+		}, externalevent.ErrTimeout, 300 * time.Second, cyborgclient.StateBound},
+		{"all lost before Nova", func(string) []fault.Rule {
+			return []fault.Rule{{Operation: "accelerator.event.send", Action: fault.Drop, Times: -1}}
+		}, externalevent.ErrTimeout, 300 * time.Second, cyborgclient.StateBound},
+		{"one late", func(tag string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Delay, Delay: 100 * time.Second}}
+		}, nil, 110 * time.Second, ""},
+		{"one too late", func(tag string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Delay, Delay: 400 * time.Second}}
+		}, externalevent.ErrTimeout, 300 * time.Second, cyborgclient.StateBound},
+		{"one twice", func(tag string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Duplicate}}
+		}, nil, 10 * time.Second, ""},
+		{"all twice", func(string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Action: fault.Duplicate, Times: -1}}
+		}, nil, 10 * time.Second, ""},
+		{"one last", func(tag string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Reorder}}
+		}, nil, 10 * time.Second, ""},
+		{"backwards", func(string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Action: fault.Reorder, Times: -1}}
+		}, nil, 10 * time.Second, ""},
+		{"one says failed", func(tag string) []fault.Rule {
+			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Status}}
+		}, externalevent.ErrFailed, 10 * time.Second, cyborgclient.StateBound},
+	}
+	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
+		for _, tt := range tests {
+			t.Run(string(form)+"/"+tt.name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					tag := knownARQs(t)[0].UUID
+					if form == externalevent.FormUssuri {
+						tag = "mixed"
+					}
+					w := eventWorld(t, form, worldOpts{})
+					rules := tt.rule(tag)
+					w.fail(t, rules...)
+					start := time.Now()
+					result, err := w.flow.Run(t.Context(), request("mixed"))
+					if took := time.Since(start); !errors.Is(err, tt.want) || took != tt.after {
+						t.Errorf("got error %v after %s, want %v after %s", err, took, tt.want, tt.after)
+					}
+					if form != externalevent.FormTrain || tt.want != externalevent.ErrFailed { // Train's comes while others are on their way
+						checkStatesTold(t, err, tt.state)
+					}
+					for _, rule := range w.cloud.Faults().Rules() {
+						if rule.Hits == 0 {
+							t.Errorf("the fault never struck: %+v", rule.Rule)
+						}
+					}
+					time.Sleep(200 * time.Second) // whatever is still on its way changes nothing
+					w.judge(t, result, err)
+				})
+			})
+		}
+	}
+}
+
+// checkStatesTold wants a failed wait to tell all ARQs with their state.
+func checkStatesTold(t *testing.T, err error, state cyborgclient.State) {
+	t.Helper()
+	var notBound *spawn.NotBoundError
+	if err == nil || !errors.As(err, &notBound) {
+		return
+	}
+	for _, arq := range notBound.ARQs {
+		if arq.State != state {
+			t.Errorf("ARQ %s is told as %s, want %s", arq.ARQ, arq.State, state)
+		}
+	}
+	if len(notBound.ARQs) != 4 {
+		t.Errorf("%d ARQs are told, want 4", len(notBound.ARQs))
+	}
+}
+
+// Events of others, and of nobody, do not end a wait.
+func TestForeignEventsDoNotEndTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours := knownARQs(t)
+		w := eventWorld(t, externalevent.FormShipped, worldOpts{})
+		provider, err := w.cloud.ProviderClient(t.Context(), "admin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		compute, err := openstack.NewComputeV2(provider, gophercloud.EndpointOpts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const other = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
+		sent := make(chan error, 1)
+		go func() {
+			time.Sleep(5 * time.Second)
+			var foreign []externalevent.Event
+			for _, arq := range ours { // our ARQs of another instance
+				foreign = append(foreign, externalevent.Event{Name: externalevent.ARQBound, ServerUUID: other, Tag: arq.UUID, Status: externalevent.StatusFailed})
+			}
+			foreign = append(foreign, // no ARQ of ours, and another event
+				externalevent.Event{Name: externalevent.ARQBound, ServerUUID: instance, Tag: other},
+				externalevent.Event{Name: "power-update", ServerUUID: instance, Tag: ours[0].UUID})
+			_, err := externalevent.Send(t.Context(), compute, foreign)
+			sent <- err
+		}()
+		start := time.Now()
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		if took := time.Since(start); err != nil || took != 10*time.Second {
+			t.Errorf("got error %v after %s, want success after 10 s", err, took)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		w.judge(t, result, err)
+	})
+}
+
+// Before the wait, inside the PATCH, every form is early.
+func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
+	t.Parallel()
+	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
+		model := simcloud.DefaultModel()
+		w := eventWorld(t, form, worldOpts{model: &model})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		want := map[externalevent.Form]int{externalevent.FormShipped: 1, externalevent.FormTrain: 4, externalevent.FormUssuri: 1}[form]
+		posts := 0
+		for _, r := range w.cloud.Requests() {
+			if r.Operation == "compute.external_events.create" {
+				posts++
+			}
+		}
+		if posts != want || len(w.cloud.ReceivedEvents()) == 0 {
+			t.Errorf("%s: %d posts of events, want %d", form, posts, want)
+		}
+		w.judge(t, result, err)
+	}
+}
+
+// A bind that failed is never a success, in whatever form it is told.
+func TestAFailedBindFailsInEachForm(t *testing.T) {
+	t.Parallel()
+	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
+		synctest.Test(t, func(t *testing.T) {
+			w := eventWorld(t, form, worldOpts{})
+			w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+			result, err := w.flow.Run(t.Context(), request("mixed"))
+			if !errors.Is(err, spawn.ErrNotBound) || !errors.Is(err, externalevent.ErrFailed) || !strings.Contains(err.Error(), "BindFailed") {
+				t.Errorf("%s: got error %v, want the failed event and the ARQ BindFailed", form, err)
+			}
+			w.judge(t, result, err)
+		})
+	}
+}
+
+// With Compat.NovaMasking an ARQ that the first look finds BindFailed passes for a
+// success, as with Nova; otherwise it does not.
+func TestNovaMaskingIsForComparison(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		compat  spawn.Compat
+		devices int // -1: the spawn fails
+	}{
+		"strict":               {spawn.Compat{}, -1},
+		"masked":               {spawn.Compat{NovaMasking: true}, 3},
+		"masked, all or none":  {spawn.Compat{NovaMasking: true, AllOrNothingHandles: true}, 0},
+		"all or nothing alone": {spawn.Compat{AllOrNothingHandles: true}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{Compat: tt.compat}})
+				w.fail(t,
+					fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status},
+					fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 15 * time.Second})
+				result, err := w.flow.Run(t.Context(), request("mixed"))
+				if tt.devices < 0 {
+					if !errors.Is(err, spawn.ErrNotBound) {
+						t.Errorf("got error %v, want ErrNotBound", err)
+					}
+					w.judge(t, result, err)
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(result.Devices) != tt.devices {
+					t.Errorf("%d devices, want %d", len(result.Devices), tt.devices)
+				}
+				guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+				if err := w.cloud.DefineGuest(guest); err != nil {
+					t.Fatal(err)
+				}
+				if len(w.cloud.Leaks()) == 0 {
+					t.Error("the cloud should show the accelerator that the guest does not have")
+				}
+			})
+		})
+	}
+}
+
+// Nova does not pass over a failed event that comes during the wait, masking or not.
+func TestNovaMaskingDoesNotHideAFailedEventInTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{Compat: spawn.Compat{NovaMasking: true}}})
+		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		if !errors.Is(err, externalevent.ErrFailed) {
+			t.Errorf("got error %v, want ErrFailed", err)
+		}
+		w.judge(t, result, err)
+	})
+}
+
+// The server's own filter, 423 while an ARQ is unresolved, does as well as ours, with
+// events and without.
+func TestResolvedByTheServer(t *testing.T) {
+	t.Parallel()
+	for name, poll := range map[string]bool{"events": false, "polling": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll, config: spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}})
+				result, err := w.flow.Run(t.Context(), request("mixed"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				locked := slices.ContainsFunc(w.cloud.Requests(), func(r simcloud.Request) bool {
+					return r.Status == http.StatusLocked && strings.Contains(r.Query, "bind_state=resolved")
+				})
+				if !locked {
+					t.Error("the server was never asked for resolved ARQs")
+				}
+				w.judge(t, result, err)
+			})
+		})
+	}
+}
+
+// What is prepared for is forgotten, unless Nova's leftovers are wanted.
+func TestKeepEventsLeavesThemRegistered(t *testing.T) {
+	t.Parallel()
+	for keep, want := range map[bool]int{false: 0, true: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{Compat: spawn.Compat{KeepEvents: keep}}})
+			w.fail(t, fault.Rule{Operation: "accelerator.event.send", Action: fault.Drop, Times: -1})
+			_, err := w.flow.Run(t.Context(), request("gpu"))
+			if !errors.Is(err, externalevent.ErrTimeout) || w.events.Pending() != want {
+				t.Errorf("keep %t: got error %v and %d events, want the timeout and %d", keep, err, w.events.Pending(), want)
+			}
+			w.cloud.CheckNoLeaks(t)
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package spawn_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// TestEveryFaultLeavesNothing spawns once for each operation of the cloud that a spawn
+// comes by, each action that the operation takes, before and after. What a spawn names as
+// left behind is gone after a Release, once the hosts are up.
+func TestEveryFaultLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, async := range []bool{false, true} {
+		for _, rule := range everyFault(t, async) {
+			t.Run(fmt.Sprintf("async=%t/%s/%s/%s/%d", async, rule.Operation, rule.Action, rule.When, rule.Nth), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, worldOpts{model: asyncModel(async)})
+					w.fail(t, rule)
+					result, err := w.flow.Run(t.Context(), request("mixed"))
+					synctest.Wait() // events of binds in the background
+					if hits := w.cloud.Faults().Rules()[0].Hits; hits == 0 && rule.Nth == 1 {
+						t.Error("the fault never struck")
+					}
+					w.cloud.Faults().Clear()
+					time.Sleep(2 * time.Minute) // hosts come back, late events arrive
+					if errors.Is(err, spawn.ErrLeftover) {
+						w.comeBack(t, rule)
+						if err := w.flow.Release(t.Context(), instance); err != nil {
+							t.Errorf("release: %v", err)
+						}
+					}
+					w.judge(t, result, err)
+				})
+			})
+		}
+	}
+}
+
+func asyncModel(async bool) *simcloud.Model {
+	model := simcloud.DefaultModel()
+	model.Cyborg.AsyncBind = async
+	return &model
+}
+
+// everyFault makes the rules that strike a spawn of the profile mixed.
+func everyFault(t *testing.T, async bool) []fault.Rule {
+	t.Helper()
+	w := newWorld(t, worldOpts{model: asyncModel(async)})
+	w.cloud.ForgetRequests()
+	if _, err := w.flow.Run(t.Context(), request("mixed")); err != nil {
+		t.Fatal(err)
+	}
+	met := map[string]int{ // a spawn meets no report, writes no bitstream and removes no device
+		"accelerator.agent.call": 2, "accelerator.event.send": 1, "accelerator.mdev.create": 1, "compute.external_event.forward": 2,
+	}
+	for _, r := range w.cloud.Requests() {
+		met[r.Operation] = 1 // TestNothingLeaksWhicheverRequestFails has the others
+	}
+	var rules []fault.Rule
+	for _, o := range w.cloud.Faults().Describe() {
+		for _, action := range o.Actions {
+			for _, when := range []fault.When{fault.Before, fault.After} {
+				for nth := range min(met[o.Name], 2) {
+					rule := fault.Rule{Operation: o.Name, Action: action, When: when, Nth: nth + 1, Delay: 20 * time.Second}
+					if rule.Validate() == nil {
+						rules = append(rules, rule)
+					}
+				}
+			}
+		}
+	}
+	return rules
+}

@@ -1,0 +1,80 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// A guest that does not start on the first host is undone there, accelerators
+// and allocation included, and started on the next.
+func ExampleFlow_Run() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.DefaultModel())
+	if err != nil {
+		panic(err)
+	}
+	defer cloud.Close()
+	flow, err := exampleFlow(ctx, cloud)
+	if err != nil {
+		panic(err)
+	}
+	broken := errors.New("no such machine type")
+	result, err := flow.Run(ctx, spawn.Request{
+		Instance: "0a1b2c3d-0000-4000-8000-000000000001",
+		Flavor: requestspec.Flavor{Name: "accel.gpu", VCPUs: 4, MemoryMB: 8192, RootGB: 20,
+			ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: "gpu"}},
+		Hooks: spawn.Hooks{
+			Start: func(_ context.Context, r *spawn.Result) error {
+				fmt.Println("start on", r.Host)
+				if r.Host == "cn0" {
+					return broken
+				}
+				return cloud.DefineGuest(simcloud.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
+			},
+			Destroy: func(_ context.Context, r *spawn.Result) error {
+				fmt.Println("destroy on", r.Host)
+				return nil
+			},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(result.Devices[0], "on", result.Host)
+	fmt.Println(len(cloud.Leaks()), "leaks")
+	// Output:
+	// start on cn0
+	// destroy on cn0
+	// start on cn1
+	// pci 0000:3b:00.0 on cn1
+	// 0 leaks
+}
+
+// exampleFlow wires a flow to a cloud.
+func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error) {
+	provider, err := cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return nil, err
+	}
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	if err != nil {
+		return nil, err
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		return nil, err
+	}
+	events := externalevent.NewRegistry()
+	cloud.HandleEvents(events.Handler())
+	return spawn.New(spawn.Config{}, cyborg, placement, events)
+}

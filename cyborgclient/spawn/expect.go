@@ -1,0 +1,13 @@
+package spawn
+
+import "github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+
+// expected are the ARQs as the registry expects them. Those of a handover have no
+// profile, and an event for any profile will do for them.
+func (a *Attempt) expected() []externalevent.ARQ {
+	arqs := make([]externalevent.ARQ, len(a.ARQs))
+	for i, arq := range a.ARQs {
+		arqs[i] = externalevent.ARQ{UUID: arq.UUID, Profile: arq.DeviceProfileName}
+	}
+	return arqs
+}

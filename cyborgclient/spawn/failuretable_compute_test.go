@@ -1,0 +1,530 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// guestHooks start guests in the cloud. The first failing of them fail.
+type guestHooks struct {
+	w       *world
+	failing int
+	err     error
+	destroy error
+	started []string // hosts
+	removed []string
+	held    []bool // whether ARQs were still there at each removal
+}
+
+func (g *guestHooks) hooks() spawn.Hooks {
+	return spawn.Hooks{
+		Start: func(_ context.Context, r *spawn.Result) error {
+			g.started = append(g.started, r.Host)
+			if err := g.w.cloud.DefineGuest(simcloud.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)}); err != nil {
+				return err
+			}
+			if len(g.started) <= g.failing {
+				return g.err
+			}
+			return nil
+		},
+		Destroy: func(_ context.Context, r *spawn.Result) error {
+			g.removed = append(g.removed, r.Host)
+			g.held = append(g.held, len(g.w.cloud.Cyborg.ARQs()) > 0)
+			g.w.cloud.RemoveGuest(r.Instance)
+			return g.destroy
+		},
+	}
+}
+
+var errHook = errors.New("hook failed")
+
+// hookFails runs a spawn whose hook fails everywhere it is asked.
+func hookFails(t *testing.T, step spawn.Step, cause error, set func(*spawn.Hooks, func(context.Context, *spawn.Attempt) error)) {
+	w := newWorld(t, worldOpts{})
+	req := request("mixed")
+	calls := 0
+	set(&req.Hooks, func(_ context.Context, a *spawn.Attempt) error {
+		calls++
+		if len(a.ARQs) != 4 || len(w.cloud.Cyborg.ARQs()) != 4 {
+			t.Errorf("the hook sees %d ARQs, Cyborg has %d, want 4", len(a.ARQs), len(w.cloud.Cyborg.ARQs()))
+		}
+		return cause
+	})
+	result, err := w.flow.Run(t.Context(), req)
+	w.failed(t, result, err, step, cause)
+	if calls != 1 {
+		t.Errorf("%d hosts were tried, want 1", calls)
+	}
+	w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
+}
+
+func claimHook(h *spawn.Hooks, f func(context.Context, *spawn.Attempt) error)   { h.Claim = f }
+func prepareHook(h *spawn.Hooks, f func(context.Context, *spawn.Attempt) error) { h.Prepare = f }
+
+func rowInstanceVanished(t *testing.T) {
+	bubble(t, "before the build on the compute host", func(t *testing.T) {
+		hookFails(t, spawn.StepHost, fmt.Errorf("%w: not in the database", spawn.ErrGone), claimHook)
+	})
+}
+
+func rowPreClaimAbort(t *testing.T) {
+	bubble(t, "device tagging is not supported", func(t *testing.T) {
+		hookFails(t, spawn.StepHost, fmt.Errorf("%w: tagged devices", spawn.ErrAbort), claimHook)
+	})
+}
+
+func rowResourceClaimFails(t *testing.T) {
+	bubble(t, "on the first host", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		req := request("mixed")
+		var hosts []string
+		var first []string
+		req.Hooks.Claim = func(_ context.Context, a *spawn.Attempt) error {
+			hosts = append(hosts, a.Host)
+			if len(hosts) > 1 {
+				return nil
+			}
+			for _, arq := range a.ARQs {
+				first = append(first, arq.UUID)
+			}
+			return errHook
+		}
+		result, err := w.flow.Run(t.Context(), req)
+		if err != nil || len(hosts) != 2 || hosts[0] == hosts[1] || result.Host != hosts[1] {
+			t.Fatalf("got error %v on hosts %v, want success on the second", err, hosts)
+		}
+		for _, arq := range result.ARQs {
+			if slices.Contains(first, arq.UUID) {
+				t.Errorf("ARQ %s is of the first host", arq.UUID)
+			}
+		}
+		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed, claimed, created, boundOK)
+		w.judge(t, result, err)
+	})
+	bubble(t, "on every host", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		req := request("mixed")
+		req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { return errHook }
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, spawn.StepHost, errHook)
+		one := []string{claimed, created, boundOK, arqDeleted, unclaimed}
+		w.checkWrites(t, slices.Concat(one, one)...)
+	})
+}
+
+func rowWaitFails(t *testing.T) {
+	one := []string{claimed, created, boundOK, arqDeleted, unclaimed} // no other host
+	slow := func() worldOpts { return worldOpts{model: slowModel(10 * time.Second)} }
+	bubble(t, "timeout", func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(time.Hour)})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		w.failed(t, result, err, spawn.StepWait, externalevent.ErrTimeout)
+		w.checkWrites(t, one...)
+	})
+	bubble(t, "failed event", func(t *testing.T) {
+		w := newWorld(t, slow())
+		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		w.failed(t, result, err, spawn.StepWait, externalevent.ErrFailed)
+		w.checkWrites(t, one...)
+	})
+	bubble(t, "GET error", func(t *testing.T) {
+		w := newWorld(t, slow())
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 500, Times: 2})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		w.failed(t, result, err, spawn.StepWait, cyborgclient.ErrUnavailable)
+		w.checkWrites(t, one...)
+	})
+	bubble(t, "empty list", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(int, []byte) []byte {
+				return []byte(`{"arqs": []}`)
+			}}
+		})
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		if err == nil || !strings.Contains(err.Error(), "not among the ARQs of the instance") {
+			t.Errorf("got error %v", err)
+		}
+		if err != nil {
+			w.judge(t, result, err)
+		}
+	})
+}
+
+func rowNetworkFails(t *testing.T) {
+	bubble(t, "networks", func(t *testing.T) {
+		hookFails(t, spawn.StepPrepare, errors.New("failed to allocate the network(s), not rescheduling"), prepareHook)
+	})
+}
+
+func rowBlockDeviceFails(t *testing.T) {
+	bubble(t, "block devices", func(t *testing.T) {
+		hookFails(t, spawn.StepPrepare, errors.New("failure prepping block device"), prepareHook)
+	})
+}
+
+func rowStartFails(t *testing.T) {
+	bubble(t, "on the first host", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		g := &guestHooks{w: w, failing: 1, err: errHook}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		result, err := w.flow.Run(t.Context(), req)
+		if err != nil || len(g.started) != 2 || len(g.removed) != 1 || g.removed[0] != g.started[0] || !g.held[0] {
+			t.Fatalf("got error %v, %+v; want the guest of the first host removed before its ARQs", err, g)
+		}
+		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed, claimed, created, boundOK)
+		w.judge(t, result, err)
+	})
+	bubble(t, "no other host is wanted", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		g := &guestHooks{w: w, failing: 9, err: spawn.ErrAbort}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, spawn.StepStart, spawn.ErrAbort)
+		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
+	})
+}
+
+func rowDestroyFails(t *testing.T) {
+	bubble(t, "the failed guest cannot be destroyed", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		g := &guestHooks{w: w, failing: 9, err: errHook, destroy: errors.New("libvirt is gone")}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		result, err := w.flow.Run(t.Context(), req)
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || failure.Step != spawn.StepStart || !errors.Is(err, errHook) || !errors.Is(err, g.destroy) {
+			t.Fatalf("got error %v, want the failed start with the failed destruction beside it", err)
+		}
+		if len(g.started) != 1 {
+			t.Errorf("%d hosts were tried, want 1", len(g.started))
+		}
+		if len(failure.Leftovers) != 1 || failure.Leftovers[0].Kind != "guest" {
+			t.Errorf("left behind: %v, want the guest", failure.Leftovers)
+		}
+		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
+		w.judge(t, result, err)
+	})
+}
+
+func rowRescheduleExhausted(t *testing.T) {
+	one := []string{claimed, created, boundOK, arqDeleted, unclaimed}
+	bubble(t, "no retries left", func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+		g := &guestHooks{w: w, failing: 9, err: errHook}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, spawn.StepStart, errHook)
+		w.checkWrites(t, one...)
+	})
+	bubble(t, "no alternate", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		g := &guestHooks{w: w, failing: 9, err: errHook}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		req.Order = func(all []spawn.Candidate) []spawn.Candidate { return all[:1] }
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, spawn.StepStart, errHook)
+		w.checkWrites(t, one...)
+	})
+	bubble(t, "the claim on the alternate is refused", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409, Nth: 2, Times: -1})
+		g := &guestHooks{w: w, failing: 9, err: errHook}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, spawn.StepClaim, spawn.ErrClaim)
+		w.checkWrites(t, append(one, "allocations.put Conflict")...)
+	})
+}
+
+func rowRescheduleSucceeds(t *testing.T) {
+	bubble(t, "the mapping is that of the alternate", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+		var chosen []spawn.Candidate
+		req := request("mixed")
+		req.Hooks.Claim = func(_ context.Context, a *spawn.Attempt) error {
+			chosen = append(chosen, *a.Chosen)
+			return nil
+		}
+		result, err := w.flow.Run(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(chosen) != 1 || result.Host != "cn1" {
+			t.Fatalf("got host %s with %d host claims", result.Host, len(chosen))
+		}
+		for _, arq := range result.ARQs {
+			want := chosen[0].Mappings[fmt.Sprintf("device_profile_%d", arq.DeviceProfileGroupID)]
+			if arq.Hostname != "cn1" || !slices.Equal(want, []string{arq.DeviceRPUUID}) {
+				t.Errorf("ARQ %s on %s, provider %s, want %v", arq.UUID, arq.Hostname, arq.DeviceRPUUID, want)
+			}
+		}
+		w.checkWrites(t, claimed, created, "arq.bind Internal Server Error", arqDeleted, unclaimed, claimed, created, boundOK)
+		w.judge(t, result, err)
+	})
+}
+
+func rowDeletedWhileBuilding(t *testing.T) {
+	bubble(t, "inside the start", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		g := &guestHooks{w: w, failing: 9, err: spawn.ErrGone}
+		req := request("mixed")
+		req.Hooks = g.hooks()
+		result, err := w.flow.Run(t.Context(), req)
+		w.failed(t, result, err, spawn.StepStart, spawn.ErrGone)
+		if len(g.started) != 1 || len(g.removed) != 1 {
+			t.Errorf("started on %v, removed from %v, want one of each", g.started, g.removed)
+		}
+		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
+	})
+}
+
+// spawned runs a spawn that succeeds, and forgets its requests.
+func (w *world) spawned(t *testing.T, req spawn.Request) *spawn.Result {
+	t.Helper()
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.judge(t, result, err)
+	w.cloud.ForgetRequests()
+	return result
+}
+
+func rowDelete(t *testing.T) {
+	bubble(t, "the guest, then its ARQs, then the allocation", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "mixed")
+		if err := s.ops.Delete(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		s.running(t, i, false)
+		s.checkWrites(t, arqDeleted, unclaimed)
+		s.sound(t)
+	})
+	bubble(t, "by the flow alone", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.spawned(t, request("mixed"))
+		w.cloud.RemoveGuest(instance)
+		if err := w.flow.Release(t.Context(), instance); err != nil {
+			t.Fatal(err)
+		}
+		w.checkWrites(t, arqDeleted, unclaimed)
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+func rowLocalDelete(t *testing.T) {
+	bubble(t, "the host is down, a port has a device", func(t *testing.T) {
+		s := newSite(t, worldOpts{model: portModel()})
+		i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+		s.guests.powerCut(i.Host)
+		if err := s.ops.LocalDelete(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		s.cloud.RemoveGuest(instance)
+		s.sound(t)
+		if left := s.cloud.Placement.Allocations(); len(left) > 0 {
+			t.Errorf("allocations: %v", left)
+		}
+	})
+}
+
+func rowDeleteFails(t *testing.T) {
+	bubble(t, "of an instance: the ARQs are named for another try", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		result := w.spawned(t, request("mixed"))
+		w.cloud.RemoveGuest(instance)
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		var failure *spawn.Error
+		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v, want ErrLeftover", err)
+		}
+		checkLeftARQs(t, failure, result.ARQs)
+		if held := w.cloud.Placement.Allocations(); len(held) > 0 {
+			t.Errorf("the allocation stays, too: %v", held)
+		}
+		w.cloud.Faults().Clear()
+		if err := w.flow.Release(t.Context(), instance); err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+	bubble(t, "after an explicit unbind: the ARQs are named although they have no instance", func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: spawn.Config{Compat: spawn.Compat{UnbindFirst: true}}})
+		result := w.spawned(t, request("mixed"))
+		w.cloud.RemoveGuest(instance)
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		var failure *spawn.Error
+		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v, want ErrLeftover", err)
+		}
+		checkLeftARQs(t, failure, result.ARQs)
+		w.cloud.Faults().Clear()
+		if err := w.cyborg.DeleteARQs(t.Context(), arqUUIDs(result)); err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+	bubble(t, "of a failed spawn: the cause comes first", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		req := request("mixed")
+		var arqs []cyborgclient.ARQ
+		req.Hooks.Prepare = func(_ context.Context, a *spawn.Attempt) error {
+			arqs = slices.Clone(a.ARQs)
+			return errHook
+		}
+		_, err := w.flow.Run(t.Context(), req)
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || !errors.Is(failure.Err, errHook) || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v", err)
+		}
+		checkLeftARQs(t, failure, arqs)
+		w.cloud.Faults().Clear()
+		if err := w.flow.Release(t.Context(), instance); err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+func checkLeftARQs(t *testing.T, failure *spawn.Error, arqs []cyborgclient.ARQ) {
+	t.Helper()
+	if len(failure.Leftovers) != len(arqs) {
+		t.Errorf("left behind %v, want %d ARQs", failure.Leftovers, len(arqs))
+	}
+	for _, arq := range arqs {
+		if !slices.ContainsFunc(failure.Leftovers, func(l spawn.Leftover) bool { return l.Kind == "arq" && l.ID == arq.UUID && l.Err != nil }) {
+			t.Errorf("ARQ %s is not named: %v", arq.UUID, failure.Leftovers)
+		}
+	}
+}
+
+func rowUnshelveFails(t *testing.T) {
+	for name, rule := range map[string]fault.Rule{
+		"the wait fails":  {Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Times: 2},
+		"the start fails": {},
+	} {
+		bubble(t, name+", a second unshelve is not blocked", func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "mixed")
+			if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
+				t.Fatal(err)
+			}
+			i.Host, i.ARQs = "", nil
+			if rule.Operation == "" {
+				s.guests.fail["start"] = 9 // on every host
+			} else {
+				s.fail(t, rule)
+			}
+			if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got error %v", err)
+			}
+			s.nothingHeld(t)
+			clear(s.guests.fail)
+			result, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{})
+			if err != nil || len(result.ARQs) != 4 {
+				t.Fatalf("the second unshelve: %v", err)
+			}
+			s.sound(t)
+		})
+	}
+}
+
+// nothingHeld checks that nobody has anything at all.
+func (s *site) nothingHeld(t *testing.T) {
+	t.Helper()
+	s.sound(t)
+	if arqs, held := s.cloud.Cyborg.ARQs(), s.cloud.Placement.Allocations(); len(arqs)+len(held) > 0 {
+		t.Errorf("ARQs %v, allocations %v", arqs, held)
+	}
+}
+
+func rowEvacuateFails(t *testing.T) {
+	bubble(t, "the wait fails on the destination", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		s.guests.powerCut(i.Host)
+		s.guests.down[i.Host] = true
+		s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Times: 2})
+		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v", err)
+		}
+		if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
+			t.Errorf("ARQs stay: %v", arqs)
+		}
+		for _, allocation := range s.cloud.Placement.Allocations() {
+			if allocation.Class == "PGPU" {
+				t.Errorf("a device stays allocated: %+v", allocation)
+			}
+		}
+		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		if err != nil || result.Host == i.Host || len(result.ARQs) != 1 || result.ARQs[0].Hostname != result.Host {
+			t.Fatalf("the next evacuation: %v, %+v", err, result)
+		}
+		s.sound(t)
+	})
+}
+
+func rowShelveOffloadDeleteFails(t *testing.T) {
+	bubble(t, "is tried again and the allocation goes all the same", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "mixed")
+		s.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: 2})
+		if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
+			t.Errorf("got error %v although the third try works", err)
+		}
+		s.nothingHeld(t)
+	})
+	bubble(t, "for ever: the allocation goes, the ARQs are named", func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "mixed")
+		s.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		var failure *spawn.Error
+		if err := s.ops.ShelveOffload(t.Context(), i); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v, want ErrLeftover", err)
+		}
+		var arqs []cyborgclient.ARQ
+		for _, uuid := range i.ARQs {
+			arqs = append(arqs, cyborgclient.ARQ{UUID: uuid})
+		}
+		checkLeftARQs(t, failure, arqs)
+		if left := s.cloud.Placement.Allocations(); len(left) > 0 {
+			t.Errorf("allocations: %v", left)
+		}
+		s.cloud.Faults().Clear()
+		if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		s.nothingHeld(t)
+	})
+}
+
+func arqUUIDs(result *spawn.Result) []string {
+	var uuids []string
+	for _, arq := range result.ARQs {
+		uuids = append(uuids, arq.UUID)
+	}
+	return uuids
+}

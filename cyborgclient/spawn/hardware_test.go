@@ -1,0 +1,206 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// TestHardwareFaults spawns while the hardware fails. An ARQ ends BindFailed or the spawn
+// succeeds; what the host cannot give back while it is away is named, and gone once the
+// host is back and the instance is released.
+func TestHardwareFaults(t *testing.T) {
+	t.Parallel()
+	const image = "cccccccc-0000-4000-8000-000000000001"
+	tests := []struct {
+		name    string
+		profile string
+		rule    fault.Rule
+		states  bool // Cyborg shows binding states, and lets go of what a silent host has
+		want    error
+		says    string
+		left    bool // something is named as left behind
+	}{
+		{name: "mdev create fails", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status}},
+		{name: "mdev made, word lost", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Drop, When: fault.After}},
+		{name: "mdev slow, in time", profile: "mixed",
+			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: 30 * time.Second}},
+		{name: "mdev slow, bind timeout", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: 90 * time.Second}},
+		{name: "programming fails", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Status}},
+		{name: "programmed, word lost", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Drop, When: fault.After}},
+		{name: "agent fails one call", profile: "vgpu", want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Status}},
+		{name: "agent silent", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Drop}},
+		{name: "agent silent, mdev made", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Drop, When: fault.After}},
+		{name: "agent silent, binding states", profile: "mixed", states: true, want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Drop, When: fault.After}},
+		{name: "host reboots", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Reboot, Delay: 5 * time.Minute}},
+		{name: "host reboots, mdev made", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
+		{name: "host reboots, binding states", profile: "mixed", states: true, want: spawn.ErrNotBound, says: "BindFailed",
+			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				model := simcloud.DefaultModel()
+				model.Cyborg.AsyncBind, model.Cyborg.BindingStates = true, tt.states
+				model.Images = []simcloud.Image{{ID: image, Name: "gzip", Data: "bits"}}
+				model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "bitstream", Groups: []map[string]string{
+					{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required", "accel:bitstream_id": image},
+				}})
+				w := newWorld(t, worldOpts{model: &model})
+				w.fail(t, tt.rule)
+				result, err := w.flow.Run(t.Context(), request(tt.profile))
+				if !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("got error %v, want %v with %q", err, tt.want, tt.says)
+				}
+				if rules := w.cloud.Faults().Rules(); rules[0].Hits != 1 {
+					t.Errorf("the fault struck %d times", rules[0].Hits)
+				}
+				if errors.Is(err, spawn.ErrLeftover) != tt.left {
+					t.Errorf("left behind %t, want %t: %v", !tt.left, tt.left, err)
+				}
+				w.cloud.Faults().Clear()
+				w.comeBack(t, tt.rule)
+				if tt.left {
+					if err := w.flow.Release(t.Context(), instance); err != nil {
+						t.Errorf("release after the host came back: %v", err)
+					}
+				}
+				w.judge(t, result, err)
+				w.checkUnharmed(t, result, tt.profile)
+			})
+		})
+	}
+}
+
+// comeBack waits for the host of a rule, or starts it.
+func (w *world) comeBack(t *testing.T, rule fault.Rule) {
+	t.Helper()
+	switch {
+	case rule.Action == fault.Reboot:
+		time.Sleep(rule.Delay + time.Second)
+	case rule.Operation == "accelerator.agent.call" && rule.Action == fault.Drop:
+		for _, host := range w.cloud.HostNames() {
+			if err := w.cloud.StartHost(t.Context(), host); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// checkUnharmed spawns again, as if nothing had been.
+func (w *world) checkUnharmed(t *testing.T, result *spawn.Result, profile string) {
+	t.Helper()
+	if result != nil {
+		return
+	}
+	for _, host := range w.cloud.HostNames() {
+		if err := w.cloud.Cyborg.ReportHost(t.Context(), host); err != nil {
+			t.Errorf("report of host %s: %v", host, err)
+		}
+	}
+	again, err := w.flow.Run(t.Context(), request(profile))
+	if err != nil {
+		t.Fatalf("the same spawn without a fault: %v", err)
+	}
+	w.judge(t, again, nil)
+}
+
+// A device that vanishes between the claim and the bind stays in Placement, which has an
+// allocation of it, and in Cyborg until that is gone; the ARQ is BindFailed or Bound, and
+// nothing is left.
+func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		a := w.begin(t, instance)
+		if err := a.Match(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
+			return d.ProviderUUID == a.Bindings[0].DeviceRP
+		})
+		name := w.cloud.Cyborg.Deployables()[i].Name
+		w.fail(t, fault.Rule{Operation: "accelerator.device.find", Subject: name, Action: fault.Drop, Times: -1})
+		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err == nil {
+			t.Error("want the report to tell that the provider is in use")
+		}
+		var err error
+		for _, step := range []func(context.Context) error{a.Bind, a.WaitBound} {
+			if err = step(t.Context()); err != nil {
+				break
+			}
+		}
+		if err != nil && !errors.Is(err, spawn.ErrNotBound) {
+			t.Errorf("got error %v, want ErrNotBound or none", err)
+		}
+		if _, left := a.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err != nil {
+			t.Error(err)
+		}
+		if slices.ContainsFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == name }) {
+			t.Errorf("device %s is still offered", name)
+		}
+		w.judge(t, nil, errors.New("given up"))
+	})
+}
+
+// The agents' own reports meet the same faults: a silent agent is told as unknown, and
+// its host's ARQs come back with it.
+func TestAnAgentThatFallsSilentInItsReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := simcloud.DefaultModel()
+		model.Cyborg.BindingStates = true
+		w := newWorld(t, worldOpts{model: &model})
+		result, err := w.flow.Run(t.Context(), request("vgpu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.fail(t, fault.Rule{Operation: "accelerator.agent.report", Subject: result.Host, Action: fault.Drop})
+		if err := w.cloud.Cyborg.ReportHost(t.Context(), result.Host); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			t.Errorf("got error %v, want ErrAgentDown", err)
+		}
+		time.Sleep(time.Minute)
+		arq, err := w.cyborg.GetARQ(t.Context(), result.ARQs[0].UUID)
+		if err != nil || arq.State != "unknown" {
+			t.Errorf("got state %v, %v; want unknown", arq, err)
+		}
+		waiter, err := w.events.Prepare(instance, result.ARQs[0].UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer waiter.Close()
+		if err := w.cloud.StartHost(t.Context(), result.Host); err != nil {
+			t.Fatal(err)
+		}
+		if err := waiter.Wait(t.Context(), time.Minute); err != nil {
+			t.Errorf("no event for the ARQ that came back: %v (%v)", err, externalevent.ErrTimeout)
+		}
+		waiter.Close()
+		w.judge(t, result, nil)
+	})
+}

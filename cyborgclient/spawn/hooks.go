@@ -1,0 +1,107 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// What an error of a hook may say about the other hosts, to be put into it with
+// %w.
+var (
+	// ErrAbort ends the spawn: no other host is tried (Nova's
+	// BuildAbortException).
+	ErrAbort = errors.New("build aborted")
+	// ErrGone: the instance was deleted while it was being built, so no other
+	// host is tried (Nova's InstanceNotFound).
+	ErrGone = errors.New("instance is gone")
+)
+
+// Hooks are the caller's own parts of a build, which nova-compute does between
+// and after the ten steps. Each may be nil. What a hook made on its own, such
+// as ports and volumes, is the caller's to give back; ARQs, allocation and
+// events are the flow's, whichever hook fails.
+type Hooks struct {
+	// Claim is the compute host's own claim (processors, memory, NUMA, late
+	// affinity). It runs after the bind and before the wait, as in Nova, where
+	// it is what gives the instance a host. When it fails the next host is
+	// tried, unless the error is an ErrAbort or ErrGone.
+	Claim func(ctx context.Context, a *Attempt) error
+	// Prepare sets up networks and block devices, once every ARQ is Bound. When
+	// it fails no other host is tried, as in Nova.
+	Prepare func(ctx context.Context, a *Attempt) error
+	// CreateMdev makes the mediated device of a Bound MDEV request, for clouds in
+	// which Nova does so and not Cyborg's agent (the 2026.2 vGPU specification).
+	CreateMdev func(ctx context.Context, arq cyborgclient.ARQ) error
+	// Start defines and starts the guest of result.Domain. When it fails the
+	// guest is destroyed and the next host is tried, unless the error is an
+	// ErrAbort or ErrGone.
+	Start func(ctx context.Context, result *Result) error
+	// Destroy removes what Start and CreateMdev may have left of the guest. It is
+	// called before the ARQs are deleted, on a context that the caller's cannot
+	// end, with Config.UnwindTimeout. When it fails no other host is tried, and
+	// the guest is named in [Error.Leftovers].
+	Destroy func(ctx context.Context, result *Result) error
+}
+
+// ClaimHost runs [Hooks.Claim].
+func (a *Attempt) ClaimHost(ctx context.Context) error {
+	return a.hook(ctx, StepHost, a.Request.Hooks.Claim)
+}
+
+// PrepareGuest runs [Hooks.Prepare].
+func (a *Attempt) PrepareGuest(ctx context.Context) error {
+	return a.hook(ctx, StepPrepare, a.Request.Hooks.Prepare)
+}
+
+func (a *Attempt) hook(ctx context.Context, name Step, hook func(context.Context, *Attempt) error) error {
+	if hook == nil {
+		return nil
+	}
+	return a.step(ctx, name, func(ctx context.Context, _ *StepTrace) (string, error) {
+		if err := hook(ctx, a); err != nil {
+			return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+		}
+		return "done on host " + a.Host, nil
+	})
+}
+
+// StartGuest runs [Hooks.Start], after Compose. The attempt is no longer under
+// way when it succeeds.
+func (a *Attempt) StartGuest(ctx context.Context) error {
+	start := a.Request.Hooks.Start
+	if start == nil {
+		return nil
+	}
+	return a.step(ctx, StepStart, func(ctx context.Context, _ *StepTrace) (string, error) {
+		if err := a.needs(len(a.Domain) > 0, StepCompose); err != nil {
+			return "", err
+		}
+		a.touched = true
+		if err := start(ctx, a.Result()); err != nil {
+			return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+		}
+		a.end()
+		return "started on host " + a.Host, nil
+	})
+}
+
+// createMdevs has the caller make the mediated devices.
+func (a *Attempt) createMdevs(ctx context.Context) error {
+	create := a.Request.Hooks.CreateMdev
+	if create == nil {
+		return nil
+	}
+	for _, arq := range a.ARQs {
+		if arq.AttachHandleType != cyborgclient.HandleMDEV {
+			continue
+		}
+		a.touched = true
+		if err := create(ctx, arq); err != nil {
+			return fmt.Errorf("instance %s: mediated device of ARQ %s: %w", a.Request.Instance, arq.UUID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package spawn_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+func TestHooksRunInNovasOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	var calls []string
+	call := func(name string) func(context.Context, *spawn.Attempt) error {
+		return func(_ context.Context, a *spawn.Attempt) error {
+			bound := 0
+			for _, arq := range a.ARQs {
+				if arq.State == cyborgclient.StateBound {
+					bound++
+				}
+			}
+			calls = append(calls, fmt.Sprintf("%s with %d known Bound", name, bound))
+			return nil
+		}
+	}
+	req := request("mixed")
+	req.Hooks = spawn.Hooks{
+		Claim: call("claim"), Prepare: call("prepare"),
+		CreateMdev: func(_ context.Context, arq cyborgclient.ARQ) error {
+			calls = append(calls, "mdev "+arq.AttachHandleUUID)
+			return nil
+		},
+		Start: func(_ context.Context, r *spawn.Result) error {
+			calls = append(calls, fmt.Sprintf("start with %d devices", len(r.Devices)))
+			return nil
+		},
+		Destroy: func(context.Context, *spawn.Result) error {
+			calls = append(calls, "destroy")
+			return nil
+		},
+	}
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"claim with 0 known Bound", "prepare with 4 known Bound", "mdev " + result.ARQs[2].AttachHandleUUID, "start with 4 devices"}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+	var steps []string
+	for _, step := range result.Trace.Steps {
+		steps = append(steps, step.Step.String())
+	}
+	if got := strings.Join(steps[7:], " "); got != "bind host wait prepare compose start" {
+		t.Errorf("steps from the bind on: %s", got)
+	}
+	w.judge(t, result, err)
+}
+
+func TestAFailedMdevIsDestroyedWithTheGuest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	req := request("vgpu")
+	destroyed := 0
+	req.Hooks.CreateMdev = func(context.Context, cyborgclient.ARQ) error { return errHook }
+	req.Hooks.Destroy = func(context.Context, *spawn.Result) error { destroyed++; return nil }
+	result, err := w.flow.Run(t.Context(), req)
+	w.failed(t, result, err, spawn.StepCompose, errHook)
+	if destroyed != 1 {
+		t.Errorf("destroyed %d times, want once", destroyed)
+	}
+}
+
+func TestAPanicOfAHookLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	g := &guestHooks{w: w}
+	req := request("mixed")
+	req.Hooks = g.hooks()
+	start := req.Hooks.Start
+	req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error {
+		if err := start(ctx, r); err != nil {
+			return err
+		}
+		panic("hook")
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_, _ = w.flow.Run(t.Context(), req)
+	}()
+	if len(g.removed) != 1 {
+		t.Errorf("the guest was removed %d times", len(g.removed))
+	}
+	w.cloud.CheckNoLeaks(t)
+}
+
+func TestACancelledStartIsUnwoundAndNotTriedElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	ctx, cancel := context.WithCancel(t.Context())
+	g := &guestHooks{w: w, failing: 9, err: context.Canceled}
+	req := request("mixed")
+	req.Hooks = g.hooks()
+	start := req.Hooks.Start
+	req.Hooks.Start = func(ctx context.Context, r *spawn.Result) error { cancel(); return start(ctx, r) }
+	result, err := w.flow.Run(ctx, req)
+	w.failed(t, result, err, spawn.StepStart, context.Canceled)
+	if len(g.started) != 1 || len(g.removed) != 1 {
+		t.Errorf("started on %v, removed from %v", g.started, g.removed)
+	}
+}
+
+// Whichever request of the second host fails, nothing is left of either.
+func TestNothingLeaksWhicheverRequestFailsAfterAReschedule(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []struct {
+		name string
+		nth  int
+	}{
+		{"accelerator.arq.delete", 1}, {"placement.allocations.delete", 1}, {"placement.resource_provider.get", 1},
+		{"placement.allocations.get", 2}, {"placement.allocations.put", 2}, {"accelerator.arq.create", 2},
+		{"accelerator.arq.bind", 2}, {"accelerator.arq.list", 1},
+	} {
+		for _, rule := range kinds {
+			rule.Operation, rule.Nth = operation.name, operation.nth
+			t.Run(killName(rule), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					first := fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After}
+					runWithFaults(t, worldOpts{}, "gpu", first, rule)
+				})
+			})
+		}
+	}
+}
+
+func TestAPortsDeviceIsAnInterfaceOfTheDomain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: portModel()})
+	req := portRequest()
+	req.Ports = append(req.Ports, acceleratedPort(port2, "nic", ""))
+	req.Ports[0].VLAN = 100
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.ARQs) != 3 || len(result.Devices) != 1 || len(result.Ports) != 2 {
+		t.Fatalf("got %s and ports %v", outcome(result, err), result.Ports)
+	}
+	domain := string(result.Domain)
+	if strings.Count(domain, `<interface type="hostdev"`) != 1 || !strings.Contains(domain, "52:54:00:1e:59:c3") || !strings.Contains(domain, `<tag id="100"`) {
+		t.Errorf("the domain lacks the interface of the port whose MAC is known:\n%s", domain)
+	}
+	want := map[string]any{
+		"trusted": true, "arq_uuid": result.Ports[0].ARQ, "physical_network": "PHYNET1", "pci_slot": "0000:0d:0.1",
+	}
+	if diff := cmp.Diff(want, result.Ports[0].BindingProfile); diff != "" {
+		t.Errorf("binding profile (-want +got):\n%s", diff)
+	}
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.CheckNoLeaks(t)
+}
+
+func TestPortsPassWithTheHandover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: portModel()})
+	a := w.arqsFor(t, portRequest())
+	handover, err := a.Handover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(handover)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := spawn.ParseHandover(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(handover, parsed); diff != "" {
+		t.Errorf("handover after JSON (-want +got):\n%s", diff)
+	}
+	b, err := w.flow.Resume(parsed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := walk(t.Context(), b.WaitBound, b.Compose); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Devices) != 1 || len(b.Ports) != 1 {
+		t.Errorf("got %d devices and %d ports, want one of each", len(b.Devices), len(b.Ports))
+	}
+	w.judge(t, b.Result(), nil)
+
+	parsed.Ports = nil
+	if _, err := w.flow.Resume(parsed, nil); !errors.Is(err, spawn.ErrRequest) {
+		t.Errorf("an ARQ of a port that is not given: %v, want ErrRequest", err)
+	}
+}
+
+func TestReconcileFindsWhatWasUnboundAndForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		result := w.spawned(t, request("gpu"))
+		if err := w.cyborg.UnbindARQs(t.Context(), []string{result.ARQs[0].UUID}); err != nil {
+			t.Fatal(err)
+		}
+		nobody := func(context.Context, string) (bool, error) { return false, nil }
+		young, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: nobody, DryRun: true})
+		if err != nil || len(young) != 1 || young[0].Kind != "allocation" {
+			t.Errorf("at once: %+v, %v; want the allocation alone", young, err)
+		}
+		time.Sleep(20 * time.Minute)
+		old, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: nobody})
+		if err != nil || len(old) != 2 || old[0].ID != result.ARQs[0].UUID || !old[0].Freed {
+			t.Errorf("later: %+v, %v", old, err)
+		}
+		w.cloud.RemoveGuest(instance)
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// oldPlacement refuses what a Placement before 1.34 does not know.
+func TestAnOldPlacementIsAskedAsTrainAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport { return oldPlacement{next} })
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.judge(t, result, err)
+	for _, query := range w.queries() {
+		if !strings.Contains(query.Query, "resources1=PGPU") {
+			t.Errorf("got query %s", query.Query)
+		}
+	}
+	w.cloud.RemoveGuest(instance)
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.CheckNoLeaks(t)
+}

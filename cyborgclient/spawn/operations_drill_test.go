@@ -1,0 +1,393 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// exercise is one operation for the drill.
+type exercise struct {
+	name    string
+	model   func() *simcloud.Model
+	prepare func(t *testing.T, s *site) spawn.Instance
+	run     func(ctx context.Context, s *site, i *spawn.Instance) error
+	// done checks a success.
+	done func(t *testing.T, s *site, i spawn.Instance)
+	// odd tells that the cloud takes a success for a leak: a guest in rescue has
+	// ARQs that its domain lacks.
+	odd bool
+	// settle tells the cloud what became of the guest after a failure.
+	settle func(t *testing.T, s *site, i spawn.Instance)
+}
+
+func running(t *testing.T, s *site, i spawn.Instance) { s.running(t, i, true) }
+func stopped(t *testing.T, s *site, i spawn.Instance) { s.running(t, i, false) }
+
+func gone(t *testing.T, s *site, _ spawn.Instance) {
+	if arqs, held := s.cloud.Cyborg.ARQs(), s.cloud.Placement.Allocations(); len(arqs)+len(held) > 0 {
+		t.Errorf("left: %v, %v", arqs, held)
+	}
+}
+
+func anInstance(profile string) func(*testing.T, *site) spawn.Instance {
+	return func(t *testing.T, s *site) spawn.Instance {
+		if profile == "port" {
+			return s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+		}
+		return s.spawn(t, profile)
+	}
+}
+
+func exercises() []exercise {
+	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
+	plain := func(op func(*spawn.Operations) func(context.Context, spawn.Instance) error) func(context.Context, *site, *spawn.Instance) error {
+		return func(ctx context.Context, s *site, i *spawn.Instance) error { return op(s.ops)(ctx, *i) }
+	}
+	return []exercise{
+		{name: "delete", prepare: anInstance("mixed"), done: gone,
+			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
+		{name: "delete with a port", model: portModel, prepare: anInstance("port"), done: gone,
+			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
+		{name: "local delete", done: gone, prepare: func(t *testing.T, s *site) spawn.Instance {
+			i := s.spawn(t, "gpu")
+			s.guests.powerCut(i.Host)
+			delete(s.guests.saved, s.guest(i))
+			return i
+		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			err := s.ops.LocalDelete(ctx, *i)
+			if err == nil {
+				s.cloud.RemoveGuest(i.UUID)
+			}
+			return err
+		}},
+		{name: "stop", prepare: anInstance("mixed"), done: stopped,
+			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Stop })},
+		{name: "start", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
+			i := s.spawn(t, "mixed")
+			if err := s.ops.Stop(t.Context(), i); err != nil {
+				t.Fatal(err)
+			}
+			return i
+		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Start })},
+		{name: "soft reboot", prepare: anInstance("mixed"), done: running,
+			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.SoftReboot })},
+		{name: "hard reboot", prepare: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			return s.ops.HardReboot(ctx, *i, fresh)
+		}},
+		{name: "rebuild with a port", model: portModel, prepare: anInstance("port"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			return s.ops.Rebuild(ctx, *i, fresh)
+		}},
+		{name: "rescue", odd: true, prepare: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			_, err := s.ops.Rescue(ctx, *i, fresh)
+			return err
+		}},
+		{name: "resume after host reboot", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
+			i := s.spawn(t, "mixed")
+			s.guests.powerCut(i.Host)
+			if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
+				t.Fatal(err)
+			}
+			return i
+		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
+		{name: "shelve offload", prepare: anInstance("mixed"), done: gone,
+			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ShelveOffload })},
+		{name: "unshelve", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
+			i := s.spawn(t, "mixed")
+			if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
+				t.Fatal(err)
+			}
+			i.Host, i.ARQs = "", nil
+			return i
+		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
+			if err == nil {
+				i.Host = result.Host
+			}
+			return err
+		}},
+		{name: "evacuate", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
+			i := s.spawn(t, "gpu")
+			s.guests.powerCut(i.Host)
+			s.guests.down[i.Host] = true
+			return i
+		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			result, err := s.ops.Evacuate(ctx, *i, spawn.MoveOpts{})
+			if err == nil {
+				i.Host = result.Host
+			}
+			return err
+		}, settle: func(t *testing.T, s *site, i spawn.Instance) {
+			// What the dead host has saved uses nothing; what the instance has not
+			// lost is as it was.
+			dead := simcloud.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[s.guest(i)]}
+			if len(s.arqs(t, i)) == 0 {
+				dead.Host, dead.Domain = "", ""
+			}
+			if err := s.cloud.DefineGuest(dead); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "take over of a vGPU", model: novaVGPUModel, prepare: novaVGPU, done: running, run: takeOver},
+	}
+}
+
+// TestOperationsDrill fails every request and every call of the hypervisor of each
+// operation once, in each way. Whatever comes of it, nothing is left that no
+// instance owns, and the same operation works afterwards.
+func TestOperationsDrill(t *testing.T) {
+	t.Parallel()
+	for _, e := range exercises() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			requests, calls := e.rehearse(t)
+			if len(requests)+len(calls) == 0 {
+				t.Fatal("the operation asks for nothing: the drill proves nothing")
+			}
+			for _, rule := range requests {
+				e.perform(t, fmt.Sprintf("%s %s %d %s %s", rule.Operation, rule.Subject, rule.Nth, rule.When, rule.Action),
+					func(t *testing.T, s *site) { s.fail(t, rule) })
+			}
+			for _, call := range calls {
+				for _, after := range []bool{false, true} {
+					e.perform(t, fmt.Sprintf("hypervisor %s, after it was done: %t", call, after), func(_ *testing.T, s *site) {
+						s.guests.fail[call], s.guests.after = 1, after
+					})
+				}
+			}
+		})
+	}
+}
+
+func (e exercise) site(t *testing.T) (*site, spawn.Instance) {
+	t.Helper()
+	opts := worldOpts{}
+	if e.model != nil {
+		opts.model = e.model()
+	}
+	s := newSite(t, opts)
+	i := e.prepare(t, s)
+	s.guests.calls = nil
+	s.cloud.ForgetRequests()
+	return s, i
+}
+
+// rehearse runs the operation without a fault and gives a rule for each way in
+// which each request can fail, and the calls of the hypervisor.
+func (e exercise) rehearse(t *testing.T) (rules []fault.Rule, calls []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, i := e.site(t)
+		if err := e.run(t.Context(), s, &i); err != nil {
+			t.Fatal(err)
+		}
+		e.done(t, s, i)
+		if !e.odd {
+			s.sound(t)
+		}
+		seen := map[string]int{}
+		for _, r := range s.cloud.Requests() {
+			if r.Operation == "" || r.Service == "identity" {
+				continue
+			}
+			key := r.Operation + " " + r.Subject
+			seen[key]++
+			for _, way := range []fault.Rule{
+				{Action: fault.Status, Status: 500}, {Action: fault.Status, Status: 403}, {Action: fault.Drop},
+				{Action: fault.Drop, When: fault.After}, {Action: fault.Truncate, When: fault.After},
+			} {
+				if way.Status == 403 && r.Method == "DELETE" {
+					continue // what may not be deleted is named as left, see below
+				}
+				way.Operation, way.Subject, way.Nth = r.Operation, r.Subject, seen[key]
+				rules = append(rules, way)
+			}
+		}
+		named := map[string]bool{}
+		for _, call := range s.guests.calls {
+			if !named[call] {
+				named[call] = true
+				calls = append(calls, call)
+			}
+		}
+	})
+	return rules, calls
+}
+
+// perform runs the operation with a fault, and again without.
+func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *site)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, i := e.site(t)
+			disturb(t, s)
+			err := e.run(t.Context(), s, &i)
+			if err == nil {
+				e.done(t, s, i)
+			}
+			if errors.Is(err, spawn.ErrLeftover) {
+				t.Errorf("left behind after a single fault: %v", err)
+			}
+			s.cloud.Faults().Clear()
+			clear(s.guests.fail)
+			if err != nil && e.settle != nil {
+				e.settle(t, s, i)
+			}
+			if !e.odd || err != nil {
+				s.sound(t)
+			}
+			if err == nil {
+				return
+			}
+			if err := e.run(t.Context(), s, &i); err != nil {
+				t.Fatalf("again, without the fault: %v\nfirst: %v", err, name)
+			}
+			e.done(t, s, i)
+			if !e.odd {
+				s.sound(t)
+			}
+		})
+	})
+}
+
+// TestOperationsDrillPairs fails two requests of each operation, or these and a
+// call of the hypervisor: a sample of at most some forty pairs each.
+func TestOperationsDrillPairs(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the single faults suffice")
+	}
+	for _, e := range exercises() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			requests, calls := e.rehearse(t)
+			for n := 0; n < len(requests); n += 1 + len(requests)/40 {
+				first, second := requests[n], requests[(n*7+len(requests)/2)%len(requests)]
+				call := ""
+				if len(calls) > 0 && n%3 == 0 {
+					call = calls[n/3%len(calls)]
+				}
+				name := fmt.Sprintf("%s %d %s %s, %s %d %s %s, %s", first.Operation, first.Nth, first.When, first.Action,
+					second.Operation, second.Nth, second.When, second.Action, call)
+				e.perform(t, name, func(t *testing.T, s *site) {
+					s.fail(t, first, second)
+					if call != "" {
+						s.guests.fail[call], s.guests.after = 1, n%2 == 0
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestACancelledOperation ends the caller's context before and after each request,
+// and at each call of the hypervisor.
+func TestACancelledOperation(t *testing.T) {
+	t.Parallel()
+	for _, e := range exercises() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			for _, place := range []string{"before request", "after request", "at call"} {
+				for n, more := 1, true; more; n++ {
+					synctest.Test(t, func(t *testing.T) { more = e.cancelled(t, place, n) })
+				}
+			}
+		})
+	}
+}
+
+// cancelled runs the operation with a context that ends at the n-th place, and
+// reports whether there was one.
+func (e exercise) cancelled(t *testing.T, place string, n int) bool {
+	s, i := e.site(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cut := &interceptor{n: -1}
+	reached := false
+	end := func(*http.Request) { reached = true; cancel() }
+	switch place {
+	case "before request":
+		cut.n, cut.before = int64(n), end
+	case "after request":
+		cut.n, cut.after = int64(n), end
+	case "at call":
+		s.guests.hook = func(call int) {
+			if call == n {
+				end(nil)
+			}
+		}
+	}
+	s.intercept(t, cut, spawn.Config{})
+	s.renew(t)
+	err := e.run(ctx, s, &i)
+	s.guests.hook = nil
+	if !reached {
+		return false
+	}
+	if errors.Is(err, spawn.ErrLeftover) {
+		t.Errorf("%s %d: left behind: %v", place, n, err)
+	}
+	if err != nil && e.settle != nil {
+		e.settle(t, s, i)
+	}
+	if !e.odd || err != nil {
+		s.sound(t)
+	}
+	if err == nil {
+		e.done(t, s, i)
+		return true
+	}
+	cut.n = -1
+	if err := e.run(t.Context(), s, &i); err != nil {
+		t.Fatalf("%s %d: again: %v", place, n, err)
+	}
+	e.done(t, s, i)
+	return true
+}
+
+// What cannot be freed is named, and freed by the next try.
+func TestWhatAnOperationCannotFreeIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []fault.Rule{
+		{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 403, Times: -1},
+		{Operation: "accelerator.arq.delete", Action: fault.Drop, Times: -1},
+		{Operation: "placement.allocations.delete", Action: fault.Status, Status: 500, Times: -1},
+	} {
+		for name, operation := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
+			"delete": (*spawn.Operations).Delete, "local delete": (*spawn.Operations).LocalDelete, "shelve offload": (*spawn.Operations).ShelveOffload,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: portModel()})
+				i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+				if name == "shelve offload" {
+					i.Ports = nil // Nova shelves none with an accelerated port
+				}
+				s.fail(t, rule)
+				err := operation(s.ops, t.Context(), i)
+				var failure *spawn.Error
+				if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) == 0 {
+					t.Fatalf("%s with %s: error %v, want ErrLeftover", name, rule.Operation, err)
+				}
+				for _, left := range failure.Leftovers {
+					if left.Err == nil || left.ID != i.UUID && !slices.Contains(i.ARQs, left.ID) {
+						t.Errorf("%s: left %+v, which is nothing of the instance's", name, left)
+					}
+				}
+				s.cloud.Faults().Clear()
+				if err := operation(s.ops, t.Context(), i); err != nil {
+					t.Errorf("%s again: %v", name, err)
+				}
+				s.cloud.RemoveGuest(i.UUID)
+				s.sound(t)
+			})
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package spawn_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+func TestADeviceOfNovasConfigurationIsAConflict(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		conf string
+		want bool
+	}{
+		{"the address", `{"address": "0000:3b:00.0"}`, true},
+		{"without a domain", `{"address": "3b:00.0"}`, true},
+		{"any function", `{"address": "0000:3b:00.*"}`, true},
+		{"any bus", `{"address": "0000:*:00.0", "physical_network": "x"}`, true},
+		{"everything", `{"address": "*"}`, true},
+		{"upper case", `{"address": "0000:3B:00.0"}`, true},
+		{"by expressions", `{"address": {"domain": ".*", "bus": "3[a-c]", "slot": "00", "function": "[0-3]"}}`, true},
+		{"in a list", `[{"vendor_id": "8086"}, {"address": "0000:3b:00.0"}]`, true},
+		{"another bus", `{"address": "0000:3c:00.0"}`, false},
+		{"an expression that fits a part", `{"address": {"bus": "3"}}`, false},
+		{"another function", `{"address": "0000:3b:00.1"}`, false},
+		{"by vendor alone", `{"vendor_id": "10de", "product_id": "15f8"}`, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var config spawn.Config
+			conf := "[pci]\ndevice_spec = {\"address\": \"0000:01:00.0\"}\ndevice_spec = " + tt.conf + "\n"
+			if err := config.ReadNovaConf(strings.NewReader(conf)); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, worldOpts{config: config})
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			w.judge(t, result, err)
+			var conflict *spawn.OwnerConflictError
+			if got := errors.As(err, &conflict); got != tt.want {
+				t.Fatalf("got %v, want a conflict: %v", err, tt.want)
+			}
+			if tt.want && (conflict.Address != "0000:3b:00.0" || !strings.Contains(conflict.Owners[0], "Nova") ||
+				!strings.HasPrefix(conflict.Owners[1], "ARQ ") || !errors.Is(err, spawn.ErrOwnerConflict)) {
+				t.Errorf("got %+v", conflict)
+			}
+		})
+	}
+}
+
+func TestABadDeviceSpecIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{`{`, `null`, `[null]`, `"x"`, `{"address": "nowhere"}`, `{"address": 7}`, `{"address": {"bus": "("}}`, `{"address": {"buss": "1"}}`, `[{"address": "1:2:3:4"}]`} {
+		var config spawn.Config
+		if err := config.ReadNovaConf(strings.NewReader("[pci]\ndevice_spec = " + spec + "\n")); !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), "device_spec") {
+			t.Errorf("%s: got error %v, want ErrConfig that names the option", spec, err)
+		}
+		w := newWorld(t, worldOpts{})
+		if _, err := spawn.New(spawn.Config{PCIDeviceSpec: spec}, w.cyborg, w.placement(t), nil); !errors.Is(err, spawn.ErrConfig) {
+			t.Errorf("New with %s: got error %v, want ErrConfig", spec, err)
+		}
+	}
+}
+
+func TestADeviceOfTheDomainIsAConflict(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	req := request("gpu")
+	req.Domain = []byte(`<domain type="kvm"><name>vm</name><devices><hostdev mode="subsystem" type="pci" managed="yes">` +
+		`<source><address domain="0x0000" bus="0x3b" slot="0x0" function="0x0"/></source></hostdev></devices></domain>`)
+	result, err := w.flow.Run(t.Context(), req)
+	var conflict *spawn.OwnerConflictError
+	if !errors.As(err, &conflict) || conflict.Address != "0000:3b:00.0" || !strings.HasPrefix(conflict.Owners[1], "ARQ ") || !errors.Is(err, domainxml.ErrDuplicate) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	w.judge(t, result, err)
+}
+
+func TestATakenProviderNamesItsOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+	a, err := w.flow.Begin(request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select); err != nil {
+		t.Fatal(err)
+	}
+	// A plain flavor with resources:PGPU=1 landed on Cyborg's provider meanwhile.
+	const other = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
+	taken := placementsim.Claim{Consumer: other, Project: "p", User: "u", Allocations: []placementsim.Allocation{{
+		Consumer: other, Provider: a.Chosen.Mappings["device_profile_0"][0], Class: "PGPU", Used: 1,
+	}}}
+	if err := w.cloud.Placement.Claim(taken); err != nil {
+		t.Fatal(err)
+	}
+	err = a.Claim(t.Context())
+	var conflict *spawn.OwnerConflictError
+	if !errors.As(err, &conflict) || !errors.Is(err, spawn.ErrClaim) {
+		t.Fatalf("got %v, want a conflict that is ErrClaim", err)
+	}
+	want := [2]string{"instance " + other, "instance " + instance}
+	if conflict.Address != "0000:3b:00.0" || conflict.Owners != want {
+		t.Errorf("got %+v, want 0000:3b:00.0 of %v", conflict, want)
+	}
+	a.Unwind(t.Context())
+}
+
+func TestAProviderThatIsThereHasAnOwner(t *testing.T) {
+	t.Parallel()
+	body := "409 Conflict: There was a conflict when trying to complete your request.\n\n Conflicting resource provider name: cn0_pci_0000_3b_00_0 already exists."
+	err := spawn.AsOwnerConflict(fmt.Errorf("POST /resource_providers: %s", body), "nova-compute on cn0")
+	var conflict *spawn.OwnerConflictError
+	if !errors.As(err, &conflict) || conflict.Address != "0000:3b:00.0" || conflict.Owners[1] != "nova-compute on cn0" {
+		t.Errorf("got %v", err)
+	}
+	other := errors.New("409 Conflict: something else")
+	if got := spawn.AsOwnerConflict(other, "x"); got != other {
+		t.Errorf("another error became %v", got)
+	}
+	if spawn.AsOwnerConflict(nil, "x") != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestConfigReadsCompat(t *testing.T) {
+	t.Parallel()
+	var config spawn.Config
+	data := `{"max_attempts": 2, "rotate_candidates": true, "pci_device_spec": "{\"address\": \"*\"}", "compat": {"rebind": true}}`
+	if err := json.Unmarshal([]byte(data), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.MaxAttempts != 2 || !config.RotateCandidates || config.PCIDeviceSpec == "" || config.Compat != (spawn.Compat{Rebind: true}) {
+		t.Errorf("got %+v", config)
+	}
+	before := config
+	for _, bad := range []string{`{"compat": {"rebnd": true}}`, `{"compat": 1}`, `{"compat": {"rebind": "yes"}}`, `{"rotate_candidates": 1}`} {
+		if err := json.Unmarshal([]byte(bad), &config); !errors.Is(err, spawn.ErrConfig) {
+			t.Errorf("%s: got error %v, want ErrConfig", bad, err)
+		}
+	}
+	if config.Compat != before.Compat {
+		t.Errorf("a refused configuration changed %+v to %+v", before, config)
+	}
+}
+
+func TestRotatedCandidatesAreSpread(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{config: spawn.Config{RotateCandidates: true}})
+	first := map[string]bool{}
+	for i := range 16 {
+		req := request("gpu")
+		req.Instance = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		a, err := w.flow.Begin(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates); err != nil {
+			t.Fatal(err)
+		}
+		provider := a.Candidates[0].Mappings["device_profile_0"][0]
+		first[provider] = true
+		again, err := w.flow.Begin(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := walk(t.Context(), again.ReadProfile, again.BuildRequest, again.FindCandidates); err != nil || again.Candidates[0].Mappings["device_profile_0"][0] != provider {
+			t.Errorf("the same instance begins elsewhere: %v", err)
+		}
+		a.Unwind(context.Background())
+		again.Unwind(context.Background())
+	}
+	if len(first) < 3 {
+		t.Errorf("16 instances begin at %d providers", len(first))
+	}
+}

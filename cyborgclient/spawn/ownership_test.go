@@ -1,0 +1,256 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+const novasMdev = "aaaaaaaa-0000-4000-8000-00000000aaaa"
+
+// novaVGPUModel has a card on each host that nova-compute divides by itself, and
+// a profile that only Cyborg's vGPUs fit.
+func novaVGPUModel() *simcloud.Model {
+	model := simcloud.DefaultModel()
+	for i := range model.Hosts {
+		model.Hosts[i].Nova.VGPUs = []simcloud.NovaDevice{{Address: "0000:d0:00.0", Total: 8}}
+	}
+	for name, amount := range map[string]string{"cyborg-vgpu": "1", "two-vgpus": "2"} {
+		model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{
+			Name: name, Groups: []map[string]string{{"resources:VGPU": amount, "trait:CUSTOM_GPU_NVIDIA": "required"}},
+		})
+	}
+	return &model
+}
+
+// novaProviderOf is the resource provider of Nova's card on a host.
+func (s *site) novaProviderOf(t *testing.T, host string) string {
+	t.Helper()
+	for _, p := range s.cloud.Placement.ResourceProviders() {
+		if p.Name == host+"_pci_0000_d0_00_0" {
+			return p.UUID
+		}
+	}
+	t.Fatalf("host %s has no card of Nova's", host)
+	return ""
+}
+
+// novaVGPU is an instance that runs with a vGPU of Nova's.
+func novaVGPU(t *testing.T, s *site) spawn.Instance {
+	t.Helper()
+	i := s.spawn(t, "")
+	s.guests.own[novasMdev] = true
+	held := s.cloud.Placement.Allocations()
+	held = append(held, placementsim.Allocation{Consumer: i.UUID, Provider: s.novaProviderOf(t, i.Host), Class: "VGPU", Used: 1})
+	if err := s.cloud.Placement.Release(i.UUID); err != nil {
+		t.Fatal(err)
+	}
+	project := s.cloud.ProjectID("admin")
+	if err := s.cloud.Placement.Claim(placementsim.Claim{Consumer: i.UUID, Project: project, User: "u", Allocations: held}); err != nil {
+		t.Fatal(err)
+	}
+	domain, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "nova"}),
+		[]domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0xc1}}, {MDEV: novasMdev}}) // and a PCI device of Nova's
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.guests.Define(t.Context(), s.guest(i), domain); err != nil {
+		t.Fatal(err)
+	}
+	delete(s.guests.runs, s.guest(i))
+	if err := s.guests.Start(t.Context(), s.guest(i)); err != nil {
+		t.Fatal(err)
+	}
+	i.ARQs = nil
+	s.guests.calls = nil
+	s.sound(t)
+	return i
+}
+
+func change(i spawn.Instance) spawn.OwnershipChange {
+	return spawn.OwnershipChange{Instance: i, Flavor: flavor("cyborg-vgpu")}
+}
+
+func takeOver(ctx context.Context, s *site, i *spawn.Instance) error {
+	_, err := s.ops.TakeOver(ctx, change(*i))
+	return err
+}
+
+func TestTakeOverReplacesExactlyNovasVGPU(t *testing.T) {
+	t.Parallel()
+	for _, runs := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{model: novaVGPUModel()})
+			i := novaVGPU(t, s)
+			if !runs {
+				if err := s.guests.Destroy(t.Context(), s.guest(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, held := s.guests.saved[s.guest(i)], s.cloud.Placement.Allocations()
+			var released []string
+			c := change(i)
+			c.Release = func(_ context.Context, mdev string) error {
+				released = append(released, mdev)
+				delete(s.guests.own, mdev)
+				return nil
+			}
+			result, err := s.ops.TakeOver(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			arqs := s.arqs(t, i)
+			if len(arqs) != 1 || arqs[0].State != cyborgclient.StateBound || arqs[0].Hostname != i.Host {
+				t.Fatalf("ARQs %+v", arqs)
+			}
+			want := strings.Replace(before, novasMdev, arqs[0].AttachHandleUUID, 1)
+			if diff := cmp.Diff(want, s.guests.saved[s.guest(i)]); diff != "" || string(result.Domain) != want {
+				t.Errorf("domain (-want +got):\n%s", diff)
+			}
+			s.running(t, i, runs)
+			if diff := cmp.Diff([]string{novasMdev}, released); diff != "" {
+				t.Errorf("released (-want +got):\n%s", diff)
+			}
+			nova := s.novaProviderOf(t, i.Host)
+			for n := range held {
+				if held[n].Provider == nova {
+					held[n].Provider = arqs[0].DeviceRPUUID
+				}
+			}
+			if diff := cmp.Diff(sorted(held), sorted(s.cloud.Placement.Allocations())); diff != "" {
+				t.Errorf("allocation (-want +got):\n%s", diff)
+			}
+			s.sound(t)
+			i.Flavor, i.ARQs = c.Flavor, nil
+			if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
+				t.Errorf("a reboot as Cyborg's: %v", err)
+			}
+			if err := s.ops.Delete(t.Context(), i); err != nil {
+				t.Error(err)
+			}
+			gone(t, s, i)
+		})
+	}
+}
+
+func sorted(held []placementsim.Allocation) map[placementsim.Allocation]bool {
+	set := map[placementsim.Allocation]bool{}
+	for _, a := range held {
+		set[a] = true
+	}
+	return set
+}
+
+// TestAFailedTakeOverLeavesTheInstanceAsItWas: whatever fails for good before the
+// guest has its new domain.
+func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change func(t *testing.T, s *site, c *spawn.OwnershipChange)
+		want   error
+	}{
+		{"no profile", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Flavor = flavor("nope") }, spawn.ErrProfile},
+		{"a flavor without a profile", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Flavor = plainFlavor() }, nil},
+		{"a profile of another device", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Flavor = flavor("gpu") }, spawn.ErrProfile},
+		{"a profile of several", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Flavor = flavor("two-vgpus") }, spawn.ErrProfile},
+		{"no room", func(t *testing.T, s *site, c *spawn.OwnershipChange) {
+			for _, p := range s.cloud.Cyborg.Deployables() {
+				if p.ResourceClass() == "VGPU" {
+					if err := s.cloud.Cyborg.SetDeviceStatus(t.Context(), deviceOf(t, s, p.ProviderUUID), "maintaining"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}, spawn.ErrNoCandidates},
+		{"another mediated device", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Mdev = instance }, spawn.ErrRequest},
+		{"another provider", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Provider = instance }, spawn.ErrRequest},
+		{"the bind is refused", func(t *testing.T, s *site, _ *spawn.OwnershipChange) {
+			s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403, Times: -1})
+		}, cyborgclient.ErrForbidden},
+		{"no mediated device", func(t *testing.T, s *site, _ *spawn.OwnershipChange) {
+			s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
+		}, nil},
+		{"the guest cannot be defined", func(_ *testing.T, s *site, _ *spawn.OwnershipChange) { s.guests.fail["define"] = 1 }, errHypervisor},
+		{"the guest does not start", func(_ *testing.T, s *site, _ *spawn.OwnershipChange) { s.guests.fail["start"] = 1 }, errHypervisor},
+		{"the guest started, it says not", func(_ *testing.T, s *site, _ *spawn.OwnershipChange) {
+			s.guests.fail["start"], s.guests.after = 1, true
+		}, errHypervisor},
+		{"the guest cannot be stopped", func(_ *testing.T, s *site, _ *spawn.OwnershipChange) {
+			s.guests.fail["shutdown"], s.guests.fail["destroy"] = 1, 1
+		}, errHypervisor},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: novaVGPUModel()})
+				i := novaVGPU(t, s)
+				c := change(i)
+				c.Release = func(context.Context, string) error { t.Error("Nova's device was released"); return nil }
+				tt.change(t, s, &c)
+				before, held := s.guests.saved[s.guest(i)], sorted(s.cloud.Placement.Allocations())
+				result, err := s.ops.TakeOver(t.Context(), c)
+				if err == nil || result != nil || tt.want != nil && !errors.Is(err, tt.want) || errors.Is(err, spawn.ErrLeftover) {
+					t.Errorf("result %v, error %v; want %v and nothing left", result, err, tt.want)
+				}
+				s.running(t, i, true)
+				if s.guests.saved[s.guest(i)] != before {
+					t.Errorf("the domain changed:\n%s", s.guests.saved[s.guest(i)])
+				}
+				if diff := cmp.Diff(held, sorted(s.cloud.Placement.Allocations())); diff != "" {
+					t.Errorf("allocation (-before +after):\n%s", diff)
+				}
+				if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {
+					t.Errorf("ARQs %v are left", arqs)
+				}
+				s.sound(t)
+			})
+		})
+	}
+}
+
+func deviceOf(t *testing.T, s *site, provider string) string {
+	t.Helper()
+	for _, part := range s.cloud.Cyborg.Deployables() {
+		if part.ProviderUUID == provider {
+			return part.DeviceUUID
+		}
+	}
+	t.Fatalf("no device of %s", provider)
+	return ""
+}
+
+func TestATakeOverThatCannotGiveBackSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: novaVGPUModel()})
+		i := novaVGPU(t, s)
+		s.fail(t, fault.Rule{Operation: "placement.allocations.put", Nth: 2, Times: -1, Action: fault.Status, Status: 500})
+		c := change(i)
+		c.Release = func(context.Context, string) error { return errors.New("sysfs says no") }
+		result, err := s.ops.TakeOver(t.Context(), c)
+		if result == nil || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("result %v, error %v; want both, with ErrLeftover", result, err)
+		}
+		for _, text := range []string{"allocation " + i.UUID, "mdev " + novasMdev, "sysfs says no"} {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("error %v does not name %q", err, text)
+			}
+		}
+		s.running(t, i, true)
+		time.Sleep(time.Second)
+	})
+}

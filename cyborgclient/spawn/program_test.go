@@ -1,0 +1,187 @@
+package spawn_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+const (
+	imageGzip   = "cccccccc-0000-4000-8000-000000000001"
+	imageCrypto = "cccccccc-0000-4000-8000-000000000002"
+	imageTwin   = "cccccccc-0000-4000-8000-000000000003"
+	gzipID      = "d8424dc4-a4a3"
+	cryptoID    = "9aeffe5f-8457"
+	gzipTrait   = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3"
+	cryptoTrait = "CUSTOM_FPGA_FUNCTION_ID_INTEL_9AEFFE5F_8457"
+)
+
+// programModel has the images of two functions, and one function in two images.
+func programModel() *simcloud.Model {
+	model := simcloud.DefaultModel()
+	image := func(id, function, name string) simcloud.Image {
+		return simcloud.Image{ID: id, Name: name, Data: "bits of " + name, Properties: map[string]string{
+			"accel:function_id": function, "accel:function_name": name,
+		}}
+	}
+	model.Images = []simcloud.Image{
+		image(imageGzip, gzipID, "gzip"), image(imageCrypto, cryptoID, "crypto"), image(imageTwin, "0000", "crypto"),
+	}
+	model.Cyborg.RuntimeProgramming = true
+	return &model
+}
+
+func TestProgramLoadsAnotherFunction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: programModel()})
+		i := s.spawn(t, "fpga")
+		before := s.usage(t, i)
+		steps := []struct {
+			name    string
+			request spawn.ProgramRequest
+			image   string
+			was, is []string
+		}{
+			{"a bitstream", spawn.ProgramRequest{Bitstream: imageGzip}, imageGzip, nil, []string{gzipTrait}},
+			{"a function by id", spawn.ProgramRequest{FunctionID: cryptoID}, imageCrypto, []string{gzipTrait}, []string{cryptoTrait}},
+			{"a function by name", spawn.ProgramRequest{FunctionName: "gzip"}, imageGzip, []string{cryptoTrait}, []string{gzipTrait}},
+		}
+		for _, step := range steps {
+			step.request.Instance, step.request.ARQ = i.UUID, i.ARQs[0]
+			done, err := s.flow.Program(t.Context(), step.request)
+			if err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			if done.Image != step.image || done.After.Bitstream != step.image {
+				t.Errorf("%s: %+v, want image %s", step.name, done, step.image)
+			}
+			if diff := cmp.Diff([][]string{step.was, step.is}, [][]string{done.Before.Traits, done.After.Traits}); diff != "" {
+				t.Errorf("%s: traits before and after (-want +got):\n%s", step.name, diff)
+			}
+			s.cloud.Cyborg.CheckBitstream(t, before.ARQs[0].DeviceRPUUID, step.image)
+			s.running(t, i, true)
+		}
+		after := s.usage(t, i)
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("the ARQ or the allocation changed (-before +after):\n%s", diff)
+		}
+		s.sound(t)
+	})
+}
+
+func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		rule    fault.Rule
+		done    bool   // the reply was lost, not the programming
+		present string // in the error
+	}{
+		{"refused", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Status, Status: 409}, false, gzipTrait},
+		{"failed", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Status, Status: 500}, false, gzipTrait},
+		{"the agent fails", fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Status}, false, gzipTrait},
+		{"reply lost, nothing done", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Drop}, false, gzipTrait},
+		{"reply lost, done", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Drop, When: fault.After}, true, ""},
+		{"Placement is not told", fault.Rule{Operation: "placement.resource_providers.traits.put", Action: fault.Status, Status: 500, Times: -1}, false, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: programModel()})
+				i := s.spawn(t, "fpga")
+				request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}
+				if _, err := s.flow.Program(t.Context(), request); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Contains(s.cloud.Faults().Operations(), tt.rule.Operation) {
+					t.Skipf("there is no operation %s", tt.rule.Operation)
+				}
+				s.fail(t, tt.rule)
+				request.Bitstream = imageCrypto
+				done, err := s.flow.Program(t.Context(), request)
+				if tt.done {
+					if err != nil || done.After.Bitstream != imageCrypto {
+						t.Errorf("%+v, %v; want the lost reply settled", done, err)
+					}
+					return
+				}
+				var failure *spawn.ProgramError
+				if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrProgram) {
+					t.Fatalf("error %v, want a ProgramError", err)
+				}
+				for _, text := range []string{"before: bitstream " + imageGzip, gzipTrait, "present: ", tt.present, i.ARQs[0], i.UUID} {
+					if !strings.Contains(err.Error(), text) {
+						t.Errorf("error %q does not name %q", err, text)
+					}
+				}
+				if failure.Before.Bitstream != imageGzip || failure.Unknown {
+					t.Errorf("failure %+v", failure)
+				}
+				s.cloud.Faults().Clear()
+				if arqs := s.arqs(t, i); arqs[0].State != cyborgclient.StateBound {
+					t.Errorf("the ARQ is %s", arqs[0].State)
+				}
+				if _, err := s.flow.Program(t.Context(), request); err != nil {
+					t.Errorf("again: %v", err)
+				}
+				s.sound(t)
+			})
+		})
+	}
+}
+
+func TestProgramRefusesWhatIsNotTheInstances(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: programModel()})
+		i := s.spawn(t, "fpga")
+		other := "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b00f"
+		unbound := s.createARQ(t, "fpga")
+		tests := []struct {
+			name    string
+			request spawn.ProgramRequest
+			want    error
+		}{
+			{"no instance", spawn.ProgramRequest{ARQ: i.ARQs[0], Bitstream: imageGzip}, spawn.ErrRequest},
+			{"no ARQ", spawn.ProgramRequest{Instance: i.UUID, Bitstream: imageGzip}, spawn.ErrRequest},
+			{"nothing to load", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0]}, spawn.ErrRequest},
+			{"two things", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip, FunctionName: "gzip"}, spawn.ErrRequest},
+			{"a bitstream that is no UUID", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: "gzip"}, spawn.ErrRequest},
+			{"another instance", spawn.ProgramRequest{Instance: other, ARQ: i.ARQs[0], Bitstream: imageGzip}, spawn.ErrRequest},
+			{"an ARQ that is not there", spawn.ProgramRequest{Instance: i.UUID, ARQ: other, Bitstream: imageGzip}, cyborgclient.ErrNotFound},
+			{"an ARQ of nobody", spawn.ProgramRequest{Instance: i.UUID, ARQ: unbound, Bitstream: imageGzip}, spawn.ErrRequest},
+			{"an unknown function", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionID: "nope"}, spawn.ErrRequest},
+			{"a function of two images", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionName: "crypto"}, spawn.ErrRequest},
+			{"an image that is not there", spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: other}, spawn.ErrProgram},
+		}
+		for _, tt := range tests {
+			if done, err := s.flow.Program(t.Context(), tt.request); !errors.Is(err, tt.want) {
+				t.Errorf("%s: %+v, %v; want %v", tt.name, done, err, tt.want)
+			}
+		}
+		if err := s.cloud.Cyborg.SetARQState(i.ARQs[0], fakecyborg.StateDeleting); err != nil {
+			t.Fatal(err)
+		}
+		request := spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], Bitstream: imageGzip}
+		if _, err := s.flow.Program(t.Context(), request); !errors.Is(err, spawn.ErrNotBound) {
+			t.Errorf("an ARQ that is being deleted: %v, want ErrNotBound", err)
+		}
+		for _, part := range s.cloud.Cyborg.Deployables() {
+			if part.BitstreamID != "" {
+				t.Errorf("something was written: %+v", part)
+			}
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package spawn_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+const (
+	rockyGzipTrait = "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"
+	rockyGzipID    = "d8424dc4-a4a3-c413-f89e-433683f9040b"
+)
+
+// rockyModel has one host with FPGAs of the specification's class and an image
+// of the function gzip.
+func rockyModel(fpgas int) *simcloud.Model {
+	host := simcloud.Host{Name: "cn0"}
+	for i := range fpgas {
+		info := driver.Info{"domain": "0000", "bus": string("0123456789"[i]) + "1", "device": "00", "function": "0"}
+		host.Devices = append(host.Devices, driver.Device{
+			Type: driver.TypeFPGA, Vendor: "8086", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
+			Deployables: []driver.Deployable{{
+				Name: "cn0_" + info["bus"], NumAccelerators: 1, DriverName: "intel",
+				Attributes:    driver.Attributes("CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_INTEL", "CUSTOM_PROGRAMMABLE"),
+				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}},
+			}},
+		})
+	}
+	return &simcloud.Model{
+		Hosts: []simcloud.Host{host}, DeviceProfiles: []simcloud.DeviceProfile{}, Flavors: []simcloud.Flavor{},
+		Images: []simcloud.Image{{Name: "gzip", Properties: map[string]string{"accel:function_id": rockyGzipID}, Data: "bits"}},
+	}
+}
+
+// rockyFlavor is the specification's example of a function programmed on demand.
+func rockyFlavor() requestspec.Flavor {
+	return requestspec.Flavor{Name: "afaas", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{
+		"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required", "trait:CUSTOM_PROGRAMMABLE": "required",
+		"function:" + rockyGzipTrait: "required",
+	}}
+}
+
+func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: rockyModel(2), config: spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}}})
+	original := rockyFlavor()
+	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: original})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.ARQs) != 1 || len(result.Devices) != 1 || result.Devices[0].PCI == nil || !strings.Contains(string(result.Domain), "<hostdev") {
+		t.Errorf("got %d ARQs, devices %v", len(result.ARQs), result.Devices)
+	}
+	w.judge(t, result, err)
+	p, err := w.cloud.Placement.ResourceProvider(result.ARQs[0].DeviceRPUUID)
+	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B") {
+		t.Errorf("the region was not programmed: traits %v, %v", p.Traits, err)
+	}
+	if got := result.Trace.Steps[0].Decision; !strings.HasPrefix(got, "created for the Rocky flavor: rocky-afaas-") {
+		t.Errorf("decision %q", got)
+	}
+	if len(original.ExtraSpecs) != 4 {
+		t.Errorf("the caller's flavor changed: %v", original.ExtraSpecs)
+	}
+	second, err := w.flow.Run(t.Context(), spawn.Request{Instance: secondInstance, Flavor: original})
+	if err != nil || !strings.HasPrefix(second.Trace.Steps[0].Decision, "of the Rocky flavor: ") {
+		t.Errorf("second spawn: %v", err)
+	}
+	w.judge(t, second, err)
+}
+
+func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: rockyModel(4), config: spawn.Config{
+		RotateCandidates: true, RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true},
+	}})
+	results, errs := make([]*spawn.Result, 4), make([]error, 4)
+	var group sync.WaitGroup
+	for i := range results {
+		group.Go(func() {
+			for range 10 {
+				uuid := strings.TrimSuffix(instance, "1") + string("1234"[i])
+				results[i], errs[i] = w.flow.Run(t.Context(), spawn.Request{Instance: uuid, Flavor: rockyFlavor()})
+				if !errors.Is(errs[i], spawn.ErrClaim) {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i := range results {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		guest := simcloud.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
+		if err := w.cloud.DefineGuest(guest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.cloud.CheckNoLeaks(t)
+	if profiles := w.cloud.Cyborg.DeviceProfiles(); len(profiles) != 1 {
+		t.Errorf("%d device profiles, want 1", len(profiles))
+	}
+}
+
+func TestRockyFlavorsOtherwise(t *testing.T) {
+	t.Parallel()
+	run := func(t *testing.T, config spawn.RockyFlavors, before func(*world), flavor requestspec.Flavor) (*world, *spawn.Result, error) {
+		t.Helper()
+		w := newWorld(t, worldOpts{model: rockyModel(1), config: spawn.Config{RockyFlavors: config}})
+		if before != nil {
+			before(w)
+		}
+		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: flavor})
+		w.cloud.Faults().Clear()
+		w.judge(t, result, err)
+		return w, result, err
+	}
+	t.Run("off by default: claimed, and no device", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, worldOpts{model: rockyModel(1)})
+		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
+		if err != nil || len(result.ARQs)+len(result.Devices) != 0 {
+			t.Fatalf("got %+v, %v", result, err)
+		}
+		if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
+			t.Fatal(err)
+		}
+		leaks := w.cloud.Leaks() // as with shipped Nova, the accelerator is nobody's
+		if len(leaks) != 1 || !strings.Contains(leaks[0].Text, "CUSTOM_ACCELERATOR_FPGA:1") {
+			t.Errorf("leaks %v", leaks)
+		}
+	})
+	t.Run("not created: the administrator is told how", func(t *testing.T) {
+		t.Parallel()
+		w, _, err := run(t, spawn.RockyFlavors{Convert: true}, nil, rockyFlavor())
+		var missing *spawn.RockyProfileError
+		if !errors.As(err, &missing) || !errors.Is(err, spawn.ErrProfile) || len(missing.Commands) != 3 ||
+			!strings.Contains(err.Error(), "openstack accelerator device profile create rocky-afaas-") {
+			t.Fatalf("got %v", err)
+		}
+		p := missing.Rocky.Profile
+		if _, err := w.cyborg.CreateDeviceProfile(t.Context(), cyborgclient.CreateDeviceProfileOpts{Name: p.Name, Groups: p.Groups}); err != nil {
+			t.Fatal(err)
+		}
+		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
+		w.judge(t, result, err)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a profile of that name with other groups", func(t *testing.T) {
+		t.Parallel()
+		rocky, _, err := requestspec.FromRocky(rockyFlavor(), requestspec.RockyOpts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
+			opts := cyborgclient.CreateDeviceProfileOpts{Name: rocky.Profile.Name, Groups: []map[string]string{{"resources:PGPU": "1"}}}
+			if _, err := w.cyborg.CreateDeviceProfile(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+		}, rockyFlavor())
+		if !errors.Is(err, spawn.ErrProfile) || !strings.Contains(err.Error(), "is not what its flavor needs") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("the reply of the creation is lost", func(t *testing.T) {
+		t.Parallel()
+		_, result, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
+			rule := fault.Rule{Operation: "accelerator.device_profile.create", When: fault.After, Action: fault.Drop}
+			if err := w.cloud.Faults().Set(rule); err != nil {
+				t.Fatal(err)
+			}
+		}, rockyFlavor())
+		if err != nil || len(result.ARQs) != 1 {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("the creation is refused", func(t *testing.T) {
+		t.Parallel()
+		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
+			rule := fault.Rule{Operation: "accelerator.device_profile.create", Action: fault.Status, Status: 403}
+			if err := w.cloud.Faults().Set(rule); err != nil {
+				t.Fatal(err)
+			}
+		}, rockyFlavor())
+		if !errors.Is(err, spawn.ErrProfile) || !errors.Is(err, cyborgclient.ErrForbidden) || !strings.Contains(err.Error(), "of flavor afaas") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a flavor that cannot be converted", func(t *testing.T) {
+		t.Parallel()
+		bad := rockyFlavor()
+		bad.ExtraSpecs["function_name:x"] = "required"
+		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, nil, bad)
+		if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), `"function_name:x"`) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("no image has the function", func(t *testing.T) {
+		t.Parallel()
+		unknown := rockyFlavor()
+		delete(unknown.ExtraSpecs, "function:"+rockyGzipTrait)
+		unknown.ExtraSpecs["function:CUSTOM_FPGA_FUNCTION_INTEL_00000000_A4A3_C413_F89E_433683F9040B"] = "required"
+		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, nil, unknown)
+		if !errors.Is(err, spawn.ErrNotBound) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

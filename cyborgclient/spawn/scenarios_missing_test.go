@@ -1,0 +1,320 @@
+package spawn_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/matching"
+)
+
+// missingRows are the scenarios that Nova lacks.
+func missingRows() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"BindFailed_before_the_wait": func(t *testing.T) {
+			notBound(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 20 * time.Second})
+		},
+		"failed_event_during_the_wait":            func(t *testing.T) { notBound(t) },
+		"event_before_PATCH_returns_422_then_GET": eventTooEarly,
+		"event_for_a_foreign_ARQ":                 foreignEvent,
+		"207_mixed":                               mixedDelivery,
+		"timeout_with_one_of_two_bound":           timeoutWithSomeBound,
+		"Deleting":                                deletingIsNoSuccess,
+		"claim_failure_then_reschedule":           func(t *testing.T) { claimHookThenNextHost(t) },
+		"port_create_failure_after_flavor_create": portCreateFails,
+		"group_id_out_of_range":                   groupOutOfRange,
+		"DELETE_by_uuids_with_one_missing": func(t *testing.T) {
+			if got := compatOneDelete(t, spawn.Config{}); got != "0 ARQs left" {
+				t.Error(got)
+			}
+		},
+		"second_PATCH_for_one_instance": secondPatch,
+		"missing_service_token_403":     missingServiceToken,
+		"423_on_bind_state": func(t *testing.T) {
+			if got := compatResolved(t, spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}); !strings.Contains(got, "423") {
+				t.Error(got)
+			}
+		},
+		"profile_changed_between_parse_and_create": profileChanged,
+		"Xilinx_doubling":                          xilinxDoubling,
+		"unshelve_failing_then_retried": func(t *testing.T) {
+			if got := compatUnshelve(t, spawn.Config{}); !strings.HasPrefix(got, "0 ARQs left, then ok") {
+				t.Error(got)
+			}
+		},
+		"mixture_PCI_TEST_PCI_MDEV":  mixture,
+		"hex_with_0x_and_upper_case": hexForms,
+		"mdev_duplicate":             mdevDuplicate,
+	}
+}
+
+// notBound has one of four binds fail while the others succeed.
+func notBound(t *testing.T, rules ...fault.Rule) {
+	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+	w.fail(t, append(rules, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})...)
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	var failure *spawn.NotBoundError
+	if !errors.As(err, &failure) || !strings.Contains(err.Error(), "BindFailed") {
+		t.Errorf("got %v, want a NotBoundError that tells of BindFailed", err)
+	}
+	w.judge(t, result, err)
+}
+
+// eventTooEarly: the instance has no host yet, so Nova answers 422, which Cyborg
+// ignores; the first look finds the ARQs.
+func eventTooEarly(t *testing.T) {
+	model := simcloud.DefaultModel()
+	model.StrictInstances = true
+	w := newWorld(t, worldOpts{model: &model})
+	if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance}); err != nil { // scheduled nowhere
+		t.Fatal(err)
+	}
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range w.cloud.ReceivedEvents() {
+		if event.Code != http.StatusUnprocessableEntity {
+			t.Errorf("event %+v, want code 422", event)
+		}
+	}
+	w.judge(t, result, err)
+}
+
+func foreignEvent(t *testing.T) {
+	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+	req := request("gpu")
+	req.Hooks.Claim = func(_ context.Context, a *spawn.Attempt) error {
+		for _, tag := range []string{"2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ee", a.ARQs[0].UUID} {
+			foreign := externalevent.Event{Name: externalevent.ARQBound, ServerUUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ef", Tag: tag, Status: externalevent.StatusFailed}
+			if w.events.Deliver(foreign) {
+				t.Errorf("somebody took %+v", foreign)
+			}
+		}
+		return nil
+	}
+	start := time.Now()
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil || time.Since(start) != 10*time.Second {
+		t.Errorf("got %v after %s, want success after the bind's 10 s", err, time.Since(start))
+	}
+	w.judge(t, result, err)
+}
+
+// mixedDelivery: of two events in one POST Nova knows the instance of one. The
+// other is no reason not to take it.
+func mixedDelivery(t *testing.T) {
+	model := simcloud.DefaultModel()
+	model.StrictInstances = true
+	w := newWorld(t, worldOpts{model: &model})
+	if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: "cn0"}); err != nil {
+		t.Fatal(err)
+	}
+	compute, err := openstack.NewComputeV2(w.cloud.Provider(t), gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter, err := w.events.Prepare(instance, port1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Close()
+	_, err = externalevent.Send(t.Context(), compute, []externalevent.Event{
+		{Name: externalevent.ARQBound, ServerUUID: instance, Tag: port1},
+		{Name: externalevent.ARQBound, ServerUUID: port2, Tag: port2},
+	})
+	var refused *externalevent.DeliveryError
+	if !errors.As(err, &refused) || refused.Status != http.StatusMultiStatus || len(refused.Events) != 2 ||
+		refused.Events[0].Code != http.StatusOK || refused.Events[1].Code != http.StatusNotFound {
+		t.Errorf("got %v, want 207 with 200 and 404", err)
+	}
+	if err := waiter.Wait(t.Context(), time.Second); err != nil {
+		t.Errorf("the event that Nova took: %v", err)
+	}
+}
+
+func timeoutWithSomeBound(t *testing.T) {
+	arqs := knownARQs(t)
+	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+	w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Subject: arqs[2].AttachHandleUUID, Action: fault.Delay, Delay: 50 * time.Minute})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	var failure *spawn.NotBoundError
+	if !errors.As(err, &failure) || !errors.Is(err, externalevent.ErrTimeout) {
+		t.Fatalf("got %v, want a timeout", err)
+	}
+	states := map[cyborgclient.State]int{}
+	for _, arq := range failure.ARQs {
+		states[arq.State]++
+	}
+	time.Sleep(time.Hour) // the slow creation ends, and is undone
+	if states[cyborgclient.StateBound] == 0 || states[cyborgclient.StateBindStarted] == 0 {
+		t.Errorf("states %v, want some Bound and some not", states)
+	}
+	w.judge(t, result, err)
+}
+
+func deletingIsNoSuccess(t *testing.T) {
+	w := newWorld(t, worldOpts{})
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+			return bytes.Replace(body, []byte(`"state":"Bound"`), []byte(`"state":"Deleting"`), 1)
+		}}
+	})
+	result, err := w.flow.Run(t.Context(), request("mixed"))
+	w.failed(t, result, err, spawn.StepWait, spawn.ErrNotBound)
+}
+
+func claimHookThenNextHost(t *testing.T) {
+	if got := compatRescheduleKeeps(t, spawn.Config{}); !strings.HasPrefix(got, "ok") {
+		t.Error(got)
+	}
+}
+
+func portCreateFails(t *testing.T) {
+	w := newWorld(t, worldOpts{model: portModel()})
+	w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Status, Status: 400, Nth: 2})
+	result, err := w.flow.Run(t.Context(), portRequest())
+	w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
+}
+
+func groupOutOfRange(t *testing.T) {
+	w := newWorld(t, worldOpts{})
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+		return &rewrite{next: next, method: http.MethodPost, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(`"device_profile_group_id":0`), []byte(`"device_profile_group_id":1`))
+		}}
+	})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.failed(t, result, err, spawn.StepMatch, matching.ErrGroupIndex)
+}
+
+func secondPatch(t *testing.T) {
+	w := newWorld(t, worldOpts{})
+	result := w.spawned(t, request("gpu"))
+	more := w.createARQ(t, "gpu")
+	err := w.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{{
+		ARQ: more, Host: result.Host, DeviceRP: result.ARQs[0].DeviceRPUUID, Instance: instance,
+	}})
+	if !errors.Is(err, cyborgclient.ErrConflict) {
+		t.Errorf("a second PATCH: %v, want ErrConflict", err)
+	}
+	if err := w.cyborg.DeleteARQs(t.Context(), []string{more}); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.CheckNoLeaks(t)
+}
+
+func missingServiceToken(t *testing.T) {
+	w := newWorld(t, worldOpts{})
+	provider := w.cloud.Provider(t)
+	cyborg, err := cyborgclient.New(provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.replaceCyborg(t, provider, cyborg)
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrServiceToken)
+}
+
+// profileChanged: between reading the profile and creating the ARQs it came to
+// mean two GPUs.
+func profileChanged(t *testing.T) {
+	model := simcloud.DefaultModel()
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "gpu2", Groups: []map[string]string{{"resources:PGPU": "2"}}})
+	w := newWorld(t, worldOpts{model: &model})
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { return renamed{next, `"gpu"`, `"gpu2"`} })
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.failed(t, result, err, spawn.StepMatch, nil)
+	if err != nil && !errors.Is(err, matching.ErrProfile) && !errors.Is(err, matching.ErrCount) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// xilinxDoubling: a Xilinx card gives two requests for each FPGA, one for its
+// management function.
+func xilinxDoubling(t *testing.T) {
+	model := simcloud.DefaultModel()
+	control := driver.PCIAddress{Bus: 0x42}
+	user := driver.PCIAddress{Bus: 0x42, Function: 1}
+	for i := range model.Hosts {
+		name := model.Hosts[i].Name
+		model.Hosts[i].Devices = append(model.Hosts[i].Devices, driver.Device{
+			Type: driver.TypeFPGA, Vendor: "10ee", ControlPath: control.ControlPath(),
+			Deployables: []driver.Deployable{{
+				Name: name + "_" + control.String(), NumAccelerators: 2, DriverName: "xilinx",
+				Attributes: driver.Attributes("FPGA", "CUSTOM_FPGA_XILINX"),
+				AttachHandles: []driver.AttachHandle{
+					{Type: driver.HandlePCI, Info: control.Info()}, {Type: driver.HandlePCI, Info: user.Info()},
+				},
+			}},
+		})
+	}
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{
+		Name: "xilinx", Groups: []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"}},
+	})
+	w := newWorld(t, worldOpts{model: &model})
+	result, err := w.flow.Run(t.Context(), request("xilinx"))
+	if err != nil || len(result.ARQs) != 2 || len(result.Devices) != 2 {
+		t.Fatalf("got %s, want both functions", outcome(result, err))
+	}
+	w.judge(t, result, err)
+}
+
+func mixture(t *testing.T) {
+	model := simcloud.DefaultModel()
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "all", Groups: []map[string]string{
+		{"resources:PGPU": "1"}, {"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}, {"resources:VGPU": "1"},
+	}})
+	w := newWorld(t, worldOpts{model: &model})
+	result, err := w.flow.Run(t.Context(), request("all"))
+	if err != nil || len(result.Devices) != 2 || len(result.Skipped) != 1 {
+		t.Fatalf("got %s, want a PCI and a mediated device, and TEST_PCI named", outcome(result, err))
+	}
+	w.judge(t, result, err)
+}
+
+func hexForms(t *testing.T) {
+	w := newWorld(t, worldOpts{})
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(`"bus":"3b"`), []byte(`"bus":"0X3B"`))
+		}}
+	})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	if err != nil || result.Devices[0].PCI == nil || *result.Devices[0].PCI != (domainxml.PCIAddress{Bus: 0x3b}) {
+		t.Fatalf("got %s", outcome(result, err))
+	}
+	w.judge(t, result, err)
+}
+
+// mdevDuplicate: the domain of a guest that is built again has the mediated
+// device already.
+func mdevDuplicate(t *testing.T) {
+	arqs := knownARQs(t)
+	w := newWorld(t, worldOpts{})
+	mdev := arqs[2].AttachHandleUUID
+	req := request("mixed")
+	req.Domain = fmt.Appendf(nil, `<domain type="kvm"><name>vm</name><devices><hostdev mode="subsystem" type="mdev" model="vfio-pci">`+
+		`<source><address uuid="%s"/></source></hostdev></devices></domain>`, strings.ToUpper(mdev))
+	result, err := w.flow.Run(t.Context(), req)
+	var conflict *spawn.OwnerConflictError
+	if !errors.As(err, &conflict) || conflict.Address != mdev {
+		t.Errorf("got %v, want a conflict about %s", err, mdev)
+	}
+	w.failed(t, result, err, spawn.StepCompose, domainxml.ErrDuplicate)
+}

@@ -1,0 +1,124 @@
+package spawn_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// rankOf is the decision of the step that chose the host.
+func rankOf(t *testing.T, result *spawn.Result) string {
+	t.Helper()
+	for _, step := range result.Trace.Steps {
+		if step.Step == spawn.StepSelect {
+			return step.Decision
+		}
+	}
+	t.Fatal("no host was selected")
+	return ""
+}
+
+// A vGPU goes to the card that is in part used already, though Placement lists
+// the other first.
+func TestFewestFragmentsFillsTheCardThatIsBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{spawn.WeighFragments}}})
+	reversed := request("vgpu")
+	reversed.Order = func(list []spawn.Candidate) []spawn.Candidate {
+		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+			list[i], list[j] = list[j], list[i]
+		}
+		return list
+	}
+	first, err := w.flow.Run(t.Context(), reversed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.judge(t, first, nil)
+	second, err := w.flow.Run(t.Context(), requestFor(secondInstance, "vgpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.judge(t, second, nil)
+	if first.ARQs[0].DeviceRPUUID != second.ARQs[0].DeviceRPUUID {
+		t.Errorf("two vGPUs on %s and %s, want them on one card", first.Host, second.Host)
+	}
+	if got := rankOf(t, second); got != "host "+second.Host+": fills up 0 and breaks into 0 devices" {
+		t.Errorf("decision %q", got)
+	}
+}
+
+func TestOrderBySeesWhatPlacementSaysOfTheProviders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	nvidia := func(c matching.Candidate) (float64, string) {
+		for _, provider := range c.Mappings["device_profile_0"] {
+			for _, trait := range c.Providers[provider].Traits {
+				if trait == "CUSTOM_NVIDIA_13F2" {
+					return 1, "an M60 with two GPUs"
+				}
+			}
+		}
+		return 0, "no M60"
+	}
+	req := request("gpu")
+	req.Order = spawn.OrderBy(matching.Sum(matching.Part{Factor: 2, Weigh: nvidia}), matching.NUMAAffinity())
+	result, err := w.flow.Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.judge(t, result, nil)
+	p, err := w.cloud.Placement.ResourceProvider(result.ARQs[0].DeviceRPUUID)
+	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), "CUSTOM_NVIDIA_13F2") {
+		t.Errorf("got traits %v, %v", p.Traits, err)
+	}
+	if got := rankOf(t, result); !strings.HasSuffix(got, ": an M60 with two GPUs (2); no NUMA node is known") {
+		t.Errorf("decision %q", got)
+	}
+}
+
+func TestWeighersOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{spawn.WeighFunction, spawn.WeighFragments, spawn.WeighNUMA}}})
+	plain := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "plain", VCPUs: 1}}
+	result, err := w.flow.Run(t.Context(), plain)
+	if err != nil || !strings.Contains(rankOf(t, result), "nothing is to be programmed; fills up 0") {
+		t.Errorf("a flavor without a profile: %v", err)
+	}
+	_, err = spawn.New(spawn.Config{Weighers: []string{"luck"}}, w.cyborg, nil, nil)
+	if !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), `unknown weigher "luck"; known are fragments, function, numa`) {
+		t.Errorf("unknown weigher: %v", err)
+	}
+}
+
+func TestQuotaWeighersAndRockyFlavorsAreJSON(t *testing.T) {
+	t.Parallel()
+	want := spawn.Config{
+		Weighers:     []string{spawn.WeighNUMA},
+		Quota:        spawn.Quota{Enforce: true, ServiceID: "a", Region: "b", Required: []string{"FPGA"}},
+		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true, ShippedClasses: true},
+	}
+	data, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got spawn.Config
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", data, diff)
+	}
+	for _, bad := range []string{`{"quota": {"enforced": true}}`, `{"rocky_flavors": true}`, `{"weighers": "numa"}`} {
+		if err := json.Unmarshal([]byte(bad), &got); !errors.Is(err, spawn.ErrConfig) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
