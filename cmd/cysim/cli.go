@@ -28,6 +28,7 @@ type cli struct {
 	Unflatten unflattenCommand `cmd:"" help:"Take the devices of flat hosts off the compute providers of a Placement, so that the next report builds the tree."`
 	Check     checkCommand     `cmd:"" help:"Ask a running cloud what leaked. Exit status 9: something did."`
 	Load      loadCommand      `cmd:"" help:"Drive whole spawns and deletes, and tell rates, latencies and leaks."`
+	Lint      lintCommand      `cmd:"" help:"Tell what is wrong with flavors and device profiles before they are used."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 

@@ -9,13 +9,19 @@
 //	                                     what Cyborg's drivers find in this machine
 //	cysim unflatten --placement-url URL [--dry-run]
 //	                                     take Cyborg's classes and traits off the compute providers
+//	cysim lint --flavor FILE --profile FILE [--rocky]
+//	                                     tell what is wrong with flavors and device profiles
+//	cysim check [--url URL]              ask a running cloud what leaked
+//	cysim load [--spawns N] [--concurrency C] [--cloud NAME]
+//	                                     drive whole spawns and deletes
 //	cysim version
 //
-// It prints shell export lines on standard output once it listens, its log on
+// A command that serves prints shell export lines on standard output once it listens, its log on
 // standard error, and ends with status 0 on SIGINT or SIGTERM. Bad flags and
 // files end it with status 2 and the cause in one line, anything else that
-// stops it with status 1; discover ends with status 3 where Cyborg and Nova both
-// claim a device.
+// stops it with status 1, and so do findings of lint that are errors; discover ends
+// with status 3 where Cyborg and Nova both claim a device, check and load with 9 where
+// something leaked.
 //
 // It deliberately decides nothing about the clouds themselves: the flags are
 // the fields of the structs that the libraries take. It listens on the loopback
