@@ -85,5 +85,9 @@ type Compat struct {
 	// named in Result.Skipped, instead of failing.
 	IgnoreUnknownHandles bool `json:"ignore_unknown_handles,omitempty"`
 
+	// TryNovaCandidates keeps candidates whose accelerator is on a provider with
+	// OWNER_NOVA, which Cyborg cannot bind.
+	TryNovaCandidates bool `json:"try_nova_candidates,omitempty"`
+
 	// Further options; append here, one field per line with its doc comment.
 }

@@ -76,6 +76,8 @@ func compatCases() map[string]compatCase {
 			"filtered here", "asked with bind_state=resolved, 423 at first"},
 		"bind_failure_is_fatal": {func(c *spawn.Compat) { c.BindFailureIsFatal = true }, compatBindFatal,
 			"2 binds", "1 binds"},
+		"try_nova_candidates": {func(c *spawn.Compat) { c.TryNovaCandidates = true }, compatNovaCandidates,
+			"no host has room for", "bind"},
 		"ignore_unknown_handles": {func(c *spawn.Compat) { c.IgnoreUnknownHandles = true }, compatUnknownHandle,
 			"unknown; known are PCI, MDEV and TEST_PCI", "0 devices, 1 skipped"},
 	}
@@ -473,6 +475,13 @@ func compatBindFatal(t *testing.T, config spawn.Config) string {
 	result, err := w.flow.Run(t.Context(), request("gpu"))
 	w.judge(t, result, err)
 	return fmt.Sprintf("%d binds", strings.Count(w.arqCalls(), "bind"))
+}
+
+func compatNovaCandidates(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: novasOnly(), config: config})
+	result, err := w.flow.Run(t.Context(), request("vgpu"))
+	w.judge(t, result, err)
+	return outcome(result, err)
 }
 
 func compatUnknownHandle(t *testing.T, config spawn.Config) string {

@@ -209,7 +209,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 			if err != nil {
 				return "", err
 			}
-			if provider := a.novasOwn(candidate, answer.ProviderSummaries); provider != "" {
+			if provider := a.novasOwn(candidate, answer.ProviderSummaries); provider != "" && !a.flow.config.Compat.TryNovaCandidates {
 				novas = append(novas, provider)
 				continue
 			}
