@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -72,12 +73,20 @@ func (o *output) newTable(header ...any) table.Writer {
 	t.SetStyle(table.StyleDefault)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.AppendHeader(header)
+	t.SetColumnConfigs([]table.ColumnConfig{{Name: outcome, WidthMax: maxOutcome, WidthMaxEnforcer: text.WrapSoft}})
+	t.SuppressTrailingSpaces()
 	return t
 }
 
+// The last column of the timeline has sentences, which are broken where a terminal ends.
+const (
+	outcome    = "outcome"
+	maxOutcome = 72
+)
+
 // timeline prints a row per step and below it a row per call.
 func (o *output) timeline(trace spawn.Trace) {
-	t := o.newTable("", "step", "time", "who spoke to whom", "outcome")
+	t := o.newTable("", "step", "time", "who spoke to whom", outcome)
 	for _, step := range trace.Steps {
 		t.AppendRow(table.Row{number(step.Step), step.Step.String(), milliseconds(step.Duration), "", stepOutcome(step)})
 		for _, c := range during(o.calls, step) {
