@@ -38,6 +38,7 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"POST /_sim/report":          c.postReport,
 		"GET /_sim/explain":          c.Placement.ServeExplain,
 		"GET /_sim/clock":            c.getClock,
+		"GET /_sim/requests/diagram": c.getDiagram,
 		"POST /_sim/clock":           c.postClock,
 
 		"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),

@@ -50,6 +50,7 @@ func controlCalls() []struct{ route, path, body string } {
 		{"POST /_sim/hosts/{host}/reboot", "/_sim/hosts/cn9/reboot", ""},
 		{"DELETE /_sim/requests", "/_sim/requests", ""},
 		{"GET /_sim/requests", "/_sim/requests", ""},
+		{"GET /_sim/requests/diagram", "/_sim/requests/diagram", ""},
 	}
 }
 
