@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,34 +68,58 @@ func hardware() builtin.Config {
 	return builtin.Config{EnabledDrivers: builtin.Names()[1:], Host: "h"}
 }
 
+// everyOffer lists what drivers offer and leave out, each with its names.
+func everyOffer(reports map[string]driver.Report) []string {
+	list := []string{}
+	for name, report := range reports {
+		for _, d := range report.Devices {
+			for _, p := range d.Deployables {
+				list = append(list, strings.Join(append([]string{name, p.Name, p.ResourceClass()}, p.Traits()...), " "))
+			}
+		}
+		for _, l := range report.LeftOut {
+			list = append(list, name+" leaves out "+l.Address)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 func TestAllDriversOnRealMachines(t *testing.T) {
 	t.Parallel()
+	vfs := []string{}
+	for _, slot := range []string{"10.0", "10.1", "10.4", "10.5", "11.0", "11.1", "11.4", "11.5"} {
+		vfs = append(vfs, "pci h_0000:05:"+slot+" CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_INTEL CUSTOM_PCI_PRODUCT_ID_1520")
+	}
+	const gpu = "nvidia h_0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"
 	for _, tt := range []struct {
-		machine   string
-		whitelist pci.Whitelist
-		want      map[string]int // devices by driver
+		machine, whitelist string
+		want               []string
 	}{
-		{"nvidia-p100", nil, map[string]int{"nvidia": 1}},
-		{"xeon-i350-sriov", nil, map[string]int{}},
-		{"xeon-i350-sriov", pci.Whitelist{{VendorID: "8086", ProductID: "1520"}}, map[string]int{"pci": 8}},
-		{"qemu-accel", nil, map[string]int{}},
-		{"qemu-accel", pci.Whitelist{{VendorID: "1b36", ProductID: "0005"}}, map[string]int{"pci": 1}},
+		{"nvidia-p100", "", []string{gpu}},
+		{"nvidia-p100", `{"vendor_id": "1af4", "address": "*:04:*.*"}`, []string{gpu, "pci leaves out 0000:04:00.0"}}, // the machine's own display
+		{"xeon-i350-sriov", "", []string{}},
+		{"xeon-i350-sriov", `[{"vendor_id": "8086", "product_id": "1520"}, {"vendor_id": "102b"}]`, append(vfs, "pci leaves out 0000:07:03.0")},
+		{"qemu-accel", "", []string{}},
+		{"qemu-accel", `{"vendor_id": "1b36", "product_id": "0005"}`, []string{"pci h_0000:00:04.0 CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_PRODUCT_ID_0005"}},
 	} {
 		t.Run(tt.machine, func(t *testing.T) {
 			t.Parallel()
 			c := hardware()
-			c.PCI.PassthroughWhitelist = tt.whitelist
-			got := make(map[string]int)
-			for name, report := range discover(t, c, captured(t, tt.machine)) {
-				if len(report.Devices) > 0 {
-					got[name] = len(report.Devices)
+			if tt.whitelist != "" {
+				var err error
+				if c.PCI.PassthroughWhitelist, err = pci.ParseWhitelist(tt.whitelist); err != nil {
+					t.Fatal(err)
 				}
+			}
+			reports := discover(t, c, captured(t, tt.machine))
+			if diff := cmp.Diff(tt.want, everyOffer(reports)); diff != "" {
+				t.Errorf("offers (-want +got):\n%s", diff)
+			}
+			for name, report := range reports {
 				if len(report.Problems) > 0 {
 					t.Errorf("%s: %v", name, report.Problems)
 				}
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -132,7 +132,30 @@ func FuzzDiscover(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkReports(t, drivers, reports)
+		for i, report := range reports {
+			if drivers[i].Name() == "nvidia" { // a whitelist may admit a virtual function
+				checkWhole(t, m, report.Devices)
+			}
+		}
 	})
+}
+
+// checkWhole looks at the tree with other eyes than the driver's.
+func checkWhole(t *testing.T, m *sysfs.Memory, gpus []driver.Device) {
+	t.Helper()
+	for _, d := range gpus {
+		for _, h := range d.Deployables[0].AttachHandles {
+			address, err := driver.PCIAddressOf(h.Info)
+			if err != nil || h.Type != driver.HandlePCI {
+				continue // a mediated device
+			}
+			for link, what := range map[string]string{"physfn": "a virtual function", "virtfn0": "a physical function with virtual ones"} {
+				if _, err := m.Readlink(path.Join(driver.PCIDevicesDir, address.String(), link)); err == nil {
+					t.Errorf("%s: %s is a whole GPU", address, what)
+				}
+			}
+		}
+	}
 }
 
 func checkReports(t *testing.T, drivers []driver.Driver, reports []driver.Report) {
