@@ -230,7 +230,7 @@ func TestRealPlacementSearchAndNumericSuffixes(t *testing.T) {
 
 func TestRealPlacementRefusesATakenDevice(t *testing.T) {
 	w, _ := realWorld(t, spawn.Config{MaxAttempts: 1})
-	other, err := w.flow.Begin(request("gpu"))
+	other, err := w.flow.Begin(request("fpga")) // a provider of one unit, unlike the board of two GPUs
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestRealPlacementRefusesATakenDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rival = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
-	req := request("gpu")
+	req := request("fpga")
 	req.Instance = rival
 	req.Order = func([]spawn.Candidate) []spawn.Candidate { return []spawn.Candidate{*other.Chosen} }
 	result, err := w.flow.Run(t.Context(), req)
