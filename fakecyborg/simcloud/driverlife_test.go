@@ -82,11 +82,11 @@ func TestLocalMemoryIsClaimedAndMakesNoRequest(t *testing.T) {
 
 func TestMemoryStandsOnTheProviderThatHasIt(t *testing.T) {
 	t.Parallel()
-	card := simcloud.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
-		VFs: &simcloud.VFs{Total: 2, Enabled: 2, Product: "09c5"},
-		FPGA: &simcloud.FPGA{Dev: 1, Regions: []simcloud.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
-			Ports: []simcloud.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
 	model := func(mode string) simcloud.Model {
+		card := simcloud.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
+			VFs: &simcloud.VFs{Total: 2, Enabled: 2, Product: "09c5"},
+			FPGA: &simcloud.FPGA{Dev: 1, Regions: []simcloud.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
+				Ports: []simcloud.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
 		m := oneHost(given{name: "x", devices: []simcloud.PCIDevice{card}, load: func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
 		m.Hosts[0].Drivers.LocalMemory = boardMemory()
 		m.Cyborg.PlacementMode = mode
