@@ -9,13 +9,15 @@
 // a parallel run fails in the same places every time.
 //
 // The package deliberately injects nothing by itself: the simulators ask
-// [Set.Decide] and act in their own error dialect. There is no probability:
-// a failing run must be repeatable.
+// [Set.Decide] and act in their own error dialect. A rule with a Probability asks
+// no source of chance either: seed, rule, subject and count decide, so that a
+// failing run can be repeated.
 //
 // Beside requests there is what a service does by itself, such as passing an
 // event on, making a mediated device or finding a card: [Set.Describe] lists all
 // operations, each with the actions it takes. A rule that asks for another one
-// is refused when it is set.
+// is refused when it is set. [Set.Dump] and [Set.Load] keep rules and counts across a
+// restart.
 //
 //	faults.Set(fault.Rule{
 //		Operation: "accelerator.arq.bind",

@@ -76,8 +76,13 @@ type Rule struct {
 	Subject string `json:"subject,omitempty"`
 	// Nth is the first match that fails, counted from 1.
 	Nth int `json:"nth,omitempty"`
-	// Times is how many matches in a row fail; -1 means all from Nth on.
+	// Times is how many matches in a row fail; -1 means all from Nth on, and so
+	// does zero with a Probability.
 	Times int `json:"times,omitempty"`
+	// Probability is how likely each of these matches is to fail, above 0 and up to
+	// 1; zero means that all do. What becomes of the n-th match of a subject depends
+	// on the seed of the [Set] and on nothing that comes before.
+	Probability float64 `json:"probability,omitempty"`
 	// When tells whether the change is applied; empty means Before.
 	When When `json:"when,omitempty"`
 	// Action is what the caller notices.
@@ -137,6 +142,8 @@ func (r Rule) Validate() error {
 		return fmt.Errorf("%w: %s: nth %d is negative", ErrRule, r.Operation, r.Nth)
 	case r.Times < -1:
 		return fmt.Errorf("%w: %s: times %d (at least 1, or -1 for always)", ErrRule, r.Operation, r.Times)
+	case !(r.Probability >= 0 && r.Probability <= 1): // not a number is neither
+		return fmt.Errorf("%w: %s: probability %g (above 0, at most 1)", ErrRule, r.Operation, r.Probability)
 	case r.When != "" && r.When != Before && r.When != After:
 		return fmt.Errorf("%w: %s: when %q (before or after)", ErrRule, r.Operation, r.When)
 	case r.Status != 0 && (r.Status < 400 || r.Status > 599):
@@ -165,11 +172,20 @@ func (r Rule) Applied() bool {
 	return r.When == After || r.Action.needsAnswer()
 }
 
-// fires reports whether the n-th match, counted from 1, fails.
-func (r Rule) fires(n int) bool {
-	first, times := max(r.Nth, 1), r.Times
-	if times == 0 {
-		times = 1
+// limit is how many matches may fail; negative means all.
+func (r Rule) limit() int {
+	switch {
+	case r.Times != 0:
+		return r.Times
+	case r.Probability > 0:
+		return -1
 	}
-	return n >= first && (times < 0 || n < first+times)
+	return 1
+}
+
+// counts reports whether the n-th match, counted from 1, is one of those that may
+// fail.
+func (r Rule) counts(n int) bool {
+	first, limit := max(r.Nth, 1), r.limit()
+	return n >= first && (limit < 0 || n-first < limit)
 }

@@ -11,6 +11,7 @@ import (
 // zero value knows no operation and so refuses every rule.
 type Set struct {
 	mu         sync.Mutex
+	seed       uint64
 	operations map[string]Operation
 	rules      []*counted
 	observe    func(operation, subject string)
@@ -18,6 +19,7 @@ type Set struct {
 
 type counted struct {
 	rule Rule
+	key  uint64 // names the rule where chance decides
 	seen map[string]int
 	hits int
 }
@@ -98,18 +100,33 @@ func (s *Set) Operations() []string {
 func (s *Set) Set(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh := make([]*counted, 0, len(rules))
-	for i, rule := range rules {
-		if err := rule.Validate(); err != nil {
-			return fmt.Errorf("rule %d: %w", i, err)
-		}
-		if err := s.possible(rule); err != nil {
-			return fmt.Errorf("rule %d: %w", i, err)
-		}
-		fresh = append(fresh, &counted{rule: rule, seen: make(map[string]int)})
+	fresh, err := s.counted(rules)
+	if err != nil {
+		return err
 	}
 	s.rules = fresh
 	return nil
+}
+
+// counted makes the rules ready to be counted, or none of them. The mutex is held.
+func (s *Set) counted(rules []Rule) ([]*counted, error) {
+	fresh := make([]*counted, 0, len(rules))
+	for i, rule := range rules {
+		if err := rule.Validate(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i, err)
+		}
+		if err := s.possible(rule); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i, err)
+		}
+		same := 0
+		for _, earlier := range rules[:i] {
+			if earlier == rule {
+				same++
+			}
+		}
+		fresh = append(fresh, &counted{rule: rule, key: rule.key(same), seen: make(map[string]int)})
+	}
+	return fresh, nil
 }
 
 // possible refuses a rule for an operation that is not there or cannot fail in
@@ -158,7 +175,7 @@ func (s *Set) Decide(operation, subject string) (Rule, bool) {
 			continue
 		}
 		c.seen[subject]++
-		if hit == nil && c.rule.fires(c.seen[subject]) {
+		if hit == nil && c.fires(s.seed, subject) {
 			hit = c
 		}
 	}

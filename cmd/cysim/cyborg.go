@@ -41,6 +41,7 @@ func (c *cyborgCommand) Run(p *process, line *kong.Context) error {
 		return err
 	}
 	faults := fault.NewSet(fakecyborg.Operations()...)
+	faults.Seed(model.Cyborg.Seed)
 	if err := c.set(faults); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type authFlag struct {
 // Run implements the command.
 func (c *placementCommand) Run(p *process) error {
 	faults := fault.NewSet(placementsim.Operations()...)
+	faults.Seed(c.Config.Seed)
 	server, err := placementsim.New(c.Config, placementsim.WithFaults(faults))
 	if err != nil {
 		return badInput(err)

@@ -90,6 +90,7 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 		opt(&set)
 	}
 	c := &Cloud{model: m.withDefaults(), clock: set.clock, faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests)}
+	c.faults.Seed(c.model.Seed)
 	if err := c.start(set); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
