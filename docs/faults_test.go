@@ -69,3 +69,27 @@ func TestTheFaultsPageExplainsEveryAction(t *testing.T) {
 		}
 	}
 }
+
+// TestTheRulesOnTheFaultsPageAreTaken by a cloud, those in its tables one by one.
+func TestTheRulesOnTheFaultsPageAreTaken(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{}})
+	lists := snippets(t, "faults.md", "json")
+	for _, code := range codeIn(t, "faults.md") {
+		if strings.HasPrefix(code, `{"operation"`) {
+			lists = append(lists, "["+code+"]")
+		}
+	}
+	if len(lists) < 18 {
+		t.Errorf("found only %d rules", len(lists))
+	}
+	for _, list := range lists {
+		rules, err := fault.ParseRules([]byte(list))
+		if err == nil {
+			err = cloud.Faults().Set(rules...)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}

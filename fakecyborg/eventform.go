@@ -82,7 +82,8 @@ type telling struct {
 	s     *Server
 	first string // the instance that was resolved first
 	list  []resolution
-	err   error // of the first POST that went wrong
+	held  [][]Event // of the POSTs that a fault rule puts last
+	err   error     // of the first POST that went wrong
 }
 
 // resolved tells Nova at once if the form is that of Train, else at the end.
@@ -98,16 +99,30 @@ func (t *telling) resolved(ctx context.Context, r resolution) {
 	}
 }
 
-// end tells Nova what it was not told yet.
+// end tells Nova what it was not told yet; what was put last comes in reverse.
 func (t *telling) end(ctx context.Context) error {
 	t.send(ctx)
+	for _, events := range slices.Backward(t.held) {
+		slices.Reverse(events)
+		t.note(t.s.postEvents(ctx, events))
+	}
+	t.held = nil
 	return t.err
 }
 
 func (t *telling) send(ctx context.Context) {
-	err := t.s.sendEvents(ctx, t.s.eventsFor(t.list))
+	events := t.s.eventsFor(t.list)
+	held, err := t.s.sendEvents(ctx, events)
+	if held {
+		t.held = append(t.held, events)
+	}
+	t.note(err)
+	t.list = nil
+}
+
+// note keeps the first error.
+func (t *telling) note(err error) {
 	if t.err == nil {
 		t.err = err
 	}
-	t.list = nil
 }

@@ -35,29 +35,33 @@ func (s *Server) Events() []Event {
 
 // sendEvents posts the events of one PATCH to Nova, in one request and without
 // a second try, as upstream does. The error is the refusal that a client waiting
-// for the bind gets.
-func (s *Server) sendEvents(ctx context.Context, events []Event) error {
+// for the bind gets. With held a rule wants the events to come after all others of
+// the PATCH; then they were not sent.
+func (s *Server) sendEvents(ctx context.Context, events []Event) (held bool, err error) {
 	if len(events) == 0 {
-		return nil
+		return false, nil
 	}
 	s.recordEvents(events)
 	rule, _ := s.faults.Decide(eventOperation, events[0].ServerUUID)
 	switch {
+	case rule.Action == fault.Reorder:
+		return true, nil
 	case rule.Action == fault.Delay:
 		if err := s.clock.Wait(ctx, rule.Delay); err != nil {
-			return novaRefusal(err.Error())
+			return false, novaRefusal(err.Error())
 		}
+	case rule.Action == fault.Duplicate:
+		err := s.postEvents(ctx, events)
+		_ = s.postEvents(ctx, events) // upstream knows of one
+		return false, err
 	case rule.Action != "" && !rule.Applied():
-		return eventFault(rule)
+		return false, eventFault(rule)
 	}
-	if s.nova == nil {
-		return nil
-	}
-	err := s.postEvents(ctx, events)
+	err = s.postEvents(ctx, events)
 	if rule.Action != "" && rule.Applied() && rule.Action != fault.Delay {
-		return eventFault(rule)
+		return false, eventFault(rule)
 	}
-	return err
+	return false, err
 }
 
 // eventFault is what a rule makes of a send: a dropped event is lost without
@@ -73,7 +77,11 @@ func novaRefusal(details string) error {
 	return refuse(kindInvalid, "Bad API response from Nova for os-server-external-events API. Details: %s", details)
 }
 
+// postEvents sends events, if there is a Nova to send them to.
 func (s *Server) postEvents(ctx context.Context, events []Event) error {
+	if s.nova == nil {
+		return nil
+	}
 	got, err := s.nova.do(ctx, call{
 		method: http.MethodPost, path: "/os-server-external-events",
 		header: map[string]string{

@@ -23,19 +23,23 @@ const (
 
 // work lists these operations with the actions that they take:
 //
-//   - Sending events: status is Nova's bad answer, drop loses them.
+//   - Sending events: status is Nova's bad answer, drop loses them, duplicate sends
+//     them twice, and reorder sends them after all others of the PATCH, the last one
+//     first.
 //   - Making and removing a mediated device, writing a bitstream: status and drop
 //     make it fail, and with After it is done all the same.
 //   - Finding a device in a report: drop lets it vanish from that report, status is
 //     a driver's trouble with it, which leaves alone what is known of it.
 //   - A call of the conductor to an agent, and an agent's report: status makes it
-//     fail, drop silences the agent from then on, until [Server.StartAgent], and
-//     reboot lets its host go down and come up again after the rule's delay.
+//     fail, drop silences the agent from then on, for the rule's delay or, without
+//     one, until [Server.StartAgent], and reboot lets its host go down and come up
+//     again after the rule's delay.
 func work() []fault.Operation {
 	failing := []fault.Action{fault.Status, fault.Drop, fault.Delay}
 	calling := append(failing[:len(failing):len(failing)], fault.Reboot)
+	telling := append(failing[:len(failing):len(failing)], fault.Duplicate, fault.Reorder)
 	return []fault.Operation{
-		{Name: eventOperation, Subject: "the uuid of the instance", Actions: failing},
+		{Name: eventOperation, Subject: "the uuid of the instance", Actions: telling},
 		{Name: mdevCreateOperation, Subject: "the uuid of the attach handle", Actions: failing},
 		{Name: mdevRemoveOperation, Subject: "the uuid of the attach handle", Actions: failing},
 		{Name: programOperation, Subject: "the name of the deployable", Actions: failing},
@@ -77,12 +81,20 @@ func (s *Server) strike(ctx context.Context, rule fault.Rule, subject string) er
 	case rule.Action == fault.Reboot:
 		return s.reboot(subject, rule.Delay)
 	case rule.Action == fault.Drop && toAgent:
-		if err := s.StopAgent(subject); err != nil {
-			return err
-		}
-		return fmt.Errorf("%w on host %s: %w", ErrAgentDown, subject, errInjected)
+		return s.silence(subject, rule.Delay)
 	}
 	return errInjected
+}
+
+// silence lets an agent answer no more: for a time, or until it is started.
+func (s *Server) silence(host string, away time.Duration) error {
+	if err := s.StopAgent(host); err != nil {
+		return err
+	}
+	if away > 0 {
+		s.startLater(host, away)
+	}
+	return fmt.Errorf("%w on host %s: %w", ErrAgentDown, host, errInjected)
 }
 
 // reboot lets a host go down now, and come up again later.
@@ -96,12 +108,17 @@ func (s *Server) reboot(host string, away time.Duration) error {
 	if hardware != nil {
 		hardware()
 	}
+	s.startLater(host, away)
+	return fmt.Errorf("%w on host %s, which reboots: %w", ErrAgentDown, host, errInjected)
+}
+
+// startLater starts an agent again after a time.
+func (s *Server) startLater(host string, away time.Duration) {
 	s.goWithin(func(ctx context.Context) {
 		if s.clock.Wait(ctx, away) == nil {
 			_ = s.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
 		}
 	})
-	return fmt.Errorf("%w on host %s, which reboots: %w", ErrAgentDown, host, errInjected)
 }
 
 // sight lets a rule hide a device from a report, or make it unreadable.

@@ -226,6 +226,92 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 	}
 }
 
+// A silent agent answers nothing for the time of its rule, and then goes on; nothing of
+// the host's is lost meanwhile.
+func TestAnAgentThatIsSilentForATime(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"accelerator.agent.call", "accelerator.agent.report"} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := fault.NewSet()
+			w, card := vgpuWorld(t, fakecyborg.Config{BindingStates: true}, 2, 2, fakecyborg.WithFaults(faults))
+			defer w.server.Close()
+			arqs := w.arqs("v")
+			w.want(w.patch(binding(instanceB, vgpuProvider(), arqs[0])), 202, "")
+			w.strike(faults, fault.Rule{Operation: operation, Subject: "cn0", Action: fault.Drop, Delay: 5 * time.Minute})
+			if operation == "accelerator.agent.call" {
+				w.want(w.patch(binding(instanceA, vgpuProvider(), arqs[1])), 500, "")
+			} else if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+				t.Errorf("the report of a silent agent: %v", err)
+			}
+			hits(t, faults, 1)
+			time.Sleep(4 * time.Minute)
+			if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+				t.Errorf("%s: after four minutes: %v", operation, err)
+			}
+			if state := w.server.ARQs()[0].State; state != "unknown" {
+				t.Errorf("%s: the bound request is %s meanwhile, want unknown", operation, state)
+			}
+			time.Sleep(time.Minute + time.Second)
+			if err := w.server.Report(t.Context()); err != nil {
+				t.Errorf("%s: after its time: %v", operation, err)
+			}
+			if state := w.server.ARQs()[0].State; state != "Bound" || card.present() != 1 {
+				t.Errorf("%s: afterwards %s, %d mediated devices", operation, state, card.present())
+			}
+		})
+	}
+}
+
+// The events of a PATCH come to Nova as the rule of their instance says, with one POST
+// for all and with one for each.
+func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name           string
+		rule           fault.Rule
+		status         int
+		shipped, train string // POSTs by the places of the ARQs
+		after          time.Duration
+	}{
+		{"no fault", fault.Rule{}, 202, "012", "0 1 2", 0},
+		{"drop", fault.Rule{Action: fault.Drop}, 202, "", "1 2", 0},
+		{"delay", fault.Rule{Action: fault.Delay, Delay: time.Minute}, 202, "012", "0 1 2", time.Minute},
+		{"duplicate", fault.Rule{Action: fault.Duplicate}, 202, "012 012", "0 0 1 2", 0},
+		{"reorder", fault.Rule{Action: fault.Reorder}, 202, "210", "1 2 0", 0},
+		{"reorder all", fault.Rule{Action: fault.Reorder, Times: -1}, 202, "210", "2 1 0", 0},
+		{"fail", fault.Rule{Action: fault.Status, Status: 503}, 400, "", "1 2", 0},
+	}
+	for _, tt := range tests {
+		for form, want := range map[string]string{"shipped": tt.shipped, "train": tt.train} {
+			t.Run(tt.name+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					faults := fault.NewSet()
+					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form}, faults)
+					if tt.rule.Action != "" {
+						tt.rule.Operation, tt.rule.Subject = "accelerator.event.send", instanceA
+						w.strike(faults, tt.rule)
+					}
+					began := time.Now()
+					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), tt.status, "")
+					var posts []string
+					for _, post := range w.nova.sent() {
+						places := ""
+						for _, event := range post {
+							places += fmt.Sprint(slices.Index(arqs, event.Tag))
+						}
+						posts = append(posts, places)
+					}
+					if got := strings.Join(posts, " "); got != want || time.Since(began) != tt.after {
+						t.Errorf("POSTs %q after %s, want %q after %s", got, time.Since(began), want, tt.after)
+					}
+					checkStates(t, w, "Bound", "Bound", "Bound")
+				})
+			})
+		}
+	}
+}
+
 func TestWorkTakesItsOwnActionsOnly(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
@@ -235,7 +321,8 @@ func TestWorkTakesItsOwnActionsOnly(t *testing.T) {
 		{Operation: "accelerator.mdev.create", Action: fault.Truncate},
 		{Operation: "accelerator.device.find", Action: fault.Delay, Delay: time.Second},
 		{Operation: "accelerator.arq.bind", Action: fault.Reboot, Delay: time.Second},
-		{Operation: "accelerator.event.send", Action: fault.Duplicate},
+		{Operation: "accelerator.event.send", Action: fault.Malformed},
+		{Operation: "accelerator.mdev.create", Action: fault.Duplicate},
 	} {
 		if err := faults.Set(rule); !errors.Is(err, fault.ErrRule) {
 			t.Errorf("%s %s: got error %v, want ErrRule", rule.Operation, rule.Action, err)
