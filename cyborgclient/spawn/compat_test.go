@@ -255,7 +255,7 @@ func (s *site) deviceCount(t *testing.T, i spawn.Instance) int {
 func compatResume(t *testing.T, config spawn.Config) string {
 	s := newSite(t, worldOpts{config: config})
 	i := s.spawn(t, "mixed")
-	s.guests.powerCut(i.Host)
+	s.powerCut(t, i.Host)
 	if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
 		t.Fatal(err)
 	}

@@ -271,7 +271,7 @@ func deleteKinds(kind string, want ...string) func(*testing.T) {
 		if diff := cmp.Diff(append([]string{}, want...), s.asked()); diff != "" {
 			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 		}
-		gone(t, s, i)
+		settled(t, gone(s, i))
 	}
 }
 
@@ -291,7 +291,7 @@ func deleteException(t *testing.T) {
 	if err := s.ops.Delete(t.Context(), i); err != nil {
 		t.Error(err)
 	}
-	gone(t, s, i)
+	settled(t, gone(s, i))
 }
 
 func powerOn(t *testing.T) {
@@ -343,7 +343,7 @@ func offloadDeletesOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"accelerator.arq.delete instance"}, s.asked()); diff != "" {
 		t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 	}
-	gone(t, s, i)
+	settled(t, gone(s, i))
 }
 
 func shelveDeletesNone(t *testing.T) {
@@ -378,7 +378,7 @@ func unshelveFails(t *testing.T) {
 	if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); !errors.Is(err, errHypervisor) {
 		t.Errorf("error %v, want the hypervisor's", err)
 	}
-	gone(t, s, i)
+	settled(t, gone(s, i))
 	s.sound(t)
 	clear(s.guests.fail)
 	if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err != nil {
@@ -485,14 +485,14 @@ func provisionWithoutProfile(t *testing.T) {
 func localDeleteForARQs(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "gpu")
-	s.guests.powerCut(i.Host)
+	s.powerCut(t, i.Host)
 	if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"accelerator.arq.delete instance"}, s.asked()); diff != "" {
 		t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 	}
-	gone(t, s, i)
+	settled(t, gone(s, i))
 }
 
 func resizeWithAccelerator(t *testing.T) {

@@ -2,9 +2,18 @@
 
 package spawn_test
 
-import "github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+import (
+	"flag"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+var drillPairs = flag.Int("drill.pairs", 0, "how many pairs of faults each drill tries, -1 for all of them, instead of its own number")
 
 // drilled is every single fault, and many pairs.
 func drilled(_, pairs int) []simcloud.DrillOption {
+	if *drillPairs != 0 {
+		pairs = *drillPairs
+	}
 	return []simcloud.DrillOption{simcloud.DrillPairs(pairs)}
 }

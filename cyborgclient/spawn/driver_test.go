@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -20,7 +21,6 @@ import (
 // runs, and libvirt's demand that a mediated device exists when its guest starts.
 // The cloud is told of the guest with the domain of its present host.
 type hypervisor struct {
-	t     *testing.T
 	cloud *simcloud.Cloud
 	saved map[spawn.Guest]string
 	runs  map[spawn.Guest]string // the domain that a guest was started with
@@ -32,11 +32,12 @@ type hypervisor struct {
 	after bool           // a failing call has done its work
 	stuck bool           // guests ignore a shutdown
 	hook  func(call int) // told of each call
+	old   []byte         // the domain of a guest in rescue
 }
 
-func newHypervisor(t *testing.T, cloud *simcloud.Cloud) *hypervisor {
+func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 	return &hypervisor{
-		t: t, cloud: cloud, saved: map[spawn.Guest]string{}, runs: map[spawn.Guest]string{}, home: map[string]string{},
+		cloud: cloud, saved: map[spawn.Guest]string{}, runs: map[spawn.Guest]string{}, home: map[string]string{},
 		down: map[string]bool{}, own: map[string]bool{}, fail: map[string]int{},
 	}
 }
@@ -55,26 +56,42 @@ func (h *hypervisor) call(ctx context.Context, name string, guest spawn.Guest, w
 	if h.down[guest.Host] {
 		return fmt.Errorf("host %s is down", guest.Host)
 	}
-	failing := h.fail[name] != 0
-	if failing {
+	rule, failing := h.cloud.Faults().Decide(hypervisorWork+name, guest.Instance)
+	before, after := failing && !rule.Applied(), failing && rule.Applied()
+	if h.fail[name] != 0 {
 		h.fail[name]--
-		if !h.after {
-			return errHypervisor
-		}
+		before, after = !h.after, h.after
+	}
+	if before {
+		return errHypervisor
 	}
 	if err := work(); err != nil {
 		return err
 	}
-	h.tell(guest.Instance)
-	if failing {
+	if err := h.tell(guest.Instance); err != nil {
+		return err
+	}
+	if after {
 		return errHypervisor
 	}
 	return nil
 }
 
+// hypervisorWork begins the names of its calls among the operations of a cloud that
+// fault rules act on.
+const hypervisorWork = "hypervisor."
+
+// work are the calls, for the cloud's fault rules.
+func (h *hypervisor) work() []fault.Operation {
+	var list []fault.Operation
+	for _, call := range []string{"domain", "define", "start", "shutdown", "destroy", "undefine"} {
+		list = append(list, fault.Operation{Name: hypervisorWork + call, Subject: "the uuid of the instance", Actions: []fault.Action{fault.Status}})
+	}
+	return list
+}
+
 // tell shows the cloud the guest on its host; one that is nowhere is gone.
-func (h *hypervisor) tell(instance string) {
-	h.t.Helper()
+func (h *hypervisor) tell(instance string) error {
 	home := spawn.Guest{Instance: instance, Host: h.home[instance]}
 	if _, there := h.saved[home]; !there {
 		hosts := slices.Sorted(func(yield func(string) bool) {
@@ -86,7 +103,7 @@ func (h *hypervisor) tell(instance string) {
 		})
 		if len(hosts) == 0 {
 			h.cloud.RemoveGuest(instance)
-			return
+			return nil
 		}
 		home.Host = hosts[0]
 		h.home[instance] = home.Host
@@ -95,9 +112,7 @@ func (h *hypervisor) tell(instance string) {
 	if h.down[home.Host] {
 		domain = "" // a host that is off uses no devices
 	}
-	if err := h.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: home.Host, Domain: domain}); err != nil {
-		h.t.Error(err)
-	}
+	return h.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: home.Host, Domain: domain})
 }
 
 // Domain implements spawn.Driver.
@@ -178,12 +193,12 @@ func (h *hypervisor) Undefine(ctx context.Context, guest spawn.Guest) error {
 }
 
 // powerCut stops a host: nothing runs there any more.
-func (h *hypervisor) powerCut(host string) {
-	h.t.Helper()
+func (h *hypervisor) powerCut(host string) error {
 	if err := h.cloud.StopHost(host); err != nil {
-		h.t.Fatal(err)
+		return err
 	}
 	maps.DeleteFunc(h.runs, func(guest spawn.Guest, _ string) bool { return guest.Host == host })
+	return nil
 }
 
 // site is a world with guests that run.
@@ -196,7 +211,7 @@ type site struct {
 func newSite(t *testing.T, opts worldOpts) *site {
 	t.Helper()
 	s := &site{world: newWorld(t, opts)}
-	s.guests = newHypervisor(t, s.cloud)
+	s.guests = newHypervisor(s.cloud)
 	s.renew(t)
 	return s
 }
@@ -210,30 +225,43 @@ func (s *site) renew(t *testing.T) {
 	}
 }
 
+// powerCut stops a host.
+func (s *site) powerCut(t *testing.T, host string) {
+	t.Helper()
+	if err := s.guests.powerCut(host); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // spawn runs an instance of a profile of the model, with the ports given.
 func (s *site) spawn(t *testing.T, profile string, ports ...spawn.Port) spawn.Instance {
 	t.Helper()
-	req := request(profile)
-	if profile == "" {
-		req.Flavor = plainFlavor()
-	}
-	req.Ports = ports
-	result, err := s.flow.Run(t.Context(), req)
+	i, err := s.launch(t.Context(), profile, ports...)
 	if err != nil {
-		t.Fatal(err)
-	}
-	i := spawn.InstanceOf(req, result)
-	guest := spawn.Guest{Instance: i.UUID, Host: i.Host}
-	if err := s.guests.Define(t.Context(), guest, result.Domain); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.guests.Start(t.Context(), guest); err != nil {
 		t.Fatal(err)
 	}
 	s.guests.calls = nil
 	s.cloud.CheckNoLeaks(t)
 	s.cloud.ForgetRequests()
 	return i
+}
+
+// launch is spawn for those who have no test.
+func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) (i spawn.Instance, err error) {
+	req := request(profile)
+	if profile == "" {
+		req.Flavor = plainFlavor()
+	}
+	req.Ports = ports
+	result, err := s.flow.Run(ctx, req)
+	if err != nil {
+		return i, err
+	}
+	i = spawn.InstanceOf(req, result)
+	if err := s.guests.Define(ctx, s.guest(i), result.Domain); err != nil {
+		return i, err
+	}
+	return i, s.guests.Start(ctx, s.guest(i))
 }
 
 func (s *site) guest(i spawn.Instance) spawn.Guest {
@@ -244,13 +272,20 @@ func (s *site) guest(i spawn.Instance) spawn.Guest {
 // of its ARQs.
 func (s *site) running(t *testing.T, i spawn.Instance, want bool) {
 	t.Helper()
+	if err := s.runs(i, want); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *site) runs(i spawn.Instance, want bool) error {
 	domain, runs := s.guests.runs[s.guest(i)]
 	if runs != want {
-		t.Errorf("the guest runs: %t, want %t", runs, want)
+		return fmt.Errorf("the guest runs: %t, want %t", runs, want)
 	}
 	if want && domain != s.guests.saved[s.guest(i)] {
-		t.Errorf("the guest runs with another domain than the saved one:\n%s", domain)
+		return fmt.Errorf("the guest runs with another domain than the saved one:\n%s", domain)
 	}
+	return nil
 }
 
 // sound checks that nothing leaks, and nothing is still waited for.

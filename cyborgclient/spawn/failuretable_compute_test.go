@@ -338,7 +338,7 @@ func rowLocalDelete(t *testing.T) {
 	bubble(t, "the host is down, a port has a device", func(t *testing.T) {
 		s := newSite(t, worldOpts{model: portModel()})
 		i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
@@ -465,7 +465,7 @@ func rowEvacuateFails(t *testing.T) {
 	bubble(t, "the wait fails on the destination", func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "gpu")
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		s.guests.down[i.Host] = true
 		s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Times: 2})
 		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
 )
@@ -19,32 +20,44 @@ import (
 type exercise struct {
 	name    string
 	model   func() *simcloud.Model
-	prepare func(t *testing.T, s *site) spawn.Instance
+	prepare func(ctx context.Context, s *site) (spawn.Instance, error)
 	run     func(ctx context.Context, s *site, i *spawn.Instance) error
-	// done checks a success.
-	done func(t *testing.T, s *site, i spawn.Instance)
+	// done tells what is wrong after a success.
+	done func(s *site, i spawn.Instance) error
 	// odd tells that the cloud takes a success for a leak: a guest in rescue has
 	// ARQs that its domain lacks.
 	odd bool
 	// settle tells the cloud what became of the guest after a failure.
-	settle func(t *testing.T, s *site, i spawn.Instance)
+	settle func(s *site, i spawn.Instance) error
 }
 
-func running(t *testing.T, s *site, i spawn.Instance) { s.running(t, i, true) }
-func stopped(t *testing.T, s *site, i spawn.Instance) { s.running(t, i, false) }
+func running(s *site, i spawn.Instance) error { return s.runs(i, true) }
+func stopped(s *site, i spawn.Instance) error { return s.runs(i, false) }
 
-func gone(t *testing.T, s *site, _ spawn.Instance) {
+func gone(s *site, _ spawn.Instance) error {
 	if arqs, held := s.cloud.Cyborg.ARQs(), s.cloud.Placement.Allocations(); len(arqs)+len(held) > 0 {
-		t.Errorf("left: %v, %v", arqs, held)
+		return fmt.Errorf("left: %v, %v", arqs, held)
+	}
+	return nil
+}
+
+func anInstance(profile string) func(context.Context, *site) (spawn.Instance, error) {
+	return func(ctx context.Context, s *site) (spawn.Instance, error) {
+		if profile == "port" {
+			return s.launch(ctx, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+		}
+		return s.launch(ctx, profile)
 	}
 }
 
-func anInstance(profile string) func(*testing.T, *site) spawn.Instance {
-	return func(t *testing.T, s *site) spawn.Instance {
-		if profile == "port" {
-			return s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+// then is an instance of a profile to which something has happened.
+func then(profile string, happened func(ctx context.Context, s *site, i *spawn.Instance) error) func(context.Context, *site) (spawn.Instance, error) {
+	return func(ctx context.Context, s *site) (spawn.Instance, error) {
+		i, err := s.launch(ctx, profile)
+		if err == nil {
+			err = happened(ctx, s, &i)
 		}
-		return s.spawn(t, profile)
+		return i, err
 	}
 }
 
@@ -58,12 +71,10 @@ func exercises() []exercise {
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
 		{name: "delete with a port", model: portModel, prepare: anInstance("port"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
-		{name: "local delete", done: gone, prepare: func(t *testing.T, s *site) spawn.Instance {
-			i := s.spawn(t, "gpu")
-			s.guests.powerCut(i.Host)
-			delete(s.guests.saved, s.guest(i))
-			return i
-		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+		{name: "local delete", done: gone, prepare: then("gpu", func(_ context.Context, s *site, i *spawn.Instance) error {
+			delete(s.guests.saved, s.guest(*i))
+			return s.guests.powerCut(i.Host)
+		}), run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			err := s.ops.LocalDelete(ctx, *i)
 			if err == nil {
 				s.cloud.RemoveGuest(i.UUID)
@@ -72,13 +83,9 @@ func exercises() []exercise {
 		}},
 		{name: "stop", prepare: anInstance("mixed"), done: stopped,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Stop })},
-		{name: "start", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
-			i := s.spawn(t, "mixed")
-			if err := s.ops.Stop(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
-			return i
-		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Start })},
+		{name: "start", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
+			return s.ops.Stop(ctx, *i)
+		}), run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Start })},
 		{name: "soft reboot", prepare: anInstance("mixed"), done: running,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.SoftReboot })},
 		{name: "hard reboot", prepare: anInstance("mixed"), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
@@ -91,54 +98,49 @@ func exercises() []exercise {
 			_, err := s.ops.Rescue(ctx, *i, fresh)
 			return err
 		}},
-		{name: "resume after host reboot", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
-			i := s.spawn(t, "mixed")
-			s.guests.powerCut(i.Host)
-			if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-				t.Fatal(err)
-			}
-			return i
-		}, run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
+		{name: "resume after host reboot", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
+			return errors.Join(s.guests.powerCut(i.Host), s.cloud.StartHost(ctx, i.Host))
+		}), run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ResumeAfterHostReboot })},
 		{name: "shelve offload", prepare: anInstance("mixed"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.ShelveOffload })},
-		{name: "unshelve", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
-			i := s.spawn(t, "mixed")
-			if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+		{name: "unshelve", done: running, prepare: then("mixed", func(ctx context.Context, s *site, i *spawn.Instance) error {
+			err := s.ops.ShelveOffload(ctx, *i)
 			i.Host, i.ARQs = "", nil
-			return i
-		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			return err
+		}), run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
 			if err == nil {
 				i.Host = result.Host
 			}
 			return err
 		}},
-		{name: "evacuate", done: running, prepare: func(t *testing.T, s *site) spawn.Instance {
-			i := s.spawn(t, "gpu")
-			s.guests.powerCut(i.Host)
-			s.guests.down[i.Host] = true
-			return i
-		}, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
-			result, err := s.ops.Evacuate(ctx, *i, spawn.MoveOpts{})
-			if err == nil {
-				i.Host = result.Host
-			}
-			return err
-		}, settle: func(t *testing.T, s *site, i spawn.Instance) {
-			// What the dead host has saved uses nothing; what the instance has not
-			// lost is as it was.
-			dead := simcloud.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[s.guest(i)]}
-			if len(s.arqs(t, i)) == 0 {
-				dead.Host, dead.Domain = "", ""
-			}
-			if err := s.cloud.DefineGuest(dead); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{name: "take over of a vGPU", model: novaVGPUModel, prepare: novaVGPU, done: running, run: takeOver},
+		{name: "evacuate", done: running, prepare: then("gpu", hostLost), run: evacuate, settle: stillOnTheDeadHost},
+		{name: "take over of a vGPU", model: novaVGPUModel, prepare: launchNovaVGPU, done: running, run: takeOver},
 	}
+}
+
+// hostLost leaves an instance on a host that is down.
+func hostLost(_ context.Context, s *site, i *spawn.Instance) error {
+	s.guests.down[i.Host] = true
+	return s.guests.powerCut(i.Host)
+}
+
+func evacuate(ctx context.Context, s *site, i *spawn.Instance) error {
+	result, err := s.ops.Evacuate(ctx, *i, spawn.MoveOpts{})
+	if err == nil {
+		i.Host = result.Host
+	}
+	return err
+}
+
+// stillOnTheDeadHost: what the dead host has saved uses nothing; what the instance has
+// not lost is as it was.
+func stillOnTheDeadHost(s *site, i spawn.Instance) error {
+	dead := simcloud.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[s.guest(i)]}
+	if !slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.InstanceUUID == i.UUID }) {
+		dead.Host, dead.Domain = "", ""
+	}
+	return s.cloud.DefineGuest(dead)
 }
 
 // TestOperationsDrill fails every request and every call of the hypervisor of each
@@ -175,10 +177,29 @@ func (e exercise) site(t *testing.T) (*site, spawn.Instance) {
 		opts.model = e.model()
 	}
 	s := newSite(t, opts)
-	i := e.prepare(t, s)
+	i, err := e.prepare(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cloud.CheckNoLeaks(t)
 	s.guests.calls = nil
 	s.cloud.ForgetRequests()
 	return s, i
+}
+
+func settled(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check checks a success.
+func (e exercise) check(t *testing.T, s *site, i spawn.Instance) {
+	t.Helper()
+	if err := e.done(s, i); err != nil {
+		t.Error(err)
+	}
 }
 
 // rehearse runs the operation without a fault and gives a rule for each way in
@@ -190,7 +211,7 @@ func (e exercise) rehearse(t *testing.T) (rules []fault.Rule, calls []string) {
 		if err := e.run(t.Context(), s, &i); err != nil {
 			t.Fatal(err)
 		}
-		e.done(t, s, i)
+		e.check(t, s, i)
 		if !e.odd {
 			s.sound(t)
 		}
@@ -231,7 +252,7 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 			disturb(t, s)
 			err := e.run(t.Context(), s, &i)
 			if err == nil {
-				e.done(t, s, i)
+				e.check(t, s, i)
 			}
 			if errors.Is(err, spawn.ErrLeftover) {
 				t.Errorf("left behind after a single fault: %v", err)
@@ -239,7 +260,7 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 			s.cloud.Faults().Clear()
 			clear(s.guests.fail)
 			if err != nil && e.settle != nil {
-				e.settle(t, s, i)
+				settled(t, e.settle(s, i))
 			}
 			if !e.odd || err != nil {
 				s.sound(t)
@@ -250,7 +271,7 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 			if err := e.run(t.Context(), s, &i); err != nil {
 				t.Fatalf("again, without the fault: %v\nfirst: %v", err, name)
 			}
-			e.done(t, s, i)
+			e.check(t, s, i)
 			if !e.odd {
 				s.sound(t)
 			}
@@ -336,20 +357,20 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 		t.Errorf("%s %d: left behind: %v", place, n, err)
 	}
 	if err != nil && e.settle != nil {
-		e.settle(t, s, i)
+		settled(t, e.settle(s, i))
 	}
 	if !e.odd || err != nil {
 		s.sound(t)
 	}
 	if err == nil {
-		e.done(t, s, i)
+		e.check(t, s, i)
 		return true
 	}
 	cut.n = -1
 	if err := e.run(t.Context(), s, &i); err != nil {
 		t.Fatalf("%s %d: again: %v", place, n, err)
 	}
-	e.done(t, s, i)
+	e.check(t, s, i)
 	return true
 }
 

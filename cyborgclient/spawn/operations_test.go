@@ -179,7 +179,7 @@ func opDelete(t *testing.T) {
 
 func opLocalDelete(t *testing.T) {
 	each(t, []string{"gpu", "fake", "port", "gpu and port"}, func(t *testing.T, s *site, i spawn.Instance) {
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		s.guests.down[i.Host] = true
 		if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 			t.Fatal(err)
@@ -379,7 +379,7 @@ func opEvacuate(t *testing.T) {
 			return
 		}
 		old := s.arqs(t, i)
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		s.guests.down[i.Host] = true
 		s.cloud.ForgetRequests()
 		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
@@ -421,7 +421,7 @@ func opEvacuateRefused(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, profile)
-			s.guests.powerCut(i.Host)
+			s.powerCut(t, i.Host)
 			s.guests.down[i.Host] = true
 			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 			if err == nil || errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "delete the ARQs on host "+i.Host) {
@@ -611,7 +611,7 @@ func opHeal(t *testing.T) {
 
 func opHostReboot(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		s.running(t, i, false)
 		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
 			t.Fatal(err)

@@ -35,48 +35,55 @@ func novaVGPUModel() *simcloud.Model {
 	return &model
 }
 
-// novaProviderOf is the resource provider of Nova's card on a host.
-func (s *site) novaProviderOf(t *testing.T, host string) string {
-	t.Helper()
+// novaProviderOf is the resource provider of Nova's card on a host, if it has one.
+func (s *site) novaProviderOf(host string) string {
 	for _, p := range s.cloud.Placement.ResourceProviders() {
 		if p.Name == host+"_pci_0000_d0_00_0" {
 			return p.UUID
 		}
 	}
-	t.Fatalf("host %s has no card of Nova's", host)
 	return ""
 }
 
 // novaVGPU is an instance that runs with a vGPU of Nova's.
 func novaVGPU(t *testing.T, s *site) spawn.Instance {
 	t.Helper()
-	i := s.spawn(t, "")
+	i, err := launchNovaVGPU(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guests.calls = nil
+	s.cloud.ForgetRequests()
+	s.sound(t)
+	return i
+}
+
+func launchNovaVGPU(ctx context.Context, s *site) (spawn.Instance, error) {
+	i, err := s.launch(ctx, "")
+	if err != nil {
+		return i, err
+	}
 	s.guests.own[novasMdev] = true
 	held := s.cloud.Placement.Allocations()
-	held = append(held, placementsim.Allocation{Consumer: i.UUID, Provider: s.novaProviderOf(t, i.Host), Class: "VGPU", Used: 1})
+	held = append(held, placementsim.Allocation{Consumer: i.UUID, Provider: s.novaProviderOf(i.Host), Class: "VGPU", Used: 1})
 	if err := s.cloud.Placement.Release(i.UUID); err != nil {
-		t.Fatal(err)
+		return i, err
 	}
 	project := s.cloud.ProjectID("admin")
 	if err := s.cloud.Placement.Claim(placementsim.Claim{Consumer: i.UUID, Project: project, User: "u", Allocations: held}); err != nil {
-		t.Fatal(err)
+		return i, err
 	}
 	domain, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{Name: "nova"}),
 		[]domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 0xc1}}, {MDEV: novasMdev}}) // and a PCI device of Nova's
 	if err != nil {
-		t.Fatal(err)
+		return i, err
 	}
-	if err := s.guests.Define(t.Context(), s.guest(i), domain); err != nil {
-		t.Fatal(err)
+	if err := s.guests.Define(ctx, s.guest(i), domain); err != nil {
+		return i, err
 	}
 	delete(s.guests.runs, s.guest(i))
-	if err := s.guests.Start(t.Context(), s.guest(i)); err != nil {
-		t.Fatal(err)
-	}
 	i.ARQs = nil
-	s.guests.calls = nil
-	s.sound(t)
-	return i
+	return i, s.guests.Start(ctx, s.guest(i))
 }
 
 func change(i spawn.Instance) spawn.OwnershipChange {
@@ -123,7 +130,7 @@ func TestTakeOverReplacesExactlyNovasVGPU(t *testing.T) {
 			if diff := cmp.Diff([]string{novasMdev}, released); diff != "" {
 				t.Errorf("released (-want +got):\n%s", diff)
 			}
-			nova := s.novaProviderOf(t, i.Host)
+			nova := s.novaProviderOf(i.Host)
 			for n := range held {
 				if held[n].Provider == nova {
 					held[n].Provider = arqs[0].DeviceRPUUID
@@ -140,7 +147,7 @@ func TestTakeOverReplacesExactlyNovasVGPU(t *testing.T) {
 			if err := s.ops.Delete(t.Context(), i); err != nil {
 				t.Error(err)
 			}
-			gone(t, s, i)
+			settled(t, gone(s, i))
 		})
 	}
 }

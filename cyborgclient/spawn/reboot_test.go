@@ -80,7 +80,7 @@ func TestHostReboot(t *testing.T) {
 				s := newSite(t, worldOpts{model: statesModel(), poll: tt.poll})
 				i := s.spawn(t, tt.profile)
 				saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
-				s.guests.powerCut(i.Host)
+				s.powerCut(t, i.Host)
 				if tt.slow > 0 {
 					s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: tt.slow, Times: -1})
 				}
@@ -118,7 +118,7 @@ func TestAStaleBoundDoesNotKeepAGuestOff(t *testing.T) {
 			s := newSite(t, worldOpts{model: statesModel()})
 			i := s.spawn(t, "mixed")
 			saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
-			s.guests.powerCut(i.Host)
+			s.powerCut(t, i.Host)
 			if agent > 0 {
 				time.AfterFunc(agent, func() {
 					if err := s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host); err != nil {
@@ -148,7 +148,7 @@ func TestAResumedGuestGetsWhatItsDomainLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: statesModel()})
 		i := s.spawn(t, "mixed")
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestAFailedRestorationLeavesTheGuestOff(t *testing.T) {
 				s := newSite(t, worldOpts{model: statesModel()})
 				i := s.spawn(t, "vgpu")
 				saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
-				s.guests.powerCut(i.Host)
+				s.powerCut(t, i.Host)
 				s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
 				_ = s.cloud.StartHost(t.Context(), i.Host) // the agent tells of its failure
 				run := map[string]func() error{
@@ -207,7 +207,7 @@ func TestAFailedEventEndsTheWait(t *testing.T) {
 		s := newSite(t, worldOpts{model: statesModel()})
 		i := s.spawn(t, "vgpu")
 		saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
 		began := time.Now()
 		go func() {
@@ -234,7 +234,7 @@ func TestTheWaitForTheAgentEndsWithTheContext(t *testing.T) {
 			s := newSite(t, worldOpts{model: statesModel(), poll: poll})
 			i := s.spawn(t, "vgpu")
 			saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
-			s.guests.powerCut(i.Host)
+			s.powerCut(t, i.Host)
 			time.Sleep(time.Minute)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 			defer cancel()
@@ -357,7 +357,7 @@ func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: statesModel()})
 			i := s.spawn(t, profile)
-			s.guests.powerCut(i.Host)
+			s.powerCut(t, i.Host)
 			time.Sleep(time.Minute)
 			s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: 33 * time.Second, Times: -1})
 			began := time.Now()
@@ -385,7 +385,7 @@ func TestALostEventDoesNotKeepAGuestOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: statesModel()})
 		i := s.spawn(t, "vgpu")
-		s.guests.powerCut(i.Host)
+		s.powerCut(t, i.Host)
 		s.cloud.HandleEvents(http.NotFoundHandler())
 		go func() {
 			time.Sleep(time.Minute)

@@ -84,7 +84,7 @@ func serverRows() map[string]func(*testing.T) {
 			if err := s.ops.Stop(t.Context(), i); err != nil {
 				t.Fatal(err)
 			}
-			s.guests.powerCut(i.Host)
+			s.powerCut(t, i.Host)
 			if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 				t.Fatal(err)
 			}
@@ -336,7 +336,7 @@ func shelveOffloadRow(rpc int) func(*testing.T) {
 func evacuateRow(t *testing.T) {
 	s := fixtureSite(t, spawn.Config{})
 	i := s.spawnFor(t, false)
-	s.guests.powerCut(i.Host)
+	s.powerCut(t, i.Host)
 	s.guests.down[i.Host] = true
 	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 	if err != nil || result.Host == i.Host {
@@ -573,7 +573,7 @@ func unshelveBindFails(t *testing.T) {
 func evacuateBindFails(t *testing.T) {
 	s := fixtureSite(t, spawn.Config{})
 	i := s.spawnFor(t, false)
-	s.guests.powerCut(i.Host)
+	s.powerCut(t, i.Host)
 	s.guests.down[i.Host] = true
 	s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After, Times: -1})
 	if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {

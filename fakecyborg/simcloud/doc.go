@@ -22,7 +22,7 @@
 // whole cloud then lives in virtual time, and so do clients of gophercloud and
 // go-retryablehttp that use its transport: tokens expire, binds time out and retries
 // pause without anybody waiting. What has to be heeded is that a bubble ends with its
-// goroutines, so clients must be done when the test returns.
+// goroutines, so clients must be done when the test returns. docs/testing.md shows it.
 //
 // [Drill] runs a flow of yours with something else failing each time, and judges what is
 // left behind:

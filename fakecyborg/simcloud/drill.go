@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,13 +35,16 @@ func DrillSeed(seed uint64) DrillOption { return func(d *drill) { d.seed = seed 
 // default, and any negative number, is all of them.
 func DrillSingles(n int) DrillOption { return func(d *drill) { d.singles = n } }
 
-// DrillPairs is how many pairs of faults are tried, sampled by the seed; a negative
-// number is all of them, which are many. The default is none.
+// DrillPairs is how many pairs of faults are tried, sampled by the seed. A negative number
+// is all of them: each single fault with each way to fail of all that took place in its
+// run, which are some hundreds for each. The default is none.
 func DrillPairs(n int) DrillOption { return func(d *drill) { d.pairs = n } }
 
 // DrillKinds are the ways in which each request is made to fail: rules without
 // operation, subject and count. The default is each action, before and after the change
-// where both are possible. A kind that an operation cannot fail in is passed over.
+// where both are possible. A kind that an operation cannot fail in is passed over, and
+// an agent that drops something is silent for five seconds if the kind has no delay: for
+// good, nobody could clean up on its host.
 func DrillKinds(kinds ...fault.Rule) DrillOption { return func(d *drill) { d.kinds = kinds } }
 
 // DrillFaults makes one run, with these faults: that of a failing case, to look at it.
@@ -53,8 +57,9 @@ func DrillTimeout(timeout time.Duration) DrillOption {
 }
 
 // DrillSettle is how long, in virtual time, a run waits after the flow before the cloud
-// is judged, so that what a fault delayed can come to its end. The default is ten
-// minutes.
+// is judged, so that what two faults delayed can come to its end. The default is twenty
+// minutes. Then the agents report once, as they do every minute: they tidy up what they
+// could not before.
 func DrillSettle(settle time.Duration) DrillOption { return func(d *drill) { d.settle = settle } }
 
 // Drill runs a flow again and again, each time with something else failing, and checks
@@ -73,12 +78,13 @@ func DrillSettle(settle time.Duration) DrillOption { return func(d *drill) { d.s
 // be called outside a bubble.
 //
 // A case that fails shows its faults as a file for cysim serve --faults, and as a line
-// for [DrillFaults]. A flow that gives the cloud the same identifiers in every run, such
+// for [DrillFaults]; those of a pair that it does not take are left out. With -v the test
+// tells how far it has come. A flow that gives the cloud the same identifiers in every run, such
 // as an instance's uuid, is disturbed at one subject at a time; any other one at every
 // subject of an operation alike.
 func Drill(t *testing.T, flow func(ctx context.Context, cloud *Cloud) error, opts ...DrillOption) {
 	t.Helper()
-	d := &drill{flow: flow, seed: 1, singles: -1, kinds: everyKind(), timeout: time.Hour, settle: 10 * time.Minute}
+	d := &drill{flow: flow, seed: 1, singles: -1, kinds: everyKind(), timeout: time.Hour, settle: 20 * time.Minute}
 	for _, opt := range opts {
 		opt(d)
 	}
@@ -123,15 +129,41 @@ func (d *drill) runAll(t *testing.T, group string, cases [][]fault.Rule) []outco
 		return outcomes
 	}
 	t.Logf("drill: %d %s faults on %d cores", len(cases), group, runtime.GOMAXPROCS(0))
+	done := progress{all: len(cases), tell: func(n, bad int) {
+		t.Logf("drill: %d of %d %s faults tried, %d cases are wrong", n, len(cases), group, bad)
+	}}
 	t.Run(group, func(t *testing.T) {
 		for i, rules := range cases {
 			t.Run(caseName(rules), func(t *testing.T) {
 				t.Parallel()
 				d.run(t, rules, &outcomes[i])
+				done.add(outcomes[i].problem != "")
 			})
 		}
 	})
 	return outcomes
+}
+
+// progress tells after each tenth of the cases how many are done.
+type progress struct {
+	all  int
+	tell func(done, bad int)
+
+	mu        sync.Mutex
+	done, bad int
+}
+
+func (p *progress) add(bad bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if bad {
+		p.bad++
+	}
+	const parts = 10
+	if p.done*parts/p.all > (p.done-1)*parts/p.all {
+		p.tell(p.done, p.bad)
+	}
 }
 
 // summary counts what happened.

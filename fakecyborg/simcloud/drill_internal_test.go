@@ -156,6 +156,64 @@ func TestAFailingCaseCanBeRepeated(t *testing.T) {
 	}
 }
 
+// What a failing case shows has no fault that it does not take.
+func TestAFailingCaseIsShownWithItsLeastFaults(t *testing.T) {
+	t.Parallel()
+	lost := fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, When: fault.After}
+	late := fault.Rule{Operation: "identity.token.create", Action: fault.Delay, Delay: time.Minute}
+	stuck := fault.Rule{Operation: "placement.allocations.delete", Action: fault.Status, Times: -1}
+	for _, tt := range []struct {
+		name       string
+		flow       Flow
+		have, want []fault.Rule
+	}{
+		{"the second does it", careless, []fault.Rule{late, lost}, []fault.Rule{lost}},
+		{"the first does it", careless, []fault.Rule{lost, late}, []fault.Rule{lost}},
+		{"it takes both", careful, []fault.Rule{lost, stuck}, []fault.Rule{lost, stuck}},
+		{"it takes two of three", careful, []fault.Rule{lost, late, stuck}, []fault.Rule{lost, stuck}},
+	} {
+		d := &drill{flow: tt.flow, model: bare(), timeout: time.Hour, settle: time.Minute, want: &holding{guests: 1}}
+		o := d.try(t, tt.have)
+		if o.problem == "" || o.scene == "" {
+			t.Fatalf("%s: nothing is wrong, or no scene is shown: %q", tt.name, o.scene)
+		}
+		got, shown := d.least(t, tt.have, o)
+		if diff := cmp.Diff(tt.want, got); diff != "" || shown.problem == "" {
+			t.Errorf("%s: problem %q, faults (-want +got):\n%s", tt.name, shown.problem, diff)
+		}
+	}
+}
+
+func TestADrillTellsHowFarItHasCome(t *testing.T) {
+	t.Parallel()
+	var told []string
+	p := progress{all: 25, tell: func(done, bad int) { told = append(told, fmt.Sprint(done, "/", bad)) }}
+	for i := range p.all {
+		p.add(i == 6)
+	}
+	want := []string{"3/0", "5/0", "8/1", "10/1", "13/1", "15/1", "18/1", "20/1", "23/1", "25/1"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// Agents fall silent for a while, not for good, whatever the caller's own kinds say.
+func TestADrillsAgentsAreSilentForAWhile(t *testing.T) {
+	t.Parallel()
+	d := &drill{kinds: []fault.Rule{{Action: fault.Drop}, {Action: fault.Drop, Delay: time.Minute}}, actions: map[string][]fault.Action{
+		"accelerator.agent.call": {fault.Drop}, "accelerator.mdev.create": {fault.Drop},
+	}}
+	var got []time.Duration
+	for _, operation := range []string{"accelerator.agent.call", "accelerator.mdev.create"} {
+		for _, rule := range d.failures(place{operation: operation, nth: 1}) {
+			got = append(got, rule.Delay)
+		}
+	}
+	if diff := cmp.Diff([]time.Duration{5 * time.Second, time.Minute, 0, time.Minute}, got); diff != "" {
+		t.Errorf("delays (-want +got):\n%s", diff)
+	}
+}
+
 // planned is a drill that saw a request twice, and something that is none.
 func planned() (*drill, []place) {
 	places := []place{{"placement.allocations.put", "a", 1}, {"placement.allocations.put", "b", 1}, {"accelerator.mdev.create", "m", 1}}
@@ -188,15 +246,15 @@ func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	for _, kind := range []string{"status500@m", "drop@m", "delay@m", "reboot@m", "reboot@m:after"} {
+	for _, kind := range []string{"status500@m", "status500@m:after", "drop@m", "drop@m:after", "delay@m", "delay@m:after", "reboot@m", "reboot@m:after"} {
 		want = append(want, "accelerator.mdev.create#1:"+kind)
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("single faults (-want +got):\n%s", diff)
 	}
 	d.repeats = false
-	if n := len(d.sampleSingles(places)); n != 11+5 {
-		t.Errorf("%d single faults of a flow whose subjects differ, want 16", n)
+	if n := len(d.sampleSingles(places)); n != 11+8 {
+		t.Errorf("%d single faults of a flow whose subjects differ, want 19", n)
 	}
 }
 
@@ -210,9 +268,9 @@ func TestPairsFollowWhatTookPlace(t *testing.T) {
 	}
 	outcomes[0].problem = "wrong alone"
 	all := d.samplePairs(singles, outcomes)
-	// Eleven kinds at each of two places and five at the third: each with every failure
+	// Eleven kinds at each of two places and eight at the third: each with every failure
 	// of the other places, but for the one that is wrong alone.
-	if want := (10+11)*(11+5) + 5*22; len(all) != want {
+	if want := (10+11)*(11+8) + 8*22; len(all) != want {
 		t.Errorf("%d pairs, want %d", len(all), want)
 	}
 	for _, pair := range all {
@@ -240,4 +298,26 @@ func TestDrillOfACarefulAgent(t *testing.T) {
 	Drill(t, careful, DrillModel(bare()), DrillPairs(30), DrillSeed(3), DrillTimeout(time.Hour), DrillSettle(time.Minute),
 		DrillKinds(fault.Rule{Action: fault.Drop, When: fault.After}, fault.Rule{Action: fault.Status}))
 	Drill(t, careful, DrillModel(bare()), DrillFaults(fault.Rule{Operation: "placement.allocations.put", Action: fault.Malformed}))
+}
+
+// The seed of the model chooses what faults of some probability strike.
+func TestTheModelsSeedDecidesWhatChanceStrikes(t *testing.T) {
+	t.Parallel()
+	strikes := func(seed uint64) (got string) {
+		m := bare()
+		m.Seed = seed
+		cloud := Run(t, m)
+		if err := cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, Probability: 0.5}); err != nil {
+			t.Fatal(err)
+		}
+		for range 64 {
+			_, hit := cloud.Faults().Decide("placement.allocations.put", drillGuest)
+			got += fmt.Sprint(hit, " ")
+		}
+		return got
+	}
+	one, same, two := strikes(1), strikes(1), strikes(2)
+	if one != same || one == two {
+		t.Errorf("the same seed repeats: %t, another differs: %t", one == same, one != two)
+	}
 }

@@ -35,29 +35,34 @@ func everyKind() []fault.Rule {
 		{Action: fault.SlowBody, Delay: 7 * time.Minute},
 		{Action: fault.Duplicate},
 		{Action: fault.Reorder},
-		{Action: fault.Reboot, Delay: 5 * time.Second},
-		{Action: fault.Reboot, Delay: 5 * time.Second, When: fault.After},
+		{Action: fault.Reboot, Delay: away},
+		{Action: fault.Reboot, Delay: away, When: fault.After},
 	}
+}
+
+// away is how long a host, or its agent, is gone: so short a time that a flow which tries
+// to clean up for a while succeeds.
+const away = 5 * time.Second
+
+// fitted is a kind as it is tried with an operation. Nobody can clean up on a host whose
+// agent is silent for good, and that nothing is left behind is more than can be asked of
+// anybody then: so agents are silent for a while. A flow that is to stand more stops the
+// host itself ([Cloud.StopHost]).
+func fitted(kind fault.Rule, operation string) fault.Rule {
+	if strings.HasPrefix(operation, "accelerator.agent.") && kind.Action == fault.Drop && kind.Delay == 0 {
+		kind.Delay = away
+	}
+	kind.Operation = operation
+	return kind
 }
 
 // possible reports whether an operation can fail in a way. What is no request has no
-// answer to spoil and no status of its own, and only a restart of its host can come after
-// it.
+// status of its own, so that one stands for all.
 func (d *drill) possible(r fault.Rule) bool {
-	if !slices.Contains(d.actions[r.Operation], r.Action) || silence(r) {
+	if !slices.Contains(d.actions[r.Operation], r.Action) {
 		return false
 	}
-	if d.routes[r.Operation] || r.Action == fault.Reboot {
-		return true
-	}
-	return !r.Applied() && (r.Action != fault.Status || r.Status == http.StatusInternalServerError)
-}
-
-// silence is an agent that goes down for good: nobody can clean up on its host then, and
-// that nothing is left behind is more than can be asked. A flow that is to stand it stops
-// the host itself ([Cloud.StopHost]).
-func silence(r fault.Rule) bool {
-	return strings.HasPrefix(r.Operation, "accelerator.agent.") && r.Action == fault.Drop
+	return d.routes[r.Operation] || r.Action != fault.Status || r.Status == http.StatusInternalServerError
 }
 
 // actions are what can happen to each operation.
@@ -105,7 +110,8 @@ func (d *drill) failures(p place) []fault.Rule {
 	}
 	var rules []fault.Rule
 	for _, kind := range d.kinds {
-		kind.Operation, kind.Subject, kind.Nth = p.operation, subject, p.nth
+		kind = fitted(kind, p.operation)
+		kind.Subject, kind.Nth = subject, p.nth
 		if d.possible(kind) {
 			rules = append(rules, kind)
 		}

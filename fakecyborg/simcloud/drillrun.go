@@ -23,6 +23,7 @@ type outcome struct {
 	met     bool    // every fault took place
 	err     error   // the flow's
 	problem string  // why the case is wrong; empty if it is not
+	scene   string  // the cloud and its last requests, if it is
 	holding holding
 	routes  map[string]bool
 	actions map[string][]fault.Action
@@ -31,9 +32,38 @@ type outcome struct {
 // holding is how much the guests of a cloud have.
 type holding struct{ guests, accelerators int }
 
-// run is one run in a bubble of its own. What is wrong fails the test, at the end of the
-// bubble and without coming back, so the outcome is written where the caller says.
+// run is one run in a bubble of its own. What is wrong fails the test, with as few of the
+// faults as it takes.
 func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
+	t.Helper()
+	*o = d.try(t, rules)
+	if o.problem == "" {
+		return
+	}
+	least, shown := d.least(t, rules, *o)
+	text := shown.problem
+	if len(least) < len(rules) {
+		text = fmt.Sprintf("drill: %d of %d faults do:\n", len(least), len(rules)) + text
+	}
+	t.Errorf("%s", text+d.again(least)+shown.scene)
+}
+
+// least leaves out the faults without which a run is wrong all the same.
+func (d *drill) least(t *testing.T, rules []fault.Rule, o outcome) ([]fault.Rule, outcome) {
+	t.Helper()
+	for i := 0; i < len(rules) && len(rules) > 1; {
+		fewer := slices.Delete(slices.Clone(rules), i, i+1)
+		if without := d.try(t, fewer); without.problem != "" {
+			rules, o = fewer, without
+			continue
+		}
+		i++
+	}
+	return rules, o
+}
+
+// try is one run that only looks.
+func (d *drill) try(t *testing.T, rules []fault.Rule) (o outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cloud, err := New(t.Context(), d.model)
@@ -50,11 +80,12 @@ func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
 				t.Fatalf("drill: setup: %v", err)
 			}
 		}
-		*o = d.runOn(t.Context(), cloud, rules)
+		o = d.runOn(t.Context(), cloud, rules)
 		if o.problem != "" {
-			t.Errorf("%s", o.problem+d.again(rules)+cloud.look().tree()+lastRequests(cloud.Requests()))
+			o.scene = cloud.look().tree() + lastRequests(cloud.Requests())
 		}
 	})
+	return o
 }
 
 // runOn disturbs the flow and judges what it leaves.
@@ -73,7 +104,8 @@ func (d *drill) runOn(ctx context.Context, cloud *Cloud, rules []fault.Rule) out
 	cloud.faults.Observe(nil)
 	cloud.faults.Clear()
 	o.places = watch.places()
-	time.Sleep(d.settle) // virtual
+	time.Sleep(d.settle)         // virtual
+	_ = cloud.Cyborg.Report(ctx) // what does not work is seen by what it leaves
 	o.holding = cloud.holding()
 	o.problem = d.judge(cloud, before, o)
 	return o
@@ -116,7 +148,10 @@ func (d *drill) judge(cloud *Cloud, before map[string]bool, o outcome) string {
 		return ""
 	}
 	result := "succeeded"
-	if o.err != nil && !errors.Is(o.err, errPanic) {
+	switch {
+	case errors.Is(o.err, errPanic):
+		result = "panicked"
+	case o.err != nil:
 		result = "failed: " + o.err.Error()
 	}
 	return fmt.Sprintf("drill: the flow %s\n  %s\n", result, strings.Join(faults, "\n  "))

@@ -1,0 +1,221 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// drilledExercise is an operation for simcloud.Drill.
+type drilledExercise struct {
+	exercise
+	// harmed is an operation after whose failure an instance need not be whole if a
+	// request was late: what nobody waits for any more may still take its devices.
+	harmed bool
+	// singles and pairs are how many faults are tried, every day and with the tag drill.
+	singles, pairs int
+}
+
+// drilledExercises are all that change what a guest has or what it runs with, and those
+// that are of more than one operation.
+func drilledExercises() []drilledExercise {
+	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
+	list := []drilledExercise{
+		{singles: 6, pairs: 700, exercise: exercise{
+			name: "host reboot", prepare: anInstance("mixed"), done: running, run: rebootHost,
+		}},
+		{singles: 2, pairs: 100, exercise: exercise{
+			name: "rescue and unrescue", odd: true, prepare: anInstance("mixed"), done: running,
+			run: func(ctx context.Context, s *site, i *spawn.Instance) (err error) {
+				if s.guests.old == nil {
+					if s.guests.old, err = s.ops.Rescue(ctx, *i, fresh); err != nil {
+						return err
+					}
+				}
+				return s.ops.Unrescue(ctx, *i, s.guests.old)
+			},
+		}},
+		{singles: 6, pairs: 400, exercise: exercise{ // odd: what the dead host cannot remove stays until it is back
+			name: "evacuate a vGPU, the host comes back", odd: true, done: running, prepare: then("mixed", hostLost),
+			run: evacuateAndReturn, settle: stillOnTheDeadHost,
+			model: func() *simcloud.Model { m := simcloud.DefaultModel(); m.Cyborg.BindingStates = true; return &m },
+		}},
+	}
+	for _, e := range exercises() {
+		each := drilledExercise{exercise: e, singles: 2, pairs: 100}
+		switch e.name {
+		case "rescue":
+			continue // above, to its end
+		case "evacuate":
+			each.harmed, each.singles, each.pairs = true, 6, 700
+		}
+		list = append(list, each)
+	}
+	return list
+}
+
+// rebootHost lets the host of an instance go down and come up again, and starts its guest
+// with its devices.
+func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
+	if _, runs := s.guests.runs[s.guest(*i)]; runs {
+		if err := s.guests.powerCut(i.Host); err != nil {
+			return err
+		}
+	}
+	if err := s.cloud.StartHost(ctx, i.Host); err != nil {
+		return err
+	}
+	return s.ops.ResumeAfterHostReboot(ctx, *i)
+}
+
+// evacuateAndReturn is over when the dead host is back, where nova-compute removes the
+// guests that have gone.
+func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
+	for host := range s.guests.down {
+		if i.Host == host {
+			if err := evacuate(ctx, s, i); err != nil {
+				return err
+			}
+		}
+		if err := s.cloud.StartHost(ctx, host); err != nil {
+			return err
+		}
+		delete(s.guests.down, host)
+		delete(s.guests.saved, spawn.Guest{Instance: i.UUID, Host: host})
+	}
+	return nil
+}
+
+// stage keeps, from a drill's setup to its flow, what the hypervisor knows.
+type stage struct {
+	mu   sync.Mutex
+	sets map[*simcloud.Cloud]set
+}
+
+type set struct {
+	guests   *hypervisor
+	instance spawn.Instance
+}
+
+func (s *stage) put(cloud *simcloud.Cloud, what set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sets[cloud] = what
+}
+
+func (s *stage) take(cloud *simcloud.Cloud) set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what := s.sets[cloud]
+	delete(s.sets, cloud)
+	return what
+}
+
+// siteOn is a new agent over the guests of a hypervisor.
+func siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hypervisor) (*site, error) {
+	w, err := agentOn(ctx, cloud)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{world: w, guests: guests}
+	s.ops, err = w.flow.Operations(guests)
+	return s, err
+}
+
+// setup prepares the instance.
+func (e drilledExercise) setup(stage *stage) simcloud.Flow {
+	return func(ctx context.Context, cloud *simcloud.Cloud) error {
+		guests := newHypervisor(cloud)
+		s, err := siteOn(ctx, cloud, guests)
+		if err != nil {
+			return err
+		}
+		i, err := e.prepare(ctx, s)
+		cloud.Faults().RegisterWork(guests.work()...)
+		stage.put(cloud, set{guests, i})
+		return err
+	}
+}
+
+// flow does the operation as often as it takes, each time with a new agent. Two faults
+// strike at most two tries, so the fourth has to succeed; and after each failure nothing
+// may be lost. What is wrong is a panic, which the drill reports.
+func (e drilledExercise) flow(stage *stage) simcloud.Flow {
+	return func(ctx context.Context, cloud *simcloud.Cloud) error {
+		on := stage.take(cloud)
+		var failures []error
+		for range 4 {
+			s, err := siteOn(ctx, cloud, on.guests)
+			if err == nil {
+				err = e.run(ctx, s, &on.instance)
+			}
+			if err == nil {
+				err = e.done(s, on.instance)
+			}
+			if err == nil {
+				return nil
+			}
+			failures = append(failures, err)
+			if s != nil {
+				e.afterwards(ctx, s, on.instance)
+			}
+		}
+		panic(fmt.Sprintf("it fails again and again: %v", errors.Join(failures...)))
+	}
+}
+
+// afterwards waits until what was delayed has come to its end and the agents have
+// reported, as they do every minute, and looks for what the failure has lost.
+func (e drilledExercise) afterwards(ctx context.Context, s *site, i spawn.Instance) {
+	time.Sleep(15 * time.Minute)
+	for range 3 { // the second fault may strike such a report
+		_ = s.cloud.Cyborg.Report(ctx)
+		time.Sleep(time.Minute)
+	}
+	if e.settle != nil {
+		if err := e.settle(s, i); err != nil {
+			panic(err)
+		}
+	}
+	late := slices.ContainsFunc(s.cloud.Faults().Rules(), func(state fault.State) bool {
+		return state.Rule.Action == fault.Delay || state.Rule.Action == fault.SlowBody
+	})
+	if e.odd || e.harmed && late {
+		return
+	}
+	var lost []string
+	for _, leak := range s.cloud.Leaks() {
+		lost = append(lost, leak.Text)
+	}
+	if len(lost) > 0 {
+		panic("after a failure that is to be tried again: " + strings.Join(lost, "\n"))
+	}
+}
+
+// Every request, event, piece of an agent's work and call of the hypervisor of every
+// operation fails in every way: what an instance has is whole after at most three tries,
+// and nothing leaks meanwhile.
+func TestDrillOperations(t *testing.T) {
+	t.Parallel()
+	for _, e := range drilledExercises() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			stage := &stage{sets: map[*simcloud.Cloud]set{}}
+			opts := append(drilled(e.singles, e.pairs), simcloud.DrillSetup(e.setup(stage)), simcloud.DrillTimeout(6*time.Hour))
+			if e.model != nil {
+				opts = append(opts, simcloud.DrillModel(*e.model()))
+			}
+			simcloud.Drill(t, e.flow(stage), opts...)
+		})
+	}
+}
