@@ -19,13 +19,14 @@ const credentialsPath = "/v3/users/{id}/application_credentials"
 // credential is an application credential: some roles of a user on one project.
 // It never changes but for its end.
 type credential struct {
-	id, name, description, secret string
-	user                          *user
-	project                       *project
-	roles                         []string
-	unrestricted                  bool
-	expires                       time.Time // zero: never
-	gone                          atomic.Bool
+	id, name, description string
+	secret                digest
+	user                  *user
+	project               *project
+	roles                 []string
+	unrestricted          bool
+	expires               time.Time // zero: never
+	gone                  atomic.Bool
 }
 
 // credentialStore holds the application credentials.
@@ -44,22 +45,24 @@ type credentialRef struct {
 	User   *userRef `json:"user"`
 }
 
-// add stores a credential unless its user has one of that name.
-func (s *credentialStore) add(c *credential) bool {
+// add stores a credential unless its user has one of that name. It returns the secret,
+// which is chosen if none is given.
+func (s *credentialStore) add(c *credential, secret string) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.list {
 		if other.user == c.user && other.name == c.name {
-			return false
+			return "", false
 		}
 	}
 	s.made++
 	c.id = stableID(s.seed, "application_credential", fmt.Sprint(s.made))
-	if c.secret == "" {
-		c.secret = stableID(s.seed, "application_credential secret", fmt.Sprint(s.made))
+	if secret == "" {
+		secret = stableID(s.seed, "application_credential secret", fmt.Sprint(s.made))
 	}
+	c.secret = digestOf(secret)
 	s.list = append(s.list, c)
-	return true
+	return secret, true
 }
 
 // find looks by a test.
@@ -80,9 +83,9 @@ func (s *credentialStore) of(u *user) []*credential {
 
 // remove ends a credential and with it the tokens that it gave.
 func (s *credentialStore) remove(c *credential) {
-	c.gone.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.gone.Store(true)
 	s.list = slices.DeleteFunc(s.list, func(other *credential) bool { return other == c })
 }
 
@@ -107,8 +110,8 @@ func (s *Server) byCredential(id *identityRef) (*token, *requestError) {
 		owner, ok := s.directory.findUser(*ref.User)
 		return ok && c.user == owner && c.name == ref.Name
 	})
-	now := s.clock.Now()
-	if found == nil || subtle.ConstantTimeCompare([]byte(ref.Secret), []byte(found.secret)) != 1 ||
+	now, secret := s.clock.Now(), digestOf(ref.Secret)
+	if found == nil || subtle.ConstantTimeCompare(secret[:], found.secret[:]) != 1 ||
 		!found.expires.IsZero() && !now.Before(found.expires) {
 		return nil, unauthorized()
 	}
@@ -129,9 +132,9 @@ func (s *Server) owner(w http.ResponseWriter, r *http.Request, who *token, polic
 	return nil, false
 }
 
-// credentialBody is an application credential on the wire. The secret is shown
-// once, to its creator.
-func (s *Server) credentialBody(r *http.Request, c *credential, withSecret bool) map[string]any {
+// credentialBody is an application credential on the wire. The secret is added once, for
+// its creator.
+func (s *Server) credentialBody(r *http.Request, c *credential) map[string]any {
 	body := map[string]any{
 		"id": c.id, "name": c.name, "description": nil, "project_id": c.project.id, "user_id": c.user.id,
 		"roles": s.roleBodies(c.roles), "unrestricted": c.unrestricted, "expires_at": nil, "system": nil,
@@ -142,9 +145,6 @@ func (s *Server) credentialBody(r *http.Request, c *credential, withSecret bool)
 	}
 	if !c.expires.IsZero() {
 		body["expires_at"] = formatTime(c.expires)
-	}
-	if withSecret {
-		body["secret"] = c.secret
 	}
 	return body
 }
@@ -163,20 +163,49 @@ func (s *Server) createCredential(w http.ResponseWriter, r *http.Request, who *t
 	if _, ok := s.owner(w, r, who, "identity:create_application_credential", false); !ok {
 		return
 	}
-	made, err := s.readCredential(r, who)
+	made, secret, err := s.readCredential(r, who)
 	if err != nil {
 		writeError(w, r, err.status, err.message)
 		return
 	}
-	if !s.grants.add(made) {
+	secret, added := s.grants.add(made, secret)
+	if !added {
 		writeError(w, r, http.StatusConflict, "Conflict occurred attempting to store application_credential - Duplicate entry found with name "+made.name+".")
 		return
 	}
-	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"application_credential": s.credentialBody(r, made, true)})
+	body := s.credentialBody(r, made)
+	body["secret"] = secret
+	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"application_credential": body})
 }
 
-// readCredential checks a creation: the roles are some of the caller's own.
-func (s *Server) readCredential(r *http.Request, who *token) (*credential, *requestError) {
+// readCredential checks a creation: the roles are some of the caller's own. The secret is
+// the one that is wished for, if one is.
+func (s *Server) readCredential(r *http.Request, who *token) (made *credential, secret string, err *requestError) {
+	in, err := readNewCredential(r)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case in.Name == "":
+		return nil, "", malformed("name", "application_credential")
+	case who.project == nil:
+		return nil, "", &requestError{http.StatusBadRequest, "A project-scoped token is required to create an application credential."}
+	case who.credential != nil && !who.credential.unrestricted:
+		return nil, "", &requestError{http.StatusForbidden, "Using method 'application_credential' is not allowed for managing additional application credentials."}
+	}
+	made = &credential{
+		name: in.Name, description: in.Description, user: who.user, project: who.project,
+		roles: who.roles, unrestricted: in.Unrestricted,
+	}
+	if len(in.Roles) > 0 {
+		if made.roles, err = s.chosenRoles(in.Roles, who.roles); err != nil {
+			return nil, "", err
+		}
+	}
+	return made, in.Secret, made.expireAt(in.ExpiresAt, s.clock.Now())
+}
+
+// readNewCredential reads the body of a creation.
+func readNewCredential(r *http.Request) (*newCredential, *requestError) {
 	data, err := simhttp.ReadBody(r)
 	if errors.Is(err, simhttp.ErrBodyTooLarge) {
 		return nil, &requestError{http.StatusRequestEntityTooLarge, "Request is too large."}
@@ -187,29 +216,10 @@ func (s *Server) readCredential(r *http.Request, who *token) (*credential, *requ
 	if err != nil || json.Unmarshal(data, &body) != nil {
 		return nil, &requestError{http.StatusBadRequest, "Malformed JSON in request body."}
 	}
-	in := body.ApplicationCredential
-	switch {
-	case in == nil:
+	if body.ApplicationCredential == nil {
 		return nil, malformed("application_credential", "request body")
-	case in.Name == "":
-		return nil, malformed("name", "application_credential")
-	case who.project == nil:
-		return nil, &requestError{http.StatusBadRequest, "A project-scoped token is required to create an application credential."}
-	case who.credential != nil && !who.credential.unrestricted:
-		return nil, &requestError{http.StatusForbidden, "Using method 'application_credential' is not allowed for managing additional application credentials."}
 	}
-	made := &credential{
-		name: in.Name, description: in.Description, secret: in.Secret, user: who.user, project: who.project,
-		roles: who.roles, unrestricted: in.Unrestricted,
-	}
-	if len(in.Roles) > 0 {
-		roles, err := s.chosenRoles(in.Roles, who.roles)
-		if err != nil {
-			return nil, err
-		}
-		made.roles = roles
-	}
-	return made, made.expireAt(in.ExpiresAt, s.clock.Now())
+	return body.ApplicationCredential, nil
 }
 
 func (s *Server) chosenRoles(refs []named, own []string) ([]string, *requestError) {
@@ -230,7 +240,7 @@ func (c *credential) expireAt(text string, now time.Time) *requestError {
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02T15:04:05"} {
 		if at, err := time.Parse(layout, text); err == nil {
-			if !now.Before(at) {
+			if !now.Before(at) || at.UTC().Year() > simhttp.LastYear {
 				break
 			}
 			c.expires = at
@@ -248,7 +258,7 @@ func (s *Server) listCredentials(w http.ResponseWriter, r *http.Request, who *to
 	list := []map[string]any{}
 	for _, c := range s.grants.of(owner) {
 		if wanted(r, c.name) {
-			list = append(list, s.credentialBody(r, c, false))
+			list = append(list, s.credentialBody(r, c))
 		}
 	}
 	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credentials": list, "links": selfLink(r)})
@@ -270,7 +280,7 @@ func (s *Server) getCredential(w http.ResponseWriter, r *http.Request, who *toke
 		return
 	}
 	if found, ok := s.credentialOf(w, r, owner); ok {
-		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credential": s.credentialBody(r, found, false)})
+		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credential": s.credentialBody(r, found)})
 	}
 }
 

@@ -10,6 +10,10 @@
 // are built from the request's Host, so that one server can be reached under any
 // name.
 //
+// Server.Dump and Server.Load keep tokens, application credentials and limits over a
+// restart. Users, projects, roles and services come from the configuration; tokens and
+// secrets are remembered by their SHA-256 only.
+//
 // Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
 // keystone/api/discovery.py, keystone/api/limits.py, keystone/api/registered_limits.py,
 // keystone/limit/ and keystone/exception.py of the 2024 releases, and what

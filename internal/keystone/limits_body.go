@@ -39,7 +39,10 @@ type limitInput struct {
 
 var limitID = regexp.MustCompile(`^[a-zA-Z0-9-]{1,64}$`)
 
-const maxLimit = math.MaxInt32
+const (
+	maxLimit        = math.MaxInt32
+	maxResourceName = 255
+)
 
 // readLimits reads the list under a key: {"limits": [{...}]}.
 func readLimits(r *http.Request, key string, fields limitFields, required ...string) ([]limitInput, *requestError) {
@@ -145,8 +148,8 @@ func (in *limitInput) setText(name string, raw json.RawMessage) *requestError {
 	switch {
 	case strings.HasSuffix(name, "_id") && name != "region_id" && value != nil && !limitID.MatchString(*value):
 		return invalidField(name, fmt.Sprintf("'%s' does not match '^[a-zA-Z0-9-]+$'", clip(*value)))
-	case name == "resource_name" && (*value == "" || len(*value) > 255):
-		return invalidField(name, fmt.Sprintf("it has %d characters, want 1 to 255", len(*value)))
+	case name == "resource_name" && (*value == "" || len(*value) > maxResourceName):
+		return invalidField(name, fmt.Sprintf("it has %d characters, want 1 to %d", len(*value), maxResourceName))
 	}
 	switch name {
 	case "service_id":
@@ -167,18 +170,26 @@ func (in *limitInput) setText(name string, raw json.RawMessage) *requestError {
 
 // exists refuses a limit of a service, region or project that is not there.
 func (s *Server) exists(in limitInput, target string) *requestError {
+	if field := s.dangling(in); field != "" {
+		return malformed(field, target)
+	}
+	return nil
+}
+
+// dangling names the field that refers to nothing, if one does.
+func (s *Server) dangling(in limitInput) string {
 	switch {
 	case in.given["service_id"] && !s.hasService(in.service):
-		return malformed("service_id", target)
+		return "service_id"
 	case in.region != nil && *in.region != s.cfg.Region:
-		return malformed("region_id", target)
+		return "region_id"
 	case in.domain != nil && *in.domain != domainID:
-		return malformed("domain_id", target)
+		return "domain_id"
 	}
 	if in.project != nil {
 		if _, ok := s.directory.findProject(projectRef{ID: *in.project}); !ok {
-			return malformed("project_id", target)
+			return "project_id"
 		}
 	}
-	return nil
+	return ""
 }

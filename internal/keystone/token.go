@@ -33,21 +33,27 @@ type token struct {
 	issued, expires time.Time
 }
 
-// tokenStore holds the living tokens.
+// digest stands for a token or the secret of an application credential: whoever reads it
+// in a dump cannot log in with it.
+type digest [sha256.Size]byte
+
+func digestOf(text string) digest { return sha256.Sum256([]byte(text)) }
+
+// tokenStore holds the living tokens, not by their text, which it does not keep.
 type tokenStore struct {
 	seed     uint64
 	lifetime time.Duration
 
 	mu     sync.RWMutex
 	next   uint64
-	living map[string]*token
+	living map[digest]*token
 	sweep  int // size at which expired tokens are dropped
 }
 
 const minSweep = 1024
 
 func newTokenStore(seed uint64, lifetime time.Duration) *tokenStore {
-	return &tokenStore{seed: seed, lifetime: lifetime, living: make(map[string]*token), sweep: minSweep}
+	return &tokenStore{seed: seed, lifetime: lifetime, living: make(map[digest]*token), sweep: minSweep}
 }
 
 // issue makes a token of what was proved. A proof that already expires at some time,
@@ -65,7 +71,7 @@ func (s *tokenStore) issue(proof token, now time.Time) (string, *token) {
 	if len(s.living) >= s.sweep {
 		s.dropExpired(now)
 	}
-	s.living[text] = &proof
+	s.living[digestOf(text)] = &proof
 	return text, &proof
 }
 
@@ -79,9 +85,9 @@ func (s *tokenStore) derive(kind string, n int) string {
 }
 
 func (s *tokenStore) dropExpired(now time.Time) {
-	for text, t := range s.living {
+	for of, t := range s.living {
 		if !now.Before(t.expires) {
-			delete(s.living, text)
+			delete(s.living, of)
 		}
 	}
 	s.sweep = max(minSweep, 2*len(s.living))
@@ -90,7 +96,7 @@ func (s *tokenStore) dropExpired(now time.Time) {
 func (s *tokenStore) get(text string, now time.Time) (*token, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	found, ok := s.living[text]
+	found, ok := s.living[digestOf(text)]
 	if !ok || !now.Before(found.expires) || found.credential != nil && found.credential.gone.Load() {
 		return nil, false
 	}
@@ -100,7 +106,7 @@ func (s *tokenStore) get(text string, now time.Time) (*token, bool) {
 func (s *tokenStore) revoke(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.living, text)
+	delete(s.living, digestOf(text))
 }
 
 // VerifyToken returns the identity headers that keystonemiddleware sets for the

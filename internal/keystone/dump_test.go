@@ -1,0 +1,456 @@
+package keystone_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/internal/keystone"
+)
+
+// stopped is a clock that moves when it is told to.
+type stopped struct{ now time.Time }
+
+func (c *stopped) Now() time.Time { return c.now }
+
+func (c *stopped) Wait(context.Context, time.Duration) error { return nil }
+
+func newStopped() *stopped { return &stopped{time.Date(2026, 3, 4, 5, 6, 7, 891011, time.UTC)} }
+
+func dumped(t rapid.TB, s *keystone.Server) []byte {
+	t.Helper()
+	data, err := s.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func hexOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// identityConfig has users with roles on several projects.
+func identityConfig() keystone.Config {
+	return keystone.Config{Seed: 7, Services: services, Users: []keystone.User{
+		{Name: "guest", Roles: map[string][]string{"lab": {"member"}, "demo": {"reader"}}},
+	}}
+}
+
+// player sends one history to several servers and remembers what it was given, as a
+// client does. All servers answer alike.
+type player struct {
+	t           *testing.T
+	servers     []*keystone.Server
+	tokens      []string
+	credentials []string // id and secret, with a blank between
+	owners      []string // of the credentials
+	ids         []string // of registered limits and limits
+	service     string
+	projects    map[string]string
+}
+
+func newPlayer(t *testing.T, clock *stopped) *player {
+	s := keystone.New(identityConfig(), keystone.WithClock(clock))
+	p := &player{t: t, servers: []*keystone.Server{s}, projects: map[string]string{}}
+	admin := login(t, s, "admin", "admin")
+	var body struct {
+		Services, Projects []struct{ ID, Type, Name string }
+	}
+	for _, path := range []string{"/v3/services?type=placement", "/v3/projects"} {
+		if err := json.Unmarshal([]byte(send(t, s, "GET", path, "", "X-Auth-Token", admin).body), &body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.service = body.Services[0].ID
+	for _, each := range body.Projects {
+		p.projects[each.Name] = each.ID
+	}
+	p.tokens = []string{admin}
+	return p
+}
+
+// reload puts a server that has loaded the dump of the first beside it.
+func (p *player) reload(rt *rapid.T, clock *stopped) {
+	once := dumped(rt, p.servers[0])
+	other := keystone.New(identityConfig(), keystone.WithClock(clock))
+	if err := other.Load(once); err != nil {
+		rt.Fatal(err)
+	}
+	if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
+		rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
+	}
+	for _, token := range p.tokens {
+		if strings.Contains(string(once), token) {
+			rt.Fatal("a token is in the dump")
+		}
+	}
+	for _, c := range p.credentials {
+		if _, secret, _ := strings.Cut(c, " "); strings.Contains(string(once), secret) {
+			rt.Fatal("a secret is in the dump")
+		}
+	}
+	p.servers = append(p.servers, other)
+}
+
+// send asks all servers the same.
+func (p *player) send(rt *rapid.T, method, path, body string, header ...string) answer {
+	var first answer
+	for i, s := range p.servers {
+		res := send(p.t, s, method, path, body, header...)
+		got := fmt.Sprint(res.StatusCode, res.Header, res.body)
+		if i == 0 {
+			first = res
+		} else if diff := cmp.Diff(fmt.Sprint(first.StatusCode, first.Header, first.body), got); diff != "" {
+			rt.Fatalf("%s %s (-kept +loaded):\n%s", method, path, diff)
+		}
+	}
+	return first
+}
+
+// step makes one random call.
+func (p *player) step(rt *rapid.T, clock *stopped) {
+	token := rapid.SampledFrom(p.tokens).Draw(rt, "token")
+	user := rapid.SampledFrom([]string{"admin", "guest", "demo"}).Draw(rt, "user")
+	switch rapid.IntRange(0, 9).Draw(rt, "call") {
+	case 0:
+		p.login(rt, strings.Replace(passwordOfAdmin, "admin", user, 1), rapid.SampledFrom([]string{
+			"", `{"project":{"name":"lab","domain":{"id":"default"}}}`, `{"project":{"name":"admin","domain":{"id":"default"}}}`, `{"system":{"all":true}}`,
+		}).Draw(rt, "scope"))
+	case 1:
+		p.login(rt, `"identity":{"methods":["token"],"token":{"id":"`+token+`"}}`, "")
+	case 2:
+		p.createCredential(rt, token, user)
+	case 3:
+		if len(p.credentials) > 0 {
+			id, secret, _ := strings.Cut(rapid.SampledFrom(p.credentials).Draw(rt, "credential"), " ")
+			p.login(rt, `"identity":{"methods":["application_credential"],"application_credential":{"id":"`+id+`","secret":"`+secret+`"}}`, "")
+		}
+	case 4:
+		if len(p.credentials) > 0 {
+			i := rapid.IntRange(0, len(p.credentials)-1).Draw(rt, "credential")
+			id, _, _ := strings.Cut(p.credentials[i], " ")
+			p.send(rt, "DELETE", "/v3/users/"+p.owners[i]+"/application_credentials/"+id, "", "X-Auth-Token", token)
+		}
+	case 5:
+		p.send(rt, "DELETE", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", rapid.SampledFrom(p.tokens[1:]).Draw(rt, "subject"))
+	case 6:
+		p.createLimit(rt, token)
+	case 7:
+		p.changeLimit(rt, token)
+	case 8:
+		p.send(rt, "GET", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", token)
+		p.send(rt, "GET", rapid.SampledFrom([]string{"/v3/limits", "/v3/registered_limits", "/v3/auth/projects"}).Draw(rt, "list"), "", "X-Auth-Token", token)
+	case 9:
+		clock.now = clock.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "minutes")) * time.Minute)
+	}
+}
+
+// look reads all that can be read, with all tokens.
+func (p *player) look(rt *rapid.T) {
+	paths := []string{"/v3/limits", "/v3/registered_limits", "/v3/auth/projects", "/v3/auth/catalog"}
+	for _, owner := range p.owners {
+		paths = append(paths, "/v3/users/"+owner+"/application_credentials")
+	}
+	for _, token := range p.tokens {
+		p.send(rt, "GET", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", token)
+		for _, path := range paths {
+			p.send(rt, "GET", path, "", "X-Auth-Token", token)
+		}
+	}
+}
+
+func (p *player) login(rt *rapid.T, identity, scope string) {
+	if res := p.send(rt, "POST", "/v3/auth/tokens", authBody(identity, scope)); res.StatusCode == http.StatusCreated {
+		p.tokens = append(p.tokens, res.Header.Get("X-Subject-Token"))
+	}
+}
+
+func (p *player) createCredential(rt *rapid.T, token, user string) {
+	var who struct {
+		Token struct{ User struct{ ID string } }
+	}
+	for _, s := range p.servers[:1] {
+		if h, err := s.VerifyToken(token); err == nil {
+			who.Token.User.ID = h.Get("X-User-Id")
+		}
+	}
+	more := rapid.SampledFrom([]string{
+		"", `,"secret":"chosen-by-` + user + `"`, `,"unrestricted":true`, `,"expires_at":"2026-03-04T05:40:00"`, `,"description":"d","roles":[{"name":"reader"}]`,
+	}).Draw(rt, "more")
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
+	res := p.send(rt, "POST", "/v3/users/"+who.Token.User.ID+"/application_credentials",
+		`{"application_credential":{"name":"`+name+`"`+more+`}}`, "X-Auth-Token", token)
+	var made struct {
+		ApplicationCredential struct{ ID, Secret string } `json:"application_credential"`
+	}
+	if json.Unmarshal([]byte(res.body), &made) == nil && res.StatusCode == http.StatusCreated {
+		p.credentials = append(p.credentials, made.ApplicationCredential.ID+" "+made.ApplicationCredential.Secret)
+		p.owners = append(p.owners, who.Token.User.ID)
+	}
+}
+
+func (p *player) createLimit(rt *rapid.T, token string) {
+	resource := rapid.SampledFrom([]string{"gpu", "fpga"}).Draw(rt, "resource")
+	key, body := "registered_limits", `"default_limit":4,"description":"d"`
+	if rapid.Bool().Draw(rt, "of a project") {
+		key, body = "limits", `"resource_limit":2,"project_id":"`+p.projects[rapid.SampledFrom([]string{"lab", "demo"}).Draw(rt, "project")]+`"`
+	}
+	region := rapid.SampledFrom([]string{"", `,"region_id":"RegionOne"`}).Draw(rt, "region")
+	res := p.send(rt, "POST", "/v3/"+key, `{"`+key+`":[{"service_id":"`+p.service+`","resource_name":"`+resource+`",`+body+region+`}]}`, "X-Auth-Token", token)
+	var made map[string][]struct{ ID string }
+	if res.StatusCode == http.StatusCreated && json.Unmarshal([]byte(res.body), &made) == nil {
+		p.ids = append(p.ids, "/v3/"+key+"/"+made[key][0].ID)
+	}
+}
+
+func (p *player) changeLimit(rt *rapid.T, token string) {
+	if len(p.ids) == 0 {
+		return
+	}
+	path := rapid.SampledFrom(p.ids).Draw(rt, "limit")
+	if rapid.Bool().Draw(rt, "delete") {
+		p.send(rt, "DELETE", path, "", "X-Auth-Token", token)
+		return
+	}
+	key, amount := "limit", "resource_limit"
+	if strings.HasPrefix(path, "/v3/registered") {
+		key, amount = "registered_limit", "default_limit"
+	}
+	p.send(rt, "PATCH", path, fmt.Sprintf(`{"%s":{"%s":%d}}`, key, amount, rapid.IntRange(-1, 9).Draw(rt, "amount")), "X-Auth-Token", token)
+}
+
+func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		clock := newStopped()
+		p := newPlayer(t, clock)
+		p.login(rt, strings.Replace(passwordOfAdmin, "admin", "guest", 1), `{"project":{"name":"lab","domain":{"id":"default"}}}`)
+		for range rapid.IntRange(0, 30).Draw(rt, "before") {
+			p.step(rt, clock)
+		}
+		p.reload(rt, clock)
+		p.look(rt)
+		for range rapid.IntRange(0, 20).Draw(rt, "after") {
+			p.step(rt, clock)
+		}
+		p.look(rt)
+		if diff := cmp.Diff(string(dumped(rt, p.servers[0])), string(dumped(rt, p.servers[1]))); diff != "" {
+			rt.Fatalf("dumps after the same calls (-kept +loaded):\n%s", diff)
+		}
+	})
+}
+
+func TestARevokedTokenStaysRevoked(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	kept, revoked := login(t, s, "demo", "demo"), login(t, s, "demo", "demo")
+	send(t, s, "DELETE", "/v3/auth/tokens", "", "X-Auth-Token", kept, "X-Subject-Token", revoked)
+	data := dumped(t, s)
+	other := newServer()
+	if err := other.Load(data); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.VerifyToken(revoked); !errors.Is(err, keystone.ErrToken) {
+		t.Errorf("the revoked token: %v, want ErrToken", err)
+	}
+	if _, err := other.VerifyToken(kept); err != nil {
+		t.Errorf("the other token: %v", err)
+	}
+	if !strings.Contains(string(data), hexOf(kept)) || strings.Contains(string(data), hexOf(revoked)) {
+		t.Error("the dump has not the SHA-256 of the one token alone")
+	}
+	if again := login(t, other, "demo", "demo"); again == kept || again == revoked {
+		t.Error("a token was given a second time")
+	}
+}
+
+// full is a dump with one of everything.
+func full(t testing.TB) (*keystone.Server, string) {
+	t.Helper()
+	s := keystone.New(identityConfig(), keystone.WithClock(newStopped()))
+	admin, guest := login(t, s, "admin", "admin"), login(t, s, "guest", "lab")
+	h, err := s.VerifyToken(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Services []struct{ ID string }
+	}
+	if err := json.Unmarshal([]byte(send(t, s, "GET", "/v3/services?type=placement", "", "X-Auth-Token", admin).body), &body); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range [][3]string{
+		{guest, "/v3/users/" + h.Get("X-User-Id") + "/application_credentials", `{"application_credential":{"name":"robot","secret":"hush","expires_at":"2027-01-01T00:00:00"}}`},
+		{admin, "/v3/registered_limits", `{"registered_limits":[{"service_id":"` + body.Services[0].ID + `","resource_name":"gpu","default_limit":4}]}`},
+		{admin, "/v3/limits", `{"limits":[{"service_id":"` + body.Services[0].ID + `","resource_name":"gpu","resource_limit":2,"project_id":"` + h.Get("X-Project-Id") + `"}]}`},
+	} {
+		if res := send(t, s, "POST", call[1], call[2], "X-Auth-Token", call[0]); res.StatusCode != http.StatusCreated {
+			t.Fatalf("%s: %d %s", call[1], res.StatusCode, res.body)
+		}
+	}
+	res := send(t, s, "POST", "/v3/auth/tokens", authBody(`"identity":{"methods":["application_credential"],"application_credential":{"name":"robot","user":{"name":"guest","domain":{"id":"default"}},"secret":"hush"}}`, ""))
+	if res.StatusCode != http.StatusCreated {
+		t.Fatalf("log in by application credential: %d %s", res.StatusCode, res.body)
+	}
+	return s, string(dumped(t, s))
+}
+
+func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, before := full(t)
+	token := login(t, s, "admin", "admin")
+	s2, _ := full(t)
+	if err := s2.Load([]byte(before)); err != nil {
+		t.Fatal(err)
+	}
+	replaced := func(old, new string) string {
+		if !strings.Contains(before, old) {
+			t.Fatalf("no %s in the dump", old)
+		}
+		return strings.Replace(before, old, new, 1)
+	}
+	for _, tt := range []struct{ name, text, want string }{
+		{"something follows", before + "{}", "something follows"},
+		{"unknown field", replaced(`"limits"`, `"bounds"`), `unknown field "bounds"`},
+		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
+		{"no version", `{}`, "schema_version 0"},
+		{"null", `null`, "schema_version 0"},
+		{"cut", before[:len(before)/2], "unexpected EOF"},
+		{"unknown user", strings.ReplaceAll(before, `"user": "guest"`, `"user": "nobody"`), `of user "nobody": the configuration has no such user`},
+		{"unknown user of a token", replaced(`"user": "admin"`, `"user": "nobody"`), `of user "nobody": the configuration has no such user`},
+		{"unknown project", strings.ReplaceAll(before, `"project": "lab"`, `"project": "moon"`), `has no project "moon"`},
+		{"project without a role", replaced(`"project": "admin"`, `"project": "demo"`), `gives the user no role on project "demo"`},
+		{"role that is not the user's", replaced(`"reader"`, `"admin"`), `does not give the user role "admin"`},
+		{"no credential", replaced(`"application_credential": "`, `"application_credential": "x`), "there is no application credential"},
+		{"a token for a hash", replaced(`"sha256": "`, `"sha256": "`+token), "a SHA-256 is not 64 hexadecimal digits"},
+		{"no hash", replaced(`"sha256"`, `"secret_sha256": null, "sha256"`), `unknown field`},
+		{"token without audit ids", replaced(`"audit_ids": [`, `"audit_ids": [], "methods": [`), "audit_ids"},
+		{"unknown method", replaced(`"password"`, `"totp"`), `unknown method "totp"`},
+		{"no time", replaced(`"issued"`, `"expires"`), "issued is missing"},
+		{"time out of range", replaced(`"expires": "2026-03-04T06:06:07.000891011Z"`, `"expires": "9999-12-31T23:59:59-12:00"`), "year 10000"},
+		{"fewer tokens than are listed", replaced(`"token": 3`, `"token": 1`), "ids.token is 1, and there are 3"},
+		{"fewer limits than are listed", replaced(`"limit": 2`, `"limit": 1`), "ids.limit is 1, and there are 2"},
+		{"limit of no service", strings.ReplaceAll(before, `"service_id": "`, `"service_id": "0`), "nothing of its service_id"},
+		{"limit of an unknown project", replaced(`"project_id": "`, `"project_id": "0`), "nothing of its project_id"},
+		{"limit of what is not registered", strings.Replace(before, `"resource_name": "gpu"`, `"resource_name": "fpga"`, 1), "no registered limit"},
+		{"limit too low", replaced(`"resource_limit": 2`, `"resource_limit": -2`), "limit -2 is not"},
+	} {
+		now := dumped(t, s)
+		err := s.Load([]byte(tt.text))
+		if !errors.Is(err, keystone.ErrDump) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %v, want ErrDump with %s", tt.name, err, tt.want)
+		}
+		if strings.Contains(fmt.Sprint(err), token) {
+			t.Errorf("%s: the error has a token", tt.name)
+		}
+		if !bytes.Equal(now, dumped(t, s)) {
+			t.Fatalf("%s: refused, yet changed", tt.name)
+		}
+	}
+}
+
+func TestADumpOfDuplicatesIsRefused(t *testing.T) {
+	t.Parallel()
+	s, before := full(t)
+	for _, member := range []string{"tokens", "application_credentials", "registered_limits", "limits"} {
+		var d map[string]any
+		if err := json.Unmarshal([]byte(before), &d); err != nil {
+			t.Fatal(err)
+		}
+		list := d[member].([]any)
+		d[member] = append(list, list[0])
+		for position := range d["ids"].(map[string]any) {
+			d["ids"].(map[string]any)[position] = 100
+		}
+		data, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Load(data); !errors.Is(err, keystone.ErrDump) || !strings.Contains(err.Error(), "there twice") && !strings.Contains(err.Error(), "are there twice") {
+			t.Errorf("%s: %v, want ErrDump", member, err)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(`{"schema_version": 1}`))
+	_, text := full(f)
+	f.Add([]byte(text))
+	f.Add([]byte(strings.Replace(text, `"2027-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-23:59"`, 1)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := keystone.New(identityConfig())
+		before := dumped(t, s)
+		if err := s.Load(data); err != nil {
+			if !errors.Is(err, keystone.ErrDump) || !bytes.Equal(before, dumped(t, s)) {
+				t.Fatalf("refused, yet changed: %v", err)
+			}
+			return
+		}
+		once := dumped(t, s)
+		if err := s.Load(once); err != nil {
+			t.Fatal(fmt.Errorf("its own dump: %w", err))
+		}
+		if twice := dumped(t, s); !bytes.Equal(once, twice) {
+			t.Fatalf("dumps differ:\n%s\n%s", once, twice)
+		}
+	})
+}
+
+// Each dump is of one moment: it is loaded whatever was going on.
+func TestADumpIsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	s := keystone.New(identityConfig())
+	path := credentialsOf(t, s, login(t, s, "guest", "lab"))
+	var group sync.WaitGroup
+	for worker := range 3 {
+		group.Go(func() {
+			for i := range 20 {
+				token := login(t, s, "guest", "lab")
+				name := fmt.Sprint(worker, "-", i)
+				res := send(t, s, "POST", path, `{"application_credential":{"name":"`+name+`","secret":"s"}}`, "X-Auth-Token", token)
+				var made struct {
+					ApplicationCredential struct{ ID string } `json:"application_credential"`
+				}
+				if err := json.Unmarshal([]byte(res.body), &made); err != nil {
+					t.Error(err)
+				}
+				id := made.ApplicationCredential.ID
+				send(t, s, "POST", "/v3/auth/tokens", authBody(`"identity":{"methods":["application_credential"],"application_credential":{"id":"`+id+`","secret":"s"}}`, ""))
+				send(t, s, "DELETE", path+"/"+id, "", "X-Auth-Token", token)
+			}
+		})
+	}
+	group.Go(func() {
+		for range 40 {
+			other := keystone.New(identityConfig())
+			if err := other.Load(dumped(t, s)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Wait()
+}
+
+// credentialsOf is where the application credentials of a token's user are.
+func credentialsOf(t testing.TB, s *keystone.Server, token string) string {
+	t.Helper()
+	h, err := s.VerifyToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "/v3/users/" + h.Get("X-User-Id") + "/application_credentials"
+}

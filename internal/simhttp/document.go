@@ -1,0 +1,45 @@
+package simhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// DumpSchema is the version of the form of the dumps of the small services.
+const DumpSchema = 1
+
+// DecodeDump reads a dump into a struct, whose field for schema_version it is given, too:
+// one JSON value, without unknown fields, of schema_version DumpSchema. The error tells
+// which of these it is not.
+func DecodeDump(data []byte, into any, version *int) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON value")
+	}
+	if *version != DumpSchema {
+		return fmt.Errorf("schema_version %d, want %d", *version, DumpSchema)
+	}
+	return nil
+}
+
+// LastYear is the last year of a time in JSON.
+const LastYear = 9999
+
+// CheckTime refuses a time that cannot stand in JSON once it is in UTC, and the zero one.
+func CheckTime(name string, t time.Time) error {
+	switch year := t.UTC().Year(); {
+	case t.IsZero():
+		return fmt.Errorf("%s is missing", name)
+	case year < 0 || year > LastYear:
+		return fmt.Errorf("%s is in the year %d", name, year)
+	}
+	return nil
+}

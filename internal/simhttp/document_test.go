@@ -1,0 +1,54 @@
+package simhttp_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+func TestOnlyWholeDumpsOfTheKnownVersionAreRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"schema_version": 1, "name": "a"}`: "<nil>",
+		`{"schema_version": 1} `:             "<nil>",
+		``:                                   "EOF",
+		`{"schema_version": 1`:               "unexpected EOF",
+		`{"schema_version": 1} {}`:           "something follows the JSON value",
+		`{"schema_version": 1}]`:             "something follows the JSON value",
+		`{"schema_version": 2}`:              "schema_version 2, want 1",
+		`{"name": "a"}`:                      "schema_version 0, want 1",
+		`null`:                               "schema_version 0, want 1",
+		`[]`:                                 "cannot unmarshal array",
+		`{"schema_version": 1, "more": 1}`:   `unknown field "more"`,
+	} {
+		var d struct {
+			SchemaVersion int    `json:"schema_version"`
+			Name          string `json:"name"`
+		}
+		if err := simhttp.DecodeDump([]byte(text), &d, &d.SchemaVersion); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestTimesThatCannotStandInJSONAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"2026-03-04T05:06:07Z":      "<nil>",
+		"9999-12-31T23:59:59Z":      "<nil>",
+		"9999-12-31T23:59:59-00:01": "at is in the year 10000",
+		"0000-01-01T00:00:00+00:01": "at is in the year -1",
+		"0001-01-01T00:00:00Z":      "at is missing",
+	} {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := simhttp.CheckTime("at", at); fmt.Sprint(err) != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
