@@ -129,7 +129,7 @@ func (i Image) body() map[string]any {
 	maps.Copy(object, map[string]any{
 		"id": i.ID, "name": orNull(i.Name), "owner": orNull(i.Owner), "visibility": i.Visibility, "status": i.status(),
 		"disk_format": orNull(i.DiskFormat), "container_format": orNull(i.ContainerFormat),
-		"tags":       slices.Concat([]string{}, i.Tags),
+		"tags":       append([]string{}, i.Tags...),
 		"created_at": i.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), "updated_at": i.UpdatedAt.UTC().Format("2006-01-02T15:04:05Z"),
 		"size": nil, "virtual_size": nil, "checksum": nil, "os_hash_algo": nil, "os_hash_value": nil,
 		"os_hidden": false, "min_disk": 0, "min_ram": 0, "protected": false,

@@ -9,6 +9,10 @@
 // Config.EventForm takes an event of the specifications of Train or Ussuri, which Nova
 // never did.
 //
+// Server.Dump and Server.Load keep guests and events over a restart, and Server.Resume
+// passes on what was put off. The handler and the URLs are the process's. An event that
+// was being passed on when the process ended may be passed on again.
+//
 // Behaviour follows nova/api/openstack/compute/server_external_events.py,
 // nova/api/openstack/compute/schemas/server_external_events.py, nova/api/openstack/wsgi.py
 // and nova/compute/api.py (external_instance_event) of the 2024 releases. Unlike there,

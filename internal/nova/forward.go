@@ -50,16 +50,13 @@ func (s *Server) forward(ctx context.Context, numbers []int) {
 	var now, last []int
 	failed := map[int]bool{}
 	for _, number := range numbers {
-		outcome := s.service.Decide(opForward, s.eventOf(number).tag())
+		event, _ := s.eventOf(number)
+		outcome := s.service.Decide(opForward, event.tag())
 		switch {
 		case outcome.Lost:
 			s.update(number, func(r *Received) { r.Problems = append(r.Problems, "lost on purpose") })
 		case outcome.Delay > 0:
-			s.later.start(func(ctx context.Context) {
-				if s.clock.Wait(ctx, outcome.Delay) == nil {
-					s.deliver(ctx, []int{number}, nil)
-				}
-			})
+			s.putOff(number, s.clock.Now().Add(outcome.Delay))
 		case outcome.Last:
 			last = append(last, number)
 		case outcome.Twice:
@@ -77,10 +74,10 @@ func (s *Server) forward(ctx context.Context, numbers []int) {
 	}
 }
 
-func (s *Server) eventOf(number int) Event {
-	var event Event
-	s.update(number, func(r *Received) { event = r.Event })
-	return event
+// eventOf returns what is kept of an event, if it still is.
+func (s *Server) eventOf(number int) (event Event, kept bool) {
+	s.update(number, func(r *Received) { event, kept = r.Event, true })
+	return event, kept
 }
 
 // target is a place to pass events on to.
@@ -108,11 +105,17 @@ func (s *Server) targets() []target {
 func (s *Server) deliver(ctx context.Context, numbers []int, failed map[int]bool) {
 	events := make([]Event, 0, len(numbers))
 	for _, number := range numbers {
-		event := s.eventOf(number)
+		event, kept := s.eventOf(number)
+		if !kept {
+			continue // given up for newer ones since it was put off
+		}
 		if failed[number] {
 			event.Status = statusFailed
 		}
 		events = append(events, event)
+	}
+	if len(events) == 0 {
+		return
 	}
 	for _, to := range s.targets() {
 		err := post(ctx, to, events)
@@ -164,11 +167,12 @@ type laterGroup struct {
 	wait    sync.WaitGroup
 }
 
-func (g *laterGroup) start(f func(context.Context)) {
+// start reports whether f runs: not once the group is closed.
+func (g *laterGroup) start(f func(context.Context)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return
+		return false
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if g.cancels == nil {
@@ -184,6 +188,18 @@ func (g *laterGroup) start(f func(context.Context)) {
 		delete(g.cancels, number)
 		cancel()
 	})
+	return true
+}
+
+// stop ends what runs and waits for it; what is started meanwhile does not run.
+func (g *laterGroup) stop() {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	g.close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = closed
 }
 
 func (g *laterGroup) close() {

@@ -28,20 +28,29 @@ type Guest struct {
 // DefineGuest adds a guest or replaces the one of the same UUID. A bad UUID, and a
 // domain that is not XML with the root element domain, give ErrGuest.
 func (s *Server) DefineGuest(g Guest) error {
-	id, err := uuid.Parse(g.UUID)
-	if err != nil || len(g.UUID) != len(id.String()) {
-		return fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
-	}
-	g.UUID = id.String()
-	if g.Domain != "" {
-		if err := checkDomain(g.Domain); err != nil {
-			return fmt.Errorf("%w %s: domain: %w", ErrGuest, g.UUID, err)
-		}
+	g, err := g.checked()
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.guests[g.UUID] = g
 	return nil
+}
+
+// checked returns the guest with its UUID in canonical form.
+func (g Guest) checked() (Guest, error) {
+	id, err := uuid.Parse(g.UUID)
+	if err != nil || len(g.UUID) != len(id.String()) {
+		return g, fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
+	}
+	g.UUID = id.String()
+	if g.Domain != "" {
+		if err := checkDomain(g.Domain); err != nil {
+			return g, fmt.Errorf("%w %s: domain: %w", ErrGuest, g.UUID, err)
+		}
+	}
+	return g, nil
 }
 
 // checkDomain reads the text to its end.
@@ -87,6 +96,11 @@ func (s *Server) Guest(id string) (Guest, bool) {
 func (s *Server) Guests() []Guest {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	return s.sortedGuests()
+}
+
+// sortedGuests expects the lock held.
+func (s *Server) sortedGuests() []Guest {
 	list := make([]Guest, 0, len(s.guests))
 	for _, g := range s.guests {
 		list = append(list, g)

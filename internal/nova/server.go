@@ -84,7 +84,8 @@ type Server struct {
 	handler  http.Handler // nil: nobody in this process listens
 	urls     []string
 	received []Received
-	dropped  int // how many events came before the first of received
+	dropped  int             // how many events came before the first of received
+	delayed  map[int]*putOff // events that are to be passed on, by number
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -100,6 +101,7 @@ func New(cfg Config, opts ...Option) *Server {
 		clock:     simhttp.Wall{},
 		urlClient: &http.Client{Timeout: eventTimeout},
 		guests:    make(map[string]Guest),
+		delayed:   make(map[int]*putOff),
 	}
 	s.service = &simhttp.Service{
 		Name:          "compute",

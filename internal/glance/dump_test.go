@@ -1,0 +1,226 @@
+package glance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/internal/glance"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// ticking is a clock that moves on by a second each time it is looked at.
+type ticking struct{ now time.Time }
+
+func (c *ticking) Now() time.Time {
+	c.now = c.now.Add(time.Second)
+	return c.now
+}
+
+func (c *ticking) Wait(context.Context, time.Duration) error { return nil }
+
+// newTicking is a server whose clock starts at a time.
+func newTicking(now time.Time) (*glance.Server, *ticking) {
+	clock := &ticking{now}
+	return glance.New(glance.Config{Seed: 5}, glance.WithClock(clock)), clock
+}
+
+func dumped(t rapid.TB, s *glance.Server) []byte {
+	t.Helper()
+	data, err := s.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// answered is all that a client sees of an answer.
+func answered(t rapid.TB, s *glance.Server, token, method, path, body string) string {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://sim.invalid"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", token)
+	res, err := simhttp.NewTransport(s).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(res.StatusCode, res.Header, text.String())
+}
+
+// call draws a random request about the images that there are.
+func call(rt *rapid.T, s *glance.Server) (token, method, path, body string) {
+	token = rapid.SampledFrom([]string{"admin", "anna:p1", "otto:p2"}).Draw(rt, "token")
+	id := imageA
+	if images := s.Images(); len(images) > 0 {
+		id = images[rapid.IntRange(0, len(images)-1).Draw(rt, "image")].ID
+	}
+	path = "/v2/images/" + id
+	switch rapid.IntRange(0, 6).Draw(rt, "call") {
+	case 0:
+		return token, "POST", "/v2/images", `{"name":"` + rapid.StringMatching(`[a-z<>&é]{0,3}`).Draw(rt, "name") + `","tags":["a","b"],"disk_format":"raw","container_format":"bare","accel:function_id":"f","visibility":"` +
+			rapid.SampledFrom([]string{"public", "shared", "private", "secret"}).Draw(rt, "visibility") + `"}`
+	case 1:
+		return token, "POST", "/v2/images", `{"id":"` + imageA + `"}`
+	case 2:
+		return token, "PUT", path + "/file", string(rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "data"))
+	case 3:
+		return token, "PATCH", path, rapid.SampledFrom([]string{
+			`[{"op":"add","path":"/accel:bitstream_id","value":"b"}]`, `[{"op":"remove","path":"/accel:function_id"}]`, `[{"op":"replace","path":"/name","value":null}]`,
+		}).Draw(rt, "patch")
+	case 4:
+		return token, "DELETE", path, ""
+	case 5:
+		return token, "GET", path + "/file", ""
+	}
+	return token, "GET", rapid.SampledFrom([]string{"/v2/images", "/v2/images?limit=1&accel:function_id=f", path}).Draw(rt, "path"), ""
+}
+
+func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		s, clock := newTicking(time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("", 3600)))
+		for range rapid.IntRange(0, 20).Draw(rt, "before") {
+			answered(rt, s, "admin", "GET", "/v2/images", "")
+			token, method, path, body := call(rt, s)
+			answered(rt, s, token, method, path, body)
+		}
+		other, _ := newTicking(clock.now)
+		once := dumped(rt, s)
+		if err := other.Load(once); err != nil {
+			rt.Fatal(err)
+		}
+		if diff := cmp.Diff(string(once), string(dumped(rt, other))); diff != "" {
+			rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
+		}
+		for range rapid.IntRange(1, 12).Draw(rt, "after") {
+			token, method, path, body := call(rt, s)
+			if diff := cmp.Diff(answered(rt, s, token, method, path, body), answered(rt, other, token, method, path, body)); diff != "" {
+				rt.Fatalf("%s %s (-kept +loaded):\n%s", method, path, diff)
+			}
+		}
+		for _, image := range s.Images() {
+			for _, path := range []string{"", "/file"} {
+				path = "/v2/images/" + image.ID + path
+				if diff := cmp.Diff(answered(rt, s, "admin", "GET", path, ""), answered(rt, other, "admin", "GET", path, "")); diff != "" {
+					rt.Fatalf("GET %s (-kept +loaded):\n%s", path, diff)
+				}
+			}
+		}
+		if diff := cmp.Diff(string(dumped(rt, s)), string(dumped(rt, other))); diff != "" {
+			rt.Fatalf("dumps after the same calls (-kept +loaded):\n%s", diff)
+		}
+	})
+}
+
+// stored is a server with an image of each kind.
+func stored(t testing.TB) (*glance.Server, string) {
+	t.Helper()
+	s, _ := newTicking(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	for _, image := range []glance.Image{
+		{ID: imageA, Name: "gzip", Owner: "p1", Visibility: "shared", Tags: []string{"a"}, Properties: map[string]string{"accel:function_id": "f"}, Data: []byte{0, 1, 0xff}},
+		{Name: "queued"},
+		{Name: "empty", Data: []byte{}},
+	} {
+		if _, err := s.AddImage(image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, string(dumped(t, s))
+}
+
+func TestAnImageWithoutDataStaysApartFromOneWithNone(t *testing.T) {
+	t.Parallel()
+	_, text := stored(t)
+	other := glance.New(glance.Config{})
+	if err := other.Load([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, i := range other.Images() {
+		got = append(got, fmt.Sprint(i.Name, i.Data == nil, i.Data))
+	}
+	if diff := cmp.Diff([]string{"gzipfalse [0 1 255]", "queuedtrue []", "emptyfalse []"}, got); diff != "" {
+		t.Errorf("name, without data, data (-want +got):\n%s", diff)
+	}
+}
+
+func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, before := stored(t)
+	replaced := func(old, new string) string {
+		if !strings.Contains(before, old) {
+			t.Fatalf("no %s in the dump", old)
+		}
+		return strings.Replace(before, old, new, 1)
+	}
+	var twice map[string]any
+	if err := json.Unmarshal([]byte(before), &twice); err != nil {
+		t.Fatal(err)
+	}
+	twice["images"] = append(twice["images"].([]any), twice["images"].([]any)[0])
+	duplicate, err := json.Marshal(twice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, text, want string }{
+		{"something follows", before + "{}", "something follows"},
+		{"unknown field", replaced(`"images"`, `"pictures"`), `unknown field "pictures"`},
+		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
+		{"null", `null`, "schema_version 0"},
+		{"cut", before[:len(before)/2], "unexpected EOF"},
+		{"duplicate", string(duplicate), "images[3]: glance: the id is taken: image " + imageA},
+		{"no uuid", replaced(imageA, "gzip"), `id "gzip"`},
+		{"visibility", replaced(`"shared"`, `"secret"`), `visibility "secret"`},
+		{"a property with the name of a field", replaced(`"accel:function_id"`, `"size"`), `property "size"`},
+		{"data that is no base64", replaced(`"data": "`, `"data": "?`), "illegal base64"},
+		{"no time", replaced(`"created"`, `"updated"`), "created is missing"},
+		{"year", replaced(`"updated": "`, `"updated": "9999-12-31T23:00:00-05:00", "name": "`), "year 10000"},
+	} {
+		err := s.Load([]byte(tt.text))
+		if !errors.Is(err, glance.ErrDump) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %v, want ErrDump with %s", tt.name, err, tt.want)
+		}
+		if diff := cmp.Diff(before, string(dumped(t, s))); diff != "" {
+			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(`{"schema_version": 1}`))
+	_, text := stored(f)
+	f.Add([]byte(text))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := glance.New(glance.Config{})
+		before := dumped(t, s)
+		if err := s.Load(data); err != nil {
+			if !errors.Is(err, glance.ErrDump) || !bytes.Equal(before, dumped(t, s)) {
+				t.Fatalf("refused, yet changed: %v", err)
+			}
+			return
+		}
+		once := dumped(t, s)
+		if err := s.Load(once); err != nil {
+			t.Fatal(fmt.Errorf("its own dump: %w", err))
+		}
+		if twice := dumped(t, s); !bytes.Equal(once, twice) {
+			t.Fatalf("dumps differ:\n%s\n%s", once, twice)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package nova_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/nova"
+)
+
+func dumped(t rapid.TB, s *nova.Server) []byte {
+	t.Helper()
+	data, err := s.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// newDelaying is a strict server that puts events tagged late off for ten minutes, and
+// passes all on to the inbox.
+func newDelaying(t rapid.TB) (*nova.Server, *inbox) {
+	t.Helper()
+	box, faults := &inbox{}, fault.NewSet()
+	s := nova.New(nova.Config{Seed: 3, StrictInstances: true}, nova.WithFaults(faults))
+	if err := faults.Set(
+		fault.Rule{Operation: "compute.external_event.forward", Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
+		fault.Rule{Operation: "compute.external_event.forward", Subject: "lost", Action: fault.Drop, Times: -1},
+	); err != nil {
+		t.Fatal(err)
+	}
+	s.HandleEvents(box)
+	return s, box
+}
+
+// history sends one random call to all servers, which answer alike.
+func history(t *testing.T, rt *rapid.T, servers ...*nova.Server) {
+	id := rapid.SampledFrom([]string{ready, noHost, stranger}).Draw(rt, "server")
+	switch rapid.IntRange(0, 4).Draw(rt, "call") {
+	case 0:
+		guest := nova.Guest{
+			UUID: id, Host: rapid.SampledFrom([]string{"", "cn0", "cn1"}).Draw(rt, "host"),
+			Domain: rapid.SampledFrom([]string{"", "<domain type='kvm'><name>a &lt; b</name></domain>"}).Draw(rt, "domain"),
+		}
+		for _, s := range servers {
+			if err := s.DefineGuest(guest); err != nil {
+				rt.Fatal(err)
+			}
+		}
+	case 1:
+		for _, s := range servers {
+			s.RemoveGuest(id)
+		}
+	case 2:
+		time.Sleep(time.Duration(rapid.IntRange(0, 6).Draw(rt, "minutes")) * time.Minute)
+		synctest.Wait()
+	default:
+		more := rapid.SampledFrom([]string{``, `,"tag":"late"`, `,"tag":"lost"`, `,"tag":"x","status":"failed"`}).Draw(rt, "more")
+		var first string
+		for i, s := range servers {
+			res := post(t, s, events(event(id, more), event(ready, more)))
+			got := fmt.Sprint(res.StatusCode, res.Header, res.body)
+			if i == 0 {
+				first = got
+			} else if diff := cmp.Diff(first, got); diff != "" {
+				rt.Fatalf("answers (-kept +loaded):\n%s", diff)
+			}
+		}
+	}
+}
+
+// The loaded service runs beside the one that was dumped: answers, events, guests, and
+// what is passed on when are the same, delayed events included.
+func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, box := newDelaying(rt)
+			defer s.Close()
+			for range rapid.IntRange(0, 12).Draw(rt, "before") {
+				history(t, rt, s)
+			}
+			data, before := dumped(rt, s), len(box.got())
+			other, otherBox := newDelaying(rt)
+			defer other.Close()
+			if err := other.Load(data); err != nil {
+				rt.Fatal(err)
+			}
+			if diff := cmp.Diff(string(data), string(dumped(rt, other))); diff != "" {
+				rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
+			}
+			other.Resume()
+			for range rapid.IntRange(0, 8).Draw(rt, "after") {
+				history(t, rt, s, other)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if diff := cmp.Diff(string(dumped(rt, s)), string(dumped(rt, other))); diff != "" {
+				rt.Fatalf("dumps at the end (-kept +loaded):\n%s", diff)
+			}
+			if diff := cmp.Diff(s.Events(), other.Events()); diff != "" {
+				rt.Fatalf("events (-kept +loaded):\n%s", diff)
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(box.got()[before:])), slices.Sorted(slices.Values(otherBox.got()))); diff != "" {
+				rt.Fatalf("passed on (-kept +loaded):\n%s", diff)
+			}
+		})
+	})
+}
+
+func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newDelaying(t)
+		for _, id := range []string{ready, noHost, stranger} {
+			if err := s.DefineGuest(nova.Guest{UUID: id, Host: "cn0"}); err != nil {
+				t.Fatal(err)
+			}
+			post(t, s, events(event(id, `,"tag":"late"`)))
+			time.Sleep(2 * time.Minute)
+		}
+		data := dumped(t, s)
+		s.Close()
+		time.Sleep(7 * time.Minute) // the first two are due, the third is not
+		other, box := newDelaying(t)
+		defer other.Close()
+		for range 2 { // a second load is in place of the first
+			if err := other.Load(data); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(box.got()) != 0 {
+				t.Fatalf("passed on before Resume: %v", box.got())
+			}
+		}
+		other.Resume()
+		other.Resume()
+		synctest.Wait()
+		want := []string{"accelerator-request-bound 1111 late completed", "accelerator-request-bound 2222 late completed"}
+		if diff := cmp.Diff(want, box.got()); diff != "" {
+			t.Errorf("overdue (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if diff := cmp.Diff(append(want, "accelerator-request-bound 3333 late completed"), box.got()); diff != "" {
+			t.Errorf("in the end (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestALoadTakesDelayedEventsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, box := newDelaying(t)
+		defer s.Close()
+		empty := dumped(t, s)
+		if err := s.DefineGuest(nova.Guest{UUID: ready, Host: "cn0"}); err != nil {
+			t.Fatal(err)
+		}
+		post(t, s, events(event(ready, `,"tag":"late"`)))
+		if err := s.Load(empty); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if len(box.got())+len(s.Events())+len(s.Guests()) != 0 {
+			t.Errorf("left: passed on %v, events %v, guests %v", box.got(), s.Events(), s.Guests())
+		}
+		if err := s.DefineGuest(nova.Guest{UUID: ready, Host: "cn0"}); err != nil {
+			t.Fatal(err)
+		}
+		post(t, s, events(event(ready, `,"tag":"late"`)))
+		time.Sleep(time.Hour)
+		if len(box.got()) != 1 {
+			t.Errorf("events put off after the load: %v", box.got())
+		}
+	})
+}
+
+// whole is the dump of a server with a guest and an event of each fate.
+func whole(t testing.TB) (*nova.Server, string) {
+	t.Helper()
+	s, _ := newDelaying(t)
+	if err := s.DefineGuest(nova.Guest{UUID: ready, Host: "cn0", Domain: "<domain/>"}); err != nil {
+		t.Fatal(err)
+	}
+	post(t, s, events(event(ready, `,"tag":"late"`), event(ready, `,"tag":"lost"`), event(ready, `,"tag":"x"`), event(stranger, `,"tag":"y"`)))
+	return s, string(dumped(t, s))
+}
+
+func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, before := whole(t)
+	defer s.Close()
+	replaced := func(old, new string) string {
+		if !strings.Contains(before, old) {
+			t.Fatalf("no %s in the dump", old)
+		}
+		return strings.Replace(before, old, new, 1)
+	}
+	guest := `{"uuid":"` + ready + `"},`
+	for _, tt := range []struct{ name, text, want string }{
+		{"something follows", before + "{}", "something follows"},
+		{"unknown field", replaced(`"dropped"`, `"lost"`), `unknown field "lost"`},
+		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
+		{"null", `null`, "schema_version 0"},
+		{"cut", before[:len(before)/2], "unexpected EOF"},
+		{"guest twice", replaced(`"guests": [`, `"guests": [`+guest), "there twice"},
+		{"guest without uuid", replaced(`"guests": [`, `"guests": [{},`), `guests[0]`},
+		{"guest with a bad domain", replaced(`\u003cdomain/\u003e`, `\u003cguest/\u003e`), "not domain"},
+		{"negative count", replaced(`"dropped": 0`, `"dropped": -1`), "dropped is -1"},
+		{"huge count", replaced(`"dropped": 0`, `"dropped": 9223372036854775807`), "dropped is 9223372036854775807"},
+		{"event of no server", replaced(`"server_uuid": "`, `"server_uuid": "x`), `events[0] of server "x1111`},
+		{"event of no name", replaced(`"name": "accelerator-request-bound"`, `"name": ""`), "name or status is missing"},
+		{"code", replaced(`"code": 404`, `"code": 500`), "code 500"},
+		{"refused and to be passed on", replaced(`"code": 404,`, `"code": 404, "pass_on_at": "2026-01-01T00:00:00Z",`), "it was refused"},
+		{"time out of range", replaced(`"pass_on_at": "`, `"pass_on_at": "9999-12-31T23:59:59-12:00", "at": "2026-01-01T00:00:00Z", "tag": "`), "year 10000"},
+		{"no time", replaced(`"at": "`, `"at": "0001-01-01T00:00:00Z", "tag": "`), "at is missing"},
+	} {
+		err := s.Load([]byte(tt.text))
+		if !errors.Is(err, nova.ErrDump) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %v, want ErrDump with %s", tt.name, err, tt.want)
+		}
+		if diff := cmp.Diff(before, string(dumped(t, s))); diff != "" {
+			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(`{"schema_version": 1}`))
+	s, text := whole(f)
+	s.Close()
+	f.Add([]byte(text))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := nova.New(nova.Config{})
+		before := dumped(t, s)
+		if err := s.Load(data); err != nil {
+			if !errors.Is(err, nova.ErrDump) || !bytes.Equal(before, dumped(t, s)) {
+				t.Fatalf("refused, yet changed: %v", err)
+			}
+			return
+		}
+		once := dumped(t, s)
+		if err := s.Load(once); err != nil {
+			t.Fatal(fmt.Errorf("its own dump: %w", err))
+		}
+		if twice := dumped(t, s); !bytes.Equal(once, twice) {
+			t.Fatalf("dumps differ:\n%s\n%s", once, twice)
+		}
+	})
+}
+
+// Each dump is of one moment: it is loaded whatever was going on.
+func TestADumpIsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	s, _ := newDelaying(t)
+	defer s.Close()
+	var group sync.WaitGroup
+	for worker := range 3 {
+		group.Go(func() {
+			for i := range 20 {
+				id := fmt.Sprintf("%08d-1111-4111-8111-%012d", worker, i)
+				if err := s.DefineGuest(nova.Guest{UUID: id, Host: "cn0"}); err != nil {
+					t.Error(err)
+				}
+				post(t, s, events(event(id, `,"tag":"late"`), event(id, `,"tag":"x"`)))
+				s.RemoveGuest(id)
+			}
+		})
+	}
+	group.Go(func() {
+		for range 40 {
+			other := nova.New(nova.Config{})
+			if err := other.Load(dumped(t, s)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Wait()
+}
