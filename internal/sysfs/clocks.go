@@ -19,7 +19,7 @@ func (c Clock) check() error {
 
 const majorPTP = 248
 
-func (m *Memory) addClock(f *function, c Clock) {
+func (m *hardware) addClock(f *function, c Clock) {
 	dir := f.dir + "/ptp/" + c.Name
 	m.file(dir+"/clock_name", c.ClockName+"\n")
 	m.file(dir+"/dev", fmt.Sprintf("%d:%d\n", majorPTP, m.numbers["ptp"]))

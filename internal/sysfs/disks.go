@@ -69,7 +69,7 @@ func checkBlock(name string, major, minor int, holders []string) error {
 
 // addDisk makes the directories of a disk and its partitions, and the links of the
 // classes to them.
-func (m *Memory) addDisk(f *function, d Disk) {
+func (m *hardware) addDisk(f *function, d Disk) {
 	dir, device := m.diskDir(f, d.Name)
 	m.addBlock(dir, fmt.Sprintf("%d:%d", d.Major, d.Minor), d.Holders)
 	m.file(dir+"/ro", line(0))
@@ -85,7 +85,7 @@ func (m *Memory) addDisk(f *function, d Disk) {
 }
 
 // addBlock adds what disks and partitions have in common.
-func (m *Memory) addBlock(dir, number string, holders []string) {
+func (m *hardware) addBlock(dir, number string, holders []string) {
 	_, name, _ := cutLast(dir)
 	m.file(dir+"/dev", number+"\n")
 	m.link(dir+"/subsystem", "class/block")
@@ -100,7 +100,7 @@ func (m *Memory) addBlock(dir, number string, holders []string) {
 }
 
 // addHolder makes a block device that is made of others, once.
-func (m *Memory) addHolder(name string) {
+func (m *hardware) addHolder(name string) {
 	dir := "devices/virtual/block/" + name
 	if _, err := m.root.walk(dir, true); err == nil {
 		return
@@ -116,7 +116,7 @@ func (m *Memory) addHolder(name string) {
 
 // diskDir returns the directory of a disk, and of the device that the disk's own link
 // leads to.
-func (m *Memory) diskDir(f *function, name string) (dir, device string) {
+func (m *hardware) diskDir(f *function, name string) (dir, device string) {
 	switch {
 	case strings.HasPrefix(name, "nvme"):
 		controller := "nvme" + digits(name[len("nvme"):])
@@ -137,7 +137,7 @@ func (m *Memory) diskDir(f *function, name string) (dir, device string) {
 }
 
 // next numbers the devices of a kind in the order of description.
-func (m *Memory) next(kind string) string {
+func (m *hardware) next(kind string) string {
 	name := kind + strconv.Itoa(m.numbers[kind])
 	m.numbers[kind]++
 	return name

@@ -10,6 +10,9 @@
 // only what drivers of accelerators read is there, and of the newer FPGA classes (dfl)
 // nothing.
 //
+// Dump and Load of both trees keep what was written over a restart of the program: what
+// became of the description, or the writes to a directory that were only recorded.
+//
 // It follows the kernel's Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev,
 // sysfs-ptp, Documentation/ABI/stable/sysfs-block, samples/vfio-mdev/mtty.c, and
 // drivers/vfio/mdev, drivers/pci/iov.c for the effects of writes; the FPGA class is that

@@ -26,7 +26,7 @@ func (f *function) vfAddress(index int) (driver.PCIAddress, bool) {
 
 // reserve takes the addresses of all VFs the function may ever have; it fails when one
 // is not free.
-func (m *Memory) reserve(f *function) error {
+func (m *hardware) reserve(f *function) error {
 	for i := range f.vfs.Total {
 		at, ok := f.vfAddress(i)
 		if !ok {
@@ -41,7 +41,7 @@ func (m *Memory) reserve(f *function) error {
 }
 
 // writeNumVFs is the effect of sriov_numvfs.
-func (m *Memory) writeNumVFs(f *function, data []byte) error {
+func (m *hardware) writeNumVFs(f *function, data []byte) error {
 	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16)
 	switch {
 	case err != nil:
@@ -57,9 +57,19 @@ func (m *Memory) writeNumVFs(f *function, data []byte) error {
 	return nil
 }
 
-// setVFs makes n virtual functions where there were none, or takes all away. VFs stand
-// in the directory that their physical function stands in.
-func (m *Memory) setVFs(f *function, n int) {
+// vfNumbers are the numbers that a virtual function is given when it is made, nil for the
+// lowest that is free.
+type vfNumbers struct {
+	group *int // of the IOMMU
+	dev   *int // of class/fpga
+}
+
+// setVFs makes n virtual functions where there were none, or takes all away.
+func (m *hardware) setVFs(f *function, n int) { m.setNumberedVFs(f, make([]vfNumbers, n)) }
+
+// setNumberedVFs is setVFs with given numbers. VFs stand in the directory that their
+// physical function stands in.
+func (m *hardware) setNumberedVFs(f *function, numbers []vfNumbers) {
 	for i, vf := range f.virtual {
 		for id, mdev := range m.mdevs {
 			if mdev.Parent == vf.address.String() {
@@ -71,22 +81,25 @@ func (m *Memory) setVFs(f *function, n int) {
 		m.drop(vf)
 	}
 	f.virtual = nil
-	for i := range n {
+	for i, given := range numbers {
 		vf := f.newVF(i)
-		if f.group != nil {
+		if vf.group = given.group; f.group != nil && vf.group == nil {
 			vf.group = m.freeGroup()
 		}
 		m.add(vf)
 		m.link(vf.dir+"/physfn", f.dir)
 		m.link(fmt.Sprintf("%s/virtfn%d", f.dir, i), vf.dir)
 		f.virtual = append(f.virtual, vf)
+		if given.dev != nil {
+			m.addFPGADevice(vf, *given.dev)
+		}
 	}
-	m.setData(f.dir+"/sriov_numvfs", line(n))
+	m.setData(f.dir+"/sriov_numvfs", line(len(numbers)))
 	m.placePorts(f)
 }
 
 // freeGroup returns the lowest IOMMU group above those described that is not in use.
-func (m *Memory) freeGroup() *int {
+func (m *hardware) freeGroup() *int {
 	group := m.lastGroup + 1
 	for {
 		if _, err := m.root.walk(dirIOMMUGroups+"/"+strconv.Itoa(group), false); err != nil {
@@ -111,7 +124,7 @@ func (f *function) newVF(index int) *function {
 }
 
 // setData changes the content of a file and keeps its effects.
-func (m *Memory) setData(path, text string) {
+func (m *hardware) setData(path, text string) {
 	if n, err := m.root.walk(path, false); err == nil && !n.isDir() {
 		n.data = []byte(text)
 	}

@@ -101,7 +101,7 @@ func fpgaID(text string) bool {
 }
 
 // addFPGA makes the class device of an FPGA. Its ports are placed with the VFs.
-func (m *Memory) addFPGA(f *function, g *FPGA) error {
+func (m *hardware) addFPGA(f *function, g *FPGA) error {
 	if m.fpgas[g.Dev] {
 		return fmt.Errorf("fpga: dev %d described twice", g.Dev)
 	}
@@ -118,7 +118,7 @@ func (m *Memory) addFPGA(f *function, g *FPGA) error {
 }
 
 // addFPGADevice makes intel-fpga-dev.N of a physical or virtual function.
-func (m *Memory) addFPGADevice(f *function, dev int) {
+func (m *hardware) addFPGADevice(f *function, dev int) {
 	m.fpgas[dev] = true
 	f.dev = &dev
 	m.link(f.fpgaDir()+"/device", f.dir)
@@ -127,7 +127,7 @@ func (m *Memory) addFPGADevice(f *function, dev int) {
 }
 
 // dropFPGA takes the class device of a virtual function away.
-func (m *Memory) dropFPGA(f *function) {
+func (m *hardware) dropFPGA(f *function) {
 	if f.dev != nil {
 		delete(m.fpgas, *f.dev)
 		m.root.remove(dirFPGA + "/intel-fpga-dev." + strconv.Itoa(*f.dev))
@@ -140,7 +140,7 @@ func (f *function) fpgaDir() string {
 }
 
 // reload puts the functions into the ports that they have at the start.
-func (m *Memory) reload(f *function) {
+func (m *hardware) reload(f *function) {
 	clear(f.loaded)
 	for _, p := range f.fpga.Ports {
 		f.loaded[p.Number] = p.AFUID
@@ -148,7 +148,7 @@ func (m *Memory) reload(f *function) {
 }
 
 // placePorts puts each port below the function it belongs to at present.
-func (m *Memory) placePorts(f *function) {
+func (m *hardware) placePorts(f *function) {
 	if f.fpga == nil {
 		return
 	}
@@ -174,7 +174,7 @@ func (f *function) portDir(p FPGAPort) string {
 }
 
 // freeFPGA returns the lowest device number above those described that is not in use.
-func (m *Memory) freeFPGA() int {
+func (m *hardware) freeFPGA() int {
 	dev := m.lastFPGA + 1
 	for m.fpgas[dev] {
 		dev++
@@ -207,7 +207,7 @@ func (m *Memory) Program(address string, port int, afuID string) error {
 }
 
 // portOwner returns the physical function with the port, or nil.
-func (m *Memory) portOwner(at driver.PCIAddress, port int) *function {
+func (m *hardware) portOwner(at driver.PCIAddress, port int) *function {
 	for _, f := range m.functions {
 		if f.fpga == nil {
 			continue

@@ -40,9 +40,18 @@ type function struct {
 }
 
 // Generate returns the tree of the described machine, laid out with the links a kernel
-// would make. The error wraps ErrDescription and names the device and the field.
+// would make. The description is kept, and not to be changed. The error wraps
+// ErrDescription and names the device and the field.
 func Generate(d Description) (*Memory, error) {
-	m := NewMemory()
+	h, err := generate(d)
+	if err != nil {
+		return nil, err
+	}
+	return &Memory{described: d, hardware: h}, nil
+}
+
+func generate(d Description) (*hardware, error) {
+	m := newHardware()
 	for i, device := range d.Devices {
 		if err := m.describe(device); err != nil {
 			return nil, fmt.Errorf("%w: device %d %q: %w", ErrDescription, i, device.Address, err)
@@ -63,7 +72,7 @@ func Generate(d Description) (*Memory, error) {
 }
 
 // describe adds one physical function.
-func (m *Memory) describe(d PCIDevice) error {
+func (m *hardware) describe(d PCIDevice) error {
 	f, err := m.newFunction(d)
 	if err != nil {
 		return err
@@ -83,7 +92,7 @@ func (m *Memory) describe(d PCIDevice) error {
 }
 
 // describeParent adds one parent of mediated devices that is no PCI function.
-func (m *Memory) describeParent(d MdevParent) error {
+func (m *hardware) describeParent(d MdevParent) error {
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -94,7 +103,7 @@ func (m *Memory) describeParent(d MdevParent) error {
 	return nil
 }
 
-func (m *Memory) newFunction(d PCIDevice) (*function, error) {
+func (m *hardware) newFunction(d PCIDevice) (*function, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
@@ -127,7 +136,7 @@ func (m *Memory) newFunction(d PCIDevice) (*function, error) {
 
 // above returns the directory that the function's own stands in: that of a bridge, or
 // of the root bus.
-func (m *Memory) above(a driver.PCIAddress, parent string) (string, error) {
+func (m *hardware) above(a driver.PCIAddress, parent string) (string, error) {
 	if parent == "" {
 		return fmt.Sprintf("devices/pci%04x:%02x", a.Domain, a.Bus), nil
 	}
@@ -143,7 +152,7 @@ func (m *Memory) above(a driver.PCIAddress, parent string) (string, error) {
 }
 
 // add makes the directory of a function and the links that lead to it.
-func (m *Memory) add(f *function) {
+func (m *hardware) add(f *function) {
 	m.functions[f.address] = f
 	for name, text := range f.files() {
 		m.file(f.dir+"/"+name, text)
@@ -165,7 +174,7 @@ func (m *Memory) add(f *function) {
 }
 
 // drop takes a function and its links away.
-func (m *Memory) drop(f *function) {
+func (m *hardware) drop(f *function) {
 	address := f.address.String()
 	delete(m.functions, f.address)
 	delete(m.parents, address)
@@ -181,7 +190,7 @@ func (m *Memory) drop(f *function) {
 }
 
 // addDescribed adds what only physical functions have.
-func (m *Memory) addDescribed(f *function, d PCIDevice) {
+func (m *hardware) addDescribed(f *function, d PCIDevice) {
 	if f.id.class>>8 == classVGA {
 		m.file(f.dir+"/boot_vga", flag(d.BootVGA))
 	}
@@ -206,7 +215,7 @@ func (m *Memory) addDescribed(f *function, d PCIDevice) {
 
 const classVGA = 0x0300
 
-func (m *Memory) addInterface(f *function, i Interface) {
+func (m *hardware) addInterface(f *function, i Interface) {
 	dir := f.dir + "/net/" + i.Name
 	state, flags := "down", "0x1002"
 	if i.Up {
@@ -255,21 +264,21 @@ func (id identity) modalias() string {
 }
 
 // file, link and setEffect expect paths without links.
-func (m *Memory) file(path, text string) { m.root.put(path, &node{data: []byte(text)}) }
+func (m *hardware) file(path, text string) { m.root.put(path, &node{data: []byte(text)}) }
 
-func (m *Memory) link(path, target string) {
+func (m *hardware) link(path, target string) {
 	dir, _, _ := cutLast(path)
 	m.root.put(path, &node{target: relative(dir, target)})
 }
 
-func (m *Memory) setEffect(path string, write func([]byte) error) {
+func (m *hardware) setEffect(path string, write func([]byte) error) {
 	if n, err := m.root.walk(path, false); err == nil {
 		n.write = write
 	}
 }
 
 // physical returns the functions with VFs, in the order of addresses.
-func (m *Memory) physical() []*function {
+func (m *hardware) physical() []*function {
 	var list []*function
 	for _, f := range m.functions {
 		if f.vfs != nil {

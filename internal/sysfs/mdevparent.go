@@ -18,7 +18,7 @@ type mdevParent struct {
 }
 
 // addMdevParent makes the directories of the types that a device supports.
-func (m *Memory) addMdevParent(p *mdevParent) {
+func (m *hardware) addMdevParent(p *mdevParent) {
 	if len(p.types) == 0 {
 		return
 	}
@@ -41,7 +41,7 @@ func (p *mdevParent) typeDir(typ string) string { return p.dir + "/" + mdevTypes
 
 // addVirtualParent adds a parent that is no PCI function. The samples of the kernel
 // (mtty, mbochs) make a device of the name of its class below devices/virtual.
-func (m *Memory) addVirtualParent(d MdevParent) {
+func (m *hardware) addVirtualParent(d MdevParent) {
 	dir := "devices/virtual/" + d.Name + "/" + d.Name
 	m.link(dir+"/subsystem", "class/"+d.Name)
 	m.file(dir+"/uevent", "")
@@ -50,7 +50,7 @@ func (m *Memory) addVirtualParent(d MdevParent) {
 }
 
 // createMdev is the effect of create.
-func (m *Memory) createMdev(p *mdevParent, t MdevType, data []byte) error {
+func (m *hardware) createMdev(p *mdevParent, t MdevType, data []byte) error {
 	mdev := driver.Mdev{
 		UUID:   strings.ToLower(strings.TrimSpace(string(data))),
 		Parent: p.name,
@@ -72,12 +72,12 @@ func (m *Memory) createMdev(p *mdevParent, t MdevType, data []byte) error {
 }
 
 // addMdev makes the directory of a mediated device and the links to it.
-func (m *Memory) addMdev(p *mdevParent, mdev driver.Mdev) {
+func (m *hardware) addMdev(p *mdevParent, mdev driver.Mdev) {
 	dir := p.dir + "/" + mdev.UUID
-	m.root.makeDir("bus/mdev/drivers/vfio_mdev")
+	m.root.makeDir(dirVFIO)
 	m.link(dir+"/mdev_type", p.typeDir(mdev.Type))
 	m.link(dir+"/subsystem", "bus/mdev")
-	m.link(dir+"/driver", "bus/mdev/drivers/vfio_mdev")
+	m.link(dir+"/driver", dirVFIO)
 	m.file(dir+"/uevent", "DRIVER=vfio_mdev\nMODALIAS=mdev:c1\n")
 	m.root.put(dir+"/remove", &node{hidden: true, write: func(data []byte) error {
 		return m.removeMdev(mdev.UUID, data)
@@ -87,7 +87,7 @@ func (m *Memory) addMdev(p *mdevParent, mdev driver.Mdev) {
 }
 
 // removeMdev is the effect of remove: any number but zero takes the device away.
-func (m *Memory) removeMdev(id string, data []byte) error {
+func (m *hardware) removeMdev(id string, data []byte) error {
 	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 0, 64)
 	if err != nil {
 		return syscall.EINVAL
@@ -98,7 +98,7 @@ func (m *Memory) removeMdev(id string, data []byte) error {
 	return nil
 }
 
-func (m *Memory) dropMdev(id string) {
+func (m *hardware) dropMdev(id string) {
 	mdev, ok := m.mdevs[id]
 	if !ok {
 		return
@@ -115,7 +115,7 @@ func (m *Memory) dropMdev(id string) {
 }
 
 // available counts the instances of a type that are left on a parent.
-func (m *Memory) available(p *mdevParent, t MdevType) int {
+func (m *hardware) available(p *mdevParent, t MdevType) int {
 	left := t.AvailableInstances
 	for _, mdev := range m.mdevs {
 		switch {
@@ -130,7 +130,7 @@ func (m *Memory) available(p *mdevParent, t MdevType) int {
 }
 
 // refresh writes available_instances of all types of a parent anew.
-func (m *Memory) refresh(p *mdevParent) {
+func (m *hardware) refresh(p *mdevParent) {
 	for _, t := range p.types {
 		m.setData(p.typeDir(t.Type)+"/available_instances", line(m.available(p, t)))
 	}

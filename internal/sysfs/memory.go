@@ -18,6 +18,13 @@ import (
 // than there are and EBUSY for a change from one number of VFs to another.
 type Memory struct {
 	mu        sync.RWMutex
+	described Description
+	*hardware
+}
+
+// hardware is the tree and what its files do not say. Its methods expect the lock of the
+// Memory held.
+type hardware struct {
 	root      *node
 	functions map[driver.PCIAddress]*function
 	mdevs     map[string]driver.Mdev     // by uuid
@@ -32,8 +39,10 @@ type Memory struct {
 var _ driver.Tree = (*Memory)(nil)
 
 // NewMemory returns the tree of a machine with an empty PCI bus.
-func NewMemory() *Memory {
-	m := &Memory{
+func NewMemory() *Memory { return &Memory{hardware: newHardware()} }
+
+func newHardware() *hardware {
+	m := &hardware{
 		root:      newDir(),
 		functions: make(map[driver.PCIAddress]*function),
 		mdevs:     make(map[string]driver.Mdev),
@@ -124,7 +133,7 @@ func (m *Memory) WriteFile(name string, data []byte) error {
 }
 
 // find expects the lock held.
-func (m *Memory) find(name string, follow bool) (*node, error) {
+func (m *hardware) find(name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid
 	}
@@ -135,6 +144,10 @@ func (m *Memory) find(name string, follow bool) (*node, error) {
 func (m *Memory) Mdevs() []driver.Mdev {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	return m.sortedMdevs()
+}
+
+func (m *hardware) sortedMdevs() []driver.Mdev {
 	list := make([]driver.Mdev, 0, len(m.mdevs))
 	for _, mdev := range m.mdevs {
 		list = append(list, mdev)
@@ -148,7 +161,8 @@ func sortMdevs(list []driver.Mdev) {
 }
 
 // Reboot does to the tree what a restart of the host does: mediated devices are gone,
-// the ports of FPGAs have the functions they were described with, and each physical function has the number of VFs it was described with.
+// the ports of FPGAs have the functions they were described with, and each physical
+// function has the number of VFs it was described with.
 func (m *Memory) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,7 +198,7 @@ func (m *Memory) SetLink(path, target string) {
 }
 
 // place puts a node below the deepest directory of the path that is there.
-func (m *Memory) place(path string, n *node) {
+func (m *hardware) place(path string, n *node) {
 	for dir, rest := path, ""; ; {
 		above, base, found := cutLast(dir)
 		if rest = strings.TrimSuffix(base+"/"+rest, "/"); !found {

@@ -90,16 +90,20 @@ func (d *Driver) Program(ctx context.Context, path driver.ControlPath, image []b
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	known := func(device driver.Device) bool {
-		return device.Type == driver.TypeFPGA && device.ControlPath.Key() == path.Key()
-	}
-	if !slices.ContainsFunc(d.devices, known) {
+	if !d.hasFPGA(path.Key()) {
 		return fmt.Errorf("verbatim: no FPGA is at %s", path.Key())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.images[path.Key()] = slices.Clone(image)
 	return nil
+}
+
+// hasFPGA says whether an FPGA is at the control path of a key.
+func (d *Driver) hasFPGA(key string) bool {
+	return slices.ContainsFunc(d.devices, func(device driver.Device) bool {
+		return device.Type == driver.TypeFPGA && device.ControlPath.Key() == key
+	})
 }
 
 // Image returns what was written last to the device at a control path, nil for

@@ -1,0 +1,45 @@
+package sysfs
+
+import (
+	"reflect"
+	"testing"
+)
+
+// Whoever adds a field to the state decides here whether it is in the dump, and in the
+// random writes that are compared after one.
+func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		of     any
+		fields map[string]string
+	}{
+		{Memory{}, map[string]string{"mu": "a lock", "described": "configuration", "hardware": "dumped"}},
+		{hardware{}, map[string]string{
+			"root":      "derived from all others; what SetFile, SetLink, Remove and Deny did is not kept",
+			"functions": "the described ones, and the virtual ones, which are dumped", "mdevs": "dumped", "reserved": "derived from the description",
+			"lastGroup": "derived from the description", "parents": "derived from functions and the description",
+			"fpgas": "the described ones, and those of virtual functions, which are dumped", "lastFPGA": "derived from the description",
+			"numbers": "derived from the description",
+		}},
+		{function{}, map[string]string{
+			"address": "the description's", "dir": "the description's", "id": "the description's", "kernel": "the description's", "numa": "the description's",
+			"group": "dumped of virtual functions", "types": "the description's", "mixed": "the description's", "dev": "dumped of virtual functions",
+			"vfs": "the description's", "enabledAtStart": "the description's", "virtual": "dumped", "fpga": "the description's", "loaded": "dumped",
+		}},
+		{node{}, map[string]string{
+			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived",
+		}},
+		{DirTree{}, map[string]string{"files": "configuration", "overlay": "dumped"}},
+		{overlay{}, map[string]string{"base": "configuration", "mu": "a lock", "made": "dumped", "removed": "dumped", "log": "dumped"}},
+	} {
+		of := reflect.TypeOf(tt.of)
+		for i := range of.NumField() {
+			if tt.fields[of.Field(i).Name] == "" {
+				t.Errorf("%s.%s: is it dumped?", of, of.Field(i).Name)
+			}
+		}
+		if of.NumField() != len(tt.fields) {
+			t.Errorf("%s has %d fields, and %d are listed", of, of.NumField(), len(tt.fields))
+		}
+	}
+}
