@@ -42,24 +42,34 @@ type agent struct {
 	signs lifeSigns // under the server's lock
 }
 
+// agentState is what is remembered of an agent from one life of the simulator to
+// the next.
+type agentState struct {
+	signs    lifeSigns
+	fellBack bool
+}
+
 // enter waits for the agent's turn: what it does about its devices, it does one
 // after the other. The error is the context's.
-func (a *agent) enter(ctx context.Context) (leave func(), err error) {
+func (a *agent) enter(ctx context.Context) (leave func(), err error) { return enter(ctx, a.turn) }
+
+func enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
 	select {
-	case a.turn <- struct{}{}:
-		return func() { <-a.turn }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// enterTurn is enter for the agent of a host; without one nobody has to wait.
+// enterTurn is enter for the agent of a host. Those without one, which only a dump
+// can know, share a turn.
 func (s *Server) enterTurn(ctx context.Context, host string) (leave func(), err error) {
 	s.mu.RLock()
 	a := s.agents[host]
 	s.mu.RUnlock()
 	if a == nil {
-		return func() {}, nil
+		return enter(ctx, s.strangers)
 	}
 	return a.enter(ctx)
 }
@@ -91,11 +101,30 @@ func (s *Server) AddHost(h Host) error {
 	if h.Fallback != "" {
 		s.agents[h.Fallback] = a // both names are the host's
 	}
-	s.hostNames = append(s.hostNames, h.Name)
+	s.hostNames = append(s.hostNames, a.settle(s.awaited))
 	if s.loop {
 		s.goWithin(func(ctx context.Context) { s.reportLoop(ctx, h.Name) })
 	}
 	return nil
+}
+
+// settle takes what a dump knows of an agent that is added after it was loaded,
+// and answers the name under which the host is known.
+func (a *agent) settle(awaited map[string]agentState) string {
+	if known, ok := awaited[a.host.Name]; ok {
+		delete(awaited, a.host.Name)
+		a.signs, a.fellBack = known.signs, known.fellBack && a.host.Fallback != ""
+	}
+	return a.name()
+}
+
+// name is the name under which the devices of the agent are known: the fallback
+// once that was found.
+func (a *agent) name() string {
+	if a.fellBack {
+		return a.host.Fallback
+	}
+	return a.host.Name
 }
 
 // driverOf finds the driver that reported a device.

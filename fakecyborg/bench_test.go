@@ -224,3 +224,36 @@ func BenchmarkMemory(b *testing.B) {
 		server.Close()
 	}
 }
+
+// BenchmarkDump writes and reads the state of 1,000 devices with sixteen handles
+// each.
+func BenchmarkDump(b *testing.B) {
+	server, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer server.Close()
+	addMany(b, server, 100)
+	if err := server.Report(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	data, err := server.Dump()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("dump", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := server.Dump(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(len(data))/(1<<20), "MiB")
+	})
+	b.Run("load", func(b *testing.B) {
+		for b.Loop() {
+			if err := server.Load(data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -20,7 +20,8 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 	if s.cfg.async() || s.programs(c, patches) {
 		return s.applyLater(ctx, c, patches)
 	}
-	nova := &telling{s: s}
+	nova, run := &telling{s: s}, &bindRun{}
+	defer s.endRun(run)
 	for i, p := range patches {
 		if p.remove {
 			if err := s.unbind(ctx, p.arq, s.scope(c)); err != nil {
@@ -28,7 +29,7 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 			}
 			continue
 		}
-		job, err := s.startBind(c, patches, i)
+		job, err := s.startBind(c, patches, i, run)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 // startBind begins the i-th bind of a PATCH. The look for requests that the
 // instance has already is done once and under the same lock as the first bind,
 // so that of two PATCHes at a time one is refused.
-func (s *Server) startBind(c caller, patches []arqPatch, i int) (*bindJob, error) {
+func (s *Server) startBind(c caller, patches []arqPatch, i int, run *bindRun) (*bindJob, error) {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,11 @@ func (s *Server) startBind(c caller, patches []arqPatch, i int) (*bindJob, error
 	if shown := s.view()(a).State; shown == StateUnknown {
 		return nil, badState(shown, a.uuid)
 	}
-	return s.state.startBind(a, patches[i].args, c.Project, now)
+	job, err := s.state.startBind(a, patches[i].args, c.Project, now)
+	if err == nil {
+		s.state.track(run, job)
+	}
+	return job, err
 }
 
 // checkUnused refuses a bind for an instance that has requests already. It is
@@ -97,24 +102,33 @@ func (s *Server) programs(c caller, patches []arqPatch) bool {
 // runBind finishes a bind: the image is written and the mediated device, if the
 // handle is one, is made outside the lock.
 func (s *Server) runBind(ctx context.Context, job *bindJob) error {
-	if !job.mdev && !job.image.wanted() {
-		return s.finishBind(ctx, job, nil)
-	}
-	s.mu.Lock()
-	ours := s.state.beginAgent(job)
-	work := job.handle.work()
-	s.mu.Unlock()
+	ours, err := s.workFor(ctx, job)
 	if !ours {
 		return errOvertaken(job)
 	}
-	var err error
+	return s.finishBind(ctx, job, err)
+}
+
+// workFor lets the agent do what a bind needs of it. It answers false when the
+// request was unbound or deleted before.
+func (s *Server) workFor(ctx context.Context, job *bindJob) (ours bool, err error) {
+	if !job.mdev && !job.image.wanted() {
+		return true, nil
+	}
+	s.mu.Lock()
+	ours = s.state.beginAgent(job)
+	work := job.handle.work()
+	s.mu.Unlock()
+	if !ours {
+		return false, nil
+	}
 	if job.image.wanted() {
 		err = s.programHandle(ctx, job)
 	}
 	if err == nil && job.mdev {
 		err = s.createMdev(ctx, work)
 	}
-	return s.finishBind(ctx, job, err)
+	return true, err
 }
 
 // finishBind stores how the agent's work ended. If it failed, or the request
@@ -152,11 +166,13 @@ func errOvertaken(job *bindJob) error {
 // applyLater is applyPatch for binds that take their time: everything that can
 // be refused is refused now, the rest happens in the background.
 func (s *Server) applyLater(ctx context.Context, c caller, patches []arqPatch) (err error) {
-	var jobs []*bindJob
+	run := &bindRun{}
 	defer func() {
-		if len(jobs) > 0 {
-			silent := err != nil // the answer tells Nova
-			s.goWithin(func(ctx context.Context) { s.bindLater(ctx, jobs, silent) })
+		s.mu.Lock()
+		run.silent = err != nil // the answer tells Nova
+		s.mu.Unlock()
+		if len(run.jobs) > 0 {
+			s.goWithin(func(ctx context.Context) { s.bindLater(ctx, run) })
 		}
 	}()
 	for i, p := range patches {
@@ -166,11 +182,9 @@ func (s *Server) applyLater(ctx context.Context, c caller, patches []arqPatch) (
 			}
 			continue
 		}
-		job, err := s.startBind(c, patches, i)
-		if err != nil {
+		if _, err := s.startBind(c, patches, i, run); err != nil {
 			return err
 		}
-		jobs = append(jobs, job)
 	}
 	return nil
 }
@@ -179,7 +193,7 @@ func (s *Server) applyLater(ctx context.Context, c caller, patches []arqPatch) (
 // Nova. Binds that would take longer than the bind timeout fail; upstream stops
 // watching them instead and never sends their event, and sends none of a PATCH
 // of which one request was left BindStarted.
-func (s *Server) bindLater(ctx context.Context, jobs []*bindJob, silent bool) {
+func (s *Server) bindLater(ctx context.Context, run *bindRun) {
 	late := s.cfg.BindDelay > s.cfg.BindTimeout
 	wait := s.cfg.BindDelay
 	if late && !s.cfg.UpstreamQuirks {
@@ -188,20 +202,24 @@ func (s *Server) bindLater(ctx context.Context, jobs []*bindJob, silent bool) {
 	if s.clock.Wait(ctx, wait) != nil {
 		return
 	}
-	silent = silent || late && s.cfg.UpstreamQuirks
+	silent := run.silent || late && s.cfg.UpstreamQuirks
 	nova := &telling{s: s}
 	within, cancel := s.limited(ctx, s.cfg.BindTimeout-wait)
 	defer cancel()
-	for _, job := range jobs {
+	for _, job := range s.jobsOf(run) {
 		state := s.endLater(within, job, late)
 		silent = silent || state == StateBindStarted
 		if !silent {
 			nova.resolved(ctx, bound{job, state}.resolution())
+			if s.cfg.EventForm == EventFormTrain && ctx.Err() == nil {
+				s.told(run, job)
+			}
 		}
 	}
 	if !silent {
 		_ = nova.end(ctx) // nobody is left to be told; upstream logs it
 	}
+	s.leaveRun(ctx, run)
 }
 
 // limited is a context that ends after d on the server's clock, so that an image
@@ -220,12 +238,23 @@ func (s *Server) limited(ctx context.Context, d time.Duration) (context.Context,
 }
 
 func (s *Server) endLater(ctx context.Context, job *bindJob, late bool) State {
-	var err error
-	if late && !s.cfg.UpstreamQuirks {
-		err = s.finishBind(ctx, job, refuse(kindServer, "bind timeout"))
-	} else {
-		err = s.runBind(ctx, job)
+	if job.ended != "" { // in an earlier life, see Resume
+		return job.ended
 	}
+	var err error
+	ours := true
+	if late && !s.cfg.UpstreamQuirks {
+		err = refuse(kindServer, "bind timeout")
+	} else {
+		ours, err = s.workFor(ctx, job)
+	}
+	switch {
+	case !ours:
+		return StateBindFailed
+	case err != nil && s.life.Err() != nil && s.interrupt(job):
+		return StateBindStarted
+	}
+	err = s.finishBind(ctx, job, err)
 	switch {
 	case errors.Is(err, errUnwritten):
 		return StateBindStarted

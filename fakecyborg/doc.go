@@ -28,6 +28,18 @@
 // the mediated devices of its bound requests are made again. Config.BindingStates
 // shows that to clients, as a specification of Cyborg's wants it.
 //
+// [Server.Dump] writes the state as one JSON document, [Server.Load] makes a server
+// what a document says, and [Server.Resume] goes on with what was going on. A dump
+// holds device profiles, devices, deployables, attributes, attach handles and
+// requests; the binds in progress with what Nova has not been told of them, and
+// the images being written; the health of the agents, what drivers found last
+// (errors as texts), the newest events; what was written to Placement, and the
+// positions in the sequences of identifiers. It does not hold the configuration,
+// the hosts with their drivers and hardware, the peers and the fault rules, which
+// are given in code, nor requests that were answered; and no token ever comes near
+// it. An answer that was still to be given is lost, as with a real service: its
+// caller tries again.
+//
 // It follows, of the 2026.2 release, cyborg/api/controllers/v2 (wire),
 // cyborg/api/hooks.py and cyborg/common/policies (access),
 // cyborg/objects/ext_arq.py and cyborg/objects/extarq (life of a request),

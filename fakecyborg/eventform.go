@@ -44,7 +44,7 @@ type resolution struct {
 }
 
 func (b bound) resolution() resolution {
-	return resolution{server: b.job.server, arq: b.job.uuid, profile: b.job.arq.profile.name, bound: b.state == StateBound}
+	return resolution{server: b.job.server, arq: b.job.uuid, profile: b.job.profile, bound: b.state == StateBound}
 }
 
 func (r resolution) status(completed string) string {

@@ -30,7 +30,7 @@ func (s *Server) recordEvents(events []Event) {
 func (s *Server) Events() []Event {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Clone(s.events[max(0, len(s.events)-maxEvents):])
+	return s.newestEvents()
 }
 
 // sendEvents posts the events of one PATCH to Nova, in one request and without

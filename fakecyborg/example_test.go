@@ -2,6 +2,7 @@ package fakecyborg_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,4 +55,37 @@ func Example() {
 	// 202
 	// Bound TEST_PCI 1
 	// completed
+}
+
+// A simulator that is started again goes on where it was.
+func ExampleServer_Load() {
+	first, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer first.Close()
+	_, err = first.CreateDeviceProfile("gpu", []map[string]string{{"resources:PGPU": "1"}})
+	fmt.Println(err)
+	dump, err := first.Dump()
+	fmt.Println(err)
+
+	second, err := fakecyborg.New(fakecyborg.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer second.Close()
+	fmt.Println(second.Load(dump))
+	second.Resume()
+	for _, profile := range second.DeviceProfiles() {
+		fmt.Println(profile.Name, profile.Groups)
+	}
+	fmt.Println(errors.Is(second.Load([]byte("{}")), fakecyborg.ErrDump))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// gpu [map[resources:PGPU:1]]
+	// true
 }

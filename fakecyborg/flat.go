@@ -24,7 +24,7 @@ type flatShape struct {
 }
 
 // flatHost is what Cyborg has on one provider. Reports of a host and changes of
-// its devices follow each other, so it needs no lock.
+// its devices follow each other, so only a dump is in their way, see keep.
 type flatHost struct {
 	parts   map[string]providerWant // by name: what is to be there
 	classes map[string]inventory    // what was written
@@ -44,6 +44,13 @@ func (f *flatShape) host(uuid string) *flatHost {
 		f.hosts[uuid] = h
 	}
 	return h
+}
+
+// keep stores what was written; a dump may be under way.
+func (f *flatShape) keep(store func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	store()
 }
 
 // add counts a deployable in. Whatever fails, remove undoes it.
@@ -91,13 +98,13 @@ func (f *flatShape) sync(ctx context.Context, uuid string, h *flatHost, parts ma
 		if _, err := f.client.must(ctx, http.MethodDelete, inventoryPath(uuid, class), "1.26", nil, http.StatusNotFound); err != nil {
 			return err
 		}
-		delete(h.classes, class)
+		f.keep(func() { delete(h.classes, class) })
 		f.client.dropClass(ctx, class)
 	}
 	if err := f.putTraits(ctx, uuid, h, traits); err != nil {
 		return err
 	}
-	h.parts = parts
+	f.keep(func() { h.parts = parts })
 	return nil
 }
 
@@ -163,7 +170,7 @@ func (f *flatShape) putClass(ctx context.Context, uuid string, h *flatHost, clas
 		return f.client.send(ctx, method, path, "1.26", body)
 	})
 	if err == nil {
-		h.classes[class] = amount
+		f.keep(func() { h.classes[class] = amount })
 	}
 	return err
 }
@@ -187,7 +194,7 @@ func (f *flatShape) takeOver(ctx context.Context, uuid string, h *flatHost, clas
 	if class == "VGPU" || there.Total != h.expected[class] || there.MaxUnit != there.Total {
 		return false, fmt.Errorf("resource provider %s has an inventory of %s that this Cyborg did not make; if an earlier one did, unflatten removes it", uuid, class)
 	}
-	h.classes[class], h.adopted = there, true
+	f.keep(func() { h.classes[class], h.adopted = there, true })
 	return true, nil
 }
 
@@ -231,7 +238,8 @@ func (f *flatShape) putTraits(ctx context.Context, uuid string, h *flatHost, tra
 	if h.adopted { // with the classes of an earlier life come its traits
 		add = missing
 	}
-	h.traits = slices.Concat(slices.DeleteFunc(h.traits, func(t string) bool { return slices.Contains(drop, t) }), add)
+	kept := slices.DeleteFunc(slices.Clone(h.traits), func(t string) bool { return slices.Contains(drop, t) })
+	f.keep(func() { h.traits = slices.Concat(kept, add) })
 	f.client.dropTraits(ctx, drop)
 	return nil
 }

@@ -2,6 +2,8 @@ package fakecyborg
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -46,6 +48,28 @@ func (g group) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
+}
+
+// UnmarshalJSON reads such an object. The error names what is no text.
+func (g *group) UnmarshalJSON(data []byte) error {
+	fields, err := decodeObject(data)
+	if err != nil {
+		return err
+	}
+	items := make(group, 0, len(fields))
+	for _, f := range fields {
+		item := groupItem{key: f.key}
+		if jsonKind(f.value) != 'n' {
+			var text string
+			if err := json.Unmarshal(f.value, &text); err != nil {
+				return fmt.Errorf("group: value of %s: %w", f.key, err)
+			}
+			item.value = &text
+		}
+		items = append(items, item)
+	}
+	*g = items
+	return nil
 }
 
 // plain is the group as a map, with null as the empty text.

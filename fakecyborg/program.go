@@ -259,7 +259,7 @@ func (s *Server) claimRegion(part *deployableRow, found glanceImage, users []str
 	switch {
 	case part.fixed:
 		return refuse(kindConflict, "deployable %s is pre-programmed and cannot be programmed", part.name)
-	case part.writing:
+	case part.writing != "":
 		return refuse(kindConflict, "deployable %s is being programmed already", part.name)
 	case len(users) > 0:
 		return refuse(kindConflict, "deployable %s is in use by %s and cannot be programmed", part.name, strings.Join(users, ", "))
@@ -269,7 +269,7 @@ func (s *Server) claimRegion(part *deployableRow, found glanceImage, users []str
 	if _, err := functionTrait(part, found, false); err != nil {
 		return refuse(kindInvalid, "image %s: %v", found.id, err)
 	}
-	part.writing = true
+	part.writing = found.id
 	return nil
 }
 
@@ -334,7 +334,7 @@ func (s *Server) write(ctx context.Context, part *deployableRow, found glanceIma
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	part.writing = false
+	part.writing = ""
 	if err == nil {
 		part.bitstream, part.updated = found.id, s.clock.Now()
 	}

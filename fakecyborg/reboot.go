@@ -15,6 +15,7 @@ type lifeSigns struct {
 	down    bool
 	started time.Time // the first beat
 	last    time.Time // the last beat of an agent that is down
+	returns time.Time // when an agent that is down starts again; zero if nobody knows
 }
 
 // lastBeat is when the agent was heard last. One that runs beats when it starts

@@ -151,15 +151,11 @@ func (s *Server) report(ctx context.Context, a *agent) error {
 	return errors.Join(r.errs...)
 }
 
-// nameOf is the name under which the devices of an agent are known: the fallback
-// once that was found.
+// nameOf is the agent's name under the lock.
 func (s *Server) nameOf(a *agent) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if a.fellBack {
-		return a.host.Fallback
-	}
-	return a.host.Name
+	return a.name()
 }
 
 // findParent finds the provider of the host, by the fallback as long as the
@@ -295,13 +291,15 @@ func (r *reporting) reapOrphans(ctx context.Context) {
 // survive a restart of their host. One that is there stays as it is. Upstream
 // planned this and does not do it.
 func (r *reporting) restoreMdevs(ctx context.Context) {
-	resolved := r.makeMdevs(ctx)
+	run := &bindRun{}
+	resolved := r.makeMdevs(ctx, run)
 	r.fail("", "tell Nova of the mediated devices made again", r.s.sendRestored(ctx, resolved))
+	r.s.leaveRun(r.s.life, run)
 }
 
 // makeMdevs does the work of restoreMdevs. Nova is to be told of the requests that
 // were provisioning.
-func (r *reporting) makeMdevs(ctx context.Context) (resolved []resolution) {
+func (r *reporting) makeMdevs(ctx context.Context, run *bindRun) (resolved []resolution) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,6 +318,7 @@ func (r *reporting) makeMdevs(ctx context.Context) (resolved []resolution) {
 			h.busy = false
 			if ended, ok := s.restored(h, err); ok {
 				resolved = append(resolved, ended)
+				s.state.track(run, ended.job())
 			}
 		}
 		r.fail(key, "restore a mediated device", err)

@@ -39,6 +39,9 @@ type Server struct {
 	hostNames []string // in the order in which they were added
 	reports   map[string][]DriverReport
 	events    []Event
+	awaited   map[string]agentState // of a dump, for hosts that are added later
+	strangers chan struct{}         // the turn of all hosts without an agent
+	halted    halted                // of a dump, see Resume
 }
 
 // New returns a server without hosts and profiles. It speaks with no peer
@@ -50,6 +53,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	s := &Server{
 		cfg: cfg.withDefaults(), clock: simhttp.Wall{},
 		state: newState(cfg), agents: make(map[string]*agent), reports: make(map[string][]DriverReport),
+		strangers: make(chan struct{}, 1),
 	}
 	for _, opt := range opts {
 		opt(s)

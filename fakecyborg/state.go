@@ -31,6 +31,8 @@ type state struct {
 	byName      map[string]*deployableRow
 	attributes  table[*attributeRow]
 	handles     table[*handleRow]
+
+	binds []*bindRun // in the order in which they began
 }
 
 func newState(cfg Config) *state {
@@ -77,7 +79,7 @@ type deployableRow struct {
 	provider   string
 	bitstream  string
 	loaded     loaded // what was written last
-	writing    bool   // an image is being written
+	writing    string // the image that is being written
 	fixed      bool   // pre-programmed
 	offered    bool   // in Placement; only then its handles are given out
 	attributes []*attributeRow
@@ -155,7 +157,7 @@ func (t *table[R]) index(id int) (int, bool) {
 // remove drops the row; one that is not there is no error.
 func (t *table[R]) remove(row R) {
 	i, ok := t.index(row.meta().id)
-	if !ok {
+	if !ok || t.rows[i].meta() != row.meta() {
 		return
 	}
 	t.rows = slices.Delete(t.rows, i, i+1)

@@ -133,6 +133,8 @@ type bindJob struct {
 	image   image // to be programmed first
 	mdev    bool  // the handle comes to life on the host only
 	agent   bool  // the agent works on the handle for this job
+	profile string
+	ended   State // Bound or BindFailed, or BindStarted when abandoned; empty as long as it goes on
 }
 
 // current reports whether the request is still in the bind that the job began.
@@ -171,7 +173,7 @@ func (st *state) startBind(a *arqRow, args bindArgs, caller string, now time.Tim
 		a.state, a.failure = StateBindFailed, err.Error()
 		return nil, err
 	}
-	return &bindJob{arq: a, uuid: a.uuid, server: args.instance, attempt: a.attempt, handle: handle, image: wanted, mdev: handle.needsAgent()}, nil
+	return &bindJob{arq: a, uuid: a.uuid, server: args.instance, attempt: a.attempt, handle: handle, image: wanted, mdev: handle.needsAgent(), profile: a.profile.name}, nil
 }
 
 // takeHandle gives the deployable's first free handle to the request, and tells
@@ -204,7 +206,7 @@ func (st *state) checkRegion(a *arqRow, part *deployableRow, wanted image) error
 	if st.quirks {
 		return nil
 	}
-	if part.writing && !wanted.wanted() {
+	if part.writing != "" && !wanted.wanted() {
 		return refuse(kindConflict, "deployable %s is being programmed", part.name)
 	}
 	job := &bindJob{arq: a, server: a.instance, image: wanted}
@@ -261,6 +263,17 @@ func (st *state) beginAgent(j *bindJob) bool {
 	return true
 }
 
+// interrupt leaves a bind as it is, without an agent that works for it.
+func (st *state) interrupt(j *bindJob) bool {
+	if !j.current() {
+		return false
+	}
+	if j.agent {
+		j.handle.busy, j.agent = false, false
+	}
+	return true
+}
+
 // finishBind makes the request Bound. It answers false when the request was
 // unbound or deleted in the meantime; if the agent has worked for the job, its
 // work must then be undone and failBind be called.
@@ -271,7 +284,7 @@ func (st *state) finishBind(j *bindJob, now time.Time) bool {
 	if j.agent {
 		j.handle.busy = false
 	}
-	j.arq.state, j.arq.updated, j.arq.programs = StateBound, now, false
+	j.arq.state, j.arq.updated, j.arq.programs, j.ended = StateBound, now, false, StateBound
 	return true
 }
 
@@ -280,13 +293,14 @@ func (st *state) finishBind(j *bindJob, now time.Time) bool {
 func (st *state) abandonBind(j *bindJob) {
 	j.handle.busy = false
 	st.freeHandle(j.handle)
-	j.arq.programs = false
+	j.arq.programs, j.ended = false, StateBindStarted
 }
 
 // failBind makes the request BindFailed if it is still in the job's bind. The
 // handle is kept if its mediated device may still exist, so that an unbind
 // tries again.
 func (st *state) failBind(j *bindJob, cause error, keepHandle bool, now time.Time) {
+	j.ended = StateBindFailed
 	if j.agent {
 		j.handle.busy = false
 	}

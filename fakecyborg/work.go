@@ -114,11 +114,19 @@ func (s *Server) reboot(host string, away time.Duration) error {
 
 // startLater starts an agent again after a time.
 func (s *Server) startLater(host string, away time.Duration) {
-	s.goWithin(func(ctx context.Context) {
-		if s.clock.Wait(ctx, away) == nil {
-			_ = s.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
-		}
-	})
+	s.mu.Lock()
+	if signs := &s.agents[host].signs; signs.down { // and not started by somebody meanwhile
+		signs.returns = s.clock.Now().Add(away)
+	}
+	s.mu.Unlock()
+	s.goWithin(func(ctx context.Context) { s.comeBack(ctx, host, away) })
+}
+
+// comeBack starts the agent of a host after a time.
+func (s *Server) comeBack(ctx context.Context, host string, after time.Duration) {
+	if s.clock.Wait(ctx, after) == nil {
+		_ = s.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
+	}
 }
 
 // sight lets a rule hide a device from a report, or make it unreadable.
