@@ -189,7 +189,9 @@ func (s *Server) withAgent(ctx context.Context, operation string, w mdevWork,
 		if !ok {
 			return fmt.Errorf("driver %s makes no mediated devices", d.Name())
 		}
-		return s.perform(ctx, operation, w.uuid, func() error { return do(agent, ctx, m) })
+		return s.perform(ctx, operation, w.uuid, func() error {
+			return noteMdev(ctx, d, m, operation == mdevCreateOperation, func() error { return do(agent, ctx, m) })
+		})
 	})
 	if err != nil {
 		return fail(err)

@@ -29,7 +29,7 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 			}
 			continue
 		}
-		job, err := s.startBind(c, patches, i, run)
+		job, err := s.startBind(ctx, c, patches, i, run)
 		if err != nil {
 			return err
 		}
@@ -44,10 +44,10 @@ func (s *Server) applyPatch(ctx context.Context, c caller, patches []arqPatch) e
 // startBind begins the i-th bind of a PATCH. The look for requests that the
 // instance has already is done once and under the same lock as the first bind,
 // so that of two PATCHes at a time one is refused.
-func (s *Server) startBind(c caller, patches []arqPatch, i int, run *bindRun) (*bindJob, error) {
+func (s *Server) startBind(ctx context.Context, c caller, patches []arqPatch, i int, run *bindRun) (*bindJob, error) {
 	now := s.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(ctx)
+	defer s.unlock()
 	if i == 0 {
 		if err := s.checkUnused(c, patches); err != nil {
 			return nil, err
@@ -135,22 +135,22 @@ func (s *Server) workFor(ctx context.Context, job *bindJob) (ours bool, err erro
 // was unbound or deleted meanwhile, nothing of it may stay; upstream leaves the
 // handle taken until an unbind.
 func (s *Server) finishBind(ctx context.Context, job *bindJob, cause error) error {
-	s.mu.Lock()
+	s.lock(ctx)
 	if cause == nil && s.state.finishBind(job, s.clock.Now()) {
-		s.mu.Unlock()
+		s.unlock()
 		return nil
 	}
 	work := job.handle.work()
-	s.mu.Unlock()
+	s.unlock()
 	if cause == nil {
 		cause = errOvertaken(job)
 	}
 	keep := false
 	if job.agent && job.mdev {
-		keep = s.cfg.UpstreamQuirks || s.removeMdev(s.life, work) != nil
+		keep = s.cfg.UpstreamQuirks || s.removeMdev(s.living(ctx), work) != nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(ctx)
+	defer s.unlock()
 	if errors.Is(cause, errUnwritten) {
 		s.state.abandonBind(job)
 		return cause
@@ -182,7 +182,7 @@ func (s *Server) applyLater(ctx context.Context, c caller, patches []arqPatch) (
 			}
 			continue
 		}
-		if _, err := s.startBind(c, patches, i, run); err != nil {
+		if _, err := s.startBind(ctx, c, patches, i, run); err != nil {
 			return err
 		}
 	}
@@ -278,8 +278,8 @@ func (s *Server) remove(ctx context.Context, uuid string, sc scope) error {
 // then does the rest under the lock. A device that cannot be removed leaves
 // everything as it was, so that the same call may be tried again.
 func (s *Server) release(ctx context.Context, uuid string, sc scope, then func(*arqRow, time.Time)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(ctx)
+	defer s.unlock()
 	a, err := s.state.findARQ(uuid, sc)
 	if err != nil {
 		return err
@@ -304,9 +304,9 @@ func (s *Server) release(ctx context.Context, uuid string, sc scope, then func(*
 // It is called under the lock, gives it up meanwhile and holds it again after.
 func (s *Server) removeHandle(ctx context.Context, h *handleRow) error {
 	work := h.work()
-	s.mu.Unlock()
+	s.unlock()
 	err := s.removeMdev(ctx, work)
-	s.mu.Lock()
+	s.lock(ctx)
 	s.state.endRelease(h, err == nil, s.clock.Now())
 	if err != nil && s.cfg.UpstreamQuirks {
 		return refuse(kindServer, "'UnbindFailed'")

@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (D
 	if err != nil {
 		return DeviceProfile{}, fmt.Errorf("fakecyborg: create device profile %s: %w", name, err)
 	}
-	p, err := s.storeProfile(in)
+	p, err := s.storeProfile(context.Background(), in)
 	if err != nil {
 		return DeviceProfile{}, fmt.Errorf("fakecyborg: create device profile %s: %w", name, err)
 	}

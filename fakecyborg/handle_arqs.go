@@ -130,9 +130,9 @@ func (s *Server) createARQs(r request) (int, any, error) {
 	if s.cfg.zed() {
 		project = "" // older releases learn it with the bind, or never
 	}
-	s.mu.Lock()
+	s.lock(r.Context())
 	arqs, err := s.state.createARQs(name, project, from, now)
-	s.mu.Unlock()
+	s.unlock()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -214,7 +214,7 @@ func (s *Server) patchARQs(r request) (int, any, error) {
 	if err := s.requireService(r.caller); err != nil {
 		return 0, nil, err
 	}
-	if err := s.applyPatch(s.life, r.caller, patches); err != nil {
+	if err := s.applyPatch(s.living(r.Context()), r.caller, patches); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusAccepted, s.patchAnswer(r, patches), nil
@@ -286,7 +286,7 @@ func (s *Server) deleteByUUID(r request, uuids []string) error {
 func (s *Server) deleteKnown(r request, uuids []string) error {
 	var first error
 	for _, uuid := range uuids {
-		if err := s.remove(s.life, uuid, s.scope(r.caller)); first == nil {
+		if err := s.remove(s.living(r.Context()), uuid, s.scope(r.caller)); first == nil {
 			first = err
 		}
 	}
@@ -325,7 +325,7 @@ func (s *Server) deleteByInstance(r request, instance string) error {
 func (s *Server) removeAll(r request, uuids []string, absent string) error {
 	var first error
 	for _, uuid := range uuids {
-		err := s.remove(s.life, uuid, s.scope(r.caller))
+		err := s.remove(s.living(r.Context()), uuid, s.scope(r.caller))
 		var refused *refusal
 		if errors.As(err, &refused) && refused.kind == kindNotFound {
 			err = nil

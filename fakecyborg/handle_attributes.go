@@ -68,8 +68,8 @@ func (s *Server) createAttribute(r request) (int, any, error) {
 		return 0, nil, err
 	}
 	now := s.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(r.Context())
+	defer s.unlock()
 	part, ok := s.state.deployables.byID(in.deployable)
 	if !ok {
 		return 0, nil, refuse(kindNoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", in.deployable)
@@ -142,8 +142,8 @@ func (s *Server) deleteAttribute(r request) (int, any, error) {
 	if err := s.authorize(r.caller, ruleAttrDelete); err != nil {
 		return 0, nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(r.Context())
+	defer s.unlock()
 	a, err := s.findAttribute(id)
 	if err != nil {
 		return 0, nil, err

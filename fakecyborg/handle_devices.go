@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // listArgs reads the query of a list: its own arguments and the filters.
@@ -122,15 +125,21 @@ func (s *Server) changeStatus(ctx context.Context, id, status string) error {
 	}
 	defer leave()
 	if s.cfg.UpstreamQuirks && !s.cfg.flat() { // upstream has no flat hosts, which that would wipe
-		return s.setStatusAsUpstream(s.life, d, status)
+		return s.setStatusAsUpstream(s.living(ctx), d, status)
 	}
 	if err := s.reserve(s.life, d, status); err != nil {
 		return refuse(kindServer, "Device %s: set status %s: %v", id, status, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d.status, d.updated = status, s.clock.Now()
+	s.lock(ctx)
+	defer s.unlock()
+	s.state.setStatus(d, status, s.clock.Now())
 	return nil
+}
+
+// setStatus stores the status of a device.
+func (st *state) setStatus(d *deviceRow, status string, now time.Time) {
+	st.notes.AddSteps("device", d.uuid, "", simhttp.Step{Name: "status", From: d.status, To: status})
+	d.status, d.updated = status, now
 }
 
 // reserve tells Placement that the device's inventory is not to be given out,

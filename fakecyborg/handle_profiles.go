@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func (s *Server) createProfile(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	p, err := s.storeProfile(in)
+	p, err := s.storeProfile(r.Context(), in)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -83,10 +84,10 @@ func (s *Server) createProfile(r request) (int, any, error) {
 	return http.StatusCreated, r.links.profile(p), nil
 }
 
-func (s *Server) storeProfile(in profileInput) (*profileRow, error) {
+func (s *Server) storeProfile(ctx context.Context, in profileInput) (*profileRow, error) {
 	now := s.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(ctx)
+	defer s.unlock()
 	return s.state.createProfile(in, now)
 }
 
@@ -107,8 +108,8 @@ func (s *Server) deleteProfiles(r request) (int, any, error) {
 	if err := s.authorize(r.caller, ruleProfileDelete); err != nil {
 		return 0, nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(r.Context())
+	defer s.unlock()
 	if isUUID(value) {
 		p, err := s.state.profileByUUID(value)
 		if err == nil {

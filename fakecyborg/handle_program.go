@@ -39,7 +39,7 @@ func (s *Server) programDeployable(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := s.programFor(s.life, part, image, r.caller); err != nil {
+	if err := s.programFor(s.living(r.Context()), part, image, r.caller); err != nil {
 		return 0, nil, err
 	}
 	s.mu.RLock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -372,6 +373,20 @@ func (h *hardware) Program(_ context.Context, _ driver.ControlPath, image []byte
 	}
 	h.images = append(h.images, image)
 	return nil
+}
+
+// fail lets the making or the removal of mediated devices fail.
+func (h *hardware) fail(making, dropping error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failMake, h.failDrop = making, dropping
+}
+
+// Mdevs are the mediated devices that are there.
+func (h *hardware) Mdevs() []driver.Mdev {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.mdevs))
 }
 
 func (h *hardware) present() int {

@@ -55,6 +55,8 @@ type Request struct {
 	Fault    string
 	Started  time.Time
 	Duration time.Duration
+	// Changes is what the request changed, in the order in which it did.
+	Changes []Change
 }
 
 // Option is something a Server is given in code; what a file could say is in
@@ -106,7 +108,7 @@ func WithObserver(observe func(Request)) Option {
 			observe(Request{
 				Operation: e.Operation, Subject: e.Subject, From: e.From, Method: e.Method, Path: e.Path,
 				Query: e.Query, Microversion: e.Microversion, RequestID: e.RequestID, Status: e.Status,
-				Fault: e.Fault, Started: e.Started, Duration: e.Duration,
+				Fault: e.Fault, Started: e.Started, Duration: e.Duration, Changes: publicChanges(e.Changes),
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // traitFunction starts the traits that tell which function an FPGA region has:
@@ -332,10 +333,11 @@ func (s *Server) write(ctx context.Context, part *deployableRow, found glanceIma
 	if err == nil && tell {
 		err = s.follow(ctx, part, found)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(ctx)
+	defer s.unlock()
 	part.writing = ""
 	if err == nil {
+		s.state.notes.AddSteps("deployable", part.uuid, part.name, simhttp.Step{Name: "bitstream_id", From: part.bitstream, To: found.id})
 		part.bitstream, part.updated = found.id, s.clock.Now()
 	}
 	return err
@@ -370,8 +372,8 @@ func (s *Server) follow(ctx context.Context, part *deployableRow, found glanceIm
 		}
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock(ctx)
+	defer s.unlock()
 	part.loaded = loaded{image: found, trait: trait, reported: before}
 	s.state.updateAttributes(part, spec.Attributes, s.clock.Now())
 	return nil
@@ -414,6 +416,14 @@ func (s *Server) programFailed(part *deployableRow, image string, err error) err
 	return refuse(k, "FPGA programming failed: host %s, device %s, image %s: %v", part.device.host, part.device.key, image, err)
 }
 
+// programmed has a driver write an image to a region.
+func programmed(ctx context.Context, d driver.Programmer, path driver.ControlPath, region string, data []byte) error {
+	if regions, ok := d.(driver.RegionProgrammer); ok {
+		return regions.ProgramRegion(ctx, path, region, data)
+	}
+	return d.Program(ctx, path, data)
+}
+
 // program reads the image and hands it to the driver. Upstream looks its Xilinx
 // driver up by a name that it does not have.
 func (s *Server) program(ctx context.Context, part *deployableRow, image string) error {
@@ -438,10 +448,11 @@ func (s *Server) program(ctx context.Context, part *deployableRow, image string)
 	}
 	err = s.perform(ctx, agentCallOperation, host, func() error {
 		return s.perform(ctx, programOperation, part.name, func() error {
-			if regions, ok := d.(driver.RegionProgrammer); ok {
-				return regions.ProgramRegion(ctx, path, part.name, data)
+			err := programmed(ctx, programmer, path, part.name, data)
+			if err == nil {
+				simhttp.Note(ctx, simhttp.Change{Action: simhttp.Changed, Kind: "region", ID: part.name, What: "image " + image + " written"})
 			}
-			return programmer.Program(ctx, path, data)
+			return err
 		})
 	})
 	if err != nil {

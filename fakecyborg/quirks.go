@@ -46,14 +46,14 @@ func (st *state) updateHandlesAsUpstream(part *deployableRow, handles []driver.A
 // number is that of the device, whichever device it is of. Its inventory loses
 // max_unit.
 func (s *Server) setStatusAsUpstream(ctx context.Context, d *deviceRow, status string) error {
-	s.mu.Lock()
-	d.status, d.updated = status, s.clock.Now()
+	s.lock(ctx)
+	s.state.setStatus(d, status, s.clock.Now())
 	part, ok := s.state.deployables.byID(d.id)
 	var want providerWant
 	if ok {
 		want = s.state.want(part, part.reportedSpec(), "")
 	}
-	s.mu.Unlock()
+	s.unlock()
 	switch {
 	case !ok:
 		return refuse(kindServer, "list index out of range")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // ReportError tells why one device of a host, or the host as a whole, could not
@@ -63,6 +64,7 @@ func (s *Server) Report(ctx context.Context) error {
 // matches [ErrHost] for an unknown host, and else joins a [ReportError] for
 // each trouble.
 func (s *Server) ReportHost(ctx context.Context, host string) error {
+	ctx = simhttp.WithoutNotes(ctx) // no request's, whoever asked for it
 	s.mu.RLock()
 	a, ok := s.agents[host]
 	s.mu.RUnlock()

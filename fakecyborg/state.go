@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // state is everything that Cyborg's database holds. Its methods do no I/O and
@@ -33,6 +34,8 @@ type state struct {
 	handles     table[*handleRow]
 
 	binds []*bindRun // in the order in which they began
+	// notes takes what is changed under the lock, see Server.lock; mostly nil.
+	notes *simhttp.Notes
 }
 
 func newState(cfg Config) *state {

@@ -1,11 +1,13 @@
 package fakecyborg
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // arqRow is one accelerator request.
@@ -69,6 +71,9 @@ func (st *state) createARQs(profileName, project string, from image, now time.Ti
 			}
 			st.arqs.add(a)
 			profile.arqs++
+			if st.notes != nil {
+				st.note(simhttp.Created, "accelerator_request", a.uuid, fmt.Sprintf("of device profile %s, group %d", profile.name, index))
+			}
 			created = append(created, a.value())
 		}
 	}
@@ -156,6 +161,7 @@ func (st *state) startBind(a *arqRow, args bindArgs, caller string, now time.Tim
 	if a.state != StateInitial && a.state != StateUnbound {
 		return nil, badState(a.state, a.uuid)
 	}
+	defer st.watchARQ(a)()
 	a.state, a.host, a.provider, a.updated, a.failure = StateBindStarted, args.host, args.provider, now, ""
 	st.setInstance(a, args.instance)
 	a.project = st.ownerAfterBind(a.project, args.project, caller)
@@ -194,6 +200,7 @@ func (st *state) takeHandle(a *arqRow, part *deployableRow) (*handleRow, image, 
 	if h == nil {
 		return nil, image{}, refuse(kindNotFound, "AttachHandle not found Matching deployable_id %d", part.id)
 	}
+	defer st.watchHandle(h)()
 	h.taken, h.arq, a.handle = true, a, h
 	a.programs = wanted.wanted()
 	return h, wanted, nil
@@ -284,6 +291,7 @@ func (st *state) finishBind(j *bindJob, now time.Time) bool {
 	if j.agent {
 		j.handle.busy = false
 	}
+	defer st.watchARQ(j.arq)()
 	j.arq.state, j.arq.updated, j.arq.programs, j.ended = StateBound, now, false, StateBound
 	return true
 }
@@ -291,6 +299,7 @@ func (st *state) finishBind(j *bindJob, now time.Time) bool {
 // abandonBind leaves a request BindStarted and without a handle, as upstream
 // does when it trips over its own trait name.
 func (st *state) abandonBind(j *bindJob) {
+	defer st.watchARQ(j.arq)()
 	j.handle.busy = false
 	st.freeHandle(j.handle)
 	j.arq.programs, j.ended = false, StateBindStarted
@@ -300,6 +309,7 @@ func (st *state) abandonBind(j *bindJob) {
 // handle is kept if its mediated device may still exist, so that an unbind
 // tries again.
 func (st *state) failBind(j *bindJob, cause error, keepHandle bool, now time.Time) {
+	defer st.watchARQ(j.arq)()
 	j.ended = StateBindFailed
 	if j.agent {
 		j.handle.busy = false
@@ -315,6 +325,7 @@ func (st *state) failBind(j *bindJob, cause error, keepHandle bool, now time.Tim
 
 // freeHandle gives a handle back.
 func (st *state) freeHandle(h *handleRow) {
+	defer st.watchHandle(h)()
 	if h.arq != nil && h.arq.handle == h {
 		h.arq.handle = nil
 	}
@@ -326,6 +337,7 @@ func (st *state) freeHandle(h *handleRow) {
 
 // dropHandle forgets a handle that is no longer reported.
 func (st *state) dropHandle(h *handleRow) {
+	st.note(simhttp.Deleted, "attach_handle", h.uuid, h.kind+" on "+h.deployable.name+", no longer reported")
 	st.handles.remove(h)
 	h.deployable.handles = slices.DeleteFunc(h.deployable.handles, func(other *handleRow) bool { return other == h })
 }
@@ -334,6 +346,7 @@ func (st *state) dropHandle(h *handleRow) {
 // whoever keeps the agent busy will see that the request is gone, and clean up.
 func (st *state) detach(a *arqRow) {
 	if a.handle != nil {
+		defer st.watchHandle(a.handle)()
 		a.handle.arq, a.handle = nil, nil
 	}
 }
@@ -345,6 +358,7 @@ func (st *state) detach(a *arqRow) {
 // While the agent is unreachable the mediated device stays for it to be removed
 // when it comes back, see orphans.
 func (st *state) releaseARQ(a *arqRow, unreachable bool) *handleRow {
+	defer st.watchARQ(a)()
 	h := a.handle
 	a.attempt++
 	a.programs = false
@@ -365,6 +379,9 @@ func (st *state) releaseARQ(a *arqRow, unreachable bool) *handleRow {
 // handle taken and its request, if it still has one, able to be released again.
 func (st *state) endRelease(h *handleRow, removed bool, now time.Time) {
 	h.busy = false
+	if h.arq != nil {
+		defer st.watchARQ(h.arq)()
+	}
 	if removed {
 		st.freeHandle(h)
 		return
@@ -376,6 +393,7 @@ func (st *state) endRelease(h *handleRow, removed bool, now time.Time) {
 
 // clearBinding makes a request Unbound that holds no handle any more.
 func (st *state) clearBinding(a *arqRow, now time.Time) {
+	defer st.watchARQ(a)()
 	a.state, a.host, a.provider, a.updated, a.failure = StateUnbound, "", "", now, ""
 	st.setInstance(a, "")
 }
@@ -386,6 +404,7 @@ func (st *state) removeARQ(a *arqRow) {
 		return
 	}
 	a.deleted = true
+	st.note(simhttp.Deleted, "accelerator_request", a.uuid, "state "+string(a.state))
 	st.setInstance(a, "")
 	st.arqs.remove(a)
 	a.profile.arqs--

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // found is a device of one report with the driver that found it.
@@ -105,11 +106,13 @@ func (st *state) addAttribute(part *deployableRow, key, value string, now time.T
 
 func (st *state) insertAttribute(a *attributeRow) {
 	st.attributes.add(a)
+	st.note(simhttp.Created, "attribute", a.uuid, a.key+" of "+a.deployable.name+": "+a.value)
 	a.deployable.attributes = append(a.deployable.attributes, a)
 }
 
 func (st *state) removeAttribute(a *attributeRow) {
 	st.attributes.remove(a)
+	st.note(simhttp.Deleted, "attribute", a.uuid, a.key+" of "+a.deployable.name+": "+a.value)
 	a.deployable.attributes = slices.DeleteFunc(a.deployable.attributes, func(other *attributeRow) bool { return other == a })
 }
 
@@ -244,6 +247,7 @@ func (st *state) updateAttributes(part *deployableRow, attributes []driver.Attri
 		case i < 0:
 			st.addAttribute(part, a.Key, a.Value, now)
 		case part.attributes[i].value != a.Value:
+			st.notes.AddSteps("attribute", part.attributes[i].uuid, a.Key+" of "+part.name, simhttp.Step{Name: "value", From: part.attributes[i].value, To: a.Value})
 			part.attributes[i].value, part.attributes[i].updated = a.Value, now
 		}
 	}

@@ -48,7 +48,7 @@ func putAggregates(c *call) error {
 		given := int(integer(object(body)["resource_provider_generation"]))
 		uuids, generation = textList(object(body)["aggregates"]), &given
 	}
-	a, err := c.server.state.SetAggregates(uuid, generation, uuids, c.now)
+	a, err := c.state().SetAggregates(uuid, generation, uuids, c.now)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func putAllocations(c *call) error {
 		return err
 	}
 	claim := c.readClaim(consumer, object(body))
-	if err := c.server.state.Claim([]engine.Claim{claim}, c.writes()); err != nil {
+	if err := c.state().Claim([]engine.Claim{claim}, c.writes()); err != nil {
 		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory for consumer "+consumer+": ")
 	}
 	return c.empty(http.StatusNoContent)
@@ -97,7 +97,7 @@ func postAllocations(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.server.state.Claim(c.readClaims(body), c.writes()); err != nil {
+	if err := c.state().Claim(c.readClaims(body), c.writes()); err != nil {
 		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory: ")
 	}
 	return c.empty(http.StatusNoContent)
@@ -113,7 +113,7 @@ func (c *call) readClaims(value any) []engine.Claim {
 }
 
 func deleteAllocations(c *call) error {
-	if err := c.server.state.Release(c.r.PathValue("consumer")); err != nil {
+	if err := c.state().Release(c.r.PathValue("consumer")); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

@@ -41,7 +41,7 @@ func createClass(c *call) error {
 		return err
 	}
 	name := text(object(body)["name"])
-	if err := c.server.state.CreateClass(name, c.now); err != nil {
+	if err := c.state().CreateClass(name, c.now); err != nil {
 		return err
 	}
 	c.location(classPath(name))
@@ -66,7 +66,7 @@ func putClass(c *call) error {
 		return badRequest("JSON does not validate: " + err.Error())
 	}
 	c.location(classPath(name))
-	if c.server.state.EnsureClass(name, c.now) {
+	if c.state().EnsureClass(name, c.now) {
 		return c.empty(http.StatusCreated)
 	}
 	return c.empty(http.StatusNoContent)
@@ -78,7 +78,7 @@ func renameClass(c *call, from string) error {
 		return err
 	}
 	to := text(object(body)["name"])
-	if err := c.server.state.RenameClass(from, to, c.now); err != nil {
+	if err := c.state().RenameClass(from, to, c.now); err != nil {
 		return err
 	}
 	class, err := c.server.state.Class(to)
@@ -89,7 +89,7 @@ func renameClass(c *call, from string) error {
 }
 
 func deleteClass(c *call) error {
-	if err := c.server.state.DeleteClass(c.r.PathValue("name")); err != nil {
+	if err := c.state().DeleteClass(c.r.PathValue("name")); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

@@ -121,7 +121,7 @@ func postInventory(c *call) error {
 		return err
 	}
 	class, spec := text(object(body)["resource_class"]), readInventory(object(body))
-	generation, err := c.server.state.AddInventory(uuid, class, spec, c.inventoryWrite())
+	generation, err := c.state().AddInventory(uuid, class, spec, c.inventoryWrite())
 	if err != nil {
 		return prefixed(inventoryFailure(err, "create", uuid), engine.ErrUnknownClass,
 			"Unable to create inventory for resource provider "+uuid+": ")
@@ -142,7 +142,7 @@ func putInventory(c *call) error {
 	}
 	spec := readInventory(object(body))
 	given := int(integer(object(body)["resource_provider_generation"]))
-	generation, err := c.server.state.SetInventory(uuid, class, given, spec, c.inventoryWrite())
+	generation, err := c.state().SetInventory(uuid, class, given, spec, c.inventoryWrite())
 	if err != nil {
 		return inventoryFailure(err, "update", uuid)
 	}
@@ -164,7 +164,7 @@ func putInventories(c *call) error {
 		return err
 	}
 	given := int(integer(object(body)["resource_provider_generation"]))
-	all, err := c.server.state.SetInventories(uuid, &given, specs, c.inventoryWrite())
+	all, err := c.state().SetInventories(uuid, &given, specs, c.inventoryWrite())
 	if err != nil {
 		err = prefixed(inventoryFailure(err, "update", uuid), engine.ErrInventoryInUse, "update conflict: ")
 		return prefixed(err, engine.ErrUnknownClass, "Unknown resource class in inventory for resource provider "+uuid+": ")
@@ -189,7 +189,7 @@ func readInventories(value any) (map[string]engine.Inventory, error) {
 
 func deleteInventories(c *call) error {
 	uuid := c.r.PathValue("uuid")
-	if err := c.server.state.DeleteInventories(uuid, c.now); err != nil {
+	if err := c.state().DeleteInventories(uuid, c.now); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)
@@ -197,7 +197,7 @@ func deleteInventories(c *call) error {
 
 func deleteInventory(c *call) error {
 	uuid, class := c.r.PathValue("uuid"), c.r.PathValue("class")
-	err := c.server.state.DeleteInventory(uuid, class, c.now)
+	err := c.state().DeleteInventory(uuid, class, c.now)
 	if errors.Is(err, engine.ErrConcurrentUpdate) {
 		return prefixed(err, engine.ErrConcurrentUpdate, "Unable to delete inventory of class "+class+": ")
 	}

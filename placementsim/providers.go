@@ -132,7 +132,7 @@ func createProvider(c *call) error {
 	} else {
 		n.UUID = c.server.ids.UUID()
 	}
-	p, err := c.server.state.CreateProvider(n, c.now)
+	p, err := c.state().CreateProvider(n, c.now)
 	if err != nil {
 		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to create resource provider \"%s\", %s: Object action create failed because: ", n.Name, n.UUID))
 	}
@@ -168,7 +168,7 @@ func updateProvider(c *call) error {
 		return err
 	}
 	parent, sent := object(body)["parent_provider_uuid"]
-	p, err := c.server.state.UpdateProvider(uuid, engine.ProviderUpdate{
+	p, err := c.state().UpdateProvider(uuid, engine.ProviderUpdate{
 		Name: text(object(body)["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
 	}, c.now)
 	if err != nil {
@@ -184,7 +184,7 @@ func updateProvider(c *call) error {
 }
 
 func deleteProvider(c *call) error {
-	if err := c.server.state.DeleteProvider(c.r.PathValue("uuid")); err != nil {
+	if err := c.state().DeleteProvider(c.r.PathValue("uuid")); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

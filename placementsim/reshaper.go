@@ -24,7 +24,7 @@ func postReshaper(c *call) error {
 			Provider: uuid, Generation: int(integer(entry["resource_provider_generation"])), Inventories: specs,
 		})
 	}
-	err = c.server.state.Reshape(reshape, c.writes())
+	err = c.state().Reshape(reshape, c.writes())
 	if errors.Is(err, engine.ErrNotFound) {
 		return &apiError{status: http.StatusBadRequest, code: codeProviderNotFound, text: err.Error()}
 	}

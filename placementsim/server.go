@@ -69,6 +69,7 @@ type Exchange struct {
 	Fault        string        // the action of the fault that was injected
 	Started      time.Time     // by the server's clock
 	Duration     time.Duration // by the server's clock
+	Changes      []Change      // what the request changed, in the order in which it did
 }
 
 // Option is a setting of [New] that must be passed in code.
@@ -94,6 +95,7 @@ func WithObserver(observe func(Exchange)) Option {
 				Service: e.Service, Operation: e.Operation, Subject: e.Subject, From: e.From, Method: e.Method,
 				Path: e.Path, Query: e.Query, Microversion: e.Microversion, RequestID: e.RequestID,
 				Status: e.Status, Fault: e.Fault, Started: e.Started, Duration: e.Duration,
+				Changes: publicChanges(e.Changes),
 			})
 		}
 	}

@@ -69,7 +69,7 @@ func putTrait(c *call) error {
 	if !customName.MatchString(name) || len(name) > maxName {
 		return badRequest(`The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"`)
 	}
-	t, created := c.server.state.EnsureTrait(name, c.now)
+	t, created := c.state().EnsureTrait(name, c.now)
 	c.location("/traits/" + url.PathEscape(name))
 	c.modified(t.Created)
 	if created {
@@ -79,7 +79,7 @@ func putTrait(c *call) error {
 }
 
 func deleteTrait(c *call) error {
-	if err := c.server.state.DeleteTrait(c.r.PathValue("name")); err != nil {
+	if err := c.state().DeleteTrait(c.r.PathValue("name")); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)
@@ -114,7 +114,7 @@ func putProviderTraits(c *call) error {
 	}
 	names := textList(object(body)["traits"])
 	given := int(integer(object(body)["resource_provider_generation"]))
-	t, err := c.server.state.SetProviderTraits(c.r.PathValue("uuid"), &given, names, c.now)
+	t, err := c.state().SetProviderTraits(c.r.PathValue("uuid"), &given, names, c.now)
 	if err != nil {
 		return unknownTraits(err)
 	}
@@ -132,7 +132,7 @@ func unknownTraits(err error) error {
 }
 
 func deleteProviderTraits(c *call) error {
-	if _, err := c.server.state.SetProviderTraits(c.r.PathValue("uuid"), nil, nil, c.now); err != nil {
+	if _, err := c.state().SetProviderTraits(c.r.PathValue("uuid"), nil, nil, c.now); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

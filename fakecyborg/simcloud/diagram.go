@@ -8,8 +8,9 @@ import (
 )
 
 // SequenceDiagram draws requests as a sequence diagram of Mermaid: who asked whom for
-// what, and the answer, with the fault that struck. Identifiers are cut to their first
-// eight digits. It is for [Cloud.Requests], or a part of it.
+// what, what that changed, and the answer, with the fault that struck. Identifiers are cut
+// to their first eight digits, and of many changes only the first are told. It is for
+// [Cloud.Requests], or a part of it.
 func SequenceDiagram(requests []Request) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
@@ -25,6 +26,9 @@ func SequenceDiagram(requests []Request) string {
 	for _, r := range requests {
 		from, to := speaker(r.From), addressee(r.Service)
 		fmt.Fprintf(&b, "    %s->>%s: %s %s\n", from, to, r.Method, mermaidText(short(r.Path)))
+		for _, line := range changeLines(r) {
+			fmt.Fprintf(&b, "    Note over %s: %s\n", to, mermaidText(line))
+		}
 		switch {
 		case r.Status == 0:
 			fmt.Fprintf(&b, "    %s--x%s: no answer%s\n", to, from, faultNote(r))
@@ -33,6 +37,36 @@ func SequenceDiagram(requests []Request) string {
 		}
 	}
 	return b.String()
+}
+
+// Limits of what a drawing tells of changes.
+const (
+	shownChanges  = 4
+	shownOfChange = 100 // characters
+)
+
+// changeLines tells shortly what a request changed.
+func changeLines(r Request) []string {
+	var lines []string
+	for i, c := range r.Changes {
+		if i == shownChanges {
+			lines = append(lines, fmt.Sprintf("and %d more changes", len(r.Changes)-i))
+			break
+		}
+		line := c.Action + " " + c.Kind
+		if c.ID != "" {
+			line += " " + c.ID
+		}
+		if c.What != "" {
+			line += ": " + c.What
+		}
+		line = shortIDs(line)
+		if runes := []rune(line); len(runes) > shownOfChange {
+			line = string(runes[:shownOfChange-1]) + "…"
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 func faultNote(r Request) string {

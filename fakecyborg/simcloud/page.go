@@ -48,7 +48,7 @@ func (c *Cloud) world() statuspage.World {
 	for _, r := range requests[max(0, len(requests)-shownRequests):] {
 		w.Exchanges = append(w.Exchanges, statuspage.Exchange{
 			From: speaker(r.From), To: addressee(r.Service), What: r.Method + " " + short(r.Path),
-			Status: r.Status, Fault: r.Fault, Started: r.Started,
+			Status: r.Status, Fault: r.Fault, Started: r.Started, Changes: changeLines(r),
 		})
 	}
 	return w
@@ -142,5 +142,10 @@ func short(path string) string {
 		path = strings.TrimPrefix(path, entry.Path)
 	}
 	path = strings.TrimPrefix(path, "/identity/v3")
-	return inPath.ReplaceAllStringFunc(path, func(id string) string { return id[:8] + "…" })
+	return shortIDs(path)
+}
+
+// shortIDs leaves out most of each UUID.
+func shortIDs(text string) string {
+	return inPath.ReplaceAllStringFunc(text, func(id string) string { return id[:8] + "…" })
 }

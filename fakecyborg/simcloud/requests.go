@@ -1,6 +1,10 @@
 package simcloud
 
-import "time"
+import (
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
 
 // Request is one request that the cloud answered, whether it came from outside or from
 // one of its own services. Bodies and tokens are not kept.
@@ -24,6 +28,24 @@ type Request struct {
 	Fault    string        `json:"fault,omitempty"`
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"duration_ns"`
+	// Changes is what the request changed in the service that answered it, in the order in
+	// which it did. What a nested request changed is told there.
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// Change is one thing that a request changed: what was so before the request and is not
+// so after it. What happens after the answer, such as a bind in the background, belongs to
+// no request.
+type Change struct {
+	Action string `json:"action"` // created, changed or deleted
+	// Kind is what the thing is: resource_provider, accelerator_request, token, ...; see
+	// placementsim.Change and fakecyborg.Change for theirs. More stands for all changes
+	// beyond the thousandth.
+	Kind string `json:"kind"`
+	// ID names the thing within its kind. It is never a secret: a token has an audit id.
+	ID string `json:"id"`
+	// What tells the change in one line: "state Initial -> BindStarted".
+	What string `json:"what,omitempty"`
 }
 
 // Requests returns the newest requests since the cloud was made, in the order in which
@@ -33,9 +55,21 @@ func (c *Cloud) Requests() []Request {
 	exchanges := c.recorder.Exchanges()
 	list := make([]Request, 0, len(exchanges))
 	for _, e := range exchanges {
-		list = append(list, Request(e))
+		list = append(list, newRequest(e))
 	}
 	return list
+}
+
+func newRequest(e simhttp.Exchange) Request {
+	r := Request{
+		Service: e.Service, Operation: e.Operation, Subject: e.Subject, From: e.From, Method: e.Method,
+		Path: e.Path, Query: e.Query, Microversion: e.Microversion, RequestID: e.RequestID, Status: e.Status,
+		Fault: e.Fault, Started: e.Started, Duration: e.Duration,
+	}
+	for _, c := range e.Changes {
+		r.Changes = append(r.Changes, Change(c))
+	}
+	return r
 }
 
 // ForgetRequests empties the record.

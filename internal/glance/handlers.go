@@ -157,6 +157,7 @@ func (s *Server) createImage(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		writeError(w, http.StatusBadRequest, err.Error())
 	default:
+		simhttp.Note(r.Context(), simhttp.Change{Action: simhttp.Created, Kind: "image", ID: made.ID, What: made.Name})
 		w.Header().Set("Location", base(r)+"/v2/images/"+made.ID)
 		simhttp.WriteJSON(w, http.StatusCreated, made.body())
 	}
@@ -202,6 +203,7 @@ func (s *Server) patchImage(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	noteSteps(r, s.images[n], changed)
 	changed.UpdatedAt = s.clock.Now()
 	s.images[n] = changed
 	simhttp.WriteJSON(w, http.StatusOK, changed.body())
@@ -229,6 +231,7 @@ func (s *Server) deleteImage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.findOwn(w, r); n >= 0 {
+		simhttp.Note(r.Context(), simhttp.Change{Action: simhttp.Deleted, Kind: "image", ID: s.images[n].ID, What: s.images[n].Name})
 		s.images = slices.Delete(s.images, n, n+1)
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -273,6 +276,7 @@ func (s *Server) putFile(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusConflict, "Image status transition from active to saving is not allowed")
 	default:
 		s.images[n].Data, s.images[n].UpdatedAt = append([]byte{}, data...), s.clock.Now()
+		noteData(r, s.images[n])
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

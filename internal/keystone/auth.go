@@ -72,6 +72,7 @@ func (s *Server) authenticate(r *http.Request) (string, *token, *requestError) {
 		return "", nil, err
 	}
 	text, issued := s.tokens.issue(*proof, s.clock.Now())
+	simhttp.Note(r.Context(), issued.change(simhttp.Created))
 	return text, issued, nil
 }
 

@@ -101,6 +101,7 @@ func (s *Server) createRegistered(w http.ResponseWriter, r *http.Request, who *t
 	}
 	bodies := []map[string]any{}
 	for _, l := range list {
+		l.note(r, simhttp.Created)
 		bodies = append(bodies, linked(r, registeredPath, l.ID, l))
 	}
 	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"registered_limits": bodies})
@@ -114,7 +115,9 @@ func (s *Server) updateRegistered(w http.ResponseWriter, r *http.Request, who *t
 	if refuseWith(w, r, err) {
 		return
 	}
+	var before registeredLimit
 	changed, err := s.limits.updateRegistered(r.PathValue("id"), func(l *registeredLimit) {
+		before = *l
 		if in.given["service_id"] {
 			l.ServiceID = in.service
 		}
@@ -132,6 +135,7 @@ func (s *Server) updateRegistered(w http.ResponseWriter, r *http.Request, who *t
 		}
 	})
 	if !refuseWith(w, r, err) {
+		noteSteps(r, "registered_limit", changed.ID, before, changed)
 		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"registered_limit": linked(r, registeredPath, changed.ID, changed)})
 	}
 }
@@ -153,6 +157,7 @@ func (s *Server) deleteRegistered(w http.ResponseWriter, r *http.Request, who *t
 	if !requireAdmin(w, r, who, "identity:delete_registered_limit") || refuseWith(w, r, s.limits.unregister(r.PathValue("id"))) {
 		return
 	}
+	noteDeleted(r, "registered_limit")
 	simhttp.WriteEmpty(w, http.StatusNoContent)
 }
 
@@ -216,6 +221,7 @@ func (s *Server) createLimits(w http.ResponseWriter, r *http.Request, who *token
 	}
 	bodies := []map[string]any{}
 	for _, l := range list {
+		l.note(r, simhttp.Created)
 		bodies = append(bodies, linked(r, limitsPath, l.ID, l))
 	}
 	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"limits": bodies})
@@ -229,7 +235,9 @@ func (s *Server) updateLimit(w http.ResponseWriter, r *http.Request, who *token)
 	if refuseWith(w, r, err) {
 		return
 	}
+	var before projectLimit
 	changed, err := s.limits.updateLimit(r.PathValue("id"), func(l *projectLimit) {
+		before = *l
 		if in.given["resource_limit"] {
 			l.ResourceLimit = in.amount
 		}
@@ -238,6 +246,7 @@ func (s *Server) updateLimit(w http.ResponseWriter, r *http.Request, who *token)
 		}
 	})
 	if !refuseWith(w, r, err) {
+		noteSteps(r, "limit", changed.ID, before, changed)
 		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"limit": linked(r, limitsPath, changed.ID, changed)})
 	}
 }
@@ -246,5 +255,6 @@ func (s *Server) deleteLimit(w http.ResponseWriter, r *http.Request, who *token)
 	if !requireAdmin(w, r, who, "identity:delete_limit") || refuseWith(w, r, s.limits.unlimit(r.PathValue("id"))) {
 		return
 	}
+	noteDeleted(r, "limit")
 	simhttp.WriteEmpty(w, http.StatusNoContent)
 }

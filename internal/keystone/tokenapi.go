@@ -98,10 +98,11 @@ func (s *Server) validateToken(w http.ResponseWriter, r *http.Request, who *toke
 
 // revokeToken is DELETE /v3/auth/tokens.
 func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request, who *token) {
-	text, _, ok := s.subject(w, r, who, "identity:revoke_token", roleAdmin)
+	text, subject, ok := s.subject(w, r, who, "identity:revoke_token", roleAdmin)
 	if !ok {
 		return
 	}
 	s.tokens.revoke(text)
+	simhttp.Note(r.Context(), subject.change(simhttp.Deleted))
 	simhttp.WriteEmpty(w, http.StatusNoContent)
 }

@@ -1,8 +1,10 @@
 package nova
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -56,6 +58,7 @@ func (s *Server) postEvents(w http.ResponseWriter, r *http.Request) {
 		answer.Status = statusCompleted
 		if code == http.StatusOK {
 			accepted = append(accepted, number)
+			simhttp.Note(r.Context(), event.change(number))
 		} else {
 			answer.Status, status = statusFailed, http.StatusMultiStatus
 		}
@@ -63,6 +66,15 @@ func (s *Server) postEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	s.forward(r.Context(), accepted)
 	simhttp.WriteJSON(w, status, map[string]any{"events": answers})
+}
+
+// change notes an event that was taken by its number among all that came.
+func (e Event) change(number int) simhttp.Change {
+	what := fmt.Sprintf("%s %s for instance %s", e.Name, e.Status, e.ServerUUID)
+	if e.Tag != nil {
+		what += ", tag " + *e.Tag
+	}
+	return simhttp.Change{Action: simhttp.Created, Kind: "event", ID: strconv.Itoa(number), What: what}
 }
 
 // judge checks one event in Nova's order.

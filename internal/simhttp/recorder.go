@@ -26,6 +26,8 @@ type Exchange struct {
 	Fault        string        `json:"fault,omitempty"`
 	Started      time.Time     `json:"started"`
 	Duration     time.Duration `json:"duration_ns"`
+	// Changes is what the request changed, in the order in which it did.
+	Changes []Change `json:"changes,omitempty"`
 }
 
 // Recorder keeps the newest exchanges of a simulated cloud, in the order in
@@ -35,6 +37,7 @@ type Recorder struct {
 	limit     int
 	started   uint64
 	exchanges []numbered
+	changes   int // at least how many the exchanges have in all
 }
 
 // numbered is an exchange with its place in the order of starts, which times do
@@ -85,6 +88,7 @@ func (r *Recorder) add(number uint64, e Exchange) {
 		r.exchanges = append(r.exchanges[:0], r.exchanges[len(r.exchanges)-r.limit:]...)
 	}
 	r.exchanges = append(r.exchanges, numbered{number, e})
+	r.shed(len(e.Changes))
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
@@ -121,5 +125,5 @@ func (r *Recorder) Reset() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.exchanges = nil
+	r.exchanges, r.changes = nil, 0
 }

@@ -26,6 +26,7 @@ type Arrow struct {
 	Head                  string // points of the arrow's head
 	Label, Answer         string
 	Failed                bool
+	Changes               []string
 }
 
 // How a diagram is laid out.
@@ -94,7 +95,7 @@ func arrow(e Exchange, names []string, y int) Arrow {
 	a := Arrow{
 		FromX: from, ToX: to, Y: y, LabelX: min(from, to) + 6,
 		Head:  fmt.Sprintf("%d,%d %d,%d %d,%d", to, y, to-back, y-4, to-back, y+4),
-		Label: e.What, Answer: answer(e), Failed: e.Status == 0 || e.Status >= 400,
+		Label: e.What, Answer: answer(e), Failed: e.Status == 0 || e.Status >= 400, Changes: e.Changes,
 	}
 	return a
 }

@@ -40,7 +40,13 @@ type view struct {
 // listed is a diagram with the same in words.
 type listed struct {
 	Diagram
-	Steps []string
+	Steps []step
+}
+
+// step is an arrow in words.
+type step struct {
+	Text    string
+	Changes []string
 }
 
 // Routes are the page's, by method and path.
@@ -84,7 +90,7 @@ func Render(w *bytes.Buffer, name string, world World) error {
 	for _, d := range diagrams(world.Exchanges) {
 		l := listed{Diagram: d}
 		for _, a := range d.Arrows {
-			l.Steps = append(l.Steps, fmt.Sprintf("%s to %s: %s: %s", d.who(a.FromX), d.who(a.ToX), a.Label, a.Answer))
+			l.Steps = append(l.Steps, step{fmt.Sprintf("%s to %s: %s: %s", d.who(a.FromX), d.who(a.ToX), a.Label, a.Answer), a.Changes})
 		}
 		v.Diagrams = append(v.Diagrams, l)
 	}

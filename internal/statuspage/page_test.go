@@ -33,7 +33,7 @@ func world() statuspage.World {
 		Leaks:  []string{`ARQ "3f" is nobody's`},
 		Faults: []statuspage.Fault{{Text: `{"operation":"a.b"}`, Hits: 2}},
 		Exchanges: []statuspage.Exchange{
-			{From: "client", To: "Keystone", What: "POST /auth/tokens", Status: 201, Started: start},
+			{From: "client", To: "Keystone", What: "POST /auth/tokens", Status: 201, Started: start, Changes: []string{"created token <b>"}},
 			{From: "client", To: "Cyborg", What: "PATCH /accelerator_requests", Fault: "drop", Started: start.Add(time.Minute)},
 			{From: "Cyborg", To: "Nova", What: "POST /os-server-external-events", Status: 200, Started: start.Add(time.Minute)},
 		},
@@ -57,6 +57,7 @@ func TestThePageSaysItInWords(t *testing.T) {
 		`<meter min="0" max="4096" value="512">`, "Bound: 1", "ARQ &#34;3f&#34; is nobody&#39;s",
 		"client to Cyborg: PATCH /accelerator_requests: no answer, fault drop",
 		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>",
+		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)

@@ -57,6 +57,7 @@ type Exchange struct {
 	Status         int    // 0: no answer
 	Fault          string // the action of a fault, if one acted
 	Started        time.Time
+	Changes        []string // what the request changed, a line each
 }
 
 // maxUnits is how many units of an inventory are drawn one by one.

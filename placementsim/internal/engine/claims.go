@@ -20,6 +20,7 @@ func (s *State) Claim(claims []Claim, w Writes) error {
 	if err := plan.check(nil); err != nil {
 		return err
 	}
+	defer s.watchPlan(plan)()
 	s.apply(plan, w)
 	return nil
 }
@@ -120,6 +121,7 @@ func (s *State) resolve(claim Claim) ([]allocation, error) {
 func (s *State) leaveConsumers(claims []Claim) {
 	for _, claim := range claims {
 		if s.consumers[claim.Consumer] == nil {
+			defer s.watchConsumer(claim.Consumer)()
 			s.consumers[claim.Consumer] = newConsumer(claim)
 		}
 	}
@@ -177,6 +179,25 @@ func (pl *plan) check(over overlay) error {
 		}
 	}
 	return nil
+}
+
+// watchPlan watches all that a plan is about, and further providers.
+func (s *State) watchPlan(pl *plan, more ...*provider) (end func()) {
+	if s.note == nil {
+		return unheard
+	}
+	touched := slices.Clone(more)
+	for p := range pl.bumped {
+		if !slices.Contains(touched, p) {
+			touched = append(touched, p)
+		}
+	}
+	slices.SortFunc(touched, bySeq)
+	consumers := make([]string, 0, len(pl.claims))
+	for _, claim := range pl.claims {
+		consumers = append(consumers, claim.Consumer)
+	}
+	return s.watch(touched, consumers...)
 }
 
 // apply carries a plan out.
@@ -259,6 +280,7 @@ func (s *State) Release(uuid string) error {
 		return refuse(ErrNotFound, "No allocations for consumer '%s'", uuid)
 	}
 	allocs := c.allocs
+	defer s.watchConsumer(uuid)()
 	s.release(c)
 	for _, a := range allocs {
 		s.reroom(a.provider.tree, a.class, a.provider.traits)

@@ -126,6 +126,7 @@ func (s *State) CreateClass(name string, now time.Time) error {
 		return refuse(ErrConflict, "Conflicting resource class already exists: %s", name)
 	}
 	s.classes.add(name, now)
+	s.noteName(actionCreated, "resource_class", name, "")
 	return nil
 }
 
@@ -138,6 +139,7 @@ func (s *State) EnsureClass(name string, now time.Time) (created bool) {
 		return false
 	}
 	s.classes.add(name, now)
+	s.noteName(actionCreated, "resource_class", name, "")
 	return true
 }
 
@@ -155,6 +157,9 @@ func (s *State) RenameClass(from, to string, now time.Time) error {
 		return refuse(ErrInvalid, "Cannot update standard resource class %s", from)
 	case s.classes.byName[to] != nil && to != from:
 		return refuse(ErrConflict, "Resource class already exists: %s", to)
+	}
+	if from != to {
+		s.noteName(actionChanged, "resource_class", from, "name "+from+" -> "+to)
 	}
 	delete(s.classes.byName, from)
 	c.name, c.updated = to, now
@@ -177,6 +182,7 @@ func (s *State) DeleteClass(name string) error {
 	case c.inventories > 0:
 		return refuse(ErrConflict, "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name)
 	}
+	s.noteName(actionDeleted, "resource_class", name, "")
 	delete(s.classes.byName, name)
 	return nil
 }

@@ -78,7 +78,11 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 	if s.names[n.Name] != nil {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider name: %s already exists.", n.Name)
 	}
-	return s.addProvider(n, parent, now).view(), nil
+	p := s.addProvider(n, parent, now)
+	if s.note != nil {
+		s.noteProvider(p, providerImage{}, s.imageOf(p))
+	}
+	return p.view(), nil
 }
 
 func (s *State) addProvider(n NewProvider, parent *provider, now time.Time) *provider {
@@ -123,6 +127,7 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 	if other := s.names[u.Name]; other != nil && other != p {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider %s already exists.", u.Name)
 	}
+	defer s.watchMove(p, parent)()
 	if p.name != u.Name || p.parent != parent { // what stays the same is no update to the service
 		p.updated = now
 	}
@@ -133,6 +138,21 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 		s.move(p, parent, now)
 	}
 	return p.view(), nil
+}
+
+// watchMove watches a provider that may get another parent, and all below it, which then
+// get another root.
+func (s *State) watchMove(p, parent *provider) (end func()) {
+	if s.note == nil || parent == p.parent {
+		return s.watchProvider(p)
+	}
+	touched := []*provider{p}
+	for _, member := range p.tree.members {
+		if member != p && p.isAncestorOf(member) {
+			touched = append(touched, member)
+		}
+	}
+	return s.watch(touched)
 }
 
 // newParent judges a change of parent.
@@ -203,6 +223,7 @@ func (s *State) DeleteProvider(uuid string) error {
 	case len(p.consumers) > 0:
 		return refuse(ErrProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", uuid)
 	}
+	defer s.watchProvider(p)()
 	s.replaceInventories(p, nil)
 	s.changeTraits(p, s.traits.none)
 	s.leaveSet(s.traits.none)

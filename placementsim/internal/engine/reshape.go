@@ -50,6 +50,11 @@ func (s *State) Reshape(r Reshape, w Writes) error {
 			return err
 		}
 	}
+	touched := make([]*provider, 0, len(changes))
+	for _, change := range changes {
+		touched = append(touched, change.provider)
+	}
+	defer s.watchPlan(pl, touched...)()
 	for _, change := range changes {
 		if len(change.final) > 0 {
 			s.replaceInventories(change.provider, change.interim)

@@ -7,6 +7,12 @@ import (
 
 // State is everything one Placement service knows. Make it with [New].
 type State struct {
+	*core
+	note func(Change) // nil: nobody listens, see Noting
+}
+
+// core is what all views of a state share.
+type core struct {
 	mu sync.RWMutex
 
 	providers map[string]*provider // by uuid
@@ -73,14 +79,14 @@ type aggregate struct {
 // New returns the state of a fresh service that knows the standard resource
 // classes and the given standard traits.
 func New(standardTraits []string, now time.Time) *State {
-	return &State{
+	return &State{core: &core{
 		providers:  make(map[string]*provider),
 		names:      make(map[string]*provider),
 		classes:    newClassTable(now),
 		traits:     newTraitTable(standardTraits, now),
 		aggregates: make(map[string]*aggregate),
 		consumers:  make(map[string]*consumer),
-	}
+	}}
 }
 
 // find returns the provider that is a request's subject.

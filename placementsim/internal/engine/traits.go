@@ -169,6 +169,7 @@ func (s *State) EnsureTrait(name string, now time.Time) (t Trait, created bool) 
 	tr := s.traits.byName[name]
 	if tr == nil {
 		tr, created = s.traits.add(name, now), true
+		s.noteName(actionCreated, "trait", name, "")
 	}
 	return Trait{name, tr.created}, created
 }
@@ -188,6 +189,7 @@ func (s *State) DeleteTrait(name string) error {
 	case tr.providers > 0:
 		return refuse(ErrConflict, "The trait %s is in use by a resource provider.", name)
 	}
+	s.noteName(actionDeleted, "trait", name, "")
 	delete(s.traits.byName, name)
 	s.traits.free = append(s.traits.free, tr.id)
 	return nil
@@ -248,6 +250,7 @@ func (s *State) SetProviderTraits(uuid string, generation *int, names []string, 
 		return ProviderTraits{}, err
 	}
 	if set := s.traits.set(traits); set != p.traits {
+		defer s.watchProvider(p)()
 		s.changeTraits(p, set)
 		p.bump(now)
 	}

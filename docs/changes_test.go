@@ -1,0 +1,58 @@
+package docs_test
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// noted finds the kinds in the code that notes changes.
+var noted = regexp.MustCompile(`(?:Kind: |(?:Created|Changed|Deleted|[cC]hange\{\w+|AddSteps\(|note\w+\([^"\n]*|noteSteps\(r), |AddSteps\(|note(?:Set|Text)\()"([a-z_]+)"`)
+
+func TestThePageOfChangesListsEveryKind(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("changes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := map[string]bool{"more": true}, []string{}
+	for _, root := range []string{"../placementsim", "../fakecyborg", "../internal/keystone", "../internal/nova", "../internal/glance"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			if !strings.Contains(string(source), "note") && !strings.Contains(string(source), "Note") {
+				return err
+			}
+			for _, match := range noted.FindAllStringSubmatch(string(source), -1) {
+				want[match[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(data), -1) {
+		got = append(got, row[1])
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), got); diff != "" {
+		t.Errorf("kinds of changes (-code +page):\n%s", diff)
+	}
+	diagram, err := os.ReadFile("../fakecyborg/simcloud/testdata/control/get-requests-diagram-of-a-spawn.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(diagram), snippets(t, "changes.md", "mermaid")[0]) {
+		t.Error("the diagram on the page is not what a spawn gives")
+	}
+}

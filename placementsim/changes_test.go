@@ -1,0 +1,293 @@
+package placementsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// things are what a dump has, by kind and id.
+type things map[[2]string]string
+
+// thingsOf takes a dump apart, without the times.
+func thingsOf(t *testing.T, s *Server) things {
+	data, err := s.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d stateDump
+	if err := json.Unmarshal(data, &d); err != nil {
+		t.Fatal(err)
+	}
+	parents, all := make(map[string]string), make(things)
+	for _, p := range d.Providers {
+		parents[p.UUID] = p.Parent
+	}
+	for _, p := range d.Providers {
+		root := p.UUID
+		for parents[root] != "" {
+			root = parents[root]
+		}
+		all[[2]string{"resource_provider", p.UUID}] = fmt.Sprint(p.Name, p.Parent, root, p.Generation)
+		for _, i := range p.Inventories {
+			all[[2]string{"inventory", p.UUID + "/" + i.Class}] = fmt.Sprint(i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio)
+		}
+		all.addSet("provider_traits", p.UUID, p.Traits)
+		all.addSet("aggregates", p.UUID, p.Aggregates)
+	}
+	for _, c := range d.Classes {
+		all[[2]string{"resource_class", c.Name}] = ""
+	}
+	for _, tr := range d.Traits {
+		all[[2]string{"trait", tr.Name}] = ""
+	}
+	for _, c := range d.Consumers {
+		all[[2]string{"consumer", c.UUID}] = fmt.Sprint(c.Project, c.User, c.Type, c.Generation)
+		if len(c.Allocations) > 0 {
+			all[[2]string{"allocations", c.UUID}] = fmt.Sprint(c.Allocations)
+		}
+	}
+	return all
+}
+
+func (all things) addSet(kind, id string, names []string) {
+	slices.Sort(names)
+	if len(names) > 0 {
+		all[[2]string{kind, id}] = fmt.Sprint(names)
+	}
+}
+
+// rename is what all would be under another name of a class.
+func (all things) rename(from, to string) things {
+	renamed := make(things)
+	for key, value := range all {
+		if key[0] == "inventory" {
+			key[1] = strings.Replace(key[1], "/"+from, "/"+to, 1)
+		}
+		if key[0] == "resource_class" && key[1] == from {
+			key[1] = to
+		}
+		renamed[key] = strings.ReplaceAll(value, " "+from+" ", " "+to+" ")
+	}
+	return renamed
+}
+
+// until lists what differs in another state, as "action kind id".
+func (all things) until(after things) []string {
+	diff := []string{}
+	for key, value := range all {
+		if now, still := after[key]; !still {
+			diff = append(diff, "deleted "+key[0]+" "+key[1])
+		} else if now != value {
+			diff = append(diff, "changed "+key[0]+" "+key[1])
+		}
+	}
+	for key := range after {
+		if _, before := all[key]; !before {
+			diff = append(diff, "created "+key[0]+" "+key[1])
+		}
+	}
+	slices.Sort(diff)
+	return diff
+}
+
+// effective are bodies and paths that change much.
+func effective() [][3]string {
+	bodies := [][3]string{
+		{"PUT", "/resource_providers/" + rp1, `{"name":"n","parent_provider_uuid":"` + rp2 + `"}`},
+		{"PUT", "/resource_providers/" + rp1, `{"name":"n","parent_provider_uuid":null}`},
+		{"PUT", "/resource_providers/" + rp2, `{"name":"m","parent_provider_uuid":null}`},
+		{"PUT", "/resource_providers/" + rp2, `{"name":"m","parent_provider_uuid":"` + rp3 + `"}`},
+		{"PUT", "/resource_providers/" + rp2, `{"name":"m","parent_provider_uuid":"` + rp1 + `"}`},
+		{"POST", "/resource_providers", `{"name":"o","uuid":"` + rp3 + `","parent_provider_uuid":"` + rp1 + `"}`},
+		{"POST", "/resource_providers", `{"name":"o","uuid":"` + rp3 + `"}`},
+		{"DELETE", "/resource_providers/" + rp3, ""},
+		{"PUT", "/traits/CUSTOM_A", ""}, {"DELETE", "/traits/CUSTOM_A", ""}, {"PUT", "/resource_classes/CUSTOM_A", ""},
+		{"PUT", "/resource_classes/CUSTOM_A", `{"name":"CUSTOM_B"}`}, {"PUT", "/resource_classes/CUSTOM_B", `{"name":"CUSTOM_A"}`},
+		{"DELETE", "/resource_classes/CUSTOM_A", ""}, {"DELETE", "/resource_classes/CUSTOM_B", ""}, {"POST", "/resource_classes", `{"name":"CUSTOM_B"}`},
+	}
+	bodies = slices.Concat(bodies, bodies, bodies)
+	for _, rp := range []string{rp1, rp2, rp3} {
+		path := "/resource_providers/" + rp
+		for _, sub := range []string{"/inventories", "/inventories/VCPU", "/inventories/CUSTOM_A", "/traits"} {
+			bodies = append(bodies, [3]string{"DELETE", path + sub, ""})
+		}
+		bodies = append(bodies,
+			[3]string{"POST", path + "/inventories", `{"resource_class":"CUSTOM_A","total":1}`},
+			[3]string{"PUT", path + "/inventories/VCPU", `{"resource_provider_generation":G,"total":20}`},
+			[3]string{"PUT", path + "/inventories", `{"resource_provider_generation":G,"inventories":{"VCPU":{"total":30},"CUSTOM_A":{"total":3}}}`},
+			[3]string{"PUT", path + "/traits", `{"resource_provider_generation":G,"traits":["HW_CPU_X86_AVX","CUSTOM_A"]}`},
+			[3]string{"PUT", path + "/traits", `{"resource_provider_generation":G,"traits":["HW_CPU_X86_AVX"]}`},
+			[3]string{"PUT", path + "/aggregates", `{"resource_provider_generation":G,"aggregates":["` + agg + `","` + con + `"]}`},
+			[3]string{"PUT", path + "/aggregates", `{"resource_provider_generation":G,"aggregates":["` + con + `"]}`},
+			[3]string{"PUT", path + "/aggregates", `["` + agg + `"]`},
+			[3]string{"POST", "/reshaper", `{"inventories":{"` + rp + `":{"resource_provider_generation":G,"inventories":{"CUSTOM_A":{"total":5}}}},"allocations":{}}`},
+			[3]string{"POST", "/reshaper", `{"inventories":{"` + rp + `":{"resource_provider_generation":G,"inventories":{"CUSTOM_A":{"total":5}}}},` +
+				`"allocations":{"` + con + `":{"allocations":{"` + rp + `":{"resources":{"CUSTOM_A":2}}},"project_id":"p","user_id":"u","consumer_generation":N}}}`},
+			[3]string{"POST", "/allocations", `{"` + con + `":{"allocations":{"` + rp + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":N},` +
+				`"` + con2 + `":{"allocations":{},"project_id":"p","user_id":"u","consumer_generation":null}}`},
+		)
+		for range 3 {
+			bodies = append(bodies,
+				[3]string{"PUT", "/allocations/" + con, `{"allocations":{"` + rp + `":{"resources":{"VCPU":2}}},"project_id":"p","user_id":"u","consumer_generation":N}`},
+				[3]string{"PUT", "/allocations/" + con, `{"allocations":{"` + rp + `":{"resources":{"CUSTOM_A":1}}},"project_id":"q","user_id":"u","consumer_generation":N}`},
+			)
+		}
+	}
+	return append(bodies, [3]string{"DELETE", "/allocations/" + con, ""}, [3]string{"PUT", "/allocations/" + con, `{"allocations":{},"project_id":"p","user_id":"u","consumer_generation":N}`})
+}
+
+// withGenerations puts the present generations into a body: G and N.
+func withGenerations(s *Server, path, body string) string {
+	generation, consumer := "0", "null"
+	for _, p := range s.state.InspectAll() {
+		if strings.Contains(path+body, p.UUID) {
+			generation = fmt.Sprint(p.Generation)
+		}
+	}
+	if c := s.state.Snapshot().Consumers; len(c) > 0 && c[0].UUID == con {
+		consumer = fmt.Sprint(c[0].Generation)
+	}
+	return strings.NewReplacer(":G,", ":"+generation+",", ":N}", ":"+consumer+"}").Replace(body)
+}
+
+var renaming = regexp.MustCompile(`^name (\S+) -> (\S+)$`)
+
+func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
+	t.Parallel()
+	told, likely := make(map[string]int), effective()
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var last Exchange
+		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0}, WithObserver(func(e Exchange) { last = e }))
+		if _, err := s.CreateProvider(NewProvider{UUID: rp3, Name: "o", Parent: rp2}); err != nil {
+			t.Fatal(err)
+		}
+		before := thingsOf(t, s)
+		for range 60 {
+			v, method, path, body := drawRequest(rng, likely)
+			body = withGenerations(s, path, body)
+			got := send(t, s, v.String(), method, path, body)
+			noted := []string{}
+			for _, c := range last.Changes {
+				id := c.ID
+				if name := renaming.FindStringSubmatch(c.What); c.Kind == "resource_class" && name != nil {
+					before = before.rename(name[1], name[2])
+					before[[2]string{"resource_class", name[2]}] = "another name"
+					id = name[2]
+				}
+				noted = append(noted, c.Action+" "+c.Kind+" "+id)
+				told[c.Action+" "+c.Kind]++
+			}
+			slices.Sort(noted)
+			after := thingsOf(t, s)
+			if diff := cmp.Diff(before.until(after), noted); diff != "" {
+				t.Fatalf("seed %d: %s %s %s at %s answered %d: what differs in the dumps and what is noted (-differs +noted):\n%s\n%v", seed, method, path, body, v, got.status, diff, last.Changes)
+			}
+			before = after
+		}
+	}
+	for _, want := range []string{
+		"created resource_provider", "changed resource_provider", "deleted resource_provider", "created inventory", "changed inventory", "deleted inventory",
+		"created provider_traits", "changed provider_traits", "deleted provider_traits", "created aggregates", "changed aggregates",
+		"created trait", "deleted trait", "created resource_class", "changed resource_class", "deleted resource_class",
+		"created consumer", "changed consumer", "deleted consumer", "created allocations", "changed allocations", "deleted allocations",
+	} {
+		if told[want] == 0 {
+			t.Errorf("the requests never %s", want)
+		}
+	}
+}
+
+func drawRequest(rng *rand.Rand, likely [][3]string) (v version, method, path, body string) {
+	v = []version{0, 1, 5, 6, 7, 12, 18, 19, 28, 36, 37, 37, 37, 37, 38, 39}[rng.IntN(16)]
+	if rng.IntN(4) == 0 {
+		ops, bodies := operations(), goodBodies()
+		op := ops[rng.IntN(len(ops))]
+		path = strings.NewReplacer("{uuid}", rp1, "{class}", "VCPU", "{name}", "CUSTOM_A", "{consumer}", con2).Replace(op.pattern)
+		return v, op.method, path, bodies[rng.IntN(len(bodies))]
+	}
+	r := likely[rng.IntN(len(likely))]
+	if strings.HasPrefix(r[1], "/resource_classes/") && r[2] != "" {
+		v = version(5 + rng.IntN(3)) // the last that rename
+	}
+	return v, r[0], r[1], r[2]
+}
+
+func TestChangesAreToldInWords(t *testing.T) {
+	t.Parallel()
+	var last Exchange
+	s := seeded(t, Config{}, WithObserver(func(e Exchange) { last = e }))
+	for _, tt := range []struct {
+		method, path, body string
+		want               []Change
+	}{
+		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":2}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, []Change{
+			{"created", "consumer", con, "generation 1"},
+			{"created", "allocations", con, "VCPU 2 on cn0"},
+			{"changed", "resource_provider", rp1, "generation 2 -> 3"},
+		}},
+		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":1}},"` + rp2 + `":{"resources":{"FPGA":1}}},"project_id":"q","user_id":"u","consumer_generation":1,"consumer_type":"INSTANCE"}`, []Change{
+			{"changed", "consumer", con, "project p -> q, generation 1 -> 2"},
+			{"changed", "allocations", con, "VCPU 2 on cn0 -> VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
+			{"changed", "resource_provider", rp1, "generation 3 -> 4"},
+			{"changed", "resource_provider", rp2, "generation 2 -> 3"},
+		}},
+		{"DELETE", "/allocations/" + con, "", []Change{
+			{"deleted", "consumer", con, ""},
+			{"deleted", "allocations", con, "VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
+		}},
+		{"DELETE", "/allocations/" + con, "", nil},
+		{"PUT", "/resource_providers/" + rp1 + "/inventories/VCPU", `{"resource_provider_generation":4,"total":9,"reserved":1}`, []Change{
+			{"changed", "resource_provider", rp1, "generation 4 -> 5"},
+			{"changed", "inventory", rp1 + "/VCPU", "VCPU on cn0: total 8 -> 9, reserved 0 -> 1"},
+		}},
+		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, []Change{
+			{"changed", "resource_provider", rp2, "name cn0_fpga -> fpga, parent cn0 -> none, root cn0 -> fpga"},
+		}},
+		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, nil},
+		{"PUT", "/resource_providers/" + rp2 + "/traits", `{"resource_provider_generation":3,"traits":["HW_CPU_X86_AVX"]}`, []Change{
+			{"changed", "resource_provider", rp2, "generation 3 -> 4"},
+			{"changed", "provider_traits", rp2, "fpga: -CUSTOM_FPGA_INTEL +HW_CPU_X86_AVX"},
+		}},
+		{"PUT", "/traits/CUSTOM_X", "", []Change{{"created", "trait", "CUSTOM_X", ""}}},
+		{"PUT", "/traits/CUSTOM_X", "", nil},
+		{"DELETE", "/resource_providers/" + rp2, "", []Change{
+			{"deleted", "resource_provider", rp2, "fpga"},
+			{"deleted", "inventory", rp2 + "/FPGA", "FPGA on fpga"},
+			{"deleted", "provider_traits", rp2, "fpga: -HW_CPU_X86_AVX"},
+		}},
+	} {
+		got := send(t, s, "1.38", tt.method, tt.path, tt.body)
+		if diff := cmp.Diff(tt.want, last.Changes); diff != "" {
+			t.Errorf("%s %s: %d (-want +got):\n%s", tt.method, tt.path, got.status, diff)
+		}
+	}
+}
+
+func TestARequestUnderAFault(t *testing.T) {
+	t.Parallel()
+	faults := new(fault.Set)
+	faults.Register(Operations()...)
+	var last Exchange
+	s := newServer(t, Config{}, WithFaults(faults), WithObserver(func(e Exchange) { last = e }))
+	for _, when := range []fault.When{fault.Before, fault.After} {
+		if err := faults.Set(fault.Rule{Operation: "placement.resource_provider.create", Action: fault.Status, When: when}); err != nil {
+			t.Fatal(err)
+		}
+		if got := send(t, s, "1.20", "POST", "/resource_providers", `{"name":"n"}`); got.status != 500 {
+			t.Fatalf("got %d", got.status)
+		}
+		if told := len(last.Changes) == 1; told != (when == fault.After) {
+			t.Errorf("%s: told %v", when, last.Changes)
+		}
+	}
+}
