@@ -49,7 +49,7 @@ func (s *Server) router() *simhttp.Router {
 		add("attribute.get", "GET", "attributes/{id}", s.getAttribute, nil)
 		add("attribute.delete", "DELETE", "attributes/{id}", s.deleteAttribute, nil)
 	}
-	return simhttp.NewRouter(routes...)
+	return simhttp.NewRouter(simhttp.WithInputs(routes, inputs(s.cfg))...)
 }
 
 // Route is one thing that a server does.

@@ -74,7 +74,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 			writeFault(w, status, strings.TrimSpace("injected fault "+code))
 		},
 		VersionHeader: headerVersion, Faults: s.faults, Observe: s.observe,
-		Clock: s.clock, IDs: simhttp.NewIDs(cfg.Seed, "cyborg"),
+		Clock: s.clock, IDs: simhttp.NewIDs(cfg.Seed, "cyborg"), Refuse: refuseUnread,
 	}
 	return s, nil
 }

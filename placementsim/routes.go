@@ -96,5 +96,5 @@ func newRouter() *simhttp.Router {
 	for _, op := range operations() {
 		routes = append(routes, simhttp.Route{Operation: op.name, Method: op.method, Pattern: op.pattern})
 	}
-	return simhttp.NewRouter(routes...)
+	return simhttp.NewRouter(simhttp.WithInputs(routes, inputs())...)
 }

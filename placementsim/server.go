@@ -142,6 +142,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	s.service = &simhttp.Service{
 		Name: "placement", Router: newRouter(), Handler: http.HandlerFunc(s.handle), WriteFault: s.writeFault,
 		VersionHeader: versionHeader, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
+		Refuse: refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)

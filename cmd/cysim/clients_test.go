@@ -72,6 +72,9 @@ func startCloud(t *testing.T, flags ...string) cloud {
 		listens = strings.HasPrefix(assignment, "CYSIM_PID=")
 	}
 	t.Cleanup(func() {
+		if listens {
+			c.checkRead(t)
+		}
 		_ = command.Process.Signal(syscall.SIGTERM) // Wait tells if it had ended already
 		if err := command.Wait(); err != nil || !listens {
 			t.Errorf("cysim ended with %v, listened: %v\n%s", err, listens, &stderr)

@@ -26,6 +26,7 @@ type serveCommand struct {
 	Seed            uint64              `help:"Chooses every identifier and the order of everything random."`
 	Region          string              `help:"Region of the catalog; default: RegionOne."`
 	StrictInstances bool                `help:"Let Nova's stand-in answer events as Nova does: only for guests it has."`
+	StrictRequests  bool                `help:"Refuse requests of which something is read by nobody: a query key, a header, a member of the body."`
 	TokenLifetime   simcloud.Duration   `help:"How long a token is valid; default: 1h."`
 	Cyborg          fakecyborg.Config   `embed:"" prefix:"cyborg-"`
 	Placement       placementsim.Config `embed:"" prefix:"placement-"`
@@ -76,12 +77,12 @@ func (c *serveCommand) world(line *kong.Context) (simcloud.Model, error) {
 		return model, err
 	}
 	c.Seed, c.Region, c.StrictInstances, c.TokenLifetime = model.Seed, model.Region, model.StrictInstances, model.TokenLifetime
-	c.Cyborg, c.Placement = model.Cyborg, model.Placement
+	c.Cyborg, c.Placement, c.StrictRequests = model.Cyborg, model.Placement, model.StrictRequests
 	if _, err := line.Apply(); err != nil {
 		return model, badInput(err)
 	}
 	model.Seed, model.Region, model.StrictInstances, model.TokenLifetime = c.Seed, c.Region, c.StrictInstances, c.TokenLifetime
-	model.Cyborg, model.Placement = c.Cyborg, c.Placement
+	model.Cyborg, model.Placement, model.StrictRequests = c.Cyborg, c.Placement, c.StrictRequests
 	return c.hardwareFlags.apply(model), nil
 }
 

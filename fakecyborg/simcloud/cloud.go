@@ -70,6 +70,8 @@ type Cloud struct {
 	machines  []*machine
 	external  *external // nil: Placement is simulated
 	page      *statuspage.Page
+	built     uint64 // how many requests it took to make the cloud
+	agentLoop bool
 
 	endStreams func()
 }
@@ -98,6 +100,7 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.recorder.Reset()
+	c.built, c.agentLoop = c.recorder.Started(), set.agentLoop
 	return c, nil
 }
 
@@ -105,6 +108,7 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(c.model.identity(),
 		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
+	c.recorder.LoginOf, c.recorder.RefusesUnread = c.identity.LoginOf, c.model.StrictRequests
 	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm},
 		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
 	c.images = glance.New(glance.Config{Seed: c.model.Seed},
@@ -130,7 +134,7 @@ func (c *Cloud) start(set settings) error {
 	}
 	peer := func(path string) fakecyborg.Endpoint {
 		return fakecyborg.Endpoint{
-			URL: baseURL + path, Client: &http.Client{Transport: c.transport},
+			URL: baseURL + path, Client: &http.Client{Transport: c.transport.Internal()},
 			Token: newTokenSource(c.identity, c.clock, "cyborg").Token,
 		}
 	}

@@ -40,6 +40,9 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"GET /_sim/clock":            c.getClock,
 		"GET /_sim/requests/diagram": c.getDiagram,
 		"POST /_sim/clock":           c.postClock,
+		"GET /_sim/requests/curl":    c.getCurl,
+		"GET /_sim/requests/gotest":  c.getGoTest,
+		"GET /_sim/unread":           c.getUnread,
 
 		"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
 		"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),

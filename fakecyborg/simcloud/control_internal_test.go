@@ -51,6 +51,10 @@ func controlCalls() []struct{ route, path, body string } {
 		{"DELETE /_sim/requests", "/_sim/requests", ""},
 		{"GET /_sim/requests", "/_sim/requests", ""},
 		{"GET /_sim/requests/diagram", "/_sim/requests/diagram", ""},
+		{"GET /_sim/requests/curl", "/_sim/requests/curl", ""},
+		{"GET /_sim/requests/gotest", "/_sim/requests/gotest?package=recorded", ""},
+		{"GET /_sim/requests/gotest", "/_sim/requests/gotest?package=a.b", ""},
+		{"GET /_sim/unread", "/_sim/unread", ""},
 	}
 }
 

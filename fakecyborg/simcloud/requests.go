@@ -7,7 +7,7 @@ import (
 )
 
 // Request is one request that the cloud answered, whether it came from outside or from
-// one of its own services. Bodies and tokens are not kept.
+// one of its own services. Tokens and other secrets are not kept.
 type Request struct {
 	// Service is identity, placement, accelerator or compute.
 	Service string `json:"service"`
@@ -31,6 +31,13 @@ type Request struct {
 	// Changes is what the request changed in the service that answered it, in the order in
 	// which it did. What a nested request changed is told there.
 	Changes []Change `json:"changes,omitempty"`
+	// Internal is set for what one of the cloud's own services sent.
+	Internal bool `json:"internal,omitempty"`
+	// Unread is what was sent and nobody read, as [Cloud.Unread] tells it.
+	Unread []string `json:"unread,omitempty"`
+	// Body is the body that was sent, secrets taken out: its first 64 KiB, or nothing
+	// if it was data, or if it is one of the oldest of more than 16 MiB in all.
+	Body string `json:"-"`
 }
 
 // Change is one thing that a request changed: what was so before the request and is not
@@ -48,6 +55,22 @@ type Change struct {
 	What string `json:"what,omitempty"`
 }
 
+// requestOf is the record of a request as others see it.
+func requestOf(e simhttp.Exchange) Request {
+	r := Request{
+		Service: e.Service, Operation: e.Operation, Subject: e.Subject, From: e.From, Method: e.Method, Path: e.Path,
+		Query: e.Query, Microversion: e.Microversion, RequestID: e.RequestID, Status: e.Status, Fault: e.Fault,
+		Started: e.Started, Duration: e.Duration, Internal: e.Internal, Unread: e.Unread,
+	}
+	for _, change := range e.Changes {
+		r.Changes = append(r.Changes, Change(change))
+	}
+	if e.Sent != nil {
+		r.Body = e.Sent.Body
+	}
+	return r
+}
+
 // Requests returns the newest requests since the cloud was made, in the order in which
 // they started, 20000 at most. A request that one of the services sends while it works on
 // another follows that one.
@@ -55,21 +78,9 @@ func (c *Cloud) Requests() []Request {
 	exchanges := c.recorder.Exchanges()
 	list := make([]Request, 0, len(exchanges))
 	for _, e := range exchanges {
-		list = append(list, newRequest(e))
+		list = append(list, requestOf(e))
 	}
 	return list
-}
-
-func newRequest(e simhttp.Exchange) Request {
-	r := Request{
-		Service: e.Service, Operation: e.Operation, Subject: e.Subject, From: e.From, Method: e.Method,
-		Path: e.Path, Query: e.Query, Microversion: e.Microversion, RequestID: e.RequestID, Status: e.Status,
-		Fault: e.Fault, Started: e.Started, Duration: e.Duration,
-	}
-	for _, c := range e.Changes {
-		r.Changes = append(r.Changes, Change(c))
-	}
-	return r
 }
 
 // ForgetRequests empties the record.

@@ -55,6 +55,7 @@ func serverHalf() []Package {
 		{Pattern: "fault"},
 		{Pattern: "internal/statuspage"},
 		{Pattern: "internal/simhttp", Ours: []string{"fault"}},
+		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp"}},
 		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/glance", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},

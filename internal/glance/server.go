@@ -57,11 +57,11 @@ func New(cfg Config, opts ...Option) *Server {
 	s.service = &simhttp.Service{
 		Name: "image", Prefixes: []string{"/image"},
 		Canonical: func(path string) string { return strings.TrimRight(path, "/") },
-		Router:    simhttp.NewRouter(s.routes()...), Handler: http.HandlerFunc(s.dispatch),
+		Router:    simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...), Handler: http.HandlerFunc(s.dispatch),
 		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
 			writeError(w, status, strings.TrimSpace("injected fault "+code))
 		},
-		IDs: simhttp.NewIDs(cfg.Seed, "glance"),
+		IDs: simhttp.NewIDs(cfg.Seed, "glance"), Refuse: refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)

@@ -89,10 +89,12 @@ func New(cfg Config, opts ...Option) *Server {
 	s.service = &simhttp.Service{
 		Name:       "identity",
 		Prefixes:   []string{"/identity"},
-		Router:     simhttp.NewRouter(s.routes()...),
+		Router:     simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
 		Handler:    http.HandlerFunc(s.dispatch),
 		WriteFault: writeFault,
 		IDs:        simhttp.NewIDs(cfg.Seed, "identity"),
+		Headers:    []string{"X-Subject-Token"},
+		Refuse:     refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)

@@ -106,11 +106,13 @@ func New(cfg Config, opts ...Option) *Server {
 	s.service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},
-		Router:        simhttp.NewRouter(s.routes()...),
+		Router:        simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
 		Handler:       http.HandlerFunc(s.dispatch),
 		WriteFault:    writeFault,
 		VersionHeader: headerVersion,
 		IDs:           simhttp.NewIDs(cfg.Seed, "compute"),
+		Headers:       []string{"X-Openstack-Nova-Api-Version"},
+		Refuse:        refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)

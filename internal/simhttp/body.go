@@ -16,6 +16,9 @@ var ErrBodyTooLarge = errors.New("request body is larger than 4 MiB")
 
 // ReadBody reads the whole request body, up to MaxBody.
 func ReadBody(r *http.Request) ([]byte, error) {
+	if kept, ok := r.Body.(*readAhead); ok && kept.untouched() {
+		return kept.take()
+	}
 	if r.ContentLength > MaxBody {
 		return nil, ErrBodyTooLarge
 	}

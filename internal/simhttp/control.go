@@ -107,10 +107,16 @@ func (c Control) deleteFaults(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (c Control) requests(w http.ResponseWriter, _ *http.Request) {
+// requests lists the record; what was sent only if the query has bodies=true.
+func (c Control) requests(w http.ResponseWriter, r *http.Request) {
 	exchanges := c.Recorder.Exchanges()
 	if exchanges == nil {
 		exchanges = []Exchange{}
+	}
+	if r.URL.Query().Get("bodies") != "true" {
+		for i := range exchanges {
+			exchanges[i].Sent = nil
+		}
 	}
 	WriteJSON(w, http.StatusOK, ControlBody("requests", exchanges))
 }

@@ -23,6 +23,8 @@ type Route struct {
 	// Subject tells what the request is about for faults and records; nil
 	// means the first path variable.
 	Subject func(*http.Request) string
+	// Input is what the route reads of a request.
+	Input
 }
 
 func (r *Route) subject(req *http.Request) string {
@@ -45,6 +47,7 @@ type Match struct {
 	// empty for an unknown path.
 	Allowed []string
 	vars    map[string]string
+	body    *shape
 }
 
 // Router finds the route of a request. Routes are tried in order, so a fixed
@@ -56,13 +59,14 @@ type Router struct {
 type parsedRoute struct {
 	route    Route
 	segments []string
+	body     *shape
 }
 
 // NewRouter returns a router over the routes.
 func NewRouter(routes ...Route) *Router {
 	r := &Router{routes: make([]parsedRoute, 0, len(routes))}
 	for _, route := range routes {
-		r.routes = append(r.routes, parsedRoute{route, strings.Split(route.Pattern, "/")})
+		r.routes = append(r.routes, parsedRoute{route, strings.Split(route.Pattern, "/"), newShape(route.Body)})
 	}
 	return r
 }
@@ -99,7 +103,7 @@ func (r *Router) Match(method, escapedPath string) Match {
 		}
 		match.Allowed = append(match.Allowed, parsed.route.Method)
 		if match.Route == nil && parsed.route.Method == method {
-			match.Route, match.vars = &parsed.route, vars
+			match.Route, match.vars, match.body = &parsed.route, vars, parsed.body
 		}
 	}
 	slices.Sort(match.Allowed)

@@ -38,6 +38,11 @@ type Service struct {
 	Observe func(Exchange)
 	Clock   Clock
 	IDs     *IDs
+	// Headers are the headers that this service reads beside those that every one does,
+	// in canonical form.
+	Headers []string
+	// Refuse answers 400 with a text in the service's error dialect.
+	Refuse func(w http.ResponseWriter, r *http.Request, detail string)
 }
 
 type matchKey struct{}
@@ -69,7 +74,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	exchange := Exchange{
 		Service: s.Name, From: r.UserAgent(), Method: r.Method, Path: r.URL.Path,
-		Query: r.URL.RawQuery, RequestID: id, Started: started,
+		Query: r.URL.RawQuery, RequestID: id, Started: started, Internal: isInternal(r.Context()),
 	}
 	var rule fault.Rule
 	if match.Route != nil {
@@ -95,7 +100,28 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.Observe(exchange)
 		}
 	}()
+	if recorder != nil {
+		sent, unread, done := s.look(recorder, r, match)
+		exchange.Sent, exchange.Unread = sent, unread
+		defer done()
+	}
+	if len(exchange.Unread) > 0 && recorder.RefusesUnread {
+		s.Refuse(out, r, refusal(exchange.Unread))
+		return
+	}
 	s.serve(out, r, rule)
+}
+
+// look tells what was sent, and what of it nobody reads. The function returned completes
+// it when the request was served.
+func (s *Service) look(recorder *Recorder, r *http.Request, match Match) (sent *Sent, unread []string, done func()) {
+	sent = recorder.sentOf(r)
+	body, done := sent.ahead(r, match.Route != nil && match.Route.Data, recorder.LoginOf)
+	return sent, s.unread(r, match, body), done
+}
+
+func refusal(unread []string) string {
+	return "The simulator is strict about requests, and nobody reads: " + strings.Join(unread, ", ")
 }
 
 func (s *Service) serve(w http.ResponseWriter, r *http.Request, rule fault.Rule) {

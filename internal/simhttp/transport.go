@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,24 @@ import (
 // it is told so, while the handler goes on with what it has begun.
 type Transport struct {
 	handler http.Handler
+}
+
+type internalKey struct{}
+
+// Internal is the transport for the simulator's own services: what they send is marked as
+// such in the record ([Exchange.Internal]).
+func (t *Transport) Internal() http.RoundTripper { return internalTransport{t} }
+
+type internalTransport struct{ *Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t internalTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.Transport.RoundTrip(req.WithContext(context.WithValue(req.Context(), internalKey{}, true)))
+}
+
+func isInternal(ctx context.Context) bool {
+	internal, _ := ctx.Value(internalKey{}).(bool)
+	return internal
 }
 
 var _ http.RoundTripper = (*Transport)(nil)

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestServeMayBeStrictAboutRequests(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "model.json")
+	if err := os.WriteFile(file, []byte(`{"strict_requests": true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		flags  []string
+		status int
+	}{
+		{"by default not", nil, http.StatusOK},
+		{"by flag", []string{"--strict-requests"}, http.StatusBadRequest},
+		{"by model", []string{"--model", file}, http.StatusBadRequest},
+		{"flag over model", []string{"--model", file, "--strict-requests=false"}, http.StatusOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, append([]string{"serve"}, tt.flags...)...)
+			url := c.env["CYSIM_URL"]
+			status, body := get(t, url+"/identity/v3?colour=red", "")
+			if status != tt.status || (status == http.StatusBadRequest) != strings.Contains(body, "query colour") {
+				t.Errorf("got %d %s, want %d", status, body, tt.status)
+			}
+			if status, body := get(t, url+"/_sim/unread", ""); status != http.StatusOK || !strings.Contains(body, `"operation":"identity.version.get","what":"query colour"`) {
+				t.Errorf("/_sim/unread: %d %s", status, body)
+			}
+			for path, want := range map[string]string{"/_sim/requests/curl": "'/identity/v3?colour=red'", "/_sim/requests/gotest?package=mine": "package mine"} {
+				if status, body := get(t, url+path, ""); status != http.StatusOK || !strings.Contains(body, want) {
+					t.Errorf("%s: %d %s, want %s", path, status, body, want)
+				}
+			}
+		})
+	}
+}

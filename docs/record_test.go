@@ -1,0 +1,44 @@
+package docs_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+// pairs finds what a pattern with two groups finds in a file, sorted.
+func pairs(t *testing.T, file, pattern string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(data), -1) {
+		list = append(list, match[1]+" "+match[2])
+	}
+	slices.Sort(list)
+	return list
+}
+
+// What the page says of OpenStack's clients is what their tests let pass.
+func TestWhatClientsSendInVainIsListed(t *testing.T) {
+	t.Parallel()
+	tested := pairs(t, "../cmd/cysim/clients_unread_test.go", `"([a-z_.]+) ((?:body|query|header) [^"]+)":\s+true`)
+	listed := pairs(t, "record.md", "(?m)^\\| `([a-z_.]+)` \\| `([^`]+)` \\|")
+	if diff := cmp.Diff(tested, listed); diff != "" || len(listed) == 0 {
+		t.Errorf("record.md (-tested +listed):\n%s", diff)
+	}
+	operations := simcloud.Run(t).Faults().Operations()
+	for _, entry := range listed {
+		operation := regexp.MustCompile(`^\S+`).FindString(entry)
+		if !slices.Contains(operations, operation) {
+			t.Errorf("%s is no operation", operation)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package keystone
+
+import (
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// inputs tells what each operation reads. The objects below limit and its like are judged
+// as a whole, by schemas that are closed.
+func inputs() map[string]simhttp.Input {
+	query := func(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
+	body := func(paths ...string) simhttp.Input { return simhttp.Input{Body: paths} }
+	return map[string]simhttp.Input{
+		"identity.token.create":                  {Query: []string{"nocatalog"}, Body: authPaths()},
+		"identity.token.validate":                query("nocatalog"),
+		"identity.project.list":                  query("name"),
+		"identity.user.list":                     query("name"),
+		"identity.domain.list":                   query("name"),
+		"identity.role.list":                     query("name"),
+		"identity.service.list":                  query("name", "type"),
+		"identity.application_credential.list":   query("name"),
+		"identity.application_credential.create": body(credentialPaths()...),
+		"identity.registered_limit.list":         query("service_id", "region_id", "resource_name"),
+		"identity.registered_limit.create":       body("registered_limits"),
+		"identity.registered_limit.update":       body("registered_limit"),
+		"identity.limit.list":                    query("service_id", "region_id", "resource_name", "project_id", "domain_id"),
+		"identity.limit.create":                  body("limits"),
+		"identity.limit.update":                  body("limit"),
+	}
+}
+
+// authPaths are the members of an authentication request.
+func authPaths() []string {
+	const (
+		identity   = "auth.identity."
+		password   = identity + "password.user."
+		credential = identity + "application_credential."
+		project    = "auth.scope.project."
+	)
+	return []string{
+		identity + "methods", identity + "token.id",
+		password + "id", password + "name", password + "password", password + "domain.id", password + "domain.name",
+		credential + "id", credential + "name", credential + "secret",
+		credential + "user.id", credential + "user.name", credential + "user.domain.id", credential + "user.domain.name",
+		project + "id", project + "name", project + "domain.id", project + "domain.name",
+		"auth.scope.domain", "auth.scope.system.all", "auth.scope.OS-TRUST:trust", "auth.scope.unscoped",
+	}
+}
+
+func credentialPaths() []string {
+	const in = "application_credential."
+	return []string{
+		in + "name", in + "description", in + "secret", in + "expires_at", in + "roles[].id", in + "roles[].name", in + "unrestricted",
+	}
+}
+
+// refuseUnread refuses a request of which something is not read.
+func refuseUnread(w http.ResponseWriter, r *http.Request, detail string) {
+	writeError(w, r, http.StatusBadRequest, detail)
+}

@@ -1,0 +1,34 @@
+package simhttp
+
+import "net/http"
+
+// Input is what a route reads of a request beside its path and headers. What a client
+// sends beyond that is told as unread.
+type Input struct {
+	// Query are the query keys that are read; a trailing * stands for any end, * alone
+	// for every key, and one after ! is not read although a * fits.
+	Query []string
+	// Body are the paths of the members of a JSON body that are read: "name",
+	// "[].groups[].*". A name is a member, * any member, [] the items of an array; what is
+	// below the last name belongs to it. A member after ! is not read although a * fits.
+	// "" is a body that is judged as a whole; without any path the body is not read.
+	// Names are exact in case, as they are for the real services.
+	Body []string
+	// BodyOf, if set, tells of a request whether its body is read at all.
+	BodyOf func(*http.Request) bool
+	// Data tells that the body is no JSON but data, of which only the length is recorded.
+	Data bool
+}
+
+// WithInputs gives the routes their inputs, by "METHOD pattern" or else by operation. A
+// route that is not named reads nothing.
+func WithInputs(routes []Route, inputs map[string]Input) []Route {
+	for i := range routes {
+		input, own := inputs[routes[i].Method+" "+routes[i].Pattern]
+		if !own {
+			input = inputs[routes[i].Operation]
+		}
+		routes[i].Input = input
+	}
+	return routes
+}

@@ -1,0 +1,210 @@
+package inputtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// TB is what Check needs of a test.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Case is a request that a service takes.
+type Case struct {
+	// Method and Path, which is below the service's root and may have a query.
+	Method, Path string
+	// Body is JSON, or empty.
+	Body string
+	// Version is the value of OpenStack-API-Version.
+	Version string
+	// Refused tells that the service refuses it even so, which may be an answer, too, to
+	// something that it reads.
+	Refused bool
+}
+
+// Answer is what came of a request: the status and everything that can be seen
+// afterwards, the body of the answer and the state of the service.
+type Answer struct {
+	Status int
+	Seen   string
+}
+
+// Check sends each case as it is and then, each time to a service that is new, with every
+// query key and every member of its body taken away or given another value. Every key and
+// path that a route declares must make a difference in one case at least; what is added
+// and not declared must make none, unless the service refuses it. Send must answer equal
+// requests equally.
+func Check(t TB, routes []simhttp.Route, cases []Case, send func(Case) Answer) {
+	t.Helper()
+	c := &checker{t: t, router: simhttp.NewRouter(routes...), send: send, read: make(map[string]bool)}
+	for _, each := range cases {
+		c.try(each)
+	}
+	for _, r := range routes {
+		if r.Method == http.MethodHead {
+			continue // as the GET
+		}
+		for _, key := range r.Query {
+			if !strings.HasPrefix(key, "!") && !c.read[name(r, "query", key)] {
+				t.Errorf("%s %s: nothing shows that the query key %s is read", r.Method, r.Pattern, key)
+			}
+		}
+		for _, path := range r.Body {
+			if !strings.HasPrefix(path, "!") && !c.read[name(r, "body", path)] {
+				t.Errorf("%s %s: nothing shows that %q of the body is read", r.Method, r.Pattern, path)
+			}
+		}
+	}
+}
+
+type checker struct {
+	t      TB
+	router *simhttp.Router
+	send   func(Case) Answer
+	read   map[string]bool
+}
+
+func name(r simhttp.Route, kind, item string) string {
+	return strings.Join([]string{r.Method, r.Pattern, kind, item}, " ")
+}
+
+func (c *checker) try(each Case) {
+	c.t.Helper()
+	path, _, _ := strings.Cut(each.Path, "?")
+	route := c.router.Match(each.Method, path).Route
+	if route == nil {
+		c.t.Fatalf("%s %s has no route", each.Method, each.Path)
+		return
+	}
+	base := c.send(each)
+	if refused := base.Status >= http.StatusBadRequest; refused != each.Refused {
+		c.t.Errorf("%s %s %s: %d %s, refused: %v, want %v", each.Method, each.Path, each.Body, base.Status, base.Seen, refused, each.Refused)
+		return
+	}
+	c.query(*route, each, base)
+	if each.Body != "" {
+		c.body(*route, each, base)
+	}
+}
+
+// query changes the query keys one by one.
+func (c *checker) query(route simhttp.Route, each Case, base Answer) {
+	c.t.Helper()
+	path, raw, _ := strings.Cut(each.Path, "?")
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		c.t.Fatalf("%s: %v", each.Path, err)
+	}
+	differs := func(change func(url.Values)) (Answer, bool) {
+		changed := url.Values{}
+		for key, list := range values {
+			changed[key] = slices.Clone(list)
+		}
+		change(changed)
+		other := each
+		other.Path = path + "?" + changed.Encode()
+		got := c.send(other)
+		return got, got != base
+	}
+	for key := range values {
+		declared := slices.IndexFunc(route.Query, func(known string) bool { return fits(known, key) })
+		if slices.Contains(route.Query, "!"+key) {
+			declared = -1
+		}
+		_, read := differs(func(v url.Values) { v.Del(key) })
+		for _, value := range []string{"zz", ""} {
+			if !read {
+				_, read = differs(func(v url.Values) { v.Set(key, value) })
+			}
+		}
+		switch {
+		case declared < 0 && read:
+			c.t.Errorf("%s %s: the query key %s is read and not declared", route.Method, route.Pattern, key)
+		case declared >= 0 && read:
+			c.read[name(route, "query", route.Query[declared])] = true
+		}
+	}
+	if slices.Contains(route.Query, "*") {
+		return
+	}
+	if got, read := differs(func(v url.Values) { v.Set("zzz", "1") }); read && got.Status < http.StatusBadRequest {
+		c.t.Errorf("%s %s: the query key zzz changes the answer", route.Method, route.Pattern)
+	}
+}
+
+func fits(known, key string) bool {
+	prefix, open := strings.CutSuffix(known, "*")
+	return open && strings.HasPrefix(key, prefix) || known == key
+}
+
+// body changes the members of the body one by one, and adds some.
+func (c *checker) body(route simhttp.Route, each Case, base Answer) {
+	c.t.Helper()
+	sent := func(document any) Answer {
+		data, err := json.Marshal(document)
+		if err != nil {
+			c.t.Fatalf("%v", err)
+		}
+		other := each
+		other.Body = string(data)
+		return c.send(other)
+	}
+	for _, path := range route.Body {
+		switch {
+		case path == "":
+			c.judged(route, each, sent)
+		case path[0] == '!':
+			document := decoded(c.t, each.Body)
+			if replace(&document, steps(path[1:]), gone{}) && sent(document) != base {
+				c.t.Errorf("%s %s: %s of the body is read and declared not to be", route.Method, route.Pattern, path[1:])
+			}
+		default:
+			for _, value := range []any{gone{}, "zz", 7, []any{[]any{7}}, map[string]any{"zz": 1}, true} {
+				document := decoded(c.t, each.Body)
+				if replace(&document, steps(path), value) && sent(document) != base {
+					c.read[name(route, "body", path)] = true
+					break
+				}
+			}
+		}
+	}
+	if slices.Contains(route.Body, "") || route.BodyOf != nil {
+		return
+	}
+	for _, place := range objects(decoded(c.t, each.Body), nil) {
+		document := decoded(c.t, each.Body)
+		extended := at(document, place)
+		if free(route.Body, place) {
+			continue
+		}
+		extended["zzz"] = 1
+		if got := sent(document); got != base && got.Status < http.StatusBadRequest {
+			c.t.Errorf("%s %s: zzz at %v of the body changes the answer", route.Method, route.Pattern, place)
+		}
+	}
+}
+
+// judged checks that a body declared as judged is: no object of it takes anything more.
+func (c *checker) judged(route simhttp.Route, each Case, sent func(any) Answer) {
+	c.t.Helper()
+	refused := 0
+	for _, place := range objects(decoded(c.t, each.Body), nil) {
+		document := decoded(c.t, each.Body)
+		at(document, place)["zzz"] = 1
+		if got := sent(document); got.Status < http.StatusBadRequest {
+			c.t.Errorf("%s %s: zzz at %v of the body is taken: %d", route.Method, route.Pattern, place, got.Status)
+		}
+		refused++
+	}
+	if _, isList := decoded(c.t, each.Body).([]any); isList || refused > 0 {
+		c.read[name(route, "body", "")] = true
+	}
+}

@@ -1,0 +1,65 @@
+package simhttp
+
+import (
+	"bytes"
+	"io"
+)
+
+// readAhead is a request body of which the beginning, usually all, was read before the
+// service sees it, so that it can be judged and kept.
+type readAhead struct {
+	io.Reader
+	io.Closer
+	data []byte // what was read, MaxBody+1 bytes at most
+	err  error  // of reading it; nil: that was all, or all that is kept
+	used bool
+}
+
+// newReadAhead reads the body as far as a service would.
+func newReadAhead(body io.ReadCloser) *readAhead {
+	data, err := io.ReadAll(io.LimitReader(body, MaxBody+1))
+	rest := io.Reader(body)
+	if err != nil {
+		rest = failing{err}
+	}
+	return &readAhead{Reader: io.MultiReader(bytes.NewReader(data), rest), Closer: body, data: data, err: err}
+}
+
+// Read implements io.Reader.
+func (b *readAhead) Read(p []byte) (int, error) {
+	b.used = true
+	return b.Reader.Read(p)
+}
+
+func (b *readAhead) untouched() bool { return !b.used }
+
+// take is the whole body at once, for those that only look at it; once only.
+func (b *readAhead) take() ([]byte, error) {
+	b.used = true
+	b.Reader = bytes.NewReader(nil)
+	switch {
+	case len(b.data) > MaxBody:
+		return nil, ErrBodyTooLarge
+	case b.err != nil:
+		return nil, b.err
+	}
+	return b.data[:len(b.data):len(b.data)], nil
+}
+
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// counted counts a body of data that is not kept.
+type counted struct {
+	io.ReadCloser
+	length int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.length += int64(n)
+	return n, err
+}

@@ -1,0 +1,135 @@
+package simhttp
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// shape is what a route reads of a JSON value. A shape without parts takes the value as
+// it is, whatever it holds: the service judges it as a whole.
+type shape struct {
+	members map[string]*shape // nil for one that is not read although any is there
+	any     *shape            // of members that have no shape of their own; nil: they are not read
+	items   *shape            // of an array's items
+}
+
+// newShape makes a shape of paths such as "auth.scope.project.id", "[].groups[].*": a
+// name is a member, * any member, [] the items of an array. Without any path nothing is
+// read, and nil is returned.
+func newShape(paths []string) *shape {
+	if len(paths) == 0 {
+		return nil
+	}
+	root := &shape{}
+	for _, path := range paths {
+		node := root
+		for step := range strings.SplitSeq(strings.ReplaceAll(path, "[]", ".[]"), ".") {
+			if step != "" {
+				node = node.part(step)
+			}
+		}
+	}
+	return root
+}
+
+// part is the shape one step further, made if there is none.
+func (s *shape) part(step string) *shape {
+	switch step {
+	case "[]":
+		if s.items == nil {
+			s.items = &shape{}
+		}
+		return s.items
+	case "*":
+		if s.any == nil {
+			s.any = &shape{}
+		}
+		return s.any
+	}
+	if s.members == nil {
+		s.members = make(map[string]*shape)
+	}
+	if name, not := strings.CutPrefix(step, "!"); not {
+		s.members[name] = nil
+		return &shape{}
+	}
+	if s.members[step] == nil {
+		s.members[step] = &shape{}
+	}
+	return s.members[step]
+}
+
+func (s *shape) leaf() bool { return s.members == nil && s.any == nil && s.items == nil }
+
+// member is the shape of a member, nil if it is not read.
+func (s *shape) member(name string) *shape {
+	if known, ok := s.members[name]; ok {
+		return known
+	}
+	return s.any
+}
+
+// maxUnread is how many unread things of one request are listed, and maxUnreadName how
+// much of each name, in bytes.
+const (
+	maxUnread     = 100
+	maxUnreadName = 200
+)
+
+// unreadBody lists the members of a body that have no shape: "body [0].colour". A body
+// that is no JSON is not judged: the service refuses it itself.
+func (s *shape) unreadBody(body []byte) []string {
+	w := &shapeWalk{walker: walker{data: body}}
+	switch {
+	case s != nil && s.leaf(), w.peek() == 0:
+		return nil
+	case s == nil:
+		return []string{"body"}
+	case !json.Valid(body):
+		return nil
+	}
+	w.at = 0
+	w.value(s, "")
+	return w.unread
+}
+
+type shapeWalk struct {
+	walker
+	unread []string
+}
+
+func (w *shapeWalk) value(s *shape, path string) {
+	switch first := w.peek(); {
+	case first == '{' && (s.members != nil || s.any != nil):
+		w.object(func(name string) {
+			here := strings.TrimPrefix(path+"."+name, ".")
+			if next := s.member(name); next != nil {
+				w.value(next, here)
+				return
+			}
+			w.skip()
+			w.note(here)
+		})
+	case first == '[' && s.items != nil:
+		w.array(func(i int) { w.value(s.items, fmt.Sprintf("%s[%d]", path, i)) })
+	default:
+		w.skip()
+	}
+}
+
+func (w *shapeWalk) note(path string) {
+	text := "body " + clipped(path)
+	if len(w.unread) < maxUnread && !slices.Contains(w.unread, text) {
+		w.unread = append(w.unread, text)
+	}
+}
+
+// clipped shortens a name that a client chose.
+func clipped(name string) string {
+	if len(name) > maxUnreadName {
+		name = name[:maxUnreadName] + "..."
+	}
+	return strings.ToValidUTF8(name, "\uFFFD")
+}
