@@ -28,7 +28,7 @@ func fieldVerdicts() map[reflect.Type]map[string]string {
 		reflect.TypeFor[state](): {
 			"seed": configured, "space": "a constant", "counts": dumpedField, "quirks": configured, "mode": dumpedField,
 			"profiles": dumpedField, "arqs": dumpedField, "byInstance": index, "devices": dumpedField, "byHost": index,
-			"deployables": dumpedField, "byProvider": index, "sharing": index, "byName": index, "attributes": dumpedField,
+			"deployables": dumpedField, "byProvider": index, "sharing": index, "byName": index, "attributes": dumpedField, "notes": "only while a request is at work under the lock",
 			"handles": dumpedField, "binds": dumpedField,
 		},
 		reflect.TypeFor[record]():     {"id": dumpedField, "uuid": dumpedField, "created": dumpedField, "updated": dumpedField},

@@ -270,6 +270,13 @@ func (s *Server) Allocations() []Allocation {
 	return list
 }
 
+// ConsumerProject returns the project that the allocations of a consumer count for, "" for
+// an unknown consumer.
+func (s *Server) ConsumerProject(consumer string) string {
+	c, _, _ := s.state.ConsumerAllocations(consumer)
+	return c.Project
+}
+
 // Usage returns how much of a class of a provider is allocated, 0 for an
 // unknown one.
 func (s *Server) Usage(provider, class string) int {

@@ -127,7 +127,7 @@ func (u *user) claim(consumer, resources, traits string) (provider, host string)
 	}
 	chosen := candidates.Requests[0]
 	u.do("PUT", "/placement/allocations/"+consumer, placement, map[string]any{
-		"allocations": chosen.Allocations, "mappings": chosen.Mappings, "project_id": "p", "user_id": "u", "consumer_generation": nil,
+		"allocations": chosen.Allocations, "mappings": chosen.Mappings, "project_id": u.cloud.ProjectID("admin"), "user_id": "u", "consumer_generation": nil,
 	}, 204, nil)
 	provider = chosen.Mappings["device_profile_0"][0]
 	i := slices.IndexFunc(u.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.ProviderUUID == provider })

@@ -32,7 +32,8 @@ type Leak struct {
 
 // Leaks judges the state of all services together; it is empty when
 //
-//   - each accelerator request belongs to a guest,
+//   - each accelerator request belongs to a guest, and a bound one to the project that the
+//     guest's allocation counts for,
 //   - each attach handle in use belongs to the request that holds it,
 //   - each allocation that is on a compute root or on a provider of Cyborg's belongs to a
 //     guest, and so does each mediated device,
@@ -40,19 +41,22 @@ type Leak struct {
 //     provider, and their devices are in the guest's domain XML (except TEST_PCI handles,
 //     which stand for no device), and the mediated ones exist on the host,
 //   - each unit of a provider of Cyborg's that is allocated to a guest has a request,
-//   - no guest's domain XML has a device of Cyborg's that is not the guest's.
+//   - no guest's domain XML has a device of Cyborg's that is not the guest's,
+//   - what Nova was told last of a guest's bound request is that it is bound for the guest.
 //
 // It looks at each service in turn, so it is for moments when nothing is going on. The
 // order is that of the services' own lists, the same in every run.
 func (c *Cloud) Leaks() []Leak {
 	w := c.look()
 	w.judgeARQs()
+	w.judgeProjects(c)
 	w.judgeHandles()
 	w.judgeAllocations()
 	w.judgeMdevs()
 	for _, g := range w.guests {
 		w.judgeGuest(g)
 	}
+	w.judgeEvents(c.compute)
 	return w.leaks
 }
 

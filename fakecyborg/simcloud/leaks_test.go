@@ -92,6 +92,21 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 			u.send("DELETE", "/accelerator/v2/accelerator_requests?instance="+vgpu.uuid, accelerator, "")
 			u.do("DELETE", "/placement/allocations/"+vgpu.uuid, placement, nil, 204, nil)
 		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is no guest,"}},
+		{"another project pays", func(u *user, gpu, _ spawned) {
+			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
+			u.claimDirectly(gpu.uuid, gpu.provider, "PGPU")
+		}, []string{`guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu) of project ` +
+			`but its allocation on provider cn0_0000:3b:00.0 counts for project "p", which Keystone does not know`}},
+		{"Nova was told of a failure", func(u *user, gpu, _ spawned) { u.tellNova(gpu.uuid, gpu.arq.UUID, "failed") }, []string{
+			`guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu), but Nova was told last that its bind ended as "failed"`,
+		}},
+		{"Nova was told of another instance", func(u *user, gpu, vgpu spawned) { u.tellNova(vgpu.uuid, gpu.arq.UUID, "completed") }, []string{
+			"guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu), but Nova was told last that it is bound for instance {vgpu}",
+		}},
+		{"Nova was told of a failure before", func(u *user, gpu, _ spawned) {
+			u.tellNova(gpu.uuid, gpu.arq.UUID, "failed")
+			u.tellNova(gpu.uuid, gpu.arq.UUID, "completed")
+		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -108,6 +123,14 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tellNova sends the event that Cyborg would.
+func (u *user) tellNova(server, arq, status string) {
+	u.t.Helper()
+	u.do("POST", "/compute/v2.1/os-server-external-events", "compute 2.82", map[string]any{"events": []any{
+		map[string]string{"name": "accelerator-request-bound", "server_uuid": server, "tag": arq, "status": status},
+	}}, 200, nil)
 }
 
 func (u *user) mustFault(rules ...fault.Rule) {
