@@ -14,6 +14,8 @@
 //	cysim check [--url URL]              ask a running cloud what leaked
 //	cysim load [--spawns N] [--concurrency C] [--cloud NAME]
 //	                                     drive whole spawns and deletes
+//	cysim import --os-cloud NAME [--output FILE] [--replace-names] [--replace-ids]
+//	                                     make a state for serve of a real cloud
 //	cysim version
 //
 // A command that serves prints shell export lines on standard output once it listens, its log on

@@ -17,6 +17,7 @@ type serveCommand struct {
 	listenFlags
 	faultsFlag
 	clockFlags
+	stateFlags
 	CloudsYAML string   `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this file."`
 	EventsTo   []string `placeholder:"URL" sep:"none" help:"Pass the events for Nova on to this URL; may be repeated."`
 	AgentLoop  bool     `help:"Let the agents report every minute, as real ones do, and not only at the start."`
@@ -52,7 +53,7 @@ func (c *serveCommand) Run(p *process, line *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	cloud, err := simcloud.New(p.ctx, model, options...)
+	cloud, err := c.cloud(p, model, options)
 	if err != nil {
 		return badInput(err)
 	}

@@ -127,7 +127,7 @@ func requests() []request {
 		{
 			at: 0, method: "PUT", target: "/placement/allocations/00000000-0000-4000-8000-000000000001",
 			login: "admin/admin", serviceLogin: "nova/service", header: map[string]string{"Content-Type": "application/json", "Openstack-Api-Version": "placement 1.36"},
-			body:   `{"allocations":{"53b63970-45e0-4fae-aea7-e02b31a6756c":{"resources":{"MEMORY_MB":512,"VCPU":1}},"eb5aa96a-5f9b-3316-948e-6d665a823e50":{"resources":{"PGPU":1}}},"consumer_generation":null,"mappings":{"":["53b63970-45e0-4fae-aea7-e02b31a6756c"],"device_profile_0":["eb5aa96a-5f9b-3316-948e-6d665a823e50"]},"project_id":"p","user_id":"u"}`,
+			body:   `{"allocations":{"53b63970-45e0-4fae-aea7-e02b31a6756c":{"resources":{"MEMORY_MB":512,"VCPU":1}},"eb5aa96a-5f9b-3316-948e-6d665a823e50":{"resources":{"PGPU":1}}},"consumer_generation":null,"mappings":{"":["53b63970-45e0-4fae-aea7-e02b31a6756c"],"device_profile_0":["eb5aa96a-5f9b-3316-948e-6d665a823e50"]},"project_id":"f9a72492f73a512384555cce8995b2a6","user_id":"u"}`,
 			status: 204, microversion: "1.36",
 		},
 		{
@@ -242,6 +242,7 @@ const faults = `[
 const model = `{
 	"seed": 5,
 	"region": "RegionOne",
+	"users": [],
 	"hosts": [
 		{
 			"name": "cn0",

@@ -20,12 +20,9 @@ var ErrHost = errors.New("simcloud: no such host")
 
 // build makes the world through the services' own APIs.
 func (c *Cloud) build(ctx context.Context) error {
-	admin := &api{client: &http.Client{Transport: c.transport.Internal()}, token: newTokenSource(c.identity, c.clock, "admin").Token, base: baseURL}
+	admin := &api{client: &http.Client{Transport: c.inside}, token: c.tokenSource("admin").Token, base: baseURL}
 	for i, h := range c.model.Hosts {
-		m, agent, err := newAgent(c.model.Seed, i, h)
-		if m != nil {
-			c.machines = append(c.machines, m)
-		}
+		m, agent, err := c.newMachine(i, h)
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,20 @@ func newTokenSource(identity *keystone.Server, clock Clock, user string) *tokenS
 	return &tokenSource{identity: identity, clock: clock, user: user}
 }
 
+// tokenSource is a new one of the cloud's.
+func (c *Cloud) tokenSource(user string) *tokenSource {
+	s := newTokenSource(c.identity, c.clock, user)
+	c.tokens = append(c.tokens, s)
+	return s
+}
+
+// forget asks for a new token next time.
+func (s *tokenSource) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = ""
+}
+
 // Token returns a token that is valid for some time to come.
 func (s *tokenSource) Token(context.Context) (string, error) {
 	s.mu.Lock()

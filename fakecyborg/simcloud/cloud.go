@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -41,6 +42,15 @@ type settings struct {
 	clock     Clock
 	agentLoop bool
 	external  *ExternalPlacement
+	stateFile string
+}
+
+func newSettings(opts []Option) settings {
+	var set settings
+	for _, opt := range opts {
+		opt(&set)
+	}
+	return set
 }
 
 // WithClock replaces the machine's clock, which is virtual inside a testing/synctest
@@ -66,12 +76,16 @@ type Cloud struct {
 	recorder  *simhttp.Recorder
 	handler   http.Handler
 	transport *simhttp.Transport
-	nova      *tokenSource // the service token
+	inside    http.RoundTripper // for the services among themselves
+	nova      *tokenSource      // the service token
+	tokens    []*tokenSource    // all of them
 	machines  []*machine
 	external  *external // nil: Placement is simulated
 	page      *statuspage.Page
-	built     uint64 // how many requests it took to make the cloud
 	agentLoop bool
+	built     uint64                // how many requests it took to make the cloud
+	loaded    atomic.Bool           // it has taken a state, which the record does not tell
+	saver     atomic.Pointer[saver] // nil: no file keeps the state
 
 	endStreams func()
 }
@@ -84,23 +98,39 @@ type Cloud struct {
 // fault. A device of a directory (Sysfs.Dir) that cannot be understood is no error, see
 // [Cloud.Findings].
 func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
+	set := newSettings(opts)
+	if set.stateFile != "" {
+		return newKept(ctx, m, set)
+	}
+	return newBuilt(ctx, m, set)
+}
+
+// newBuilt makes a cloud as its model says.
+func newBuilt(ctx context.Context, m Model, set settings) (*Cloud, error) {
+	return assemble(m, set, func(c *Cloud) error { return c.build(ctx) })
+}
+
+// assemble starts the services of a cloud and fills them.
+func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	set := settings{clock: simhttp.Wall{}}
-	for _, opt := range opts {
-		opt(&set)
+	if set.clock == nil {
+		set.clock = simhttp.Wall{}
 	}
-	c := &Cloud{model: m.withDefaults(), clock: set.clock, faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests)}
+	c := &Cloud{
+		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,
+		faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests),
+	}
 	c.faults.Seed(c.model.Seed)
 	if err := c.start(set); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if err := c.build(ctx); err != nil {
+	if err := fill(c); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.recorder.Reset()
-	c.built, c.agentLoop = c.recorder.Started(), set.agentLoop
+	c.built = c.recorder.Started()
 	return c, nil
 }
 
@@ -117,9 +147,11 @@ func (c *Cloud) start(set settings) error {
 	c.endStreams = sync.OnceFunc(func() { close(done) })
 	c.page = statuspage.New(c.world, c.version)
 	c.page.Done = done
-	c.nova = newTokenSource(c.identity, c.clock, "nova")
-	c.handler = simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
+	c.nova = c.tokenSource("nova")
+	recorded := simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
+	c.handler = c.saving(recorded)
 	c.transport = simhttp.NewTransport(c.handler)
+	c.inside = c.transport.Internal()
 
 	var err error
 	c.Placement, err = placementsim.New(c.model.Placement, placementsim.WithTokenVerifier(c.identity),
@@ -134,8 +166,8 @@ func (c *Cloud) start(set settings) error {
 	}
 	peer := func(path string) fakecyborg.Endpoint {
 		return fakecyborg.Endpoint{
-			URL: baseURL + path, Client: &http.Client{Transport: c.transport.Internal()},
-			Token: newTokenSource(c.identity, c.clock, "cyborg").Token,
+			URL: baseURL + path, Client: &http.Client{Transport: c.inside},
+			Token: c.tokenSource("cyborg").Token,
 		}
 	}
 	opts := []fakecyborg.Option{
@@ -190,8 +222,9 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close ends what still goes on in the cloud, such as delayed binds and events, closes the
-// directories it reads, and removes what it made in an external Placement. The error is
-// that of closing a directory or of removing a provider that is still in use.
+// directories it reads and the file that keeps its state, and removes what it made in an
+// external Placement. The error is that of closing a directory, of writing the state a last
+// time, or of removing a provider that is still in use.
 func (c *Cloud) Close() error {
 	if c.endStreams != nil {
 		c.endStreams()
@@ -203,6 +236,9 @@ func (c *Cloud) Close() error {
 		c.compute.Close()
 	}
 	errs := []error{c.external.leave(c.machines)}
+	if s := c.saver.Swap(nil); s != nil {
+		errs = append(errs, s.close())
+	}
 	for _, m := range c.machines {
 		errs = append(errs, m.close())
 	}
@@ -230,9 +266,19 @@ func (c *Cloud) URL() string { return baseURL }
 func (c *Cloud) Faults() *fault.Set { return c.faults }
 
 // HandleEvents sets the handler that plays nova-compute: it gets the events that the
-// compute endpoint accepts, as a POST of the same form, before the sender is answered.
-func (c *Cloud) HandleEvents(h http.Handler) { c.compute.HandleEvents(h) }
+// compute endpoint accepts, as a POST of the same form, before the sender is answered. It
+// gets, too, what a fault rule had put off when the state was dumped that the cloud is of.
+func (c *Cloud) HandleEvents(h http.Handler) {
+	c.compute.HandleEvents(h)
+	c.compute.Resume()
+}
 
 // ForwardEventsTo sets URLs that accepted events are posted to, for agents in other
 // processes. The error is for a URL that is not an absolute http or https one.
-func (c *Cloud) ForwardEventsTo(urls ...string) error { return c.compute.ForwardTo(urls...) }
+func (c *Cloud) ForwardEventsTo(urls ...string) error {
+	if err := c.compute.ForwardTo(urls...); err != nil {
+		return err
+	}
+	c.compute.Resume()
+	return nil
+}

@@ -40,6 +40,8 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"GET /_sim/clock":            c.getClock,
 		"GET /_sim/requests/diagram": c.getDiagram,
 		"POST /_sim/clock":           c.postClock,
+		"GET /_sim/state":            c.getState,
+		"PUT /_sim/state":            c.putState,
 		"GET /_sim/requests/curl":    c.getCurl,
 		"GET /_sim/requests/gotest":  c.getGoTest,
 		"GET /_sim/unread":           c.getUnread,

@@ -55,6 +55,8 @@ func controlCalls() []struct{ route, path, body string } {
 		{"GET /_sim/requests/gotest", "/_sim/requests/gotest?package=recorded", ""},
 		{"GET /_sim/requests/gotest", "/_sim/requests/gotest?package=a.b", ""},
 		{"GET /_sim/unread", "/_sim/unread", ""},
+		{"GET /_sim/state", "/_sim/state", ""},
+		{"PUT /_sim/state", "/_sim/state", "{}"},
 	}
 }
 

@@ -52,6 +52,9 @@ func (c *Cloud) WriteCurl(w io.Writer) error {
 	if missing {
 		b.WriteString("\n# The record does not begin with the cloud's first request.\n")
 	}
+	if c.loaded.Load() {
+		b.WriteString("\n# The cloud had loaded a state before or in between, which is not in here.\n")
+	}
 	for _, r := range requests {
 		b.WriteString("\n" + r.curl())
 	}

@@ -30,4 +30,7 @@
 //	simcloud.Drill(t, func(ctx context.Context, cloud *simcloud.Cloud) error {
 //		return myAgent(cloud).Spawn(ctx, instance)
 //	}, simcloud.DrillPairs(1000))
+//
+// [Import] makes a cloud of a [Listing], which is what the read-only calls of a real cloud
+// tell; names and ids can be replaced before.
 package simcloud

@@ -164,8 +164,12 @@ type spawner struct {
 
 func newSpawner(t *testing.T, m simcloud.Model) spawner {
 	t.Helper()
-	cloud, events := simcloud.Run(t, m), externalevent.NewRegistry()
-	provider := cloud.Provider(t)
+	return spawnerOn(t, simcloud.Run(t, m))
+}
+
+func spawnerOn(t *testing.T, cloud *simcloud.Cloud) spawner {
+	t.Helper()
+	events, provider := externalevent.NewRegistry(), cloud.Provider(t)
 	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
 	if err != nil {
 		t.Fatal(err)

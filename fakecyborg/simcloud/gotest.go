@@ -155,6 +155,9 @@ func (c *Cloud) WriteGoTest(w io.Writer, pkg string) error {
 	if missing {
 		b.WriteString("// The record does not begin with the cloud's first request.\n")
 	}
+	if c.loaded.Load() {
+		b.WriteString("// The cloud had loaded a state, which is not in here: what this test makes is new.\n")
+	}
 	for _, h := range c.model.Hosts {
 		if h.Sysfs != nil && h.Sysfs.Dir != "" {
 			fmt.Fprintf(&b, "// Host %s reads the hardware below %s.\n", strconv.Quote(h.Name), strconv.Quote(h.Sysfs.Dir))

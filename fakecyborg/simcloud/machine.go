@@ -22,12 +22,13 @@ type machine struct {
 	given    *verbatim.Driver
 	created  bool // the root provider is in Placement
 	before   map[string]bool
+	keepers  map[string]driver.Keeper // the drivers that remember something, by name
 }
 
 // newMachine opens or generates the hardware of a host.
 func newMachine(seed uint64, h Host) (*machine, error) {
 	m := &machine{
-		host: h, provider: providerUUID(seed, h.Name), given: verbatim.New(h.Devices), before: make(map[string]bool),
+		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), given: verbatim.New(h.Devices), before: make(map[string]bool),
 	}
 	if h.Sysfs == nil {
 		return m, nil
@@ -66,6 +67,12 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 	drivers, err := m.drivers()
 	if len(m.host.Devices) > 0 {
 		drivers = append(drivers, m.given)
+	}
+	m.keepers = make(map[string]driver.Keeper)
+	for _, d := range drivers {
+		if keeper, ok := d.(driver.Keeper); ok {
+			m.keepers[d.Name()] = keeper
+		}
 	}
 	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}
 	if nova := m.host.Nova; nova != nil && len(nova.DeviceSpec) > 0 {
@@ -115,6 +122,15 @@ func newAgent(seed uint64, i int, h Host) (*machine, fakecyborg.Host, error) {
 		return m, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
 	return m, agent, nil
+}
+
+// newMachine makes host i of the cloud, which closes it.
+func (c *Cloud) newMachine(i int, h Host) (*machine, fakecyborg.Host, error) {
+	m, agent, err := newAgent(c.model.Seed, i, h)
+	if m != nil {
+		c.machines = append(c.machines, m)
+	}
+	return m, agent, err
 }
 
 // mdevs lists the mediated devices that are there now.

@@ -26,13 +26,13 @@ type Model struct {
 	TokenLifetime Duration `json:"token_lifetime,omitempty"`
 	// Users can log in beside admin, demo, nova and cyborg; nil: manager and reader of
 	// the project demo, and alice, a member of lab.
-	Users []User `json:"users,omitempty"`
+	Users []User `json:"users,omitzero"`
 	// Hosts are the compute hosts.
 	Hosts []Host `json:"hosts"`
 	// DeviceProfiles are created in Cyborg.
 	DeviceProfiles []DeviceProfile `json:"device_profiles"`
 	// Images are the bitstream images of the image service; there are none by default.
-	Images []Image `json:"images,omitempty"`
+	Images []Image `json:"images,omitzero"`
 	// Flavors are for the programs that use the cloud; nothing here interprets them.
 	// The default is one flavor accel.NAME for each device profile NAME.
 	Flavors []Flavor `json:"flavors"`
@@ -46,6 +46,8 @@ type Model struct {
 type Host struct {
 	// Name is the host's, and its resource provider's.
 	Name string `json:"name"`
+	// ProviderUUID is the uuid of its resource provider; empty lets the seed choose.
+	ProviderUUID string `json:"provider_uuid,omitempty"`
 	// Fallback is the name that counts instead for an agent whose Placement, not one
 	// of a Cloud, has no provider of Name ([DEFAULT] host).
 	Fallback string `json:"fallback,omitempty"`
@@ -55,7 +57,7 @@ type Host struct {
 	MemoryMB int `json:"ram,omitempty"`
 	DiskGB   int `json:"disk,omitempty"`
 	// Traits are the root provider's; nil means COMPUTE_ACCELERATORS and OWNER_NOVA.
-	Traits []string `json:"traits,omitempty"`
+	Traits []string `json:"traits,omitzero"`
 	// Providers are nested providers of Nova's own, such as those of network cards.
 	Providers []Provider `json:"providers,omitempty"`
 	// Nova is the hardware that nova-compute offers by itself; nil: none.

@@ -97,7 +97,9 @@ func (u *user) useTokens(t *testing.T) {
 		}
 		return string(text)
 	}
-	var mine struct{ Token struct{ User struct{ ID string } } }
+	var mine struct {
+		Token struct{ User struct{ ID string } }
+	}
 	if err := json.Unmarshal([]byte(send("GET", tokens+"?nocatalog", "", 200, "X-Subject-Token", u.token)), &mine); err != nil {
 		t.Fatal(err)
 	}
@@ -183,5 +185,37 @@ func TestABadPackageIsNoTest(t *testing.T) {
 		if err := cloud.WriteGoTest(&bytes.Buffer{}, name); !errors.Is(err, simcloud.ErrReplay) {
 			t.Errorf("package %q: %v, want ErrReplay", name, err)
 		}
+	}
+}
+
+// What the record does not tell is said.
+func TestExportsSayWhatTheyLack(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, recordModel())
+	texts := func() string {
+		var b bytes.Buffer
+		if err := errors.Join(cloud.WriteCurl(&b), cloud.WriteGoTest(&b, "x")); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	const incomplete, loaded = "The record does not begin with the cloud's first request.", "The cloud had loaded a state"
+	login(t, cloud, "admin", "admin")
+	if text := texts(); strings.Contains(text, incomplete) || strings.Contains(text, loaded) {
+		t.Errorf("of a new cloud: %s", text)
+	}
+	cloud.ForgetRequests()
+	if text := texts(); strings.Count(text, incomplete) != 2 || strings.Contains(text, loaded) {
+		t.Errorf("of a record that was emptied: %s", text)
+	}
+	state, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	if text := texts(); strings.Count(text, loaded) != 2 {
+		t.Errorf("of a cloud that loaded a state: %s", text)
 	}
 }

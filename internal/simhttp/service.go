@@ -74,7 +74,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	exchange := Exchange{
 		Service: s.Name, From: r.UserAgent(), Method: r.Method, Path: r.URL.Path,
-		Query: r.URL.RawQuery, RequestID: id, Started: started, Internal: isInternal(r.Context()),
+		Query: r.URL.RawQuery, RequestID: id, Started: started, Internal: IsInternal(r.Context()),
 	}
 	var rule fault.Rule
 	if match.Route != nil {

@@ -32,7 +32,8 @@ func (t internalTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return t.Transport.RoundTrip(req.WithContext(context.WithValue(req.Context(), internalKey{}, true)))
 }
 
-func isInternal(ctx context.Context) bool {
+// IsInternal reports whether a request came through [Transport.Internal].
+func IsInternal(ctx context.Context) bool {
 	internal, _ := ctx.Value(internalKey{}).(bool)
 	return internal
 }

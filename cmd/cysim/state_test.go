@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+const keptGuest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+
+// command runs cysim to its end and returns its status and what it printed.
+func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = run(t.Context(), args, &out, &err)
+	return status, out.String(), err.String()
+}
+
+func TestServeGoesOnWithTheStateItKept(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state")
+	first := start(t, "serve", "--state", file, "--seed", "7", "--manual-clock", "--clock-start", "2026-01-01T00:00:00Z")
+	put(t, "PUT", first.env["CYSIM_URL"]+"/_sim/guests/"+keptGuest, `{"host": "cn0"}`)
+	put(t, "POST", first.env["CYSIM_URL"]+"/_sim/clock", `{"advance": "90s"}`)
+	before := put(t, "GET", first.env["CYSIM_URL"]+"/_sim/state", "")
+	if status := first.stop(); status != 0 {
+		t.Fatalf("status %d: %s", status, first.stderr)
+	}
+	second := start(t, "serve", "--state", file)
+	if diff := compareStates(t, before, put(t, "GET", second.env["CYSIM_URL"]+"/_sim/state", "")); len(diff) > 0 {
+		t.Errorf("the second process has another state: %v", diff)
+	}
+	if seed := model(t, second)["seed"]; seed != 7.0 {
+		t.Errorf("seed: got %v, want that of the file", seed)
+	}
+	if clock := put(t, "GET", second.env["CYSIM_URL"]+"/_sim/clock", ""); !strings.Contains(clock, "2026-01-01T00:01:30Z") {
+		t.Errorf("the clock does not go on: %s", clock)
+	}
+	if status, _, text := command(t, "serve", "--state", file); status != 1 && status != 2 || !strings.Contains(text, "another process has it open") {
+		t.Errorf("a second process: %d %s", status, text)
+	}
+	second.stop()
+	for _, flags := range [][]string{{"--seed", "8"}, {"--region", "Elsewhere"}, {"--cyborg-release", "zed"}} {
+		status, _, text := command(t, append([]string{"serve", "--state", file}, flags...)...)
+		if status != exitBadInput || !strings.Contains(text, "another model") {
+			t.Errorf("%v: %d %s, want status 2", flags, status, text)
+		}
+	}
+	third := start(t, "serve", "--state", file, "--seed", "7")
+	third.stop()
+}
+
+func compareStates(t *testing.T, before, after string) []simcloud.Difference {
+	t.Helper()
+	found, err := simcloud.DiffStates([]byte(before), []byte(after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(found, func(d simcloud.Difference) bool {
+		mark, _, _ := strings.Cut(d.Path, "[")
+		return strings.Contains(mark, ".ids.") || mark == "accelerator.driver_reports" || mark == "identity.tokens" // agents that start ask questions
+	})
+}
+
+func TestStatesAreShownAndCompared(t *testing.T) {
+	t.Parallel()
+	file, early := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "early.json")
+	served := start(t, "serve", "--state", file, "--manual-clock")
+	state := put(t, "GET", served.env["CYSIM_URL"]+"/_sim/state", "")
+	if err := os.WriteFile(early, []byte(state), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put(t, "PUT", served.env["CYSIM_URL"]+"/_sim/guests/"+keptGuest, `{"host": "cn0"}`)
+	served.stop()
+
+	status, shown, text := command(t, "state", "show", file)
+	if _, err := simcloud.StateModel([]byte(shown)); status != 0 || err != nil {
+		t.Errorf("show: %d %v %s", status, err, text)
+	}
+	line := "+ compute.guests[" + keptGuest + "]: "
+	if status, lines, text := command(t, "state", "diff", early, file); status != 1 || !strings.Contains(lines, line) || !strings.Contains(text, "the states differ in 1 places") {
+		t.Errorf("diff: %d %s %s", status, lines, text)
+	}
+	_, list, _ := command(t, "state", "diff", "-o", "json", early, file)
+	var found []simcloud.Difference
+	if err := json.Unmarshal([]byte(list), &found); err != nil || len(found) != 1 || found[0].Before != "" {
+		t.Errorf("diff as JSON: %s %v", list, err)
+	}
+	if status, lines, text := command(t, "state", "diff", file, file); status != 0 || lines != "" || text != "" {
+		t.Errorf("of one state: %d %s %s", status, lines, text)
+	}
+	again := start(t, "serve", "--from", early)
+	if diff := compareStates(t, state, put(t, "GET", again.env["CYSIM_URL"]+"/_sim/state", "")); len(diff) > 0 {
+		t.Errorf("serve --from has another state: %v", diff)
+	}
+}
+
+func TestBadStatesAreBadInput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	letter, nothing := filepath.Join(dir, "letter"), filepath.Join(dir, "nothing")
+	for name, content := range map[string]string{letter: "Dear aunt, ...", nothing: ""} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]string{
+		"state show " + letter:                        "no state file",
+		"state show " + nothing:                       "EOF",
+		"state show " + dir + "/none":                 "no such file",
+		"state diff " + letter + " " + letter:         "no state file",
+		"serve --state " + letter:                     "no state file",
+		"serve --from " + letter:                      "no state file",
+		"serve --from " + dir + "/none":               "no such file",
+		"serve --from " + letter + " --seed 3":        "leave the flags about the world out",
+		"serve --state " + dir + "/missing/dir/state": "no such file",
+	} {
+		status, stdout, text := command(t, strings.Fields(line)...)
+		if status != exitBadInput || !strings.Contains(text, want) || stdout != "" {
+			t.Errorf("%s: %d %q %q, want status 2 and %q", line, status, stdout, text, want)
+		}
+	}
+}
