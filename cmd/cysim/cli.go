@@ -29,6 +29,7 @@ type cli struct {
 	Check     checkCommand     `cmd:"" help:"Ask a running cloud what leaked. Exit status 9: something did."`
 	Load      loadCommand      `cmd:"" help:"Drive whole spawns and deletes, and tell rates, latencies and leaks."`
 	Lint      lintCommand      `cmd:"" help:"Tell what is wrong with flavors and device profiles before they are used."`
+	Import    importCommand    `cmd:"" help:"Make a state for serve of what a real cloud lists of Placement and Cyborg."`
 	State     stateCommand     `cmd:"" help:"Look at the states that serve --state keeps."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }

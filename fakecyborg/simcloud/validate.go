@@ -16,7 +16,7 @@ const maxProviderName = 200 // Placement's limit
 // making it: names, amounts, devices. The error matches [ErrModel], names the path of
 // each fault and joins them all. What drivers and services refuse shows in [New].
 func (m Model) Validate() error {
-	c := &check{providers: make(map[string]string)}
+	c := &check{providers: make(map[string]string), uuids: make(map[string]string)}
 	for i, h := range m.Hosts {
 		c.host(fmt.Sprintf("hosts[%d]", i), h)
 	}
@@ -49,6 +49,7 @@ func (m Model) Validate() error {
 type check struct {
 	faults    []error
 	providers map[string]string // name of each provider and where it is
+	uuids     map[string]string // the same for uuids of hosts' providers
 }
 
 func (c *check) fault(path, problem string) {
@@ -95,7 +96,10 @@ func (c *check) traits(path string, traits []string) {
 
 func (c *check) host(path string, h Host) {
 	c.provider(path+".name", h.Name)
-	if strings.ContainsAny(h.Name, " /\t\n\x00") {
+	if h.ProviderUUID != "" {
+		c.providerUUID(path+".provider_uuid", h.ProviderUUID)
+	}
+	if !isHostName(h.Name) {
 		c.fault(path+".name", fmt.Sprintf("%q is no host name", h.Name))
 	}
 	c.notNegative(path, map[string]int{"vcpus": h.VCPUs, "ram": h.MemoryMB, "disk": h.DiskGB})
@@ -126,6 +130,21 @@ func (c *check) host(path string, h Host) {
 		}
 	}
 	c.hardware(path, h)
+}
+
+// isHostName tells whether a host may have the name.
+func isHostName(name string) bool { return !strings.ContainsAny(name, " /\t\n\x00") }
+
+// providerUUID checks the uuid of a host's provider: a UUID that no other host has.
+func (c *check) providerUUID(path, id string) {
+	switch other, taken := c.uuids[id]; {
+	case !isUUID(id):
+		c.fault(path, fmt.Sprintf("%q is not a UUID in lower case", id))
+	case taken:
+		c.fault(path, fmt.Sprintf("the uuid %s is at %s, too", id, other))
+	default:
+		c.uuids[id] = path
+	}
 }
 
 func (c *check) hardware(path string, h Host) {

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+// importCommand makes a state for serve of what a real cloud lists.
+type importCommand struct {
+	OSCloud      string `name:"os-cloud" placeholder:"NAME" help:"Read this cloud of clouds.yaml; default: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
+	Output       string `placeholder:"FILE" help:"Write the state here instead of to standard output."`
+	Listing      string `placeholder:"FILE" help:"Keep what was read in this file, as it was read."`
+	FromListing  string `placeholder:"FILE" help:"Import what --listing kept, without a network."`
+	ReplaceNames bool   `help:"Call hosts, providers, device profiles and the like host-1, host-2 and so on."`
+	ReplaceIDs   bool   `name:"replace-ids" help:"Give everything another UUID."`
+	Seed         uint64 `help:"Chooses the UUIDs of --replace-ids."`
+}
+
+var _ kong.HelpProvider = (*importCommand)(nil)
+
+// Help implements kong.HelpProvider.
+func (*importCommand) Help() string {
+	return "Sends nothing but GET, beside the POST to Keystone that gets a token. Use an account that may see all of Placement and the " +
+		"accelerator requests of all projects; a cloud without Cyborg is imported, too. The state is for cysim serve --from FILE."
+}
+
+// maxListing is the longest listing that is read, in bytes.
+const maxListing = 1 << 30
+
+// Run implements the command.
+func (c *importCommand) Run(p *process) error {
+	if err := c.check(); err != nil {
+		return badInput(fmt.Errorf("import: %w", err))
+	}
+	l, err := c.listing(p.ctx, progressTo(p.stderr))
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	if c.Listing != "" {
+		data, err := l.JSON()
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(c.Listing, data); err != nil {
+			return badInput(fmt.Errorf("--listing: %w", err))
+		}
+	}
+	data, err := c.state(p.ctx, l)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	if c.Output == "" {
+		_, err = p.stdout.Write(data)
+		return err
+	}
+	if err := writeWhole(c.Output, data); err != nil {
+		return badInput(fmt.Errorf("--output: %w", err))
+	}
+	return nil
+}
+
+// check judges the flags before anybody is asked anything.
+func (c *importCommand) check() error {
+	if c.FromListing != "" && (c.OSCloud != "" || c.Listing != "") {
+		return errors.New("--from-listing reads no cloud; leave --os-cloud and --listing out")
+	}
+	if c.Output != "" && c.Output == c.Listing {
+		return errors.New("--output and --listing name the same file")
+	}
+	for _, name := range []string{c.Output, c.Listing} {
+		if info, err := os.Lstat(name); name != "" && err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file", name)
+		}
+	}
+	return nil
+}
+
+// listing reads the cloud, or the file.
+func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) (simcloud.Listing, error) {
+	if c.FromListing != "" {
+		l, err := readListing(c.FromListing)
+		if err != nil {
+			return l, badInput(fmt.Errorf("--from-listing %s: %w", c.FromListing, err))
+		}
+		return l, nil
+	}
+	s, err := openSource(ctx, c.OSCloud, note)
+	if err != nil {
+		return simcloud.Listing{}, err
+	}
+	return s.read(ctx)
+}
+
+func readListing(name string) (simcloud.Listing, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return simcloud.Listing{}, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxListing+1))
+	if err == nil && len(data) > maxListing {
+		err = fmt.Errorf("it has more than %d bytes", maxListing)
+	}
+	if err != nil {
+		return simcloud.Listing{}, err
+	}
+	return simcloud.ParseListing(data)
+}
+
+// state is the whole cloud as serve reads it.
+func (c *importCommand) state(ctx context.Context, l simcloud.Listing) ([]byte, error) {
+	if c.ReplaceNames || c.ReplaceIDs {
+		var err error
+		l, err = l.Replace(simcloud.Replacement{Names: c.ReplaceNames, IDs: c.ReplaceIDs, Seed: c.Seed})
+		if err != nil {
+			return nil, err
+		}
+	}
+	cloud, err := simcloud.Import(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	data, err := cloud.Dump()
+	return append(data, '\n'), errors.Join(err, cloud.Close())
+}
+
+// writeWhole writes a file that a reader sees whole or not at all, and no other user sees.
+func writeWhole(name string, data []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(name), ".cysim-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // gone already if all went well
+	_, err = temporary.Write(data)
+	if err := errors.Join(err, temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), name)
+}

@@ -1,0 +1,172 @@
+//go:build oracle
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+)
+
+// startPlacement runs Debian's python3-placement over sqlite until the test ends.
+func startPlacement(t *testing.T) (url string) {
+	t.Helper()
+	const python = "/usr/bin/python3"
+	launcher, err := os.ReadFile("../../placementsim/testdata/oracle/serve.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-W", "ignore", "-B", "-c", string(launcher), t.TempDir())
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the real Placement does not start (%v): install Debian's python3-placement (apt-get install python3-placement)", err)
+	}
+	return "http://127.0.0.1:" + strings.TrimSpace(line)
+}
+
+// exchange is a request to a Placement and its answer.
+func exchange(t *testing.T, method, url, token string, body any) (int, map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", token)
+	req.Header.Set("OpenStack-API-Version", "placement 1.39")
+	req.Header.Set("Content-Type", "application/json")
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer map[string]any
+	_ = json.Unmarshal(text, &answer) // some answers are empty
+	return res.StatusCode, answer
+}
+
+// What the real Placement lists is what the Placement of the import lists, path by path.
+func TestImportFromTheRealPlacement(t *testing.T) {
+	real := startPlacement(t)
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: real, Token: "admin"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, cloud, nil)
+	const instance = "00000000-0000-4000-8000-000000000001"
+	i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.ResourceClass() == "VGPU" })
+	card := cloud.Cyborg.Deployables()[i]
+	status, answer := exchange(t, "PUT", real+"/allocations/"+instance, "admin", map[string]any{
+		"allocations": map[string]any{
+			card.ProviderUUID:                 map[string]any{"resources": map[string]int{"VGPU": 1}},
+			cloud.ProviderUUID(card.Hostname): map[string]any{"resources": map[string]int{"VCPU": 2}},
+		}, "project_id": "p", "user_id": "u", "consumer_generation": nil, "consumer_type": "INSTANCE",
+	})
+	if status != http.StatusNoContent {
+		t.Fatalf("claim: %d %v", status, answer)
+	}
+	defer exchange(t, "DELETE", real+"/allocations/"+instance, "admin", nil) // the cloud takes its providers away
+	arqs, err := cloud.Cyborg.CreateARQs("vgpu", cloud.ProjectID("demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: card.Hostname, Provider: card.ProviderUUID, Instance: instance}); err != nil {
+		t.Fatal(err)
+	}
+	exit, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	if exit != 0 {
+		t.Fatalf("status %d: %s", exit, stderr)
+	}
+	got, err := simcloud.FromState(t.Context(), []byte(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	ours := serveHandler(t, got)
+	paths := []string{"/resource_classes", "/allocations/" + instance, "/usages?project_id=p",
+		"/allocation_candidates?resources=PGPU:1", "/allocation_candidates?resources=VGPU:1,VCPU:1&required=CUSTOM_GPU_NVIDIA"}
+	for _, p := range got.Placement.ResourceProviders() {
+		for _, part := range []string{"", "/inventories", "/traits", "/aggregates", "/usages", "/allocations"} {
+			paths = append(paths, "/resource_providers/"+p.UUID+part)
+		}
+	}
+	if len(paths) < 100 {
+		t.Fatalf("%d paths", len(paths))
+	}
+	for _, path := range paths {
+		_, want := exchange(t, "GET", real+path, "admin", nil)
+		_, have := exchange(t, "GET", ours+path, "admin", nil)
+		if diff := cmp.Diff(plain(want), plain(have)); diff != "" {
+			t.Errorf("%s (-real +imported):\n%s", path, diff)
+		}
+	}
+}
+
+// plain is an answer without its links and without the order of its lists.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "links")
+		for key := range v {
+			v[key] = plain(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+		slices.SortFunc(v, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+	return v
+}
+
+// serveHandler serves the Placement of a cloud with a token that is always good.
+func serveHandler(t *testing.T, cloud *simcloud.Cloud) string {
+	t.Helper()
+	token, err := cloud.ServiceToken(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("X-Auth-Token", token)
+		cloud.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/placement"
+}

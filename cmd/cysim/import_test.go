@@ -1,0 +1,474 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// realCloud is a cloud behind a socket, with a clouds.yaml, that records what it is asked.
+type realCloud struct {
+	*simcloud.Cloud
+	server *httptest.Server
+	mu     sync.Mutex
+	asked  []string
+}
+
+// serveCloud serves a cloud in which instances hold accelerators. Change may answer in
+// its place.
+func serveCloud(t *testing.T, m simcloud.Model, change func(http.ResponseWriter, *http.Request) bool) *realCloud {
+	t.Helper()
+	cloud, err := simcloud.New(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := publish(t, cloud, change)
+	for n := range min(2, len(cloud.Cyborg.Deployables())) {
+		r.hold(t, n)
+	}
+	return r
+}
+
+// publish gives a cloud a socket and a clouds.yaml, and closes it at the end.
+func publish(t *testing.T, cloud *simcloud.Cloud, change func(http.ResponseWriter, *http.Request) bool) *realCloud {
+	t.Helper()
+	r := &realCloud{Cloud: cloud}
+	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		r.asked = append(r.asked, req.Method+" "+req.URL.Path)
+		r.mu.Unlock()
+		if change == nil || !change(w, req) {
+			cloud.Handler().ServeHTTP(w, req)
+		}
+	}))
+	t.Cleanup(func() {
+		r.server.Close()
+		if err := cloud.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	data, err := cloudsYAML(r.server.URL, cloud.Model().Region)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	t.Setenv("OS_CLOUD", "")
+	return r
+}
+
+// hold binds a request to a vGPU of the n-th host.
+func (r *realCloud) hold(t *testing.T, n int) {
+	t.Helper()
+	host := r.HostNames()[n]
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", n+1)
+	for _, d := range r.Cyborg.Deployables() {
+		if d.Hostname != host || d.ResourceClass() != "VGPU" {
+			continue
+		}
+		err := r.Placement.Claim(placementsim.Claim{Consumer: id, Project: "p", User: "u", Allocations: []placementsim.Allocation{{Provider: d.ProviderUUID, Class: "VGPU", Used: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		arqs, err := r.Cyborg.CreateARQs("vgpu", r.ProjectID("demo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: host, Provider: d.ProviderUUID, Instance: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cysim runs a command that ends by itself.
+func cysim(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, log bytes.Buffer
+	status = run(t.Context(), args, &out, &log)
+	return status, out.String(), log.String()
+}
+
+func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
+	cloud := serveCloud(t, simcloud.Model{}, nil)
+	before, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	logins, reads := 0, 0
+	for _, asked := range cloud.asked {
+		switch {
+		case strings.HasPrefix(asked, "GET "):
+			reads++
+		case asked == "POST /v3/auth/tokens":
+			logins++
+		default:
+			t.Errorf("the import sent %s", asked)
+		}
+	}
+	if logins != 1 || reads < 90 {
+		t.Errorf("%d logins and %d reads", logins, reads)
+	}
+	after, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := simcloud.DiffStates(before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range changed { // a login and the count of requests are all that stays
+		if !strings.HasPrefix(d.Path, "identity.") && !strings.Contains(d.Path, ".ids.request") {
+			t.Errorf("the import changed the cloud: %s", d)
+		}
+	}
+	got, err := simcloud.FromState(t.Context(), []byte(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	if diff := cmp.Diff(cloud.Placement.ResourceProviders(), got.Placement.ResourceProviders()); diff != "" {
+		t.Errorf("providers (-cloud +import):\n%s", diff)
+	}
+	if diff := cmp.Diff(cloud.Cyborg.ARQs(), got.Cyborg.ARQs(), cmp.Comparer(func(a, b time.Time) bool { return a.Unix() == b.Unix() })); diff != "" {
+		t.Errorf("requests (-cloud +import):\n%s", diff)
+	}
+	for _, want := range []string{"placement: microversion 1.39\n", "accelerator: 12 devices\n", "accelerator: 2 accelerator_requests\n", " resource providers\n", "placement: 2 of 2 consumers\n"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("progress lacks %q: %s", want, stderr)
+		}
+	}
+}
+
+func TestImportedStateIsServed(t *testing.T) {
+	cloud := serveCloud(t, simcloud.Model{}, nil)
+	dir := t.TempDir()
+	state, listing := filepath.Join(dir, "state.json"), filepath.Join(dir, "listing.json")
+	if status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim", "--output", state, "--listing", listing); status != 0 || stdout != "" {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	if info, err := os.Stat(state); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("state: %v %v", info, err)
+	}
+	again := filepath.Join(dir, "again.json")
+	if status, _, stderr := cysim(t, "import", "--from-listing", listing, "--output", again); status != 0 || stderr != "" {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	first, second := readFile(t, state), readFile(t, again)
+	if diff, err := simcloud.DiffStates(first, second); err != nil || len(diff) > 0 {
+		t.Errorf("with and without the network: %v %v", diff, err)
+	}
+	served := start(t, "serve", "--from", again)
+	if _, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", ""); !strings.Contains(text, cloud.Cyborg.ARQs()[0].UUID) {
+		t.Errorf("served: %s", text)
+	}
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestImportReplacesNamesAndIDs(t *testing.T) {
+	cloud := serveCloud(t, simcloud.Model{}, nil)
+	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim", "--replace-names", "--replace-ids", "--seed", "3")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	for _, p := range cloud.Placement.ResourceProviders() {
+		for _, text := range []string{p.UUID, `"` + p.Name + `"`} {
+			if strings.Contains(stdout, text) {
+				t.Errorf("%s is still there", text)
+			}
+		}
+	}
+	if !strings.Contains(stdout, `"host-2_0000:3b:00.0"`) {
+		t.Error("no host-2_0000:3b:00.0")
+	}
+}
+
+func TestImportLogsInByVariables(t *testing.T) {
+	cloud := serveCloud(t, simcloud.Model{Hosts: []simcloud.Host{}}, nil)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(t.TempDir(), "none.yaml"))
+	for name, value := range map[string]string{
+		"OS_AUTH_URL": cloud.server.URL + "/v3", "OS_USERNAME": "admin", "OS_PASSWORD": simcloud.Password, "OS_PROJECT_NAME": "admin",
+		"OS_USER_DOMAIN_NAME": "Default", "OS_DOMAIN_NAME": "Default", "OS_REGION_NAME": "RegionOne", "OS_INTERFACE": "publicURL",
+	} {
+		t.Setenv(name, value)
+	}
+	if status, _, stderr := cysim(t, "import"); status != 0 {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+func TestImportOfACloudWithoutCyborg(t *testing.T) {
+	var handler http.Handler
+	cloud := serveCloud(t, simcloud.Model{}, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, r)
+		for name, values := range answer.Header() {
+			w.Header()[name] = values
+		}
+		w.Header().Del("Content-Length")
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte(`"accelerator"`), []byte(`"other"`)))
+		return true
+	})
+	handler = cloud.Handler()
+	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	if status != 0 || !strings.Contains(stderr, "accelerator: not in the catalog") {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	got, err := simcloud.FromState(t.Context(), []byte(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	if len(got.Cyborg.Devices()) != 0 || len(got.Placement.ResourceProviders()) != len(cloud.Placement.ResourceProviders()) {
+		t.Errorf("%d devices, %d providers", len(got.Cyborg.Devices()), len(got.Placement.ResourceProviders()))
+	}
+}
+
+// older makes Placement one of an older release, which shows less.
+func older(minor int) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		var asked int
+		if _, err := fmt.Sscanf(r.Header.Get("OpenStack-API-Version"), "placement 1.%d", &asked); err == nil && asked > minor {
+			http.Error(w, "unacceptable version", http.StatusNotAcceptable)
+			return true
+		}
+		if strings.Trim(r.URL.Path, "/") != "placement" {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"versions": [{"id": "v1.0", "max_version": "1.%d", "min_version": "1.0"}]}`, minor)
+		return true
+	}
+}
+
+func TestImportSpeaksOlderPlacements(t *testing.T) {
+	for _, minor := range []int{14, 20, 28, 38} {
+		t.Run(fmt.Sprint(minor), func(t *testing.T) {
+			cloud := serveCloud(t, simcloud.Model{}, older(minor))
+			status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+			if status != 0 {
+				t.Fatalf("status %d: %s", status, stderr)
+			}
+			if missing := strings.Contains(stderr, "generations of consumers"); missing != (minor < 28) {
+				t.Errorf("told that generations are missing: %v in %s", missing, stderr)
+			}
+			got, err := simcloud.FromState(t.Context(), []byte(stdout))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Close()
+			if diff := cmp.Diff(cloud.Placement.ResourceProviders(), got.Placement.ResourceProviders()); diff != "" {
+				t.Errorf("providers (-cloud +import):\n%s", diff)
+			}
+		})
+	}
+	serveCloud(t, simcloud.Model{}, older(13))
+	if status, _, stderr := cysim(t, "import", "--os-cloud", "sim"); status != 1 || !strings.Contains(stderr, "import: placement: read the version document: its highest microversion is 1.13; parents") {
+		t.Errorf("1.13: status %d: %s", status, stderr)
+	}
+}
+
+func TestImportOfAnOldCyborg(t *testing.T) {
+	m := simcloud.Model{}
+	m.Cyborg.Release = "zed"
+	cloud := serveCloud(t, m, nil)
+	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	if status != 0 || !strings.Contains(stderr, "no attributes of their own") {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	got, err := simcloud.FromState(t.Context(), []byte(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	if got.Model().Cyborg.Release != "zed" {
+		t.Errorf("release %q", got.Model().Cyborg.Release)
+	}
+	for i, want := range cloud.Cyborg.Deployables() {
+		if d := got.Cyborg.Deployables()[i]; cmp.Diff(want, d) != "" {
+			t.Errorf("deployable (-cloud +import):\n%s", cmp.Diff(want, d))
+		}
+	}
+	if err := got.Cyborg.Report(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestImportNamesWhatWentWrong(t *testing.T) {
+	fail := func(path string, status int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, path) {
+				return false
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"errors": [{"detail": "broken"}]}`))
+			return true
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(http.ResponseWriter, *http.Request) bool
+		want   []string
+	}{
+		{"placement's versions", fail("/placement/", 404), []string{"import: placement: find its endpoint: ", "404"}},
+		{"traits", fail("/placement/traits", 403), []string{"import: placement: read traits: ", "403"}},
+		{"a provider's inventories", fail("/inventories", 500), []string{"import: placement: resource provider ", "(cn", "read its inventories: ", "500"}},
+		{"a consumer", fail("/placement/allocations/00000000-0000-4000-8000-000000000001", 500), []string{"read allocations of consumer 00000000-0000-4000-8000-000000000001: "}},
+		{"devices", fail("/accelerator/v2/devices", 403), []string{"import: accelerator: read devices: ", "403"}},
+		{"the login", fail("/auth/tokens", 401), []string{"import: log in at http://127.0.0.1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			serveCloud(t, simcloud.Model{}, tt.change)
+			status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+			last := stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:]
+			if status != 1 || stdout != "" {
+				t.Errorf("status %d, output %q", status, stdout)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(last, want) {
+					t.Errorf("got %q, want one with %q", last, want)
+				}
+			}
+			if strings.Contains(stderr, "gAAAA") || strings.Contains(stderr, simcloud.Password) {
+				t.Errorf("a secret in %s", stderr)
+			}
+		})
+	}
+}
+
+func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
+	var gone string
+	cloud := serveCloud(t, simcloud.Model{}, func(w http.ResponseWriter, r *http.Request) bool {
+		if gone == "" || !strings.HasPrefix(r.URL.Path, "/placement/resource_providers/"+gone) {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	for _, p := range cloud.Placement.ResourceProviders() {
+		if strings.HasSuffix(p.Name, "cn1_nic") {
+			gone = p.UUID
+		}
+	}
+	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
+	if status != 0 || !strings.Contains(stderr, "cn1_nic) was deleted meanwhile") || strings.Contains(stdout, gone) {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+func TestImportRefusesBadFlags(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"schema_version":1,"providers":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "none.yaml"))
+	t.Setenv("OS_CLOUD", "")
+	t.Setenv("OS_AUTH_URL", "")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--from-listing", bad, "--os-cloud", "sim"}, "leave --os-cloud and --listing out"},
+		{[]string{"--from-listing", filepath.Join(dir, "none.json")}, "no such file"},
+		{[]string{"--from-listing", bad}, "providers: unknown field"},
+		{[]string{"--os-cloud", "sim", "--output", dir}, "is not a regular file"},
+		{[]string{"--os-cloud", "sim", "--output", bad, "--listing", bad}, "the same file"},
+		{[]string{"--os-cloud", "sim"}, "import: log in: "},
+		{nil, "import: log in: "},
+	} {
+		if status, stdout, stderr := cysim(t, append([]string{"import"}, tt.args...)...); status != exitBadInput || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%q: status %d: %s, want one with %q", tt.args, status, stderr, tt.want)
+		}
+	}
+}
+
+func TestTheWayToACloudIsReadOnly(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	way := readOnly{roundTrip(func(r *http.Request) (*http.Response, error) { sent++; return nil, context.Canceled })}
+	for method, path := range map[string]string{"PUT": "/allocations/x", "DELETE": "/v2/accelerator_requests", "PATCH": "/x", "POST": "/v2/devices/x/disable", "HEAD": "/x"} {
+		req := httptest.NewRequest(method, "http://cloud"+path, nil)
+		if _, err := way.RoundTrip(req); err == nil || sent != 0 {
+			t.Errorf("%s %s was sent (%v)", method, path, err)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestPlacementThatIsBusyIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for status, tries := range map[int]int{503: 3, 429: 3, 500: 1, 404: 1} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked++; asked < 3 {
+				w.WriteHeader(status)
+				return
+			}
+			_, _ = w.Write([]byte(`{"versions":[{"id":"v1.0","max_version":"1.39","min_version":"1.0"}]}`))
+		}))
+		provider := &gophercloud.ProviderClient{}
+		r := &placementReader{service: &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: server.URL + "/"}, pause: time.Microsecond}
+		minor, err := r.negotiate(t.Context())
+		if asked != tries || (err == nil) != (tries == 3) || err == nil && minor != 39 {
+			t.Errorf("%d: asked %d times, want %d: %d, %v", status, asked, tries, minor, err)
+		}
+		server.Close()
+	}
+}
+
+func TestOnlyPlacementsVersionsAreUnderstood(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"versions":[{"id":"v1.0","max_version":"1.60","min_version":"1.0"}]}`:  "",
+		`{"versions":[{"id":"v1.0","max_version":"1.60","min_version":"1.50"}]}`: "lowest microversion is 1.50",
+		`{"versions":[{"id":"v2.0","max_version":"2.3","min_version":"2.0"}]}`:   "is that a Placement?",
+		`{"versions":[]}`: "is that a Placement?",
+		`[]`:              "json",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+		r := &placementReader{service: &gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/"}}
+		minor, err := r.negotiate(t.Context())
+		if want == "" && (err != nil || minor != placementHighest) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %d, %v, want %q", body, minor, err, want)
+		}
+		server.Close()
+	}
+}

@@ -1,0 +1,194 @@
+package simcloud
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+)
+
+// ListingSchema is the version of the form of a [Listing].
+const ListingSchema = 1
+
+// ErrListing is matched by every error about a listing that no cloud can be made of.
+var ErrListing = errors.New("simcloud: bad listing")
+
+// Listing is what the read-only calls of a real cloud tell about its accelerators: the
+// whole of Placement, and of Cyborg what its API shows. [Import] makes a cloud of it.
+// The lists keep the order in which the cloud gave them.
+type Listing struct {
+	// SchemaVersion is [ListingSchema].
+	SchemaVersion int `json:"schema_version"`
+	// ReadAt is when the reading began; Placement shows no times of its own, so all of
+	// it counts as made then.
+	ReadAt    time.Time        `json:"read_at"`
+	Region    string           `json:"region,omitempty"`
+	Placement PlacementListing `json:"placement"`
+	// Accelerator is nil for a cloud without Cyborg.
+	Accelerator *AcceleratorListing `json:"accelerator,omitempty"`
+}
+
+// PlacementListing is what Placement holds.
+type PlacementListing struct {
+	// Version is the microversion that was spoken, such as 1.39.
+	Version           string           `json:"version,omitempty"`
+	ResourceClasses   []string         `json:"resource_classes"`
+	Traits            []string         `json:"traits"`
+	ResourceProviders []ListedProvider `json:"resource_providers"`
+	Consumers         []ListedConsumer `json:"consumers"`
+}
+
+// ListedProvider is a resource provider with what it has.
+type ListedProvider struct {
+	UUID       string `json:"uuid"`
+	Name       string `json:"name"`
+	Generation int    `json:"generation"`
+	// Parent is empty for a root.
+	Parent      string                     `json:"parent_provider_uuid,omitempty"`
+	Inventories map[string]ListedInventory `json:"inventories,omitempty"` // by resource class
+	Traits      []string                   `json:"traits,omitempty"`
+	Aggregates  []string                   `json:"aggregates,omitempty"`
+}
+
+// ListedInventory is an inventory in Placement's own terms.
+type ListedInventory struct {
+	Total           int     `json:"total"`
+	Reserved        int     `json:"reserved"`
+	MinUnit         int     `json:"min_unit"`
+	MaxUnit         int     `json:"max_unit"`
+	StepSize        int     `json:"step_size"`
+	AllocationRatio float64 `json:"allocation_ratio"`
+}
+
+// ListedConsumer is somebody who has allocations, mostly an instance.
+type ListedConsumer struct {
+	UUID      string `json:"uuid"`
+	ProjectID string `json:"project_id"`
+	UserID    string `json:"user_id"`
+	// Generation is from 1.28; nil below, where it counts as 1.
+	Generation *int `json:"consumer_generation,omitempty"`
+	// ConsumerType is from 1.38; empty below.
+	ConsumerType string `json:"consumer_type,omitempty"`
+	// Allocations are amounts by provider and resource class.
+	Allocations map[string]map[string]int64 `json:"allocations"`
+}
+
+// AcceleratorListing is what Cyborg's API shows: no control paths, and attach handles
+// only of bound requests.
+type AcceleratorListing struct {
+	// MaxVersion is the highest microversion of the service, such as 2.3; empty if the
+	// service does not tell.
+	MaxVersion     string             `json:"max_version,omitempty"`
+	Devices        []ListedDevice     `json:"devices"`
+	Deployables    []ListedDeployable `json:"deployables"`
+	Attributes     []ListedAttribute  `json:"attributes"`
+	DeviceProfiles []ListedProfile    `json:"device_profiles"`
+	ARQs           []ListedARQ        `json:"accelerator_requests"`
+}
+
+// ListedTimes are the times of a row.
+type ListedTimes struct {
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"` // zero: never changed
+}
+
+// ListedDevice is a device.
+type ListedDevice struct {
+	UUID            string `json:"uuid"`
+	Hostname        string `json:"hostname"`
+	Type            string `json:"type"`
+	Vendor          string `json:"vendor"`
+	Model           string `json:"model"`
+	StdBoardInfo    string `json:"std_board_info,omitempty"`
+	VendorBoardInfo string `json:"vendor_board_info,omitempty"`
+	// Status is from 2.3; empty counts as enabled.
+	Status string `json:"status,omitempty"`
+	ListedTimes
+}
+
+// ListedDeployable is a deployable.
+type ListedDeployable struct {
+	UUID            string `json:"uuid"`
+	Name            string `json:"name"`
+	NumAccelerators int    `json:"num_accelerators"`
+	// DeviceID is the number of the device, which no call shows beside the device.
+	DeviceID     int    `json:"device_id"`
+	ProviderUUID string `json:"rp_uuid"`
+	DriverName   string `json:"driver_name"`
+	BitstreamID  string `json:"bitstream_id,omitempty"`
+	// Attributes are those that the deployable itself shows, in its order.
+	Attributes []ListedPair `json:"attributes"`
+	ListedTimes
+}
+
+// ListedPair is a key and value of a deployable's attributes.
+type ListedPair struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// ListedAttribute is an attribute as a resource of its own, which the Zed release does
+// not show.
+type ListedAttribute struct {
+	UUID         string `json:"uuid"`
+	DeployableID int    `json:"deployable_id"` // number of the deployable, which no call shows
+	Key          string `json:"key"`
+	Value        string `json:"value"`
+	ListedTimes
+}
+
+// ListedProfile is a device profile.
+type ListedProfile struct {
+	UUID        string              `json:"uuid"`
+	Name        string              `json:"name"`
+	Description string              `json:"description,omitempty"`
+	Groups      []map[string]string `json:"groups"`
+	ListedTimes
+}
+
+// ListedARQ is an accelerator request. The attach handle is that of a Bound one.
+type ListedARQ struct {
+	UUID             string            `json:"uuid"`
+	State            string            `json:"state"`
+	ProfileName      string            `json:"device_profile_name"`
+	Group            int               `json:"device_profile_group_id"`
+	Hostname         string            `json:"hostname,omitempty"`
+	ProviderUUID     string            `json:"device_rp_uuid,omitempty"`
+	InstanceUUID     string            `json:"instance_uuid,omitempty"`
+	ProjectID        string            `json:"project_id,omitempty"`
+	AttachHandleType string            `json:"attach_handle_type,omitempty"`
+	AttachHandleUUID string            `json:"attach_handle_uuid,omitempty"` // Zed shows none
+	AttachHandleInfo map[string]string `json:"attach_handle_info,omitempty"`
+	ListedTimes
+}
+
+// ParseListing reads a listing from JSON and checks it. Unknown fields and fields of a
+// wrong type are refused; the error matches [ErrListing] and names the path of the field.
+func ParseListing(data []byte) (Listing, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var whole json.RawMessage
+	if err := dec.Decode(&whole); err != nil {
+		return Listing{}, fmt.Errorf("%w: %w", ErrListing, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Listing{}, fmt.Errorf("%w: something follows the JSON value", ErrListing)
+	}
+	var l Listing
+	if err := decodeStrictly("", whole, reflect.ValueOf(&l).Elem()); err != nil {
+		return Listing{}, fmt.Errorf("%w: %w", ErrListing, err)
+	}
+	return l, l.Validate()
+}
+
+// JSON writes the listing as [ParseListing] reads it, indented. The error is for a
+// number that JSON has no form for.
+func (l Listing) JSON() ([]byte, error) {
+	data, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrListing, err)
+	}
+	return append(data, '\n'), nil
+}
