@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -349,4 +350,33 @@ func TestTheStateGoesOverHTTP(t *testing.T) {
 	if again := admin.send(http.MethodGet, "/placement/traits", placement, ""); again.status != http.StatusOK {
 		t.Errorf("the token of before: %d %s", again.status, again.body)
 	}
+}
+
+func TestWhoWaitsGoesOnWaitingWhenTimeGoesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := manual()
+		cloud := closing(t)(simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock)))
+		begin := dump(t, cloud)
+		clock.Advance(2 * time.Hour)
+		waited := make(chan error, 1)
+		go func() { waited <- clock.Wait(t.Context(), time.Minute) }()
+		synctest.Wait()
+		if err := cloud.Load(begin); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := clock.Now(), manual().Now(); !got.Equal(want) {
+			t.Errorf("the time is %s, want that of the dump, %s", got, want)
+		}
+		clock.Advance(59 * time.Second)
+		synctest.Wait()
+		if len(waited) > 0 {
+			t.Error("a wait ended too early")
+		}
+		clock.Advance(time.Second)
+		synctest.Wait()
+		if len(waited) == 0 {
+			t.Error("a wait did not end after its time")
+		}
+	})
 }

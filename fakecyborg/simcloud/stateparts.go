@@ -136,7 +136,8 @@ func splitState(data []byte) (map[string][]byte, error) {
 
 func (c *ManualClock) dump() ([]byte, error) { return json.Marshal(c.Now().UTC()) }
 
-// load sets the time, back as well as forward, and wakes nobody.
+// load sets the time, back as well as forward. Whoever waits goes on waiting for as long as
+// before.
 func (c *ManualClock) load(data []byte) error {
 	var now time.Time
 	if err := json.Unmarshal(data, &now); err != nil {
@@ -144,6 +145,9 @@ func (c *ManualClock) load(data []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, w := range c.waiting {
+		w.due = w.due.Add(now.Sub(c.now))
+	}
 	c.now = now
 	return nil
 }
