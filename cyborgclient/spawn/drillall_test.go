@@ -17,3 +17,6 @@ func drilled(_, pairs int) []simcloud.DrillOption {
 	}
 	return []simcloud.DrillOption{simcloud.DrillPairs(pairs)}
 }
+
+// step: every fault is tried by the tests that list their faults themselves.
+const step = 1

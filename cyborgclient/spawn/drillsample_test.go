@@ -8,3 +8,6 @@ import "github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 func drilled(singles, _ int) []simcloud.DrillOption {
 	return []simcloud.DrillOption{simcloud.DrillSingles(singles), simcloud.DrillPairs(singles / 2)}
 }
+
+// step: one of so many faults is tried by the tests that list their faults themselves.
+const step = 6

@@ -155,7 +155,8 @@ func TestOperationsDrill(t *testing.T) {
 			if len(requests)+len(calls) == 0 {
 				t.Fatal("the operation asks for nothing: the drill proves nothing")
 			}
-			for _, rule := range requests {
+			for n := 0; n < len(requests); n += step {
+				rule := requests[n]
 				e.perform(t, fmt.Sprintf("%s %s %d %s %s", rule.Operation, rule.Subject, rule.Nth, rule.When, rule.Action),
 					func(t *testing.T, s *site) { s.fail(t, rule) })
 			}
@@ -290,7 +291,7 @@ func TestOperationsDrillPairs(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			requests, calls := e.rehearse(t)
-			for n := 0; n < len(requests); n += 1 + len(requests)/40 {
+			for n := 0; n < len(requests); n += step * (1 + len(requests)/40) {
 				first, second := requests[n], requests[(n*7+len(requests)/2)%len(requests)]
 				call := ""
 				if len(calls) > 0 && n%3 == 0 {
@@ -309,15 +310,15 @@ func TestOperationsDrillPairs(t *testing.T) {
 	}
 }
 
-// TestACancelledOperation ends the caller's context before and after each request,
+// TestDrillCancelledOperations ends the caller's context before and after each request,
 // and at each call of the hypervisor.
-func TestACancelledOperation(t *testing.T) {
+func TestDrillCancelledOperations(t *testing.T) {
 	t.Parallel()
 	for _, e := range exercises() {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			for _, place := range []string{"before request", "after request", "at call"} {
-				for n, more := 1, true; more; n++ {
+				for n, more := 1, true; more; n += step {
 					synctest.Test(t, func(t *testing.T) { more = e.cancelled(t, place, n) })
 				}
 			}
