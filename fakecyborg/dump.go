@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
-
-// dumpSchema is the version of the form of a dump.
-const dumpSchema = 1
 
 // ErrDump is matched by the errors of [Server.Load].
 var ErrDump = errors.New("fakecyborg: bad dump")
@@ -216,7 +214,7 @@ func (s *Server) dump() stateDump {
 	defer s.mu.RUnlock()
 	st := s.state
 	d := stateDump{
-		SchemaVersion: dumpSchema, PlacementMode: st.mode, IDs: st.dumpIDs(),
+		SchemaVersion: simhttp.DumpSchema, PlacementMode: st.mode, IDs: st.dumpIDs(),
 		Profiles: dumpRows(st.profiles, dumpOfProfile), Devices: dumpRows(st.devices, dumpOfDevice),
 		Deployables: dumpRows(st.deployables, dumpOfDeployable), Attributes: dumpRows(st.attributes, dumpOfAttribute),
 		Handles: dumpRows(st.handles, dumpOfHandle), ARQs: st.dumpARQs(), Binds: st.dumpBinds(),

@@ -1,13 +1,12 @@
 package fakecyborg
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // Load makes the server what a dump says, in place of all that it knew. It is for
@@ -22,8 +21,8 @@ import (
 // that contradicts itself is refused; the error matches [ErrDump] and names the
 // row, and the server is as it was.
 func (s *Server) Load(data []byte) error {
-	d, err := decodeDump(data)
-	if err != nil {
+	var d stateDump
+	if err := simhttp.DecodeDump(data, &d, &d.SchemaVersion); err != nil {
 		return fmt.Errorf("%w: %w", ErrDump, err)
 	}
 	l := loading{s: s, d: d, st: newState(s.cfg)}
@@ -38,21 +37,6 @@ func (s *Server) Load(data []byte) error {
 	}
 	l.apply()
 	return nil
-}
-
-func decodeDump(data []byte) (d stateDump, err error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return d, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return d, errors.New("something follows the JSON value")
-	}
-	if d.SchemaVersion != dumpSchema {
-		return d, fmt.Errorf("schema_version %d, want %d", d.SchemaVersion, dumpSchema)
-	}
-	return d, nil
 }
 
 // enterAll waits for the turn of every agent; whoever has all of them is alone

@@ -1,18 +1,14 @@
 package placementsim
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
-
-// dumpSchema is the version of the form of a dump.
-const dumpSchema = 1
 
 // ErrDump is matched by the errors of [Server.Load].
 var ErrDump = errors.New("placementsim: bad dump")
@@ -86,7 +82,7 @@ type dumpAllocation struct {
 func (s *Server) Dump() ([]byte, error) {
 	snap := s.state.Snapshot()
 	d := stateDump{
-		SchemaVersion: dumpSchema, IDs: dumpIDs{s.ids.Position(), s.service.IDs.Position()}, Created: snap.Created.UTC(),
+		SchemaVersion: simhttp.DumpSchema, IDs: dumpIDs{s.ids.Position(), s.service.IDs.Position()}, Created: snap.Created.UTC(),
 		Classes: []dumpName{}, Traits: []dumpName{}, Roots: append([]string{}, snap.Roots...),
 		Providers: []dumpProvider{}, Consumers: []dumpConsumer{},
 	}
@@ -132,16 +128,8 @@ func dumpOfConsumer(c engine.ConsumerRecord) dumpConsumer {
 // on.
 func (s *Server) Load(data []byte) error {
 	var d stateDump
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
+	if err := simhttp.DecodeDump(data, &d, &d.SchemaVersion); err != nil {
 		return fmt.Errorf("%w: %w", ErrDump, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: something follows the JSON value", ErrDump)
-	}
-	if d.SchemaVersion != dumpSchema {
-		return fmt.Errorf("%w: schema_version %d, want %d", ErrDump, d.SchemaVersion, dumpSchema)
 	}
 	if err := s.state.Restore(StandardTraits(), d.snapshot()); err != nil {
 		return fmt.Errorf("%w: %w", ErrDump, err)

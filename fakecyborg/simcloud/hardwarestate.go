@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // hardwareDump is what became of a host's hardware, as JSON.
@@ -23,7 +24,7 @@ type hardwareDump struct {
 
 // dump is the hardware as a part of the cloud's state.
 func (m *machine) dump() ([]byte, error) {
-	d := hardwareDump{SchemaVersion: stateSchema, Own: slices.Sorted(maps.Keys(m.before)), Drivers: make(map[string]json.RawMessage)}
+	d := hardwareDump{SchemaVersion: simhttp.DumpSchema, Own: slices.Sorted(maps.Keys(m.before)), Drivers: make(map[string]json.RawMessage)}
 	if tree, ok := m.tree.(driver.Keeper); ok {
 		data, err := tree.Dump()
 		if err != nil {
@@ -44,11 +45,8 @@ func (m *machine) dump() ([]byte, error) {
 // load makes the hardware what a dump says. With an error it may be so in part.
 func (m *machine) load(data []byte) error {
 	var d hardwareDump
-	if err := readStrictly(data, &d); err != nil {
+	if err := simhttp.DecodeDump(data, &d, &d.SchemaVersion); err != nil {
 		return err
-	}
-	if d.SchemaVersion != stateSchema {
-		return fmt.Errorf("schema_version %d, want %d", d.SchemaVersion, stateSchema)
 	}
 	tree, kept := m.tree.(driver.Keeper)
 	if kept != (d.Sysfs != nil) {

@@ -1,20 +1,15 @@
 package simcloud
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
-
-// stateSchema is the version of the form of a state.
-const stateSchema = 1
 
 // ErrState is matched by the errors about a state that cannot be taken: of another
 // schema_version, with unknown members, one that contradicts itself, or that of another
@@ -198,19 +193,6 @@ func StateModel(data []byte) (Model, error) {
 		return Model{}, fmt.Errorf("%w: model: %w", ErrState, err)
 	}
 	return m, nil
-}
-
-// readStrictly reads one JSON value without unknown members.
-func readStrictly(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
-	}
-	return nil
 }
 
 // heal lets the agents look at their hardware again, as they do when they start. What

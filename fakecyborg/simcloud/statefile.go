@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // ErrEmptyState is matched, beside [ErrState], by the error about a state file that holds
@@ -70,8 +72,8 @@ func (f *stateFile) read() (parts map[string][]byte, err error) {
 	}
 	version, ok := parts[schemaKey]
 	delete(parts, schemaKey)
-	if ok != (len(parts) > 0) || ok && string(version) != fmt.Sprint(stateSchema) {
-		return nil, fmt.Errorf("%w: %s: schema_version %q, want %d", ErrState, f.db.Path(), version, stateSchema)
+	if ok != (len(parts) > 0) || ok && string(version) != fmt.Sprint(simhttp.DumpSchema) {
+		return nil, fmt.Errorf("%w: %s: schema_version %q, want %d", ErrState, f.db.Path(), version, simhttp.DumpSchema)
 	}
 	return parts, nil
 }
@@ -91,7 +93,7 @@ func (f *stateFile) write(parts map[string][]byte) error {
 				return err
 			}
 		}
-		return bucket.Put([]byte(schemaKey), fmt.Append(nil, stateSchema))
+		return bucket.Put([]byte(schemaKey), fmt.Append(nil, simhttp.DumpSchema))
 	})
 	if err != nil {
 		return fmt.Errorf("simcloud: write the state file: %w", err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // The names of the parts of a state that are no component's.
@@ -79,7 +81,7 @@ func marshalModel(m Model) ([]byte, error) { return json.Marshal(m) }
 
 // joinState makes one document of the parts.
 func joinState(parts map[string][]byte) ([]byte, error) {
-	d := stateDocument{SchemaVersion: stateSchema, Hosts: make(map[string]json.RawMessage)}
+	d := stateDocument{SchemaVersion: simhttp.DumpSchema, Hosts: make(map[string]json.RawMessage)}
 	for name, data := range parts {
 		if host, ok := strings.CutPrefix(name, hostPrefix); ok {
 			d.Hosts[host] = data
@@ -107,11 +109,8 @@ func (d *stateDocument) member(name string) *json.RawMessage {
 // splitState takes a document apart; the error matches [ErrState].
 func splitState(data []byte) (map[string][]byte, error) {
 	var d stateDocument
-	if err := readStrictly(data, &d); err != nil {
+	if err := simhttp.DecodeDump(data, &d, &d.SchemaVersion); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if d.SchemaVersion != stateSchema {
-		return nil, fmt.Errorf("%w: schema_version %d, want %d", ErrState, d.SchemaVersion, stateSchema)
 	}
 	parts := make(map[string][]byte)
 	for _, name := range []string{partModel, "identity", "placement", "accelerator", "compute", "image", "faults"} {

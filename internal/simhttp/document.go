@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// DumpSchema is the version of the form of the dumps of the small services.
+// DumpSchema is the version of the form of every dump.
 const DumpSchema = 1
 
 // DecodeDump reads a dump into a struct, whose field for schema_version it is given, too:
