@@ -106,6 +106,9 @@ func (c *serveCommand) serve(p *process, cloud *simcloud.Cloud) error {
 	if err := printExports(p.stdout, openStackVariables(base, region, admin())...); err != nil {
 		return err
 	}
+	if c.State != "" {
+		p.log.Info("the cloud is kept in a file", "state", c.State)
+	}
 	p.log.Info(fmt.Sprintf("the cloud listens on %s", base))
 	err = serveHTTP(p.ctx, listener, c.guard(cloud.Handler()), p.log, cloud.EndStreams)
 	for _, host := range cloud.HostNames() {

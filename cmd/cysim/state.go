@@ -103,10 +103,13 @@ func (c *stateDiffCommand) Run(p *process) error {
 	if err := c.print(p.stdout, found); err != nil {
 		return err
 	}
-	if len(found) > 0 {
-		return fmt.Errorf("%w in %d places", errDiffers, len(found))
+	switch len(found) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%w: 1 difference", errDiffers)
 	}
-	return nil
+	return fmt.Errorf("%w: %d differences", errDiffers, len(found))
 }
 
 func (c *stateDiffCommand) print(w io.Writer, found []simcloud.Difference) error {

@@ -84,7 +84,7 @@ func TestStatesAreShownAndCompared(t *testing.T) {
 		t.Errorf("show: %d %v %s", status, err, text)
 	}
 	line := "+ compute.guests[" + keptGuest + "]: "
-	if status, lines, text := command(t, "state", "diff", early, file); status != 1 || !strings.Contains(lines, line) || !strings.Contains(text, "the states differ in 1 places") {
+	if status, lines, text := command(t, "state", "diff", early, file); status != 1 || !strings.Contains(lines, line) || !strings.Contains(text, "the states differ: 1 difference") {
 		t.Errorf("diff: %d %s %s", status, lines, text)
 	}
 	_, list, _ := command(t, "state", "diff", "-o", "json", early, file)
