@@ -172,26 +172,28 @@ func (c *call) keyPatterns() map[string]any {
 	return patterns
 }
 
-// plainKeys reads limit and group_policy.
+// plainKeys reads limit and group_policy. Each counts once, its first value; upstream's
+// schema judges the last (placement/util.py, validate_query_params), and a bad first one
+// makes it answer 500 or be ignored. Here all have to be good.
 func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
-	if q.has("limit") {
-		limit := q.first("limit")
+	for _, limit := range q.values["limit"] {
 		if !digits(limit) || limit[0] == '0' {
 			return badQuery(pythonRepr(limit) + " does not match '^[1-9][0-9]*$'\n\nFailed validating 'pattern' in schema['properties']['limit']")
 		}
-		n, err := strconv.Atoi(limit)
+	}
+	for _, policy := range q.values["group_policy"] {
+		if policy != "none" && policy != "isolate" {
+			return badQuery(pythonRepr(policy) + " is not one of ['none', 'isolate']\n\nFailed validating 'enum' in schema['properties']['group_policy']")
+		}
+	}
+	if q.has("limit") {
+		n, err := strconv.Atoi(q.first("limit"))
 		if err != nil {
 			n = 0 // beyond every count: no limit
 		}
 		result.Limit = n
 	}
-	if q.has("group_policy") {
-		policy := q.first("group_policy")
-		if policy != "none" && policy != "isolate" {
-			return badQuery(pythonRepr(policy) + " is not one of ['none', 'isolate']\n\nFailed validating 'enum' in schema['properties']['group_policy']")
-		}
-		result.Isolate = policy == "isolate"
-	}
+	result.Isolate = q.first("group_policy") == "isolate"
 	return nil
 }
 

@@ -218,7 +218,7 @@ func (g *oracleGenerator) spoilQuery(pairs *[]string) {
 	case 0:
 		*pairs = append(*pairs, pick(g, "unknown=1", "limit=0", "limit=x", "limit=", "group_policy=bogus", "same_subtree=", "same_subtree=_NOPE", "resources_!=VCPU:1",
 			"resources01=VCPU:1", "required=CUSTOM_T0", "member_of="+oracleAggregates()[0], "in_tree="+g.provider(), "root_required=CUSTOM_T0", "root_required=!CUSTOM_T0",
-			"required7=CUSTOM_T0", "member_of7="+oracleAggregates()[0], "limit=2&limit=1", "in_tree=x", "resources="))
+			"required7=CUSTOM_T0", "member_of7="+oracleAggregates()[0], "limit=2&limit=1", "limit=2&limit=x", "in_tree=x", "resources="))
 	case 1:
 		if len(*pairs) > 0 {
 			*pairs = append(*pairs, (*pairs)[g.IntN(len(*pairs))])
@@ -266,18 +266,14 @@ func classesOf(group map[string][]string) []string {
 	return classes
 }
 
-// halfValid is about keys that count once and come several times.
+// halfValid is about keys that count once and come several times, the first of which is
+// bad: the real service judges the last one only.
 func halfValid(_ *oracleGenerator, req oracleRequest) bool {
 	q := parseQuery(req.query())
 	valid := map[string]string{"limit": `^[1-9][0-9]*$`, "group_policy": `^(none|isolate)$`}
 	for key, pattern := range valid {
-		good := 0
-		for _, value := range q.values[key] {
-			if regexp.MustCompile(pattern).MatchString(value) {
-				good++
-			}
-		}
-		if good > 0 && good < len(q.values[key]) {
+		good := regexp.MustCompile(pattern).MatchString
+		if values := q.values[key]; len(values) > 1 && good(values[len(values)-1]) && slices.ContainsFunc(values, func(v string) bool { return !good(v) }) {
 			return true
 		}
 	}
