@@ -98,6 +98,8 @@ type dumpDeployable struct {
 	Offered   bool        `json:"offered"`
 	Bitstream string      `json:"bitstream_id,omitempty"`
 	Loaded    *dumpLoaded `json:"loaded,omitempty"`
+	// Unsure tells that an image could not be written, and what is there is not known.
+	Unsure bool `json:"unsure,omitempty"`
 	// Writing is the image that is being written, see Resume.
 	Writing string `json:"writing,omitempty"`
 }

@@ -46,7 +46,7 @@ func fieldVerdicts() map[reflect.Type]map[string]string {
 		},
 		reflect.TypeFor[deployableRow](): {
 			"record": dumpedField, "device": dumpedField, "name": dumpedField, "driverName": dumpedField, "total": dumpedField, "memory": dumpedField,
-			"provider": dumpedField, "bitstream": dumpedField, "loaded": dumpedField, "writing": dumpedField, "fixed": dumpedField,
+			"provider": dumpedField, "bitstream": dumpedField, "loaded": dumpedField, "writing": dumpedField, "unsure": dumpedField, "fixed": dumpedField,
 			"offered": dumpedField, "attributes": index, "handles": index,
 		},
 		reflect.TypeFor[loaded]():       {"image": dumpedField, "trait": dumpedField, "reported": dumpedField, "looked": dumpedField},

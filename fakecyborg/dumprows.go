@@ -44,7 +44,7 @@ func dumpOfDeployable(part *deployableRow) (dumpDeployable, bool) {
 	return dumpDeployable{
 		dumpRecord: part.dump(), Device: part.device.uuid, Name: part.name, Provider: part.provider, Total: part.total,
 		Driver: part.driverName, Programmable: programmable(part), Memory: maps.Clone(part.memory), Offered: part.offered,
-		Bitstream: part.bitstream, Loaded: dumpOfLoaded(part.loaded), Writing: part.writing,
+		Bitstream: part.bitstream, Loaded: dumpOfLoaded(part.loaded), Writing: part.writing, Unsure: part.unsure,
 	}, true
 }
 

@@ -97,7 +97,7 @@ func (l *loading) addDeployable(d dumpDeployable) error {
 	}
 	part := &deployableRow{
 		device: device, name: d.Name, driverName: d.Driver, total: d.Total, memory: d.Memory, provider: d.Provider,
-		bitstream: d.Bitstream, writing: d.Writing, offered: d.Offered, fixed: d.Programmable != nil && !*d.Programmable,
+		bitstream: d.Bitstream, writing: d.Writing, unsure: d.Unsure, offered: d.Offered, fixed: d.Programmable != nil && !*d.Programmable,
 	}
 	if d.Loaded != nil {
 		part.loaded = d.Loaded.loaded()

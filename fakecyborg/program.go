@@ -39,8 +39,12 @@ var errUnwritten = errors.New("the function's trait was refused")
 
 // carries reports whether the region is known to have what a request wants, so
 // that nothing has to be written. Of a name of a bitstream Glance must be asked
-// first. Upstream compares bitstreams only, and writes a function every time.
+// first. Upstream compares bitstreams only, writes a function every time, and believes
+// that what a failed writing was to replace is still there.
 func (part *deployableRow) carries(want image, quirks bool) bool {
+	if part.unsure && !quirks {
+		return false
+	}
 	if want.by == byBitstreamID {
 		return want.value == part.bitstream
 	}
@@ -215,7 +219,7 @@ func (s *Server) programHandle(ctx context.Context, job *bindJob) error {
 	}
 	part := job.handle.deployable
 	s.mu.Lock()
-	if !s.cfg.UpstreamQuirks && (found.id == part.bitstream || part.carries(job.image, false)) {
+	if !s.cfg.UpstreamQuirks && !part.unsure && (found.id == part.bitstream || part.carries(job.image, false)) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -336,10 +340,15 @@ func (s *Server) write(ctx context.Context, part *deployableRow, found glanceIma
 	s.lock(ctx)
 	defer s.unlock()
 	part.writing = ""
-	if err == nil {
-		s.state.notes.AddSteps("deployable", part.uuid, part.name, simhttp.Step{Name: "bitstream_id", From: part.bitstream, To: found.id})
-		part.bitstream, part.updated = found.id, s.clock.Now()
+	now := found.id
+	if err != nil {
+		if s.cfg.UpstreamQuirks {
+			return err
+		}
+		now = "" // half of it may be there
 	}
+	s.state.notes.AddSteps("deployable", part.uuid, part.name, simhttp.Step{Name: "bitstream_id", From: part.bitstream, To: now})
+	part.unsure, part.bitstream, part.updated = err != nil, now, s.clock.Now()
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -184,8 +185,9 @@ func cy105(t *testing.T, quirks bool) {
 	} {
 		w.want(w.send(sent{method: "PATCH", path: tt.path + "/program", body: tt.body}), tt.status, tt.fault)
 	}
-	if got, want := w.server.Deployables()[0].BitstreamID, either(quirks, imageOne, ""); len(card.images) != 1 || string(card.images[0]) != "bits" || got != want {
-		t.Errorf("images written: %q, bitstream %s, want %s", card.images, got, want)
+	// Upstream remembers nothing, and here the bad image may have spoiled the good one.
+	if got := w.server.Deployables()[0].BitstreamID; len(card.images) != 1 || string(card.images[0]) != "bits" || got != "" {
+		t.Errorf("images written: %q, bitstream %q, want none", card.images, got)
 	}
 	w.want(w.send(sent{method: "PATCH", path: path, body: op(imageOne)}), 405, "")
 }
@@ -268,6 +270,50 @@ func TestFunctionThatIsThereIsNotProgrammedAgain(t *testing.T) {
 				w.server.CheckBound(t, instanceB, 1)
 				if got, want := len(card.images), either(quirks, 1, 2); got != want {
 					t.Errorf("quirks %t, %s: %d images written, want %d", quirks, accel, got, want)
+				}
+			})
+		}
+	}
+}
+
+// What a failed writing was to replace may be gone, so nobody gets it unwritten.
+func TestAfterAFailedWritingNothingIsBelieved(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		for _, accel := range []string{`"accel:function_id":"one"`, `"accel:bitstream_id":"` + imageOne + `"`, `"accel:function_id":"zero"`} {
+			if quirks && accel != `"accel:bitstream_id":"`+imageOne+`"` {
+				continue // upstream writes functions every time
+			}
+			synctest.Test(t, func(t *testing.T) {
+				faults := fault.NewSet()
+				card := newHardware("test", fpgaCard("FPGA"))
+				w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{card}, withImages(t), fakecyborg.WithFaults(faults))
+				w.profile("f", `[{"resources:FPGA":"1",`+accel+`}]`)
+				w.profile("g", `[{"resources:FPGA":"1","accel:bitstream_id":"`+imageTwo+`"}]`)
+				zero := strings.Contains(accel, "zero") // is there from the start, and no image has it
+				if !zero {
+					w.want(w.bindF(instanceA, "f"), 202, "")
+					w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}), 204, "")
+				}
+				if err := faults.Set(fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Status, When: fault.After}); err != nil {
+					t.Fatal(err)
+				}
+				w.want(w.bindF(instanceB, "g"), 202, "")
+				w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceB}), 204, "")
+				if got, want := w.server.Deployables()[0].BitstreamID, either(quirks, "", imageOne); got != want {
+					t.Errorf("quirks %t, %s: bitstream after a failed writing: got %q, want %q", quirks, accel, got, want)
+				}
+				before := len(card.images)
+				w.want(w.bindF(instanceA, "f"), 202, "")
+				switch {
+				case zero:
+					if state := w.server.ARQs()[0].State; state != fakecyborg.StateBindFailed {
+						t.Errorf("bound to a function that nobody can write again: %s", state)
+					}
+				case (len(card.images) > before) == quirks:
+					t.Errorf("quirks %t, %s: %d images written for the next bind", quirks, accel, len(card.images)-before)
+				default:
+					w.server.CheckBound(t, instanceA, 1)
 				}
 			})
 		}

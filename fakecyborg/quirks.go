@@ -92,6 +92,7 @@ A mediated device that could not be removed is answered 500 with the text 'Unbin
 A bind in the background that takes longer than bind_timeout goes on, and Nova never hears of it.
 accel:bitstream_name, accel:function_name and the class CUSTOM_ACCELERATOR_FPGA mean nothing; a group may name an image in several of these ways.
 A function is written to a region every time, also when it is there.
+A region whose programming failed is believed to have the bitstream that it had before.
 A region is programmed whoever uses it, whatever type of region the image is for, and when it is pre-programmed.
 The trait of a function that has a hyphen gets "_-" in its place, which Placement refuses: the request stays BindStarted, and Nova never hears of it.
 The program call changes neither bitstream_id nor traits.

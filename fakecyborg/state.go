@@ -83,6 +83,7 @@ type deployableRow struct {
 	bitstream  string
 	loaded     loaded // what was written last
 	writing    string // the image that is being written
+	unsure     bool   // a writing failed, and nobody knows what is there
 	fixed      bool   // pre-programmed
 	offered    bool   // in Placement; only then its handles are given out
 	attributes []*attributeRow
