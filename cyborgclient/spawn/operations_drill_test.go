@@ -284,9 +284,6 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 // call of the hypervisor: a sample of at most some forty pairs each.
 func TestOperationsDrillPairs(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the single faults suffice")
-	}
 	for _, e := range exercises() {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()

@@ -130,6 +130,18 @@ func (p Policy) Attributes(s Subject) ([]Attribute, error) {
 	return Attributes(class, traits...), nil
 }
 
+// AttributesOf is Attributes for units, of which subject tells how to name them: for
+// PCIOffer.Attributes. The error is that of subject, or wraps ErrName.
+func (p Policy) AttributesOf(subject func(Unit) (Subject, error)) func(Unit) ([]Attribute, error) {
+	return func(u Unit) ([]Attribute, error) {
+		s, err := subject(u)
+		if err != nil {
+			return nil, err
+		}
+		return p.Attributes(s)
+	}
+}
+
 // AddMemory gives a device the local memory that is configured for its address: shared
 // memory stands on the device, partitioned memory on each deployable.
 func (p Policy) AddMemory(d *Device, address PCIAddress) error {

@@ -42,13 +42,7 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 		Own: func(f driver.PCIFunction) bool {
 			return ofTime(f) || slices.ContainsFunc(claims, func(c driver.Claim) bool { return c.Product != 0 && c.Covers(f) })
 		},
-		Attributes: func(u driver.Unit) ([]driver.Attribute, error) {
-			s, err := subject(u)
-			if err != nil {
-				return nil, err
-			}
-			return config.Attributes(s)
-		},
+		Attributes: config.AttributesOf(subject),
 	}, tree)}, nil
 }
 

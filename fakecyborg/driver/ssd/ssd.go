@@ -48,19 +48,13 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 		return nil, err
 	}
 	return &Driver{driver.NewPCIDriver(driver.PCIOffer{
-		Driver: name,
-		Host:   config.Host,
-		Policy: config.Policy,
-		Claims: claims,
-		Kernel: func(driver.Unit) []string { return []string{"nvme"} },
-		Device: device,
-		Attributes: func(u driver.Unit) ([]driver.Attribute, error) {
-			s, err := subject(u)
-			if err != nil {
-				return nil, err
-			}
-			return config.Attributes(s)
-		},
+		Driver:     name,
+		Host:       config.Host,
+		Policy:     config.Policy,
+		Claims:     claims,
+		Kernel:     func(driver.Unit) []string { return []string{"nvme"} },
+		Device:     device,
+		Attributes: config.AttributesOf(subject),
 	}, tree)}, nil
 }
 
