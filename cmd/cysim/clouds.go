@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -103,16 +102,7 @@ func writeCloudsFile(name, base, region string) error {
 	if err != nil {
 		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(name), ".clouds-*.yaml") // mode 0600
-	if err != nil {
-		return fmt.Errorf("--clouds-yaml: %w", err)
-	}
-	defer os.Remove(temporary.Name()) // gone already if all went well
-	_, err = temporary.Write(data)
-	if err := errors.Join(err, temporary.Close()); err != nil {
-		return fmt.Errorf("--clouds-yaml: %w", err)
-	}
-	if err := os.Rename(temporary.Name(), name); err != nil {
+	if err := writeWhole(name, data); err != nil {
 		return fmt.Errorf("--clouds-yaml: %w", err)
 	}
 	return nil

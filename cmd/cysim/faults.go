@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/gocyborg/gocyborg/fault"
 )
+
+// maxFaults is the longest file of rules that is read, in bytes.
+const maxFaults = 4 << 20
 
 // faultsFlag lets a simulator fail on purpose from its start on.
 type faultsFlag struct {
@@ -17,7 +19,7 @@ func (f faultsFlag) set(faults *fault.Set) error {
 	if f.Faults == "" {
 		return nil
 	}
-	data, err := os.ReadFile(f.Faults)
+	data, err := readBounded(f.Faults, maxFaults)
 	if err != nil {
 		return badInput(fmt.Errorf("--faults: %w", err))
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/alecthomas/kong"
 
@@ -100,15 +98,7 @@ func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) 
 }
 
 func readListing(name string) (simcloud.Listing, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return simcloud.Listing{}, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxListing+1))
-	if err == nil && len(data) > maxListing {
-		err = fmt.Errorf("it has more than %d bytes", maxListing)
-	}
+	data, err := readBounded(name, maxListing)
 	if err != nil {
 		return simcloud.Listing{}, err
 	}
@@ -130,18 +120,4 @@ func (c *importCommand) state(ctx context.Context, l simcloud.Listing) ([]byte, 
 	}
 	data, err := cloud.Dump()
 	return append(data, '\n'), errors.Join(err, cloud.Close())
-}
-
-// writeWhole writes a file that a reader sees whole or not at all, and no other user sees.
-func writeWhole(name string, data []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(name), ".cysim-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name()) // gone already if all went well
-	_, err = temporary.Write(data)
-	if err := errors.Join(err, temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), name)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -68,7 +67,7 @@ type report struct {
 func readAll[T any](names []string, flag string, parse func([]byte) (T, error)) ([]T, error) {
 	var list []T
 	for _, name := range names {
-		data, err := readSmall(name)
+		data, err := readBounded(name, maxLintFile)
 		if err != nil {
 			return nil, badInput(fmt.Errorf("%s: %w", flag, err))
 		}
@@ -79,19 +78,6 @@ func readAll[T any](names []string, flag string, parse func([]byte) (T, error)) 
 		list = append(list, parsed)
 	}
 	return list, nil
-}
-
-func readSmall(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxLintFile+1))
-	if err == nil && len(data) > maxLintFile {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxLintFile)
-	}
-	return data, err
 }
 
 // judge looks at each profile, and at each flavor with the profile that it names.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
@@ -19,15 +17,7 @@ func readModel(name string) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return simcloud.Model{}, badInput(fmt.Errorf("--model: %w", err))
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxModel+1))
-	if err == nil && len(data) > maxModel {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxModel)
-	}
+	data, err := readBounded(name, maxModel)
 	if err != nil {
 		return simcloud.Model{}, badInput(fmt.Errorf("--model: %w", err))
 	}

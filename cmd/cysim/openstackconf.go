@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -12,20 +10,6 @@ import (
 
 // maxConf is the longest configuration file that is read, in bytes.
 const maxConf = 4 << 20
-
-// readBounded reads a file that is no longer than so many bytes.
-func readBounded(name string, most int64) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
-	}
-	return data, err
-}
 
 // openstackConf is a configuration file of an OpenStack service, read by the rules of
 // oslo.config: options may stand several times, values may go on in indented lines,

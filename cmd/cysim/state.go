@@ -140,14 +140,7 @@ func readState(name string) ([]byte, error) {
 	if first[0] != '{' {
 		return simcloud.ReadStateFile(name)
 	}
-	rest, err := io.ReadAll(io.LimitReader(file, maxState))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
-	case len(rest) == maxState:
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxState)
-	}
-	return append(first[:], rest...), nil
+	return boundedBy(maxState, name, io.MultiReader(bytes.NewReader(first[:]), file))
 }
 
 var _ kong.HelpProvider = (*stateCommand)(nil)
