@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // answers returns what a cloud answers to a request.
@@ -49,25 +50,43 @@ func TestAChangeThatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 
 func TestRequestsThatEndTogetherShareAWrite(t *testing.T) {
 	t.Parallel()
-	cloud, err := New(t.Context(), goldenModel(), WithStateFile(filepath.Join(t.TempDir(), "state")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cloud.Close()
-	const requests = 50
-	before := cloud.saver.Load().begun
-	var sent sync.WaitGroup
-	for range requests {
-		sent.Go(func() {
-			if w := answers(t, cloud, http.MethodPut, keptGuest, `{"host": "cn0"}`); w.Code != http.StatusOK {
-				t.Errorf("%d %s", w.Code, w.Body)
-			}
-		})
-	}
-	sent.Wait()
-	if saves := cloud.saver.Load().begun - before; saves < 1 || saves > requests {
-		t.Errorf("%d saves for %d requests", saves, requests)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cloud, err := New(t.Context(), goldenModel(), WithStateFile(filepath.Join(t.TempDir(), "state")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cloud.Close()
+		s := cloud.saver.Load()
+		s.mu.Lock()
+		s.running = true // a save is under way, and takes its time
+		s.begun++
+		before := s.begun
+		s.mu.Unlock()
+		var sent sync.WaitGroup
+		answered := 0
+		for range 50 {
+			sent.Go(func() {
+				w := answers(t, cloud, http.MethodPut, keptGuest, `{"host": "cn0"}`)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if answered++; w.Code != http.StatusOK {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		s.mu.Lock()
+		if answered > 0 {
+			t.Errorf("%d requests were answered by a save that began before them", answered)
+		}
+		s.running, s.done = false, before
+		s.turned.Broadcast()
+		s.mu.Unlock()
+		sent.Wait()
+		if got := s.begun - before; got != 1 {
+			t.Errorf("%d saves for 50 requests that ended together, want one", got)
+		}
+	})
 }
 
 func BenchmarkKeptRequest(b *testing.B) {
