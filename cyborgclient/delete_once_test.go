@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 func TestDeleteAtOnceStopsAtWhatIsMissing(t *testing.T) {

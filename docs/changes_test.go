@@ -48,7 +48,7 @@ func TestThePageOfChangesListsEveryKind(t *testing.T) {
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), got); diff != "" {
 		t.Errorf("kinds of changes (-code +page):\n%s", diff)
 	}
-	diagram, err := os.ReadFile("../fakecyborg/simcloud/testdata/control/get-requests-diagram-of-a-spawn.golden")
+	diagram, err := os.ReadFile("../simcloud/testdata/control/get-requests-diagram-of-a-spawn.golden")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // The test on the page is one that runs.
 func TestTheTestingPageQuotesATest(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("../fakecyborg/simcloud/example_synctest_test.go")
+	source, err := os.ReadFile("../simcloud/example_synctest_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}

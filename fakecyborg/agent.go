@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // ErrHost is matched by the errors about a host that is unknown or cannot be

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 )
 
 // TestTwoDriversOfAHost reports a device by one driver, then by two: neither may offer it,

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
-	"github.com/gocyborg/gocyborg/internal/sysfs"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 

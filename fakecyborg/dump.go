@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 

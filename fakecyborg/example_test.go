@@ -9,9 +9,9 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
 )
 
 // A server alone, with the noauth conventions: a host reports its device, and a

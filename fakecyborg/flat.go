@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // flatShape puts the classes and traits of all devices of a host on the

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 )
 
 // checkAnswer holds what every answer promises: no 500 where the input was bad,

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
 )

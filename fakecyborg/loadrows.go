@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // each adds the rows of a table and names the one that cannot be added.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // placeMemory puts the memory that the regions of a device share where it is to stand: on

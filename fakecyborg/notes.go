@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 

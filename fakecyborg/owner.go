@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // traitOwnerNova is on the providers that Nova makes for its own devices.

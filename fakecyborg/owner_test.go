@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unique"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // packedInfo is the information of an attach handle: names and values in turn,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
 )
 
 // TestNothingLeaksWhateverTheOrder lets clients, hardware and agent do anything

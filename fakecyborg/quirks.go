@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // updateHandlesAsUpstream imitates a defect (Config.UpstreamQuirks): a handle

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // nestedShape is treeShape, but a device of several regions has a provider of

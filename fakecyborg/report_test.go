@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 

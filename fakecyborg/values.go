@@ -3,7 +3,7 @@ package fakecyborg
 import (
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // State is where an ARQ is in its life.

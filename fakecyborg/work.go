@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 )
 

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // screenshots is where pictures of the page are kept for people.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // checkCommand tells what leaked in a cloud that serve runs.

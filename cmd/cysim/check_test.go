@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // put sends a body to a route of a simulator and wants success.

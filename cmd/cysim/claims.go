@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
 // errClaimedTwice marks the error that names what Cyborg and Nova both claim.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/internal/sysfs"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // shared is a host whose devices two services may want: a GPU, a card with mdev types, a

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // clockFlags stop the time of a cloud.

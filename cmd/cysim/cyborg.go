@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // cyborgCommand serves Cyborg alone. The fields of Config are those of the

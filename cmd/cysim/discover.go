@@ -6,9 +6,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/builtin"
-	"github.com/gocyborg/gocyborg/internal/sysfs"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // discoverCommand shows what Cyborg's drivers find in a host.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/builtin"
-	"github.com/gocyborg/gocyborg/internal/sysfs"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // largeMachine has functions of every kind that a driver looks at, with virtual ones

@@ -17,13 +17,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/internal/sysfs"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // capturedTree unpacks the tree of a real machine and returns its sys.
 func capturedTree(t testing.TB, machine string) string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "internal", "sysfs", "testdata", machine+".tar.gz"))
+	f, err := os.Open(filepath.Join("..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

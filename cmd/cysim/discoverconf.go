@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/builtin"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nic"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/nic"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
 // realDrivers are the entry points of the drivers that look for hardware, as

@@ -17,8 +17,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // realCloud is a cloud behind a socket, with a clouds.yaml, that records what it is asked.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // accelerator lists everything that Cyborg shows. None of its lists has pages.

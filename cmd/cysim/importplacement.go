@@ -16,7 +16,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // The minor versions of Placement that matter to a reader: the highest that is understood

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // The world of a load on the embedded cloud.

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // maxModel is the longest model file that is read, in bytes.

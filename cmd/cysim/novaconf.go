@@ -7,8 +7,8 @@ import (
 	"path"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
 // novaClaims is what a nova.conf takes of the host's devices for Nova.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nic"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/nvidia"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/nic"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
 const realCyborgConf = `# of a real host, with sections for other services

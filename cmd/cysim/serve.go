@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // serveCommand serves a whole cloud. The flags from Seed on are fields of the

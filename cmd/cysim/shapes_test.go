@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/internal/sysfs"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // shape is a machine of a kind that is in real data centres, and what all drivers make of

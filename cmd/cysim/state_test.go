@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 const keptGuest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"

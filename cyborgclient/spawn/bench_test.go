@@ -13,8 +13,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // BenchmarkSpawnAndDelete is a whole spawn and the release of what it got, by

@@ -5,7 +5,7 @@ package spawn_test
 import (
 	"flag"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 var drillPairs = flag.Int("drill.pairs", 0, "how many pairs of faults each drill tries, -1 for all of them, instead of its own number")

@@ -2,7 +2,7 @@
 
 package spawn_test
 
-import "github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+import "github.com/gocyborg/gocyborg/simcloud"
 
 // drilled is a sample for every day.
 func drilled(singles, _ int) []simcloud.DrillOption {

@@ -15,8 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // eventWorld is a slow world whose Cyborg sends one form of event, and whose registry

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // TestDrillEveryFaultLeavesNothing spawns once for each operation of the cloud that a spawn

@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // A guest that does not start on the first host is undone there, accelerators

@@ -10,10 +10,10 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // The world of nova/tests/fixtures/cyborg.py and of the functional tests that use it:

@@ -12,8 +12,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // TestHardwareFaults spawns while the hardware fails. An ARQ ends BindFailed or the spawn

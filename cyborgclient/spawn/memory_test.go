@@ -3,9 +3,9 @@ package spawn_test
 import (
 	"testing"
 
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // A device's own memory is claimed with it and is no device of its own.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // A plain VGPU fits the cards that Nova divides itself, too. Cyborg could never

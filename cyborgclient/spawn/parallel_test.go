@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // More instances than devices, all at once: each gets what it asked for or

@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 const (

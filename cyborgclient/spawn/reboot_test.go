@@ -15,8 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // statesModel shows the binding states of the Wallaby specification.

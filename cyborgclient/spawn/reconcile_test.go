@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // guestsLive tells that the cloud's guests are living.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 const (

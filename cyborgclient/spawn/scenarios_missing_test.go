@@ -17,10 +17,10 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
-	"github.com/gocyborg/gocyborg/fakecyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // missingRows are the scenarios that Nova lacks.

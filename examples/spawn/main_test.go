@@ -13,7 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
-	"github.com/gocyborg/gocyborg/fakecyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // runSpawn runs the program.

@@ -59,10 +59,10 @@ func serverHalf() []Package {
 		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
 		{Pattern: "internal/glance", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
-		{Pattern: "internal/sysfs", Ours: []string{"fakecyborg/driver"}, Others: []string{xsys}},
-		{Pattern: "fakecyborg/driver", Others: []string{uuid}},
-		{Pattern: "fakecyborg/driver/builtin", Ours: []string{"fakecyborg/driver", "fakecyborg/driver/*"}},
-		{Pattern: "fakecyborg/driver/*", Ours: []string{"fakecyborg/driver"}},
+		{Pattern: "driver", Others: []string{uuid}},
+		{Pattern: "driver/sysfs", Ours: []string{"driver"}, Others: []string{xsys}},
+		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*"}},
+		{Pattern: "driver/*", Ours: []string{"driver"}},
 		{Pattern: "placementsim/internal/engine", Never: []string{"net/http", "encoding/json"}},
 		{
 			Pattern: "placementsim",
@@ -71,12 +71,12 @@ func serverHalf() []Package {
 		},
 		{
 			Pattern: "fakecyborg",
-			Ours:    []string{"fakecyborg/driver", "fault", "internal/simhttp", "internal/sysfs"},
+			Ours:    []string{"driver", "driver/sysfs", "fault", "internal/simhttp"},
 			Others:  []string{uuid, jsonschema},
 		},
 		{
-			Pattern: "fakecyborg/simcloud",
-			Ours:    []string{"fakecyborg", "fakecyborg/driver/...", "placementsim", "fault", "internal/*"},
+			Pattern: "simcloud",
+			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "internal/*"},
 			Others:  []string{gophercloud, bbolt},
 			Never:   []string{"internal/archtest"},
 		},
@@ -90,7 +90,7 @@ func programs() []Package {
 			Pattern: "cmd/cysim",
 			Ours: []string{
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
-				"fakecyborg/...", "internal/*",
+				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},
 			Others: []string{gophercloud, ini, kong, pretty, uuid, yaml},
 			Never:  []string{"internal/archtest"},
@@ -99,7 +99,7 @@ func programs() []Package {
 			Pattern: "examples/...",
 			Ours: []string{
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
-				"fakecyborg/...", "examples/...",
+				"fakecyborg", "simcloud/...", "driver/...", "examples/...",
 			},
 			Others: []string{gophercloud, libvirtxml, kong, pretty, yaml, uuid},
 		},

@@ -1,0 +1,148 @@
+package builtin_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// captured opens a tree of a real machine.
+func captured(t *testing.T, name string) *sysfs.DirTree {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "sysfs", "testdata", name+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	plain, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for r := tar.NewReader(plain); err == nil; {
+		var h *tar.Header
+		if h, err = r.Next(); err == nil {
+			err = extract(filepath.Join(dir, filepath.FromSlash(h.Name)), h, r)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	tree, err := sysfs.OpenDir(filepath.Join(dir, "sys"), sysfs.DirOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	return tree
+}
+
+func extract(path string, h *tar.Header, r io.Reader) error {
+	if h.Typeflag == tar.TypeDir {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeSymlink {
+		return os.Symlink(h.Linkname, path)
+	}
+	data, err := io.ReadAll(r)
+	return errors.Join(err, os.WriteFile(path, data, 0o644))
+}
+
+// hardware is every driver but the one that finds what is not there.
+func hardware() builtin.Config {
+	return builtin.Config{EnabledDrivers: builtin.Names()[1:], Host: "h"}
+}
+
+// everyOffer lists what drivers offer and leave out, each with its names.
+func everyOffer(reports map[string]driver.Report) []string {
+	list := []string{}
+	for name, report := range reports {
+		for _, d := range report.Devices {
+			for _, p := range d.Deployables {
+				list = append(list, strings.Join(append([]string{name, p.Name, p.ResourceClass()}, p.Traits()...), " "))
+			}
+		}
+		for _, l := range report.LeftOut {
+			list = append(list, name+" leaves out "+l.Address)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestAllDriversOnRealMachines(t *testing.T) {
+	t.Parallel()
+	vfs := []string{}
+	for _, slot := range []string{"10.0", "10.1", "10.4", "10.5", "11.0", "11.1", "11.4", "11.5"} {
+		vfs = append(vfs, "pci h_0000:05:"+slot+" CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_INTEL CUSTOM_PCI_PRODUCT_ID_1520")
+	}
+	const gpu = "nvidia h_0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"
+	for _, tt := range []struct {
+		machine, whitelist string
+		want               []string
+	}{
+		{"nvidia-p100", "", []string{gpu}},
+		{"nvidia-p100", `{"vendor_id": "1af4", "address": "*:04:*.*"}`, []string{gpu, "pci leaves out 0000:04:00.0"}}, // the machine's own display
+		{"xeon-i350-sriov", "", []string{}},
+		{"xeon-i350-sriov", `[{"vendor_id": "8086", "product_id": "1520"}, {"vendor_id": "102b"}]`, append(vfs, "pci leaves out 0000:07:03.0")},
+		{"qemu-accel", "", []string{}},
+		{"qemu-accel", `{"vendor_id": "1b36", "product_id": "0005"}`, []string{"pci h_0000:00:04.0 CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_PRODUCT_ID_0005"}},
+	} {
+		t.Run(tt.machine, func(t *testing.T) {
+			t.Parallel()
+			c := hardware()
+			if tt.whitelist != "" {
+				var err error
+				if c.PCI.PassthroughWhitelist, err = pci.ParseWhitelist(tt.whitelist); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reports := discover(t, c, captured(t, tt.machine))
+			if diff := cmp.Diff(tt.want, everyOffer(reports)); diff != "" {
+				t.Errorf("offers (-want +got):\n%s", diff)
+			}
+			for name, report := range reports {
+				if len(report.Problems) > 0 {
+					t.Errorf("%s: %v", name, report.Problems)
+				}
+			}
+		})
+	}
+}
+
+// TestTheMachineItRunsOn has no expectation of the hardware: what is reported can be
+// stored, nothing is given away twice, and the discovery ends.
+func TestTheMachineItRunsOn(t *testing.T) {
+	t.Parallel()
+	tree, err := sysfs.OpenDir("/sys", sysfs.DirOptions{})
+	if err != nil {
+		t.Skipf("no sysfs here: %v", err)
+	}
+	defer tree.Close()
+	c := hardware()
+	c.PCI.PassthroughWhitelist = pci.Whitelist{{VendorID: "1af4"}}
+	drivers := load(t, c, tree)
+	reports, err := driver.DiscoverAll(t.Context(), drivers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkReports(t, drivers, reports)
+	for i, report := range reports {
+		t.Logf("%s: %v", drivers[i].Name(), offered(report))
+	}
+}

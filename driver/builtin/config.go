@@ -1,0 +1,71 @@
+package builtin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/ascend"
+	"github.com/gocyborg/gocyborg/driver/fpga"
+	"github.com/gocyborg/gocyborg/driver/hpts"
+	"github.com/gocyborg/gocyborg/driver/mdev"
+	"github.com/gocyborg/gocyborg/driver/nic"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/qat"
+	"github.com/gocyborg/gocyborg/driver/ssd"
+)
+
+// ErrConfig is what every error about a configuration wraps; that of a driver is wrapped,
+// too.
+var ErrConfig = errors.New("builtin: bad configuration")
+
+// Config is the configuration of the drivers of one host. Upstream's option or section is
+// named with each field.
+type Config struct {
+	// EnabledDrivers are the drivers to load, by the names that Names lists ([agent]
+	// enabled_drivers). Nil means fake_driver, upstream's default; an empty list loads
+	// none. Sections of drivers that are not loaded say nothing.
+	EnabledDrivers []string `json:"enabled_drivers"`
+	// Host starts the names of deployables ([DEFAULT] host). A section has the same, or
+	// leaves it out.
+	Host string `json:"host"`
+	// Policy counts for every driver whose section does not set the option.
+	driver.Policy
+	NVIDIA nvidia.Config `json:"gpu_devices"`    // [gpu_devices], [vgpu_TYPE]
+	FPGA   fpga.Config   `json:"fpga_devices"`   // of all three FPGA drivers; upstream has no options
+	QAT    qat.Config    `json:"qat_devices"`    // upstream has no options
+	NIC    nic.Config    `json:"nic_devices"`    // [nic_devices], [TYPE]
+	SSD    ssd.Config    `json:"ssd_devices"`    // upstream has no options
+	Ascend ascend.Config `json:"ascend_devices"` // upstream has no options
+	HPTS   hpts.Config   `json:"hpts_devices"`   // not a driver of upstream's
+	PCI    pci.Config    `json:"pci"`            // [pci]
+	Mdev   mdev.Config   `json:"mdev_devices"`   // not a driver of upstream's; Nova's [mdev_TYPE]
+}
+
+// ParseConfig reads a configuration from JSON. Unknown fields are refused; the error wraps
+// ErrConfig. What the drivers refuse shows in New.
+func ParseConfig(data []byte) (Config, error) {
+	var c Config
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		return Config{}, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Config{}, fmt.Errorf("%w: something follows the JSON value", ErrConfig)
+	}
+	return c, nil
+}
+
+// settle gives a section the host and the common policy.
+func (c Config) settle(section string, host *string, policy *driver.Policy) error {
+	if *host != "" && *host != c.Host {
+		return fmt.Errorf("%s: host %q is not %q, the host of all", section, *host, c.Host)
+	}
+	*host, *policy = c.Host, policy.Or(c.Policy)
+	return nil
+}

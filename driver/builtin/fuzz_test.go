@@ -1,0 +1,196 @@
+package builtin_test
+
+import (
+	"context"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// choices turns the bytes of the fuzzer into decisions; after the last one it says zero.
+type choices struct{ data []byte }
+
+func (c *choices) below(n int) int {
+	if len(c.data) == 0 {
+		return 0
+	}
+	b := c.data[0]
+	c.data = c.data[1:]
+	return int(b) % n
+}
+
+func pick[T any](c *choices, from ...T) T { return from[c.below(len(from))] }
+
+// describe takes devices from the machine that has everything, and changes them.
+func describe(c *choices) sysfs.Description {
+	all := everything()
+	d := sysfs.Description{}
+	if c.below(2) == 1 {
+		d.MdevParents = all.MdevParents
+	}
+	for i := range all.Devices {
+		device := all.Devices[i]
+		switch c.below(6) {
+		case 1:
+			continue
+		case 2:
+			device.Driver = pick(c, "", "vfio-pci", "ahci")
+		case 3:
+			device.Class = pick(c, "0300", "0604", "0108", "1200")
+		case 4:
+			if device.VFs != nil {
+				vfs := *device.VFs
+				vfs.Enabled = c.below(vfs.Total + 1)
+				device.VFs = &vfs
+			}
+		case 5:
+			device.IOMMUGroup = group(c.below(3))
+		}
+		d.Devices = append(d.Devices, device)
+	}
+	return d
+}
+
+// paths lists all names of a tree.
+func paths(tree driver.Tree, dir string) []string {
+	entries, err := tree.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		list = append(list, name)
+		if e.IsDir() {
+			list = append(list, paths(tree, name)...)
+		}
+	}
+	return list
+}
+
+// spoil breaks the tree in one place.
+func spoil(c *choices, m *sysfs.Memory) {
+	names := paths(m, ".")
+	if len(names) == 0 {
+		return
+	}
+	name := names[(c.below(256)<<8|c.below(256))%len(names)]
+	switch c.below(7) {
+	case 0:
+		m.Remove(name)
+	case 1:
+		m.SetFile(name, []byte(pick(c, "", "\n", "0x8086\n", "-1", "99999999999999999999", "\x00", "../../x", regionA)))
+	case 2:
+		m.SetFile(name, make([]byte, sysfs.MaxFile+1))
+	case 3:
+		m.SetLink(name, pick(c, path.Base(name), "../../../../../../etc/passwd", "/etc/passwd", "..", ".", "nowhere", names[0]))
+	case 4:
+		_ = m.Deny(name) // a name already broken stays so
+	case 5:
+		m.SetFile(path.Join(name, pick(c, "x", "driver", "physfn", "virtfn0", "net/a/flags", "sriov_numvfs", "fpga/intel-fpga-dev.9/x",
+			"nvme/nvme0/nvme0n1/dev", "ptp/ptp1/clock_name")), []byte("1"))
+	case 6:
+		m.SetFile(path.Join(driver.PCIDevicesDir, string(c.data[:min(8, len(c.data))])), nil)
+	}
+}
+
+// FuzzDiscover lets all drivers loose on broken trees. Whatever they meet, every device
+// they report can be stored, no address is given away twice, and every refusal and every
+// problem says what it is about and why.
+func FuzzDiscover(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1})
+	f.Add([]byte(strings.Repeat("\x00\x02\x04\x01\x05\x03\x06\x07\x09", 12)))
+	f.Add([]byte("\x01a machine of which something is broken, and then something else, and again"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := &choices{data}
+		m, err := sysfs.Generate(describe(c))
+		if err != nil {
+			t.Skip(err) // two functions at one place
+		}
+		config := allOn()
+		config.TraitShape = pick(c, driver.TraitShapes()...)
+		config.RequireViableIOMMUGroup = c.below(2) == 1
+		config.FPGA.DoubledHandles = c.below(2) == 1
+		if c.below(2) == 1 {
+			config.PCI.PassthroughWhitelist = pci.Whitelist{{}, {DevName: "eth0"}}
+		}
+		drivers, err := builtin.New(config, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range c.below(8) {
+			spoil(c, m)
+		}
+		reports, err := driver.DiscoverAll(context.Background(), drivers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkReports(t, drivers, reports)
+		for i, report := range reports {
+			if drivers[i].Name() == "nvidia" { // a whitelist may admit a virtual function
+				checkWhole(t, m, report.Devices)
+			}
+		}
+	})
+}
+
+// checkWhole looks at the tree with other eyes than the driver's.
+func checkWhole(t *testing.T, m *sysfs.Memory, gpus []driver.Device) {
+	t.Helper()
+	for _, d := range gpus {
+		for _, h := range d.Deployables[0].AttachHandles {
+			address, err := driver.PCIAddressOf(h.Info)
+			if err != nil || h.Type != driver.HandlePCI {
+				continue // a mediated device
+			}
+			for link, what := range map[string]string{"physfn": "a virtual function", "virtfn0": "a physical function with virtual ones"} {
+				if _, err := m.Readlink(path.Join(driver.PCIDevicesDir, address.String(), link)); err == nil {
+					t.Errorf("%s: %s is a whole GPU", address, what)
+				}
+			}
+		}
+	}
+}
+
+func checkReports(t *testing.T, drivers []driver.Driver, reports []driver.Report) {
+	t.Helper()
+	given := make(map[string]string) // handles, and who has them
+	for i, report := range reports {
+		name := drivers[i].Name()
+		for _, d := range report.Devices {
+			if err := d.Validate(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, p := range d.Deployables {
+				for _, h := range p.AttachHandles {
+					key := h.Type + h.Key()
+					if other, taken := given[key]; taken {
+						t.Errorf("%s is given away by %s and %s", key, other, name)
+					}
+					given[key] = name
+				}
+			}
+		}
+		for _, p := range report.Problems {
+			if p.Err == nil || p.Address == "" && p.File == "" {
+				t.Errorf("%s: problem %+v says nothing", name, p)
+			}
+		}
+		for _, l := range report.LeftOut {
+			if l.Address == "" || l.Reason == "" || l.Driver != name {
+				t.Errorf("%s: left out %+v says nothing", name, l)
+			}
+		}
+		for _, w := range report.Warnings {
+			if w.Address == "" || w.Reason == "" || w.Driver != name {
+				t.Errorf("%s: warning %+v says nothing", name, w)
+			}
+		}
+	}
+}

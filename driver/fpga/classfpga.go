@@ -1,0 +1,177 @@
+package fpga
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// What Intel's kernel driver makes: a container for each PCI function it drives, in it a
+// management engine for what can be programmed, and a port for each function of the user.
+const (
+	classDir        = "class/fpga"
+	containerPrefix = "intel-fpga-dev."
+	enginePrefix    = "intel-fpga-fme."
+	portPrefix      = "intel-fpga-port."
+
+	maxPorts = 1 << 16
+)
+
+// classDevices finds the containers and the functions they belong to.
+func (v *intelVisit) classDevices() {
+	v.containers = make(map[driver.PCIAddress][]string)
+	entries, err := v.view.ReadDir(classDir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			v.report.Problems = append(v.report.Problems, driver.Problem{File: classDir, Err: bare(err)})
+		}
+		return
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), containerPrefix) {
+			continue
+		}
+		file := classDir + "/" + e.Name() + "/device"
+		target, err := v.view.Readlink(file)
+		var at driver.PCIAddress
+		if err == nil {
+			at, err = driver.ParsePCIAddress(path.Base(target))
+		}
+		if _, there := v.functions[at]; err == nil && !there {
+			if v.troubled(at.String()) {
+				continue
+			}
+			err = fmt.Errorf("%w: it leads to %s, which is not on the bus or not understood", driver.ErrGarbled, at)
+		}
+		if err != nil {
+			v.report.Problems = append(v.report.Problems, driver.Problem{File: file, Err: bare(err)})
+			continue
+		}
+		v.containers[at] = append(v.containers[at], classDir+"/"+e.Name())
+	}
+}
+
+// bare takes the path out of an error, since a Problem names the file.
+func bare(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// engine is a management engine: one region.
+type engine struct {
+	number int
+	kind   string // the region's type, 32 digits; empty if the kernel does not tell
+	ports  int    // how many it says it has, or -1
+}
+
+// port is the place of one function of the user.
+type port struct {
+	number   int
+	function string // 32 digits; empty if none is loaded
+}
+
+// contents are the engines and the ports of a function, in the order of their numbers.
+type contents struct {
+	engines []engine
+	ports   []port
+	// broken is set when it is not known which regions there are.
+	broken bool
+}
+
+// read looks into the containers of a function. What cannot be understood is a problem.
+func (v *intelVisit) read(at driver.PCIAddress) (c contents, ok bool) {
+	ok = true
+	fail := func(file string, err error) {
+		v.problem(at, file, bare(err))
+		ok = false
+	}
+	for _, dir := range v.containers[at] {
+		entries, err := v.view.ReadDir(dir)
+		if err != nil {
+			fail(dir, err)
+			c.broken = true
+			continue
+		}
+		for _, e := range entries {
+			name := dir + "/" + e.Name()
+			var file string
+			var err error
+			switch {
+			case strings.HasPrefix(e.Name(), enginePrefix):
+				file, err = c.addEngine(v.view, name)
+				c.broken = c.broken || err != nil
+			case strings.HasPrefix(e.Name(), portPrefix):
+				file, err = c.addPort(v.view, name)
+			}
+			if err != nil {
+				fail(file, err)
+			}
+		}
+	}
+	slices.SortFunc(c.engines, func(a, b engine) int { return a.number - b.number })
+	slices.SortFunc(c.ports, func(a, b port) int { return a.number - b.number })
+	return c, ok
+}
+
+func (c *contents) addEngine(view driver.Tree, dir string) (file string, err error) {
+	e := engine{ports: -1}
+	if e.number, err = numberOf(dir); err != nil {
+		return dir, err
+	}
+	if e.kind, err = readID(view, dir+"/pr/interface_id"); err != nil {
+		return dir + "/pr/interface_id", err
+	}
+	switch n, err := driver.ReadCount(view, dir+"/ports_num", maxPorts); {
+	case err == nil:
+		e.ports = n
+	case !errors.Is(err, fs.ErrNotExist):
+		return dir + "/ports_num", err
+	}
+	c.engines = append(c.engines, e)
+	return "", nil
+}
+
+func (c *contents) addPort(view driver.Tree, dir string) (file string, err error) {
+	var p port
+	if p.number, err = numberOf(dir); err != nil {
+		return dir, err
+	}
+	p.function, err = readID(view, dir+"/afu_id")
+	c.ports = append(c.ports, p) // it is there, whatever it holds
+	return dir + "/afu_id", err
+}
+
+// numberOf is the number at the end of a name.
+func numberOf(name string) (int, error) {
+	text := name[strings.LastIndexByte(name, '.')+1:]
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%w: the name has no number", driver.ErrGarbled)
+	}
+	return int(n), nil
+}
+
+// readID reads 32 hexadecimal digits; a file that is not there is none.
+func readID(view driver.Tree, file string) (string, error) {
+	text, err := driver.ReadText(view, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	id, ok := normalID(text)
+	if !ok {
+		return "", fmt.Errorf("%w: want 32 hexadecimal digits", driver.ErrGarbled)
+	}
+	return id, nil
+}

@@ -1,0 +1,71 @@
+package fpga
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// Inspur finds the FPGA cards of Inspur. They cannot be programmed through it: upstream's
+// driver does not, either.
+type Inspur struct {
+	base
+}
+
+var (
+	_ driver.TreeDriver = (*Inspur)(nil)
+	_ driver.Claimer    = (*Inspur)(nil)
+)
+
+// NewInspur returns the driver for a host's tree. The error wraps ErrConfig and joins all
+// faults.
+func NewInspur(config Config, tree driver.Tree) (*Inspur, error) {
+	b, err := newBase("inspur_fpga", "INSPUR", config, tree, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Inspur{b}, nil
+}
+
+// Claims is Inspur's vendor id with the class of processing accelerators: its NVMe disks
+// have the same vendor and another class.
+func (d *Inspur) Claims() []driver.Claim {
+	return []driver.Claim{{Vendor: vendorInspur, Class: classAccelerator, Why: "Inspur processing accelerator"}}
+}
+
+// Discover reports the cards present. The error is that of ctx.
+func (d *Inspur) Discover(ctx context.Context) (driver.Report, error) {
+	return d.DiscoverIn(ctx, driver.NewView(d.tree))
+}
+
+// DiscoverIn is Discover on a view of the tree.
+func (d *Inspur) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+	v, err := d.look(ctx, view)
+	if err != nil {
+		return driver.Report{}, err
+	}
+	for _, c := range v.cards(v.matching(d.Claims()[0])) {
+		if err := ctx.Err(); err != nil {
+			return driver.Report{}, fmt.Errorf("%s: discover: %w", d.name, err)
+		}
+		if err := v.inspurCard(c); err != nil {
+			v.problem(c.Address, "", err)
+		}
+	}
+	v.unknown()
+	return v.report, nil
+}
+
+func (v *visit) inspurCard(c *card) error {
+	given := v.given(c)
+	if len(given) == 0 {
+		return nil
+	}
+	subject := v.simpleSubject("inspur", c.Address, c.PCIFunction)
+	subject.Shipped = []string{"CUSTOM_FPGA_INSPUR", productTrait(c.PCIFunction)}
+	return v.simple(simpleCard{
+		at: c.Address, given: given, count: len(given), subject: subject,
+		vendor: c.VendorID(), model: "Inspur Electronic Information Industry Co., Ltd. Device", product: c.ProductID(),
+	})
+}

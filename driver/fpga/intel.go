@@ -1,0 +1,307 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// ErrRegionType is the cause of the problem with cards of two products that have regions
+// of one type: the Rocky specification rules that out, and an image for the one would be
+// taken for the other.
+var ErrRegionType = errors.New("fpga: one region type in two products")
+
+// Intel finds the FPGAs that Intel's kernel driver shows below class/fpga, and those
+// known by their ids.
+type Intel struct {
+	base
+}
+
+var (
+	_ driver.TreeDriver = (*Intel)(nil)
+	_ driver.Programmer = (*Intel)(nil)
+	_ driver.Claimer    = (*Intel)(nil)
+)
+
+// intelDrivers are the kernel drivers of Intel's FPGAs, which are no obstacle.
+func intelDrivers() []string { return []string{"intel-fpga-pci", "dfl-pci"} }
+
+// NewIntel returns the driver for a host's tree. The error wraps ErrConfig and joins all
+// faults.
+func NewIntel(config Config, tree driver.Tree, opts ...Option) (*Intel, error) {
+	b, err := newBase("intel_fpga", "intel", config, tree, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Intel{b}, nil
+}
+
+// Claims lists the known ids. Functions below class/fpga are the driver's, too.
+func (d *Intel) Claims() []driver.Claim { return d.settings.claims(vendorIntel) }
+
+// Discover reports the FPGAs present. The error is that of ctx.
+func (d *Intel) Discover(ctx context.Context) (driver.Report, error) {
+	return d.DiscoverIn(ctx, driver.NewView(d.tree))
+}
+
+// DiscoverIn is Discover on a view of the tree.
+func (d *Intel) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+	v, boards, err := d.survey(ctx, view)
+	if err != nil {
+		return driver.Report{}, err
+	}
+	for _, b := range boards {
+		if err := ctx.Err(); err != nil {
+			return driver.Report{}, fmt.Errorf("%s: discover: %w", d.name, err)
+		}
+		if b.fault {
+			continue // told already
+		}
+		if err := v.board(b); err != nil {
+			v.problem(b.Address, "", err)
+		}
+	}
+	v.unknown()
+	return v.report, nil
+}
+
+// survey finds the cards with their regions, and decides nothing about them.
+func (d *Intel) survey(ctx context.Context, view driver.Tree) (*intelVisit, []*board, error) {
+	base, err := d.look(ctx, view)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := &intelVisit{visit: base}
+	v.classDevices()
+	var boards []*board
+	for _, c := range v.cards(v.mine()) {
+		boards = append(boards, v.regions(c))
+	}
+	v.oneProductPerRegionType(boards)
+	return v, boards, ctx.Err()
+}
+
+// intelVisit is a visit with what stands below class/fpga.
+type intelVisit struct {
+	*visit
+	containers map[driver.PCIAddress][]string // directories, by function
+}
+
+// mine are the functions that the driver is for. Those of vendors that have a driver of
+// their own in this package are left to it.
+func (v *intelVisit) mine() []driver.PCIAddress {
+	var list []driver.PCIAddress
+	for _, at := range v.order {
+		f := v.functions[at]
+		_, known := v.settings.product(f)
+		other := f.Vendor == vendorXilinx || f.Vendor == vendorInspur
+		if f.Vendor == vendorIntel && known || len(v.containers[at]) > 0 && !other {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// oneProductPerRegionType refuses cards of different products with regions of one type.
+// One product may have several PCI ids, and one id several region types.
+func (v *intelVisit) oneProductPerRegionType(boards []*board) {
+	users := make(map[string][]*board) // the first of each product, by region type
+	for _, b := range boards {
+		for _, r := range b.regions {
+			same := func(o *board) bool { return v.productOf(o.PCIFunction) == v.productOf(b.PCIFunction) }
+			if r.kind != "" && !slices.ContainsFunc(users[r.kind], same) {
+				users[r.kind] = append(users[r.kind], b)
+			}
+		}
+	}
+	for _, b := range boards {
+		mine := v.productOf(b.PCIFunction)
+		for _, r := range b.regions {
+			i := slices.IndexFunc(users[r.kind], func(o *board) bool { return v.productOf(o.PCIFunction) != mine })
+			if i < 0 || b.fault {
+				continue
+			}
+			o := users[r.kind][i]
+			b.fault = true
+			v.problem(b.Address, "", fmt.Errorf("%w: %s is that of %s here and of %s at %s", ErrRegionType, r.kind, mine, v.productOf(o.PCIFunction), o.Address))
+		}
+	}
+}
+
+// productOf is the name of a product, or the id where no name is known.
+func (v *visit) productOf(f driver.PCIFunction) string {
+	if p, ok := v.settings.product(f); ok {
+		return p.Name
+	}
+	return f.VendorID() + ":" + f.ProductID()
+}
+
+// board reports one card.
+func (v *intelVisit) board(b *board) error {
+	given := v.given(b.card, intelDrivers()...)
+	if len(given) == 0 {
+		return nil
+	}
+	parts, err := v.deployables(b, given)
+	if err != nil || len(parts) == 0 {
+		return err
+	}
+	device := driver.Device{
+		Vendor: "0x" + b.VendorID(), Model: "miss_model_info", Type: driver.TypeFPGA,
+		StdBoardInfo: fmt.Sprintf(`{"product_id": "0x%s"}`, b.ProductID()), VendorBoardInfo: "miss_vb_info",
+		ControlPath: b.Address.ControlPath(), Deployables: parts,
+	}
+	settle(&device)
+	v.offer(device, b.Address)
+	return nil
+}
+
+// settle says of a device what is true of all its regions: that it is not programmed.
+func settle(d *driver.Device) {
+	if !slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return !p.Preprogrammed() }) {
+		no := false
+		d.Programmable = &no
+	}
+}
+
+// share is a part of a card that becomes a provider.
+type share struct {
+	name         string
+	functions    []function
+	regions      []region
+	programmable bool
+}
+
+// deployables divides the functions that are given among the regions.
+func (v *intelVisit) deployables(b *board, given []function) ([]driver.Deployable, error) {
+	shares, err := v.shares(b, given)
+	if err != nil {
+		return nil, err
+	}
+	var parts []driver.Deployable
+	for _, s := range shares {
+		attributes, err := v.names(v.subjects(b, s)...)
+		if err != nil {
+			return nil, err
+		}
+		part := driver.Deployable{
+			Name: v.settings.Host + "_" + s.name, NumAccelerators: len(s.functions), DriverName: v.driverName,
+			Attributes: attributes, AttachHandles: handles(s.functions),
+		}
+		if !s.programmable {
+			no := false
+			part.Programmable = &no
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// shares is one provider for a card that is given as a whole or has one region, else one
+// for each region, or with SeparateFunctions one for each function.
+func (v *intelVisit) shares(b *board, given []function) ([]share, error) {
+	if !b.divided {
+		whole := share{name: b.Address.String(), functions: given, regions: b.regions}
+		for _, r := range b.regions {
+			whole.programmable = whole.programmable || v.settings.programmable(b.Address, r.number)
+		}
+		return []share{whole}, nil
+	}
+	if b.unclear != nil {
+		return nil, b.unclear
+	}
+	for _, f := range given {
+		if !slices.ContainsFunc(b.regions, func(r region) bool { return r.reachedBy(f.Address) }) {
+			v.leaveOut(f.Address, "devices.regions.pci_functions of %s has it in no region", b.Address)
+		}
+	}
+	var shares []share
+	for _, r := range b.regions {
+		inside := v.inside(b, r, given)
+		if len(inside) == 0 {
+			v.leaveOut(b.Address, "region %d: no PCI function that a guest could have leads to it", r.number)
+			continue
+		}
+		shares = append(shares, v.shareOf(b, r, inside)...)
+	}
+	return shares, nil
+}
+
+// inside are the given functions that lead to a region.
+func (v *intelVisit) inside(b *board, r region, given []function) []function {
+	return slices.DeleteFunc(slices.Clone(given), func(f function) bool { return !r.reachedBy(f.Address) })
+}
+
+func (v *intelVisit) shareOf(b *board, r region, inside []function) []share {
+	programmable := v.settings.programmable(b.Address, r.number)
+	if v.settings.SeparateFunctions {
+		var shares []share
+		for _, f := range inside {
+			shares = append(shares, share{
+				name: f.Address.String(), functions: []function{f}, regions: []region{r.only(f)},
+				programmable: programmable && r.reached() == 1,
+			})
+		}
+		return shares
+	}
+	part := r.only(inside...)
+	if reason := part.mixed(); reason != "" {
+		v.warn(b.Address, "region %d: %s; separate_functions keeps them apart", r.number, reason)
+	}
+	name := b.Address.String()
+	if len(b.regions) > 1 {
+		name += fmt.Sprintf("_region%d", r.number)
+	}
+	return []share{{name: name, functions: inside, regions: []region{part}, programmable: programmable}}
+}
+
+// subjects describe a share: each region in it, once for each functionality it has.
+func (v *intelVisit) subjects(b *board, s share) []driver.Subject {
+	var list []driver.Subject
+	for _, r := range s.regions {
+		functions := r.functions()
+		subject := driver.Subject{
+			Type: driver.TypeFPGA, Vendor: "intel", ProductID: b.ProductID(), Product: v.productName(b.PCIFunction),
+			Region: r.kind, Functions: functions, Programmable: s.programmable,
+			Shipped: v.shipped(b, r.kind, functions), ShippedClass: "FPGA",
+		}
+		words := v.settings.functionalities(b.Address, r.number, functions)
+		if len(words) == 0 {
+			words = []string{""}
+		}
+		for _, subject.Functionality = range words {
+			list = append(list, subject)
+		}
+	}
+	return list
+}
+
+// productName is the family in the shape whose traits name families, else the product.
+func (b *base) productName(f driver.PCIFunction) string {
+	p, _ := b.settings.product(f)
+	if b.settings.TraitShape == driver.ShapeRockyScheduling {
+		return p.Family
+	}
+	return p.Name
+}
+
+// shipped are the traits of upstream's driver.
+func (v *intelVisit) shipped(b *board, kind string, functions []string) []string {
+	traits := []string{"CUSTOM_FPGA_INTEL"}
+	if p, ok := v.settings.product(b.PCIFunction); ok {
+		if name, err := driver.NamePart(p.Name); err == nil { // checked with the configuration
+			traits = append(traits, "CUSTOM_FPGA_INTEL_"+name)
+		}
+	}
+	for _, id := range functions {
+		traits = append(traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_"+strings.ToUpper(id))
+	}
+	if kind != "" {
+		traits = append(traits, "CUSTOM_FPGA_REGION_INTEL_"+strings.ToUpper(kind))
+	}
+	return traits
+}

@@ -1,0 +1,256 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// The causes of a refusal to program, beside ErrBitstream.
+var (
+	// ErrNoDevice: no card of the driver's is at the control path.
+	ErrNoDevice = errors.New("fpga: no such device")
+	// ErrPreprogrammed: the configuration says that the region is not to be programmed.
+	ErrPreprogrammed = errors.New("fpga: pre-programmed")
+	// ErrRegion: it is not clear which region is meant.
+	ErrRegion = errors.New("fpga: unclear region")
+	// ErrNoLoader: nothing was given that writes to hardware, and the tree is none in
+	// memory.
+	ErrNoLoader = errors.New("fpga: no loader")
+)
+
+// Job is one image to be written to one region.
+type Job struct {
+	// Vendor is "intel" or "xilinx".
+	Vendor string
+	// Address is the function that is programmed: the physical function of Intel's
+	// cards, the management function of those of Xilinx.
+	Address driver.PCIAddress
+	// Region is the number of the region on the card, from 0, and RegionType its type,
+	// 32 hexadecimal digits or empty.
+	Region     int
+	RegionType string
+	// Ports are the numbers N of intel-fpga-port.N in the region.
+	Ports []int
+	// Image is what is to be written. Functions are the ids of those in it, 32
+	// hexadecimal digits each; there are none if the image does not tell.
+	Image     []byte
+	Functions []string
+}
+
+// Command is the command line of the vendor's tool for the job, with the image in a file:
+// that of upstream's drivers, but for the address of a Xilinx card, where upstream writes
+// a colon before the function and the tool wants a dot, and for Intel cards in another
+// PCI domain than 0, which upstream cannot name. It is for a Loader; nothing here runs it.
+func (j Job) Command(file string) []string {
+	a := j.Address
+	if j.Vendor == "xilinx" {
+		return []string{"/opt/xilinx/xrt/bin/xbmgmt", "program", "--device", a.String(), "--base", "--image", file}
+	}
+	args := []string{"/usr/bin/fpgaconf"}
+	if a.Domain != 0 {
+		args = append(args, "--segment", fmt.Sprintf("0x%04x", a.Domain))
+	}
+	return append(args, "--bus", fmt.Sprintf("0x%02x", a.Bus), "--device", fmt.Sprintf("0x%02x", a.Device),
+		"--function", fmt.Sprintf("0x%x", a.Function), file)
+}
+
+// Loader writes an image to hardware.
+type Loader func(ctx context.Context, job Job) error
+
+// Option is something that a driver is given in code.
+type Option func(*base)
+
+// WithLoader gives a driver what writes images to hardware, such as the vendor's tool run
+// with Job.Command. Without it only cards of a tree in memory can be programmed: no
+// driver here runs a program.
+func WithLoader(load Loader) Option { return func(b *base) { b.load = load } }
+
+// programmable is a tree in which a card can be programmed: a function is loaded into a
+// port, and afu_id tells it afterwards. Trees in memory are.
+type programmable interface {
+	Program(address string, port int, function string) error
+}
+
+// Program writes an image to the card at the control path, which is that of its physical
+// function. On a card of several regions the image must name the type of exactly one.
+// The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion, ErrBitstream or ErrNoLoader,
+// or is the loader's; with each of those named nothing was written.
+func (d *Intel) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
+	return d.program(ctx, path, "", image)
+}
+
+// ProgramRegion is Program for the region that a deployable stands for, by its name.
+func (d *Intel) ProgramRegion(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+	return d.program(ctx, path, deployable, image)
+}
+
+func (d *Intel) program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+	at, err := driver.PCIAddressOf(path.Info)
+	if err != nil {
+		return fmt.Errorf("%s: program: %w: %w", d.name, ErrNoDevice, err)
+	}
+	job, err := d.plan(ctx, at, deployable, image)
+	if err == nil {
+		err = d.write(ctx, job)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: program %s: %w", d.name, at, err)
+	}
+	return nil
+}
+
+// plan looks at the card and finds the region that is meant.
+func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable string, image []byte) (Job, error) {
+	b, err := d.find(ctx, at)
+	if err != nil {
+		return Job{}, err
+	}
+	regions, err := d.writable(b, deployable)
+	if err != nil {
+		return Job{}, err
+	}
+	bits, err := ParseBitstream(image)
+	if err != nil && (d.load == nil || len(image) == 0) {
+		return Job{}, err // a tool judges for itself
+	}
+	if regions, err = d.fitting(b, bits, regions); err != nil {
+		return Job{}, err
+	}
+	if len(regions) > 1 {
+		return Job{}, fmt.Errorf("%w: the image fits regions %s", ErrRegion, numbers(regions))
+	}
+	job := Job{Vendor: "intel", Address: at, Region: regions[0].number, RegionType: regions[0].kind, Image: image, Functions: bits.Functions}
+	for _, s := range regions[0].slots {
+		if s.visible {
+			job.Ports = append(job.Ports, s.number)
+		}
+	}
+	return job, nil
+}
+
+// find looks at the hardware as it is now.
+func (d *Intel) find(ctx context.Context, at driver.PCIAddress) (*board, error) {
+	v, boards, err := d.survey(ctx, driver.NewView(d.tree))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(boards, func(b *board) bool { return b.Address == at })
+	if i >= 0 && !boards[i].fault {
+		if boards[i].unclear != nil {
+			return nil, boards[i].unclear
+		}
+		return boards[i], nil
+	}
+	for _, p := range v.report.Problems {
+		if p.Address == at.String() {
+			return nil, fmt.Errorf("%w: %w", ErrNoDevice, p)
+		}
+	}
+	return nil, fmt.Errorf("%w: no FPGA of this driver is there", ErrNoDevice)
+}
+
+// writable are the regions of a card, or of one of its deployables, that may be
+// programmed.
+func (d *Intel) writable(b *board, deployable string) ([]region, error) {
+	var list []region
+	named := deployable == ""
+	for _, r := range b.regions {
+		switch {
+		case deployable != "" && !d.stands(deployable, b, r):
+			continue
+		case !d.settings.programmable(b.Address, r.number):
+			named = true
+			continue
+		case d.settings.SeparateFunctions && b.divided && r.reached() > 1:
+			return nil, fmt.Errorf("%w: region %d has %d functions that are given away one by one", ErrRegion, r.number, r.reached())
+		}
+		named = true
+		list = append(list, r)
+	}
+	switch {
+	case !named:
+		return nil, fmt.Errorf("%w: the card has no deployable %s", ErrRegion, deployable)
+	case len(list) == 0:
+		return nil, fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
+	}
+	return list, nil
+}
+
+// stands reports whether a deployable is that of a region, or of the whole card.
+func (d *Intel) stands(deployable string, b *board, r region) bool {
+	name, ok := strings.CutPrefix(deployable, d.settings.Host+"_")
+	if !ok {
+		return false
+	}
+	if name == b.Address.String() {
+		return !b.divided || len(b.regions) == 1
+	}
+	if d.settings.SeparateFunctions {
+		return slices.ContainsFunc(r.slots, func(s slot) bool { return s.at.String() == name })
+	}
+	return name == fmt.Sprintf("%s_region%d", b.Address, r.number)
+}
+
+// fits reports whether an image was made for a region. One that does not tell fits all,
+// and a region of no known type takes all.
+func (b Bitstream) fits(r region) bool {
+	return b.RegionType == "" || r.kind == "" || r.kind == b.RegionType
+}
+
+// fitting are the regions that an image was made for.
+func (d *Intel) fitting(b *board, bits Bitstream, regions []region) ([]region, error) {
+	fit := slices.DeleteFunc(slices.Clone(regions), func(r region) bool { return !bits.fits(r) })
+	if len(fit) > 0 {
+		return fit, nil
+	}
+	for _, r := range b.regions {
+		if bits.fits(r) && !d.settings.programmable(b.Address, r.number) {
+			return nil, fmt.Errorf("%w: the configuration says so of region %d, for which the image was made", ErrPreprogrammed, r.number)
+		}
+	}
+	var kinds []string
+	for _, r := range regions {
+		kinds = append(kinds, r.kind)
+	}
+	return nil, fmt.Errorf("%w: it is for regions of type %s, and would go to one of type %s", ErrBitstream, bits.RegionType, strings.Join(kinds, ", "))
+}
+
+func numbers(regions []region) string {
+	var list []string
+	for _, r := range regions {
+		list = append(list, fmt.Sprint(r.number))
+	}
+	return strings.Join(list, " and ")
+}
+
+// write gives the job to the loader, or to a tree that can be programmed.
+func (d *Intel) write(ctx context.Context, job Job) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.load != nil {
+		return d.load(ctx, job)
+	}
+	card, ok := d.tree.(programmable)
+	if !ok {
+		return errNoLoader(job)
+	}
+	if len(job.Ports) == 0 {
+		return fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, job.Region)
+	}
+	for i, port := range job.Ports {
+		if err := card.Program(job.Address.String(), port, job.Functions[min(i, len(job.Functions)-1)]); err != nil {
+			return fmt.Errorf("port %d: %w", port, err)
+		}
+	}
+	return nil
+}
+
+func errNoLoader(job Job) error {
+	return fmt.Errorf("%w: hardware is programmed by %s, and this driver was given nothing to run it with", ErrNoLoader, job.Command("IMAGE")[0])
+}

@@ -1,0 +1,335 @@
+package fpga_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/fpga"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// gbs is an image for regions of a kind, with functions.
+func gbs(t testing.TB, kind string, functions ...string) []byte {
+	t.Helper()
+	b := fpga.Bitstream{Data: []byte("bits")}
+	if kind != "" {
+		b.RegionType = id(kind)
+	}
+	for _, f := range functions {
+		b.Functions = append(b.Functions, id(f))
+	}
+	image, err := b.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// path is the control path of an address.
+func path(t testing.TB, address string) driver.ControlPath {
+	t.Helper()
+	a, err := driver.ParsePCIAddress(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.ControlPath()
+}
+
+// loaded are the functions of each deployable, as the next discovery tells them.
+func loaded(report driver.Report) map[string]string {
+	list := make(map[string]string)
+	for _, d := range report.Devices {
+		for _, p := range d.Deployables {
+			var functions []string
+			for _, trait := range p.Traits() {
+				if id, ok := strings.CutPrefix(trait, "CUSTOM_FPGA_FUNCTION_ID_INTEL_"); ok {
+					functions = append(functions, strings.ToLower(id[:1]))
+				}
+			}
+			list[strings.TrimPrefix(p.Name, "cn0_"+pf)] = strings.Join(functions, "")
+		}
+	}
+	return list
+}
+
+func TestTheNextDiscoveryTellsWhatWasProgrammed(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name       string
+		tree       *sysfs.Memory
+		config     fpga.Config
+		deployable string
+		kind       string
+		functions  []string
+		want       map[string]string
+	}{
+		{"a whole card", machine(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
+		{"an empty card", machine(t, intelCard(pf, 0, "1", " ", 0)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
+		{"virtual functions", machine(t, intelCard(pf, 0, "1", "ab", 2)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
+		{"two functions", drawing(t), fpga.Config{}, "", "1", []string{"c", "d"}, map[string]string{"_region0": "cd"}},
+		{"the region that fits", machine(t, intelCard(pf, 0, "12", "ab", 2)), fpga.Config{}, "", "2", []string{"c"}, map[string]string{"_region0": "a", "_region1": "c"}},
+		{"the region of the deployable", machine(t, intelCard(pf, 0, "1111", "abab", 4)), fpga.Config{}, "cn0_" + pf + "_region2", "1", []string{"c"},
+			map[string]string{"_region0": "a", "_region1": "b", "_region2": "c", "_region3": "b"}},
+		{"whatever region it is for", machine(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "cn0_" + pf, "", []string{"c"}, map[string]string{"": "c"}},
+		{"a region of a whole card", machine(t, intelCard(pf, 0, "12", "ab", 0)), fpga.Config{}, "cn0_" + pf, "2", []string{"c"}, map[string]string{"": "ac"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.config.Host = "cn0"
+			d, err := fpga.NewIntel(tt.config, tt.tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			image := gbs(t, tt.kind, tt.functions...)
+			if tt.deployable == "" {
+				err = d.Program(t.Context(), path(t, pf), image)
+			} else {
+				err = d.ProgramRegion(t.Context(), path(t, pf), tt.deployable, image)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, loaded(intel(t, tt.config, tt.tree))); diff != "" {
+				t.Errorf("functions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARefusedImageChangesNothing(t *testing.T) {
+	t.Parallel()
+	no := false
+	preprogrammed := fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{{Region: 1, Programmable: &no}}}}}
+	two := func() *sysfs.Memory { return machine(t, intelCard(pf, 0, "12", "ab", 2)) }
+	tests := []struct {
+		name       string
+		tree       *sysfs.Memory
+		config     fpga.Config
+		at         string
+		deployable string
+		image      []byte
+		want       error
+		text       string
+	}{
+		{"nothing there", two(), fpga.Config{}, "0000:99:00.0", "", gbs(t, "1", "c"), fpga.ErrNoDevice, "0000:99:00.0"},
+		{"a virtual function", two(), fpga.Config{}, "0000:5e:00.1", "", gbs(t, "1", "c"), fpga.ErrNoDevice, "0000:5e:00.1"},
+		{"another vendor's", machine(t, inspurCard(pf)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrNoDevice, pf},
+		{"for another region", two(), fpga.Config{}, pf, "", gbs(t, "3", "c"), fpga.ErrBitstream, id("3")},
+		{"for the other region", two(), fpga.Config{}, pf, "cn0_" + pf + "_region1", gbs(t, "1", "c"), fpga.ErrBitstream, id("2")},
+		{"for two regions", machine(t, intelCard(pf, 0, "11", "ab", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "regions 0 and 1"},
+		{"for any of two", two(), fpga.Config{}, pf, "", gbs(t, "", "c"), fpga.ErrRegion, "regions 0 and 1"},
+		{"no such deployable", two(), fpga.Config{}, pf, "cn0_x", gbs(t, "1", "c"), fpga.ErrRegion, "cn0_x"},
+		{"the card, which is divided", two(), fpga.Config{}, pf, "cn0_" + pf, gbs(t, "1", "c"), fpga.ErrRegion, "no deployable"},
+		{"another host's deployable", two(), fpga.Config{}, pf, "cn1_" + pf + "_region0", gbs(t, "1", "c"), fpga.ErrRegion, "cn1_"},
+		{"pre-programmed region", two(), preprogrammed, pf, "cn0_" + pf + "_region1", gbs(t, "2", "c"), fpga.ErrPreprogrammed, pf},
+		{"pre-programmed region by type", two(), preprogrammed, pf, "", gbs(t, "2", "c"), fpga.ErrPreprogrammed, "region 1"},
+		{"pre-programmed card", two(), fpga.Config{Programmable: &no}, pf, "", gbs(t, "1", "c"), fpga.ErrPreprogrammed, pf},
+		{"functions given away one by one", drawing(t), fpga.Config{SeparateFunctions: true}, pf, "cn0_0000:5e:00.1", gbs(t, "1", "c"), fpga.ErrRegion, "one by one"},
+		{"empty image", two(), fpga.Config{}, pf, "", nil, fpga.ErrBitstream, "neither"},
+		{"no image", two(), fpga.Config{}, pf, "", []byte("bits"), fpga.ErrBitstream, "neither"},
+		{"no port", machine(t, intelCard(pf, 0, "1", "", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no port"},
+		{"unclear regions", machine(t, intelCard(pf, 0, "12", "abc", 3)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no telling"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.config.Host = "cn0"
+			d, err := fpga.NewIntel(tt.config, tt.tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, _ := d.Discover(t.Context())
+			if tt.deployable == "" {
+				err = d.Program(t.Context(), path(t, tt.at), tt.image)
+			} else {
+				err = d.ProgramRegion(t.Context(), path(t, tt.at), tt.deployable, tt.image)
+			}
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("error %v, want %v about %s", err, tt.want, tt.text)
+			}
+			after, _ := d.Discover(t.Context())
+			if diff := cmp.Diff(loaded(before), loaded(after)); diff != "" {
+				t.Errorf("functions changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+	d, err := fpga.NewIntel(fpga.Config{Host: "cn0"}, two())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Program(t.Context(), driver.ControlPath{Type: "PCI", Info: driver.Info{"bus": "x"}}, nil); !errors.Is(err, fpga.ErrNoDevice) {
+		t.Errorf("garbled control path: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Program(ctx, path(t, pf), gbs(t, "1", "c")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// dirTree hides that a tree is in memory.
+type dirTree struct{ driver.Tree }
+
+func TestHardwareNeedsALoader(t *testing.T) {
+	t.Parallel()
+	tree := dirTree{machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2))...)}
+	config := fpga.Config{Host: "cn0"}
+	var jobs []fpga.Job
+	load := fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+		jobs = append(jobs, job)
+		return nil
+	})
+	for name, tt := range map[string]struct {
+		make func(opts ...fpga.Option) (driver.Programmer, error)
+		at   string
+		tool string
+	}{
+		"intel":  {func(o ...fpga.Option) (driver.Programmer, error) { return fpga.NewIntel(config, tree, o...) }, pf, "fpgaconf"},
+		"xilinx": {func(o ...fpga.Option) (driver.Programmer, error) { return fpga.NewXilinx(config, tree, o...) }, "0000:3b:00.0", "xbmgmt"},
+	} {
+		d, err := tt.make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := gbs(t, "2", "c")
+		if err := d.Program(t.Context(), path(t, tt.at), image); !errors.Is(err, fpga.ErrNoLoader) || !strings.Contains(err.Error(), tt.tool) {
+			t.Errorf("%s without a loader: %v", name, err)
+		}
+		if d, err = tt.make(load); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Program(t.Context(), path(t, tt.at), image); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b fpga.Job) int { return strings.Compare(a.Vendor, b.Vendor) })
+	address := func(text string) driver.PCIAddress {
+		a, _ := driver.ParsePCIAddress(text)
+		return a
+	}
+	want := []fpga.Job{
+		{Vendor: "intel", Address: address(pf), Region: 1, RegionType: id("2"), Ports: []int{1}, Image: gbs(t, "2", "c"), Functions: []string{id("c")}},
+		{Vendor: "xilinx", Address: address("0000:3b:00.0"), Image: gbs(t, "2", "c")},
+	}
+	if diff := cmp.Diff(want, jobs); diff != "" {
+		t.Errorf("jobs (-want +got):\n%s", diff)
+	}
+}
+
+func TestALoaderJudgesImagesOfAnotherForm(t *testing.T) {
+	t.Parallel()
+	tree := machine(t, intelCard(pf, 0, "1", "a", 0))
+	broken := errors.New("the tool says no")
+	d, err := fpga.NewIntel(fpga.Config{Host: "cn0"}, tree, fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+		if string(job.Image) != "raw" || job.Functions != nil {
+			t.Errorf("job %+v", job)
+		}
+		return broken
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Program(t.Context(), path(t, pf), []byte("raw")); !errors.Is(err, broken) || !strings.Contains(err.Error(), pf) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCommandsAreThoseOfTheVendorsTools(t *testing.T) {
+	t.Parallel()
+	at := func(text string) driver.PCIAddress { a, _ := driver.ParsePCIAddress(text); return a }
+	for _, tt := range []struct {
+		job  fpga.Job
+		want string
+	}{
+		{fpga.Job{Vendor: "intel", Address: at("0000:5e:0a.1")}, "/usr/bin/fpgaconf --bus 0x5e --device 0x0a --function 0x1 a.gbs"},
+		{fpga.Job{Vendor: "intel", Address: at("0001:5e:00.0")}, "/usr/bin/fpgaconf --segment 0x0001 --bus 0x5e --device 0x00 --function 0x0 a.gbs"},
+		{fpga.Job{Vendor: "xilinx", Address: at("0000:3b:00.0")}, "/opt/xilinx/xrt/bin/xbmgmt program --device 0000:3b:00.0 --base --image a.gbs"},
+	} {
+		if got := strings.Join(tt.job.Command("a.gbs"), " "); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+func TestProgrammingAXilinxCard(t *testing.T) {
+	t.Parallel()
+	no := false
+	broken := machine(t, alveo("0000:3b:00")...)
+	broken.SetFile(pciDir+"0000:3b:00.1/boot_vga", []byte("x"))
+	swapped := alveo("0000:3b:00")
+	swapped[0].Driver, swapped[1].Driver = "xocl", "xclmgmt"
+	for _, tt := range []struct {
+		name   string
+		tree   *sysfs.Memory
+		config fpga.Config
+		at     string
+		image  string
+		want   error
+	}{
+		{name: "works", tree: machine(t, alveo("0000:3b:00")...), at: "0000:3b:00.0", image: "x"},
+		{name: "nothing there", tree: sysfs.NewMemory(), at: "0000:3b:00.0", image: "x", want: fpga.ErrNoDevice},
+		{name: "not the first function", tree: machine(t, alveo("0000:3b:00")...), at: "0000:3b:00.1", image: "x", want: fpga.ErrNoDevice},
+		{name: "half a card", tree: broken, at: "0000:3b:00.0", image: "x", want: fpga.ErrNoDevice},
+		{name: "pre-programmed", tree: machine(t, alveo("0000:3b:00")...), config: fpga.Config{Programmable: &no}, at: "0000:3b:00.0", image: "x", want: fpga.ErrPreprogrammed},
+		{name: "empty", tree: machine(t, alveo("0000:3b:00")...), at: "0000:3b:00.0", want: fpga.ErrBitstream},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.config.Host = "cn0"
+			d, err := fpga.NewXilinx(tt.config, tt.tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Program(t.Context(), path(t, tt.at), []byte(tt.image)); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+		})
+	}
+	var at driver.PCIAddress
+	d, err := fpga.NewXilinx(fpga.Config{Host: "cn0"}, machine(t, swapped...), fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+		at = job.Address
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Program(t.Context(), path(t, "0000:3b:00.0"), []byte("x")); err != nil || at.Function != 1 {
+		t.Errorf("error %v, programmed %s, want the management function", err, at)
+	}
+	if err := d.Program(t.Context(), driver.ControlPath{}, []byte("x")); !errors.Is(err, fpga.ErrNoDevice) {
+		t.Errorf("no control path: %v", err)
+	}
+}
+
+func TestImagesThatAreNone(t *testing.T) {
+	t.Parallel()
+	whole := string(gbs(t, "1", "a", "b"))
+	document := `{"version": 1, "afu-image": {"interface-uuid": "11111111-1111-1111-1111-111111111111", "accelerator-clusters": [{"accelerator-type-uuid": "` + id("A") + `"}]}}`
+	if b, err := fpga.ParseBitstream([]byte(document)); err != nil || b.RegionType != id("1") || !slices.Equal(b.Functions, []string{id("a")}) {
+		t.Errorf("the document alone: %+v, %v", b, err)
+	}
+	for name, image := range map[string]string{
+		"empty": "", "text": "bits", "the mark": whole[:16], "in the length": whole[:18], "in the document": whole[:40],
+		"a length of four gigabytes": whole[:16] + "\xff\xff\xff\xff" + whole[20:],
+		"no function":                `{"afu-image": {}}`,
+		"a function that is none":    strings.ReplaceAll(document, id("A"), "gzip"),
+		"a region that is none":      strings.ReplaceAll(document, "11111111-1111-1111-1111-111111111111", "x"),
+		"another type":               `{"afu-image": 7}`,
+	} {
+		if _, err := fpga.ParseBitstream([]byte(image)); !errors.Is(err, fpga.ErrBitstream) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, b := range []fpga.Bitstream{{}, {Functions: []string{"x"}}, {RegionType: "x", Functions: []string{id("a")}}} {
+		if _, err := b.MarshalBinary(); !errors.Is(err, fpga.ErrBitstream) {
+			t.Errorf("%+v: %v", b, err)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package fpga
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// board is a card of Intel's with its regions.
+type board struct {
+	*card
+	regions []region
+	// known is how many virtual functions there are to be seen, understood or not.
+	known int
+	// unclear says why it is not known which function leads to which region.
+	unclear error
+	// fault is set for a card that must not be offered, and of which that was told.
+	fault bool
+}
+
+// region is a part of a card that can be programmed without disturbing the others.
+type region struct {
+	number int    // among those of the card, from 0
+	kind   string // its type, empty if the kernel does not tell
+	slots  []slot
+}
+
+// slot is a place for one function of the user, and the PCI function that leads to it. A
+// virtual function that Intel's kernel driver does not drive shows no port.
+type slot struct {
+	port
+	at      driver.PCIAddress
+	visible bool
+}
+
+// functions are the ids of what is loaded, in the order of ports, each once.
+func (r region) functions() []string {
+	var list []string
+	for _, s := range r.slots {
+		if s.function != "" && !slices.Contains(list, s.function) {
+			list = append(list, s.function)
+		}
+	}
+	return list
+}
+
+func (r region) reachedBy(at driver.PCIAddress) bool {
+	return slices.ContainsFunc(r.slots, func(s slot) bool { return s.at == at })
+}
+
+// reached is how many PCI functions lead to the region.
+func (r region) reached() int {
+	var list []driver.PCIAddress
+	for _, s := range r.slots {
+		if !slices.Contains(list, s.at) {
+			list = append(list, s.at)
+		}
+	}
+	return len(list)
+}
+
+// only is the part of the region that some PCI functions lead to.
+func (r region) only(functions ...function) region {
+	r.slots = slices.DeleteFunc(slices.Clone(r.slots), func(s slot) bool {
+		return !slices.ContainsFunc(functions, func(f function) bool { return f.Address == s.at })
+	})
+	return r
+}
+
+// mixed says that handles of the region do not lead to the same functions, or is empty.
+func (r region) mixed() string {
+	all := r.functions()
+	for _, s := range r.slots {
+		own := r.only(function{PCIFunction: driver.PCIFunction{Address: s.at}}).functions()
+		if len(own) != len(all) {
+			return fmt.Sprintf("a guest that asks for one of the functions %s may get another", strings.Join(all, ", "))
+		}
+	}
+	return ""
+}
+
+// regions reads what is on a card.
+func (v *intelVisit) regions(c *card) *board {
+	b := &board{card: c}
+	own, ok := v.read(c.Address)
+	b.fault = own.broken || !ok && !c.divided
+	slots := slotsOf(c.Address, own.ports)
+	var left []function
+	for _, at := range c.unread {
+		slots = append(slots, slot{at: at})
+	}
+	for _, f := range c.virtual {
+		inside, ok := v.read(f.Address)
+		if ok {
+			left = append(left, f)
+		}
+		if len(inside.ports) == 0 {
+			slots = append(slots, slot{at: f.Address})
+			continue
+		}
+		slots = append(slots, slotsOf(f.Address, inside.ports)...)
+	}
+	b.known, c.virtual = len(c.virtual)+len(c.unread), left
+	b.regions = make([]region, max(len(own.engines), 1))
+	for i := range b.regions {
+		b.regions[i].number = i
+	}
+	for i, e := range own.engines {
+		b.regions[i].kind = e.kind
+	}
+	b.unclear = v.settings.assign(b, own.engines, slots)
+	if b.unclear != nil && !b.divided {
+		b.regions[0].slots = slots // all of them are given at once
+	}
+	if err := v.settings.checkRegions(b); err != nil {
+		v.problem(c.Address, "", err)
+		b.fault = true
+	}
+	return b
+}
+
+// checkRegions refuses settings of regions that the card does not have: they were meant
+// for one that it has.
+func (s *settings) checkRegions(b *board) error {
+	for _, r := range s.devices[b.Address].Regions {
+		if r.Region >= len(b.regions) {
+			return fmt.Errorf("%w: devices: region %d is configured, the card has %d", ErrConfig, r.Region, len(b.regions))
+		}
+	}
+	return nil
+}
+
+func slotsOf(at driver.PCIAddress, ports []port) []slot {
+	var slots []slot
+	for _, p := range ports {
+		slots = append(slots, slot{port: p, at: at, visible: true})
+	}
+	return slots
+}
+
+// assign puts the slots of a card into its regions. With one region there is no doubt.
+// With several it is as configured; else as many for each as its management engine says
+// it has ports, in the order of their numbers; else the same number for each.
+func (s *settings) assign(b *board, engines []engine, slots []slot) error {
+	if len(b.regions) == 1 {
+		b.regions[0].slots = slots
+		return nil
+	}
+	if configured := s.devices[b.Address]; b.divided && len(configured.owner) > 0 {
+		b.assignAs(configured, slots)
+		return nil
+	}
+	if reason := b.inOrder(slots); reason != "" {
+		return fmt.Errorf("%w of %s: %s; devices.regions.pci_functions tells", ErrRegion, b.Address, reason)
+	}
+	counts, ok := sizes(engines, len(slots))
+	if !ok {
+		return fmt.Errorf("%w of %s: %d regions, %d ports, and no telling which is in which; devices.regions.pci_functions tells",
+			ErrRegion, b.Address, len(b.regions), len(slots))
+	}
+	for i, n := range counts {
+		b.regions[i].slots, slots = slots[:n:n], slots[n:]
+	}
+	return b.undivided()
+}
+
+// assignAs follows the configuration. What is not mentioned is in no region.
+func (b *board) assignAs(configured deviceSettings, slots []slot) {
+	for _, s := range slots {
+		if i, ok := configured.owner[s.at]; ok && i < len(b.regions) {
+			b.regions[i].slots = append(b.regions[i].slots, s)
+		}
+	}
+}
+
+// inOrder sorts slots as the ports are numbered. Virtual functions that show no port are
+// taken to stand between the others as their addresses do. It answers why that cannot be.
+func (b *board) inOrder(slots []slot) string {
+	hidden := slices.ContainsFunc(slots, func(s slot) bool { return !s.visible })
+	switch {
+	case b.NumVFs > 0 && b.NumVFs != b.known:
+		return fmt.Sprintf("%d virtual functions are enabled, %d are to be seen", b.NumVFs, b.known)
+	case !hidden:
+		slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(a.number-b.number, a.at.Compare(b.at)) })
+		return ""
+	}
+	slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(a.at.Compare(b.at), a.number-b.number) })
+	last := -1
+	for _, s := range slots {
+		if s.visible && (s.number < last || s.at == b.Address) {
+			return "some virtual functions show no port, and the others are not in their order"
+		}
+		if s.visible {
+			last = s.number
+		}
+	}
+	return ""
+}
+
+// sizes is how many slots each region has.
+func sizes(engines []engine, slots int) (counts []int, ok bool) {
+	sum := 0
+	for _, e := range engines {
+		counts, sum = append(counts, e.ports), sum+e.ports
+	}
+	if sum == slots && slices.Min(counts) >= 0 {
+		return counts, true
+	}
+	for i := range counts {
+		counts[i] = slots / len(engines)
+	}
+	return counts, slots%len(engines) == 0
+}
+
+// undivided refuses a virtual function that leads to two regions: it would be given away
+// with both.
+func (b *board) undivided() error {
+	if !b.divided {
+		return nil
+	}
+	for _, f := range b.virtual {
+		var numbers []int
+		for _, r := range b.regions {
+			if r.reachedBy(f.Address) {
+				numbers = append(numbers, r.number)
+			}
+		}
+		if len(numbers) > 1 {
+			return fmt.Errorf("%w of %s: virtual function %s leads to regions %v", ErrRegion, b.Address, f.Address, numbers)
+		}
+	}
+	return nil
+}

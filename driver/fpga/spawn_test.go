@@ -1,0 +1,313 @@
+package fpga_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/fpga"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+const (
+	instanceA = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	instanceB = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
+	imageID   = "cccccccc-0000-4000-8000-000000000001"
+)
+
+// world is a cloud of one host with real drivers, and a flow against it.
+type world struct {
+	t     *testing.T
+	cloud *simcloud.Cloud
+	flow  *spawn.Flow
+}
+
+// newWorld lets the host cn0 report with the drivers.
+func newWorld(t *testing.T, mode string, images []simcloud.Image, profiles map[string]map[string]string, drivers ...driver.Driver) *world {
+	t.Helper()
+	model := simcloud.Model{Hosts: []simcloud.Host{}, Images: images, DeviceProfiles: []simcloud.DeviceProfile{}}
+	model.Cyborg.PlacementMode = mode
+	for name, group := range profiles {
+		model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: name, Groups: []map[string]string{group}})
+	}
+	w := &world{t: t, cloud: simcloud.Run(t, model)}
+	if _, err := w.cloud.Placement.CreateProvider(placementsim.NewProvider{
+		Name: "cn0", Traits: []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"},
+		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 64}, "MEMORY_MB": {Total: 65536}, "DISK_GB": {Total: 4000}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cloud.Cyborg.AddHost(fakecyborg.Host{Name: "cn0", Drivers: drivers}); err != nil {
+		t.Fatal(err)
+	}
+	w.report()
+	w.makeFlow()
+	return w
+}
+
+func (w *world) makeFlow() {
+	w.t.Helper()
+	provider := w.cloud.Provider(w.t)
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	events := externalevent.NewRegistry()
+	w.cloud.HandleEvents(events.Handler())
+	if w.flow, err = spawn.New(spawn.Config{}, cyborg, placement, events); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) report() {
+	w.t.Helper()
+	if err := w.cloud.Cyborg.Report(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// spawn walks from the profile to the XML.
+func (w *world) spawn(instance, profile string) (*spawn.Result, error) {
+	w.t.Helper()
+	result, err := w.flow.Run(w.t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{
+		Name: "accel." + profile, VCPUs: 2, MemoryMB: 2048, RootGB: 20,
+		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
+	}})
+	if err == nil {
+		guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+		if err := w.cloud.DefineGuest(guest); err != nil {
+			w.t.Fatal(err)
+		}
+		validate(w.t, result.Domain)
+	}
+	w.cloud.CheckNoLeaks(w.t)
+	return result, err
+}
+
+// validate asks libvirt's own schema, where it is installed.
+func validate(t *testing.T, domain []byte) {
+	t.Helper()
+	tool, err := exec.LookPath("virt-xml-validate")
+	if err != nil {
+		return
+	}
+	file := filepath.Join(t.TempDir(), "domain.xml")
+	if err := os.WriteFile(file, domain, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), tool, file, "domain").CombinedOutput(); err != nil {
+		t.Errorf("virt-xml-validate: %v\n%s", err, out)
+	}
+}
+
+// given are the functions that a result has in its domain, as bus:device.function.
+func given(t *testing.T, r *spawn.Result) []string {
+	t.Helper()
+	var list []string
+	for _, arq := range r.ARQs {
+		info := make(map[string]string)
+		for key, value := range arq.AttachHandleInfo {
+			info[key] = fmt.Sprint(value)
+		}
+		at := info["bus"] + ":" + info["device"] + "." + info["function"]
+		text := `bus="0x` + info["bus"] + `" slot="0x` + info["device"] + `" function="0x` + info["function"] + `"`
+		if !strings.Contains(string(r.Domain), text) {
+			t.Errorf("the domain lacks %s:\n%s", text, r.Domain)
+		}
+		list = append(list, at)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func newIntel(t *testing.T, config fpga.Config, tree driver.Tree) driver.Driver {
+	t.Helper()
+	config.Host = "cn0"
+	d, err := fpga.NewIntel(config, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func image(t *testing.T, kind string, functions ...string) []simcloud.Image {
+	return []simcloud.Image{{ID: imageID, Data: string(gbs(t, kind, functions...)), Properties: map[string]string{"accel:function_id": id(functions[0])}}}
+}
+
+func TestACardIsProgrammedOnTheWayToTheGuest(t *testing.T) {
+	t.Parallel()
+	tree := machine(t, intelCard(pf, 0, "12", "ab", 2))
+	w := newWorld(t, fakecyborg.ModeNested, image(t, "2", "c"), map[string]map[string]string{
+		"orchestrated": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_REGION_INTEL_" + traitID("2"): "required",
+			"trait:CUSTOM_PROGRAMMABLE": "required", "accel:function_id": id("c")},
+		"programmed": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("c"): "required"},
+		"former":     {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b"): "required"},
+	}, newIntel(t, fpga.Config{}, tree))
+	result, err := w.spawn(instanceA, "orchestrated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"5e:00.2"}, given(t, result)); diff != "" {
+		t.Errorf("given (-want +got):\n%s", diff)
+	}
+	afu, err := tree.ReadFile("class/fpga/intel-fpga-dev.2/intel-fpga-port.1/afu_id")
+	if err != nil || strings.TrimSpace(string(afu)) != id("c") {
+		t.Errorf("the kernel shows %q, %v", afu, err)
+	}
+	w.report() // and the driver believes the kernel
+	if diff := cmp.Diff(map[string]string{"_region0": "a", "_region1": "c"}, loaded(intel(t, fpga.Config{}, tree))); diff != "" {
+		t.Errorf("the next discovery (-want +got):\n%s", diff)
+	}
+	if _, err := w.spawn(instanceB, "former"); err == nil {
+		t.Error("the function that was replaced is still to be had")
+	}
+	if err := w.flow.Release(t.Context(), instanceA); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.RemoveGuest(instanceA)
+	if _, err := w.spawn(instanceB, "programmed"); err != nil {
+		t.Errorf("the new function is not to be had: %v", err)
+	}
+}
+
+func TestAPreprogrammedFunctionIsGivenAsItIs(t *testing.T) {
+	t.Parallel()
+	no := false
+	tree := machine(t, intelCard(pf, 0, "12", "ab", 2))
+	config := fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{{Region: 1, Programmable: &no}}}}}
+	group := func(more ...string) map[string]string {
+		g := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_REGION_INTEL_" + traitID("2"): "required"}
+		for i := 0; i < len(more); i += 2 {
+			g[more[i]] = more[i+1]
+		}
+		return g
+	}
+	w := newWorld(t, fakecyborg.ModeTree, image(t, "2", "c"), map[string]map[string]string{
+		"afaas":        group("trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_"+traitID("b"), "required"),
+		"programmable": group("trait:CUSTOM_PROGRAMMABLE", "required"),
+		"anyway":       group("accel:bitstream_id", imageID),
+	}, newIntel(t, config, tree))
+	if _, err := w.spawn(instanceA, "programmable"); err == nil {
+		t.Error("the region is called programmable")
+	}
+	if _, err := w.spawn(instanceA, "anyway"); err == nil {
+		t.Error("the region was programmed")
+	}
+	if got := loaded(intel(t, config, tree)); got["_region1"] != "b" {
+		t.Errorf("functions %v", got)
+	}
+	result, err := w.spawn(instanceA, "afaas")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"5e:00.2"}, given(t, result)); diff != "" {
+		t.Errorf("given (-want +got):\n%s", diff)
+	}
+}
+
+func TestARegionInUseKeepsItsFunction(t *testing.T) {
+	t.Parallel()
+	tree := machine(t, intelCard(pf, 0, "1", "aa", 2))
+	w := newWorld(t, fakecyborg.ModeTree, image(t, "1", "c", "d"), map[string]map[string]string{
+		"present": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("a"): "required"},
+		"another": {"resources:FPGA": "1", "accel:function_id": id("c")},
+		"both":    {"resources:FPGA": "2", "accel:function_id": id("c")},
+	}, newIntel(t, fpga.Config{}, tree))
+	if _, err := w.spawn(instanceA, "present"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.spawn(instanceB, "another"); err == nil {
+		t.Error("a region was programmed while another guest had it")
+	}
+	if got := loaded(intel(t, fpga.Config{}, tree))[""]; got != "a" {
+		t.Errorf("functions %q, want a", got)
+	}
+	if err := w.flow.Release(t.Context(), instanceA); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.RemoveGuest(instanceA)
+	result, err := w.spawn(instanceB, "both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"5e:00.1", "5e:00.2"}, given(t, result)); diff != "" {
+		t.Errorf("given (-want +got):\n%s", diff)
+	}
+	if got := loaded(intel(t, fpga.Config{}, tree))[""]; got != "cd" {
+		t.Errorf("functions %q, want one for each port of the image", got)
+	}
+}
+
+func TestBothFunctionsOfTheDrawingReachTheirGuests(t *testing.T) {
+	t.Parallel()
+	function := func(digit string) map[string]string {
+		return map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID(digit): "required"}
+	}
+	w := newWorld(t, fakecyborg.ModeNested, nil, map[string]map[string]string{"a": function("a"), "b": function("b")},
+		newIntel(t, fpga.Config{SeparateFunctions: true}, drawing(t)))
+	for instance, want := range map[string][2]string{instanceB: {"b", "5e:00.2"}, instanceA: {"a", "5e:00.1"}} {
+		result, err := w.spawn(instance, want[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{want[1]}, given(t, result)); diff != "" {
+			t.Errorf("function %s (-want +got):\n%s", want[0], diff)
+		}
+	}
+}
+
+func TestACardOfEachVendorReachesAGuest(t *testing.T) {
+	t.Parallel()
+	tree := machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "1", "a", 0), inspurCard("0000:3c:00.0"))...)
+	config := fpga.Config{Host: "cn0"}
+	doubled := fpga.Config{Host: "cn0", DoubledHandles: true}
+	made := func(d driver.Driver, err error) driver.Driver {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, tt := range []struct {
+		name   string
+		driver driver.Driver
+		group  map[string]string
+		want   []string
+	}{
+		{"intel", newIntel(t, config, tree), map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}, []string{"5e:00.0"}},
+		{"xilinx", made(fpga.NewXilinx(config, tree)), map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_PRODUCT_ID_5001": "required"}, []string{"3b:00.1"}},
+		{"xilinx doubled", made(fpga.NewXilinx(doubled, tree)), map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"}, []string{"3b:00.0", "3b:00.1"}},
+		{"xilinx programmed", made(fpga.NewXilinx(config, tree)), map[string]string{"resources:FPGA": "1", "accel:bitstream_id": imageID}, []string{"3b:00.1"}},
+		{"inspur", made(fpga.NewInspur(config, tree)), map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INSPUR": "required"}, []string{"3c:00.0"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fakecyborg.ModeTree, image(t, "", "c"), map[string]map[string]string{"p": tt.group}, tt.driver)
+			result, err := w.spawn(instanceA, "p")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, given(t, result)); diff != "" {
+				t.Errorf("given (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package fpga
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// Xilinx finds the accelerator cards of Xilinx. The functions of one slot are one card:
+// one to manage it, and one for its user.
+type Xilinx struct {
+	base
+}
+
+var (
+	_ driver.TreeDriver = (*Xilinx)(nil)
+	_ driver.Programmer = (*Xilinx)(nil)
+	_ driver.Claimer    = (*Xilinx)(nil)
+)
+
+// The kernel drivers of Xilinx cards, which tell the two kinds of functions apart.
+const (
+	managementDriver = "xclmgmt"
+	userDriver       = "xocl"
+)
+
+func xilinxDrivers() []string { return []string{managementDriver, userDriver} }
+
+// NewXilinx returns the driver for a host's tree. The error wraps ErrConfig and joins all
+// faults.
+func NewXilinx(config Config, tree driver.Tree, opts ...Option) (*Xilinx, error) {
+	b, err := newBase("xilinx_fpga", "XILINX", config, tree, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Xilinx{b}, nil
+}
+
+// Claims is Xilinx's vendor id with the class of processing accelerators.
+func (d *Xilinx) Claims() []driver.Claim {
+	return []driver.Claim{{Vendor: vendorXilinx, Class: classAccelerator, Why: "Xilinx processing accelerator"}}
+}
+
+// Discover reports the cards present. The error is that of ctx.
+func (d *Xilinx) Discover(ctx context.Context) (driver.Report, error) {
+	return d.DiscoverIn(ctx, driver.NewView(d.tree))
+}
+
+// DiscoverIn is Discover on a view of the tree.
+func (d *Xilinx) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+	v, err := d.look(ctx, view)
+	if err != nil {
+		return driver.Report{}, err
+	}
+	for _, s := range v.slotCards() {
+		if err := ctx.Err(); err != nil {
+			return driver.Report{}, fmt.Errorf("%s: discover: %w", d.name, err)
+		}
+		if err := v.slotCard(s); err != nil {
+			v.problem(s.first().Address, "", err)
+		}
+	}
+	v.unknown()
+	return v.report, nil
+}
+
+// slotCard is a card of Xilinx: the physical functions of one slot.
+type slotCard struct {
+	functions []*card // in the order of addresses
+	// incomplete is set when a function of the slot could not be understood.
+	incomplete bool
+}
+
+func (s slotCard) first() *card { return s.functions[0] }
+
+// user is the function for the user of a card: the one that Xilinx's driver for it is
+// bound to, else the last. Upstream takes the first for the management function; where
+// there is one only, it is the card.
+func (s slotCard) user() *card {
+	for _, c := range s.functions {
+		if c.Driver == userDriver {
+			return c
+		}
+	}
+	for _, c := range slices.Backward(s.functions) {
+		if c.Driver != managementDriver {
+			return c
+		}
+	}
+	return s.functions[len(s.functions)-1]
+}
+
+// management is the first function that is not the user's, or the only one.
+func (s slotCard) management() *card {
+	user := s.user()
+	for _, c := range s.functions {
+		if c != user {
+			return c
+		}
+	}
+	return user
+}
+
+// matching are the functions that a driver with one claim is for.
+func (v *visit) matching(c driver.Claim) []driver.PCIAddress {
+	return slices.DeleteFunc(slices.Clone(v.order), func(at driver.PCIAddress) bool { return !c.Covers(v.functions[at]) })
+}
+
+// slotCards gathers the functions of each slot.
+func (v *visit) slotCards() []slotCard {
+	mine := v.matching(driver.Claim{Vendor: vendorXilinx, Class: classAccelerator})
+	broken := make(map[driver.PCIAddress]bool)
+	for _, at := range mine {
+		if _, ok := v.function(at); !ok {
+			broken[slotOf(at)] = true
+		}
+	}
+	var list []slotCard
+	for _, c := range v.cards(mine) {
+		i := len(list) - 1
+		if i < 0 || slotOf(list[i].first().Address) != slotOf(c.Address) {
+			list = append(list, slotCard{incomplete: broken[slotOf(c.Address)]})
+			i++
+		}
+		list[i].functions = append(list[i].functions, c)
+	}
+	return list
+}
+
+// slotOf is the address without the function.
+func slotOf(a driver.PCIAddress) driver.PCIAddress {
+	a.Function = 0
+	return a
+}
+
+// slotCard reports one card. The management function is given away by configuration
+// only, or when the card has no other.
+func (v *visit) slotCard(s slotCard) error {
+	if s.incomplete {
+		v.leaveOut(s.first().Address, "another function of the slot could not be understood: it is not known which is for the user")
+		return nil
+	}
+	user := s.user()
+	given := v.given(user, xilinxDrivers()...)
+	if len(given) == 0 {
+		return nil
+	}
+	count := len(given)
+	for _, c := range s.functions {
+		switch {
+		case c == user:
+		case !v.settings.DoubledHandles:
+			v.leaveOut(c.Address, "management function of a card whose user function is %s", user.Address)
+		case user.divided:
+			v.leaveOut(c.Address, "management function of a card with virtual functions (%d)", count)
+		case v.may(c.function, xilinxDrivers()...):
+			given = append(given, c.function)
+		default: // one handle of two would leave half of the requests unbound
+			v.leaveOut(user.Address, "user function of a card whose other function %s cannot be given away with it", c.Address)
+			return nil
+		}
+	}
+	slices.SortFunc(given, func(a, b function) int { return a.Address.Compare(b.Address) })
+	return v.simple(simpleCard{
+		at: s.first().Address, given: given, count: count, subject: v.xilinxSubject(s),
+		vendor: s.first().VendorID(), model: "Xilinx Corporation Device", product: user.ProductID(),
+	})
+}
+
+// xilinxSubject names a card by the ids of its functions.
+func (v *visit) xilinxSubject(s slotCard) driver.Subject {
+	traits := []string{"CUSTOM_FPGA_XILINX"}
+	for _, c := range s.functions {
+		traits = append(traits, productTrait(c.PCIFunction))
+	}
+	subject := v.simpleSubject("xilinx", s.first().Address, s.user().PCIFunction)
+	subject.Shipped = traits
+	subject.Programmable = v.settings.programmable(s.first().Address, 0)
+	return subject
+}
+
+// Program writes an image to the card at the control path. What it does to the card is
+// not to be seen in sysfs, so on a tree in memory nothing changes; hardware needs a
+// loader. The error wraps ErrNoDevice, ErrPreprogrammed, ErrBitstream or ErrNoLoader, or
+// is the loader's.
+func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
+	at, err := driver.PCIAddressOf(path.Info)
+	if err != nil {
+		return fmt.Errorf("%s: program: %w: %w", d.name, ErrNoDevice, err)
+	}
+	if err := d.program(ctx, at, image); err != nil {
+		return fmt.Errorf("%s: program %s: %w", d.name, at, err)
+	}
+	return nil
+}
+
+func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte) error {
+	v, err := d.look(ctx, driver.NewView(d.tree))
+	if err != nil {
+		return err
+	}
+	list := v.slotCards()
+	i := slices.IndexFunc(list, func(s slotCard) bool { return s.first().Address == at })
+	switch {
+	case i < 0 || list[i].incomplete:
+		return fmt.Errorf("%w: no Xilinx card that could be understood is there", ErrNoDevice)
+	case !d.settings.programmable(at, 0):
+		return fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
+	case len(image) == 0:
+		return fmt.Errorf("%w: it is empty", ErrBitstream)
+	}
+	job := Job{Vendor: "xilinx", Address: list[i].management().Address, Image: image}
+	if d.load != nil {
+		return d.load(ctx, job)
+	}
+	if _, simulated := d.tree.(programmable); !simulated {
+		return errNoLoader(job)
+	}
+	return ctx.Err()
+}

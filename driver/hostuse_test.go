@@ -1,0 +1,176 @@
+package driver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+func nvmeDisk(change func(*sysfs.Disk)) sysfs.PCIDevice {
+	d := sysfs.Disk{Name: "nvme0n1", Major: 259, Minor: 0}
+	change(&d)
+	return sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "144d", Product: "a80a", Class: "010802", Driver: "nvme", Disks: []sysfs.Disk{d}}
+}
+
+func TestADiskInTheHostsUseIsNeverOffered(t *testing.T) {
+	t.Parallel()
+	parted := func(holders ...string) func(*sysfs.Disk) {
+		return func(d *sysfs.Disk) {
+			d.Partitions = []sysfs.Partition{{Name: "nvme0n1p1", Minor: 1}, {Name: "nvme0n1p2", Minor: 2, Holders: holders}}
+		}
+	}
+	known := func(mounts ...string) driver.Policy { return driver.Policy{Mounts: append([]string{}, mounts...)} }
+	for _, tt := range []struct {
+		name   string
+		device sysfs.PCIDevice
+		policy driver.Policy
+		want   string // of the reason; "" for offered
+	}{
+		{"an empty disk, mounts unknown", nvmeDisk(func(*sysfs.Disk) {}), driver.Policy{}, ""},
+		{"a disk with partitions, mounts unknown", nvmeDisk(parted()), driver.Policy{}, "disk nvme0n1 has partitions, and what the host has mounted is not known"},
+		{"a disk with partitions, none mounted", nvmeDisk(parted()), known(), ""},
+		{"other disks mounted", nvmeDisk(parted()), known("8:0", "sda1", "259:9"), ""},
+		{"a partition mounted, by number", nvmeDisk(parted()), known("259:2"), "block device nvme0n1p2 is mounted"},
+		{"a partition mounted, by name", nvmeDisk(parted()), known("nvme0n1p1"), "block device nvme0n1p1 is mounted"},
+		{"the whole disk mounted", nvmeDisk(func(*sysfs.Disk) {}), known("259:0"), "block device nvme0n1 is mounted"},
+		{"a partition held by a volume", nvmeDisk(parted("dm-0")), known(), "block device nvme0n1p2 is held by dm-0"},
+		{"the whole disk held by an array", nvmeDisk(func(d *sysfs.Disk) { d.Holders = []string{"md0"} }), known(), "block device nvme0n1 is held by md0"},
+		{"a disk behind another controller", func() sysfs.PCIDevice {
+			d := nvmeDisk(parted())
+			d.Class, d.Driver, d.Disks[0].Name = "0100", "virtio-pci", "vda"
+			return d
+		}(), known("259:0"), "block device vda is mounted"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			report, err := passthrough(t, machine(t, tt.device), tt.policy, pci.Spec{}).Discover(t.Context())
+			if err != nil || len(report.Problems) > 0 {
+				t.Fatalf("%v, %v", report.Problems, err)
+			}
+			reason := ""
+			for _, l := range report.LeftOut {
+				reason += l.Reason
+			}
+			if (tt.want == "") != (len(report.Devices) == 1) || !strings.Contains(reason, tt.want) {
+				t.Errorf("%d devices, left out: %q, want %q", len(report.Devices), reason, tt.want)
+			}
+		})
+	}
+}
+
+// TestTheKernelTellsOfSomeFileSystems has no list of mounts, as nobody gave one.
+func TestTheKernelTellsOfSomeFileSystems(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"fs/ext4/nvme0n1/features": "nvme0n1 is mounted, with file system ext4", "fs/xfs/nvme0n1p1/log/x": "nvme0n1p1 is mounted, with file system xfs",
+		"fs/btrfs/0d4bcd1a-6a0e-4f1f-9d6e-0fd1a9a0b5c4/devices/nvme0n1/dev": "nvme0n1 is mounted, with file system btrfs", "fs/ext4/sda1/x": "",
+	} {
+		m := machine(t, nvmeDisk(func(d *sysfs.Disk) { d.Partitions = []sysfs.Partition{{Name: "nvme0n1p1", Minor: 1}} }))
+		m.SetFile(file, nil)
+		report, err := passthrough(t, m, driver.Policy{Mounts: []string{}}, pci.Spec{}).Discover(t.Context())
+		if err != nil || (len(report.LeftOut) == 1) != (want != "") || want != "" && !strings.Contains(report.LeftOut[0].Reason, want) {
+			t.Errorf("%s: %+v, %v", file, report, err)
+		}
+	}
+}
+
+// TestADiskOfTwoPaths is a multipath disk: its controller's directory has a path, and the
+// disk itself stands elsewhere.
+func TestADiskOfTwoPaths(t *testing.T) {
+	t.Parallel()
+	m := machine(t, sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "144d", Product: "a80a", Class: "010802", Driver: "nvme"})
+	dir := "bus/pci/devices/0000:01:00.0"
+	m.SetFile(dir+"/nvme/nvme0/nvme0c0n1/uevent", nil)
+	m.SetFile("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/dev", []byte("259:7\n"))
+	m.SetFile("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/holders/dm-3/uevent", nil)
+	m.SetFile("class/block/x", nil)
+	m.SetLink("class/block/nvme0n1", "../../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
+	report, err := passthrough(t, m, driver.Policy{}, pci.Spec{}).Discover(t.Context())
+	if err != nil || len(report.LeftOut) != 1 || !strings.Contains(report.LeftOut[0].Reason, "nvme0n1 is held by dm-3") {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestAGarbledDiskIsAProblem(t *testing.T) {
+	t.Parallel()
+	m := machine(t, nvmeDisk(func(*sysfs.Disk) {}))
+	m.SetFile("bus/pci/devices/0000:01:00.0/nvme/nvme0/nvme0n1/dev", []byte("259\n"))
+	report, err := passthrough(t, m, driver.Policy{}, pci.Spec{}).Discover(t.Context())
+	if err != nil || len(report.Devices) != 0 || len(report.Problems) != 1 || !strings.HasSuffix(report.Problems[0].File, "nvme0n1/dev") {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestIOMMUGroups(t *testing.T) {
+	t.Parallel()
+	n := 7
+	in := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &n }
+	sibling := func(class, driver string) sysfs.PCIDevice {
+		return sysfs.PCIDevice{Address: "0000:01:00.1", Vendor: "10de", Product: "0fb8", Class: class, Driver: driver, IOMMUGroup: &n}
+	}
+	for _, tt := range []struct {
+		name    string
+		sibling sysfs.PCIDevice
+		want    string // "" for a viable group
+	}{
+		{"alone", sysfs.PCIDevice{Address: "0000:01:00.1", Vendor: "8086", Product: "1", Class: "0403"}, ""},
+		{"with a function of the host", sibling("0403", "snd_hda_intel"), "IOMMU group 7 is shared with 0000:01:00.1, which is bound to driver snd_hda_intel"},
+		{"with a function without driver", sibling("0403", ""), ""},
+		{"with a function for guests", sibling("0403", "vfio-pci"), ""},
+		{"with a reserved function", sibling("0403", "pci-stub"), ""},
+		{"with a bridge", sibling("0604", "pcieport"), ""},
+		{"with a function that is not understood", sibling("0403", ""), "IOMMU group 7 is shared with 0000:01:00.1, which is not understood: garbled content: \"?\""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.sibling.Product = "0fb8"
+			m := machine(t, p100("0000:01:00.0", in), tt.sibling)
+			if strings.Contains(tt.want, "garbled") {
+				m.SetFile("bus/pci/devices/0000:01:00.1/boot_vga", []byte("?"))
+			}
+			report, err := gpusOf(t, m, driver.Policy{}).Discover(t.Context())
+			if err != nil || len(report.Devices) != 1 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			var want []driver.Warning
+			if tt.want != "" {
+				want = []driver.Warning{{Address: "0000:01:00.0", Driver: "nvidia", Reason: tt.want}}
+			}
+			if diff := cmp.Diff(want, report.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+			report, err = gpusOf(t, m, driver.Policy{RequireViableIOMMUGroup: true}).Discover(t.Context())
+			if err != nil || (len(report.LeftOut) == 1) != (tt.want != "") || len(report.Warnings) > 0 {
+				t.Fatalf("with a viable group required: %+v, %v", report, err)
+			}
+			if tt.want != "" && report.LeftOut[0].Reason != tt.want {
+				t.Errorf("left out: %s", report.LeftOut[0].Reason)
+			}
+		})
+	}
+}
+
+func TestAGroupThatCannotBeReadIsAProblem(t *testing.T) {
+	t.Parallel()
+	n := 7
+	in := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &n }
+	m := machine(t, p100("0000:01:00.0", in), p100("0000:02:00.0"))
+	m.SetLink("bus/pci/devices/0000:02:00.0/iommu_group", "../../kernel/iommu_groups/none")
+	if err := m.Deny("kernel/iommu_groups/7/devices"); err != nil {
+		t.Fatal(err)
+	}
+	report, err := gpusOf(t, m, driver.Policy{}).Discover(t.Context())
+	if err != nil || len(report.Problems) != 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for i, file := range []string{"bus/pci/devices/0000:02:00.0/iommu_group", "kernel/iommu_groups/7/devices"} {
+		if report.Problems[i].File != file || report.Problems[i].Address == "" {
+			t.Errorf("problem %v, want file %s", report.Problems[i], file)
+		}
+	}
+}

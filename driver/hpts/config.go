@@ -1,0 +1,84 @@
+package hpts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+const vendorZTE = "1cf2"
+
+// ErrConfig is what every error about the configuration of the driver wraps.
+var ErrConfig = errors.New("hpts: bad configuration")
+
+// Config is the configuration of the driver. Upstream has no such driver.
+type Config struct {
+	// Host starts the names of deployables ([DEFAULT] host).
+	Host string `json:"host"`
+	driver.Policy
+	// Devices are the cards that are offered. Nil means vendor 1cf2, ZTE; an empty list
+	// offers nothing.
+	Devices []Device `json:"devices,omitempty"`
+}
+
+// Device is one kind of cards.
+type Device struct {
+	// VendorID is four hexadecimal digits.
+	VendorID string `json:"vendor_id"`
+	// ProductID is four hexadecimal digits, of which the class does not matter. Empty
+	// or "*" means all products of the vendor whose class may be that of such a card.
+	ProductID string `json:"product_id,omitempty"`
+}
+
+// claims reads the list.
+func (c Config) claims() ([]driver.Claim, error) {
+	devices := c.Devices
+	if devices == nil {
+		devices = []Device{{VendorID: vendorZTE}}
+	}
+	var list []driver.Claim
+	for i, d := range devices {
+		claim, err := d.claim()
+		if err != nil {
+			return nil, fmt.Errorf("%w: devices entry %d: %w", ErrConfig, i, err)
+		}
+		if slices.Contains(list, claim) {
+			return nil, fmt.Errorf("%w: devices entry %d: %s is there twice", ErrConfig, i, claim.Why)
+		}
+		list = append(list, claim)
+	}
+	return list, nil
+}
+
+func (d Device) claim() (driver.Claim, error) {
+	vendor, err := driver.ParsePCIID(d.VendorID)
+	if err != nil {
+		return driver.Claim{}, fmt.Errorf("vendor_id: %w", err)
+	}
+	claim := driver.Claim{Vendor: vendor, Why: "time cards of " + driver.VendorWord(vendor)}
+	if d.ProductID == "" || d.ProductID == "*" {
+		return claim, nil
+	}
+	if claim.Product, err = driver.ParsePCIID(d.ProductID); err != nil {
+		return driver.Claim{}, fmt.Errorf("product_id: %w", err)
+	}
+	claim.Why = fmt.Sprintf("time card %04x:%04x", vendor, claim.Product)
+	return claim, nil
+}
+
+// ofTime reports whether a class may be that of a time card, for a vendor that is
+// configured without products.
+func ofTime(f driver.PCIFunction) bool {
+	switch f.DeviceClass() >> 8 {
+	case 0x00, // from before there were classes
+		0x05,             // memory, as many FPGA designs present themselves
+		0x07,             // communication
+		0x08,             // system peripherals, timers among them
+		0x11,             // signal processing: communication synchronizers
+		0x12, 0x13, 0xff: // accelerators, instrumentation, unassigned
+		return true
+	}
+	return false
+}

@@ -1,0 +1,277 @@
+package hpts_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/hpts"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+const (
+	at    = "0000:a1:00.0"
+	other = "0000:a2:00.0"
+)
+
+// card is a time card of ZTE with a clock.
+func card(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
+	d := sysfs.PCIDevice{Address: at, Vendor: "1cf2", Product: "2001", Class: "1110", Driver: "zte_hpts",
+		Clocks: []sysfs.Clock{{Name: "ptp1", ClockName: "zte hpts clock"}}}
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+// network is a network card with a clock of its own.
+func network(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
+	d := sysfs.PCIDevice{Address: other, Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb",
+		Interfaces: []sysfs.Interface{{Name: "eth0"}}, Clocks: []sysfs.Clock{{Name: "ptp0", ClockName: "i350 clock"}}}
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func generate(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
+	t.Helper()
+	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func discover(t testing.TB, c hpts.Config, tree driver.Tree) driver.Report {
+	t.Helper()
+	c.Host = "compute1"
+	d, err := hpts.New(c, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := d.Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range report.Devices {
+		if err := device.Validate(); err != nil {
+			t.Errorf("the device cannot be stored: %v", err)
+		}
+	}
+	return report
+}
+
+func TestATimeCard(t *testing.T) {
+	t.Parallel()
+	address := driver.Info{"domain": "0000", "bus": "a1", "device": "00", "function": "0"}
+	want := driver.Report{Devices: []driver.Device{{
+		Vendor: "1cf2", Model: "zte hpts clock", Type: "HPTS",
+		StdBoardInfo: `{"product_id": "2001", "controller": null}`, VendorBoardInfo: `{"vendor_info": "hpts_vb_info"}`,
+		ControlPath: driver.ControlPath{Type: "PCI", Info: address},
+		Deployables: []driver.Deployable{{
+			Name: "compute1_0000:a1:00.0", NumAccelerators: 1, DriverName: "hpts",
+			Attributes:    []driver.Attribute{{Key: "rc", Value: "CUSTOM_ACCELERATOR_HPTS"}, {Key: "trait0", Value: "CUSTOM_HPTS_ZTE"}},
+			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
+		}},
+	}}}
+	if diff := cmp.Diff(want, discover(t, hpts.Config{}, generate(t, card()))); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsOffered(t *testing.T) {
+	t.Parallel()
+	only := func(devices ...hpts.Device) hpts.Config {
+		return hpts.Config{Devices: append([]hpts.Device{}, devices...)}
+	}
+	class := func(text string) func(*sysfs.PCIDevice) { return func(d *sysfs.PCIDevice) { d.Class = text } }
+	withoutClock := func(kernel string) func(*sysfs.PCIDevice) {
+		return func(d *sysfs.PCIDevice) { d.Clocks, d.Driver = nil, kernel }
+	}
+	for _, tt := range []struct {
+		name    string
+		config  hpts.Config
+		devices []sysfs.PCIDevice
+		offered map[string]string // address to traits
+		leftOut map[string]string // address to a part of the reason
+	}{
+		{name: "a card for guests", devices: []sysfs.PCIDevice{card(withoutClock("vfio-pci"))}, offered: map[string]string{at: "CUSTOM_HPTS_ZTE"}},
+		{name: "a card without a driver", devices: []sysfs.PCIDevice{card(withoutClock(""))}, offered: map[string]string{at: "CUSTOM_HPTS_ZTE"}},
+		{name: "not a card with a driver that makes no clock", devices: []sysfs.PCIDevice{card(withoutClock("uio_pci_generic"))}, leftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
+		{name: "nor the clock of a network card", devices: []sysfs.PCIDevice{card(), network()}, offered: map[string]string{at: "CUSTOM_HPTS_ZTE"},
+			leftOut: map[string]string{other: "clock ptp0 (i350 clock) is that of a network card"}},
+		{name: "not the clock of a network card, even when that is configured", config: only(hpts.Device{VendorID: "8086", ProductID: "1521"}), devices: []sysfs.PCIDevice{network()},
+			leftOut: map[string]string{other: "a network card"}},
+		{name: "not a configured function with an interface, whatever its class", config: only(hpts.Device{VendorID: "8086", ProductID: "1521"}), devices: []sysfs.PCIDevice{network(class("0880"))},
+			leftOut: map[string]string{other: "a network card"}},
+		{name: "not a configured network card without an interface", config: only(hpts.Device{VendorID: "8086", ProductID: "1521"}), devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Interfaces = nil })},
+			leftOut: map[string]string{other: "a network card"}},
+		{name: "not a network card of the preset vendor", devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Vendor = "1cf2" })},
+			leftOut: map[string]string{other: "is that of a network card"}},
+		{name: "not a disk of the preset vendor", devices: []sysfs.PCIDevice{card(withoutClock("nvme"), class("0108"))}},
+		{name: "not a bridge", config: only(hpts.Device{VendorID: "1cf2", ProductID: "2001"}), devices: []sysfs.PCIDevice{card(class("0604"))}, leftOut: map[string]string{at: "a bridge"}},
+		{name: "a card that is configured by product, whatever its class", config: only(hpts.Device{VendorID: "1cf2", ProductID: "2001"}), devices: []sysfs.PCIDevice{card(class("0400"))},
+			offered: map[string]string{at: "CUSTOM_HPTS_ZTE"}},
+		{name: "another vendor's that is configured", config: only(hpts.Device{VendorID: "1d9b", ProductID: "*"}),
+			devices: []sysfs.PCIDevice{card(class("0580"), func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, offered: map[string]string{at: "CUSTOM_HPTS_1D9B"}},
+		{name: "not another vendor's that is not configured", devices: []sysfs.PCIDevice{card(func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })},
+			leftOut: map[string]string{at: "clock ptp1 (zte hpts clock): vendor and product 1d9b:0400 are not configured"}},
+		{name: "nothing where nothing is configured", config: only(), devices: []sysfs.PCIDevice{card(withoutClock(""))}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			report := discover(t, tt.config, generate(t, tt.devices...))
+			var offered map[string]string
+			for _, d := range report.Devices {
+				offered = map[string]string{d.ControlPath.Address().String(): strings.Join(d.Deployables[0].Traits(), " ")}
+			}
+			if diff := cmp.Diff(tt.offered, offered); diff != "" || len(report.Devices) > 1 {
+				t.Errorf("offered (-want +got):\n%s", diff)
+			}
+			for _, l := range report.LeftOut {
+				if want, ok := tt.leftOut[l.Address]; !ok || !strings.Contains(l.Reason, want) || l.Driver != "hpts" {
+					t.Errorf("left out %+v, want %q", l, want)
+				}
+			}
+			if len(report.LeftOut) != len(tt.leftOut) || len(report.Problems) > 0 {
+				t.Errorf("left out %v, want %v; problems %v", report.LeftOut, tt.leftOut, report.Problems)
+			}
+		})
+	}
+}
+
+func TestTraitShapes(t *testing.T) {
+	t.Parallel()
+	for shape, want := range map[driver.TraitShape][]string{
+		driver.ShapeShipped:         {"CUSTOM_HPTS_ZTE"},
+		driver.ShapeRockyScheduling: {"OWNER_CYBORG", "CUSTOM_HPTS_ZTE", "CUSTOM_HPTS_ZTE_2001"},
+		driver.ShapeRockyAgent:      {"OWNER_CYBORG", "CUSTOM_HPTS_ZTE_2001"},
+		driver.ShapeWallaby:         {"OWNER_CYBORG", "CUSTOM_ZTE_2001", "CUSTOM_HPTS_ZTE"},
+	} {
+		p := discover(t, hpts.Config{Policy: driver.Policy{TraitShape: shape}}, generate(t, card())).Devices[0].Deployables[0]
+		if diff := cmp.Diff(want, p.Traits()); diff != "" || p.ResourceClass() != "CUSTOM_ACCELERATOR_HPTS" {
+			t.Errorf("%s: class %s, traits (-want +got):\n%s", shape, p.ResourceClass(), diff)
+		}
+	}
+}
+
+func TestTroubleWithOneClockLeavesTheOtherAlone(t *testing.T) {
+	t.Parallel()
+	const clock = "class/ptp/ptp1"
+	for _, tt := range []struct {
+		name    string
+		spoil   func(*sysfs.Memory)
+		offered int
+		address string // of the problem
+		file    string
+		want    error // nil: any
+	}{
+		{"name missing", func(m *sysfs.Memory) { m.Remove(clock + "/clock_name") }, 1, at, clock + "/clock_name", fs.ErrNotExist},
+		{"name empty", func(m *sysfs.Memory) { m.SetFile(clock+"/clock_name", nil) }, 1, at, clock + "/clock_name", driver.ErrGarbled},
+		{"name binary", func(m *sysfs.Memory) { m.SetFile(clock+"/clock_name", []byte{'a', 0, 0xff}) }, 1, at, clock + "/clock_name", driver.ErrGarbled},
+		{"name long", func(m *sysfs.Memory) { m.SetFile(clock+"/clock_name", []byte(strings.Repeat("a", 4096))) }, 1, at, clock + "/clock_name", driver.ErrGarbled},
+		{"name huge", func(m *sysfs.Memory) { m.SetFile(clock+"/clock_name", make([]byte, 1<<20)) }, 1, at, clock + "/clock_name", sysfs.ErrTooLarge},
+		{"name denied", func(m *sysfs.Memory) { deny(m, clock+"/clock_name") }, 1, at, clock + "/clock_name", fs.ErrPermission},
+		{"device no link", func(m *sysfs.Memory) { m.SetFile(clock+"/device", []byte("x")) }, 1, "", clock + "/device", fs.ErrInvalid},
+		{"device of another bus", func(m *sysfs.Memory) { m.SetLink(clock+"/device", "../../../platform/mc") }, 1, "", "", nil},
+		{"device not there", func(m *sysfs.Memory) { m.SetLink(clock+"/device", "../../0000:ff:1f.7") }, 1, "0000:ff:1f.7", clock + "/device", driver.ErrGarbled},
+		{"no device, as a hypervisor's", func(m *sysfs.Memory) { m.Remove(clock + "/device") }, 1, "", "", nil},
+		{"the clock a cycle", func(m *sysfs.Memory) { m.SetLink(clock, "ptp1") }, 1, "", clock + "/device", nil},
+		{"the clock leaving the tree", func(m *sysfs.Memory) { m.SetLink(clock, "../../../etc") }, 1, "", clock + "/device", sysfs.ErrEscapes},
+		{"the clock dangling", func(m *sysfs.Memory) { m.SetLink(clock, "../../devices/gone") }, 1, "", clock, fs.ErrNotExist},
+		{"the class denied", func(m *sysfs.Memory) { deny(m, "class/ptp") }, 0, "", "class/ptp", fs.ErrPermission},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tree := generate(t, card(), card(func(d *sysfs.PCIDevice) {
+				d.Address, d.Clocks = other, []sysfs.Clock{{Name: "ptp2", ClockName: "second"}}
+			}))
+			tt.spoil(tree)
+			report := discover(t, hpts.Config{}, tree)
+			if len(report.Devices) != tt.offered || tt.offered == 1 && report.Devices[0].Model != "second" {
+				t.Errorf("offered %+v", report.Devices)
+			}
+			switch {
+			case tt.file == "":
+				if len(report.Problems) > 0 {
+					t.Errorf("problems: %v", report.Problems)
+				}
+			case len(report.Problems) != 1:
+				t.Errorf("problems: %v, want one", report.Problems)
+			default:
+				if p := report.Problems[0]; p.Address != tt.address || p.File != tt.file || p.Err == nil || tt.want != nil && !errors.Is(p, tt.want) {
+					t.Errorf("problem %+v, want address %q, file %q, cause %v", p, tt.address, tt.file, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func deny(m *sysfs.Memory, name string) {
+	if err := m.Deny(name); err != nil {
+		panic(err)
+	}
+}
+
+func TestConfigurationErrors(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]hpts.Config{
+		"no host name":       {},
+		"trait_shape":        {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
+		"entry 0: vendor_id": {Host: "h", Devices: []hpts.Device{{ProductID: "2001"}}},
+		"product_id":         {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "20"}}},
+		"entry 1: time card 1cf2:2001 is there twice": {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "2001"}, {VendorID: "0x1cf2", ProductID: "2001"}}},
+		"entry 1: time cards of zte is there twice":   {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2"}, {VendorID: "1cf2", ProductID: "*"}}},
+	} {
+		_, err := hpts.New(c, sysfs.NewMemory())
+		if !errors.Is(err, hpts.ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("New: %v, want %q", err, want)
+		}
+	}
+}
+
+func TestTheConfigurationIsJSON(t *testing.T) {
+	t.Parallel()
+	var c hpts.Config
+	dec := json.NewDecoder(strings.NewReader(`{"host": "compute1", "allowed_drivers": ["x"], "devices": [{"vendor_id": "1cf2", "product_id": "2001"}]}`))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	want := hpts.Config{Host: "compute1", Policy: driver.Policy{AllowedDrivers: []string{"x"}}, Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "2001"}}}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func Example() {
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{card(), network()}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := hpts.New(hpts.Config{Host: "compute1"}, tree)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report, err := d.Discover(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := report.Devices[0].Deployables[0]
+	fmt.Println(p.Name, p.ResourceClass(), p.Traits())
+	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
+	// Output:
+	// compute1_0000:a1:00.0 CUSTOM_ACCELERATOR_HPTS [CUSTOM_HPTS_ZTE]
+	// 0000:a2:00.0 clock ptp0 (i350 clock) is that of a network card
+}

@@ -1,0 +1,99 @@
+package mdev
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// ErrConfig is what every error about the configuration of the driver wraps.
+var ErrConfig = errors.New("mdev: bad configuration")
+
+// Config is the configuration of the driver.
+type Config struct {
+	// Host starts the names of deployables ([DEFAULT] host).
+	Host string `json:"host"`
+	// EnabledMdevTypes are the types to make and the parents to make them on, one type
+	// for each parent.
+	EnabledMdevTypes []Type `json:"enabled_mdev_types,omitempty"`
+	// Policy has the options that all drivers have; those about the PCI bus say nothing
+	// here.
+	driver.Policy
+}
+
+// Type is one type of mediated devices and the parents it is made on.
+type Type struct {
+	// Name is the directory below mdev_supported_types, such as mtty-2.
+	Name string `json:"name"`
+	// Parents are names below class/mdev_bus, such as mtty. PCI addresses are refused.
+	Parents []string `json:"device_addresses"`
+	// Class is the resource class with the shapes that keep shipped classes; VGPU by
+	// default.
+	Class string `json:"mdev_class,omitempty"`
+	// DeviceType is the type of the device that Cyborg stores; GPU by default.
+	DeviceType string `json:"device_type,omitempty"`
+}
+
+// check validates the configuration and returns the type of each parent, and the parents
+// in order.
+func (c Config) check() (types map[string]Type, parents []string, err error) {
+	if c.Host == "" {
+		return nil, nil, fmt.Errorf("%w: no host name", ErrConfig)
+	}
+	if err := c.Policy.Check(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	types = make(map[string]Type)
+	for _, t := range c.EnabledMdevTypes {
+		if err := t.check(types); err != nil {
+			return nil, nil, fmt.Errorf("%w: mdev type %q: %w", ErrConfig, t.Name, err)
+		}
+		t.Class, t.DeviceType = cmp.Or(t.Class, "VGPU"), cmp.Or(t.DeviceType, driver.TypeGPU)
+		for _, parent := range t.Parents {
+			types[parent] = t
+		}
+	}
+	return types, slices.Sorted(maps.Keys(types)), nil
+}
+
+// check judges one type beside those before it.
+func (t Type) check(before map[string]Type) error {
+	if !fileName(t.Name) {
+		return errors.New("the name is no file name")
+	}
+	if len(t.Parents) == 0 {
+		return errors.New("missing device_addresses")
+	}
+	if _, err := driver.CustomName("MDEV", t.Name); err != nil {
+		return err
+	}
+	if t.DeviceType != "" && !driver.KnownType(t.DeviceType) {
+		return fmt.Errorf("device type %q is none of Cyborg's", t.DeviceType)
+	}
+	if t.Class != "" {
+		if err := driver.CheckResourceClass(t.Class); err != nil {
+			return err
+		}
+	}
+	for i, parent := range t.Parents {
+		if !fileName(parent) {
+			return fmt.Errorf("parent %q is no file name", parent)
+		}
+		if _, err := driver.ParsePCIAddress(parent); err == nil {
+			return fmt.Errorf("parent %s is on the PCI bus, and the driver is for others", parent)
+		}
+		if _, taken := before[parent]; taken || slices.Contains(t.Parents[:i], parent) {
+			return fmt.Errorf("duplicate types for parent %s", parent)
+		}
+	}
+	return nil
+}
+
+func fileName(text string) bool {
+	return text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00\n")
+}

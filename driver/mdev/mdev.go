@@ -1,0 +1,160 @@
+package mdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+const name = "mdev"
+
+// Driver offers the mediated devices of one host's parents.
+type Driver struct {
+	config  Config
+	types   map[string]Type // by parent
+	parents []string
+	tree    driver.Tree
+}
+
+var (
+	_ driver.TreeDriver  = (*Driver)(nil)
+	_ driver.Claimer     = (*Driver)(nil)
+	_ driver.MdevDriver  = (*Driver)(nil)
+	_ driver.StatsDriver = (*Driver)(nil)
+)
+
+// New returns the driver for a host's tree. The error wraps ErrConfig.
+func New(config Config, tree driver.Tree) (*Driver, error) {
+	types, parents, err := config.check()
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{config: config, types: types, parents: parents, tree: tree}, nil
+}
+
+// Name returns "mdev".
+func (d *Driver) Name() string { return name }
+
+// Tree implements driver.TreeDriver.
+func (d *Driver) Tree() driver.Tree { return d.tree }
+
+// Claims implements driver.Claimer: no PCI function is this driver's.
+func (d *Driver) Claims() []driver.Claim { return nil }
+
+// Discover reports the configured parents. The error is that of ctx.
+func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
+	return d.DiscoverIn(ctx, driver.NewView(d.tree))
+}
+
+// DiscoverIn implements driver.TreeDriver.
+func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+	var report driver.Report
+	for _, parent := range d.parents {
+		if err := ctx.Err(); err != nil {
+			return driver.Report{}, fmt.Errorf("mdev: discover: %w", err)
+		}
+		d.parent(view, parent, &report)
+	}
+	return report, ctx.Err()
+}
+
+// parent reports one parent, or what is wrong with it.
+func (d *Driver) parent(view driver.Tree, parent string, report *driver.Report) {
+	t := d.types[parent]
+	capacity, problem := driver.ReadMdevCapacity(view, driver.MdevParentTypes(parent), t.Name)
+	if problem != nil {
+		problem.Address = parent
+		if errors.Is(problem.Err, fs.ErrNotExist) {
+			problem.Err = fmt.Errorf("%w: configured for type %s: %w", ErrConfig, t.Name, problem.Err)
+		}
+		report.Problems = append(report.Problems, *problem)
+		return
+	}
+	if capacity.Total() == 0 {
+		report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: parent, Driver: name,
+			Reason: fmt.Sprintf("no instance of type %s is left, and none exists", t.Name)})
+		return
+	}
+	device, err := d.device(parent, t, capacity)
+	if err != nil {
+		report.Problems = append(report.Problems, driver.Problem{Address: parent, Err: err})
+		return
+	}
+	if capacity.Foreign > 0 {
+		report.Warnings = append(report.Warnings, driver.Warning{Address: parent, Driver: name,
+			Reason: fmt.Sprintf("mediated devices of other types (%d) lower the capacity", capacity.Foreign)})
+	}
+	report.Devices = append(report.Devices, device)
+}
+
+func (d *Driver) device(parent string, t Type, capacity driver.MdevCapacity) (driver.Device, error) {
+	trait, err := driver.CustomName("MDEV", t.Name)
+	if err != nil {
+		return driver.Device{}, err
+	}
+	attributes, err := d.config.Attributes(driver.Subject{
+		Type: t.DeviceType, Vendor: parent, Product: t.Name,
+		Shipped: []string{driver.TraitOwnerCyborg, trait}, ShippedClass: t.Class,
+	})
+	if err != nil {
+		return driver.Device{}, err
+	}
+	p := driver.Deployable{
+		Name: d.config.Host + "_" + parent, NumAccelerators: capacity.Total(), DriverName: name, Attributes: attributes,
+	}
+	for i := range p.NumAccelerators {
+		p.AttachHandles = append(p.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: driver.Info{
+			"parent": parent, "asked_type": t.Name, "vgpu_mark": fmt.Sprintf("%s_%d", t.Name, i),
+		}})
+	}
+	return driver.Device{
+		Vendor: parent, Model: capacity.Name, Type: t.DeviceType,
+		ControlPath: driver.MdevParent(parent).ControlPath(), Deployables: []driver.Deployable{p},
+	}, nil
+}
+
+// CreateMdev makes a mediated device on a parent that is configured for its type; one
+// that is there already is no error. Errors are those of driver.MakeMdev, and ErrConfig
+// for a parent that is not configured for the type.
+func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
+	err := m.Validate()
+	if err == nil && d.types[m.Parent].Name != m.Type {
+		err = fmt.Errorf("%w: parent %s is not configured for type %s", ErrConfig, m.Parent, m.Type)
+	}
+	if err == nil {
+		err = driver.MakeMdev(ctx, d.tree, m)
+	}
+	if err != nil {
+		return fmt.Errorf("mdev: create mdev %s: %w", m.UUID, err)
+	}
+	return nil
+}
+
+// RemoveMdev removes a mediated device, whatever is configured now; one that is not there
+// is no error. Errors are those of driver.DropMdev.
+func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
+	if err := driver.DropMdev(ctx, d.tree, m); err != nil {
+		return fmt.Errorf("mdev: remove mdev %s: %w", m.UUID, err)
+	}
+	return nil
+}
+
+// Stats counts for each configured parent, as PARENT.existing, PARENT.available and
+// PARENT.foreign. The error is that of a parent that cannot be read.
+func (d *Driver) Stats(ctx context.Context) (map[string]int64, error) {
+	stats := make(map[string]int64)
+	for _, parent := range d.parents {
+		capacity, problem := driver.ReadMdevCapacity(d.tree, driver.MdevParentTypes(parent), d.types[parent].Name)
+		if problem != nil {
+			problem.Address = parent
+			return nil, fmt.Errorf("mdev: stats: %w", *problem)
+		}
+		stats[parent+".existing"] = int64(capacity.Existing)
+		stats[parent+".available"] = int64(capacity.Available)
+		stats[parent+".foreign"] = int64(capacity.Foreign)
+	}
+	return stats, ctx.Err()
+}

@@ -1,0 +1,520 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/ascend"
+	"github.com/gocyborg/gocyborg/driver/hpts"
+	"github.com/gocyborg/gocyborg/driver/nic"
+	"github.com/gocyborg/gocyborg/driver/qat"
+	"github.com/gocyborg/gocyborg/driver/ssd"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+const (
+	spoilt = "0000:84:00.0" // the function that trouble is made with
+	sound  = "0000:85:00.0" // the one beside it
+)
+
+// offering is a driver that makes a PCIOffer.
+type offering struct {
+	name   string
+	make   func(driver.Policy, driver.Tree) (driver.Driver, error)
+	device sysfs.PCIDevice // one that it offers
+}
+
+func offerings() []offering {
+	return []offering{
+		{"qat", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
+			return qat.New(qat.Config{Host: "h", Policy: p}, tree)
+		}, sysfs.PCIDevice{Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx"}},
+		{"nic", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
+			return nic.New(nic.Config{Host: "h", Policy: p}, tree)
+		}, sysfs.PCIDevice{Vendor: "8086", Product: "1572", Class: "0200", Driver: "vfio-pci"}},
+		{"ssd", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
+			return ssd.New(ssd.Config{Host: "h", Policy: p}, tree)
+		}, sysfs.PCIDevice{Vendor: "1bd4", Product: "1001", Class: "0108", Driver: "nvme"}},
+		{"ascend", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
+			return ascend.New(ascend.Config{Host: "h", Policy: p}, tree)
+		}, sysfs.PCIDevice{Vendor: "19e5", Product: "d801", Class: "1200", Driver: "devdrv_device_driver"}},
+		{"hpts", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
+			return hpts.New(hpts.Config{Host: "h", Policy: p}, tree)
+		}, sysfs.PCIDevice{Vendor: "1cf2", Product: "2001", Class: "1110"}},
+	}
+}
+
+// at puts the device at an address.
+func (o offering) at(address string, change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
+	d := o.device
+	d.Address = address
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func (o offering) new(t testing.TB, p driver.Policy, tree driver.Tree) driver.Driver {
+	t.Helper()
+	d, err := o.make(p, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func tree(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
+	t.Helper()
+	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// discovered is what a driver finds; what cannot be stored is an error.
+func discovered(t testing.TB, d driver.Driver) driver.Report {
+	t.Helper()
+	report, err := d.Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range report.Devices {
+		if err := device.Validate(); err != nil {
+			t.Errorf("%s: the device cannot be stored: %v", d.Name(), err)
+		}
+	}
+	return report
+}
+
+// handles are the addresses that a report gives away.
+func handles(report driver.Report) []string {
+	var list []string
+	for _, d := range report.Devices {
+		for _, p := range d.Deployables {
+			for _, h := range p.AttachHandles {
+				a, err := driver.PCIAddressOf(h.Info)
+				if err != nil {
+					return []string{err.Error()}
+				}
+				list = append(list, a.String())
+			}
+		}
+	}
+	return list
+}
+
+func divided(enabled int) func(*sysfs.PCIDevice) {
+	return func(d *sysfs.PCIDevice) {
+		d.VFs = &sysfs.VFs{Total: 4, Enabled: enabled, Driver: "vfio-pci"}
+	}
+}
+
+func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
+	t.Parallel()
+	dir := driver.PCIDevicesDir + "/" + spoilt
+	deny := func(m *sysfs.Memory, name string) {
+		if err := m.Deny(name); err != nil {
+			panic(err)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		spoil func(*sysfs.Memory)
+		file  string
+		want  error // nil: any
+	}{
+		{"vendor missing", func(m *sysfs.Memory) { m.Remove(dir + "/vendor") }, dir + "/vendor", fs.ErrNotExist},
+		{"device empty", func(m *sysfs.Memory) { m.SetFile(dir+"/device", nil) }, dir + "/device", driver.ErrGarbled},
+		{"class garbled", func(m *sysfs.Memory) { m.SetFile(dir+"/class", []byte("0x1e240000\n")) }, dir + "/class", driver.ErrGarbled},
+		{"vendor huge", func(m *sysfs.Memory) { m.SetFile(dir+"/vendor", make([]byte, 1<<20)) }, dir + "/vendor", sysfs.ErrTooLarge},
+		{"vendor denied", func(m *sysfs.Memory) { deny(m, dir+"/vendor") }, dir + "/vendor", fs.ErrPermission},
+		{"directory denied", func(m *sysfs.Memory) { deny(m, dir) }, dir, fs.ErrPermission},
+		{"a cycle", func(m *sysfs.Memory) { m.SetLink(dir, spoilt) }, dir + "/vendor", nil},
+		{"a link out of the tree", func(m *sysfs.Memory) { m.SetLink(dir, "../../../../../etc") }, dir + "/vendor", sysfs.ErrEscapes},
+		{"a link to the other device", func(m *sysfs.Memory) { m.SetLink(dir, sound) }, dir, driver.ErrGarbled},
+		{"unplugged", func(m *sysfs.Memory) { m.Remove("devices/pci0000:84") }, dir + "/vendor", fs.ErrNotExist},
+		{"VF count negative", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("-1\n")) }, dir + "/sriov_numvfs", driver.ErrGarbled},
+		{"VF count huge", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("4294967296\n")) }, dir + "/sriov_numvfs", driver.ErrGarbled},
+		{"physfn no link", func(m *sysfs.Memory) { m.SetFile(dir+"/physfn", nil) }, dir + "/physfn", fs.ErrInvalid},
+		{"physfn no address", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../nonsense") }, dir + "/physfn", driver.ErrGarbled},
+		{"physfn to itself", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../"+spoilt) }, dir + "/physfn", driver.ErrGarbled},
+		{"driver no link", func(m *sysfs.Memory) { m.SetFile(dir+"/driver", nil) }, dir + "/driver", fs.ErrInvalid},
+		{"flags of an interface garbled", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/flags", []byte("up\n")) }, dir + "/net/eth0/flags", driver.ErrGarbled},
+		{"IOMMU group garbled", func(m *sysfs.Memory) { m.SetLink(dir+"/iommu_group", "../../x") }, dir + "/iommu_group", driver.ErrGarbled},
+		{"IOMMU group denied", func(m *sysfs.Memory) {
+			m.SetLink(dir+"/iommu_group", "../../../kernel/iommu_groups/9")
+			m.SetFile("kernel/iommu_groups/9/devices/x", nil)
+			deny(m, "kernel/iommu_groups/9/devices")
+		}, "kernel/iommu_groups/9/devices", fs.ErrPermission},
+	} {
+		for _, o := range offerings() {
+			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
+				t.Parallel()
+				m := tree(t, o.at(spoilt), o.at(sound))
+				tt.spoil(m)
+				report := discovered(t, o.new(t, driver.Policy{}, m))
+				if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
+					t.Errorf("offered (-want +got):\n%s", diff)
+				}
+				if len(report.Problems) != 1 {
+					t.Fatalf("problems: %v, want one", report.Problems)
+				}
+				if p := report.Problems[0]; p.Address != spoilt || p.File != tt.file || p.Err == nil || tt.want != nil && !errors.Is(p, tt.want) {
+					t.Errorf("problem %+v, want address %s, file %s, cause %v", p, spoilt, tt.file, tt.want)
+				}
+			})
+		}
+	}
+}
+
+// vanishing is a tree in which one file goes while others are read.
+type vanishing struct {
+	*sysfs.Memory
+	gone string
+}
+
+// ReadFile implements driver.Tree.
+func (v vanishing) ReadFile(name string) ([]byte, error) {
+	if name == v.gone {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	return v.Memory.ReadFile(name)
+}
+
+func TestAFileThatVanishesWhileReadIsAProblemOfItsDevice(t *testing.T) {
+	t.Parallel()
+	for _, o := range offerings() {
+		m := tree(t, o.at(spoilt, divided(0)), o.at(sound))
+		file := driver.PCIDevicesDir + "/" + spoilt + "/sriov_numvfs" // listed, and not there when read
+		report := discovered(t, o.new(t, driver.Policy{}, vanishing{m, file}))
+		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
+			t.Errorf("%s: offered (-want +got):\n%s", o.name, diff)
+		}
+		if len(report.Problems) != 1 || report.Problems[0].File != file || report.Problems[0].Address != spoilt {
+			t.Errorf("%s: problems %v", o.name, report.Problems)
+		}
+	}
+}
+
+func TestEveryOfferDividesByVirtualFunctions(t *testing.T) {
+	t.Parallel()
+	dir := driver.PCIDevicesDir + "/" + spoilt
+	vfs := []string{"0000:84:00.1", "0000:84:00.2"}
+	for _, tt := range []struct {
+		name    string
+		before  func(*sysfs.Memory)
+		want    []string
+		leftOut []string
+	}{
+		{"linked both ways", func(*sysfs.Memory) {}, vfs, []string{spoilt}},
+		{"linked by the physical function alone", func(m *sysfs.Memory) { m.Remove(dir[:len(dir)-1] + "1/physfn") }, vfs, []string{spoilt}},
+		{"linked by the virtual functions alone", func(m *sysfs.Memory) {
+			m.Remove(dir + "/virtfn0")
+			m.Remove(dir + "/virtfn1")
+			m.SetFile(dir+"/sriov_numvfs", []byte("0\n"))
+		}, vfs, []string{spoilt}},
+		{"not linked, and counted", func(m *sysfs.Memory) {
+			for _, name := range []string{"/virtfn0", "/virtfn1"} {
+				m.Remove(dir + name)
+			}
+			for _, vf := range vfs {
+				m.Remove(driver.PCIDevicesDir + "/" + vf)
+			}
+		}, nil, []string{spoilt}},
+		{"a physical function in trouble", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("x")) }, vfs, []string{spoilt}},
+	} {
+		for _, o := range offerings() {
+			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
+				t.Parallel()
+				m := tree(t, o.at(spoilt, divided(2)))
+				tt.before(m)
+				report := discovered(t, o.new(t, driver.Policy{}, m))
+				if diff := cmp.Diff(tt.want, handles(report)); diff != "" {
+					t.Errorf("offered (-want +got):\n%s", diff)
+				}
+				if len(tt.want) > 0 && (len(report.Devices) != 1 || report.Devices[0].ControlPath.Address().String() != spoilt) {
+					t.Errorf("devices %+v, want one at %s", report.Devices, spoilt)
+				}
+				var leftOut []string
+				for _, l := range report.LeftOut {
+					leftOut = append(leftOut, l.Address)
+				}
+				if diff := cmp.Diff(tt.leftOut, leftOut); diff != "" {
+					t.Errorf("left out (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestVirtualFunctionsOfAForeignFunctionAreNotOffered(t *testing.T) {
+	t.Parallel()
+	for _, o := range offerings() {
+		foreign := o.at(spoilt, divided(2), func(d *sysfs.PCIDevice) {
+			d.VFs.Product = d.Product
+			d.Vendor, d.Product = "1d55", "1000"
+		})
+		m := tree(t, foreign, o.at(sound))
+		for _, vf := range []string{"0000:84:00.1", "0000:84:00.2"} { // of the driver's own kind
+			m.SetFile(driver.PCIDevicesDir+"/"+vf+"/vendor", []byte("0x"+o.device.Vendor+"\n"))
+		}
+		report := discovered(t, o.new(t, driver.Policy{}, m))
+		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" || len(report.Problems)+len(report.LeftOut) > 0 {
+			t.Errorf("%s: report %+v, offered (-want +got):\n%s", o.name, report, diff)
+		}
+	}
+}
+
+func TestEveryOfferKnowsIOMMUGroups(t *testing.T) {
+	t.Parallel()
+	group := 3
+	beside := sysfs.PCIDevice{Address: "0000:84:00.1", Vendor: "8086", Product: "a1af", Class: "0c03", Driver: "xhci_hcd", IOMMUGroup: &group}
+	for _, o := range offerings() {
+		m := tree(t, o.at(spoilt, func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }), beside)
+		report := discovered(t, o.new(t, driver.Policy{}, m))
+		if len(report.Warnings) != 1 || report.Warnings[0].Address != spoilt || !strings.Contains(report.Warnings[0].Reason, "0000:84:00.1") || len(report.Devices) != 1 {
+			t.Errorf("%s: warnings %v, devices %d", o.name, report.Warnings, len(report.Devices))
+		}
+		report = discovered(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
+		if len(report.LeftOut) != 1 || !strings.Contains(report.LeftOut[0].Reason, "IOMMU group 3") || len(report.Devices)+len(report.Warnings) > 0 {
+			t.Errorf("%s: required: report %+v", o.name, report)
+		}
+	}
+}
+
+func TestABrokenNeighbourInTheIOMMUGroupIsADoubt(t *testing.T) {
+	t.Parallel()
+	group := 3
+	join := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }
+	file := driver.PCIDevicesDir + "/" + spoilt + "/device"
+	for _, o := range offerings() {
+		m := tree(t, o.at(spoilt, join), o.at(sound, join))
+		m.SetFile(file, []byte("x\n"))
+		report := discovered(t, o.new(t, driver.Policy{}, m))
+		if len(report.Problems) != 1 || report.Problems[0].File != file {
+			t.Errorf("%s: problems %v, want one of %s", o.name, report.Problems, file)
+		}
+		if len(report.Devices) != 1 || len(report.Warnings) != 1 || report.Warnings[0].Address != sound || !strings.Contains(report.Warnings[0].Reason, "not understood") {
+			t.Errorf("%s: devices %d, warnings %v", o.name, len(report.Devices), report.Warnings)
+		}
+		report = discovered(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
+		if len(report.Devices) != 0 || len(report.LeftOut) != 1 || report.LeftOut[0].Address != sound {
+			t.Errorf("%s: required: devices %d, left out %v", o.name, len(report.Devices), report.LeftOut)
+		}
+	}
+}
+
+func TestEveryOfferHasTheMemoryConfigured(t *testing.T) {
+	t.Parallel()
+	policy := driver.Policy{LocalMemory: []driver.LocalMemory{
+		{Type: "HBM", MiB: 32768, Address: spoilt, Shared: true}, {Type: "DDR4", MiB: 1024},
+	}}
+	for _, o := range offerings() {
+		report := discovered(t, o.new(t, policy, tree(t, o.at(spoilt), o.at(sound))))
+		if len(report.Devices) != 2 {
+			t.Fatalf("%s: report %+v", o.name, report)
+		}
+		got := []map[string]int{report.Devices[0].Resources, report.Devices[0].Deployables[0].Resources, report.Devices[1].Resources, report.Devices[1].Deployables[0].Resources}
+		want := []map[string]int{{"CUSTOM_ACCELERATOR_MEMORY_HBM": 32768}, {"CUSTOM_ACCELERATOR_MEMORY_DDR4": 1024}, nil, {"CUSTOM_ACCELERATOR_MEMORY_DDR4": 1024}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: memory (-want +got):\n%s", o.name, diff)
+		}
+	}
+}
+
+func TestEveryOfferSaysWhatItClaims(t *testing.T) {
+	t.Parallel()
+	for _, o := range offerings() {
+		d := o.new(t, driver.Policy{}, tree(t, o.at(spoilt)))
+		functions, _, err := driver.PCIFunctions(t.Context(), d.(driver.TreeDriver).Tree())
+		if err != nil || len(functions) != 1 {
+			t.Fatal(functions, err)
+		}
+		claims := d.(driver.Claimer).Claims()
+		if !slices.ContainsFunc(claims, func(c driver.Claim) bool { return c.Covers(functions[0]) && c.Why != "" }) {
+			t.Errorf("%s: %+v is not claimed by %+v", o.name, functions[0], claims)
+		}
+	}
+}
+
+// counting counts what is opened.
+type counting struct {
+	driver.Tree
+	opened map[string]int
+}
+
+// ReadFile implements driver.Tree.
+func (c counting) ReadFile(name string) ([]byte, error) {
+	c.opened[path.Clean(name)]++
+	return c.Tree.ReadFile(name)
+}
+
+func TestEveryOfferOpensAFileAtMostOnceAndSeesThePresent(t *testing.T) {
+	t.Parallel()
+	for _, o := range offerings() {
+		m := tree(t, o.at(spoilt, divided(2)), o.at(sound, func(d *sysfs.PCIDevice) {
+			d.Clocks = []sysfs.Clock{{Name: "ptp0", ClockName: "c"}}
+			d.Interfaces = []sysfs.Interface{{Name: "eth0", Up: true}}
+		}))
+		opened := make(map[string]int)
+		d := o.new(t, driver.Policy{}, counting{m, opened})
+		discovered(t, d)
+		if len(opened) == 0 {
+			t.Errorf("%s opened nothing", o.name)
+		}
+		for name, n := range opened {
+			if n > 1 {
+				t.Errorf("%s: %s opened %d times", o.name, name, n)
+			}
+		}
+		m.Remove("devices/pci0000:84")
+		m.Remove(driver.PCIDevicesDir + "/" + spoilt)
+		m.Remove(driver.PCIDevicesDir + "/0000:84:00.1")
+		m.Remove(driver.PCIDevicesDir + "/0000:84:00.2")
+		if got := handles(discovered(t, d)); len(got) != 0 {
+			t.Errorf("%s: offers %v, which are gone", o.name, got)
+		}
+	}
+}
+
+func TestACancelledOfferIsNone(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, o := range offerings() {
+		report, err := o.new(t, driver.Policy{}, tree(t, o.at(spoilt))).Discover(ctx)
+		if !errors.Is(err, context.Canceled) || len(report.Devices) > 0 {
+			t.Errorf("%s: %+v, %v", o.name, report, err)
+		}
+	}
+}
+
+func TestVendorsHaveWordsThatCanBeTraits(t *testing.T) {
+	t.Parallel()
+	for id := range 1 << 16 {
+		word := driver.VendorWord(uint16(id))
+		if _, err := driver.CustomName(word); err != nil {
+			t.Errorf("%04x: %v", id, err)
+		}
+		if title := driver.VendorTitle(uint16(id)); (title == "") != (word == fmt.Sprintf("%04x", id)) {
+			t.Errorf("%04x: word %q with title %q", id, word, title)
+		}
+	}
+	for text, want := range map[string]uint16{"1bd4": 0x1bd4, "0x1BD4": 0x1bd4, "ffff": 0xffff} {
+		if got, err := driver.ParsePCIID(text); got != want || err != nil {
+			t.Errorf("%q: %04x, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0000", "1bd", "1bd40", "0x", "+bd4", "wxyz", " 1bd4"} {
+		if got, err := driver.ParsePCIID(text); !errors.Is(err, driver.ErrName) {
+			t.Errorf("%q: %04x, %v, want ErrName", text, got, err)
+		}
+	}
+}
+
+// FuzzOffers lets all drivers look at machines that were taken a hammer to. Whatever the
+// tree, none panics, everything offered can be stored, and nothing is given away that is
+// left out as well.
+func FuzzOffers(f *testing.F) {
+	for _, seed := range [][]byte{nil, {1, 2, 3}, {5, 0, 1, 1, 2, 0, 1, 3, 2, 1, 0, 1, 9, 4, 2}, []byte("all the king's horses and all the king's men")} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := &choices{data}
+		var devices []sysfs.PCIDevice
+		for i := range 1 + c.below(6) {
+			o := offerings()[c.below(len(offerings()))]
+			group := c.below(3)
+			devices = append(devices, o.at(fmt.Sprintf("0000:%02x:00.0", 0x10+i), divided(c.below(4)), func(d *sysfs.PCIDevice) {
+				d.Driver, d.IOMMUGroup = pick(c, d.Driver, "", "vfio-pci", "x"), &group
+				d.Interfaces = []sysfs.Interface{{Name: fmt.Sprintf("eth%d", i), Up: c.below(3) == 1}}[:c.below(2)]
+				d.Clocks = []sysfs.Clock{{Name: fmt.Sprintf("ptp%d", i), ClockName: pick(c, "c", "é", "")}}[:c.below(2)]
+				d.Disks = []sysfs.Disk{{Name: fmt.Sprintf("nvme%dn1", i), Major: 259, Minor: i}}[:c.below(2)]
+			}))
+		}
+		m := tree(t, devices...)
+		for names := paths(m, "bus/pci/devices"); len(c.data) > 0 && len(names) > 0; {
+			at := names[(c.below(256)*256+c.below(256))%len(names)]
+			switch c.below(5) {
+			case 0:
+				m.Remove(at)
+			case 1:
+				m.SetFile(at, pick(c, nil, []byte("0x1572\n"), []byte("-1\n"), make([]byte, 1<<17), []byte("99999999999\n")))
+			case 2:
+				m.SetLink(at, pick(c, path.Base(at), "../../../..", "/etc", "../0000:10:00.0", "../0000:11:00.1", "x"))
+			case 3:
+				_ = m.Deny(at) // it may be gone
+			case 4:
+				m.SetLink(path.Dir(at)+"/virtfn7", pick(c, "../0000:10:00.0", "../0000:11:00.0", "../x"))
+			}
+		}
+		for _, o := range offerings() {
+			report := discovered(t, o.new(t, driver.Policy{}, m))
+			given := handles(report)
+			for _, l := range report.LeftOut {
+				if slices.Contains(given, l.Address) {
+					t.Errorf("%s: %s is offered and left out: %s", o.name, l.Address, l.Reason)
+				}
+			}
+			for _, w := range report.Warnings {
+				if !slices.Contains(given, w.Address) {
+					t.Errorf("%s: %s is warned about and not offered: %s", o.name, w.Address, w.Reason)
+				}
+			}
+			slices.Sort(given)
+			if twice := slices.Compact(slices.Clone(given)); len(twice) != len(given) {
+				t.Errorf("%s: offered twice: %v", o.name, given)
+			}
+		}
+	})
+}
+
+// A driver for a card of one's own needs no more than what the card is called.
+func ExampleNewPCIDriver() {
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
+		{Address: "0000:3b:00.0", Vendor: "1d55", Product: "1000", Class: "1200", VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "1001"}},
+		{Address: "0000:5e:00.0", Vendor: "1d55", Product: "1000", Class: "1200", Driver: "uio_pci_generic"},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d := driver.NewPCIDriver(driver.PCIOffer{
+		Driver: "widget", Host: "compute1",
+		Claims: []driver.Claim{{Vendor: 0x1d55, Product: 0x1000, Why: "Widget"}},
+		Device: func(u driver.Unit) driver.Device {
+			return driver.Device{Vendor: u.VendorID(), Model: "Widget", Type: driver.TypeAICHIP}
+		},
+		Attributes: func(driver.Unit) ([]driver.Attribute, error) {
+			return driver.Attributes("CUSTOM_WIDGET", "CUSTOM_WIDGET_MARK_2"), nil
+		},
+	}, tree)
+	report, err := d.Discover(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, device := range report.Devices {
+		for _, p := range device.Deployables {
+			fmt.Println(p.Name, p.ResourceClass(), p.Traits())
+		}
+	}
+	for _, l := range report.LeftOut {
+		fmt.Println("left out:", l.Address, l.Reason)
+	}
+	// Output:
+	// compute1_0000:3b:00.1 CUSTOM_WIDGET [CUSTOM_WIDGET_MARK_2]
+	// compute1_0000:3b:00.2 CUSTOM_WIDGET [CUSTOM_WIDGET_MARK_2]
+	// left out: 0000:3b:00.0 physical function with virtual functions (2), which are offered instead
+	// left out: 0000:5e:00.0 bound to driver uio_pci_generic, which is not among the allowed ones
+}

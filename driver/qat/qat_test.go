@@ -1,0 +1,274 @@
+package qat_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/qat"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+const c62x = "0000:3d:00.0"
+
+// accelerator is a C62x bound to the kernel's driver.
+func accelerator(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
+	d := sysfs.PCIDevice{Address: c62x, Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx"}
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func vfs(n int) func(*sysfs.PCIDevice) {
+	return func(d *sysfs.PCIDevice) {
+		d.VFs = &sysfs.VFs{Total: 16, Enabled: n, Offset: 8, Product: "37c9", Driver: "c6xxvf"}
+	}
+}
+
+func discover(t *testing.T, c qat.Config, tree driver.Tree) driver.Report {
+	t.Helper()
+	c.Host = "compute1"
+	d, err := qat.New(c, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := d.Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range report.Devices {
+		if err := device.Validate(); err != nil {
+			t.Errorf("the device cannot be stored: %v", err)
+		}
+	}
+	return report
+}
+
+func generate(t *testing.T, devices ...sysfs.PCIDevice) *sysfs.Memory {
+	t.Helper()
+	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func address(bus, device, function string) driver.Info {
+	return driver.Info{"domain": "0000", "bus": bus, "device": device, "function": function}
+}
+
+func TestAWholeAccelerator(t *testing.T) {
+	t.Parallel()
+	want := driver.Report{Devices: []driver.Device{{
+		Vendor: "0x8086", Model: "miss_model_info", Type: "QAT",
+		StdBoardInfo: `{"product_id": "0x37c8"}`, VendorBoardInfo: "miss_vb_info",
+		ControlPath: driver.ControlPath{Type: "PCI", Info: address("3d", "00", "0")},
+		Deployables: []driver.Deployable{{
+			Name: "compute1_0000:3d:00.0", NumAccelerators: 1, DriverName: "intel_qat",
+			Attributes:    []driver.Attribute{{Key: "rc", Value: "CUSTOM_QAT"}},
+			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address("3d", "00", "0")}},
+		}},
+	}}}
+	if diff := cmp.Diff(want, discover(t, qat.Config{}, generate(t, accelerator()))); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestVirtualFunctionsAreDeployablesOfTheirAccelerator(t *testing.T) {
+	t.Parallel()
+	report := discover(t, qat.Config{}, generate(t, accelerator(vfs(2))))
+	var want []driver.Deployable
+	for _, device := range []string{"0", "1"} {
+		want = append(want, driver.Deployable{
+			Name: "compute1_0000:3d:01." + device, NumAccelerators: 1, DriverName: "intel_qat",
+			Attributes:    []driver.Attribute{{Key: "rc", Value: "CUSTOM_QAT"}},
+			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address("3d", "01", device)}},
+		})
+	}
+	if len(report.Devices) != 1 {
+		t.Fatalf("report: %+v", report)
+	}
+	if diff := cmp.Diff(address("3d", "00", "0"), report.Devices[0].ControlPath.Info); diff != "" {
+		t.Errorf("control path (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, report.Devices[0].Deployables); diff != "" {
+		t.Errorf("deployables (-want +got):\n%s", diff)
+	}
+	leftOut := []driver.LeftOut{{Address: c62x, Driver: "intel_qat", Reason: "physical function with virtual functions (2), which are offered instead"}}
+	if diff := cmp.Diff(leftOut, report.LeftOut); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryFamilyIsFound(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		physical, virtual, driver, family string
+	}{
+		{"0435", "0443", "dh895xcc", "DH895XCC"}, {"37c8", "37c9", "c6xx", "C62X"}, {"19e2", "19e3", "c3xxx", "C3XXX"},
+		{"4940", "4941", "4xxx", "4XXX"}, {"4942", "4943", "4xxx", "401XX"}, {"4944", "4945", "4xxx", "402XX"},
+		{"4946", "4947", "420xx", "420XX"}, {"4948", "4949", "6xxx", "6XXX"},
+	} {
+		t.Run(tt.family, func(t *testing.T) {
+			t.Parallel()
+			bound := accelerator(func(d *sysfs.PCIDevice) { d.Product, d.Driver = tt.physical, tt.driver })
+			alone := accelerator(func(d *sysfs.PCIDevice) {
+				d.Address, d.Product, d.Driver = "0000:05:00.0", tt.virtual, tt.driver+"vf" // a guest's view
+			})
+			config := qat.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}
+			report := discover(t, config, generate(t, alone, bound))
+			if len(report.Devices) != 2 || len(report.LeftOut) != 0 {
+				t.Fatalf("report: %+v", report)
+			}
+			want := []string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL", "CUSTOM_QAT_INTEL_" + tt.family}
+			for _, d := range report.Devices {
+				if diff := cmp.Diff(want, d.Deployables[0].Traits()); diff != "" {
+					t.Errorf("%s: traits (-want +got):\n%s", d.ControlPath.Key(), diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAVirtualFunctionOfAnUnknownIdIsOfTheFamilyOfItsAccelerator(t *testing.T) {
+	t.Parallel()
+	config := qat.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}}
+	report := discover(t, config, generate(t, accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Product = "9999" })))
+	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL_C62X"}, report.Devices[0].Deployables[0].Traits()); diff != "" {
+		t.Errorf("traits (-want +got):\n%s", diff)
+	}
+}
+
+func TestTraitShapes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		shape  driver.TraitShape
+		class  string
+		traits []string
+	}{
+		{"", "CUSTOM_QAT", []string{"CUSTOM_RACK_7"}},
+		{driver.ShapeShipped, "CUSTOM_QAT", []string{"CUSTOM_RACK_7"}},
+		{driver.ShapeRockyScheduling, "CUSTOM_ACCELERATOR_QAT", []string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL", "CUSTOM_QAT_INTEL_C62X", "CUSTOM_RACK_7"}},
+		{driver.ShapeRockyAgent, "CUSTOM_ACCELERATOR_QAT", []string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL_C62X", "CUSTOM_RACK_7"}},
+		{driver.ShapeWallaby, "CUSTOM_QAT", []string{"OWNER_CYBORG", "CUSTOM_INTEL_37C8", "CUSTOM_RACK_7"}},
+	} {
+		t.Run(string(tt.shape), func(t *testing.T) {
+			t.Parallel()
+			config := qat.Config{Policy: driver.Policy{TraitShape: tt.shape, ExtraTraits: []string{"CUSTOM_RACK_7"}}}
+			for name, report := range map[string]driver.Report{
+				"whole": discover(t, config, generate(t, accelerator())), "virtual": discover(t, config, generate(t, accelerator(vfs(1)))),
+			} {
+				p := report.Devices[0].Deployables[0]
+				if diff := cmp.Diff(tt.traits, p.Traits()); diff != "" || p.ResourceClass() != tt.class {
+					t.Errorf("%s: class %s, traits (-want +got):\n%s", name, p.ResourceClass(), diff)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	group := 7
+	for _, tt := range []struct {
+		name    string
+		config  qat.Config
+		devices []sysfs.PCIDevice
+		offered []string
+		leftOut map[string]string // address to a part of the reason
+	}{
+		{name: "nothing: bound to vfio-pci", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "vfio-pci" })}, offered: []string{c62x}},
+		{name: "nothing: no driver", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "" })}, offered: []string{c62x}},
+		{name: "another driver", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })},
+			leftOut: map[string]string{c62x: "bound to driver uio_pci_generic"}},
+		{name: "nothing: another driver allowed", config: qat.Config{Policy: driver.Policy{AllowedDrivers: []string{"uio_pci_generic"}}},
+			devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, offered: []string{c62x}},
+		{name: "the driver of another family", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "4xxx" })},
+			leftOut: map[string]string{c62x: "bound to driver 4xxx"}},
+		{name: "a virtual function that has another driver", devices: []sysfs.PCIDevice{accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Driver = "uio_pci_generic" })},
+			leftOut: map[string]string{c62x: "virtual functions (1)", "0000:3d:01.0": "bound to driver uio_pci_generic"}},
+		{name: "not seen: another vendor", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Vendor = "1d55" })}},
+		{name: "not seen: another product", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Product = "18a0" })}},
+		{name: "one with a virtual function on its bus, where nothing tells of SR-IOV",
+			devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "37c9", "vfio-pci" })},
+			offered: []string{"0000:3d:01.0"}, leftOut: map[string]string{c62x: "0000:3d:01.0, a virtual function"}},
+		{name: "nothing: a virtual function of another family on its bus",
+			devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "4941", "vfio-pci" })},
+			offered: []string{c62x, "0000:3d:01.0"}},
+		{name: "a group that the host uses", config: qat.Config{Policy: driver.Policy{RequireViableIOMMUGroup: true}},
+			devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }),
+				{Address: "0000:3d:00.1", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb", IOMMUGroup: &group}},
+			leftOut: map[string]string{c62x: "IOMMU group 7 is shared with 0000:3d:00.1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			report := discover(t, tt.config, generate(t, tt.devices...))
+			if len(report.Problems)+len(report.Warnings) > 0 {
+				t.Errorf("problems %v, warnings %v", report.Problems, report.Warnings)
+			}
+			var offered []string
+			for _, d := range report.Devices {
+				offered = append(offered, d.ControlPath.Address().String())
+			}
+			if diff := cmp.Diff(tt.offered, offered); diff != "" {
+				t.Errorf("offered (-want +got):\n%s", diff)
+			}
+			for _, l := range report.LeftOut {
+				if want, ok := tt.leftOut[l.Address]; !ok || !strings.Contains(l.Reason, want) || l.Driver != "intel_qat" {
+					t.Errorf("left out %+v, want %q", l, want)
+				}
+			}
+			if len(report.LeftOut) != len(tt.leftOut) {
+				t.Errorf("left out %v, want %v", report.LeftOut, tt.leftOut)
+			}
+		})
+	}
+}
+
+func TestConfigurationErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]qat.Config{
+		"no host":           {},
+		"unknown shape":     {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
+		"illegal trait":     {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
+		"driver with slash": {Host: "h", Policy: driver.Policy{AllowedDrivers: []string{"a/b"}}},
+	} {
+		if _, err := qat.New(c, sysfs.NewMemory()); !errors.Is(err, qat.ErrConfig) {
+			t.Errorf("%s: New: %v, want ErrConfig", name, err)
+		}
+	}
+}
+
+func Example() {
+	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{accelerator(vfs(2))}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := qat.New(qat.Config{Host: "compute1"}, tree)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report, err := d.Discover(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range report.Devices[0].Deployables {
+		fmt.Println(p.Name, p.NumAccelerators, p.ResourceClass())
+	}
+	for _, l := range report.LeftOut {
+		fmt.Println("left out:", l.Address, l.Reason)
+	}
+	// Output:
+	// compute1_0000:3d:01.0 1 CUSTOM_QAT
+	// compute1_0000:3d:01.1 1 CUSTOM_QAT
+	// left out: 0000:3d:00.0 physical function with virtual functions (2), which are offered instead
+}

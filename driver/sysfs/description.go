@@ -1,0 +1,257 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// ErrDescription is the cause of every error about a description of hardware.
+var ErrDescription = errors.New("sysfs: bad description")
+
+// Description says which hardware a synthetic tree has. The zero value is a machine with
+// an empty PCI bus.
+type Description struct {
+	Devices []PCIDevice `json:"devices"`
+	// MdevParents are devices off the PCI bus that mediated devices are made on.
+	MdevParents []MdevParent `json:"mdev_parents,omitempty"`
+}
+
+// MdevParent describes a device off the PCI bus that mediated devices are made on, such
+// as the kernel's samples mtty and mbochs.
+type MdevParent struct {
+	// Name is that of the device and of its class: mtty.
+	Name  string     `json:"name"`
+	Types []MdevType `json:"types"`
+	// MixedMdevTypes lets mdevs of several types stand side by side.
+	MixedMdevTypes bool `json:"mixed_mdev_types,omitempty"`
+}
+
+func (p MdevParent) check() error {
+	if !component(p.Name) {
+		return fmt.Errorf("name %q is not a file name", p.Name)
+	}
+	if _, err := driver.ParsePCIAddress(p.Name); err == nil {
+		return fmt.Errorf("name %q is that of a PCI function", p.Name)
+	}
+	if len(p.Types) == 0 {
+		return errors.New("no types")
+	}
+	return checkMdevTypes(p.Types)
+}
+
+// PCIDevice describes one physical PCI function. Numbers of hardware are hexadecimal
+// text, with or without 0x, as people know them from lspci.
+type PCIDevice struct {
+	// Address is the place of the function, 0000:3b:00.0.
+	Address string `json:"address"`
+	// Parent is the address of the bridge the function sits behind, described earlier
+	// in the list; empty for a function right below a root bus.
+	Parent           string `json:"parent,omitempty"`
+	Vendor           string `json:"vendor"`
+	Product          string `json:"product"`
+	SubsystemVendor  string `json:"subsystem_vendor,omitempty"`
+	SubsystemProduct string `json:"subsystem_product,omitempty"`
+	// Class has four digits (base class and subclass) or six (and interface).
+	Class    string `json:"class"`
+	Revision string `json:"revision,omitempty"`
+	// Driver is the name of the kernel driver; empty when none is bound.
+	Driver string `json:"driver,omitempty"`
+	// NUMANode is absent on machines that do not say.
+	NUMANode *int `json:"numa_node,omitempty"`
+	// IOMMUGroup is absent on machines without an IOMMU. VFs get groups of their own,
+	// above all those described, when their physical function has one.
+	IOMMUGroup *int `json:"iommu_group,omitempty"`
+	// BootVGA marks the display the host started with. The file boot_vga exists for
+	// every function of class 0300, as in the kernel.
+	BootVGA bool `json:"boot_vga,omitempty"`
+	// VFs makes the function a physical function of SR-IOV.
+	VFs *VFs `json:"vfs,omitempty"`
+	// MdevTypes are the mediated device types the function supports. Unless
+	// MixedMdevTypes is set, the first mdev made leaves no room for other types, as it
+	// is on NVIDIA cards.
+	MdevTypes      []MdevType `json:"mdev_types,omitempty"`
+	MixedMdevTypes bool       `json:"mixed_mdev_types,omitempty"`
+	// Interfaces are the network interfaces of the function.
+	Interfaces []Interface `json:"interfaces,omitempty"`
+	// Disks are the block devices of the function.
+	Disks []Disk `json:"disks,omitempty"`
+	// Clocks are the clocks of the precision time protocol that the function has.
+	Clocks []Clock `json:"clocks,omitempty"`
+	// FPGA is what Intel's FPGA driver shows of the function.
+	FPGA *FPGA `json:"fpga,omitempty"`
+	// Files are further files below the function's directory: name and content.
+	Files map[string]string `json:"files,omitempty"`
+}
+
+// VFs describes the virtual functions of a physical one.
+type VFs struct {
+	// Total is sriov_totalvfs, Enabled the sriov_numvfs the machine starts with.
+	Total   int `json:"total"`
+	Enabled int `json:"enabled,omitempty"`
+	// Offset and Stride place VF n at routing id PF + Offset + n*Stride; 1 by default.
+	Offset int `json:"offset,omitempty"`
+	Stride int `json:"stride,omitempty"`
+	// Product is the product id of the VFs; that of the physical function by default.
+	Product string `json:"product,omitempty"`
+	// Driver is bound to each VF.
+	Driver string `json:"driver,omitempty"`
+	// MdevTypes are supported by each VF, as on NVIDIA's cards of the Ampere series.
+	MdevTypes []MdevType `json:"mdev_types,omitempty"`
+}
+
+// MdevType describes one directory below mdev_supported_types.
+type MdevType struct {
+	// Type is the directory's name, nvidia-35.
+	Type string `json:"type"`
+	// Name is what people call it, GRID T4-1B.
+	Name string `json:"name"`
+	// AvailableInstances is how many the empty function can hold.
+	AvailableInstances int `json:"available_instances"`
+	// DeviceAPI is vfio-pci by default.
+	DeviceAPI   string `json:"device_api,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// Interface describes a network interface.
+type Interface struct {
+	Name string `json:"name"`
+	MAC  string `json:"mac,omitempty"`
+	Up   bool   `json:"up,omitempty"`
+}
+
+// identity is what the kernel reads from the configuration space of a function.
+type identity struct {
+	vendor, product, subVendor, subProduct, class, revision uint32
+}
+
+func (d PCIDevice) identity() (identity, error) {
+	var id identity
+	class := trimHex(d.Class)
+	if len(class) == 4 {
+		class += "00"
+	}
+	fields := []struct {
+		name, text string
+		digits     int
+		optional   bool
+		value      *uint32
+	}{
+		{"vendor", trimHex(d.Vendor), 4, false, &id.vendor},
+		{"product", trimHex(d.Product), 4, false, &id.product},
+		{"subsystem_vendor", trimHex(d.SubsystemVendor), 4, true, &id.subVendor},
+		{"subsystem_product", trimHex(d.SubsystemProduct), 4, true, &id.subProduct},
+		{"class", class, 6, false, &id.class},
+		{"revision", trimHex(d.Revision), 2, true, &id.revision},
+	}
+	for _, f := range fields {
+		if f.optional && f.text == "" {
+			continue
+		}
+		v, err := driver.ParseHex(f.text, f.digits)
+		if err != nil || len(f.text) != f.digits {
+			return id, fmt.Errorf("%s %q is not %d hexadecimal digits", f.name, f.text, f.digits)
+		}
+		*f.value = uint32(v)
+	}
+	return id, nil
+}
+
+func trimHex(text string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
+}
+
+// check finds the faults of one device that do not depend on the others.
+func (d PCIDevice) check() error {
+	if _, err := d.identity(); err != nil {
+		return err
+	}
+	if d.Driver != "" && !component(d.Driver) {
+		return fmt.Errorf("driver %q is not a file name", d.Driver)
+	}
+	for _, i := range d.Interfaces {
+		if !component(i.Name) {
+			return fmt.Errorf("interface name %q is not a file name", i.Name)
+		}
+	}
+	for _, disk := range d.Disks {
+		if err := disk.check(); err != nil {
+			return err
+		}
+	}
+	for _, c := range d.Clocks {
+		if err := c.check(); err != nil {
+			return err
+		}
+	}
+	if err := d.FPGA.check(d.VFs); err != nil {
+		return err
+	}
+	for name := range d.Files {
+		if !validRelative(name) {
+			return fmt.Errorf("file name %q is not a relative path", name)
+		}
+	}
+	if d.IOMMUGroup != nil && *d.IOMMUGroup < 0 {
+		return fmt.Errorf("iommu_group %d is negative", *d.IOMMUGroup)
+	}
+	if err := checkMdevTypes(d.MdevTypes); err != nil {
+		return err
+	}
+	return d.VFs.check()
+}
+
+const maxVFs = 256 // of one physical function; the hardware's own limit is 65535
+
+func (v *VFs) check() error {
+	if v == nil {
+		return nil
+	}
+	if v.Total < 1 || v.Total > maxVFs || v.Enabled < 0 || v.Enabled > v.Total {
+		return fmt.Errorf("vfs: total %d, enabled %d, want 1 <= total <= %d and 0 <= enabled <= total", v.Total, v.Enabled, maxVFs)
+	}
+	if v.Offset < 0 || v.Stride < 0 {
+		return fmt.Errorf("vfs: offset %d, stride %d, want none negative", v.Offset, v.Stride)
+	}
+	if p := trimHex(v.Product); p != "" {
+		if _, err := driver.ParseHex(p, 4); err != nil || len(p) != 4 {
+			return fmt.Errorf("vfs: product %q is not 4 hexadecimal digits", v.Product)
+		}
+	}
+	if v.Driver != "" && !component(v.Driver) {
+		return fmt.Errorf("vfs: driver %q is not a file name", v.Driver)
+	}
+	return checkMdevTypes(v.MdevTypes)
+}
+
+func checkMdevTypes(types []MdevType) error {
+	for i, t := range types {
+		if !component(t.Type) {
+			return fmt.Errorf("mdev type %q is not a file name", t.Type)
+		}
+		if t.AvailableInstances < 0 {
+			return fmt.Errorf("mdev type %q: available_instances %d is negative", t.Type, t.AvailableInstances)
+		}
+		if slices.ContainsFunc(types[:i], func(o MdevType) bool { return o.Type == t.Type }) {
+			return fmt.Errorf("mdev type %q twice", t.Type)
+		}
+	}
+	return nil
+}
+
+// component says whether text can be one part of a path.
+func component(text string) bool {
+	return text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00\n")
+}
+
+func validRelative(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if !component(part) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,218 @@
+package sysfs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// DirOptions says how a directory is used.
+type DirOptions struct {
+	// Write lets WriteFile change the files of the directory. Without it nothing below
+	// the directory is ever opened for writing.
+	Write bool
+}
+
+// DirTree is a sysfs tree below a directory: the live /sys, or a captured copy of one.
+// No name and no link leads out of the directory. It is safe for concurrent use.
+//
+// Without DirOptions.Write the making and removing of mediated devices is kept in an
+// overlay: later reads through this tree see them, the directory does not change, and
+// Overlaid tells of it. Other writes are refused with fs.ErrPermission.
+type DirTree struct {
+	files   rootFiles
+	overlay *overlay // nil when writes go through
+}
+
+// rootFiles reads and writes the directory itself.
+type rootFiles struct {
+	root *os.Root
+	fast *beneath // nil or not at work: root does all
+}
+
+var _ driver.Tree = (*DirTree)(nil)
+
+// OpenDir opens the directory that is the mount point itself, such as /sys. A directory
+// that has neither a bus nor a devices directory is refused, since it is none.
+func OpenDir(dir string, opts DirOptions) (*DirTree, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("sysfs: open tree: %w", err)
+	}
+	t := &DirTree{files: rootFiles{root, newBeneath(root)}}
+	if !opts.Write {
+		t.overlay = newOverlay(t.files)
+	}
+	if !t.files.has("bus") && !t.files.has("devices") {
+		defer t.Close()
+		if t.files.has("sys/bus") || t.files.has("sys/devices") {
+			return nil, fmt.Errorf("sysfs: open tree %s: not the mount point of a sysfs; it may be %s", dir, filepath.Join(dir, "sys"))
+		}
+		return nil, fmt.Errorf("sysfs: open tree %s: neither a bus nor a devices directory in it", dir)
+	}
+	return t, nil
+}
+
+func (t rootFiles) has(name string) bool {
+	info, err := t.root.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// Close gives the directory back; later calls on the tree fail with fs.ErrClosed.
+func (t *DirTree) Close() error { return errors.Join(t.files.fast.close(), t.files.root.Close()) }
+
+// Overlaid lists the writes that only this tree knows of, oldest first, each as
+// "name <- content". It is empty when writes go through.
+func (t *DirTree) Overlaid() []string {
+	if t.overlay == nil {
+		return nil
+	}
+	return t.overlay.list()
+}
+
+// reader is where reads go.
+func (t *DirTree) reader() reader {
+	if t.overlay != nil {
+		return t.overlay
+	}
+	return t.files
+}
+
+// ReadFile implements driver.Tree. A file larger than MaxFile is refused with
+// ErrTooLarge, anything but a regular file with ErrNotRegular.
+func (t *DirTree) ReadFile(name string) ([]byte, error) { return t.reader().ReadFile(name) }
+
+// ReadDir implements driver.Tree.
+func (t *DirTree) ReadDir(name string) ([]fs.DirEntry, error) { return t.reader().ReadDir(name) }
+
+// Readlink implements driver.Tree.
+func (t *DirTree) Readlink(name string) (string, error) { return t.reader().Readlink(name) }
+
+// WriteFile implements driver.Tree. A file that does not exist is not made.
+func (t *DirTree) WriteFile(name string, data []byte) error {
+	if t.overlay != nil {
+		return t.overlay.WriteFile(name, data)
+	}
+	return t.files.WriteFile(name, data)
+}
+
+func (t rootFiles) ReadFile(name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
+	}
+	data, understood, err := t.fast.readFile(name)
+	switch {
+	case !understood:
+		return t.readFile(name)
+	case err != nil:
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return data, nil
+}
+
+// readFile is ReadFile through the root.
+func (t rootFiles) readFile(name string) ([]byte, error) {
+	f, err := t.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: cause(err)}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(data) > MaxFile {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: cause(err)}
+	}
+	return data, nil
+}
+
+// open never waits: a pipe in the tree without a writer would stop a plain open.
+func (t rootFiles) open(name string) (*os.File, error) {
+	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: cause(err)}
+	}
+	return f, nil
+}
+
+// cause strips the path errors of the standard library, whose paths may lie outside the
+// tree's own naming.
+func cause(err error) error {
+	if p, ok := err.(*fs.PathError); ok {
+		return p.Err
+	}
+	return err
+}
+
+func (t rootFiles) ReadDir(name string) ([]fs.DirEntry, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
+	}
+	entries, understood, err := t.fast.readDir(name)
+	if !understood {
+		entries, err = t.readDir(name)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: cause(err)}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// readDir is ReadDir through the root.
+func (t rootFiles) readDir(name string) ([]fs.DirEntry, error) {
+	f, err := t.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+func (t rootFiles) Readlink(name string) (string, error) {
+	if !fs.ValidPath(name) {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	target, understood, err := t.fast.readlink(name)
+	if !understood {
+		target, err = t.root.Readlink(name)
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: cause(err)}
+	}
+	return target, nil
+}
+
+func (t rootFiles) WriteFile(name string, data []byte) error {
+	if !fs.ValidPath(name) {
+		return &fs.PathError{Op: "write", Path: name, Err: fs.ErrInvalid}
+	}
+	f, err := t.root.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: name, Err: cause(err)}
+	}
+	_, err = f.Write(data)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: name, Err: cause(err)}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package sysfs
+
+import (
+	"cmp"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// Memory is a sysfs tree in memory that reacts to writes as the kernel does: create and
+// remove of mediated devices, and sriov_numvfs. It is safe for concurrent use.
+//
+// Errors of the writes are those of Linux: EINVAL for a malformed value, EEXIST for an
+// mdev uuid in use, ENOSPC when no instance of the type is left, ERANGE for more VFs
+// than there are and EBUSY for a change from one number of VFs to another.
+type Memory struct {
+	mu        sync.RWMutex
+	described Description
+	*hardware
+}
+
+// hardware is the tree and what its files do not say. Its methods expect the lock of the
+// Memory held.
+type hardware struct {
+	root      *node
+	functions map[driver.PCIAddress]*function
+	mdevs     map[string]driver.Mdev     // by uuid
+	reserved  map[driver.PCIAddress]bool // for VFs, present or not
+	lastGroup int                        // the highest IOMMU group described
+	parents   map[string]*mdevParent     // by name
+	fpgas     map[int]bool               // numbers of class/fpga in use
+	lastFPGA  int                        // the highest of those described
+	numbers   map[string]int             // how many devices of a kind there are
+}
+
+var _ driver.Tree = (*Memory)(nil)
+
+// NewMemory returns the tree of a machine with an empty PCI bus.
+func NewMemory() *Memory { return &Memory{hardware: newHardware()} }
+
+func newHardware() *hardware {
+	m := &hardware{
+		root:      newDir(),
+		functions: make(map[driver.PCIAddress]*function),
+		mdevs:     make(map[string]driver.Mdev),
+		reserved:  make(map[driver.PCIAddress]bool),
+		lastGroup: -1,
+		parents:   make(map[string]*mdevParent),
+		fpgas:     make(map[int]bool),
+		lastFPGA:  -1,
+		numbers:   make(map[string]int),
+	}
+	for _, dir := range []string{dirPCIDevices, dirPCIDrivers, dirMdevDevices, dirMdevBus, "class/net", "devices"} {
+		m.root.makeDir(dir)
+	}
+	return m
+}
+
+// ReadFile implements driver.Tree.
+func (m *Memory) ReadFile(name string) ([]byte, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.find(name, true)
+	switch {
+	case err != nil:
+	case n.isDir():
+		err = ErrNotRegular
+	case n.hidden:
+		err = fs.ErrPermission
+	case len(n.data) > MaxFile:
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return slices.Clone(n.data), nil
+}
+
+// ReadDir implements driver.Tree.
+func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.find(name, true)
+	switch {
+	case err != nil:
+	case !n.isDir():
+		err = errNotDir
+	case n.hidden:
+		err = fs.ErrPermission
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+	}
+	return n.entries(), nil
+}
+
+// Readlink implements driver.Tree.
+func (m *Memory) Readlink(name string) (string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.find(name, false)
+	if err == nil && !n.isLink() {
+		err = fs.ErrInvalid
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return n.target, nil
+}
+
+// WriteFile implements driver.Tree. Files that the kernel would not let change refuse
+// with fs.ErrPermission.
+func (m *Memory) WriteFile(name string, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name, true)
+	switch {
+	case err != nil:
+	case n.isDir():
+		err = ErrNotRegular
+	case n.write == nil:
+		err = fs.ErrPermission
+	default:
+		err = n.write(data)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: name, Err: err}
+	}
+	return nil
+}
+
+// find expects the lock held.
+func (m *hardware) find(name string, follow bool) (*node, error) {
+	if !fs.ValidPath(name) {
+		return nil, fs.ErrInvalid
+	}
+	return m.root.walk(name, follow)
+}
+
+// Mdevs returns the mediated devices present now, ordered by uuid.
+func (m *Memory) Mdevs() []driver.Mdev {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.sortedMdevs()
+}
+
+func (m *hardware) sortedMdevs() []driver.Mdev {
+	list := make([]driver.Mdev, 0, len(m.mdevs))
+	for _, mdev := range m.mdevs {
+		list = append(list, mdev)
+	}
+	sortMdevs(list)
+	return list
+}
+
+func sortMdevs(list []driver.Mdev) {
+	slices.SortFunc(list, func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
+}
+
+// Reboot does to the tree what a restart of the host does: mediated devices are gone,
+// the ports of FPGAs have the functions they were described with, and each physical
+// function has the number of VFs it was described with.
+func (m *Memory) Reboot() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.mdevs {
+		m.dropMdev(id)
+	}
+	for _, f := range m.functions {
+		if f.fpga != nil {
+			m.reload(f)
+			m.placePorts(f)
+		}
+	}
+	for _, f := range m.physical() {
+		m.setVFs(f, 0)
+		m.setVFs(f, f.enabledAtStart)
+	}
+}
+
+// SetFile puts a plain file of the given content at a path, in place of what was there.
+// Links in all but the last place are followed, directories made as needed. It does what
+// no kernel does: broken trees are built with it.
+func (m *Memory) SetFile(path string, data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.place(path, &node{data: slices.Clone(data)})
+}
+
+// SetLink puts a symbolic link at a path, like SetFile. The target must not be empty.
+func (m *Memory) SetLink(path, target string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.place(path, &node{target: target})
+}
+
+// place puts a node below the deepest directory of the path that is there.
+func (m *hardware) place(path string, n *node) {
+	for dir, rest := path, ""; ; {
+		above, base, found := cutLast(dir)
+		if rest = strings.TrimSuffix(base+"/"+rest, "/"); !found {
+			m.root.put(rest, n)
+			return
+		}
+		if parent, err := m.root.walk(above, true); err == nil && parent.isDir() {
+			parent.put(rest, n)
+			return
+		}
+		dir = above
+	}
+}
+
+// Remove takes away what is at a path, with all below it, like SetFile.
+func (m *Memory) Remove(path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.root.remove(path)
+}
+
+// Deny makes reading the file or directory of a name fail with fs.ErrPermission. The
+// error is that of a name which is not there.
+func (m *Memory) Deny(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name, true)
+	if err != nil {
+		return &fs.PathError{Op: "deny", Path: name, Err: err}
+	}
+	n.hidden = true
+	return nil
+}

@@ -1,0 +1,101 @@
+package verbatim
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// ErrDump is matched by the errors of [Driver.Load].
+var ErrDump = errors.New("verbatim: bad dump")
+
+// dumpSchema is the version of the form of a dump.
+const dumpSchema = 1
+
+// stateDump is what a driver remembers, as JSON.
+type stateDump struct {
+	SchemaVersion int           `json:"schema_version"`
+	Mdevs         []driver.Mdev `json:"mdevs"`
+	Images        []dumpImage   `json:"images"`
+}
+
+// dumpImage is what was written last to an FPGA.
+type dumpImage struct {
+	// ControlPath is the key of the device's.
+	ControlPath string `json:"control_path"`
+	// Data is base64.
+	Data []byte `json:"data"`
+}
+
+var _ driver.Keeper = (*Driver)(nil)
+
+// Dump returns the mediated devices and the images written to FPGAs as one JSON document
+// with the field schema_version. The devices that the driver reports are not in it. The
+// same state gives the same bytes, and a driver that has loaded a dump gives the same
+// dump.
+func (d *Driver) Dump() ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := stateDump{SchemaVersion: dumpSchema, Mdevs: []driver.Mdev{}, Images: []dumpImage{}}
+	for _, id := range slices.Sorted(maps.Keys(d.mdevs)) {
+		out.Mdevs = append(out.Mdevs, d.mdevs[id])
+	}
+	for _, path := range slices.Sorted(maps.Keys(d.images)) {
+		out.Images = append(out.Images, dumpImage{path, append([]byte{}, d.images[path]...)})
+	}
+	return json.MarshalIndent(out, "", "  ")
+}
+
+// Load makes the driver remember what a dump says, in place of all it remembered. A dump
+// of another schema_version, with unknown fields, with duplicates, or of an FPGA that the
+// driver does not report is refused; the error matches [ErrDump] and names the device, and
+// the driver is as it was.
+func (d *Driver) Load(data []byte) error {
+	in, err := decode(data)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDump, err)
+	}
+	mdevs, images := make(map[string]driver.Mdev), make(map[string][]byte)
+	for _, m := range in.Mdevs {
+		if _, twice := mdevs[m.UUID]; twice {
+			err = fmt.Errorf("mdev %s is there twice", m.UUID)
+		}
+		if err = cmp.Or(err, m.Validate()); err != nil {
+			return fmt.Errorf("%w: %w", ErrDump, err)
+		}
+		mdevs[m.UUID] = m
+	}
+	for _, i := range in.Images {
+		if _, twice := images[i.ControlPath]; twice || i.Data == nil || !d.hasFPGA(i.ControlPath) {
+			return fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or is there twice", ErrDump, i.ControlPath)
+		}
+		images[i.ControlPath] = i.Data
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mdevs, d.images = mdevs, images
+	return nil
+}
+
+// decode reads one JSON value without unknown fields, and judges its version.
+func decode(data []byte) (d stateDump, err error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return d, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return d, errors.New("something follows the JSON value")
+	}
+	if d.SchemaVersion != dumpSchema {
+		return d, fmt.Errorf("schema_version %d, want %d", d.SchemaVersion, dumpSchema)
+	}
+	return d, nil
+}

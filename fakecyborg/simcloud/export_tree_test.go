@@ -1,6 +1,0 @@
-package simcloud
-
-import "github.com/gocyborg/gocyborg/fakecyborg/driver"
-
-// Tree is the hardware of a host.
-func (c *Cloud) Tree(host string) driver.Tree { return c.machine(host).tree }

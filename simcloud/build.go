@@ -1,0 +1,206 @@
+package simcloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+)
+
+// ErrHost is matched by the error about a host that is not there.
+var ErrHost = errors.New("simcloud: no such host")
+
+// build makes the world through the services' own APIs.
+func (c *Cloud) build(ctx context.Context) error {
+	admin := &api{client: &http.Client{Transport: c.inside}, token: c.tokenSource("admin").Token, base: baseURL}
+	for i, h := range c.model.Hosts {
+		m, agent, err := c.newMachine(i, h)
+		if err != nil {
+			return err
+		}
+		if err := admin.addComputeRoot(ctx, c.model.Seed, m); err != nil {
+			return fmt.Errorf("simcloud: create the providers of host %s: %w", h.Name, err)
+		}
+		if err := c.Cyborg.AddHost(agent); err != nil {
+			return fmt.Errorf("simcloud: add host %s: %w", h.Name, err)
+		}
+		if err := serious(m, c.Cyborg.ReportHost(ctx, h.Name)); err != nil {
+			return fmt.Errorf("%w: hosts[%d]: %w", ErrModel, i, err)
+		}
+	}
+	for i, image := range c.model.Images {
+		if _, err := c.AddImage(image); err != nil {
+			return fmt.Errorf("%w: images[%d]: %w", ErrModel, i, err)
+		}
+	}
+	for i, p := range c.model.DeviceProfiles {
+		if err := admin.createProfile(ctx, p); err != nil {
+			return fmt.Errorf("%w: device_profiles[%d]: %w", ErrModel, i, err)
+		}
+	}
+	return nil
+}
+
+// serious leaves out the devices of a directory that the drivers do not understand: a
+// real machine may have some, and the others are of use. It leaves out, too, those that
+// the Zed release is not able to report, which is what such a cloud is asked to show.
+func serious(m *machine, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost error is meant
+	if !ok {
+		return err
+	}
+	var rest []error
+	for _, each := range joined.Unwrap() {
+		unknown := m.dir != nil && errors.As(each, new(driver.Problem))
+		if !unknown && !errors.Is(each, fakecyborg.ErrStandardTrait) {
+			rest = append(rest, each)
+		}
+	}
+	return errors.Join(rest...)
+}
+
+// api is a plain client of the cloud's own services.
+type api struct {
+	client *http.Client
+	token  func(context.Context) (string, error)
+	base   string // what all paths are below
+}
+
+// placementVersion and acceleratorVersion are the microversions spoken here.
+const (
+	placementVersion   = "placement 1.39"
+	acceleratorVersion = "accelerator 2.2"
+)
+
+func (a *api) addComputeRoot(ctx context.Context, seed uint64, m *machine) error {
+	h := m.host
+	root := Provider{Name: h.Name, Traits: h.Traits, Inventory: map[string]int{
+		"VCPU": h.VCPUs, "MEMORY_MB": h.MemoryMB, "DISK_GB": h.DiskGB,
+	}}
+	if err := a.createProvider(ctx, m.provider, "", root); err != nil {
+		return err
+	}
+	m.created = true
+	if err := a.fillProvider(ctx, m.provider, root); err != nil {
+		return err
+	}
+	for _, p := range slices.Concat(h.Providers, h.Nova.providers(h.Name)) {
+		if err := a.addProvider(ctx, providerUUID(seed, p.Name), m.provider, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *api) addProvider(ctx context.Context, id, parent string, p Provider) error {
+	if err := a.createProvider(ctx, id, parent, p); err != nil {
+		return err
+	}
+	return a.fillProvider(ctx, id, p)
+}
+
+func (a *api) createProvider(ctx context.Context, id, parent string, p Provider) error {
+	body := map[string]any{"uuid": id, "name": p.Name}
+	if parent != "" {
+		body["parent_provider_uuid"] = parent
+	}
+	return a.placement(ctx, http.MethodPost, "/resource_providers", body)
+}
+
+// fillProvider gives a new provider its inventories and traits.
+func (a *api) fillProvider(ctx context.Context, id string, p Provider) error {
+	inventories := make(map[string]any)
+	for _, class := range slices.Sorted(maps.Keys(p.Inventory)) {
+		if strings.HasPrefix(class, "CUSTOM_") {
+			if err := a.placement(ctx, http.MethodPut, "/resource_classes/"+class, nil); err != nil {
+				return err
+			}
+		}
+		total := p.Inventory[class]
+		inventories[class] = map[string]any{
+			"total": total, "reserved": 0, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0,
+		}
+	}
+	generation := 0
+	if len(inventories) > 0 {
+		err := a.placement(ctx, http.MethodPut, "/resource_providers/"+id+"/inventories",
+			map[string]any{"resource_provider_generation": generation, "inventories": inventories})
+		if err != nil {
+			return err
+		}
+		generation++
+	}
+	return a.setTraits(ctx, id, generation, p.Traits)
+}
+
+func (a *api) setTraits(ctx context.Context, id string, generation int, traits []string) error {
+	if len(traits) == 0 {
+		return nil
+	}
+	for _, trait := range traits {
+		if strings.HasPrefix(trait, "CUSTOM_") {
+			if err := a.placement(ctx, http.MethodPut, "/traits/"+trait, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return a.placement(ctx, http.MethodPut, "/resource_providers/"+id+"/traits",
+		map[string]any{"resource_provider_generation": generation, "traits": traits})
+}
+
+// createProfile sends the list of one profile that Cyborg takes.
+func (a *api) createProfile(ctx context.Context, p DeviceProfile) error {
+	body := map[string]any{"name": p.Name, "groups": p.Groups}
+	if p.Description != "" {
+		body["description"] = p.Description
+	}
+	return a.call(ctx, http.MethodPost, "/accelerator/v2/device_profiles", acceleratorVersion, []any{body})
+}
+
+func (a *api) placement(ctx context.Context, method, path string, body any) error {
+	return a.call(ctx, method, "/placement"+path, placementVersion, body)
+}
+
+// call sends a request and expects success; the error carries the service's answer.
+func (a *api) call(ctx context.Context, method, path, version string, body any) error {
+	_, err := a.exchange(ctx, method, path, version, body)
+	return err
+}
+
+// exchange is call with the answer.
+func (a *api) exchange(ctx context.Context, method, path, version string, body any) ([]byte, error) {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-Auth-Token", token)
+	req.Header.Set("OpenStack-API-Version", version)
+	req.Header.Set("User-Agent", "simcloud")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return answerOf(method, path, res)
+}

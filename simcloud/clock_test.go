@@ -1,0 +1,140 @@
+package simcloud_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+func TestAManualClockWakesInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		clock := simcloud.NewManualClock(start)
+		woken := make(chan string, 3)
+		for _, name := range []string{"30s", "10s", "20s"} {
+			go func() {
+				d, _ := time.ParseDuration(name)
+				if err := clock.Wait(context.Background(), d); err != nil {
+					t.Error(err)
+				}
+				woken <- name
+			}()
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- clock.Wait(cancelled, time.Second) }()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("a wait whose context ended was told that its time has come")
+		}
+		if got := clock.Waiting(); got != 3 {
+			t.Errorf("%d wait, want 3", got)
+		}
+		got := []string{}
+		for _, step := range []time.Duration{9 * time.Second, time.Second, -time.Hour, 10 * time.Second, 10 * time.Second} {
+			clock.Advance(step)
+			synctest.Wait()
+			select {
+			case name := <-woken:
+				got = append(got, name)
+			default:
+				got = append(got, "")
+			}
+		}
+		if diff := cmp.Diff([]string{"", "10s", "", "20s", "30s"}, got); diff != "" {
+			t.Errorf("woken at 9, 10, 10, 20 and 30 seconds (-want +got):\n%s", diff)
+		}
+		if now := clock.Now(); !now.Equal(start.Add(30 * time.Second)) {
+			t.Errorf("now %s, want 30s after the start", now)
+		}
+	})
+}
+
+// clockOf asks a cloud for its time, or changes it.
+func clockOf(t *testing.T, cloud *simcloud.Cloud, method, body string) (status int, text string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/_sim/clock", strings.NewReader(body))
+	w := httptest.NewRecorder()
+	cloud.Handler().ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func TestTheWholeCloudGoesByTheManualClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		m := simcloud.Model{TokenLifetime: simcloud.Duration(10 * time.Minute)}
+		m.Cyborg = fakecyborg.Config{AsyncBind: true, BindDelay: 30 * time.Second}
+		cloud, err := simcloud.New(t.Context(), m, simcloud.WithClock(clock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cloud.Close()
+		u := login(t, cloud, "admin", "admin")
+		provider, host := u.claim(instance(1), "PGPU:1", "CUSTOM_GPU_NVIDIA")
+		arq := u.createARQs("gpu")[0]
+		u.bind(arq, instance(1), provider, host)
+		synctest.Wait()
+		state := func() fakecyborg.State {
+			return cloud.Cyborg.ARQs()[0].State
+		}
+		if got := state(); got != fakecyborg.StateBindStarted {
+			t.Errorf("before its time: %s", got)
+		}
+		if status, text := clockOf(t, cloud, "POST", `{"advance": "31s"}`); status != 200 || !strings.Contains(text, "2026-01-01T00:00:31Z") {
+			t.Errorf("advance: %d %s", status, text)
+		}
+		synctest.Wait()
+		if got := state(); got != fakecyborg.StateBound {
+			t.Errorf("after the delay: %s", got)
+		}
+		clock.Advance(10 * time.Minute)
+		if got := u.send("GET", "/accelerator/v2/devices", accelerator, ""); got.status != http.StatusUnauthorized {
+			t.Errorf("with an expired token: %d", got.status)
+		}
+	})
+}
+
+func TestOnlyAManualClockIsAdvanced(t *testing.T) {
+	t.Parallel()
+	wall := simcloud.Run(t)
+	if status, text := clockOf(t, wall, "POST", `{"advance": "1s"}`); status != 409 || !strings.Contains(text, "--manual-clock") {
+		t.Errorf("the machine's clock: %d %s", status, text)
+	}
+	var shown struct {
+		Clock struct {
+			Now    time.Time
+			Manual bool
+		}
+	}
+	if status, text := clockOf(t, wall, "GET", ""); status != 200 || json.Unmarshal([]byte(text), &shown) != nil || shown.Clock.Manual || shown.Clock.Now.IsZero() {
+		t.Errorf("the machine's clock: %d %s", status, text)
+	}
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := simcloud.NewManualClock(start)
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cloud.Close() })
+	for _, body := range []string{"", "{}", `{"advance": "-1s"}`, `{"advance": 5}`, `{"advance": "soon"}`, `{"to": "1s"}`} {
+		if status, text := clockOf(t, cloud, "POST", body); status != 400 || !strings.Contains(text, "advance") {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	if !clock.Now().Equal(start) {
+		t.Errorf("a refused body moved the clock to %s", clock.Now())
+	}
+}

@@ -1,0 +1,539 @@
+package simcloud_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+func TestTheDefaultWorld(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	if diff := cmp.Diff([]string{"cn0", "cn1"}, cloud.HostNames()); diff != "" {
+		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+	names := make(map[string]string)
+	for _, p := range cloud.Placement.ResourceProviders() {
+		names[p.UUID] = p.Name
+	}
+	got := make(map[string]string)
+	for _, p := range cloud.Placement.ResourceProviders() {
+		if strings.HasPrefix(p.Name, "cn1") {
+			continue // as cn0
+		}
+		totals := make(map[string]int)
+		for class, inventory := range p.Inventories {
+			totals[class] = inventory.Total
+		}
+		slices.Sort(p.Traits)
+		got[p.Name] = fmt.Sprintf("below %q: %v %v", names[p.Parent], totals, p.Traits)
+	}
+	want := map[string]string{
+		"cn0":                  `below "": map[DISK_GB:4000 MEMORY_MB:262144 VCPU:64] [COMPUTE_ACCELERATORS OWNER_NOVA]`,
+		"cn0_nic":              `below "cn0": map[SRIOV_NET_VF:8] [CUSTOM_PHYSNET_PUBLIC]`,
+		"cn0_0000:c1:00.0":     `below "cn0": map[CUSTOM_PCI_8086_37C8:1] [OWNER_NOVA]`,
+		"cn0_pci_0000_e1_00_0": `below "cn0": map[VGPU:4] [OWNER_NOVA]`,
+		"cn0_FakeDevice":       `below "cn0": map[FPGA:16] [CUSTOM_FAKE_DEVICE OWNER_CYBORG]`,
+		"cn0_0000:3b:00.0":     `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
+		"cn0_0000:5e:00.0":     `below "cn0": map[PGPU:1] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_15F8 OWNER_CYBORG]`,
+		"cn0_0000:af:00.0":     `below "cn0": map[VGPU:16] [CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_1EB8_T4_1B OWNER_CYBORG]`,
+		"cn0_0000:d8:00.0":     `below "cn0": map[FPGA:1] [CUSTOM_FPGA_INTEL OWNER_CYBORG]`,
+		"cn0_0000:86:00.0":     `below "cn0": map[PGPU:2] [CUSTOM_GPU_DUAL_BOARD CUSTOM_GPU_NVIDIA CUSTOM_NVIDIA_13F2 OWNER_CYBORG]`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("providers (-want +got):\n%s", diff)
+	}
+	var profiles, flavors []string
+	for _, p := range cloud.Cyborg.DeviceProfiles() {
+		profiles = append(profiles, p.Name)
+	}
+	for _, f := range cloud.Model().Flavors {
+		flavors = append(flavors, f.Name+" "+f.ExtraSpecs["accel:device_profile"])
+	}
+	if diff := cmp.Diff([]string{"gpu", "vgpu", "fpga", "fake", "mixed"}, profiles); diff != "" {
+		t.Errorf("device profiles (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"accel.gpu gpu", "accel.vgpu vgpu", "accel.fpga fpga", "accel.fake fake", "accel.mixed mixed"}, flavors); diff != "" {
+		t.Errorf("flavors (-want +got):\n%s", diff)
+	}
+	if len(cloud.Requests()) != 0 {
+		t.Errorf("building the world is in the record: %v", cloud.Requests()[0])
+	}
+	cloud.CheckNoLeaks(t)
+}
+
+func TestABindEndToEndLeaksNothing(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		profile, resources, traits, wantType string
+		wantMdevs                            int
+	}{
+		{"gpu", "PGPU:1", "CUSTOM_NVIDIA_15F8", "PCI", 0},
+		{"vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA", "MDEV", 1},
+		{"fpga", "FPGA:1", "CUSTOM_FPGA_INTEL", "PCI", 0},
+		{"fake", "FPGA:1", "CUSTOM_FAKE_DEVICE", "TEST_PCI", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.profile, func(t *testing.T) {
+			t.Parallel()
+			cloud := simcloud.Run(t)
+			u := login(t, cloud, "admin", "admin")
+			var events []string
+			cloud.HandleEvents(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var body struct{ Events []fakecyborg.Event }
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				for _, e := range body.Events {
+					events = append(events, strings.Join([]string{e.Name, e.ServerUUID, e.Tag, e.Status}, " "))
+				}
+			}))
+			s := u.spawn(1, tt.profile, tt.resources, tt.traits)
+			if s.arq.AttachHandleType != tt.wantType {
+				t.Errorf("handle type: got %s, want %s", s.arq.AttachHandleType, tt.wantType)
+			}
+			want := []string{"accelerator-request-bound " + s.uuid + " " + s.arq.UUID + " completed"}
+			if diff := cmp.Diff(want, events); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			cloud.Placement.CheckUsage(t, s.provider, strings.TrimSuffix(tt.resources, ":1"), 1)
+			checkMdevs(t, cloud, s.host, tt.wantMdevs)
+			cloud.CheckNoLeaks(t)
+			u.remove(s)
+			checkMdevs(t, cloud, s.host, 0)
+			cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+func checkMdevs(t *testing.T, cloud *simcloud.Cloud, host string, want int) {
+	t.Helper()
+	mdevs, err := cloud.Mdevs(host)
+	if err != nil || len(mdevs) != want {
+		t.Errorf("mediated devices of %s: got %v, %v; want %d", host, mdevs, err, want)
+	}
+}
+
+func TestGophercloudFindsTheServices(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	service, err := openstack.NewPlacementV1(cloud.Provider(t), gophercloud.EndpointOpts{Region: "RegionOne"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Microversion = "1.20"
+	pages, err := resourceproviders.List(service, resourceproviders.ListOpts{Name: "cn0"}).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := resourceproviders.ExtractResourceProviders(pages)
+	if err != nil || len(found) != 1 || found[0].UUID != cloud.ProviderUUID("cn0") {
+		t.Errorf("provider cn0: %v, %v", found, err)
+	}
+	for _, name := range cloud.Users() {
+		if _, err := cloud.ProviderClient(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := cloud.ProviderClient(t.Context(), "mallory"); err == nil || !strings.Contains(err.Error(), "mallory") {
+		t.Errorf("unknown user: %v", err)
+	}
+	url, err := service.EndpointLocator(gophercloud.EndpointOpts{Type: "accelerator", Region: "RegionOne", Availability: gophercloud.AvailabilityPublic})
+	if err != nil || url != cloud.URL()+"/accelerator/v2/" {
+		t.Errorf("accelerator endpoint %q, %v", url, err)
+	}
+}
+
+func TestTheSameSeedGivesTheSameCloud(t *testing.T) {
+	t.Parallel()
+	dump := func(seed uint64) map[string]any {
+		cloud := simcloud.Run(t, simcloud.Model{Seed: seed})
+		u := login(t, cloud, "admin", "admin")
+		u.spawn(1, "gpu", "PGPU:1", "CUSTOM_NVIDIA_15F8")
+		u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
+		var requests []string
+		for _, r := range cloud.Requests() {
+			requests = append(requests, r.Service+" "+r.Method+" "+r.Path+" "+r.RequestID)
+		}
+		arqs := cloud.Cyborg.ARQs()
+		for i := range arqs {
+			arqs[i].CreatedAt, arqs[i].UpdatedAt = time.Time{}, time.Time{}
+		}
+		return map[string]any{
+			"providers": cloud.Placement.ResourceProviders(), "allocations": cloud.Placement.Allocations(),
+			"devices": cloud.Cyborg.Devices(), "deployables": cloud.Cyborg.Deployables(), "handles": cloud.Cyborg.AttachHandles(),
+			"arqs": arqs, "guests": cloud.Guests(), "requests": requests,
+		}
+	}
+	first := dump(7)
+	if diff := cmp.Diff(first, dump(7)); diff != "" {
+		t.Errorf("two clouds of one seed (-first +second):\n%s", diff)
+	}
+	other := dump(8)
+	for _, key := range []string{"devices", "handles", "arqs", "requests"} {
+		if cmp.Equal(first[key], other[key]) {
+			t.Errorf("%s are the same for another seed", key)
+		}
+	}
+}
+
+func TestCloudsDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			cloud := simcloud.Run(t, simcloud.Model{Seed: uint64(i)})
+			u := login(t, cloud, "admin", "admin")
+			for n := range i + 1 {
+				u.spawn(n, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
+			}
+			if got := len(cloud.Cyborg.ARQs()); got != i+1 {
+				t.Errorf("%d accelerator requests, want %d", got, i+1)
+			}
+			cloud.CheckNoLeaks(t)
+		})
+	}
+}
+
+func TestRunsInABubbleOfVirtualTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{BindDelay: 20 * time.Second}})
+		u := login(t, cloud, "admin", "admin")
+		start := time.Now()
+		bound := make(chan time.Duration, 1)
+		cloud.HandleEvents(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { bound <- time.Since(start) }))
+		provider, host := u.claim(instance(1), "VGPU:1", "CUSTOM_GPU_NVIDIA")
+		u.bind(u.createARQs("vgpu")[0], instance(1), provider, host)
+		if after := <-bound; after != 20*time.Second {
+			t.Errorf("the event came after %s", after)
+		}
+		synctest.Wait()
+		cloud.Cyborg.CheckBound(t, instance(1), 1)
+		time.Sleep(2 * time.Hour) // the services' tokens expire and are renewed
+		u = login(t, cloud, "admin", "admin")
+		u.do("DELETE", "/accelerator/v2/accelerator_requests?instance="+instance(1), accelerator, nil, 204, nil)
+		u.do("DELETE", "/placement/allocations/"+instance(1), placement, nil, 204, nil)
+		if err := cloud.Cyborg.Report(t.Context()); err != nil {
+			t.Error(err)
+		}
+		cloud.CheckNoLeaks(t)
+	})
+}
+
+func TestFaultsReachEveryService(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	u := login(t, cloud, "admin", "admin")
+	tests := []struct{ operation, method, path, version string }{
+		{"identity.token.create", "POST", "/v3/auth/tokens", ""},
+		{"placement.resource_provider.list", "GET", "/placement/resource_providers", placement},
+		{"accelerator.arq.list", "GET", "/accelerator/v2/accelerator_requests", accelerator},
+		{"compute.external_events.create", "POST", "/compute/v2.1/os-server-external-events", "compute 2.82"},
+	}
+	for _, tt := range tests {
+		if err := cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Status, Status: 503}); err != nil {
+			t.Fatal(err)
+		}
+		if res := u.send(tt.method, tt.path, tt.version, "{}"); res.status != 503 {
+			t.Errorf("%s: got %d %s, want 503", tt.operation, res.status, res.body)
+		}
+	}
+	last := cloud.Requests()[len(cloud.Requests())-1]
+	if last.Operation != "compute.external_events.create" || last.Fault != "status" || last.Status != 503 {
+		t.Errorf("recorded: %+v", last)
+	}
+	cloud.ForgetRequests()
+	if len(cloud.Requests()) != 0 {
+		t.Error("requests are remembered")
+	}
+}
+
+func TestStrictInstancesJudgeByTheGuests(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.Model{StrictInstances: true})
+	u := login(t, cloud, "nova", "service")
+	post := func(want int) {
+		t.Helper()
+		body := map[string]any{"events": []map[string]string{{"name": "accelerator-request-bound", "server_uuid": instance(1), "tag": "x"}}}
+		u.do("POST", "/compute/v2.1/os-server-external-events", "compute 2.82", body, want, nil)
+	}
+	post(207)
+	if err := cloud.DefineGuest(simcloud.Guest{UUID: instance(1), Host: "cn0"}); err != nil {
+		t.Fatal(err)
+	}
+	post(200)
+	cloud.RemoveGuest(instance(1))
+	post(207)
+	var codes []int
+	for _, e := range cloud.ReceivedEvents() {
+		codes = append(codes, e.Code)
+	}
+	if diff := cmp.Diff([]int{404, 200, 404}, codes); diff != "" {
+		t.Errorf("codes (-want +got):\n%s", diff)
+	}
+}
+
+func TestEventsGoToOtherProcesses(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	got := make(chan string, 1)
+	agent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
+	defer agent.Close()
+	if err := cloud.ForwardEventsTo(agent.URL + "/events"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.ForwardEventsTo("ftp://x"); err == nil {
+		t.Error("a bad URL was taken")
+	}
+	login(t, cloud, "admin", "admin").spawn(1, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
+	if path := <-got; path != "/events" {
+		t.Errorf("posted to %s", path)
+	}
+}
+
+func TestTheCloudOnASocket(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	server := httptest.NewServer(cloud.Handler())
+	defer server.Close()
+	provider, err := openstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{
+		IdentityEndpoint: server.URL + "/identity/v3", Username: "demo", Password: simcloud.Password, DomainName: "Default",
+		Scope: &gophercloud.AuthScope{ProjectName: "demo", DomainName: "Default"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, err := provider.EndpointLocator(gophercloud.EndpointOpts{Type: "placement", Availability: gophercloud.AvailabilityPublic})
+	if err != nil || url != server.URL+"/placement/" {
+		t.Errorf("placement endpoint %q, %v; want it below %s", url, err, server.URL)
+	}
+}
+
+func TestControlRoutes(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	u := login(t, cloud, "admin", "admin")
+	guest := "/_sim/guests/" + instance(1)
+	tests := []struct {
+		method, path, body string
+		want               int
+		text               string
+	}{
+		{"GET", "/_sim/health", "", 200, `"status":"ok"`},
+		{"GET", "/_sim/guests", "", 200, `"guests":[]`},
+		{"PUT", guest, `{"host":"cn0","domain":"<domain/>"}`, 200, `"host":"cn0"`},
+		{"PUT", guest, `{"hots":"cn0"}`, 400, "hots"},
+		{"PUT", guest, `{"uuid":"` + instance(2) + `"}`, 400, "differs"},
+		{"PUT", guest, `{"domain":"<pool/>"}`, 400, "pool"},
+		{"PUT", guest, `{} {}`, 400, "follows"},
+		{"PUT", guest, `{`, 400, ""},
+		{"PUT", "/_sim/guests/7", `{}`, 400, "UUID"},
+		{"GET", guest, "", 200, `"domain":"\u003cdomain/\u003e"`},
+		{"GET", "/_sim/guests", "", 200, instance(1)},
+		{"GET", "/_sim/leaks", "", 200, `"leaks":[]`},
+		{"DELETE", guest, "", 204, ""},
+		{"DELETE", guest, "", 404, ""},
+		{"GET", guest, "", 404, ""},
+		{"GET", "/_sim/model", "", 200, `"name":"cn1"`},
+		{"GET", "/_sim/events", "", 200, `"events":[]`},
+		{"GET", "/_sim/faults", "", 200, `"rules":[]`},
+		{"GET", "/_sim/requests", "", 200, "/identity/v3/auth/tokens"},
+		{"GET", "/_sim/routes", "", 200, "identity.token.create"},
+		{"GET", "/_sim/routes", "", 200, `"operation":"placement.allocations.put"`},
+		{"GET", "/_sim/routes", "", 200, `"operation":"accelerator.arq.bind"`},
+		{"GET", "/_sim/explain?resources=PGPU:99", "", 200, "host cn1: the group without suffix: "},
+		{"GET", "/_sim/explain?resources=PGPU", "", 400, "Badly formed resources"},
+		{"POST", "/_sim/report", "", 204, ""},
+		{"GET", "/_sim/requests", "", 200, `"service":"placement"`},
+		{"GET", "/_sim/nothing", "", 404, ""},
+		{"GET", "/nothing", "", 404, `"error"`},
+	}
+	for _, tt := range tests { // in order
+		res := u.send(tt.method, tt.path, "", tt.body)
+		if res.status != tt.want || !strings.Contains(res.body, tt.text) {
+			t.Errorf("%s %s %s: got %d %s, want %d with %q", tt.method, tt.path, tt.body, res.status, res.body, tt.want, tt.text)
+		}
+	}
+	var body struct{ Model json.RawMessage }
+	u.do("GET", "/_sim/model", "", nil, 200, &body)
+	parsed, err := simcloud.ParseModel(body.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(cloud.Model(), parsed); diff != "" {
+		t.Errorf("the model read back (-want +got):\n%s", diff)
+	}
+}
+
+// captured writes the sysfs of a T4 below a directory, as a copy of a real one has it.
+func captured(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	device := filepath.Join(dir, "devices/pci0000:3a/0000:3b:00.0")
+	files := map[string]string{
+		"vendor": "0x10de", "device": "0x1eb8", "class": "0x030200", "subsystem_vendor": "0x10de", "subsystem_device": "0x12a2", "revision": "0xa1",
+		"mdev_supported_types/nvidia-222/name":                "GRID T4-1B",
+		"mdev_supported_types/nvidia-222/available_instances": "16",
+		"mdev_supported_types/nvidia-222/device_api":          "vfio-pci",
+		"mdev_supported_types/nvidia-222/create":              "",
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(device, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(files[name]+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sub := range []string{"bus/pci/devices", "bus/mdev/devices", "class/mdev_bus", "devices/pci0000:3a/0000:3b:00.0/mdev_supported_types/nvidia-222/devices"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{
+		"bus/pci/devices/0000:3b:00.0": "../../../devices/pci0000:3a/0000:3b:00.0",
+		"class/mdev_bus/0000:3b:00.0":  "../../devices/pci0000:3a/0000:3b:00.0",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestADirectoryIsReadAndNotWritten(t *testing.T) {
+	t.Parallel()
+	dir := captured(t)
+	m, err := simcloud.ParseModel([]byte(`{"hosts":[{"name":"real","sysfs":{"dir":` + fmt.Sprintf("%q", dir) + `},
+		"drivers":{"nvidia":{"enabled_vgpu_types":[{"name":"nvidia-222","device_addresses":["0000:3b:00.0","0000:ff:00.0"]}]}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud := simcloud.Run(t, m)
+	var problems []driver.Problem
+	for _, f := range cloud.Findings() {
+		problems = append(problems, f.Problems...)
+	}
+	if len(problems) != 1 || problems[0].Address != "0000:ff:00.0" {
+		t.Errorf("problems of the directory: %v, want the card that is not there", problems)
+	}
+	s := login(t, cloud, "admin", "admin").spawn(1, "vgpu", "VGPU:1", "")
+	cloud.CheckNoLeaks(t)
+	checkMdevs(t, cloud, "real", 1)
+	if got := cloud.Overlaid("real"); len(got) != 1 || !strings.HasSuffix(got[0], "nvidia-222/create <- "+s.arq.AttachHandleUUID) {
+		t.Errorf("recorded writes: %q, want the making of %s", got, s.arq.AttachHandleUUID)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "devices/pci0000:3a/0000:3b:00.0/mdev_supported_types/nvidia-222/create"))
+	if err != nil || string(data) != "\n" {
+		t.Errorf("the directory was written: %q, %v", data, err)
+	}
+	cloud.RemoveGuest(s.uuid)
+	leaks := cloud.Leaks()
+	if len(leaks) != 2 || leaks[0].Kind != simcloud.LeakARQ || leaks[1].Kind != simcloud.LeakAllocation {
+		t.Errorf("leaks without the guest: %v", leaks)
+	}
+}
+
+func TestAgentsWorkForACyborgOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]simcloud.Model{"default": {}, "directory": simcloud.SysfsModel(captured(t))} {
+		hosts, closeAll, err := m.Agents()
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := fakecyborg.New(fakecyborg.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range hosts {
+			if err := server.AddHost(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := server.Report(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		want := map[string]int{"default": 12, "directory": 1}[name]
+		if got := len(server.Devices()); got != want {
+			t.Errorf("%s: %d devices, want %d", name, got, want)
+		}
+		server.Close()
+		if err := closeAll(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"hosts":[{"name":"a","sysfs":{"dir":"/does/not/exist"}}]}`:                             "hosts[0].sysfs.dir",
+		`{"hosts":[{"name":"a","sysfs":{},"drivers":{"nvidia":{"extra_traits":["no trait"]}}}]}`: "hosts[0].drivers.nvidia",
+	} {
+		m, err := simcloud.ParseModel([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := m.Agents(); !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one with %s", text, err, want)
+		}
+	}
+	if _, _, err := (simcloud.Model{Hosts: []simcloud.Host{{}}}).Agents(); !errors.Is(err, simcloud.ErrModel) {
+		t.Errorf("a host without name: %v", err)
+	}
+}
+
+func TestHostsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{}})
+	if _, err := cloud.Mdevs("cn7"); err == nil || cloud.ProviderUUID("cn7") != "" || cloud.Overlaid("cn7") != nil {
+		t.Errorf("unknown host: %v", err)
+	}
+	if got := cloud.HostNames(); len(got) != 0 {
+		t.Errorf("hosts: %v", got)
+	}
+	if cloud.ProjectID("mallory") != "" {
+		t.Error("project of an unknown user")
+	}
+}
+
+func TestScaleModel(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.ScaleModel(3, 8))
+	if got := len(cloud.Cyborg.Deployables()); got != 24 || len(cloud.HostNames()) != 3 {
+		t.Errorf("%d deployables on hosts %v", got, cloud.HostNames())
+	}
+	login(t, cloud, "admin", "admin").spawn(1, "gpu", "PGPU:1", "")
+	cloud.CheckNoLeaks(t)
+}
+
+func BenchmarkRun(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		cloud, err := simcloud.New(b.Context(), simcloud.Model{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := cloud.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package simcloud
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+)
+
+// deviceProfileKey is the extra spec by which a flavor names its device profile.
+const deviceProfileKey = "accel:device_profile"
+
+// traitNVIDIA is the vendor's trait of the Rocky specification. Upstream's driver
+// does not report it, so it is given as an extra one.
+const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
+
+// DefaultModel is the world of the zero Model, written out. Its hosts cn0 and cn1 have
+// each, on a synthetic bus that the nvidia driver reads, two whole Tesla P100 and a
+// Tesla T4 divided into vGPUs of type nvidia-222; the fake device; and, reported
+// verbatim, an Intel FPGA and a board of two GPUs that counts as one provider. Nova's own
+// are the provider HOST_nic, a PCI device, an Intel QAT, that it offers by an alias, and
+// a card that it divides into four vGPUs itself. All GPUs of Cyborg's carry the trait
+// CUSTOM_GPU_NVIDIA, and the profiles that want a vGPU require it, since a plain VGPU may
+// be Nova's. For hosts of the caller's the same profiles want any VGPU.
+//
+// With Cyborg.PlacementMode flat a zero Model has only the whole GPUs, and only the
+// profile gpu: devices that stand on the provider of their host need the same traits.
+//
+// Beside admin, demo, nova and cyborg there are the users manager and reader of the
+// project demo, and alice, a member of the project lab.
+//
+// The device profiles are gpu, vgpu, fpga, fake and mixed (two GPUs of one board, a vGPU
+// and an FPGA); each has a flavor accel.NAME, and accel.mixed asks for a virtual network
+// function in a group of its own, too.
+func DefaultModel() Model { return Model{}.withDefaults() }
+
+// ScaleModel is a cloud of many hosts cn0, cn1, ... that each have a number of whole
+// GPUs, at most 240, and nothing else. Profiles and flavors are the defaults.
+func ScaleModel(hosts, gpusPerHost int) Model {
+	m := Model{Hosts: []Host{}}
+	for i := range max(hosts, 0) {
+		h := Host{Name: fmt.Sprint("cn", i), Sysfs: &Sysfs{}}
+		for j := range min(max(gpusPerHost, 0), maxGPUs) {
+			h.Sysfs.Devices = append(h.Sysfs.Devices, wholeGPU(fmt.Sprintf("0000:%02x:00.0", firstGPUBus+j), firstGPUBus+j))
+		}
+		m.Hosts = append(m.Hosts, h)
+	}
+	return m.withDefaults()
+}
+
+// SysfsModel is a cloud of one host cn0 with the hardware below a directory, the live /sys
+// or a captured copy, and the nvidia driver. The directory is only read; profiles and
+// flavors are the defaults.
+func SysfsModel(dir string) Model {
+	return Model{Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Dir: dir}}}}.withDefaults()
+}
+
+const (
+	firstGPUBus = 0x10
+	maxGPUs     = 0x100 - firstGPUBus
+)
+
+// withDefaults writes out everything that the model leaves to its defaults.
+func (m Model) withDefaults() Model {
+	if m.Region == "" {
+		m.Region = "RegionOne"
+	}
+	if m.Users == nil {
+		m.Users = defaultUsers()
+	}
+	profiles := defaultProfiles(m.Hosts == nil)
+	switch {
+	case m.Hosts != nil:
+	case m.Cyborg.PlacementMode == fakecyborg.ModeFlat:
+		m.Hosts, profiles = []Host{flatHost("cn0"), flatHost("cn1")}, profiles[:1]
+	default:
+		m.Hosts = []Host{defaultHost("cn0"), defaultHost("cn1")}
+	}
+	hosts := make([]Host, len(m.Hosts))
+	for i, h := range m.Hosts {
+		hosts[i] = h.withDefaults()
+	}
+	m.Hosts = hosts
+	if m.DeviceProfiles == nil {
+		m.DeviceProfiles = profiles
+	}
+	if m.Flavors == nil {
+		m.Flavors = []Flavor{}
+		for _, p := range m.DeviceProfiles {
+			m.Flavors = append(m.Flavors, flavorFor(p.Name))
+		}
+	}
+	if m.Cyborg.Seed == 0 {
+		m.Cyborg.Seed = m.Seed
+	}
+	if m.Placement.Seed == 0 {
+		m.Placement.Seed = m.Seed
+	}
+	return m
+}
+
+// withDefaults shares nothing that it changes with h.
+func (h Host) withDefaults() Host {
+	for _, field := range []struct {
+		value *int
+		def   int
+	}{{&h.VCPUs, 64}, {&h.MemoryMB, 262144}, {&h.DiskGB, 4000}} {
+		if *field.value == 0 {
+			*field.value = field.def
+		}
+	}
+	if h.Traits == nil {
+		h.Traits = []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"}
+	}
+	if h.Drivers == nil && h.Sysfs != nil {
+		h.Drivers = &Drivers{NVIDIA: &nvidia.Config{}}
+	}
+	return h
+}
+
+// defaultUsers have the roles that policies tell apart, beside admin and demo.
+func defaultUsers() []User {
+	return []User{
+		{Name: "manager", Roles: map[string][]string{"demo": {"manager"}}},
+		{Name: "reader", Roles: map[string][]string{"demo": {"reader"}}},
+		{Name: "alice", Roles: map[string][]string{"lab": {"member"}}},
+	}
+}
+
+func defaultHost(name string) Host {
+	const t4 = "0000:af:00.0"
+	return Host{
+		Name: name,
+		Providers: []Provider{{
+			Name: name + "_nic", Inventory: map[string]int{"SRIOV_NET_VF": 8}, Traits: []string{"CUSTOM_PHYSNET_PUBLIC"},
+		}},
+		Nova: &Nova{
+			VGPUs: []NovaDevice{{Address: "0000:e1:00.0", Total: 4}},
+			PCI:   []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}},
+		},
+		Devices: []driver.Device{intelFPGA(name), dualGPU(name)},
+		Sysfs:   &Sysfs{Devices: []PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
+		Drivers: &Drivers{
+			Fake: true,
+			NVIDIA: &nvidia.Config{
+				EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}},
+				Policy:           driver.Policy{ExtraTraits: []string{traitNVIDIA}},
+			},
+		},
+	}
+}
+
+// flatHost has two whole GPUs and no other accelerator: devices that stand on the
+// provider of their host need the same traits.
+func flatHost(name string) Host {
+	h := defaultHost(name)
+	h.Devices, h.Sysfs.Devices = nil, h.Sysfs.Devices[:2]
+	h.Drivers = &Drivers{NVIDIA: &nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{traitNVIDIA}}}}
+	return h
+}
+
+// wholeGPU is a Tesla P100.
+func wholeGPU(address string, iommuGroup int) PCIDevice {
+	node := 0
+	return PCIDevice{
+		Address: address, Vendor: "10de", Product: "15f8", SubsystemVendor: "10de", SubsystemProduct: "118f",
+		Class: "0302", Revision: "a1", Driver: "vfio-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
+	}
+}
+
+// teslaT4 has 16 GiB: sixteen vGPUs of 1 GiB or eight of 2 GiB.
+func teslaT4(address string, iommuGroup int) PCIDevice {
+	node := 1
+	return PCIDevice{
+		Address: address, Vendor: "10de", Product: "1eb8", SubsystemVendor: "10de", SubsystemProduct: "12a2",
+		Class: "0302", Revision: "a1", Driver: "nvidia", NUMANode: &node, IOMMUGroup: &iommuGroup,
+		MdevTypes: []MdevType{
+			{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 16},
+			{Type: "nvidia-223", Name: "GRID T4-2B", AvailableInstances: 8},
+		},
+	}
+}
+
+func intelFPGA(host string) driver.Device {
+	address := driver.PCIAddress{Bus: 0xd8}
+	return driver.Device{
+		Vendor: "8086", Model: "Intel PAC with Intel Arria 10 GX FPGA", Type: driver.TypeFPGA,
+		StdBoardInfo: `{"product_id": "09c4", "class": "1200"}`,
+		ControlPath:  address.ControlPath(),
+		Deployables: []driver.Deployable{{
+			Name: host + "_" + address.String(), NumAccelerators: 1, DriverName: "intel_fpga",
+			Attributes:    driver.Attributes("FPGA", driver.TraitOwnerCyborg, "CUSTOM_FPGA_INTEL"),
+			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: address.Info()}},
+		}},
+	}
+}
+
+// dualGPU is a Tesla M60: one board, two GPUs.
+func dualGPU(host string) driver.Device {
+	first, second := driver.PCIAddress{Bus: 0x86}, driver.PCIAddress{Bus: 0x87}
+	return driver.Device{
+		Vendor: "10de", Model: "Tesla M60", Type: driver.TypeGPU,
+		StdBoardInfo: `{"product_id": "13f2", "controller": "VGA compatible controller"}`,
+		ControlPath:  first.ControlPath(),
+		Deployables: []driver.Deployable{{
+			Name: host + "_" + first.String(), NumAccelerators: 2, DriverName: "NVIDIA",
+			Attributes: driver.Attributes("PGPU", driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2", "CUSTOM_GPU_DUAL_BOARD", traitNVIDIA),
+			AttachHandles: []driver.AttachHandle{
+				{Type: driver.HandlePCI, Info: first.Info()},
+				{Type: driver.HandlePCI, Info: second.Info()},
+			},
+		}},
+	}
+}
+
+// defaultProfiles begins with the one for a whole GPU. Where Nova has vGPUs, too, those
+// of Cyborg's are told by their trait.
+func defaultProfiles(novaToo bool) []DeviceProfile {
+	vgpu := map[string]string{"resources:VGPU": "1"}
+	if novaToo {
+		vgpu["trait:"+traitNVIDIA] = "required"
+	}
+	profile := func(name string, groups ...map[string]string) DeviceProfile {
+		return DeviceProfile{Name: name, Groups: groups}
+	}
+	return []DeviceProfile{
+		profile("gpu", map[string]string{"resources:PGPU": "1"}),
+		profile("vgpu", vgpu),
+		profile("fpga", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}),
+		profile("fake", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}),
+		profile("mixed",
+			map[string]string{"resources:PGPU": "2", "trait:CUSTOM_GPU_DUAL_BOARD": "required"},
+			maps.Clone(vgpu),
+			map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}),
+	}
+}
+
+func flavorFor(profile string) Flavor {
+	f := Flavor{
+		Name: "accel." + profile, VCPUs: 4, MemoryMB: 8192, RootGB: 20,
+		ExtraSpecs: map[string]string{deviceProfileKey: profile},
+	}
+	if profile == "mixed" {
+		maps.Copy(f.ExtraSpecs, map[string]string{
+			"resources_net:SRIOV_NET_VF": "1", "trait_net:CUSTOM_PHYSNET_PUBLIC": "required",
+			"group_policy": "none",
+		})
+	}
+	return f
+}

@@ -1,0 +1,52 @@
+package simcloud_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+func TestRequestsAreDrawnForMermaid(t *testing.T) {
+	t.Parallel()
+	got := simcloud.SequenceDiagram([]simcloud.Request{
+		{Service: "identity", From: "gophercloud/v2", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Changes: []simcloud.Change{
+			{Action: "created", Kind: "token", ID: "xyz", What: "of user demo; #1"},
+		}},
+		{Service: "accelerator", From: "gophercloud/v2", Method: "PATCH", Path: "/accelerator/v2/accelerator_requests", Fault: "drop", Changes: []simcloud.Change{
+			{Action: "changed", Kind: "accelerator_request", ID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", What: "state Initial -> Bound, " + strings.Repeat("ü", 100)},
+			{Action: "deleted", Kind: "consumer", ID: "a"}, {Action: "changed", Kind: "more", What: "many"}, {Action: "created", Kind: "trait", ID: "T"}, {}, {},
+		}},
+		{Service: "compute", From: "cyborg-conductor keystoneauth1", Method: "POST", Path: "/compute/v2.1/os-server-external-events", Status: 200},
+		{Service: "placement", From: "x", Method: "DELETE", Path: "/placement/allocations/2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001;#\nx", Status: 500, Fault: "status"},
+	})
+	want := `sequenceDiagram
+    participant client
+    participant Keystone
+    participant Cyborg
+    participant Nova
+    participant Placement
+    client->>Keystone: POST /auth/tokens
+    Note over Keystone: created token xyz: of user demo, 1
+    Keystone-->>client: 201
+    client->>Cyborg: PATCH /accelerator_requests
+    Note over Cyborg: changed accelerator_request 2f7d3a52…: state Initial -> Bound, ` + strings.Repeat("ü", 100-64) + `…
+    Note over Cyborg: deleted consumer a
+    Note over Cyborg: changed more: many
+    Note over Cyborg: created trait T
+    Note over Cyborg: and 2 more changes
+    Cyborg--xclient: no answer, fault drop
+    Cyborg->>Nova: POST /os-server-external-events
+    Nova-->>Cyborg: 200
+    client->>Placement: DELETE /allocations/2f7d3a52…, x
+    Placement-->>client: 500, fault status
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("diagram (-want +got):\n%s", diff)
+	}
+	if got := simcloud.SequenceDiagram(nil); got != "sequenceDiagram\n" {
+		t.Errorf("of nothing: %q", got)
+	}
+}

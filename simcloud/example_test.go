@@ -1,0 +1,93 @@
+package simcloud_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// A program makes a cloud, serves it or talks to it in process, and closes it. A test
+// writes cloud := simcloud.Run(t) instead.
+func ExampleNew() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.Model{Seed: 7})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	for _, host := range cloud.HostNames() {
+		fmt.Println(host)
+	}
+	for _, d := range cloud.Cyborg.Deployables()[:3] {
+		fmt.Println(d.Name, d.ResourceClass(), d.NumAccelerators)
+	}
+	fmt.Println(len(cloud.Leaks()), "leaks")
+	// Output:
+	// cn0
+	// cn1
+	// cn0_FakeDevice FPGA 16
+	// cn0_0000:3b:00.0 PGPU 1
+	// cn0_0000:5e:00.0 PGPU 1
+	// 0 leaks
+}
+
+// An authenticated client knows the catalog and reaches the cloud without a socket.
+func ExampleCloud_ProviderClient() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.Model{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	provider, err := cloud.ProviderClient(ctx, "demo")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := provider.Request(ctx, http.MethodGet, cloud.URL()+"/accelerator/v2/device_profiles?name=gpu", requestOK())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer res.Body.Close()
+	fmt.Println(res.StatusCode, res.Header.Get("OpenStack-API-Version"))
+	// Output: 200 accelerator 2.0
+}
+
+// A world can be as small as one host with one verbatim device, and is JSON.
+func ExampleParseModel() {
+	_, err := simcloud.ParseModel([]byte(`{"hosts": [{"name": "cn0", "sysfs": {"devices": [{"adress": "0000:3b:00.0"}]}}]}`))
+	fmt.Println(err != nil)
+	m, err := simcloud.ParseModel([]byte(`{
+		"seed": 7,
+		"hosts": [{"name": "cn0", "sysfs": {"devices": [
+			{"address": "0000:3b:00.0", "vendor": "10de", "product": "15f8", "class": "0302"}
+		]}}]
+	}`))
+	fmt.Println(err, m.Hosts[0].Name, m.Hosts[0].Sysfs.Devices[0].Address)
+	// Output:
+	// true
+	// <nil> cn0 0000:3b:00.0
+}
+
+// Faults make the cloud fail on purpose, the same way in every run.
+func ExampleCloud_Faults() {
+	cloud, err := simcloud.New(context.Background(), simcloud.Model{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	err = cloud.Faults().Set(fault.Rule{
+		Operation: "accelerator.arq.bind",
+		When:      fault.After,
+		Action:    fault.Drop, // bound, but the caller never hears of it
+	})
+	fmt.Println(err, len(cloud.Faults().Rules()))
+	// Output: <nil> 1
+}

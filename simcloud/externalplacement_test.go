@@ -1,0 +1,128 @@
+package simcloud_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// outsidePlacement is a Placement on a socket of its own, with the headers that it was
+// sent.
+func outsidePlacement(t *testing.T) (*placementsim.Server, simcloud.ExternalPlacement, *[]http.Header) {
+	t.Helper()
+	server, err := placementsim.New(placementsim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []http.Header
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.Header.Clone())
+		server.ServeHTTP(w, r)
+	}))
+	t.Cleanup(listener.Close)
+	return server, simcloud.ExternalPlacement{URL: listener.URL + "/", Token: "admin"}, &seen
+}
+
+func TestAnExternalPlacementHoldsTheCloud(t *testing.T) {
+	t.Parallel()
+	server, external, seen := outsidePlacement(t)
+	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, err := simcloud.New(t.Context(), simcloud.DefaultModel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	if got, want := len(server.ResourceProviders()), len(inside.Placement.ResourceProviders()); got != want || len(cloud.Placement.ResourceProviders()) > 0 {
+		t.Errorf("%d providers outside, want the %d of a cloud of this model", got, want)
+	}
+	for _, header := range *seen {
+		if got := header.Get("X-Auth-Token"); got != "admin" {
+			t.Fatalf("a request came with the token %q", got)
+		}
+	}
+	cloud.CheckNoLeaks(t)
+	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	claim := placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{
+		Consumer: consumer, Provider: cloud.ProviderUUID("cn0"), Class: "VCPU", Used: 1,
+	}}}
+	if err := server.Claim(claim); err != nil {
+		t.Fatal(err)
+	}
+	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakAllocation || leaks[0].Subject != consumer || !strings.Contains(leaks[0].Text, "on cn0") {
+		t.Errorf("leaks: %+v", leaks)
+	}
+	if err := cloud.Close(); err == nil || !strings.Contains(err.Error(), "remove provider cn0") {
+		t.Errorf("closing while cn0 is in use: got error %v", err)
+	}
+	if err := server.Release(consumer); err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := server.ResourceProviders(); len(left) > 0 {
+		t.Errorf("after the end: %v", left)
+	}
+}
+
+func TestAnExternalPlacementIsNotForEverybody(t *testing.T) {
+	t.Parallel()
+	_, external, seen := outsidePlacement(t)
+	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cloud.Close() })
+	before := len(*seen)
+	for _, token := range []string{"", "admin", "x"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cloud.URL()+"/placement/resource_providers", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Auth-Token", token)
+		res, err := cloud.Transport().RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("with token %q: %s, want 401", token, res.Status)
+		}
+	}
+	if len(*seen) != before {
+		t.Error("a request of nobody was passed on")
+	}
+}
+
+func TestAnExternalPlacementThatDoesNotWork(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "127.0.0.1:8778", "ftp://x", "http://", "::"} {
+		_, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: bad, Token: "secret"}))
+		if !errors.Is(err, simcloud.ErrModel) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: got error %v, want ErrModel without the token", bad, err)
+		}
+	}
+	server, external, _ := outsidePlacement(t)
+	first, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external))
+	if err != nil {
+		t.Fatal(err)
+	}
+	had := len(server.ResourceProviders())
+	if _, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external)); err == nil || !strings.Contains(err.Error(), "host cn0") {
+		t.Errorf("a second cloud of the same names: got error %v", err)
+	}
+	if got := len(server.ResourceProviders()); got != had {
+		t.Errorf("the second cloud left %d providers of %d", got, had)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,411 @@
+package simcloud_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// listingOf reads a cloud with plain HTTP.
+func listingOf(t testing.TB, cloud *simcloud.Cloud) simcloud.Listing {
+	t.Helper()
+	u := login(t, cloud, "admin", "admin")
+	l := simcloud.Listing{SchemaVersion: simcloud.ListingSchema, ReadAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Accelerator: &simcloud.AcceleratorListing{MaxVersion: "2.3"}}
+	readPlacement(u, &l.Placement)
+	a := l.Accelerator
+	u.do("GET", "/accelerator/v2/devices", "accelerator 2.3", nil, 200, &struct{ Devices any }{&a.Devices})
+	u.do("GET", "/accelerator/v2/attributes", "accelerator 2.3", nil, 200, &struct{ Attributes any }{&a.Attributes})
+	u.do("GET", "/accelerator/v2/device_profiles", "accelerator 2.3", nil, 200, &struct {
+		Profiles any `json:"device_profiles"`
+	}{&a.DeviceProfiles})
+	u.do("GET", "/accelerator/v2/accelerator_requests", "accelerator 2.3", nil, 200, &struct{ ARQs any }{&a.ARQs})
+	var parts struct {
+		Deployables []struct {
+			simcloud.ListedDeployable
+			Attributes json.RawMessage `json:"attributes"`
+			List       string          `json:"attributes_list"`
+		} `json:"deployables"`
+	}
+	u.do("GET", "/accelerator/v2/deployables", "accelerator 2.3", nil, 200, &parts)
+	for _, p := range parts.Deployables {
+		var pairs []map[string]string
+		if err := json.Unmarshal([]byte(p.List), &pairs); err != nil {
+			t.Fatal(err)
+		}
+		for _, pair := range pairs {
+			for key, value := range pair {
+				p.ListedDeployable.Attributes = append(p.ListedDeployable.Attributes, simcloud.ListedPair{Key: key, Value: value})
+			}
+		}
+		a.Deployables = append(a.Deployables, p.ListedDeployable)
+	}
+	return l
+}
+
+func readPlacement(u *user, l *simcloud.PlacementListing) {
+	const version = "placement 1.39"
+	var classes struct {
+		Classes []struct{ Name string } `json:"resource_classes"`
+	}
+	u.do("GET", "/placement/resource_classes", version, nil, 200, &classes)
+	for _, c := range classes.Classes {
+		l.ResourceClasses = append(l.ResourceClasses, c.Name)
+	}
+	u.do("GET", "/placement/traits", version, nil, 200, &struct{ Traits any }{&l.Traits})
+	u.do("GET", "/placement/resource_providers", version, nil, 200, &struct {
+		Providers any `json:"resource_providers"`
+	}{&l.ResourceProviders})
+	consumers := make(map[string]bool)
+	for i := range l.ResourceProviders {
+		p := &l.ResourceProviders[i]
+		path := "/placement/resource_providers/" + p.UUID
+		u.do("GET", path+"/inventories", version, nil, 200, &struct{ Inventories any }{&p.Inventories})
+		u.do("GET", path+"/traits", version, nil, 200, &struct{ Traits any }{&p.Traits})
+		u.do("GET", path+"/aggregates", version, nil, 200, &struct{ Aggregates any }{&p.Aggregates})
+		var held struct{ Allocations map[string]any }
+		u.do("GET", path+"/allocations", version, nil, 200, &held)
+		for id := range held.Allocations {
+			consumers[id] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(consumers)) {
+		c := simcloud.ListedConsumer{UUID: id, Allocations: make(map[string]map[string]int64)}
+		body := struct {
+			*simcloud.ListedConsumer
+			Allocations map[string]struct{ Resources map[string]int64 } `json:"allocations"`
+		}{ListedConsumer: &c}
+		u.do("GET", "/placement/allocations/"+id, version, nil, 200, &body)
+		for provider, amounts := range body.Allocations {
+			c.Allocations[provider] = amounts.Resources
+		}
+		l.Consumers = append(l.Consumers, c)
+	}
+}
+
+// busy is a cloud in which much is going on: guests with accelerators of all types, an
+// aggregate, a disabled device, a user's attribute, requests that are not bound.
+func busy(t testing.TB, m simcloud.Model) *simcloud.Cloud {
+	t.Helper()
+	cloud := simcloud.Run(t, m)
+	u := login(t, cloud, "admin", "admin")
+	u.spawn(1, "gpu", "PGPU:1", "")
+	u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
+	u.spawn(3, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
+	u.spawn(4, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
+	u.spawn(5, "fpga", "FPGA:1", "CUSTOM_FPGA_INTEL")
+	u.createARQs("mixed")
+	root := cloud.ProviderUUID("cn0")
+	u.do("PUT", "/placement/resource_providers/"+root+"/aggregates", placement, map[string]any{
+		"aggregates": []string{"5e08ea53-c4c6-448e-9334-ac4953de3cfa"}, "resource_provider_generation": generationOf(u, root),
+	}, 200, nil)
+	device := cloud.Cyborg.Devices()[len(cloud.Cyborg.Devices())-1]
+	u.do("POST", "/accelerator/v2/devices/"+device.UUID+"/disable", "accelerator 2.3", nil, 204, nil)
+	u.do("POST", "/accelerator/v2/attributes", "accelerator 2.3", map[string]any{"deployable_id": 2, "key": "trait9", "value": "CUSTOM_BY_A_USER"}, 201, nil)
+	return cloud
+}
+
+func generationOf(u *user, provider string) int {
+	var p struct{ Generation int }
+	u.do("GET", "/placement/resource_providers/"+provider, placement, nil, 200, &p)
+	return p.Generation
+}
+
+func TestAnImportedCloudListsWhatTheOriginalLists(t *testing.T) {
+	t.Parallel()
+	original := busy(t, simcloud.Model{})
+	want := listingOf(t, original)
+	cloud := imported(t, want)
+	got := listingOf(t, cloud)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("listings (-original +imported):\n%s", diff)
+	}
+	for _, p := range original.Model().DeviceProfiles {
+		for i, group := range p.Groups {
+			query := groupQuery(group)
+			before := login(t, original, "admin", "admin").send("GET", "/placement/allocation_candidates?"+query, placement, "")
+			after := login(t, cloud, "admin", "admin").send("GET", "/placement/allocation_candidates?"+query, placement, "")
+			if before.status != 200 {
+				t.Fatalf("%s: %s", query, before.body)
+			}
+			if diff := cmp.Diff(before.body, after.body); diff != "" {
+				t.Errorf("candidates of %s, group %d (-original +imported):\n%s", p.Name, i, diff)
+			}
+		}
+	}
+	if diff := cmp.Diff(original.HostNames(), cloud.HostNames()); diff != "" {
+		t.Errorf("hosts (-original +imported):\n%s", diff)
+	}
+	if original.ProviderUUID("cn1") != cloud.ProviderUUID("cn1") {
+		t.Errorf("provider of cn1: %s, then %s", original.ProviderUUID("cn1"), cloud.ProviderUUID("cn1"))
+	}
+}
+
+func imported(t testing.TB, l simcloud.Listing, opts ...simcloud.Option) *simcloud.Cloud {
+	t.Helper()
+	cloud, err := simcloud.Import(t.Context(), l, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cloud.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cloud
+}
+
+// groupQuery asks for candidates of a group.
+func groupQuery(group map[string]string) string {
+	var resources, required []string
+	for _, key := range slices.Sorted(maps.Keys(group)) {
+		switch kind, name, _ := strings.Cut(key, ":"); kind {
+		case "resources":
+			resources = append(resources, name+":"+group[key])
+		case "trait":
+			required = append(required, name)
+		}
+	}
+	query := url.Values{"resources": {strings.Join(resources, ",")}}
+	if len(required) > 0 {
+		query.Set("required", strings.Join(required, ","))
+	}
+	return query.Encode()
+}
+
+func TestAReportAfterAnImportChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeNested} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			checkReport(t, imported(t, listingOf(t, busy(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: mode}}))))
+		})
+	}
+	t.Run(fakecyborg.ModeFlat, func(t *testing.T) {
+		t.Parallel()
+		original := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}})
+		login(t, original, "admin", "admin").spawnFlat(1)
+		cloud := imported(t, listingOf(t, original))
+		if got := cloud.Model().Cyborg.PlacementMode; got != fakecyborg.ModeFlat {
+			t.Errorf("mode %q", got)
+		}
+		checkReport(t, cloud)
+	})
+}
+
+// spawnFlat binds a whole GPU on the provider of a host.
+func (u *user) spawnFlat(n int) {
+	u.t.Helper()
+	part := u.cloud.Cyborg.Deployables()[1]
+	u.do("PUT", "/placement/allocations/"+instance(n), placement, map[string]any{
+		"allocations": map[string]any{part.ProviderUUID: map[string]any{"resources": map[string]int{"PGPU": 1}}},
+		"project_id":  "p", "user_id": "u", "consumer_generation": nil,
+	}, 204, nil)
+	u.bind(u.createARQs("gpu")[0], instance(n), part.ProviderUUID, part.Hostname)
+}
+
+func checkReport(t *testing.T, cloud *simcloud.Cloud) {
+	t.Helper()
+	before := listingOf(t, cloud)
+	cloud.ForgetRequests()
+	if err := cloud.Cyborg.Report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range cloud.Requests() {
+		if r.Method != http.MethodGet && r.Service == "placement" {
+			t.Errorf("the report wrote: %s %s", r.Method, r.Path)
+		}
+	}
+	if diff := cmp.Diff(before, listingOf(t, cloud)); diff != "" {
+		t.Errorf("listings (-before +after the report):\n%s", diff)
+	}
+	for _, d := range cloud.Cyborg.DriverReports() {
+		if d.Err != nil || len(d.Problems)+len(d.LeftOut) > 0 {
+			t.Errorf("finding: %+v", d)
+		}
+	}
+}
+
+func TestImportedRequestsCanBeDeletedAndTheirHandlesAreFreeAgain(t *testing.T) {
+	t.Parallel()
+	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
+	u := login(t, cloud, "admin", "admin")
+	taken := 0
+	for _, h := range cloud.Cyborg.AttachHandles() {
+		if h.InUse {
+			taken++
+		}
+	}
+	if taken != 5 {
+		t.Errorf("%d handles are taken, want 5", taken)
+	}
+	mdevs := 0
+	for _, host := range cloud.HostNames() {
+		list, err := cloud.Mdevs(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mdevs += len(list)
+	}
+	if mdevs != 2 {
+		t.Errorf("%d mediated devices, want 2", mdevs)
+	}
+	for n := range 5 {
+		u.do("DELETE", "/accelerator/v2/accelerator_requests?instance="+instance(n+1), accelerator, nil, 204, nil)
+		u.do("DELETE", "/placement/allocations/"+instance(n+1), placement, nil, 204, nil)
+	}
+	for _, h := range cloud.Cyborg.AttachHandles() {
+		if h.InUse {
+			t.Errorf("still in use: %+v", h)
+		}
+	}
+	for _, host := range cloud.HostNames() {
+		if list, err := cloud.Mdevs(host); err != nil || len(list) > 0 {
+			t.Errorf("mediated devices of %s: %v %v", host, list, err)
+		}
+	}
+	ids := make(map[string]bool)
+	for _, a := range cloud.Cyborg.ARQs() {
+		ids[a.UUID] = true
+	}
+	for n := range 8 { // the same seeds name other things than in the original
+		s := u.spawn(20+n, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
+		if ids[s.arq.UUID] {
+			t.Fatalf("the uuid %s is given a second time", s.arq.UUID)
+		}
+		ids[s.arq.UUID] = true
+	}
+}
+
+func TestAnImportedStateSurvivesItsDump(t *testing.T) {
+	t.Parallel()
+	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
+	data, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := simcloud.FromState(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close() })
+	if diff := cmp.Diff(listingOf(t, cloud), listingOf(t, again)); diff != "" {
+		t.Errorf("listings (-imported +of its dump):\n%s", diff)
+	}
+	other := imported(t, listingOf(t, again))
+	if diff := cmp.Diff(cloud.Model(), other.Model()); diff != "" {
+		t.Errorf("models of two imports (-first +second):\n%s", diff)
+	}
+}
+
+func TestAnImportTellsOfItsInstancesAsLeaks(t *testing.T) {
+	t.Parallel()
+	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
+	kinds := make(map[string]int)
+	for _, leak := range cloud.Leaks() {
+		kinds[leak.Kind]++
+	}
+	// Five bound requests and four that are not, and what the five have allocated.
+	if diff := cmp.Diff(map[string]int{simcloud.LeakARQ: 9, simcloud.LeakAllocation: 5}, kinds); diff != "" {
+		t.Errorf("leaks by kind (-want +got):\n%s", diff)
+	}
+}
+
+func TestACloudWithoutCyborgIsImported(t *testing.T) {
+	t.Parallel()
+	l := listingOf(t, simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{{Name: "a", Providers: []simcloud.Provider{{Name: "a_nic", Inventory: map[string]int{"SRIOV_NET_VF": 2}}}}, {Name: "b"}}}))
+	l.Accelerator = nil
+	cloud := imported(t, l)
+	if diff := cmp.Diff([]string{"a", "b"}, cloud.HostNames()); diff != "" {
+		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+	if n := len(cloud.Cyborg.DeviceProfiles()) + len(cloud.Cyborg.Devices()); n != 0 {
+		t.Errorf("Cyborg has %d profiles and devices", n)
+	}
+	got := listingOf(t, cloud)
+	if diff := cmp.Diff(l.Placement, got.Placement); diff != "" {
+		t.Errorf("Placement (-original +imported):\n%s", diff)
+	}
+	checkReport(t, cloud)
+}
+
+func TestBadListingsAreRefused(t *testing.T) {
+	t.Parallel()
+	good, err := listingOf(t, busy(t, simcloud.Model{})).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		spoil func(*simcloud.Listing)
+		want  string
+	}{
+		"schema_version": {func(l *simcloud.Listing) { l.SchemaVersion = 2 }, "schema_version: 2"},
+		"a provider twice": {func(l *simcloud.Listing) {
+			l.Placement.ResourceProviders[1].UUID = l.Placement.ResourceProviders[0].UUID
+		}, "placement.resource_providers[1].uuid"},
+		"a name twice":               {func(l *simcloud.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, "placement.resource_providers[1].name"},
+		"no uuid":                    {func(l *simcloud.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
+		"a parent that is not there": {func(l *simcloud.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + " is not listed"},
+		"a provider below itself":    {func(l *simcloud.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
+		"a bad inventory": {func(l *simcloud.Listing) {
+			l.Placement.ResourceProviders[0].Inventories["VCPU"] = simcloud.ListedInventory{}
+		}, "inventories.VCPU: total 0"},
+		"an allocation of nothing": {func(l *simcloud.Listing) {
+			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"FPGA": 1}
+		}, "consumers[0].allocations"},
+		"more allocated than there is is the cloud's affair": {func(l *simcloud.Listing) {
+			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"VCPU": 1e6}
+		}, ""},
+		"a device without host":     {func(l *simcloud.Listing) { l.Accelerator.Devices[0].Hostname = "" }, "devices[0].hostname"},
+		"an unknown type":           {func(l *simcloud.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
+		"a deployable too many":     {func(l *simcloud.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
+		"no accelerators":           {func(l *simcloud.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators: 0"},
+		"too many accelerators":     {func(l *simcloud.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
+		"a profile that is gone":    {func(l *simcloud.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "is not listed"},
+		"a group that is not there": {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "device_profile_group_id: 7"},
+		"a state that is none":      {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
+		"a device that is gone":     {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
+		"no handle":                 {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "has no attach handle"},
+		"a handle twice": {func(l *simcloud.Listing) {
+			l.Accelerator.ARQs[2].AttachHandleInfo = l.Accelerator.ARQs[1].AttachHandleInfo
+			l.Accelerator.ARQs[2].ProviderUUID = l.Accelerator.ARQs[1].ProviderUUID
+		}, "twice"},
+		"a handle of no type": {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].AttachHandleType = "USB" }, "USB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := simcloud.ParseListing(good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.spoil(&l)
+			cloud, err := simcloud.Import(t.Context(), l)
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = cloud.Close()
+				return
+			}
+			if !errors.Is(err, simcloud.ErrListing) || !strings.Contains(err.Error(), tt.want) || cloud != nil {
+				t.Errorf("got error %v, want ErrListing with %q", err, tt.want)
+			}
+		})
+	}
+	for _, text := range []string{"", "{}", "{} {}", `{"schema_version":1,"secret":2}`, `{"schema_version":"1"}`, fmt.Sprintf(`{"schema_version":1,"placement":%s}`, "[]")} {
+		if _, err := simcloud.ParseListing([]byte(text)); !errors.Is(err, simcloud.ErrListing) {
+			t.Errorf("%s: %v, want ErrListing", text, err)
+		}
+	}
+}

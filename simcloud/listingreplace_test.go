@@ -1,0 +1,264 @@
+package simcloud_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+var longHex = regexp.MustCompile(`(?i)[0-9a-f-]{32,}`)
+
+// named is a cloud whose hosts, profiles and providers have names of their own, which
+// also stand in board information.
+func named(t testing.TB, hosts ...string) *simcloud.Cloud {
+	t.Helper()
+	m := simcloud.Model{Hosts: []simcloud.Host{}}
+	for i, h := range simcloud.DefaultModel().Hosts[:len(hosts)] {
+		name := hosts[i]
+		text, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = []byte(strings.ReplaceAll(string(text), fmt.Sprint(`"cn`, i), `"`+name))
+		if err := json.Unmarshal(text, &h); err != nil {
+			t.Fatal(err)
+		}
+		h.Devices[0].VendorBoardInfo = `{"slot": "` + name + `/3"}`
+		m.Hosts = append(m.Hosts, h)
+	}
+	cloud := simcloud.Run(t, m)
+	u := login(t, cloud, "admin", "admin")
+	u.spawn(1, "gpu", "PGPU:1", "")
+	u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
+	u.spawn(3, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
+	u.createARQs("mixed")
+	root := cloud.ProviderUUID(hosts[0])
+	u.do("PUT", "/placement/resource_providers/"+root+"/aggregates", placement, map[string]any{
+		"aggregates": []string{"5e08ea53-c4c6-448e-9334-ac4953de3cfa"}, "resource_provider_generation": generationOf(u, root),
+	}, 200, nil)
+	return cloud
+}
+
+// identifiers are all the ids of a listing.
+func identifiers(l simcloud.Listing) map[string]bool {
+	ids := make(map[string]bool)
+	add := func(list ...string) {
+		for _, id := range list {
+			if id != "" {
+				ids[id] = true
+			}
+		}
+	}
+	for _, p := range l.Placement.ResourceProviders {
+		add(p.Aggregates...)
+		add(p.UUID)
+	}
+	for _, c := range l.Placement.Consumers {
+		add(c.UUID, c.ProjectID)
+	}
+	for _, d := range l.Accelerator.Devices {
+		add(d.UUID)
+	}
+	for _, d := range l.Accelerator.Deployables {
+		add(d.UUID)
+	}
+	for _, a := range l.Accelerator.Attributes {
+		add(a.UUID)
+	}
+	for _, p := range l.Accelerator.DeviceProfiles {
+		add(p.UUID)
+	}
+	for _, a := range l.Accelerator.ARQs {
+		add(a.UUID, a.InstanceUUID, a.ProjectID, a.AttachHandleUUID)
+	}
+	return ids
+}
+
+// renamed is a listing as it would have been with other names of its hosts.
+func renamed(t testing.TB, l simcloud.Listing, names map[string]string) simcloud.Listing {
+	t.Helper()
+	var pairs []string
+	for before, after := range names {
+		pairs = append(pairs, before, after)
+	}
+	inNames := strings.NewReplacer(pairs...)
+	for _, p := range l.Placement.ResourceProviders {
+		if p.UUID == driver.ProviderUUID(p.Name) {
+			pairs = append(pairs, p.UUID, driver.ProviderUUID(inNames.Replace(p.Name)))
+		}
+	}
+	data, err := l.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := simcloud.ParseListing([]byte(strings.NewReplacer(pairs...).Replace(string(data))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestNothingOfTheOriginalRemainsInAnImportWithReplacedNamesAndIDs(t *testing.T) {
+	t.Parallel()
+	base := listingOf(t, named(t, "cn0", "cn1"))
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.StringMatching(`[xyz]{3}[0-9]{1,2}(-[xyz]{3})?(\.[xyz]{4})?`)
+		hosts := rapid.SliceOfNDistinct(name, 2, 2, rapid.ID).Draw(rt, "hosts")
+		r := simcloud.Replacement{Seed: rapid.Uint64().Draw(rt, "seed"), Names: rapid.Bool().Draw(rt, "names")}
+		r.IDs = !r.Names || rapid.Bool().Draw(rt, "ids")
+		l := renamed(t, base, map[string]string{"cn0": hosts[0], "cn1": hosts[1]})
+		replaced, err := l.Replace(r)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		data, err := replaced.JSON()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if round++; round%20 == 1 { // the cloud made of it says no more, and takes its time
+			data = append(data, stateOf(t, rt, replaced)...)
+		}
+		if r.Names {
+			absent(rt, string(data), hosts...)
+		}
+		if r.IDs {
+			digits := strings.Join(longHex.FindAllString(string(data), -1), " ") // less to search
+			for id := range identifiers(l) {
+				absent(rt, digits, id, strings.ReplaceAll(id, "-", ""))
+			}
+		}
+		if diff := cmp.Diff(shape(l), shape(replaced)); diff != "" {
+			rt.Fatalf("what is left without names and ids (-original +replaced):\n%s", diff)
+		}
+	})
+}
+
+func absent(t *rapid.T, text string, parts ...string) {
+	for _, part := range parts {
+		if i := strings.Index(text, part); i >= 0 {
+			t.Fatalf("%s is still there: %s", part, text[max(0, i-60):min(len(text), i+60)])
+		}
+	}
+}
+
+// stateOf is the state of the cloud of a listing, of which a report changes nothing.
+func stateOf(t *testing.T, rt *rapid.T, l simcloud.Listing) []byte {
+	cloud, err := simcloud.Import(t.Context(), l)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	defer cloud.Close()
+	data, err := cloud.Dump()
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if err := cloud.Cyborg.Report(t.Context()); err != nil {
+		rt.Fatal(err)
+	}
+	for _, request := range cloud.Requests() {
+		if request.Service == "placement" && request.Method != "GET" {
+			rt.Fatalf("the report wrote: %s %s", request.Method, request.Path)
+		}
+	}
+	return data
+}
+
+// shape is what of a listing stays the same: numbers, classes, traits, who is below whom.
+func shape(l simcloud.Listing) []string {
+	index := make(map[string]int)
+	for i, p := range l.Placement.ResourceProviders {
+		index[p.UUID] = i
+	}
+	var list []string
+	for _, p := range l.Placement.ResourceProviders {
+		parent := -1
+		if p.Parent != "" {
+			parent = index[p.Parent]
+		}
+		list = append(list, fmt.Sprint(parent, p.Generation, p.Inventories, p.Traits, len(p.Aggregates)))
+	}
+	for _, c := range l.Placement.Consumers {
+		for _, i := range slices.Sorted(maps.Keys(c.Allocations)) {
+			list = append(list, fmt.Sprint(c.ConsumerType, len(i)))
+		}
+	}
+	for _, d := range l.Accelerator.Deployables {
+		list = append(list, fmt.Sprint(index[d.ProviderUUID], d.NumAccelerators, d.DeviceID, d.DriverName, d.Attributes))
+	}
+	for _, a := range l.Accelerator.ARQs {
+		list = append(list, fmt.Sprint(a.State, a.Group, index[a.ProviderUUID], a.AttachHandleType, len(a.AttachHandleInfo)))
+	}
+	return list
+}
+
+func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	l := listingOf(t, named(t, "cn1", "cn10"))
+	l.Accelerator.Devices[0].StdBoardInfo = "cn1 and cn10, not cn100; cn1_0000:3b:00.0; " + strings.ToUpper(l.Accelerator.Devices[0].UUID)
+	before, err := l.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Replace(simcloud.Replacement{Names: true, IDs: true, Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := l.JSON(); err != nil || string(after) != string(before) {
+		t.Errorf("the listing itself was changed (%v)", err)
+	}
+	device := got.Accelerator.Devices[0]
+	if want := "host-1 and host-2, not cn100; host-1_0000:3b:00.0; " + strings.ToUpper(device.UUID); device.StdBoardInfo != want {
+		t.Errorf("board information %q, want %q", device.StdBoardInfo, want)
+	}
+	names := make(map[string]bool)
+	for _, p := range got.Placement.ResourceProviders {
+		names[p.Name] = true
+	}
+	for _, want := range []string{"host-1", "host-2", "host-1_FakeDevice", "host-2_0000:3b:00.0", "host-1_pci_0000_e1_00_0", "host-1_provider-1"} {
+		if !names[want] {
+			t.Errorf("no provider is called %s: %v", want, slices.Sorted(maps.Keys(names)))
+		}
+	}
+	for i, d := range got.Accelerator.Deployables {
+		if !names[d.Name] || d.ProviderUUID != driver.ProviderUUID(d.Name) {
+			t.Errorf("deployable %d: %s has provider %s", i, d.Name, d.ProviderUUID)
+		}
+	}
+	for _, a := range got.Accelerator.ARQs {
+		if !strings.HasPrefix(a.ProfileName, "profile-") || a.Hostname != "" && !strings.HasPrefix(a.Hostname, "host-") {
+			t.Errorf("request %+v", a)
+		}
+	}
+	other, err := l.Replace(simcloud.Replacement{IDs: true, Seed: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Accelerator.Devices[0].UUID == device.UUID || other.Accelerator.Devices[0].Hostname != "cn1" {
+		t.Errorf("with another seed and the names kept: %+v", other.Accelerator.Devices[0])
+	}
+	if again, err := l.Replace(simcloud.Replacement{Names: true, IDs: true, Seed: 7}); err != nil || cmp.Diff(got, again) != "" {
+		t.Errorf("a second time it comes out otherwise (%v)", err)
+	}
+}
+
+func TestAHostThatIsCalledAsAReplacedOneIsReplacedToo(t *testing.T) {
+	t.Parallel()
+	got, err := listingOf(t, named(t, "host-2", "host-1")).Replace(simcloud.Replacement{Names: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := got.Accelerator.Devices[0].Hostname, got.Placement.ResourceProviders[0].Name; a != "host-3" || b != "host-3" {
+		t.Errorf("the first host is called %s and %s", a, b)
+	}
+}

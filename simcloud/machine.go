@@ -1,0 +1,204 @@
+package simcloud
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/driver/verbatim"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// machine is a host with its hardware.
+type machine struct {
+	host     Host
+	provider string         // uuid of the root provider
+	tree     driver.Tree    // nil: no hardware to look at
+	dir      *sysfs.DirTree // the tree, if it is a directory
+	given    *verbatim.Driver
+	created  bool // the root provider is in Placement
+	before   map[string]bool
+	keepers  map[string]driver.Keeper // the drivers that remember something, by name
+}
+
+// newMachine opens or generates the hardware of a host.
+func newMachine(seed uint64, h Host) (*machine, error) {
+	m := &machine{
+		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), given: verbatim.New(h.Devices), before: make(map[string]bool),
+	}
+	if h.Sysfs == nil {
+		return m, nil
+	}
+	if h.Sysfs.Dir == "" {
+		tree, err := sysfs.Generate(description(h.Sysfs.Devices, h.Sysfs.MdevParents...))
+		if err != nil {
+			return nil, fmt.Errorf("sysfs: %w", err)
+		}
+		m.tree = tree
+		return m, nil
+	}
+	dir, err := sysfs.OpenDir(h.Sysfs.Dir, sysfs.DirOptions{Write: h.Sysfs.Write})
+	if err != nil {
+		return nil, fmt.Errorf("sysfs.dir: %w", err)
+	}
+	m.tree, m.dir = dir, dir
+	mdevs, err := m.mdevs()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sysfs.dir: %w", err), dir.Close())
+	}
+	for _, mdev := range mdevs {
+		m.before[mdev.UUID] = true // the machine's own, nobody leaked them
+	}
+	return m, nil
+}
+
+// providerUUID names a compute root, as Nova's compute nodes have uuids of their own.
+func providerUUID(seed uint64, name string) string {
+	return simhttp.NewIDs(seed, "provider "+name).UUID()
+}
+
+// agent is the host as Cyborg knows it: what the drivers find, then what the
+// model describes.
+func (m *machine) agent() (fakecyborg.Host, error) {
+	drivers, err := m.drivers()
+	if len(m.host.Devices) > 0 {
+		drivers = append(drivers, m.given)
+	}
+	m.keepers = make(map[string]driver.Keeper)
+	for _, d := range drivers {
+		if keeper, ok := d.(driver.Keeper); ok {
+			m.keepers[d.Name()] = keeper
+		}
+	}
+	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}
+	if nova := m.host.Nova; nova != nil && len(nova.DeviceSpec) > 0 {
+		agent.NovaClaims = nova.claims
+	}
+	return agent, err
+}
+
+// Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their
+// hardware, drivers and verbatim devices. Call the function returned to close the
+// directories they read. The error matches [ErrModel].
+func (m Model) Agents() (hosts []fakecyborg.Host, closeAll func() error, err error) {
+	if err := m.Validate(); err != nil {
+		return nil, nil, err
+	}
+	m = m.withDefaults()
+	var machines []*machine
+	closeAll = func() error {
+		var errs []error
+		for _, each := range machines {
+			errs = append(errs, each.close())
+		}
+		return errors.Join(errs...)
+	}
+	for i, h := range m.Hosts {
+		each, agent, err := newAgent(m.Seed, i, h)
+		if each != nil {
+			machines = append(machines, each)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		hosts = append(hosts, agent)
+	}
+	return hosts, closeAll, nil
+}
+
+// newAgent makes host i of a model. The machine, if there is one, is to be closed even
+// with an error.
+func newAgent(seed uint64, i int, h Host) (*machine, fakecyborg.Host, error) {
+	m, err := newMachine(seed, h)
+	if err != nil {
+		return nil, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
+	}
+	agent, err := m.agent()
+	if err != nil {
+		return m, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
+	}
+	return m, agent, nil
+}
+
+// newMachine makes host i of the cloud, which closes it.
+func (c *Cloud) newMachine(i int, h Host) (*machine, fakecyborg.Host, error) {
+	m, agent, err := newAgent(c.model.Seed, i, h)
+	if m != nil {
+		c.machines = append(c.machines, m)
+	}
+	return m, agent, err
+}
+
+// mdevs lists the mediated devices that are there now.
+func (m *machine) mdevs() ([]driver.Mdev, error) {
+	mdevs := m.given.Mdevs()
+	if m.tree == nil {
+		return mdevs, nil
+	}
+	inTree, err := sysfs.Mdevs(m.tree)
+	mdevs = append(mdevs, inTree...)
+	slices.SortFunc(mdevs, func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
+	return mdevs, err
+}
+
+func (m *machine) close() error {
+	if m.dir == nil {
+		return nil
+	}
+	return m.dir.Close()
+}
+
+// HostNames lists the hosts in the model's order.
+func (c *Cloud) HostNames() []string {
+	names := make([]string, 0, len(c.machines))
+	for _, m := range c.machines {
+		names = append(names, m.host.Name)
+	}
+	return names
+}
+
+func (c *Cloud) machine(host string) *machine {
+	for _, m := range c.machines {
+		if m.host.Name == host {
+			return m
+		}
+	}
+	return nil
+}
+
+// ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
+// host.
+func (c *Cloud) ProviderUUID(host string) string {
+	if m := c.machine(host); m != nil {
+		return m.provider
+	}
+	return ""
+}
+
+// Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is
+// [ErrHost] for an unknown host, or tells what of a directory cannot be read.
+func (c *Cloud) Mdevs(host string) ([]driver.Mdev, error) {
+	m := c.machine(host)
+	if m == nil {
+		return nil, fmt.Errorf("%w: %q", ErrHost, host)
+	}
+	return m.mdevs()
+}
+
+// Overlaid lists the writes to a host's directory (Sysfs.Dir without Write) that were
+// recorded instead of done, oldest first, each as "name <- content". It is empty for any
+// other host.
+func (c *Cloud) Overlaid(host string) []string {
+	if m := c.machine(host); m != nil && m.dir != nil {
+		return m.dir.Overlaid()
+	}
+	return nil
+}
+
+// Findings tells what the drivers of all hosts found last: how many devices, which were
+// left out and why, and what could not be understood.
+func (c *Cloud) Findings() []fakecyborg.DriverReport { return c.Cyborg.DriverReports() }

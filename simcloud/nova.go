@@ -1,0 +1,118 @@
+package simcloud
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/pci"
+)
+
+// traitOwnerNova is on every provider that Nova makes for its own hardware.
+const traitOwnerNova = "OWNER_NOVA"
+
+// Nova is the hardware of a host that nova-compute offers by itself, without
+// Cyborg. A device must be offered by one of the two only: the agent refuses one
+// that is here, too.
+type Nova struct {
+	// VGPUs are cards that nova-compute divides ([devices] enabled_mdev_types):
+	// providers HOST_pci_0000_3b_00_0 with an inventory of VGPU.
+	VGPUs []NovaDevice `json:"vgpus,omitempty"`
+	// PCI are devices that it offers by PCI aliases: providers HOST_0000:3b:00.0
+	// with an inventory of CUSTOM_PCI_VENDOR_PRODUCT.
+	PCI []NovaDevice `json:"pci,omitempty"`
+	// DeviceSpec is its [pci] device_spec, formerly passthrough_whitelist: devices
+	// that fit are Nova's, whether Placement knows them or not.
+	DeviceSpec pci.Whitelist `json:"device_spec,omitempty"`
+}
+
+// NovaDevice is one device of Nova's.
+type NovaDevice struct {
+	// Address is its place, 0000:3b:00.0.
+	Address string `json:"address"`
+	// Vendor and Product are four hexadecimal digits each, needed for PCI.
+	Vendor  string `json:"vendor,omitempty"`
+	Product string `json:"product,omitempty"`
+	// Total is how many units it has; 1 if zero.
+	Total int `json:"total,omitempty"`
+}
+
+// providers are Nova's devices as resource providers. A nil Nova has none.
+func (n *Nova) providers(host string) []Provider {
+	if n == nil {
+		return nil
+	}
+	var list []Provider
+	add := func(name, class string, total int) {
+		list = append(list, Provider{Name: host + "_" + name, Inventory: map[string]int{class: cmp.Or(total, 1)}, Traits: []string{traitOwnerNova}})
+	}
+	for _, d := range n.VGPUs {
+		add("pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(d.Address), "VGPU", d.Total)
+	}
+	for _, d := range n.PCI {
+		add(d.Address, strings.ToUpper("CUSTOM_PCI_"+d.Vendor+"_"+d.Product), d.Total)
+	}
+	return list
+}
+
+// claims names the entry of the device_spec that a device of Cyborg's fits.
+func (n *Nova) claims(d driver.Device) string {
+	vendor, _ := strconv.ParseUint(strings.TrimPrefix(d.Vendor, "0x"), 16, 16)
+	product, _ := strconv.ParseUint(productID(d), 16, 16)
+	infos := []driver.Info{d.ControlPath.Info}
+	for _, part := range d.Deployables {
+		for _, h := range part.AttachHandles {
+			if h.Type != driver.HandleTestPCI { // stands for no device
+				infos = append(infos, h.Info)
+			}
+		}
+	}
+	for _, info := range infos {
+		address, err := driver.PCIAddressOf(info)
+		if err != nil {
+			continue
+		}
+		function := driver.PCIFunction{Address: address, Vendor: uint16(vendor), Product: uint16(product)}
+		if i, err := n.DeviceSpec.Match(function); err == nil && i >= 0 {
+			return fmt.Sprintf("entry %d of Nova's [pci] device_spec admits %s", i, address)
+		}
+	}
+	return ""
+}
+
+// productID finds the product of a device where upstream's drivers put it.
+func productID(d driver.Device) string {
+	for _, key := range []string{`"product_id": "`, `"device_id": "`} {
+		if _, rest, ok := strings.Cut(d.StdBoardInfo, key); ok {
+			id, _, _ := strings.Cut(rest, `"`)
+			return strings.TrimPrefix(id, "0x")
+		}
+	}
+	return d.Model
+}
+
+// nova checks the hardware of nova-compute.
+func (c *check) nova(path string, h Host) {
+	for i, p := range h.Nova.providers(h.Name) {
+		kind, devices, at := "vgpus", h.Nova.VGPUs, i
+		if i >= len(h.Nova.VGPUs) {
+			kind, devices, at = "pci", h.Nova.PCI, i-len(h.Nova.VGPUs)
+		}
+		here, d := fmt.Sprintf("%s.%s[%d]", path, kind, at), devices[at]
+		c.provider(here+".address", p.Name)
+		if _, err := driver.ParsePCIAddress(d.Address); err != nil {
+			c.fault(here+".address", err.Error())
+		}
+		c.notNegative(here, map[string]int{"total": d.Total})
+		for name, id := range map[string]string{"vendor": d.Vendor, "product": d.Product} {
+			if _, err := driver.ParseHex(id, 4); (err != nil || len(id) != 4) && kind == "pci" {
+				c.fault(here+"."+name, fmt.Sprintf("%q has not four hexadecimal digits", id))
+			}
+		}
+	}
+	if err := h.Nova.DeviceSpec.Check(); err != nil {
+		c.fault(path+".device_spec", err.Error())
+	}
+}

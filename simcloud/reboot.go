@@ -1,0 +1,59 @@
+package simcloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// ErrDirectory is matched by the error about a host whose hardware is a directory: a
+// machine that is not ours to restart.
+var ErrDirectory = errors.New("simcloud: the host's hardware is a directory")
+
+// StopHost lets a host go down: its mediated devices are gone and its agent is silent. The
+// guests stay defined. The error matches [ErrHost] or [ErrDirectory].
+func (c *Cloud) StopHost(host string) error {
+	m := c.machine(host)
+	switch {
+	case m == nil:
+		return fmt.Errorf("%w: %q", ErrHost, host)
+	case m.dir != nil:
+		return fmt.Errorf("%w: %q", ErrDirectory, host)
+	}
+	if err := c.Cyborg.StopAgent(host); err != nil {
+		return fmt.Errorf("simcloud: stop host %s: %w", host, err)
+	}
+	m.reboot()
+	return nil
+}
+
+// reboot is what a restart does to the hardware. A directory is not ours to restart.
+func (m *machine) reboot() {
+	m.given.Reboot()
+	if tree, ok := m.tree.(*sysfs.Memory); ok {
+		tree.Reboot()
+	}
+}
+
+// StartHost starts the agent of a host that was stopped, and returns when it has made the
+// mediated devices of the bound requests again and has reported. The errors are those of
+// StopHost, and those of the report.
+func (c *Cloud) StartHost(ctx context.Context, host string) error {
+	if c.machine(host) == nil {
+		return fmt.Errorf("%w: %q", ErrHost, host)
+	}
+	if err := c.Cyborg.StartAgent(ctx, host); err != nil {
+		return fmt.Errorf("simcloud: start host %s: %w", host, err)
+	}
+	return nil
+}
+
+// RebootHost is StopHost and StartHost.
+func (c *Cloud) RebootHost(ctx context.Context, host string) error {
+	if err := c.StopHost(host); err != nil {
+		return err
+	}
+	return c.StartHost(ctx, host)
+}

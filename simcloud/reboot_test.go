@@ -1,0 +1,199 @@
+package simcloud_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// control sends a request to a route of the simulator's own.
+func control(t *testing.T, c *simcloud.Cloud, method, path string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, c.URL()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.Transport().RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+func TestMediatedDevicesComeBackAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("quirks=%t", quirks), func(t *testing.T) {
+			t.Parallel()
+			cloud := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{UpstreamQuirks: quirks}})
+			const instance = "aaaaaaaa-0000-4000-8000-000000000001"
+			i := slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
+				return d.ResourceClass() == "VGPU" && d.Hostname == "cn0"
+			})
+			provider := cloud.Cyborg.Deployables()[i].ProviderUUID
+			arqs, err := cloud.Cyborg.CreateARQs("vgpu", "tenant")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cloud.Cyborg.Bind(t.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: instance}); err != nil {
+				t.Fatal(err)
+			}
+			mdevs := func(want int) {
+				t.Helper()
+				if got, err := cloud.Mdevs("cn0"); err != nil || len(got) != want {
+					t.Errorf("mediated devices %v, %v; want %d", got, err, want)
+				}
+			}
+			mdevs(1)
+			if err := cloud.StopHost("cn0"); err != nil {
+				t.Fatal(err)
+			}
+			mdevs(0)
+			if err := cloud.StartHost(t.Context(), "cn0"); err != nil {
+				t.Fatal(err)
+			}
+			want := 1
+			if quirks {
+				want = 0
+			}
+			mdevs(want)
+			cloud.Cyborg.CheckBound(t, instance, 1)
+			for path, status := range map[string]int{"/_sim/hosts/cn0/reboot": 204, "/_sim/hosts/cn9/reboot": 404, "/_sim/hosts/cn9/start": 404} {
+				if got := control(t, cloud, "POST", path); got != status {
+					t.Errorf("POST %s: %d, want %d", path, got, status)
+				}
+			}
+			mdevs(want)
+			if control(t, cloud, "POST", "/_sim/hosts/cn0/stop") != 204 || control(t, cloud, "POST", "/_sim/hosts/cn0/start") != 204 {
+				t.Error("the host could not be stopped and started")
+			}
+			if err := cloud.Cyborg.DeleteARQs(t.Context(), arqs[0].UUID); err != nil {
+				t.Fatal(err)
+			}
+			mdevs(0)
+		})
+	}
+}
+
+func TestAMachineThatIsNotOursIsNotRestarted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "bus/pci/devices"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cloud := simcloud.Run(t, simcloud.SysfsModel(dir))
+	if err := cloud.RebootHost(t.Context(), "cn0"); !errors.Is(err, simcloud.ErrDirectory) {
+		t.Error(err)
+	}
+	if got := control(t, cloud, "POST", "/_sim/hosts/cn0/reboot"); got != 409 {
+		t.Errorf("status %d", got)
+	}
+	if err := cloud.RebootHost(t.Context(), "cn9"); !errors.Is(err, simcloud.ErrHost) {
+		t.Error(err)
+	}
+}
+
+// TestABitstreamGoesFromTheImageServiceToTheCard programs the default world's FPGA, and
+// looks at the traits of its provider.
+func TestABitstreamGoesFromTheImageServiceToTheCard(t *testing.T) {
+	t.Parallel()
+	const image = "cccccccc-0000-4000-8000-000000000001"
+	model := simcloud.Model{Images: []simcloud.Image{{
+		ID: image, Name: "gzip", Properties: map[string]string{"accel:function_id": "d8424dc4-a4a3"}, Data: "bits",
+	}}}
+	cloud := simcloud.Run(t, model)
+	part := cloud.Cyborg.Deployables()[slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
+		return d.DriverName == "intel_fpga"
+	})]
+	if err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image); err != nil {
+		t.Fatal(err)
+	}
+	cloud.Cyborg.CheckBitstream(t, part.ProviderUUID, image)
+	provider, err := cloud.Placement.ResourceProvider(part.ProviderUUID)
+	if err != nil || !slices.Contains(provider.Traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3") {
+		t.Errorf("traits %v, %v", provider.Traits, err)
+	}
+	added, err := cloud.AddImage(simcloud.Image{Name: "empty"})
+	if err != nil || added.ID == "" || len(cloud.Images()) != 2 {
+		t.Errorf("%v, %v, %v", added, err, cloud.Images())
+	}
+	if _, err := cloud.AddImage(simcloud.Image{ID: image}); err == nil {
+		t.Error("an id was taken twice")
+	}
+}
+
+func TestABadImageIsTheModelsFault(t *testing.T) {
+	t.Parallel()
+	_, err := simcloud.New(t.Context(), simcloud.Model{Images: []simcloud.Image{{ID: "x"}}})
+	if !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), "images[0]") {
+		t.Error(err)
+	}
+}
+
+func TestAModelFileMakesAnFPGAPreprogrammed(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(simcloud.DefaultModel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(data), `"driver_name":"intel_fpga"`, `"driver_name":"intel_fpga","programmable":false`)
+	const image = "cccccccc-0000-4000-8000-000000000001"
+	text = strings.Replace(text, `"flavors":`, `"images":[{"id":"`+image+`","data":"bits"}],"flavors":`, 1)
+	model, err := simcloud.ParseModel([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud := simcloud.Run(t, model)
+	for _, part := range cloud.Cyborg.Deployables() {
+		if part.DriverName != "intel_fpga" {
+			continue
+		}
+		err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image)
+		if err == nil || !strings.Contains(err.Error(), "deployable "+part.Name+" is pre-programmed") {
+			t.Errorf("%s: %v", part.Name, err)
+		}
+	}
+}
+
+func ExampleCloud_RebootHost() {
+	ctx := context.Background()
+	cloud, err := simcloud.New(ctx, simcloud.Model{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cloud.Close()
+	var provider string
+	for _, part := range cloud.Cyborg.Deployables() {
+		if part.Hostname == "cn0" && part.ResourceClass() == "VGPU" {
+			provider = part.ProviderUUID
+		}
+	}
+	arqs, err := cloud.Cyborg.CreateARQs("vgpu", "project")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = cloud.Cyborg.Bind(ctx, fakecyborg.Binding{
+		ARQ: arqs[0].UUID, Host: "cn0", Provider: provider, Instance: "aaaaaaaa-0000-4000-8000-000000000001",
+	})
+	before, _ := cloud.Mdevs("cn0")
+	fmt.Println(len(before), "mediated device,", err)
+	err = cloud.RebootHost(ctx, "cn0")
+	after, _ := cloud.Mdevs("cn0")
+	fmt.Println("the same after a restart:", slices.Equal(before, after), err)
+	// Output:
+	// 1 mediated device, <nil>
+	// the same after a restart: true <nil>
+}

@@ -1,0 +1,221 @@
+package simcloud_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// recordModel has one host with one GPU, so that what is written of it can be read.
+func recordModel() simcloud.Model {
+	node, group := 0, 20
+	return simcloud.Model{
+		Seed: 5, Users: []simcloud.User{}, Flavors: []simcloud.Flavor{},
+		Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Devices: []simcloud.PCIDevice{{
+			Address: "0000:3b:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci", NUMANode: &node, IOMMUGroup: &group,
+		}}}}},
+		DeviceProfiles: []simcloud.DeviceProfile{{Name: "gpu", Groups: []map[string]string{{"resources:PGPU": "1"}}}},
+	}
+}
+
+// recorded is a cloud to which one instance's life was sent, from its login to its end,
+// with refusals, a fault and something misspelt.
+func recorded(t *testing.T) *simcloud.Cloud {
+	t.Helper()
+	clock := simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	cloud, err := simcloud.New(t.Context(), recordModel(), simcloud.WithClock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cloud.Close() })
+	if err := cloud.Faults().Set(fault.Rule{Operation: "accelerator.arq.list", Subject: instance(1), Action: fault.Status, Status: 503}); err != nil {
+		t.Fatal(err)
+	}
+	u := login(t, cloud, "admin", "admin")
+	server := instance(1)
+	provider, host := u.claim(server, "PGPU:1", "")
+	arq := u.createARQs("gpu")[0]
+	u.do("GET", "/accelerator/v2/accelerator_requests?instance="+server, accelerator, nil, 503, nil)
+	u.do("GET", "/accelerator/v2/accelerator_requests?instanse="+server, accelerator, nil, 400, nil)
+	patch := fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": %q}, {"op": "add", "path": "/device_rp_uuid", "value": %q},
+		{"op": "add", "path": "/instance_uuid", "value": %q}, {"op": "add", "path": "/project_id", "value": "it's"}]}`, arq, host, provider, server)
+	bind := func(want int) {
+		if got := u.send("PATCH", "/accelerator/v2/accelerator_requests", accelerator, patch); got.status != want {
+			t.Fatalf("bind: %d %s, want %d", got.status, got.body, want)
+		}
+	}
+	service := u.service
+	u.service = ""
+	bind(http.StatusForbidden)
+	u.service = service
+	bind(http.StatusAccepted)
+	clock.Advance(2 * time.Hour)
+	u.do("GET", "/accelerator/v2/accelerator_requests", accelerator, nil, 401, nil)
+	*u = *login(t, cloud, "admin", "admin")
+	u.do("GET", "/accelerator/v2/accelerator_requests?instance="+server+"&bind_state=resolved", accelerator, nil, 200, nil)
+	u.do("DELETE", "/accelerator/v2/accelerator_requests?instance="+server, accelerator, nil, 204, nil)
+	u.do("DELETE", "/placement/allocations/"+server, placement, nil, 204, nil)
+	u.useTokens(t)
+	return cloud
+}
+
+// useTokens looks at the user's token, makes others of it and ends it; and stores an image,
+// the data of which is not kept.
+func (u *user) useTokens(t *testing.T) {
+	t.Helper()
+	const tokens = "/identity/v3/auth/tokens"
+	send := func(method, path, body string, want int, header ...string) string {
+		req, err := http.NewRequestWithContext(t.Context(), method, u.cloud.URL()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Auth-Token", u.token)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		res, err := (&http.Client{Transport: u.cloud.Transport()}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != want {
+			t.Fatalf("%s %s: %d %s, %v, want %d", method, path, res.StatusCode, text, err, want)
+		}
+		return string(text)
+	}
+	var mine struct {
+		Token struct{ User struct{ ID string } }
+	}
+	if err := json.Unmarshal([]byte(send("GET", tokens+"?nocatalog", "", 200, "X-Subject-Token", u.token)), &mine); err != nil {
+		t.Fatal(err)
+	}
+	send("POST", tokens, `{"auth": {"identity": {"methods": ["token"], "token": {"id": "`+u.token+`"}}}}`, 201)
+	var made struct {
+		Credential struct{ ID string } `json:"application_credential"`
+	}
+	credential := send("POST", "/identity/v3/users/"+mine.Token.User.ID+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s3cr3t"}}`, 201)
+	if err := json.Unmarshal([]byte(credential), &made); err != nil {
+		t.Fatal(err)
+	}
+	send("POST", tokens, `{"auth": {"identity": {"methods": ["application_credential"], "application_credential": {"id": "`+made.Credential.ID+`", "secret": "s3cr3t"}}}}`, 201)
+	send("POST", tokens, `{"auth": {"identity": {"methods": ["password"], "password": {"user": {"name": "demo", "domain": {"id": "default"}, "password": "wr0ng"}}}}}`, 401)
+	const image = "/image/v2/images"
+	send("POST", image, `{"id": "`+instance(7)+`", "name": "bits"}`, 201)
+	send("PUT", image+"/"+instance(7)+"/file", "0101", 204, "Content-Type", "application/octet-stream")
+	send("GET", image+"/"+instance(7), "", 200)
+	send("DELETE", tokens, "", 204, "X-Subject-Token", u.token)
+	send("GET", image, "", 401)
+}
+
+// compareFile compares with a file, or writes it with GOCYBORG_UPDATE=1.
+func compareFile(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("GOCYBORG_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// The file is a test of this module: that it compiles and passes shows by itself.
+func TestTheRecordIsWrittenAsTheTestInTheExamples(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := recorded(t).WriteGoTest(&b, "replay_test"); err != nil {
+		t.Fatal(err)
+	}
+	compareFile(t, filepath.Join("..", "examples", "replay", "replay_test.go"), b.String())
+}
+
+func TestTheRecordIsWrittenAsCurl(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := recorded(t).WriteCurl(&b); err != nil {
+		t.Fatal(err)
+	}
+	compareFile(t, filepath.Join("testdata", "record", "requests.sh"), b.String())
+}
+
+func TestNoExportHoldsASecret(t *testing.T) {
+	t.Parallel()
+	cloud := recorded(t)
+	u := login(t, cloud, "demo", "demo")
+	var script, program bytes.Buffer
+	if err := errors.Join(cloud.WriteCurl(&script), cloud.WriteGoTest(&program, "x")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"curl": script.String(), "go test": program.String(), "requests": fmt.Sprintf("%#v", cloud.Requests())} {
+		for _, secret := range []string{u.token, u.service, "s3cr3t", "wr0ng", "0101"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s shows the secret %s", name, secret)
+			}
+		}
+		if name != "go test" && strings.Contains(text, `"`+simcloud.Password+`"`) {
+			t.Errorf("%s shows a password", name)
+		}
+	}
+}
+
+func TestABadPackageIsNoTest(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	for _, name := range []string{"", "_", "a-b", "func", "x\nvar y"} {
+		if err := cloud.WriteGoTest(&bytes.Buffer{}, name); !errors.Is(err, simcloud.ErrReplay) {
+			t.Errorf("package %q: %v, want ErrReplay", name, err)
+		}
+	}
+}
+
+// What the record does not tell is said.
+func TestExportsSayWhatTheyLack(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, recordModel())
+	texts := func() string {
+		var b bytes.Buffer
+		if err := errors.Join(cloud.WriteCurl(&b), cloud.WriteGoTest(&b, "x")); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	const incomplete, loaded = "The record does not begin with the cloud's first request.", "The cloud had loaded a state"
+	login(t, cloud, "admin", "admin")
+	if text := texts(); strings.Contains(text, incomplete) || strings.Contains(text, loaded) {
+		t.Errorf("of a new cloud: %s", text)
+	}
+	cloud.ForgetRequests()
+	if text := texts(); strings.Count(text, incomplete) != 2 || strings.Contains(text, loaded) {
+		t.Errorf("of a record that was emptied: %s", text)
+	}
+	state, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	if text := texts(); strings.Count(text, loaded) != 2 {
+		t.Errorf("of a cloud that loaded a state: %s", text)
+	}
+}

@@ -1,0 +1,382 @@
+package simcloud_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+func manual() *simcloud.ManualClock {
+	return simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+}
+
+// closing ends a cloud with the test.
+func closing(t *testing.T) func(*simcloud.Cloud, error) *simcloud.Cloud {
+	return func(c *simcloud.Cloud, err error) *simcloud.Cloud {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return c
+	}
+}
+
+func dump(t *testing.T, c *simcloud.Cloud) []byte {
+	t.Helper()
+	data, err := c.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// sameState shows only where two states differ.
+func sameState(t *testing.T, what string, want, got []byte) {
+	t.Helper()
+	if string(want) == string(got) {
+		return
+	}
+	found, err := simcloud.DiffStates(want, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Errorf("%s: the states differ in %d places (the bytes do):", what, len(found))
+	for i, d := range found {
+		if t.Log(d); i == 20 {
+			break
+		}
+	}
+}
+
+// everything is a cloud with a guest on each driver's device.
+func everything(t *testing.T) (*simcloud.Cloud, []given) {
+	t.Helper()
+	list := givenDrivers()
+	cloud := closing(t)(simcloud.New(t.Context(), oneHost(list...), simcloud.WithClock(manual())))
+	s := spawnerOn(t, cloud)
+	for n, g := range list {
+		s.spawn(t, n, g)
+	}
+	return cloud, list
+}
+
+func TestACloudOfADumpIsTheSameCloud(t *testing.T) {
+	t.Parallel()
+	cloud, list := everything(t)
+	if err := cloud.Faults().Set(fault.Rule{Operation: "placement.root.get", Nth: 2, Action: fault.Status, Status: 503}); err != nil {
+		t.Fatal(err)
+	}
+	before := dump(t, cloud)
+	again := closing(t)(simcloud.FromState(t.Context(), before))
+	sameState(t, "a cloud that was loaded", before, dump(t, again))
+	if diff := cmp.Diff(cloud.Cyborg.ARQs(), again.Cyborg.ARQs()); diff != "" {
+		t.Errorf("accelerator requests (-original +loaded):\n%s", diff)
+	}
+	if diff := cmp.Diff(cloud.Leaks(), again.Leaks()); diff != "" {
+		t.Errorf("leaks (-original +loaded):\n%s", diff)
+	}
+	if err := cloud.Load(before); err != nil { // both log in anew from here on
+		t.Fatal(err)
+	}
+	sameState(t, "a cloud that loaded its own state", before, dump(t, cloud))
+	for _, c := range []*simcloud.Cloud{cloud, again} {
+		s := spawnerOn(t, c)
+		for n := range list {
+			s.release(t, n)
+		}
+		s.spawn(t, 100, list[0])
+		if err := c.Cyborg.Report(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	sameState(t, "after the same steps in both", dump(t, cloud), dump(t, again))
+	cloud.CheckNoLeaks(t)
+	again.CheckNoLeaks(t)
+}
+
+func TestATestCanGoBackToWhereItBegan(t *testing.T) {
+	t.Parallel()
+	list := givenDrivers()
+	cloud := closing(t)(simcloud.New(t.Context(), oneHost(list...), simcloud.WithClock(manual())))
+	begin := dump(t, cloud)
+	s := spawnerOn(t, cloud)
+	for n, g := range list {
+		s.spawn(t, n, g)
+	}
+	if err := cloud.Load(begin); err != nil {
+		t.Fatal(err)
+	}
+	sameState(t, "back at the begin", begin, dump(t, cloud))
+	spawnerOn(t, cloud).spawn(t, 1, list[0])
+	cloud.CheckNoLeaks(t)
+}
+
+func TestAHostThatWasDownIsDownAgain(t *testing.T) {
+	t.Parallel()
+	m := oneHost(givenBy(t, "nvidia-vgpu"))
+	m.Cyborg.BindingStates = true
+	cloud := closing(t)(simcloud.New(t.Context(), m, simcloud.WithClock(manual())))
+	spawnerOn(t, cloud).spawn(t, 1, givenBy(t, "nvidia-vgpu"))
+	if err := cloud.StopHost("cn0"); err != nil {
+		t.Fatal(err)
+	}
+	clock := manual()
+	clock.Advance(time.Hour)
+	again := closing(t)(simcloud.FromState(t.Context(), dump(t, cloud)))
+	if arqs := again.Cyborg.ARQs(); len(arqs) != 1 || len(uuids(t, again)) != 0 {
+		t.Fatalf("requests %v, mediated devices %v: want one and none", arqs, uuids(t, again))
+	}
+	if err := again.StartHost(t.Context(), "cn0"); err != nil {
+		t.Fatal(err)
+	}
+	if arq := again.Cyborg.ARQs()[0]; arq.State != fakecyborg.StateBound || len(uuids(t, again)) != 1 {
+		t.Errorf("after the start: %s with %v", arq.State, uuids(t, again))
+	}
+	again.CheckNoLeaks(t)
+}
+
+func TestModelsSurviveTheirDump(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]simcloud.Model{
+		"default": {}, "flat": {Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}}, "every driver": oneHost(givenDrivers()...),
+		"empty": {Hosts: []simcloud.Host{{Name: "bare", Traits: []string{}}}, Users: []simcloud.User{}, DeviceProfiles: []simcloud.DeviceProfile{}, Flavors: []simcloud.Flavor{}},
+		"scale": simcloud.ScaleModel(2, 2), "seeds": {Seed: 3, Cyborg: fakecyborg.Config{Seed: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := closing(t)(simcloud.New(t.Context(), m, simcloud.WithClock(manual())))
+			again := closing(t)(simcloud.FromState(t.Context(), dump(t, cloud)))
+			if diff := cmp.Diff(cloud.Model(), again.Model()); diff != "" {
+				t.Errorf("model (-original +loaded):\n%s", diff)
+			}
+			sameState(t, "loaded", dump(t, cloud), dump(t, again))
+		})
+	}
+}
+
+func TestABadStateIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	cloud, _ := everything(t)
+	good := dump(t, cloud)
+	var whole map[string]any
+	if err := json.Unmarshal(good, &whole); err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(map[string]any)) []byte {
+		var copied map[string]any
+		if err := json.Unmarshal(good, &copied); err != nil {
+			t.Fatal(err)
+		}
+		change(copied)
+		data, err := json.Marshal(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	part := func(m map[string]any, name string) map[string]any { return m[name].(map[string]any) }
+	for name, bad := range map[string][]byte{
+		"empty":                    nil,
+		"no JSON":                  []byte("nothing"),
+		"something behind":         append(append([]byte{}, good...), '1'),
+		"schema of tomorrow":       with(func(m map[string]any) { m["schema_version"] = 2 }),
+		"unknown member":           with(func(m map[string]any) { m["colour"] = "red" }),
+		"no time":                  with(func(m map[string]any) { m["clock"] = "soon" }),
+		"no placement":             with(func(m map[string]any) { delete(m, "placement") }),
+		"no host":                  with(func(m map[string]any) { delete(part(m, "hosts"), "cn0") }),
+		"one host too many":        with(func(m map[string]any) { part(m, "hosts")["cn9"] = map[string]any{} }),
+		"another model":            with(func(m map[string]any) { part(m, "model")["seed"] = 9 }),
+		"no model":                 with(func(m map[string]any) { m["model"] = 7 }),
+		"identity of tomorrow":     with(func(m map[string]any) { part(m, "identity")["schema_version"] = 2 }),
+		"placement of tomorrow":    with(func(m map[string]any) { part(m, "placement")["schema_version"] = 2 }),
+		"accelerators of tomorrow": with(func(m map[string]any) { part(m, "accelerator")["schema_version"] = 2 }),
+		"compute of tomorrow":      with(func(m map[string]any) { part(m, "compute")["schema_version"] = 2 }),
+		"images of tomorrow":       with(func(m map[string]any) { part(m, "image")["schema_version"] = 2 }),
+		"faults of tomorrow":       with(func(m map[string]any) { part(m, "faults")["schema_version"] = 2 }),
+		"hardware of tomorrow":     with(func(m map[string]any) { part(part(m, "hosts"), "cn0")["schema_version"] = 2 }),
+	} {
+		if err := cloud.Load(bad); !errors.Is(err, simcloud.ErrState) {
+			t.Errorf("%s: got %v, want ErrState", name, err)
+		}
+		sameState(t, name, good, dump(t, cloud))
+	}
+}
+
+func TestACloudGoesOnInItsFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state")
+	vgpu := givenBy(t, "nvidia-vgpu")
+	open := func(m simcloud.Model) (*simcloud.Cloud, error) {
+		return simcloud.New(t.Context(), m, simcloud.WithClock(manual()), simcloud.WithStateFile(file))
+	}
+	first, err := open(oneHost(vgpu))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spawnerOn(t, first).spawn(t, 1, vgpu)
+	if _, err := open(oneHost(vgpu)); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+		t.Errorf("a file that is in use: got %v", err)
+	}
+	before := dump(t, first)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := simcloud.ReadStateFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameState(t, "in the file", before, kept)
+
+	if _, err := open(simcloud.Model{}); !errors.Is(err, simcloud.ErrState) || !strings.Contains(err.Error(), "another model: ") {
+		t.Errorf("another model: got %v, want ErrState", err)
+	}
+	if _, err := simcloud.FromState(t.Context(), before, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
+		t.Errorf("a file that is not new: got %v, want ErrState", err)
+	}
+	second := closing(t)(open(oneHost(vgpu)))
+	second.CheckNoLeaks(t)
+	spawnerOn(t, second).release(t, 1)
+	if got := second.Cyborg.ARQs(); len(got) != 0 {
+		t.Errorf("requests after the release: %v", got)
+	}
+}
+
+func TestWhatIsNoStateFileIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"text": "a letter to my aunt", "zeros": strings.Repeat("\x00", 64<<10), "a dump": `{"schema_version": 1}`} {
+		file := filepath.Join(t.TempDir(), "state")
+		write(t, file, content)
+		if _, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
+			t.Errorf("%s: got %v, want ErrState", name, err)
+		}
+		if _, err := simcloud.ReadStateFile(file); !errors.Is(err, simcloud.ErrState) {
+			t.Errorf("read %s: got %v, want ErrState", name, err)
+		}
+		if got := read(t, file); got != content {
+			t.Errorf("%s: the file has changed", name)
+		}
+	}
+}
+
+func TestTheDifferenceOfTwoStatesReadsLikeWhatHappened(t *testing.T) {
+	t.Parallel()
+	cloud := closing(t)(simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(manual())))
+	before := dump(t, cloud)
+	guest := simcloud.Guest{UUID: instance(1), Host: "cn0"}
+	if err := cloud.DefineGuest(guest); err != nil {
+		t.Fatal(err)
+	}
+	admin := login(t, cloud, "admin", "admin")
+	admin.do(http.MethodPost, "/accelerator/v2/accelerator_requests", accelerator, map[string]string{"device_profile_name": "gpu"}, http.StatusCreated, nil)
+	admin.do(http.MethodPut, "/placement/traits/CUSTOM_NEW", placement, nil, http.StatusCreated, nil)
+	found, err := simcloud.DiffStates(before, dump(t, cloud))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, d := range found {
+		lines = append(lines, d.String())
+	}
+	for _, want := range []string{
+		`(?m)^\+ compute\.guests\[` + guest.UUID + `\]: \{.*"host":"cn0"`,
+		`(?m)^\+ accelerator\.accelerator_requests\[.*\]: \{.*"state":"Initial"`,
+		`(?m)^\+ placement\.traits\[CUSTOM_NEW\]: \{`,
+		`(?m)^  placement\.ids\.request: \d+ -> \d+$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(strings.Join(lines, "\n")) {
+			t.Errorf("no line %s in:\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	if len(found) > 20 {
+		t.Errorf("%d differences are too many to read:\n%s", len(found), strings.Join(lines, "\n"))
+	}
+	if again, err := simcloud.DiffStates(before, before); err != nil || len(again) != 0 {
+		t.Errorf("of one state: %v, %v", again, err)
+	}
+	if _, err := simcloud.DiffStates(before, []byte("{}")); !errors.Is(err, simcloud.ErrState) {
+		t.Errorf("of no state: got %v, want ErrState", err)
+	}
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestTheStateGoesOverHTTP(t *testing.T) {
+	t.Parallel()
+	cloud := closing(t)(simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(manual())))
+	admin := login(t, cloud, "admin", "admin")
+	begin := admin.send(http.MethodGet, "/_sim/state", "", "")
+	admin.do(http.MethodPut, "/_sim/guests/"+instance(1), "", map[string]string{"host": "cn0"}, http.StatusOK, nil)
+	if put := admin.send(http.MethodPut, "/_sim/state", "", begin.body); put.status != http.StatusNoContent {
+		t.Fatalf("PUT: %d %s", put.status, put.body)
+	}
+	if end := admin.send(http.MethodGet, "/_sim/state", "", ""); end.body != begin.body {
+		sameState(t, "after PUT", []byte(begin.body), []byte(end.body))
+	}
+	if put := admin.send(http.MethodPut, "/_sim/state", "", "{"); put.status != http.StatusBadRequest {
+		t.Errorf("half a state: %d %s", put.status, put.body)
+	}
+	if again := admin.send(http.MethodGet, "/placement/traits", placement, ""); again.status != http.StatusOK {
+		t.Errorf("the token of before: %d %s", again.status, again.body)
+	}
+}
+
+func TestWhoWaitsGoesOnWaitingWhenTimeGoesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := manual()
+		cloud := closing(t)(simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock)))
+		begin := dump(t, cloud)
+		clock.Advance(2 * time.Hour)
+		waited := make(chan error, 1)
+		go func() { waited <- clock.Wait(t.Context(), time.Minute) }()
+		synctest.Wait()
+		if err := cloud.Load(begin); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := clock.Now(), manual().Now(); !got.Equal(want) {
+			t.Errorf("the time is %s, want that of the dump, %s", got, want)
+		}
+		clock.Advance(59 * time.Second)
+		synctest.Wait()
+		if len(waited) > 0 {
+			t.Error("a wait ended too early")
+		}
+		clock.Advance(time.Second)
+		synctest.Wait()
+		if len(waited) == 0 {
+			t.Error("a wait did not end after its time")
+		}
+	})
+}

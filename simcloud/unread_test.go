@@ -1,0 +1,149 @@
+package simcloud_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// complaints is a test that keeps its errors.
+type complaints struct {
+	*testing.T
+	list []string
+}
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.list = append(c.list, fmt.Sprintf(format, args...))
+}
+
+func TestWhatNobodyReadsIsListed(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	u := login(t, cloud, "admin", "admin")
+	cloud.CheckAllRead(t)
+	u.send("GET", "/accelerator/v2/accelerator_requests?instanse=1&limit=2", accelerator, "")
+	u.send("GET", "/accelerator/v2/accelerator_requests?instanse=2", accelerator, "")
+	u.send("POST", "/accelerator/v2/device_profiles", accelerator, `[{"name": "x", "colour": "red", "groups": [{"resources:PGPU": "1"}]}, {"colour": "blue"}]`)
+	u.send("GET", "/image/v2/images?sort=name:asc", "", "")
+	want := []simcloud.Unread{
+		{Service: "accelerator", Operation: "accelerator.arq.list", What: "query instanse", Count: 2, LastFrom: "Go-http-client/1.1"},
+		{Service: "accelerator", Operation: "accelerator.arq.list", What: "query limit", Count: 1, LastFrom: "Go-http-client/1.1"},
+		{Service: "accelerator", Operation: "accelerator.device_profile.create", What: "body [].colour", Count: 1, LastFrom: "Go-http-client/1.1"},
+		{Service: "image", Operation: "image.image.list", What: "query sort", Count: 1, LastFrom: "Go-http-client/1.1"},
+	}
+	if diff := cmp.Diff(want, cloud.Unread()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var body struct{ Unread []simcloud.Unread }
+	u.do("GET", "/_sim/unread", "", nil, 200, &body)
+	if diff := cmp.Diff(want, body.Unread); diff != "" {
+		t.Errorf("/_sim/unread (-want +got):\n%s", diff)
+	}
+	requests := cloud.Requests()
+	if got := requests[len(requests)-2].Unread; !cmp.Equal(got, []string{"body [0].colour", "body [1].colour"}) {
+		t.Errorf("of the one request: %v", got)
+	}
+	check := &complaints{T: t}
+	cloud.CheckAllRead(check)
+	if len(check.list) != 1 || !strings.Contains(check.list[0], "accelerator.arq.list: query instanse (2 requests, the last from Go-http-client/1.1)") {
+		t.Errorf("the check says %q", check.list)
+	}
+	cloud.ForgetRequests()
+	cloud.CheckAllRead(t)
+}
+
+// Gophercloud, the client of this module and the simulated services themselves send
+// nothing that is not read.
+func TestASpawnWorksInAStrictCloud(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.Model{StrictRequests: true})
+	provider := cloud.Provider(t)
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := externalevent.NewRegistry()
+	cloud.HandleEvents(events.Handler())
+	flow, err := spawn.New(spawn.Config{}, cyborg, placement, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flavor := requestspec.Flavor{Name: "accel.vgpu", VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{"accel:device_profile": "vgpu"}}
+	if _, err := flow.Run(t.Context(), spawn.Request{Instance: instance(1), Flavor: flavor}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flow.Release(t.Context(), instance(1)); err != nil {
+		t.Fatal(err)
+	}
+	cloud.CheckNoLeaks(t)
+	cloud.CheckAllRead(t)
+}
+
+func TestAStrictCloudRefusesInEveryDialect(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t, simcloud.Model{StrictRequests: true})
+	u := login(t, cloud, "admin", "admin")
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", "/identity/v3/users?nam=x", "", `{"error":{"code":400,"message":"The simulator is strict`},
+		{"GET", "/placement/traits?nam=x", "", `{"errors":[{"status":400,"title":"Bad Request"`},
+		{"POST", "/accelerator/v2/accelerator_requests", `{"device_profile_name": "gpu", "x": 1}`, `{"error_message":"{\"faultcode\":\"Client\",\"faultstring\":\"The simulator is strict`},
+		{"POST", "/compute/v2.1/os-server-external-events", `{"events": [], "x": 1}`, `{"badRequest":{"code":400,"message":"The simulator is strict`},
+		{"GET", "/image/v2/images?sort=x", "", "<title>400 Bad Request</title>"},
+	} {
+		got := u.send(tt.method, tt.path, "", tt.body)
+		if got.status != 400 || !strings.Contains(got.body, tt.want) || !strings.Contains(got.body, "nobody reads: ") {
+			t.Errorf("%s %s: %d %s, want 400 with %s", tt.method, tt.path, got.status, got.body, tt.want)
+		}
+	}
+	if n := len(cloud.Cyborg.ARQs()); n != 0 {
+		t.Errorf("a refused request made %d ARQs", n)
+	}
+}
+
+func TestBodiesAreShownOnRequest(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	u := login(t, cloud, "admin", "admin")
+	u.do("POST", "/accelerator/v2/accelerator_requests", accelerator, map[string]any{"device_profile_name": "gpu"}, 201, nil)
+	for query, shown := range map[string]bool{"": false, "?bodies=true": true, "?bodies=false": false} {
+		var body struct {
+			Requests []struct {
+				Operation string
+				Sent      *struct {
+					Body   string
+					Header map[string]string
+					Login  string
+				}
+			}
+		}
+		text := u.send("GET", "/_sim/requests"+query, "", "").body
+		if err := json.Unmarshal([]byte(text), &body); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text, simcloud.Password) {
+			t.Errorf("%q shows the password", query)
+		}
+		last := body.Requests[len(body.Requests)-1]
+		switch {
+		case shown != (last.Sent != nil):
+			t.Errorf("%q: sent %+v, want one: %v", query, last.Sent, shown)
+		case shown && (last.Sent.Body != `{"device_profile_name":"gpu"}` || last.Sent.Login != "admin/admin" || last.Sent.Header["Openstack-Api-Version"] != accelerator):
+			t.Errorf("%q: %+v", query, last.Sent)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package simcloud
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+const maxProviderName = 200 // Placement's limit
+
+// Validate tells whether a cloud can be made of the model, as far as that shows without
+// making it: names, amounts, devices. The error matches [ErrModel], names the path of
+// each fault and joins them all. What drivers and services refuse shows in [New].
+func (m Model) Validate() error {
+	c := &check{providers: make(map[string]string), uuids: make(map[string]string)}
+	for i, h := range m.Hosts {
+		c.host(fmt.Sprintf("hosts[%d]", i), h)
+	}
+	names := make(map[string]bool)
+	for i, p := range m.DeviceProfiles {
+		path := fmt.Sprintf("device_profiles[%d]", i)
+		c.unique(path+".name", p.Name, names)
+		if len(p.Groups) == 0 {
+			c.fault(path+".groups", "a device profile needs a group")
+		}
+	}
+	names = make(map[string]bool)
+	for i, f := range m.Flavors {
+		path := fmt.Sprintf("flavors[%d]", i)
+		c.unique(path+".name", f.Name, names)
+		c.notNegative(path, map[string]int{
+			"vcpus": f.VCPUs, "ram": f.MemoryMB, "disk": f.RootGB, "ephemeral": f.EphemeralGB, "swap": f.SwapMB,
+		})
+	}
+	if err := m.identity().Validate(); err != nil {
+		c.fault("users", err.Error())
+	}
+	if err := m.Cyborg.Validate(); err != nil {
+		c.fault("cyborg", err.Error())
+	}
+	return errors.Join(c.faults...)
+}
+
+// check collects the faults of a model.
+type check struct {
+	faults    []error
+	providers map[string]string // name of each provider and where it is
+	uuids     map[string]string // the same for uuids of hosts' providers
+}
+
+func (c *check) fault(path, problem string) {
+	c.faults = append(c.faults, fmt.Errorf("%w: %w", ErrModel, at(path, problem)))
+}
+
+func (c *check) unique(path, name string, seen map[string]bool) {
+	switch {
+	case name == "":
+		c.fault(path, "a name is missing")
+	case seen[name]:
+		c.fault(path, fmt.Sprintf("%q is there twice", name))
+	}
+	seen[name] = true
+}
+
+func (c *check) notNegative(path string, amounts map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		if amounts[name] < 0 {
+			c.fault(join(path, name), fmt.Sprintf("%d is negative", amounts[name]))
+		}
+	}
+}
+
+// provider checks the name of a resource provider: unique in the whole cloud.
+func (c *check) provider(path, name string) {
+	switch other, taken := c.providers[name]; {
+	case name == "" || len(name) > maxProviderName:
+		c.fault(path, fmt.Sprintf("the name has %d characters, want 1 to %d", len(name), maxProviderName))
+	case taken:
+		c.fault(path, fmt.Sprintf("the provider name %q is at %s, too", name, other))
+	default:
+		c.providers[name] = path
+	}
+}
+
+func (c *check) traits(path string, traits []string) {
+	for i, trait := range traits {
+		if err := driver.CheckTrait(trait); err != nil {
+			c.fault(fmt.Sprintf("%s[%d]", path, i), err.Error())
+		}
+	}
+}
+
+func (c *check) host(path string, h Host) {
+	c.provider(path+".name", h.Name)
+	if h.ProviderUUID != "" {
+		c.providerUUID(path+".provider_uuid", h.ProviderUUID)
+	}
+	if !isHostName(h.Name) {
+		c.fault(path+".name", fmt.Sprintf("%q is no host name", h.Name))
+	}
+	c.notNegative(path, map[string]int{"vcpus": h.VCPUs, "ram": h.MemoryMB, "disk": h.DiskGB})
+	c.traits(path+".traits", h.Traits)
+	for i, p := range h.Providers {
+		here := fmt.Sprintf("%s.providers[%d]", path, i)
+		c.provider(here+".name", p.Name)
+		c.traits(here+".traits", p.Traits)
+		for _, class := range slices.Sorted(maps.Keys(p.Inventory)) {
+			if err := driver.CheckResourceClass(class); err != nil {
+				c.fault(here+".inventory."+class, err.Error())
+			}
+			if p.Inventory[class] < 1 {
+				c.fault(here+".inventory."+class, fmt.Sprintf("%d, want at least 1", p.Inventory[class]))
+			}
+		}
+	}
+	if h.Nova != nil {
+		c.nova(path+".nova", h)
+	}
+	for i, d := range h.Devices {
+		here := fmt.Sprintf("%s.devices[%d]", path, i)
+		if err := d.Validate(); err != nil {
+			c.fault(here, err.Error())
+		}
+		for j, p := range d.Deployables {
+			c.provider(fmt.Sprintf("%s.deployable_list[%d].name", here, j), p.Name)
+		}
+	}
+	c.hardware(path, h)
+}
+
+// isHostName tells whether a host may have the name.
+func isHostName(name string) bool { return !strings.ContainsAny(name, " /\t\n\x00") }
+
+// providerUUID checks the uuid of a host's provider: a UUID that no other host has.
+func (c *check) providerUUID(path, id string) {
+	switch other, taken := c.uuids[id]; {
+	case !isUUID(id):
+		c.fault(path, fmt.Sprintf("%q is not a UUID in lower case", id))
+	case taken:
+		c.fault(path, fmt.Sprintf("the uuid %s is at %s, too", id, other))
+	default:
+		c.uuids[id] = path
+	}
+}
+
+func (c *check) hardware(path string, h Host) {
+	if h.Sysfs != nil {
+		switch s := h.Sysfs; {
+		case s.Dir != "" && s.Devices != nil:
+			c.fault(path+".sysfs", "dir and devices exclude each other")
+		case s.Dir != "" && s.MdevParents != nil:
+			c.fault(path+".sysfs", "dir and mdev_parents exclude each other")
+		case s.Dir == "" && s.Write:
+			c.fault(path+".sysfs.write", "it is for a dir")
+		}
+	}
+	if h.Drivers != nil {
+		c.drivers(path+".drivers", h)
+	}
+}
