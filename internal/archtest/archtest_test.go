@@ -34,6 +34,9 @@ func smallRules() archtest.Rules {
 		},
 		MaxLines: 5,
 		BadNames: []string{"util"},
+		MaxFiles: 2, MaxPackageLines: 40,
+		Rows:       []string{"a"},
+		Exceptions: []archtest.Exception{{Rule: "context", Subject: "b.Job", Reason: "a test of exceptions"}},
 	}
 }
 
@@ -143,6 +146,24 @@ type T interface {
 	M(i.X) // does
 }`, []string{"a/a.go:5: exported declaration names i.X of internal/i"}},
 
+		{"context in a struct", `type t struct{ ctx context.Context }`, []string{"a/a.go:2: a.t stores a context"}},
+		{"mutex among tables", `type t struct{ mu *sync.RWMutex }`, []string{"a/a.go:2: a.t declares a mutex"}},
+		{"map that stands for a row", `type t struct{ row map[string]any }`, []string{"a/a.go:2: a.t holds a map of any"}},
+		{"map of something", `type t struct{ row map[string]int }`, nil},
+		{"receivers of two names", `type t int
+func (a t) f() {}
+func (b *t) g() {}
+func (_ t) h() {}`, []string{"a/a.go:4: receiver of t is named b here and a elsewhere"}},
+		{"concrete error", `type failure struct{}
+func (failure) Error() string { return "" }
+func f() *failure { return nil }
+func g() error { return nil }`, []string{"a/a.go:4: function f returns *failure"}},
+		{"lock of the caller", `func f() { mu.Unlock(); mu.Lock() }
+func g() { mu.Lock(); defer mu.Unlock(); mu.Unlock(); mu.Lock() }
+func h() { defer func() { s.mu.RUnlock() }() }`, []string{
+			"a/a.go:2: function f unlocks its caller's lock", "a/a.go:4: function h unlocks its caller's lock",
+		}},
+
 		{"function at the limit", "func f() {\n_ = 1\n_ = 2\n_ = 3\n}", nil},
 		{"function over the limit", "func f() {\n_ = 1\n_ = 2\n_ = 3\n_ = 4\n}", []string{"a/a.go:2: function f has 6 lines, 5 are allowed"}},
 		{"long table", "func f() []int {\nreturn []int{\n1,\n2,\n3,\n}\n}", nil},
@@ -163,7 +184,9 @@ type T interface {
 // position and subject, with the beginnings wanted.
 func checkFindings(t *testing.T, tree fstest.MapFS, want []string) {
 	t.Helper()
-	findings, err := archtest.Check(tree, smallRules())
+	rules := smallRules()
+	rules.Exceptions = nil
+	findings, err := archtest.Check(tree, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,6 +227,15 @@ func TestFindingsAboutPackages(t *testing.T) {
 			"b/doc.go": documented, "b/b_test.go": "package x\nvar n int", "b/testdata/x.go": "garbage",
 			".git/x.go": "garbage", "_old/x.go": "garbage", "b/_x.go": "garbage", "tools/go.mod": "", "tools/x.go": "garbage",
 		}, nil},
+		{"too many files", map[string]string{"d/x/doc.go": documented, "d/x/b.go": "package x", "d/x/c.go": "package x"}, []string{
+			"d/x: package is not in the import table of the design",
+			"d/x: package has 3 files and 4 lines, 2 and 40 are allowed",
+		}},
+		{"too many lines", map[string]string{"b/doc.go": documented + strings.Repeat("\n", 40)}, []string{"b: package has 1 files and 42 lines, 2 and 40 are allowed"}},
+		{"type that stands twice", map[string]string{
+			"b/doc.go": documented + "// T is.\ntype T struct{ A, B int }",
+			"a/doc.go": documented + "// T is.\ntype T struct { A, B int }\n// U is.\ntype U struct{ A int }",
+		}, []string{"b/doc.go:4: type T is declared in a, too"}},
 		{"internal types may name each other", map[string]string{
 			"internal/i/doc.go": documented,
 			"internal/i/i.go":   "package x\nimport \"example.org/m/internal/j\"\n// F is.\nfunc F(j.X) {}",
@@ -221,6 +253,33 @@ func TestFindingsAboutPackages(t *testing.T) {
 	}
 }
 
+func TestExceptions(t *testing.T) {
+	t.Parallel()
+	source := "// Package b is.\npackage b\ntype Job struct{ ctx context.Context } // Job is.\n"
+	for name, tt := range map[string]struct {
+		source, want string
+	}{
+		"one that is needed":     {source, ""},
+		"one that is not needed": {"// Package b is.\npackage b\n", `b.Job: the exception from rule "context" is not needed`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			findings, err := archtest.Check(fstest.MapFS{"b/doc.go": {Data: []byte(tt.source)}}, smallRules())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range findings {
+				if f.String() != tt.want && !strings.Contains(f.Text, "doc comment") {
+					t.Errorf("got finding %s, want %q", f, tt.want)
+				}
+			}
+			if len(findings) == 0 && tt.want != "" {
+				t.Errorf("no finding, want %s", tt.want)
+			}
+		})
+	}
+}
+
 func TestGarbledSourceIsAnError(t *testing.T) {
 	t.Parallel()
 	findings, err := archtest.Check(fstest.MapFS{"b/b.go": {Data: []byte("package")}}, smallRules())
@@ -234,7 +293,7 @@ func ExampleCheck() {
 		"b/doc.go": {Data: []byte("// Package b is an island.\npackage b\n")},
 		"b/b.go":   {Data: []byte("package b\n\nimport \"example.org/m/a\"\n\nfunc Reach() { a.Touch() }\n")},
 	}
-	rules := archtest.Rules{Module: "example.org/m", MaxLines: 100, Packages: []archtest.Package{{Pattern: "b"}}}
+	rules := archtest.Rules{Module: "example.org/m", MaxLines: 100, MaxFiles: 25, MaxPackageLines: 4000, Packages: []archtest.Package{{Pattern: "b"}}}
 	findings, err := archtest.Check(tree, rules)
 	if err != nil {
 		fmt.Println(err)

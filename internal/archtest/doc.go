@@ -1,8 +1,10 @@
 // Package archtest holds the module to its plan: who may import whom, no
 // package-level mutable state, every exported name documented, no internal type
-// in a public signature, no overlong function.
+// in a public signature and no public type declared twice, no overlong function,
+// no oversized package, one lock for the rows of a service, no stored context, no
+// concrete error type as a result.
 //
-// It reads source text only and judges it by the rules it is given. It
+// It reads source text only and applies the rules it is given. It
 // deliberately does not compile or list packages, so a build tag hides nothing
 // from it and it needs no tool beside the standard library. Test files are
 // outside the plan and not looked at. What source text cannot show, such as a

@@ -12,14 +12,14 @@ func (p *pkg) checkName(rules Rules) []Finding {
 	var findings []Finding
 	name := p.files[0].Name.Name
 	if slices.Contains(rules.BadNames, name) {
-		findings = append(findings, Finding{p.dir, "package name " + name + " says nothing: name it by what it holds"})
+		findings = append(findings, Finding{Position: p.dir, Text: "package name " + name + " says nothing: name it by what it holds"})
 	}
 	documented := slices.ContainsFunc(p.files, func(f *ast.File) bool { return hasText(f.Doc) })
 	switch {
 	case !documented:
-		findings = append(findings, Finding{p.dir, "package " + name + " has no package comment"})
+		findings = append(findings, Finding{Position: p.dir, Text: "package " + name + " has no package comment"})
 	case !p.isMain() && !slices.Contains(p.names, "doc.go"):
-		findings = append(findings, Finding{p.dir, "package " + name + " has no doc.go"})
+		findings = append(findings, Finding{Position: p.dir, Text: "package " + name + " has no doc.go"})
 	}
 	return findings
 }
@@ -28,7 +28,7 @@ func (p *pkg) checkName(rules Rules) []Finding {
 func (p *pkg) checkImports(rules Rules) []Finding {
 	rule, known := rules.ruleFor(p.dir)
 	if !known {
-		return []Finding{{p.dir, "package is not in the import table of the design"}}
+		return []Finding{{Position: p.dir, Text: "package is not in the import table of the design"}}
 	}
 	var findings []Finding
 	for _, file := range p.files {

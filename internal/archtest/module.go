@@ -18,6 +18,8 @@ type Finding struct {
 	Position string
 	// Text says what is wrong and what would be right.
 	Text string
+
+	rule, subject string // as in Exception; empty for rules without exceptions
 }
 
 // String returns the finding on one line.
@@ -34,8 +36,10 @@ func Check(tree fs.FS, rules Rules) ([]Finding, error) {
 	var findings []Finding
 	for _, p := range packages {
 		findings = slices.Concat(findings, p.checkName(rules), p.checkImports(rules), p.checkState(),
-			p.checkComments(), p.checkSignatures(rules), p.checkLength(rules))
+			p.checkComments(), p.checkSignatures(rules), p.checkLength(rules), p.checkSize(rules), p.checkFields(rules),
+			p.checkReceivers(), p.checkErrorResults(), p.checkUnlocks())
 	}
+	findings = rules.except(append(findings, checkTwice(packages)...))
 	slices.SortStableFunc(findings, func(a, b Finding) int { return strings.Compare(a.Position, b.Position) })
 	return findings, nil
 }
@@ -62,7 +66,14 @@ func (p *pkg) isMain() bool { return p.files[0].Name.Name == "main" }
 
 func (p *pkg) at(node ast.Node, format string, args ...any) Finding {
 	position := p.fset.Position(node.Pos())
-	return Finding{fmt.Sprintf("%s:%d", position.Filename, position.Line), fmt.Sprintf(format, args...)}
+	return Finding{Position: fmt.Sprintf("%s:%d", position.Filename, position.Line), Text: fmt.Sprintf(format, args...)}
+}
+
+// about is at for a rule that has exceptions.
+func (p *pkg) about(node ast.Node, rule, subject, format string, args ...any) Finding {
+	finding := p.at(node, format, args...)
+	finding.rule, finding.subject = rule, subject
+	return finding
 }
 
 // load parses the packages of the module, sorted by directory. Directories

@@ -21,8 +21,9 @@ func Plan() Rules {
 	return Rules{
 		Module:   "github.com/gocyborg/gocyborg",
 		Packages: slices.Concat(novaHalf(), serverHalf(), programs()),
-		MaxLines: 100,
-		BadNames: []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "types"},
+		MaxLines: 100, MaxFiles: 25, MaxPackageLines: 4000,
+		Exceptions: exceptions(),
+		BadNames:   []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "types"},
 	}
 }
 
