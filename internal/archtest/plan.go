@@ -9,6 +9,7 @@ const (
 	uuid        = "github.com/google/uuid"
 	jsonschema  = "github.com/santhosh-tekuri/jsonschema/v6"
 	bbolt       = "go.etcd.io/bbolt"
+	btree       = "github.com/tidwall/btree"
 	ini         = "gopkg.in/ini.v1"
 	kong        = "github.com/alecthomas/kong"
 	pretty      = "github.com/jedib0t/go-pretty/v6"
@@ -53,7 +54,9 @@ func novaHalf() []Package {
 // that one misunderstanding cannot hide on both sides.
 func serverHalf() []Package {
 	return []Package{
+		{Pattern: "sim"},
 		{Pattern: "fault"},
+		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/statuspage"},
 		{Pattern: "internal/simhttp", Ours: []string{"fault"}},
 		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp"}},
