@@ -83,8 +83,6 @@ type Cloud struct {
 	external  *external // nil: Placement is simulated
 	page      *statuspage.Page
 	agentLoop bool
-	built     uint64                // how many requests it took to make the cloud
-	loaded    atomic.Bool           // it has taken a state, which the record does not tell
 	saver     atomic.Pointer[saver] // nil: no file keeps the state
 
 	endStreams func()
@@ -130,7 +128,6 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.recorder.Reset()
-	c.built = c.recorder.Started()
 	return c, nil
 }
 
@@ -138,7 +135,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(c.model.identity(),
 		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
-	c.recorder.LoginOf, c.recorder.RefusesUnread = c.identity.LoginOf, c.model.StrictRequests
+	c.recorder.RefusesUnread = c.model.StrictRequests
 	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm},
 		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
 	c.images = glance.New(glance.Config{Seed: c.model.Seed},

@@ -42,8 +42,6 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"POST /_sim/clock":           c.postClock,
 		"GET /_sim/state":            c.getState,
 		"PUT /_sim/state":            c.putState,
-		"GET /_sim/requests/curl":    c.getCurl,
-		"GET /_sim/requests/gotest":  c.getGoTest,
 		"GET /_sim/unread":           c.getUnread,
 
 		"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),

@@ -1,26 +1,20 @@
 package simcloud_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// recordModel has one host with one GPU, so that what is written of it can be read.
-func recordModel() simcloud.Model {
+// oneGPU is a model of one host with one GPU.
+func oneGPU() simcloud.Model {
 	node, group := 0, 20
 	return simcloud.Model{
 		Seed: 5, Users: []simcloud.User{}, Flavors: []simcloud.Flavor{},
@@ -36,7 +30,7 @@ func recordModel() simcloud.Model {
 func recorded(t *testing.T) *simcloud.Cloud {
 	t.Helper()
 	clock := simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	cloud, err := simcloud.New(t.Context(), recordModel(), simcloud.WithClock(clock))
+	cloud, err := simcloud.New(t.Context(), oneGPU(), simcloud.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,101 +115,14 @@ func (u *user) useTokens(t *testing.T) {
 	send("GET", image, "", 401)
 }
 
-// compareFile compares with a file, or writes it with GOCYBORG_UPDATE=1.
-func compareFile(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("GOCYBORG_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
-}
-
-// The file is a test of this module: that it compiles and passes shows by itself.
-func TestTheRecordIsWrittenAsTheTestInTheExamples(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	if err := recorded(t).WriteGoTest(&b, "replay_test"); err != nil {
-		t.Fatal(err)
-	}
-	compareFile(t, filepath.Join("..", "examples", "replay", "replay_test.go"), b.String())
-}
-
-func TestTheRecordIsWrittenAsCurl(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	if err := recorded(t).WriteCurl(&b); err != nil {
-		t.Fatal(err)
-	}
-	compareFile(t, filepath.Join("testdata", "record", "requests.sh"), b.String())
-}
-
-func TestNoExportHoldsASecret(t *testing.T) {
+func TestTheRecordHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	cloud := recorded(t)
 	u := login(t, cloud, "demo", "demo")
-	var script, program bytes.Buffer
-	if err := errors.Join(cloud.WriteCurl(&script), cloud.WriteGoTest(&program, "x")); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"curl": script.String(), "go test": program.String(), "requests": fmt.Sprintf("%#v", cloud.Requests())} {
-		for _, secret := range []string{u.token, u.service, "s3cr3t", "wr0ng", "0101"} {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s shows the secret %s", name, secret)
-			}
+	text := fmt.Sprintf("%#v", cloud.Requests())
+	for _, secret := range []string{u.token, u.service, "s3cr3t", "wr0ng", "0101", `"` + simcloud.Password + `"`} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the record shows the secret %s", secret)
 		}
-		if name != "go test" && strings.Contains(text, `"`+simcloud.Password+`"`) {
-			t.Errorf("%s shows a password", name)
-		}
-	}
-}
-
-func TestABadPackageIsNoTest(t *testing.T) {
-	t.Parallel()
-	cloud := simcloud.Run(t)
-	for _, name := range []string{"", "_", "a-b", "func", "x\nvar y"} {
-		if err := cloud.WriteGoTest(&bytes.Buffer{}, name); !errors.Is(err, simcloud.ErrReplay) {
-			t.Errorf("package %q: %v, want ErrReplay", name, err)
-		}
-	}
-}
-
-// What the record does not tell is said.
-func TestExportsSayWhatTheyLack(t *testing.T) {
-	t.Parallel()
-	cloud := simcloud.Run(t, recordModel())
-	texts := func() string {
-		var b bytes.Buffer
-		if err := errors.Join(cloud.WriteCurl(&b), cloud.WriteGoTest(&b, "x")); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	const incomplete, loaded = "The record does not begin with the cloud's first request.", "The cloud had loaded a state"
-	login(t, cloud, "admin", "admin")
-	if text := texts(); strings.Contains(text, incomplete) || strings.Contains(text, loaded) {
-		t.Errorf("of a new cloud: %s", text)
-	}
-	cloud.ForgetRequests()
-	if text := texts(); strings.Count(text, incomplete) != 2 || strings.Contains(text, loaded) {
-		t.Errorf("of a record that was emptied: %s", text)
-	}
-	state, err := cloud.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Load(state); err != nil {
-		t.Fatal(err)
-	}
-	if text := texts(); strings.Count(text, loaded) != 2 {
-		t.Errorf("of a cloud that loaded a state: %s", text)
 	}
 }

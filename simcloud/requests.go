@@ -7,7 +7,7 @@ import (
 )
 
 // Request is one request that the cloud answered, whether it came from outside or from
-// one of its own services. Tokens and other secrets are not kept.
+// one of its own services. Bodies, headers and tokens are not kept.
 type Request struct {
 	// Service is identity, placement, accelerator or compute.
 	Service string `json:"service"`
@@ -35,9 +35,6 @@ type Request struct {
 	Internal bool `json:"internal,omitempty"`
 	// Unread is what was sent and nobody read, as [Cloud.Unread] tells it.
 	Unread []string `json:"unread,omitempty"`
-	// Body is the body that was sent, secrets taken out: its first 64 KiB, or nothing
-	// if it was data, or if it is one of the oldest of more than 16 MiB in all.
-	Body string `json:"-"`
 }
 
 // Change is one thing that a request changed: what was so before the request and is not
@@ -64,9 +61,6 @@ func requestOf(e simhttp.Exchange) Request {
 	}
 	for _, change := range e.Changes {
 		r.Changes = append(r.Changes, Change(change))
-	}
-	if e.Sent != nil {
-		r.Body = e.Sent.Body
 	}
 	return r
 }

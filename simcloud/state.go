@@ -86,7 +86,6 @@ func (c *Cloud) Load(data []byte) error {
 		}
 		return errors.Join(err, back)
 	}
-	c.loaded.Store(true)
 	c.Cyborg.Resume()
 	c.compute.Resume()
 	return nil
@@ -140,7 +139,6 @@ func (c *Cloud) restore(parts map[string][]byte) error {
 	if err := c.loadParts(parts); err != nil {
 		return err
 	}
-	c.loaded.Store(true)
 	for _, agent := range agents {
 		if err := c.Cyborg.AddHost(agent); err != nil {
 			return fmt.Errorf("simcloud: add host %s: %w", agent.Name, err)

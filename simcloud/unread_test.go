@@ -1,7 +1,6 @@
 package simcloud_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -112,38 +111,5 @@ func TestAStrictCloudRefusesInEveryDialect(t *testing.T) {
 	}
 	if n := len(cloud.Cyborg.ARQs()); n != 0 {
 		t.Errorf("a refused request made %d ARQs", n)
-	}
-}
-
-func TestBodiesAreShownOnRequest(t *testing.T) {
-	t.Parallel()
-	cloud := simcloud.Run(t)
-	u := login(t, cloud, "admin", "admin")
-	u.do("POST", "/accelerator/v2/accelerator_requests", accelerator, map[string]any{"device_profile_name": "gpu"}, 201, nil)
-	for query, shown := range map[string]bool{"": false, "?bodies=true": true, "?bodies=false": false} {
-		var body struct {
-			Requests []struct {
-				Operation string
-				Sent      *struct {
-					Body   string
-					Header map[string]string
-					Login  string
-				}
-			}
-		}
-		text := u.send("GET", "/_sim/requests"+query, "", "").body
-		if err := json.Unmarshal([]byte(text), &body); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(text, simcloud.Password) {
-			t.Errorf("%q shows the password", query)
-		}
-		last := body.Requests[len(body.Requests)-1]
-		switch {
-		case shown != (last.Sent != nil):
-			t.Errorf("%q: sent %+v, want one: %v", query, last.Sent, shown)
-		case shown && (last.Sent.Body != `{"device_profile_name":"gpu"}` || last.Sent.Login != "admin/admin" || last.Sent.Header["Openstack-Api-Version"] != accelerator):
-			t.Errorf("%q: %+v", query, last.Sent)
-		}
 	}
 }

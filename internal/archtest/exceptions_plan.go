@@ -59,7 +59,6 @@ func exceptions() []Exception {
 		{"error", "requestspec.parseGroup", today},
 		{"receiver", "fakecyborg.deployableRow", today},
 		{"receiver", "internal/keystone.token", today},
-		{"receiver", "simcloud.sentRequest", today},
 		{"size", "cmd/cysim", today},
 		{"size", "cyborgclient/spawn", today},
 		{"size", "fakecyborg", today},

@@ -107,16 +107,10 @@ func (c Control) deleteFaults(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// requests lists the record; what was sent only if the query has bodies=true.
-func (c Control) requests(w http.ResponseWriter, r *http.Request) {
+func (c Control) requests(w http.ResponseWriter, _ *http.Request) {
 	exchanges := c.Recorder.Exchanges()
 	if exchanges == nil {
 		exchanges = []Exchange{}
-	}
-	if r.URL.Query().Get("bodies") != "true" {
-		for i := range exchanges {
-			exchanges[i].Sent = nil
-		}
 	}
 	WriteJSON(w, http.StatusOK, ControlBody("requests", exchanges))
 }

@@ -16,7 +16,7 @@ type Input struct {
 	Body []string
 	// BodyOf, if set, tells of a request whether its body is read at all.
 	BodyOf func(*http.Request) bool
-	// Data tells that the body is no JSON but data, of which only the length is recorded.
+	// Data marks a body that is not JSON but data, such as an image.
 	Data bool
 }
 

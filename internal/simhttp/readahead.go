@@ -3,16 +3,28 @@ package simhttp
 import (
 	"bytes"
 	"io"
+	"net/http"
 )
 
 // readAhead is a request body of which the beginning, usually all, was read before the
-// service sees it, so that it can be judged and kept.
+// service sees it, so that it can be judged.
 type readAhead struct {
 	io.Reader
 	io.Closer
 	data []byte // what was read, MaxBody+1 bytes at most
-	err  error  // of reading it; nil: that was all, or all that is kept
+	err  error  // of reading it; nil: that was all, or as much as a service reads
 	used bool
+}
+
+// bufferBody reads the body of a request before the service does, and returns it: nil
+// where there is none, and where the route does not read it as JSON.
+func bufferBody(r *http.Request, match Match) []byte {
+	if r.Body == nil || r.Body == http.NoBody || match.Route == nil || match.Route.Data {
+		return nil
+	}
+	b := newReadAhead(r.Body)
+	r.Body = b
+	return b.data
 }
 
 // newReadAhead reads the body as far as a service would.
@@ -50,16 +62,3 @@ type failing struct{ err error }
 
 // Read implements io.Reader.
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// counted counts a body of data that is not kept.
-type counted struct {
-	io.ReadCloser
-	length int64
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	c.length += int64(n)
-	return n, err
-}

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Exchange is one recorded request and its answer. Tokens and other secrets are
-// not kept.
+// Exchange is one recorded request and its answer. Bodies, headers and tokens are not kept.
 type Exchange struct {
 	Service   string `json:"service"`
 	Operation string `json:"operation"`
@@ -33,17 +32,13 @@ type Exchange struct {
 	// Unread is what was sent and nobody read: "query limitt", "header X-Foo",
 	// "body [0].colour".
 	Unread []string `json:"unread,omitempty"`
-	// Sent is what else was sent; nil for exchanges that no Recorder keeps.
-	Sent *Sent `json:"sent,omitempty"`
 }
 
 // Recorder keeps the newest exchanges of a simulated cloud, in the order in
 // which they started. A nil Recorder records nothing.
 type Recorder struct {
-	// LoginOf, if set, tells whose a token is, as in Sent.Login; empty for one that is not
-	// valid. RefusesUnread lets every Service refuse requests of which something is not
-	// read. Both are set before the first request.
-	LoginOf       func(token string) string
+	// RefusesUnread lets every Service refuse requests of which something is not read. It
+	// is set before the first request.
 	RefusesUnread bool
 
 	mu        sync.Mutex
@@ -51,7 +46,6 @@ type Recorder struct {
 	started   uint64
 	exchanges []numbered
 	changes   int // at least how many the exchanges have in all
-	bodies    bodies
 }
 
 // numbered is an exchange with its place in the order of starts, which times do
@@ -99,14 +93,12 @@ func (r *Recorder) add(number uint64, e Exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.exchanges) >= 2*r.limit {
-		r.bodies.forget(r.exchanges[:len(r.exchanges)-r.limit])
 		kept := append(r.exchanges[:0], r.exchanges[len(r.exchanges)-r.limit:]...)
-		clear(r.exchanges[len(kept):]) // or their bodies would stay
+		clear(r.exchanges[len(kept):]) // or what they refer to would stay
 		r.exchanges = kept
 	}
 	r.exchanges = append(r.exchanges, numbered{number, e})
 	r.shed(len(e.Changes))
-	r.bodies.limit(r.exchanges)
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
@@ -143,47 +135,5 @@ func (r *Recorder) Reset() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.exchanges, r.changes, r.bodies = nil, 0, bodies{}
-}
-
-// bodies is how much room the kept bodies take.
-type bodies struct {
-	total   int // in bytes
-	dropped int // how many exchanges, from the first on, have none any more
-}
-
-// forget is told of exchanges, the first ones, that go.
-func (b *bodies) forget(gone []numbered) {
-	for _, e := range gone[min(b.dropped, len(gone)):] {
-		b.total -= e.Sent.size()
-	}
-	b.dropped = max(0, b.dropped-len(gone))
-}
-
-// limit counts the last exchange and drops the oldest bodies while there are too many.
-func (b *bodies) limit(exchanges []numbered) {
-	b.total += exchanges[len(exchanges)-1].Sent.size()
-	for ; b.total > MaxKeptInAll && b.dropped < len(exchanges); b.dropped++ {
-		e := &exchanges[b.dropped]
-		b.total -= e.Sent.size()
-		e.Sent = e.Sent.without()
-	}
-}
-
-// size is the room that the body takes.
-func (s *Sent) size() int {
-	if s == nil {
-		return 0
-	}
-	return len(s.Body)
-}
-
-// without is a copy without the body.
-func (s *Sent) without() *Sent {
-	if s == nil || s.Body == "" {
-		return s
-	}
-	old := *s
-	old.Body, old.Cut = "", CutOld
-	return &old
+	r.exchanges, r.changes = nil, 0
 }

@@ -101,23 +101,13 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if recorder != nil {
-		sent, unread, done := s.look(recorder, r, match)
-		exchange.Sent, exchange.Unread = sent, unread
-		defer done()
+		exchange.Unread = s.unread(r, match, bufferBody(r, match))
 	}
 	if len(exchange.Unread) > 0 && recorder.RefusesUnread {
 		s.Refuse(out, r, refusal(exchange.Unread))
 		return
 	}
 	s.serve(out, r, rule)
-}
-
-// look tells what was sent, and what of it nobody reads. The function returned completes
-// it when the request was served.
-func (s *Service) look(recorder *Recorder, r *http.Request, match Match) (sent *Sent, unread []string, done func()) {
-	sent = recorder.sentOf(r)
-	body, done := sent.ahead(r, match.Route != nil && match.Route.Data, recorder.LoginOf)
-	return sent, s.unread(r, match, body), done
 }
 
 func refusal(unread []string) string {
