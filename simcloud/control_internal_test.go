@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // controlCalls are requests to every route below /_sim/, in the order in which they are
@@ -60,7 +62,7 @@ func controlCalls() []struct{ route, path, body string } {
 // goldenModel is small, so that its golden files can be read.
 func goldenModel() Model {
 	m := Model{
-		Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Devices: []PCIDevice{wholeGPU("0000:3b:00.0", 20)}}}},
+		Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Devices: []sysfs.PCIDevice{wholeGPU("0000:3b:00.0", 20)}}}},
 		Users: []User{}, Flavors: []Flavor{},
 	}
 	m.DeviceProfiles = []DeviceProfile{{Name: "gpu", Groups: []map[string]string{{"resources:PGPU": "1"}}}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
@@ -141,7 +142,7 @@ func defaultHost(name string) Host {
 			PCI:   []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}},
 		},
 		Devices: []driver.Device{intelFPGA(name), dualGPU(name)},
-		Sysfs:   &Sysfs{Devices: []PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
+		Sysfs:   &Sysfs{Devices: []sysfs.PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
 		Drivers: &Drivers{
 			Fake: true,
 			NVIDIA: &nvidia.Config{
@@ -162,21 +163,21 @@ func flatHost(name string) Host {
 }
 
 // wholeGPU is a Tesla P100.
-func wholeGPU(address string, iommuGroup int) PCIDevice {
+func wholeGPU(address string, iommuGroup int) sysfs.PCIDevice {
 	node := 0
-	return PCIDevice{
+	return sysfs.PCIDevice{
 		Address: address, Vendor: "10de", Product: "15f8", SubsystemVendor: "10de", SubsystemProduct: "118f",
 		Class: "0302", Revision: "a1", Driver: "vfio-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
 	}
 }
 
 // teslaT4 has 16 GiB: sixteen vGPUs of 1 GiB or eight of 2 GiB.
-func teslaT4(address string, iommuGroup int) PCIDevice {
+func teslaT4(address string, iommuGroup int) sysfs.PCIDevice {
 	node := 1
-	return PCIDevice{
+	return sysfs.PCIDevice{
 		Address: address, Vendor: "10de", Product: "1eb8", SubsystemVendor: "10de", SubsystemProduct: "12a2",
 		Class: "0302", Revision: "a1", Driver: "nvidia", NUMANode: &node, IOMMUGroup: &iommuGroup,
-		MdevTypes: []MdevType{
+		MdevTypes: []sysfs.MdevType{
 			{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 16},
 			{Type: "nvidia-223", Name: "GRID T4-2B", AvailableInstances: 8},
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -83,11 +84,11 @@ func TestLocalMemoryIsClaimedAndMakesNoRequest(t *testing.T) {
 func TestMemoryStandsOnTheProviderThatHasIt(t *testing.T) {
 	t.Parallel()
 	model := func(mode string) simcloud.Model {
-		card := simcloud.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
-			VFs: &simcloud.VFs{Total: 2, Enabled: 2, Product: "09c5"},
-			FPGA: &simcloud.FPGA{Dev: 1, Regions: []simcloud.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
-				Ports: []simcloud.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
-		m := oneHost(given{name: "x", devices: []simcloud.PCIDevice{card}, load: func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
+		card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
+			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
+			FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
+				Ports: []sysfs.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
+		m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
 		m.Hosts[0].Drivers.LocalMemory = boardMemory()
 		m.Cyborg.PlacementMode = mode
 		return m
@@ -182,7 +183,7 @@ func TestEveryMediatedDeviceComesBackWithItsUUID(t *testing.T) {
 func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	t.Parallel()
 	vgpu := givenBy(t, "nvidia-vgpu")
-	vgpu.devices[0].MdevTypes = append(vgpu.devices[0].MdevTypes, simcloud.MdevType{Type: "nvidia-223", Name: "GRID T4-2B", AvailableInstances: 2})
+	vgpu.devices[0].MdevTypes = append(vgpu.devices[0].MdevTypes, sysfs.MdevType{Type: "nvidia-223", Name: "GRID T4-2B", AvailableInstances: 2})
 	s := newSpawner(t, oneHost(vgpu))
 	const provider, types = "cn0_" + vgpuT4, "class/mdev_bus/" + vgpuT4 + "/mdev_supported_types/nvidia-223"
 	const foreign = "99999999-9999-4999-8999-999999999999"

@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/fpga"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
-
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
 func TestTheDevicesOfEveryDriverAreImported(t *testing.T) {
@@ -108,11 +108,11 @@ func TestRegionsAndTheirMemoryAreImported(t *testing.T) {
 			if mode == fakecyborg.ModeFlat {
 				second, function = regionType, function1 // all devices of a flat host are alike
 			}
-			card := simcloud.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
-				VFs: &simcloud.VFs{Total: 2, Enabled: 2, Product: "09c5"},
-				FPGA: &simcloud.FPGA{Dev: 1, Regions: []simcloud.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: second}},
-					Ports: []simcloud.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function, VF: 2}}}}
-			m := oneHost(given{name: "x", devices: []simcloud.PCIDevice{card}, load: drivesFPGAs, group: map[string]string{"resources:FPGA": "1"}})
+			card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
+				VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
+				FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: second}},
+					Ports: []sysfs.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function, VF: 2}}}}
+			m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: drivesFPGAs, group: map[string]string{"resources:FPGA": "1"}})
 			if mode == fakecyborg.ModeNested {
 				m.Hosts[0].Drivers.LocalMemory = boardMemory()
 			}

@@ -34,7 +34,7 @@ func newMachine(seed uint64, h Host) (*machine, error) {
 		return m, nil
 	}
 	if h.Sysfs.Dir == "" {
-		tree, err := sysfs.Generate(description(h.Sysfs.Devices, h.Sysfs.MdevParents...))
+		tree, err := sysfs.Generate(sysfs.Description{Devices: h.Sysfs.Devices, MdevParents: h.Sysfs.MdevParents})
 		if err != nil {
 			return nil, fmt.Errorf("sysfs: %w", err)
 		}

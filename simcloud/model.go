@@ -2,6 +2,7 @@ package simcloud
 
 import (
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
@@ -88,9 +89,9 @@ type Sysfs struct {
 	// devices is only recorded, see [Cloud.Overlaid].
 	Write bool `json:"write,omitempty"`
 	// Devices are the functions of a synthetic PCI bus.
-	Devices []PCIDevice `json:"devices,omitempty"`
+	Devices []sysfs.PCIDevice `json:"devices,omitempty"`
 	// MdevParents are synthetic devices off that bus that mediated devices are made on.
-	MdevParents []MdevParent `json:"mdev_parents,omitempty"`
+	MdevParents []sysfs.MdevParent `json:"mdev_parents,omitempty"`
 }
 
 // DeviceProfile is a device profile as its creator sends it.

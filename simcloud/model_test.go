@@ -3,13 +3,11 @@ package simcloud_test
 import (
 	"encoding/json"
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -128,59 +126,6 @@ func TestListsThatAreEmptyStayEmpty(t *testing.T) {
 	if len(cloud.HostNames())+len(cloud.Cyborg.DeviceProfiles())+len(cloud.Model().Flavors) != 0 {
 		t.Errorf("hosts %v, profiles %v, flavors %v", cloud.HostNames(), cloud.Cyborg.DeviceProfiles(), cloud.Model().Flavors)
 	}
-}
-
-// The public description of hardware is a copy of the internal one, so that no internal
-// type is in an exported signature; a field added there must be added here.
-func TestHardwareHasAllFieldsOfTheTree(t *testing.T) {
-	t.Parallel()
-	for _, pair := range [][2]any{
-		{simcloud.PCIDevice{}, sysfs.PCIDevice{}}, {simcloud.VFs{}, sysfs.VFs{}},
-		{simcloud.MdevType{}, sysfs.MdevType{}}, {simcloud.Interface{}, sysfs.Interface{}},
-		{simcloud.Disk{}, sysfs.Disk{}}, {simcloud.Partition{}, sysfs.Partition{}}, {simcloud.PTPClock{}, sysfs.Clock{}},
-		{simcloud.FPGA{}, sysfs.FPGA{}}, {simcloud.FPGARegion{}, sysfs.FPGARegion{}}, {simcloud.FPGAPort{}, sysfs.FPGAPort{}},
-		{simcloud.MdevParent{}, sysfs.MdevParent{}},
-	} {
-		if diff := cmp.Diff(tags(pair[1]), tags(pair[0])); diff != "" {
-			t.Errorf("%T (-sysfs +simcloud):\n%s", pair[0], diff)
-		}
-	}
-	everything := simcloud.PCIDevice{
-		Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", SubsystemVendor: "1", SubsystemProduct: "2", Class: "0302",
-		Revision: "a1", Driver: "d", BootVGA: true, MixedMdevTypes: true, Files: map[string]string{"a": "b"},
-		Disks: []simcloud.Disk{{Name: "sda", Major: 8, Minor: 16, Holders: []string{"dm-0"},
-			Partitions: []simcloud.Partition{{Name: "sda1", Minor: 17, Holders: []string{"md1"}}}}},
-		Clocks: []simcloud.PTPClock{{Name: "ptp0", ClockName: "c"}},
-		FPGA: &simcloud.FPGA{Dev: 1, InterfaceID: "i", Regions: []simcloud.FPGARegion{{Number: 2, InterfaceID: "j"}},
-			Ports: []simcloud.FPGAPort{{Number: 3, AFUID: "k", VF: 4}}},
-		MdevTypes: []simcloud.MdevType{{Type: "t"}}, Interfaces: []simcloud.Interface{{Name: "eth0"}},
-		VFs: &simcloud.VFs{Total: 2, Enabled: 1, Offset: 3, Stride: 4, Product: "5", Driver: "e", MdevTypes: []simcloud.MdevType{{Type: "u"}}},
-	}
-	parent := simcloud.MdevParent{Name: "mtty", Types: []simcloud.MdevType{{Type: "v", AvailableInstances: 3}}, MixedMdevTypes: true}
-	converted := simcloud.Description([]simcloud.PCIDevice{everything}, parent)
-	for _, pair := range [][2]any{
-		{[]simcloud.PCIDevice{everything}, converted.Devices}, {[]simcloud.MdevParent{parent}, converted.MdevParents},
-	} {
-		want, err := json.Marshal(pair[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := json.Marshal(pair[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("converted (-want +got):\n%s", diff)
-		}
-	}
-}
-
-func tags(v any) []string {
-	var list []string
-	for i := range reflect.TypeOf(v).NumField() {
-		list = append(list, reflect.TypeOf(v).Field(i).Name+" "+string(reflect.TypeOf(v).Field(i).Tag))
-	}
-	return list
 }
 
 func TestFlavorsConvertToThoseOfRequestspec(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -18,7 +19,7 @@ func oneGPU() simcloud.Model {
 	node, group := 0, 20
 	return simcloud.Model{
 		Seed: 5, Users: []simcloud.User{}, Flavors: []simcloud.Flavor{},
-		Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Devices: []simcloud.PCIDevice{{
+		Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Devices: []sysfs.PCIDevice{{
 			Address: "0000:3b:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci", NUMANode: &node, IOMMUGroup: &group,
 		}}}}},
 		DeviceProfiles: []simcloud.DeviceProfile{{Name: "gpu", Groups: []map[string]string{{"resources:PGPU": "1"}}}},
