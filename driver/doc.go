@@ -9,7 +9,7 @@
 // Policy of what may be given away, and the shapes in which traits and resource classes
 // are named. DiscoverAll lets the drivers of a host look through one view.
 //
-// A driver that remembers more than its configuration and its tree do is a Keeper.
+// A driver that remembers more than its configuration and its tree do is a Snapshotter.
 //
 // It has no driver in it, keeps no state and talks to no service; what is done with a
 // report is the agent's and the conductor's business.

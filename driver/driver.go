@@ -43,6 +43,18 @@ type MdevDriver interface {
 	RemoveMdev(ctx context.Context, m Mdev) error
 }
 
+// Snapshotter is implemented by drivers whose state is not all in their configuration and
+// their tree, and by trees. A driver without it can be made anew at any time.
+type Snapshotter interface {
+	// Dump returns what the driver remembers as one JSON document with the field
+	// schema_version. The same state gives the same bytes, and a driver that has loaded a
+	// dump gives the same dump.
+	Dump() ([]byte, error)
+	// Load makes the driver remember what a dump of a driver of the same configuration
+	// says, in place of all it remembered. With an error the driver is as it was.
+	Load(data []byte) error
+}
+
 // TreeDriver is implemented by drivers that look at a sysfs tree. Their Discover is
 // DiscoverIn with a view of that tree; DiscoverAll gives one view to all of them.
 type TreeDriver interface {
@@ -72,13 +84,6 @@ type Claim struct {
 func (c Claim) Covers(f PCIFunction) bool {
 	return (c.Vendor == 0 || c.Vendor == f.Vendor) && (c.Product == 0 || c.Product == f.Product) &&
 		(c.Class == 0 || c.Class == f.DeviceClass())
-}
-
-// StatsDriver is implemented by drivers that count something. Upstream has get_stats and
-// never calls it.
-type StatsDriver interface {
-	// Stats returns numbers by name. The error is for counters that cannot be read.
-	Stats(ctx context.Context) (map[string]int64, error)
 }
 
 // Tree is a sysfs file system as drivers see it. Names are slash separated and relative

@@ -25,15 +25,15 @@ type hardwareDump struct {
 // dump is the hardware as a part of the cloud's state.
 func (m *machine) dump() ([]byte, error) {
 	d := hardwareDump{SchemaVersion: simhttp.DumpSchema, Own: slices.Sorted(maps.Keys(m.before)), Drivers: make(map[string]json.RawMessage)}
-	if tree, ok := m.tree.(driver.Keeper); ok {
+	if tree, ok := m.tree.(driver.Snapshotter); ok {
 		data, err := tree.Dump()
 		if err != nil {
 			return nil, err
 		}
 		d.Sysfs = data
 	}
-	for name, keeper := range m.keepers {
-		data, err := keeper.Dump()
+	for name, snapshotter := range m.snapshotters {
+		data, err := snapshotter.Dump()
 		if err != nil {
 			return nil, fmt.Errorf("driver %s: %w", name, err)
 		}
@@ -48,21 +48,21 @@ func (m *machine) load(data []byte) error {
 	if err := simhttp.DecodeDump(data, &d, &d.SchemaVersion); err != nil {
 		return err
 	}
-	tree, kept := m.tree.(driver.Keeper)
+	tree, kept := m.tree.(driver.Snapshotter)
 	if kept != (d.Sysfs != nil) {
 		return errors.New("sysfs: the dump has one and the host has none, or the other way round")
 	}
 	for name := range d.Drivers {
-		if m.keepers[name] == nil {
+		if m.snapshotters[name] == nil {
 			return fmt.Errorf("driver %s: the host has none that remembers something", name)
 		}
 	}
-	for name, keeper := range m.keepers {
+	for name, snapshotter := range m.snapshotters {
 		own, ok := d.Drivers[name]
 		if !ok {
 			return fmt.Errorf("driver %s: missing", name)
 		}
-		if err := keeper.Load(own); err != nil {
+		if err := snapshotter.Load(own); err != nil {
 			return fmt.Errorf("driver %s: %w", name, err)
 		}
 	}

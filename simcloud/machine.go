@@ -15,14 +15,14 @@ import (
 
 // machine is a host with its hardware.
 type machine struct {
-	host     Host
-	provider string         // uuid of the root provider
-	tree     driver.Tree    // nil: no hardware to look at
-	dir      *sysfs.DirTree // the tree, if it is a directory
-	given    *verbatim.Driver
-	created  bool // the root provider is in Placement
-	before   map[string]bool
-	keepers  map[string]driver.Keeper // the drivers that remember something, by name
+	host         Host
+	provider     string         // uuid of the root provider
+	tree         driver.Tree    // nil: no hardware to look at
+	dir          *sysfs.DirTree // the tree, if it is a directory
+	given        *verbatim.Driver
+	created      bool // the root provider is in Placement
+	before       map[string]bool
+	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
 }
 
 // newMachine opens or generates the hardware of a host.
@@ -68,10 +68,10 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 	if len(m.host.Devices) > 0 {
 		drivers = append(drivers, m.given)
 	}
-	m.keepers = make(map[string]driver.Keeper)
+	m.snapshotters = make(map[string]driver.Snapshotter)
 	for _, d := range drivers {
-		if keeper, ok := d.(driver.Keeper); ok {
-			m.keepers[d.Name()] = keeper
+		if snapshotter, ok := d.(driver.Snapshotter); ok {
+			m.snapshotters[d.Name()] = snapshotter
 		}
 	}
 	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}

@@ -18,10 +18,7 @@ type Driver struct {
 	host string
 }
 
-var (
-	_ driver.Driver      = (*Driver)(nil)
-	_ driver.StatsDriver = (*Driver)(nil)
-)
+var _ driver.Driver = (*Driver)(nil)
 
 // New returns the driver of the named host. The deployable is called HOST_FakeDevice,
 // where every character of HOST other than letters, digits, underscore and hyphen is an
@@ -49,11 +46,6 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 		ControlPath:     driver.ControlPath{Type: driver.ControlPathPCI, Info: info("00", "0")},
 		Deployables:     []driver.Deployable{d.deployable()},
 	}}}, nil
-}
-
-// Stats returns nothing, as upstream's get_stats does. The error is that of ctx.
-func (d *Driver) Stats(ctx context.Context) (map[string]int64, error) {
-	return map[string]int64{}, ctx.Err()
 }
 
 func (d *Driver) deployable() driver.Deployable {

@@ -74,10 +74,3 @@ func Example() {
 	// compute1_FakeDevice 16 FPGA [CUSTOM_FAKE_DEVICE]
 	// f9d7848a-7688-361f-8e4b-3e58185de5fe
 }
-
-func TestThereIsNothingToCount(t *testing.T) {
-	t.Parallel()
-	if stats, err := fake.New("h").Stats(t.Context()); stats == nil || len(stats) != 0 || err != nil {
-		t.Errorf("Stats() = %v, %v", stats, err)
-	}
-}

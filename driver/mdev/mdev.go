@@ -20,10 +20,9 @@ type Driver struct {
 }
 
 var (
-	_ driver.TreeDriver  = (*Driver)(nil)
-	_ driver.Claimer     = (*Driver)(nil)
-	_ driver.MdevDriver  = (*Driver)(nil)
-	_ driver.StatsDriver = (*Driver)(nil)
+	_ driver.TreeDriver = (*Driver)(nil)
+	_ driver.Claimer    = (*Driver)(nil)
+	_ driver.MdevDriver = (*Driver)(nil)
 )
 
 // New returns the driver for a host's tree. The error wraps ErrConfig.
@@ -140,21 +139,4 @@ func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
 		return fmt.Errorf("mdev: remove mdev %s: %w", m.UUID, err)
 	}
 	return nil
-}
-
-// Stats counts for each configured parent, as PARENT.existing, PARENT.available and
-// PARENT.foreign. The error is that of a parent that cannot be read.
-func (d *Driver) Stats(ctx context.Context) (map[string]int64, error) {
-	stats := make(map[string]int64)
-	for _, parent := range d.parents {
-		capacity, problem := driver.ReadMdevCapacity(d.tree, driver.MdevParentTypes(parent), d.types[parent].Name)
-		if problem != nil {
-			problem.Address = parent
-			return nil, fmt.Errorf("mdev: stats: %w", *problem)
-		}
-		stats[parent+".existing"] = int64(capacity.Existing)
-		stats[parent+".available"] = int64(capacity.Available)
-		stats[parent+".foreign"] = int64(capacity.Foreign)
-	}
-	return stats, ctx.Err()
 }

@@ -31,10 +31,9 @@ type Driver struct {
 }
 
 var (
-	_ driver.TreeDriver  = (*Driver)(nil)
-	_ driver.Claimer     = (*Driver)(nil)
-	_ driver.MdevDriver  = (*Driver)(nil)
-	_ driver.StatsDriver = (*Driver)(nil)
+	_ driver.TreeDriver = (*Driver)(nil)
+	_ driver.Claimer    = (*Driver)(nil)
+	_ driver.MdevDriver = (*Driver)(nil)
 )
 
 // New returns the driver for a host's tree. The error wraps ErrConfig; where the vGPU

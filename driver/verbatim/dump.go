@@ -34,7 +34,7 @@ type dumpImage struct {
 	Data []byte `json:"data"`
 }
 
-var _ driver.Keeper = (*Driver)(nil)
+var _ driver.Snapshotter = (*Driver)(nil)
 
 // Dump returns the mediated devices and the images written to FPGAs as one JSON document
 // with the field schema_version. The devices that the driver reports are not in it. The

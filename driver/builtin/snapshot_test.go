@@ -12,7 +12,7 @@ import (
 
 // The drivers here read a tree and keep nothing: all that they have is what they were
 // made with. Whoever adds a field decides here whether it is state, which makes the
-// driver a driver.Keeper, or says where else it comes from.
+// driver a driver.Snapshotter, or says where else it comes from.
 func TestNoDriverHereRemembersAnything(t *testing.T) {
 	t.Parallel()
 	const given = "configuration"
@@ -55,8 +55,8 @@ func TestNoDriverHereRemembersAnything(t *testing.T) {
 		}
 	}
 	for _, d := range load(t, allOn(), generate(t, everything())) {
-		if _, ok := d.(driver.Keeper); ok {
-			t.Errorf("%s is a Keeper: it is not for this list", d.Name())
+		if _, ok := d.(driver.Snapshotter); ok {
+			t.Errorf("%s is a Snapshotter: it is not for this list", d.Name())
 		}
 		look(reflect.TypeOf(d))
 	}
