@@ -73,16 +73,7 @@ func exceptions() []Exception {
 		{"twice", "simcloud.Change", today},
 		{"twice", "simcloud.Clock", today},
 		{"twice", "simcloud.DeviceProfile", "the simulators share no code with the library"},
-		{"twice", "simcloud.Disk", today},
-		{"twice", "simcloud.FPGA", today},
-		{"twice", "simcloud.FPGAPort", today},
-		{"twice", "simcloud.FPGARegion", today},
 		{"twice", "simcloud.Flavor", "the simulators share no code with the library"},
-		{"twice", "simcloud.Interface", today},
-		{"twice", "simcloud.MdevParent", today},
-		{"twice", "simcloud.MdevType", today},
-		{"twice", "simcloud.Partition", today},
-		{"twice", "simcloud.VFs", today},
 		{"unlock", "fakecyborg.unlock", today},
 	}
 }
