@@ -37,8 +37,6 @@ type Request struct {
 	Ports []Port
 	// Hooks are the caller's parts of the build.
 	Hooks Hooks
-	// keepARQs leaves bound ARQs after a failure, see Compat.UnshelveKeepsARQs.
-	keepARQs bool
 }
 
 // Candidate is one allocation candidate of Placement.
@@ -108,7 +106,6 @@ type Attempt struct {
 	ended  bool
 
 	tried     map[string]bool // roots of the hosts that were claimed on
-	failed    Step            // the last step that failed
 	touched   bool            // a hook may have made a guest
 	stale     []string        // ARQs that were not deleted yet, of this host or earlier ones
 	undone    []string        // on earlier hosts
@@ -198,9 +195,6 @@ func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context
 	}
 	decision, err := work(cyborgclient.Observe(ctx, trace.cyborg), trace)
 	trace.close(decision, err)
-	if err != nil {
-		a.failed = name
-	}
 	return err
 }
 

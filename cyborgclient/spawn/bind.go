@@ -40,7 +40,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	arqs, err := a.flow.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name})
 	a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
 	if err != nil {
-		return a.rawDecode(err)
+		return err
 	}
 	a.own(arqs, from)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -34,32 +35,6 @@ type compatCase struct {
 
 func compatCases() map[string]compatCase {
 	return map[string]compatCase{
-		"nova_masking": {func(c *spawn.Compat) { c.NovaMasking = true }, compatMasking,
-			"not every accelerator is bound", "4 ARQs, 3 devices"},
-		"keep_arqs": {func(c *spawn.Compat) { c.KeepARQs = true }, compatKeepARQs,
-			"0 ARQs left, 0 named", "4 ARQs left, 4 named"},
-		"reschedule_keeps_arqs": {func(c *spawn.Compat) { c.RescheduleKeepsARQs = true }, compatRescheduleKeeps,
-			"ok", "conflict in bind"},
-		"unshelve_keeps_arqs": {func(c *spawn.Compat) { c.UnshelveKeepsARQs = true }, compatUnshelve,
-			"0 ARQs left, then ok", "4 ARQs left, then conflict"},
-		"all_or_nothing_handles": {func(c *spawn.Compat) { c.AllOrNothingHandles = true }, compatDevices,
-			"4 devices", "0 devices"},
-		"port_arqs_as_hostdevs": {func(c *spawn.Compat) { c.PortARQsAsHostdevs = true }, compatHardReboot,
-			"ok, 2 devices", "device already present"},
-		"resume_without_accelerators": {func(c *spawn.Compat) { c.ResumeWithoutAccelerators = true }, compatResume,
-			"4 devices", "0 devices"},
-		"last_group_leftovers": {func(c *spawn.Compat) { c.LastGroupLeftovers = true }, compatLeftovers,
-			"the groups do not explain the allocations", "ok"},
-		"late_group_errors": {func(c *spawn.Compat) { c.LateGroupErrors = true }, compatLateGroups,
-			"request, Placement not asked", "candidates, Placement asked"},
-		"one_delete": {func(c *spawn.Compat) { c.OneDelete = true }, compatOneDelete,
-			"0 ARQs left", "3 ARQs left"},
-		"keep_events": {func(c *spawn.Compat) { c.KeepEvents = true }, compatKeepEvents,
-			"0 events registered", "4 events registered"},
-		"raw_decode_errors": {func(c *spawn.Compat) { c.RawDecodeErrors = true }, compatRawDecode,
-			"malformed answer", "raw"},
-		"nil_ports_fail": {func(c *spawn.Compat) { c.NilPortsFail = true }, compatNilPorts,
-			"ok", "failure getting accelerator requests"},
 		"owner_nova_on_flavor_groups": {func(c *spawn.Compat) { c.OwnerNovaOnFlavorGroups = true }, compatOwnerNova,
 			"false", "true"},
 		"numeric_suffixes": {func(c *spawn.Compat) { c.NumericSuffixes = true }, compatNumeric,
@@ -74,12 +49,6 @@ func compatCases() map[string]compatCase {
 			"delete", "unbind delete"},
 		"resolved_by_server": {func(c *spawn.Compat) { c.ResolvedByServer = true }, compatResolved,
 			"filtered here", "asked with bind_state=resolved, 423 at first"},
-		"bind_failure_is_fatal": {func(c *spawn.Compat) { c.BindFailureIsFatal = true }, compatBindFatal,
-			"2 binds", "1 binds"},
-		"try_nova_candidates": {func(c *spawn.Compat) { c.TryNovaCandidates = true }, compatNovaCandidates,
-			"no host has room for", "bind"},
-		"ignore_unknown_handles": {func(c *spawn.Compat) { c.IgnoreUnknownHandles = true }, compatUnknownHandle,
-			"unknown; known are PCI, MDEV and TEST_PCI", "0 devices, 1 skipped"},
 	}
 }
 
@@ -119,45 +88,89 @@ func compatFields() []string {
 	return names
 }
 
-// The table of docs/compat.md names every option, every defect of Nova that is
-// mended and every disagreement; each option of spawn.Compat has a case here.
-func TestCompatTableIsComplete(t *testing.T) {
+// defectCases show, by the number in docs/compat.md, what this library does where
+// Nova has a defect.
+func defectCases() map[int]struct {
+	name string
+	run  func(*testing.T, spawn.Config) string
+	want string
+} {
+	return map[int]struct {
+		name string
+		run  func(*testing.T, spawn.Config) string
+		want string
+	}{
+		1:  {"failed ARQ", failedARQ, "not every accelerator is bound"},
+		2:  {"failed prepare", failedPrepare, "0 ARQs left, 0 named"},
+		3:  {"failed host claim", failedHostClaim, "ok"},
+		4:  {"failed unshelve", failedUnshelve, "0 ARQs left, then ok"},
+		5:  {"mixed handles", mixedHandles, "4 devices"},
+		6:  {"hard reboot with port", hardRebootWithPort, "ok, 2 devices"},
+		7:  {"host reboot", hostReboot, "4 devices"},
+		8:  {"search leftovers", searchLeftovers, "the groups do not explain the allocations"},
+		9:  {"group without resources", groupWithoutResources, "request, Placement not asked"},
+		10: {"one ARQ missing", oneARQMissing, "0 ARQs left"},
+		11: {"timed out wait", timedOutWait, "0 events registered"},
+		12: {"malformed answer", malformedAnswer, "malformed answer"},
+		13: {"nil ports", nilPorts, "ok"},
+		14: {"OWNER_NOVA of the flavor", compatOwnerNova, "false"},
+		15: {"failed binds", failedBinds, "2 binds"},
+		16: {"nova owned candidates", novaOwnedCandidates, "no host has room for"},
+	}
+}
+
+func TestDefectsOfNovaAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, tt := range defectCases() {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				if got := tt.run(t, spawn.Config{}); !strings.Contains(got, tt.want) {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// docs/compat.md has a complete row for every option of spawn.Compat and for every
+// defect of Nova that has a case here, and names no others.
+func TestCompatPageIsComplete(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../docs/compat.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(data)
-	cases := compatCases()
-	for _, name := range compatFields() {
-		if _, ok := cases[name]; !ok {
-			t.Errorf("no test shows what %s changes", name)
-		}
-		row := regexp.MustCompile("(?m)^\\|.*`compat\\." + name + "`.*\\|$").FindString(page)
+	complete := func(what, pattern string) {
+		row := regexp.MustCompile("(?m)^" + pattern + ".*\\|$").FindString(page)
 		if row == "" {
-			t.Errorf("docs/compat.md has no row for %s", name)
-			continue
+			t.Errorf("docs/compat.md has no row for %s", what)
+			return
 		}
 		for _, cell := range strings.Split(strings.Trim(row, "|"), "|") {
 			if strings.TrimSpace(cell) == "" {
-				t.Errorf("docs/compat.md: the row of %s has an empty cell", name)
+				t.Errorf("docs/compat.md: the row of %s has an empty cell", what)
 			}
 		}
 	}
-	for name := range cases {
-		if !slices.Contains(compatFields(), name) {
-			t.Errorf("there is no option %s", name)
-		}
+	options, cases := compatFields(), compatCases()
+	for _, name := range options {
+		complete(name, "\\|.*`compat\\."+name+"`")
+	}
+	if want := slices.Sorted(maps.Keys(cases)); !slices.Equal(slices.Sorted(slices.Values(options)), want) {
+		t.Errorf("the options are %v, the cases %v", options, want)
 	}
 	for _, match := range regexp.MustCompile("`compat\\.([a-z_]+)`").FindAllStringSubmatch(page, -1) {
-		if !slices.Contains(compatFields(), match[1]) {
-			t.Errorf("docs/compat.md names an option %s that is not there", match[1])
+		if !slices.Contains(options, match[1]) {
+			t.Errorf("docs/compat.md names an option %s that does not exist", match[1])
 		}
 	}
-	for n := 1; n <= 14; n++ {
-		if !strings.Contains(page, fmt.Sprintf("\n| %d |", n)) {
-			t.Errorf("docs/compat.md has no row for defect %d", n)
-		}
+	for number := range defectCases() {
+		complete(fmt.Sprintf("defect %d", number), fmt.Sprintf("\\| %d \\|", number))
+	}
+	if rows := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAllString(page, -1)); rows != len(defectCases()) {
+		t.Errorf("docs/compat.md has %d numbered rows, want %d", rows, len(defectCases()))
 	}
 }
 
@@ -169,7 +182,7 @@ func outcome(result *spawn.Result, err error) string {
 	return fmt.Sprintf("ok: %d ARQs, %d devices, %d skipped", len(result.ARQs), len(result.Devices), len(result.Skipped))
 }
 
-func compatMasking(t *testing.T, config spawn.Config) string {
+func failedARQ(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: config})
 	w.fail(t,
 		fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status},
@@ -177,7 +190,7 @@ func compatMasking(t *testing.T, config spawn.Config) string {
 	return outcome(w.flow.Run(t.Context(), request("mixed")))
 }
 
-func compatKeepARQs(t *testing.T, config spawn.Config) string {
+func failedPrepare(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	req := request("mixed")
 	req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { return errHook }
@@ -189,7 +202,7 @@ func compatKeepARQs(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d ARQs left, %d named", len(w.cloud.Cyborg.ARQs()), len(failure.Leftovers))
 }
 
-func compatRescheduleKeeps(t *testing.T, config spawn.Config) string {
+func failedHostClaim(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	req := request("mixed")
 	calls := 0
@@ -208,7 +221,7 @@ func compatRescheduleKeeps(t *testing.T, config spawn.Config) string {
 	return outcome(result, err)
 }
 
-func compatUnshelve(t *testing.T, config spawn.Config) string {
+func failedUnshelve(t *testing.T, config spawn.Config) string {
 	s := newSite(t, worldOpts{config: config})
 	i := s.spawn(t, "mixed")
 	if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
@@ -227,12 +240,12 @@ func compatUnshelve(t *testing.T, config spawn.Config) string {
 	return text + outcome(result, err)
 }
 
-func compatDevices(t *testing.T, config spawn.Config) string {
+func mixedHandles(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	return outcome(w.flow.Run(t.Context(), request("mixed")))
 }
 
-func compatHardReboot(t *testing.T, config spawn.Config) string {
+func hardRebootWithPort(t *testing.T, config spawn.Config) string {
 	s := newSite(t, worldOpts{model: portModel(), config: config})
 	i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
 	if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
@@ -252,7 +265,7 @@ func (s *site) deviceCount(t *testing.T, i spawn.Instance) int {
 	return len(devices) + strings.Count(domain, `<interface type="hostdev"`)
 }
 
-func compatResume(t *testing.T, config spawn.Config) string {
+func hostReboot(t *testing.T, config spawn.Config) string {
 	s := newSite(t, worldOpts{config: config})
 	i := s.spawn(t, "mixed")
 	s.powerCut(t, i.Host)
@@ -265,9 +278,9 @@ func compatResume(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d devices", s.deviceCount(t, i))
 }
 
-// compatLeftovers has a group of the flavor's own on the provider of the first
+// searchLeftovers has a group of the flavor's own on the provider of the first
 // group of the profile.
-func compatLeftovers(t *testing.T, config spawn.Config) string {
+func searchLeftovers(t *testing.T, config spawn.Config) string {
 	model := simcloud.DefaultModel()
 	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "two", Groups: []map[string]string{
 		{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}, {"resources:VGPU": "1"},
@@ -281,9 +294,9 @@ func compatLeftovers(t *testing.T, config spawn.Config) string {
 	return outcome(w.flow.Run(t.Context(), req))
 }
 
-// compatLateGroups reads a profile that asks for a trait and no device, which
+// groupWithoutResources reads a profile that asks for a trait and no device, which
 // this Cyborg would not store.
-func compatLateGroups(t *testing.T, config spawn.Config) string {
+func groupWithoutResources(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{})
 	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
 		return &rewrite{next: next, method: http.MethodGet, path: "/device_profiles", change: func(_ int, body []byte) []byte {
@@ -306,7 +319,7 @@ func (w *world) queries() []simcloud.Request {
 	return slices.DeleteFunc(w.cloud.Requests(), func(r simcloud.Request) bool { return r.Operation != "placement.allocation_candidates.list" })
 }
 
-func compatOneDelete(t *testing.T, config spawn.Config) string {
+func oneARQMissing(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	req := request("mixed")
 	req.Hooks.Prepare = func(ctx context.Context, a *spawn.Attempt) error {
@@ -318,7 +331,7 @@ func compatOneDelete(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d ARQs left", len(w.cloud.Cyborg.ARQs()))
 }
 
-func compatKeepEvents(t *testing.T, config spawn.Config) string {
+func timedOutWait(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: slowModel(time.Hour), config: config})
 	if _, err := w.flow.Run(t.Context(), request("mixed")); err == nil {
 		t.Fatal("no error")
@@ -326,7 +339,7 @@ func compatKeepEvents(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d events registered", w.events.Pending())
 }
 
-func compatRawDecode(t *testing.T, config spawn.Config) string {
+func malformedAnswer(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	w.fail(t, fault.Rule{Operation: "accelerator.device_profile.list", Action: fault.Malformed, Times: -1})
 	_, err := w.flow.Run(t.Context(), request("gpu"))
@@ -337,7 +350,7 @@ func compatRawDecode(t *testing.T, config spawn.Config) string {
 	return fmt.Sprint(err)
 }
 
-func compatNilPorts(t *testing.T, config spawn.Config) string {
+func nilPorts(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	return outcome(w.flow.Run(t.Context(), request("gpu")))
 }
@@ -469,7 +482,7 @@ func compatResolved(t *testing.T, config spawn.Config) string {
 	return "filtered here"
 }
 
-func compatBindFatal(t *testing.T, config spawn.Config) string {
+func failedBinds(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
@@ -477,19 +490,23 @@ func compatBindFatal(t *testing.T, config spawn.Config) string {
 	return fmt.Sprintf("%d binds", strings.Count(w.arqCalls(), "bind"))
 }
 
-func compatNovaCandidates(t *testing.T, config spawn.Config) string {
+func novaOwnedCandidates(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: novasOnly(), config: config})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
 	w.judge(t, result, err)
 	return outcome(result, err)
 }
 
-func compatUnknownHandle(t *testing.T, config spawn.Config) string {
+func TestAnUnknownHandleTypeFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	w.through(t, config, func(next http.RoundTripper) http.RoundTripper {
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
 		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
 			return bytes.ReplaceAll(body, []byte(`"attach_handle_type":"PCI"`), []byte(`"attach_handle_type":"CCIX"`))
 		}}
 	})
-	return outcome(w.flow.Run(t.Context(), request("gpu")))
+	_, err := w.flow.Run(t.Context(), request("gpu"))
+	if err == nil || !strings.Contains(err.Error(), "unknown; known are PCI, MDEV and TEST_PCI") {
+		t.Errorf("error %v, want the unknown handle type", err)
+	}
 }

@@ -14,7 +14,7 @@ import (
 // Nova has, too, is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
 	return a.step(ctx, StepCompose, func(ctx context.Context, _ *StepTrace) (string, error) {
-		if unbound := a.unbound(); len(unbound) > 0 && !a.flow.config.Compat.NovaMasking {
+		if unbound := a.unbound(); len(unbound) > 0 {
 			return "", &NotBoundError{ARQs: a.states()}
 		}
 		if err := a.ownedByNova(); err != nil {
@@ -54,24 +54,15 @@ func composed(devices, skipped, ports int) string {
 	return text
 }
 
-// hostdevs makes the devices of the flavor's ARQs by the rules of Compat.
+// hostdevs makes the devices of the flavor's ARQs.
 func (a *Attempt) hostdevs() ([]domainxml.Device, []domainxml.Skipped, error) {
-	compat := a.flow.config.Compat
 	var handles []domainxml.Handle
-	var masked []domainxml.Skipped
 	for _, arq := range a.ARQs {
-		if _, port := a.PortOf[arq.UUID]; port {
-			continue
+		if _, port := a.PortOf[arq.UUID]; !port {
+			handles = append(handles, handleOf(arq))
 		}
-		if compat.NovaMasking && !compat.AllOrNothingHandles && a.problem(arq) != "" {
-			masked = append(masked, domainxml.Skipped{ARQ: arq.UUID, Type: string(arq.AttachHandleType), Reason: "not Bound"})
-			continue
-		}
-		handles = append(handles, handleOf(arq))
 	}
-	options := domainxml.Options{NovaMaster: compat.AllOrNothingHandles, IgnoreUnknown: compat.IgnoreUnknownHandles}
-	devices, skipped, err := options.Hostdevs(handles)
-	return devices, append(skipped, masked...), err
+	return domainxml.Hostdevs(handles)
 }
 
 func (a *Attempt) baseDomain() []byte {

@@ -55,8 +55,6 @@ type Config struct {
 	// and fails when one is not what the request was made of. Without it only the
 	// counts and the indices of the groups are verified.
 	VerifyProfile bool `json:"verify_profile,omitempty"`
-	// Quota checks unified limits before anything is claimed.
-	Quota Quota `json:"quota,omitzero"`
 	// RockyFlavors takes flavors without a device profile, too.
 	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
 	// Compat switches single decisions to Nova's; see docs/compat.md.
@@ -120,8 +118,6 @@ func (c *Config) setJSON(name string, value json.RawMessage) error {
 		into = &c.VerifyProfile
 	case "weighers":
 		into = &c.Weighers
-	case "quota":
-		into = &c.Quota
 	case "rocky_flavors":
 		into = &c.RockyFlavors
 	case "rotate_candidates":

@@ -224,57 +224,10 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 	}
 }
 
-// With Compat.NovaMasking an ARQ that the first look finds BindFailed passes for a
-// success, as with Nova; otherwise it does not.
-func TestNovaMaskingIsForComparison(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		compat  spawn.Compat
-		devices int // -1: the spawn fails
-	}{
-		"strict":               {spawn.Compat{}, -1},
-		"masked":               {spawn.Compat{NovaMasking: true}, 3},
-		"masked, all or none":  {spawn.Compat{NovaMasking: true, AllOrNothingHandles: true}, 0},
-		"all or nothing alone": {spawn.Compat{AllOrNothingHandles: true}, -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{Compat: tt.compat}})
-				w.fail(t,
-					fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status},
-					fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 15 * time.Second})
-				result, err := w.flow.Run(t.Context(), request("mixed"))
-				if tt.devices < 0 {
-					if !errors.Is(err, spawn.ErrNotBound) {
-						t.Errorf("got error %v, want ErrNotBound", err)
-					}
-					w.judge(t, result, err)
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(result.Devices) != tt.devices {
-					t.Errorf("%d devices, want %d", len(result.Devices), tt.devices)
-				}
-				guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
-				if err := w.cloud.DefineGuest(guest); err != nil {
-					t.Fatal(err)
-				}
-				if len(w.cloud.Leaks()) == 0 {
-					t.Error("the cloud should show the accelerator that the guest does not have")
-				}
-			})
-		})
-	}
-}
-
-// Nova does not pass over a failed event that comes during the wait, masking or not.
-func TestNovaMaskingDoesNotHideAFailedEventInTheWait(t *testing.T) {
+func TestAFailedEventDuringTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{Compat: spawn.Compat{NovaMasking: true}}})
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
 		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		if !errors.Is(err, externalevent.ErrFailed) {
@@ -309,18 +262,15 @@ func TestResolvedByTheServer(t *testing.T) {
 	}
 }
 
-// What is prepared for is forgotten, unless Nova's leftovers are wanted.
-func TestKeepEventsLeavesThemRegistered(t *testing.T) {
+func TestATimeoutLeavesNoEventsRegistered(t *testing.T) {
 	t.Parallel()
-	for keep, want := range map[bool]int{false: 0, true: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: spawn.Config{Compat: spawn.Compat{KeepEvents: keep}}})
-			w.fail(t, fault.Rule{Operation: "accelerator.event.send", Action: fault.Drop, Times: -1})
-			_, err := w.flow.Run(t.Context(), request("gpu"))
-			if !errors.Is(err, externalevent.ErrTimeout) || w.events.Pending() != want {
-				t.Errorf("keep %t: got error %v and %d events, want the timeout and %d", keep, err, w.events.Pending(), want)
-			}
-			w.cloud.CheckNoLeaks(t)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
+		w.fail(t, fault.Rule{Operation: "accelerator.event.send", Action: fault.Drop, Times: -1})
+		_, err := w.flow.Run(t.Context(), request("gpu"))
+		if !errors.Is(err, externalevent.ErrTimeout) || w.events.Pending() != 0 {
+			t.Errorf("got error %v and %d events, want the timeout and no event", err, w.events.Pending())
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
 }

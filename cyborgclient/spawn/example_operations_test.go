@@ -90,7 +90,7 @@ func ExampleOperations() {
 	devices, _ := domainxml.Read(guests.domain)
 	fmt.Println("runs:", guests.running, "with devices:", len(devices), err)
 
-	fmt.Println(operations.Suspend(server))
+	fmt.Println(spawn.Permit(spawn.OpSuspend, server))
 	fmt.Println("deleted:", operations.Delete(ctx, server), len(cloud.Cyborg.ARQs()))
 	// Output:
 	// runs: true with devices: 1 <nil>

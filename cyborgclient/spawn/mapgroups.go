@@ -100,7 +100,7 @@ func (a *Attempt) search(ctx context.Context, step *StepTrace, groups []requests
 		traits[provider] = names
 		allocated = append(allocated, matching.Allocated{Provider: provider, Resources: candidate.Allocations[provider]})
 	}
-	found, err := matching.Search(groups, allocated, traits, matching.SearchOpts{LastGroupOnly: a.flow.config.Compat.LastGroupLeftovers})
+	found, err := matching.Search(groups, allocated, traits, matching.SearchOpts{})
 	if err != nil {
 		return nil, err
 	}

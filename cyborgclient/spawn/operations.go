@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
@@ -72,7 +70,7 @@ func (o *Operations) Restore(ctx context.Context, i Instance) error {
 // while after a quick restart Cyborg still shows them as Bound, because it has not
 // missed the agent yet; so a guest with mediated devices that does not start is
 // tried again in the same time. Nova asks for no ARQs here and starts the guest
-// without its accelerators (Compat.ResumeWithoutAccelerators).
+// without its accelerators.
 func (o *Operations) ResumeAfterHostReboot(ctx context.Context, i Instance) error {
 	if running, err := o.runs(ctx, OpHostReboot, i); err != nil || running {
 		return err
@@ -82,9 +80,6 @@ func (o *Operations) ResumeAfterHostReboot(ctx context.Context, i Instance) erro
 		return err
 	}
 	defer end()
-	if o.flow.config.Compat.ResumeWithoutAccelerators {
-		return failed(OpHostReboot, i, o.startWithout(ctx, i))
-	}
 	return failed(OpHostReboot, i, o.resume(ctx, i))
 }
 
@@ -206,33 +201,6 @@ func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerato
 		return err
 	}
 	return o.exchange(ctx, i, saved, full)
-}
-
-// startWithout is Nova's resume: the domain loses the devices of the ARQs. Cyborg
-// is asked only for what these are, and not waited for.
-func (o *Operations) startWithout(ctx context.Context, i Instance) error {
-	arqs, err := o.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
-	if err != nil {
-		return err
-	}
-	arqs = slices.DeleteFunc(arqs, func(arq cyborgclient.ARQ) bool { return arq.AttachHandleType == "" })
-	accel, err := o.compose(i, arqs)
-	if err != nil {
-		return err
-	}
-	saved, _, err := o.domain(ctx, i)
-	if err != nil {
-		return err
-	}
-	diff, err := domainxml.Diff(saved, accel.hostdevs)
-	if err != nil {
-		return err
-	}
-	bare, err := domainxml.Remove(saved, diff.Present)
-	if err != nil {
-		return err
-	}
-	return o.exchange(ctx, i, saved, bare)
 }
 
 // exchange forces the guest off, saves the new XML and starts it. When that

@@ -63,9 +63,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 	if i.hasPort() { // Nova blocks the shelving, so there is none
 		return nil, &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: 400, Text: textP}
 	}
-	request := o.request(i, opts)
-	request.keepARQs = o.flow.config.Compat.UnshelveKeepsARQs
-	result, err := o.flow.Run(ctx, request)
+	result, err := o.flow.Run(ctx, o.request(i, opts))
 	return result, failed(OpUnshelve, i, err)
 }
 

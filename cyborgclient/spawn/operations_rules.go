@@ -136,10 +136,11 @@ var ruleTable = [...]Rule{
 	{OpTakeOver, true, true, 0, 0, "none: the specification's way, a resize, is blocked", "created and bound beside Nova's vGPU, which is replaced"},
 }
 
-// Permit tells whether an operation is open to an instance, by Nova's rule. It
-// asks nobody. The error is a [*BlockedError]. For interfaces that are attached
-// or detached the instance is the one with that port alone; for a resize see
-// [Operations.Resize]. An operation that is not in [Rules] is an ErrRequest.
+// Permit tells whether Nova's rule allows an operation on an instance, without a
+// request to any service. The error is a [*BlockedError]. To attach or detach an
+// interface, pass the instance with that port as its only one; for a resize see
+// [PermitResize]. The error of an operation that is not in [Rules] matches
+// ErrRequest.
 func Permit(op Operation, i Instance) error {
 	for _, rule := range ruleTable {
 		if rule.Operation == op {
@@ -171,41 +172,13 @@ func (r Rule) permit(i Instance) error {
 // older compares a known version; zero is current.
 func older(version, least int) bool { return version > 0 && version < least }
 
-// Resize tells whether an instance may be resized to a flavor: by Nova's rule
-// neither when it has accelerators nor when it would get some. What follows is
-// the caller's, since no accelerator is concerned.
-func (o *Operations) Resize(i Instance, to requestspec.Flavor) error {
+// PermitResize tells whether an instance may be resized to a flavor: by Nova's rule
+// neither when it has accelerators nor when it would get some. The error is a
+// [*BlockedError].
+func PermitResize(i Instance, to requestspec.Flavor) error {
 	if err := Permit(OpResize, i); err != nil {
 		return err
 	}
 	i.Flavor = to
 	return Permit(OpResize, i)
 }
-
-// AttachPort tells whether a port may be attached to a running instance: by
-// Nova's rule not when it is accelerated. What follows is the caller's.
-func (o *Operations) AttachPort(i Instance, port Port) error {
-	i.Ports = []Port{port}
-	return Permit(OpAttachPort, i)
-}
-
-// DetachPort is AttachPort for a port that is there.
-func (o *Operations) DetachPort(i Instance, port Port) error {
-	i.Ports = []Port{port}
-	return Permit(OpDetachPort, i)
-}
-
-// Suspend tells whether an instance may be suspended, and Migrate and
-// LiveMigrate whether it may be moved: by Nova's rule not when it has
-// accelerators. What follows is the caller's.
-func (o *Operations) Suspend(i Instance) error { return Permit(OpSuspend, i) }
-
-// Migrate is as Suspend.
-func (o *Operations) Migrate(i Instance) error { return Permit(OpMigrate, i) }
-
-// LiveMigrate is as Suspend.
-func (o *Operations) LiveMigrate(i Instance) error { return Permit(OpLiveMigrate, i) }
-
-// HealAllocations tells whether the allocation of an instance may be made from
-// its flavor: not with a device profile, since nobody would know the provider.
-func (o *Operations) HealAllocations(i Instance) error { return Permit(OpHealAllocations, i) }

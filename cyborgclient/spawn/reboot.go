@@ -219,23 +219,21 @@ func (r *resumption) problem(arq cyborgclient.ARQ) string {
 // others host devices. Nova takes the ports' for host devices, too, when it
 // starts a guest again, and libvirt refuses the domain.
 func (o *Operations) compose(i Instance, arqs []cyborgclient.ARQ) (accelerators, error) {
-	compat := o.flow.config.Compat
 	ports := i.portARQs()
 	a := accelerators{arqs: arqs}
 	var handles []domainxml.Handle
 	var known []domainxml.Port
 	for _, arq := range arqs {
 		port, ofPort := ports[arq.UUID]
-		if ofPort && port.MAC != "" {
-			known = append(known, domainxml.Port{Handle: handleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
-		}
-		if !ofPort || compat.PortARQsAsHostdevs {
+		switch {
+		case !ofPort:
 			handles = append(handles, handleOf(arq))
+		case port.MAC != "":
+			known = append(known, domainxml.Port{Handle: handleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
 		}
 	}
 	var err error
-	options := domainxml.Options{NovaMaster: compat.AllOrNothingHandles, IgnoreUnknown: compat.IgnoreUnknownHandles}
-	if a.hostdevs, a.skipped, err = options.Hostdevs(handles); err != nil {
+	if a.hostdevs, a.skipped, err = domainxml.Hostdevs(handles); err != nil {
 		return a, err
 	}
 	a.interfaces, _, err = domainxml.Interfaces(known)

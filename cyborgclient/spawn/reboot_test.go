@@ -323,30 +323,20 @@ func TestWhatIsNotTheInstancesIsNoSuccess(t *testing.T) {
 // guest a second time, as a host device, and libvirt refuses the domain.
 func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 	t.Parallel()
-	for _, nova := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			compat := spawn.Compat{PortARQsAsHostdevs: nova}
-			s := newSite(t, worldOpts{model: portModel(), config: spawn.Config{Compat: compat}})
-			i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
-			err := s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"}))
-			if nova {
-				if !errors.Is(err, domainxml.ErrDuplicate) {
-					t.Errorf("error %v, want the duplicate that libvirt would refuse", err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			domain := []byte(s.guests.runs[s.guest(i)])
-			hostdevs, err := domainxml.Read(domain)
-			interfaces, err2 := domainxml.ReadInterfaces(domain)
-			if err != nil || err2 != nil || len(hostdevs) != 1 || len(interfaces) != 1 {
-				t.Errorf("host devices %v, interfaces %v (%v, %v); want one of each", hostdevs, interfaces, err, err2)
-			}
-			s.sound(t)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: portModel()})
+		i := s.spawn(t, "gpu", acceleratedPort(port1, "nic", "52:54:00:1e:59:c3"))
+		if err := s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})); err != nil {
+			t.Fatal(err)
+		}
+		domain := []byte(s.guests.runs[s.guest(i)])
+		hostdevs, err := domainxml.Read(domain)
+		interfaces, err2 := domainxml.ReadInterfaces(domain)
+		if err != nil || err2 != nil || len(hostdevs) != 1 || len(interfaces) != 1 {
+			t.Errorf("host devices %v, interfaces %v (%v, %v); want one of each", hostdevs, interfaces, err, err2)
+		}
+		s.sound(t)
+	})
 }
 
 // The guest starts when the event comes, not at the next look at Cyborg, and the

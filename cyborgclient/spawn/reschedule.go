@@ -19,7 +19,7 @@ var ErrNoAlternate = errors.New("no further host to try")
 //     refusal would be the same for every host.
 //   - the bind, when it failed for want of a free handle, of the device, or of
 //     an answer. Not when the token lacks a role or the instance has ARQs
-//     already. With Compat.BindFailureIsFatal never, as in Nova.
+//     already.
 //   - the hooks Claim and Start, unless the error is an ErrAbort or ErrGone.
 //
 // Everything else is fatal. A refused claim is not among these, because
@@ -33,7 +33,7 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 	case StepCreate:
 		return errors.Is(err, cyborgclient.ErrUnavailable)
 	case StepBind:
-		return !a.flow.config.Compat.BindFailureIsFatal && bindMayWorkElsewhere(err)
+		return bindMayWorkElsewhere(err)
 	case StepHost, StepStart:
 		return true
 	}

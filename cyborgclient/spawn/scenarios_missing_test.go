@@ -39,7 +39,7 @@ func missingRows() map[string]func(*testing.T) {
 		"port_create_failure_after_flavor_create": portCreateFails,
 		"group_id_out_of_range":                   groupOutOfRange,
 		"DELETE_by_uuids_with_one_missing": func(t *testing.T) {
-			if got := compatOneDelete(t, spawn.Config{}); got != "0 ARQs left" {
+			if got := oneARQMissing(t, spawn.Config{}); got != "0 ARQs left" {
 				t.Error(got)
 			}
 		},
@@ -53,7 +53,7 @@ func missingRows() map[string]func(*testing.T) {
 		"profile_changed_between_parse_and_create": profileChanged,
 		"Xilinx_doubling":                          xilinxDoubling,
 		"unshelve_failing_then_retried": func(t *testing.T) {
-			if got := compatUnshelve(t, spawn.Config{}); !strings.HasPrefix(got, "0 ARQs left, then ok") {
+			if got := failedUnshelve(t, spawn.Config{}); !strings.HasPrefix(got, "0 ARQs left, then ok") {
 				t.Error(got)
 			}
 		},
@@ -180,7 +180,7 @@ func deletingIsNoSuccess(t *testing.T) {
 }
 
 func claimHookThenNextHost(t *testing.T) {
-	if got := compatRescheduleKeeps(t, spawn.Config{}); !strings.HasPrefix(got, "ok") {
+	if got := failedHostClaim(t, spawn.Config{}); !strings.HasPrefix(got, "ok") {
 		t.Error(got)
 	}
 }

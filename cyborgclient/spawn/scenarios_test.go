@@ -124,21 +124,10 @@ func serverRows() map[string]func(*testing.T) {
 			s := fixtureSite(t, spawn.Config{})
 			i := s.spawnFor(t, false)
 			var blocked *spawn.BlockedError
-			err := s.ops.HealAllocations(i)
+			err := spawn.Permit(spawn.OpHealAllocations, i)
 			want := "Healing allocation for instance " + instance + " with Cyborg device profile request is not supported."
 			if !errors.As(err, &blocked) || blocked.Code != 8 || blocked.Text != want {
 				t.Errorf("got %v", err)
-			}
-		},
-		"cyborg_resource_limit_enforced": func(t *testing.T) {
-			w := newLimited(t, spawn.Quota{Enforce: true}, map[string]int{"FPGA": 1})
-			if _, err := w.flow.Run(t.Context(), request("fpga")); err != nil {
-				t.Fatal(err)
-			}
-			req := request("fpga")
-			req.Instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
-			if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrQuota) {
-				t.Errorf("the second: %v, want ErrQuota", err)
 			}
 		},
 	}
@@ -251,10 +240,10 @@ func refuses(ports bool, change func(*spawn.Instance), run func(context.Context,
 }
 
 func operationRows() map[string]func(*testing.T) {
-	resize := func(_ context.Context, s *site, i spawn.Instance) error { return s.ops.Resize(i, plainFlavor()) }
-	suspend := func(_ context.Context, s *site, i spawn.Instance) error { return s.ops.Suspend(i) }
-	migrate := func(_ context.Context, s *site, i spawn.Instance) error { return s.ops.Migrate(i) }
-	live := func(_ context.Context, s *site, i spawn.Instance) error { return s.ops.LiveMigrate(i) }
+	resize := func(_ context.Context, _ *site, i spawn.Instance) error { return spawn.PermitResize(i, plainFlavor()) }
+	suspend := permitted(spawn.OpSuspend)
+	migrate := permitted(spawn.OpMigrate)
+	live := permitted(spawn.OpLiveMigrate)
 	evacuate := func(ctx context.Context, s *site, i spawn.Instance) error {
 		_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{})
 		return err
@@ -266,10 +255,12 @@ func operationRows() map[string]func(*testing.T) {
 		return func(i *spawn.Instance) { i.ServiceVersion = version }
 	}
 	rpc := func(version int) func(*spawn.Instance) { return func(i *spawn.Instance) { i.RPC = version } }
-	attach := func(_ context.Context, s *site, i spawn.Instance) error {
-		return s.ops.AttachPort(i, acceleratedPort(port2, "fakedev-dp-port", ""))
+	attach := func(_ context.Context, _ *site, i spawn.Instance) error {
+		return spawn.Permit(spawn.OpAttachPort, withOnlyPort(i, acceleratedPort(port2, "fakedev-dp-port", "")))
 	}
-	detach := func(_ context.Context, s *site, i spawn.Instance) error { return s.ops.DetachPort(i, i.Ports[0]) }
+	detach := func(_ context.Context, _ *site, i spawn.Instance) error {
+		return spawn.Permit(spawn.OpDetachPort, withOnlyPort(i, i.Ports[0]))
+	}
 	rows := map[string]func(*testing.T){
 		"resize_fails":                    refuses(false, nil, resize),
 		"suspend_fails":                   refuses(false, nil, suspend),

@@ -59,7 +59,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 func (a *Attempt) readProfile(ctx context.Context, name string) (requestspec.DeviceProfile, error) {
 	found, err := a.flow.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
 	if err != nil {
-		return requestspec.DeviceProfile{}, fmt.Errorf("device profile %s: %w", name, a.rawDecode(err))
+		return requestspec.DeviceProfile{}, fmt.Errorf("device profile %s: %w", name, err)
 	}
 	if len(found) != 1 {
 		return requestspec.DeviceProfile{}, fmt.Errorf("%w: %s: expected 1 device profile but got %d", ErrProfile, name, len(found))
@@ -100,10 +100,9 @@ func requestKind(err error) error {
 // options are the caller's with the groups of the ports, which stand before
 // those of the profile, and with what Compat says.
 func (a *Attempt) options() (requestspec.Options, error) {
-	options, compat := a.Request.Options, a.flow.config.Compat
+	options := a.Request.Options
 	options.NumericSuffixes = options.NumericSuffixes || a.flow.placement.old()
-	options.LateGroupErrors = options.LateGroupErrors || compat.LateGroupErrors
-	if compat.OwnerNovaOnFlavorGroups {
+	if a.flow.config.Compat.OwnerNovaOnFlavorGroups {
 		options.OwnerNova, options.OwnerNovaOnFlavorGroups = true, true
 	}
 	for _, s := range a.sources() {
@@ -187,14 +186,10 @@ func nodeProvider(held map[string]map[string]int) string {
 
 // FindCandidates is step 3: it asks Placement. Candidates with an accelerator on a
 // provider that carries OWNER_NOVA are left out, which shipped Nova would try in vain.
-// The error matches ErrNoCandidates when no host has room, and ErrQuota when the
-// project may not use as much.
+// The error matches ErrNoCandidates when no host has room.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
 	return a.step(ctx, StepCandidates, func(ctx context.Context, step *StepTrace) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
-			return "", err
-		}
-		if err := a.checkQuota(ctx, step); err != nil {
 			return "", err
 		}
 		answer, err := a.askCandidates(ctx, step)
@@ -209,7 +204,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 			if err != nil {
 				return "", err
 			}
-			if provider := a.novasOwn(candidate, answer.ProviderSummaries); provider != "" && !a.flow.config.Compat.TryNovaCandidates {
+			if provider := a.novasOwn(candidate, answer.ProviderSummaries); provider != "" {
 				novas = append(novas, provider)
 				continue
 			}

@@ -78,33 +78,12 @@ func (u *unwinding) destroyGuest(ctx context.Context) {
 	u.undone = append(u.undone, "guest "+a.Request.Instance)
 }
 
-// giveBackARQs deletes the ARQs, or does what an option says instead.
+// giveBackARQs deletes the ARQs, or keeps them unbound for the next host.
 func (u *unwinding) giveBackARQs(ctx context.Context, moving bool) {
-	a, compat := u.attempt, u.attempt.flow.config.Compat
-	switch {
-	case moving && compat.RescheduleKeepsARQs:
-		a.stale = append(a.stale, a.arqUUIDs()...)
-		a.ARQs = nil
-		return
-	case moving && compat.Rebind && u.unbind(ctx):
-		return
-	case !moving && (compat.KeepARQs && forgottenByNova(a.failed) || a.Request.keepARQs && !a.bound.IsZero()):
-		for _, uuid := range a.arqUUIDs() {
-			u.leftovers = append(u.leftovers, Leftover{Kind: "arq", ID: uuid, Err: errKept})
-		}
+	if moving && u.attempt.flow.config.Compat.Rebind && u.unbind(ctx) {
 		return
 	}
 	u.deleteARQs(ctx)
-}
-
-// errKept is why an ARQ was not deleted.
-var errKept = errors.New("kept, as Nova does")
-
-// forgottenByNova are the steps after whose failure Nova leaves the ARQs:
-// matching (and a further create), the host's own claim, networks and block
-// devices.
-func forgottenByNova(failed Step) bool {
-	return failed == StepCreate || failed == StepMatch || failed == StepHost || failed == StepPrepare
 }
 
 // unbind takes the devices from the ARQs and keeps them for the next host.
@@ -166,12 +145,7 @@ func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error 
 	if f.config.Compat.UnbindFirst {
 		_ = f.cyborg.UnbindARQs(ctx, uuids) // should it fail, the deletion unbinds, too
 	}
-	var err error
-	if f.config.Compat.OneDelete {
-		err = f.cyborg.DeleteARQsAtOnce(ctx, uuids)
-	} else {
-		err = f.again(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, uuids) })
-	}
+	err := f.again(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, uuids) })
 	failed := map[string]error{}
 	var partial *cyborgclient.DeleteError
 	switch {

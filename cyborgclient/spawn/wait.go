@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -35,18 +34,12 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if err := a.prepare(); err != nil { // Bind has done it, unless another process bound
 			return "", err
 		}
-		if a.flow.config.Compat.NilPortsFail && a.Request.Ports == nil {
-			return "", fmt.Errorf("instance %s: failure getting accelerator requests: the requested networks are nil", a.Request.Instance)
-		}
 		early, err := a.await(ctx)
 		if err == nil && early < len(a.ARQs) {
 			err = a.refresh(ctx) // an event tells that an ARQ is resolved, not how
 		}
 		if err != nil {
 			return "", a.notBound(ctx, err)
-		}
-		if a.flow.config.Compat.NovaMasking {
-			return count(len(a.ARQs), "ARQ") + " resolved", nil
 		}
 		if len(a.unbound()) > 0 {
 			return "", &NotBoundError{ARQs: a.states()}
@@ -141,7 +134,7 @@ func (a *Attempt) look(ctx context.Context) error {
 func (a *Attempt) list(ctx context.Context, opts cyborgclient.ListARQsOpts) error {
 	found, err := a.flow.cyborg.ListARQs(ctx, opts)
 	if err != nil {
-		return fmt.Errorf("instance %s: %w", a.Request.Instance, a.rawDecode(err))
+		return fmt.Errorf("instance %s: %w", a.Request.Instance, err)
 	}
 	byUUID := make(map[string]cyborgclient.ARQ, len(found))
 	for _, arq := range found {
@@ -223,17 +216,8 @@ const stateTimeout = 10 * time.Second
 
 // forgetEvents leaves nothing in the registry, whatever came of the wait.
 func (a *Attempt) forgetEvents() {
-	if a.waiter != nil && !a.flow.config.Compat.KeepEvents {
+	if a.waiter != nil {
 		a.waiter.Close()
 	}
 	a.waiter = nil
-}
-
-// rawDecode is the error of a decoder as it is, if an option says so.
-func (a *Attempt) rawDecode(err error) error {
-	var syntax *json.SyntaxError
-	if a.flow.config.Compat.RawDecodeErrors && errors.Is(err, cyborgclient.ErrMalformed) && errors.As(err, &syntax) {
-		return syntax
-	}
-	return err
 }

@@ -42,7 +42,9 @@ func TestFewestFragmentsFillsTheCardThatIsBegun(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.judge(t, first, nil)
-	second, err := w.flow.Run(t.Context(), requestFor(secondInstance, "vgpu"))
+	req := request("vgpu")
+	req.Instance = secondInstance
+	second, err := w.flow.Run(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +100,10 @@ func TestWeighersOfTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestQuotaWeighersAndRockyFlavorsAreJSON(t *testing.T) {
+func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	t.Parallel()
 	want := spawn.Config{
 		Weighers:     []string{spawn.WeighNUMA},
-		Quota:        spawn.Quota{Enforce: true, ServiceID: "a", Region: "b", Required: []string{"FPGA"}},
 		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true, ShippedClasses: true},
 	}
 	data, err := json.Marshal(want)
@@ -116,7 +117,7 @@ func TestQuotaWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", data, diff)
 	}
-	for _, bad := range []string{`{"quota": {"enforced": true}}`, `{"rocky_flavors": true}`, `{"weighers": "numa"}`} {
+	for _, bad := range []string{`{"rocky_flavors": {"converted": true}}`, `{"rocky_flavors": true}`, `{"weighers": "numa"}`} {
 		if err := json.Unmarshal([]byte(bad), &got); !errors.Is(err, spawn.ErrConfig) {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -19,7 +19,10 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+const (
+	instance       = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	secondInstance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
+)
 
 // world is a cloud with a flow against it.
 type world struct {
