@@ -27,38 +27,38 @@ type served struct {
 
 const everyVersion = "2.0 to 2.3"
 
-// servedBy tells, for each operation, which tests prove it. CY numbers are
-// subtests of TestCY.
+// servedBy tells, for each operation, which tests prove it. Names in plain
+// words are subtests of TestScenarios.
 func servedBy() map[string]served {
 	plain := func(proof ...string) served { return served{everyVersion, proof} }
 	sdk, cli := "TestOpenStackSDK", "TestOpenStackClientAcceleratorRequests"
 	profiles, hardware := "TestOpenStackClientDeviceProfiles", "TestOpenStackClientHardware"
 	return map[string]served{
-		"accelerator.root.get":              plain("CY-001"),
-		"accelerator.version.get":           plain("CY-002", "CY-003", "CY-004", "CY-005", "CY-006", sdk),
-		"accelerator.device_profile.list":   plain("CY-020", "CY-033", profiles, sdk),
-		"accelerator.device_profile.create": plain("CY-020", "CY-026", "CY-027", "CY-028", "CY-029", "CY-030", "CY-031", "CY-035", profiles, sdk),
-		"accelerator.device_profile.delete": plain("CY-021", "CY-022", "CY-023", "CY-024", "CY-025", "CY-034", profiles, sdk),
-		"accelerator.device_profile.get":    {"by uuid 2.0 to 2.3, by name from 2.2", []string{"CY-020", "CY-024", "CY-032", profiles, sdk}},
-		"accelerator.arq.list":              plain("CY-053", "CY-069", "CY-070", "CY-074", "CY-075", cli, sdk),
-		"accelerator.arq.create":            plain("CY-050", "CY-051", "CY-052", cli, sdk),
+		"accelerator.root.get":              plain("version list without a token"),
+		"accelerator.version.get":           plain("version document", "no version header means 2.0", "version header with and without the service type", "unsupported versions", "discovery below v2", sdk),
+		"accelerator.device_profile.list":   plain("life of a profile", "profiles by names", profiles, sdk),
+		"accelerator.device_profile.create": plain("life of a profile", "profile name twice", "profile uuid twice", "empty profile name", "long profile name", "bad profile groups", "blanks in group keys", "profile create needs admin", profiles, sdk),
+		"accelerator.device_profile.delete": plain("profile delete by name", "profiles delete by names", "profiles delete unknown names", "unknown profile uuid", "profile delete without a name", "delete a profile in use", profiles, sdk),
+		"accelerator.device_profile.get":    {"by uuid 2.0 to 2.3, by name from 2.2", []string{"life of a profile", "unknown profile uuid", "profile by name", profiles, sdk}},
+		"accelerator.arq.list":              plain("life of a request", "unresolved requests", "bad bind_state", "requests of another project", "list scope", cli, sdk),
+		"accelerator.arq.create":            plain("one request per unit", "Xilinx doubles requests", "create requests of an unknown profile", cli, sdk),
 		"accelerator.arq.bind": {
 			"2.0 to 2.3, `/project_id` from 2.1",
-			[]string{"CY-055", "CY-056", "CY-057", "CY-058", "CY-059", "CY-060", "CY-061", "CY-062", "CY-065", "CY-076", "CY-080", "TestOpenStackClientBindsOnZed", sdk},
+			[]string{"bind needs a service token", "bind", "one event POST per PATCH", "instance already has requests", "bind in a wrong state", "project_id of a bind", "rebind after an unbind", "attach handles exhausted", "bind to an unknown provider", "bad patches", "policy and service token", "TestOpenStackClientBindsOnZed", sdk},
 		},
-		"accelerator.arq.delete":         plain("CY-053", "CY-054", "CY-071", "CY-072", "CY-073", "CY-074", cli, sdk),
-		"accelerator.arq.get":            plain("CY-053", "CY-054", "CY-074", cli, sdk),
-		"accelerator.device.list":        {"2.0 to 2.3, `status` shown from 2.3", []string{"CY-100", "CY-103", "CY-107", hardware, sdk}},
-		"accelerator.device.get":         {"2.0 to 2.3, `status` shown from 2.3", []string{"CY-101", "CY-103", hardware, sdk}},
-		"accelerator.device.enable":      plain("CY-104", "TestDisabledDeviceStaysReserved"),
-		"accelerator.device.disable":     plain("CY-104", "TestDisabledDeviceStaysReserved"),
-		"accelerator.deployable.list":    plain("CY-102", "CY-107", hardware, sdk),
-		"accelerator.deployable.get":     plain("CY-101", "CY-102", hardware, sdk),
-		"accelerator.deployable.program": plain("CY-105", hardware, sdk),
-		"accelerator.attribute.list":     plain("CY-102", "CY-106"),
-		"accelerator.attribute.create":   plain("CY-106"),
-		"accelerator.attribute.get":      plain("CY-101", "CY-106"),
-		"accelerator.attribute.delete":   plain("CY-106"),
+		"accelerator.arq.delete":         plain("life of a request", "unknown request", "delete by instance twice", "delete a bound request needs a service token", "delete an unbound request", "requests of another project", cli, sdk),
+		"accelerator.arq.get":            plain("life of a request", "unknown request", "requests of another project", cli, sdk),
+		"accelerator.device.list":        {"2.0 to 2.3, `status` shown from 2.3", []string{"device list filters", "device status from 2.3", "sort and limit", hardware, sdk}},
+		"accelerator.device.get":         {"2.0 to 2.3, `status` shown from 2.3", []string{"unknown hardware", "device status from 2.3", hardware, sdk}},
+		"accelerator.device.enable":      plain("disable and enable a device", "TestDisabledDeviceStaysReserved"),
+		"accelerator.device.disable":     plain("disable and enable a device", "TestDisabledDeviceStaysReserved"),
+		"accelerator.deployable.list":    plain("deployables and attributes", "sort and limit", hardware, sdk),
+		"accelerator.deployable.get":     plain("unknown hardware", "deployables and attributes", hardware, sdk),
+		"accelerator.deployable.program": plain("program a deployable", hardware, sdk),
+		"accelerator.attribute.list":     plain("deployables and attributes", "attributes"),
+		"accelerator.attribute.create":   plain("attributes"),
+		"accelerator.attribute.get":      plain("unknown hardware", "attributes"),
+		"accelerator.attribute.delete":   plain("attributes"),
 	}
 }
 
@@ -157,7 +157,7 @@ func TestEveryProofOfARouteExists(t *testing.T) {
 		for _, proof := range facts.proof {
 			mark := "func " + proof + "(t *testing.T)"
 			count := 1
-			if strings.HasPrefix(proof, "CY-") {
+			if !strings.HasPrefix(proof, "Test") {
 				mark, count = `"`+proof+`"`, 2 // here and in a test
 			}
 			if strings.Count(sources, mark) < count {

@@ -33,8 +33,8 @@ func vgpuWorld(t *testing.T, cfg fakecyborg.Config, n, units int, opts ...fakecy
 	return w, card
 }
 
-// cy063: the mediated device has the handle's uuid.
-func cy063(t *testing.T, quirks bool) {
+// testBindAMediatedDevice: the mediated device has the handle's uuid.
+func testBindAMediatedDevice(t *testing.T, quirks bool) {
 	w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 2, 1)
 	arq := w.arqs("v")[0]
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), 202, "")
@@ -50,8 +50,8 @@ func cy063(t *testing.T, quirks bool) {
 	}
 }
 
-// cy064: a mediated device that could not be made leaves nothing.
-func cy064(t *testing.T, quirks bool) {
+// testAgentFailsToCreateAMediatedDevice: a mediated device that could not be made leaves nothing.
+func testAgentFailsToCreateAMediatedDevice(t *testing.T, quirks bool) {
 	w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, 2, 2)
 	arqs := w.arqs("v")
 	card.failMake = errors.New("no room on the card")
@@ -325,8 +325,8 @@ func TestDelayedBindThatFailsTellsNova(t *testing.T) {
 	})
 }
 
-// cy079: a request deleted during a bind still has its event.
-func cy079(t *testing.T, quirks bool) {
+// testRequestDeletedDuringABind: a request deleted during a bind still has its event.
+func testRequestDeletedDuringABind(t *testing.T, quirks bool) {
 	for _, rebind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w, card := vgpuWorld(t, fakecyborg.Config{UpstreamQuirks: quirks, BindDelay: 10 * time.Second}, 1, 1)

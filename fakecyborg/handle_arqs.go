@@ -121,7 +121,7 @@ func (s *Server) createARQs(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	from, err := s.imageOfRequest(s.life, body)
+	from, err := s.imageOfRequest(r.Context(), body)
 	if err != nil {
 		return 0, nil, err
 	}

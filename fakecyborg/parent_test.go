@@ -34,7 +34,7 @@ func fallbackWorld(t *testing.T, names fakecyborg.Host) *reportWorld {
 	return w
 }
 
-func TestCY122TheShortNameIsTheSecondChoice(t *testing.T) {
+func TestTheShortNameIsTheSecondChoice(t *testing.T) {
 	t.Parallel()
 	for _, names := range []fakecyborg.Host{{Name: "cn0.example.org", Fallback: "cn0"}, {Name: "cn0", Fallback: "other"}} {
 		w := fallbackWorld(t, names)
@@ -62,7 +62,7 @@ func TestCY122TheShortNameIsTheSecondChoice(t *testing.T) {
 	}
 }
 
-func TestCY122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
+func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for quirks, want := range map[bool]int{true: 4, false: 14} {

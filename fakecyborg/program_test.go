@@ -102,7 +102,7 @@ func (w *world) functions() []string {
 	})
 }
 
-func cy066(t *testing.T, quirks bool) {
+func testBitstreamIsProgrammedOnce(t *testing.T, quirks bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`)
 		w.want(w.bindF(instanceA, "f"), 202, "")
@@ -118,7 +118,7 @@ func cy066(t *testing.T, quirks bool) {
 	})
 }
 
-func cy067(t *testing.T, quirks bool) {
+func testFunctionByImage(t *testing.T, quirks bool) {
 	for accel, want := range map[string]string{
 		`"accel:function_id":"one"`:                  "completed",
 		`"accel:function_id":"none"`:                 "failed",
@@ -148,7 +148,7 @@ func cy067(t *testing.T, quirks bool) {
 	}
 }
 
-func cy068(t *testing.T, quirks bool) {
+func testBitstreamAndFunction(t *testing.T, quirks bool) {
 	w, _ := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:function_id":"one","accel:bitstream_id":"`+imageOne+`"`)
 	w.want(w.patch(binding(instanceA, fpgaProvider(), w.arqs("f")...)), 400,
 		"In device profile {0}, only one among bitstream_id and function_id must be set, but both are set")
@@ -158,7 +158,7 @@ func cy068(t *testing.T, quirks bool) {
 	}
 }
 
-func cy105(t *testing.T, quirks bool) {
+func testProgramADeployable(t *testing.T, quirks bool) {
 	w, card := fpgaWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, `"accel:bitstream_id":"`+imageOne+`"`)
 	path := "/v2/deployables/" + w.server.Deployables()[0].UUID
 	op := func(image string) string {

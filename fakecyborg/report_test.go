@@ -166,8 +166,8 @@ func TestHandlesAreGivenOutOnlyOncePlacementKnowsThem(t *testing.T) {
 	}
 }
 
-// cy120: first report speaks as upstream does.
-func cy120(t *testing.T, quirks bool) {
+// testFirstReport: first report speaks as upstream does.
+func testFirstReport(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks})
 	d, err := fake.New("cn0").Discover(t.Context())
 	if err != nil {
@@ -205,8 +205,8 @@ func cy120(t *testing.T, quirks bool) {
 	}
 }
 
-// cy121: repeated report costs one call.
-func cy121(t *testing.T, quirks bool) {
+// testRepeatedReport: repeated report costs one call.
+func testRepeatedReport(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", []string{"OWNER_CYBORG"}, "0"), gpu("5e", "CUSTOM_PCI", nil, "0"))
 	w.report()
 	w.wire.take()
@@ -220,8 +220,8 @@ func cy121(t *testing.T, quirks bool) {
 	}
 }
 
-// cy122: agent loop retries and then reports every minute.
-func cy122(t *testing.T, quirks bool) {
+// testAgentStart: agent loop retries and then reports every minute.
+func testAgentStart(t *testing.T, quirks bool) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var calls []time.Duration
@@ -265,8 +265,8 @@ func cy122(t *testing.T, quirks bool) {
 	})
 }
 
-// cy123: missing parent stores nothing.
-func cy123(t *testing.T, quirks bool) {
+// testHostWithoutAProvider: missing parent stores nothing.
+func testHostWithoutAProvider(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", nil, "0"))
 	if err := w.placement.DeleteProvider(w.root); err != nil {
 		t.Fatal(err)
@@ -281,8 +281,8 @@ func cy123(t *testing.T, quirks bool) {
 	}
 }
 
-// cy124: capacity follows the card.
-func cy124(t *testing.T, quirks bool) {
+// testCapacityChange: capacity follows the card.
+func testCapacityChange(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, vgpu("af", 2))
 	w.report()
 	w.wire.take()
@@ -301,8 +301,8 @@ func cy124(t *testing.T, quirks bool) {
 	}
 }
 
-// cy125: trait and class change.
-func cy125(t *testing.T, quirks bool) {
+// testTraitAndClassChange: trait and class change.
+func testTraitAndClassChange(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A", "CUSTOM_B"}, "0"))
 	w.report()
 	w.wire.take()
@@ -332,8 +332,8 @@ func cy125(t *testing.T, quirks bool) {
 	}
 }
 
-// cy126: vanished device is removed.
-func cy126(t *testing.T, quirks bool) {
+// testVanishedDevice: vanished device is removed.
+func testVanishedDevice(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", []string{"OWNER_CYBORG", "CUSTOM_A"}, "0"), gpu("5e", "PGPU", []string{"CUSTOM_A"}, "0"))
 	w.report()
 	w.wire.take()

@@ -14,9 +14,9 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-// cy104: disable reserves the inventory, enable gives it back. Upstream takes the
+// testDisableAndEnableADevice: disable reserves the inventory, enable gives it back. Upstream takes the
 // deployable with the device's number, and loses max_unit.
-func cy104(t *testing.T, quirks bool) {
+func testDisableAndEnableADevice(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks}, gpu("3b", "PGPU", nil, "0", "1"))
 	w.report()
 	api := &world{t: t, server: w.cyborg, client: inProcess(w.cyborg)}
@@ -157,8 +157,8 @@ func machineOf(t *testing.T, devices ...sysfs.PCIDevice) *sysfs.Memory {
 	return tree
 }
 
-// cy127: the vGPU configuration is refused in upstream's words.
-func cy127(t *testing.T, quirks bool) {
+// testVGPUConfigurationErrors: the vGPU configuration is refused in upstream's words.
+func testVGPUConfigurationErrors(t *testing.T, quirks bool) {
 	tree := machineOf(t, t4("0000:84:00.0"))
 	const card = "0000:84:00.0"
 	for want, types := range map[string][]nvidia.VGPUType{
@@ -185,9 +185,9 @@ func cy127(t *testing.T, quirks bool) {
 	}
 }
 
-// cy128: a virtual function of a card is passed over with filter_sriov_vfs, and
+// testVirtualFunctionsOfAVGPUCard: a virtual function of a card is passed over with filter_sriov_vfs, and
 // reported for vGPUs without it.
-func cy128(t *testing.T, quirks bool) {
+func testVirtualFunctionsOfAVGPUCard(t *testing.T, quirks bool) {
 	a100 := sysfs.PCIDevice{
 		Address: "0000:3b:00.0", Vendor: "10de", Product: "20f1", Class: "0302", Driver: "nvidia",
 		VFs: &sysfs.VFs{Total: 1, Enabled: 1, Offset: 4, Product: "20f1", Driver: "nvidia", MdevTypes: []sysfs.MdevType{
@@ -213,9 +213,9 @@ func cy128(t *testing.T, quirks bool) {
 	}
 }
 
-// cy129: the whitelist admits by vendor and product, glob and expressions; a
+// testPCIWhitelist: the whitelist admits by vendor and product, glob and expressions; a
 // vendor that is not known gets no trait.
-func cy129(t *testing.T, quirks bool) {
+func testPCIWhitelist(t *testing.T, quirks bool) {
 	tree := machineOf(t,
 		sysfs.PCIDevice{Address: "0000:0a:00.0", Vendor: "8086", Product: "1520", Class: "1200"},
 		sysfs.PCIDevice{Address: "0000:0b:00.0", Vendor: "abcd", Product: "0001", Class: "1200"},

@@ -33,7 +33,7 @@ const (
 )
 
 var arqScenarios = []scenario{
-	{"CY-050", func(t *testing.T, w *world, _ bool) {
+	{"one request per unit", func(t *testing.T, w *world, _ bool) {
 		w.profile("p", `[{"resources:FPGA":"2"},{"resources:VGPU":"1"}]`)
 		r := w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"p","device_profile_group_id":null,"image_uuid":null}`})
 		w.want(r, 201, "")
@@ -57,13 +57,13 @@ var arqScenarios = []scenario{
 			t.Errorf("first ARQ (-want +got):\n%s", diff)
 		}
 	}},
-	{"CY-051", func(t *testing.T, w *world, _ bool) {
+	{"Xilinx doubles requests", func(t *testing.T, w *world, _ bool) {
 		w.profile("p", `[{"resources:FPGA":"1","trait:CUSTOM_FPGA_XILINX":"required"}]`)
 		if got := len(w.arqs("p")); got != 2 {
 			t.Errorf("%d ARQs, want 2", got)
 		}
 	}},
-	{"CY-052", func(_ *testing.T, w *world, quirks bool) {
+	{"create requests of an unknown profile", func(_ *testing.T, w *world, quirks bool) {
 		post := func(body string) reply {
 			return w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: body})
 		}
@@ -75,7 +75,7 @@ var arqScenarios = []scenario{
 		w.want(post(``), 400, `Missing argument: "req"`)
 		w.want(post(`{"device_profile_name"`), 400, "Request is not in valid JSON format")
 	}},
-	{"CY-053", func(t *testing.T, w *world, _ bool) {
+	{"life of a request", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 2)
 		arqs := w.arqs("p")
 		if got := len(w.get("/v2/accelerator_requests").list(t, "arqs")); got != 2 {
@@ -87,7 +87,7 @@ var arqScenarios = []scenario{
 			t.Errorf("left: %s", got)
 		}
 	}},
-	{"CY-054", func(t *testing.T, w *world, quirks bool) {
+	{"unknown request", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
 		w.want(w.get("/v2/accelerator_requests/"+unknownID), 404, "ExtArq not found with uuid="+unknownID)
 		w.want(w.get("/v2/accelerator_requests/xx"), 400, "")
@@ -99,7 +99,7 @@ var arqScenarios = []scenario{
 		w.want(w.delete("/v2/accelerator_requests?arqs="+arq+","+arq), either(quirks, 204, 404), "")
 		checkStates(t, w)
 	}},
-	{"CY-055", func(t *testing.T, w *world, _ bool) {
+	{"bind needs a service token", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), arq), plain: true}), 403, textService)
 		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: unbinding(arq), plain: true}), 403, textService)
@@ -107,7 +107,7 @@ var arqScenarios = []scenario{
 			400, "Couldn't apply patch. Reason: Invalid path in patch /x")
 		checkStates(t, w, fakecyborg.StateInitial)
 	}},
-	{"CY-056", func(t *testing.T, w *world, _ bool) {
+	{"bind", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		r := w.patch(binding(instanceA, fakeProvider(), arq))
 		w.want(r, 202, "")
@@ -130,7 +130,7 @@ var arqScenarios = []scenario{
 		w.server.CheckBound(t, instanceA, 1)
 		w.server.CheckARQs(t, instanceB, 0)
 	}},
-	{"CY-057", func(t *testing.T, w *world, _ bool) {
+	{"one event POST per PATCH", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 3)
 		arqs := w.arqs("p")
 		w.want(w.patch(binding(instanceA, fakeProvider(), arqs...)), 202, "")
@@ -139,7 +139,7 @@ var arqScenarios = []scenario{
 		}
 		checkStates(t, w, "Bound", "Bound", "Bound")
 	}},
-	{"CY-057-two-instances", func(t *testing.T, w *world, quirks bool) {
+	{"events of two instances", func(t *testing.T, w *world, quirks bool) {
 		w.fakeProfile("p", 2)
 		arqs := w.arqs("p")
 		first, second := binding(instanceA, fakeProvider(), arqs[0]), binding(instanceB, fakeProvider(), arqs[1])
@@ -148,14 +148,14 @@ var arqScenarios = []scenario{
 			t.Errorf("second event is for %s, want %s", got, want)
 		}
 	}},
-	{"CY-058", func(t *testing.T, w *world, _ bool) {
+	{"instance already has requests", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 2)
 		arqs := w.arqs("p")
 		w.want(w.patch(binding(instanceA, fakeProvider(), arqs[0])), 202, "")
 		w.want(w.patch(binding(instanceA, fakeProvider(), arqs[1])), 400, textTaken)
 		checkStates(t, w, "Bound", "Initial")
 	}},
-	{"CY-059", func(t *testing.T, w *world, quirks bool) {
+	{"bind in a wrong state", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
 		w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
 		w.want(w.patch(binding(instanceB, fakeProvider(), arq)), either(quirks, 409, 500),
@@ -163,7 +163,7 @@ var arqScenarios = []scenario{
 		w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 400, textTaken)
 		checkStates(t, w, "Bound")
 	}},
-	{"CY-060", func(t *testing.T, w *world, _ bool) {
+	{"project_id of a bind", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		body := binding(instanceA, fakeProvider(), arq)
 		body = strings.TrimSuffix(body, "]}") + `,{"path":"/project_id","op":"add","value":"22222222222222222222222222222222"}]}`
@@ -177,7 +177,7 @@ var arqScenarios = []scenario{
 			t.Errorf("project %s", got)
 		}
 	}},
-	{"CY-061", func(t *testing.T, w *world, _ bool) {
+	{"rebind after an unbind", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
 		handle := w.server.ARQs()[0].AttachHandleUUID
@@ -195,7 +195,7 @@ var arqScenarios = []scenario{
 			t.Errorf("%d posts of events, want 2: unbinding sends none", got)
 		}
 	}},
-	{"CY-062", func(t *testing.T, w *world, _ bool) {
+	{"attach handles exhausted", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 17)
 		w.fakeProfile("q", 3)
 		w.want(w.patch(binding(instanceA, fakeProvider(), w.arqs("p")[:15]...)), 202, "")
@@ -210,7 +210,7 @@ var arqScenarios = []scenario{
 			t.Errorf("%d posts of events, want only that of the first PATCH", got)
 		}
 	}},
-	{"CY-065", func(t *testing.T, w *world, quirks bool) {
+	{"bind to an unknown provider", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
 		w.want(w.patch(binding(instanceA, unknownID, arq)), 404, "Deployable not found with resource provider uuid="+unknownID)
 		checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "BindStarted"))
@@ -221,7 +221,7 @@ var arqScenarios = []scenario{
 		w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 		checkStates(t, w)
 	}},
-	{"CY-069", func(t *testing.T, w *world, quirks bool) {
+	{"unresolved requests", func(t *testing.T, w *world, quirks bool) {
 		w.fakeProfile("p", 2)
 		arqs := w.arqs("p")
 		list := "/v2/accelerator_requests?bind_state=resolved&instance=" + instanceA
@@ -243,13 +243,13 @@ var arqScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-070", func(_ *testing.T, w *world, quirks bool) {
+	{"bad bind_state", func(_ *testing.T, w *world, quirks bool) {
 		w.want(w.get("/v2/accelerator_requests?bind_state=started"), either(quirks, 400, 500), "Bad state: started for ARQ: None. Expected state(s): ['resolved']")
 		w.want(w.get("/v2/accelerator_requests?instance="), 400, "")
 		w.want(w.get("/v2/accelerator_requests?instance=x"), 400, "Invalid input for field/attribute instance. Value: 'x'. unable to convert to uuid. Error: Expected a uuid but received x.")
 		w.want(w.get("/v2/accelerator_requests?foo=x"), 400, `Unknown argument: "foo"`)
 	}},
-	{"CY-071", func(t *testing.T, w *world, _ bool) {
+	{"delete by instance twice", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
 		for range 2 {
@@ -261,7 +261,7 @@ var arqScenarios = []scenario{
 		}
 		w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA, plain: true}), 403, textService)
 	}},
-	{"CY-072", func(t *testing.T, w *world, _ bool) {
+	{"delete a bound request needs a service token", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
 		refused := "ARQ " + arq + " is bound to instance " + instanceA + ". Use the Compute API to manage instance accelerators."
@@ -270,12 +270,12 @@ var arqScenarios = []scenario{
 		}
 		checkStates(t, w, "Bound")
 	}},
-	{"CY-073", func(t *testing.T, w *world, _ bool) {
+	{"delete an unbound request", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests/" + arq, plain: true}), 204, "")
 		checkStates(t, w)
 	}},
-	{"CY-074", func(t *testing.T, w *world, _ bool) {
+	{"requests of another project", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		demo := func(method, path string) reply { return w.send(sent{method: method, path: path, token: "demo"}) }
 		if got := demo("GET", "/v2/accelerator_requests").text; got != `{"arqs":[]}` {
@@ -286,7 +286,7 @@ var arqScenarios = []scenario{
 		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), arq), token: "demo"}), 404, "ExtArq not found with uuid="+arq)
 		checkStates(t, w, "Initial")
 	}},
-	{"CY-075", func(t *testing.T, w *world, _ bool) {
+	{"list scope", func(t *testing.T, w *world, _ bool) {
 		oneARQ(w)
 		w.want(w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name":"one"}`, token: "demo"}), 201, "")
 		for token, want := range map[string]int{"demo": 1, "": 2} {
@@ -295,7 +295,7 @@ var arqScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-076", func(t *testing.T, w *world, quirks bool) {
+	{"bad patches", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
 		uncoded := either(quirks, 400, 500)
 		patch := "Couldn't apply patch. Reason: "
@@ -331,7 +331,7 @@ var arqScenarios = []scenario{
 			w.want(w.send(s), either(s.body == `{}`, 400, 415), "")
 		}
 	}},
-	{"CY-076-unreadable", func(t *testing.T, w *world, quirks bool) {
+	{"unreadable binds", func(t *testing.T, w *world, quirks bool) {
 		arq := oneARQ(w)
 		r := w.patch(binding("inst1", fakeProvider(), arq))
 		w.want(r, either(quirks, 400, 202), "")
@@ -342,12 +342,12 @@ var arqScenarios = []scenario{
 			t.Errorf("%d handles in use", w.used())
 		}
 	}},
-	{"CY-077", func(t *testing.T, w *world, _ bool) {
+	{"event of an instance without a host", func(t *testing.T, w *world, _ bool) {
 		w.nova.status, w.nova.codes = 207, []int{422}
 		w.want(w.patch(binding(instanceA, fakeProvider(), oneARQ(w))), 202, "")
 		checkStates(t, w, "Bound")
 	}},
-	{"CY-078", func(t *testing.T, w *world, _ bool) {
+	{"event refused", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 2)
 		for i, answer := range []struct {
 			status int
@@ -363,14 +363,14 @@ var arqScenarios = []scenario{
 			w.server.CheckBound(t, instance, 2)
 		}
 	}},
-	{"CY-080", func(_ *testing.T, w *world, _ bool) {
+	{"policy and service token", func(_ *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		scoped := map[string]string{"OpenStack-System-Scope": "all"}
 		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), arq), header: scoped}),
 			403, "Access was denied to the following resource: cyborg:arq:update")
 		w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: binding(instanceA, fakeProvider(), arq), plain: true}), 403, textService)
 	}},
-	{"CY-092-sdk-path", func(t *testing.T, w *world, _ bool) {
+	{"paths of openstacksdk", func(t *testing.T, w *world, _ bool) {
 		arq := oneARQ(w)
 		w.want(w.send(sent{method: "PATCH", path: "/accelerator/v2/accelerator_requests/" + arq, body: binding(instanceA, fakeProvider(), arq)}), 202, "")
 		w.want(w.delete("/accelerator/v2/accelerator_requests/"+arq), 204, "")

@@ -36,13 +36,13 @@ type ownWorld struct {
 }
 
 var ownWorlds = []ownWorld{
-	{"CY-063", cy063}, {"CY-064", cy064}, {"CY-066", cy066}, {"CY-067", cy067}, {"CY-068", cy068}, {"CY-079", cy079},
-	{"CY-104", cy104}, {"CY-105", cy105},
-	{"CY-120", cy120}, {"CY-121", cy121}, {"CY-122", cy122}, {"CY-123", cy123}, {"CY-124", cy124}, {"CY-125", cy125}, {"CY-126", cy126},
-	{"CY-127", cy127}, {"CY-128", cy128}, {"CY-129", cy129},
+	{"bind a mediated device", testBindAMediatedDevice}, {"agent fails to create a mediated device", testAgentFailsToCreateAMediatedDevice}, {"bitstream is programmed once", testBitstreamIsProgrammedOnce}, {"function by image", testFunctionByImage}, {"bitstream and function", testBitstreamAndFunction}, {"request deleted during a bind", testRequestDeletedDuringABind},
+	{"disable and enable a device", testDisableAndEnableADevice}, {"program a deployable", testProgramADeployable},
+	{"first report", testFirstReport}, {"repeated report", testRepeatedReport}, {"agent start", testAgentStart}, {"host without a provider", testHostWithoutAProvider}, {"capacity change", testCapacityChange}, {"trait and class change", testTraitAndClassChange}, {"vanished device", testVanishedDevice},
+	{"vGPU configuration errors", testVGPUConfigurationErrors}, {"virtual functions of a vGPU card", testVirtualFunctionsOfAVGPUCard}, {"PCI whitelist", testPCIWhitelist},
 }
 
-func TestCY(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, s := range ownWorlds {
 		t.Run(s.id, func(t *testing.T) {
@@ -90,7 +90,7 @@ func shape(object map[string]any) string {
 }
 
 var surfaceScenarios = []scenario{
-	{"CY-001", func(t *testing.T, w *world, _ bool) {
+	{"version list without a token", func(t *testing.T, w *world, _ bool) {
 		for _, path := range []string{"/", "/accelerator", "/accelerator/"} {
 			r := w.send(sent{method: "GET", path: path, token: "none"})
 			w.want(r, 200, "")
@@ -106,7 +106,7 @@ var surfaceScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-002", func(t *testing.T, w *world, _ bool) {
+	{"version document", func(t *testing.T, w *world, _ bool) {
 		for _, path := range []string{"/v2", "/v2/", "/accelerator/v2", "/accelerator/v2/"} {
 			r := w.send(sent{method: "GET", path: path, token: "none", version: "latest"})
 			w.want(r, 200, "")
@@ -122,7 +122,7 @@ var surfaceScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-003", func(t *testing.T, w *world, _ bool) {
+	{"no version header means 2.0", func(t *testing.T, w *world, _ bool) {
 		r := w.get("/v2/devices")
 		want := map[string]string{
 			"Vary": "OpenStack-API-Version", "OpenStack-API-Version": "accelerator 2.0",
@@ -137,7 +137,7 @@ var surfaceScenarios = []scenario{
 			t.Errorf("no request id: %v", r.header)
 		}
 	}},
-	{"CY-004", func(t *testing.T, w *world, _ bool) {
+	{"version header with and without the service type", func(t *testing.T, w *world, _ bool) {
 		for _, value := range []string{"2.1", "accelerator 2.1", "accelerator  2.1", "compute 2.82, accelerator 2.1", "accelerator 2.1, compute 2.82"} {
 			r := w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"OpenStack-API-Version": value}})
 			if got := r.header.Get("OpenStack-API-Version"); r.status != 200 || got != "accelerator 2.1" {
@@ -145,7 +145,7 @@ var surfaceScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-005", func(t *testing.T, w *world, _ bool) {
+	{"unsupported versions", func(t *testing.T, w *world, _ bool) {
 		exclusive := "Mutually exclusive versions requested. Version 1.0 requested but not supported by this service. The supported version range is: [2.0, 2.3]."
 		minor := "Version 2.9 was requested but the minor version is not supported by this service. The supported version range is: [2.0, 2.3]."
 		w.want(w.send(sent{method: "GET", path: "/v2/devices", version: "1.0"}), 406, exclusive)
@@ -156,14 +156,14 @@ var surfaceScenarios = []scenario{
 			t.Errorf("an unreadable version is answered with a range: %v", bad.header)
 		}
 	}},
-	{"CY-006", func(t *testing.T, w *world, _ bool) {
+	{"discovery below v2", func(t *testing.T, w *world, _ bool) {
 		for _, path := range []string{"/accelerator/v2/devices", "/accelerator/devices", "/devices", "/v2/devices/", "/v2/devices.json"} {
 			if got := len(w.get(path).list(t, "devices")); got != 1 {
 				t.Errorf("%s: %d devices", path, got)
 			}
 		}
 	}},
-	{"CY-007", func(t *testing.T, w *world, _ bool) {
+	{"unknown paths and methods", func(t *testing.T, w *world, _ bool) {
 		w.want(w.get("/v2/nonsense"), 404, "")
 		w.want(w.get("/v1/devices"), 404, "")
 		w.want(w.send(sent{method: "POST", path: "/v2/accelerator_requests/x/y", body: "{}"}), 404, "")
@@ -185,7 +185,7 @@ var surfaceScenarios = []scenario{
 			t.Errorf("for plain text: %s", text.text)
 		}
 	}},
-	{"CY-008", func(t *testing.T, w *world, _ bool) {
+	{"shapes of the documented samples", func(t *testing.T, w *world, _ bool) {
 		w.fakeProfile("p", 1)
 		w.arqs("p")
 		for name, want := range map[string]string{
@@ -202,7 +202,7 @@ var surfaceScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-009", func(t *testing.T, w *world, _ bool) {
+	{"no token", func(t *testing.T, w *world, _ bool) {
 		r := w.send(sent{method: "GET", path: "/v2/devices", token: "none"})
 		want := map[string]any{"error": map[string]any{
 			"code": 401.0, "title": "Unauthorized", "message": "The request you have made requires authentication.",
@@ -224,7 +224,7 @@ func (w *world) postProfile(body string) reply {
 }
 
 var profileScenarios = []scenario{
-	{"CY-020", func(t *testing.T, w *world, _ bool) {
+	{"life of a profile", func(t *testing.T, w *world, _ bool) {
 		r := w.postProfile(`[{"name":"p","description":"d","groups":[{"trait:CUSTOM_A":"required","resources:FPGA":1}]}]`)
 		w.want(r, 201, "")
 		uuid := r.object(t)["uuid"].(string)
@@ -243,11 +243,11 @@ var profileScenarios = []scenario{
 			t.Errorf("after the deletion: %s", got)
 		}
 	}},
-	{"CY-021", func(_ *testing.T, w *world, _ bool) {
+	{"profile delete by name", func(_ *testing.T, w *world, _ bool) {
 		w.profile("p", oneFPGA)
 		w.want(w.delete("/v2/device_profiles/p"), 204, "")
 	}},
-	{"CY-022", func(t *testing.T, w *world, _ bool) {
+	{"profiles delete by names", func(t *testing.T, w *world, _ bool) {
 		w.profile("a", oneFPGA)
 		w.profile("b", oneFPGA)
 		w.want(w.delete("/v2/device_profiles?value=a,b"), 204, "")
@@ -255,35 +255,35 @@ var profileScenarios = []scenario{
 			t.Errorf("left: %v", left)
 		}
 	}},
-	{"CY-023", func(_ *testing.T, w *world, _ bool) {
+	{"profiles delete unknown names", func(_ *testing.T, w *world, _ bool) {
 		w.want(w.delete("/v2/device_profiles?value=a,b"), 404, "Device Profile not found with name=a")
 	}},
-	{"CY-024", func(_ *testing.T, w *world, _ bool) {
+	{"unknown profile uuid", func(_ *testing.T, w *world, _ bool) {
 		w.want(w.delete("/v2/device_profiles/"+unknownID), 404, "Device Profile not found with uuid="+unknownID)
 		w.want(w.get("/v2/device_profiles/"+unknownID), 404, "Device Profile not found with uuid="+unknownID)
 	}},
-	{"CY-025", func(_ *testing.T, w *world, _ bool) {
+	{"profile delete without a name", func(_ *testing.T, w *world, _ bool) {
 		w.want(w.delete("/v2/device_profiles/"), 400, `Missing argument: "value"`)
 	}},
-	{"CY-026", func(_ *testing.T, w *world, _ bool) {
+	{"profile name twice", func(_ *testing.T, w *world, _ bool) {
 		w.profile("p", oneFPGA)
 		w.want(w.postProfile(`[{"name":"p","groups":`+oneFPGA+`}]`), 409, "A device_profile with name p already exists.")
 	}},
-	{"CY-027", func(_ *testing.T, w *world, quirks bool) {
+	{"profile uuid twice", func(_ *testing.T, w *world, quirks bool) {
 		body := func(name string) string {
 			return fmt.Sprintf(`[{"name":%q,"uuid":%q,"groups":%s}]`, name, unknownID, oneFPGA)
 		}
 		w.want(w.postProfile(body("a")), 201, "")
 		w.want(w.postProfile(body("b")), either(quirks, 409, 500), "DeviceProfile with uuid "+unknownID+" already exists.")
 	}},
-	{"CY-028", func(_ *testing.T, w *world, quirks bool) {
+	{"empty profile name", func(_ *testing.T, w *world, quirks bool) {
 		w.want(w.postProfile(`[{"name":"","groups":`+oneFPGA+`}]`), either(quirks, 400, 500), "DeviceProfile name needed.")
 	}},
-	{"CY-029", func(_ *testing.T, w *world, quirks bool) {
+	{"long profile name", func(_ *testing.T, w *world, quirks bool) {
 		w.want(w.postProfile(`[{"name":"`+strings.Repeat("a", 256)+`","groups":`+oneFPGA+`}]`), either(quirks, 400, 500), "")
 		w.want(w.postProfile(`[{"name":"`+strings.Repeat("a", 255)+`","groups":`+oneFPGA+`}]`), 201, "")
 	}},
-	{"CY-030", func(t *testing.T, w *world, quirks bool) {
+	{"bad profile groups", func(t *testing.T, w *world, quirks bool) {
 		uncoded := either(quirks, 400, 500)
 		for _, tt := range []struct {
 			body   string
@@ -318,7 +318,7 @@ var profileScenarios = []scenario{
 			t.Errorf("a refused profile was stored: %v", left)
 		}
 	}},
-	{"CY-030-unusable", func(t *testing.T, w *world, quirks bool) {
+	{"unusable profile groups", func(t *testing.T, w *world, quirks bool) {
 		for i, groups := range []string{
 			`[{}]`, `[{"trait:CUSTOM_A":"required"}]`, `[{"resources:FPGA":"0"}]`, `[{"resources:FPGA":"-1"}]`,
 			`[{"resources:FPGA":"1"},{"accel:function_id":null}]`, `[{"resources:FPGA":"1","trait:CUSTOM_a":"required"}]`,
@@ -335,24 +335,24 @@ var profileScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-030-bad-uuid", func(_ *testing.T, w *world, quirks bool) {
+	{"bad profile uuid", func(_ *testing.T, w *world, quirks bool) {
 		w.want(w.postProfile(`[{"name":"p","uuid":"no","groups":`+oneFPGA+`}]`), 400, "Expected a uuid but received no.")
 		w.want(w.get("/v2/device_profiles"), either(quirks, 200, 400), "") // upstream has stored it, and can list no more
 	}},
-	{"CY-031", func(t *testing.T, w *world, _ bool) {
+	{"blanks in group keys", func(t *testing.T, w *world, _ bool) {
 		r := w.postProfile(`[{"name":"p","groups":[{"trait: CUSTOM_A ":"required","resources: FPGA ":"1","accel:x":null}]}]`)
 		w.want(r, 201, "")
 		if want := `[{"accel:x":null,"trait:CUSTOM_A":"required","resources:FPGA":"1"}]`; !strings.Contains(r.text, want) {
 			t.Errorf("got %s, want groups %s", r.text, want)
 		}
 	}},
-	{"CY-032", func(_ *testing.T, w *world, _ bool) {
+	{"profile by name", func(_ *testing.T, w *world, _ bool) {
 		w.profile("p", oneFPGA)
 		w.want(w.get("/v2/device_profiles/p"), 406, "Request not acceptable. The minimal required API version should be 2.2")
 		w.want(w.send(sent{method: "GET", path: "/v2/device_profiles/p", version: "2.2"}), 200, "")
 		w.want(w.send(sent{method: "GET", path: "/v2/device_profiles/q", version: "2.2"}), 404, "Device Profile not found with name=q")
 	}},
-	{"CY-033", func(t *testing.T, w *world, _ bool) {
+	{"profiles by names", func(t *testing.T, w *world, _ bool) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.profile(name, oneFPGA)
 		}
@@ -363,14 +363,14 @@ var profileScenarios = []scenario{
 		}
 		w.want(w.get("/v2/device_profiles?uuid=x"), 400, `Unknown argument: "uuid"`)
 	}},
-	{"CY-034", func(_ *testing.T, w *world, quirks bool) {
+	{"delete a profile in use", func(_ *testing.T, w *world, quirks bool) {
 		w.fakeProfile("p", 1)
 		arqs := w.arqs("p")
 		w.want(w.delete("/v2/device_profiles/p"), either(quirks, 409, 500), "")
 		w.want(w.delete("/v2/accelerator_requests?arqs="+arqs[0]), 204, "")
 		w.want(w.delete("/v2/device_profiles/p"), 204, "")
 	}},
-	{"CY-035", func(_ *testing.T, w *world, _ bool) {
+	{"profile create needs admin", func(_ *testing.T, w *world, _ bool) {
 		for _, role := range []string{"manager", "member", "reader", "service", "none"} {
 			w.want(w.send(sent{method: "POST", path: "/v2/device_profiles", body: `[{"name":"p","groups":` + oneFPGA + `}]`, token: "demo", header: map[string]string{"X-Roles": role}}),
 				403, "Access was denied to the following resource: cyborg:device_profile:create")
@@ -379,7 +379,7 @@ var profileScenarios = []scenario{
 }
 
 var deviceScenarios = []scenario{
-	{"CY-100", func(t *testing.T, w *world, _ bool) {
+	{"device list filters", func(t *testing.T, w *world, _ bool) {
 		for query, want := range map[string]int{
 			"": 1, "?type=FPGA": 1, "?vendor=0xABCD": 1, "?hostname=cn0": 1, "?type=FPGA&hostname=cn0&vendor=0xABCD": 1,
 			"?type=GPU": 0, "?vendor=x": 0, "?hostname=cn1": 0, "?type=FPGA&hostname=x": 0,
@@ -390,14 +390,14 @@ var deviceScenarios = []scenario{
 		}
 		w.want(w.get("/v2/devices?limit=1"), 400, `Unknown argument: "limit"`)
 	}},
-	{"CY-101", func(_ *testing.T, w *world, _ bool) {
+	{"unknown hardware", func(_ *testing.T, w *world, _ bool) {
 		w.want(w.get("/v2/devices/"+unknownID), 404, "Device not found with uuid="+unknownID)
 		w.want(w.get("/v2/devices/xx"), 404, "Device not found with uuid=xx")
 		w.want(w.get("/v2/deployables/"+unknownID), 404, "Deployable not found with uuid="+unknownID)
 		w.want(w.get("/v2/deployables/xx"), 400, "Invalid input for field/attribute uuid. Value: 'xx'. unable to convert to uuid. Error: Expected a uuid but received xx.")
 		w.want(w.get("/v2/attributes/"+unknownID), 404, "Attribute not found with uuid="+unknownID)
 	}},
-	{"CY-102", func(t *testing.T, w *world, _ bool) {
+	{"deployables and attributes", func(t *testing.T, w *world, _ bool) {
 		device := w.server.Devices()[0]
 		part := w.get("/v2/deployables").list(t, "deployables")[0]
 		want := map[string]any{
@@ -418,7 +418,7 @@ var deviceScenarios = []scenario{
 		w.want(w.get("/v2/attributes/"+attributes[0]["uuid"].(string)), 200, "")
 		w.want(w.get("/v2/devices/"+device.UUID), 200, "")
 	}},
-	{"CY-103", func(t *testing.T, w *world, _ bool) {
+	{"device status from 2.3", func(t *testing.T, w *world, _ bool) {
 		for version, want := range map[string]any{"2.2": nil, "2.3": "enabled"} {
 			r := w.send(sent{method: "GET", path: "/v2/devices", version: version})
 			if got := r.list(t, "devices")[0]["status"]; got != want {
@@ -426,7 +426,7 @@ var deviceScenarios = []scenario{
 			}
 		}
 	}},
-	{"CY-106", func(t *testing.T, w *world, quirks bool) {
+	{"attributes", func(t *testing.T, w *world, quirks bool) {
 		post := func(body string) reply {
 			return w.send(sent{method: "POST", path: "/v2/attributes", body: body})
 		}
@@ -449,7 +449,7 @@ var deviceScenarios = []scenario{
 		w.want(w.delete("/v2/attributes/"+uuid), 404, "Attribute not found with uuid="+uuid)
 		w.want(w.delete("/v2/attributes"), 400, `Missing argument: "uuid"`)
 	}},
-	{"CY-107", func(t *testing.T, w *world, _ bool) {
+	{"sort and limit", func(t *testing.T, w *world, _ bool) {
 		if err := w.server.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}); err != nil {
 			t.Fatal(err)
 		}
