@@ -17,10 +17,11 @@ import (
 // that are Bound hold their attach handles. Each host's agent reports the devices as they
 // are listed, so that a report changes nothing.
 //
-// What no API shows is made up: control paths, as far as the names of deployables do not
-// tell addresses, and all attach handles but those of bound requests, up to the number of
-// accelerators of each deployable. A made-up address that no name tells is in PCI domain
-// ffff or above. Requests that are BindStarted hold no handle and stay so until they are unbound or
+// What no API shows is marked as unknown: the device of a deployable, if its host has devices
+// without deployables; control paths, as far as the names of deployables do not tell
+// addresses; and all attach handles but those of bound requests, up to the number of
+// accelerators of each deployable. An unknown address is in PCI domain ffff or above.
+// Requests that are BindStarted hold no handle and stay so until they are unbound or
 // deleted. There are no guests, because Nova is not read, so [Cloud.Leaks] tells of every
 // request and allocation; and the users are those of [DefaultModel], not the cloud's.
 //
@@ -105,11 +106,10 @@ type imported struct {
 	providers map[string]ListedProvider // by uuid
 	mode      string                    // of Placement
 	hosts     []importedHost
-	devices   []*importedDevice  // in the order of their numbers
-	parts     []*importedPart    // in the order of their numbers
-	hostnames map[string]bool    // hosts of Cyborg's
-	cyborgs   map[string]bool    // uuids of the providers of deployables, and of those above them
-	places    map[string]*places // by host
+	devices   []*importedDevice // in the order of their numbers
+	parts     []*importedPart   // in the order of their numbers
+	hostnames map[string]bool   // hosts of Cyborg's
+	cyborgs   map[string]bool   // uuids of the providers of deployables, and of those above them
 }
 
 // importedHost is a compute host.
@@ -183,10 +183,11 @@ func newImported(l Listing) (*imported, error) {
 	}
 	w.findHosts()
 	w.findMode()
+	w.findPaths()
 	w.findHandles()
-	w.findPlaces()
-	for _, d := range w.devices {
-		w.furnish(d)
+	for _, part := range w.parts {
+		w.judgeAttributes(part)
+		w.findMemory(part)
 	}
 	return w, nil
 }

@@ -50,9 +50,9 @@ func ExampleImport() {
 		fmt.Println(d.Hostname, d.Name, d.DeviceID)
 	}
 	for _, h := range cloud.Cyborg.AttachHandles() {
-		fmt.Println(h.Type, h.Info["bus"], h.InUse)
+		fmt.Println(h.Type, h.Info["domain"], h.InUse)
 	}
 	// Output:
 	// host-1 host-1_0000:3b:00.0 9
-	// PCI 3b false
+	// PCI ffff false
 }

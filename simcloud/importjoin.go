@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// join gives each deployable its device and its attributes. Cyborg shows the numbers of
-// devices and deployables only where they are referred to, so they are found by order:
-// the lists are in the order of the numbers.
+// join gives each deployable its device, its number and its attributes. Cyborg shows the
+// numbers of devices and deployables only where they are referred to; its lists are in
+// their order.
 func (w *imported) join() error {
 	if w.Accelerator == nil {
 		return nil
@@ -30,18 +29,21 @@ func (w *imported) join() error {
 	if err := w.joinDevices(); err != nil {
 		return err
 	}
-	w.joinAttributes()
+	w.numberDevices()
+	if !w.joinAttributes() {
+		w.numberParts()
+	}
 	return nil
 }
 
-// hostOf is the host of a deployable: the name of the root of its provider, else the
-// host of Cyborg's that its name begins with.
+// hostOf is the host of a deployable: the name of the root of its provider, or for one
+// that Placement does not have the host that its name begins with.
 func (w *imported) hostOf(part *importedPart) string {
 	if p, ok := w.providers[part.ProviderUUID]; ok {
-		root := w.rootOf(p).Name
-		if w.hostnames[root] {
-			return root
+		for p.Parent != "" { // Validate has found that these are trees
+			p = w.providers[p.Parent]
 		}
+		return p.Name
 	}
 	best := ""
 	for host := range w.hostnames {
@@ -52,150 +54,60 @@ func (w *imported) hostOf(part *importedPart) string {
 	return best
 }
 
-// rootOf walks up; the listing was judged to be trees.
-func (w *imported) rootOf(p ListedProvider) ListedProvider {
-	for p.Parent != "" {
-		p = w.providers[p.Parent]
-	}
-	return p
-}
-
-// joinDevices finds the number of each device. If there are as many devices as numbers,
-// the n-th has the n-th; else it is done host by host, and those are paired that fit best.
+// joinDevices gives the devices of a host, in the order of the list, the numbers that its
+// deployables tell. If a host has more devices than numbers, it is unknown which of them
+// has none, and a device called unknown stands for each number.
 func (w *imported) joinDevices() error {
-	byNumber := make(map[int][]*importedPart)
+	numbers := make(map[string][]int) // by host
+	parts := make(map[int][]*importedPart)
 	for _, part := range w.parts {
-		byNumber[part.DeviceID] = append(byNumber[part.DeviceID], part)
-	}
-	if !w.joinInOrder(byNumber) {
-		if err := w.joinByHost(byNumber); err != nil {
-			return err
+		id := part.DeviceID
+		if first := parts[id]; first == nil {
+			numbers[part.host] = append(numbers[part.host], id)
+		} else if first[0].host != part.host {
+			return fmt.Errorf("%w: accelerator: deployables %s and %s are of one device, and of hosts %q and %q", ErrListing, first[0].Name, part.Name, first[0].host, part.host)
 		}
-	}
-	w.numberDevices()
-	return nil
-}
-
-// joinInOrder gives the devices the numbers in order, unless a host tells that it is wrong.
-func (w *imported) joinInOrder(byNumber map[int][]*importedPart) bool {
-	ids := slices.Sorted(maps.Keys(byNumber))
-	if len(ids) != len(w.devices) {
-		return false
-	}
-	for i, d := range w.devices {
-		for _, part := range byNumber[ids[i]] {
-			if part.host != "" && part.host != d.Hostname {
-				return false
-			}
-		}
-	}
-	for i, d := range w.devices {
-		d.own(ids[i], byNumber[ids[i]])
-	}
-	return true
-}
-
-// own makes deployables those of the device.
-func (d *importedDevice) own(id int, parts []*importedPart) {
-	d.id, d.parts = id, parts
-	for _, part := range parts {
-		part.device, part.host = d, d.Hostname
-	}
-}
-
-func (w *imported) joinByHost(byNumber map[int][]*importedPart) error {
-	numbers := make(map[string][]int)
-	for _, id := range slices.Sorted(maps.Keys(byNumber)) {
-		first := byNumber[id][0]
-		for _, part := range byNumber[id] {
-			if part.host != first.host {
-				return fmt.Errorf("%w: accelerator: deployables %s and %s are of one device, and of hosts %q and %q", ErrListing, first.Name, part.Name, first.host, part.host)
-			}
-		}
-		numbers[first.host] = append(numbers[first.host], id)
+		parts[id] = append(parts[id], part)
 	}
 	devices := make(map[string][]*importedDevice)
 	for _, d := range w.devices {
 		devices[d.Hostname] = append(devices[d.Hostname], d)
 	}
 	for _, host := range slices.Sorted(maps.Keys(numbers)) {
-		ids := numbers[host]
-		if len(ids) > len(devices[host]) {
-			return fmt.Errorf("%w: accelerator: the deployables of host %q are of %d devices, and %d are listed; read the cloud again when nobody changes it",
-				ErrListing, host, len(ids), len(devices[host]))
+		ids, owners := numbers[host], devices[host]
+		if len(ids) > len(owners) {
+			return fmt.Errorf("%w: accelerator: the deployables of host %q are of %d devices, and %d are listed; read the cloud again when nothing changes",
+				ErrListing, host, len(ids), len(owners))
 		}
-		for i, d := range pair(ids, devices[host], func(id int, d *importedDevice) float64 { return unlikely(byNumber[id][0], d) }) {
-			d.own(ids[i], byNumber[ids[i]])
+		slices.Sort(ids)
+		if len(ids) < len(owners) {
+			owners = w.unknownDevices(owners[0], ids)
+		}
+		for i, d := range owners {
+			d.id, d.parts = ids[i], parts[ids[i]]
+			for _, part := range d.parts {
+				part.device = d
+			}
 		}
 	}
 	return nil
 }
 
-// pair chooses a device for each number so that both stay in order and the sum of the
-// costs is the least. There are at least as many devices as numbers.
-func pair(ids []int, devices []*importedDevice, cost func(int, *importedDevice) float64) []*importedDevice {
-	n, m := len(ids), len(devices)
-	best := make([][]float64, n+1) // best[i][j]: ids[i:] among devices[j:]
-	for i := n; i >= 0; i-- {
-		best[i] = make([]float64, m+1)
-		for j := m; j >= 0; j-- {
-			switch {
-			case i == n:
-			case m-j < n-i:
-				best[i][j] = math.Inf(1)
-			default:
-				best[i][j] = min(best[i][j+1], cost(ids[i], devices[j])+best[i+1][j+1])
-			}
-		}
+// unknownDevices adds a device for each number. They are of the type of another device of
+// their host, since there is no type for what is unknown.
+func (w *imported) unknownDevices(like *importedDevice, ids []int) []*importedDevice {
+	var list []*importedDevice
+	for _, id := range ids {
+		list = append(list, &importedDevice{ListedDevice: ListedDevice{
+			UUID: w.id("device", fmt.Sprint(id)), Hostname: like.Hostname, Type: like.Type, Vendor: unknown, Model: unknown,
+		}})
 	}
-	chosen := make([]*importedDevice, 0, n)
-	for i, j := 0, 0; i < n; j++ {
-		if m-j == n-i || cost(ids[i], devices[j])+best[i+1][j+1] <= best[i][j+1] {
-			chosen = append(chosen, devices[j])
-			i++
-		}
-	}
-	return chosen
+	w.devices = append(w.devices, list...)
+	return list
 }
 
-// unlikely is how little a deployable fits a device: by the class of its provider, and by
-// the time between the two, which are stored one after the other.
-func unlikely(part *importedPart, d *importedDevice) float64 {
-	cost := math.Min(part.CreatedAt.Sub(d.CreatedAt).Abs().Hours(), 1e3)
-	switch kind := part.kind(); {
-	case kind == d.Type:
-		return cost
-	case kind == "":
-		return cost + 1e6
-	}
-	return cost + 2e6
-}
-
-// kind is the type of device that a resource class is for, or "".
-func (part *importedPart) kind() string {
-	class := part.class()
-	for _, kind := range []string{
-		driver.TypeGPU, driver.TypeFPGA, driver.TypeAICHIP, driver.TypeQAT, driver.TypeNIC, driver.TypeSSD, driver.TypeHPTS,
-	} {
-		if strings.Contains(class, kind) {
-			return kind
-		}
-	}
-	if class == "CUSTOM_PCI" { // as upstream's PCI driver calls everything
-		return driver.TypeGPU
-	}
-	return ""
-}
-
-// class is the resource class of a deployable.
-func (part *importedPart) class() string {
-	for _, a := range part.Attributes {
-		if a.Key == driver.KeyResourceClass {
-			return a.Value
-		}
-	}
-	return ""
-}
+// unknown is the vendor and model of a device that stands for one of several.
+const unknown = "unknown"
 
 // numberDevices numbers the devices without deployables, which nothing refers to, and
 // puts all in order.
@@ -216,42 +128,27 @@ func (w *imported) numberDevices() {
 	slices.SortStableFunc(w.devices, func(a, b *importedDevice) int { return cmp.Compare(a.id, b.id) })
 }
 
-// joinAttributes finds the number of each deployable by the attributes that it shows
-// itself. If the two lists cannot be brought together, those of the deployables count.
-func (w *imported) joinAttributes() {
-	rows := make(map[int][]importedAttribute)
+// joinAttributes gives the deployables that show attributes, in the order of the list, the
+// numbers that the list of attributes tells. It reports false if the two lists contradict
+// each other.
+func (w *imported) joinAttributes() bool {
+	rows := make(map[int][]importedAttribute) // by number of the deployable
 	for i, a := range w.Accelerator.Attributes {
 		rows[a.DeployableID] = append(rows[a.DeployableID], importedAttribute{ListedAttribute: a, order: i})
 	}
 	ids := slices.Sorted(maps.Keys(rows))
-	next := 0
-	for _, part := range w.parts {
-		if len(part.Attributes) == 0 {
-			continue
-		}
-		for next < len(ids) && !part.shows(rows[ids[next]]) {
-			next++
-		}
-		if next == len(ids) {
-			w.numberParts()
-			return
-		}
-		part.id, part.attributes = ids[next], rows[ids[next]]
-		next++
+	if len(ids) != len(w.parts) {
+		return false
 	}
-	taken, last := make(map[int]bool), 0
-	for _, id := range ids {
-		taken[id] = true
-	}
-	for _, part := range w.parts {
-		for part.id == 0 {
-			if last++; !taken[last] {
-				part.id = last
-			}
+	for i, part := range w.parts {
+		if !part.shows(rows[ids[i]]) {
+			return false
 		}
-		last = part.id
 	}
-	slices.SortStableFunc(w.parts, func(a, b *importedPart) int { return cmp.Compare(a.id, b.id) })
+	for i, part := range w.parts {
+		part.id, part.attributes = ids[i], rows[ids[i]]
+	}
+	return true
 }
 
 // shows tells whether the attributes are those that the deployable shows, in any order.
@@ -271,11 +168,11 @@ func (part *importedPart) shows(rows []importedAttribute) bool {
 	return true
 }
 
-// numberParts numbers the deployables from 1 and makes up rows for their attributes.
+// numberParts numbers the deployables from 1 and makes up the uuids of their attributes.
 func (w *imported) numberParts() {
 	order := 0
 	for i, part := range w.parts {
-		part.id, part.attributes = i+1, nil
+		part.id = i + 1
 		for j, a := range part.Attributes {
 			part.attributes = append(part.attributes, importedAttribute{order: order, ListedAttribute: ListedAttribute{
 				UUID: w.id("attribute", fmt.Sprint(part.Name, "\x00", j)), DeployableID: part.id, Key: a.Key, Value: a.Value, ListedTimes: part.ListedTimes,
@@ -283,6 +180,16 @@ func (w *imported) numberParts() {
 			order++
 		}
 	}
+}
+
+// class is the resource class of a deployable.
+func (part *importedPart) class() string {
+	for _, a := range part.Attributes {
+		if a.Key == driver.KeyResourceClass {
+			return a.Value
+		}
+	}
+	return ""
 }
 
 // findMode sees where devices stand in Placement.
