@@ -133,7 +133,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"attribute without value", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.CreateAttribute(ctx, cyborgclient.CreateAttributeOpts{DeployableID: 1, Key: "k"})
 			return err
-		}, "needed"},
+		}, "required"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -19,8 +19,8 @@ const serviceType = "accelerator"
 
 const headerServiceToken = "X-Service-Token"
 
-// errSameToken ends a reauthentication that cannot change anything.
-var errSameToken = errors.New("the token was refused and there is no other")
+// errSameToken ends a reauthentication that brought no new token.
+var errSameToken = errors.New("the token was refused and reauthentication returned the same one")
 
 // Client talks to one Cyborg. It is safe for concurrent use. The zero value is
 // not usable; see New, NewFromCloud and NewWithEndpoint.
@@ -28,7 +28,7 @@ type Client struct {
 	service      *gophercloud.ServiceClient
 	serviceToken func(context.Context) (string, error)
 	observer     func(Call)
-	maxMinor     atomic.Int32 // highest minor version the server told, plus one; 0 = not told
+	maxMinor     atomic.Int32 // highest minor version of the server, plus one; 0: unknown
 }
 
 // New makes a Client from an authenticated provider. The endpoint is the one
@@ -36,12 +36,12 @@ type Client struct {
 // WithAvailability and WithRegion say otherwise); an endpoint without a
 // version gets /v2 appended.
 //
-// The provider itself is not changed: retries, WithTransport and the redirect
-// policy work on a provider of the Client's own, which takes its token from
-// the given one and has that one reauthenticate, so both always hold the same
-// token. The provider's own RetryFunc and RetryBackoffFunc are not used: they
-// would repeat POST and PATCH too. A timeout of its HTTPClient bounds each
-// call together with its retries.
+// The given provider is not changed. The Client has a provider of its own for
+// retries, WithTransport and the redirect policy. It copies its token from the
+// given provider and reauthenticates through it, so both always hold the same
+// token. RetryFunc and RetryBackoffFunc of the given provider are not used,
+// because they would retry POST and PATCH too. The timeout of its HTTPClient
+// bounds each call together with its retries.
 func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) {
 	if provider == nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: no provider", ErrInvalid)
@@ -62,9 +62,10 @@ func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) 
 	return newClient(provider, raw, settings)
 }
 
-// NewFromCloud authenticates with the named cloud of clouds.yaml (found as
-// openstackclient finds it: OS_CLIENT_CONFIG_FILE, the working directory, the
-// user's and the system's configuration directory) and makes a Client for it.
+// NewFromCloud authenticates with the named cloud of clouds.yaml and makes a
+// Client for it. The file is searched for as openstackclient does:
+// OS_CLIENT_CONFIG_FILE, the working directory, the user's and the system's
+// configuration directory.
 // An empty name means OS_CLOUD. The token is renewed when it expires.
 func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, error) {
 	settings := newSettings(opts)
@@ -81,14 +82,14 @@ func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, e
 	if err != nil {
 		return nil, fmt.Errorf("cyborgclient: authenticate with cloud %q: %w", cloud, err)
 	}
-	// The cloud's region and interface first, so that options override them.
+	// The region and interface of clouds.yaml come first, so that options override them.
 	return New(provider, append([]Option{
 		WithRegion(location.Region), WithAvailability(location.Availability),
 	}, opts...)...)
 }
 
-// cloudHTTPClient is the client that also authenticates. A transport of the
-// caller's decides about TLS itself.
+// cloudHTTPClient is also used to authenticate. A transport given by the caller
+// is responsible for TLS itself.
 func cloudHTTPClient(transport http.RoundTripper, tlsConfig *tls.Config) http.Client {
 	if transport != nil || tlsConfig == nil {
 		return http.Client{Transport: transport}
@@ -129,9 +130,9 @@ func newClient(provider *gophercloud.ProviderClient, endpoint string, settings s
 }
 
 // ownProvider makes the provider whose transport retries. Its token is a copy
-// of the given provider's; when it is refused, that one reauthenticates (or
-// has already), and the copy is renewed. Only ReauthFunc writes the copy:
-// gophercloud lets one of them run at a time.
+// of the given provider's; when it is refused, the given provider
+// reauthenticates unless it has done so already, and the copy is renewed. Only
+// ReauthFunc writes the copy, and gophercloud runs one ReauthFunc at a time.
 func ownProvider(provider *gophercloud.ProviderClient, settings settings) *gophercloud.ProviderClient {
 	own := &gophercloud.ProviderClient{
 		IdentityBase: provider.IdentityBase, IdentityEndpoint: provider.IdentityEndpoint,
@@ -158,7 +159,7 @@ func ownProvider(provider *gophercloud.ProviderClient, settings settings) *gophe
 	return own
 }
 
-// newTransport stacks retries over buffering over the caller's transport.
+// newTransport puts retries over buffering over the caller's transport.
 func newTransport(base http.RoundTripper, settings settings) http.RoundTripper {
 	if settings.transport != nil {
 		base = settings.transport
@@ -169,10 +170,10 @@ func newTransport(base http.RoundTripper, settings settings) http.RoundTripper {
 	return newRetry(&bufferTransport{base}, settings.retry, settings.logger)
 }
 
-// Service returns gophercloud's view of the same endpoint, for requests that
-// this package has no method for. They are retried as the methods are, but get
-// no X-Service-Token, no microversion header (2.0 then) and no observer, and
-// their answers are held in memory up to 32 MiB. The value is the caller's to
+// Service returns a gophercloud client of the same endpoint, for requests that
+// this package has no method for. They are retried as the methods are, but have
+// no X-Service-Token, no microversion header (2.0 then) and no observer.
+// Answers are limited to 32 MiB. Each call returns a copy, which the caller may
 // change.
 func (c *Client) Service() *gophercloud.ServiceClient {
 	service := *c.service

@@ -8,7 +8,7 @@ import "context"
 func (c *Client) DeleteARQsAtOnce(ctx context.Context, uuids []string) error {
 	wanted := unique(uuids)
 	if err := checkUUIDs("accelerator request", wanted); err != nil {
-		return invalid(OpDeleteARQs, wanted, "%w", err)
+		return request{op: OpDeleteARQs, ids: wanted}.failed(ErrInvalid, err)
 	}
 	if len(wanted) == 0 {
 		return nil

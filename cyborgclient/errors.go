@@ -12,66 +12,62 @@ import (
 )
 
 // Sentinels, one per decision that a caller can make; compare with errors.Is.
-// An error may match several: a create that was answered 503 is both
-// ErrUnavailable and ErrReplyLost.
+// An error may match several: a create answered 503 is both ErrUnavailable and
+// ErrReplyLost.
 var (
-	// ErrInvalid: the request is wrong and will stay wrong. Refused by this
-	// package before anything was sent, or answered 400, 405, 413 or 415.
+	// ErrInvalid: the request is wrong and repeating it will not help. Refused by
+	// this package before it was sent, or answered 400, 405, 413 or 415.
 	ErrInvalid = errors.New("invalid request")
 	// ErrUnauthorized: no valid token (401), also after reauthentication.
 	ErrUnauthorized = errors.New("not authenticated")
-	// ErrForbidden: the token may not do this (403).
+	// ErrForbidden: the token is not allowed to do this (403).
 	ErrForbidden = errors.New("forbidden")
-	// ErrServiceToken: a 403 because the call needs an X-Service-Token of a
-	// user with the service role and had none, or an invalid one: bind, unbind,
-	// delete by instance, and delete of an ARQ that has an instance. Also
-	// matches ErrForbidden.
+	// ErrServiceToken: a 403 because the call needs a valid X-Service-Token of a
+	// user with the service role: bind, unbind, delete by instance, and delete of
+	// an ARQ that has an instance. Also matches ErrForbidden.
 	ErrServiceToken = errors.New("a service token is required")
-	// ErrNotFound: no such thing, or one of another project (404).
+	// ErrNotFound: no such resource, or it belongs to another project (404).
 	ErrNotFound = errors.New("not found")
 	// ErrNoFreeHandle: a bind found no free attach handle on the provider (404
 	// naming the AttachHandle). The ARQ is BindFailed now. Also matches
 	// ErrNotFound.
 	ErrNoFreeHandle = errors.New("no free attach handle")
-	// ErrConflict: the state of the thing forbids it: 409, and the cases that
-	// Cyborg answers with 400 or 500 although they are conflicts (an ARQ in the
-	// wrong state, an instance that already has ARQs, a name or UUID that
-	// exists, a device profile in use).
+	// ErrConflict: the state of the resource forbids the request: 409, and
+	// conflicts that Cyborg answers with 400 or 500 (an ARQ in the wrong state, an
+	// instance that already has ARQs, a name or UUID that exists, a device profile
+	// in use).
 	ErrConflict = errors.New("conflict")
-	// ErrEventRefused: a bind was done, but Nova refused Cyborg's event and
-	// Cyborg answered 400. The ARQs are Bound; a GET settles it. It does not
-	// match ErrInvalid.
+	// ErrEventRefused: the bind was applied, but Nova refused Cyborg's event and
+	// Cyborg answered 400. The ARQs are Bound, as a GET shows. It does not match
+	// ErrInvalid.
 	ErrEventRefused = errors.New("bound, but the compute service refused the event")
-	// ErrNotResolved: a list of resolved ARQs of an instance while at least one
-	// is not resolved yet (423).
+	// ErrNotResolved: the resolved ARQs of an instance were listed while at least
+	// one is not resolved yet (423).
 	ErrNotResolved = errors.New("not resolved yet")
-	// ErrMicroversion: the server does not serve the microversion that the call
-	// needs. Known before sending when any earlier answer told the server's
-	// maximum; otherwise a 406.
+	// ErrMicroversion: the server does not support the microversion that the call
+	// needs. It is detected before sending when an earlier answer named the
+	// server's maximum; otherwise it is a 406.
 	ErrMicroversion = errors.New("microversion not supported by the server")
-	// ErrUnavailable: no answer, 429, or a 5xx that is not a known conflict.
-	// Another time or another server may do it.
+	// ErrUnavailable: no answer, 429, or a 5xx that is not a known conflict. A
+	// later attempt may succeed.
 	ErrUnavailable = errors.New("service unavailable")
-	// ErrReplyLost: the outcome of a POST or PATCH is unknown. It may have been
-	// done: the connection broke after bytes may have been sent, the answer was
-	// cut off or not understood although its status was 2xx, or the status was
-	// a 5xx (a gateway that gave up waiting, or Cyborg failing half-way: the
-	// ARQs of one create are not made in one transaction). It is not set when
-	// nothing was sent (context already over, connection refused, request
-	// refused locally).
+	// ErrReplyLost: the outcome of a POST or PATCH is unknown and it may have been
+	// applied: the connection broke after bytes may have been sent, a 2xx answer
+	// was truncated or malformed, or the status was a 5xx (a gateway timeout, or
+	// Cyborg failing half-way: it does not create the ARQs of one request in one
+	// transaction). It is not set when nothing was sent (context done, connection
+	// refused, request refused by this package).
 	ErrReplyLost = errors.New("outcome unknown, the reply was lost")
-	// ErrMalformed: an answer with a status of success is not what Cyborg's
-	// contract says, or larger than 32 MiB.
+	// ErrMalformed: a 2xx answer violates Cyborg's API, or is larger than 32 MiB.
 	ErrMalformed = errors.New("malformed answer")
 )
 
-// APIError is an answer of Cyborg, or of something in front of it, whose
-// status is not one of success. Detail is the message decoded from whichever
-// of the body shapes came, without markup; it never holds a token.
+// APIError is an error answer of Cyborg or of a proxy before it. Detail is the
+// decoded message without markup; it never holds a token.
 type APIError struct {
 	Service   string   // "accelerator"
 	Op        string   // one of the Op constants
-	IDs       []string // what the call was about
+	IDs       []string // UUIDs and names of the call
 	Method    string
 	URL       string
 	Status    int    // HTTP status
@@ -81,11 +77,11 @@ type APIError struct {
 	RequestID string // x-openstack-request-id
 
 	cause error // gophercloud.ErrUnexpectedResponseCode
-	// repeated: an earlier attempt of the same call may have been carried out.
+	// repeated: an earlier attempt of the same call may have been applied.
 	repeated bool
 }
 
-// Error names the operation, its subject, the status and the first line of the
+// Error returns the operation, its subject, the status and the first line of the
 // server's message.
 func (e *APIError) Error() string {
 	var text strings.Builder
@@ -103,12 +99,12 @@ func (e *APIError) Error() string {
 // gophercloud.ResponseCodeIs keeps working.
 func (e *APIError) Unwrap() error { return e.cause }
 
-// Is maps status and message to the sentinels of this package.
+// Is reports whether status and message stand for the sentinel target.
 func (e *APIError) Is(target error) bool { return slices.Contains(e.sentinels(), target) }
 
-// sentinels lists what e stands for. The texts are those of
+// sentinels returns the sentinels that e matches. The texts are those of
 // cyborg/common/exception.py and cyborg/api/controllers/v2/arqs.py; the status
-// alone does not tell, as many exceptions carry no code and come out as 500.
+// is not enough, because exceptions without a code are answered 500.
 func (e *APIError) sentinels() []error {
 	switch {
 	case e.Status == http.StatusForbidden && e.says("service token", "Use the Compute API"):
@@ -158,7 +154,7 @@ func (e *APIError) says(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.Detail, text) })
 }
 
-// ARQFailure is one ARQ that could not be dealt with, and why.
+// ARQFailure is an ARQ that could not be deleted, and why.
 type ARQFailure struct {
 	ARQ string
 	Err error
@@ -168,13 +164,13 @@ type ARQFailure struct {
 // The others are gone.
 type DeleteError struct{ Failed []ARQFailure }
 
-// Error names every ARQ that is left, with its cause.
+// Error lists the remaining ARQs, each with its cause.
 func (e *DeleteError) Error() string {
 	texts := make([]string, len(e.Failed))
 	for i, failure := range e.Failed {
 		texts[i] = failure.ARQ + ": " + failure.Err.Error()
 	}
-	return fmt.Sprintf("cyborgclient: %d accelerator requests not deleted: %s", len(e.Failed), strings.Join(texts, "; "))
+	return "cyborgclient: accelerator requests not deleted: " + strings.Join(texts, "; ")
 }
 
 // Unwrap returns the error of each ARQ, so that errors.Is and errors.As find
@@ -187,14 +183,14 @@ func (e *DeleteError) Unwrap() []error {
 	return errs
 }
 
-// callError is a call that ended without a status of failure: not sent, not
-// answered, or answered with something unreadable.
+// callError is a failed call without an error answer: not sent, not answered,
+// or answered with a malformed body.
 type callError struct {
 	op     string
 	ids    []string
 	kinds  []error // sentinels, most specific first
 	cause  error
-	hidden []string // secrets, should the cause quote one
+	hidden []string // secrets, in case the cause quotes one
 }
 
 // Error implements error.
@@ -202,17 +198,12 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(e.cause.Error(), e.hidden))
 }
 
-// Unwrap gives both the sentinels and the cause to errors.Is and errors.As.
+// Unwrap returns the sentinels and the cause.
 func (e *callError) Unwrap() []error { return append(slices.Clone(e.kinds), e.cause) }
 
-// failed makes the error of a call that was not sent.
+// failed returns the error of a call that was not sent.
 func (r request) failed(kind, cause error) error {
 	return &callError{op: r.op, ids: r.ids, kinds: []error{kind}, cause: cause}
-}
-
-// invalid makes the error of a call that is refused before it is sent.
-func invalid(op string, ids []string, format string, args ...any) error {
-	return request{op: op, ids: ids}.failed(ErrInvalid, fmt.Errorf(format, args...))
 }
 
 // responseError finds gophercloud's error of an answered request in err.
@@ -226,14 +217,14 @@ func responseError(err error) (answer gophercloud.ErrUnexpectedResponseCode, ok 
 	return answer, ok
 }
 
-// notSent reports whether err proves that no byte of the request can have
-// reached the server.
+// notSent reports whether err proves that no byte of the request reached the
+// server.
 func notSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || handshakeFailed(err)
 }
 
-// subject is the operation and what it is about, for error texts.
+// subject returns the operation and its identifiers for error texts.
 func subject(op string, ids []string) string {
 	if len(ids) == 0 {
 		return op
@@ -249,7 +240,7 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + "..."
 }
 
-// redact takes the secrets out of text, should a server or a proxy quote one.
+// redact removes the secrets from text, in case a server or a proxy quotes one.
 func redact(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// fault is what an error body says, in whichever dialect.
+// fault is a decoded error body.
 type fault struct{ code, title, detail string }
 
-// detailLimit bounds the message kept from an error body, in bytes. A
-// conductor's traceback fits; a page of markup does not need to.
+// detailLimit bounds the message kept from an error body, in bytes. A traceback
+// of the conductor fits.
 const detailLimit = 8 << 10
 
 // decodeFault reads an error body. Cyborg's middleware rewrites every error of
@@ -24,9 +24,9 @@ const detailLimit = 8 << 10
 //     HTML or plain text, depending on the Accept header;
 //   - "null" for the 423 of unresolved ARQs.
 //
-// Authentication failures come from keystonemiddleware, outside of that:
+// Authentication failures come from keystonemiddleware without that wrapper:
 // {"error": {"code", "title", "message"}}. Proxies answer in HTML, and some
-// OpenStack services with {"errors": [...]}. Anything else is taken as text.
+// OpenStack services with {"errors": [...]}. Any other body is plain text.
 func decodeFault(body []byte) fault {
 	f := decodeFaultJSON(body, 0)
 	f.title, f.detail = clip(f.title, 200), clip(f.detail, detailLimit)
@@ -48,11 +48,11 @@ type faultBody struct {
 	Title       json.RawMessage `json:"title"`
 }
 
-// maxNesting bounds how often an error may be wrapped in another one.
+// maxNesting bounds how deep an error may be wrapped.
 const maxNesting = 4
 
-// decodeFaultJSON peels one layer: an object, a text that is itself JSON, or
-// plain text.
+// decodeFaultJSON unwraps one layer: an object, a string that is itself JSON,
+// or plain text.
 func decodeFaultJSON(data []byte, depth int) fault {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || string(data) == "null" || depth > maxNesting {
@@ -74,20 +74,15 @@ func decodeFaultJSON(data []byte, depth int) fault {
 	case len(body.Errors) > 0:
 		return decodeFaultJSON(body.Errors[0], depth+1)
 	}
-	return body.fault()
-}
-
-// fault picks the members of the innermost object.
-func (b faultBody) fault() fault {
 	return fault{
-		code:   firstText(b.FaultCode, b.Code),
-		title:  firstText(b.Title),
-		detail: plainText(firstText(b.FaultString, b.Description, b.Message, b.Detail)),
+		code:   firstText(body.FaultCode, body.Code),
+		title:  firstText(body.Title),
+		detail: plainText(firstText(body.FaultString, body.Description, body.Message, body.Detail)),
 	}
 }
 
-// firstText is the first candidate that is a text with something in it. Codes
-// that are numbers repeat the status and are skipped.
+// firstText returns the first candidate that is a non-empty string. Numeric
+// codes repeat the status and are skipped.
 func firstText(candidates ...json.RawMessage) string {
 	for _, raw := range candidates {
 		var text string
@@ -103,7 +98,7 @@ var (
 	htmlTag    = regexp.MustCompile(`(?s)</?[a-zA-Z!][^<>]*>`)
 )
 
-// plainText takes the markup out of a page; text without markup stays as it is.
+// plainText removes the markup of an HTML page and leaves other text as it is.
 func plainText(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	start := strings.ToLower(clip(text, 20))

@@ -11,7 +11,6 @@ import (
 // Option changes how a Client is made.
 type Option func(*settings)
 
-// settings is what the options say.
 type settings struct {
 	serviceToken func(context.Context) (string, error)
 	observer     func(Call)
@@ -32,23 +31,23 @@ func newSettings(opts []Option) settings {
 }
 
 // WithServiceToken sends X-Service-Token with every call. Cyborg of 2026 and
-// later demands one, of a user with the service role, for bind, unbind, delete
-// by instance and delete of an ARQ that has an instance; older ones ignore it.
+// later requires the token of a user with the service role for bind, unbind,
+// delete by instance and delete of an ARQ that has an instance; older releases
+// ignore it.
 //
-// token is asked before each call and must be safe for concurrent use; with
+// token is called before each request and must be safe for concurrent use; with
 // gophercloud it is usually
 //
 //	func(context.Context) (string, error) { return serviceProvider.Token(), nil }
 //
-// An error of it ends the call before anything is sent, with ErrUnauthorized.
+// If it fails, the call is not sent and returns ErrUnauthorized.
 func WithServiceToken(token func(context.Context) (string, error)) Option {
 	return func(s *settings) { s.serviceToken = token }
 }
 
-// WithObserver has observe told about every call that was begun, once, when it
-// has ended; retries are inside a call. Requests refused before anything could
-// be sent (ErrInvalid, ErrMicroversion) are no calls. observe runs on the
-// caller's goroutine and must be safe for concurrent use.
+// WithObserver calls observe once after each call, retries included. Requests
+// refused before sending (ErrInvalid, ErrMicroversion) are not reported. observe
+// runs on the caller's goroutine and must be safe for concurrent use.
 func WithObserver(observe func(Call)) Option { return func(s *settings) { s.observer = observe } }
 
 // WithLogger logs every attempt and retry at debug level, and every failed
@@ -58,25 +57,23 @@ func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logge
 // WithRetry replaces the retry policy; see RetryOpts.
 func WithRetry(opts RetryOpts) Option { return func(s *settings) { s.retry = opts } }
 
-// WithTransport sends the requests through transport: a tracing one, or one
-// that calls a handler in the same process. Retries happen above it, so it
-// sees each attempt. It takes the place of the provider's transport; with
-// NewFromCloud it also carries the authentication, and the certificates that
-// clouds.yaml names are then its own business.
+// WithTransport sends the requests through transport, for tracing or to call a
+// handler in the same process. It sees each retry. It replaces the provider's
+// transport; with NewFromCloud it also carries the authentication, and has to
+// load the certificates of clouds.yaml itself.
 func WithTransport(transport http.RoundTripper) Option {
 	return func(s *settings) { s.transport = transport }
 }
 
-// WithToken sends a fixed X-Auth-Token. Only NewWithEndpoint uses it; the
-// other constructors have a provider that holds the token.
+// WithToken sends a fixed X-Auth-Token. Only NewWithEndpoint uses it; with the
+// other constructors the provider has the token.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithRegion picks the endpoint of that region. Without it, or with "", it is
-// the first of the catalog, or the region that clouds.yaml names.
+// WithRegion selects the endpoint of a region. The default, also for "", is the
+// first of the catalog, or the region of clouds.yaml.
 func WithRegion(region string) Option { return func(s *settings) { s.region = region } }
 
-// WithAvailability picks the public (the default), internal or admin
-// interface.
+// WithAvailability selects the public (the default), internal or admin interface.
 func WithAvailability(availability gophercloud.Availability) Option {
 	return func(s *settings) { s.availability = availability }
 }

@@ -1,19 +1,21 @@
 package cyborgclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Operation names, as they stand in Call.Operation and APIError.Op.
+// Operation names of Call.Operation and APIError.Op.
 const (
 	OpGetVersion = "accelerator.version.get"
 
@@ -44,31 +46,31 @@ const (
 	OpDeleteAttribute = "accelerator.attribute.delete"
 )
 
-// Call is what an observer is told about one call to Cyborg. Retries are
-// inside: they are counted in Attempts and are not calls of their own.
+// Call describes one call to Cyborg for observers. Retries belong to it and are
+// counted in Attempts.
 type Call struct {
 	Operation string        // one of the Op constants
-	IDs       []string      // UUIDs and names that the call is about, as given
+	IDs       []string      // UUIDs and names of the call, as given
 	Method    string        // HTTP method
-	Status    int           // of the last answer; 0 when none came
-	Attempts  int           // requests sent; 0 when the call failed before sending
+	Status    int           // of the last answer; 0 without an answer
+	Attempts  int           // requests sent; 0 when nothing was sent
 	Start     time.Time     // when the call began, by the local clock
 	Duration  time.Duration // until the answer was decoded, retries and waits included
-	Date      time.Time     // Date header of the last answer, by the server's clock; zero when there was none
-	Err       error         // what the method returns for this call
+	Date      time.Time     // Date header of the last answer, by the server's clock; zero without one
+	Err       error         // the error that the method returns
 }
 
 type observerKey struct{}
 
-// Observe returns a context under which every call of a Client is also told to
-// observe, besides the client's own observer and those of outer contexts. It
-// lets a caller trace one flow through a client that it shares with others.
+// Observe returns a context whose calls are also reported to observe, besides the
+// client's own observer and those of outer contexts. It traces one flow through
+// a client that others use too.
 func Observe(ctx context.Context, observe func(Call)) context.Context {
 	outer, _ := ctx.Value(observerKey{}).([]func(Call))
 	return context.WithValue(ctx, observerKey{}, append(slices.Clip(outer), observe))
 }
 
-// observe tells every observer.
+// observe reports a call to every observer.
 func (c *Client) observe(ctx context.Context, call Call) {
 	if c.observer != nil {
 		c.observer(call)
@@ -81,30 +83,48 @@ func (c *Client) observe(ctx context.Context, call Call) {
 
 // request is one call before it is sent.
 type request struct {
-	op     string
-	ids    []string
-	method string
-	url    string
-	need   int // lowest minor version that will do
-	like   int // minor version worth asking for if the server has it
-	body   any // JSON body, nil for none
-	// decode reads the body of a successful answer; nil for calls whose answer
-	// is empty.
+	op      string
+	ids     []string
+	invalid error  // why the call is refused, nil when it is valid
+	method  string // GET when empty
+	url     string
+	need    int // lowest minor version that suffices
+	prefer  int // minor version to use if the server supports it
+	body    any // JSON body, nil for none
+	// decode reads the body of a 2xx answer; nil for calls whose answer is empty.
 	decode func(body []byte) error
-	// gone reports that a 404 after a lost reply means done (see retry.go).
+	// gone: a 404 to a retry means success (see retry.go).
 	gone bool
 }
 
-// successes are the statuses taken as success. The API reference and the
-// server disagree about some calls (enable and disable answer 204, documented
-// as 200), so none is told from another.
+// call sends r and returns its decoded answer.
+func call[T any](ctx context.Context, c *Client, r request, decode func(body []byte) (T, error)) (T, error) {
+	var answer T
+	r.decode = func(body []byte) (err error) {
+		answer, err = decode(body)
+		return err
+	}
+	if err := c.do(ctx, r); err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
+}
+
+// successes are the statuses of success. The API reference and the server
+// disagree about some calls (enable and disable answer 204, documented as 200),
+// so all of them are accepted for every call.
 func successes() []int {
 	return []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 }
 
-// do carries out one call: microversion, tokens, request with retries, decoded
-// answer or error, observers.
+// do performs one call: check, microversion, tokens, request with retries,
+// decoded answer or error, observers.
 func (c *Client) do(ctx context.Context, r request) error {
+	if r.invalid != nil {
+		return r.failed(ErrInvalid, r.invalid)
+	}
+	r.method = cmp.Or(r.method, http.MethodGet)
 	minor, err := c.negotiate(ctx, r)
 	if err != nil {
 		return err
@@ -116,7 +136,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 	return call.Err
 }
 
-// send is do without what surrounds it; it notes status, date and attempts.
+// send performs the request and records status, date and attempts in call.
 func (c *Client) send(ctx context.Context, r request, minor int, call *Call) error {
 	if err := ctx.Err(); err != nil {
 		return r.failed(ErrUnavailable, err)
@@ -132,18 +152,18 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 	})
 	call.Attempts = tries.sent
 	if err != nil {
-		secrets = append(secrets, c.service.Token()) // renewed on the way, perhaps
-		return c.refused(r, err, tries, secrets, call)
+		secrets = append(secrets, c.service.Token()) // it may have been renewed
+		return c.failure(r, err, tries, secrets, call)
 	}
 	defer answer.Body.Close()
 	call.Status = answer.StatusCode
-	call.Date = c.note(answer.Header)
+	call.Date = c.readHeader(answer.Header)
 	return r.read(answer.Body)
 }
 
-// headers are those that gophercloud does not set itself.
+// headers returns the headers that gophercloud does not set itself.
 func (c *Client) headers(ctx context.Context, minor int) (map[string]string, error) {
-	headers := map[string]string{headerVersion: versionHeader(minor)}
+	headers := map[string]string{headerVersion: "accelerator 2." + strconv.Itoa(minor)}
 	if c.serviceToken == nil {
 		return headers, nil
 	}
@@ -152,14 +172,14 @@ func (c *Client) headers(ctx context.Context, minor int) (map[string]string, err
 	case err != nil:
 		return nil, fmt.Errorf("service token: %w", err)
 	case token == "" || strings.ContainsFunc(token, func(char rune) bool { return char <= ' ' || char > '~' }):
-		return nil, errors.New("service token: empty, or with characters that no header can carry")
+		return nil, errors.New("service token: it is empty or has characters that are invalid in a header")
 	}
 	headers[headerServiceToken] = token
 	return headers, nil
 }
 
-// note learns from the headers of an answer and returns its date.
-func (c *Client) note(header http.Header) time.Time {
+// readHeader stores the maximum version of an answer and returns its date.
+func (c *Client) readHeader(header http.Header) time.Time {
 	c.learn(header.Get(headerMaxVersion))
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
@@ -168,15 +188,15 @@ func (c *Client) note(header http.Header) time.Time {
 	return date
 }
 
-// refused turns what gophercloud returned into this package's errors, or into
+// failure converts an error of gophercloud into one of this package, or into
 // success for a deletion that an earlier attempt had already done.
-func (c *Client) refused(r request, err error, tries *attempts, secrets []string, call *Call) error {
+func (c *Client) failure(r request, err error, tries *attempts, secrets []string, call *Call) error {
 	answer, answered := responseError(err)
 	if !answered {
 		return r.unanswered(err, secrets)
 	}
 	call.Status = answer.Actual
-	call.Date = c.note(answer.ResponseHeader)
+	call.Date = c.readHeader(answer.ResponseHeader)
 	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound {
 		return nil
 	}
@@ -192,7 +212,7 @@ func (c *Client) refused(r request, err error, tries *attempts, secrets []string
 	return apiErr
 }
 
-// newAPIError decodes an answer whose status is a failure.
+// newAPIError decodes an error answer.
 func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) *APIError {
 	answer.Body = []byte(redact(string(answer.Body), secrets))
 	said := decodeFault(answer.Body)
@@ -209,7 +229,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 	}
 }
 
-// unanswered makes the error of a call for which no status came.
+// unanswered returns the error of a call without an answer.
 func (r request) unanswered(err error, secrets []string) error {
 	failure := &callError{op: r.op, ids: r.ids, kinds: []error{ErrUnavailable}, cause: err, hidden: secrets}
 	if errors.Is(err, errTooLarge) {
@@ -237,5 +257,5 @@ func (r request) read(answer io.Reader) error {
 	return failure
 }
 
-// changes reports whether doing r twice differs from doing it once.
+// changes reports whether sending r twice differs from sending it once.
 func (r request) changes() bool { return r.method == http.MethodPost || r.method == http.MethodPatch }

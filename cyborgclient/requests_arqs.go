@@ -7,91 +7,67 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
-// CreateARQsOpts says what accelerator requests to make.
+// CreateARQsOpts describes the accelerator requests to make.
 type CreateARQsOpts struct {
 	DeviceProfileName string `json:"device_profile_name"`
-	// ImageUUID is the image of an FPGA. Cyborg reads no such key today;
-	// openstackclient sends it.
+	// ImageUUID is the image of an FPGA. openstackclient sends it, Cyborg ignores it.
 	ImageUUID string `json:"image_uuid,omitempty"`
 }
 
 // CreateARQs makes the accelerator requests of a device profile (POST
 // /accelerator_requests): one per unit of each group's resources, in group
 // order, doubled for a Xilinx FPGA (cyborg/objects/ext_arq.py). They are in
-// state Initial and bound to nothing. The list may be empty; whether that will
-// do is the caller's to say.
+// state Initial and unbound. The list may be empty.
 //
-// The call is never repeated. ErrReplyLost means that ARQs may exist that
-// nobody knows of; they can be found with ListARQs. ErrNotFound: no such
-// profile.
+// The call is never retried. ErrReplyLost: ARQs may exist whose UUIDs are not
+// known; ListARQs finds them. ErrNotFound: no such profile.
 func (c *Client) CreateARQs(ctx context.Context, opts CreateARQsOpts) ([]ARQ, error) {
-	ids := []string{opts.DeviceProfileName}
-	if err := checkProfileName(opts.DeviceProfileName); err != nil {
-		return nil, invalid(OpCreateARQs, ids, "%w", err)
+	invalid := checkProfileNames(opts.DeviceProfileName)
+	if invalid == nil && opts.ImageUUID != "" {
+		invalid = checkUUID("image", opts.ImageUUID)
 	}
-	if opts.ImageUUID != "" {
-		if err := checkUUID("image", opts.ImageUUID); err != nil {
-			return nil, invalid(OpCreateARQs, ids, "%w", err)
-		}
-	}
-	var arqs []ARQ
-	err := c.do(ctx, request{
-		op: OpCreateARQs, ids: ids, method: http.MethodPost, url: c.resourceURL(pathARQs), body: opts,
-		decode: func(body []byte) (err error) { arqs, err = decodeARQs(body); return err },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return arqs, nil
+	return call(ctx, c, request{
+		op: OpCreateARQs, ids: []string{opts.DeviceProfileName}, invalid: invalid,
+		method: http.MethodPost, url: c.resourceURL(pathARQs), body: opts,
+	}, decodeARQs)
 }
 
-// ListARQsOpts narrows a list of accelerator requests.
+// ListARQsOpts filters a list of accelerator requests.
 type ListARQsOpts struct {
-	// Instance keeps those of one instance (a UUID).
+	// Instance selects those of one instance (a UUID).
 	Instance string
-	// Resolved asks the server for resolved ones (bind_state=resolved: Bound,
-	// BindFailed, Deleting). Together with Instance the answer is all of the
-	// instance's or ErrNotResolved. Nova does not use it: it lists by instance
-	// and looks at State.Resolved.
+	// Resolved requests only resolved ones (bind_state=resolved: Bound,
+	// BindFailed, Deleting). Together with Instance the answer has all of the
+	// instance's, or is ErrNotResolved. Nova lists by instance instead and uses
+	// State.Resolved.
 	Resolved bool
 }
 
-// ListARQs lists the accelerator requests that the token's project owns, all
-// of them for an admin, oldest first (GET /accelerator_requests).
+// ListARQs lists the accelerator requests of the token's project, or all of
+// them for an admin, oldest first (GET /accelerator_requests).
 func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error) {
-	var (
-		query pairs
-		ids   []string
-	)
+	r := request{op: OpListARQs}
+	var query pairs
 	if opts.Instance != "" {
-		ids = []string{opts.Instance}
-		if err := checkUUID("instance", opts.Instance); err != nil {
-			return nil, invalid(OpListARQs, ids, "%w", err)
-		}
+		r.ids, r.invalid = []string{opts.Instance}, checkUUID("instance", opts.Instance)
 	}
 	query.add("instance", opts.Instance)
 	if opts.Resolved {
 		query.add("bind_state", "resolved")
 	}
-	var arqs []ARQ
-	err := c.do(ctx, request{
-		op: OpListARQs, ids: ids, method: http.MethodGet, url: c.queryURL(pathARQs, query),
-		decode: func(body []byte) (err error) { arqs, err = decodeARQs(body); return err },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return arqs, nil
+	r.url = c.queryURL(pathARQs, query)
+	return call(ctx, c, r, decodeARQs)
 }
 
-// decodeARQs reads {"arqs": [...]}. An ARQ without UUID could never be
-// deleted, so an answer with one is not taken as understood.
+// decodeARQs reads {"arqs": [...]}. An ARQ without a UUID could never be
+// deleted, so such an answer is malformed.
 func decodeARQs(body []byte) ([]ARQ, error) {
-	var arqs []ARQ
-	if err := member(body, "arqs", &arqs); err != nil {
+	arqs, err := decodeList[ARQ]("arqs")(body)
+	if err != nil {
 		return nil, err
 	}
 	for i, arq := range arqs {
@@ -102,46 +78,37 @@ func decodeARQs(body []byte) ([]ARQ, error) {
 	return arqs, nil
 }
 
-// GetARQ returns one accelerator request (GET /accelerator_requests/{uuid}).
-// ErrNotFound when there is none, or it is another project's.
+// GetARQ returns one accelerator request (GET /accelerator_requests/{uuid}), or
+// ErrNotFound when there is none or it belongs to another project.
 func (c *Client) GetARQ(ctx context.Context, uuid string) (*ARQ, error) {
-	ids := []string{uuid}
-	if err := checkUUID("accelerator request", uuid); err != nil {
-		return nil, invalid(OpGetARQ, ids, "%w", err)
-	}
-	var arq ARQ
-	err := c.do(ctx, request{
-		op: OpGetARQ, ids: ids, method: http.MethodGet, url: c.resourceURL(pathARQs, uuid),
-		decode: func(body []byte) error { return bare(body, &arq, &arq.UUID) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &arq, nil
+	return call(ctx, c, request{
+		op: OpGetARQ, ids: []string{uuid}, invalid: checkUUID("accelerator request", uuid),
+		url: c.resourceURL(pathARQs, uuid),
+	}, decodeObject[ARQ])
 }
 
-// Binding says which device an accelerator request gets, and for whom.
+// Binding assigns a device to an accelerator request of an instance.
 type Binding struct {
 	ARQ      string // UUID of the accelerator request
 	Host     string // compute node name (hypervisor_hostname), not the service host
 	DeviceRP string // UUID of the device's resource provider in Placement
 	Instance string // UUID of the instance
-	// Project is from 2.1: the project that owns the ARQ from then on; only an
-	// admin may say so. Empty: the caller's project.
+	// From 2.1: Project becomes the owner of the ARQ; only an admin may set it.
+	// Empty: the caller's project.
 	Project string
 }
 
-// BindARQs binds all accelerator requests of one instance with one PATCH. It
-// has to be one: Cyborg refuses (ErrConflict) an instance that already has any.
-// Nil means accepted, and with most drivers already done; the state of each
-// ARQ tells.
+// BindARQs binds all accelerator requests of one instance with one PATCH. A
+// second PATCH would fail: Cyborg refuses (ErrConflict) an instance that already
+// has ARQs. Nil means accepted, and with most drivers already bound; the state
+// of each ARQ shows the outcome. Without bindings it does nothing.
 //
-// ErrInvalid, without a call: an empty field, a UUID that is none, an ARQ named
+// ErrInvalid, before sending: an empty field, a malformed UUID, an ARQ given
 // twice, more than one instance (Cyborg would name the first instance in every
-// event). No bindings, no call.
+// event).
 //
-// ErrServiceToken: Cyborg of 2026 and later wants X-Service-Token.
-// ErrEventRefused: all are Bound all the same. ErrNoFreeHandle, ErrNotFound,
+// ErrServiceToken: Cyborg of 2026 and later requires X-Service-Token.
+// ErrEventRefused: all are Bound nevertheless. ErrNoFreeHandle, ErrNotFound,
 // ErrUnavailable and ErrReplyLost: Cyborg binds in order and stops at the first
 // failure, so some may be Bound, one BindStarted or BindFailed, the rest
 // Initial; delete them all.
@@ -159,12 +126,9 @@ func (c *Client) BindARQs(ctx context.Context, bindings []Binding) error {
 			minor = minorProject
 		}
 	}
-	if err := checkBindings(ids, bindings); err != nil {
-		return invalid(OpBindARQs, ids, "%w", err)
-	}
 	return c.do(ctx, request{
-		op: OpBindARQs, ids: ids, method: http.MethodPatch, url: c.resourceURL(pathARQs),
-		body: body, need: minor, like: minor,
+		op: OpBindARQs, ids: ids, invalid: checkBindings(ids, bindings),
+		method: http.MethodPatch, url: c.resourceURL(pathARQs), body: body, need: minor,
 	})
 }
 
@@ -199,8 +163,8 @@ func (b Binding) check() error {
 	return checkUUID("instance", b.Instance)
 }
 
-// patch is the binding in Cyborg's dialect, which looks like JSON Patch but is
-// a list of four known fields in Nova's order.
+// patch returns the binding in Cyborg's dialect, which looks like JSON Patch but
+// is a list of four known fields, here in Nova's order.
 func (b Binding) patch() patch {
 	fields := []patchOp{
 		{Path: "/hostname", Op: "add", Value: b.Host},
@@ -213,16 +177,14 @@ func (b Binding) patch() patch {
 	return patch{arq: b.ARQ, ops: fields}
 }
 
-// UnbindARQs takes the devices from the accelerator requests and keeps the
+// UnbindARQs releases the devices of accelerator requests and keeps the
 // requests, which may be bound again (PATCH with op remove). Nova never does
-// it. It works from any state. No UUIDs, no call. ErrServiceToken as with
-// BindARQs, ErrNotFound when one does not exist: those before it are unbound.
+// this. It works from any state. Without UUIDs it does nothing. ErrServiceToken
+// as with BindARQs; ErrNotFound when one does not exist: those before it are
+// unbound.
 func (c *Client) UnbindARQs(ctx context.Context, uuids []string) error {
 	if len(uuids) == 0 {
 		return nil
-	}
-	if err := checkUUIDs("accelerator request", uuids); err != nil {
-		return invalid(OpUnbindARQs, uuids, "%w", err)
 	}
 	body := make(patches, len(uuids))
 	for i, uuid := range uuids {
@@ -233,7 +195,8 @@ func (c *Client) UnbindARQs(ctx context.Context, uuids []string) error {
 		}}
 	}
 	return c.do(ctx, request{
-		op: OpUnbindARQs, ids: uuids, method: http.MethodPatch, url: c.resourceURL(pathARQs), body: body,
+		op: OpUnbindARQs, ids: uuids, invalid: checkUUIDs("accelerator request", uuids),
+		method: http.MethodPatch, url: c.resourceURL(pathARQs), body: body,
 	})
 }
 
@@ -244,15 +207,15 @@ type patchOp struct {
 	Value string `json:"value,omitempty"`
 }
 
-// patch is what happens to one ARQ.
+// patch lists the changes of one ARQ.
 type patch struct {
 	arq string
 	ops []patchOp
 }
 
-// patches is the body of the PATCH: one object with a member per ARQ, in the
-// caller's order, which is the order in which Cyborg works (a Go map would be
-// sorted).
+// patches is the body of the PATCH: an object with a member per ARQ. Cyborg
+// works in the order of the members, so it is the caller's; a Go map would be
+// sorted.
 type patches []patch
 
 // MarshalJSON implements json.Marshaler.
@@ -263,45 +226,37 @@ func (p patches) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			body.WriteByte(',')
 		}
-		key, err := json.Marshal(entry.arq)
-		if err != nil {
-			return nil, err
-		}
 		ops, err := json.Marshal(entry.ops)
 		if err != nil {
 			return nil, err
 		}
-		body.Write(key)
-		body.WriteByte(':')
-		body.Write(ops)
+		fmt.Fprintf(&body, "%q:%s", entry.arq, ops) // a UUID needs no other escapes
 	}
 	body.WriteByte('}')
 	return body.Bytes(), nil
 }
 
-// deleteBatch bounds the UUIDs of one DELETE: their query has to fit into the
-// 8 KiB that servers commonly grant a request line.
+// deleteBatch bounds the UUIDs of one DELETE, whose query has to fit into the
+// usual limit of 8 KiB for a request line.
 const deleteBatch = 100
 
-// DeleteARQs deletes accelerator requests; bound ones are unbound by Cyborg
-// first. UUIDs that do not exist (any more) count as deleted, those named twice
-// are sent once. No UUIDs, no call.
+// DeleteARQs deletes accelerator requests; Cyborg unbinds them first. UUIDs that
+// do not exist count as deleted, and duplicates are ignored. Without UUIDs it
+// does nothing.
 //
-// Cyborg answers 404 and, since 2026, deletes nothing when one of several
-// UUIDs is unknown (Nova relies on the rest being deleted, and leaks them). It
-// likewise stops at one that the token may not delete, or whose device cannot
-// be freed. In these cases each is deleted by a request of its own. What could
-// not be deleted is in the *DeleteError. ErrServiceToken: one has an instance
-// and Cyborg wants X-Service-Token.
+// When one of several UUIDs is unknown, Cyborg answers 404 and, since 2026,
+// deletes nothing (Nova relies on the rest being deleted, and leaks them). It
+// also stops at one that the token may not delete, or whose device cannot be
+// freed. In these cases each is deleted in a request of its own. The *DeleteError
+// lists those that were not deleted. ErrServiceToken: one has an instance and
+// Cyborg requires X-Service-Token.
 func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 	wanted := unique(uuids)
 	if err := checkUUIDs("accelerator request", wanted); err != nil {
-		return invalid(OpDeleteARQs, wanted, "%w", err)
+		return request{op: OpDeleteARQs, ids: wanted}.failed(ErrInvalid, err)
 	}
 	var failed []ARQFailure
-	for len(wanted) > 0 {
-		batch := wanted[:min(deleteBatch, len(wanted))]
-		wanted = wanted[len(batch):]
+	for batch := range slices.Chunk(wanted, deleteBatch) {
 		failed = append(failed, c.deleteBatch(ctx, batch)...)
 	}
 	if len(failed) > 0 {
@@ -310,11 +265,11 @@ func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 	return nil
 }
 
-// deleteBatch deletes with one request and, should a single one of them be in
-// the way, one by one.
+// deleteBatch deletes with one request and, when a single ARQ made that fail, one
+// by one.
 func (c *Client) deleteBatch(ctx context.Context, uuids []string) []ARQFailure {
 	err := c.deleteARQs(ctx, uuids)
-	oneByOne := len(uuids) > 1 && aboutOne(err)
+	oneByOne := len(uuids) > 1 && causedByOne(err)
 	var failed []ARQFailure
 	for _, uuid := range uuids {
 		one := err
@@ -328,9 +283,9 @@ func (c *Client) deleteBatch(ctx context.Context, uuids []string) []ARQFailure {
 	return failed
 }
 
-// aboutOne reports that Cyborg itself refused a list, which it does for the
-// first entry that it cannot handle.
-func aboutOne(err error) bool {
+// causedByOne reports that Cyborg refused a list because of the first entry that
+// it could not handle.
+func causedByOne(err error) bool {
 	var answer *APIError
 	return errors.As(err, &answer) && (answer.Status == http.StatusNotFound ||
 		answer.Status == http.StatusForbidden || answer.Status == http.StatusInternalServerError)
@@ -343,21 +298,17 @@ func (c *Client) deleteARQs(ctx context.Context, uuids []string) error {
 	})
 }
 
-// DeleteARQsForInstance deletes all accelerator requests of an instance that
-// the token's project may see. An instance without any is no error.
-// ErrServiceToken: Cyborg of 2026 and later wants X-Service-Token.
+// DeleteARQsForInstance deletes all accelerator requests of an instance that are
+// visible to the token's project. An instance without ARQs is not an error.
+// ErrServiceToken: Cyborg of 2026 and later requires X-Service-Token.
 func (c *Client) DeleteARQsForInstance(ctx context.Context, instance string) error {
-	ids := []string{instance}
-	if err := checkUUID("instance", instance); err != nil {
-		return invalid(OpDeleteARQs, ids, "%w", err)
-	}
 	return c.do(ctx, request{
-		op: OpDeleteARQs, ids: ids, method: http.MethodDelete,
+		op: OpDeleteARQs, ids: []string{instance}, invalid: checkUUID("instance", instance), method: http.MethodDelete,
 		url: c.queryURL(pathARQs, pairs{{"instance", instance}}), gone: true,
 	})
 }
 
-// unique keeps the first of equal texts.
+// unique returns the texts without duplicates, in order.
 func unique(texts []string) []string {
 	seen := make(map[string]bool, len(texts))
 	var kept []string

@@ -1,43 +1,38 @@
 package cyborgclient
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 )
 
-// ListDevicesOpts narrows and orders a list of devices. Empty fields do not
-// count; the others must all match, byte by byte.
+// ListDevicesOpts filters and sorts a list of devices. Empty fields are ignored;
+// all others must match exactly.
 type ListDevicesOpts struct {
 	Type     string // GPU, FPGA, AICHIP, QAT, NIC, SSD
 	Vendor   string
 	Hostname string
 	SortKey  string // a field of the device
 	SortDir  string // "asc" or "desc"
-	Limit    int    // at most that many; there are no pages, so the rest cannot be asked for
+	Limit    int    // maximum number; there are no pages, so the rest cannot be listed
 }
 
-// ListDevices lists devices (GET /devices). Their Status is asked for when the
-// server has 2.3.
+// ListDevices lists devices (GET /devices). Their Status is requested when the
+// server supports 2.3.
 func (c *Client) ListDevices(ctx context.Context, opts ListDevicesOpts) ([]Device, error) {
 	var query pairs
 	query.add("type", opts.Type)
 	query.add("vendor", opts.Vendor)
 	query.add("hostname", opts.Hostname)
 	query.order(opts.SortKey, opts.SortDir, opts.Limit)
-	var devices []Device
-	err := c.do(ctx, request{
-		op: OpListDevices, method: http.MethodGet, url: c.queryURL(pathDevices, query), like: minorDeviceStatus,
-		decode: func(body []byte) error { return member(body, "devices", &devices) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return devices, nil
+	return call(ctx, c, request{
+		op: OpListDevices, url: c.queryURL(pathDevices, query), prefer: minorDeviceStatus,
+	}, decodeList[Device]("devices"))
 }
 
-// order appends the filters that the server acts on for devices and
-// deployables alike.
+// order appends the filters that devices and deployables have in common.
 func (p *pairs) order(sortKey, sortDir string, limit int) {
 	p.filter("sort_key", sortKey)
 	p.filter("sort_dir", sortDir)
@@ -46,55 +41,44 @@ func (p *pairs) order(sortKey, sortDir string, limit int) {
 	}
 }
 
-// GetDevice returns one device (GET /devices/{uuid}). Its Status is asked for
-// when the server has 2.3. ErrNotFound when there is none.
+// GetDevice returns one device (GET /devices/{uuid}), or ErrNotFound. Its Status
+// is requested when the server supports 2.3.
 func (c *Client) GetDevice(ctx context.Context, uuid string) (*Device, error) {
-	ids := []string{uuid}
-	if err := checkUUID("device", uuid); err != nil {
-		return nil, invalid(OpGetDevice, ids, "%w", err)
-	}
-	var device Device
-	err := c.do(ctx, request{
-		op: OpGetDevice, ids: ids, method: http.MethodGet, url: c.resourceURL(pathDevices, uuid), like: minorDeviceStatus,
-		decode: func(body []byte) error { return bare(body, &device, &device.UUID) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &device, nil
+	return call(ctx, c, request{
+		op: OpGetDevice, ids: []string{uuid}, invalid: checkUUID("device", uuid),
+		url: c.resourceURL(pathDevices, uuid), prefer: minorDeviceStatus,
+	}, decodeObject[Device])
 }
 
-// EnableDevice gives a device back to Placement after DisableDevice (POST
-// /devices/{uuid}/enable; by default only an admin may). ErrNotFound when
-// there is none. Releases up to 2025 have no such call and answer 404 or 405.
+// EnableDevice ends the maintenance that DisableDevice began (POST
+// /devices/{uuid}/enable; by default for admins only). It returns ErrNotFound
+// when the device does not exist. Releases up to 2025 have no such call and
+// answer 404 or 405.
 func (c *Client) EnableDevice(ctx context.Context, uuid string) error {
 	return c.switchDevice(ctx, OpEnableDevice, uuid, "enable")
 }
 
 // DisableDevice puts a device into maintenance: its whole inventory becomes
-// reserved in Placement, so that nothing new lands on it. What is bound stays
-// bound, and an ARQ that already has an allocation can still be bound.
-// Otherwise as EnableDevice.
+// reserved in Placement, so it gets no new allocations. Bound ARQs stay bound,
+// and an ARQ that already has an allocation can still be bound. Otherwise it is
+// like EnableDevice.
 func (c *Client) DisableDevice(ctx context.Context, uuid string) error {
 	return c.switchDevice(ctx, OpDisableDevice, uuid, "disable")
 }
 
 func (c *Client) switchDevice(ctx context.Context, op, uuid, action string) error {
-	ids := []string{uuid}
-	if err := checkUUID("device", uuid); err != nil {
-		return invalid(op, ids, "%w", err)
-	}
 	return c.do(ctx, request{
-		op: op, ids: ids, method: http.MethodPost, url: c.resourceURL(pathDevices, uuid, action), body: struct{}{},
+		op: op, ids: []string{uuid}, invalid: checkUUID("device", uuid),
+		method: http.MethodPost, url: c.resourceURL(pathDevices, uuid, action), body: struct{}{},
 	})
 }
 
-// ListDeployablesOpts narrows and orders a list of deployables.
+// ListDeployablesOpts filters and sorts a list of deployables.
 type ListDeployablesOpts struct {
 	Name    string // of the deployable and its resource provider, exactly
 	SortKey string // a field of the deployable
 	SortDir string // "asc" or "desc"
-	Limit   int    // at most that many
+	Limit   int    // maximum number
 }
 
 // ListDeployables lists deployables (GET /deployables).
@@ -102,71 +86,44 @@ func (c *Client) ListDeployables(ctx context.Context, opts ListDeployablesOpts) 
 	var query pairs
 	query.filter("name", opts.Name)
 	query.order(opts.SortKey, opts.SortDir, opts.Limit)
-	var deployables []Deployable
-	err := c.do(ctx, request{
-		op: OpListDeployables, method: http.MethodGet, url: c.queryURL(pathDeployables, query),
-		decode: func(body []byte) error { return member(body, "deployables", &deployables) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return deployables, nil
+	return call(ctx, c, request{
+		op: OpListDeployables, url: c.queryURL(pathDeployables, query),
+	}, decodeList[Deployable]("deployables"))
 }
 
-// GetDeployable returns one deployable (GET /deployables/{uuid}). ErrNotFound
-// when there is none.
+// GetDeployable returns one deployable (GET /deployables/{uuid}), or ErrNotFound.
 func (c *Client) GetDeployable(ctx context.Context, uuid string) (*Deployable, error) {
-	ids := []string{uuid}
-	if err := checkUUID("deployable", uuid); err != nil {
-		return nil, invalid(OpGetDeployable, ids, "%w", err)
-	}
-	return c.deployable(ctx, request{
-		op: OpGetDeployable, ids: ids, method: http.MethodGet, url: c.resourceURL(pathDeployables, uuid),
-	})
+	return call(ctx, c, request{
+		op: OpGetDeployable, ids: []string{uuid}, invalid: checkUUID("deployable", uuid),
+		url: c.resourceURL(pathDeployables, uuid),
+	}, decodeObject[Deployable])
 }
 
 // ProgramDeployable loads an image of the image service into an FPGA and waits
-// until it is done (PATCH /deployables/{uuid}/program; by default only an admin
-// may). The deployable comes back as it was: Cyborg records neither bitstream
-// nor traits here. ErrNotFound when there is none; ErrUnavailable and
-// ErrReplyLost when the agent failed or did not answer.
+// until that is done (PATCH /deployables/{uuid}/program; by default for admins
+// only). The returned deployable is unchanged: Cyborg records neither bitstream
+// nor traits here. It returns ErrNotFound when the deployable does not exist,
+// ErrUnavailable and ErrReplyLost when the agent failed or did not answer.
 func (c *Client) ProgramDeployable(ctx context.Context, uuid, image string) (*Deployable, error) {
-	ids := []string{uuid, image}
-	if err := checkUUID("deployable", uuid); err != nil {
-		return nil, invalid(OpProgramDeployable, ids, "%w", err)
+	type programImage struct {
+		ImageUUID string `json:"image_uuid"`
 	}
-	if err := checkUUID("image", image); err != nil {
-		return nil, invalid(OpProgramDeployable, ids, "%w", err)
+	type programOp struct {
+		Path  string         `json:"path"`
+		Op    string         `json:"op"`
+		Value []programImage `json:"value"`
 	}
-	return c.deployable(ctx, request{
-		op: OpProgramDeployable, ids: ids, method: http.MethodPatch, url: c.resourceURL(pathDeployables, uuid, "program"),
+	return call(ctx, c, request{
+		op: OpProgramDeployable, ids: []string{uuid, image},
+		invalid: cmp.Or(checkUUID("deployable", uuid), checkUUID("image", image)),
+		method:  http.MethodPatch, url: c.resourceURL(pathDeployables, uuid, "program"),
 		body: []programOp{{Path: "/program", Op: "replace", Value: []programImage{{ImageUUID: image}}}},
-	})
+	}, decodeObject[Deployable])
 }
 
-// programOp is the only entry of a program request.
-type programOp struct {
-	Path  string         `json:"path"`
-	Op    string         `json:"op"`
-	Value []programImage `json:"value"`
-}
-
-type programImage struct {
-	ImageUUID string `json:"image_uuid"`
-}
-
-func (c *Client) deployable(ctx context.Context, r request) (*Deployable, error) {
-	var deployable Deployable
-	r.decode = func(body []byte) error { return bare(body, &deployable, &deployable.UUID) }
-	if err := c.do(ctx, r); err != nil {
-		return nil, err
-	}
-	return &deployable, nil
-}
-
-// ListAttributesOpts narrows a list of attributes.
+// ListAttributesOpts filters a list of attributes.
 type ListAttributesOpts struct {
-	DeployableID int    // primary key of a deployable; 0 = any
+	DeployableID int    // primary key of a deployable; 0: any
 	Key          string // exactly
 }
 
@@ -177,67 +134,46 @@ func (c *Client) ListAttributes(ctx context.Context, opts ListAttributesOpts) ([
 		query.add("deployable_id", strconv.Itoa(opts.DeployableID))
 	}
 	query.add("key", opts.Key)
-	var attributes []Attribute
-	err := c.do(ctx, request{
-		op: OpListAttributes, method: http.MethodGet, url: c.queryURL(pathAttributes, query),
-		decode: func(body []byte) error { return member(body, "attributes", &attributes) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return attributes, nil
+	return call(ctx, c, request{
+		op: OpListAttributes, url: c.queryURL(pathAttributes, query),
+	}, decodeList[Attribute]("attributes"))
 }
 
-// GetAttribute returns one attribute (GET /attributes/{uuid}). ErrNotFound when
-// there is none.
+// GetAttribute returns one attribute (GET /attributes/{uuid}), or ErrNotFound.
 func (c *Client) GetAttribute(ctx context.Context, uuid string) (*Attribute, error) {
-	ids := []string{uuid}
-	if err := checkUUID("attribute", uuid); err != nil {
-		return nil, invalid(OpGetAttribute, ids, "%w", err)
-	}
-	return c.attribute(ctx, request{
-		op: OpGetAttribute, ids: ids, method: http.MethodGet, url: c.resourceURL(pathAttributes, uuid),
-	})
+	return call(ctx, c, request{
+		op: OpGetAttribute, ids: []string{uuid}, invalid: checkUUID("attribute", uuid),
+		url: c.resourceURL(pathAttributes, uuid),
+	}, decodeObject[Attribute])
 }
 
-// CreateAttributeOpts describes a new attribute; all fields are needed.
+// CreateAttributeOpts describes a new attribute; all fields are required.
 type CreateAttributeOpts struct {
 	DeployableID int    `json:"deployable_id"` // primary key of a deployable
 	Key          string `json:"key"`
 	Value        string `json:"value"`
 }
 
-// CreateAttribute gives a deployable an attribute (POST /attributes; by default
-// only an admin may). Cyborg tells Placement nothing of it, and removes it at
+// CreateAttribute adds an attribute to a deployable (POST /attributes; by default
+// for admins only). Cyborg does not report it to Placement, and removes it with
 // the host's next report, within a minute, since no driver reported it. A key
 // may exist more than once.
 func (c *Client) CreateAttribute(ctx context.Context, opts CreateAttributeOpts) (*Attribute, error) {
-	ids := []string{strconv.Itoa(opts.DeployableID), opts.Key}
+	var invalid error
 	if opts.DeployableID <= 0 || opts.Key == "" || opts.Value == "" {
-		return nil, invalid(OpCreateAttribute, ids, "deployable id, key and value are needed")
+		invalid = errors.New("deployable id, key and value are required")
 	}
-	return c.attribute(ctx, request{
-		op: OpCreateAttribute, ids: ids, method: http.MethodPost, url: c.resourceURL(pathAttributes), body: opts,
-	})
+	return call(ctx, c, request{
+		op: OpCreateAttribute, ids: []string{strconv.Itoa(opts.DeployableID), opts.Key}, invalid: invalid,
+		method: http.MethodPost, url: c.resourceURL(pathAttributes), body: opts,
+	}, decodeObject[Attribute])
 }
 
 // DeleteAttribute deletes one attribute (DELETE /attributes/{uuid}; by default
-// only an admin may). ErrNotFound when there is none.
+// for admins only). It returns ErrNotFound when there is none.
 func (c *Client) DeleteAttribute(ctx context.Context, uuid string) error {
-	ids := []string{uuid}
-	if err := checkUUID("attribute", uuid); err != nil {
-		return invalid(OpDeleteAttribute, ids, "%w", err)
-	}
 	return c.do(ctx, request{
-		op: OpDeleteAttribute, ids: ids, method: http.MethodDelete, url: c.resourceURL(pathAttributes, uuid), gone: true,
+		op: OpDeleteAttribute, ids: []string{uuid}, invalid: checkUUID("attribute", uuid),
+		method: http.MethodDelete, url: c.resourceURL(pathAttributes, uuid), gone: true,
 	})
-}
-
-func (c *Client) attribute(ctx context.Context, r request) (*Attribute, error) {
-	var attribute Attribute
-	r.decode = func(body []byte) error { return bare(body, &attribute, &attribute.UUID) }
-	if err := c.do(ctx, r); err != nil {
-		return nil, err
-	}
-	return &attribute, nil
 }

@@ -13,23 +13,21 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// RetryOpts says how often and how patiently a call is repeated. Only GET,
-// HEAD and DELETE are ever repeated: on a connection that failed, on 502, 503
-// and 504, and on 429 when the server says with Retry-After when to come back.
-// POST and PATCH never are: a second create makes a second set of ARQs, and a
-// second bind meets a state that the first one changed.
+// RetryOpts configures retries. Only GET, HEAD and DELETE are retried: after a
+// failed connection, on 502, 503 and 504, and on 429 with a Retry-After header.
+// POST and PATCH are never retried: a second create makes a second set of ARQs,
+// and a second bind meets a state that the first one changed.
 //
-// The wait doubles from WaitMin up to WaitMax, without random parts so that a
-// run can be repeated. A Retry-After of the server is waited instead; one
-// longer than RetryAfterMax ends the call with the answer that carried it.
+// The wait doubles from WaitMin up to WaitMax, without jitter so that a run can
+// be repeated. A Retry-After header replaces the wait; one longer than
+// RetryAfterMax ends the call with the answer that carried it.
 type RetryOpts struct {
-	Max           int           // repetitions after the first attempt; 0 = 3, negative = none
+	Max           int           // retries after the first attempt; 0 = 3, negative = none
 	WaitMin       time.Duration // 0 = 500 ms
 	WaitMax       time.Duration // 0 = 5 s
 	RetryAfterMax time.Duration // 0 = 30 s
 }
 
-// withDefaults fills the fields that are zero.
 func (o RetryOpts) withDefaults() RetryOpts {
 	if o.Max == 0 {
 		o.Max = 3
@@ -47,16 +45,14 @@ func (o RetryOpts) withDefaults() RetryOpts {
 	return o
 }
 
-// attempts follows one call through its retries. It travels in the request's
-// context because CheckRetry sees nothing of the request when no response
-// came. One goroutine at a time uses it: http.Client runs transports on the
-// caller's.
+// attempts counts the attempts of one call. It is a value of the request's
+// context because CheckRetry gets no request when no response came. One
+// goroutine at a time uses it: http.Client runs transports on the caller's.
 type attempts struct {
 	method string
 	sent   int // requests handed to the transport
-	// uncertain: an earlier attempt may have been carried out although no
-	// answer of Cyborg told so. A DELETE that is then answered 404 has been
-	// done: by that attempt, or by whoever else wanted the thing gone.
+	// uncertain: an earlier attempt may have been applied although Cyborg did not
+	// answer it. A 404 to a retried DELETE then means that the resource is gone.
 	uncertain bool
 }
 
@@ -72,15 +68,15 @@ func attemptsFrom(ctx context.Context) *attempts {
 	return tries
 }
 
-// newRetry puts the retry policy around base. The library's own logger, which
-// prints to standard error, is replaced by the caller's or none, and the last
-// answer is passed on as it is, or its status would be lost.
+// newRetry puts the retry policy around base. The library's default logger,
+// which prints to standard error, is replaced, and the last answer is passed on
+// unchanged, or its status would be lost.
 func newRetry(base http.RoundTripper, opts RetryOpts, logger *slog.Logger) http.RoundTripper {
 	opts = opts.withDefaults()
 	client := &retryablehttp.Client{
 		HTTPClient: &http.Client{
 			Transport: base,
-			// Redirects are the business of the client around this transport.
+			// The client around this transport handles redirects.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		RetryMax: opts.Max, RetryWaitMin: opts.WaitMin, RetryWaitMax: opts.WaitMax,
@@ -88,14 +84,14 @@ func newRetry(base http.RoundTripper, opts RetryOpts, logger *slog.Logger) http.
 		Backoff:      backoff,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	if logger != nil { // a nil *slog.Logger in the interface would be called
+	if logger != nil { // a nil *slog.Logger in the interface would not be a nil interface
 		client.Logger = logger
 	}
 	return &retryTransport{&retryablehttp.RoundTripper{Client: client}}
 }
 
-// retryTransport makes sure that the method is in the context, also for
-// requests that do not come from a Client's methods.
+// retryTransport puts the method into the context of requests that do not come
+// from a Client's methods.
 type retryTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -107,7 +103,7 @@ func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(req)
 }
 
-// check is the retry policy, see RetryOpts.
+// check implements the policy of RetryOpts.
 func (o RetryOpts) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	tries := attemptsFrom(ctx)
 	if tries == nil || !repeatable(tries.method) || ctx.Err() != nil {
@@ -132,11 +128,11 @@ func repeatable(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
 }
 
-// permanent reports transport errors that another attempt cannot mend.
+// permanent reports transport errors for which a retry is useless.
 func permanent(err error) bool { return errors.Is(err, errTooLarge) || handshakeFailed(err) }
 
-// handshakeFailed reports that the server's certificate was refused, or that
-// it does not speak TLS: nothing was sent, and nothing will change.
+// handshakeFailed reports that the server's certificate was refused or that the
+// server does not use TLS. The request was not sent.
 func handshakeFailed(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
@@ -148,7 +144,7 @@ func handshakeFailed(err error) bool {
 		errors.As(err, &hostname) || errors.As(err, &record)
 }
 
-// backoff waits what the server asked for, else twice as long each time.
+// backoff returns the server's Retry-After, else twice the wait before.
 func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
 	if resp != nil {
 		if wait, asked := retryAfter(resp.Header); asked {
@@ -165,7 +161,7 @@ func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) 
 	return min(wait, longest)
 }
 
-// retryAfter reads the header of that name: seconds or a date.
+// retryAfter reads the Retry-After header: seconds or a date.
 func retryAfter(header http.Header) (wait time.Duration, ok bool) {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -288,7 +288,7 @@ func TestOverARealSocket(t *testing.T) {
 	if err := listARQs(t.Context(), client); err != nil || attempts != 2 {
 		t.Fatalf("err = %v after %d attempts", err, attempts)
 	}
-	if want := at("2026-11-20T21:18:37Z"); !calls.calls[0].Date.Equal(*want) {
+	if want := at("2026-11-20T21:18:37Z"); !calls.calls[0].Date.Equal(want.Time) {
 		t.Errorf("date = %v, want %v", calls.calls[0].Date, want)
 	}
 	server.Close()

@@ -8,16 +8,15 @@ import (
 	"net/http"
 )
 
-// answerLimit bounds one answer, in bytes. Cyborg's lists have no pages, so
-// the bound is far above any real cloud; it keeps a broken server from filling
-// the caller's memory.
+// answerLimit bounds one answer, in bytes. Cyborg's lists have no pages, so the
+// limit is far above any real cloud; it protects the caller's memory.
 const answerLimit = 32 << 20
 
 var errTooLarge = errors.New("the answer is larger than 32 MiB")
 
-// bufferTransport reads each answer whole, under the retry policy: an answer
-// that is cut off is then a failed connection, which a GET may repeat, and not
-// a JSON error far from its cause.
+// bufferTransport reads each answer completely below the retry policy, so that
+// a truncated answer is a failed connection, which a GET may retry, and not a
+// JSON error.
 type bufferTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -32,7 +31,7 @@ func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp == nil {
 		return nil, errors.New("the transport returned neither an answer nor an error")
 	}
-	if resp.Request == nil { // in-process transports forget it
+	if resp.Request == nil { // in-process transports leave it out
 		resp.Request = req
 	}
 	if resp.Body == nil {
@@ -42,7 +41,7 @@ func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil && (resp.StatusCode < 300 || errors.Is(err, errTooLarge)) {
 		return nil, err
 	}
-	// What came of a failure's body is enough: the status is what matters.
+	// A truncated body of an error answer is kept: its status is known.
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }
@@ -62,7 +61,7 @@ func readAnswer(body io.ReadCloser) ([]byte, error) {
 // sameServer is the redirect policy when the caller's http.Client has none. A
 // redirect is followed only with the same method to the same host, and never
 // from https to http: net/http would turn a POST into a GET, and would send
-// X-Auth-Token and X-Service-Token to wherever a Location points.
+// X-Auth-Token and X-Service-Token to any host.
 func sameServer(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	downgrade := first.URL.Scheme == "https" && req.URL.Scheme != "https"

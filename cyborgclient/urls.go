@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -20,18 +19,18 @@ const (
 // versionSegment is a path segment that names a major version.
 var versionSegment = regexp.MustCompile(`^v[0-9]+(\.[0-9]+)?$`)
 
-// normalEndpoint is the URL below which the resources are, with /v2 and a
-// slash at its end. Catalogs hold it with and without the version; Cyborg
-// serves both, but only the versioned one has the version document.
+// normalEndpoint returns the base URL of the resources, ending in /v2/. Catalogs
+// have it with and without the version. Cyborg serves both, but only the
+// versioned one has the version document.
 func normalEndpoint(raw string) (string, error) {
 	parsed, err := url.Parse(strings.TrimSpace(raw))
 	switch {
 	case err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https"):
 		return "", fmt.Errorf("cyborgclient: endpoint: %w: not an http or https URL", ErrInvalid)
 	case parsed.User != nil:
-		return "", fmt.Errorf("cyborgclient: endpoint of %s: %w: carries a user name or password", parsed.Host, ErrInvalid)
+		return "", fmt.Errorf("cyborgclient: endpoint of %s: %w: it has a user name or password", parsed.Host, ErrInvalid)
 	case parsed.RawQuery != "" || parsed.Fragment != "":
-		return "", fmt.Errorf("cyborgclient: endpoint %s: %w: carries a query or fragment", raw, ErrInvalid)
+		return "", fmt.Errorf("cyborgclient: endpoint %s: %w: it has a query or fragment", raw, ErrInvalid)
 	}
 	base := strings.TrimRight(parsed.String(), "/")
 	last := base[strings.LastIndex(base, "/")+1:]
@@ -39,12 +38,10 @@ func normalEndpoint(raw string) (string, error) {
 	case !versionSegment.MatchString(last):
 		base += "/v2"
 	case last != "v2" && !strings.HasPrefix(last, "v2."):
-		return "", fmt.Errorf("cyborgclient: endpoint %s: %w: only version 2 of the API exists", raw, ErrInvalid)
+		return "", fmt.Errorf("cyborgclient: endpoint %s: %w: only version 2 of the API is supported", raw, ErrInvalid)
 	}
 	return base + "/", nil
 }
-
-func (c *Client) versionURL() string { return strings.TrimSuffix(c.service.Endpoint, "/") }
 
 // resourceURL joins escaped path segments to the endpoint.
 func (c *Client) resourceURL(segments ...string) string {
@@ -54,17 +51,21 @@ func (c *Client) resourceURL(segments ...string) string {
 	return c.service.ServiceURL(segments...)
 }
 
-// queryURL is the URL of a collection with a query; no query, no question mark.
+// queryURL returns the URL of a collection with a query, which may be empty.
 func (c *Client) queryURL(collection string, query pairs) string {
 	address := c.resourceURL(collection)
-	if len(query) == 0 {
-		return address
+	for i, pair := range query {
+		separator := "&"
+		if i == 0 {
+			separator = "?"
+		}
+		address += separator + url.QueryEscape(pair.Key) + "=" + url.QueryEscape(pair.Value)
 	}
-	return address + "?" + query.encode()
+	return address
 }
 
-// pairs is a query in the order in which it is written: the server's filters
-// pair the n-th field with the n-th value.
+// pairs is a query in the order of writing: the server combines the n-th
+// filters.field with the n-th filters.value.
 type pairs []Pair
 
 // add appends a parameter unless its value is empty.
@@ -74,27 +75,10 @@ func (p *pairs) add(key, value string) {
 	}
 }
 
-// filter appends one of the server's array filters, which are written as two
-// parameters. It does not accept the JSON form that its reference documents.
+// filter appends an array filter, which has two parameters. The server does not
+// accept the JSON form that its reference documents.
 func (p *pairs) filter(field, value string) {
 	if value != "" {
 		*p = append(*p, Pair{"filters.field", field}, Pair{"filters.value", value})
 	}
-}
-
-func (p pairs) encode() string {
-	parts := make([]string, len(p))
-	for i, pair := range p {
-		parts[i] = url.QueryEscape(pair.Key) + "=" + url.QueryEscape(pair.Value)
-	}
-	return strings.Join(parts, "&")
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -13,10 +13,9 @@ var (
 	profileName = regexp.MustCompile(`\A[a-zA-Z0-9_-]+\z`)
 )
 
-// checkUUID refuses what is not a hyphenated UUID. Cyborg takes more (no
-// hyphens), but compares the text with what it stored, so that only this form
-// ever finds anything; and some non-UUIDs that it stores make every later list
-// fail.
+// checkUUID accepts hyphenated UUIDs only. Cyborg accepts others, but compares
+// them as text with what it stored, so only this form finds a resource; and
+// some invalid UUIDs that it stores make every later list fail.
 func checkUUID(what, value string) error {
 	if !uuidForm.MatchString(value) {
 		return fmt.Errorf("%s %q is not a UUID", what, clip(value, 80))
@@ -24,7 +23,7 @@ func checkUUID(what, value string) error {
 	return nil
 }
 
-// checkUUIDs refuses lists that hold something else, or something twice.
+// checkUUIDs accepts a list of distinct UUIDs.
 func checkUUIDs(what string, values []string) error {
 	seen := make(map[string]bool, len(values))
 	for _, value := range values {
@@ -32,16 +31,18 @@ func checkUUIDs(what string, values []string) error {
 			return err
 		}
 		if seen[value] {
-			return fmt.Errorf("%s %s is named twice", what, value)
+			return fmt.Errorf("%s %s is given twice", what, value)
 		}
 		seen[value] = true
 	}
 	return nil
 }
 
-func checkProfileName(name string) error {
-	if !profileName.MatchString(name) || len(name) > 255 {
-		return fmt.Errorf("device profile name %q: not 1 to 255 letters, digits, - and _", clip(name, 80))
+func checkProfileNames(names ...string) error {
+	for _, name := range names {
+		if !profileName.MatchString(name) || len(name) > 255 {
+			return fmt.Errorf("device profile name %q does not consist of 1 to 255 letters, digits, - and _", clip(name, 80))
+		}
 	}
 	return nil
 }

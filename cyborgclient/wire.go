@@ -3,80 +3,45 @@ package cyborgclient
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// timestamp reads a time of Cyborg. Lists and POST answers carry ISO 8601
-// ("2026-11-20T20:31:37+00:00") or null; GET of one device profile carries
-// Python's text of a datetime ("2026-11-20 20:31:37+00:00") or of None
-// ("None"). Text that is no time at all is read as no time: a time is
-// information, and to lose the answer of a create over it would lose devices.
-type timestamp struct{ time *time.Time }
+// Time is a time of Cyborg; zero when there is none.
+type Time struct{ time.Time }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *timestamp) UnmarshalJSON(data []byte) error {
-	t.time = nil
-	if string(data) == "null" {
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
+// UnmarshalJSON reads ISO 8601 and null, which lists and POST answer, and the
+// text of a Python datetime ("2026-11-20 20:31:37+00:00") or of None, which GET
+// of a device profile answers. A time without zone is UTC. Other text gives the
+// zero time: the answer to a create must not be lost because of a time.
+func (t *Time) UnmarshalJSON(data []byte) error {
+	t.Time = time.Time{}
+	var text *string
+	if err := json.Unmarshal(data, &text); err != nil || text == nil {
 		return err
 	}
-	t.time = parseTime(text)
-	return nil
-}
-
-// decodeTimed decodes a resource whose times have one of the forms that timestamp
-// reads, and which has no other trouble.
-func decodeTimed(data []byte, resource any) error {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
-		return err
-	}
-	for _, key := range []string{"created_at", "updated_at"} {
-		var at timestamp
-		if raw, ok := object[key]; !ok {
-			continue
-		} else if err := json.Unmarshal(raw, &at); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		text, err := json.Marshal(at.time)
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		object[key] = text
-	}
-	plain, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(plain, resource)
-}
-
-// parseTime tries the layouts seen on the wire. A time without zone is UTC,
-// which is what Cyborg stores.
-func parseTime(text string) *time.Time {
 	for _, layout := range []string{
 		time.RFC3339,
 		"2006-01-02 15:04:05Z07:00",
 		"2006-01-02T15:04:05",
 		"2006-01-02 15:04:05",
 	} {
-		if parsed, err := time.Parse(layout, text); err == nil {
-			parsed = parsed.UTC()
-			return &parsed
+		if parsed, err := time.Parse(layout, *text); err == nil {
+			t.Time = parsed.UTC()
+			return nil
 		}
 	}
 	return nil
 }
 
-// groupID is a group's index, as a number or as text: Cyborg sends a number,
-// some clients and older documents have text.
+// groupID is a group's index. Cyborg sends a number; some clients and older
+// documents have a string.
 type groupID int
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -94,11 +59,10 @@ func (g *groupID) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// group is one group of a device profile. Cyborg sends text for every value,
-// except null for an accel: key without one; numbers are accepted too.
+// group is one group of a device profile. Cyborg sends strings, and null for an
+// accel: key without a value; numbers are accepted too.
 type group map[string]groupValue
 
-// groupValue is one value of a group as text.
 type groupValue string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -107,7 +71,7 @@ func (v *groupValue) UnmarshalJSON(data []byte) error {
 	case '"':
 		return json.Unmarshal(data, (*string)(v))
 	case '{', '[':
-		return fmt.Errorf("group value %s is neither text nor number", clip(string(data), 40))
+		return fmt.Errorf("group value %s is neither a string nor a number", clip(string(data), 40))
 	case 'n':
 		*v = ""
 	default: // a number, true or false: its JSON text
@@ -130,9 +94,8 @@ func plainGroups(groups []group) []map[string]string {
 	return plain
 }
 
-// Pairs reads AttributesList: the attributes in the order in which Cyborg
-// lists them. An empty text is no attributes; text that is not a list of
-// objects is an error for which errors.Is(err, ErrMalformed) holds.
+// Pairs parses AttributesList and preserves its order. Text that is not a list
+// of objects is an error that matches ErrMalformed.
 func (d Deployable) Pairs() ([]Pair, error) {
 	if d.AttributesList == "" {
 		return nil, nil
@@ -143,15 +106,14 @@ func (d Deployable) Pairs() ([]Pair, error) {
 	}
 	var pairs []Pair
 	for _, object := range objects {
-		for _, key := range sortedKeys(object) {
+		for _, key := range slices.Sorted(maps.Keys(object)) {
 			pairs = append(pairs, Pair{Key: key, Value: string(object[key])})
 		}
 	}
 	return pairs, nil
 }
 
-// member decodes one required member of a JSON object into value. An answer
-// without it, or with null, is not one of Cyborg's.
+// member decodes one required member of a JSON object into value.
 func member(data []byte, key string, value any) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -162,4 +124,31 @@ func member(data []byte, key string, value any) error {
 		return fmt.Errorf("the answer has no %q", key)
 	}
 	return json.Unmarshal(raw, value)
+}
+
+// decodeList returns a decoder of an object whose member key is a list.
+func decodeList[T any](key string) func(body []byte) ([]T, error) {
+	return func(body []byte) (list []T, err error) {
+		err = member(body, key, &list)
+		return list, err
+	}
+}
+
+// decodeObject decodes an object that is not wrapped in another; it must have a
+// UUID.
+func decodeObject[T any](body []byte) (*T, error) {
+	var object struct {
+		UUID string `json:"uuid"`
+	}
+	var value T
+	if err := json.Unmarshal(body, &value); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, err
+	}
+	if object.UUID == "" {
+		return nil, errors.New("the answer has no uuid")
+	}
+	return &value, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -38,14 +37,8 @@ func (s *source) accelerator(ctx context.Context) (*simcloud.AcceleratorListing,
 	return l, nil
 }
 
-func timesOf(created, updated *time.Time) (t simcloud.ListedTimes) {
-	if created != nil {
-		t.CreatedAt = created.UTC()
-	}
-	if updated != nil {
-		t.UpdatedAt = updated.UTC()
-	}
-	return t
+func timesOf(created, updated cyborgclient.Time) simcloud.ListedTimes {
+	return simcloud.ListedTimes{CreatedAt: created.Time, UpdatedAt: updated.Time}
 }
 
 func (s *source) devices(ctx context.Context, l *simcloud.AcceleratorListing) (int, error) {

@@ -27,7 +27,7 @@ func (s *site) usage(t *testing.T, i spawn.Instance) usage {
 	t.Helper()
 	u := usage{ARQs: s.arqs(t, i), Allocations: s.cloud.Placement.Allocations()}
 	for n := range u.ARQs {
-		u.ARQs[n].Links, u.ARQs[n].UpdatedAt = nil, nil
+		u.ARQs[n].UpdatedAt = cyborgclient.Time{}
 	}
 	return u
 }

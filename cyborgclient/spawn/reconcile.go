@@ -149,8 +149,8 @@ func (r *reconciliation) orphanReason(ctx context.Context, arq cyborgclient.ARQ,
 	return "", nil
 }
 
-func (r *reconciliation) old(since *time.Time, now time.Time) bool {
-	return since != nil && now.Sub(*since) >= r.opts.MinAge
+func (r *reconciliation) old(since cyborgclient.Time, now time.Time) bool {
+	return !since.IsZero() && now.Sub(since.Time) >= r.opts.MinAge
 }
 
 // gone reports whether an instance is neither living nor being given its

@@ -227,7 +227,7 @@ func (a *Attempt) suspect(arq cyborgclient.ARQ, since time.Time) bool {
 	return arq.State == cyborgclient.StateInitial && arq.Hostname == "" && arq.InstanceUUID == "" &&
 		arq.DeviceProfileName == a.create.from.profile.Name &&
 		(arq.ProjectID == "" || arq.ProjectID == project) &&
-		(arq.CreatedAt == nil || !arq.CreatedAt.Before(since)) &&
+		(arq.CreatedAt.IsZero() || !arq.CreatedAt.Before(since)) &&
 		!a.flow.holds(arq.UUID)
 }
 
