@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/plural"
 )
 
 // maxShown is how many of the last requests a failed check shows.
@@ -17,15 +19,16 @@ func (c *Cloud) CheckNoLeaks(t TB) {
 	if len(leaks) == 0 {
 		return
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "simcloud: %d leaks:\n", len(leaks))
+	text := "simcloud: " + plural.Count(len(leaks), "leak") + ":\n"
 	for _, l := range leaks {
-		fmt.Fprintf(&b, "  %s\n", l.Text)
+		text += "  " + l.Text + "\n"
 	}
-	b.WriteString(c.look().tree())
-	b.WriteString(lastRequests(c.Requests()))
-	t.Errorf("%s", b.String())
+	t.Errorf("%s", text+c.Summary())
 }
+
+// Summary is what failing checks show of a cloud: what is in use as a tree, then the last
+// requests.
+func (c *Cloud) Summary() string { return c.look().tree() + lastRequests(c.Requests()) }
 
 // tree draws what is in use: provider, attach handle or request, and consumer.
 func (w *view) tree() string {

@@ -537,3 +537,23 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// The seed of the model decides which requests a rule with a probability hits.
+func TestTheModelsSeedDecidesAboutProbabilities(t *testing.T) {
+	t.Parallel()
+	hits := func(seed uint64) (got string) {
+		cloud := simcloud.Run(t, simcloud.Model{Seed: seed, Hosts: []simcloud.Host{}})
+		if err := cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, Probability: 0.5}); err != nil {
+			t.Fatal(err)
+		}
+		for range 64 {
+			_, hit := cloud.Faults().Decide("placement.allocations.put", instance(1))
+			got += fmt.Sprint(hit, " ")
+		}
+		return got
+	}
+	one, same, two := hits(1), hits(1), hits(2)
+	if one != same || one == two {
+		t.Errorf("the same seed repeats: %t, another differs: %t", one == same, one != two)
+	}
+}

@@ -24,12 +24,8 @@
 // pause without anybody waiting. What has to be heeded is that a bubble ends with its
 // goroutines, so clients must be done when the test returns. docs/testing.md shows it.
 //
-// [Drill] runs a flow of yours with something else failing each time, and judges what is
-// left behind:
-//
-//	simcloud.Drill(t, func(ctx context.Context, cloud *simcloud.Cloud) error {
-//		return myAgent(cloud).Spawn(ctx, instance)
-//	}, simcloud.DrillPairs(1000))
+// Package drill runs a flow again and again with another fault each time, and checks what
+// it leaves behind.
 //
 // [Cloud.Dump] writes the whole cloud down, [Cloud.Load] goes back to it, [FromState] makes
 // another cloud of it, [DiffStates] tells two apart, and [WithStateFile] keeps a cloud over

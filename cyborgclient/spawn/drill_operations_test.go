@@ -14,9 +14,10 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
 
-// drilledExercise is an operation for simcloud.Drill.
+// drilledExercise is an operation for drill.Run.
 type drilledExercise struct {
 	exercise
 	// harmed is an operation after whose failure an instance need not be whole if a
@@ -133,7 +134,7 @@ func siteOn(ctx context.Context, cloud *simcloud.Cloud, guests *hypervisor) (*si
 }
 
 // setup prepares the instance.
-func (e drilledExercise) setup(stage *stage) simcloud.Flow {
+func (e drilledExercise) setup(stage *stage) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		guests := newHypervisor(cloud)
 		s, err := siteOn(ctx, cloud, guests)
@@ -150,7 +151,7 @@ func (e drilledExercise) setup(stage *stage) simcloud.Flow {
 // flow does the operation as often as it takes, each time with a new agent. Two faults
 // strike at most two tries, so the fourth has to succeed; and after each failure nothing
 // may be lost. What is wrong is a panic, which the drill reports.
-func (e drilledExercise) flow(stage *stage) simcloud.Flow {
+func (e drilledExercise) flow(stage *stage) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		on := stage.take(cloud)
 		var failures []error
@@ -211,11 +212,12 @@ func TestDrillOperations(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			stage := &stage{sets: map[*simcloud.Cloud]set{}}
-			opts := append(drilled(e.singles, e.pairs), simcloud.DrillSetup(e.setup(stage)), simcloud.DrillTimeout(6*time.Hour))
+			config := drilled(e.singles, e.pairs)
+			config.Setup, config.Timeout = e.setup(stage), 6*time.Hour
 			if e.model != nil {
-				opts = append(opts, simcloud.DrillModel(*e.model()))
+				config.Model = *e.model()
 			}
-			simcloud.Drill(t, e.flow(stage), opts...)
+			drill.Run(t, e.flow(stage), config)
 		})
 	}
 }

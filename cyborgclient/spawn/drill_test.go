@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
 
 // agentOn is an agent that lives as long as one flow of a drill.
@@ -38,7 +39,7 @@ func agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
 }
 
 // spawnGuest is a whole spawn, guest included.
-func spawnGuest(req spawn.Request) simcloud.Flow {
+func spawnGuest(req spawn.Request) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		w, err := agentOn(ctx, cloud)
 		if err != nil {
@@ -69,12 +70,14 @@ func deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 // tag drill.
 func TestDrillSpawn(t *testing.T) {
 	t.Parallel()
-	simcloud.Drill(t, spawnGuest(request("mixed")), drilled(10, 1500)...)
+	drill.Run(t, spawnGuest(request("mixed")), drilled(10, 1500))
 }
 
 func TestDrillDelete(t *testing.T) {
 	t.Parallel()
-	simcloud.Drill(t, deleteGuest, append(drilled(4, 500), simcloud.DrillSetup(spawnGuest(request("mixed"))))...)
+	config := drilled(4, 500)
+	config.Setup = spawnGuest(request("mixed"))
+	drill.Run(t, deleteGuest, config)
 }
 
 // spawnOnBrokenHost prefers the first host, whose card makes no mediated devices, for
@@ -125,5 +128,5 @@ func TestDrillReschedule(t *testing.T) {
 			t.Errorf("binds answered %v, want a failure and a success", binds)
 		}
 	})
-	simcloud.Drill(t, spawnOnBrokenHost, drilled(6, 700)...)
+	drill.Run(t, spawnOnBrokenHost, drilled(6, 700))
 }

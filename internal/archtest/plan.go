@@ -84,6 +84,8 @@ func serverHalf() []Package {
 			Others:  []string{gophercloud, bbolt},
 			Never:   []string{"internal/archtest"},
 		},
+		{Pattern: "simcloud/drill", Ours: []string{"simcloud", "fakecyborg", "fault", "internal/plural"}},
+		{Pattern: "internal/plural"},
 	}
 }
 

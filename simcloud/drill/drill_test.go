@@ -1,4 +1,4 @@
-package simcloud
+package drill
 
 import (
 	"bytes"
@@ -15,15 +15,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 const drillGuest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 
 // bare is a world whose guests need no more than a processor.
-func bare() Model { return Model{Hosts: []Host{{Name: "cn0"}}, DeviceProfiles: []DeviceProfile{}} }
+func bare() simcloud.Model {
+	return simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0"}}, DeviceProfiles: []simcloud.DeviceProfile{}}
+}
 
 // claimOnce asks Placement for a processor.
-func claimOnce(ctx context.Context, cloud *Cloud, method string) error {
+func claimOnce(ctx context.Context, cloud *simcloud.Cloud, method string) error {
 	provider, err := cloud.ProviderClient(ctx, "admin")
 	if err != nil {
 		return err
@@ -50,10 +53,12 @@ func claimOnce(ctx context.Context, cloud *Cloud, method string) error {
 	return nil
 }
 
-func define(cloud *Cloud) error { return cloud.DefineGuest(Guest{UUID: drillGuest, Host: "cn0"}) }
+func define(cloud *simcloud.Cloud) error {
+	return cloud.DefineGuest(simcloud.Guest{UUID: drillGuest, Host: "cn0"})
+}
 
 // careless gives nothing back when the reply is lost.
-func careless(ctx context.Context, cloud *Cloud) error {
+func careless(ctx context.Context, cloud *simcloud.Cloud) error {
 	if err := claimOnce(ctx, cloud, http.MethodPut); err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func careless(ctx context.Context, cloud *Cloud) error {
 }
 
 // careful gives back what it may have got.
-func careful(ctx context.Context, cloud *Cloud) error {
+func careful(ctx context.Context, cloud *simcloud.Cloud) error {
 	err := claimOnce(ctx, cloud, http.MethodPut)
 	if err == nil {
 		return define(cloud)
@@ -78,8 +83,9 @@ func careful(ctx context.Context, cloud *Cloud) error {
 func oneRun(t *testing.T, flow Flow, rules ...fault.Rule) (o outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cloud := Run(t, bare())
-		d := &drill{flow: flow, timeout: time.Hour, settle: time.Minute, want: &holding{guests: 1}}
+		cloud := simcloud.Run(t, bare())
+		d := newDrill(flow, Config{})
+		d.want = &usage{guests: 1}
 		o = d.runOn(t.Context(), cloud, rules)
 	})
 	return o
@@ -98,20 +104,20 @@ func TestADrillFindsWhatAnAgentDoesWrong(t *testing.T) {
 		{"careless, reply lost", careless, fault.Rule{Operation: claim, Action: fault.Drop, When: fault.After}, "has allocated VCPU:1 on cn0"},
 		{"careful, reply lost", careful, fault.Rule{Operation: claim, Action: fault.Drop, When: fault.After}, ""},
 		{
-			"believes anything", func(ctx context.Context, cloud *Cloud) error { _ = careless(ctx, cloud); return nil },
-			fault.Rule{Operation: claim, Action: fault.Status}, "the flow succeeded, but there are 0 guests with 0 bound accelerators instead of 1 guests",
+			"believes anything", func(ctx context.Context, cloud *simcloud.Cloud) error { _ = careless(ctx, cloud); return nil },
+			fault.Rule{Operation: claim, Action: fault.Status}, "the flow succeeded, but left 0 guests with 0 bound accelerators instead of 1 guest with 0 bound accelerators",
 		},
 		{
-			"starts the guest too early", func(ctx context.Context, cloud *Cloud) error {
+			"starts the guest too early", func(ctx context.Context, cloud *simcloud.Cloud) error {
 				if err := define(cloud); err != nil {
 					return err
 				}
 				return careful(ctx, cloud)
 			},
-			fault.Rule{Operation: claim, Action: fault.Status}, "the flow failed, but the guest " + drillGuest + " is on host cn0",
+			fault.Rule{Operation: claim, Action: fault.Status}, "the flow failed, but the guest " + drillGuest + ` is on host "cn0"`,
 		},
 		{
-			"panics", func(ctx context.Context, cloud *Cloud) error {
+			"panics", func(ctx context.Context, cloud *simcloud.Cloud) error {
 				if err := careful(ctx, cloud); err != nil {
 					panic(err)
 				}
@@ -120,7 +126,7 @@ func TestADrillFindsWhatAnAgentDoesWrong(t *testing.T) {
 			fault.Rule{Operation: claim, Action: fault.Status}, "the flow panicked: PUT: 500",
 		},
 		{
-			"waits for ever", func(ctx context.Context, _ *Cloud) error { <-ctx.Done(); return ctx.Err() },
+			"waits for ever", func(ctx context.Context, _ *simcloud.Cloud) error { <-ctx.Done(); return ctx.Err() },
 			fault.Rule{Operation: claim, Action: fault.Status}, "",
 		},
 	}
@@ -141,7 +147,7 @@ func TestAFailingCaseCanBeRepeated(t *testing.T) {
 		{Operation: "placement.allocations.put", Subject: drillGuest, Nth: 2, Action: fault.Drop, When: fault.After},
 		{Operation: "identity.token.create", Nth: 1, Action: fault.Delay, Delay: 7 * time.Minute},
 	}
-	text := (&drill{}).again(rules)
+	text := reproduction(rules)
 	_, rest, _ := strings.Cut(text, "--faults:\n")
 	file, line, _ := strings.Cut(rest, "\n")
 	var read []fault.Rule
@@ -151,13 +157,12 @@ func TestAFailingCaseCanBeRepeated(t *testing.T) {
 	if diff := cmp.Diff(rules, read); diff != "" {
 		t.Errorf("the file (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(line, `simcloud.DrillFaults(fault.Rule{Operation:"placement.allocations.put", Subject:"`+drillGuest+`", Nth:2,`) {
+	if !strings.Contains(line, `drill.Config{Faults: []fault.Rule{fault.Rule{Operation:"placement.allocations.put", Subject:"`+drillGuest+`", Nth:2,`) {
 		t.Errorf("the line: %s", line)
 	}
 }
 
-// What a failing case shows has no fault that it does not take.
-func TestAFailingCaseIsShownWithItsLeastFaults(t *testing.T) {
+func TestAFailingCaseIsShownWithoutNeedlessFaults(t *testing.T) {
 	t.Parallel()
 	lost := fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, When: fault.After}
 	late := fault.Rule{Operation: "identity.token.create", Action: fault.Delay, Delay: time.Minute}
@@ -172,66 +177,66 @@ func TestAFailingCaseIsShownWithItsLeastFaults(t *testing.T) {
 		{"it takes both", careful, []fault.Rule{lost, stuck}, []fault.Rule{lost, stuck}},
 		{"it takes two of three", careful, []fault.Rule{lost, late, stuck}, []fault.Rule{lost, stuck}},
 	} {
-		d := &drill{flow: tt.flow, model: bare(), timeout: time.Hour, settle: time.Minute, want: &holding{guests: 1}}
+		d := newDrill(tt.flow, Config{Model: bare()})
+		d.want = &usage{guests: 1}
 		o := d.try(t, tt.have)
-		if o.problem == "" || o.scene == "" {
-			t.Fatalf("%s: nothing is wrong, or no scene is shown: %q", tt.name, o.scene)
+		if o.problem == "" || o.summary == "" {
+			t.Fatalf("%s: nothing is wrong, or no summary is shown: %q", tt.name, o.summary)
 		}
-		got, shown := d.least(t, tt.have, o)
+		got, shown := d.reduce(t, tt.have, o)
 		if diff := cmp.Diff(tt.want, got); diff != "" || shown.problem == "" {
 			t.Errorf("%s: problem %q, faults (-want +got):\n%s", tt.name, shown.problem, diff)
 		}
 	}
 }
 
-func TestADrillTellsHowFarItHasCome(t *testing.T) {
+func TestADrillReportsItsProgress(t *testing.T) {
 	t.Parallel()
-	var told []string
-	p := progress{all: 25, tell: func(done, bad int) { told = append(told, fmt.Sprint(done, "/", bad)) }}
+	var reports []string
+	p := progress{all: 25, report: func(done, failed int) { reports = append(reports, fmt.Sprint(done, "/", failed)) }}
 	for i := range p.all {
 		p.add(i == 6)
 	}
 	want := []string{"3/0", "5/0", "8/1", "10/1", "13/1", "15/1", "18/1", "20/1", "23/1", "25/1"}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, reports); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
 	}
 }
 
-// Agents fall silent for a while, not for good, whatever the caller's own kinds say.
+// A dropped call of an agent silences it for a while, not for good.
 func TestADrillsAgentsAreSilentForAWhile(t *testing.T) {
 	t.Parallel()
-	d := &drill{kinds: []fault.Rule{{Action: fault.Drop}, {Action: fault.Drop, Delay: time.Minute}}, actions: map[string][]fault.Action{
+	d := &drill{actions: map[string][]fault.Action{
 		"accelerator.agent.call": {fault.Drop}, "accelerator.mdev.create": {fault.Drop},
 	}}
 	var got []time.Duration
 	for _, operation := range []string{"accelerator.agent.call", "accelerator.mdev.create"} {
-		for _, rule := range d.failures(place{operation: operation, nth: 1}) {
+		for _, rule := range d.failures(occurrence{operation: operation, nth: 1}) {
 			got = append(got, rule.Delay)
 		}
 	}
-	if diff := cmp.Diff([]time.Duration{5 * time.Second, time.Minute, 0, time.Minute}, got); diff != "" {
+	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Second, 0, 0}, got); diff != "" {
 		t.Errorf("delays (-want +got):\n%s", diff)
 	}
 }
 
-// planned is a drill that saw a request twice, and something that is none.
-func planned() (*drill, []place) {
-	places := []place{{"placement.allocations.put", "a", 1}, {"placement.allocations.put", "b", 1}, {"accelerator.mdev.create", "m", 1}}
+// planned is a drill that saw a request twice, and an operation that is not a request.
+func planned() (*drill, []occurrence) {
+	seen := []occurrence{{"placement.allocations.put", "a", 1}, {"placement.allocations.put", "b", 1}, {"accelerator.mdev.create", "m", 1}}
 	return &drill{
-		seed: 1, singles: -1, pairs: -1, kinds: everyKind(), repeats: true,
-		routes: map[string]bool{"placement.allocations.put": true},
+		Config: Config{Seed: 1, Pairs: -1}, repeats: true,
 		actions: map[string][]fault.Action{
 			"placement.allocations.put": fault.RequestActions(),
 			"accelerator.mdev.create":   {fault.Status, fault.Drop, fault.Delay, fault.Reboot},
 		},
-	}, places
+	}, seen
 }
 
 func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
 	t.Parallel()
-	d, places := planned()
+	d, seen := planned()
 	names := []string{}
-	for _, c := range d.sampleSingles(places) {
+	for _, c := range d.sampleSingles(seen) {
 		names = append(names, caseName(c))
 	}
 	request := []string{"status500", "status503", "status409", "status500:after", "drop", "drop:after", "truncate:after", "malformed:after", "delay", "delay:after", "slow-body:after"}
@@ -253,18 +258,18 @@ func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
 		t.Errorf("single faults (-want +got):\n%s", diff)
 	}
 	d.repeats = false
-	if n := len(d.sampleSingles(places)); n != 11+8 {
+	if n := len(d.sampleSingles(seen)); n != 11+8 {
 		t.Errorf("%d single faults of a flow whose subjects differ, want 19", n)
 	}
 }
 
-func TestPairsFollowWhatTookPlace(t *testing.T) {
+func TestPairsFollowTheOccurrencesOfTheirFirstFault(t *testing.T) {
 	t.Parallel()
-	d, places := planned()
-	singles := d.sampleSingles(places)
+	d, seen := planned()
+	singles := d.sampleSingles(seen)
 	outcomes := make([]outcome, len(singles))
 	for i := range outcomes {
-		outcomes[i].places = places
+		outcomes[i].occurrences = seen
 	}
 	outcomes[0].problem = "wrong alone"
 	all := d.samplePairs(singles, outcomes)
@@ -280,7 +285,7 @@ func TestPairsFollowWhatTookPlace(t *testing.T) {
 	}
 	sample := func(seed uint64) []string {
 		sampler, _ := planned()
-		sampler.seed, sampler.pairs = seed, 20
+		sampler.Seed, sampler.Pairs = seed, 20
 		var names []string
 		for _, pair := range sampler.samplePairs(singles, outcomes) {
 			names = append(names, caseName(pair))
@@ -295,29 +300,6 @@ func TestPairsFollowWhatTookPlace(t *testing.T) {
 
 func TestDrillOfACarefulAgent(t *testing.T) {
 	t.Parallel()
-	Drill(t, careful, DrillModel(bare()), DrillPairs(30), DrillSeed(3), DrillTimeout(time.Hour), DrillSettle(time.Minute),
-		DrillKinds(fault.Rule{Action: fault.Drop, When: fault.After}, fault.Rule{Action: fault.Status}))
-	Drill(t, careful, DrillModel(bare()), DrillFaults(fault.Rule{Operation: "placement.allocations.put", Action: fault.Malformed}))
-}
-
-// The seed of the model chooses what faults of some probability strike.
-func TestTheModelsSeedDecidesWhatChanceStrikes(t *testing.T) {
-	t.Parallel()
-	strikes := func(seed uint64) (got string) {
-		m := bare()
-		m.Seed = seed
-		cloud := Run(t, m)
-		if err := cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, Probability: 0.5}); err != nil {
-			t.Fatal(err)
-		}
-		for range 64 {
-			_, hit := cloud.Faults().Decide("placement.allocations.put", drillGuest)
-			got += fmt.Sprint(hit, " ")
-		}
-		return got
-	}
-	one, same, two := strikes(1), strikes(1), strikes(2)
-	if one != same || one == two {
-		t.Errorf("the same seed repeats: %t, another differs: %t", one == same, one != two)
-	}
+	Run(t, careful, Config{Model: bare(), Singles: 20, Pairs: 30, Seed: 3, Timeout: time.Hour})
+	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: "placement.allocations.put", Action: fault.Malformed}}})
 }

@@ -1,0 +1,2 @@
+// Package plural writes amounts of things in English. It knows regular plurals only.
+package plural

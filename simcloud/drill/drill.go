@@ -1,0 +1,169 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// Flow is what a drill runs: it gives accelerators to guests of a cloud, takes them away
+// or moves them. It defines the guest when it succeeds ([simcloud.Cloud.DefineGuest]) and
+// removes the guests that it deletes.
+type Flow func(ctx context.Context, cloud *simcloud.Cloud) error
+
+// Config says which faults a drill tries, and on which cloud. The zero value tries every
+// single fault on the default model.
+type Config struct {
+	// Model is the cloud of every run.
+	Model simcloud.Model
+	// Setup runs before the flow in every run, without faults. It defines the guests that
+	// the flow deletes, moves or starts again.
+	Setup Flow
+	// Seed selects the samples; zero means 1.
+	Seed uint64
+	// Singles is how many of the single faults are tried, sampled by the seed; zero means
+	// all.
+	Singles int
+	// Pairs is how many pairs of faults are tried, sampled by the seed; a negative number
+	// means all, which are some hundreds for each single fault.
+	Pairs int
+	// Faults, if set, are the faults of the only run: those of a failing case.
+	Faults []fault.Rule
+	// Timeout limits the context of the flow, in virtual time; zero means an hour.
+	Timeout time.Duration
+}
+
+// settle is how long, in virtual time, a run waits after the flow, so that what two faults
+// delayed can end. Then the agents report once, as they do every minute: they clean up
+// what they could not before.
+const settle = 20 * time.Minute
+
+// Run runs a flow again and again, each time with a different fault, and checks after
+// every run: a flow that succeeded left every guest with all of its accelerators, bound
+// and in its domain XML (handles of type TEST_PCI have no device), and as many guests and
+// accelerators as without a fault; a flow that failed left nothing that belongs to no
+// guest, and no new guest.
+//
+// Run first runs the flow without faults, twice to see whether it repeats itself, and
+// records which requests, events and operations of the hosts occur. It then makes one run
+// for each of these and each way to fail, and after that one for each pair of faults
+// (Config.Pairs): the second fault is in something that followed the first, cleaning up
+// included. Each run is a parallel subtest with a fresh cloud in a bubble of
+// testing/synctest, so waiting costs no time; the flow must not use the network, must
+// heed its context, and must have ended its goroutines when it returns. Run itself must
+// be called outside a bubble.
+//
+// A failing case prints its faults as a file for cysim serve --faults and as a Config;
+// faults of a pair that are not needed are left out. With -v the test logs its progress. A
+// flow that names the same identifiers in every run, such as an instance's uuid, meets its
+// faults at one subject at a time; any other flow at every subject of an operation.
+func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) error, config Config) {
+	t.Helper()
+	d := newDrill(flow, config)
+	var undisturbed outcome
+	d.run(t, d.Faults, &undisturbed)
+	if len(d.Faults) > 0 {
+		return
+	}
+	d.want, d.actions = &undisturbed.usage, undisturbed.actions
+	var repeated outcome
+	d.run(t, nil, &repeated)
+	d.repeats = slices.Equal(undisturbed.occurrences, repeated.occurrences)
+	singles := d.sampleSingles(undisturbed.occurrences)
+	outcomes := d.runAll(t, "single", singles)
+	pairs := d.samplePairs(singles, outcomes)
+	outcomes = append(outcomes, d.runAll(t, "pair", pairs)...)
+	t.Logf("drill: the flow can fail in %s; %s", plural.Count(len(undisturbed.occurrences), "place"), summary(len(singles), len(pairs), outcomes))
+}
+
+// drill is a configured drill with what its first runs showed.
+type drill struct {
+	Config
+	flow    Flow
+	want    *usage                    // what the undisturbed flow leaves; nil before it ran
+	actions map[string][]fault.Action // what can happen to each operation
+	repeats bool                      // the flow names the same subjects in every run
+}
+
+func newDrill(flow Flow, config Config) *drill {
+	if config.Seed == 0 {
+		config.Seed = 1
+	}
+	if config.Timeout == 0 {
+		config.Timeout = time.Hour
+	}
+	return &drill{Config: config, flow: flow}
+}
+
+// runAll makes one parallel subtest of each case and returns their outcomes, in order.
+func (d *drill) runAll(t *testing.T, group string, cases [][]fault.Rule) []outcome {
+	outcomes := make([]outcome, len(cases))
+	if len(cases) == 0 {
+		return outcomes
+	}
+	t.Logf("drill: %d %s faults on %s", len(cases), group, plural.Count(runtime.GOMAXPROCS(0), "core"))
+	done := progress{all: len(cases), report: func(n, failed int) {
+		t.Logf("drill: %d of %d %s faults tried, %d failed", n, len(cases), group, failed)
+	}}
+	t.Run(group, func(t *testing.T) {
+		for i, rules := range cases {
+			t.Run(caseName(rules), func(t *testing.T) {
+				t.Parallel()
+				d.run(t, rules, &outcomes[i])
+				done.add(outcomes[i].problem != "")
+			})
+		}
+	})
+	return outcomes
+}
+
+// progress reports after each tenth of the cases how many are done and how many failed.
+type progress struct {
+	all    int
+	report func(done, failed int)
+
+	mu           sync.Mutex
+	done, failed int
+}
+
+func (p *progress) add(failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if failed {
+		p.failed++
+	}
+	const parts = 10
+	if p.done*parts/p.all > (p.done-1)*parts/p.all {
+		p.report(p.done, p.failed)
+	}
+}
+
+// summary counts the outcomes.
+func summary(singles, pairs int, outcomes []outcome) string {
+	var succeeded, unwound, unfired, failed int
+	for _, o := range outcomes {
+		switch {
+		case o.problem != "":
+			failed++
+		case o.err != nil:
+			unwound++
+		default:
+			succeeded++
+		}
+		if !o.fired {
+			unfired++
+		}
+	}
+	return fmt.Sprintf("%s and %s: the flow succeeded %s and failed cleanly %s, %d failed; %s in which a fault never fired",
+		plural.Count(singles, "single fault"), plural.Count(pairs, "pair"), plural.Count(succeeded, "time"), plural.Count(unwound, "time"),
+		failed, plural.Count(unfired, "case"))
+}

@@ -1,0 +1,211 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// outcome is the result of one run of a flow.
+type outcome struct {
+	occurrences []occurrence // in the order of the run
+	fired       bool         // every fault had an effect
+	err         error        // the flow's
+	problem     string       // why the case failed; empty if it did not
+	summary     string       // the cloud and its last requests, of a failed case
+	usage       usage
+	actions     map[string][]fault.Action
+}
+
+// usage is how much the guests of a cloud have.
+type usage struct{ guests, accelerators int }
+
+func (u usage) String() string {
+	return plural.Count(u.guests, "guest") + " with " + plural.Count(u.accelerators, "bound accelerator")
+}
+
+func usageOf(cloud *simcloud.Cloud) usage {
+	u := usage{guests: len(cloud.Guests())}
+	for _, a := range cloud.Cyborg.ARQs() {
+		if a.State == fakecyborg.StateBound {
+			u.accelerators++
+		}
+	}
+	return u
+}
+
+// run makes one run in a bubble of its own. A problem fails the test, with as few of the
+// faults as cause one.
+func (d *drill) run(t *testing.T, rules []fault.Rule, o *outcome) {
+	t.Helper()
+	*o = d.try(t, rules)
+	if o.problem == "" {
+		return
+	}
+	least, shown := d.reduce(t, rules, *o)
+	text := shown.problem
+	if len(least) < len(rules) {
+		text = fmt.Sprintf("drill: %d of %d faults are enough:\n", len(least), len(rules)) + text
+	}
+	t.Errorf("%s", text+reproduction(least)+shown.summary)
+}
+
+// reduce leaves out the faults without which a run fails all the same.
+func (d *drill) reduce(t *testing.T, rules []fault.Rule, o outcome) ([]fault.Rule, outcome) {
+	t.Helper()
+	for i := 0; i < len(rules) && len(rules) > 1; {
+		fewer := slices.Delete(slices.Clone(rules), i, i+1)
+		if without := d.try(t, fewer); without.problem != "" {
+			rules, o = fewer, without
+			continue
+		}
+		i++
+	}
+	return rules, o
+}
+
+// try makes one run and does not fail the test for the flow's problems.
+func (d *drill) try(t *testing.T, rules []fault.Rule) (o outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := simcloud.Run(t, d.Model)
+		if d.Setup != nil {
+			if err := d.Setup(t.Context(), cloud); err != nil {
+				t.Fatalf("drill: setup: %v", err)
+			}
+		}
+		o = d.runOn(t.Context(), cloud, rules)
+		if o.problem != "" {
+			o.summary = cloud.Summary()
+		}
+	})
+	return o
+}
+
+// runOn runs the flow under faults and checks what it leaves.
+func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.Rule) outcome {
+	var before []string
+	for _, g := range cloud.Guests() {
+		before = append(before, g.UUID)
+	}
+	faults, seen := cloud.Faults(), &recorder{counts: make(map[occurrence]int)}
+	faults.Observe(seen.record)
+	o := outcome{actions: make(map[string][]fault.Action)}
+	for _, operation := range faults.Describe() {
+		o.actions[operation.Name] = operation.Actions
+	}
+	if err := faults.Set(rules...); err != nil {
+		o.problem = fmt.Sprintf("drill: %v\n", err)
+		return o
+	}
+	limited, cancel := context.WithTimeout(ctx, d.Timeout)
+	o.err = protected(limited, d.flow, cloud)
+	cancel()
+	o.fired = !slices.ContainsFunc(faults.Rules(), func(s fault.State) bool { return s.Hits == 0 })
+	faults.Observe(nil)
+	faults.Clear()
+	o.occurrences = seen.list()
+	time.Sleep(settle)           // virtual
+	_ = cloud.Cyborg.Report(ctx) // a failure shows in what it leaves behind
+	o.usage = usageOf(cloud)
+	o.problem = d.check(cloud, before, o)
+	return o
+}
+
+var errPanic = errors.New("the flow panicked")
+
+// protected turns a panic into an error, so that one run does not end the others.
+func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v\n%s", errPanic, r, debug.Stack())
+		}
+	}()
+	return flow(ctx, cloud)
+}
+
+// check returns what is wrong after a run, or nothing. The guests named by before were
+// there before the flow.
+func (d *drill) check(cloud *simcloud.Cloud, before []string, o outcome) string {
+	var problems []string
+	if errors.Is(o.err, errPanic) {
+		problems = append(problems, o.err.Error())
+	}
+	for _, l := range cloud.Leaks() {
+		problems = append(problems, l.Text)
+	}
+	for _, g := range cloud.Guests() {
+		if o.err != nil && !slices.Contains(before, g.UUID) {
+			problems = append(problems, fmt.Sprintf("the flow failed, but the guest %s is on host %q", g.UUID, g.Host))
+		}
+	}
+	if o.err == nil && d.want != nil && o.usage != *d.want {
+		problems = append(problems, fmt.Sprintf("the flow succeeded, but left %s instead of %s", o.usage, *d.want))
+	}
+	if d.want == nil && d.Faults == nil && o.err != nil {
+		problems = append(problems, "the flow fails without any fault")
+	}
+	if len(problems) == 0 {
+		return ""
+	}
+	result := "succeeded"
+	switch {
+	case errors.Is(o.err, errPanic):
+		result = "panicked"
+	case o.err != nil:
+		result = "failed: " + o.err.Error()
+	}
+	return fmt.Sprintf("drill: the flow %s\n  %s\n", result, strings.Join(problems, "\n  "))
+}
+
+// reproduction says how to repeat a case.
+func reproduction(rules []fault.Rule) string {
+	if len(rules) == 0 {
+		return ""
+	}
+	file, err := json.Marshal(rules)
+	if err != nil {
+		return fmt.Sprintf("the faults have no JSON form: %v\n", err)
+	}
+	lines := make([]string, 0, len(rules))
+	for _, r := range rules {
+		lines = append(lines, fmt.Sprintf("%#v", r))
+	}
+	return fmt.Sprintf("as a file for cysim serve --faults:\n  %s\nas the configuration of a drill:\n  drill.Config{Faults: []fault.Rule{%s}}\n",
+		file, strings.Join(lines, ", "))
+}
+
+// recorder collects the occurrences of a run.
+type recorder struct {
+	mu     sync.Mutex
+	counts map[occurrence]int // by operation and subject
+	order  []occurrence
+}
+
+func (r *recorder) record(operation, subject string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := occurrence{operation: operation, subject: subject}
+	r.counts[o]++
+	o.nth = r.counts[o]
+	r.order = append(r.order, o)
+}
+
+func (r *recorder) list() []occurrence {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.order)
+}
