@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // update writes the generated table of cyborg-api.md instead of comparing it:
@@ -66,7 +67,7 @@ func servedBy() map[string]served {
 func routeTable(t *testing.T) string {
 	t.Helper()
 	type row struct {
-		fakecyborg.Route
+		sim.Route
 		releases []string
 	}
 	var rows []row

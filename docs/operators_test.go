@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -152,7 +153,7 @@ func (u useCase) spawn(t *testing.T) {
 	if len(result.ARQs) != want || len(result.Devices)+len(result.Skipped) != want {
 		t.Errorf("got %d ARQs, %d devices, %d left out; the profile asks for %d", len(result.ARQs), len(result.Devices), len(result.Skipped), want)
 	}
-	if err := cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
+	if err := cloud.DefineGuest(sim.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
 		t.Fatal(err)
 	}
 	cloud.CheckNoLeaks(t)

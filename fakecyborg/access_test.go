@@ -14,6 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // keys is a TokenVerifier whose tokens are role names.
@@ -211,8 +212,8 @@ func TestConfigJSONRoundTrip(t *testing.T) {
 
 func TestObserverSeesEveryRequest(t *testing.T) {
 	t.Parallel()
-	var seen []fakecyborg.Request
-	w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithObserver(func(r fakecyborg.Request) { seen = append(seen, r) }))
+	var seen []sim.Exchange
+	w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithObserver(func(r sim.Exchange) { seen = append(seen, r) }))
 	w.send(sent{method: "GET", path: "/accelerator/v2/accelerator_requests?instance=" + instanceA, version: "2.1"})
 	w.get("/v2/nonsense")
 	w.delete("/device_profiles/gone")
@@ -276,7 +277,10 @@ func TestLargeBodyIsRefused(t *testing.T) {
 }
 
 // problems is a TB that keeps what a check says.
-type problems struct{ texts []string }
+type problems struct {
+	sim.TB
+	texts []string
+}
 
 func (p *problems) Helper() {}
 func (p *problems) Errorf(format string, args ...any) {

@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // benchServer is a server with hosts of eight cards each.
@@ -48,7 +49,7 @@ func BenchmarkARQCycle(b *testing.B) {
 		posts.Add(1)
 		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"events": []any{}})
 	})
-	server := benchServer(b, 16, fakecyborg.WithNova(fakecyborg.Endpoint{URL: "http://nova.invalid", Client: inProcess(nova)}))
+	server := benchServer(b, 16, fakecyborg.WithNova(sim.Endpoint{URL: "http://nova.invalid", Client: inProcess(nova)}))
 	if err := server.Report(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func BenchmarkReport(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 			URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken,
 		}))
 		if err != nil {

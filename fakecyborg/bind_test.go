@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // vgpuProvider is the provider of the card of a vgpuWorld.
@@ -424,7 +425,7 @@ func TestEventsAreKeptWithoutANova(t *testing.T) {
 	w := &world{t: t, server: server, client: &http.Client{Transport: simhttp.NewTransport(server)}}
 	arq := oneARQ(w)
 	w.want(w.patch(binding(instanceA, fakeProvider(), arq)), 202, "")
-	want := []fakecyborg.Event{{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arq, Status: "completed"}}
+	want := []sim.Event{{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arq, Status: "completed"}}
 	if diff := cmp.Diff(want, server.Events()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // things are what a Cyborg and its host's hardware have, by kind and id.
@@ -171,8 +172,8 @@ func walkChanges(t *testing.T, cfg fakecyborg.Config, seed uint64, told map[stri
 	if cfg.BindDelay > 0 {
 		profiles = append(profiles, "one", "function", "bad")
 	}
-	var last fakecyborg.Request
-	w, card := changesWorld(t, cfg, fakecyborg.WithObserver(func(r fakecyborg.Request) { last = r }))
+	var last sim.Exchange
+	w, card := changesWorld(t, cfg, fakecyborg.WithObserver(func(r sim.Exchange) { last = r }))
 	for range 60 {
 		card.fail(nil, nil)
 		switch rng.IntN(12) {
@@ -240,7 +241,7 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		told := make(map[string][]string) // kinds of changes by operation
-		observer := fakecyborg.WithObserver(func(r fakecyborg.Request) {
+		observer := fakecyborg.WithObserver(func(r sim.Exchange) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, c := range r.Changes {
@@ -287,18 +288,18 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 
 func TestChangesOfASpawnInWords(t *testing.T) {
 	t.Parallel()
-	var last fakecyborg.Request
+	var last sim.Exchange
 	faults := new(fault.Set)
-	w, _ := changesWorld(t, fakecyborg.Config{}, fakecyborg.WithObserver(func(r fakecyborg.Request) { last = r }), fakecyborg.WithFaults(faults))
+	w, _ := changesWorld(t, fakecyborg.Config{}, fakecyborg.WithObserver(func(r sim.Exchange) { last = r }), fakecyborg.WithFaults(faults))
 	w.profile("x", `[{"resources:VGPU":"1"}]`)
 	arq := w.arqs("x")[0]
-	check := func(want ...fakecyborg.Change) {
+	check := func(want ...sim.Change) {
 		t.Helper()
 		if diff := cmp.Diff(want, last.Changes); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", last.Method, last.Path, diff)
 		}
 	}
-	check(fakecyborg.Change{Action: "created", Kind: "accelerator_request", ID: arq, What: "of device profile x, group 0"})
+	check(sim.Change{Action: "created", Kind: "accelerator_request", ID: arq, What: "of device profile x, group 0"})
 	if err := faults.Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status}); err != nil {
 		t.Fatal(err)
 	}
@@ -310,18 +311,18 @@ func TestChangesOfASpawnInWords(t *testing.T) {
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), http.StatusInternalServerError, "")
 	handle := w.server.ARQs()[0].AttachHandleUUID
 	check(
-		fakecyborg.Change{Action: "changed", Kind: "attach_handle", ID: handle, What: "MDEV on cn0_0000:af:00.0: held by none -> ARQ " + arq},
-		fakecyborg.Change{
+		sim.Change{Action: "changed", Kind: "attach_handle", ID: handle, What: "MDEV on cn0_0000:af:00.0: held by none -> ARQ " + arq},
+		sim.Change{
 			Action: "changed", Kind: "accelerator_request", ID: arq, What: "state Initial -> Bound, hostname none -> cn0, device_rp_uuid none -> " +
 				vgpuProvider() + ", instance_uuid none -> " + instanceA + ", attach_handle none -> " + handle,
 		},
-		fakecyborg.Change{Action: "created", Kind: "mediated_device", ID: handle, What: "nvidia-222 on 0000:af:00.0"},
+		sim.Change{Action: "created", Kind: "mediated_device", ID: handle, What: "nvidia-222 on 0000:af:00.0"},
 	)
 	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), http.StatusNoContent, "")
 	check(
-		fakecyborg.Change{Action: "deleted", Kind: "mediated_device", ID: handle, What: "nvidia-222 on 0000:af:00.0"},
-		fakecyborg.Change{Action: "changed", Kind: "attach_handle", ID: handle, What: "MDEV on cn0_0000:af:00.0: held by ARQ " + arq + " -> none"},
-		fakecyborg.Change{Action: "deleted", Kind: "accelerator_request", ID: arq, What: "state Bound"},
+		sim.Change{Action: "deleted", Kind: "mediated_device", ID: handle, What: "nvidia-222 on 0000:af:00.0"},
+		sim.Change{Action: "changed", Kind: "attach_handle", ID: handle, What: "MDEV on cn0_0000:af:00.0: held by ARQ " + arq + " -> none"},
+		sim.Change{Action: "deleted", Kind: "accelerator_request", ID: arq, What: "state Bound"},
 	)
 	w.want(w.delete("/v2/accelerator_requests?instance="+instanceA), http.StatusNoContent, "")
 	check()

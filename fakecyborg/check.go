@@ -3,18 +3,14 @@ package fakecyborg
 import (
 	"fmt"
 	"strings"
-)
 
-// TB is the part of testing.TB that the Check methods need.
-type TB interface {
-	Helper()
-	Errorf(format string, args ...any)
-}
+	"github.com/gocyborg/gocyborg/sim"
+)
 
 // CheckARQs fails the test unless the instance has exactly n accelerator
 // requests, in whatever state. Like all Check methods it prints Tree with the
 // failure.
-func (s *Server) CheckARQs(t TB, instance string, n int) {
+func (s *Server) CheckARQs(t sim.TB, instance string, n int) {
 	t.Helper()
 	if have := s.arqsOfInstance(instance); len(have) != n {
 		t.Errorf("instance %s has %d accelerator requests, want %d\n%s", instance, len(have), n, s.Tree())
@@ -23,7 +19,7 @@ func (s *Server) CheckARQs(t TB, instance string, n int) {
 
 // CheckBound fails the test unless the instance has exactly n accelerator
 // requests and each is Bound and holds an attach handle.
-func (s *Server) CheckBound(t TB, instance string, n int) {
+func (s *Server) CheckBound(t sim.TB, instance string, n int) {
 	t.Helper()
 	have := s.arqsOfInstance(instance)
 	bound := 0
@@ -38,7 +34,7 @@ func (s *Server) CheckBound(t TB, instance string, n int) {
 }
 
 // CheckState fails the test unless the request is there and in the state.
-func (s *Server) CheckState(t TB, arq string, want State) {
+func (s *Server) CheckState(t sim.TB, arq string, want State) {
 	t.Helper()
 	s.mu.RLock()
 	a, err := s.state.findARQ(arq, scope{all: true})
@@ -57,7 +53,7 @@ func (s *Server) CheckState(t TB, arq string, want State) {
 
 // CheckHandlesInUse fails the test unless exactly n attach handles of the
 // deployable with the provider are in use.
-func (s *Server) CheckHandlesInUse(t TB, provider string, n int) {
+func (s *Server) CheckHandlesInUse(t sim.TB, provider string, n int) {
 	t.Helper()
 	used := 0
 	for _, h := range s.AttachHandles() {
@@ -72,7 +68,7 @@ func (s *Server) CheckHandlesInUse(t TB, provider string, n int) {
 
 // CheckBitstream fails the test unless the deployable with the provider has the
 // image written to it, "" for none.
-func (s *Server) CheckBitstream(t TB, provider, image string) {
+func (s *Server) CheckBitstream(t sim.TB, provider, image string) {
 	t.Helper()
 	for _, part := range s.Deployables() {
 		if part.ProviderUUID == provider {

@@ -39,7 +39,7 @@ func (w *world) heard() map[string]bool {
 	heard := make(map[string]bool)
 	for _, post := range w.nova.sent() {
 		for _, event := range post {
-			heard[event.Tag] = heard[event.Tag] || event.Status == "completed" || event.Status == "ok"
+			heard[*event.Tag] = heard[*event.Tag] || event.Status == "completed" || event.Status == "ok"
 		}
 	}
 	return heard

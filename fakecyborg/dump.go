@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrDump is matched by the errors of [Server.Load].
@@ -31,7 +32,7 @@ type stateDump struct {
 	Binds         []dumpBind       `json:"binds"`
 	Agents        []dumpAgent      `json:"agents"`
 	Reports       []dumpReport     `json:"driver_reports"`
-	Events        []Event          `json:"events"`
+	Events        []sim.Event      `json:"events"`
 	// Placement is what was written to Placement and is not in a deployable; nil
 	// in ModeTree.
 	Placement *dumpPlacement `json:"placement,omitempty"`
@@ -220,7 +221,7 @@ func (s *Server) dump() stateDump {
 		Profiles: dumpRows(st.profiles, dumpOfProfile), Devices: dumpRows(st.devices, dumpOfDevice),
 		Deployables: dumpRows(st.deployables, dumpOfDeployable), Attributes: dumpRows(st.attributes, dumpOfAttribute),
 		Handles: dumpRows(st.handles, dumpOfHandle), ARQs: st.dumpARQs(), Binds: st.dumpBinds(),
-		Agents: s.dumpAgents(), Reports: s.dumpReports(), Events: append([]Event{}, s.newestEvents()...),
+		Agents: s.dumpAgents(), Reports: s.dumpReports(), Events: append([]sim.Event{}, s.newestEvents()...),
 		Placement: s.dumpPlacement(),
 	}
 	d.IDs.Request = s.service.IDs.Position()
@@ -228,6 +229,6 @@ func (s *Server) dump() stateDump {
 }
 
 // newestEvents are those that Events tells. It is called under the lock.
-func (s *Server) newestEvents() []Event {
+func (s *Server) newestEvents() []sim.Event {
 	return slices.Clone(s.events[max(0, len(s.events)-maxEvents):])
 }

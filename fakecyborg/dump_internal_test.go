@@ -74,7 +74,6 @@ func fieldVerdicts() map[reflect.Type]map[string]string {
 			"shared": "nobody asks for it", "device": dumpedField, "root": "nobody asks for it",
 		},
 		reflect.TypeFor[inventory]():    {"Total": dumpedField, "MaxUnit": dumpedField, "Reserved": dumpedField},
-		reflect.TypeFor[Event]():        {"Name": dumpedField, "ServerUUID": dumpedField, "Tag": dumpedField, "Status": dumpedField},
 		reflect.TypeFor[DriverReport](): {"Host": dumpedField, "Driver": dumpedField, "At": dumpedField, "Devices": dumpedField, "LeftOut": dumpedField, "Problems": dumpedField, "Warnings": dumpedField, "Err": dumpedField},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // twin is a Cyborg with a Placement and hardware of its own.
@@ -36,7 +37,7 @@ func newTwin(t *testing.T, cfg fakecyborg.Config) *twin {
 		t.Fatal(err)
 	}
 	card := newHardware("test")
-	w := newWorld(t, cfg, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+	w := newWorld(t, cfg, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: fixedToken,
 	}))
 	return &twin{w, card, placement}

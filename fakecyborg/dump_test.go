@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func dumped(tb testing.TB, s *fakecyborg.Server) []byte {
@@ -328,7 +329,7 @@ func TestDevicesWithoutAnAgentAreChangedInTurn(t *testing.T) {
 	if err := w.server.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	alone, err := fakecyborg.New(cfg, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+	alone, err := fakecyborg.New(cfg, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: inProcess(w.placement), Token: fixedToken,
 	}))
 	if err != nil {

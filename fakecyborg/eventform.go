@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The forms of the event that tells Nova of resolved requests (Config.EventForm).
@@ -55,16 +57,16 @@ func (r resolution) status(completed string) string {
 }
 
 // eventsFor puts resolutions into the form of the configuration.
-func (s *Server) eventsFor(list []resolution) []Event {
-	var events []Event
+func (s *Server) eventsFor(list []resolution) []sim.Event {
+	var events []sim.Event
 	for _, r := range list {
-		e := Event{Name: eventName, ServerUUID: r.server, Tag: r.arq, Status: r.status(eventCompleted)}
+		e := sim.Event{Name: eventName, ServerUUID: r.server, Tag: &r.arq, Status: r.status(eventCompleted)}
 		switch s.cfg.EventForm {
 		case EventFormTrain:
 			e.Name, e.Status = eventNameTrain, r.status(eventOK)
 		case EventFormUssuri:
-			e.Name, e.Tag = eventNameUssuri, r.profile
-			same := slices.IndexFunc(events, func(o Event) bool { return o.ServerUUID == e.ServerUUID && o.Tag == e.Tag })
+			e.Name, e.Tag = eventNameUssuri, &r.profile
+			same := slices.IndexFunc(events, func(o sim.Event) bool { return o.ServerUUID == e.ServerUUID && *o.Tag == *e.Tag })
 			if same >= 0 {
 				if !r.bound {
 					events[same].Status = eventFailed
@@ -82,8 +84,8 @@ type telling struct {
 	s     *Server
 	first string // the instance that was resolved first
 	list  []resolution
-	held  [][]Event // of the POSTs that a fault rule puts last
-	err   error     // of the first POST that went wrong
+	held  [][]sim.Event // of the POSTs that a fault rule puts last
+	err   error         // of the first POST that went wrong
 }
 
 // resolved tells Nova at once if the form is that of Train, else at the end.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // formWorld has requests of two profiles: two of "v", one of "w".
@@ -22,26 +23,26 @@ func formWorld(t *testing.T, cfg fakecyborg.Config, faults *fault.Set) (*world, 
 
 func TestEventsOfEachForm(t *testing.T) {
 	t.Parallel()
-	event := func(name, tag, status string) fakecyborg.Event {
-		return fakecyborg.Event{Name: name, ServerUUID: instanceA, Tag: tag, Status: status}
+	event := func(name, tag, status string) sim.Event {
+		return sim.Event{Name: name, ServerUUID: instanceA, Tag: &tag, Status: status}
 	}
 	// The second request fails, if one does.
-	want := map[string]func(arqs []string, failed bool) [][]fakecyborg.Event{
-		"": func(arqs []string, failed bool) [][]fakecyborg.Event {
+	want := map[string]func(arqs []string, failed bool) [][]sim.Event{
+		"": func(arqs []string, failed bool) [][]sim.Event {
 			name := "accelerator-request-bound"
-			return [][]fakecyborg.Event{{
+			return [][]sim.Event{{
 				event(name, arqs[0], "completed"), event(name, arqs[1], either(failed, "completed", "failed")), event(name, arqs[2], "completed"),
 			}}
 		},
-		"train": func(arqs []string, failed bool) [][]fakecyborg.Event {
+		"train": func(arqs []string, failed bool) [][]sim.Event {
 			name := "arq_resolved"
-			return [][]fakecyborg.Event{
+			return [][]sim.Event{
 				{event(name, arqs[0], "ok")}, {event(name, arqs[1], either(failed, "ok", "failed"))}, {event(name, arqs[2], "ok")},
 			}
 		},
-		"ussuri": func(_ []string, failed bool) [][]fakecyborg.Event {
+		"ussuri": func(_ []string, failed bool) [][]sim.Event {
 			name := "accelerator-requests-bound"
-			return [][]fakecyborg.Event{{event(name, "v", either(failed, "completed", "failed")), event(name, "w", "completed")}}
+			return [][]sim.Event{{event(name, "v", either(failed, "completed", "failed")), event(name, "w", "completed")}}
 		},
 	}
 	want["shipped"] = want[""]
@@ -81,7 +82,7 @@ func TestTrainTellsOfARequestBeforeTheNextIsBound(t *testing.T) {
 		}
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 		time.Sleep(20 * time.Second)
-		if got := w.nova.sent(); len(got) != 1 || got[0][0].Tag != arqs[0] {
+		if got := w.nova.sent(); len(got) != 1 || *got[0][0].Tag != arqs[0] {
 			t.Errorf("after 20 s: %v, want one event of %s", got, arqs[0])
 		}
 		checkStates(t, w, "Bound", "BindStarted", "BindStarted")

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // computeVersion is the microversion that knows the event.
@@ -16,7 +17,7 @@ const computeVersion = "2.82"
 const maxEvents = 10000
 
 // recordEvents keeps the newest events.
-func (s *Server) recordEvents(events []Event) {
+func (s *Server) recordEvents(events []sim.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.events) >= 2*maxEvents {
@@ -27,7 +28,7 @@ func (s *Server) recordEvents(events []Event) {
 
 // Events returns the newest events that the server had for Nova, oldest first,
 // whether or not a Nova is there and took them.
-func (s *Server) Events() []Event {
+func (s *Server) Events() []sim.Event {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.newestEvents()
@@ -37,7 +38,7 @@ func (s *Server) Events() []Event {
 // a second try, as upstream does. The error is the refusal that a client waiting
 // for the bind gets. With held a rule wants the events to come after all others of
 // the PATCH; then they were not sent.
-func (s *Server) sendEvents(ctx context.Context, events []Event) (held bool, err error) {
+func (s *Server) sendEvents(ctx context.Context, events []sim.Event) (held bool, err error) {
 	if len(events) == 0 {
 		return false, nil
 	}
@@ -78,7 +79,7 @@ func novaRefusal(details string) error {
 }
 
 // postEvents sends events, if there is a Nova to send them to.
-func (s *Server) postEvents(ctx context.Context, events []Event) error {
+func (s *Server) postEvents(ctx context.Context, events []sim.Event) error {
 	if s.nova == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 const flatTrait = "CUSTOM_GPU_NVIDIA"
@@ -207,7 +208,7 @@ func (w *reportWorld) claim(instance, class string) {
 
 func (w *reportWorld) unflatten(opts fakecyborg.UnflattenOpts) ([]fakecyborg.Unflattened, error) {
 	w.t.Helper()
-	return fakecyborg.Unflatten(w.t.Context(), fakecyborg.Endpoint{
+	return fakecyborg.Unflatten(w.t.Context(), sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: simhttp.NewTransport(w.placement)},
 		Token: fixedToken,
 	}, opts)
@@ -265,7 +266,7 @@ func TestUnflattenTellsTheServicesTroubleWithoutTheToken(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t)
 	refusing := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { simhttp.WriteEmpty(rw, 503) })
-	_, err := fakecyborg.Unflatten(t.Context(), fakecyborg.Endpoint{
+	_, err := fakecyborg.Unflatten(t.Context(), sim.Endpoint{
 		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(refusing)}, Token: fixedToken,
 	}, fakecyborg.UnflattenOpts{})
 	if err == nil || !strings.Contains(err.Error(), "list resource providers: placement answered 503") || strings.Contains(err.Error(), "admin") {

@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The identities of the tests.
@@ -42,7 +43,7 @@ func inProcess(h http.Handler) *http.Client { return &http.Client{Transport: sim
 func newWorld(t *testing.T, cfg fakecyborg.Config, drivers []driver.Driver, opts ...fakecyborg.Option) *world {
 	t.Helper()
 	nova := &novaStub{status: http.StatusOK}
-	opts = append([]fakecyborg.Option{fakecyborg.WithNova(fakecyborg.Endpoint{
+	opts = append([]fakecyborg.Option{fakecyborg.WithNova(sim.Endpoint{
 		URL: "http://nova.invalid/v2.1", Client: &http.Client{Transport: simhttp.NewTransport(nova)},
 	})}, opts...)
 	server, err := fakecyborg.New(cfg, opts...)
@@ -258,14 +259,14 @@ type novaStub struct {
 	mu      sync.Mutex
 	status  int
 	codes   []int // per event, with status 207
-	posts   [][]fakecyborg.Event
+	posts   [][]sim.Event
 	headers []http.Header
 	onPost  func()
 }
 
 func (n *novaStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		Events []fakecyborg.Event `json:"events"`
+		Events []sim.Event `json:"events"`
 	}
 	if r.Method != http.MethodPost || r.URL.Path != "/v2.1/os-server-external-events" || json.NewDecoder(r.Body).Decode(&body) != nil {
 		http.Error(w, "not an event", http.StatusTeapot)
@@ -289,7 +290,7 @@ func (n *novaStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	simhttp.WriteJSON(w, status, answer)
 }
 
-func (n *novaStub) sent() [][]fakecyborg.Event {
+func (n *novaStub) sent() [][]sim.Event {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.posts)

@@ -13,10 +13,11 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // stopped is a clock that stands still.
-type stopped struct{ simhttp.Wall }
+type stopped struct{ sim.Wall }
 
 func (stopped) Now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -90,7 +91,7 @@ func TestTheImageOfARequestIsUnreadUnlessItIsUsed(t *testing.T) {
 		recorder := simhttp.NewRecorder(10)
 		w.client = &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(w.server, recorder))}
 		w.want(w.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name": "f", "image_uuid": "` + imagePlain + `"}`}), 201, "")
-		if got, want := fmt.Sprint(recorder.Exchanges()[0].Unread), map[bool]string{true: "[]", false: "[body image_uuid]"}[used]; got != want {
+		if got, want := fmt.Sprint(recorder.Exchanges()[0].Unrecognized), map[bool]string{true: "[]", false: "[body image_uuid]"}[used]; got != want {
 			t.Errorf("image used: %v: got %s, want %s", used, got, want)
 		}
 	}

@@ -6,30 +6,8 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
-
-// Change is one thing that a request changed before it was answered. A bind that goes on
-// in the background is no request's.
-//
-// The kinds are those of the API, device_profile, accelerator_request, attach_handle (who
-// holds it), device (its status), deployable (its bitstream) and attribute, each by uuid;
-// mediated_device by uuid and region by the deployable's name for what was done to the
-// hardware; and more, whose one Change stands for all beyond the thousandth.
-type Change struct {
-	Action string `json:"action"` // created, changed or deleted
-	Kind   string `json:"kind"`
-	ID     string `json:"id"`
-	// What tells the change in one line: "state Initial -> Bound".
-	What string `json:"what,omitempty"`
-}
-
-func publicChanges(noted []simhttp.Change) []Change {
-	var list []Change
-	for _, c := range noted {
-		list = append(list, Change(c))
-	}
-	return list
-}
 
 // lock takes the server's lock. Until unlock, what changes is noted for the request that
 // ctx is of; with the context of background work it is noted for none.
@@ -54,7 +32,7 @@ func (s *Server) living(ctx context.Context) context.Context {
 // note notes a change, if anybody listens.
 func (st *state) note(action, kind, id, what string) {
 	if st.notes != nil {
-		st.notes.Add(simhttp.Change{Action: action, Kind: kind, ID: id, What: what})
+		st.notes.Add(sim.Change{Action: action, Kind: kind, ID: id, What: what})
 	}
 }
 
@@ -124,9 +102,9 @@ func noteMdev(ctx context.Context, d driver.Driver, m driver.Mdev, made bool, do
 	what := m.Type + " on " + m.Parent
 	switch {
 	case after && !before:
-		notes.Add(simhttp.Change{Action: simhttp.Created, Kind: "mediated_device", ID: m.UUID, What: what})
+		notes.Add(sim.Change{Action: sim.Created, Kind: "mediated_device", ID: m.UUID, What: what})
 	case before && !after:
-		notes.Add(simhttp.Change{Action: simhttp.Deleted, Kind: "mediated_device", ID: m.UUID, What: what})
+		notes.Add(sim.Change{Action: sim.Deleted, Kind: "mediated_device", ID: m.UUID, What: what})
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // fallbackWorld is newReportWorld with a host of two names; cn0 is the one that
@@ -19,7 +20,7 @@ import (
 func fallbackWorld(t *testing.T, names fakecyborg.Host) *reportWorld {
 	t.Helper()
 	w := newReportWorld(t)
-	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
 	}))
 	if err != nil {
@@ -71,7 +72,7 @@ func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 				calls++
 				simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": []string{}})
 			})
-			server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+			server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
 				URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
 				Token: func(context.Context) (string, error) { return "t", nil },
 			}))

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // maxAnswer is the longest answer read from a peer, in bytes: bitstream images
@@ -16,7 +18,7 @@ const maxAnswer = 1 << 30
 
 // peer is another service, spoken to over HTTP.
 type peer struct {
-	endpoint Endpoint
+	endpoint sim.Endpoint
 	agent    string // User-Agent
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // traitFunction starts the traits that tell which function an FPGA region has:
@@ -459,7 +460,7 @@ func (s *Server) program(ctx context.Context, part *deployableRow, image string)
 		return s.perform(ctx, programOperation, part.name, func() error {
 			err := programmed(ctx, programmer, path, part.name, data)
 			if err == nil {
-				simhttp.Note(ctx, simhttp.Change{Action: simhttp.Changed, Kind: "region", ID: part.name, What: "image " + image + " written"})
+				simhttp.Note(ctx, sim.Change{Action: sim.Changed, Kind: "region", ID: part.name, What: "image " + image + " written"})
 			}
 			return err
 		})

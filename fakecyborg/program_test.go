@@ -15,6 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The images of the tests. One is the only one that has the function "one";
@@ -55,7 +56,7 @@ func images(t *testing.T) *glance.Server {
 
 func withImages(t *testing.T) fakecyborg.Option {
 	t.Helper()
-	return fakecyborg.WithGlance(fakecyborg.Endpoint{
+	return fakecyborg.WithGlance(sim.Endpoint{
 		URL: "http://glance.invalid/v2", Client: &http.Client{Transport: simhttp.NewTransport(images(t))}, Token: adminToken,
 	})
 }
@@ -354,7 +355,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 		t.Fatal(err)
 	}
 	card := newHardware("test", fpgaCard("FPGA"))
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{card}, withImages(t), fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
 	}))
 	check := func(when string, want ...string) {
@@ -443,7 +444,7 @@ func TestUpstreamTripsOverItsTraitName(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t),
-				fakecyborg.WithPlacement(fakecyborg.Endpoint{
+				fakecyborg.WithPlacement(sim.Endpoint{
 					URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)}, Token: adminToken,
 				}))
 			w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"`+functionUUID+`"}]`)
@@ -603,7 +604,7 @@ func TestImageServiceThatHangsDoesNotKeepABind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		w := newWorld(t, fakecyborg.Config{BindTimeout: 30 * time.Second}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))},
-			fakecyborg.WithGlance(fakecyborg.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(hanging)}))
+			fakecyborg.WithGlance(sim.Endpoint{URL: "http://glance.invalid/v2", Client: inProcess(hanging)}))
 		w.profile("f", `[{"resources:FPGA":"1","accel:function_id":"one"}]`)
 		w.want(w.bindF(instanceA, "f"), 202, "")
 		time.Sleep(29 * time.Second)
@@ -649,7 +650,7 @@ func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 			card.Deployables = append(card.Deployables, second)
 		}
 		w := newWorld(t, fakecyborg.Config{PlacementMode: mode}, []driver.Driver{newHardware("test", card)}, withImages(t),
-			fakecyborg.WithPlacement(fakecyborg.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
+			fakecyborg.WithPlacement(sim.Endpoint{URL: "http://placement.invalid", Client: inProcess(placement), Token: adminToken}))
 		w.want(w.programAPI(imageOne, ""), 200, "")
 		provider := either(mode == fakecyborg.ModeFlat, fpgaProvider(), host.UUID)
 		for _, when := range []string{"programmed", "reported"} {

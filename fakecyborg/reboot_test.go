@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // lose is what a restart of the host does to the card.
@@ -160,9 +161,9 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 					state, status = fakecyborg.StateBindFailed, "failed"
 				}
 				w.shown(state, state)
-				want := []fakecyborg.Event{
-					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arqs[0], Status: status},
-					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arqs[1], Status: status},
+				want := []sim.Event{
+					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arqs[0], Status: status},
+					{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arqs[1], Status: status},
 				}
 				if posts := w.nova.sent(); len(posts) != 2 {
 					t.Errorf("%d posts of events, want that of the bind and one more", len(posts))

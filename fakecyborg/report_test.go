@@ -22,6 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // wire is the connection between conductor and Placement: it keeps what goes
@@ -96,7 +97,7 @@ func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config) *
 		wire: &wire{next: simhttp.NewTransport(other.placement)},
 	}
 	var err error
-	w.cyborg, err = fakecyborg.New(cfg, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+	w.cyborg, err = fakecyborg.New(cfg, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement", Client: &http.Client{Transport: w.wire}, Token: fixedToken,
 	}))
 	if err != nil {
@@ -237,7 +238,7 @@ func testAgentStart(t *testing.T, quirks bool) {
 			}
 			simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": list})
 		})
-		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(fakecyborg.Endpoint{
+		server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
 			URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
 		}))
 		if err != nil {
@@ -653,7 +654,7 @@ func TestAddHostRefusesWhatCannotWork(t *testing.T) {
 
 func TestPlacementErrorsNeverShowTheToken(t *testing.T) {
 	t.Parallel()
-	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(fakecyborg.Endpoint{
+	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
 		URL: "http://placement.invalid/placement",
 		Client: &http.Client{Transport: simhttp.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)

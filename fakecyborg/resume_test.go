@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // slowCard is hardware of which a test can see that it is being programmed.
@@ -143,8 +144,8 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	w.server.Resume() // a second one does nothing
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	event := fakecyborg.Event{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arq, Status: want}
-	if diff := cmp.Diff([][]fakecyborg.Event{{event}}, w.nova.sent()); diff != "" {
+	event := sim.Event{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arq, Status: want}
+	if diff := cmp.Diff([][]sim.Event{{event}}, w.nova.sent()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if first == "" {
@@ -416,7 +417,7 @@ func TestResumeFinishesARestart(t *testing.T) {
 		var tags []string
 		for _, post := range other.nova.sent() {
 			for _, event := range post {
-				tags = append(tags, event.Tag)
+				tags = append(tags, *event.Tag)
 			}
 		}
 		slices.Sort(tags)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // router lists everything that is served, below /accelerator or the root.
@@ -52,18 +53,11 @@ func (s *Server) router() *simhttp.Router {
 	return simhttp.NewRouter(simhttp.WithInputs(routes, inputs(s.cfg))...)
 }
 
-// Route is one thing that a server does.
-type Route struct {
-	Operation string // the name that fault rules use
-	Method    string
-	Pattern   string // the path below the server's root, variables in braces
-}
-
 // Routes lists what the server does in its release.
-func (s *Server) Routes() []Route {
-	var list []Route
+func (s *Server) Routes() []sim.Route {
+	var list []sim.Route
 	for _, r := range s.service.Router.Routes() {
-		list = append(list, Route{r.Operation, r.Method, r.Pattern})
+		list = append(list, sim.Route{Service: s.service.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // states is a list of states, to be compared.
@@ -119,7 +120,7 @@ var arqScenarios = []scenario{
 		if diff := cmp.Diff(want, got["attach_handle_info"]); got["state"] != "Bound" || got["attach_handle_type"] != "TEST_PCI" || diff != "" {
 			t.Errorf("bound: %v (-want +got):\n%s", got, diff)
 		}
-		events := [][]fakecyborg.Event{{{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: arq, Status: "completed"}}}
+		events := [][]sim.Event{{{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arq, Status: "completed"}}}
 		if diff := cmp.Diff(events, w.nova.sent()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}

@@ -10,20 +10,21 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Server is a Cyborg: API, conductor and the agents of its hosts. It is an
 // http.Handler and safe for parallel use.
 type Server struct {
 	cfg       Config
-	verifier  TokenVerifier
+	verifier  sim.TokenVerifier
 	placement *placementClient
 	shape     shape // how devices stand in that Placement
 	nova      *peer
 	glance    *peer
 	faults    *fault.Set
-	clock     Clock
-	observe   func(simhttp.Exchange)
+	clock     sim.Clock
+	observe   func(sim.Exchange)
 	loop      bool
 	service   *simhttp.Service
 
@@ -38,7 +39,7 @@ type Server struct {
 	agents    map[string]*agent
 	hostNames []string // in the order in which they were added
 	reports   map[string][]DriverReport
-	events    []Event
+	events    []sim.Event
 	awaited   map[string]agentState // of a dump, for hosts that are added later
 	strangers chan struct{}         // the turn of all hosts without an agent
 	halted    halted                // of a dump, see Resume
@@ -51,7 +52,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg.withDefaults(), clock: simhttp.Wall{},
+		cfg: cfg.withDefaults(), clock: sim.Wall{},
 		state: newState(cfg), agents: make(map[string]*agent), reports: make(map[string][]DriverReport),
 		strangers: make(chan struct{}, 1),
 	}

@@ -10,10 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // told is a TB that keeps what it is told.
-type told struct{ text []string }
+type told struct {
+	sim.TB
+	text []string
+}
 
 func (t *told) Helper() {}
 

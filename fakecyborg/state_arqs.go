@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // arqRow is one accelerator request.
@@ -72,7 +72,7 @@ func (st *state) createARQs(profileName, project string, from image, now time.Ti
 			st.arqs.add(a)
 			profile.arqs++
 			if st.notes != nil {
-				st.note(simhttp.Created, "accelerator_request", a.uuid, fmt.Sprintf("of device profile %s, group %d", profile.name, index))
+				st.note(sim.Created, "accelerator_request", a.uuid, fmt.Sprintf("of device profile %s, group %d", profile.name, index))
 			}
 			created = append(created, a.value())
 		}
@@ -337,7 +337,7 @@ func (st *state) freeHandle(h *handleRow) {
 
 // dropHandle forgets a handle that is no longer reported.
 func (st *state) dropHandle(h *handleRow) {
-	st.note(simhttp.Deleted, "attach_handle", h.uuid, h.kind+" on "+h.deployable.name+", no longer reported")
+	st.note(sim.Deleted, "attach_handle", h.uuid, h.kind+" on "+h.deployable.name+", no longer reported")
 	st.handles.remove(h)
 	h.deployable.handles = slices.DeleteFunc(h.deployable.handles, func(other *handleRow) bool { return other == h })
 }
@@ -404,7 +404,7 @@ func (st *state) removeARQ(a *arqRow) {
 		return
 	}
 	a.deleted = true
-	st.note(simhttp.Deleted, "accelerator_request", a.uuid, "state "+string(a.state))
+	st.note(sim.Deleted, "accelerator_request", a.uuid, "state "+string(a.state))
 	st.setInstance(a, "")
 	st.arqs.remove(a)
 	a.profile.arqs--

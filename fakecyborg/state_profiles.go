@@ -3,7 +3,7 @@ package fakecyborg
 import (
 	"time"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // profileRow is a device profile. Nothing in it changes but the count of the
@@ -62,7 +62,7 @@ func (st *state) createProfile(in profileInput, now time.Time) (*profileRow, err
 		name:   in.name, description: in.description, groups: in.groups,
 	}
 	st.profiles.add(row)
-	st.note(simhttp.Created, "device_profile", id, in.name)
+	st.note(sim.Created, "device_profile", id, in.name)
 	return row, nil
 }
 
@@ -72,6 +72,6 @@ func (st *state) deleteProfile(p *profileRow) error {
 		return refuse(kindBadState, "Cannot delete device profile %s: %d accelerator requests use it", p.name, p.arqs)
 	}
 	st.profiles.remove(p)
-	st.note(simhttp.Deleted, "device_profile", p.uuid, p.name)
+	st.note(sim.Deleted, "device_profile", p.uuid, p.name)
 	return nil
 }

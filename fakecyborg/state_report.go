@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // found is a device of one report with the driver that found it.
@@ -106,13 +107,13 @@ func (st *state) addAttribute(part *deployableRow, key, value string, now time.T
 
 func (st *state) insertAttribute(a *attributeRow) {
 	st.attributes.add(a)
-	st.note(simhttp.Created, "attribute", a.uuid, a.key+" of "+a.deployable.name+": "+a.value)
+	st.note(sim.Created, "attribute", a.uuid, a.key+" of "+a.deployable.name+": "+a.value)
 	a.deployable.attributes = append(a.deployable.attributes, a)
 }
 
 func (st *state) removeAttribute(a *attributeRow) {
 	st.attributes.remove(a)
-	st.note(simhttp.Deleted, "attribute", a.uuid, a.key+" of "+a.deployable.name+": "+a.value)
+	st.note(sim.Deleted, "attribute", a.uuid, a.key+" of "+a.deployable.name+": "+a.value)
 	a.deployable.attributes = slices.DeleteFunc(a.deployable.attributes, func(other *attributeRow) bool { return other == a })
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrAllocated is matched by the error of [Unflatten] when an accelerator is
@@ -71,7 +73,7 @@ func (e *AllocatedError) Is(target error) bool { return target == ErrAllocated }
 // Everything else on the providers stays, under changes by others, too.
 //
 // With another error, the answer tells what was removed before it.
-func Unflatten(ctx context.Context, placement Endpoint, opts UnflattenOpts) ([]Unflattened, error) {
+func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) ([]Unflattened, error) {
 	if opts.Classes == nil {
 		opts.Classes = DefaultFlatClasses()
 	}

@@ -131,14 +131,6 @@ type AttachHandle struct {
 	ARQ string
 }
 
-// Event is one event for Nova.
-type Event struct {
-	Name       string `json:"name"`
-	ServerUUID string `json:"server_uuid"`
-	Tag        string `json:"tag"`
-	Status     string `json:"status"`
-}
-
 // DriverReport is what one driver of one host found last.
 type DriverReport struct {
 	Host   string

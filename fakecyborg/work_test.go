@@ -298,7 +298,7 @@ func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
 					for _, post := range w.nova.sent() {
 						places := ""
 						for _, event := range post {
-							places += fmt.Sprint(slices.Index(arqs, event.Tag))
+							places += fmt.Sprint(slices.Index(arqs, *event.Tag))
 						}
 						posts = append(posts, places)
 					}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // things are what a dump has, by kind and id.
@@ -166,8 +167,8 @@ func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 	told, likely := make(map[string]int), effective()
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var last Exchange
-		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0}, WithObserver(func(e Exchange) { last = e }))
+		var last sim.Exchange
+		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0}, WithObserver(func(e sim.Exchange) { last = e }))
 		if _, err := s.CreateProvider(NewProvider{UUID: rp3, Name: "o", Parent: rp2}); err != nil {
 			t.Fatal(err)
 		}
@@ -224,46 +225,46 @@ func drawRequest(rng *rand.Rand, likely [][3]string) (v version, method, path, b
 
 func TestChangesAreToldInWords(t *testing.T) {
 	t.Parallel()
-	var last Exchange
-	s := seeded(t, Config{}, WithObserver(func(e Exchange) { last = e }))
+	var last sim.Exchange
+	s := seeded(t, Config{}, WithObserver(func(e sim.Exchange) { last = e }))
 	for _, tt := range []struct {
 		method, path, body string
-		want               []Change
+		want               []sim.Change
 	}{
-		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":2}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, []Change{
-			{"created", "consumer", con, "generation 1"},
-			{"created", "allocations", con, "VCPU 2 on cn0"},
-			{"changed", "resource_provider", rp1, "generation 2 -> 3"},
+		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":2}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, []sim.Change{
+			{Action: "created", Kind: "consumer", ID: con, What: "generation 1"},
+			{Action: "created", Kind: "allocations", ID: con, What: "VCPU 2 on cn0"},
+			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "generation 2 -> 3"},
 		}},
-		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":1}},"` + rp2 + `":{"resources":{"FPGA":1}}},"project_id":"q","user_id":"u","consumer_generation":1,"consumer_type":"INSTANCE"}`, []Change{
-			{"changed", "consumer", con, "project p -> q, generation 1 -> 2"},
-			{"changed", "allocations", con, "VCPU 2 on cn0 -> VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
-			{"changed", "resource_provider", rp1, "generation 3 -> 4"},
-			{"changed", "resource_provider", rp2, "generation 2 -> 3"},
+		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":1}},"` + rp2 + `":{"resources":{"FPGA":1}}},"project_id":"q","user_id":"u","consumer_generation":1,"consumer_type":"INSTANCE"}`, []sim.Change{
+			{Action: "changed", Kind: "consumer", ID: con, What: "project p -> q, generation 1 -> 2"},
+			{Action: "changed", Kind: "allocations", ID: con, What: "VCPU 2 on cn0 -> VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
+			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "generation 3 -> 4"},
+			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "generation 2 -> 3"},
 		}},
-		{"DELETE", "/allocations/" + con, "", []Change{
-			{"deleted", "consumer", con, ""},
-			{"deleted", "allocations", con, "VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
+		{"DELETE", "/allocations/" + con, "", []sim.Change{
+			{Action: "deleted", Kind: "consumer", ID: con},
+			{Action: "deleted", Kind: "allocations", ID: con, What: "VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
 		}},
 		{"DELETE", "/allocations/" + con, "", nil},
-		{"PUT", "/resource_providers/" + rp1 + "/inventories/VCPU", `{"resource_provider_generation":4,"total":9,"reserved":1}`, []Change{
-			{"changed", "resource_provider", rp1, "generation 4 -> 5"},
-			{"changed", "inventory", rp1 + "/VCPU", "VCPU on cn0: total 8 -> 9, reserved 0 -> 1"},
+		{"PUT", "/resource_providers/" + rp1 + "/inventories/VCPU", `{"resource_provider_generation":4,"total":9,"reserved":1}`, []sim.Change{
+			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "generation 4 -> 5"},
+			{Action: "changed", Kind: "inventory", ID: rp1 + "/VCPU", What: "VCPU on cn0: total 8 -> 9, reserved 0 -> 1"},
 		}},
-		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, []Change{
-			{"changed", "resource_provider", rp2, "name cn0_fpga -> fpga, parent cn0 -> none, root cn0 -> fpga"},
+		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, []sim.Change{
+			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "name cn0_fpga -> fpga, parent cn0 -> none, root cn0 -> fpga"},
 		}},
 		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, nil},
-		{"PUT", "/resource_providers/" + rp2 + "/traits", `{"resource_provider_generation":3,"traits":["HW_CPU_X86_AVX"]}`, []Change{
-			{"changed", "resource_provider", rp2, "generation 3 -> 4"},
-			{"changed", "provider_traits", rp2, "fpga: -CUSTOM_FPGA_INTEL +HW_CPU_X86_AVX"},
+		{"PUT", "/resource_providers/" + rp2 + "/traits", `{"resource_provider_generation":3,"traits":["HW_CPU_X86_AVX"]}`, []sim.Change{
+			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "generation 3 -> 4"},
+			{Action: "changed", Kind: "provider_traits", ID: rp2, What: "fpga: -CUSTOM_FPGA_INTEL +HW_CPU_X86_AVX"},
 		}},
-		{"PUT", "/traits/CUSTOM_X", "", []Change{{"created", "trait", "CUSTOM_X", ""}}},
+		{"PUT", "/traits/CUSTOM_X", "", []sim.Change{{Action: "created", Kind: "trait", ID: "CUSTOM_X"}}},
 		{"PUT", "/traits/CUSTOM_X", "", nil},
-		{"DELETE", "/resource_providers/" + rp2, "", []Change{
-			{"deleted", "resource_provider", rp2, "fpga"},
-			{"deleted", "inventory", rp2 + "/FPGA", "FPGA on fpga"},
-			{"deleted", "provider_traits", rp2, "fpga: -HW_CPU_X86_AVX"},
+		{"DELETE", "/resource_providers/" + rp2, "", []sim.Change{
+			{Action: "deleted", Kind: "resource_provider", ID: rp2, What: "fpga"},
+			{Action: "deleted", Kind: "inventory", ID: rp2 + "/FPGA", What: "FPGA on fpga"},
+			{Action: "deleted", Kind: "provider_traits", ID: rp2, What: "fpga: -HW_CPU_X86_AVX"},
 		}},
 	} {
 		got := send(t, s, "1.38", tt.method, tt.path, tt.body)
@@ -277,8 +278,8 @@ func TestARequestUnderAFault(t *testing.T) {
 	t.Parallel()
 	faults := new(fault.Set)
 	faults.Register(Operations()...)
-	var last Exchange
-	s := newServer(t, Config{}, WithFaults(faults), WithObserver(func(e Exchange) { last = e }))
+	var last sim.Exchange
+	s := newServer(t, Config{}, WithFaults(faults), WithObserver(func(e sim.Exchange) { last = e }))
 	for _, when := range []fault.When{fault.Before, fault.After} {
 		if err := faults.Set(fault.Rule{Operation: "placement.resource_provider.create", Action: fault.Status, When: when}); err != nil {
 			t.Fatal(err)

@@ -3,17 +3,13 @@ package placementsim
 import (
 	"fmt"
 	"strings"
-)
 
-// TB is the part of a *testing.T that checks need.
-type TB interface {
-	Helper()
-	Errorf(format string, args ...any)
-}
+	"github.com/gocyborg/gocyborg/sim"
+)
 
 // CheckUsage fails the test, showing all providers, unless exactly want of the
 // class is allocated on the provider, named by uuid.
-func (s *Server) CheckUsage(t TB, provider, class string, want int) {
+func (s *Server) CheckUsage(t sim.TB, provider, class string, want int) {
 	t.Helper()
 	p, err := s.ResourceProvider(provider)
 	if err != nil {
@@ -27,7 +23,7 @@ func (s *Server) CheckUsage(t TB, provider, class string, want int) {
 
 // CheckNoAllocations fails the test, showing them and all providers, if the
 // consumer has allocations.
-func (s *Server) CheckNoAllocations(t TB, consumer string) {
+func (s *Server) CheckNoAllocations(t sim.TB, consumer string) {
 	t.Helper()
 	var held []string
 	for _, a := range s.Allocations() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 const (
@@ -128,7 +129,10 @@ func seeded(t testing.TB, cfg Config, opts ...Option) *Server {
 }
 
 // record is a TB that keeps what a check says.
-type record struct{ texts []string }
+type record struct {
+	sim.TB
+	texts []string
+}
 
 func (*record) Helper() {}
 

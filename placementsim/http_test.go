@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestMicroversionNegotiation(t *testing.T) {
@@ -253,8 +254,8 @@ func TestFaultsAnswerInTheDialect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var seen []Exchange
-	s := seeded(t, Config{}, WithFaults(faults), WithObserver(func(e Exchange) { seen = append(seen, e) }))
+	var seen []sim.Exchange
+	s := seeded(t, Config{}, WithFaults(faults), WithObserver(func(e sim.Exchange) { seen = append(seen, e) }))
 	const body = `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null}`
 	got := send(t, s, "1.28", "PUT", "/allocations/"+con, body)
 	if got.status != 409 || got.at(t, "errors", "0", "code") != codeConcurrentUpdate {

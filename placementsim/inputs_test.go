@@ -9,10 +9,11 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // stopped is a clock that stands still.
-type stopped struct{ simhttp.Wall }
+type stopped struct{ sim.Wall }
 
 func (stopped) Now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -97,7 +98,7 @@ func TestUnreadDependsOnTheMicroversion(t *testing.T) {
 		recorder := simhttp.NewRecorder(10)
 		server := simhttp.Recording(inputWorld(t), recorder)
 		send(t, server, version, http.MethodPut, "/resource_classes/CUSTOM_OLD?a=1", `{"name": "CUSTOM_NEW"}`)
-		got := fmt.Sprint(recorder.Exchanges()[0].Unread)
+		got := fmt.Sprint(recorder.Exchanges()[0].Unrecognized)
 		if want := strings.TrimSpace("[query a " + want); got != want+"]" {
 			t.Errorf("at %s: got %s, want %s]", version, got, want)
 		}

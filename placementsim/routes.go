@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // operation is one route with what is checked before its handler runs.
@@ -74,19 +75,12 @@ func operations() []operation {
 	}
 }
 
-// Route is one thing that the server does.
-type Route struct {
-	Operation string // the name that fault rules use
-	Method    string
-	Pattern   string // the path below the server's root, variables in braces
-}
-
 // Routes lists what the server does, in the order in which it looks for a
 // request's route.
-func (s *Server) Routes() []Route {
-	var list []Route
+func (s *Server) Routes() []sim.Route {
+	var list []sim.Route
 	for _, op := range operations() {
-		list = append(list, Route{op.name, op.method, op.pattern})
+		list = append(list, sim.Route{Service: s.service.Name, Operation: op.name, Method: op.method, Pattern: op.pattern})
 	}
 	return list
 }

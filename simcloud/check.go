@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // maxShown is how many of the last requests a failed check shows.
@@ -13,7 +14,7 @@ const maxShown = 15
 
 // CheckNoLeaks fails the test if [Cloud.Leaks] finds anything. The text has a sentence
 // for each leak, then what is in use as a tree, then the last requests.
-func (c *Cloud) CheckNoLeaks(t TB) {
+func (c *Cloud) CheckNoLeaks(t sim.TB) {
 	t.Helper()
 	leaks := c.Leaks()
 	if len(leaks) == 0 {
@@ -89,7 +90,7 @@ func orNone(text string) string {
 	return text
 }
 
-func lastRequests(list []Request) string {
+func lastRequests(list []sim.Exchange) string {
 	var b strings.Builder
 	b.WriteString("last requests:\n")
 	for _, r := range list[max(0, len(list)-maxShown):] {

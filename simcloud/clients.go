@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Password is the password of every user of a cloud.
@@ -19,7 +20,7 @@ const Password = keystone.Password
 // tokenSource hands out tokens of a user and renews them in time.
 type tokenSource struct {
 	identity *keystone.Server
-	clock    Clock
+	clock    sim.Clock
 	user     string
 
 	mu    sync.Mutex
@@ -27,7 +28,7 @@ type tokenSource struct {
 	until time.Time
 }
 
-func newTokenSource(identity *keystone.Server, clock Clock, user string) *tokenSource {
+func newTokenSource(identity *keystone.Server, clock sim.Clock, user string) *tokenSource {
 	return &tokenSource{identity: identity, clock: clock, user: user}
 }
 
@@ -63,7 +64,7 @@ func (s *tokenSource) Token(context.Context) (string, error) {
 
 // Provider returns a client of the user admin that reaches the cloud in process; the
 // test fails if it cannot log in.
-func (c *Cloud) Provider(t TB) *gophercloud.ProviderClient {
+func (c *Cloud) Provider(t sim.TB) *gophercloud.ProviderClient {
 	t.Helper()
 	provider, err := c.ProviderClient(t.Context(), "admin")
 	if err != nil {

@@ -1,7 +1,6 @@
 package simcloud_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -10,57 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
-
-func TestAManualClockWakesInOrder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		clock := simcloud.NewManualClock(start)
-		woken := make(chan string, 3)
-		for _, name := range []string{"30s", "10s", "20s"} {
-			go func() {
-				d, _ := time.ParseDuration(name)
-				if err := clock.Wait(context.Background(), d); err != nil {
-					t.Error(err)
-				}
-				woken <- name
-			}()
-		}
-		cancelled, cancel := context.WithCancel(t.Context())
-		gone := make(chan error)
-		go func() { gone <- clock.Wait(cancelled, time.Second) }()
-		synctest.Wait()
-		cancel()
-		if err := <-gone; err == nil {
-			t.Error("a wait whose context ended was told that its time has come")
-		}
-		if got := clock.Waiting(); got != 3 {
-			t.Errorf("%d wait, want 3", got)
-		}
-		got := []string{}
-		for _, step := range []time.Duration{9 * time.Second, time.Second, -time.Hour, 10 * time.Second, 10 * time.Second} {
-			clock.Advance(step)
-			synctest.Wait()
-			select {
-			case name := <-woken:
-				got = append(got, name)
-			default:
-				got = append(got, "")
-			}
-		}
-		if diff := cmp.Diff([]string{"", "10s", "", "20s", "30s"}, got); diff != "" {
-			t.Errorf("woken at 9, 10, 10, 20 and 30 seconds (-want +got):\n%s", diff)
-		}
-		if now := clock.Now(); !now.Equal(start.Add(30 * time.Second)) {
-			t.Errorf("now %s, want 30s after the start", now)
-		}
-	})
-}
 
 // clockOf asks a cloud for its time, or changes it.
 func clockOf(t *testing.T, cloud *simcloud.Cloud, method, body string) (status int, text string) {
@@ -74,7 +26,7 @@ func clockOf(t *testing.T, cloud *simcloud.Cloud, method, body string) (status i
 func TestTheWholeCloudGoesByTheManualClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		clock := simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 		m := simcloud.Model{TokenLifetime: simcloud.Duration(10 * time.Minute)}
 		m.Cyborg = fakecyborg.Config{AsyncBind: true, BindDelay: 30 * time.Second}
 		cloud, err := simcloud.New(t.Context(), m, simcloud.WithClock(clock))
@@ -123,7 +75,7 @@ func TestOnlyAManualClockIsAdvanced(t *testing.T) {
 		t.Errorf("the machine's clock: %d %s", status, text)
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	clock := simcloud.NewManualClock(start)
+	clock := sim.NewManualClock(start)
 	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
@@ -18,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // baseURL is what the in-process transport is asked for. The name can never resolve, so
@@ -27,19 +27,11 @@ const baseURL = "http://simcloud.invalid"
 // maxRequests is how many requests are remembered.
 const maxRequests = 20000
 
-// Clock is the one notion of time of a cloud.
-type Clock interface {
-	// Now is the present time.
-	Now() time.Time
-	// Wait returns after d, or earlier with the context's error.
-	Wait(ctx context.Context, d time.Duration) error
-}
-
 // Option is something that a cloud is given in code; what a file could say is in Model.
 type Option func(*settings)
 
 type settings struct {
-	clock     Clock
+	clock     sim.Clock
 	agentLoop bool
 	external  *ExternalPlacement
 	stateFile string
@@ -55,7 +47,7 @@ func newSettings(opts []Option) settings {
 
 // WithClock replaces the machine's clock, which is virtual inside a testing/synctest
 // bubble.
-func WithClock(clock Clock) Option { return func(s *settings) { s.clock = clock } }
+func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = clock } }
 
 // WithAgentLoop lets the agents report by themselves every minute, as real ones do.
 // Without it they report once, when the cloud is made, and when Cyborg.Report is called.
@@ -68,7 +60,7 @@ type Cloud struct {
 	Cyborg    *fakecyborg.Server
 
 	model     Model
-	clock     Clock
+	clock     sim.Clock
 	identity  *keystone.Server
 	compute   *nova.Server
 	images    *glance.Server
@@ -114,7 +106,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 		return nil, err
 	}
 	if set.clock == nil {
-		set.clock = simhttp.Wall{}
+		set.clock = sim.Wall{}
 	}
 	c := &Cloud{
 		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,
@@ -161,8 +153,8 @@ func (c *Cloud) start(set settings) error {
 			return err
 		}
 	}
-	peer := func(path string) fakecyborg.Endpoint {
-		return fakecyborg.Endpoint{
+	peer := func(path string) sim.Endpoint {
+		return sim.Endpoint{
 			URL: baseURL + path, Client: &http.Client{Transport: c.inside},
 			Token: c.tokenSource("cyborg").Token,
 		}

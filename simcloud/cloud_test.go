@@ -23,6 +23,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -100,12 +101,12 @@ func TestABindEndToEndLeaksNothing(t *testing.T) {
 			u := login(t, cloud, "admin", "admin")
 			var events []string
 			cloud.HandleEvents(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var body struct{ Events []fakecyborg.Event }
+				var body struct{ Events []sim.Event }
 				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 					t.Error(err)
 				}
 				for _, e := range body.Events {
-					events = append(events, strings.Join([]string{e.Name, e.ServerUUID, e.Tag, e.Status}, " "))
+					events = append(events, strings.Join([]string{e.Name, e.ServerUUID, *e.Tag, e.Status}, " "))
 				}
 			}))
 			s := u.spawn(1, tt.profile, tt.resources, tt.traits)
@@ -279,7 +280,7 @@ func TestStrictInstancesJudgeByTheGuests(t *testing.T) {
 		u.do("POST", "/compute/v2.1/os-server-external-events", "compute 2.82", body, want, nil)
 	}
 	post(207)
-	if err := cloud.DefineGuest(simcloud.Guest{UUID: instance(1), Host: "cn0"}); err != nil {
+	if err := cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	post(200)

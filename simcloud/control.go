@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // control serves /_sim/: what every simulator has, and what only a whole cloud knows.
@@ -51,15 +52,8 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 }
 
 // otherRoutes are those of the simulators that are public packages of their own.
-func (c *Cloud) otherRoutes() []simhttp.ServiceRoute {
-	var list []simhttp.ServiceRoute
-	for _, r := range c.Cyborg.Routes() {
-		list = append(list, simhttp.ServiceRoute{Service: "accelerator", Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
-	}
-	for _, r := range c.Placement.Routes() {
-		list = append(list, simhttp.ServiceRoute{Service: "placement", Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
-	}
-	return list
+func (c *Cloud) otherRoutes() []sim.Route {
+	return append(c.Cyborg.Routes(), c.Placement.Routes()...)
 }
 
 func (c *Cloud) getGuests(w http.ResponseWriter, _ *http.Request) {
@@ -72,7 +66,7 @@ func (c *Cloud) getGuest(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such guest", http.StatusNotFound)
 		return
 	}
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guest", Guest(g)))
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guest", g))
 }
 
 // putGuest defines a guest; the body has host and domain, and may repeat the uuid.
@@ -83,7 +77,7 @@ func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.PathValue("uuid")
-	g := Guest{UUID: id}
+	g := sim.Guest{UUID: id}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	err = dec.Decode(&g)

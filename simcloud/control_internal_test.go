@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // controlCalls are requests to every route below /_sim/, in the order in which they are
@@ -72,7 +73,7 @@ func goldenModel() Model {
 // Programs in every language read these answers: they change only on purpose. Write the
 // files anew with GOCYBORG_UPDATE=1.
 func TestControlRoutesAreFrozen(t *testing.T) {
-	cloud, err := New(t.Context(), goldenModel(), WithClock(NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
+	cloud, err := New(t.Context(), goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // SequenceDiagram draws requests as a sequence diagram of Mermaid: who asked whom for
 // what, what that changed, and the answer, with the fault that struck. Identifiers are cut
 // to their first eight digits, and of many changes only the first are told. It is for
 // [Cloud.Requests], or a part of it.
-func SequenceDiagram(requests []Request) string {
+func SequenceDiagram(requests []sim.Exchange) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
 	var known []string
@@ -46,7 +48,7 @@ const (
 )
 
 // changeLines tells shortly what a request changed.
-func changeLines(r Request) []string {
+func changeLines(r sim.Exchange) []string {
 	var lines []string
 	for i, c := range r.Changes {
 		if i == shownChanges {
@@ -69,7 +71,7 @@ func changeLines(r Request) []string {
 	return lines
 }
 
-func faultNote(r Request) string {
+func faultNote(r sim.Exchange) string {
 	if r.Fault == "" {
 		return ""
 	}

@@ -6,16 +6,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 func TestRequestsAreDrawnForMermaid(t *testing.T) {
 	t.Parallel()
-	got := simcloud.SequenceDiagram([]simcloud.Request{
-		{Service: "identity", From: "gophercloud/v2", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Changes: []simcloud.Change{
+	got := simcloud.SequenceDiagram([]sim.Exchange{
+		{Service: "identity", From: "gophercloud/v2", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Changes: []sim.Change{
 			{Action: "created", Kind: "token", ID: "xyz", What: "of user demo; #1"},
 		}},
-		{Service: "accelerator", From: "gophercloud/v2", Method: "PATCH", Path: "/accelerator/v2/accelerator_requests", Fault: "drop", Changes: []simcloud.Change{
+		{Service: "accelerator", From: "gophercloud/v2", Method: "PATCH", Path: "/accelerator/v2/accelerator_requests", Fault: "drop", Changes: []sim.Change{
 			{Action: "changed", Kind: "accelerator_request", ID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", What: "state Initial -> Bound, " + strings.Repeat("ü", 100)},
 			{Action: "deleted", Kind: "consumer", ID: "a"}, {Action: "changed", Kind: "more", What: "many"}, {Action: "created", Kind: "trait", ID: "T"}, {}, {},
 		}},

@@ -28,6 +28,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/ssd"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -197,7 +198,7 @@ func (s spawner) spawn(t *testing.T, n int, g given) *spawn.Result {
 	if err != nil {
 		t.Fatalf("%s: %v", g.name, err)
 	}
-	if err := s.cloud.DefineGuest(simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
+	if err := s.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
 		t.Fatal(err)
 	}
 	inDomain, err := domainxml.Read(result.Domain)

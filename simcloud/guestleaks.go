@@ -3,10 +3,11 @@ package simcloud
 import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // judgeGuest checks that a living guest has what it should have, and nothing else.
-func (w *view) judgeGuest(g Guest) {
+func (w *view) judgeGuest(g sim.Guest) {
 	devices, err := readDomain(g.Domain)
 	if err != nil {
 		w.leak(LeakGuest, g.UUID, "guest %s: its domain XML cannot be read: %v", g.UUID, err)
@@ -30,7 +31,7 @@ func (w *view) judgeGuest(g Guest) {
 }
 
 // judgeGuestARQ checks one accelerator request of a guest.
-func (w *view) judgeGuestARQ(g Guest, a fakecyborg.ARQ, devices domainDevices) {
+func (w *view) judgeGuestARQ(g sim.Guest, a fakecyborg.ARQ, devices domainDevices) {
 	switch {
 	case a.State != fakecyborg.StateBound || a.AttachHandleUUID == "":
 		w.leak(LeakGuest, g.UUID, "guest %s has %s, which is not Bound to an attach handle", g.UUID, w.arqText(a))
@@ -75,7 +76,7 @@ func (w *view) hasMdev(a fakecyborg.ARQ) bool {
 
 // judgeForeignDevices finds devices of Cyborg's that a guest uses without holding them.
 // Others in its domain are its own affair.
-func (w *view) judgeForeignDevices(g Guest, devices domainDevices) {
+func (w *view) judgeForeignDevices(g sim.Guest, devices domainDevices) {
 	if g.Host == "" {
 		return // no telling which machine the addresses are of
 	}

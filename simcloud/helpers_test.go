@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -186,7 +187,7 @@ func (u *user) spawn(n int, profile, resources, traits string) spawned {
 
 func (s spawned) define(u *user, domain string) {
 	u.t.Helper()
-	if err := u.cloud.DefineGuest(simcloud.Guest{UUID: s.uuid, Host: s.host, Domain: domain}); err != nil {
+	if err := u.cloud.DefineGuest(sim.Guest{UUID: s.uuid, Host: s.host, Domain: domain}); err != nil {
 		u.t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -70,7 +71,7 @@ func TestAnImportIsTheSameHoweverACloudWasUsed(t *testing.T) {
 		if err := cloud.Cyborg.Report(t.Context()); err != nil {
 			rt.Fatal(err)
 		}
-		if i := slices.IndexFunc(cloud.Requests(), func(r simcloud.Request) bool { return r.Service == "placement" && r.Method != "GET" }); i >= 0 {
+		if i := slices.IndexFunc(cloud.Requests(), func(r sim.Exchange) bool { return r.Service == "placement" && r.Method != "GET" }); i >= 0 {
 			rt.Fatalf("the report wrote: %+v", cloud.Requests()[i])
 		}
 		if diff := cmp.Diff(l, listingOf(t, cloud)); diff != "" {

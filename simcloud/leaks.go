@@ -8,6 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The kinds of leaks: what it is that nobody owns, or whose owner lacks something.
@@ -62,8 +63,8 @@ func (c *Cloud) Leaks() []Leak {
 
 // view is the state of all services, read once, and what is wrong with it.
 type view struct {
-	guests      []Guest
-	living      map[string]Guest
+	guests      []sim.Guest
+	living      map[string]sim.Guest
 	arqs        []fakecyborg.ARQ
 	arqByUUID   map[string]fakecyborg.ARQ
 	handles     []fakecyborg.AttachHandle
@@ -93,7 +94,7 @@ type hostMdev struct {
 // look reads everything.
 func (c *Cloud) look() *view {
 	w := &view{
-		guests: c.Guests(), living: make(map[string]Guest),
+		guests: c.Guests(), living: make(map[string]sim.Guest),
 		arqs: c.Cyborg.ARQs(), arqByUUID: make(map[string]fakecyborg.ARQ),
 		handles: c.Cyborg.AttachHandles(), byHandle: make(map[string]fakecyborg.AttachHandle),
 		parts: make(map[string]fakecyborg.Deployable), partByUUID: make(map[string]fakecyborg.Deployable),
@@ -162,7 +163,7 @@ func (w *view) unit(arq fakecyborg.ARQ) amount {
 }
 
 // owner returns the guest that an accelerator request belongs to.
-func (w *view) owner(arq fakecyborg.ARQ) (Guest, bool) {
+func (w *view) owner(arq fakecyborg.ARQ) (sim.Guest, bool) {
 	g, ok := w.living[nova.CanonicalUUID(arq.InstanceUUID)]
 	return g, ok && arq.InstanceUUID != ""
 }

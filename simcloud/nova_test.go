@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -170,7 +171,7 @@ func TestAFlatCloudSpawnsAndIsUpgraded(t *testing.T) {
 		t.Errorf("both have the device on bus %s", a)
 	}
 	cloud.CheckNoLeaks(t)
-	placement := fakecyborg.Endpoint{
+	placement := sim.Endpoint{
 		URL: cloud.URL() + "/placement", Client: &http.Client{Transport: cloud.Transport()},
 		Token: func(context.Context) (string, error) { return u.token, nil },
 	}
@@ -220,7 +221,7 @@ func TestLeaksOnAFlatHostAreToldByClass(t *testing.T) {
 	u.claim(instance(1), "FPGA:1,CUSTOM_NIC:1", "")
 	arq := u.createARQs("fpga")[0]
 	u.bind(arq, instance(1), cloud.ProviderUUID("cn1"), "cn1")
-	if err := cloud.DefineGuest(simcloud.Guest{UUID: instance(1), Host: "cn1", Domain: domainOf(t)}); err != nil {
+	if err := cloud.DefineGuest(sim.Guest{UUID: instance(1), Host: "cn1", Domain: domainOf(t)}); err != nil {
 		t.Fatal(err)
 	}
 	leaks := cloud.Leaks()

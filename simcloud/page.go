@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // shownRequests is how many of the last requests the page draws.
@@ -32,7 +33,7 @@ func (c *Cloud) version() string {
 
 // world is what the page shows.
 func (c *Cloud) world() statuspage.World {
-	_, manual := c.clock.(*ManualClock)
+	_, manual := c.clock.(*sim.ManualClock)
 	w := statuspage.World{Now: c.clock.Now(), Manual: manual, Hosts: c.pageHosts(), States: pageStates(c.Cyborg.ARQs())}
 	for _, l := range c.Leaks() {
 		w.Leaks = append(w.Leaks, l.Text)

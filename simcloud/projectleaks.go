@@ -5,6 +5,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // boundEvent is the name of the event that tells Nova how a bind ended.
@@ -37,7 +38,7 @@ func (w *view) judgeProjects(c *Cloud) {
 // judgeEvents compares what Nova was told last of a guest's bound request with what Cyborg
 // has. That it was told nothing is no contradiction: an agent may look by itself.
 func (w *view) judgeEvents(compute *nova.Server) {
-	last := make(map[string]nova.Received)
+	last := make(map[string]sim.ReceivedEvent)
 	for _, e := range compute.Events() {
 		if e.Name == boundEvent && e.Tag != nil {
 			last[*e.Tag] = e

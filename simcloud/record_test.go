@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -30,7 +31,7 @@ func oneGPU() simcloud.Model {
 // with refusals, a fault and something misspelt.
 func recorded(t *testing.T) *simcloud.Cloud {
 	t.Helper()
-	clock := simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud, err := simcloud.New(t.Context(), oneGPU(), simcloud.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The record and its drawing are read by people and programs: what requests change is
 // told there, and never a token. Write the files anew with GOCYBORG_UPDATE=1.
 func TestTheRecordOfASpawnIsFrozen(t *testing.T) {
-	cloud, err := New(t.Context(), goldenModel(), WithClock(NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
+	cloud, err := New(t.Context(), goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,10 @@
 package simcloud
 
-import "context"
-
-// TB is what Run and the checks need of a test; *testing.T, *testing.B and *testing.F
-// have it.
-type TB interface {
-	Helper()
-	Fatalf(format string, args ...any)
-	Errorf(format string, args ...any)
-	Logf(format string, args ...any)
-	Cleanup(f func())
-	Context() context.Context
-}
+import "github.com/gocyborg/gocyborg/sim"
 
 // Run makes a cloud that ends with the test: the default world, or that of the one model
 // given. A model that does not work fails the test.
-func Run(t TB, models ...Model) *Cloud {
+func Run(t sim.TB, models ...Model) *Cloud {
 	t.Helper()
 	var m Model
 	switch len(models) {

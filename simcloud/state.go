@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrState is matched by the errors about a state that cannot be taken: of another
@@ -116,8 +117,8 @@ func fromParts(parts map[string][]byte, set settings) (*Cloud, error) {
 		return nil, fmt.Errorf("%w: it would have an external Placement", ErrNoState)
 	}
 	if now, ok := parts[partClock]; ok && set.clock == nil {
-		clock := NewManualClock(time.Time{})
-		if err := clock.load(now); err != nil {
+		clock := sim.NewManualClock(time.Time{})
+		if err := loadClock(clock, now); err != nil {
 			return nil, err
 		}
 		set.clock = clock

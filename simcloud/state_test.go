@@ -16,11 +16,12 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-func manual() *simcloud.ManualClock {
-	return simcloud.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+func manual() *sim.ManualClock {
+	return sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 }
 
 // closing ends a cloud with the test.
@@ -280,7 +281,7 @@ func TestTheDifferenceOfTwoStatesReadsLikeWhatHappened(t *testing.T) {
 	t.Parallel()
 	cloud := closing(t)(simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithClock(manual())))
 	before := dump(t, cloud)
-	guest := simcloud.Guest{UUID: instance(1), Host: "cn0"}
+	guest := sim.Guest{UUID: instance(1), Host: "cn0"}
 	if err := cloud.DefineGuest(guest); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The names of the parts of a state that are no component's.
@@ -70,8 +71,12 @@ func (c *Cloud) parts() []part {
 	for _, m := range c.machines {
 		list = append(list, part{hostPrefix + m.host.Name, m.dump, m.load})
 	}
-	if clock, ok := c.clock.(*ManualClock); ok {
-		list = append(list, part{partClock, clock.dump, clock.load})
+	if clock, ok := c.clock.(*sim.ManualClock); ok {
+		list = append(list, part{
+			partClock,
+			func() ([]byte, error) { return json.Marshal(clock.Now().UTC()) },
+			func(data []byte) error { return loadClock(clock, data) },
+		})
 	}
 	return list
 }
@@ -133,20 +138,12 @@ func splitState(data []byte) (map[string][]byte, error) {
 	return parts, nil
 }
 
-func (c *ManualClock) dump() ([]byte, error) { return json.Marshal(c.Now().UTC()) }
-
-// load sets the time, back as well as forward. Whoever waits goes on waiting for as long as
-// before.
-func (c *ManualClock) load(data []byte) error {
+// loadClock sets a clock to a time in JSON.
+func loadClock(clock *sim.ManualClock, data []byte) error {
 	var now time.Time
 	if err := json.Unmarshal(data, &now); err != nil {
 		return fmt.Errorf("%w: clock: %w", ErrState, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, w := range c.waiting {
-		w.due = w.due.Add(now.Sub(c.now))
-	}
-	c.now = now
+	clock.Set(now)
 	return nil
 }

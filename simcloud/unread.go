@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Unread is something that clients sent and nobody read.
@@ -35,7 +36,7 @@ func (c *Cloud) Unread() []Unread {
 	found := make(map[Unread]*Unread)
 	for _, e := range c.recorder.Exchanges() {
 		seen := make(map[string]bool)
-		for _, what := range e.Unread {
+		for _, what := range e.Unrecognized {
 			what = index.ReplaceAllString(what, "[]")
 			if seen[what] {
 				continue
@@ -62,7 +63,7 @@ func (c *Cloud) Unread() []Unread {
 
 // CheckAllRead fails the test if [Cloud.Unread] lists anything; the text has a line for
 // each.
-func (c *Cloud) CheckAllRead(t TB) {
+func (c *Cloud) CheckAllRead(t sim.TB) {
 	t.Helper()
 	list := c.Unread()
 	if len(list) == 0 {

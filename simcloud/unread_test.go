@@ -50,7 +50,7 @@ func TestWhatNobodyReadsIsListed(t *testing.T) {
 		t.Errorf("/_sim/unread (-want +got):\n%s", diff)
 	}
 	requests := cloud.Requests()
-	if got := requests[len(requests)-2].Unread; !cmp.Equal(got, []string{"body [0].colour", "body [1].colour"}) {
+	if got := requests[len(requests)-2].Unrecognized; !cmp.Equal(got, []string{"body [0].colour", "body [1].colour"}) {
 		t.Errorf("of the one request: %v", got)
 	}
 	check := &complaints{T: t}

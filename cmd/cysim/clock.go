@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -25,5 +26,5 @@ func (c clockFlags) clock() ([]simcloud.Option, error) {
 	if start.IsZero() {
 		start = time.Now()
 	}
-	return []simcloud.Option{simcloud.WithClock(simcloud.NewManualClock(start))}, nil
+	return []simcloud.Option{simcloud.WithClock(sim.NewManualClock(start))}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -83,12 +84,12 @@ func (c *cyborgCommand) peers() ([]fakecyborg.Option, error) {
 		return nil, err
 	}
 	options := []fakecyborg.Option{
-		fakecyborg.WithPlacement(fakecyborg.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)}),
+		fakecyborg.WithPlacement(sim.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)}),
 		fakecyborg.WithAgentLoop(),
 	}
 	for _, peer := range []struct {
 		flag, url, token string
-		with             func(fakecyborg.Endpoint) fakecyborg.Option
+		with             func(sim.Endpoint) fakecyborg.Option
 	}{
 		{"compute-url", c.ComputeURL, c.ComputeToken, fakecyborg.WithNova},
 		{"image-url", c.ImageURL, c.ImageToken, fakecyborg.WithGlance},
@@ -99,7 +100,7 @@ func (c *cyborgCommand) peers() ([]fakecyborg.Option, error) {
 		if err := checkURL(peer.flag, peer.url); err != nil {
 			return nil, err
 		}
-		endpoint := fakecyborg.Endpoint{URL: peer.url}
+		endpoint := sim.Endpoint{URL: peer.url}
 		if peer.token != "" {
 			endpoint.Token = fixed(peer.token)
 		}

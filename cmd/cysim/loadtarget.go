@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -101,7 +102,7 @@ func (t *loadTarget) define(result *spawn.Result) error {
 	if t.cloud == nil {
 		return nil
 	}
-	return t.cloud.DefineGuest(simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
+	return t.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
 }
 
 func (t *loadTarget) remove(instance string) {

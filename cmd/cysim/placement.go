@@ -54,11 +54,8 @@ const maxRequests = 1000
 func withControl(server *placementsim.Server, faults *fault.Set) http.Handler {
 	recorder := simhttp.NewRecorder(maxRequests)
 	control := simhttp.Control{
-		Faults: faults, Recorder: recorder,
+		Faults: faults, Recorder: recorder, Others: server.Routes(),
 		More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
-	}
-	for _, r := range server.Routes() {
-		control.Others = append(control.Others, simhttp.ServiceRoute{Service: "placement", Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
 	}
 	own := control.Handler()
 	return simhttp.Recording(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // unflattenCommand is the upgrade from flat hosts to a tree of providers.
@@ -23,7 +24,7 @@ func (c *unflattenCommand) Run(p *process) error {
 		return err
 	}
 	found, err := fakecyborg.Unflatten(p.ctx,
-		fakecyborg.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)},
+		sim.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)},
 		fakecyborg.UnflattenOpts{DryRun: c.DryRun, Classes: c.Class, Traits: c.Trait})
 	if errors.Is(err, fakecyborg.ErrAllocated) {
 		return err // nothing was removed

@@ -21,6 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -315,8 +316,8 @@ func groupWithoutResources(t *testing.T, config spawn.Config) string {
 }
 
 // queries are the questions for candidates.
-func (w *world) queries() []simcloud.Request {
-	return slices.DeleteFunc(w.cloud.Requests(), func(r simcloud.Request) bool { return r.Operation != "placement.allocation_candidates.list" })
+func (w *world) queries() []sim.Exchange {
+	return slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return r.Operation != "placement.allocation_candidates.list" })
 }
 
 func oneARQMissing(t *testing.T, config spawn.Config) string {
@@ -377,7 +378,7 @@ func compatSearch(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	w.judge(t, result, err)
-	traits := slices.DeleteFunc(w.cloud.Requests(), func(r simcloud.Request) bool { return !strings.HasSuffix(r.Path, "/traits") })
+	traits := slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return !strings.HasSuffix(r.Path, "/traits") })
 	return fmt.Sprintf("%d questions for traits", len(traits))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
@@ -49,7 +50,7 @@ func spawnGuest(req spawn.Request) drill.Flow {
 		if err != nil {
 			return err
 		}
-		return cloud.DefineGuest(simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
+		return cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -112,7 +113,7 @@ func (h *hypervisor) tell(instance string) error {
 	if h.down[home.Host] {
 		domain = "" // a host that is off uses no devices
 	}
-	return h.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: home.Host, Domain: domain})
+	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: home.Host, Domain: domain})
 }
 
 // Domain implements spawn.Driver.

@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -250,7 +251,7 @@ func TestResolvedByTheServer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				locked := slices.ContainsFunc(w.cloud.Requests(), func(r simcloud.Request) bool {
+				locked := slices.ContainsFunc(w.cloud.Requests(), func(r sim.Exchange) bool {
 					return r.Status == http.StatusLocked && strings.Contains(r.Query, "bind_state=resolved")
 				})
 				if !locked {

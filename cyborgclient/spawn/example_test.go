@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -39,7 +40,7 @@ func ExampleFlow_Run() {
 				if r.Host == "cn0" {
 					return broken
 				}
-				return cloud.DefineGuest(simcloud.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
+				return cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
 			},
 			Destroy: func(_ context.Context, r *spawn.Result) error {
 				fmt.Println("destroy on", r.Host)

@@ -14,7 +14,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // guestHooks start guests in the cloud. The first failing of them fail.
@@ -32,7 +32,7 @@ func (g *guestHooks) hooks() spawn.Hooks {
 	return spawn.Hooks{
 		Start: func(_ context.Context, r *spawn.Result) error {
 			g.started = append(g.started, r.Host)
-			if err := g.w.cloud.DefineGuest(simcloud.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)}); err != nil {
+			if err := g.w.cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)}); err != nil {
 				return err
 			}
 			if len(g.started) <= g.failing {

@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -136,7 +137,7 @@ func evacuate(ctx context.Context, s *site, i *spawn.Instance) error {
 // stillOnTheDeadHost: what the dead host has saved uses nothing; what the instance has
 // not lost is as it was.
 func stillOnTheDeadHost(s *site, i spawn.Instance) error {
-	dead := simcloud.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[s.guest(i)]}
+	dead := sim.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[s.guest(i)]}
 	if !slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.InstanceUUID == i.UUID }) {
 		dead.Host, dead.Domain = "", ""
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // More instances than devices, all at once: each gets what it asked for or
@@ -29,7 +29,7 @@ func TestParallelSpawnsShareTheDevicesWithoutLoss(t *testing.T) {
 					}
 					return
 				}
-				guest := simcloud.Guest{UUID: id, Host: result.Host, Domain: string(result.Domain)}
+				guest := sim.Guest{UUID: id, Host: result.Host, Domain: string(result.Domain)}
 				if err := w.cloud.DefineGuest(guest); err != nil {
 					t.Error(err)
 				}

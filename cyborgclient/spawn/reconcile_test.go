@@ -12,7 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // guestsLive tells that the cloud's guests are living.
@@ -74,7 +74,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}); err != nil {
+				if err := w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: living.Host, Domain: string(living.Domain)}); err != nil {
 					t.Fatal(err)
 				}
 				w.crash(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b003", tt.steps)

@@ -11,6 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -100,7 +101,7 @@ func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
 		if errs[i] != nil {
 			t.Fatal(errs[i])
 		}
-		guest := simcloud.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
+		guest := sim.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
 		if err := w.cloud.DefineGuest(guest); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestRockyFlavorsOtherwise(t *testing.T) {
 		if err != nil || len(result.ARQs)+len(result.Devices) != 0 {
 			t.Fatalf("got %+v, %v", result, err)
 		}
-		if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
+		if err := w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
 			t.Fatal(err)
 		}
 		leaks := w.cloud.Leaks() // as with shipped Nova, the accelerator is nobody's

@@ -20,6 +20,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -81,7 +82,7 @@ func eventTooEarly(t *testing.T) {
 	model := simcloud.DefaultModel()
 	model.StrictInstances = true
 	w := newWorld(t, worldOpts{model: &model})
-	if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance}); err != nil { // scheduled nowhere
+	if err := w.cloud.DefineGuest(sim.Guest{UUID: instance}); err != nil { // scheduled nowhere
 		t.Fatal(err)
 	}
 	result, err := w.flow.Run(t.Context(), request("mixed"))
@@ -122,7 +123,7 @@ func mixedDelivery(t *testing.T) {
 	model := simcloud.DefaultModel()
 	model.StrictInstances = true
 	w := newWorld(t, worldOpts{model: &model})
-	if err := w.cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: "cn0"}); err != nil {
+	if err := w.cloud.DefineGuest(sim.Guest{UUID: instance, Host: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	compute, err := openstack.NewComputeV2(w.cloud.Provider(t), gophercloud.EndpointOpts{})

@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -87,7 +88,7 @@ func (w *world) judge(t *testing.T, result *spawn.Result, err error) {
 		t.Fatalf("result %v with error %v", result, err)
 	}
 	if result != nil {
-		guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
 		if err := w.cloud.DefineGuest(guest); err != nil {
 			t.Fatal(err)
 		}

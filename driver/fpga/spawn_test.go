@@ -21,6 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -93,7 +94,7 @@ func (w *world) spawn(instance, profile string) (*spawn.Result, error) {
 		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
 	}})
 	if err == nil {
-		guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
 		if err := w.cloud.DefineGuest(guest); err != nil {
 			w.t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -56,7 +57,7 @@ func deleteInstance(ctx context.Context, flow *spawn.Flow, result *spawn.Result,
 type hypervisor struct{ cloud *simcloud.Cloud }
 
 func (h hypervisor) start(_ context.Context, r *spawn.Result) error {
-	return h.cloud.DefineGuest(simcloud.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
+	return h.cloud.DefineGuest(sim.Guest{UUID: r.Instance, Host: r.Host, Domain: string(r.Domain)})
 }
 
 func (h hypervisor) destroy(_ context.Context, r *spawn.Result) error {

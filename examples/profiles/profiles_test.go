@@ -19,6 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -139,7 +140,7 @@ func (w *world) spawnAll(t *testing.T, flavors []requestspec.Flavor) []*spawn.Re
 		if err != nil {
 			t.Fatalf("%s: %v", flavors[i].Name, err)
 		}
-		guest := simcloud.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
+		guest := sim.Guest{UUID: results[i].Instance, Host: results[i].Host, Domain: string(results[i].Domain)}
 		if err := w.cloud.DefineGuest(guest); err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -127,7 +128,7 @@ func (e *embedded) conversation(spawn.Trace) []call {
 // without one nothing may be held.
 func (e *embedded) define(_ context.Context, result *spawn.Result) error {
 	if result != nil {
-		guest := simcloud.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
 		if err := e.cloud.DefineGuest(guest); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -198,7 +199,7 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("exit %d, %s", status, stderr)
 	}
-	if err := cloud.DefineGuest(simcloud.Guest{UUID: instance, Host: hostOf(t, cloud, instance), Domain: domain}); err != nil {
+	if err := cloud.DefineGuest(sim.Guest{UUID: instance, Host: hostOf(t, cloud, instance), Domain: domain}); err != nil {
 		t.Fatal(err)
 	}
 	cloud.CheckNoLeaks(t)

@@ -58,11 +58,11 @@ func serverHalf() []Package {
 		{Pattern: "fault"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/statuspage"},
-		{Pattern: "internal/simhttp", Ours: []string{"fault"}},
-		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp"}},
-		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
-		{Pattern: "internal/nova", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
-		{Pattern: "internal/glance", Ours: []string{"internal/simhttp"}, Others: []string{uuid}},
+		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim"}},
+		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp", "sim"}},
+		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp", "sim"}, Others: []string{uuid}},
+		{Pattern: "internal/nova", Ours: []string{"internal/simhttp", "sim"}, Others: []string{uuid}},
+		{Pattern: "internal/glance", Ours: []string{"internal/simhttp", "sim"}, Others: []string{uuid}},
 		{Pattern: "driver", Others: []string{uuid}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*"}},
@@ -70,17 +70,17 @@ func serverHalf() []Package {
 		{Pattern: "placementsim/internal/engine", Never: []string{"net/http", "encoding/json"}},
 		{
 			Pattern: "placementsim",
-			Ours:    []string{"placementsim/internal/engine", "fault", "internal/simhttp"},
+			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/simhttp"},
 			Others:  []string{uuid, jsonschema},
 		},
 		{
 			Pattern: "fakecyborg",
-			Ours:    []string{"driver", "driver/sysfs", "fault", "internal/simhttp"},
+			Ours:    []string{"driver", "driver/sysfs", "fault", "sim", "internal/simhttp"},
 			Others:  []string{uuid, jsonschema},
 		},
 		{
 			Pattern: "simcloud",
-			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "internal/*"},
+			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "sim", "internal/*"},
 			Others:  []string{gophercloud, bbolt},
 			Never:   []string{"internal/archtest"},
 		},
@@ -95,7 +95,7 @@ func programs() []Package {
 		{
 			Pattern: "cmd/cysim",
 			Ours: []string{
-				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
+				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},
 			Others: []string{gophercloud, ini, kong, pretty, uuid, yaml},
@@ -104,7 +104,7 @@ func programs() []Package {
 		{
 			Pattern: "examples/...",
 			Ours: []string{
-				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "placementsim",
+				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "examples/...",
 			},
 			Others: []string{gophercloud, libvirtxml, kong, pretty, yaml, uuid},

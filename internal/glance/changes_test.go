@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
@@ -17,8 +17,8 @@ func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		c := newClient(t)
-		var last simhttp.Exchange
-		c.server.Service().Observe = func(e simhttp.Exchange) { last = e }
+		var last sim.Exchange
+		c.server.Service().Observe = func(e sim.Exchange) { last = e }
 		for range 100 {
 			before := c.things()
 			id := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", rng.IntN(3))
@@ -85,16 +85,16 @@ func until(before, after map[string]string) []string {
 func TestChangesOfAnImageInWords(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	var last simhttp.Exchange
-	c.server.Service().Observe = func(e simhttp.Exchange) { last = e }
+	var last sim.Exchange
+	c.server.Service().Observe = func(e sim.Exchange) { last = e }
 	const one = "/v2/images/" + imageA
 	c.want(201, "admin", "POST", "/v2/images", `{"id":"`+imageA+`","name":"gzip"}`)
 	c.want(204, "admin", "PUT", one+"/file", "bits")
-	if diff := cmp.Diff([]simhttp.Change{{Action: "changed", Kind: "image", ID: imageA, What: "gzip: status queued -> active, size none -> 4"}}, last.Changes); diff != "" {
+	if diff := cmp.Diff([]sim.Change{{Action: "changed", Kind: "image", ID: imageA, What: "gzip: status queued -> active, size none -> 4"}}, last.Changes); diff != "" {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
 	c.want(200, "admin", "PATCH", one, `[{"op":"replace","path":"/name","value":"gzip 2"},{"op":"add","path":"/accel:bitstream_name","value":"g"}]`)
-	if diff := cmp.Diff([]simhttp.Change{{Action: "changed", Kind: "image", ID: imageA, What: "gzip: accel:bitstream_name none -> g, name gzip -> gzip 2"}}, last.Changes); diff != "" {
+	if diff := cmp.Diff([]sim.Change{{Action: "changed", Kind: "image", ID: imageA, What: "gzip: accel:bitstream_name none -> g, name gzip -> gzip 2"}}, last.Changes); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
 }

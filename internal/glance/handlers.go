@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // maxData is the size of the largest image, in bytes.
@@ -157,7 +158,7 @@ func (s *Server) createImage(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		writeError(w, http.StatusBadRequest, err.Error())
 	default:
-		simhttp.Note(r.Context(), simhttp.Change{Action: simhttp.Created, Kind: "image", ID: made.ID, What: made.Name})
+		simhttp.Note(r.Context(), sim.Change{Action: sim.Created, Kind: "image", ID: made.ID, What: made.Name})
 		w.Header().Set("Location", base(r)+"/v2/images/"+made.ID)
 		simhttp.WriteJSON(w, http.StatusCreated, made.body())
 	}
@@ -231,7 +232,7 @@ func (s *Server) deleteImage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.findOwn(w, r); n >= 0 {
-		simhttp.Note(r.Context(), simhttp.Change{Action: simhttp.Deleted, Kind: "image", ID: s.images[n].ID, What: s.images[n].Name})
+		simhttp.Note(r.Context(), sim.Change{Action: sim.Deleted, Kind: "image", ID: s.images[n].ID, What: s.images[n].Name})
 		s.images = slices.Delete(s.images, n, n+1)
 		w.WriteHeader(http.StatusNoContent)
 	}

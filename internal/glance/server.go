@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Config is what a Server can be told.
@@ -17,17 +18,11 @@ type Config struct {
 	Seed uint64
 }
 
-// TokenVerifier answers the identity headers that keystonemiddleware would set for a
-// valid token, or an error for an invalid one.
-type TokenVerifier interface {
-	VerifyToken(token string) (http.Header, error)
-}
-
 // Option changes how a Server works.
 type Option func(*Server)
 
 // WithClock sets the clock; the machine's by default.
-func WithClock(clock simhttp.Clock) Option { return func(s *Server) { s.clock = clock } }
+func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
 // WithFaults lets the rules of a set act on requests.
 func WithFaults(faults *simhttp.Faults) Option {
@@ -35,13 +30,13 @@ func WithFaults(faults *simhttp.Faults) Option {
 }
 
 // WithTokenVerifier checks tokens; without it the conventions of simhttp.NoAuth hold.
-func WithTokenVerifier(v TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
+func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
 
 // Server is the image service. It is an http.Handler for /image and the same without
 // that prefix, and safe for parallel use.
 type Server struct {
-	clock    simhttp.Clock
-	verifier TokenVerifier
+	clock    sim.Clock
+	verifier sim.TokenVerifier
 	service  *simhttp.Service
 	ids      *simhttp.IDs
 
@@ -53,7 +48,7 @@ var _ http.Handler = (*Server)(nil)
 
 // New returns a server without images.
 func New(cfg Config, opts ...Option) *Server {
-	s := &Server{clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "image")}
+	s := &Server{clock: sim.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "image")}
 	s.service = &simhttp.Service{
 		Name: "image", Prefixes: []string{"/image"},
 		Canonical: func(path string) string { return strings.TrimRight(path, "/") },

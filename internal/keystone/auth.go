@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // authRequest is the body of POST /v3/auth/tokens.
@@ -72,7 +73,7 @@ func (s *Server) authenticate(r *http.Request) (string, *token, *requestError) {
 		return "", nil, err
 	}
 	text, issued := s.tokens.issue(*proof, s.clock.Now())
-	simhttp.Note(r.Context(), issued.change(simhttp.Created))
+	simhttp.Note(r.Context(), issued.change(sim.Created))
 	return text, issued, nil
 }
 

@@ -9,10 +9,11 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // change notes a token by its audit id: the token itself is a secret.
-func (t *token) change(action string) simhttp.Change {
+func (t *token) change(action string) sim.Change {
 	what := "of user " + t.user.name
 	switch {
 	case t.project != nil:
@@ -20,16 +21,16 @@ func (t *token) change(action string) simhttp.Change {
 	case t.system:
 		what += " on the system"
 	}
-	return simhttp.Change{Action: action, Kind: "token", ID: t.auditIDs[0], What: what}
+	return sim.Change{Action: action, Kind: "token", ID: t.auditIDs[0], What: what}
 }
 
 // change notes an application credential. Its end is that of the tokens it gave.
-func (c *credential) change(action string) simhttp.Change {
-	return simhttp.Change{Action: action, Kind: "application_credential", ID: c.id, What: c.name + " of user " + c.user.name + " on project " + c.project.name}
+func (c *credential) change(action string) sim.Change {
+	return sim.Change{Action: action, Kind: "application_credential", ID: c.id, What: c.name + " of user " + c.user.name + " on project " + c.project.name}
 }
 
 func (l registeredLimit) note(r *http.Request, action string) {
-	simhttp.Note(r.Context(), simhttp.Change{Action: action, Kind: "registered_limit", ID: l.ID, What: fmt.Sprintf("%s %d by default", l.ResourceName, l.DefaultLimit)})
+	simhttp.Note(r.Context(), sim.Change{Action: action, Kind: "registered_limit", ID: l.ID, What: fmt.Sprintf("%s %d by default", l.ResourceName, l.DefaultLimit)})
 }
 
 func (l projectLimit) note(r *http.Request, action string) {
@@ -37,7 +38,7 @@ func (l projectLimit) note(r *http.Request, action string) {
 	if l.DomainID != nil {
 		owner = "domain " + *l.DomainID
 	}
-	simhttp.Note(r.Context(), simhttp.Change{Action: action, Kind: "limit", ID: l.ID, What: fmt.Sprintf("%s %d for %s", l.ResourceName, l.ResourceLimit, owner)})
+	simhttp.Note(r.Context(), sim.Change{Action: action, Kind: "limit", ID: l.ID, What: fmt.Sprintf("%s %d for %s", l.ResourceName, l.ResourceLimit, owner)})
 }
 
 // noteSteps notes which fields of a limit have changed.
@@ -75,5 +76,5 @@ func fieldsOf(limit any) map[string]string {
 }
 
 func noteDeleted(r *http.Request, kind string) {
-	simhttp.Note(r.Context(), simhttp.Change{Action: simhttp.Deleted, Kind: kind, ID: r.PathValue("id")})
+	simhttp.Note(r.Context(), sim.Change{Action: sim.Deleted, Kind: kind, ID: r.PathValue("id")})
 }

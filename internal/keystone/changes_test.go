@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/internal/keystone"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // changesWorld is an identity service with an administrator who does all sorts of things.
 type changesWorld struct {
 	t       *testing.T
 	server  *keystone.Server
-	last    simhttp.Exchange
+	last    sim.Exchange
 	tokens  map[string]string // audit ids by token
 	token   string
 	user    string // paths and ids
@@ -30,7 +30,7 @@ type changesWorld struct {
 func newChangesWorld(t *testing.T) *changesWorld {
 	t.Helper()
 	w := &changesWorld{t: t, server: newServer(), tokens: make(map[string]string)}
-	w.server.Service().Observe = func(e simhttp.Exchange) { w.last = e }
+	w.server.Service().Observe = func(e sim.Exchange) { w.last = e }
 	w.token = login(t, w.server, "admin", "admin")
 	header, err := w.server.VerifyToken(w.token)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *changesWorld) things() map[[2]string]string {
 }
 
 // do sends one random request and answers what it noted. Tokens that were issued are kept.
-func (w *changesWorld) do(rng *rand.Rand) []simhttp.Change {
+func (w *changesWorld) do(rng *rand.Rand) []sim.Change {
 	w.t.Helper()
 	pick := func(names ...string) string { return names[rng.IntN(len(names))] }
 	some := func(path, key string) string {

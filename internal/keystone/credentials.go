@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 const credentialsPath = "/v3/users/{id}/application_credentials"
@@ -173,7 +174,7 @@ func (s *Server) createCredential(w http.ResponseWriter, r *http.Request, who *t
 		writeError(w, r, http.StatusConflict, "Conflict occurred attempting to store application_credential - Duplicate entry found with name "+made.name+".")
 		return
 	}
-	simhttp.Note(r.Context(), made.change(simhttp.Created))
+	simhttp.Note(r.Context(), made.change(sim.Created))
 	body := s.credentialBody(r, made)
 	body["secret"] = secret
 	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"application_credential": body})
@@ -296,7 +297,7 @@ func (s *Server) deleteCredential(w http.ResponseWriter, r *http.Request, who *t
 	}
 	if found, ok := s.credentialOf(w, r, owner); ok {
 		s.grants.remove(found)
-		simhttp.Note(r.Context(), found.change(simhttp.Deleted))
+		simhttp.Note(r.Context(), found.change(sim.Deleted))
 		simhttp.WriteEmpty(w, http.StatusNoContent)
 	}
 }

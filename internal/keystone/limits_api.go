@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // limitRoutes are the calls that change limits.
@@ -101,7 +102,7 @@ func (s *Server) createRegistered(w http.ResponseWriter, r *http.Request, who *t
 	}
 	bodies := []map[string]any{}
 	for _, l := range list {
-		l.note(r, simhttp.Created)
+		l.note(r, sim.Created)
 		bodies = append(bodies, linked(r, registeredPath, l.ID, l))
 	}
 	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"registered_limits": bodies})
@@ -221,7 +222,7 @@ func (s *Server) createLimits(w http.ResponseWriter, r *http.Request, who *token
 	}
 	bodies := []map[string]any{}
 	for _, l := range list {
-		l.note(r, simhttp.Created)
+		l.note(r, sim.Created)
 		bodies = append(bodies, linked(r, limitsPath, l.ID, l))
 	}
 	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"limits": bodies})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Password is the password of every user.
@@ -45,7 +46,7 @@ type CatalogEntry struct {
 type Option func(*Server)
 
 // WithClock sets the clock that tokens expire by; the machine's clock by default.
-func WithClock(clock simhttp.Clock) Option { return func(s *Server) { s.clock = clock } }
+func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
 // WithFaults lets the rules of a set act on the requests.
 func WithFaults(faults *simhttp.Faults) Option { return func(s *Server) { s.service.Faults = faults } }
@@ -57,7 +58,7 @@ func WithRecorder(r *simhttp.Recorder) Option { return func(s *Server) { s.servi
 // /v3 and the version list at /, and safe for parallel use.
 type Server struct {
 	cfg       Config
-	clock     simhttp.Clock
+	clock     sim.Clock
 	directory directory
 	tokens    *tokenStore
 	grants    *credentialStore
@@ -80,7 +81,7 @@ func New(cfg Config, opts ...Option) *Server {
 	cfg.Services = append([]CatalogEntry{{"identity", "keystone", "/identity/v3"}}, cfg.Services...)
 	s := &Server{
 		cfg:       cfg,
-		clock:     simhttp.Wall{},
+		clock:     sim.Wall{},
 		directory: newDirectory(cfg.Seed, cfg.Users),
 		tokens:    newTokenStore(cfg.Seed, cfg.TokenLifetime),
 		grants:    &credentialStore{seed: cfg.Seed},

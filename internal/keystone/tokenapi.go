@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // timeLayout is how Keystone writes times.
@@ -103,6 +104,6 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request, who *token)
 		return
 	}
 	s.tokens.revoke(text)
-	simhttp.Note(r.Context(), subject.change(simhttp.Deleted))
+	simhttp.Note(r.Context(), subject.change(sim.Deleted))
 	simhttp.WriteEmpty(w, http.StatusNoContent)
 }

@@ -5,20 +5,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestAcceptedEventsAreNoted(t *testing.T) {
 	t.Parallel()
 	server := strictServer(t)
-	var last simhttp.Exchange
-	server.Service().Observe = func(e simhttp.Exchange) { last = e }
+	var last sim.Exchange
+	server.Service().Observe = func(e sim.Exchange) { last = e }
 	post(t, server, events(event(noHost, `,"tag":"a"`)))
 	if len(last.Changes) != 0 {
 		t.Errorf("a refused event is noted: %v", last.Changes)
 	}
 	post(t, server, events(event(ready, `,"tag":"p","status":"completed"`), event(noHost, `,"tag":"a"`), event(ready, `,"tag":"q","status":"failed"`)))
-	want := []simhttp.Change{
+	want := []sim.Change{
 		{Action: "created", Kind: "event", ID: "1", What: "accelerator-request-bound completed for instance " + ready + ", tag p"},
 		{Action: "created", Kind: "event", ID: "3", What: "accelerator-request-bound failed for instance " + ready + ", tag q"},
 	}

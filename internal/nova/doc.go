@@ -20,5 +20,5 @@
 //
 //	compute := nova.New(nova.Config{StrictInstances: true}, nova.WithTokenVerifier(identity))
 //	compute.HandleEvents(registry.Handler())
-//	err := compute.DefineGuest(nova.Guest{UUID: id, Host: "cn0"})
+//	err := compute.DefineGuest(sim.Guest{UUID: id, Host: "cn0"})
 package nova

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrDump is matched by the errors of [Server.Load].
@@ -19,9 +20,9 @@ var ErrDump = errors.New("nova: bad dump")
 // stateDump is the state of a service as JSON. Where events are passed on to is not in
 // it: handlers and URLs are those of the process.
 type stateDump struct {
-	SchemaVersion int     `json:"schema_version"`
-	IDs           dumpIDs `json:"ids"`
-	Guests        []Guest `json:"guests"`
+	SchemaVersion int         `json:"schema_version"`
+	IDs           dumpIDs     `json:"ids"`
+	Guests        []sim.Guest `json:"guests"`
 	// Dropped is how many events came before those that are kept.
 	Dropped int         `json:"dropped"`
 	Events  []dumpEvent `json:"events"`
@@ -33,7 +34,7 @@ type dumpIDs struct {
 }
 
 type dumpEvent struct {
-	Event
+	sim.Event
 	Code int       `json:"code"`
 	At   time.Time `json:"at"`
 	// PassOnAt is when the event is to be passed on, if that was put off.
@@ -87,12 +88,12 @@ func (s *Server) Load(data []byte) error {
 }
 
 // become replaces the state.
-func (s *Server) become(d stateDump, guests map[string]Guest) {
+func (s *Server) become(d stateDump, guests map[string]sim.Guest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.guests, s.dropped, s.received, s.delayed = guests, d.Dropped, nil, make(map[int]*putOff)
 	for i, e := range d.Events {
-		s.received = append(s.received, Received{Event: e.Event, Code: e.Code, At: e.At, Forwarded: e.Forwarded, Problems: e.Problems})
+		s.received = append(s.received, sim.ReceivedEvent{Event: e.Event, Code: e.Code, At: e.At, Forwarded: e.Forwarded, Problems: e.Problems})
 		if !e.PassOnAt.IsZero() {
 			s.delayed[d.Dropped+i] = &putOff{due: e.PassOnAt}
 		}
@@ -100,10 +101,10 @@ func (s *Server) become(d stateDump, guests map[string]Guest) {
 	s.service.IDs.Continue(d.IDs.Request)
 }
 
-func loadGuests(list []Guest) (map[string]Guest, error) {
-	guests := make(map[string]Guest, len(list))
+func loadGuests(list []sim.Guest) (map[string]sim.Guest, error) {
+	guests := make(map[string]sim.Guest, len(list))
 	for i, g := range list {
-		g, err := g.checked()
+		g, err := checkedGuest(g)
 		if _, twice := guests[g.UUID]; twice {
 			err = fmt.Errorf("guest %s is there twice", g.UUID)
 		}

@@ -3,6 +3,8 @@ package nova
 import (
 	"reflect"
 	"testing"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Whoever adds a field to the state decides here whether it is in the dump, and in the
@@ -18,9 +20,9 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 			"service": "configuration; its ids are dumped", "later": "the goroutines of delayed", "mu": "a lock",
 			"guests": "dumped", "handler": "the process's", "urls": "the process's", "received": "dumped", "dropped": "dumped", "delayed": "dumped",
 		}},
-		{Guest{}, map[string]string{"UUID": "dumped", "Host": "dumped", "Domain": "dumped"}},
-		{Received{}, map[string]string{"Event": "dumped", "Code": "dumped", "At": "dumped", "Forwarded": "dumped", "Problems": "dumped"}},
-		{Event{}, map[string]string{"Name": "dumped", "ServerUUID": "dumped", "Tag": "dumped", "Status": "dumped"}},
+		{sim.Guest{}, map[string]string{"UUID": "dumped", "Host": "dumped", "Domain": "dumped"}},
+		{sim.ReceivedEvent{}, map[string]string{"Event": "dumped", "Code": "dumped", "At": "dumped", "Forwarded": "dumped", "Problems": "dumped"}},
+		{sim.Event{}, map[string]string{"Name": "dumped", "ServerUUID": "dumped", "Tag": "dumped", "Status": "dumped"}},
 		{putOff{}, map[string]string{"due": "dumped", "started": "false after a load, and true after Resume"}},
 	} {
 		of := reflect.TypeOf(tt.of)
@@ -39,7 +41,7 @@ func TestOnlyTheEventsThatAreShownAreDumped(t *testing.T) {
 	t.Parallel()
 	s := New(Config{})
 	for range 2*maxReceived + 5 {
-		s.receive(Received{Event: Event{Name: ARQBound, ServerUUID: "11111111-1111-4111-8111-111111111111", Status: statusCompleted}, Code: 200, At: s.clock.Now()})
+		s.receive(sim.ReceivedEvent{Event: sim.Event{Name: ARQBound, ServerUUID: "11111111-1111-4111-8111-111111111111", Status: statusCompleted}, Code: 200, At: s.clock.Now()})
 	}
 	data, err := s.Dump()
 	if err != nil {
@@ -56,7 +58,7 @@ func TestOnlyTheEventsThatAreShownAreDumped(t *testing.T) {
 	if err != nil || string(again) != string(data) {
 		t.Errorf("the dump of what was loaded differs, %v", err)
 	}
-	if a, b := s.receive(Received{}), other.receive(Received{}); a != b {
+	if a, b := s.receive(sim.ReceivedEvent{}), other.receive(sim.ReceivedEvent{}); a != b {
 		t.Errorf("the next event has number %d, %d after the load", a, b)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func dumped(t rapid.TB, s *nova.Server) []byte {
@@ -48,7 +49,7 @@ func history(t *testing.T, rt *rapid.T, servers ...*nova.Server) {
 	id := rapid.SampledFrom([]string{ready, noHost, stranger}).Draw(rt, "server")
 	switch rapid.IntRange(0, 4).Draw(rt, "call") {
 	case 0:
-		guest := nova.Guest{
+		guest := sim.Guest{
 			UUID: id, Host: rapid.SampledFrom([]string{"", "cn0", "cn1"}).Draw(rt, "host"),
 			Domain: rapid.SampledFrom([]string{"", "<domain type='kvm'><name>a &lt; b</name></domain>"}).Draw(rt, "domain"),
 		}
@@ -123,7 +124,7 @@ func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newDelaying(t)
 		for _, id := range []string{ready, noHost, stranger} {
-			if err := s.DefineGuest(nova.Guest{UUID: id, Host: "cn0"}); err != nil {
+			if err := s.DefineGuest(sim.Guest{UUID: id, Host: "cn0"}); err != nil {
 				t.Fatal(err)
 			}
 			post(t, s, events(event(id, `,"tag":"late"`)))
@@ -164,7 +165,7 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 		s, box := newDelaying(t)
 		defer s.Close()
 		empty := dumped(t, s)
-		if err := s.DefineGuest(nova.Guest{UUID: ready, Host: "cn0"}); err != nil {
+		if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0"}); err != nil {
 			t.Fatal(err)
 		}
 		post(t, s, events(event(ready, `,"tag":"late"`)))
@@ -175,7 +176,7 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 		if len(box.got())+len(s.Events())+len(s.Guests()) != 0 {
 			t.Errorf("left: passed on %v, events %v, guests %v", box.got(), s.Events(), s.Guests())
 		}
-		if err := s.DefineGuest(nova.Guest{UUID: ready, Host: "cn0"}); err != nil {
+		if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0"}); err != nil {
 			t.Fatal(err)
 		}
 		post(t, s, events(event(ready, `,"tag":"late"`)))
@@ -190,7 +191,7 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 func whole(t testing.TB) (*nova.Server, string) {
 	t.Helper()
 	s, _ := newDelaying(t)
-	if err := s.DefineGuest(nova.Guest{UUID: ready, Host: "cn0", Domain: "<domain/>"}); err != nil {
+	if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0", Domain: "<domain/>"}); err != nil {
 		t.Fatal(err)
 	}
 	post(t, s, events(event(ready, `,"tag":"late"`), event(ready, `,"tag":"lost"`), event(ready, `,"tag":"x"`), event(stranger, `,"tag":"y"`)))
@@ -270,7 +271,7 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 		group.Go(func() {
 			for i := range 20 {
 				id := fmt.Sprintf("%08d-1111-4111-8111-%012d", worker, i)
-				if err := s.DefineGuest(nova.Guest{UUID: id, Host: "cn0"}); err != nil {
+				if err := s.DefineGuest(sim.Guest{UUID: id, Host: "cn0"}); err != nil {
 					t.Error(err)
 				}
 				post(t, s, events(event(id, `,"tag":"late"`), event(id, `,"tag":"x"`)))

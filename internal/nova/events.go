@@ -5,30 +5,17 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
-
-// Received is one event that a request brought.
-type Received struct {
-	Event
-	// Code is what the request was told about it: 200, 400, 404 or 422.
-	Code int
-	// At is when it came.
-	At time.Time
-	// Forwarded tells where it was passed on to without trouble, Problems where not
-	// and why. Events passed on later are not in either until they were.
-	Forwarded []string
-	Problems  []string
-}
 
 // maxReceived limits how many received events are kept.
 const maxReceived = 10000
 
 // eventAnswer echoes an event with what became of it.
 type eventAnswer struct {
-	Event
+	sim.Event
 	Code int `json:"code"`
 }
 
@@ -53,12 +40,12 @@ func (s *Server) postEvents(w http.ResponseWriter, r *http.Request) {
 	var accepted []int
 	for _, event := range events {
 		code := s.judge(event)
-		number := s.receive(Received{Event: event, Code: code, At: s.clock.Now()})
+		number := s.receive(sim.ReceivedEvent{Event: event, Code: code, At: s.clock.Now()})
 		answer := eventAnswer{event, code}
 		answer.Status = statusCompleted
 		if code == http.StatusOK {
 			accepted = append(accepted, number)
-			simhttp.Note(r.Context(), event.change(number))
+			simhttp.Note(r.Context(), eventChange(event, number))
 		} else {
 			answer.Status, status = statusFailed, http.StatusMultiStatus
 		}
@@ -69,16 +56,16 @@ func (s *Server) postEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 // change notes an event that was taken by its number among all that came.
-func (e Event) change(number int) simhttp.Change {
+func eventChange(e sim.Event, number int) sim.Change {
 	what := fmt.Sprintf("%s %s for instance %s", e.Name, e.Status, e.ServerUUID)
 	if e.Tag != nil {
 		what += ", tag " + *e.Tag
 	}
-	return simhttp.Change{Action: simhttp.Created, Kind: "event", ID: strconv.Itoa(number), What: what}
+	return sim.Change{Action: sim.Created, Kind: "event", ID: strconv.Itoa(number), What: what}
 }
 
 // judge checks one event in Nova's order.
-func (s *Server) judge(event Event) int {
+func (s *Server) judge(event sim.Event) int {
 	guest, known := s.Guest(event.ServerUUID)
 	switch {
 	case s.cfg.StrictInstances && !known:
@@ -92,7 +79,7 @@ func (s *Server) judge(event Event) int {
 }
 
 // receive keeps the event and returns its number; a very old one is given up for it.
-func (s *Server) receive(event Received) int {
+func (s *Server) receive(event sim.ReceivedEvent) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.received) >= 2*maxReceived {
@@ -104,7 +91,7 @@ func (s *Server) receive(event Received) int {
 }
 
 // update changes what is kept of an event, if it still is.
-func (s *Server) update(number int, change func(*Received)) {
+func (s *Server) update(number int, change func(*sim.ReceivedEvent)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := number - s.dropped; i >= 0 && i < len(s.received) {
@@ -113,10 +100,10 @@ func (s *Server) update(number int, change func(*Received)) {
 }
 
 // Events returns the events received so far in order, the newest 10000 of them.
-func (s *Server) Events() []Received {
+func (s *Server) Events() []sim.ReceivedEvent {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	list := slices.Clone(s.received[max(0, len(s.received)-maxReceived):])
+	list := append([]sim.ReceivedEvent{}, s.received[max(0, len(s.received)-maxReceived):]...)
 	for i := range list {
 		list[i].Forwarded = slices.Clone(list[i].Forwarded)
 		list[i].Problems = slices.Clone(list[i].Problems)

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrURL is returned for a URL that events cannot be sent to.
@@ -51,10 +52,10 @@ func (s *Server) forward(ctx context.Context, numbers []int) {
 	failed := map[int]bool{}
 	for _, number := range numbers {
 		event, _ := s.eventOf(number)
-		outcome := s.service.Decide(opForward, event.tag())
+		outcome := s.service.Decide(opForward, tagOf(event))
 		switch {
 		case outcome.Lost:
-			s.update(number, func(r *Received) { r.Problems = append(r.Problems, "lost on purpose") })
+			s.update(number, func(r *sim.ReceivedEvent) { r.Problems = append(r.Problems, "lost on purpose") })
 		case outcome.Delay > 0:
 			s.putOff(number, s.clock.Now().Add(outcome.Delay))
 		case outcome.Last:
@@ -75,8 +76,8 @@ func (s *Server) forward(ctx context.Context, numbers []int) {
 }
 
 // eventOf returns what is kept of an event, if it still is.
-func (s *Server) eventOf(number int) (event Event, kept bool) {
-	s.update(number, func(r *Received) { event, kept = r.Event, true })
+func (s *Server) eventOf(number int) (event sim.Event, kept bool) {
+	s.update(number, func(r *sim.ReceivedEvent) { event, kept = r.Event, true })
 	return event, kept
 }
 
@@ -103,7 +104,7 @@ func (s *Server) targets() []target {
 // deliver posts the events to every target. Trouble is kept with the events: as Nova
 // casts them to the host, the sender never learns of it.
 func (s *Server) deliver(ctx context.Context, numbers []int, failed map[int]bool) {
-	events := make([]Event, 0, len(numbers))
+	events := make([]sim.Event, 0, len(numbers))
 	for _, number := range numbers {
 		event, kept := s.eventOf(number)
 		if !kept {
@@ -120,7 +121,7 @@ func (s *Server) deliver(ctx context.Context, numbers []int, failed map[int]bool
 	for _, to := range s.targets() {
 		err := post(ctx, to, events)
 		for _, number := range numbers {
-			s.update(number, func(r *Received) {
+			s.update(number, func(r *sim.ReceivedEvent) {
 				if err != nil {
 					r.Problems = append(r.Problems, to.name+": "+err.Error())
 				} else {
@@ -131,7 +132,7 @@ func (s *Server) deliver(ctx context.Context, numbers []int, failed map[int]bool
 	}
 }
 
-func post(ctx context.Context, to target, events []Event) error {
+func post(ctx context.Context, to target, events []sim.Event) error {
 	body, err := json.Marshal(map[string]any{"events": events})
 	if err != nil {
 		return err

@@ -10,25 +10,17 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrGuest is returned for a guest that cannot be kept.
 var ErrGuest = errors.New("nova: bad guest")
 
-// Guest is an instance: a server of Nova's and the virtual machine on its host.
-type Guest struct {
-	// UUID is the instance's.
-	UUID string `json:"uuid"`
-	// Host is where it runs; empty while it is not scheduled yet.
-	Host string `json:"host"`
-	// Domain is its libvirt definition; empty while it has none.
-	Domain string `json:"domain"`
-}
-
 // DefineGuest adds a guest or replaces the one of the same UUID. A bad UUID, and a
 // domain that is not XML with the root element domain, give ErrGuest.
-func (s *Server) DefineGuest(g Guest) error {
-	g, err := g.checked()
+func (s *Server) DefineGuest(g sim.Guest) error {
+	g, err := checkedGuest(g)
 	if err != nil {
 		return err
 	}
@@ -38,8 +30,8 @@ func (s *Server) DefineGuest(g Guest) error {
 	return nil
 }
 
-// checked returns the guest with its UUID in canonical form.
-func (g Guest) checked() (Guest, error) {
+// checkedGuest returns the guest with its UUID in canonical form.
+func checkedGuest(g sim.Guest) (sim.Guest, error) {
 	id, err := uuid.Parse(g.UUID)
 	if err != nil || len(g.UUID) != len(id.String()) {
 		return g, fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
@@ -85,7 +77,7 @@ func (s *Server) RemoveGuest(id string) bool {
 }
 
 // Guest returns the guest of a UUID.
-func (s *Server) Guest(id string) (Guest, bool) {
+func (s *Server) Guest(id string) (sim.Guest, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	g, ok := s.guests[CanonicalUUID(id)]
@@ -93,19 +85,19 @@ func (s *Server) Guest(id string) (Guest, bool) {
 }
 
 // Guests returns all guests, sorted by UUID.
-func (s *Server) Guests() []Guest {
+func (s *Server) Guests() []sim.Guest {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.sortedGuests()
 }
 
 // sortedGuests expects the lock held.
-func (s *Server) sortedGuests() []Guest {
-	list := make([]Guest, 0, len(s.guests))
+func (s *Server) sortedGuests() []sim.Guest {
+	list := make([]sim.Guest, 0, len(s.guests))
 	for _, g := range s.guests {
 		list = append(list, g)
 	}
-	slices.SortFunc(list, func(a, b Guest) int { return cmp.Compare(a.UUID, b.UUID) })
+	slices.SortFunc(list, func(a, b sim.Guest) int { return cmp.Compare(a.UUID, b.UUID) })
 	return list
 }
 

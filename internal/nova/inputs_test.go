@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestWhatIsDeclaredIsRead(t *testing.T) {
@@ -24,7 +25,7 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 		r.Header.Set("OpenStack-API-Version", c.Version)
 		w := httptest.NewRecorder()
 		server.ServeHTTP(w, r)
-		events := []nova.Event{}
+		events := []sim.Event{}
 		for _, e := range server.Events() {
 			events = append(events, e.Event)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 const (
@@ -36,7 +37,7 @@ type inbox struct {
 }
 
 func (i *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body struct{ Events []nova.Event }
+	var body struct{ Events []sim.Event }
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.Header.Get("OpenStack-API-Version") != "compute 2.82" {
 		http.Error(w, "bad", http.StatusBadRequest)
 		return
@@ -106,7 +107,7 @@ func events(list ...string) string { return `{"events":[` + strings.Join(list, "
 func strictServer(t *testing.T) *nova.Server {
 	t.Helper()
 	server := nova.New(nova.Config{StrictInstances: true})
-	for _, g := range []nova.Guest{{UUID: ready, Host: "cn0"}, {UUID: noHost}} {
+	for _, g := range []sim.Guest{{UUID: ready, Host: "cn0"}, {UUID: noHost}} {
 		if err := server.DefineGuest(g); err != nil {
 			t.Fatal(err)
 		}
@@ -454,7 +455,7 @@ func TestVersionDocuments(t *testing.T) {
 func TestGuests(t *testing.T) {
 	t.Parallel()
 	server := nova.New(nova.Config{})
-	for _, bad := range []nova.Guest{
+	for _, bad := range []sim.Guest{
 		{UUID: "x"}, {}, {UUID: "urn:uuid:" + ready}, {UUID: ready, Domain: "hello"}, {UUID: ready, Domain: "<domain>"},
 		{UUID: ready, Domain: "<network/>"}, {UUID: ready, Domain: "<domain>&nope;</domain>"},
 	} {
@@ -462,14 +463,14 @@ func TestGuests(t *testing.T) {
 			t.Errorf("%+v: got error %v, want ErrGuest", bad, err)
 		}
 	}
-	for _, good := range []nova.Guest{
+	for _, good := range []sim.Guest{
 		{UUID: noHost, Host: "cn0"}, {UUID: ready}, {UUID: strings.ToUpper(ready), Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"},
 	} {
 		if err := server.DefineGuest(good); err != nil {
 			t.Error(err)
 		}
 	}
-	want := []nova.Guest{{UUID: ready, Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"}, {UUID: noHost, Host: "cn0"}}
+	want := []sim.Guest{{UUID: ready, Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"}, {UUID: noHost, Host: "cn0"}}
 	if diff := cmp.Diff(want, server.Guests()); diff != "" {
 		t.Errorf("guests (-want +got):\n%s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ARQBound is the name of the event that Cyborg sends.
@@ -34,15 +35,7 @@ const (
 
 const maxTag = 255
 
-// Event is one event as it was sent; an absent status counts as completed.
-type Event struct {
-	Name       string  `json:"name"`
-	ServerUUID string  `json:"server_uuid"`
-	Tag        *string `json:"tag,omitempty"`
-	Status     string  `json:"status"`
-}
-
-func (e Event) tag() string {
+func tagOf(e sim.Event) string {
 	if e.Tag == nil {
 		return ""
 	}
@@ -76,7 +69,7 @@ func needsTag(name string) bool {
 }
 
 // readEvents decodes and judges the whole body; one bad event refuses all.
-func readEvents(r *http.Request, v version, form string) ([]Event, *requestError) {
+func readEvents(r *http.Request, v version, form string) ([]sim.Event, *requestError) {
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
 		return nil, &requestError{http.StatusUnsupportedMediaType, "badMediaType", "Unsupported Content-Type"}
 	}
@@ -90,7 +83,7 @@ func readEvents(r *http.Request, v version, form string) ([]Event, *requestError
 	return parseEvents(data, v, form)
 }
 
-func parseEvents(data []byte, v version, form string) ([]Event, *requestError) {
+func parseEvents(data []byte, v version, form string) ([]sim.Event, *requestError) {
 	body, err := object(data, "events")
 	if err != nil {
 		return nil, invalid("", err)
@@ -104,7 +97,7 @@ func parseEvents(data []byte, v version, form string) ([]Event, *requestError) {
 	case len(items) == 0:
 		return nil, invalid("events", errors.New("[] should be non-empty"))
 	}
-	events := make([]Event, 0, len(items))
+	events := make([]sim.Event, 0, len(items))
 	for i, item := range items {
 		event, err := parseEvent(item, v, form)
 		if err != nil {
@@ -122,22 +115,22 @@ func invalid(where string, err error) *requestError {
 	return badRequest("Invalid input" + where + ". " + err.Error())
 }
 
-func parseEvent(data []byte, v version, form string) (Event, error) {
+func parseEvent(data []byte, v version, form string) (sim.Event, error) {
 	fields, err := object(data, "name", "server_uuid", "tag", "status")
 	if err != nil {
-		return Event{}, err
+		return sim.Event{}, err
 	}
-	event := Event{Status: statusCompleted}
+	event := sim.Event{Status: statusCompleted}
 	for _, field := range []struct {
 		name  string
 		value *string
 	}{{"server_uuid", &event.ServerUUID}, {"name", &event.Name}, {"status", &event.Status}} {
 		raw, given := fields[field.name]
 		if !given && field.name != "status" {
-			return Event{}, fmt.Errorf("'%s' is a required property", field.name)
+			return sim.Event{}, fmt.Errorf("'%s' is a required property", field.name)
 		}
 		if given && !isString(raw, field.value) {
-			return Event{}, fmt.Errorf("%s is not of type 'string'", field.name)
+			return sim.Event{}, fmt.Errorf("%s is not of type 'string'", field.name)
 		}
 	}
 	if _, given := fields["status"]; !given && event.Name == arqResolved {
@@ -146,13 +139,13 @@ func parseEvent(data []byte, v version, form string) (Event, error) {
 	if raw, given := fields["tag"]; given {
 		event.Tag = new(string)
 		if !isString(raw, event.Tag) {
-			return Event{}, errors.New("tag is not of type 'string'")
+			return sim.Event{}, errors.New("tag is not of type 'string'")
 		}
 	}
-	return event, event.check(v, form)
+	return event, checkEvent(event, v, form)
 }
 
-func (e Event) check(v version, form string) error {
+func checkEvent(e sim.Event, v version, form string) error {
 	names := eventNames(v, form)
 	switch {
 	case uuid.Validate(e.ServerUUID) != nil || strings.HasPrefix(e.ServerUUID, "urn:"):
@@ -163,7 +156,7 @@ func (e Event) check(v version, form string) error {
 		return fmt.Errorf("status %q is not one of ['ok', 'failed']", e.Status)
 	case e.Name != arqResolved && !slices.Contains([]string{statusFailed, statusCompleted, statusInProgress}, e.Status):
 		return fmt.Errorf("status %q is not one of ['failed', 'completed', 'in-progress']", e.Status)
-	case len([]rune(e.tag())) > maxTag:
+	case len([]rune(tagOf(e))) > maxTag:
 		return fmt.Errorf("tag is longer than %d characters", maxTag)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The names of the operations that fault rules may use.
@@ -42,17 +43,11 @@ const (
 	EventFormUssuri = "ussuri"
 )
 
-// TokenVerifier answers the identity headers that keystonemiddleware would set for a
-// valid token, or an error for an invalid one.
-type TokenVerifier interface {
-	VerifyToken(token string) (http.Header, error)
-}
-
 // Option changes how a Server works.
 type Option func(*Server)
 
 // WithClock sets the clock; the machine's by default.
-func WithClock(clock simhttp.Clock) Option { return func(s *Server) { s.clock = clock } }
+func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
 // WithFaults lets the rules of a set act on requests and on the passing on of events.
 func WithFaults(faults *simhttp.Faults) Option {
@@ -63,7 +58,7 @@ func WithFaults(faults *simhttp.Faults) Option {
 func WithRecorder(r *simhttp.Recorder) Option { return func(s *Server) { s.service.Recorder = r } }
 
 // WithTokenVerifier checks tokens; without it the conventions of simhttp.NoAuth hold.
-func WithTokenVerifier(v TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
+func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
 
 // WithEventClient sets the client that carries events to URLs; one with a limit of 10
 // seconds by default.
@@ -73,17 +68,17 @@ func WithEventClient(c *http.Client) Option { return func(s *Server) { s.urlClie
 // the same without /compute, and safe for parallel use.
 type Server struct {
 	cfg       Config
-	clock     simhttp.Clock
-	verifier  TokenVerifier
+	clock     sim.Clock
+	verifier  sim.TokenVerifier
 	urlClient *http.Client
 	service   *simhttp.Service
 	later     laterGroup
 
 	mu       sync.RWMutex
-	guests   map[string]Guest
+	guests   map[string]sim.Guest
 	handler  http.Handler // nil: nobody in this process listens
 	urls     []string
-	received []Received
+	received []sim.ReceivedEvent
 	dropped  int             // how many events came before the first of received
 	delayed  map[int]*putOff // events that are to be passed on, by number
 }
@@ -98,9 +93,9 @@ const eventTimeout = 10 * time.Second
 func New(cfg Config, opts ...Option) *Server {
 	s := &Server{
 		cfg:       cfg,
-		clock:     simhttp.Wall{},
+		clock:     sim.Wall{},
 		urlClient: &http.Client{Timeout: eventTimeout},
-		guests:    make(map[string]Guest),
+		guests:    make(map[string]sim.Guest),
 		delayed:   make(map[int]*putOff),
 	}
 	s.service = &simhttp.Service{

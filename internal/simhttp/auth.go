@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Identity is who sent a request.
@@ -57,17 +59,10 @@ func NoAuth(r *http.Request) (Identity, bool) {
 	return id, true
 }
 
-// TokenVerifier answers the identity headers that keystonemiddleware would set
-// for a valid token, or an error for an invalid one. The simulators declare
-// public interfaces of the same form.
-type TokenVerifier interface {
-	VerifyToken(token string) (http.Header, error)
-}
-
 // Identify finds out who sent a request: by its X-Auth-Token and the verifier,
 // or by the conventions of NoAuth if there is none. It reports false for a
 // request whose answer is 401.
-func Identify(r *http.Request, verifier TokenVerifier) (Identity, bool) {
+func Identify(r *http.Request, verifier sim.TokenVerifier) (Identity, bool) {
 	if verifier == nil {
 		return NoAuth(r)
 	}
@@ -76,11 +71,11 @@ func Identify(r *http.Request, verifier TokenVerifier) (Identity, bool) {
 
 // IdentifyService finds out who stands behind the X-Service-Token of a request.
 // It reports false for a request without one or with an invalid one.
-func IdentifyService(r *http.Request, verifier TokenVerifier) (Identity, bool) {
+func IdentifyService(r *http.Request, verifier sim.TokenVerifier) (Identity, bool) {
 	return verified(r.Header.Get("X-Service-Token"), verifier)
 }
 
-func verified(token string, verifier TokenVerifier) (Identity, bool) {
+func verified(token string, verifier sim.TokenVerifier) (Identity, bool) {
 	if token == "" {
 		return Identity{}, false
 	}

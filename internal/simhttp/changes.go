@@ -7,13 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-)
 
-// What an Action says.
-const (
-	Created = "created"
-	Changed = "changed"
-	Deleted = "deleted"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // KindMore is the kind of the one change that stands for all that are not told any more.
@@ -25,15 +20,6 @@ const (
 	maxNoteText  = 500    // bytes of one text in a change
 	maxKeptNotes = 100000 // changes of all exchanges of a recorder
 )
-
-// Change is one thing that a request changed in the service that answered it.
-type Change struct {
-	Action string `json:"action"` // Created, Changed or Deleted
-	Kind   string `json:"kind"`   // resource_provider, accelerator_request, ...
-	ID     string `json:"id"`     // of the thing, within its kind; never a secret
-	// What tells the change in one line: "state Initial -> BindStarted".
-	What string `json:"what,omitempty"`
-}
 
 // Step is a value of a thing that has changed.
 type Step struct{ Name, From, To string }
@@ -52,8 +38,8 @@ type Notes struct {
 
 // note is a change in the making.
 type note struct {
-	Change        // without an action: none, after all
-	steps  []Step // told after What
+	sim.Change        // without an action: none, after all
+	steps      []Step // told after What
 }
 
 type notesKey struct{}
@@ -67,7 +53,7 @@ func NotesOf(ctx context.Context) *Notes {
 
 // Note adds to what the exchange that is being served under ctx has changed. After its
 // end, and outside of one, it does nothing.
-func Note(ctx context.Context, changes ...Change) { NotesOf(ctx).Add(changes...) }
+func Note(ctx context.Context, changes ...sim.Change) { NotesOf(ctx).Add(changes...) }
 
 // WithNotesOf is ctx with the notes of another context: for work that a request waits
 // for although it is not bound to the request's life.
@@ -87,7 +73,7 @@ func WithoutNotes(ctx context.Context) context.Context {
 }
 
 // Add notes changes, unless the exchange is over.
-func (n *Notes) Add(changes ...Change) {
+func (n *Notes) Add(changes ...sim.Change) {
 	if n == nil {
 		return
 	}
@@ -108,7 +94,7 @@ func (n *Notes) AddSteps(kind, id, what string, steps ...Step) {
 	defer n.mu.Unlock()
 	steps = slices.DeleteFunc(steps, func(s Step) bool { return s.From == s.To })
 	if len(steps) > 0 {
-		n.add(note{Change{Changed, kind, id, what}, steps})
+		n.add(note{sim.Change{Action: sim.Changed, Kind: kind, ID: id, What: what}, steps})
 	}
 }
 
@@ -136,13 +122,13 @@ func (c *note) follow(next note) {
 	switch {
 	case c.Action == "":
 		*c = next
-	case c.Action == Created && next.Action == Deleted:
+	case c.Action == sim.Created && next.Action == sim.Deleted:
 		c.Action = ""
-	case c.Action == Created || c.Action == Deleted && next.Action != Created:
-	case c.Action == Deleted:
-		next.Action = Changed // there is another one in its place
+	case c.Action == sim.Created || c.Action == sim.Deleted && next.Action != sim.Created:
+	case c.Action == sim.Deleted:
+		next.Action = sim.Changed // there is another one in its place
 		*c = next
-	case next.Action == Deleted || c.steps == nil || next.steps == nil:
+	case next.Action == sim.Deleted || c.steps == nil || next.steps == nil:
 		*c = next
 	default:
 		c.walk(next.steps)
@@ -162,7 +148,7 @@ func (c *note) walk(steps []Step) {
 }
 
 // told is the change in words; not ok if there is none.
-func (c *note) told() (told Change, ok bool) {
+func (c *note) told() (told sim.Change, ok bool) {
 	told = c.Change
 	var texts []string
 	for _, s := range c.steps {
@@ -187,14 +173,14 @@ func orNone(value string) string {
 }
 
 // end returns what was noted and takes nothing any more.
-func (n *Notes) end() []Change {
+func (n *Notes) end() []sim.Change {
 	if n == nil {
 		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ended = true
-	var list []Change
+	var list []sim.Change
 	for i := range n.list {
 		if told, ok := n.list[i].told(); ok {
 			list = append(list, told)
@@ -206,8 +192,8 @@ func (n *Notes) end() []Change {
 	return list
 }
 
-func moreChanges(n int) Change {
-	return Change{Action: Changed, Kind: KindMore, What: fmt.Sprintf("%d more changes, which are not kept", n)}
+func moreChanges(n int) sim.Change {
+	return sim.Change{Action: sim.Changed, Kind: KindMore, What: fmt.Sprintf("%d more changes, which are not kept", n)}
 }
 
 // cut shortens a text that is too long to be kept. The copy lets go of a larger text, such
@@ -246,7 +232,7 @@ func (r *Recorder) shed(added int) {
 	for i := 0; i < len(r.exchanges) && r.changes > maxKeptNotes/2; i++ {
 		e := &r.exchanges[i].Exchange
 		if n := len(e.Changes); n > 1 {
-			e.Changes = []Change{moreChanges(n)}
+			e.Changes = []sim.Change{moreChanges(n)}
 			r.changes -= n - 1
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // noting is a service whose one route does what it is told.
 func notingService(do func(context.Context)) *Service {
 	return &Service{
-		Name: "test", Clock: Wall{}, IDs: NewIDs(1, "test"),
+		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"),
 		Router: NewRouter(Route{Operation: "test.do", Method: "POST", Pattern: "/do"}),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			do(r.Context())
@@ -32,35 +33,37 @@ func post(h http.Handler) {
 
 func TestOneChangeIsToldOfEachThing(t *testing.T) {
 	t.Parallel()
-	c := func(action, what string) Change { return Change{action, "thing", "1", what} }
+	c := func(action, what string) sim.Change {
+		return sim.Change{Action: action, Kind: "thing", ID: "1", What: what}
+	}
 	for _, tt := range []struct {
 		name string
 		do   func(*Notes)
-		want []Change
+		want []sim.Change
 	}{
 		{"nothing", func(*Notes) {}, nil},
-		{"made and changed", func(n *Notes) { n.Add(c(Created, "new"), c(Changed, "more")) }, []Change{c(Created, "new")}},
-		{"made and unmade", func(n *Notes) { n.Add(c(Created, "new"), c(Deleted, "gone")) }, nil},
-		{"made, unmade and made", func(n *Notes) { n.Add(c(Created, "new"), c(Deleted, "gone"), c(Created, "again")) }, []Change{c(Created, "again")}},
+		{"made and changed", func(n *Notes) { n.Add(c(sim.Created, "new"), c(sim.Changed, "more")) }, []sim.Change{c(sim.Created, "new")}},
+		{"made and unmade", func(n *Notes) { n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone")) }, nil},
+		{"made, unmade and made", func(n *Notes) { n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone"), c(sim.Created, "again")) }, []sim.Change{c(sim.Created, "again")}},
 		{"changed and unmade", func(n *Notes) {
 			n.AddSteps("thing", "1", "", Step{"state", "a", "b"})
-			n.Add(c(Deleted, "gone"))
-		}, []Change{c(Deleted, "gone")}},
-		{"replaced", func(n *Notes) { n.Add(c(Deleted, "old"), c(Created, "new")) }, []Change{c(Changed, "new")}},
-		{"unmade and touched", func(n *Notes) { n.Add(c(Deleted, "old"), c(Changed, "no")) }, []Change{c(Deleted, "old")}},
+			n.Add(c(sim.Deleted, "gone"))
+		}, []sim.Change{c(sim.Deleted, "gone")}},
+		{"replaced", func(n *Notes) { n.Add(c(sim.Deleted, "old"), c(sim.Created, "new")) }, []sim.Change{c(sim.Changed, "new")}},
+		{"unmade and touched", func(n *Notes) { n.Add(c(sim.Deleted, "old"), c(sim.Changed, "no")) }, []sim.Change{c(sim.Deleted, "old")}},
 		{"two steps", func(n *Notes) {
 			n.AddSteps("thing", "1", "it", Step{"state", "a", "b"}, Step{"host", "", "cn0"}, Step{"same", "x", "x"})
 			n.AddSteps("thing", "1", "it", Step{"state", "b", "c"}, Step{"size", "1", ""})
-		}, []Change{c(Changed, "it: state a -> c, host none -> cn0, size 1 -> none")}},
+		}, []sim.Change{c(sim.Changed, "it: state a -> c, host none -> cn0, size 1 -> none")}},
 		{"there and back", func(n *Notes) {
 			n.AddSteps("thing", "1", "", Step{"state", "a", "b"})
 			n.AddSteps("thing", "1", "", Step{"state", "b", "a"})
 		}, nil},
 		{"nowhere", func(n *Notes) { n.AddSteps("thing", "1", "", Step{"state", "a", "a"}) }, nil},
 		{"two things", func(n *Notes) {
-			n.Add(c(Created, ""), Change{Created, "thing", "2", ""}, Change{Created, "other", "1", ""})
-		}, []Change{c(Created, ""), {Created, "thing", "2", ""}, {Created, "other", "1", ""}}},
-		{"long", func(n *Notes) { n.Add(c(Created, strings.Repeat("ü", maxNoteText))) }, []Change{c(Created, strings.Repeat("ü", maxNoteText/2)+"…")}},
+			n.Add(c(sim.Created, ""), sim.Change{Action: sim.Created, Kind: "thing", ID: "2"}, sim.Change{Action: sim.Created, Kind: "other", ID: "1"})
+		}, []sim.Change{c(sim.Created, ""), {Action: sim.Created, Kind: "thing", ID: "2"}, {Action: sim.Created, Kind: "other", ID: "1"}}},
+		{"long", func(n *Notes) { n.Add(c(sim.Created, strings.Repeat("ü", maxNoteText))) }, []sim.Change{c(sim.Created, strings.Repeat("ü", maxNoteText/2)+"…")}},
 	} {
 		n := new(Notes)
 		tt.do(n)
@@ -72,10 +75,12 @@ func TestOneChangeIsToldOfEachThing(t *testing.T) {
 
 func TestChangesAreOfTheExchangeThatIsBeingServed(t *testing.T) {
 	t.Parallel()
-	var inner, outer Exchange
-	note := func(ctx context.Context, id string) { Note(ctx, Change{Created, "thing", id, ""}) }
+	var inner, outer sim.Exchange
+	note := func(ctx context.Context, id string) {
+		Note(ctx, sim.Change{Action: sim.Created, Kind: "thing", ID: id})
+	}
 	below := notingService(func(ctx context.Context) { note(ctx, "below") })
-	below.Observe = func(e Exchange) { inner = e }
+	below.Observe = func(e sim.Exchange) { inner = e }
 	silent := notingService(func(ctx context.Context) { note(ctx, "unheard") })
 	var late context.Context
 	above := notingService(func(ctx context.Context) {
@@ -90,14 +95,14 @@ func TestChangesAreOfTheExchangeThatIsBeingServed(t *testing.T) {
 		}
 		late = ctx
 	})
-	above.Observe = func(e Exchange) { outer = e }
+	above.Observe = func(e sim.Exchange) { outer = e }
 	note(t.Context(), "nobody's")
 	post(above)
 	note(late, "late")
-	if diff := cmp.Diff([]Change{{Created, "thing", "below", ""}}, inner.Changes); diff != "" {
+	if diff := cmp.Diff([]sim.Change{{Action: sim.Created, Kind: "thing", ID: "below"}}, inner.Changes); diff != "" {
 		t.Errorf("nested (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Change{{Created, "thing", "before", ""}, {Created, "thing", "after", ""}}, outer.Changes); diff != "" {
+	if diff := cmp.Diff([]sim.Change{{Action: sim.Created, Kind: "thing", ID: "before"}, {Action: sim.Created, Kind: "thing", ID: "after"}}, outer.Changes); diff != "" {
 		t.Errorf("outer (-want +got):\n%s", diff)
 	}
 	if NotesOf(WithNotesOf(t.Context(), t.Context())) != nil {
@@ -118,7 +123,7 @@ func TestChangesUnderFaults(t *testing.T) {
 		{fault.Rule{Action: fault.Malformed}, 1},
 		{fault.Rule{Action: fault.Delay, Delay: 1}, 1},
 	} {
-		s, recorder := notingService(func(ctx context.Context) { Note(ctx, Change{Created, "thing", "1", ""}) }), NewRecorder(1)
+		s, recorder := notingService(func(ctx context.Context) { Note(ctx, sim.Change{Action: sim.Created, Kind: "thing", ID: "1"}) }), NewRecorder(1)
 		s.Recorder, s.Faults = recorder, new(fault.Set)
 		s.Faults.Register("test.do")
 		tt.rule.Operation = "test.do"
@@ -140,7 +145,7 @@ func TestChangesAreLimited(t *testing.T) {
 	n := 0
 	s, recorder := notingService(func(ctx context.Context) {
 		for range n {
-			Note(ctx, Change{Created, "thing", fmt.Sprint(n, len(NotesOf(ctx).list), NotesOf(ctx).more), ""})
+			Note(ctx, sim.Change{Action: sim.Created, Kind: "thing", ID: fmt.Sprint(n, len(NotesOf(ctx).list), NotesOf(ctx).more)})
 		}
 	}), NewRecorder(500)
 	s.Recorder = recorder

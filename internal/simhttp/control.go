@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // controlSchema is the version of the bodies under /_sim/.
@@ -20,17 +21,9 @@ type Control struct {
 	Recorder *Recorder
 	Services []*Service
 	// Others are the routes of services that do not show their Service.
-	Others []ServiceRoute
+	Others []sim.Route
 	// More are further routes, by method and path: "GET /_sim/guests".
 	More map[string]http.HandlerFunc
-}
-
-// ServiceRoute is a route in the list of all services.
-type ServiceRoute struct {
-	Service   string `json:"service"`
-	Operation string `json:"operation"`
-	Method    string `json:"method"`
-	Pattern   string `json:"pattern"`
 }
 
 // Handler returns the routes as a handler.
@@ -68,13 +61,13 @@ func (c Control) health(w http.ResponseWriter, _ *http.Request) {
 
 // routes lists what the services answer, and all that fault rules can act on.
 func (c Control) routes(w http.ResponseWriter, _ *http.Request) {
-	list := append([]ServiceRoute{}, c.Others...)
+	list := append([]sim.Route{}, c.Others...)
 	for _, service := range c.Services {
 		for _, r := range service.Router.Routes() {
-			list = append(list, ServiceRoute{service.Name, r.Operation, r.Method, r.Pattern})
+			list = append(list, sim.Route{Service: service.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b ServiceRoute) int { return cmp.Compare(a.Service, b.Service) })
+	slices.SortStableFunc(list, func(a, b sim.Route) int { return cmp.Compare(a.Service, b.Service) })
 	body := ControlBody("routes", list)
 	body["operations"] = c.Faults.Describe()
 	WriteJSON(w, http.StatusOK, body)
@@ -110,7 +103,7 @@ func (c Control) deleteFaults(w http.ResponseWriter, _ *http.Request) {
 func (c Control) requests(w http.ResponseWriter, _ *http.Request) {
 	exchanges := c.Recorder.Exchanges()
 	if exchanges == nil {
-		exchanges = []Exchange{}
+		exchanges = []sim.Exchange{}
 	}
 	WriteJSON(w, http.StatusOK, ControlBody("requests", exchanges))
 }

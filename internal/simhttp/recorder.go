@@ -6,33 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
-)
 
-// Exchange is one recorded request and its answer. Bodies, headers and tokens are not kept.
-type Exchange struct {
-	Service   string `json:"service"`
-	Operation string `json:"operation"`
-	Subject   string `json:"subject,omitempty"`
-	// From is the caller's User-Agent header.
-	From         string        `json:"from,omitempty"`
-	Method       string        `json:"method"`
-	Path         string        `json:"path"`
-	Query        string        `json:"query,omitempty"`
-	Microversion string        `json:"microversion,omitempty"`
-	RequestID    string        `json:"request_id"`
-	Status       int           `json:"status"` // 0: no answer was sent
-	Fault        string        `json:"fault,omitempty"`
-	Started      time.Time     `json:"started"`
-	Duration     time.Duration `json:"duration_ns"`
-	// Changes is what the request changed, in the order in which it did.
-	Changes []Change `json:"changes,omitempty"`
-	// Internal is set for what one of the simulated services sent.
-	Internal bool `json:"internal,omitempty"`
-	// Unread is what was sent and nobody read: "query limitt", "header X-Foo",
-	// "body [0].colour".
-	Unread []string `json:"unread,omitempty"`
-}
+	"github.com/gocyborg/gocyborg/sim"
+)
 
 // Recorder keeps the newest exchanges of a simulated cloud, in the order in
 // which they started. A nil Recorder records nothing.
@@ -52,7 +28,7 @@ type Recorder struct {
 // not give: in virtual time a request and those it causes start at once.
 type numbered struct {
 	number uint64
-	Exchange
+	sim.Exchange
 }
 
 // NewRecorder returns a recorder that keeps the newest limit exchanges.
@@ -86,7 +62,7 @@ func (r *Recorder) begin() uint64 {
 
 // add keeps an exchange. It is called when a request ends, so nested requests
 // arrive before the one that caused them; Exchanges sorts by start.
-func (r *Recorder) add(number uint64, e Exchange) {
+func (r *Recorder) add(number uint64, e sim.Exchange) {
 	if r == nil {
 		return
 	}
@@ -103,7 +79,7 @@ func (r *Recorder) add(number uint64, e Exchange) {
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
 // by when they started.
-func (r *Recorder) Exchanges() []Exchange {
+func (r *Recorder) Exchanges() []sim.Exchange {
 	if r == nil {
 		return nil
 	}
@@ -111,7 +87,7 @@ func (r *Recorder) Exchanges() []Exchange {
 	kept := slices.Clone(r.exchanges[max(0, len(r.exchanges)-r.limit):])
 	r.mu.Unlock()
 	slices.SortFunc(kept, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	list := make([]Exchange, 0, len(kept))
+	list := make([]sim.Exchange, 0, len(kept))
 	for _, e := range kept {
 		list = append(list, e.Exchange)
 	}

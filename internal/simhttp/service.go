@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // RequestIDHeader is set on every answer, as OpenStack's services do.
@@ -35,8 +36,8 @@ type Service struct {
 	Recorder      *Recorder  // nil: that of Recording, if there is one
 	// Observe, if set, is called with each exchange when it ends, on the
 	// goroutine that served it.
-	Observe func(Exchange)
-	Clock   Clock
+	Observe func(sim.Exchange)
+	Clock   sim.Clock
 	IDs     *IDs
 	// Headers are the headers that this service reads beside those that every one does,
 	// in canonical form.
@@ -72,7 +73,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(RequestIDHeader, id)
 	w.Header().Set("Date", started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
 
-	exchange := Exchange{
+	exchange := sim.Exchange{
 		Service: s.Name, From: r.UserAgent(), Method: r.Method, Path: r.URL.Path,
 		Query: r.URL.RawQuery, RequestID: id, Started: started, Internal: IsInternal(r.Context()),
 	}
@@ -101,10 +102,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if recorder != nil {
-		exchange.Unread = s.unread(r, match, bufferBody(r, match))
+		exchange.Unrecognized = s.unread(r, match, bufferBody(r, match))
 	}
-	if len(exchange.Unread) > 0 && recorder.RefusesUnread {
-		s.Refuse(out, r, refusal(exchange.Unread))
+	if len(exchange.Unrecognized) > 0 && recorder.RefusesUnread {
+		s.Refuse(out, r, refusal(exchange.Unrecognized))
 		return
 	}
 	s.serve(out, r, rule)

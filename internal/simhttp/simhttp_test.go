@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // counterService counts PUTs, so that a test sees whether a change was
@@ -34,7 +35,7 @@ func (c *counterService) service(faults *fault.Set, recorder *simhttp.Recorder) 
 		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
 			http.Error(w, "injected "+code, status)
 		},
-		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
+		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: sim.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
 	}
 }
 
@@ -311,7 +312,7 @@ func TestNoAuthConventions(t *testing.T) {
 // keys verifies tokens that are the user's name; "stale" is not valid.
 type keys struct{}
 
-// VerifyToken implements simhttp.TokenVerifier.
+// VerifyToken implements sim.TokenVerifier.
 func (keys) VerifyToken(token string) (http.Header, error) {
 	if token == "stale" {
 		return nil, errors.New("expired")
@@ -324,7 +325,7 @@ func TestIdentifyAsksTheVerifierIfThereIsOne(t *testing.T) {
 	known := simhttp.Identity{User: "demo", Roles: []string{"member", "reader"}}
 	tests := []struct {
 		name      string
-		verifier  simhttp.TokenVerifier
+		verifier  sim.TokenVerifier
 		header    http.Header
 		user      simhttp.Identity
 		userOK    bool

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // stepClock lets the test see when the service waits, and go on.
@@ -32,7 +33,7 @@ func (c stepClock) Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func slowly(t *testing.T, clock simhttp.Clock) (*counterService, *http.Client, string) {
+func slowly(t *testing.T, clock sim.Clock) (*counterService, *http.Client, string) {
 	t.Helper()
 	counter := &counterService{}
 	service := counter.service(fault.NewSet("counter.put"), nil)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestShapesTellWhatNobodyReads(t *testing.T) {
@@ -80,7 +82,7 @@ func TestUnreadQueryKeys(t *testing.T) {
 // strictService counts the requests that reach it.
 func strictService(served *int) *Service {
 	return &Service{
-		Name: "test", Clock: Wall{}, IDs: NewIDs(1, "test"), Headers: []string{"X-Own"},
+		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"), Headers: []string{"X-Own"},
 		Router: NewRouter(WithInputs([]Route{
 			{Operation: "test.create", Method: "POST", Pattern: "/things"},
 			{Operation: "test.data", Method: "PUT", Pattern: "/data"},
@@ -145,7 +147,7 @@ func TestStrictServicesRefuseBeforeAnythingHappens(t *testing.T) {
 		}
 	}
 	list := recorder.Exchanges()
-	if got, want := strings.Join(list[1].Unread, ", "), "query try, header X-Bar, header X-Foo, body nam"; got != want {
+	if got, want := strings.Join(list[1].Unrecognized, ", "), "query try, header X-Bar, header X-Foo, body nam"; got != want {
 		t.Errorf("recorded as %s, want %s", got, want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -54,7 +55,7 @@ func claimOnce(ctx context.Context, cloud *simcloud.Cloud, method string) error 
 }
 
 func define(cloud *simcloud.Cloud) error {
-	return cloud.DefineGuest(simcloud.Guest{UUID: drillGuest, Host: "cn0"})
+	return cloud.DefineGuest(sim.Guest{UUID: drillGuest, Host: "cn0"})
 }
 
 // careless gives nothing back when the reply is lost.

@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // gone takes a member away.
 type gone struct{}
 
-func decoded(t TB, body string) any {
+func decoded(t sim.TB, body string) any {
 	t.Helper()
 	var document any
 	if err := json.Unmarshal([]byte(body), &document); err != nil {

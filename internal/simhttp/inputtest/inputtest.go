@@ -8,14 +8,8 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
-
-// TB is what Check needs of a test.
-type TB interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-}
 
 // Case is a request that a service takes.
 type Case struct {
@@ -42,7 +36,7 @@ type Answer struct {
 // path that a route declares must make a difference in one case at least; what is added
 // and not declared must make none, unless the service refuses it. Send must answer equal
 // requests equally.
-func Check(t TB, routes []simhttp.Route, cases []Case, send func(Case) Answer) {
+func Check(t sim.TB, routes []simhttp.Route, cases []Case, send func(Case) Answer) {
 	t.Helper()
 	c := &checker{t: t, router: simhttp.NewRouter(routes...), send: send, read: make(map[string]bool)}
 	for _, each := range cases {
@@ -66,7 +60,7 @@ func Check(t TB, routes []simhttp.Route, cases []Case, send func(Case) Answer) {
 }
 
 type checker struct {
-	t      TB
+	t      sim.TB
 	router *simhttp.Router
 	send   func(Case) Answer
 	read   map[string]bool

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Clock is the one notion of time of a simulated cloud.
+type Clock interface {
+	// Now is the present time.
+	Now() time.Time
+	// Wait returns after d, or earlier with the context's error.
+	Wait(ctx context.Context, d time.Duration) error
+}
+
+// Wall is the machine's clock, which is virtual inside a testing/synctest bubble.
+type Wall struct{}
+
+var _ Clock = Wall{}
+
+// Now implements Clock.
+func (Wall) Now() time.Time { return time.Now() }
+
+// Wait implements Clock.
+func (Wall) Wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ManualClock is a Clock that stands still until it is advanced. It is for programs that
+// cannot run in a bubble of testing/synctest, such as clients in other processes. It is
+// safe for parallel use.
+type ManualClock struct {
+	mu      sync.Mutex
+	now     time.Time
+	waiting []*waiter       // ordered by due time
+	added   chan<- struct{} // receives when a waiter is added; nil unless Advance listens
+}
+
+type waiter struct {
+	due  time.Time
+	done chan struct{}
+}
+
+var _ Clock = (*ManualClock)(nil)
+
+// NewManualClock returns a clock that shows the given time.
+func NewManualClock(now time.Time) *ManualClock { return &ManualClock{now: now} }
+
+// Now implements Clock.
+func (c *ManualClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Wait implements Clock.
+func (c *ManualClock) Wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w := c.add(d)
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		c.drop(w)
+		return ctx.Err()
+	}
+}
+
+func (c *ManualClock) add(d time.Duration) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := &waiter{due: c.now.Add(d), done: make(chan struct{})}
+	at, _ := slices.BinarySearchFunc(c.waiting, w, func(a, b *waiter) int {
+		if a.due.After(b.due) {
+			return 1
+		}
+		return -1 // behind those that are due at the same time
+	})
+	c.waiting = slices.Insert(c.waiting, at, w)
+	select {
+	case c.added <- struct{}{}:
+	default:
+	}
+	return w
+}
+
+func (c *ManualClock) drop(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(other *waiter) bool { return other == w })
+}
+
+// Waiting is the number of callers in Wait.
+func (c *ManualClock) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting)
+}
+
+// Set changes the time, back as well as forward. Callers of Wait keep waiting for as long
+// as before.
+func (c *ManualClock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.waiting {
+		w.due = w.due.Add(now.Sub(c.now))
+	}
+	c.now = now
+}
+
+// grace is how long Advance lets a woken caller run before time goes on. A caller that
+// waits again ends it at once.
+const grace = time.Millisecond
+
+// Advance moves the clock on and wakes waiting callers in the order of their due times.
+// Between two due times the woken callers may run for a moment, in which a loop can wait
+// again; it is then woken once more if its next period ends within d. What else a woken
+// caller does runs beside Advance. A negative duration changes nothing.
+func (c *ManualClock) Advance(d time.Duration) {
+	if d < 0 {
+		return
+	}
+	end := c.Now().Add(d)
+	for added := c.wakeNext(end); added != nil; added = c.wakeNext(end) {
+		timer := time.NewTimer(grace)
+		select {
+		case <-added:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// wakeNext moves on to the next due time and wakes its waiter. It returns a channel that
+// tells of the next waiter to be added. If none is due before the end, it moves on to the
+// end and returns nil.
+func (c *ManualClock) wakeNext(end time.Time) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.added = nil
+	for len(c.waiting) > 0 && !c.waiting[0].due.After(end) {
+		next := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		close(next.done)
+		if next.due.After(c.now) {
+			c.now = next.due
+		}
+		if c.now.Before(end) {
+			added := make(chan struct{}, 1)
+			c.added = added
+			return added
+		}
+	}
+	if end.After(c.now) {
+		c.now = end
+	}
+	return nil
+}

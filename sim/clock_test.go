@@ -1,0 +1,108 @@
+package sim_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func TestAManualClockWakesInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(start)
+		woken := make(chan string, 3)
+		for _, name := range []string{"30s", "10s", "20s"} {
+			go func() {
+				d, _ := time.ParseDuration(name)
+				if err := clock.Wait(context.Background(), d); err != nil {
+					t.Error(err)
+				}
+				woken <- name
+			}()
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- clock.Wait(cancelled, time.Second) }()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("a wait whose context ended was told that its time has come")
+		}
+		if got := clock.Waiting(); got != 3 {
+			t.Errorf("%d wait, want 3", got)
+		}
+		got := []string{}
+		for _, step := range []time.Duration{9 * time.Second, time.Second, -time.Hour, 10 * time.Second, 10 * time.Second} {
+			clock.Advance(step)
+			synctest.Wait()
+			select {
+			case name := <-woken:
+				got = append(got, name)
+			default:
+				got = append(got, "")
+			}
+		}
+		if diff := cmp.Diff([]string{"", "10s", "", "20s", "30s"}, got); diff != "" {
+			t.Errorf("woken at 9, 10, 10, 20 and 30 seconds (-want +got):\n%s", diff)
+		}
+		if now := clock.Now(); !now.Equal(start.Add(30 * time.Second)) {
+			t.Errorf("now %s, want 30s after the start", now)
+		}
+	})
+}
+
+// Two loops with periods of 10 and 15 seconds see each of their periods in one Advance.
+func TestAdvanceWakesALoopOncePerPeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(start)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var seen []time.Duration // appended by one goroutine at a time
+		for _, period := range []time.Duration{10 * time.Second, 15 * time.Second} {
+			go func() {
+				for clock.Wait(ctx, period) == nil {
+					seen = append(seen, clock.Now().Sub(start)/time.Second)
+				}
+			}()
+		}
+		synctest.Wait()
+		clock.Advance(45 * time.Second)
+		synctest.Wait()
+		want := []time.Duration{10, 15, 20, 30, 30, 40, 45}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("seconds (-want +got):\n%s", diff)
+		}
+		if got := clock.Waiting(); got != 2 {
+			t.Errorf("%d wait, want both loops", got)
+		}
+	})
+}
+
+func TestSetKeepsWaitsAsLongAsBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sim.NewManualClock(start)
+		woken := false
+		go func() { woken = clock.Wait(context.Background(), time.Minute) == nil }()
+		synctest.Wait()
+		clock.Set(start.Add(-time.Hour))
+		clock.Advance(59 * time.Second)
+		synctest.Wait()
+		if woken {
+			t.Error("woken before a minute has passed")
+		}
+		clock.Advance(time.Second)
+		synctest.Wait()
+		if !woken {
+			t.Error("not woken after a minute")
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package sim
+
+import "time"
+
+// Event is an event of Nova's os-server-external-events.
+type Event struct {
+	Name       string `json:"name"`
+	ServerUUID string `json:"server_uuid"`
+	// Tag is nil in an event that was sent without one.
+	Tag    *string `json:"tag,omitempty"`
+	Status string  `json:"status"`
+}
+
+// ReceivedEvent is an event that the compute service was sent.
+type ReceivedEvent struct {
+	Event
+	// Code is the event's code in the answer: 200, 400, 404 or 422.
+	Code int `json:"code"`
+	// At is when it arrived.
+	At time.Time `json:"at"`
+	// Forwarded lists the receivers that it was passed on to, Problems the receivers that
+	// it could not be passed on to and why. A delayed event is in neither until then.
+	Forwarded []string `json:"forwarded,omitempty"`
+	Problems  []string `json:"problems,omitempty"`
+}
+
+// Guest is an instance: a server of Nova's and the virtual machine on its host.
+type Guest struct {
+	// UUID is the instance's.
+	UUID string `json:"uuid"`
+	// Host is where it runs; empty while it is not scheduled.
+	Host string `json:"host"`
+	// Domain is its libvirt XML; empty while it has none.
+	Domain string `json:"domain"`
+}

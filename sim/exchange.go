@@ -1,0 +1,76 @@
+package sim
+
+import "time"
+
+// Route is one operation that a service serves.
+type Route struct {
+	// Service is identity, placement, accelerator, compute or image.
+	Service string `json:"service"`
+	// Operation is the name that fault rules and the record use, such as
+	// "placement.allocations.put".
+	Operation string `json:"operation"`
+	Method    string `json:"method"`
+	// Pattern is the path below the service's root, variables in braces.
+	Pattern string `json:"pattern"`
+}
+
+// Exchange is one request that a service answered. Bodies, headers and tokens are not kept.
+type Exchange struct {
+	// Service is identity, placement, accelerator, compute or image.
+	Service string `json:"service"`
+	// Operation is that of the [Route]; empty for an unknown path.
+	Operation string `json:"operation"`
+	// Subject is the first identifier in the path.
+	Subject string `json:"subject,omitempty"`
+	// From is the caller's User-Agent header.
+	From   string `json:"from,omitempty"`
+	Method string `json:"method"`
+	// Path is unescaped and includes the mount point, Query is as sent.
+	Path  string `json:"path"`
+	Query string `json:"query,omitempty"`
+	// Microversion is the one applied: "1.36".
+	Microversion string `json:"microversion,omitempty"`
+	RequestID    string `json:"request_id"`
+	// Status is the status sent, 0 if the connection was dropped.
+	Status int `json:"status"`
+	// Fault is the action of the fault rule that acted, if one did.
+	Fault    string        `json:"fault,omitempty"`
+	Started  time.Time     `json:"started"`
+	Duration time.Duration `json:"duration_ns"`
+	// Changes is what the request changed in the service that answered it, in order.
+	Changes []Change `json:"changes,omitempty"`
+	// Internal is set for a request that another simulated service sent.
+	Internal bool `json:"internal,omitempty"`
+	// Unrecognized lists query keys and members of the body that the service does not
+	// read: "query limitt", "body [0].colour".
+	Unrecognized []string `json:"unrecognized,omitempty"`
+}
+
+// The actions of a [Change].
+const (
+	Created = "created"
+	Changed = "changed"
+	Deleted = "deleted"
+)
+
+// Change is the difference that one request made to one thing. Work that goes on after the
+// answer, such as a bind in the background, belongs to no request.
+//
+// The kinds of Placement are resource_provider (its name, parent, root or generation),
+// inventory (its ID is PROVIDER/CLASS), provider_traits and aggregates (by the provider's
+// uuid), resource_class and trait (by name; a renamed class by its old name), consumer and
+// allocations (by the consumer's uuid).
+//
+// Those of Cyborg are device_profile, accelerator_request, attach_handle (its holder),
+// device (its status), deployable (its bitstream) and attribute, each by uuid;
+// mediated_device by uuid and region by the deployable's name for changes of the hardware.
+//
+// Those of the others are token (by its audit id) and application_credential, event (by
+// number) and image. The kind "more" stands for all changes beyond the thousandth.
+type Change struct {
+	Action string `json:"action"` // Created, Changed or Deleted
+	Kind   string `json:"kind"`
+	ID     string `json:"id"` // within the kind; never a secret
+	// What tells the change in one line: "state Initial -> BindStarted".
+	What string `json:"what,omitempty"`
+}
