@@ -1,0 +1,228 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// KindMore is the kind of the one change that stands for all that are not listed.
+const KindMore = "more"
+
+// Limits of a ChangeLog.
+const (
+	maxChanges    = 1000
+	maxChangeText = 500 // bytes
+)
+
+// ChangeLog gathers what one request changes, in the order in which it first touches each
+// thing. Successive changes of one thing are one; a thing that is made and removed again
+// was not changed. A ChangeLog is safe for parallel use, and a nil one discards everything.
+type ChangeLog struct {
+	mu     sync.Mutex
+	things []thing
+	place  map[[2]string]int // in things
+	more   int               // things that did not fit
+	ended  bool
+}
+
+// thing is something that was touched: a row, or what a service notes itself.
+type thing struct {
+	sim.Change
+	isRow         bool
+	before, after any
+	hidden        []string
+}
+
+// Record adds changes of rows that have a Kind.
+func (l *ChangeLog) Record(changes []sim.RecordChange) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range changes {
+		if c.Kind == "" {
+			continue
+		}
+		t := thing{sim.Change{Kind: c.Kind, ID: cut(c.ID), What: cut(c.Label)}, true, c.Before, c.After, c.Hidden}
+		if old := l.add([2]string{c.Table, c.Key}, t); old != nil {
+			t.before = old.before
+			*old = t
+		}
+	}
+}
+
+// Note adds changes of what is not a row.
+func (l *ChangeLog) Note(changes ...sim.Change) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range changes {
+		c.ID, c.What = cut(c.ID), cut(c.What)
+		if old := l.add([2]string{c.Kind, c.ID}, thing{Change: c}); old != nil {
+			old.follow(c)
+		}
+	}
+}
+
+// add adds a thing, or returns it if it is there.
+func (l *ChangeLog) add(key [2]string, t thing) *thing {
+	i, exists := l.place[key]
+	switch {
+	case l.ended:
+	case exists:
+		return &l.things[i]
+	case len(l.things) >= maxChanges:
+		l.more++
+	default:
+		if l.place == nil {
+			l.place = make(map[[2]string]int)
+		}
+		l.place[key] = len(l.things)
+		l.things = append(l.things, t)
+	}
+	return nil
+}
+
+// follow makes one change of two.
+func (t *thing) follow(next sim.Change) {
+	switch {
+	case t.Action == sim.Created && next.Action == sim.Deleted:
+		t.Action = ""
+	case t.Action == sim.Created || t.Action == sim.Deleted && next.Action != sim.Created:
+	case t.Action == sim.Deleted:
+		next.Action = sim.Changed
+		t.Change = next
+	default:
+		t.Change = next
+	}
+}
+
+// End returns the changes. Later ones are discarded.
+func (l *ChangeLog) End() []sim.Change {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	var list []sim.Change
+	for _, t := range l.things {
+		if t.isRow {
+			t.describe()
+		}
+		if t.Action != "" {
+			list = append(list, t.Change)
+		}
+	}
+	if l.more > 0 {
+		list = append(list, MoreChanges(l.more))
+	}
+	return list
+}
+
+// MoreChanges is the change that stands for n others.
+func MoreChanges(n int) sim.Change {
+	return sim.Change{Action: sim.Changed, Kind: KindMore, What: fmt.Sprintf("%d more changes, which are not kept", n)}
+}
+
+// describe fills in the action, and appends to the label which fields are different.
+func (t *thing) describe() {
+	switch {
+	case t.before == nil && t.after == nil:
+	case t.before == nil:
+		t.Action = sim.Created
+	case t.after == nil:
+		t.Action = sim.Deleted
+	default:
+		if fields := changedFields(t.before, t.after, t.hidden); fields != "" {
+			t.Action = sim.Changed
+			t.What = cut(strings.TrimPrefix(t.What+": "+fields, ": "))
+		}
+	}
+}
+
+// changedFields lists the JSON fields in which two rows differ: "state Initial -> Bound".
+func changedFields(before, after any, hidden []string) string {
+	from, to := fieldsOf(before), fieldsOf(after)
+	var texts []string
+	for _, f := range to {
+		if !slices.ContainsFunc(from, func(g field) bool { return g.name == f.name }) {
+			from = append(from, field{f.name, ""})
+		}
+	}
+	for _, f := range from {
+		after := ""
+		if i := slices.IndexFunc(to, func(g field) bool { return g.name == f.name }); i >= 0 {
+			after = to[i].value
+		}
+		if f.value != after && !slices.Contains(hidden, f.name) {
+			texts = append(texts, f.name+" "+orNone(f.value)+" -> "+orNone(after))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return value
+}
+
+// field is a field of a row; null, "", [] and {} are empty values.
+type field struct{ name, value string }
+
+// fieldsOf returns the fields of a row in the order of its JSON form.
+func fieldsOf(row any) (fields []field) {
+	data, err := json.Marshal(row)
+	if err != nil {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.Token(); err != nil {
+		return nil
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		var value json.RawMessage
+		if err != nil || dec.Decode(&value) != nil {
+			return fields
+		}
+		fields = append(fields, field{fmt.Sprint(name), valueText(value)})
+	}
+	return fields
+}
+
+func valueText(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil { // null is empty, too
+		return text
+	}
+	if s := string(value); s != "[]" && s != "{}" {
+		return s
+	}
+	return ""
+}
+
+// cut shortens a text that is too long to be kept. The copy does not keep the memory of a
+// larger text that it is part of.
+func cut(text string) string {
+	if len(text) <= maxChangeText {
+		return text
+	}
+	end := maxChangeText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.Clone(text[:end]) + "…"
+}

@@ -1,0 +1,49 @@
+package tables
+
+// sequenceRow is a counter.
+type sequenceRow struct {
+	Name string `json:"name"`
+	Last int64  `json:"last"`
+}
+
+// Sequence gives the numbers 1, 2, 3, ... It is a row of the table SERVICE.sequences. A
+// transaction that writes to nothing else is not published: its numbers are published with
+// the next transaction that takes one, and are given again if the process ends before.
+type Sequence struct {
+	table *Table[string, sequenceRow]
+	name  string
+}
+
+// Sequence returns the sequence with a name.
+func (db *DB) Sequence(name string) Sequence {
+	if db.sequences == nil {
+		db.sequences = Add(db, Spec[string, sequenceRow]{Name: "sequences", Key: func(r sequenceRow) string { return r.Name }})
+	}
+	return Sequence{db.sequences, name}
+}
+
+// KeySequence returns the sequence of a table's keys, which has the table's name. A key
+// above its last number is an error of [DB.Replace].
+func KeySequence[R any](t *Table[int64, R]) Sequence {
+	s := t.db.Sequence(t.spec.Name)
+	t.db.Check(func(tx *Tx) error {
+		for row := range t.From(tx, s.Last(tx)+1) {
+			return t.Errorf(t.spec.Key(row), "the sequence %s is at %d only", s.name, s.Last(tx))
+		}
+		return nil
+	})
+	return s
+}
+
+// Next returns the next number.
+func (s Sequence) Next(tx *Tx) int64 {
+	n := s.Last(tx) + 1
+	s.table.Put(tx, sequenceRow{s.name, n})
+	return n
+}
+
+// Last returns the last number that was given, or 0.
+func (s Sequence) Last(tx *Tx) int64 {
+	row, _ := s.table.Get(tx, s.name)
+	return row.Last
+}

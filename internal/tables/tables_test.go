@@ -1,0 +1,222 @@
+package tables_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+func TestReplaceRefusesBadRecordsAndChangesNothing(t *testing.T) {
+	rec := func(table, key, row string) sim.Record { return sim.Record{Table: table, Key: key, Row: []byte(row)} }
+	ids := rec("test.sequences", "rows", `{"name":"rows","last":9}`)
+	one := rec("test.rows", "0000000001", `{"id":1,"uuid":"u1"}`)
+	cases := map[string]struct {
+		records []sim.Record
+		want    string
+	}{
+		"unknown table":       {[]sim.Record{rec("test.others", "1", "{}")}, "test.others 1: there is no such table"},
+		"unknown member":      {[]sim.Record{rec("test.rows", "0000000001", `{"id":1,"colour":2}`)}, `test.rows 0000000001: json: unknown field "colour"`},
+		"repeated member":     {[]sim.Record{rec("test.rows", "0000000001", `{"id":2,"id":1}`)}, `test.rows 0000000001: member "id" is repeated`},
+		"trailing data":       {[]sim.Record{rec("test.rows", "0000000001", `{"id":1} {}`)}, "something follows"},
+		"broken JSON":         {[]sim.Record{rec("test.rows", "0000000001", `{"id":1`)}, "unexpected EOF"},
+		"no row":              {[]sim.Record{rec("test.rows", "0000000001", ``)}, "EOF"},
+		"null":                {[]sim.Record{rec("test.rows", "0000000000", `null`)}, "not a JSON object"},
+		"other key":           {[]sim.Record{rec("test.rows", "0000000002", `{"id":1,"uuid":"u1"}`)}, "test.rows 0000000002: the row's key is 0000000001"},
+		"short key":           {[]sim.Record{rec("test.rows", "1", `{"id":1,"uuid":"u1"}`)}, "the row's key is 0000000001"},
+		"negative key":        {[]sim.Record{rec("test.rows", "-000000001", `{"id":-1,"uuid":"u1"}`)}, "out of range"},
+		"two with one key":    {[]sim.Record{one, one, ids}, "there are two rows"},
+		"two with one value":  {[]sim.Record{one, rec("test.rows", "0000000002", `{"id":2,"uuid":"u1"}`), ids}, `test.rows 0000000002: row 0000000001 has the same "u1"`},
+		"key above sequence":  {[]sim.Record{one}, "test.rows 0000000001: the sequence rows is at 0 only"},
+		"dangling reference":  {[]sim.Record{one, ids, rec("test.notes", "n", `{"name":"n","row":"u2"}`)}, "test.notes n: row: there is no test.rows u2"},
+		"refused by its Spec": {[]sim.Record{rec("test.notes", "bad", `{"name":"bad","row":""}`)}, "test.notes bad: no name"},
+	}
+	f := newFixture()
+	if err := f.db.Replace([]sim.Record{one, ids, rec("test.notes", "n", `{"name":"n","row":"u1"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	before := collect(t, f.db)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := f.db.Replace(c.records)
+			if !errors.Is(err, tables.ErrRecords) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+			if diff := cmp.Diff(before, collect(t, f.db)); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReplacePublishesTheDifference(t *testing.T) {
+	f, other := newFixture(), newFixture()
+	f.db.Update(nil, func(tx *tables.Tx) {
+		for _, uuid := range []string{"same", "gone", "changed"} {
+			f.rows.Put(tx, row{ID: f.ids.Next(tx), UUID: uuid, Tags: []string{"t"}})
+		}
+	})
+	if err := other.db.Replace(collect(t, f.db)); err != nil {
+		t.Fatal(err)
+	}
+	other.db.Update(nil, func(tx *tables.Tx) {
+		other.rows.Delete(tx, 2)
+		other.rows.Put(tx, row{ID: 3, UUID: "changed", Owner: "a"})
+		other.rows.Put(tx, row{ID: other.ids.Next(tx), UUID: "new"})
+	})
+	var got []string
+	f.db.OnCommit(func(changes []sim.RecordChange) {
+		for _, c := range changes {
+			got = append(got, c.Table+" "+c.Key)
+		}
+	})
+	if err := f.db.Replace(collect(t, other.db)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"test.rows 0000000002", "test.rows 0000000003", "test.rows 0000000004", "test.sequences rows"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func TestSequencesArePublishedWithOtherRows(t *testing.T) {
+	f := newFixture()
+	var published []string
+	f.db.OnCommit(func(changes []sim.RecordChange) {
+		for _, c := range changes {
+			published = append(published, c.Table)
+		}
+	})
+	f.db.Update(nil, func(tx *tables.Tx) { f.ids.Next(tx) })
+	if published != nil {
+		t.Errorf("published %v", published)
+	}
+	f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: f.ids.Next(tx), UUID: "u"}) })
+	if diff := cmp.Diff([]string{"test.sequences", "test.rows"}, published); diff != "" {
+		t.Errorf("published (-want +got):\n%s", diff)
+	}
+}
+
+func TestMisuseOfATablePanics(t *testing.T) {
+	f := newFixture()
+	f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: 1, UUID: "u"}) })
+	cases := map[string]func(){
+		"write in a view":     func() { f.db.View(func(tx *tables.Tx) { f.rows.Delete(tx, 1) }) },
+		"write in a snapshot": func() { f.rows.Put(f.db.Snapshot(), row{ID: 2}) },
+		"value taken":         func() { f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: 2, UUID: "u"}) }) },
+		"name taken": func() {
+			tables.Add(f.db, tables.Spec[int64, row]{Name: "rows", Key: func(r row) int64 { return r.ID }})
+		},
+	}
+	for name, misuse := range cases {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+				f.db.Update(nil, func(tx *tables.Tx) {}) // the lock is free
+			}()
+			misuse()
+		})
+	}
+}
+
+func TestChangeLogDescribesWhatATransactionDid(t *testing.T) {
+	f := newFixture()
+	f.db.Update(nil, func(tx *tables.Tx) {
+		f.rows.Put(tx, row{ID: 1, UUID: "u1"})
+		f.rows.Put(tx, row{ID: 2, UUID: "u2", Owner: "a"})
+		f.rows.Put(tx, row{ID: 3, UUID: "u3", Owner: "a"})
+	})
+	log := new(tables.ChangeLog)
+	f.db.Update(log, func(tx *tables.Tx) {
+		f.rows.Put(tx, row{ID: 1, UUID: "u1", Owner: "a"})
+		f.rows.Put(tx, row{ID: 4, UUID: "u4", Owner: "c"})
+		f.rows.Put(tx, row{ID: 5, UUID: "u5"})
+		f.rows.Delete(tx, 5)
+		f.rows.Put(tx, row{ID: 3, UUID: "u3", Owner: "a", Tags: []string{"hidden"}})
+		f.notes.Put(tx, note{Name: "without a kind"})
+	})
+	f.db.Update(log, func(tx *tables.Tx) {
+		f.rows.Put(tx, row{ID: 1, UUID: "u1", Owner: "b"})
+		f.rows.Delete(tx, 2)
+		f.rows.Put(tx, row{ID: 6, UUID: "rolled back"})
+		tx.Rollback()
+	})
+	f.db.Update(log, func(tx *tables.Tx) { f.rows.Delete(tx, 2) })
+	log.Note(sim.Change{Action: sim.Created, Kind: "mediated_device", ID: "m", What: "nvidia-1"},
+		sim.Change{Action: sim.Created, Kind: "mediated_device", ID: "n"},
+		sim.Change{Action: sim.Deleted, Kind: "mediated_device", ID: "n"})
+	want := []sim.Change{
+		{Action: sim.Changed, Kind: "row", ID: "u1", What: "of a: owner none -> a"},
+		{Action: sim.Created, Kind: "row", ID: "u4", What: "of c"},
+		{Action: sim.Deleted, Kind: "row", ID: "u2", What: "of a"},
+		{Action: sim.Created, Kind: "mediated_device", ID: "m", What: "nvidia-1"},
+	}
+	if diff := cmp.Diff(want, log.End()); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	log.Note(sim.Change{Action: sim.Created, Kind: "late", ID: "l"})
+	if diff := cmp.Diff(want, log.End()); diff != "" {
+		t.Errorf("changes after the end (-want +got):\n%s", diff)
+	}
+	var none *tables.ChangeLog
+	none.Note(want...)
+	none.Record(nil)
+	if got := none.End(); got != nil {
+		t.Errorf("changes of a nil log: %v", got)
+	}
+}
+
+func TestChangeLogIsBounded(t *testing.T) {
+	log := new(tables.ChangeLog)
+	for i := range 1003 {
+		log.Note(sim.Change{Action: sim.Created, Kind: "k", ID: fmt.Sprint(i), What: strings.Repeat("é", 251)})
+	}
+	got := log.End()
+	if len(got) != 1001 || got[1000].Kind != tables.KindMore || !strings.HasPrefix(got[1000].What, "3 more") {
+		t.Fatalf("%d changes, the last one is %v", len(got), got[len(got)-1])
+	}
+	if want := strings.Repeat("é", 250) + "…"; got[0].What != want {
+		t.Errorf("a text of %d bytes is kept", len(got[0].What))
+	}
+}
+
+// BenchmarkARQLife is the life of one accelerator request among 80,000: created, bound in
+// two transactions, unbound and deleted.
+func BenchmarkARQLife(b *testing.B) {
+	for _, listening := range []bool{false, true} {
+		b.Run(map[bool]string{false: "unheard", true: "published"}[listening], func(b *testing.B) {
+			f := newFixture()
+			f.db.Update(nil, func(tx *tables.Tx) {
+				for i := range int64(80000) {
+					f.rows.Put(tx, row{ID: f.ids.Next(tx), UUID: string([]byte{byte(i), byte(i >> 8), byte(i >> 16), 'x'}), Owner: "a"})
+				}
+			})
+			if listening {
+				f.db.OnCommit(func([]sim.RecordChange) {})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				var r row
+				f.db.Update(nil, func(tx *tables.Tx) {
+					r = row{ID: f.ids.Next(tx), UUID: "67e55044-10b1-426f-9247-bb680e5fe0c8"}
+					f.rows.Put(tx, r)
+				})
+				for _, owner := range []string{"b", "c", ""} {
+					f.db.Update(nil, func(tx *tables.Tx) {
+						r, _ := f.byUUID.Get(tx, "67e55044-10b1-426f-9247-bb680e5fe0c8")
+						r.Owner = owner
+						f.rows.Put(tx, r)
+					})
+				}
+				f.db.Update(nil, func(tx *tables.Tx) { f.rows.Delete(tx, r.ID) })
+			}
+		})
+	}
+}
