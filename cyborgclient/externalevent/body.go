@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// received is one event of a request as it came. Tag is a pointer because Nova
-// tells an absent tag from an empty one. It is also the form of the answer, which
-// repeats an event with its delivery status.
+// received is one event of a request or of its answer, which repeats the event
+// with its delivery status. Tag is a pointer because Nova distinguishes an absent
+// tag from an empty one.
 type received struct {
 	Name       string  `json:"name"`
 	ServerUUID string  `json:"server_uuid"`
@@ -31,15 +31,15 @@ func (e received) event() Event {
 }
 
 // object is a JSON object with its keys as written; decoding into a struct would
-// take a key in another case for ours.
+// ignore their case.
 type object map[string]json.RawMessage
 
-// decodeEvents reads a request body by Nova's schema: an object with nothing but a
+// decodeEvents reads a request body by Nova's schema: an object whose only key is a
 // non-empty list of events, each with a name of the microversion, a server UUID, and
-// perhaps a tag and a status.
+// optionally a tag and a status.
 func (r *Registry) decodeEvents(body []byte, minor int) ([]received, error) {
 	if !utf8.Valid(body) {
-		return nil, errors.New("malformed request body: it is not UTF-8")
+		return nil, errors.New("malformed request body: not UTF-8")
 	}
 	root, err := decodeObject(body, "events")
 	if err != nil {
@@ -65,7 +65,7 @@ func isList(raw json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("["))
 }
 
-// decodeObject reads an object that has no other keys than those allowed.
+// decodeObject reads an object that has only the allowed keys.
 func decodeObject(text []byte, allowed ...string) (object, error) {
 	var o object
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -106,8 +106,8 @@ func (r *Registry) decodeEvent(text []byte, minor int) (received, error) {
 		e.Status = StatusOK
 	}
 	since, known := nameSince(e.Name)
-	if r.takes(e.Name) {
-		since, known = 0, true // the specifications name no microversion
+	if r.accepts(e.Name) {
+		since, known = 0, true // the specifications have no microversion
 	}
 	if !known {
 		return e, fmt.Errorf("unknown event name %.60q", e.Name)
@@ -118,7 +118,7 @@ func (r *Registry) decodeEvent(text []byte, minor int) (received, error) {
 	return e, e.check()
 }
 
-// check applies what the schema says of the values.
+// check validates the values against the schema.
 func (e received) check() error {
 	known := e.Status.Known()
 	if e.Name == ARQResolved {
@@ -135,7 +135,7 @@ func (e received) check() error {
 	return nil
 }
 
-// text gives the text at a key, nil when the key is absent.
+// text returns the string of a key, nil when the key is absent.
 func (o object) text(key string, required bool) (*string, error) {
 	raw, present := o[key]
 	if !present {
@@ -146,13 +146,13 @@ func (o object) text(key string, required bool) (*string, error) {
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return nil, fmt.Errorf("%s is not a text", key)
+		return nil, fmt.Errorf("%s is not a string", key)
 	}
 	return s, nil
 }
 
-// isUUID takes 32 hexadecimal digits in any case, dashed in the usual places or not
-// at all, as Nova's check is no stricter.
+// isUUID accepts 32 hexadecimal digits in any case, with the usual dashes or none,
+// as Nova's check does.
 func isUUID(text string) bool {
 	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
 		text = strings.ReplaceAll(text, "-", "")

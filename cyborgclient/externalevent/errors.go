@@ -9,49 +9,48 @@ import (
 var (
 	// ErrTimeout reports that an expected event did not come in time.
 	ErrTimeout = errors.New("timed out")
-	// ErrFailed reports an event that came with another status than completed.
+	// ErrFailed reports an event with a status other than completed.
 	ErrFailed = errors.New("instance event failed")
 	// ErrClosed reports the use of a closed registry or waiter.
 	ErrClosed = errors.New("closed")
-	// ErrInvalid reports an event, or a call, that is refused before anything is
-	// sent or registered.
+	// ErrInvalid reports an event or call that is refused before anything is sent
+	// or registered.
 	ErrInvalid = errors.New("invalid event")
-	// ErrDelivery reports events that Nova did not take. Every [*DeliveryError]
-	// is one.
+	// ErrDelivery reports events that Nova did not accept. Every [*DeliveryError]
+	// matches it.
 	ErrDelivery = errors.New("events not delivered")
 )
 
-// WaitError tells why a wait ended without all its events, and the state of each
-// event at that time. It satisfies errors.Is for [ErrTimeout], [ErrFailed],
-// [ErrClosed] or the context's error, by its cause.
+// WaitError is the error of [Waiter.Wait]. It has the state of each event, and
+// matches [ErrTimeout], [ErrFailed], [ErrClosed] or the context's error.
 type WaitError struct {
 	Instance string
 	Events   []EventState // all events of the waiter, in the order prepared
-	Err      error        // why
+	Err      error        // the cause
 }
 
-// Error names the instance, the cause, and the state of each event in Nova's words.
+// Error returns the instance, the cause, and the state of each event in Nova's words.
 func (e *WaitError) Error() string {
 	states := make([]string, len(e.Events))
 	for i, s := range e.Events {
 		states[i] = s.String()
 	}
-	return fmt.Sprintf("externalevent: wait for %d events of instance %s: %v (%s)",
-		len(e.Events), e.Instance, e.Err, strings.Join(states, "; "))
+	return fmt.Sprintf("externalevent: wait for events of instance %s: %v (%s)",
+		e.Instance, e.Err, strings.Join(states, "; "))
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// DeliveryError reports that Nova, or the way to it, did not take the events of
-// one call. It satisfies errors.Is for [ErrDelivery] and for its cause.
+// DeliveryError reports that the events of one call were not delivered to Nova. It
+// matches [ErrDelivery] and its cause.
 type DeliveryError struct {
 	Status int     // HTTP status of the answer, 0 when there was none
-	Events []Event // as answered with their codes; as sent when Nova answered none
-	Err    error   // the cause, when it is not in the codes
+	Events []Event // with the codes of the answer; as sent when Nova answered none
+	Err    error   // the cause, unless the codes show it
 }
 
-// Error gives the HTTP status, the cause and each event with its code.
+// Error returns the HTTP status, the cause and each event with its code.
 func (e *DeliveryError) Error() string {
 	text := "externalevent: send"
 	if e.Status != 0 {
@@ -71,7 +70,7 @@ func (e *DeliveryError) Error() string {
 	return text + " (" + strings.Join(events, "; ") + ")"
 }
 
-// Unwrap gives [ErrDelivery] and the cause.
+// Unwrap returns [ErrDelivery] and the cause.
 func (e *DeliveryError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{ErrDelivery}

@@ -6,12 +6,11 @@ const (
 	// ARQBound names the event that Cyborg sends for a resolved accelerator
 	// request; its tag is the request's UUID. (Nova's release note misspells it.)
 	ARQBound = "accelerator-request-bound"
-	// Microversion is the lowest compute API version that knows [ARQBound].
+	// Microversion is the lowest compute API version with [ARQBound].
 	Microversion = "2.82"
 )
 
-// Status is the status of an event. As received it is what happened; in Nova's
-// answer it is what became of the delivery.
+// Status is the status of an event, and in Nova's answer that of its delivery.
 type Status string
 
 // Statuses of the wire.
@@ -21,31 +20,31 @@ const (
 	StatusInProgress Status = "in-progress"
 )
 
-// Known reports whether Nova's schema has the status.
+// Known reports whether s is a status of Nova's schema.
 func (s Status) Known() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusInProgress
 }
 
 // Event is one external event of a server.
 type Event struct {
-	// Name says what happened, for us always [ARQBound].
+	// Name is [ARQBound] for accelerators.
 	Name string `json:"name"`
 	// ServerUUID is the instance.
 	ServerUUID string `json:"server_uuid"`
 	// Tag is the UUID of the accelerator request.
 	Tag string `json:"tag,omitempty"`
-	// Status is completed when empty.
+	// Status: empty means completed.
 	Status Status `json:"status,omitempty"`
 	// Code is set in answers only: 200 delivered, 404 unknown instance, 400
 	// missing tag, 422 instance without a host.
 	Code int `json:"code,omitempty"`
 }
 
-// key identifies an expected event of one instance. UUIDs are compared without
-// regard to case.
+// key identifies an expected event of one instance. UUIDs are compared case
+// insensitively.
 type key struct{ name, tag string }
 
 func keyOf(name, tag string) key { return key{name, strings.ToLower(tag)} }
 
-// String gives the text that Nova logs for an event: name-tag.
+// String returns the event as Nova logs it: name-tag.
 func (k key) String() string { return k.name + "-" + k.tag }

@@ -46,8 +46,8 @@ func ExampleRegistry_Handler() {
 
 func ExampleWithForms() {
 	registry := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormUssuri))
-	waiter, err := registry.PrepareARQs("b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001",
-		externalevent.ARQ{UUID: "arq-a", Profile: "gpu"}, externalevent.ARQ{UUID: "arq-b", Profile: "gpu"})
+	waiter, err := registry.PrepareExpected("b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001",
+		externalevent.Expected{ARQ: "arq-a", DeviceProfile: "gpu"}, externalevent.Expected{ARQ: "arq-b", DeviceProfile: "gpu"})
 	if err != nil {
 		fmt.Println(err)
 		return

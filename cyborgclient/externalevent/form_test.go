@@ -1,11 +1,9 @@
 package externalevent_test
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -27,8 +25,8 @@ func ussuri(profile, status string) string {
 // prepareTwo expects two requests of the profile gpu and one of fpga.
 func prepareTwo(t *testing.T, r *externalevent.Registry) *externalevent.Waiter {
 	t.Helper()
-	w, err := r.PrepareARQs(instance, externalevent.ARQ{UUID: arq1, Profile: "gpu"},
-		externalevent.ARQ{UUID: arq2, Profile: "fpga"}, externalevent.ARQ{UUID: arq3, Profile: "gpu"})
+	w, err := r.PrepareExpected(instance, externalevent.Expected{ARQ: arq1, DeviceProfile: "gpu"},
+		externalevent.Expected{ARQ: arq2, DeviceProfile: "fpga"}, externalevent.Expected{ARQ: arq3, DeviceProfile: "gpu"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +79,7 @@ func TestFormsAreDecoded(t *testing.T) {
 	}
 }
 
-func TestFormsNobodyAskedForAreRefusedWhole(t *testing.T) {
+func TestFormsThatAreNotEnabledAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		forms []externalevent.Form
@@ -146,40 +144,6 @@ func TestUssuriWithoutProfilesIsForTheWholeInstance(t *testing.T) {
 	wantPending(t, r, 1)
 }
 
-func TestWaitFuncGoesOnOrStopsAtAFailedEvent(t *testing.T) {
-	t.Parallel()
-	for _, goOn := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			r := externalevent.NewRegistry()
-			w := prepare(t, r, arq1, arq2, arq3)
-			r.Deliver(bound(arq1, externalevent.StatusFailed))
-			after(r, 5*time.Second, bound(arq2, externalevent.StatusInProgress))
-			after(r, 9*time.Second, completed(arq3))
-			var asked []string
-			start := time.Now()
-			err := w.WaitFunc(t.Context(), timeout, func(s externalevent.EventState) bool {
-				asked = append(asked, s.Tag+" "+string(s.Status))
-				return goOn
-			})
-			want, took := []string{arq1 + " failed"}, time.Duration(0)
-			if goOn {
-				want, took = append(want, arq2+" in-progress"), 9*time.Second
-			}
-			if diff := cmp.Diff(want, asked); diff != "" || err != nil || time.Since(start) != took {
-				t.Errorf("goOn %t: %v after %s, asked (-want +got):\n%s", goOn, err, time.Since(start), diff)
-			}
-			time.Sleep(10 * time.Second) // until all events were sent
-		})
-	}
-	synctest.Test(t, func(t *testing.T) { // a timeout is no failed event
-		w := prepare(t, externalevent.NewRegistry(), arq1)
-		err := w.WaitFunc(t.Context(), timeout, func(externalevent.EventState) bool { return true })
-		if !errors.Is(err, externalevent.ErrTimeout) {
-			t.Errorf("got error %v, want the timeout", err)
-		}
-	})
-}
-
 // TestDeliveredEventsOfAllForms compares the registry with a set of what is expected.
 func TestDeliveredEventsOfAllForms(t *testing.T) {
 	t.Parallel()
@@ -189,7 +153,7 @@ func TestDeliveredEventsOfAllForms(t *testing.T) {
 		expected := map[string]string{} // ARQ to profile
 		for _, arq := range []string{arq1, arq2, arq3, arq4} {
 			expected[arq] = profiles.Draw(rt, "profile")
-			w, err := r.PrepareARQs(instance, externalevent.ARQ{UUID: arq, Profile: expected[arq]})
+			w, err := r.PrepareExpected(instance, externalevent.Expected{ARQ: arq, DeviceProfile: expected[arq]})
 			if err != nil {
 				rt.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 // maxBody is the longest request body the handler reads.
 const maxBody = 1 << 20
 
-// InstanceState says whether events can be delivered for an instance.
+// InstanceState reports whether events can be delivered for an instance.
 type InstanceState int
 
 const (
@@ -27,16 +27,15 @@ const (
 // HandlerOption is an option of [Registry.Handler].
 type HandlerOption func(*handler)
 
-// WithInstances tells the handler which instances there are. The UUID is given as
-// it came. Without this option every instance is [Ready].
+// WithInstances sets the function that looks up an instance. It gets the UUID as
+// received. Without this option every instance is [Ready].
 func WithInstances(state func(uuid string) InstanceState) HandlerOption {
 	return func(h *handler) { h.state = state }
 }
 
-// WithAuthorize lets allow judge each request by its headers, before anything else
-// of it is looked at; one it refuses is answered 401. Without this option everybody
-// may send events, so the handler belongs behind a check of its own or on a private
-// network.
+// WithAuthorize calls allow for each request before reading it; a refused request is
+// answered 401. Without this option any client may send events, so protect the
+// handler by other means or use it on a private network.
 func WithAuthorize(allow func(*http.Request) bool) HandlerOption {
 	return func(h *handler) { h.allow = allow }
 }
@@ -47,24 +46,23 @@ type handler struct {
 	allow    func(*http.Request) bool
 }
 
-// Handler serves POST /os-server-external-events as Nova's API does, at whatever
-// path it is mounted, and delivers the accepted events to the registry:
+// Handler serves POST /os-server-external-events as Nova's API does, at any path,
+// and delivers the accepted events to the registry:
 //
-//   - 400 for the whole request, and nothing is delivered, when the body breaks
+//   - 400 for the whole request, and nothing is delivered, when the body violates
 //     Nova's schema: malformed, other keys, no events, a name that the requested
-//     microversion (of either header) does not know, a bad UUID or status. The
-//     forms of the specifications are refused like that, too, unless the registry
-//     was made [WithForms].
+//     microversion (of either header) does not have, a bad UUID or status. The
+//     forms of the specifications need [WithForms].
 //   - Otherwise each event gets a code, in this order of checks: 404 unknown
-//     instance, 400 tag absent where one is needed, 422 instance without a host,
-//     200 delivered. The answer repeats the events with their codes and with the
-//     status of the delivery: an accepted event of status failed is answered
-//     completed. HTTP status 200 when all codes are, else 207.
+//     instance, 400 missing tag, 422 instance without a host, 200 delivered. The
+//     answer repeats the events with their codes and the status of their delivery:
+//     an accepted event of status failed is answered completed. The HTTP status is
+//     200 when all codes are 200, else 207.
 //   - 401 by [WithAuthorize], 405 for other methods, 406 for a microversion outside
 //     2.x, 413 for a body of more than 1 MiB, 415 for a content type other than JSON.
 //
-// An event nobody prepared for is answered 200 all the same, as Nova answers when
-// it has handed the event to the instance's host.
+// An unexpected event is answered 200 too, as Nova answers when it has passed the
+// event to the instance's host.
 func (r *Registry) Handler(opts ...HandlerOption) http.Handler {
 	h := &handler{
 		registry: r,
@@ -104,7 +102,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, status, map[string]any{"events": events})
 }
 
-// code judges one event in Nova's order.
+// code checks one event in Nova's order.
 func (h *handler) code(e received) int {
 	state := h.state(e.ServerUUID)
 	switch {
@@ -125,7 +123,7 @@ func deliveryStatus(code int) Status {
 	return StatusFailed
 }
 
-// accept checks the request as a whole and reads its events.
+// accept checks the request and reads its events.
 func (h *handler) accept(w http.ResponseWriter, r *http.Request) ([]received, int, *fault) {
 	if !h.allow(r) {
 		return nil, 0, &fault{http.StatusUnauthorized, "The request you have made requires authentication."}
@@ -157,11 +155,11 @@ func bodyFault(err error) *fault {
 	if errors.As(err, &long) {
 		return &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("Request is too large: more than %d bytes", long.Limit)}
 	}
-	return &fault{http.StatusBadRequest, fmt.Sprintf("malformed request body: it cannot be read: %v", err)}
+	return &fault{http.StatusBadRequest, fmt.Sprintf("the request body cannot be read: %v", err)}
 }
 
-// isJSON takes what Nova takes: its two JSON types, and no type or text/plain,
-// which old clients send without meaning it.
+// isJSON accepts what Nova accepts: its two JSON types, and no type or text/plain,
+// which old clients send.
 func isJSON(h http.Header) bool {
 	value := h.Get("Content-Type")
 	if value == "" {
@@ -174,7 +172,7 @@ func isJSON(h http.Header) bool {
 	return kind == "application/json" || kind == "application/vnd.openstack.compute+json" || kind == "text/plain"
 }
 
-// fault is an answer without events, in Nova's dialect.
+// fault is an error answer in Nova's format.
 type fault struct {
 	status  int
 	message string
@@ -201,8 +199,8 @@ func (f *fault) name() string {
 	return "computeFault"
 }
 
-// writeVersion repeats the microversion, as Nova does on every answer. For latest it
-// repeats the word, since the handler has no highest version.
+// writeVersion repeats the microversion, as Nova does on every answer. It repeats
+// the word latest, since the handler has no highest version.
 func writeVersion(w http.ResponseWriter, r *http.Request, minor int) {
 	version := fmt.Sprintf("2.%d", minor)
 	if minor > 1<<30 {
@@ -215,11 +213,11 @@ func writeVersion(w http.ResponseWriter, r *http.Request, minor int) {
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
-	if err != nil { // cannot happen: texts and numbers only
+	if err != nil { // cannot happen: strings and numbers only
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the sender is gone if this fails
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }

@@ -13,7 +13,7 @@ const (
 	legacyHeader  = "X-OpenStack-Nova-API-Version"
 )
 
-// nameSince gives the minor compute API version that brought an event name, as in
+// nameSince returns the minor compute API version that introduced an event name, as in
 // nova/api/openstack/compute/schemas/server_external_events.py.
 func nameSince(name string) (minor int, known bool) {
 	switch name {
@@ -36,9 +36,9 @@ func needsTag(name string) bool {
 	return formOf(name) != "" || name == "volume-extended" || name == "power-update"
 }
 
-// requestedVersion reads the microversion of a request: the value for the service
-// compute of the common header, which may list several services, else Nova's older
-// header; 2.1 when there is neither.
+// requestedVersion returns the minor microversion of a request: that of the service
+// compute in the common header, which may list several services, else that of Nova's
+// older header, else 1.
 func requestedVersion(h http.Header) (int, *fault) {
 	text := commonVersion(h.Values(versionHeader))
 	if text == "" {
@@ -63,7 +63,7 @@ func requestedVersion(h http.Header) (int, *fault) {
 	return minor, nil
 }
 
-// commonVersion gives the last value for compute, as the microversion_parse library
+// commonVersion returns the last value for compute, as the microversion_parse library
 // does.
 func commonVersion(values []string) string {
 	version := ""

@@ -183,7 +183,6 @@ func TestNovaEventsWait(t *testing.T) {
 		early  []string
 		comes  []arrival
 		limit  time.Duration
-		asked  func(externalevent.EventState) bool
 		want   error
 		took   time.Duration
 		states []string
@@ -192,12 +191,6 @@ func TestNovaEventsWait(t *testing.T) {
 			states: []string{name + arq1 + ": received after waiting 0.00 seconds"}},
 		{row: "wait_failed", tags: []string{arq1}, comes: []arrival{{arq1, 2 * time.Second, "failed"}}, limit: timeout,
 			want: externalevent.ErrFailed, took: 2 * time.Second, states: []string{name + arq1 + ": received after waiting 2.00 seconds"}},
-		{row: "wait_failed_with_callback", tags: []string{arq1, arq2}, comes: []arrival{{arq1, 2 * time.Second, "failed"}, {arq2, 3 * time.Second, "completed"}},
-			limit: timeout, asked: func(externalevent.EventState) bool { return true }, took: 3 * time.Second,
-			states: []string{name + arq1 + ": received after waiting 2.00 seconds", name + arq2 + ": received after waiting 1.00 seconds"}},
-		{row: "wait_failed_with_callback_that_stops", tags: []string{arq1, arq2}, comes: []arrival{{arq1, 2 * time.Second, "failed"}},
-			limit: timeout, asked: func(externalevent.EventState) bool { return false }, took: 2 * time.Second,
-			states: []string{name + arq1 + ": received after waiting 2.00 seconds", name + arq2 + ": expected but not received"}},
 		{row: "wait_timeout", tags: []string{arq1}, limit: timeout, want: externalevent.ErrTimeout, took: timeout,
 			states: []string{name + arq1 + ": timed out after 300.00 seconds"}},
 		{row: "wait_one_received_one_timed_out", tags: []string{arq1, arq2}, comes: []arrival{{arq1, time.Second, "completed"}}, limit: timeout,
@@ -240,7 +233,7 @@ func TestNovaEventsWait(t *testing.T) {
 				}
 				w.Early(tt.early...)
 				start := time.Now()
-				err := w.WaitFunc(t.Context(), tt.limit, tt.asked)
+				err := w.Wait(t.Context(), tt.limit)
 				if took := time.Since(start); !errors.Is(err, tt.want) || took != tt.took {
 					t.Errorf("got error %v after %s, want %v after %s", err, took, tt.want, tt.took)
 				}

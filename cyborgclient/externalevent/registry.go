@@ -7,25 +7,25 @@ import (
 	"sync"
 )
 
-// Registry knows which events are expected, by instance, name and tag, and hands
-// each one that arrives to those who prepared for it. It is safe for use by
-// several goroutines at once. The zero value is not usable; see [NewRegistry].
+// Registry holds the expected events by instance, name and tag, and delivers each
+// event that arrives to its waiters. It is safe for concurrent use. The zero value
+// is not usable; see [NewRegistry].
 type Registry struct {
 	log   *slog.Logger
-	forms []Form // beside the shipped one; never changes
+	forms []Form // besides the shipped one; never changes
 
 	mu        sync.Mutex
 	closed    bool
 	instances map[string]map[key]*expected
 }
 
-// expected is one event that somebody has prepared for. It is received once:
-// whoever takes it out of the registry sets the status and closes done.
+// expected is an event in the registry. It is received once: removing it from the
+// registry comes before setting its status and closing done.
 type expected struct {
-	preparers int    // open waiters; guarded by the registry's mutex
-	profile   string // device profile of the request; empty: not known
-	done      chan struct{}
-	status    Status // valid once done is closed
+	waiters int    // open waiters; guarded by the registry's mutex
+	profile string // device profile of the request; empty: unknown
+	done    chan struct{}
+	status  Status // valid once done is closed
 }
 
 // RegistryOption is an option of [NewRegistry].
@@ -46,37 +46,36 @@ func NewRegistry(opts ...RegistryOption) *Registry {
 }
 
 // Prepare registers the [ARQBound] events of an instance with the given tags (the
-// UUIDs of its accelerator requests) and gives the waiter for them. It must come
-// before the call that makes the events happen: an event that nobody has prepared
-// for is dropped. A tag given twice counts once; without tags the waiter has
-// nothing to wait for.
+// UUIDs of its accelerator requests) and returns their waiter. Call it before the
+// request that causes the events: an event that is not expected is dropped.
+// Duplicate tags are ignored; without tags [Waiter.Wait] returns at once.
 //
-// Two waiters may prepare for the same event; it is one event, and both receive
-// it. The caller closes the waiter in every case.
+// Two waiters may expect the same event; both receive it. The caller closes the
+// waiter in every case.
 //
 // It returns [ErrClosed] after [Registry.Close], with Nova's words, and
 // [ErrInvalid] for an empty instance or tag; then nothing is registered.
 func (r *Registry) Prepare(instance string, tags ...string) (*Waiter, error) {
-	arqs := make([]ARQ, len(tags))
+	events := make([]Expected, len(tags))
 	for i, tag := range tags {
-		arqs[i].UUID = tag
+		events[i].ARQ = tag
 	}
-	return r.PrepareARQs(instance, arqs...)
+	return r.PrepareExpected(instance, events...)
 }
 
-// ARQ is an accelerator request whose event is expected.
-type ARQ struct {
-	UUID string
-	// Profile is the name of its device profile, by which an event in the form of
-	// Ussuri is told from that of another profile; empty: any profile's will do.
-	Profile string
+// Expected identifies the event of an accelerator request.
+type Expected struct {
+	// ARQ is the UUID of the accelerator request.
+	ARQ string
+	// DeviceProfile is the name of its device profile. [FormUssuri] events of other
+	// profiles are ignored; empty accepts those of any profile.
+	DeviceProfile string
 }
 
-// PrepareARQs is [Registry.Prepare] for requests of which the device profile is
-// known. That matters only to [FormUssuri], and only for an instance with requests
-// of several profiles.
-func (r *Registry) PrepareARQs(instance string, arqs ...ARQ) (*Waiter, error) {
-	if err := checkNames(instance, arqs); err != nil {
+// PrepareExpected is [Registry.Prepare] with the device profile of each request. It
+// is needed only for [FormUssuri] and instances with requests of several profiles.
+func (r *Registry) PrepareExpected(instance string, events ...Expected) (*Waiter, error) {
+	if err := checkNames(instance, events); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -85,29 +84,29 @@ func (r *Registry) PrepareARQs(instance string, arqs ...ARQ) (*Waiter, error) {
 		return nil, fmt.Errorf("externalevent: prepare for instance %s: %w: In shutdown, no new events can be scheduled", instance, ErrClosed)
 	}
 	w := &Waiter{registry: r, instance: instance, closed: make(chan struct{})}
-	for _, arq := range arqs {
-		k := keyOf(ARQBound, arq.UUID)
+	for _, e := range events {
+		k := keyOf(ARQBound, e.ARQ)
 		if w.find(k) == nil {
-			w.events = append(w.events, &awaited{key: k, tag: arq.UUID, expected: r.expect(instance, k, arq.Profile), early: make(chan struct{})})
+			w.events = append(w.events, &awaited{key: k, tag: e.ARQ, expected: r.expect(instance, k, e.DeviceProfile), early: make(chan struct{})})
 		}
 	}
 	return w, nil
 }
 
-func checkNames(instance string, arqs []ARQ) error {
+func checkNames(instance string, events []Expected) error {
 	if instance == "" {
 		return fmt.Errorf("externalevent: prepare: %w: no instance", ErrInvalid)
 	}
-	for i, arq := range arqs {
-		if arq.UUID == "" {
+	for i, e := range events {
+		if e.ARQ == "" {
 			return fmt.Errorf("externalevent: prepare for instance %s: %w: tag %d is empty", instance, ErrInvalid, i+1)
 		}
 	}
 	return nil
 }
 
-// expect gives the expected event of a key, made if need be, with one more
-// preparer. The mutex is held.
+// expect returns the expected event of a key for one more waiter and creates it if
+// necessary. The mutex is held.
 func (r *Registry) expect(instance string, k key, profile string) *expected {
 	id := strings.ToLower(instance)
 	events := r.instances[id]
@@ -118,26 +117,26 @@ func (r *Registry) expect(instance string, k key, profile string) *expected {
 	if events[k] == nil {
 		events[k] = &expected{done: make(chan struct{}), profile: profile}
 	}
-	events[k].preparers++
+	events[k].waiters++
 	return events[k]
 }
 
-// release takes one preparer back from each event and forgets those that have
-// none left. An event received or cleared meanwhile is no longer in the registry;
-// its key may stand for a later one, which is left alone.
+// release removes one waiter from each event and forgets events without waiters.
+// An event received or cleared meanwhile is no longer in the registry; its key may
+// belong to a later event, which stays.
 func (r *Registry) release(instance string, events []*awaited) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := strings.ToLower(instance)
 	for _, a := range events {
-		a.expected.preparers--
-		if a.expected.preparers == 0 && r.instances[id][a.key] == a.expected {
+		a.expected.waiters--
+		if a.expected.waiters == 0 && r.instances[id][a.key] == a.expected {
 			r.forget(id, a.key)
 		}
 	}
 }
 
-// forget drops one key. The mutex is held.
+// forget removes one key. The mutex is held.
 func (r *Registry) forget(id string, k key) {
 	delete(r.instances[id], k)
 	if len(r.instances[id]) == 0 {
@@ -145,13 +144,13 @@ func (r *Registry) forget(id string, k key) {
 	}
 }
 
-// Deliver hands an event to those who prepared for it. An event is received once:
-// the second of two equal ones, one of an unknown name and one nobody expects are
-// dropped with a warning, and Deliver reports false. It never waits.
+// Deliver passes an event to its waiters and reports whether there were any. An
+// event is received once: a duplicate, an unknown name and an event that is not
+// expected are dropped with a warning. It never blocks.
 //
-// An event of a form that [WithForms] allows counts for what it stands for: that of
-// Train for the one of its request, that of Ussuri for those of all requests of the
-// device profile that its tag names.
+// An event of a form that [WithForms] accepts is converted: that of Train to the
+// event of its request, that of Ussuri to those of all requests of the device
+// profile in its tag.
 func (r *Registry) Deliver(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +158,7 @@ func (r *Registry) Deliver(e Event) bool {
 	var keys []key
 	status := e.Status
 	switch {
-	case !r.takes(e.Name):
+	case !r.accepts(e.Name):
 		keys = []key{keyOf(e.Name, e.Tag)}
 	case e.Name == ARQsBound:
 		keys = r.ofProfile(id, e.Tag)
@@ -169,22 +168,21 @@ func (r *Registry) Deliver(e Event) bool {
 			status = StatusCompleted
 		}
 	}
-	taken := false
+	delivered := false
 	for _, k := range keys {
 		if x := r.instances[id][k]; x != nil {
 			r.forget(id, k)
 			x.receive(status)
-			taken = true
+			delivered = true
 		}
 	}
-	if !taken {
+	if !delivered {
 		r.log.Warn("unexpected event", "event", e.Name+"-"+e.Tag, "instance", e.ServerUUID, "status", string(e.Status))
 	}
-	return taken
+	return delivered
 }
 
-// ofProfile are the keys of the events that an event for a device profile stands for.
-// The mutex is held.
+// ofProfile returns the keys of the requests of a device profile. The mutex is held.
 func (r *Registry) ofProfile(id, profile string) []key {
 	var keys []key
 	for k, x := range r.instances[id] {
@@ -195,8 +193,8 @@ func (r *Registry) ofProfile(id, profile string) []key {
 	return keys
 }
 
-// receive wakes those who wait. It is called once, by whoever took the event out
-// of the registry.
+// receive wakes the waiters. It is called once, after the event was removed from
+// the registry.
 func (x *expected) receive(s Status) {
 	if s == "" {
 		s = StatusCompleted // the default of Nova's schema
@@ -205,7 +203,7 @@ func (x *expected) receive(s Status) {
 	close(x.done)
 }
 
-// received gives the status and whether the event is there.
+// received returns the status and whether the event has arrived.
 func (x *expected) received() (Status, bool) {
 	select {
 	case <-x.done:
@@ -216,8 +214,8 @@ func (x *expected) received() (Status, bool) {
 }
 
 // Clear forgets all events of an instance, as Nova does when a server is deleted,
-// and gives their number. It does not wake those who wait; their events can no
-// longer arrive.
+// and returns their number. It does not wake waiters; their events can no longer
+// arrive.
 func (r *Registry) Clear(instance string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,7 +225,7 @@ func (r *Registry) Clear(instance string) int {
 	return n
 }
 
-// Pending gives the number of expected events that have not arrived.
+// Pending returns the number of expected events that have not arrived.
 func (r *Registry) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,9 +236,8 @@ func (r *Registry) Pending() int {
 	return n
 }
 
-// Close ends the registry: every expected event is received with the status
-// failed, so that all waits end with [ErrFailed], and no event can be prepared any
-// more. A second Close does nothing.
+// Close ends all waits with [ErrFailed] by receiving every expected event with the
+// status failed. After it [Registry.Prepare] fails. A second Close does nothing.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -47,7 +47,7 @@ func wantPending(t testing.TB, r *externalevent.Registry, want int) {
 	}
 }
 
-func TestEventsNobodyPreparedForAreDroppedWithAWarning(t *testing.T) {
+func TestUnexpectedEventsAreDroppedWithAWarning(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	r := externalevent.NewRegistry(externalevent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

@@ -11,31 +11,31 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// SendResult is what Nova answered to events it took, or ignored.
+// SendResult is Nova's answer to events that it accepted or ignored.
 type SendResult struct {
 	// Status is the HTTP status, 200 or 207.
 	Status int
-	// Events are as answered, with a code each.
+	// Events are those of the answer, each with a code.
 	Events []Event
 	// Ignored is set when Nova delivered none of the events because no instance
-	// has a host yet (all codes 422). That is no error: who waits on the host later
-	// lists the accelerator requests first.
+	// has a host yet (all codes 422). This is not an error: the host lists the
+	// accelerator requests before it waits for events.
 	Ignored bool
 }
 
 // Send posts events to Nova in one call, with the microversion 2.82 in both
 // headers. The service client is one for compute; it is not changed. Nothing is
-// retried or sent again.
+// retried.
 //
 //   - HTTP status 200 is success.
 //   - 207 with the code 422 for every event is success with Ignored set.
-//   - Anything else is a [*DeliveryError] (errors.Is [ErrDelivery]): 207 with other
-//     or mixed codes, where it lists each event with its code; another status,
-//     where it unwraps to gophercloud's error; no answer.
+//   - Anything else is a [*DeliveryError]: 207 with other or mixed codes, where it
+//     lists each event with its code; another status, where it unwraps to
+//     gophercloud's error; no answer.
 //
 // An empty list, and an event without a name, a server or a tag or with an unknown
-// status, is [ErrInvalid] before anything is sent. These are the rules of Cyborg's
-// own sender (cyborg/common/nova_client.py).
+// status, is [ErrInvalid] and nothing is sent. These are the rules of Cyborg's
+// sender (cyborg/common/nova_client.py).
 func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Event) (SendResult, error) {
 	sent, err := outgoing(events)
 	if err != nil {
@@ -65,8 +65,8 @@ func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Even
 	return SendResult{Status: resp.StatusCode, Events: answered, Ignored: true}, nil
 }
 
-// outgoing checks events and gives copies without what only an answer has, which
-// Nova's schema would refuse.
+// outgoing checks events and returns copies without codes, which Nova's schema
+// refuses.
 func outgoing(events []Event) ([]Event, error) {
 	if len(events) == 0 {
 		return nil, fmt.Errorf("externalevent: send: %w: no events", ErrInvalid)
@@ -110,7 +110,7 @@ func allWithoutHost(events []Event) bool {
 	return len(events) > 0
 }
 
-// refused describes an answer that is neither 200 nor 207, or none at all.
+// refused returns the error for a status other than 200 and 207, or for no answer.
 func refused(err error, sent []Event) error {
 	d := &DeliveryError{Events: sent, Err: err}
 	var unexpected gophercloud.ErrUnexpectedResponseCode
@@ -121,20 +121,20 @@ func refused(err error, sent []Event) error {
 	return d
 }
 
-// answerError has Nova's own message as its text in place of the whole body.
+// answerError shows Nova's message instead of the whole body.
 type answerError struct {
 	message string
 	cause   error
 }
 
-// Error gives Nova's message.
+// Error returns Nova's message.
 func (e *answerError) Error() string { return e.message }
 
-// Unwrap gives gophercloud's error.
+// Unwrap returns gophercloud's error.
 func (e *answerError) Unwrap() error { return e.cause }
 
-// faultMessage finds the message in a body of Nova's dialect, an object with one
-// named fault; other bodies are quoted, shortened.
+// faultMessage returns the message of an error body of Nova, an object with one
+// named fault; other bodies are quoted and truncated.
 func faultMessage(body []byte) string {
 	var faults map[string]struct{ Message string }
 	if json.Unmarshal(body, &faults) == nil {

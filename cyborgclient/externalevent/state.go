@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// State says how far a waiter came with an event, in Nova's words.
-type State string
+// WaitState is the state of an event for a waiter, in Nova's words.
+type WaitState string
 
 // States of an event.
 const (
-	// StateExpected: not received, and not waited for yet.
-	StateExpected State = "expected but not received"
-	// StateWaiting: being waited for.
-	StateWaiting State = "waiting"
+	// StateExpected: not received, and Wait has not reached it.
+	StateExpected WaitState = "expected but not received"
+	// StateWaiting: Wait waits for it now.
+	StateWaiting WaitState = "waiting"
 	// StateEarly: marked by [Waiter.Early].
-	StateEarly State = "received early"
-	// StateReceived: waited for and received.
-	StateReceived State = "received"
-	// StateTimedOut: waited for in vain.
-	StateTimedOut State = "timed out"
+	StateEarly WaitState = "received early"
+	// StateReceived: received by Wait.
+	StateReceived WaitState = "received"
+	// StateTimedOut: not received before the timeout.
+	StateTimedOut WaitState = "timed out"
 	// StateNotProcessed: received, but the wait ended before its turn.
-	StateNotProcessed State = "received but not processed"
+	StateNotProcessed WaitState = "received but not processed"
 )
 
 // EventState is the state of one event of a [Waiter].
 type EventState struct {
 	Name   string
 	Tag    string // as given to [Registry.Prepare]
-	State  State
+	State  WaitState
 	Waited time.Duration // for StateReceived and StateTimedOut
 	Status Status        // as received; empty when not received
 }
 
-// String gives the text of Nova's log, such as "accelerator-request-bound-<tag>:
+// String returns the text of Nova's log, such as "accelerator-request-bound-<tag>:
 // timed out after 300.00 seconds".
 func (s EventState) String() string {
 	text := s.Name + "-" + s.Tag + ": " + string(s.State)
@@ -46,7 +46,7 @@ func (s EventState) String() string {
 	return text
 }
 
-// States gives the state of each event, in the order of [Registry.Prepare].
+// States returns the state of each event, in the order of [Registry.Prepare].
 func (w *Waiter) States() []EventState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (a *awaited) describe() EventState {
 	return EventState{Name: a.key.name, Tag: a.tag, State: a.state(received), Waited: a.waited, Status: status}
 }
 
-func (a *awaited) state(received bool) State {
+func (a *awaited) state(received bool) WaitState {
 	switch a.phase {
 	case phaseWaiting:
 		return StateWaiting

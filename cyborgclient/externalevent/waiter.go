@@ -16,11 +16,11 @@ type Waiter struct {
 	instance string
 	closed   chan struct{}
 
-	mu     sync.Mutex // guards what changes in events, and the closing
-	events []*awaited // in the order prepared; the slice itself never changes
+	mu     sync.Mutex // guards the fields of events, and closing
+	events []*awaited // in the order prepared; the slice never changes
 }
 
-// awaited is what one waiter knows of one of its events.
+// awaited is an event of a waiter.
 type awaited struct {
 	key      key
 	tag      string // as given to Prepare
@@ -30,7 +30,7 @@ type awaited struct {
 	waited   time.Duration
 }
 
-// phase is how far a waiter came with an event.
+// phase is the progress of a waiter with an event.
 type phase int
 
 const (
@@ -49,14 +49,12 @@ func (w *Waiter) find(k key) *awaited {
 	return w.events[i]
 }
 
-// Early marks events as received early: the caller has seen by other means that
-// these accelerator requests are resolved, and Wait passes over them, also when it
-// is waiting for one at the moment. Tags that are not of this waiter are ignored,
-// and so are events that Wait is done with.
+// Early marks events as received early because their accelerator requests are known
+// to be resolved. Wait skips them, also when it is waiting for one now. Tags of other
+// waiters and events that Wait has finished are ignored.
 //
-// Early says nothing about success. As in Nova, the status of an event that has
-// arrived is not looked at once it is marked, so the caller judges the state of
-// the request itself.
+// Early does not mean success. As in Nova, the status of a marked event is ignored,
+// so the caller has to check the state of the request.
 func (w *Waiter) Early(tags ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,43 +68,30 @@ func (w *Waiter) Early(tags ...string) {
 }
 
 // Wait waits until every event has arrived with the status completed, for at most
-// timeout from now on, in the order of Prepare:
+// timeout, in the order of Prepare:
 //
-//   - An event marked early is passed over.
-//   - An event with any other status than completed ends the wait with [ErrFailed].
+//   - An event marked early is skipped.
+//   - An event with a status other than completed ends the wait with [ErrFailed].
 //   - When no time is left, the next event ends the wait with [ErrTimeout], even
 //     if it has arrived.
 //   - The end of ctx ends it with the context's error, [Waiter.Close] with
 //     [ErrClosed].
 //
 // Every error is a [*WaitError] with the state of each event. A waiter without
-// events does not wait. After an error Wait may be called again: events received
-// completed are not waited for a second time.
+// events does not wait. After an error Wait may be called again and does not wait
+// for completed events a second time.
 func (w *Waiter) Wait(ctx context.Context, timeout time.Duration) error {
-	return w.WaitFunc(ctx, timeout, nil)
-}
-
-// WaitFunc is [Waiter.Wait], but asks failed about each event that arrived with
-// another status than completed, as Nova asks an error callback: when it returns
-// true the wait goes on, when false it ends at once and without an error. A nil
-// function makes it Wait.
-func (w *Waiter) WaitFunc(ctx context.Context, timeout time.Duration, failed func(EventState) (goOn bool)) error {
 	deadline := time.Now().Add(timeout)
-	for i, a := range w.events {
-		err := w.await(ctx, a, deadline)
-		switch {
-		case err == nil:
-		case failed == nil || !errors.Is(err, ErrFailed):
+	for _, a := range w.events {
+		if err := w.await(ctx, a, deadline); err != nil {
 			return &WaitError{Instance: w.instance, Events: w.States(), Err: err}
-		case !failed(w.States()[i]):
-			return nil
 		}
 	}
 	return nil
 }
 
 func (w *Waiter) await(ctx context.Context, a *awaited, deadline time.Time) error {
-	if w.settled(a) {
+	if w.finished(a) {
 		return nil
 	}
 	left := time.Until(deadline)
@@ -121,16 +106,16 @@ func (w *Waiter) await(ctx context.Context, a *awaited, deadline time.Time) erro
 	return w.leave(a, time.Since(start), err)
 }
 
-// settled reports whether an event needs no waiting: marked early, or received
+// finished reports whether an event needs no waiting: marked early, or received
 // completed by an earlier Wait.
-func (w *Waiter) settled(a *awaited) bool {
+func (w *Waiter) finished(a *awaited) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	status, _ := a.expected.received()
 	return a.phase == phaseEarly || a.phase == phaseReceived && status == StatusCompleted
 }
 
-// enter turns an event to waiting, unless it was marked early meanwhile.
+// enter begins waiting for an event, unless it was marked early meanwhile.
 func (w *Waiter) enter(a *awaited) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,9 +126,9 @@ func (w *Waiter) enter(a *awaited) bool {
 	return true
 }
 
-// leave records how waiting for one event ended. An event that is there counts
-// before a timeout or a cancelled context of the same moment, so that the outcome
-// does not depend on chance.
+// leave records how waiting for one event ended. An event that has arrived takes
+// precedence over a timeout or a cancelled context, so that the outcome does not
+// depend on chance.
 func (w *Waiter) leave(a *awaited, waited time.Duration, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +147,7 @@ func (w *Waiter) leave(a *awaited, waited time.Duration, err error) error {
 	return err
 }
 
-// block returns when the event is there, nil, or can no longer be waited for.
+// block waits for the event, its early mark, or the end of the wait.
 func (w *Waiter) block(ctx context.Context, a *awaited, left time.Duration) error {
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -191,8 +176,7 @@ func failure(k key, s Status) error {
 }
 
 // Close forgets the events of the waiter that have not arrived, unless another
-// waiter has prepared for them too, and ends a Wait that is under way. A second
-// Close does nothing.
+// waiter expects them too, and ends a running Wait. A second Close does nothing.
 func (w *Waiter) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -112,7 +112,7 @@ func TestTimeoutListsTheFiveStates(t *testing.T) {
 	})
 }
 
-func TestWithoutTimeLeftAnEventThatIsThereTimesOut(t *testing.T) {
+func TestWithoutTimeLeftAnArrivedEventTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := externalevent.NewRegistry()
@@ -258,7 +258,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAnEventThatIsThereCountsBeforeACancelledContext(t *testing.T) {
+func TestAnArrivedEventTakesPrecedenceOverACancelledContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -136,7 +136,7 @@ func (a *Attempt) prepare() error {
 	if a.flow.events == nil || a.waiter != nil {
 		return nil
 	}
-	waiter, err := a.flow.events.PrepareARQs(a.Request.Instance, a.expected()...)
+	waiter, err := a.flow.events.PrepareExpected(a.Request.Instance, a.expected()...)
 	if err != nil {
 		return fmt.Errorf("instance %s: register for events: %w", a.Request.Instance, err)
 	}
