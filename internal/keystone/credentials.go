@@ -259,7 +259,7 @@ func (s *Server) listCredentials(w http.ResponseWriter, r *http.Request, who *to
 	}
 	list := []map[string]any{}
 	for _, c := range s.grants.of(owner) {
-		if wanted(r, c.name) {
+		if matchesFilter(r, "name", c.name) {
 			list = append(list, s.credentialBody(r, c))
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Server) listRoles(w http.ResponseWriter, r *http.Request, who *token) {
 	}
 	var names []string
 	for name := range s.directory.roleIDs {
-		if wanted(r, name) {
+		if matchesFilter(r, "name", name) {
 			names = append(names, name)
 		}
 	}

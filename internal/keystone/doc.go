@@ -1,22 +1,20 @@
 // Package keystone is the little of Identity v3 that OpenStack's clients and the
 // simulated services need: password and token authentication, scopes, the catalog,
-// validation and revocation of tokens, application credentials, read-only lists of
-// projects, users, roles, services and regions, and unified limits: registered limits,
-// limits of projects and the model flat by which they are enforced.
+// validation and revocation of tokens, application credentials, and read-only lists of
+// projects, users, roles, services and regions.
 //
 // It deliberately has no way to change users, projects or roles, no federation, no
-// trusts and no security: everybody knows the
-// passwords, and tokens follow from the seed, so that runs repeat. URLs in answers
+// trusts, no unified limits and no security: passwords are public, and tokens follow from
+// the seed, so that runs repeat. URLs in answers
 // are built from the request's Host, so that one server can be reached under any
 // name.
 //
-// Server.Dump and Server.Load keep tokens, application credentials and limits over a
+// Server.Dump and Server.Load keep tokens and application credentials over a
 // restart. Users, projects, roles and services come from the configuration; tokens and
 // secrets are remembered by their SHA-256 only.
 //
 // Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
-// keystone/api/discovery.py, keystone/api/limits.py, keystone/api/registered_limits.py,
-// keystone/limit/ and keystone/exception.py of the 2024 releases, and what
+// keystone/api/discovery.py and keystone/exception.py of the 2024 releases, and what
 // keystoneauth, openstacksdk and gophercloud ask of them.
 //
 //	identity := keystone.New(keystone.Config{Services: []keystone.CatalogEntry{

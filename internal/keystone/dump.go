@@ -2,7 +2,6 @@ package keystone
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -19,19 +18,16 @@ var ErrDump = errors.New("keystone: bad dump")
 // stateDump is the state of a service as JSON. Users, projects, roles and services are
 // not in it, since the configuration has them.
 type stateDump struct {
-	SchemaVersion int               `json:"schema_version"`
-	IDs           dumpIDs           `json:"ids"`
-	Tokens        []dumpToken       `json:"tokens"`
-	Credentials   []dumpCredential  `json:"application_credentials"`
-	Registered    []registeredLimit `json:"registered_limits"`
-	Limits        []projectLimit    `json:"limits"`
+	SchemaVersion int              `json:"schema_version"`
+	IDs           dumpIDs          `json:"ids"`
+	Tokens        []dumpToken      `json:"tokens"`
+	Credentials   []dumpCredential `json:"application_credentials"`
 }
 
 // dumpIDs are positions in the sequences of identifiers.
 type dumpIDs struct {
 	Token      uint64 `json:"token"`
 	Credential uint64 `json:"application_credential"`
-	Limit      uint64 `json:"limit"`
 	Request    uint64 `json:"request"`
 }
 
@@ -76,7 +72,7 @@ func (d *digest) UnmarshalText(text []byte) error {
 }
 
 // Dump returns what the service knows beside its configuration, as one JSON document with
-// the field schema_version: tokens, application credentials, limits, and how many
+// the field schema_version: tokens, application credentials, and how many
 // identifiers were given. Tokens and secrets are in it by their SHA-256 only. The same
 // state gives the same bytes, and a service that has loaded a dump gives the same dump.
 func (s *Server) Dump() ([]byte, error) {
@@ -84,13 +80,10 @@ func (s *Server) Dump() ([]byte, error) {
 	defer s.grants.mu.RUnlock()
 	s.tokens.mu.RLock()
 	defer s.tokens.mu.RUnlock()
-	s.limits.mu.RLock()
-	defer s.limits.mu.RUnlock()
 	d := stateDump{
 		SchemaVersion: simhttp.DumpSchema,
-		IDs:           dumpIDs{s.tokens.next, s.grants.made, s.limits.made, s.service.IDs.Position()},
+		IDs:           dumpIDs{s.tokens.next, s.grants.made, s.service.IDs.Position()},
 		Tokens:        []dumpToken{}, Credentials: []dumpCredential{},
-		Registered: append([]registeredLimit{}, s.limits.registered...), Limits: append([]projectLimit{}, s.limits.limits...),
 	}
 	for of, t := range s.tokens.living {
 		if t.credential == nil || !t.credential.gone.Load() {
@@ -140,7 +133,7 @@ func (s *Server) Load(data []byte) error {
 		return fmt.Errorf("%w: %w", ErrDump, err)
 	}
 	living, err := s.loadTokens(d, grants)
-	if err = cmp.Or(err, s.checkLimits(d)); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDump, err)
 	}
 	s.become(d, grants, living)
@@ -153,10 +146,7 @@ func (s *Server) become(d stateDump, grants []*credential, living map[digest]*to
 	defer s.grants.mu.Unlock()
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
-	s.limits.mu.Lock()
-	defer s.limits.mu.Unlock()
 	s.grants.list, s.grants.made = grants, d.IDs.Credential
 	s.tokens.living, s.tokens.next, s.tokens.sweep = living, d.IDs.Token, max(minSweep, 2*len(living))
-	s.limits.registered, s.limits.limits, s.limits.made = d.Registered, d.Limits, d.IDs.Limit
 	s.service.IDs.Continue(d.IDs.Request)
 }

@@ -58,27 +58,12 @@ type player struct {
 	tokens      []string
 	credentials []string // id and secret, with a blank between
 	owners      []string // of the credentials
-	ids         []string // of registered limits and limits
-	service     string
-	projects    map[string]string
 }
 
 func newPlayer(t *testing.T, clock *stopped) *player {
 	s := keystone.New(identityConfig(), keystone.WithClock(clock))
-	p := &player{t: t, servers: []*keystone.Server{s}, projects: map[string]string{}}
+	p := &player{t: t, servers: []*keystone.Server{s}}
 	admin := login(t, s, "admin", "admin")
-	var body struct {
-		Services, Projects []struct{ ID, Type, Name string }
-	}
-	for _, path := range []string{"/v3/services?type=placement", "/v3/projects"} {
-		if err := json.Unmarshal([]byte(send(t, s, "GET", path, "", "X-Auth-Token", admin).body), &body); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.service = body.Services[0].ID
-	for _, each := range body.Projects {
-		p.projects[each.Name] = each.ID
-	}
 	p.tokens = []string{admin}
 	return p
 }
@@ -125,7 +110,7 @@ func (p *player) send(rt *rapid.T, method, path, body string, header ...string) 
 func (p *player) step(rt *rapid.T, clock *stopped) {
 	token := rapid.SampledFrom(p.tokens).Draw(rt, "token")
 	user := rapid.SampledFrom([]string{"admin", "guest", "demo"}).Draw(rt, "user")
-	switch rapid.IntRange(0, 9).Draw(rt, "call") {
+	switch rapid.IntRange(0, 7).Draw(rt, "call") {
 	case 0:
 		p.login(rt, strings.Replace(passwordOfAdmin, "admin", user, 1), rapid.SampledFrom([]string{
 			"", `{"project":{"name":"lab","domain":{"id":"default"}}}`, `{"project":{"name":"admin","domain":{"id":"default"}}}`, `{"system":{"all":true}}`,
@@ -148,20 +133,16 @@ func (p *player) step(rt *rapid.T, clock *stopped) {
 	case 5:
 		p.send(rt, "DELETE", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", rapid.SampledFrom(p.tokens[1:]).Draw(rt, "subject"))
 	case 6:
-		p.createLimit(rt, token)
-	case 7:
-		p.changeLimit(rt, token)
-	case 8:
 		p.send(rt, "GET", "/v3/auth/tokens", "", "X-Auth-Token", token, "X-Subject-Token", token)
-		p.send(rt, "GET", rapid.SampledFrom([]string{"/v3/limits", "/v3/registered_limits", "/v3/auth/projects"}).Draw(rt, "list"), "", "X-Auth-Token", token)
-	case 9:
+		p.send(rt, "GET", "/v3/auth/projects", "", "X-Auth-Token", token)
+	case 7:
 		clock.now = clock.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "minutes")) * time.Minute)
 	}
 }
 
 // look reads all that can be read, with all tokens.
 func (p *player) look(rt *rapid.T) {
-	paths := []string{"/v3/limits", "/v3/registered_limits", "/v3/auth/projects", "/v3/auth/catalog"}
+	paths := []string{"/v3/auth/projects", "/v3/auth/catalog"}
 	for _, owner := range p.owners {
 		paths = append(paths, "/v3/users/"+owner+"/application_credentials")
 	}
@@ -201,36 +182,6 @@ func (p *player) createCredential(rt *rapid.T, token, user string) {
 		p.credentials = append(p.credentials, made.ApplicationCredential.ID+" "+made.ApplicationCredential.Secret)
 		p.owners = append(p.owners, who.Token.User.ID)
 	}
-}
-
-func (p *player) createLimit(rt *rapid.T, token string) {
-	resource := rapid.SampledFrom([]string{"gpu", "fpga"}).Draw(rt, "resource")
-	key, body := "registered_limits", `"default_limit":4,"description":"d"`
-	if rapid.Bool().Draw(rt, "of a project") {
-		key, body = "limits", `"resource_limit":2,"project_id":"`+p.projects[rapid.SampledFrom([]string{"lab", "demo"}).Draw(rt, "project")]+`"`
-	}
-	region := rapid.SampledFrom([]string{"", `,"region_id":"RegionOne"`}).Draw(rt, "region")
-	res := p.send(rt, "POST", "/v3/"+key, `{"`+key+`":[{"service_id":"`+p.service+`","resource_name":"`+resource+`",`+body+region+`}]}`, "X-Auth-Token", token)
-	var made map[string][]struct{ ID string }
-	if res.StatusCode == http.StatusCreated && json.Unmarshal([]byte(res.body), &made) == nil {
-		p.ids = append(p.ids, "/v3/"+key+"/"+made[key][0].ID)
-	}
-}
-
-func (p *player) changeLimit(rt *rapid.T, token string) {
-	if len(p.ids) == 0 {
-		return
-	}
-	path := rapid.SampledFrom(p.ids).Draw(rt, "limit")
-	if rapid.Bool().Draw(rt, "delete") {
-		p.send(rt, "DELETE", path, "", "X-Auth-Token", token)
-		return
-	}
-	key, amount := "limit", "resource_limit"
-	if strings.HasPrefix(path, "/v3/registered") {
-		key, amount = "registered_limit", "default_limit"
-	}
-	p.send(rt, "PATCH", path, fmt.Sprintf(`{"%s":{"%s":%d}}`, key, amount, rapid.IntRange(-1, 9).Draw(rt, "amount")), "X-Auth-Token", token)
 }
 
 func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
@@ -282,21 +233,14 @@ func TestARevokedTokenStaysRevoked(t *testing.T) {
 func full(t testing.TB) (*keystone.Server, string) {
 	t.Helper()
 	s := keystone.New(identityConfig(), keystone.WithClock(newStopped()))
-	admin, guest := login(t, s, "admin", "admin"), login(t, s, "guest", "lab")
+	login(t, s, "admin", "admin")
+	guest := login(t, s, "guest", "lab")
 	h, err := s.VerifyToken(guest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var body struct {
-		Services []struct{ ID string }
-	}
-	if err := json.Unmarshal([]byte(send(t, s, "GET", "/v3/services?type=placement", "", "X-Auth-Token", admin).body), &body); err != nil {
-		t.Fatal(err)
-	}
 	for _, call := range [][3]string{
 		{guest, "/v3/users/" + h.Get("X-User-Id") + "/application_credentials", `{"application_credential":{"name":"robot","secret":"hush","expires_at":"2027-01-01T00:00:00"}}`},
-		{admin, "/v3/registered_limits", `{"registered_limits":[{"service_id":"` + body.Services[0].ID + `","resource_name":"gpu","default_limit":4}]}`},
-		{admin, "/v3/limits", `{"limits":[{"service_id":"` + body.Services[0].ID + `","resource_name":"gpu","resource_limit":2,"project_id":"` + h.Get("X-Project-Id") + `"}]}`},
 	} {
 		if res := send(t, s, "POST", call[1], call[2], "X-Auth-Token", call[0]); res.StatusCode != http.StatusCreated {
 			t.Fatalf("%s: %d %s", call[1], res.StatusCode, res.body)
@@ -325,7 +269,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, text, want string }{
 		{"something follows", before + "{}", "something follows"},
-		{"unknown field", replaced(`"limits"`, `"bounds"`), `unknown field "bounds"`},
+		{"unknown field", replaced(`"application_credentials"`, `"grants"`), `unknown field "grants"`},
 		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
 		{"no version", `{}`, "schema_version 0"},
 		{"null", `null`, "schema_version 0"},
@@ -343,11 +287,6 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 		{"no time", replaced(`"issued"`, `"expires"`), "issued is missing"},
 		{"time out of range", replaced(`"expires": "2026-03-04T06:06:07.000891011Z"`, `"expires": "9999-12-31T23:59:59-12:00"`), "year 10000"},
 		{"fewer tokens than are listed", replaced(`"token": 3`, `"token": 1`), "ids.token is 1, and there are 3"},
-		{"fewer limits than are listed", replaced(`"limit": 2`, `"limit": 1`), "ids.limit is 1, and there are 2"},
-		{"limit of no service", strings.ReplaceAll(before, `"service_id": "`, `"service_id": "0`), "nothing of its service_id"},
-		{"limit of an unknown project", replaced(`"project_id": "`, `"project_id": "0`), "nothing of its project_id"},
-		{"limit of what is not registered", strings.Replace(before, `"resource_name": "gpu"`, `"resource_name": "fpga"`, 1), "no registered limit"},
-		{"limit too low", replaced(`"resource_limit": 2`, `"resource_limit": -2`), "limit -2 is not"},
 	} {
 		now := dumped(t, s)
 		err := s.Load([]byte(tt.text))
@@ -366,7 +305,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 func TestADumpOfDuplicatesIsRefused(t *testing.T) {
 	t.Parallel()
 	s, before := full(t)
-	for _, member := range []string{"tokens", "application_credentials", "registered_limits", "limits"} {
+	for _, member := range []string{"tokens", "application_credentials"} {
 		var d map[string]any
 		if err := json.Unmarshal([]byte(before), &d); err != nil {
 			t.Fatal(err)

@@ -6,8 +6,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// inputs tells what each operation reads. The objects below limit and its like are judged
-// as a whole, by schemas that are closed.
+// inputs tells what each operation reads.
 func inputs() map[string]simhttp.Input {
 	query := func(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
 	body := func(paths ...string) simhttp.Input { return simhttp.Input{Body: paths} }
@@ -21,12 +20,6 @@ func inputs() map[string]simhttp.Input {
 		"identity.service.list":                  query("name", "type"),
 		"identity.application_credential.list":   query("name"),
 		"identity.application_credential.create": body(credentialPaths()...),
-		"identity.registered_limit.list":         query("service_id", "region_id", "resource_name"),
-		"identity.registered_limit.create":       body("registered_limits"),
-		"identity.registered_limit.update":       body("registered_limit"),
-		"identity.limit.list":                    query("service_id", "region_id", "resource_name", "project_id", "domain_id"),
-		"identity.limit.create":                  body("limits"),
-		"identity.limit.update":                  body("limit"),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
 )
 
-// inputWorld is a new server with a limit, an application credential and the tokens of
+// inputWorld is a new server with an application credential and the tokens of
 // the user admin; they are the same each time.
 func inputWorld(t *testing.T) (server *keystone.Server, token string, ids map[string]string) {
 	t.Helper()
@@ -34,16 +34,7 @@ func inputWorld(t *testing.T) (server *keystone.Server, token string, ids map[st
 	}
 	read("user", "GET", "/v3/users?name=admin", "", first("users"))
 	read("project", "GET", "/v3/projects?name=admin", "", first("projects"))
-	read("service", "GET", "/v3/services?name=cyborg", "", first("services"))
 	read("role", "GET", "/v3/roles?name=reader", "", first("roles"))
-	read("registered", "POST", "/v3/registered_limits", fmt.Sprintf(
-		`{"registered_limits": [{"service_id": %q, "region_id": "RegionOne", "resource_name": "gpu", "default_limit": 4}]}`, ids["service"]), first("registered_limits"))
-	read("spare", "POST", "/v3/registered_limits", fmt.Sprintf(
-		`{"registered_limits": [{"service_id": %q, "resource_name": "vgpu", "default_limit": 4}]}`, ids["service"]), first("registered_limits"))
-	read("limit", "POST", "/v3/limits", fmt.Sprintf(
-		`{"limits": [{"project_id": %q, "service_id": %q, "region_id": "RegionOne", "resource_name": "gpu", "resource_limit": 2}]}`, ids["project"], ids["service"]), first("limits"))
-	read("limit", "POST", "/v3/limits", fmt.Sprintf(
-		`{"limits": [{"domain_id": "default", "service_id": %q, "region_id": "RegionOne", "resource_name": "gpu", "resource_limit": 3}]}`, ids["service"]), first("limits"))
 	read("credential", "POST", "/v3/users/"+ids["user"]+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s3"}}`,
 		func(o map[string]any) any { return o["application_credential"].(map[string]any)["id"] })
 	return server, token, ids
@@ -57,10 +48,6 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 		return `{"auth": {"identity": ` + identity + `, "scope": ` + scope + `}}`
 	}
 	byName := `{"methods": ["password"], "password": {"user": {"name": "admin", "password": "secret", "domain": {"name": "Default"}}}}`
-	systemToken := func(server *keystone.Server) string { // sees the limits of all
-		return send(t, server, "POST", "/v3/auth/tokens", auth(byName, `{"system": {"all": true}}`)).Header.Get("X-Subject-Token")
-	}
-	scoped := systemToken(system)
 	byCredential := func(fields string) string {
 		return `{"auth": {"identity": {"methods": ["application_credential"], "application_credential": {"secret": "s3", ` + fields + `}}}}`
 	}
@@ -69,7 +56,6 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 	}
 	refused := func(c inputtest.Case) inputtest.Case { c.Refused = true; return c }
 	get := func(path string) inputtest.Case { return inputtest.Case{Method: "GET", Path: path} }
-	limit := fmt.Sprintf(`"service_id": %q, "resource_name": "fpga"`, ids["service"])
 	inputtest.Check(t, system.Service().Router.Routes(), []inputtest.Case{
 		login(auth(byName, `{"project": {"name": "admin", "domain": {"name": "Default"}}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"id": "`+ids["user"]+`", "password": "secret"}}}`, `{"project": {"id": "`+ids["project"]+`"}}`)),
@@ -88,25 +74,10 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 		get("/v3/services?name=cyborg&type=accelerator"), get(credentials + "?name=c"),
 		{Method: "POST", Path: credentials, Body: `{"application_credential": {"name": "n", "description": "d", "secret": "x", "expires_at": "2027-01-01T00:00:00", "roles": [{"name": "reader"}], "unrestricted": true}}`},
 		{Method: "POST", Path: credentials, Body: `{"application_credential": {"name": "n", "roles": [{"id": "` + ids["role"] + `"}]}}`},
-		get("/v3/registered_limits?service_id=" + ids["service"] + "&region_id=RegionOne&resource_name=gpu"),
-		{Method: "POST", Path: "/v3/registered_limits", Body: `{"registered_limits": [{` + limit + `, "default_limit": 1}]}`},
-		{Method: "PATCH", Path: "/v3/registered_limits/" + ids["spare"], Body: `{"registered_limit": {"default_limit": 7}}`},
-		get("/v3/limits?project_id=" + ids["project"] + "&service_id=" + ids["service"] + "&region_id=RegionOne&resource_name=gpu"),
-		get("/v3/limits?domain_id=default"),
-		{Method: "POST", Path: "/v3/limits", Body: `{"limits": [{` + strings.Replace(limit, "fpga", "vgpu", 1) + `, "project_id": "` + ids["project"] + `", "resource_limit": 1}]}`},
-		{Method: "PATCH", Path: "/v3/limits/" + ids["limit"], Body: `{"limit": {"resource_limit": 1}}`},
 	}, func(c inputtest.Case) inputtest.Answer {
 		server, token, ids := inputWorld(t)
-		if c.Method == http.MethodGet && strings.HasPrefix(c.Path, "/v3/limits?") {
-			if token = systemToken(server); token != scoped {
-				t.Fatal("the system's token differs")
-			}
-		}
 		got := send(t, server, c.Method, c.Path, c.Body, "X-Auth-Token", token, "X-Subject-Token", token)
-		seen := got.body
-		for _, path := range []string{"/v3/registered_limits", "/v3/limits", "/v3/users/" + ids["user"] + "/application_credentials"} {
-			seen += send(t, server, http.MethodGet, path, "", "X-Auth-Token", token).body
-		}
+		seen := got.body + send(t, server, http.MethodGet, "/v3/users/"+ids["user"]+"/application_credentials", "", "X-Auth-Token", token).body
 		var made struct {
 			Credential struct{ ID, Secret string } `json:"application_credential"`
 		}

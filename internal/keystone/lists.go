@@ -51,10 +51,10 @@ func domainBody(r *http.Request) projectBody {
 	}
 }
 
-// wanted reports whether a name passes the request's name filter.
-func wanted(r *http.Request, name string) bool {
-	names, filtered := r.URL.Query()["name"]
-	return !filtered || names[0] == name
+// matchesFilter reports whether a value passes the filter of that query key.
+func matchesFilter(r *http.Request, key, value string) bool {
+	filter, filtered := r.URL.Query()[key]
+	return !filtered || filter[0] == value
 }
 
 // authProjects is GET /v3/auth/projects: those the caller may scope to.
@@ -74,7 +74,7 @@ func (s *Server) listProjects(w http.ResponseWriter, r *http.Request, who *token
 	}
 	list := []projectBody{}
 	for _, p := range s.directory.projects {
-		if wanted(r, p.name) {
+		if matchesFilter(r, "name", p.name) {
 			list = append(list, s.projectBody(r, p))
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Server) listUsers(w http.ResponseWriter, r *http.Request, who *token) {
 	}
 	list := []accountBody{}
 	for _, u := range s.directory.users {
-		if wanted(r, u.name) {
+		if matchesFilter(r, "name", u.name) {
 			list = append(list, userAccount(r, u))
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Server) listDomains(w http.ResponseWriter, r *http.Request, who *token)
 		return
 	}
 	list := []projectBody{}
-	if wanted(r, domainName) {
+	if matchesFilter(r, "name", domainName) {
 		list = append(list, domainBody(r))
 	}
 	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"domains": list, "links": selfLink(r)})

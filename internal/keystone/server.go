@@ -62,7 +62,6 @@ type Server struct {
 	directory directory
 	tokens    *tokenStore
 	grants    *credentialStore
-	limits    *limitStore
 	service   *simhttp.Service
 }
 
@@ -85,7 +84,6 @@ func New(cfg Config, opts ...Option) *Server {
 		directory: newDirectory(cfg.Seed, cfg.Users),
 		tokens:    newTokenStore(cfg.Seed, cfg.TokenLifetime),
 		grants:    &credentialStore{seed: cfg.Seed},
-		limits:    &limitStore{seed: cfg.Seed},
 	}
 	s.service = &simhttp.Service{
 		Name:       "identity",
@@ -142,12 +140,6 @@ func (s *Server) routes() []simhttp.Route {
 	get("identity.service.get", s.authenticated(s.getService), "/v3/services/{id}")
 	get("identity.region.list", s.authenticated(s.listRegions), "/v3/regions")
 	get("identity.region.get", s.authenticated(s.getRegion), "/v3/regions/{id}")
-	get("identity.registered_limit.list", s.authenticated(s.listRegistered), registeredPath)
-	get("identity.registered_limit.get", s.authenticated(s.getRegistered), registeredPath+"/{id}")
-	get("identity.limit.list", s.authenticated(s.listLimits), limitsPath)
-	get("identity.limit.model", s.authenticated(s.getLimitModel), limitsPath+"/model")
-	get("identity.limit.get", s.authenticated(s.getLimit), limitsPath+"/{id}")
-	routes = append(routes, s.limitRoutes()...)
 	tokens := "/v3/auth/tokens"
 	return append(routes,
 		simhttp.Route{Operation: "identity.token.create", Method: http.MethodPost, Pattern: tokens, Handler: s.createToken},

@@ -2,15 +2,9 @@ package keystone
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
-
-// hasService reports whether a service of that id is in the catalog.
-func (s *Server) hasService(id string) bool {
-	return slices.ContainsFunc(s.cfg.Services, func(e CatalogEntry) bool { return s.serviceID(e) == id })
-}
 
 func (s *Server) serviceID(e CatalogEntry) string { return stableID(s.cfg.Seed, "service", e.Type) }
 
@@ -22,15 +16,14 @@ func (s *Server) serviceBody(r *http.Request, e CatalogEntry) map[string]any {
 	}
 }
 
-// listServices is GET /v3/services, by which clients turn a service's name or
-// type into the id that a limit needs.
+// listServices is GET /v3/services.
 func (s *Server) listServices(w http.ResponseWriter, r *http.Request, who *token) {
 	if !requireAdmin(w, r, who, "identity:list_services") {
 		return
 	}
 	list := []map[string]any{}
 	for _, e := range s.cfg.Services {
-		if wanted(r, e.Name) && passes(r, map[string]string{"type": e.Type}) {
+		if matchesFilter(r, "name", e.Name) && matchesFilter(r, "type", e.Type) {
 			list = append(list, s.serviceBody(r, e))
 		}
 	}
