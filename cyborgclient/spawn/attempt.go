@@ -97,7 +97,7 @@ type Attempt struct {
 	PortOf       map[string]string
 
 	flow   *Flow
-	trace  Trace
+	record recorder
 	before allocation // what the instance held before, with Request.Running
 	claim  claimState
 	create createState
@@ -161,13 +161,13 @@ func (a *Attempt) end() {
 }
 
 // Trace returns the record so far.
-func (a *Attempt) Trace() Trace { return a.trace }
+func (a *Attempt) Trace() Trace { return a.record.trace() }
 
 // Result returns what the instance got; it is complete after Compose.
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Ports: a.Ports, Domain: a.Domain, Trace: a.trace,
+		Ports: a.Ports, Domain: a.Domain, Trace: a.Trace(),
 	}
 }
 
@@ -185,15 +185,14 @@ func (a *Attempt) steps() []namedStep {
 	}
 }
 
-// step runs one step under trace. Calls of the Cyborg client with the step's
-// context are traced.
-func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context, *StepTrace) (decision string, err error)) error {
-	trace := a.trace.open(name)
+// step runs one step and records it.
+func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context) (decision string, err error)) error {
+	ctx, trace := a.record.open(ctx, name)
 	if err := ctx.Err(); err != nil {
 		trace.close("", err)
 		return err
 	}
-	decision, err := work(cyborgclient.Observe(ctx, trace.cyborg), trace)
+	decision, err := work(ctx)
 	trace.close(decision, err)
 	return err
 }
@@ -203,7 +202,7 @@ func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	undone, leftovers := a.Unwind(ctx)
 	return &Error{
 		Instance: a.Request.Instance, Step: step, Err: cause,
-		Undone: append(a.undone, undone...), Leftovers: a.allLeftovers(undone, leftovers), Trace: a.trace,
+		Undone: append(a.undone, undone...), Leftovers: a.allLeftovers(undone, leftovers), Trace: a.Trace(),
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // POST is never repeated; when its reply is lost, the unwinding looks for what
 // it made. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
-	return a.step(ctx, StepCreate, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepCreate, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
 			return "no device profile, no ARQs", nil
 		}
@@ -67,7 +67,7 @@ func (a *Attempt) own(arqs []cyborgclient.ARQ, from source) {
 // and group indices are verified, so that a profile that changed meanwhile is
 // an error and not a guest with too few devices.
 func (a *Attempt) Match(ctx context.Context) error {
-	return a.step(ctx, StepMatch, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepMatch, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
 			return "nothing to match", nil
 		}
@@ -108,7 +108,7 @@ func (a *Attempt) arqsOf(from source) []matching.ARQ {
 // refused Cyborg's event the PATCH is answered 400 although the ARQs are
 // bound; a GET settles that.
 func (a *Attempt) Bind(ctx context.Context) error {
-	return a.step(ctx, StepBind, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepBind, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
 			return "nothing to bind", nil
 		}

@@ -13,7 +13,7 @@ import (
 // the flavor must have its device in it, or be of type TEST_PCI. A device that
 // Nova has, too, is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
-	return a.step(ctx, StepCompose, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
 		if unbound := a.unbound(); len(unbound) > 0 {
 			return "", &NotBoundError{ARQs: a.states()}
 		}

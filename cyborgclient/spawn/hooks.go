@@ -60,7 +60,7 @@ func (a *Attempt) hook(ctx context.Context, name Step, hook func(context.Context
 	if hook == nil {
 		return nil
 	}
-	return a.step(ctx, name, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, name, func(ctx context.Context) (string, error) {
 		if err := hook(ctx, a); err != nil {
 			return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
 		}
@@ -75,7 +75,7 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 	if start == nil {
 		return nil
 	}
-	return a.step(ctx, StepStart, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepStart, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Domain) > 0, StepCompose); err != nil {
 			return "", err
 		}

@@ -18,23 +18,23 @@ import (
 
 // askCandidates sends the query. A Placement that does not know the
 // microversion of Nova's query is asked again as Stein and Train asked.
-func (a *Attempt) askCandidates(ctx context.Context, step *StepTrace) (*allocationcandidates.AllocationCandidates, error) {
+func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.AllocationCandidates, error) {
 	p := a.flow.placement
-	if err := a.narrowToHost(ctx, step); err != nil && !hasStatus(err, http.StatusNotAcceptable) {
+	if err := a.narrowToHost(ctx); err != nil && statusOf(err) != http.StatusNotAcceptable {
 		return nil, err
 	}
-	answer, err := p.candidates(ctx, step, a.Spec)
-	if p.old() || !hasStatus(err, http.StatusNotAcceptable) {
+	answer, err := p.candidates(ctx, a.Spec)
+	if p.old() || statusOf(err) != http.StatusNotAcceptable {
 		return answer, err
 	}
 	p.legacy.Store(true)
 	if err := a.buildSpec(); err != nil {
 		return nil, err
 	}
-	if err := a.narrowToHost(ctx, step); err != nil {
+	if err := a.narrowToHost(ctx); err != nil {
 		return nil, err
 	}
-	return p.candidates(ctx, step, a.Spec)
+	return p.candidates(ctx, a.Spec)
 }
 
 // dropFlat leaves out the candidates whose devices are the compute node's own,
@@ -69,10 +69,10 @@ func checkNested(groups []requestspec.Group, c Candidate) error {
 
 // mapGroups settles which provider serves each group of the device profiles,
 // before any ARQ is made: Placement's mappings, or a search where it has none.
-func (a *Attempt) mapGroups(ctx context.Context, step *StepTrace, candidate Candidate) error {
+func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 	groups := a.deviceGroups()
 	if len(groups) > 0 && (a.flow.config.Compat.SearchProviders || a.Spec.Numeric) {
-		found, err := a.search(ctx, step, groups, candidate)
+		found, err := a.search(ctx, groups, candidate)
 		if err != nil {
 			return fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
 		}
@@ -89,11 +89,11 @@ func (a *Attempt) mapGroups(ctx context.Context, step *StepTrace, candidate Cand
 }
 
 // search is Nova's way before there were mappings.
-func (a *Attempt) search(ctx context.Context, step *StepTrace, groups []requestspec.Group, candidate Candidate) (matching.Mappings, error) {
+func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candidate Candidate) (matching.Mappings, error) {
 	traits := make(map[string][]string, len(candidate.Allocations))
 	var allocated []matching.Allocated
 	for _, provider := range slices.Sorted(maps.Keys(candidate.Allocations)) {
-		names, err := a.flow.placement.traits(ctx, step, provider)
+		names, err := a.flow.placement.traits(ctx, provider)
 		if err != nil {
 			return nil, err
 		}
@@ -111,9 +111,9 @@ func (a *Attempt) search(ctx context.Context, step *StepTrace, groups []requests
 	return mappings, nil
 }
 
-func (p placement) traits(ctx context.Context, step *StepTrace, provider string) ([]string, error) {
+func (p placement) traits(ctx context.Context, provider string) ([]string, error) {
 	var names []string
-	err := p.call(step, "GET resource_providers traits", provider, http.StatusOK, func() error {
+	err := p.call(ctx, "GET resource_providers traits", provider, http.StatusOK, func() error {
 		answer, err := resourceproviders.GetTraits(ctx, p.service(), provider).Extract()
 		if err == nil {
 			names = answer.Traits

@@ -131,7 +131,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 func (o *Operations) beforeStep(ctx context.Context, a *Attempt, i Instance, name Step) error {
 	switch name {
 	case StepSelect:
-		held, err := o.flow.placement.getAllocation(ctx, &a.trace.Steps[len(a.trace.Steps)-1], i.UUID)
+		held, err := o.flow.placement.getAllocation(a.record.reopen(ctx), i.UUID)
 		if err != nil {
 			return err
 		}
@@ -237,9 +237,9 @@ func withoutDevices(held map[string]map[string]int, devices map[string]bool) map
 func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held allocation) map[string]map[string]int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.flow.config.UnwindTimeout)
 	defer cancel()
-	step := a.trace.open(StepUnwind)
+	ctx, step := a.record.open(ctx, StepUnwind)
 	err := o.flow.again(ctx, func(ctx context.Context) error {
-		held, err := o.flow.placement.getAllocation(ctx, step, a.Request.Instance)
+		held, err := o.flow.placement.getAllocation(ctx, a.Request.Instance)
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held all
 		if next.Resources = want(held); equalResources(held.Resources, next.Resources) {
 			return nil
 		}
-		return o.flow.placement.putAllocation(ctx, step, a.Request.Instance, next)
+		return o.flow.placement.putAllocation(ctx, a.Request.Instance, next)
 	})
 	step.close("the old claim is given up", err)
 	if err == nil {
@@ -256,7 +256,7 @@ func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held all
 	left := Leftover{Kind: "allocation", ID: a.Request.Instance, Err: err}
 	return &Error{
 		Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New("the old claim could not be given up"),
-		Leftovers: []Leftover{left}, Trace: a.trace,
+		Leftovers: []Leftover{left}, Trace: a.Trace(),
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
 // Delete removes an instance: guest, ARQs (which frees handles and mediated
@@ -57,12 +55,11 @@ func (o *Operations) remove(ctx context.Context, op Operation, i Instance) error
 func (o *Operations) release(ctx context.Context, i Instance) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.flow.config.UnwindTimeout)
 	defer cancel()
-	var trace Trace
-	step := trace.open(StepUnwind)
-	ctx = cyborgclient.Observe(ctx, step.cyborg)
+	var record recorder
+	ctx, step := record.open(ctx, StepUnwind)
 	failure := &Error{Instance: i.UUID, Step: StepUnwind, Err: errors.New("not everything could be freed")}
 	o.releaseARQs(ctx, i, failure)
-	err := o.flow.again(ctx, func(ctx context.Context) error { return o.flow.placement.deleteAllocation(ctx, step, i.UUID) })
+	err := o.flow.again(ctx, func(ctx context.Context) error { return o.flow.placement.deleteAllocation(ctx, i.UUID) })
 	if err != nil {
 		failure.Leftovers = append(failure.Leftovers, Leftover{Kind: "allocation", ID: i.UUID, Err: err})
 	} else {
@@ -71,7 +68,8 @@ func (o *Operations) release(ctx context.Context, i Instance) error {
 	if len(failure.Leftovers) == 0 {
 		return nil
 	}
-	failure.Trace = trace
+	step.close("", failure.Err)
+	failure.Trace = record.trace()
 	return failure
 }
 

@@ -93,7 +93,7 @@ var inventoryConflict = regexp.MustCompile(`on resource provider '([0-9a-f-]{36}
 // claimConflict tells of a refused claim who has the device. It asks Placement;
 // when that fails, or when it was not a device that was short, the error stays
 // as it is.
-func (a *Attempt) claimConflict(ctx context.Context, step *StepTrace, err error) error {
+func (a *Attempt) claimConflict(ctx context.Context, err error) error {
 	var answer *PlacementError
 	if !errors.As(err, &answer) || answer.Status != http.StatusConflict {
 		return err
@@ -102,8 +102,8 @@ func (a *Attempt) claimConflict(ctx context.Context, step *StepTrace, err error)
 	if found == nil || !a.isDeviceProvider(found[1]) {
 		return err
 	}
-	holders, holdersErr := a.flow.placement.consumersOf(ctx, step, found[1])
-	name, nameErr := a.flow.placement.providerName(ctx, step, found[1])
+	holders, holdersErr := a.flow.placement.consumersOf(ctx, found[1])
+	name, nameErr := a.flow.placement.providerName(ctx, found[1])
 	if holdersErr != nil || nameErr != nil || len(holders) == 0 {
 		return err
 	}

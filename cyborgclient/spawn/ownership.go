@@ -237,6 +237,6 @@ func (o *Operations) releaseOld(ctx context.Context, a *Attempt, change Ownershi
 	left := Leftover{Kind: "mdev", ID: change.Mdev, Err: removal}
 	return errors.Join(err, &Error{
 		Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New("the mediated device of Nova could not be removed"),
-		Leftovers: []Leftover{left}, Trace: a.trace,
+		Leftovers: []Leftover{left}, Trace: a.Trace(),
 	})
 }

@@ -57,19 +57,21 @@ func (e *PlacementError) Error() string {
 // Unwrap returns gophercloud's ErrUnexpectedResponseCode.
 func (e *PlacementError) Unwrap() error { return e.cause }
 
+// statusOf is the status of an error answer of Placement; 0 without an answer.
+func statusOf(err error) int {
+	var answer *PlacementError
+	if errors.As(err, &answer) {
+		return answer.Status
+	}
+	return 0
+}
+
 // refused reports that Placement certainly did not apply a change: it answered
 // with a 4xx. Anything else leaves the outcome open.
-func refused(err error) bool {
-	var placementErr *PlacementError
-	return errors.As(err, &placementErr) && placementErr.Status >= 400 && placementErr.Status < 500
-}
+func refused(err error) bool { return statusOf(err)/100 == 4 }
 
-func hasStatus(err error, status int) bool {
-	var placementErr *PlacementError
-	return errors.As(err, &placementErr) && placementErr.Status == status
-}
-
-// placement speaks to Placement and writes each call into a step's trace.
+// placement is the client of Placement. Calls are recorded in the trace of their
+// context.
 type placement struct {
 	client, oldClient *gophercloud.ServiceClient
 	// legacy is set once Placement has turned out to be one before 1.34.
@@ -97,21 +99,16 @@ func (p placement) service() *gophercloud.ServiceClient {
 	return p.client
 }
 
-// call runs one call, traces it and decodes its error.
-func (p placement) call(step *StepTrace, op, subject string, success int, send func() error) error {
+// call runs one call, records it and decodes its error.
+func (p placement) call(ctx context.Context, op, subject string, success int, send func() error) error {
 	started := time.Now()
 	err := send()
-	if err == nil {
-		step.placement(op, success, started)
-		return nil
+	status := success
+	if err != nil {
+		err = placementError(op, subject, err)
+		status = statusOf(err)
 	}
-	err = placementError(op, subject, err)
-	status := 0
-	var answered *PlacementError
-	if errors.As(err, &answered) {
-		status = answered.Status
-	}
-	step.placement(op, status, started)
+	traceRequest(ctx, RequestTrace{Service: "placement", Name: op, Status: status, Duration: time.Since(started)})
 	return err
 }
 
@@ -135,11 +132,11 @@ func placementError(op, subject string, err error) error {
 // gophercloud's types: its pager would decode, encode and decode three times,
 // which was two thirds of the time of a whole spawn, and its AllPages would drop
 // the provider summaries.
-func (p placement) candidates(ctx context.Context, step *StepTrace, spec requestspec.RequestSpec) (*allocationcandidates.AllocationCandidates, error) {
+func (p placement) candidates(ctx context.Context, spec requestspec.RequestSpec) (*allocationcandidates.AllocationCandidates, error) {
 	client := *p.client
 	client.Microversion = spec.Microversion()
 	var answer allocationcandidates.AllocationCandidates
-	err := p.call(step, "GET allocation_candidates", "", http.StatusOK, func() error {
+	err := p.call(ctx, "GET allocation_candidates", "", http.StatusOK, func() error {
 		_, err := client.Get(ctx, client.ServiceURL("allocation_candidates")+"?"+spec.Query(), &answer,
 			&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 		return err
@@ -149,9 +146,9 @@ func (p placement) candidates(ctx context.Context, step *StepTrace, spec request
 
 // providerName returns the name of a provider; of a compute root that is the
 // node name which Cyborg wants as hostname.
-func (p placement) providerName(ctx context.Context, step *StepTrace, uuid string) (string, error) {
+func (p placement) providerName(ctx context.Context, uuid string) (string, error) {
 	var name string
-	err := p.call(step, "GET resource_providers", uuid, http.StatusOK, func() error {
+	err := p.call(ctx, "GET resource_providers", uuid, http.StatusOK, func() error {
 		provider, err := resourceproviders.Get(ctx, p.service(), uuid).Extract()
 		if err != nil {
 			return err
@@ -188,9 +185,9 @@ func (a allocation) ToAllocationUpdateMap() (map[string]any, error) {
 	return body, nil
 }
 
-func (p placement) getAllocation(ctx context.Context, step *StepTrace, consumer string) (allocation, error) {
+func (p placement) getAllocation(ctx context.Context, consumer string) (allocation, error) {
 	held := allocation{Resources: map[string]map[string]int{}}
-	err := p.call(step, "GET allocations", consumer, http.StatusOK, func() error {
+	err := p.call(ctx, "GET allocations", consumer, http.StatusOK, func() error {
 		answer, err := allocations.Get(ctx, p.service(), consumer).Extract()
 		if err != nil {
 			return err
@@ -205,18 +202,18 @@ func (p placement) getAllocation(ctx context.Context, step *StepTrace, consumer 
 	return held, err
 }
 
-func (p placement) putAllocation(ctx context.Context, step *StepTrace, consumer string, want allocation) error {
-	return p.call(step, "PUT allocations", consumer, http.StatusNoContent, func() error {
+func (p placement) putAllocation(ctx context.Context, consumer string, want allocation) error {
+	return p.call(ctx, "PUT allocations", consumer, http.StatusNoContent, func() error {
 		return allocations.Update(ctx, p.service(), consumer, want).ExtractErr()
 	})
 }
 
 // deleteAllocation treats an unknown consumer as done.
-func (p placement) deleteAllocation(ctx context.Context, step *StepTrace, consumer string) error {
-	err := p.call(step, "DELETE allocations", consumer, http.StatusNoContent, func() error {
+func (p placement) deleteAllocation(ctx context.Context, consumer string) error {
+	err := p.call(ctx, "DELETE allocations", consumer, http.StatusNoContent, func() error {
 		return allocations.Delete(ctx, p.service(), consumer).ExtractErr()
 	})
-	if hasStatus(err, http.StatusNotFound) {
+	if statusOf(err) == http.StatusNotFound {
 		return nil
 	}
 	return err

@@ -66,15 +66,14 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Orphan, err
 		opts.MinAge = DefaultMinAge
 	}
 	r := &reconciliation{flow: f, opts: opts, living: map[string]bool{}}
-	step := (&Trace{}).open(StepUnwind)
-	orphans, err := r.find(ctx, step)
+	orphans, err := r.find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: reconcile: %w", err)
 	}
 	if opts.DryRun {
 		return orphans, nil
 	}
-	return orphans, r.free(ctx, step, orphans)
+	return orphans, r.free(ctx, orphans)
 }
 
 type reconciliation struct {
@@ -84,12 +83,12 @@ type reconciliation struct {
 }
 
 // find lists the orphans, ARQs before the allocations that they draw on.
-func (r *reconciliation) find(ctx context.Context, step *StepTrace) ([]Orphan, error) {
+func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
 	arqs, err := r.orphanARQs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	consumers, err := r.consumers(ctx, step)
+	consumers, err := r.consumers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,14 +170,14 @@ func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error
 }
 
 // consumers lists, sorted, who holds something of a provider of Cyborg's.
-func (r *reconciliation) consumers(ctx context.Context, step *StepTrace) ([]string, error) {
+func (r *reconciliation) consumers(ctx context.Context) ([]string, error) {
 	deployables, err := r.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
 	if err != nil {
 		return nil, err
 	}
 	found := map[string]bool{}
 	for _, deployable := range deployables {
-		consumers, err := r.flow.placement.consumersOf(ctx, step, deployable.RPUUID)
+		consumers, err := r.flow.placement.consumersOf(ctx, deployable.RPUUID)
 		if err != nil {
 			return nil, err
 		}
@@ -191,9 +190,9 @@ func (r *reconciliation) consumers(ctx context.Context, step *StepTrace) ([]stri
 
 // consumersOf treats an unknown provider as one that nobody uses: Cyborg may
 // just have removed it.
-func (p placement) consumersOf(ctx context.Context, step *StepTrace, provider string) ([]string, error) {
+func (p placement) consumersOf(ctx context.Context, provider string) ([]string, error) {
 	var consumers []string
-	err := p.call(step, "GET resource_providers allocations", provider, http.StatusOK, func() error {
+	err := p.call(ctx, "GET resource_providers allocations", provider, http.StatusOK, func() error {
 		answer, err := resourceproviders.GetAllocations(ctx, p.service(), provider).Extract()
 		if err != nil {
 			return err
@@ -201,7 +200,7 @@ func (p placement) consumersOf(ctx context.Context, step *StepTrace, provider st
 		consumers = slices.Collect(maps.Keys(answer.Allocations))
 		return nil
 	})
-	if hasStatus(err, http.StatusNotFound) {
+	if statusOf(err) == http.StatusNotFound {
 		return nil, nil
 	}
 	return consumers, err
@@ -209,7 +208,7 @@ func (p placement) consumersOf(ctx context.Context, step *StepTrace, provider st
 
 // free frees each orphan; one that cannot be freed does not keep the others
 // from it.
-func (r *reconciliation) free(ctx context.Context, step *StepTrace, orphans []Orphan) error {
+func (r *reconciliation) free(ctx context.Context, orphans []Orphan) error {
 	var errs []error
 	for i := range orphans {
 		orphan := &orphans[i]
@@ -217,7 +216,7 @@ func (r *reconciliation) free(ctx context.Context, step *StepTrace, orphans []Or
 			if orphan.Kind == "arq" {
 				return r.flow.cyborg.DeleteARQs(ctx, []string{orphan.ID})
 			}
-			return r.flow.placement.deleteAllocation(ctx, step, orphan.ID)
+			return r.flow.placement.deleteAllocation(ctx, orphan.ID)
 		})
 		orphan.Freed = orphan.Err == nil
 		if orphan.Err != nil {

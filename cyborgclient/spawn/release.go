@@ -18,10 +18,10 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 		return err
 	}
 	failure := &Error{Instance: instance, Step: StepUnwind}
-	step := failure.Trace.open(StepUnwind)
-	observed := cyborgclient.Observe(ctx, step.cyborg)
-	failure.Leftovers, failure.Err = f.releaseARQs(observed, instance)
-	if err := f.again(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, step, instance) }); err != nil {
+	var record recorder
+	ctx, step := record.open(ctx, StepUnwind)
+	failure.Leftovers, failure.Err = f.releaseARQs(ctx, instance)
+	if err := f.again(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, instance) }); err != nil {
 		failure.Leftovers = append(failure.Leftovers, Leftover{Kind: "allocation", ID: instance, Err: err})
 		if failure.Err == nil {
 			failure.Err = err
@@ -31,6 +31,7 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	if failure.Err == nil {
 		return nil
 	}
+	failure.Trace = record.trace()
 	return failure
 }
 

@@ -70,8 +70,8 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	if len(leftovers) > 0 {
 		return fmt.Errorf("%w: instance %s on host %s", ErrLeftover, a.Request.Instance, a.Host)
 	}
-	return a.step(ctx, StepSelect, func(ctx context.Context, step *StepTrace) (string, error) {
-		return a.choose(ctx, step, next)
+	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
+		return a.choose(ctx, next)
 	})
 }
 

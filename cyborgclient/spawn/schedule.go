@@ -21,7 +21,7 @@ import (
 // flavor name. Exactly one must exist of each name; otherwise the error matches
 // ErrProfile. A flavor without a device profile has nothing to read.
 func (a *Attempt) ReadProfile(ctx context.Context) error {
-	return a.step(ctx, StepProfile, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepProfile, func(ctx context.Context) (string, error) {
 		for _, port := range a.Request.Ports {
 			if !port.Accelerated() {
 				continue
@@ -70,7 +70,7 @@ func (a *Attempt) readProfile(ctx context.Context, name string) (requestspec.Dev
 // BuildRequest is step 2: flavor and profile become request groups. A profile
 // that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
-	return a.step(ctx, StepRequest, func(context.Context, *StepTrace) (string, error) {
+	return a.step(ctx, StepRequest, func(context.Context) (string, error) {
 		if err := a.buildSpec(); err != nil {
 			return "", err
 		}
@@ -144,11 +144,11 @@ func amountsText(resources map[string]int) string {
 
 // narrowToHost keeps only the device groups, in the provider tree where the
 // instance is. An instance that holds nothing is asked for as a whole.
-func (a *Attempt) narrowToHost(ctx context.Context, step *StepTrace) error {
+func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if !a.Request.Running {
 		return nil
 	}
-	held, err := a.flow.placement.getAllocation(ctx, step, a.Request.Instance)
+	held, err := a.flow.placement.getAllocation(ctx, a.Request.Instance)
 	if err != nil {
 		return err
 	}
@@ -188,11 +188,11 @@ func nodeProvider(held map[string]map[string]int) string {
 // provider that carries OWNER_NOVA are left out, which shipped Nova would try in vain.
 // The error matches ErrNoCandidates when no host has room.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
-	return a.step(ctx, StepCandidates, func(ctx context.Context, step *StepTrace) (string, error) {
+	return a.step(ctx, StepCandidates, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
 			return "", err
 		}
-		answer, err := a.askCandidates(ctx, step)
+		answer, err := a.askCandidates(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -300,20 +300,20 @@ func firstOfEachHost(candidates []Candidate) []Candidate {
 // Select is step 4: the first candidate of the first host, after
 // Request.Order or else Config.Weighers, if any.
 func (a *Attempt) Select(ctx context.Context) error {
-	return a.step(ctx, StepSelect, func(ctx context.Context, step *StepTrace) (string, error) {
+	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Candidates) > 0, StepCandidates); err != nil {
 			return "", err
 		}
 		if err := a.order(); err != nil {
 			return "", err
 		}
-		decision, err := a.choose(ctx, step, a.Candidates[0])
+		decision, err := a.choose(ctx, a.Candidates[0])
 		return a.Candidates[0].withReason(decision), err
 	})
 }
 
-func (a *Attempt) choose(ctx context.Context, step *StepTrace, candidate Candidate) (decision string, err error) {
-	host, err := a.flow.placement.providerName(ctx, step, candidate.Root)
+func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
+	host, err := a.flow.placement.providerName(ctx, candidate.Root)
 	if err != nil {
 		return "", err
 	}
@@ -327,30 +327,30 @@ func (a *Attempt) choose(ctx context.Context, step *StepTrace, candidate Candida
 // The error matches ErrClaim when Placement refused, and is an
 // [*OwnerConflictError] when the device that was wanted has an owner.
 func (a *Attempt) Claim(ctx context.Context) error {
-	return a.step(ctx, StepClaim, func(ctx context.Context, step *StepTrace) (string, error) {
+	return a.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
 			return "", err
 		}
-		generation, err := a.consumerGeneration(ctx, step)
+		generation, err := a.consumerGeneration(ctx)
 		if err != nil {
 			return "", err
 		}
 		for _, candidate := range a.alternates() {
 			a.tried[candidate.Root] = true
 			if candidate.Root != a.Chosen.Root {
-				if _, err = a.choose(ctx, step, candidate); err != nil {
+				if _, err = a.choose(ctx, candidate); err != nil {
 					return "", err
 				}
 			}
-			if err = a.put(ctx, step, candidate, generation); err == nil {
-				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), a.mapGroups(ctx, step, candidate)
+			if err = a.put(ctx, candidate, generation); err == nil {
+				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), a.mapGroups(ctx, candidate)
 			}
-			if !hasStatus(err, http.StatusConflict) || consumerConflict(err) {
+			if statusOf(err) != http.StatusConflict || consumerConflict(err) {
 				break
 			}
 		}
 		if refused(err) {
-			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, a.claimConflict(ctx, step, err))
+			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, a.claimConflict(ctx, err))
 		}
 		return "", err
 	})
@@ -370,8 +370,8 @@ func (a *Attempt) alternates() []Candidate {
 
 // consumerGeneration looks what the instance holds already. Holding something
 // is an error unless Request.Running says so: overwriting it would lose it.
-func (a *Attempt) consumerGeneration(ctx context.Context, step *StepTrace) (*int, error) {
-	held, err := a.flow.placement.getAllocation(ctx, step, a.Request.Instance)
+func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
+	held, err := a.flow.placement.getAllocation(ctx, a.Request.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +386,7 @@ func (a *Attempt) consumerGeneration(ctx context.Context, step *StepTrace) (*int
 
 // put writes the candidate beside what the instance held before. A conflict
 // of provider generations is no refusal of the claim: it is tried again.
-func (a *Attempt) put(ctx context.Context, step *StepTrace, candidate Candidate, generation *int) error {
+func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
 	want := allocation{
 		Resources: add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
 		Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
@@ -395,7 +395,7 @@ func (a *Attempt) put(ctx context.Context, step *StepTrace, candidate Candidate,
 	a.claim = claimState{wanted: want, sent: true}
 	var err error
 	for range 4 {
-		err = a.flow.placement.putAllocation(ctx, step, a.Request.Instance, want)
+		err = a.flow.placement.putAllocation(ctx, a.Request.Instance, want)
 		if !concurrentUpdate(err) || consumerConflict(err) {
 			break
 		}

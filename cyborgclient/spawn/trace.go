@@ -1,6 +1,8 @@
 package spawn
 
 import (
+	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,10 +34,35 @@ type RequestTrace struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
-// open starts a step; close it with the decision or the error.
-func (t *Trace) open(step Step) *StepTrace {
-	t.Steps = append(t.Steps, StepTrace{Step: step, Started: time.Now()})
-	return &t.Steps[len(t.Steps)-1]
+// recorder collects the steps of one attempt.
+type recorder struct {
+	steps []*StepTrace
+}
+
+// open starts a step; close it with the decision or the error. Requests that are
+// sent with the context belong to the step.
+func (r *recorder) open(ctx context.Context, step Step) (context.Context, *StepTrace) {
+	s := &StepTrace{Step: step, Started: time.Now()}
+	r.steps = append(r.steps, s)
+	return s.record(ctx), s
+}
+
+// reopen returns a context whose requests belong to the last step.
+func (r *recorder) reopen(ctx context.Context) context.Context {
+	if len(r.steps) == 0 {
+		return ctx
+	}
+	return r.steps[len(r.steps)-1].record(ctx)
+}
+
+// trace returns a copy of the record so far.
+func (r *recorder) trace() Trace {
+	t := Trace{Steps: make([]StepTrace, len(r.steps))}
+	for i, s := range r.steps {
+		t.Steps[i] = *s
+		t.Steps[i].Requests = slices.Clip(s.Requests)
+	}
+	return t
 }
 
 func (s *StepTrace) close(decision string, err error) {
@@ -45,14 +72,22 @@ func (s *StepTrace) close(decision string, err error) {
 	}
 }
 
-func (s *StepTrace) cyborg(call cyborgclient.Call) {
-	s.Requests = append(s.Requests, RequestTrace{
-		Service: "accelerator", Name: call.Operation, Status: call.Status, Duration: call.Duration,
+type stepKey struct{}
+
+// record returns a context whose requests to Cyborg and Placement belong to the
+// step.
+func (s *StepTrace) record(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, stepKey{}, s)
+	return cyborgclient.Observe(ctx, func(call cyborgclient.Call) {
+		traceRequest(ctx, RequestTrace{Service: "accelerator", Name: call.Operation, Status: call.Status, Duration: call.Duration})
 	})
 }
 
-func (s *StepTrace) placement(name string, status int, started time.Time) {
-	s.Requests = append(s.Requests, RequestTrace{Service: "placement", Name: name, Status: status, Duration: time.Since(started)})
+// traceRequest adds a request to the step of its context, if there is one.
+func traceRequest(ctx context.Context, request RequestTrace) {
+	if s, ok := ctx.Value(stepKey{}).(*StepTrace); ok {
+		s.Requests = append(s.Requests, request)
+	}
 }
 
 // count is a number with its noun: "1 ARQ", "2 ARQs".

@@ -36,10 +36,9 @@ func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Left
 func (a *Attempt) giveBack(ctx context.Context, moving bool) (undone []string, leftovers []Leftover) {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
-	step := a.trace.open(StepUnwind)
-	ctx = cyborgclient.Observe(ctx, step.cyborg)
+	ctx, step := a.record.open(ctx, StepUnwind)
 	a.forgetEvents()
-	u := &unwinding{attempt: a, step: step}
+	u := &unwinding{attempt: a}
 	stages := [unwindStages]func(context.Context){
 		func(ctx context.Context) { u.destroyGuest(ctx); u.findLostARQs(ctx) },
 		func(ctx context.Context) { u.giveBackARQs(ctx, moving) },
@@ -57,7 +56,6 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) (undone []string, l
 
 type unwinding struct {
 	attempt   *Attempt
-	step      *StepTrace
 	undone    []string
 	leftovers []Leftover
 }
@@ -253,7 +251,7 @@ func (u *unwinding) releaseClaim(ctx context.Context) {
 	}
 	released := false
 	err := u.attempt.flow.again(ctx, func(ctx context.Context) (err error) {
-		released, err = a.release(ctx, u.step)
+		released, err = a.release(ctx)
 		return err
 	})
 	if err != nil {
@@ -269,12 +267,12 @@ func (u *unwinding) releaseClaim(ctx context.Context) {
 // release reads before it writes when it is not certain that what the instance
 // holds is this attempt's claim: the reply may have been lost before or after
 // it was made, and somebody else may own what is there.
-func (a *Attempt) release(ctx context.Context, step *StepTrace) (released bool, err error) {
+func (a *Attempt) release(ctx context.Context) (released bool, err error) {
 	p, instance := a.flow.placement, a.Request.Instance
 	if a.claim.certain && len(a.before.Resources) == 0 {
-		return true, p.deleteAllocation(ctx, step, instance)
+		return true, p.deleteAllocation(ctx, instance)
 	}
-	held, err := p.getAllocation(ctx, step, instance)
+	held, err := p.getAllocation(ctx, instance)
 	if err != nil {
 		return false, err
 	}
@@ -282,11 +280,11 @@ func (a *Attempt) release(ctx context.Context, step *StepTrace) (released bool, 
 		return false, nil // the claim was never made, or is not there any more
 	}
 	if len(a.before.Resources) == 0 {
-		return true, p.deleteAllocation(ctx, step, instance)
+		return true, p.deleteAllocation(ctx, instance)
 	}
 	before := a.before
 	before.Generation = held.Generation
-	return true, p.putAllocation(ctx, step, instance, before)
+	return true, p.putAllocation(ctx, instance, before)
 }
 
 func equalResources(a, b map[string]map[string]int) bool {

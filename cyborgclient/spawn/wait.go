@@ -23,7 +23,7 @@ const (
 // Anything else is a [*NotBoundError]. A timeout is fatal, as in Nova: no
 // other host is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
-	return a.step(ctx, StepWait, func(ctx context.Context, _ *StepTrace) (string, error) {
+	return a.step(ctx, StepWait, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
 			return "nothing to wait for", nil
 		}
