@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/matching"
 )
 
@@ -162,4 +163,14 @@ func (a *Attempt) settle(ctx context.Context, cause error) string {
 		return ""
 	}
 	return count(len(a.ARQs), "ARQ") + " to host " + a.Host + "; Nova refused the event, a GET showed all Bound"
+}
+
+// expected are the ARQs as the registry expects them. Those of a handover have no
+// profile, and an event for any profile will do for them.
+func (a *Attempt) expected() []externalevent.Expected {
+	arqs := make([]externalevent.Expected, len(a.ARQs))
+	for i, arq := range a.ARQs {
+		arqs[i] = externalevent.Expected{ARQ: arq.UUID, DeviceProfile: arq.DeviceProfileName}
+	}
+	return arqs
 }

@@ -3,6 +3,7 @@ package spawn
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -157,4 +158,50 @@ func (e *NotBoundError) Unwrap() []error {
 		return []error{ErrNotBound}
 	}
 	return []error{ErrNotBound, e.Err}
+}
+
+// ErrOwnerConflict: one device has two owners. Every [*OwnerConflictError] is
+// one.
+var ErrOwnerConflict = errors.New("device with two owners")
+
+// OwnerConflictError names a device that two parties take for theirs: Nova by
+// its PCI configuration, its domain or its instance, and Cyborg by an ARQ. It
+// matches ErrOwnerConflict and its cause.
+type OwnerConflictError struct {
+	// Address is the PCI address of the device, or the name of its resource
+	// provider where no address is known.
+	Address string
+	// Owners are who has the device, and who was to get it.
+	Owners [2]string
+	// Err is what showed the conflict; nil when this package noticed it.
+	Err error
+}
+
+// Error names the device and both owners.
+func (e *OwnerConflictError) Error() string {
+	text := fmt.Sprintf("%v: %s belongs to %s and to %s", ErrOwnerConflict, e.Address, e.Owners[0], e.Owners[1])
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap gives ErrOwnerConflict and the cause.
+func (e *OwnerConflictError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrOwnerConflict}
+	}
+	return []error{ErrOwnerConflict, e.Err}
+}
+
+// addressInName finds the PCI address in the name of a provider: Cyborg and
+// Nova's PCI tracking write HOST_0000:3b:00.0, Nova's vGPUs
+// HOST_pci_0000_3b_00_0.
+var addressInName = regexp.MustCompile(`([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-9a-f]{2})[._]([0-7])$`)
+
+func providerAddress(name string) string {
+	if part := addressInName.FindStringSubmatch(name); part != nil {
+		return part[1] + ":" + part[2] + ":" + part[3] + "." + part[4]
+	}
+	return name
 }

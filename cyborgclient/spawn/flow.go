@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -144,4 +145,35 @@ func tokenOwner(result gophercloud.AuthResult) (project, user string) {
 		}
 	}
 	return project, user
+}
+
+// walk does the steps from the given one on.
+func (a *Attempt) walk(ctx context.Context, from Step) (Step, error) {
+	steps := a.steps()
+	for len(steps) > 0 && steps[0].name != from {
+		steps = steps[1:]
+	}
+	for _, step := range steps {
+		if err := step.run(ctx); err != nil {
+			return step.name, err
+		}
+	}
+	return 0, nil
+}
+
+// run walks all steps, on as many hosts as it takes. The error is that of the
+// last host.
+func (a *Attempt) run(ctx context.Context) (Step, error) {
+	step, err := a.walk(ctx, StepProfile)
+	for err != nil && a.Reschedulable(step, err) && ctx.Err() == nil {
+		moved := a.Reschedule(ctx)
+		switch {
+		case errors.Is(moved, ErrNoAlternate), errors.Is(moved, ErrLeftover):
+			return step, err
+		case moved != nil:
+			return StepSelect, errors.Join(moved, err)
+		}
+		step, err = a.walk(ctx, StepClaim)
+	}
+	return step, err
 }

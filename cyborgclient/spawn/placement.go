@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -224,4 +226,34 @@ func deref(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+func (p placement) traits(ctx context.Context, provider string) ([]string, error) {
+	var names []string
+	err := p.call(ctx, "GET resource_providers traits", provider, http.StatusOK, func() error {
+		answer, err := resourceproviders.GetTraits(ctx, p.service(), provider).Extract()
+		if err == nil {
+			names = answer.Traits
+		}
+		return err
+	})
+	return names, err
+}
+
+// consumersOf treats an unknown provider as one that nobody uses: Cyborg may
+// just have removed it.
+func (p placement) consumersOf(ctx context.Context, provider string) ([]string, error) {
+	var consumers []string
+	err := p.call(ctx, "GET resource_providers allocations", provider, http.StatusOK, func() error {
+		answer, err := resourceproviders.GetAllocations(ctx, p.service(), provider).Extract()
+		if err != nil {
+			return err
+		}
+		consumers = slices.Collect(maps.Keys(answer.Allocations))
+		return nil
+	})
+	if statusOf(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	return consumers, err
 }

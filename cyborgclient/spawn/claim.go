@@ -1,0 +1,217 @@
+package spawn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/matching"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// Claim is step 5: it writes the allocation and looks which provider serves
+// each group of the device profiles. When somebody else took the room meanwhile,
+// the first candidate of the next host is tried, up to Config.MaxAttempts hosts.
+// The error matches ErrClaim when Placement refused, and is an
+// [*OwnerConflictError] when the device that was wanted has an owner.
+func (a *Attempt) Claim(ctx context.Context) error {
+	return a.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
+		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
+			return "", err
+		}
+		generation, err := a.consumerGeneration(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, candidate := range a.alternates() {
+			a.tried[candidate.Root] = true
+			if candidate.Root != a.Chosen.Root {
+				if _, err = a.choose(ctx, candidate); err != nil {
+					return "", err
+				}
+			}
+			if err = a.put(ctx, candidate, generation); err == nil {
+				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), a.mapGroups(ctx, candidate)
+			}
+			if statusOf(err) != http.StatusConflict || consumerConflict(err) {
+				break
+			}
+		}
+		if refused(err) {
+			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, a.claimConflict(ctx, err))
+		}
+		return "", err
+	})
+}
+
+// alternates lists the chosen candidate and the first one of each other host
+// that was not tried before.
+func (a *Attempt) alternates() []Candidate {
+	list := []Candidate{*a.Chosen}
+	for _, candidate := range firstOfEachHost(a.Candidates) {
+		if candidate.Root != a.Chosen.Root && !a.tried[candidate.Root] {
+			list = append(list, candidate)
+		}
+	}
+	return list[:min(len(list), max(1, a.flow.config.MaxAttempts-len(a.tried)))]
+}
+
+// consumerGeneration looks what the instance holds already. Holding something
+// is an error unless Request.Running says so: overwriting it would lose it.
+func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
+	held, err := a.flow.placement.getAllocation(ctx, a.Request.Instance)
+	if err != nil {
+		return nil, err
+	}
+	if len(held.Resources) > 0 && len(a.before.Resources) == 0 {
+		return nil, fmt.Errorf("%w: instance %s holds an allocation already", ErrClaim, a.Request.Instance)
+	}
+	if len(held.Resources) > 0 {
+		a.before = held
+	}
+	return held.Generation, nil
+}
+
+// put writes the candidate beside what the instance held before. A conflict
+// of provider generations is no refusal of the claim: it is tried again.
+func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
+	want := allocation{
+		Resources: add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
+		Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
+		Generation: generation,
+	}
+	a.claim = claimState{wanted: want, sent: true}
+	var err error
+	for range 4 {
+		err = a.flow.placement.putAllocation(ctx, a.Request.Instance, want)
+		if !concurrentUpdate(err) || consumerConflict(err) {
+			break
+		}
+	}
+	a.claim.certain = err == nil
+	a.claim.sent = !refused(err)
+	return err
+}
+
+// add sums two sets of allocations without changing either.
+func add(a, b map[string]map[string]int) map[string]map[string]int {
+	sum := make(map[string]map[string]int, len(a)+len(b))
+	for _, part := range []map[string]map[string]int{a, b} {
+		for provider, resources := range part {
+			if sum[provider] == nil {
+				sum[provider] = make(map[string]int, len(resources))
+			}
+			for class, amount := range resources {
+				sum[provider][class] += amount
+			}
+		}
+	}
+	return sum
+}
+
+func concurrentUpdate(err error) bool {
+	var placementErr *PlacementError
+	return errors.As(err, &placementErr) && placementErr.Code == "placement.concurrent_update"
+}
+
+// consumerConflict reports that the consumer itself was changed by somebody
+// else, which no other host will mend (nova/scheduler/client/report.py).
+func consumerConflict(err error) bool {
+	var placementErr *PlacementError
+	return concurrentUpdate(err) && errors.As(err, &placementErr) &&
+		strings.Contains(placementErr.Detail, "consumer generation conflict")
+}
+
+// inventoryConflict finds the provider in the refusal of a claim: "Unable to
+// create allocation for 'PGPU' on resource provider '<uuid>'".
+var inventoryConflict = regexp.MustCompile(`on resource provider '([0-9a-f-]{36})'`)
+
+// claimConflict tells of a refused claim who has the device. It asks Placement;
+// when that fails, or when it was not a device that was short, the error stays
+// as it is.
+func (a *Attempt) claimConflict(ctx context.Context, err error) error {
+	var answer *PlacementError
+	if !errors.As(err, &answer) || answer.Status != http.StatusConflict {
+		return err
+	}
+	found := inventoryConflict.FindStringSubmatch(answer.Detail)
+	if found == nil || !a.isDeviceProvider(found[1]) {
+		return err
+	}
+	holders, holdersErr := a.flow.placement.consumersOf(ctx, found[1])
+	name, nameErr := a.flow.placement.providerName(ctx, found[1])
+	if holdersErr != nil || nameErr != nil || len(holders) == 0 {
+		return err
+	}
+	return &OwnerConflictError{
+		Address: providerAddress(name), Err: err,
+		Owners: [2]string{"instance " + strings.Join(holders, ", "), "instance " + a.Request.Instance},
+	}
+}
+
+// isDeviceProvider reports whether the claim wanted a device of the provider.
+func (a *Attempt) isDeviceProvider(provider string) bool {
+	for id, providers := range a.claim.wanted.Mappings {
+		for _, p := range providers {
+			if p == provider && isProfileGroup(id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isProfileGroup reports whether a requester id is that of a profile's group.
+func isProfileGroup(id string) bool {
+	return strings.HasPrefix(id, strings.TrimSuffix(requestspec.RequesterID(0), "0"))
+}
+
+// mapGroups settles which provider serves each group of the device profiles,
+// before any ARQ is made: Placement's mappings, or a search where it has none.
+func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
+	groups := a.deviceGroups()
+	if len(groups) > 0 && (a.flow.config.Compat.SearchProviders || a.Spec.Numeric) {
+		found, err := a.search(ctx, groups, candidate)
+		if err != nil {
+			return fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+		}
+		candidate.Mappings = found
+	}
+	a.Chosen = &candidate
+	if _, err := matching.Providers(groups, candidate.Mappings); err != nil {
+		return fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+	}
+	if a.flow.config.Compat.FlatProviders {
+		return nil
+	}
+	return checkNested(groups, candidate) // a search knows only now
+}
+
+// search is Nova's way before there were mappings.
+func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candidate Candidate) (matching.Mappings, error) {
+	traits := make(map[string][]string, len(candidate.Allocations))
+	var allocated []matching.Allocated
+	for _, provider := range slices.Sorted(maps.Keys(candidate.Allocations)) {
+		names, err := a.flow.placement.traits(ctx, provider)
+		if err != nil {
+			return nil, err
+		}
+		traits[provider] = names
+		allocated = append(allocated, matching.Allocated{Provider: provider, Resources: candidate.Allocations[provider]})
+	}
+	found, err := matching.Search(groups, allocated, traits, matching.SearchOpts{})
+	if err != nil {
+		return nil, err
+	}
+	mappings := make(matching.Mappings, len(found))
+	for id, provider := range found {
+		mappings[id] = []string{provider}
+	}
+	return mappings, nil
+}
