@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -23,7 +22,7 @@ func (a *Attempt) Compose(ctx context.Context) error {
 		if unbound := a.unbound(); len(unbound) > 0 {
 			return "", &NotBoundError{ARQs: a.states()}
 		}
-		if err := a.ownedByNova(); err != nil {
+		if err := a.checkNovaPCI(); err != nil {
 			return "", fmt.Errorf("instance %s: %w", a.Request.Instance, err)
 		}
 		ports, interfaces, err := a.bindPorts()
@@ -99,26 +98,38 @@ func (a *Attempt) verify(domain []byte, devices []domainxml.Device, composed int
 	return nil
 }
 
-// ownedByNova judges the devices of the ARQs by Nova's PCI configuration.
-func (a *Attempt) ownedByNova() error {
+// checkNovaPCI returns an [*OwnerConflictError] for a device that Nova offers by
+// its PCI configuration.
+func (a *Attempt) checkNovaPCI() error {
 	for _, arq := range a.ARQs {
-		if arq.AttachHandleType == cyborgclient.HandleTestPCI {
-			continue
-		}
-		address, ok := handleAddress(arq.AttachHandleInfo)
+		address, ok := handleAddress(arq)
 		if !ok {
-			continue // domainxml tells what is wrong with it
+			continue // TEST_PCI, or domainxml reports what is wrong with it
 		}
 		for _, spec := range a.flow.novaPCI {
-			if spec.matches(address) {
+			if spec.Matches(address) {
 				return &OwnerConflictError{
-					Address: pciText(address),
-					Owners:  [2]string{"Nova ([pci]device_spec " + spec.text + " of host " + a.Host + ")", "ARQ " + arq.UUID},
+					Address: address.String(),
+					Owners:  [2]string{"Nova ([pci]device_spec " + spec.String() + " of host " + a.Host + ")", "ARQ " + arq.UUID},
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// handleAddress is the PCI address of a device, or of the parent of a mediated one.
+func handleAddress(arq cyborgclient.ARQ) (domainxml.PCIAddress, bool) {
+	if arq.AttachHandleType == cyborgclient.HandleTestPCI {
+		return domainxml.PCIAddress{}, false
+	}
+	handle := handleOf(arq)
+	handle.Type = domainxml.HandlePCI
+	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{handle})
+	if err != nil {
+		return domainxml.PCIAddress{}, false
+	}
+	return *devices[0].PCI, true
 }
 
 // domainConflict turns a device that the domain has already into a conflict of
@@ -134,27 +145,6 @@ func (a *Attempt) domainConflict(err error) error {
 		Owners: [2]string{duplicate.Holder + " (instance " + a.Request.Instance + ")", "ARQ " + duplicate.ARQ},
 	}
 }
-
-// handleAddress reads domain, bus, device and function of a handle.
-func handleAddress(info map[string]any) (address [4]uint64, ok bool) {
-	for i, key := range []string{"domain", "bus", "device", "function"} {
-		switch value := info[key].(type) {
-		case string:
-			n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(value), "0x"), 16, 32)
-			if err != nil {
-				return address, false
-			}
-			address[i] = n
-		case float64:
-			address[i] = uint64(value)
-		default:
-			return address, false
-		}
-	}
-	return address, true
-}
-
-func pciText(a [4]uint64) string { return fmt.Sprintf("%04x:%02x:%02x.%x", a[0], a[1], a[2], a[3]) }
 
 // Port is a network port of the instance. An accelerated one gets its device
 // from Cyborg, with an accelerator request of its own; the device is not a host

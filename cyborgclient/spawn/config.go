@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/ini.v1"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/pcispec"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -92,52 +93,37 @@ func (c Config) bindingTimeout() time.Duration {
 }
 
 // UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3, "compat":
-// {"nova_masking": true}}. Unlike in Go, a zero that is written down is
-// refused; so are unknown options. The error matches ErrConfig.
+// {"rebind": true}}. Unknown options are refused; so is, unlike in Go, a zero that
+// is written down. The error matches ErrConfig.
 func (c *Config) UnmarshalJSON(data []byte) error {
-	var options map[string]json.RawMessage
-	if err := json.Unmarshal(data, &options); err != nil {
+	type options Config // without this method
+	fresh := *c
+	given := struct {
+		*options
+		ARQBindingTimeout *int `json:"arq_binding_timeout"`
+		MaxAttempts       *int `json:"max_attempts"`
+	}{options: (*options)(&fresh)}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&given); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	fresh := *c
-	for name, value := range options {
-		if err := fresh.setJSON(name, value); err != nil {
-			return err
+	for _, option := range []struct {
+		name      string
+		value, to *int
+	}{
+		{"arq_binding_timeout", given.ARQBindingTimeout, &fresh.ARQBindingTimeout},
+		{"max_attempts", given.MaxAttempts, &fresh.MaxAttempts},
+	} {
+		if option.value == nil {
+			continue
+		}
+		if *option.to = *option.value; *option.to < 1 {
+			return fmt.Errorf("%w: %s: %d is below 1", ErrConfig, option.name, *option.to)
 		}
 	}
 	*c = fresh
 	return nil
-}
-
-func (c *Config) setJSON(name string, value json.RawMessage) error {
-	var into any
-	switch name {
-	case "compat":
-		into = &c.Compat
-	case "verify_profile":
-		into = &c.VerifyProfile
-	case "weighers":
-		into = &c.Weighers
-	case "rocky_flavors":
-		into = &c.RockyFlavors
-	case "rotate_candidates":
-		into = &c.RotateCandidates
-	case "pci_device_spec":
-		into = &c.PCIDeviceSpec
-	}
-	if into != nil {
-		dec := json.NewDecoder(bytes.NewReader(value))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(into); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrConfig, name, err)
-		}
-		return nil
-	}
-	var number json.Number
-	if err := json.Unmarshal(value, &number); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrConfig, name, err)
-	}
-	return c.set(name, number.String())
 }
 
 // ReadNovaConf reads the options of Config from a file in the format of
@@ -162,13 +148,23 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	fresh := *c
-	for _, option := range []struct{ section, name string }{{"DEFAULT", "arq_binding_timeout"}, {"scheduler", "max_attempts"}} {
+	for _, option := range []struct {
+		section, name string
+		to            *int
+	}{{"DEFAULT", "arq_binding_timeout", &fresh.ARQBindingTimeout}, {"scheduler", "max_attempts", &fresh.MaxAttempts}} {
 		key, err := file.Section(option.section).GetKey(option.name)
 		if err != nil {
 			continue // not set
 		}
-		if err := fresh.set(option.name, last(key.ValueWithShadows())); err != nil {
-			return err
+		text := "" // of an option that is given more than once the last value counts
+		for _, value := range key.ValueWithShadows() {
+			text = strings.TrimSpace(value)
+		}
+		if *option.to, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("%w: %s: %q is not a whole number", ErrConfig, option.name, text)
+		}
+		if *option.to < 1 {
+			return fmt.Errorf("%w: %s: %d is below 1", ErrConfig, option.name, *option.to)
 		}
 	}
 	if err := fresh.readDeviceSpecs(file.Section("pci")); err != nil {
@@ -181,59 +177,30 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 // readDeviceSpecs reads [pci]device_spec, which may be given many times, each
 // with an object or a list of them, and its old name.
 func (c *Config) readDeviceSpecs(section *ini.Section) error {
-	var all []pciSpec
+	var texts []string
 	for _, name := range []string{"device_spec", "passthrough_whitelist"} {
 		key, err := section.GetKey(name)
 		if err != nil {
 			continue // not set
 		}
 		for _, text := range key.ValueWithShadows() {
-			specs, err := parsePCISpecs(text)
+			specs, err := pcispec.Parse(text)
 			if err != nil {
 				return fmt.Errorf("%w: [pci]%s: %w", ErrConfig, name, err)
 			}
-			all = append(all, specs...)
+			for _, spec := range specs {
+				texts = append(texts, spec.String())
+			}
 		}
 	}
-	if len(all) > 0 {
-		texts := make([]string, len(all))
-		for i, spec := range all {
-			texts[i] = spec.text
-		}
+	if len(texts) > 0 {
 		c.PCIDeviceSpec = "[" + strings.Join(texts, ",") + "]"
 	}
 	return nil
 }
 
-// last is what counts of an option that is given more than once.
-func last(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[len(values)-1]
-}
-
 // maxConfSize is far above any nova.conf with all its comments.
 const maxConfSize = 4 << 20
-
-func (c *Config) set(name, text string) error {
-	value, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		return fmt.Errorf("%w: %s: %q is not a whole number", ErrConfig, name, text)
-	}
-	if value < 1 {
-		return fmt.Errorf("%w: %s: %d is below 1", ErrConfig, name, value)
-	}
-	switch name {
-	case "arq_binding_timeout":
-		c.ARQBindingTimeout = value
-	case "max_attempts":
-		c.MaxAttempts = value
-	default:
-		return fmt.Errorf("%w: unknown option %q", ErrConfig, name)
-	}
-	return nil
-}
 
 // Compat switches single decisions of a flow from what shipped Nova does to what
 // one of the specifications says. The zero value is the default; docs/compat.md

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/pcispec"
 )
 
 // Flow gives accelerators to instances. It is safe for parallel use, one
@@ -20,7 +21,7 @@ type Flow struct {
 	cyborg    *cyborgclient.Client
 	placement placement
 	events    *externalevent.Registry // nil: poll
-	novaPCI   []pciSpec
+	novaPCI   []pcispec.Spec
 
 	mu   sync.Mutex
 	held map[string]bool // ARQs of this flow's running attempts
@@ -42,7 +43,7 @@ func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.Serv
 	if cyborg == nil || placement == nil || placement.ProviderClient == nil {
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
 	}
-	novaPCI, err := parsePCISpecs(config.PCIDeviceSpec)
+	novaPCI, err := pcispec.Parse(config.PCIDeviceSpec)
 	if err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
 	}

@@ -114,23 +114,6 @@ func TestATakenProviderNamesItsOwner(t *testing.T) {
 	a.Unwind(t.Context())
 }
 
-func TestAProviderThatIsThereHasAnOwner(t *testing.T) {
-	t.Parallel()
-	body := "409 Conflict: There was a conflict when trying to complete your request.\n\n Conflicting resource provider name: cn0_pci_0000_3b_00_0 already exists."
-	err := spawn.AsOwnerConflict(fmt.Errorf("POST /resource_providers: %s", body), "nova-compute on cn0")
-	var conflict *spawn.OwnerConflictError
-	if !errors.As(err, &conflict) || conflict.Address != "0000:3b:00.0" || conflict.Owners[1] != "nova-compute on cn0" {
-		t.Errorf("got %v", err)
-	}
-	other := errors.New("409 Conflict: something else")
-	if got := spawn.AsOwnerConflict(other, "x"); got != other {
-		t.Errorf("another error became %v", got)
-	}
-	if spawn.AsOwnerConflict(nil, "x") != nil {
-		t.Error("no error became one")
-	}
-}
-
 func TestConfigReadsCompat(t *testing.T) {
 	t.Parallel()
 	var config spawn.Config

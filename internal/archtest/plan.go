@@ -44,9 +44,10 @@ func novaHalf() []Package {
 		{Pattern: "cyborgclient/externalevent", Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
-			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml"},
+			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*"},
 			Others:  []string{gophercloud, libvirtxml, ini},
 		},
+		{Pattern: "cyborgclient/spawn/internal/pcispec", Ours: []string{"domainxml"}, Never: inputOutput()},
 	}
 }
 
