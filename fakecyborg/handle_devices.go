@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 // listArgs reads the query of a list: its own arguments and the filters.
@@ -138,7 +138,7 @@ func (s *Server) changeStatus(ctx context.Context, id, status string) error {
 
 // setStatus stores the status of a device.
 func (st *state) setStatus(d *deviceRow, status string, now time.Time) {
-	st.notes.AddSteps("device", d.uuid, "", simhttp.Step{Name: "status", From: d.status, To: status})
+	st.notes.AddSteps("device", d.uuid, "", tables.Step{Name: "status", From: d.status, To: status})
 	d.status, d.updated = status, now
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -13,7 +14,7 @@ import (
 // ctx is of; with the context of background work it is noted for none.
 func (s *Server) lock(ctx context.Context) {
 	s.mu.Lock()
-	s.state.notes = simhttp.NotesOf(ctx)
+	s.state.notes = simhttp.ChangeLogOf(ctx)
 }
 
 // unlock gives back what lock took. It may also follow a plain Lock, but a plain Unlock
@@ -26,7 +27,7 @@ func (s *Server) unlock() {
 // living is a context for the work of a request that goes on to its end although the
 // caller may be gone.
 func (s *Server) living(ctx context.Context) context.Context {
-	return simhttp.WithNotesOf(s.life, ctx)
+	return simhttp.WithChangeLogOf(s.life, ctx)
 }
 
 // note notes a change, if anybody listens.
@@ -52,12 +53,12 @@ func (st *state) watchARQ(a *arqRow) (end func()) {
 }
 
 // fields are what the API shows of a request, the times excepted.
-func (a *arqRow) fields() []simhttp.Step {
+func (a *arqRow) fields() []tables.Step {
 	handle := ""
 	if a.handle != nil {
 		handle = a.handle.uuid
 	}
-	return []simhttp.Step{
+	return []tables.Step{
 		{Name: "state", To: string(a.state)}, {Name: "hostname", To: a.host}, {Name: "device_rp_uuid", To: a.provider},
 		{Name: "instance_uuid", To: a.instance}, {Name: "project_id", To: a.project}, {Name: "attach_handle", To: handle},
 		{Name: "failure", To: a.failure},
@@ -71,7 +72,7 @@ func (st *state) watchHandle(h *handleRow) (end func()) {
 	}
 	before := h.holder()
 	return func() {
-		st.notes.AddSteps("attach_handle", h.uuid, h.kind+" on "+h.deployable.name, simhttp.Step{Name: "held by", From: before, To: h.holder()})
+		st.notes.AddSteps("attach_handle", h.uuid, h.kind+" on "+h.deployable.name, tables.Step{Name: "held by", From: before, To: h.holder()})
 	}
 }
 
@@ -89,7 +90,7 @@ func (h *handleRow) holder() string {
 // noteMdev does something to a mediated device and notes whether it came to be there or
 // went, whatever the driver says of it. A driver that cannot be asked is believed.
 func noteMdev(ctx context.Context, d driver.Driver, m driver.Mdev, made bool, do func() error) error {
-	notes := simhttp.NotesOf(ctx)
+	notes := simhttp.ChangeLogOf(ctx)
 	if notes == nil {
 		return do()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -348,7 +349,7 @@ func (s *Server) write(ctx context.Context, part *deployableRow, found glanceIma
 		}
 		now = "" // half of it may be there
 	}
-	s.state.notes.AddSteps("deployable", part.uuid, part.name, simhttp.Step{Name: "bitstream_id", From: part.bitstream, To: now})
+	s.state.notes.AddSteps("deployable", part.uuid, part.name, tables.Step{Name: "bitstream_id", From: part.bitstream, To: now})
 	part.unsure, part.bitstream, part.updated = err != nil, now, s.clock.Now()
 	return err
 }

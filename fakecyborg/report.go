@@ -64,7 +64,7 @@ func (s *Server) Report(ctx context.Context) error {
 // matches [ErrHost] for an unknown host, and else joins a [ReportError] for
 // each trouble.
 func (s *Server) ReportHost(ctx context.Context, host string) error {
-	ctx = simhttp.WithoutNotes(ctx) // no request's, whoever asked for it
+	ctx = simhttp.WithoutChangeLog(ctx) // no request's, whoever asked for it
 	s.mu.RLock()
 	a, ok := s.agents[host]
 	s.mu.RUnlock()

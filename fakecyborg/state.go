@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 // state is everything that Cyborg's database holds. Its methods do no I/O and
@@ -35,7 +35,7 @@ type state struct {
 
 	binds []*bindRun // in the order in which they began
 	// notes takes what is changed under the lock, see Server.lock; mostly nil.
-	notes *simhttp.Notes
+	notes *tables.ChangeLog
 }
 
 func newState(cfg Config) *state {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -248,7 +248,7 @@ func (st *state) updateAttributes(part *deployableRow, attributes []driver.Attri
 		case i < 0:
 			st.addAttribute(part, a.Key, a.Value, now)
 		case part.attributes[i].value != a.Value:
-			st.notes.AddSteps("attribute", part.attributes[i].uuid, a.Key+" of "+part.name, simhttp.Step{Name: "value", From: part.attributes[i].value, To: a.Value})
+			st.notes.AddSteps("attribute", part.attributes[i].uuid, a.Key+" of "+part.name, tables.Step{Name: "value", From: part.attributes[i].value, To: a.Value})
 			part.attributes[i].value, part.attributes[i].updated = a.Value, now
 		}
 	}

@@ -8,9 +8,9 @@ import (
 
 // state is the service's state for a transition of which the request's record will tell.
 func (c *call) state() *engine.State {
-	notes := simhttp.NotesOf(c.r.Context())
-	if notes == nil {
+	log := simhttp.ChangeLogOf(c.r.Context())
+	if log == nil {
 		return c.server.state
 	}
-	return c.server.state.Noting(func(change engine.Change) { notes.Add(sim.Change(change)) })
+	return c.server.state.Noting(func(change engine.Change) { log.Add(sim.Change(change)) })
 }

@@ -9,17 +9,18 @@ import (
 	"strconv"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 // noteData notes that an image has got its data.
 func noteData(r *http.Request, i Image) {
-	simhttp.NotesOf(r.Context()).AddSteps("image", i.ID, i.Name,
-		simhttp.Step{Name: "status", From: "queued", To: i.status()}, simhttp.Step{Name: "size", To: strconv.Itoa(len(i.Data))})
+	simhttp.ChangeLogOf(r.Context()).AddSteps("image", i.ID, i.Name,
+		tables.Step{Name: "status", From: "queued", To: i.status()}, tables.Step{Name: "size", To: strconv.Itoa(len(i.Data))})
 }
 
 // noteSteps notes which fields and properties of an image have changed, its data aside.
 func noteSteps(r *http.Request, before, after Image) {
-	notes := simhttp.NotesOf(r.Context())
+	notes := simhttp.ChangeLogOf(r.Context())
 	if notes == nil {
 		return
 	}
@@ -27,9 +28,9 @@ func noteSteps(r *http.Request, before, after Image) {
 	was, is := fieldsOf(before), fieldsOf(after)
 	names := maps.Clone(was)
 	maps.Copy(names, is)
-	var steps []simhttp.Step
+	var steps []tables.Step
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		steps = append(steps, simhttp.Step{Name: name, From: was[name], To: is[name]})
+		steps = append(steps, tables.Step{Name: name, From: was[name], To: is[name]})
 	}
 	notes.AddSteps("image", before.ID, before.Name, steps...)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -31,48 +32,6 @@ func post(h http.Handler) {
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/do", nil))
 }
 
-func TestOneChangeIsToldOfEachThing(t *testing.T) {
-	t.Parallel()
-	c := func(action, what string) sim.Change {
-		return sim.Change{Action: action, Kind: "thing", ID: "1", What: what}
-	}
-	for _, tt := range []struct {
-		name string
-		do   func(*Notes)
-		want []sim.Change
-	}{
-		{"nothing", func(*Notes) {}, nil},
-		{"made and changed", func(n *Notes) { n.Add(c(sim.Created, "new"), c(sim.Changed, "more")) }, []sim.Change{c(sim.Created, "new")}},
-		{"made and unmade", func(n *Notes) { n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone")) }, nil},
-		{"made, unmade and made", func(n *Notes) { n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone"), c(sim.Created, "again")) }, []sim.Change{c(sim.Created, "again")}},
-		{"changed and unmade", func(n *Notes) {
-			n.AddSteps("thing", "1", "", Step{"state", "a", "b"})
-			n.Add(c(sim.Deleted, "gone"))
-		}, []sim.Change{c(sim.Deleted, "gone")}},
-		{"replaced", func(n *Notes) { n.Add(c(sim.Deleted, "old"), c(sim.Created, "new")) }, []sim.Change{c(sim.Changed, "new")}},
-		{"unmade and touched", func(n *Notes) { n.Add(c(sim.Deleted, "old"), c(sim.Changed, "no")) }, []sim.Change{c(sim.Deleted, "old")}},
-		{"two steps", func(n *Notes) {
-			n.AddSteps("thing", "1", "it", Step{"state", "a", "b"}, Step{"host", "", "cn0"}, Step{"same", "x", "x"})
-			n.AddSteps("thing", "1", "it", Step{"state", "b", "c"}, Step{"size", "1", ""})
-		}, []sim.Change{c(sim.Changed, "it: state a -> c, host none -> cn0, size 1 -> none")}},
-		{"there and back", func(n *Notes) {
-			n.AddSteps("thing", "1", "", Step{"state", "a", "b"})
-			n.AddSteps("thing", "1", "", Step{"state", "b", "a"})
-		}, nil},
-		{"nowhere", func(n *Notes) { n.AddSteps("thing", "1", "", Step{"state", "a", "a"}) }, nil},
-		{"two things", func(n *Notes) {
-			n.Add(c(sim.Created, ""), sim.Change{Action: sim.Created, Kind: "thing", ID: "2"}, sim.Change{Action: sim.Created, Kind: "other", ID: "1"})
-		}, []sim.Change{c(sim.Created, ""), {Action: sim.Created, Kind: "thing", ID: "2"}, {Action: sim.Created, Kind: "other", ID: "1"}}},
-		{"long", func(n *Notes) { n.Add(c(sim.Created, strings.Repeat("ü", maxNoteText))) }, []sim.Change{c(sim.Created, strings.Repeat("ü", maxNoteText/2)+"…")}},
-	} {
-		n := new(Notes)
-		tt.do(n)
-		if diff := cmp.Diff(tt.want, n.end()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
-	}
-}
-
 func TestChangesAreOfTheExchangeThatIsBeingServed(t *testing.T) {
 	t.Parallel()
 	var inner, outer sim.Exchange
@@ -88,7 +47,7 @@ func TestChangesAreOfTheExchangeThatIsBeingServed(t *testing.T) {
 		for _, s := range []*Service{below, silent} {
 			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/do", nil).WithContext(ctx))
 		}
-		note(WithNotesOf(context.Background(), ctx), "after")
+		note(WithChangeLogOf(context.Background(), ctx), "after")
 		foreign := NewTransport(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { note(r.Context(), "foreign") }))
 		if _, err := foreign.RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)); err != nil {
 			t.Error(err)
@@ -105,8 +64,8 @@ func TestChangesAreOfTheExchangeThatIsBeingServed(t *testing.T) {
 	if diff := cmp.Diff([]sim.Change{{Action: sim.Created, Kind: "thing", ID: "before"}, {Action: sim.Created, Kind: "thing", ID: "after"}}, outer.Changes); diff != "" {
 		t.Errorf("outer (-want +got):\n%s", diff)
 	}
-	if NotesOf(WithNotesOf(t.Context(), t.Context())) != nil {
-		t.Error("notes from nowhere")
+	if ChangeLogOf(WithChangeLogOf(t.Context(), t.Context())) != nil {
+		t.Error("a log from nowhere")
 	}
 }
 
@@ -142,36 +101,37 @@ func TestChangesUnderFaults(t *testing.T) {
 
 func TestChangesAreLimited(t *testing.T) {
 	t.Parallel()
+	const maxChanges = 1000 // of one exchange
 	n := 0
 	s, recorder := notingService(func(ctx context.Context) {
-		for range n {
-			Note(ctx, sim.Change{Action: sim.Created, Kind: "thing", ID: fmt.Sprint(n, len(NotesOf(ctx).list), NotesOf(ctx).more)})
+		for i := range n {
+			Note(ctx, sim.Change{Action: sim.Created, Kind: "thing", ID: fmt.Sprint(i)})
 		}
 	}), NewRecorder(500)
 	s.Recorder = recorder
-	n = maxNotes + 5
+	n = maxChanges + 5
 	post(s)
 	changes := recorder.Exchanges()[0].Changes
-	if len(changes) != maxNotes+1 || changes[maxNotes].Kind != KindMore || !strings.HasPrefix(changes[maxNotes].What, "5 more changes") {
+	if len(changes) != maxChanges+1 || changes[maxChanges].Kind != tables.KindMore || !strings.HasPrefix(changes[maxChanges].What, "5 more changes") {
 		t.Errorf("%d changes are kept, the last of them %+v", len(changes), changes[len(changes)-1])
 	}
-	n = maxNotes
-	for range 2 * maxKeptNotes / maxNotes {
+	n = maxChanges
+	for range 2 * maxKeptChanges / maxChanges {
 		post(s)
 	}
 	kept, told := 0, 0
 	all := recorder.Exchanges()
 	for _, e := range all {
 		kept += len(e.Changes)
-		if len(e.Changes) == 1 && e.Changes[0].Kind == KindMore {
+		if len(e.Changes) == 1 && e.Changes[0].Kind == tables.KindMore {
 			told++
 		}
 	}
-	if kept > maxKeptNotes || len(all[len(all)-1].Changes) != maxNotes || told == 0 {
+	if kept > maxKeptChanges || len(all[len(all)-1].Changes) != maxChanges || told == 0 {
 		t.Errorf("%d changes in all, the newest request has %d, %d tell that theirs are not kept", kept, len(all[len(all)-1].Changes), told)
 	}
 	recorder.Reset()
-	if post(s); len(recorder.Exchanges()[0].Changes) != maxNotes {
+	if post(s); len(recorder.Exchanges()[0].Changes) != maxChanges {
 		t.Error("after a reset changes are not kept")
 	}
 }

@@ -74,7 +74,7 @@ func (r *Recorder) add(number uint64, e sim.Exchange) {
 		r.exchanges = kept
 	}
 	r.exchanges = append(r.exchanges, numbered{number, e})
-	r.shed(len(e.Changes))
+	r.trimChanges(len(e.Changes))
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted

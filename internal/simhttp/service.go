@@ -68,7 +68,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := s.IDs.RequestID()
 	match := s.Router.Match(r.Method, s.routedPath(r.URL.EscapedPath()))
 	ctx := context.WithValue(r.Context(), matchKey{}, match)
-	ctx, notes := s.noting(ctx)
+	ctx, log := s.withChangeLog(ctx)
 	r = r.WithContext(context.WithValue(ctx, requestIDKey{}, id))
 	w.Header().Set(RequestIDHeader, id)
 	w.Header().Set("Date", started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
@@ -95,7 +95,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(started)
 		exchange.Microversion = lastWord(w.Header().Get(s.VersionHeader))
-		exchange.Changes = notes.end()
+		exchange.Changes = log.End()
 		recorder.add(number, exchange)
 		if s.Observe != nil {
 			s.Observe(exchange)

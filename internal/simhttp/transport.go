@@ -120,7 +120,7 @@ func closeBody(req *http.Request) error {
 // serverRequest is the request as a server would have read it, with its whole body: the
 // caller may be gone while the handler reads.
 func serverRequest(req *http.Request) (*http.Request, error) {
-	server := req.Clone(WithoutNotes(req.Context())) // what the handler changes is its own
+	server := req.Clone(WithoutChangeLog(req.Context())) // what the handler changes is its own
 	server.Body = http.NoBody
 	if req.Body != nil {
 		body, err := io.ReadAll(req.Body)

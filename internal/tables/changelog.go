@@ -52,15 +52,15 @@ func (l *ChangeLog) Record(changes []sim.RecordChange) {
 			continue
 		}
 		t := thing{sim.Change{Kind: c.Kind, ID: cut(c.ID), What: cut(c.Label)}, true, c.Before, c.After, c.Hidden}
-		if old := l.add([2]string{c.Table, c.Key}, t); old != nil {
+		if old := l.touch([2]string{c.Table, c.Key}, t); old != nil && old.isRow {
 			t.before = old.before
 			*old = t
 		}
 	}
 }
 
-// Note adds changes of what is not a row.
-func (l *ChangeLog) Note(changes ...sim.Change) {
+// Add adds changes of what is not a row.
+func (l *ChangeLog) Add(changes ...sim.Change) {
 	if l == nil {
 		return
 	}
@@ -68,14 +68,14 @@ func (l *ChangeLog) Note(changes ...sim.Change) {
 	defer l.mu.Unlock()
 	for _, c := range changes {
 		c.ID, c.What = cut(c.ID), cut(c.What)
-		if old := l.add([2]string{c.Kind, c.ID}, thing{Change: c}); old != nil {
+		if old := l.touch([2]string{c.Kind, c.ID}, thing{Change: c}); old != nil {
 			old.follow(c)
 		}
 	}
 }
 
-// add adds a thing, or returns it if it is there.
-func (l *ChangeLog) add(key [2]string, t thing) *thing {
+// touch adds a thing, or returns it if it is there.
+func (l *ChangeLog) touch(key [2]string, t thing) *thing {
 	i, exists := l.place[key]
 	switch {
 	case l.ended:
@@ -96,6 +96,8 @@ func (l *ChangeLog) add(key [2]string, t thing) *thing {
 // follow makes one change of two.
 func (t *thing) follow(next sim.Change) {
 	switch {
+	case t.isRow:
+		*t = thing{Change: next}
 	case t.Action == sim.Created && next.Action == sim.Deleted:
 		t.Action = ""
 	case t.Action == sim.Created || t.Action == sim.Deleted && next.Action != sim.Created:
@@ -105,6 +107,36 @@ func (t *thing) follow(next sim.Change) {
 	default:
 		t.Change = next
 	}
+}
+
+// Step is a value of a thing that changed.
+type Step struct{ Name, From, To string }
+
+// AddSteps adds the change of a thing of a service that does not keep its rows in tables.
+func (l *ChangeLog) AddSteps(kind, id, label string, steps ...Step) {
+	from, to := make(stepValues, len(steps)), make(stepValues, len(steps))
+	for i, s := range steps {
+		from[i], to[i] = [2]string{s.Name, s.From}, [2]string{s.Name, s.To}
+	}
+	if slices.Equal(from, to) {
+		return
+	}
+	l.Record([]sim.RecordChange{{Table: kind, Key: id, Before: from, After: to, Kind: kind, ID: id, Label: label}})
+}
+
+// stepValues is a row made of the values of steps.
+type stepValues [][2]string
+
+// MarshalJSON implements json.Marshaler.
+func (v stepValues) MarshalJSON() ([]byte, error) {
+	text := []byte{'{'}
+	for i, pair := range v {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = fmt.Appendf(text, "%q:%q", pair[0], pair[1])
+	}
+	return append(text, '}'), nil
 }
 
 // End returns the changes. Later ones are discarded.

@@ -149,7 +149,7 @@ func TestChangeLogDescribesWhatATransactionDid(t *testing.T) {
 		tx.Rollback()
 	})
 	f.db.Update(log, func(tx *tables.Tx) { f.rows.Delete(tx, 2) })
-	log.Note(sim.Change{Action: sim.Created, Kind: "mediated_device", ID: "m", What: "nvidia-1"},
+	log.Add(sim.Change{Action: sim.Created, Kind: "mediated_device", ID: "m", What: "nvidia-1"},
 		sim.Change{Action: sim.Created, Kind: "mediated_device", ID: "n"},
 		sim.Change{Action: sim.Deleted, Kind: "mediated_device", ID: "n"})
 	want := []sim.Change{
@@ -161,22 +161,67 @@ func TestChangeLogDescribesWhatATransactionDid(t *testing.T) {
 	if diff := cmp.Diff(want, log.End()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	log.Note(sim.Change{Action: sim.Created, Kind: "late", ID: "l"})
+	log.Add(sim.Change{Action: sim.Created, Kind: "late", ID: "l"})
 	if diff := cmp.Diff(want, log.End()); diff != "" {
 		t.Errorf("changes after the end (-want +got):\n%s", diff)
 	}
 	var none *tables.ChangeLog
-	none.Note(want...)
+	none.Add(want...)
 	none.Record(nil)
 	if got := none.End(); got != nil {
 		t.Errorf("changes of a nil log: %v", got)
 	}
 }
 
+func TestChangeLogHasOneChangeOfEachThing(t *testing.T) {
+	t.Parallel()
+	c := func(action, what string) sim.Change {
+		return sim.Change{Action: action, Kind: "thing", ID: "1", What: what}
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(*tables.ChangeLog)
+		want []sim.Change
+	}{
+		{"nothing", func(*tables.ChangeLog) {}, nil},
+		{"made and changed", func(n *tables.ChangeLog) { n.Add(c(sim.Created, "new"), c(sim.Changed, "more")) }, []sim.Change{c(sim.Created, "new")}},
+		{"made and unmade", func(n *tables.ChangeLog) { n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone")) }, nil},
+		{"made, unmade and made", func(n *tables.ChangeLog) {
+			n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone"), c(sim.Created, "again"))
+		}, []sim.Change{c(sim.Created, "again")}},
+		{"changed and unmade", func(n *tables.ChangeLog) {
+			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "a", To: "b"})
+			n.Add(c(sim.Deleted, "gone"))
+		}, []sim.Change{c(sim.Deleted, "gone")}},
+		{"replaced", func(n *tables.ChangeLog) { n.Add(c(sim.Deleted, "old"), c(sim.Created, "new")) }, []sim.Change{c(sim.Changed, "new")}},
+		{"unmade and touched", func(n *tables.ChangeLog) { n.Add(c(sim.Deleted, "old"), c(sim.Changed, "no")) }, []sim.Change{c(sim.Deleted, "old")}},
+		{"two steps", func(n *tables.ChangeLog) {
+			n.AddSteps("thing", "1", "it", tables.Step{Name: "state", From: "a", To: "b"}, tables.Step{Name: "host", From: "", To: "cn0"}, tables.Step{Name: "same", From: "x", To: "x"}, tables.Step{Name: "size", From: "1", To: "1"})
+			n.AddSteps("thing", "1", "it", tables.Step{Name: "state", From: "b", To: "c"}, tables.Step{Name: "host", From: "cn0", To: "cn0"}, tables.Step{Name: "same", From: "x", To: "x"}, tables.Step{Name: "size", From: "1", To: ""})
+		}, []sim.Change{c(sim.Changed, "it: state a -> c, host none -> cn0, size 1 -> none")}},
+		{"there and back", func(n *tables.ChangeLog) {
+			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "a", To: "b"})
+			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "b", To: "a"})
+		}, nil},
+		{"nowhere", func(n *tables.ChangeLog) {
+			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "a", To: "a"})
+		}, nil},
+		{"two things", func(n *tables.ChangeLog) {
+			n.Add(c(sim.Created, ""), sim.Change{Action: sim.Created, Kind: "thing", ID: "2"}, sim.Change{Action: sim.Created, Kind: "other", ID: "1"})
+		}, []sim.Change{c(sim.Created, ""), {Action: sim.Created, Kind: "thing", ID: "2"}, {Action: sim.Created, Kind: "other", ID: "1"}}},
+	} {
+		n := new(tables.ChangeLog)
+		tt.do(n)
+		if diff := cmp.Diff(tt.want, n.End()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
 func TestChangeLogIsBounded(t *testing.T) {
 	log := new(tables.ChangeLog)
 	for i := range 1003 {
-		log.Note(sim.Change{Action: sim.Created, Kind: "k", ID: fmt.Sprint(i), What: strings.Repeat("é", 251)})
+		log.Add(sim.Change{Action: sim.Created, Kind: "k", ID: fmt.Sprint(i), What: strings.Repeat("é", 251)})
 	}
 	got := log.End()
 	if len(got) != 1001 || got[1000].Kind != tables.KindMore || !strings.HasPrefix(got[1000].What, "3 more") {
