@@ -17,7 +17,7 @@ func TestTheLintOnThePageIsWhatTheLinterSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	for _, finding := range requestspec.Lint(flavor, nil) {
+	for _, finding := range requestspec.Lint(&flavor, nil) {
 		got.WriteString(finding.String() + "\n")
 	}
 	if diff := cmp.Diff(snippets(t, "requests.md", "text")[0], got.String()); diff != "" {

@@ -24,6 +24,6 @@ func BenchmarkLint(b *testing.B) {
 	p := profile(twoGroups)
 	b.ReportAllocs()
 	for b.Loop() {
-		requestspec.Lint(f, p)
+		requestspec.Lint(&f, p)
 	}
 }

@@ -10,37 +10,34 @@ import (
 
 // New assembles the request of a flavor and of the device profile that it
 // names, in the order of Nova's ResourceRequest.from_request_spec:
-//   - extra specs: entries without suffix join the unsuffixed group, those with
-//     one open a group of that name; bad entries are skipped with a warning;
-//   - image traits, destination and aggregates join the unsuffixed group;
-//   - the groups of opts, then those of the profile, are added;
-//   - VCPU, MEMORY_MB and DISK_GB of the flavor are added unless some group
-//     names the class already; PCPU stands for VCPU, and an explicit zero counts;
-//   - zero amounts and the groups that they leave empty are dropped;
-//   - group_policy is the flavor's; without one, Nova's none, if there are at
-//     least two suffixed groups and at most one of them is the flavor's own.
+//   - extra specs without a suffix go into the unsuffixed group, those with a
+//     suffix into a group of that name; bad entries are skipped with a warning;
+//   - image traits, destination and aggregates go into the unsuffixed group;
+//   - the groups of opts are added, then those of the profile;
+//   - VCPU, MEMORY_MB and DISK_GB of the flavor are added unless a group has the
+//     class already; PCPU counts as VCPU, and an explicit zero counts;
+//   - zero amounts, and groups that are empty without them, are removed;
+//   - group_policy is the flavor's; without one it is none, as in Nova, if there
+//     are at least two suffixed groups and at most one of them is the flavor's own.
 //
 // The request filters add root traits: COMPUTE_ACCELERATORS is required if the
 // flavor names a profile, COMPUTE_STATUS_DISABLED is always forbidden, and
-// OWNER_NOVA is required on demand, once every nova-compute is new enough.
+// OWNER_NOVA is an option.
 //
-// profile must be given exactly when the flavor names one, and be that one. It
-// is held to the rules of [ParseProfile].
+// profile is required if and only if the flavor names it. It must satisfy the rules
+// of [ParseProfile].
 //
-// Errors satisfy errors.Is with [ErrInvalidFlavor], [ErrInvalidProfile],
-// [ErrInvalidGroup] or [ErrDuplicateSuffix]. The inputs are not changed and not kept.
+// Errors match [ErrInvalidFlavor], [ErrInvalidProfile], [ErrInvalidGroup] or
+// [ErrDuplicateSuffix]. The inputs are neither changed nor kept.
 func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, error) {
 	if err := flavor.validate(); err != nil {
 		return RequestSpec{}, err
 	}
-	device, err := deviceGroups(flavor, profile, opts.LateGroupErrors)
+	device, err := deviceGroups(flavor, profile)
 	if err != nil {
 		return RequestSpec{}, err
 	}
 	a := assembly{byID: map[string]*Group{}, numeric: opts.NumericSuffixes}
-	if opts.LateGroupErrors && profile != nil {
-		a.warnings = lateWarnings(*profile)
-	}
 	if err := a.addExtraSpecs(flavor); err != nil {
 		return RequestSpec{}, err
 	}
@@ -66,26 +63,23 @@ func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, erro
 	return spec, nil
 }
 
-// deviceGroups parses the profile, after making sure that it is the flavor's.
-func deviceGroups(flavor Flavor, profile *DeviceProfile, late bool) ([]Group, error) {
+// deviceGroups parses the profile after checking that the flavor names it.
+func deviceGroups(flavor Flavor, profile *DeviceProfile) ([]Group, error) {
 	name, named := flavor.DeviceProfile()
 	switch {
 	case !named && profile == nil:
 		return nil, nil
 	case !named:
-		return nil, flavor.errorf("device profile %q is given, but no extra spec %s names it", profile.Name, DeviceProfileKey)
+		return nil, flavor.errorf("device profile %q is given, but there is no extra spec %s", profile.Name, DeviceProfileKey)
 	case profile == nil:
 		return nil, flavor.errorf("extra spec %s names device profile %q, which is not given", DeviceProfileKey, name)
 	case profile.Name != name:
 		return nil, flavor.errorf("extra spec %s names device profile %q, but %q is given", DeviceProfileKey, name, profile.Name)
-	case late:
-		return parseLate(*profile), nil
 	}
 	return ParseProfile(name, profile.Groups)
 }
 
-// assembly is a request in the making: groups in the order of their arrival,
-// and the same by requester id.
+// assembly is an unfinished request. groups are in the order of their addition.
 type assembly struct {
 	groups   []*Group
 	byID     map[string]*Group
@@ -97,7 +91,7 @@ func (a *assembly) warn(key, value, format string, args ...any) {
 	a.warnings = append(a.warnings, Warning{Key: key, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// group returns the group of that requester id, opening it if need be.
+// group returns the group with that requester id and creates it if necessary.
 func (a *assembly) group(id string) *Group {
 	if g := a.byID[id]; g != nil {
 		return g
@@ -123,14 +117,14 @@ func (a *assembly) suffixed() int {
 	return n
 }
 
-// addExtraSpecs reads the flavor's own groups. A bad value still opens its
-// group, which later counts for the group policy.
+// addExtraSpecs reads the flavor's own groups. A bad value still creates its
+// group, which counts for the group policy.
 func (a *assembly) addExtraSpecs(flavor Flavor) error {
 	for _, key := range slices.Sorted(maps.Keys(flavor.ExtraSpecs)) {
 		value := flavor.ExtraSpecs[key]
 		k, ok := a.parseKey(key)
 		if !ok {
-			a.lint(key, value)
+			a.warnIgnored(key, value)
 			continue
 		}
 		g := a.group(k.suffix)
@@ -145,18 +139,18 @@ func (a *assembly) addExtraSpecs(flavor Flavor) error {
 	return nil
 }
 
-// lint warns of keys that Nova ignores though their author meant something by them.
-func (a *assembly) lint(key, value string) {
+// warnIgnored warns of keys that Nova ignores although they look like its own.
+func (a *assembly) warnIgnored(key, value string) {
 	switch {
 	case key == "accel:device_profile_name" || key == "accel:device-profile":
-		a.warn(key, value, "Nothing reads this extra spec; the one for a device profile is %s.", DeviceProfileKey)
+		a.warn(key, value, "This extra spec is ignored; use %s for a device profile.", DeviceProfileKey)
 	case strayForm.MatchString(key):
-		a.warn(key, value, "Nothing reads this extra spec; only resources<suffix>:<class> and trait<suffix>:<trait> are read.")
+		a.warn(key, value, "This extra spec is ignored; only resources<suffix>:<class> and trait<suffix>:<trait> are read.")
 	}
 }
 
-// addFlavorResource skips what Nova skips. An amount beyond Placement's range
-// is an error: skipping it would grant a smaller request than was written.
+// addFlavorResource skips what Nova skips. An amount beyond Placement's range is
+// an error: skipping it would make the request smaller than the flavor.
 func (a *assembly) addFlavorResource(g *Group, key, class, value string) error {
 	if !acceptedClass(class) {
 		a.warn(key, value, "Received an invalid ResourceClass '%s' in extra_specs.", class)
@@ -174,7 +168,7 @@ func (a *assembly) addFlavorResource(g *Group, key, class, value string) error {
 	return nil
 }
 
-// restrict adds to the unsuffixed group what image and destination demand.
+// restrict adds the constraints of image and destination to the unsuffixed group.
 func (a *assembly) restrict(opts Options) {
 	g := a.group("")
 	g.Required = append(g.Required, opts.ImageTraits...)
@@ -183,7 +177,8 @@ func (a *assembly) restrict(opts Options) {
 	g.InTree = opts.InTree
 }
 
-// insert adds a group of another owner under the conditions of Nova's _add_request_group.
+// insert adds a group that is not the flavor's, with the checks of Nova's
+// _add_request_group.
 func (a *assembly) insert(g Group) error {
 	switch {
 	case g.RequesterID == "":
@@ -200,7 +195,7 @@ func (a *assembly) insert(g Group) error {
 		}
 	}
 	added := g.clone()
-	added.UseSameProvider = true // what a suffix means to Placement
+	added.UseSameProvider = true // Placement does so for every suffix
 	if a.numeric {
 		added.Suffix = a.nextNumber()
 	}
@@ -208,7 +203,7 @@ func (a *assembly) insert(g Group) error {
 	return nil
 }
 
-// addBasics adds the flavor's own sizes where nobody spoke of the class yet.
+// addBasics adds the flavor's sizes for classes that no group has.
 func (a *assembly) addBasics(flavor Flavor, fromVolume bool) {
 	named := map[string]bool{}
 	for _, g := range a.groups {
@@ -235,8 +230,8 @@ func (a *assembly) stripZeros() {
 	a.groups = slices.DeleteFunc(a.groups, (*Group).empty)
 }
 
-// groupPolicy is the flavor's policy, or Nova's default for the groups that
-// are left. ownGroups is how many the flavor itself opened, empty ones included.
+// groupPolicy returns the flavor's policy, or Nova's default for the remaining
+// groups. ownGroups counts the flavor's own groups, empty ones included.
 func (a *assembly) groupPolicy(flavor Flavor, ownGroups int) string {
 	const key = "group_policy"
 	policy, given := flavor.ExtraSpecs[key]
@@ -252,7 +247,7 @@ func (a *assembly) groupPolicy(flavor Flavor, ownGroups int) string {
 	case ownGroups < 2:
 		return "none"
 	}
-	a.warn(key, policy, "The flavor has %d groups of its own and no group_policy; placement refuses the query.", ownGroups)
+	a.warn(key, policy, "The flavor has %d groups of its own and no group_policy; Placement refuses the query.", ownGroups)
 	return ""
 }
 
@@ -275,19 +270,19 @@ func (a *assembly) finish() []Group {
 func (a *assembly) check(g *Group) {
 	if len(g.Resources) == 0 {
 		hint := ""
-		if strings.HasPrefix(g.RequesterID, "s") { // traits:X, the common slip
-			hint = " A trait without suffix is spelt trait:<trait>."
+		if strings.HasPrefix(g.RequesterID, "s") { // traits:X, a common mistake
+			hint = " The key of a trait without suffix is trait:<trait>."
 		}
-		a.warn(prefixResources+g.suffix(), "", "The group asks for no resources; placement refuses the query.%s", hint)
+		a.warn(prefixResources+g.suffix(), "", "The group has no resources; Placement refuses the query.%s", hint)
 	}
 	for _, trait := range g.Required {
 		if slices.Contains(g.Forbidden, trait) {
-			a.warn("required"+g.suffix(), trait, "The trait %s is required and forbidden at once; placement refuses the query.", trait)
+			a.warn("required"+g.suffix(), trait, "The trait %s is required and forbidden; Placement refuses the query.", trait)
 		}
 	}
 }
 
-// sortedSet sorts in place and drops what is there twice; nil stays nil.
+// sortedSet sorts in place and removes duplicates.
 func sortedSet(items []string) []string {
 	slices.Sort(items)
 	return slices.Compact(items)

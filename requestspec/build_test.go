@@ -80,10 +80,10 @@ func TestWarningsAreReturnedNotLogged(t *testing.T) {
 		{"resources:GPU", "x", "Received an invalid ResourceClass 'GPU' in extra_specs."},
 		{"trait:CUSTOM_A", "preferred", "Only (required, forbidden) traits are supported. Received 'preferred'."},
 		{"group_policy", "any", "Invalid group_policy 'any'. Valid values are 'none' and 'isolate'."},
-		{"accel:device_profile_name", "dp", "Nothing reads this extra spec; the one for a device profile is accel:device_profile."},
-		{"accel:device-profile", "dp", "Nothing reads this extra spec; the one for a device profile is accel:device_profile."},
-		{"others1:x", "y", "Nothing reads this extra spec; only resources<suffix>:<class> and trait<suffix>:<trait> are read."},
-		{"Resources:VGPU", "1", "Nothing reads this extra spec; only resources<suffix>:<class> and trait<suffix>:<trait> are read."},
+		{"accel:device_profile_name", "dp", "This extra spec is ignored; use accel:device_profile for a device profile."},
+		{"accel:device-profile", "dp", "This extra spec is ignored; use accel:device_profile for a device profile."},
+		{"others1:x", "y", "This extra spec is ignored; only resources<suffix>:<class> and trait<suffix>:<trait> are read."},
+		{"Resources:VGPU", "1", "This extra spec is ignored; only resources<suffix>:<class> and trait<suffix>:<trait> are read."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.key+"="+tt.value, func(t *testing.T) {
@@ -105,13 +105,13 @@ func TestRequestsThatPlacementRefusesAreWarnedOf(t *testing.T) {
 		want   []requestspec.Warning
 	}{
 		{"group of traits alone", flavor("trait1:CUSTOM_A", "required"), requestspec.Options{},
-			[]requestspec.Warning{{Key: "resources1", Message: "The group asks for no resources; placement refuses the query."}}},
+			[]requestspec.Warning{{Key: "resources1", Message: "The group has no resources; Placement refuses the query."}}},
 		{"traits for trait", flavor("traits:CUSTOM_A", "required"), requestspec.Options{},
-			[]requestspec.Warning{{Key: "resourcess", Message: "The group asks for no resources; placement refuses the query. A trait without suffix is spelt trait:<trait>."}}},
+			[]requestspec.Warning{{Key: "resourcess", Message: "The group has no resources; Placement refuses the query. The key of a trait without suffix is trait:<trait>."}}},
 		{"trait of image and flavor disagree", flavor("trait:CUSTOM_A", "forbidden"), requestspec.Options{ImageTraits: []string{"CUSTOM_A"}},
-			[]requestspec.Warning{{Key: "required", Value: "CUSTOM_A", Message: "The trait CUSTOM_A is required and forbidden at once; placement refuses the query."}}},
+			[]requestspec.Warning{{Key: "required", Value: "CUSTOM_A", Message: "The trait CUSTOM_A is required and forbidden; Placement refuses the query."}}},
 		{"two own groups without policy", flavor("resources1:VGPU", "1", "resources2:VGPU", "1"), requestspec.Options{},
-			[]requestspec.Warning{{Key: "group_policy", Message: "The flavor has 2 groups of its own and no group_policy; placement refuses the query."}}},
+			[]requestspec.Warning{{Key: "group_policy", Message: "The flavor has 2 groups of its own and no group_policy; Placement refuses the query."}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestNewRefusesWhatCannotBeRequested(t *testing.T) {
 	}{
 		{"profile not given", named, nil, requestspec.Options{}, requestspec.ErrInvalidFlavor, `names device profile "dp", which is not given`},
 		{"another profile given", named, &requestspec.DeviceProfile{Name: "b", Groups: oneFPGA}, requestspec.Options{}, requestspec.ErrInvalidFlavor, `but "b" is given`},
-		{"profile not named", flavor(), profile(oneFPGA), requestspec.Options{}, requestspec.ErrInvalidFlavor, `no extra spec accel:device_profile names it`},
+		{"profile not named", flavor(), profile(oneFPGA), requestspec.Options{}, requestspec.ErrInvalidFlavor, `no extra spec accel:device_profile`},
 		{"bad profile", named, profile([]map[string]string{{"resources:FPGA": "0"}}), requestspec.Options{}, requestspec.ErrInvalidProfile, `group 0 key "resources:FPGA"`},
 		{"negative size", requestspec.Flavor{Name: "f", MemoryMB: -1}, nil, requestspec.Options{}, requestspec.ErrInvalidFlavor, `"f": ram: -1`},
 		{"size beyond placement", requestspec.Flavor{VCPUs: math.MaxInt32 + 1}, nil, requestspec.Options{}, requestspec.ErrInvalidFlavor, "vcpus"},

@@ -18,20 +18,19 @@ var (
 
 // ParseProfileFile reads a device profile written for Cyborg: an object with
 // name, groups and optionally description, or, as in the body of
-// POST /v2/device_profiles, a list of exactly one such object. Values inside a
-// group are strings or JSON numbers.
+// POST /v2/device_profiles, a list of exactly one such object. Values in a group
+// are strings or JSON numbers.
 //
-// Stricter than Cyborg's wire, because a file has an author who can be told:
-// unknown fields, a key that stands twice, a name or group key that Cyborg
-// would refuse, and groups that [ParseProfile] refuses are errors, and each
-// satisfies errors.Is with [ErrInvalidProfile].
+// It is stricter than Cyborg's API: unknown fields, duplicate keys, a name or
+// group key that Cyborg refuses, and groups that [ParseProfile] refuses are
+// errors. They match [ErrInvalidProfile].
 func ParseProfileFile(data []byte) (DeviceProfile, error) {
 	p, err := ReadProfile(data)
 	if err != nil {
 		return DeviceProfile{}, err
 	}
-	if !profileName.MatchString(p.Name) || len(p.Name) > maxName {
-		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: name %q: want 1 to %d letters, digits, hyphens and underscores", ErrInvalidProfile, p.Name, maxName)
+	if !validProfileName(p.Name) {
+		return DeviceProfile{}, fmt.Errorf("requestspec: %w file: name %q: %s", ErrInvalidProfile, p.Name, profileNameRule)
 	}
 	if err := checkKeys(p); err != nil {
 		return DeviceProfile{}, err
@@ -42,10 +41,12 @@ func ParseProfileFile(data []byte) (DeviceProfile, error) {
 	return p, nil
 }
 
-// ReadProfile is [ParseProfileFile] for who wants to judge the profile himself,
-// as [LintProfile] does: the form of the file is held to the same rules, what
-// the profile says is not looked at. An error satisfies errors.Is with
-// [ErrInvalidProfile].
+const profileNameRule = "use 1 to 255 letters, digits, hyphens and underscores"
+
+func validProfileName(name string) bool { return profileName.MatchString(name) && len(name) <= maxName }
+
+// ReadProfile is [ParseProfileFile] without the checks of name and groups, for
+// use with [Lint]. Errors match [ErrInvalidProfile].
 func ReadProfile(data []byte) (DeviceProfile, error) {
 	p, err := decodeProfile(data)
 	if err != nil {
@@ -55,33 +56,22 @@ func ReadProfile(data []byte) (DeviceProfile, error) {
 }
 
 // ParseFlavorFile reads a [Flavor] from a JSON object with the fields name,
-// vcpus, ram, disk, ephemeral, swap and extra_specs. Unknown fields, a key that
-// stands twice, and sizes out of range are errors that satisfy errors.Is with
-// [ErrInvalidFlavor].
+// vcpus, ram, disk, ephemeral, swap and extra_specs. Unknown fields, duplicate
+// keys and sizes out of range are errors that match [ErrInvalidFlavor].
 func ParseFlavorFile(data []byte) (Flavor, error) {
-	fail := func(err error) (Flavor, error) {
-		return Flavor{}, fmt.Errorf("requestspec: %w file: %w", ErrInvalidFlavor, err)
-	}
-	if err := checkJSON(data); err != nil {
-		return fail(err)
-	}
-	object, err := fields(data, "name", "vcpus", "ram", "disk", "ephemeral", "swap", "extra_specs")
-	if err != nil {
-		return fail(err)
-	}
 	var f Flavor
-	targets := map[string]any{
-		"name": &f.Name, "vcpus": &f.VCPUs, "ram": &f.MemoryMB, "disk": &f.RootGB,
-		"ephemeral": &f.EphemeralGB, "swap": &f.SwapMB,
+	err := checkJSON(data)
+	if err == nil {
+		err = decodeObject(data, map[string]any{
+			"name": &f.Name, "vcpus": &f.VCPUs, "ram": &f.MemoryMB, "disk": &f.RootGB,
+			"ephemeral": &f.EphemeralGB, "swap": &f.SwapMB, "extra_specs": (*stringMap)(&f.ExtraSpecs),
+		})
 	}
-	if err := decodeFields(object, targets); err != nil {
-		return fail(err)
+	if err == nil && f.Name == "" {
+		err = errors.New("field name is missing or empty")
 	}
-	if f.ExtraSpecs, err = decodeStrings(object["extra_specs"]); err != nil {
-		return fail(fmt.Errorf("field extra_specs: %w", err))
-	}
-	if f.Name == "" {
-		return fail(errors.New("field name is missing or empty"))
+	if err != nil {
+		return Flavor{}, fmt.Errorf("requestspec: %w file: %w", ErrInvalidFlavor, err)
 	}
 	if err := f.validate(); err != nil {
 		return Flavor{}, err
@@ -99,45 +89,20 @@ func decodeProfile(data []byte) (DeviceProfile, error) {
 			return DeviceProfile{}, err
 		}
 		if len(list) != 1 {
-			return DeviceProfile{}, fmt.Errorf("a list of %d device profiles, want exactly one", len(list))
+			return DeviceProfile{}, fmt.Errorf("the list has %d device profiles instead of one", len(list))
 		}
 		data = list[0]
 	}
-	object, err := fields(data, "name", "groups", "description")
-	if err != nil {
-		return DeviceProfile{}, err
-	}
 	var p DeviceProfile
-	if err := decodeFields(object, map[string]any{"name": &p.Name, "description": &p.Description}); err != nil {
-		return DeviceProfile{}, err
+	err := decodeObject(data, map[string]any{"name": &p.Name, "groups": (*stringMaps)(&p.Groups), "description": &p.Description})
+	if err == nil && p.Groups == nil {
+		err = errors.New("field groups is missing")
 	}
-	if p.Groups, err = decodeGroups(object["groups"]); err != nil {
-		return DeviceProfile{}, err
-	}
-	return p, nil
+	return p, err
 }
 
-func decodeGroups(data json.RawMessage) ([]map[string]string, error) {
-	if data == nil {
-		return nil, errors.New("field groups is missing")
-	}
-	var raw []json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, fmt.Errorf("field groups: %w", wrongType(err))
-	}
-	groups := make([]map[string]string, 0, len(raw))
-	for i, object := range raw {
-		group, err := decodeStrings(object)
-		if err != nil {
-			return nil, fmt.Errorf("group %d: %w", i, err)
-		}
-		groups = append(groups, group)
-	}
-	return groups, nil
-}
-
-// checkKeys applies Cyborg's form of group keys, which Nova does not check and
-// without which a misspelt key would be passed over.
+// checkKeys checks the prefix of group keys as Cyborg does. Nova ignores other
+// keys.
 func checkKeys(p DeviceProfile) error {
 	for i, group := range p.Groups {
 		for _, key := range slices.Sorted(maps.Keys(group)) {

@@ -7,24 +7,21 @@
 // mappings later tell which provider serves which group. The flavor's own
 // granular groups stand beside them, under one group policy for the whole query.
 //
-// What Nova merely logs is returned as [Warning] values. What Nova discovers
-// too late, for example a profile group of traits without resources, is refused
-// here with an error that names profile, group and key.
+// Messages that Nova only logs are returned as [Warning] values. Mistakes that Nova
+// detects too late, such as a profile group of traits without resources, are
+// errors here that name profile, group and key.
 //
-// Beside what Nova does today there are, each as an option:
+// Optional features are
 //   - groups of Neutron ports ([PortGroups]), image traits ([ImageTraits]) and
-//     the request filters with their gates ([Options]);
+//     the request filters with their version checks ([Options]);
 //   - numeric suffixes for Placement before 1.33 ([RequestSpec.Microversion]);
-//   - flavors of the Rocky specification, which name no device profile ([FromRocky]);
-//   - Nova's own, late reading of profiles (Options.LateGroupErrors);
-//   - what to count against quotas ([RequestSpec.Amounts]).
+//   - flavors of the Rocky specification, which name no device profile ([FromRocky]).
 //
-// [Lint] tells an operator what is wrong with a flavor or a profile before it is
-// used, with a suggestion each.
+// [Lint] reports mistakes in a flavor or a device profile before it is used, each
+// with a suggestion.
 //
-// The package does no I/O, keeps no state and reads no clock. It deliberately
-// knows nothing of CPU pinning, NUMA or memory encryption; groups that come from
-// elsewhere are handed in through [Options].
+// The package does no I/O, keeps no state and reads no clock. It does not implement
+// CPU pinning, NUMA or memory encryption; [Options] takes groups for those.
 //
 // Upstream behaviour followed (Nova 2026.2, equal to Zed where not said
 // otherwise): nova/scheduler/utils.py, nova/scheduler/request_filter.py,

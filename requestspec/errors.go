@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// What can be wrong with the input, to be compared with [errors.Is].
+// Sentinels; compare with [errors.Is].
 var (
 	// ErrInvalidProfile: a device profile that can never be scheduled, or a
-	// profile file of the wrong form.
+	// malformed profile file.
 	ErrInvalidProfile = errors.New("invalid device profile")
-	// ErrInvalidFlavor: a flavor whose amounts are out of range, that does not
-	// fit the given device profile, or a flavor file of the wrong form.
+	// ErrInvalidFlavor: a flavor whose amounts are out of range or that names
+	// another device profile, or a malformed flavor file.
 	ErrInvalidFlavor = errors.New("invalid flavor")
-	// ErrInvalidGroup: a group handed in through [Options] without requester
-	// id, without content, or with an amount out of range.
+	// ErrInvalidGroup: a group of [Options] without requester id, without content,
+	// or with an amount out of range.
 	ErrInvalidGroup = errors.New("invalid request group")
 	// ErrDuplicateSuffix: two groups of one request have the same requester id,
 	// Nova's RequestGroupSuffixConflict.
 	ErrDuplicateSuffix = errors.New("duplicate request group suffix")
+	// ErrInvalidPort: a port that cannot get an accelerator by its device profile.
+	ErrInvalidPort = errors.New("invalid port")
 )
 
-// ProfileError says what is wrong in one group of a device profile. It
-// satisfies errors.Is with [ErrInvalidProfile].
+// ProfileError describes a mistake in a group of a device profile. It matches
+// [ErrInvalidProfile].
 type ProfileError struct {
 	// Profile is the name of the device profile.
 	Profile string
-	// Group is the index of the group, from 0; -1 when the profile as a whole
-	// is meant.
+	// Group is the index of the group, from 0; -1 for the whole profile.
 	Group int
-	// Key is the offending key of the group as it was given; empty when the
-	// group as a whole is meant.
+	// Key is the wrong key of the group, as given; empty for the whole group.
 	Key string
-	// Value is what stands under Key.
+	// Value is the value of Key.
 	Value string
-	// Problem is the cause, in words.
+	// Problem is the cause.
 	Problem string
 }
 
-// Error names profile, group index, key and value, as far as they apply, and the cause.
+// Error returns profile, group index, key and value, if set, and the cause.
 func (e *ProfileError) Error() string {
 	text := fmt.Sprintf("requestspec: device profile %q", e.Profile)
 	if e.Group >= 0 {

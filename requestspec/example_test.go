@@ -47,7 +47,7 @@ func ExampleNew_warnings() {
 	}
 	fmt.Println(spec.Query())
 	// Output:
-	// accel:device_profile_name=gpu: Nothing reads this extra spec; the one for a device profile is accel:device_profile.
+	// accel:device_profile_name=gpu: This extra spec is ignored; use accel:device_profile for a device profile.
 	// resources:VGPU=one: Resource amounts must be nonnegative integers. Received 'one'
 	// limit=1000&resources=VCPU%3A1
 }

@@ -13,10 +13,11 @@ const (
 	traitOwnerCyborg  = "OWNER_CYBORG"
 )
 
-// rootFilter is what Nova's request filters and the caller ask of the root provider.
+// rootFilter has the traits that Nova's request filters and the caller require of the
+// root provider.
 type rootFilter struct {
 	required, forbidden []string
-	owner               bool // the filter of OWNER_NOVA came true
+	owner               bool // OWNER_NOVA is required
 }
 
 // filter applies nova/scheduler/request_filter.py: accelerators_filter,
@@ -37,8 +38,8 @@ func (a *assembly) filter(accelerators bool, opts Options) rootFilter {
 	return f
 }
 
-// ownerGate is false while a nova-compute is too old to have put the trait on
-// its providers. Where the trait is asked for already, nobody looks at versions.
+// ownerGate is false while a nova-compute is too old to report the trait of its
+// providers. Nova skips this check when the trait is required already.
 func (a *assembly) ownerGate(opts Options) bool {
 	old := opts.ComputeVersion > 0 && opts.ComputeVersion < MinComputeOwnerNova
 	if !old || slices.Contains(opts.RootRequired, traitOwnerNova) {
@@ -49,7 +50,7 @@ func (a *assembly) ownerGate(opts Options) bool {
 	return false
 }
 
-// own widens the filter to the flavor's own groups.
+// own applies the filter to the flavor's own groups.
 func (a *assembly) own(f rootFilter, opts Options) {
 	if !f.owner || !opts.OwnerNovaOnFlavorGroups {
 		return
@@ -65,8 +66,8 @@ func (a *assembly) own(f rootFilter, opts Options) {
 	}
 }
 
-// pciGroups are the groups of other owners, those of the flavor's PCI requests
-// with OWNER_NOVA. Groups of ports and of device profiles never get it.
+// pciGroups returns the groups of opts, those of the flavor's PCI requests with
+// OWNER_NOVA. Groups of ports and of device profiles never have it.
 func (f rootFilter) pciGroups(opts Options) []Group {
 	if !f.owner || len(opts.PCIRequests) == 0 {
 		return opts.Groups

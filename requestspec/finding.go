@@ -6,35 +6,34 @@ import (
 	"strings"
 )
 
-// Severity says what a [Finding] of [Lint] means for who uses the flavor.
+// Severity is the severity of a [Finding].
 type Severity string
 
 // The severities.
 const (
-	// SeverityError: servers of the flavor fail, or get other devices than was meant.
+	// SeverityError: servers of the flavor fail or get unintended devices.
 	SeverityError Severity = "error"
-	// SeverityWarning: something is ignored, or does what its author hardly means.
+	// SeverityWarning: an entry is ignored or has an unlikely effect.
 	SeverityWarning Severity = "warning"
-	// SeverityHint: it works, and could be better.
+	// SeverityHint: the entry works and can be improved.
 	SeverityHint Severity = "hint"
 )
 
-// Finding is one thing that is wrong with a flavor or with a device profile.
+// Finding is a mistake in a flavor or in a device profile.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Subject is what it is about: flavor "x", or device profile "x" group 0.
+	// Subject is the flavor, profile or group: flavor "x", device profile "x" group 0.
 	Subject string `json:"subject"`
-	// Key and Value are the entry in question; both are empty when the whole
-	// group, profile or flavor is meant.
+	// Key and Value are the wrong entry; both are empty for the whole subject.
 	Key   string `json:"key,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Problem is what is wrong with it.
+	// Problem describes the mistake.
 	Problem string `json:"problem"`
-	// Suggestion is what to do about it.
+	// Suggestion describes the correction.
 	Suggestion string `json:"suggestion"`
 }
 
-// String is the finding in one line.
+// String returns the finding in one line.
 func (f Finding) String() string {
 	text := string(f.Severity) + ": " + f.Subject
 	if f.Key != "" {
@@ -46,7 +45,7 @@ func (f Finding) String() string {
 	return text + ": " + f.Problem + "; " + f.Suggestion
 }
 
-// findings collects what is found of one subject.
+// findings collects the findings of one subject.
 type findings struct {
 	subject string
 	list    []Finding
@@ -64,8 +63,8 @@ func (f *findings) warn(key, value, problem, suggestion string) {
 	f.add(SeverityWarning, key, value, problem, suggestion)
 }
 
-// nearest is the known word that a word was probably meant to be, empty if none
-// is close. Blanks, case and separators do not count.
+// nearest returns the known word that is most similar to word, or "" if none is.
+// Spaces, case and separators are ignored.
 func nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, candidate := range known {
@@ -86,7 +85,7 @@ func squash(word string) string {
 	}, strings.ToLower(word))
 }
 
-// distance is Levenshtein's, capped for words of very different length.
+// distance is the Levenshtein distance, estimated for words of very different length.
 func distance(a, b string) int {
 	if abs := max(len(a), len(b)) - min(len(a), len(b)); abs > 3 {
 		return abs

@@ -2,13 +2,13 @@ package requestspec
 
 import "fmt"
 
-// DeviceProfileKey is the one extra spec that Nova reads for accelerators. Its
-// value is the name of a device profile, used verbatim.
+// DeviceProfileKey is the extra spec that Nova reads for accelerators. Its value
+// is the name of a device profile.
 const DeviceProfileKey = "accel:device_profile"
 
-// Flavor is the part of a Nova flavor that shapes the query.
+// Flavor is the part of a Nova flavor that determines the query.
 type Flavor struct {
-	// Name is used in messages only.
+	// Name is only used in messages.
 	Name string `json:"name"`
 	// VCPUs is the number of virtual CPUs.
 	VCPUs int `json:"vcpus"`
@@ -24,8 +24,8 @@ type Flavor struct {
 	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
 }
 
-// DeviceProfile returns the name of the device profile that the flavor asks
-// for. As in Nova, an empty name means that it asks for none.
+// DeviceProfile returns the name of the flavor's device profile. As in Nova, an
+// empty name means none.
 func (f Flavor) DeviceProfile() (name string, ok bool) {
 	name = f.ExtraSpecs[DeviceProfileKey]
 	return name, name != ""
@@ -36,7 +36,7 @@ func (f Flavor) errorf(format string, args ...any) error {
 	return fmt.Errorf("requestspec: %w %q: %s", ErrInvalidFlavor, f.Name, fmt.Sprintf(format, args...))
 }
 
-// validate refuses sizes that Placement cannot hold.
+// validate refuses sizes beyond Placement's limit.
 func (f Flavor) validate() error {
 	sizes := []struct {
 		field string
@@ -56,8 +56,8 @@ func (f Flavor) validate() error {
 	return nil
 }
 
-// diskGB is what Nova requests of DISK_GB: root only when not booting from a
-// volume, swap in whole GiB.
+// diskGB returns the DISK_GB that Nova requests: the root disk unless booting from
+// a volume, and swap in whole GiB.
 func (f Flavor) diskGB(fromVolume bool) int64 {
 	disk := int64(f.EphemeralGB) + (int64(f.SwapMB)+1023)/1024
 	if !fromVolume {

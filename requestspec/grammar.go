@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxAmount is Placement's own limit for an amount; more could never be allocated.
+// maxAmount is Placement's limit for an amount.
 const maxAmount = math.MaxInt32
 
 // maxName is Placement's limit for the name of a resource class or trait.
@@ -22,20 +22,19 @@ const (
 	customPrefix    = "CUSTOM_"
 )
 
-// strayForm finds keys that look meant for parseKey, or for a query parameter
-// that extra specs cannot set, and that Nova ignores in silence.
+// strayForm matches keys that Nova ignores although they resemble those of
+// parseKey, or a query parameter that extra specs cannot set.
 var strayForm = regexp.MustCompile(`(?i)^\s*(resources?|traits?|others|member_of|in_tree|same_subtree|root_required)[a-z0-9_ -]*:`)
 
 // maxSuffix is the length of the longest suffix of a group.
 const maxSuffix = 64
 
-// specKey is a key of an extra spec or of a profile group, taken apart.
+// specKey is a parsed key of an extra spec or of a profile group.
 type specKey struct{ prefix, suffix, name string }
 
-// parseKey decides for flavors and profile groups alike, as Nova's expression
-// ^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$ does. The suffix is optional and
-// anything may follow the first colon after it, so that "traits:A" is trait A of
-// a group "s".
+// parseKey parses a key of a flavor or of a profile group like Nova's expression
+// ^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$. So "traits:A" is trait A of a
+// group "s".
 func parseKey(key string) (specKey, bool) {
 	for _, prefix := range [...]string{prefixResources, prefixTrait} {
 		rest, ok := strings.CutPrefix(key, prefix)
@@ -53,7 +52,7 @@ func parseKey(key string) (specKey, bool) {
 
 func isSuffixByte(c byte) bool { return isNameByte(c) || c >= 'a' && c <= 'z' || c == '-' }
 
-// isNameByte tells what names of traits and classes are made of.
+// isNameByte reports the characters of trait and class names.
 func isNameByte(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' }
 
 func onlyOf(text string, allowed func(byte) bool) bool {
@@ -70,12 +69,12 @@ var (
 	errTooLarge  = errors.New("larger than 2147483647")
 )
 
-// parseAmount reads a resource amount: surrounding spaces and a leading plus
-// are allowed, as in Python's int(); its underscores and foreign digits are not.
+// parseAmount parses a resource amount. As in Python's int(), surrounding spaces
+// and a leading plus are accepted, but not underscores and non-ASCII digits.
 func parseAmount(value string) (int, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	switch {
-	case n > maxAmount: // also what ParseInt answers when it ran out of range
+	case n > maxAmount: // also the result of ParseInt when it is out of range
 		return 0, errTooLarge
 	case err != nil || n < 0:
 		return 0, errNotAmount
@@ -96,13 +95,13 @@ var standardClasses = map[string]bool{
 	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": true,
 }
 
-// acceptedClass is Nova's check of a flavor: of a custom class it looks at the
-// prefix only.
+// acceptedClass is Nova's check of a flavor, which checks only the prefix of a
+// custom class.
 func acceptedClass(name string) bool {
 	return standardClasses[name] || strings.HasPrefix(name, customPrefix)
 }
 
-// validClass is what Placement can know at all.
+// validClass reports whether Placement can have the class.
 func validClass(name string) bool {
 	rest, custom := strings.CutPrefix(name, customPrefix)
 	return standardClasses[name] || custom && rest != "" && len(name) <= maxName && onlyOf(rest, isNameByte)

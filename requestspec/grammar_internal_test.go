@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The grammar is written by hand for speed; Nova's expression is the judge.
+// The grammar is written by hand for speed; it must agree with Nova's expression.
 func TestKeysAreReadAsNovasExpressionReadsThem(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$`)
@@ -24,4 +24,24 @@ func TestKeysAreReadAsNovasExpressionReadsThem(t *testing.T) {
 			t.Fatalf("name %q: trait %t, class %t", got.name, validTrait(got.name), validClass(got.name))
 		}
 	})
+}
+
+func TestFunctionIDReadsEverySpelling(t *testing.T) {
+	const (
+		gzipUUID  = "d8424dc4-a4a3-c413-f89e-433683f9040b"
+		gzipTrait = "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"
+	)
+	for trait, want := range map[string]string{
+		gzipTrait:                                gzipUUID,
+		"CUSTOM_FPGA_FUNCTION_INTEL_" + gzipUUID: gzipUUID,
+		"CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B": gzipUUID,
+		gzipUUID:                          gzipUUID,
+		"CUSTOM_FPGA_FUNCTION_INTEL_GZIP": "",
+		"CUSTOM_FPGA_FUNCTION_INTELD8424DC4_A4A3_C413_F89E_433683F9040B":     "",
+		"CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B_V2": "",
+	} {
+		if got, ok := functionID(trait); got != want || ok != (want != "") {
+			t.Errorf("functionID(%q) = %q, %t, want %q", trait, got, ok, want)
+		}
+	}
 }

@@ -8,8 +8,8 @@ import (
 
 // ImageTraits returns the traits that an image requires, sorted, for
 // [Options].ImageTraits: the properties trait:<name>=required
-// (nova/objects/image_meta.py). Nova passes over any other value in silence; it
-// is warned of here.
+// (nova/objects/image_meta.py). Nova ignores other values silently; here they give
+// a warning.
 func ImageTraits(properties map[string]string) ([]string, []Warning) {
 	var traits []string
 	var warnings []Warning
@@ -22,7 +22,7 @@ func ImageTraits(properties map[string]string) ([]string, []Warning) {
 				Message: "An image can only require traits; the property is ignored unless its value is 'required'."})
 		case !validTrait(name):
 			warnings = append(warnings, Warning{Key: key, Value: value,
-				Message: "Placement refuses the query: '" + name + "' is no name of a trait."})
+				Message: "Placement refuses the query: '" + name + "' is not a valid trait name."})
 			fallthrough
 		default:
 			traits = append(traits, name)

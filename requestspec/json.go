@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// checkJSON makes sure that data is one JSON value in which no object has a key
-// twice; encoding/json would quietly take the last one.
+// checkJSON checks that data is one JSON value without duplicate keys, of which
+// encoding/json would take the last.
 func checkJSON(data []byte) error {
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
@@ -29,8 +29,8 @@ func lineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
 }
 
-// checkDuplicateKeys walks the tokens of valid JSON. A frame is an object or a
-// list not closed yet; keys is nil for a list.
+// checkDuplicateKeys reads the tokens of valid JSON. A frame is an open object or
+// list; keys is nil for a list.
 func checkDuplicateKeys(data []byte) error {
 	type frame struct {
 		keys    map[string]bool
@@ -59,7 +59,7 @@ func checkDuplicateKeys(data []byte) error {
 			stack[len(stack)-1].wantKey = true
 		case isString && top.keys != nil && top.wantKey:
 			if top.keys[key] {
-				return fmt.Errorf("line %d: key %q stands twice in one object", lineAt(data, dec.InputOffset()), clip(key))
+				return fmt.Errorf("line %d: key %q is there twice in one object", lineAt(data, dec.InputOffset()), clip(key))
 			}
 			top.keys[key], top.wantKey = true, false
 		default:
@@ -68,25 +68,29 @@ func checkDuplicateKeys(data []byte) error {
 	}
 }
 
-// fields splits an object and refuses every field that is not named, in the
-// very spelling, and null for one that is. An absent field is absent from the map.
-func fields(data []byte, names ...string) (map[string]json.RawMessage, error) {
+// decodeObject decodes the fields of an object into targets. Other fields, in this
+// exact spelling, and null are errors.
+func decodeObject(data []byte, targets map[string]any) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil || object == nil {
-		return nil, fmt.Errorf("want a JSON object, got %s", clip(string(bytes.TrimSpace(data))))
+		return fmt.Errorf("want a JSON object, got %s", clip(string(bytes.TrimSpace(data))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("unknown field %q; known are %s", clip(name), strings.Join(names, ", "))
+		target, known := targets[name]
+		switch {
+		case !known:
+			return fmt.Errorf("unknown field %q; known are %s", clip(name), strings.Join(slices.Sorted(maps.Keys(targets)), ", "))
+		case string(object[name]) == "null":
+			return fmt.Errorf("field %s is null; leave it out instead", name)
 		}
-		if string(object[name]) == "null" {
-			return nil, fmt.Errorf("field %s is null; leave it out instead", name)
+		if err := json.Unmarshal(object[name], target); err != nil {
+			return fmt.Errorf("field %s: %w", name, wrongType(err))
 		}
 	}
-	return object, nil
+	return nil
 }
 
-// wrongType says in words of JSON what encoding/json says in words of Go.
+// wrongType translates an error of encoding/json from Go types to JSON types.
 func wrongType(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -96,55 +100,51 @@ func wrongType(err error) error {
 	return fmt.Errorf("want %s, got %s", want, clip(mismatch.Value))
 }
 
-// decodeFields decodes each field that is present into its target.
-func decodeFields(object map[string]json.RawMessage, targets map[string]any) error {
-	for _, name := range slices.Sorted(maps.Keys(targets)) {
-		raw, present := object[name]
-		if !present {
-			continue
-		}
-		if err := json.Unmarshal(raw, targets[name]); err != nil {
-			return fmt.Errorf("field %s: %w", name, wrongType(err))
+// stringMaps is a list of [stringMap].
+type stringMaps []map[string]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *stringMaps) UnmarshalJSON(data []byte) error {
+	var raw []json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	*m = make(stringMaps, len(raw))
+	for i, group := range raw {
+		if err := (*stringMap)(&(*m)[i]).UnmarshalJSON(group); err != nil {
+			return fmt.Errorf("group %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// decodeStrings reads an object of strings; nil when raw is. A number is taken
-// as its text, which is how Cyborg and Nova store it.
-func decodeStrings(raw json.RawMessage) (map[string]string, error) {
-	if raw == nil {
-		return nil, nil
-	}
+// stringMap is an object of strings. It reads a number as its text, which is how
+// Cyborg and Nova store it.
+type stringMap map[string]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *stringMap) UnmarshalJSON(data []byte) error {
 	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &entries); err != nil || entries == nil {
-		return nil, fmt.Errorf("want an object, got %s", clip(string(raw)))
+	if err := json.Unmarshal(data, &entries); err != nil || entries == nil {
+		return fmt.Errorf("want an object, got %s", clip(string(data)))
 	}
-	decoded := make(map[string]string, len(entries))
+	*m = make(stringMap, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		value, err := scalar(entries[key])
-		if err != nil {
-			return nil, fmt.Errorf("key %q: %w", clip(key), err)
+		text := string(entries[key])
+		if strings.ContainsRune("-0123456789", rune(text[0])) {
+			(*m)[key] = text
+			continue
 		}
-		decoded[key] = value
+		var value *string
+		if err := json.Unmarshal(entries[key], &value); err != nil || value == nil {
+			return fmt.Errorf("key %q: value %s is neither a string nor a number", clip(key), clip(text))
+		}
+		(*m)[key] = *value
 	}
-	return decoded, nil
+	return nil
 }
 
-// scalar reads a string, or a number as its text.
-func scalar(raw json.RawMessage) (string, error) {
-	text := string(raw)
-	if text != "" && strings.ContainsRune("-0123456789", rune(text[0])) {
-		return text, nil
-	}
-	var s *string
-	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return "", fmt.Errorf("value %s is neither a string nor a number", clip(text))
-	}
-	return *s, nil
-}
-
-// clip keeps foreign text in messages short.
+// clip truncates text for messages.
 func clip(text string) string {
 	const limit = 60
 	if len(text) <= limit {

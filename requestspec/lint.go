@@ -8,23 +8,27 @@ import (
 	"strings"
 )
 
-// Lint tells an operator what is wrong with a flavor, and with the device profile
-// that it names, before anybody uses them, each with a suggestion. profile is nil
-// for a flavor without one, or when it is not at hand; what then cannot be judged
-// is left out. A flavor and a profile without findings pass [New] without warnings.
+// Lint returns the mistakes in a flavor and in a device profile, each with a
+// suggestion. Either may be nil. A flavor and a profile without findings pass [New]
+// without warnings.
 //
 // The findings of the flavor come first, by key; then those of the profile, by
-// group and key; then what shows only when both are put together.
-func Lint(flavor Flavor, profile *DeviceProfile) []Finding {
-	list := LintFlavor(flavor)
-	if profile == nil {
+// group and key; then, if there are no errors, those of the combination.
+func Lint(flavor *Flavor, profile *DeviceProfile) []Finding {
+	var list []Finding
+	if flavor != nil {
+		list = lintFlavor(*flavor)
+	}
+	if profile != nil {
+		list = append(list, lintProfile(*profile)...)
+	}
+	if flavor == nil || profile == nil || slices.ContainsFunc(list, func(f Finding) bool { return f.Severity == SeverityError }) {
 		return list
 	}
-	return append(append(list, LintProfile(*profile)...), LintTogether(flavor, *profile)...)
+	return append(list, lintTogether(*flavor, *profile, list)...)
 }
 
-// LintFlavor is [Lint] of a flavor alone.
-func LintFlavor(flavor Flavor) []Finding {
+func lintFlavor(flavor Flavor) []Finding {
 	f := &flavorLint{findings: findings{subject: fmt.Sprintf("flavor %q", flavor.Name)}, flavor: flavor, groups: map[string]*Group{}}
 	if err := flavor.validate(); err != nil {
 		f.fail("", "", err.Error(), "correct the size")
@@ -36,27 +40,18 @@ func LintFlavor(flavor Flavor) []Finding {
 	return f.list
 }
 
-// HasErrors reports whether one of the findings is an error.
-func HasErrors(list []Finding) bool {
-	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severity == SeverityError })
-}
-
-// LintTogether is the last part of [Lint]: whether a flavor and a profile fit, and
-// what [New] says of both that neither [LintFlavor] nor [LintProfile] does. It has
-// nothing to say while one of those finds errors.
-func LintTogether(flavor Flavor, profile DeviceProfile) []Finding {
-	known := append(LintFlavor(flavor), LintProfile(profile)...)
+// lintTogether reports whether a flavor and a profile match, and the warnings of
+// [New] that are not among the known findings.
+func lintTogether(flavor Flavor, profile DeviceProfile, known []Finding) []Finding {
 	name, named := flavor.DeviceProfile()
 	f := findings{subject: fmt.Sprintf("flavor %q", flavor.Name)}
 	switch {
-	case HasErrors(known):
-		return nil
 	case !named:
 		f.fail(DeviceProfileKey, "", fmt.Sprintf("the flavor does not name device profile %q, so its servers get no accelerator", profile.Name),
 			fmt.Sprintf("set %s=%s", DeviceProfileKey, profile.Name))
 		return f.list
 	case name != profile.Name:
-		f.fail(DeviceProfileKey, name, fmt.Sprintf("the device profile given is %q", profile.Name), "give the profile that the flavor names, or name this one")
+		f.fail(DeviceProfileKey, name, fmt.Sprintf("the device profile given is %q", profile.Name), "give the profile that the flavor names, or change the flavor")
 		return f.list
 	}
 	spec, err := New(flavor, &profile, Options{})
@@ -72,14 +67,14 @@ func LintTogether(flavor Flavor, profile DeviceProfile) []Finding {
 	return f.list
 }
 
-// flavorLint looks at one flavor.
+// flavorLint checks one flavor.
 type flavorLint struct {
 	findings
 	flavor Flavor
-	groups map[string]*Group // as far as Nova would read them
+	groups map[string]*Group // as Nova would read them
 }
 
-// entry judges one extra spec.
+// entry checks one extra spec.
 func (f *flavorLint) entry(key, value string) {
 	k, ok := parseKey(key)
 	switch {
@@ -89,14 +84,14 @@ func (f *flavorLint) entry(key, value string) {
 		f.profileName(value)
 	case key == "group_policy":
 		if value != "none" && value != "isolate" {
-			f.fail(key, value, "Nova takes an invalid policy for none given", "use none or isolate")
+			f.fail(key, value, "Nova ignores an invalid policy", "use none or isolate")
 		}
 	default:
 		f.stray(key, value)
 	}
 }
 
-// group judges an entry that Nova reads.
+// group checks an entry that Nova reads.
 func (f *flavorLint) group(key, value string, k specKey) {
 	f.suffix(key, value, k)
 	g := f.groups[k.suffix]
@@ -114,20 +109,20 @@ func (f *flavorLint) group(key, value string, k specKey) {
 	}
 }
 
-// suffix judges the name of the group that a key opens.
+// suffix checks the name of the group of a key.
 func (f *flavorLint) suffix(key, value string, k specKey) {
 	switch {
 	case k.plural():
-		f.fail(key, value, fmt.Sprintf(`"traits" is a trait of a group named %q, which asks for no resources; Placement refuses the query`, k.suffix),
+		f.fail(key, value, fmt.Sprintf(`the key is a trait of a group named %q, which has no resources; Placement refuses the query`, k.suffix),
 			"use trait"+k.suffix[1:]+":"+k.name)
 	case k.suffix != "" && strings.Trim(k.suffix, "_-") == "":
-		f.warn(key, value, fmt.Sprintf("this opens a group named %q; it is not the group without a name", k.suffix), "use "+k.prefix+":"+k.name)
+		f.warn(key, value, fmt.Sprintf("this is a group named %q, not the unsuffixed group", k.suffix), "use "+k.prefix+":"+k.name)
 	case strings.HasPrefix(k.suffix, "device_profile_"):
-		f.fail(key, value, "the name of the group is that of a group of the device profile; Nova refuses the server", "use another suffix")
+		f.fail(key, value, "a group of the device profile has the same name; Nova refuses the server", "use another suffix")
 	}
 }
 
-// plural finds the slip traits: and traitsN:, which the Rocky specification has.
+// plural finds traits: and traitsN:, which the Rocky specification has.
 func (k specKey) plural() bool {
 	number, ok := strings.CutPrefix(k.suffix, "s")
 	return ok && k.prefix == prefixTrait && (number == "" || digits(number))
@@ -139,10 +134,10 @@ func (f *flavorLint) trait(key, value, name string) {
 		if fixed := NormalizeTrait(name); fixed != name && validTrait(fixed) {
 			suggestion = "use " + strings.TrimSuffix(key, name) + fixed
 		}
-		f.fail(key, value, fmt.Sprintf("%q is no name of a trait; Placement refuses the query", name), suggestion)
+		f.fail(key, value, fmt.Sprintf("%q is not a valid trait name; Placement refuses the query", name), suggestion)
 	}
 	if value != traitRequired && value != traitForbidden {
-		f.fail(key, value, "Nova skips a trait with another value than required and forbidden", "use "+suggestTraitValue(value))
+		f.fail(key, value, "Nova skips a trait whose value is neither required nor forbidden", "use "+suggestTraitValue(value))
 	}
 }
 
@@ -153,7 +148,7 @@ func suggestTraitValue(value string) string {
 	return "required or forbidden"
 }
 
-// resource judges class and amount, and returns the amount that Nova would ask for.
+// resource checks class and amount, and returns the amount that Nova requests.
 func (f *flavorLint) resource(key, value, class string) (int, bool) {
 	prefix := strings.TrimSuffix(key, class)
 	switch {
@@ -161,7 +156,7 @@ func (f *flavorLint) resource(key, value, class string) (int, bool) {
 		f.fail(key, value, fmt.Sprintf("Nova skips the unknown resource class %q", class), "use "+suggestClass(prefix, class))
 		return 0, false
 	case !validClass(class):
-		f.fail(key, value, fmt.Sprintf("%q is no name of a resource class; Placement refuses the query", class),
+		f.fail(key, value, fmt.Sprintf("%q is not a valid resource class; Placement refuses the query", class),
 			"use "+prefix+NormalizeTrait(class))
 	}
 	amount, err := parseAmount(value)
@@ -173,21 +168,21 @@ func (f *flavorLint) resource(key, value, class string) (int, bool) {
 	return amount, true
 }
 
-// unattached warns of devices that are claimed and that nobody attaches.
+// unattached warns of devices that are claimed but not attached.
 func (f *flavorLint) unattached(key, value, class string, amount int) {
 	named := f.flavor.ExtraSpecs[DeviceProfileKey] != ""
 	switch {
 	case amount == 0:
 	case strings.HasPrefix(class, rockyClass) && !named:
-		f.warn(key, value, "Nova claims the accelerator and asks Cyborg for none, so the server does not get it",
+		f.warn(key, value, "Nova claims the accelerator in Placement but requests none from Cyborg, so the server does not get it",
 			"put it into a device profile; cysim lint --rocky prints one")
 	case class == "FPGA" || class == "PGPU" || strings.HasPrefix(class, rockyClass):
-		f.warn(key, value, "Nova claims the accelerator beside those of the device profile and attaches none for it",
+		f.warn(key, value, "Nova claims the accelerator in addition to those of the device profile and does not attach it",
 			"put it into the groups of the device profile")
 	}
 }
 
-// suggestClass guesses which class was meant.
+// suggestClass guesses the intended class.
 func suggestClass(prefix, class string) string {
 	meant := map[string]string{"GPU": "PGPU", "GPUS": "PGPU", "QAT": "CUSTOM_QAT", "NIC": "CUSTOM_NIC", "SSD": "CUSTOM_SSD"}[strings.ToUpper(class)]
 	if meant == "" {
@@ -199,7 +194,7 @@ func suggestClass(prefix, class string) string {
 	return prefix + meant
 }
 
-// profileName judges the name of the device profile.
+// profileName checks the name of the device profile.
 func (f *flavorLint) profileName(name string) {
 	switch {
 	case name == "":
@@ -209,31 +204,31 @@ func (f *flavorLint) profileName(name string) {
 	case strings.ContainsAny(name, ",;"):
 		f.fail(DeviceProfileKey, name, "a flavor names exactly one device profile", "put all devices into the groups of one profile")
 	case !profileName.MatchString(name) || len(name) > maxName:
-		f.fail(DeviceProfileKey, name, "no device profile can have such a name", fmt.Sprintf("use 1 to %d letters, digits, hyphens and underscores", maxName))
+		f.fail(DeviceProfileKey, name, "a device profile cannot have this name", profileNameRule)
 	}
 }
 
-// stray judges an extra spec that nothing here reads.
+// stray checks an extra spec that neither Nova nor this package reads.
 func (f *flavorLint) stray(key, value string) {
 	if suggestion, problem := strayKey(key); problem != "" {
 		f.warn(key, value, problem, suggestion)
 	}
 }
 
-// strayKey tells of a key that is probably meant for us; no problem for others,
+// strayKey describes a key that resembles one of ours; problem is empty for others,
 // such as hw:cpu_policy.
 func strayKey(key string) (suggestion, problem string) {
 	lower := strings.ToLower(strings.TrimSpace(key))
 	switch {
 	case likeProfileKey(lower):
-		return "use " + DeviceProfileKey, "nothing reads this key"
+		return "use " + DeviceProfileKey, "this key is ignored"
 	case strings.HasPrefix(lower, "accel:"):
-		return "put it into a group of the device profile", "Nova does not look at it, and Cyborg does not see flavors"
+		return "put it into a group of the device profile", "Nova ignores it, and Cyborg does not read flavors"
 	case lower == "group-policy" || lower == "grouppolicy" || lower == "group_policy":
-		return "use group_policy", "nothing reads this key"
+		return "use group_policy", "this key is ignored"
 	case otherForm.MatchString(key) || strings.HasPrefix(lower, "others"):
 		return "put it into a group of the device profile as accel:function_id, accel:function_name or accel:bitstream_id; cysim lint --rocky prints one",
-			"the Rocky specification has this key, and nothing reads it"
+			"the Rocky specification has this key, and it is ignored"
 	case strings.HasPrefix(lower, "member_of") || strings.HasPrefix(lower, "in_tree") ||
 		strings.HasPrefix(lower, "same_subtree") || strings.HasPrefix(lower, "root_required"):
 		return "remove it; use aggregates, availability zones or group_policy", "a flavor cannot set this part of the query"
@@ -241,12 +236,12 @@ func strayKey(key string) (suggestion, problem string) {
 	return strayGroupKey(key)
 }
 
-// strayGroupKey tells of a misspelt resources or trait.
+// strayGroupKey describes a misspelled resources or trait.
 func strayGroupKey(key string) (suggestion, problem string) {
 	head, name, ok := strings.Cut(key, ":")
 	if !ok {
 		if m := rockyForm.FindStringSubmatch(key); m != nil {
-			return "use resources<suffix>:<class>=<amount> or trait<suffix>:<trait>=required", "nothing reads a key without a colon"
+			return "use resources<suffix>:<class>=<amount> or trait<suffix>:<trait>=required", "a key without a colon is ignored"
 		}
 		return "", ""
 	}
@@ -258,16 +253,16 @@ func strayGroupKey(key string) (suggestion, problem string) {
 	case meant == "" && !strayForm.MatchString(key):
 		return "", ""
 	case len(head) > len(prefixResources)+64:
-		return "use a suffix of at most 64 letters, digits, underscores and hyphens", "nothing reads a key with so long a suffix"
+		return "use a suffix of at most 64 letters, digits, underscores and hyphens", "a key with so long a suffix is ignored"
 	case meant == "":
-		return "use resources<suffix>:<class> or trait<suffix>:<trait>, the suffix of letters, digits, underscores and hyphens", "nothing reads this key"
+		return "use resources<suffix>:<class> or trait<suffix>:<trait>, with a suffix of letters, digits, underscores and hyphens", "this key is ignored"
 	default:
-		return "use " + meant + suffix + ":" + strings.TrimSpace(name), "nothing reads this key"
+		return "use " + meant + suffix + ":" + strings.TrimSpace(name), "this key is ignored"
 	}
 }
 
-// likeProfileKey finds the look-alikes of accel:device_profile, those of the
-// specifications' prose among them.
+// likeProfileKey matches keys similar to accel:device_profile, such as those in the
+// prose of the specifications.
 func likeProfileKey(lower string) bool {
 	switch word := squash(lower); word {
 	case "acceldeviceprofilename", "acceldeviceprofiles", "deviceprofile", "deviceprofilename", "acceleratordeviceprofile", "accelprofile", "cyborgdeviceprofile":
@@ -277,8 +272,8 @@ func likeProfileKey(lower string) bool {
 	}
 }
 
-// asks reports whether an amount is left once zeros are dropped.
-func (g *Group) asks() bool {
+// requestsResources reports whether an amount is not zero.
+func (g *Group) requestsResources() bool {
 	for _, amount := range g.Resources {
 		if amount > 0 {
 			return true
@@ -287,7 +282,7 @@ func (g *Group) asks() bool {
 	return false
 }
 
-// whole judges the flavor's groups together.
+// whole checks the flavor's groups together.
 func (f *flavorLint) whole() {
 	suffixed := 0
 	for _, suffix := range slices.Sorted(maps.Keys(f.groups)) {
@@ -295,13 +290,13 @@ func (f *flavorLint) whole() {
 			continue
 		}
 		suffixed++
-		if g := f.groups[suffix]; !g.asks() && len(g.Required)+len(g.Forbidden) > 0 && !(specKey{prefix: prefixTrait, suffix: suffix}).plural() {
-			f.fail(prefixTrait+suffix, "", "the group asks for no resources; Placement refuses the query",
-				fmt.Sprintf("add resources%s:<class>, or drop the suffix", suffix))
+		if g := f.groups[suffix]; !g.requestsResources() && len(g.Required)+len(g.Forbidden) > 0 && !(specKey{prefix: prefixTrait, suffix: suffix}).plural() {
+			f.fail(prefixTrait+suffix, "", "the group has no resources; Placement refuses the query",
+				fmt.Sprintf("add resources%s:<class>, or remove the suffix", suffix))
 		}
 	}
 	if policy := f.flavor.ExtraSpecs["group_policy"]; suffixed >= 2 && policy != "none" && policy != "isolate" {
 		f.fail("group_policy", policy, fmt.Sprintf("the flavor has %d groups of its own and no policy; Placement refuses the query", suffixed),
-			"set group_policy=none, or isolate to have each group from another provider")
+			"set group_policy=none, or isolate to use a different provider for each group")
 	}
 }

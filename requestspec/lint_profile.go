@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// cyborgClasses are the resource classes that Cyborg takes in a profile, beside
+// cyborgClasses are the resource classes that Cyborg accepts in a profile besides
 // CUSTOM_ ones (cyborg/common/constants.py, RESOURCES).
 var cyborgClasses = []string{"FPGA", "GPU", "VGPU", "PGPU", "CUSTOM_QAT", "CUSTOM_NIC", "CUSTOM_SSD"}
 
-// LintProfile is [Lint] of a device profile alone. It judges by Cyborg's rules for
-// creating it, by those of [ParseProfile], and by what its groups then bring about.
-func LintProfile(profile DeviceProfile) []Finding {
+// lintProfile checks Cyborg's rules for a new profile, those of [ParseProfile], and
+// the effects of the groups.
+func lintProfile(profile DeviceProfile) []Finding {
 	whole := findings{subject: fmt.Sprintf("device profile %q", profile.Name)}
-	if !profileName.MatchString(profile.Name) || len(profile.Name) > maxName {
-		whole.fail("name", profile.Name, "Cyborg refuses the name", fmt.Sprintf("use 1 to %d letters, digits, hyphens and underscores", maxName))
+	if !validProfileName(profile.Name) {
+		whole.fail("name", profile.Name, "Cyborg refuses the name", profileNameRule)
 	}
 	if len(profile.Groups) == 0 {
 		whole.fail("groups", "", "no groups; Cyborg refuses the profile", "add a group with resources:<class>")
@@ -33,21 +33,21 @@ func LintProfile(profile DeviceProfile) []Finding {
 		list = append(list, g.list...)
 	}
 	if !devices && len(profile.Groups) > 0 {
-		whole.fail("", "", "it asks for memory but for no device that has it", "add resources:FPGA, or the class of the device, to the group")
+		whole.fail("", "", "it requests memory but no device", "add resources:FPGA, or the class of the device, to the group")
 	}
 	return append(whole.list, list...)
 }
 
-// groupLint looks at one group of a profile.
+// groupLint checks one group of a profile.
 type groupLint struct {
 	findings
 	entries map[string]string
 	seen    map[string]string // meaning -> key
 	classes int               // resource entries
-	devices []string          // device classes asked for
+	devices []string          // requested device classes
 }
 
-// entry judges one entry of the group.
+// entry checks one entry of the group.
 func (g *groupLint) entry(key, value string) {
 	k, ok := parseKey(key)
 	switch {
@@ -56,7 +56,7 @@ func (g *groupLint) entry(key, value string) {
 	case ok && k.plural():
 		g.fail(key, value, `Cyborg refuses "traits:"`, "use trait:"+k.name)
 	case ok && k.suffix != "":
-		g.fail(key, value, "keys of a device profile have no suffix; Cyborg refuses it, and Nova drops it", "use "+k.prefix+":"+k.name+" in a group of its own")
+		g.fail(key, value, "keys of a device profile have no suffix; Cyborg refuses it, and Nova ignores the suffix", "use "+k.prefix+":"+k.name+" in a group of its own")
 		g.duplicate(key, value, k)
 	case ok:
 		g.duplicate(key, value, k)
@@ -72,20 +72,20 @@ func (g *groupLint) entry(key, value string) {
 	}
 }
 
-// duplicate finds keys that mean the same for Nova.
+// duplicate finds keys with the same meaning for Nova.
 func (g *groupLint) duplicate(key, value string, k specKey) {
 	meaning := k.prefix + ":" + strings.TrimSpace(k.name)
 	if other, twice := g.seen[meaning]; twice {
-		g.fail(key, value, fmt.Sprintf("means the same as %q, and Nova takes either", other), "remove one of them")
+		g.fail(key, value, fmt.Sprintf("it has the same meaning as %q, and Nova uses either", other), "remove one of them")
 	}
 	g.seen[meaning] = key
 }
 
-// known judges a resource or a trait.
+// known checks a resource or a trait.
 func (g *groupLint) known(key, value string, k specKey) {
 	name := strings.TrimSpace(k.name)
 	if name != k.name {
-		g.add(SeverityHint, key, value, "Cyborg trims the blanks", "use "+k.prefix+":"+name)
+		g.add(SeverityHint, key, value, "Cyborg trims the spaces", "use "+k.prefix+":"+name)
 	}
 	if k.prefix == prefixTrait {
 		g.trait(key, value, name)
@@ -106,13 +106,13 @@ func (g *groupLint) known(key, value string, k specKey) {
 		g.fail(key, value, fmt.Sprintf("Placement has no resource class %q", name), suggestion)
 	}
 	if n, err := parseAmount(value); err != nil || n == 0 {
-		g.fail(key, value, "the amount is not an integer of at least 1; the server finds no host", "use 1, or how many devices of one provider are wanted")
+		g.fail(key, value, "the amount is not an integer of at least 1; no host is valid for the server", "use 1, or the number of devices of one provider")
 	}
 }
 
 func suggestProfileClass(class string) string {
 	if standardClasses[class] {
-		return "ask for it in the flavor"
+		return "request it in the flavor"
 	}
 	if meant := nearest(class, cyborgClasses); meant != "" && meant != "GPU" {
 		return "use " + prefixResources + ":" + meant
@@ -123,57 +123,55 @@ func suggestProfileClass(class string) string {
 func (g *groupLint) trait(key, value, name string) {
 	switch {
 	case !strings.HasPrefix(name, customPrefix) && name != traitOwnerCyborg:
-		g.fail(key, value, "Cyborg takes traits that start with CUSTOM_ only", "use a custom trait that the device's provider has")
+		g.fail(key, value, "Cyborg accepts only traits that start with CUSTOM_", "use a custom trait that the device's provider has")
 	case !validTrait(name):
-		g.fail(key, value, fmt.Sprintf("%q is no name of a trait; Placement refuses the query", name), "use trait:"+NormalizeTrait(name))
+		g.fail(key, value, fmt.Sprintf("%q is not a valid trait name; Placement refuses the query", name), "use trait:"+NormalizeTrait(name))
 	case name == traitOwnerCyborg:
-		g.warn(key, value, "shipped Cyborg refuses standard traits in a device profile", "remove it unless your Cyborg takes it")
+		g.warn(key, value, "shipped Cyborg refuses standard traits in a device profile", "remove it unless your Cyborg accepts it")
 	}
 	if value != traitRequired && value != traitForbidden {
-		g.fail(key, value, "Cyborg refuses another value than required and forbidden", "use "+suggestTraitValue(value))
+		g.fail(key, value, "Cyborg refuses values other than required and forbidden", "use "+suggestTraitValue(value))
 	}
 }
 
-// programs are the keys by which Cyborg is told what to program.
+// programs are the keys that name what Cyborg has to program.
 func programs() []string {
 	return []string{"accel:bitstream_id", "accel:bitstream_name", "accel:function_id", "accel:function_name"}
 }
 
-// accel judges a key for Cyborg alone.
+// accel checks a key that only Cyborg reads.
 func (g *groupLint) accel(key, value string) {
 	known := append(programs(), "accel:attach_target", "accel:video_ram")
 	switch {
 	case slices.Contains(programs(), key):
 		if strings.TrimSpace(value) == "" {
-			g.fail(key, value, "it names nothing", "name what is to be programmed, or remove the key")
+			g.fail(key, value, "the value is empty", "name a bitstream or function, or remove the key")
 		}
-	case slices.Contains(known, key):
-		g.add(SeverityHint, key, value, "Cyborg stores it and does not read it", "rely on nothing that it says")
-	case nearest(key, known) != "":
-		g.warn(key, value, "nothing reads this key", "use "+nearest(key, known))
+	case !slices.Contains(known, key) && nearest(key, known) != "":
+		g.warn(key, value, "this key is ignored", "use "+nearest(key, known))
 	default:
-		g.add(SeverityHint, key, value, "Cyborg stores it and does not read it", "rely on nothing that it says")
+		g.add(SeverityHint, key, value, "Cyborg stores it and does not read it", "do not rely on it")
 	}
 }
 
-// whole judges the group as one.
+// whole checks the group as a whole.
 func (g *groupLint) whole() {
 	switch {
 	case g.classes == 0 && len(g.entries) == 0:
 		g.fail("", "", "the group is empty", "remove it")
 	case g.classes == 0:
-		g.fail("", "", "the group asks for no resources; Placement refuses the query", "add resources:<class>")
+		g.fail("", "", "the group has no resources; Placement refuses the query", "add resources:<class>")
 	case len(g.devices) > 1:
 		g.warn("resources:"+g.devices[1], g.entries["resources:"+g.devices[1]],
-			"one provider has to offer all classes of a group, and Cyborg's drivers report one class per provider", "use a group for each class")
+			"all classes of a group come from one provider, and Cyborg's drivers report one class per provider", "use a group for each class")
 	}
 	g.programming()
 	if g.entries["trait:"+xilinxTrait] == traitRequired && !slices.Contains(g.devices, "FPGA") && !slices.Contains(g.devices, rockyClass+"FPGA") {
-		g.fail("trait:"+xilinxTrait, traitRequired, "Cyborg counts the requests of Xilinx cards by resources:FPGA, which is not there", "add resources:FPGA")
+		g.fail("trait:"+xilinxTrait, traitRequired, "Cyborg counts the requests of Xilinx cards by resources:FPGA, which is missing", "add resources:FPGA")
 	}
 }
 
-// programming judges what is to be programmed, if anything.
+// programming checks the keys for programming.
 func (g *groupLint) programming() {
 	var asked []string
 	for _, key := range programs() {
@@ -186,16 +184,16 @@ func (g *groupLint) programming() {
 	}
 	key, value := asked[0], g.entries[asked[0]]
 	if len(asked) > 1 {
-		g.fail(asked[1], g.entries[asked[1]], "Cyborg programs one thing per group, and "+key+" is there", "keep one of them")
+		g.fail(asked[1], g.entries[asked[1]], "Cyborg programs one bitstream or function per group, and "+key+" is given too", "keep one of them")
 	}
 	switch {
 	case strings.HasSuffix(key, "_name"):
-		g.add(SeverityHint, key, value, "shipped Cyborg does not read names", "use "+strings.TrimSuffix(key, "_name")+"_id where it must work with shipped Cyborg")
+		g.add(SeverityHint, key, value, "shipped Cyborg does not read names", "use "+strings.TrimSuffix(key, "_name")+"_id if it has to work with shipped Cyborg")
 	case len(g.devices) > 0 && !slices.Contains(g.devices, "FPGA"):
-		g.warn(key, value, "shipped Cyborg programs devices of the class FPGA only", "use resources:FPGA if the devices are reported so")
+		g.warn(key, value, "shipped Cyborg programs only devices of the class FPGA", "use resources:FPGA if the devices are reported with that class")
 	}
 	if g.entries["trait:CUSTOM_PROGRAMMABLE"] != traitRequired {
-		g.add(SeverityHint, key, value, "nothing keeps the group off regions that must not be programmed",
+		g.add(SeverityHint, key, value, "the group may get regions that must not be programmed",
 			"add trait:CUSTOM_PROGRAMMABLE=required if your regions have it")
 	}
 }

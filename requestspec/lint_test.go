@@ -2,6 +2,7 @@ package requestspec_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +10,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// one finds the finding of that key, or of the whole if the key is empty.
+func lint(flavor requestspec.Flavor, profile *requestspec.DeviceProfile) []requestspec.Finding {
+	return requestspec.Lint(&flavor, profile)
+}
+
+func hasErrors(list []requestspec.Finding) bool {
+	return slices.ContainsFunc(list, func(f requestspec.Finding) bool { return f.Severity == requestspec.SeverityError })
+}
+
+// one returns the finding of a key.
 func one(t *testing.T, list []requestspec.Finding, key string) requestspec.Finding {
 	t.Helper()
 	for _, f := range list {
@@ -29,58 +38,58 @@ func TestLintOfFlavorKeys(t *testing.T) {
 		problem    string // part
 		suggestion string
 	}{
-		{"accel:device_profile_name", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"accel:device-profile", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"accel:device_profiles", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"Accel:Device_Profile", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"accel:devise_profile", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"accel_device_profile", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{" accel:device_profile", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"device_profile", "dp", "warning", "nothing reads", "use accel:device_profile"},
-		{"accel:bitstream_id", "x", "warning", "Cyborg does not see flavors", "put it into a group of the device profile"},
+		{"accel:device_profile_name", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:device-profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:device_profiles", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"Accel:Device_Profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:devise_profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel_device_profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{" accel:device_profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"device_profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:bitstream_id", "x", "warning", "Cyborg does not read flavors", "put it into a group of the device profile"},
 		{"function:CUSTOM_FPGA_FUNCTION_X", "required", "warning", "Rocky", "accel:function_id"},
 		{"function_name:gzip", "required", "warning", "Rocky", "accel:function_id"},
 		{"others1:function:x", "required", "warning", "Rocky", "accel:function_id"},
-		{"group-policy", "none", "warning", "nothing reads", "use group_policy"},
+		{"group-policy", "none", "warning", "ignored", "use group_policy"},
 		{"group_policy", "Isolate", "error", "invalid policy", "use none or isolate"},
 		{"traits:CUSTOM_A", "required", "error", `named "s"`, "use trait:CUSTOM_A"},
 		{"traits12:CUSTOM_A", "required", "error", `named "s12"`, "use trait12:CUSTOM_A"},
 		{"resources_:VGPU", "1", "warning", `named "_"`, "use resources:VGPU"},
-		{"resource:VGPU", "1", "warning", "nothing reads", "use resources:VGPU"},
-		{"Resources:VGPU", "1", "warning", "nothing reads", "use resources:VGPU"},
-		{"resources 1:VGPU", "1", "warning", "nothing reads", "use resources1:VGPU"},
-		{"resorces2:VGPU", "1", "warning", "nothing reads", "use resources2:VGPU"},
-		{" trait:CUSTOM_A", "required", "warning", "nothing reads", "use trait:CUSTOM_A"},
+		{"resource:VGPU", "1", "warning", "ignored", "use resources:VGPU"},
+		{"Resources:VGPU", "1", "warning", "ignored", "use resources:VGPU"},
+		{"resources 1:VGPU", "1", "warning", "ignored", "use resources1:VGPU"},
+		{"resorces2:VGPU", "1", "warning", "ignored", "use resources2:VGPU"},
+		{" trait:CUSTOM_A", "required", "warning", "ignored", "use trait:CUSTOM_A"},
 		{"resources" + long + ":VGPU", "1", "warning", "so long a suffix", "at most 64"},
 		{"resources1", "VGPU=1", "warning", "without a colon", "resources<suffix>:<class>"},
 		{"member_of1:x", "y", "warning", "cannot set", "remove it"},
 		{"in_tree:x", "y", "warning", "cannot set", "remove it"},
 		{"same_subtree:x", "y", "warning", "cannot set", "remove it"},
 		{"root_required:x", "y", "warning", "cannot set", "remove it"},
-		{"resourcesdevice_profile_0:VGPU", "1", "error", "that of a group of the device profile", "another suffix"},
+		{"resourcesdevice_profile_0:VGPU", "1", "error", "a group of the device profile has the same name", "another suffix"},
 		{"resources:GPU", "1", "error", `unknown resource class "GPU"`, "use resources:PGPU"},
 		{"resources:vgpu", "1", "error", "unknown", "use resources:VGPU"},
 		{"resources:MEMORYMB", "1", "error", "unknown", "use resources:MEMORY_MB"},
 		{"resources:FOO", "1", "error", "unknown", "use a standard class, or one that starts with CUSTOM_"},
-		{"resources:CUSTOM_a-b", "1", "error", "no name of a resource class", "use resources:CUSTOM_A_B"},
+		{"resources:CUSTOM_a-b", "1", "error", "not a valid resource class", "use resources:CUSTOM_A_B"},
 		{"resources:VGPU", "one", "error", "not a nonnegative integer", "use a whole number"},
 		{"resources:VGPU", "-1", "error", "not a nonnegative integer", "use a whole number"},
 		{"resources:VGPU", "2147483648", "error", "larger than", "use a whole number"},
-		{"resources:FPGA", "1", "warning", "attaches none", "device profile"},
-		{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "warning", "asks Cyborg for none", "cysim lint --rocky"},
-		{"trait:CUSTOM_HPTS-ZTE", "required", "error", "no name of a trait", "use trait:CUSTOM_HPTS_ZTE"},
-		{"trait:ü", "required", "error", "no name of a trait", "use capitals"},
+		{"resources:FPGA", "1", "warning", "does not attach it", "device profile"},
+		{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "warning", "requests none from Cyborg", "cysim lint --rocky"},
+		{"trait:CUSTOM_HPTS-ZTE", "required", "error", "not a valid trait name", "use trait:CUSTOM_HPTS_ZTE"},
+		{"trait:ü", "required", "error", "not a valid trait name", "use capitals"},
 		{"trait:CUSTOM_A", "preferred", "error", "skips a trait", "use required or forbidden"},
 		{"trait:CUSTOM_A", "require", "error", "skips a trait", "use required"},
 		{"accel:device_profile", "", "warning", "no accelerators", "remove the key"},
 		{"accel:device_profile", " dp", "error", "blanks", "use dp"},
 		{"accel:device_profile", "a,b", "error", "exactly one", "one profile"},
-		{"accel:device_profile", "a.b", "error", "no device profile can have", "letters"},
+		{"accel:device_profile", "a.b", "error", "a device profile cannot have", "letters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.key+"="+tt.value, func(t *testing.T) {
 			t.Parallel()
-			f := one(t, requestspec.LintFlavor(flavor(tt.key, tt.value)), tt.key)
+			f := one(t, lint(flavor(tt.key, tt.value), nil), tt.key)
 			if f.Severity != tt.severity || f.Value != tt.value || f.Subject != `flavor "m1"` ||
 				!strings.Contains(f.Problem, tt.problem) || !strings.Contains(f.Suggestion, tt.suggestion) {
 				t.Errorf("got %+v", f)
@@ -96,22 +105,22 @@ func TestLintHasNothingToSayOfGoodFlavors(t *testing.T) {
 		flavor("resources1:VGPU", "1", "trait1:CUSTOM_A", "forbidden", "resources2:VGPU", "1", "group_policy", "isolate"),
 		flavor("resources_net:SRIOV_NET_VF", "1", requestspec.DeviceProfileKey, "dp", "pci_passthrough:alias", "a:1"),
 	} {
-		if list := requestspec.LintFlavor(f); len(list) > 0 {
+		if list := lint(f, nil); len(list) > 0 {
 			t.Errorf("%v: %v", f.ExtraSpecs, list)
 		}
 	}
 }
 
 func TestLintOfGroupsThatPlacementRefuses(t *testing.T) {
-	list := requestspec.LintFlavor(flavor("trait1:CUSTOM_A", "required"))
-	if f := one(t, list, "trait1"); f.Severity != requestspec.SeverityError || f.Suggestion != "add resources1:<class>, or drop the suffix" {
+	list := lint(flavor("trait1:CUSTOM_A", "required"), nil)
+	if f := one(t, list, "trait1"); f.Severity != requestspec.SeverityError || f.Suggestion != "add resources1:<class>, or remove the suffix" {
 		t.Errorf("group of traits: %+v", f)
 	}
-	list = requestspec.LintFlavor(flavor("resources1:VGPU", "1", "resources2:VGPU", "1"))
+	list = lint(flavor("resources1:VGPU", "1", "resources2:VGPU", "1"), nil)
 	if f := one(t, list, "group_policy"); f.Severity != requestspec.SeverityError || !strings.Contains(f.Problem, "2 groups") {
 		t.Errorf("no policy: %+v", f)
 	}
-	list = requestspec.LintFlavor(requestspec.Flavor{Name: "f", MemoryMB: -1})
+	list = lint(requestspec.Flavor{Name: "f", MemoryMB: -1}, nil)
 	if f := one(t, list, ""); !strings.Contains(f.Problem, "ram: -1") {
 		t.Errorf("size: %+v", f)
 	}
@@ -137,32 +146,32 @@ func TestLintOfProfileGroups(t *testing.T) {
 		{"hyphen", map[string]string{"resources:CUSTOM_A-B": "1"}, "resources:CUSTOM_A-B", "error", "no resource class", "use resources:CUSTOM_A_B"},
 		{"standard trait", map[string]string{"resources:PGPU": "1", "trait:HW_A": "required"}, "trait:HW_A", "error", "start with CUSTOM_", "custom trait"},
 		{"owner", map[string]string{"resources:PGPU": "1", "trait:OWNER_CYBORG": "required"}, "trait:OWNER_CYBORG", "warning", "standard traits", "remove it"},
-		{"trait value", map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "forbiden"}, "trait:CUSTOM_A", "error", "refuses another value", "use forbidden"},
-		{"trait name", map[string]string{"resources:PGPU": "1", "trait:CUSTOM_a": "required"}, "trait:CUSTOM_a", "error", "no name of a trait", "use trait:CUSTOM_A"},
+		{"trait value", map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "forbiden"}, "trait:CUSTOM_A", "error", "refuses values", "use forbidden"},
+		{"trait name", map[string]string{"resources:PGPU": "1", "trait:CUSTOM_a": "required"}, "trait:CUSTOM_a", "error", "not a valid trait name", "use trait:CUSTOM_A"},
 		{"suffix", map[string]string{"resources1:PGPU": "1"}, "resources1:PGPU", "error", "no suffix", "use resources:PGPU"},
 		{"traits", map[string]string{"resources:PGPU": "1", "traits:CUSTOM_A": "required"}, "traits:CUSTOM_A", "error", `refuses "traits:"`, "use trait:CUSTOM_A"},
 		{"misspelt", map[string]string{"resources:PGPU": "1", "resource:FPGA": "1"}, "resource:FPGA", "error", "refuses keys", "use resources:FPGA"},
 		{"foreign", map[string]string{"resources:PGPU": "1", "hw:x": "1"}, "hw:x", "error", "refuses keys", "remove it"},
 		{"policy", map[string]string{"resources:PGPU": "1", "group_policy": "none"}, "group_policy", "error", "refuses keys", "use group_policy"},
-		{"twice", map[string]string{"resources: PGPU": "1", "resources:PGPU": "2"}, "resources:PGPU", "error", `means the same as "resources: PGPU"`, "remove one"},
+		{"twice", map[string]string{"resources: PGPU": "1", "resources:PGPU": "2"}, "resources:PGPU", "error", `same meaning as "resources: PGPU"`, "remove one"},
 		{"blanks", map[string]string{"resources: PGPU": "1"}, "resources: PGPU", "hint", "trims", "use resources:PGPU"},
 		{"two classes", map[string]string{"resources:PGPU": "1", "resources:FPGA": "1"}, "resources:PGPU", "warning", "one class per provider", "a group for each"},
-		{"two programs", map[string]string{"resources:FPGA": "1", "accel:function_id": "a", "accel:bitstream_id": "b"}, "accel:function_id", "error", "one thing per group", "keep one"},
-		{"empty program", map[string]string{"resources:FPGA": "1", "accel:function_id": " "}, "accel:function_id", "error", "names nothing", "remove"},
-		{"program of another class", map[string]string{"resources:PGPU": "1", "accel:function_id": "a"}, "accel:function_id", "warning", "class FPGA only", "resources:FPGA"},
+		{"two programs", map[string]string{"resources:FPGA": "1", "accel:function_id": "a", "accel:bitstream_id": "b"}, "accel:function_id", "error", "one bitstream or function per group", "keep one"},
+		{"empty program", map[string]string{"resources:FPGA": "1", "accel:function_id": " "}, "accel:function_id", "error", "the value is empty", "remove"},
+		{"program of another class", map[string]string{"resources:PGPU": "1", "accel:function_id": "a"}, "accel:function_id", "warning", "only devices of the class FPGA", "resources:FPGA"},
 		{"program by name", map[string]string{"resources:FPGA": "1", "accel:function_name": "a", "trait:CUSTOM_PROGRAMMABLE": "required"}, "accel:function_name", "hint", "does not read names", "accel:function_id"},
 		{"not kept off", map[string]string{"resources:FPGA": "1", "accel:function_id": "a"}, "accel:function_id", "hint", "must not be programmed", "CUSTOM_PROGRAMMABLE"},
-		{"accel slip", map[string]string{"resources:FPGA": "1", "accel:bitstream-id": "a"}, "accel:bitstream-id", "warning", "nothing reads", "use accel:bitstream_id"},
-		{"accel foreign", map[string]string{"resources:FPGA": "1", "accel:note": "a"}, "accel:note", "hint", "does not read it", "rely on nothing"},
-		{"accel unread", map[string]string{"resources:FPGA": "1", "accel:video_ram": "1"}, "accel:video_ram", "hint", "does not read it", "rely on nothing"},
+		{"accel slip", map[string]string{"resources:FPGA": "1", "accel:bitstream-id": "a"}, "accel:bitstream-id", "warning", "ignored", "use accel:bitstream_id"},
+		{"accel foreign", map[string]string{"resources:FPGA": "1", "accel:note": "a"}, "accel:note", "hint", "does not read it", "do not rely on it"},
+		{"accel unread", map[string]string{"resources:FPGA": "1", "accel:video_ram": "1"}, "accel:video_ram", "hint", "does not read it", "do not rely on it"},
 		{"xilinx", map[string]string{"resources:PGPU": "1", "trait:CUSTOM_FPGA_XILINX": "required"}, "trait:CUSTOM_FPGA_XILINX", "error", "resources:FPGA", "add resources:FPGA"},
 		{"no key", map[string]string{"": "x", "resources:PGPU": "1"}, "", "error", `""="x" has no key`, "remove it"},
-		{"memory alone", map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "1"}, "", "error", "no device that has it", "add resources:FPGA"},
+		{"memory alone", map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "1"}, "", "error", "but no device", "add resources:FPGA"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			list := requestspec.LintProfile(requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{tt.group}})
+			list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{tt.group}})
 			for _, f := range list {
 				if f.Key == tt.key && f.Severity == tt.severity && strings.Contains(f.Problem, tt.problem) && strings.Contains(f.Suggestion, tt.suggestion) &&
 					strings.HasPrefix(f.Subject, `device profile "dp"`) && (tt.key == "" || f.Value == tt.group[tt.key]) {
@@ -180,34 +189,34 @@ func TestLintHasNothingToSayOfGoodProfiles(t *testing.T) {
 		{{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}},
 		{{"resources:FPGA": "1", "trait:CUSTOM_PROGRAMMABLE": "required", "accel:bitstream_id": "a"}},
 	} {
-		if list := requestspec.LintProfile(requestspec.DeviceProfile{Name: "dp", Groups: groups}); len(list) > 0 {
+		if list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: groups}); len(list) > 0 {
 			t.Errorf("%v: %v", groups, list)
 		}
 	}
-	list := requestspec.LintProfile(requestspec.DeviceProfile{Name: "d p"})
-	if !requestspec.HasErrors(list) || one(t, list, "name").Value != "d p" || one(t, list, "groups").Problem == "" {
+	list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "d p"})
+	if !hasErrors(list) || one(t, list, "name").Value != "d p" || one(t, list, "groups").Problem == "" {
 		t.Errorf("bad name and no groups: %v", list)
 	}
 }
 
 func TestLintOfFlavorAndProfileTogether(t *testing.T) {
 	named := flavor(requestspec.DeviceProfileKey, "dp")
-	if list := requestspec.Lint(named, profile(oneFPGA)); len(list) > 0 {
+	if list := lint(named, profile(oneFPGA)); len(list) > 0 {
 		t.Errorf("both good: %v", list)
 	}
-	if f := one(t, requestspec.Lint(flavor(), profile(oneFPGA)), requestspec.DeviceProfileKey); f.Suggestion != "set accel:device_profile=dp" {
+	if f := one(t, lint(flavor(), profile(oneFPGA)), requestspec.DeviceProfileKey); f.Suggestion != "set accel:device_profile=dp" {
 		t.Errorf("not named: %+v", f)
 	}
 	other := flavor(requestspec.DeviceProfileKey, "other")
-	if f := one(t, requestspec.Lint(other, profile(oneFPGA)), requestspec.DeviceProfileKey); f.Severity != requestspec.SeverityError || f.Value != "other" {
+	if f := one(t, lint(other, profile(oneFPGA)), requestspec.DeviceProfileKey); f.Severity != requestspec.SeverityError || f.Value != "other" {
 		t.Errorf("another one named: %+v", f)
 	}
 	// The zero group counts for the policy, and nothing else finds it.
 	zero := flavor(requestspec.DeviceProfileKey, "dp", "resources1:VGPU", "0", "resources2:VGPU", "1")
-	if f := one(t, requestspec.Lint(zero, profile(oneFPGA)), "group_policy"); f.Severity != requestspec.SeverityError {
+	if f := one(t, lint(zero, profile(oneFPGA)), "group_policy"); f.Severity != requestspec.SeverityError {
 		t.Errorf("policy: %+v", f)
 	}
-	if list := requestspec.Lint(named, nil); len(list) > 0 {
+	if list := lint(named, nil); len(list) > 0 {
 		t.Errorf("profile not at hand: %v", list)
 	}
 }
@@ -227,7 +236,7 @@ func TestLintedInputsCanBeRequested(t *testing.T) {
 			"resources:CUSTOM_ACCELERATOR_MEMORY_DDR"})
 		groups := rapid.SliceOfN(rapid.MapOfN(groupKey, value, 0, 3), 0, 3).Draw(t, "groups")
 		p := requestspec.DeviceProfile{Name: "dp", Groups: groups}
-		if requestspec.HasErrors(requestspec.Lint(f, &p)) {
+		if hasErrors(lint(f, &p)) {
 			return
 		}
 		spec, err := requestspec.New(f, &p, requestspec.Options{})
@@ -254,7 +263,7 @@ func FuzzLint(f *testing.F) {
 			return
 		}
 		fl := flavor(key, value, requestspec.DeviceProfileKey, "dp")
-		for _, finding := range requestspec.Lint(fl, profile(groups)) {
+		for _, finding := range lint(fl, profile(groups)) {
 			if finding.Subject == "" || finding.Problem == "" || finding.Suggestion == "" || finding.Severity == "" || finding.Key == "" && finding.Value != "" {
 				t.Fatalf("finding that says too little: %+v", finding)
 			}

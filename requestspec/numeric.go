@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// numericForm is keyForm before Ussuri: suffixes are whole numbers from 1 on.
+// numericForm matches keys before Ussuri, whose suffixes are integers from 1.
 var numericForm = regexp.MustCompile(`^(resources|trait)([1-9][0-9]{0,8})?:(.*)$`)
 
-// parseKey reads the key of an extra spec by the grammar of the request.
+// parseKey parses the key of an extra spec by the grammar of the request.
 func (a *assembly) parseKey(key string) (specKey, bool) {
 	if !a.numeric {
 		return parseKey(key)
@@ -23,8 +23,8 @@ func (a *assembly) parseKey(key string) (specKey, bool) {
 	return specKey{prefix: m[1], suffix: m[2], name: m[3]}, true
 }
 
-// nextNumber is the suffix of a group from elsewhere: one more than the highest
-// number in use, as nova/scheduler/utils.py of Stein and Train has it.
+// nextNumber returns the suffix of an inserted group: the highest number in use
+// plus one, as in nova/scheduler/utils.py of Stein and Train.
 func (a *assembly) nextNumber() string {
 	highest := 0
 	for _, g := range a.groups {
@@ -35,9 +35,9 @@ func (a *assembly) nextNumber() string {
 	return strconv.Itoa(highest + 1)
 }
 
-// goNumeric does without what Placement before 1.33 has no words for. Traits of
-// the root become traits of the unsuffixed group, as Train's filters had them:
-// its resources are the root's. Subtrees cannot be asked for.
+// goNumeric removes what Placement before 1.33 does not support. As in Train's
+// filters, traits of the root become traits of the unsuffixed group, whose
+// resources are the root's.
 func (a *assembly) goNumeric(spec *RequestSpec) {
 	spec.Numeric = true
 	if len(spec.SameSubtree) > 0 {
@@ -50,7 +50,7 @@ func (a *assembly) goNumeric(spec *RequestSpec) {
 	own := a.byID[""]
 	if own == nil || !slices.Contains(a.groups, own) {
 		a.warn("root_required", strings.Join(spec.RootRequired, ","),
-			"Placement before 1.35 has no root_required, and there is no unsuffixed group to carry the traits; they are left out.")
+			"Placement before 1.35 has no root_required, and there is no unsuffixed group for the traits; they are left out.")
 	} else {
 		own.Required = append(own.Required, spec.RootRequired...)
 		own.Forbidden = append(own.Forbidden, spec.RootForbidden...)
@@ -58,10 +58,10 @@ func (a *assembly) goNumeric(spec *RequestSpec) {
 	spec.RootRequired, spec.RootForbidden = nil, nil
 }
 
-// Microversion is the version of Placement's API that the query is written for:
-// 1.36, as Nova sends it since Zed, or for a numeric request the lowest that
-// knows what is in it. Answers before 1.34 carry no mappings; who served which
-// group is then to be searched for in the allocations, see package matching.
+// Microversion returns the version of Placement's API that the query needs: 1.36,
+// as in Nova since Zed, or for a numeric request the lowest that supports its
+// parameters. Answers before 1.34 have no mappings; matching.Search finds the
+// provider of each group in the allocations.
 func (r RequestSpec) Microversion() string {
 	if !r.Numeric {
 		return "1.36"

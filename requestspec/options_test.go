@@ -3,7 +3,6 @@ package requestspec_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -77,36 +76,6 @@ func TestMicroversionOfAQuery(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", tt.opts, got, tt.want)
 		}
 	}
-}
-
-// Nova's own reading of profiles, which finds out late.
-func TestLateGroupErrors(t *testing.T) {
-	named := flavor(requestspec.DeviceProfileKey, "dp")
-	opts := requestspec.Options{LateGroupErrors: true}
-	t.Run("traits reach Placement with empty resources", func(t *testing.T) {
-		spec := build(t, named, profile([]map[string]string{{"trait:CUSTOM_A": "required"}}), opts)
-		if !strings.Contains(spec.Query(), "&resourcesdevice_profile_0=&") {
-			t.Errorf("query %s", spec.Query())
-		}
-	})
-	t.Run("a zero group is not asked for", func(t *testing.T) {
-		spec := build(t, named, profile([]map[string]string{{"resources:FPGA": "0"}}), opts)
-		if strings.Contains(spec.Query(), "device_profile") || len(spec.DeviceGroups()) != 0 {
-			t.Errorf("query %s", spec.Query())
-		}
-	})
-	t.Run("bad entries are passed over", func(t *testing.T) {
-		spec := build(t, named, profile([]map[string]string{{"resources7:FPGA": "1", "resources:BOGUS": "1", "resources:VGPU": "x", "trait:CUSTOM_A": "x"}}), opts)
-		if got := spec.Values().Get("resourcesdevice_profile_0"); got != "FPGA:1" || len(spec.Warnings) != 3 {
-			t.Errorf("resources %s, warnings %v", got, spec.Warnings)
-		}
-	})
-	t.Run("a group of nothing is refused by name", func(t *testing.T) {
-		_, err := requestspec.New(named, profile([]map[string]string{{"resources:FPGA": "1"}, {"accel:x": "y"}}), opts)
-		if !errors.Is(err, requestspec.ErrInvalidGroup) || !strings.Contains(err.Error(), "requester_id=device_profile_1") {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 func TestImageTraits(t *testing.T) {

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// xilinxTrait marks cards that hand out two functions, management and user,
-// per unit of FPGA.
+// xilinxTrait marks cards with two functions, management and user, per unit of FPGA.
 const xilinxTrait = "CUSTOM_FPGA_XILINX"
 
-// DeviceProfile is a Cyborg device profile. The position of a group is its
-// identity: Cyborg's accelerator requests refer to it.
+// DeviceProfile is a Cyborg device profile. Accelerator requests refer to a group by
+// its index.
 type DeviceProfile struct {
-	// Name is what the flavor's extra spec says.
+	// Name is the value of the flavor's extra spec.
 	Name string `json:"name"`
 	// Description is free text; it has no effect on the request.
 	Description string `json:"description,omitempty"`
@@ -24,31 +23,25 @@ type DeviceProfile struct {
 	Groups []map[string]string `json:"groups"`
 }
 
-// RequesterID is the requester id, and so the suffix of the query parameters,
-// of the group at index in a flavor's device profile: device_profile_<index>.
+// RequesterID returns the requester id of the group at an index of a flavor's device
+// profile, which is also the suffix of its query parameters: device_profile_<index>.
 func RequesterID(group int) string { return "device_profile_" + strconv.Itoa(group) }
 
-// PCIRequesterID is the requester id of the n-th group, from 0, of a PCI request
-// of the flavor: <request>-<n> (pci-in-placement, Nova 2023.1).
-func PCIRequesterID(request string, n int) string { return request + "-" + strconv.Itoa(n) }
-
-// ParseProfile turns the groups of a device profile into request groups, in
-// order, as Nova's get_device_profile_request_groups does: a suffix inside a
-// key is dropped, and keys of any other form, accel:* among them, are passed
-// over. Blanks around names are trimmed, as Cyborg trims them when it stores.
+// ParseProfile converts the groups of a device profile to request groups, in order,
+// as Nova's get_device_profile_request_groups does: the suffix of a key is ignored,
+// and so are keys of other forms, such as accel:*. Spaces around names are trimmed,
+// as in Cyborg.
 //
-// Nova skips bad entries and fails when it is too late, at the scheduler or
-// with accelerator requests already made. ParseProfile refuses instead:
-//   - no groups, or a group without any resource (traits alone included);
+// Nova skips bad entries and fails in the scheduler or after the accelerator
+// requests were created. ParseProfile refuses
+//   - no groups, or a group without resources (with traits only);
 //   - an amount that is not an integer between 1 and 2147483647;
-//   - a resource class that Placement cannot know, a malformed trait name, a
-//     trait value other than required and forbidden;
-//   - two keys that mean the same once their suffixes are dropped, of which
-//     Nova would take either;
+//   - an invalid resource class, trait name or trait value;
+//   - two keys that differ only in their suffixes, of which Nova uses either;
 //   - a group that requires the trait CUSTOM_FPGA_XILINX without resources:FPGA,
-//     by which alone Cyborg counts the accelerator requests of such a group.
+//     by which Cyborg counts the accelerator requests of such a group.
 //
-// Every error is a [*ProfileError] and satisfies errors.Is with [ErrInvalidProfile].
+// Every error is a [*ProfileError] and matches [ErrInvalidProfile].
 func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 	if len(groups) == 0 {
 		return nil, &ProfileError{Profile: name, Group: -1, Problem: "no groups"}
@@ -65,21 +58,20 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 		devices += arqCount(g)
 	}
 	if devices == 0 {
-		return nil, &ProfileError{Profile: name, Group: -1, Problem: "asks for memory but for no device that has it"}
+		return nil, &ProfileError{Profile: name, Group: -1, Problem: "requests memory but no device"}
 	}
 	return parsed, nil
 }
 
-// ARQCount is the number of accelerator requests that Cyborg makes for one
-// group of a device profile: the sum of its resource amounts, or, for a group
-// that requires the trait CUSTOM_FPGA_XILINX, twice the amount of FPGA (or of the
-// Rocky specification's CUSTOM_ACCELERATOR_FPGA, which shipped Cyborg does not
-// count). Classes
-// of a device's own memory (CUSTOM_ACCELERATOR_MEMORY_...) are claimed in
-// Placement but are no devices and make no request; shipped Cyborg knows no such
-// classes and would make one request per MiB.
-// The group is held to the rules of [ParseProfile]; an error satisfies
-// errors.Is with [ErrInvalidProfile] and names the key.
+// ARQCount returns the number of accelerator requests that Cyborg makes for one group
+// of a device profile: the sum of its resource amounts, or, for a group that requires
+// the trait CUSTOM_FPGA_XILINX, twice the amount of FPGA (or of the Rocky
+// specification's CUSTOM_ACCELERATOR_FPGA, which shipped Cyborg does not count).
+// Classes of device memory (CUSTOM_ACCELERATOR_MEMORY_...) make no request; shipped
+// Cyborg does not support them and would make one request per MiB.
+//
+// The group must satisfy the rules of [ParseProfile]; an error matches
+// [ErrInvalidProfile] and names the key.
 func ARQCount(group map[string]string) (int, error) {
 	g, bad := parseGroup(group)
 	if bad != nil {
@@ -88,7 +80,7 @@ func ARQCount(group map[string]string) (int, error) {
 	return int(arqCount(g)), nil
 }
 
-// memoryClass starts the resource classes of a device's own memory.
+// memoryClass is the prefix of the resource classes of device memory.
 const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
 
 func arqCount(g Group) int64 {
@@ -104,7 +96,7 @@ func arqCount(g Group) int64 {
 	return sum
 }
 
-// keyError is a problem with a key of a group whose profile is not known yet.
+// keyError is a mistake in a group; key is empty for the whole group.
 type keyError struct{ key, problem string }
 
 func (e *keyError) Error() string {
@@ -114,8 +106,8 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("key %q: %s", e.key, e.problem)
 }
 
-// parseGroup reads one group, without its requester id. Keys are visited in
-// order, so that of several problems always the same one is reported.
+// parseGroup parses one group, without its requester id. Of several mistakes it
+// reports the first by key.
 func parseGroup(group map[string]string) (Group, *keyError) {
 	g := Group{UseSameProvider: true, Resources: map[string]int{}}
 	seen := map[string]string{}
@@ -127,7 +119,7 @@ func parseGroup(group map[string]string) (Group, *keyError) {
 		k.name = strings.TrimSpace(k.name)
 		same := k.prefix + ":" + k.name
 		if other, twice := seen[same]; twice {
-			return Group{}, &keyError{key, fmt.Sprintf("means the same as key %q: suffixes inside a device profile are dropped", other)}
+			return Group{}, &keyError{key, fmt.Sprintf("has the same meaning as key %q: suffixes in a device profile are ignored", other)}
 		}
 		seen[same] = key
 		if problem := g.addProfileEntry(k, group[key]); problem != "" {
@@ -140,7 +132,7 @@ func parseGroup(group map[string]string) (Group, *keyError) {
 	return g, nil
 }
 
-// addProfileEntry takes in one entry, or says what is wrong with it.
+// addProfileEntry adds one entry, or returns what is wrong with it.
 func (g *Group) addProfileEntry(k specKey, value string) string {
 	if k.prefix == prefixTrait {
 		if !validTrait(k.name) {
@@ -165,19 +157,19 @@ func (g *Group) addProfileEntry(k specKey, value string) string {
 	return ""
 }
 
-// unschedulable says why no candidate, or no accelerator request, could come of
-// the group; empty when it can.
+// unschedulable returns why the group cannot have a candidate or an accelerator
+// request, or "".
 func (g *Group) unschedulable() string {
 	traits := len(g.Required) + len(g.Forbidden)
 	switch {
 	case len(g.Resources) == 0 && traits == 0:
-		return "asks for nothing: no resources key"
+		return "is empty: no resources key"
 	case len(g.Resources) == 0:
-		return "has traits but no resources key; placement refuses such a group"
+		return "has traits but no resources key; Placement refuses such a group"
 	case arqCount(*g) == 0 && slices.Contains(g.Required, xilinxTrait):
 		return "requires trait:" + xilinxTrait + " but has no resources:FPGA, by which its accelerator requests are counted"
 	case arqCount(*g) > maxAmount:
-		return fmt.Sprintf("asks for %d accelerators, more than %d", arqCount(*g), maxAmount)
+		return fmt.Sprintf("requests %d accelerators, more than %d", arqCount(*g), maxAmount)
 	}
 	return ""
 }

@@ -37,10 +37,10 @@ var badGroups = []struct {
 	key     string
 	problem string
 }{
-	{"empty", map[string]string{}, "", "asks for nothing"},
-	{"nil", nil, "", "asks for nothing"},
-	{"only accel keys", map[string]string{"accel:bitstream_id": "x"}, "", "asks for nothing"},
-	{"misspelt prefix", map[string]string{"resource:FPGA": "1"}, "", "asks for nothing"},
+	{"empty", map[string]string{}, "", "is empty"},
+	{"nil", nil, "", "is empty"},
+	{"only accel keys", map[string]string{"accel:bitstream_id": "x"}, "", "is empty"},
+	{"misspelt prefix", map[string]string{"resource:FPGA": "1"}, "", "is empty"},
 	{"traits alone", map[string]string{"trait:CUSTOM_A": "required"}, "", "has traits but no resources"},
 	{"zero", map[string]string{"resources:FPGA": "0"}, "resources:FPGA", `amount "0" is not a positive integer`},
 	{"zero beside another", map[string]string{"resources:FPGA": "0", "resources:VGPU": "1"}, "resources:FPGA", `amount "0"`},
@@ -52,7 +52,7 @@ var badGroups = []struct {
 	{"no amount", map[string]string{"resources:FPGA": ""}, "resources:FPGA", `amount ""`},
 	{"beyond placement", map[string]string{"resources:FPGA": "2147483648"}, "resources:FPGA", "larger than 2147483647"},
 	{"beyond 64 bits", map[string]string{"resources:FPGA": "9223372036854775808"}, "resources:FPGA", "larger than 2147483647"},
-	{"sum beyond placement", map[string]string{"resources:FPGA": "2147483647", "resources:VGPU": "1"}, "", "asks for 2147483648 accelerators"},
+	{"sum beyond placement", map[string]string{"resources:FPGA": "2147483647", "resources:VGPU": "1"}, "", "requests 2147483648 accelerators"},
 	{"unknown class", map[string]string{"resources:GPU": "1"}, "resources:GPU", `unknown resource class "GPU"`},
 	{"class without name", map[string]string{"resources:": "1"}, "resources:", `unknown resource class ""`},
 	{"bare custom prefix", map[string]string{"resources:CUSTOM_": "1"}, "resources:CUSTOM_", "unknown resource class"},
@@ -64,9 +64,9 @@ var badGroups = []struct {
 	{"trait without name", map[string]string{"resources:FPGA": "1", "trait:": "required"}, "trait:", "is not a trait name"},
 	{"hyphen in a trait", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_A-B": "required"}, "trait:CUSTOM_A-B", "is not a trait name"},
 	{"comma in a trait", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_A,CUSTOM_B": "required"}, "trait:CUSTOM_A,CUSTOM_B", "is not a trait name"},
-	{"class twice", map[string]string{"resources:FPGA": "1", "resources1:FPGA": "2"}, "resources:FPGA", `means the same as key "resources1:FPGA"`},
-	{"class twice by blanks", map[string]string{"resources:FPGA": "1", "resources: FPGA": "2"}, "resources:FPGA", `means the same as key "resources: FPGA"`},
-	{"trait twice", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_A": "required", "traits:CUSTOM_A": "forbidden"}, "traits:CUSTOM_A", `means the same as key "trait:CUSTOM_A"`},
+	{"class twice", map[string]string{"resources:FPGA": "1", "resources1:FPGA": "2"}, "resources:FPGA", `has the same meaning as key "resources1:FPGA"`},
+	{"class twice by blanks", map[string]string{"resources:FPGA": "1", "resources: FPGA": "2"}, "resources:FPGA", `has the same meaning as key "resources: FPGA"`},
+	{"trait twice", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_A": "required", "traits:CUSTOM_A": "forbidden"}, "traits:CUSTOM_A", `has the same meaning as key "trait:CUSTOM_A"`},
 	{"xilinx without FPGA", map[string]string{"resources:CUSTOM_NIC": "1", "trait:CUSTOM_FPGA_XILINX": "required"}, "", "has no resources:FPGA"},
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Query returns the query string of GET /allocation_candidates, byte for byte
-// as Nova writes it: pairs of name and value sorted before escaping. It wants the
-// microversion that [RequestSpec.Microversion] tells.
+// Query returns the query string of GET /allocation_candidates, byte for byte as
+// Nova writes it: pairs of name and value sorted before escaping. It needs the
+// microversion of [RequestSpec.Microversion].
 func (r RequestSpec) Query() string {
 	var b strings.Builder
 	for i, p := range r.parameters() {
@@ -27,10 +27,9 @@ func (r RequestSpec) Query() string {
 // Values returns the parameters of the query, the values of each name sorted:
 //   - limit and group_policy, unless unset;
 //   - root_required and required<S>: sorted traits, then the forbidden ones,
-//     sorted, each with a leading "!"; left out when empty;
+//     sorted, each with a leading "!"; omitted when empty;
 //   - same_subtree: one value per list;
-//   - resources<S>: CLASS:amount, sorted as text; present for every group, so
-//     that a group of traits alone reaches Placement with an empty value;
+//   - resources<S>: CLASS:amount, sorted as text; empty for a group of traits;
 //   - member_of<S>: in:<uuid,...> per list of aggregates, and one
 //     !in:<uuid,...> for the forbidden ones;
 //   - in_tree<S>: one UUID.
@@ -47,7 +46,7 @@ func (r RequestSpec) Values() url.Values {
 // parameter is one name and value of the query.
 type parameter struct{ name, value string }
 
-// parameters are all of the query, sorted by name, then value.
+// parameters returns the query, sorted by name, then value.
 func (r RequestSpec) parameters() []parameter {
 	list := make([]parameter, 0, 4+3*len(r.Groups))
 	if r.Limit > 0 {

@@ -13,62 +13,60 @@ import (
 	"strings"
 )
 
-// rockyClass starts the resource classes of the Rocky specification:
+// rockyClass is the prefix of the resource classes of the Rocky specification:
 // CUSTOM_ACCELERATOR_<device type>.
 const rockyClass = "CUSTOM_ACCELERATOR_"
 
-// RockyOpts shapes the conversion of a Rocky flavor. The zero value keeps the
-// specification's resource classes.
+// RockyOpts are the options of [FromRocky].
 type RockyOpts struct {
 	// ProfileName is the name of the device profile. Empty: rocky-<flavor>-<eight
-	// digits of its groups>, so that a flavor that changed gets another profile,
-	// for Cyborg cannot change one.
+	// digits of its groups>, so that a changed flavor gets another profile: Cyborg
+	// cannot change one.
 	ProfileName string `json:"profile_name,omitempty"`
-	// ShippedClasses asks for the classes that Cyborg's drivers report, FPGA for
-	// CUSTOM_ACCELERATOR_FPGA and PGPU for CUSTOM_ACCELERATOR_GPU among them.
-	// Shipped Cyborg programs devices of the class FPGA only.
+	// ShippedClasses uses the classes of Cyborg's drivers, such as FPGA for
+	// CUSTOM_ACCELERATOR_FPGA. Shipped Cyborg programs only devices of the class FPGA.
 	ShippedClasses bool `json:"shipped_classes,omitempty"`
 }
 
-// Rocky is a flavor of the Rocky specification in today's terms.
+// Rocky is a converted flavor of the Rocky specification.
 type Rocky struct {
 	// Flavor is the flavor without its accelerators; it names Profile.
 	Flavor Flavor `json:"flavor"`
-	// Profile is what Cyborg has to know before the flavor is used.
+	// Profile has to exist in Cyborg before the flavor is used.
 	Profile DeviceProfile `json:"device_profile"`
-	// Moved are the extra specs that went from the flavor to the profile, sorted.
+	// Moved are the keys of the extra specs that moved to the profile, sorted.
 	Moved []string `json:"moved"`
-	// Warnings are what was taken for something else than it says.
+	// Warnings are entries that were interpreted.
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// FromRocky converts a flavor as the Rocky specification of the Cyborg-Nova
-// scheduling writes it, without a device profile, to one with. Shipped Nova takes
-// such a flavor for a claim of plain custom resources, with no accelerator
-// request and no device for the guest. ok is false for a flavor that names a
-// device profile or asks for no CUSTOM_ACCELERATOR_<device type>.
+// FromRocky converts a flavor of the Rocky specification of the Cyborg-Nova
+// scheduling, which has no device profile, to a flavor with a device profile. Shipped
+// Nova claims plain custom resources for such a flavor and makes no accelerator
+// requests. ok is false for a flavor that names a device profile or requests no
+// CUSTOM_ACCELERATOR_<device type>.
 //
-// What is read, and becomes an entry of a group:
-//   - resources:CUSTOM_ACCELERATOR_<type>=<n>, memory of the device
-//     (CUSTOM_ACCELERATOR_MEMORY_<type>) included. Without a number in the key
-//     each device type becomes a group; memory then belongs to the only one;
-//   - trait:<name>=required or forbidden. Without a number those of a device go
-//     along: CUSTOM_PROGRAMMABLE and CUSTOM_<type>_...; others are the host's. A
-//     hyphen, which the specification writes and Placement refuses, becomes an
-//     underscore, with a warning;
+// These extra specs become entries of a group:
+//   - resources:CUSTOM_ACCELERATOR_<type>=<n>, including memory of the device
+//     (CUSTOM_ACCELERATOR_MEMORY_<type>). Without a number in the key each device
+//     type becomes a group; memory then needs a single type;
+//   - trait:<name>=required or forbidden. Without a number only those of a device
+//     move: CUSTOM_PROGRAMMABLE and CUSTOM_<type>_...; others belong to the host.
+//     The hyphens of the specification, which Placement refuses, become
+//     underscores, with a warning;
 //   - function:CUSTOM_FPGA_FUNCTION_<vendor>_<uuid>=required is accel:function_id
 //     with the UUID, function_name:<name>=required is accel:function_name,
 //     bitstream:<uuid>=required, or bitstream_id, is accel:bitstream_id and
 //     bitstream_name:<name>=required is accel:bitstream_name; one of them per group;
 //   - resourcesN, traitsN (or traitN) and othersN, N from 1 on: the group N with
-//     all its resources and traits, and with what othersN:function:... and the
-//     like say. A group N without an accelerator stays the flavor's.
+//     all its resources, traits and othersN:function:... and the like. A group N
+//     without an accelerator remains with the flavor.
 //
-// The groups of the profile are in the order of their numbers, that without one
-// first. group_policy stays the flavor's.
+// The groups of the profile are in the order of their numbers, the one without a
+// number first. group_policy remains with the flavor.
 //
-// Errors satisfy errors.Is with [ErrInvalidFlavor], or with [ErrInvalidProfile] for
-// a group that no device could serve, and name key and value.
+// Errors match [ErrInvalidFlavor], or [ErrInvalidProfile] for a group that no device
+// can serve, and name key and value.
 func FromRocky(flavor Flavor, opts RockyOpts) (converted Rocky, ok bool, err error) {
 	if _, named := flavor.DeviceProfile(); named {
 		return Rocky{}, false, nil
@@ -86,21 +84,21 @@ func FromRocky(flavor Flavor, opts RockyOpts) (converted Rocky, ok bool, err err
 	return r.result()
 }
 
-// NormalizeTrait is the name of a trait in the form that Placement takes: upper
-// case, with underscores for hyphens and blanks. The specifications write
-// CUSTOM_HPTS-ZTE and UUIDs as they are.
+// NormalizeTrait returns a trait name in the form that Placement accepts: upper case,
+// with underscores for hyphens and spaces. The specifications write CUSTOM_HPTS-ZTE
+// and lower-case UUIDs.
 func NormalizeTrait(name string) string {
 	return strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(strings.TrimSpace(name)))
 }
 
-// functionUUID finds the UUID at the end of the name of a function, however it
-// is written.
+// functionUUID matches the UUID at the end of the name of a function, with hyphens,
+// underscores or neither.
 var functionUUID = regexp.MustCompile(`(?i)(?:^|_)([0-9a-f]{8})[-_]?([0-9a-f]{4})[-_]?([0-9a-f]{4})[-_]?([0-9a-f]{4})[-_]?([0-9a-f]{12})$`)
 
-// FunctionID returns the UUID of a function trait, such as
-// CUSTOM_FPGA_FUNCTION_INTEL_<uuid>, in lower case with hyphens, which is how the
-// property accel:function_id of an image has it; false if the name ends in none.
-func FunctionID(trait string) (string, bool) {
+// functionID returns the UUID of a function trait, such as
+// CUSTOM_FPGA_FUNCTION_INTEL_<uuid>, in lower case with hyphens, as in the image
+// property accel:function_id; ok is false if the name does not end in one.
+func functionID(trait string) (string, bool) {
 	m := functionUUID.FindStringSubmatch(trait)
 	if m == nil {
 		return "", false
@@ -108,8 +106,8 @@ func FunctionID(trait string) (string, bool) {
 	return strings.ToLower(strings.Join(m[1:], "-")), true
 }
 
-// Commands returns the command lines by which an administrator creates the
-// device profile and makes the flavor name it. The error is that of encoding.
+// Commands returns the command lines that create the device profile and change the
+// flavor.
 func (r Rocky) Commands() ([]string, error) {
 	groups, err := json.Marshal(r.Profile.Groups)
 	if err != nil {
@@ -126,7 +124,7 @@ func (r Rocky) Commands() ([]string, error) {
 	}, nil
 }
 
-// plainWord needs no quotes in a shell.
+// plainWord matches words that need no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[a-zA-Z0-9_.:/=@%+-]+$`)
 
 func quote(word string) string {
@@ -146,12 +144,12 @@ type rockyReader struct {
 	warnings []Warning
 }
 
-// rockyGroup is what the flavor says of one number.
+// rockyGroup has the entries of one number.
 type rockyGroup struct {
 	resources, traits, others []rockyEntry
 }
 
-// rockyEntry is one extra spec, taken apart.
+// rockyEntry is a parsed extra spec.
 type rockyEntry struct{ key, text, kind, name, value string }
 
 func (r *rockyReader) errorf(e rockyEntry, format string, args ...any) error {
@@ -162,13 +160,13 @@ func (r *rockyReader) warn(e rockyEntry, format string, args ...any) {
 	r.warnings = append(r.warnings, Warning{Key: e.key, Value: e.text, Message: fmt.Sprintf(format, args...)})
 }
 
-// read sorts the extra specs that concern accelerators into their groups.
+// read assigns the extra specs of accelerators to their groups.
 func (r *rockyReader) read() error {
 	for _, key := range slices.Sorted(maps.Keys(r.flavor.ExtraSpecs)) {
 		number, e, ok := parseRocky(key, r.flavor.ExtraSpecs[key])
 		if !ok {
 			if strings.HasPrefix(key, "others") {
-				r.warn(e, "Nothing reads this extra spec; othersN says function:, function_name:, bitstream: or bitstream_name:.")
+				r.warn(e, "This extra spec is ignored; othersN takes function:, function_name:, bitstream: or bitstream_name:.")
 			}
 			continue
 		}
@@ -192,8 +190,7 @@ func (r *rockyReader) read() error {
 	return nil
 }
 
-// accelerated reports whether the flavor asks for an accelerator, or for
-// something to be programmed.
+// accelerated reports whether the flavor requests an accelerator or programming.
 func (r *rockyReader) accelerated() bool {
 	for _, g := range r.groups {
 		if g.accelerated() || len(g.others) > 0 {
@@ -212,7 +209,7 @@ func (r *rockyReader) convert() error {
 		g := r.groups[number]
 		switch {
 		case !g.accelerated() && len(g.others) > 0:
-			return r.errorf(g.others[0], "no resources%s of a class %s<device type> are asked for that it could belong to", suffixText(number), rockyClass)
+			return r.errorf(g.others[0], "there is no resources%s of a class %s<device type> for it", suffixText(number), rockyClass)
 		case !g.accelerated():
 			continue
 		}
@@ -256,7 +253,7 @@ func (r *rockyReader) convertNumbered(g *rockyGroup) error {
 	return nil
 }
 
-// convertUnsuffixed moves what belongs to devices, one group per type of device.
+// convertUnsuffixed moves the entries of devices, one group per type of device.
 func (r *rockyReader) convertUnsuffixed(g *rockyGroup) error {
 	groups, err := r.byDevice(g)
 	if err != nil {
@@ -269,7 +266,7 @@ func (r *rockyReader) convertUnsuffixed(g *rockyGroup) error {
 				return err
 			}
 		} else if strings.HasPrefix(e.name, customPrefix) {
-			r.warn(e, "The trait stays with the flavor, as one of the host. If it is the device's, number the group: trait1:%s.", e.name)
+			r.warn(e, "The trait remains with the flavor, as one of the host. For a trait of the device, number the group: trait1:%s.", e.name)
 		}
 	}
 	if len(g.others) > 0 {
@@ -278,7 +275,7 @@ func (r *rockyReader) convertUnsuffixed(g *rockyGroup) error {
 			target = groups[types[0]]
 		}
 		if target == nil {
-			return r.errorf(g.others[0], "it is not clear which of %s it belongs to; number the groups and use othersN", strings.Join(types, ", "))
+			return r.errorf(g.others[0], "it is not clear to which of %s it belongs; number the groups and use othersN", strings.Join(types, ", "))
 		}
 		if err := r.addOthers(target, g.others); err != nil {
 			return err
@@ -290,7 +287,7 @@ func (r *rockyReader) convertUnsuffixed(g *rockyGroup) error {
 	return nil
 }
 
-// byDevice makes a group of each device type; memory joins the only one.
+// byDevice makes a group of each device type; memory needs a single one.
 func (r *rockyReader) byDevice(g *rockyGroup) (map[string]map[string]string, error) {
 	groups := map[string]map[string]string{}
 	var memory []rockyEntry
@@ -310,7 +307,7 @@ func (r *rockyReader) byDevice(g *rockyGroup) (map[string]map[string]string, err
 	}
 	for _, e := range memory {
 		if len(groups) != 1 {
-			return nil, r.errorf(e, "memory of which device? Number the groups: resources1:%s", e.name)
+			return nil, r.errorf(e, "it is not clear to which device the memory belongs; number the groups: resources1:%s", e.name)
 		}
 		for _, entries := range groups {
 			if err := r.addResource(entries, e); err != nil {
@@ -321,8 +318,8 @@ func (r *rockyReader) byDevice(g *rockyGroup) (map[string]map[string]string, err
 	return groups, nil
 }
 
-// deviceOf tells which of the types a trait of a device belongs to; empty for a
-// trait of the host.
+// deviceOf returns the device type that a trait belongs to, or "" for a trait of the
+// host.
 func deviceOf(trait string, types []string) string {
 	for _, typ := range types {
 		if trait == customPrefix+typ || strings.HasPrefix(trait, customPrefix+typ+"_") {
@@ -340,11 +337,10 @@ func deviceOf(trait string, types []string) string {
 	return ""
 }
 
-// move notes an extra spec that the profile has now, and refuses what would
-// overwrite another.
+// move adds an extra spec to a group of the profile; a duplicate is an error.
 func (r *rockyReader) move(entries map[string]string, key, value string, e rockyEntry) error {
 	if _, twice := entries[key]; twice {
-		return r.errorf(e, "means the same as another extra spec, %s", key)
+		return r.errorf(e, "it has the same meaning as another extra spec, %s", key)
 	}
 	entries[key] = value
 	r.moved = append(r.moved, e.key)
@@ -353,7 +349,7 @@ func (r *rockyReader) move(entries map[string]string, key, value string, e rocky
 
 func (r *rockyReader) addResource(entries map[string]string, e rockyEntry) error {
 	if !strings.HasPrefix(e.name, customPrefix) {
-		return r.errorf(e, "a group of a device profile cannot ask for %s; put it into a group of another number", e.name)
+		return r.errorf(e, "a group of a device profile cannot request %s; put it into a group of another number", e.name)
 	}
 	amount, err := parseAmount(e.value)
 	switch {
@@ -365,7 +361,7 @@ func (r *rockyReader) addResource(entries map[string]string, e rockyEntry) error
 	return r.move(entries, "resources:"+r.class(e.name), fmt.Sprint(amount), e)
 }
 
-// class is the resource class to ask for.
+// class returns the resource class to request.
 func (r *rockyReader) class(name string) string {
 	if !r.opts.ShippedClasses {
 		return name
@@ -378,24 +374,24 @@ func (r *rockyReader) addTrait(entries map[string]string, e rockyEntry) error {
 	name := NormalizeTrait(e.name)
 	switch {
 	case !strings.HasPrefix(name, customPrefix) || !validTrait(name):
-		return r.errorf(e, "a device profile takes traits of the form CUSTOM_<capitals, digits, underscores> only")
+		return r.errorf(e, "a device profile only takes traits of the form CUSTOM_<capitals, digits, underscores>")
 	case e.value != traitRequired && e.value != traitForbidden:
 		return r.errorf(e, "want the value %q or %q", traitRequired, traitForbidden)
 	case name != e.name:
-		r.warn(e, "Placement has no such name; taken for %s.", name)
+		r.warn(e, "This is not a valid trait name; %s is used.", name)
 	}
 	return r.move(entries, "trait:"+name, e.value, e)
 }
 
-// addOthers takes the one thing that Cyborg is to program.
+// addOthers adds the bitstream or function that Cyborg has to program.
 func (r *rockyReader) addOthers(entries map[string]string, others []rockyEntry) error {
 	for i, e := range others {
 		if i > 0 {
-			return r.errorf(e, "only one function or bitstream per group, and %q is there", others[0].key)
+			return r.errorf(e, "only one function or bitstream per group, and there is %q", others[0].key)
 		}
 		key, value := "accel:"+e.kind, e.name
 		if e.kind == "function" {
-			id, ok := FunctionID(e.name)
+			id, ok := functionID(e.name)
 			if !ok {
 				return r.errorf(e, "want a name that ends in the UUID of the function, such as CUSTOM_FPGA_FUNCTION_<vendor>_<uuid>")
 			}
@@ -414,15 +410,15 @@ func (r *rockyReader) result() (Rocky, bool, error) {
 	if name == "" {
 		name = r.profileName()
 	}
-	if !profileName.MatchString(name) || len(name) > maxName {
-		return Rocky{}, false, r.flavor.errorf("profile name %q: want 1 to %d letters, digits, hyphens and underscores", name, maxName)
+	if !validProfileName(name) {
+		return Rocky{}, false, r.flavor.errorf("profile name %q: %s", name, profileNameRule)
 	}
 	profile := DeviceProfile{Name: name, Groups: r.profile}
 	if len(r.flavor.Name) <= maxName {
-		profile.Description = "Made of flavor " + r.flavor.Name
+		profile.Description = "Converted from flavor " + r.flavor.Name
 	}
 	if _, err := ParseProfile(name, r.profile); err != nil {
-		return Rocky{}, false, fmt.Errorf("%w, made of flavor %q", err, r.flavor.Name)
+		return Rocky{}, false, fmt.Errorf("%w, converted from flavor %q", err, r.flavor.Name)
 	}
 	flavor := r.flavor
 	flavor.ExtraSpecs = maps.Clone(r.flavor.ExtraSpecs)
@@ -436,7 +432,7 @@ func (r *rockyReader) result() (Rocky, bool, error) {
 
 var notInName = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// profileName follows from the flavor's name and from what it asks for.
+// profileName derives the name from those of the flavor and its groups.
 func (r *rockyReader) profileName() string {
 	groups, err := json.Marshal(r.profile)
 	if err != nil { // maps of strings always encode

@@ -7,16 +7,16 @@ import (
 )
 
 var (
-	// rockyForm is the granular syntax of the Rocky specification. A blank after
-	// the colon is how the specification prints it.
+	// rockyForm is the granular syntax of the Rocky specification, which prints a
+	// space after the colon.
 	rockyForm = regexp.MustCompile(`^(resources|traits?|others)([1-9][0-9]{0,4})?(?::\s*(.*))?$`)
-	// otherForm is what Nova does not interpret: in a key of its own, or behind othersN.
+	// otherForm matches programming keys, alone or after othersN.
 	otherForm = regexp.MustCompile(`^(function|function_name|bitstream|bitstream_id|bitstream_name):\s*(.+)$`)
 )
 
-// parseRocky reads one extra spec; false for one of no concern. The name may
-// stand in the value, as in resources1: CUSTOM_ACCELERATOR_FPGA=1 read from a
-// file of keys and values.
+// parseRocky parses one extra spec; ok is false for others. The name may be part of
+// the value, as in resources1: CUSTOM_ACCELERATOR_FPGA=1 of a file of keys and
+// values.
 func parseRocky(key, text string) (number int, e rockyEntry, ok bool) {
 	e = rockyEntry{key: key, text: text, value: strings.TrimSpace(text)}
 	if m := otherForm.FindStringSubmatch(key); m != nil {
@@ -49,8 +49,7 @@ func parseRocky(key, text string) (number int, e rockyEntry, ok bool) {
 	return number, e, true
 }
 
-// otherKind is the key of the profile's group, less accel:, but for functions,
-// whose name is taken apart.
+// otherKind returns the key of the profile's group without accel:.
 func otherKind(word string) string {
 	if word == "bitstream" {
 		return "bitstream_id"

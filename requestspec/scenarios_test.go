@@ -23,7 +23,6 @@ func TestNovaScheduling(t *testing.T) {
 	t.Run("group_policy", groupPolicies)
 	t.Run("from_request_groups", fromRequestGroups)
 	t.Run("empty_groups_forbidden", emptyGroupsForbidden)
-	t.Run("limit_get_deltas_with_cyborg_device_profile", limitDeltas)
 	t.Run("neutron_create_resource_requests_with_arq", neutronResourceRequests)
 }
 
@@ -40,8 +39,8 @@ func acceleratorsFilter(t *testing.T) {
 func ownerNovaFilter(t *testing.T) {
 	const pci = "0a1b2c3d-0000-4000-8000-000000000001"
 	groups := []requestspec.Group{
-		{RequesterID: requestspec.PCIRequesterID(pci, 0), Resources: map[string]int{"CUSTOM_PCI": 1}, Required: []string{"CUSTOM_A"}},
-		{RequesterID: requestspec.PCIRequesterID(pci, 12), Resources: map[string]int{"CUSTOM_PCI": 1}},
+		{RequesterID: pci + "-0", Resources: map[string]int{"CUSTOM_PCI": 1}, Required: []string{"CUSTOM_A"}},
+		{RequesterID: pci + "-12", Resources: map[string]int{"CUSTOM_PCI": 1}},
 		{RequesterID: portUUID, Resources: map[string]int{"NET_BW_EGR_KILOBIT_PER_SEC": 1}},
 		{RequesterID: pci + "-x", Resources: map[string]int{"CUSTOM_PCI": 1}},
 	}
@@ -182,14 +181,6 @@ func emptyGroupsForbidden(t *testing.T) {
 	}
 }
 
-func limitDeltas(t *testing.T) {
-	spec := build(t, flavor(requestspec.DeviceProfileKey, "dp", "resources1:FPGA", "1", "resources:VGPU", "3"), profile(oneFPGA), requestspec.Options{})
-	want := map[string]int{"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20, "FPGA": 2, "VGPU": 3}
-	if diff := cmp.Diff(want, spec.Amounts()); diff != "" {
-		t.Errorf("amounts of one instance (-want +got):\n%s", diff)
-	}
-}
-
 func neutronResourceRequests(t *testing.T) {
 	accelerated := requestspec.Port{UUID: portUUID, VNICType: requestspec.VNICAcceleratorDirect, DeviceProfile: "dp"}
 	changed := func(change func(*requestspec.Port)) requestspec.Port {
@@ -213,10 +204,10 @@ func neutronResourceRequests(t *testing.T) {
 		{name: "arq_reject_multi_devices", port: accelerated, profile: profile([]map[string]string{{"resources:FPGA": "2"}}),
 			wantErr: "Device profile name dp: request multiple devices for single port."},
 		{name: "two_groups", port: accelerated, profile: profile([]map[string]string{{"resources:FPGA": "1"}, {"resources:PGPU": "1"}}), wantErr: "request multiple devices"},
-		{name: "two_functions_of_a_card", port: accelerated, profile: profile([]map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"}}), wantErr: "It asks for 2"},
+		{name: "two_functions_of_a_card", port: accelerated, profile: profile([]map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"}}), wantErr: "It requests 2"},
 		{name: "sum_of_zero", port: accelerated, profile: profile([]map[string]string{{"trait:CUSTOM_A": "required"}}), wantErr: "no resources key", is: requestspec.ErrInvalidProfile},
 		{name: "version_56", port: accelerated, profile: profile(oneFPGA), version: 56, wantErr: "Port with cyborg profile is not available until upgrade finished."},
-		{name: "no_uuid", port: changed(func(p *requestspec.Port) { p.UUID = "p" }), profile: profile(oneFPGA), wantErr: `"p": its id is no UUID`},
+		{name: "no_uuid", port: changed(func(p *requestspec.Port) { p.UUID = "p" }), profile: profile(oneFPGA), wantErr: `"p": its id is not a UUID`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

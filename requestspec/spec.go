@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Group is one request group of the query: what one provider, or for the
-// group without requester id one tree of providers, has to offer.
+// Group is one request group of the query. One provider serves it, or for the
+// unsuffixed group one tree of providers.
 type Group struct {
-	// RequesterID names the group, and is the suffix of its query parameters;
+	// RequesterID is the name of the group and the suffix of its query parameters;
 	// empty for the unsuffixed group.
 	RequesterID string
-	// Suffix, if set, is the suffix of the query parameters in place of the
-	// requester id: a number, for Placement before 1.33.
+	// Suffix, if set, replaces the requester id in the query parameters: a number,
+	// for Placement before 1.33.
 	Suffix string
-	// UseSameProvider is true for every suffixed group: all its resources come
-	// from one provider.
+	// UseSameProvider requires one provider for all resources of the group; it is
+	// true for every suffixed group.
 	UseSameProvider bool
 	// Resources are amounts by resource class.
 	Resources map[string]int
@@ -26,17 +26,16 @@ type Group struct {
 	Aggregates [][]string
 	// ForbiddenAggregates: the provider is in none of them.
 	ForbiddenAggregates []string
-	// InTree is the UUID of a provider in the tree to search; empty for any.
+	// InTree is the UUID of a provider of the tree to search; empty for any.
 	InTree string
 }
 
-// RequestSpec is a whole request for allocation candidates. It can be made by
-// [New] or by hand.
+// RequestSpec is a request for allocation candidates. [New] builds one.
 type RequestSpec struct {
-	// Groups hold the unsuffixed group first, then those of the flavor, then
-	// those given in [Options], then those of the device profile.
+	// Groups are the unsuffixed group, those of the flavor, those of [Options], and
+	// those of the device profile, in this order.
 	Groups []Group
-	// ProfileGroups is how many groups the device profile gave.
+	// ProfileGroups is the number of groups of the device profile.
 	ProfileGroups int
 	// GroupPolicy is none, isolate or empty.
 	GroupPolicy string
@@ -44,27 +43,26 @@ type RequestSpec struct {
 	RootRequired, RootForbidden []string
 	// SameSubtree: the providers of the groups of each inner list share an ancestor.
 	SameSubtree [][]string
-	// Limit is the greatest number of candidates wanted; 0 leaves it out.
+	// Limit is the maximum number of candidates; 0 omits it.
 	Limit int
 	// Numeric is set when the suffixes are numbers, see [Options].
 	Numeric bool
-	// Warnings are what Nova logs and goes on, and a few mistakes that Nova
-	// does not notice.
+	// Warnings are messages that Nova logs, and some mistakes that Nova does not
+	// detect.
 	Warnings []Warning
 }
 
-// Warning is a finding that does not stop the request.
+// Warning is a mistake that does not prevent the request.
 type Warning struct {
-	// Key and Value are the extra spec in question, or the query parameter when
-	// the whole group is meant.
+	// Key and Value are the extra spec, or the query parameter of a whole group.
 	Key, Value string
 	// Message is Nova's log text where Nova has one.
 	Message string
 }
 
-// DeviceGroups returns the groups that came from the device profile, in the
-// order of the profile, so that the index is Cyborg's device_profile_group_id.
-// In a request made by hand they end before the first that is missing.
+// DeviceGroups returns the groups of the device profile, in its order, so that the
+// index is Cyborg's device_profile_group_id. They end before the first that is
+// missing.
 func (r RequestSpec) DeviceGroups() []Group {
 	byID := make(map[string]Group, len(r.Groups))
 	for _, g := range r.Groups {
@@ -81,24 +79,10 @@ func (r RequestSpec) DeviceGroups() []Group {
 	return groups
 }
 
-// Amounts is the sum of all groups by resource class: what one instance would
-// use, the flavor's sizes, the device profile and the ports together. It is what
-// Nova counts against quotas, times the number of instances
-// (nova/scheduler/utils.py, resources_for_limits).
-func (r RequestSpec) Amounts() map[string]int {
-	sum := map[string]int{}
-	for _, g := range r.Groups {
-		for class, amount := range g.Resources {
-			sum[class] += amount
-		}
-	}
-	return sum
-}
-
-// suffix is that of the group's query parameters.
+// suffix returns the suffix of the query parameters.
 func (g Group) suffix() string { return cmp.Or(g.Suffix, g.RequesterID) }
 
-// addTrait takes in a trait, and reports whether value is one of the two known.
+// addTrait adds a trait, and reports whether value is required or forbidden.
 func (g *Group) addTrait(name, value string) bool {
 	switch value {
 	case traitRequired:
@@ -111,7 +95,7 @@ func (g *Group) addTrait(name, value string) bool {
 	return true
 }
 
-// empty is Nova's RequestGroup.is_empty: a zero amount counts as content, in_tree does not.
+// empty is Nova's RequestGroup.is_empty, which counts a zero amount but not in_tree.
 func (g *Group) empty() bool {
 	return len(g.Resources) == 0 && len(g.Required) == 0 && len(g.Forbidden) == 0 &&
 		len(g.Aggregates) == 0 && len(g.ForbiddenAggregates) == 0

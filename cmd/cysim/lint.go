@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -38,7 +39,7 @@ func (c *lintCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.judge(flavors, profiles)
+	found, err := c.check(flavors, profiles)
 	if err != nil {
 		return err
 	}
@@ -80,20 +81,20 @@ func readAll[T any](names []string, flag string, parse func([]byte) (T, error)) 
 	return list, nil
 }
 
-// judge looks at each profile, and at each flavor with the profile that it names.
-// Of one flavor and one profile it is an error when they do not fit.
-func (c *lintCommand) judge(flavors []requestspec.Flavor, profiles []requestspec.DeviceProfile) ([]requestspec.Finding, error) {
+// check lints each profile, and each flavor with the profile that it names. A single
+// flavor is checked with a single profile even if it does not name it.
+func (c *lintCommand) check(flavors []requestspec.Flavor, profiles []requestspec.DeviceProfile) ([]requestspec.Finding, error) {
 	found := []requestspec.Finding{}
 	if len(flavors) == 1 && len(profiles) == 1 {
-		return append(found, requestspec.Lint(flavors[0], &profiles[0])...), nil
+		return append(found, requestspec.Lint(&flavors[0], &profiles[0])...), nil
 	}
-	byName := map[string]requestspec.DeviceProfile{}
+	byName := map[string]*requestspec.DeviceProfile{}
 	for i, profile := range profiles {
 		if _, twice := byName[profile.Name]; twice {
 			return nil, badInput(fmt.Errorf("--profile %s: device profile %q is given twice", c.Profile[i], profile.Name))
 		}
-		byName[profile.Name] = profile
-		found = append(found, requestspec.LintProfile(profile)...)
+		byName[profile.Name] = &profiles[i]
+		found = append(found, requestspec.Lint(nil, &profile)...)
 	}
 	for _, flavor := range flavors {
 		rocky, ok, err := c.convert(flavor)
@@ -101,12 +102,13 @@ func (c *lintCommand) judge(flavors []requestspec.Flavor, profiles []requestspec
 			return nil, err
 		}
 		if ok {
-			found = append(found, requestspec.Lint(rocky.Flavor, &rocky.Profile)...)
+			found = append(found, requestspec.Lint(&rocky.Flavor, &rocky.Profile)...)
 			continue
 		}
-		found = append(found, requestspec.LintFlavor(flavor)...)
-		if profile, ok := byName[profileOf(flavor)]; ok {
-			found = append(found, requestspec.LintTogether(flavor, profile)...)
+		for _, finding := range requestspec.Lint(&flavor, byName[profileOf(flavor)]) {
+			if !slices.Contains(found, finding) { // those of the profile are there already
+				found = append(found, finding)
+			}
 		}
 	}
 	return found, nil

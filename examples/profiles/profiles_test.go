@@ -295,7 +295,7 @@ func TestTheProfilesAreThoseOfTheFlavors(t *testing.T) {
 			if diff := cmp.Diff(want.Groups, rocky.Profile.Groups); diff != "" {
 				t.Errorf("groups (-file +made of the flavor):\n%s", diff)
 			}
-			for _, finding := range requestspec.Lint(rocky.Flavor, &want) {
+			for _, finding := range requestspec.Lint(&rocky.Flavor, &want) {
 				if finding.Severity == requestspec.SeverityError {
 					t.Error(finding)
 				}
