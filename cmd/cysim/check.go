@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,50 +10,57 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// checkCommand tells what leaked in a cloud that serve runs.
+// checkCommand lists the leaks of a cloud that serve runs.
 type checkCommand struct {
 	URL          string `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it (CYSIM_URL)."`
-	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"The control token of the cloud, if it has one (CYSIM_CONTROL_TOKEN)."`
-	Output       string `short:"o" enum:"text,json" default:"text" help:"text: a sentence for each leak; json: a list with kind, subject and text."`
+	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one (CYSIM_CONTROL_TOKEN)."`
+	Output       string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
-// errLeaks is the end of a check that found something.
-var errLeaks = errors.New("accelerators leaked")
-
 const (
-	// maxAnswer is how much of an answer is read, in bytes.
+	// maxAnswer limits the answer of the cloud, in bytes.
 	maxAnswer = 64 << 20
-	// answerTimeout is how long a cloud may take to answer.
+	// answerTimeout limits the time of the request.
 	answerTimeout = time.Minute
 )
 
 // Run implements the command.
-func (c *checkCommand) Run(p *process) error {
-	if err := checkURL("url", c.URL); err != nil {
+func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
+	if err := command.CheckURL("url", c.URL); err != nil {
 		return err
 	}
-	leaks, err := c.leaks(p)
+	leaks, err := c.leaks(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.print(p.stdout, leaks); err != nil {
-		return err
+	switch {
+	case c.Output == "json":
+		err = command.WriteJSON(p.Stdout, leaks)
+	case len(leaks) == 0:
+		_, err = fmt.Fprintln(p.Stdout, "nothing leaked")
 	}
-	if len(leaks) > 0 {
-		return fmt.Errorf("%w: %d findings", errLeaks, len(leaks))
+	for _, l := range leaks {
+		if err == nil && c.Output != "json" {
+			_, err = fmt.Fprintln(p.Stdout, l.Text)
+		}
 	}
-	return nil
+	if err == nil && len(leaks) > 0 {
+		err = command.Leaked(plural.Count(len(leaks), "leak"))
+	}
+	return err
 }
 
 // leaks asks the cloud.
-func (c *checkCommand) leaks(p *process) ([]simcloud.Leak, error) {
+func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	url := strings.TrimSuffix(c.URL, "/") + "/_sim/leaks"
-	req, err := http.NewRequestWithContext(p.ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--url: %w", err))
+		return nil, command.BadInput(fmt.Errorf("--url: %w", err))
 	}
 	if c.ControlToken != "" {
 		req.Header.Set(controlTokenHeader, c.ControlToken)
@@ -68,31 +76,13 @@ func (c *checkCommand) leaks(p *process) ([]simcloud.Leak, error) {
 		return nil, fmt.Errorf("ask for leaks: GET %s: %w", url, err)
 	}
 	if answer.StatusCode == http.StatusUnauthorized {
-		return nil, badInput(errors.New("ask for leaks: the cloud wants its --control-token"))
+		return nil, command.BadInput(errors.New("ask for leaks: the cloud requires its --control-token"))
 	}
 	var body struct {
 		Leaks *[]simcloud.Leak `json:"leaks"`
 	}
 	if answer.StatusCode != http.StatusOK || json.Unmarshal(data, &body) != nil || body.Leaks == nil {
-		return nil, fmt.Errorf("ask for leaks: GET %s: %s: that is no cloud of cysim serve", url, answer.Status)
+		return nil, fmt.Errorf("ask for leaks: GET %s: %s: not a cloud of cysim serve", url, answer.Status)
 	}
 	return *body.Leaks, nil
-}
-
-func (c *checkCommand) print(w io.Writer, leaks []simcloud.Leak) error {
-	if c.Output == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(leaks)
-	}
-	if len(leaks) == 0 {
-		_, err := fmt.Fprintln(w, "nothing leaked")
-		return err
-	}
-	for _, l := range leaks {
-		if _, err := fmt.Fprintln(w, l.Text); err != nil {
-			return err
-		}
-	}
-	return nil
 }

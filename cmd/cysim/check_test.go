@@ -32,7 +32,7 @@ func put(t *testing.T, method, url, body string) string {
 	return text.String()
 }
 
-func TestCheckTellsLeaksByItsStatus(t *testing.T) {
+func TestCheckExits9IfSomethingLeaked(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve")
 	url := served.env["CYSIM_URL"]
@@ -50,8 +50,8 @@ func TestCheckTellsLeaksByItsStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, "PUT", url+"/_sim/guests/"+guest, `{"host": "cn0", "domain": `+string(domain)+`}`)
-	if status, text := check("--url", url+"/"); status != 9 || !strings.Contains(text, guest) || !strings.Contains(text, "accelerators leaked: 1 findings") {
-		t.Errorf("a guest with somebody's device: %d %q", status, text)
+	if status, text := check("--url", url+"/"); status != 9 || !strings.Contains(text, guest) || !strings.Contains(text, "accelerators leaked: 1 leak") {
+		t.Errorf("a guest with a device that it does not hold: %d %q", status, text)
 	}
 	status, text := check("--url", url, "-o", "json")
 	var leaks []simcloud.Leak
@@ -60,7 +60,7 @@ func TestCheckTellsLeaksByItsStatus(t *testing.T) {
 	}
 }
 
-func TestCheckKnowsTheControlToken(t *testing.T) {
+func TestCheckSendsTheControlToken(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--control-token", "open")
 	for token, want := range map[string]int{"": 2, "opens": 2, "open": 0} {
@@ -72,7 +72,7 @@ func TestCheckKnowsTheControlToken(t *testing.T) {
 	}
 }
 
-func TestCheckWantsACloud(t *testing.T) {
+func TestCheckRefusesWhatIsNotACloud(t *testing.T) {
 	t.Parallel()
 	for what, handler := range map[string]http.HandlerFunc{
 		"another server": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
@@ -83,7 +83,7 @@ func TestCheckWantsACloud(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		status := run(t.Context(), []string{"check", "--url", server.URL}, &stdout, &stderr)
 		server.Close()
-		if status != 1 || !strings.Contains(stderr.String(), "no cloud of cysim serve") || stdout.Len() > 0 {
+		if status != 1 || !strings.Contains(stderr.String(), "not a cloud of cysim serve") || stdout.Len() > 0 {
 			t.Errorf("%s: %d %q %q", what, status, stdout.String(), stderr.String())
 		}
 	}

@@ -4,21 +4,21 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// clockFlags stop the time of a cloud.
+// clockFlags select the clock of a cloud.
 type clockFlags struct {
-	ManualClock bool      `help:"Let time stand still until it is advanced: POST /_sim/clock {\"advance\": \"90s\"}."`
-	ClockStart  time.Time `placeholder:"TIME" help:"Time that a manual clock starts at, such as 2026-01-01T00:00:00Z; default: now."`
+	ManualClock bool      `help:"Stop the time of the cloud; POST /_sim/clock {\"advance\": \"90s\"} advances it."`
+	ClockStart  time.Time `placeholder:"TIME" help:"Start of a manual clock, such as 2026-01-01T00:00:00Z. Default: now."`
 }
 
-// clock is the one option of the cloud that they are.
-func (c clockFlags) clock() ([]simcloud.Option, error) {
+func (c clockFlags) options() ([]simcloud.Option, error) {
 	if !c.ManualClock {
 		if !c.ClockStart.IsZero() {
-			return nil, badInput(errors.New("--clock-start: only a manual clock starts at a time of one's own; say --manual-clock"))
+			return nil, command.BadInput(errors.New("--clock-start: needs --manual-clock"))
 		}
 		return nil, nil
 	}

@@ -8,17 +8,18 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
-// How to log in to the simulated cloud. These are the simulator's, not
-// anybody's secrets.
+// The login to a simulated cloud. The password is a public default.
 const (
 	authPath = "/v3"
 	password = "secret"
 	domain   = "Default"
 )
 
-// cloudsMark begins the files that are written here.
+// cloudsMark begins the files that writeCloudsFile writes.
 const cloudsMark = "# Written by cysim serve"
 
 // account is an entry of clouds.yaml.
@@ -26,8 +27,7 @@ type account struct{ cloud, user, project string }
 
 func admin() account { return account{"sim", "admin", "admin"} }
 
-// accounts are the clouds that are written: an administrator, a plain member
-// and a service.
+// accounts lists the clouds of a file: an administrator, a plain member and a service.
 func accounts() []account {
 	return []account{admin(), {"sim-demo", "demo", "demo"}, {"sim-svc", "nova", "service"}}
 }
@@ -50,7 +50,7 @@ type cloudAuth struct {
 	ProjectDomainName string `yaml:"project_domain_name"`
 }
 
-// cloudsYAML renders the clouds of a simulator at a base URL.
+// cloudsYAML is the file of a simulator at a base URL.
 func cloudsYAML(base, region string) ([]byte, error) {
 	file := cloudsFile{Clouds: make(map[string]cloudEntry)}
 	for _, a := range accounts() {
@@ -72,8 +72,7 @@ func cloudsYAML(base, region string) ([]byte, error) {
 	return out.Bytes(), encoder.Close()
 }
 
-// checkCloudsFile refuses to replace a file that holds anything but clouds
-// written here: it would be lost as a whole.
+// checkCloudsFile refuses to replace a file that writeCloudsFile has not written.
 func checkCloudsFile(name string) error {
 	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,14 +94,12 @@ func checkCloudsFile(name string) error {
 	return nil
 }
 
-// writeCloudsFile writes the clouds so that a reader sees the old file or the
-// new one, never half of it, and no other user sees either.
 func writeCloudsFile(name, base, region string) error {
 	data, err := cloudsYAML(base, region)
 	if err != nil {
 		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
 	}
-	if err := writeWhole(name, data); err != nil {
+	if err := command.WriteFile(name, data); err != nil {
 		return fmt.Errorf("--clouds-yaml: %w", err)
 	}
 	return nil

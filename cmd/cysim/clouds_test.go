@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,5 +103,18 @@ func TestOnlyOurOwnCloudsFilesAreReplaced(t *testing.T) {
 				t.Error("a link was accepted: the rename would replace it, not what it names")
 			}
 		})
+	}
+}
+
+func TestLoadOnACloudOfCloudsYAML(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	served := start(t, "serve", "--clouds-yaml", file)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	args := []string{"load", "--spawns", "6", "--concurrency", "2", "--cloud", "sim", "--service-cloud", "sim-svc", "--profile", "vgpu"}
+	if status, stdout, stderr := cysim(t, args...); status != 0 || !strings.Contains(stdout, "spawns and deletes ") {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	if _, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", ""); !strings.Contains(text, `"leaks":[]`) {
+		t.Errorf("left behind: %s", text)
 	}
 }

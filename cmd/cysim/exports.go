@@ -11,8 +11,8 @@ import (
 // variable is one environment variable for the caller's shell.
 type variable struct{ name, value string }
 
-// printExports writes export lines that a POSIX shell can read, and nothing
-// else, in one write: a reader that sees the first line sees them all.
+// printExports writes export lines for a POSIX shell in one write: a reader that sees the
+// first line sees them all.
 func printExports(w io.Writer, variables ...variable) error {
 	variables = append(variables, variable{"CYSIM_PID", strconv.Itoa(os.Getpid())})
 	var text strings.Builder
@@ -25,7 +25,7 @@ func printExports(w io.Writer, variables ...variable) error {
 	return nil
 }
 
-// quote protects a value from the shell where it needs that.
+// quote quotes a value for the shell if it has to.
 func quote(value string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,=", r)
@@ -36,8 +36,8 @@ func quote(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
-// openStackVariables are those that OpenStack's clients read, for one account,
-// and where the simulator's own routes are.
+// openStackVariables are the variables of OpenStack's clients for one account, and the URL
+// of the simulator's own routes.
 func openStackVariables(base, region string, a account) []variable {
 	return []variable{
 		{"OS_AUTH_URL", base + authPath},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -34,11 +35,11 @@ func (*importCommand) Help() string {
 const maxListing = 1 << 30
 
 // Run implements the command.
-func (c *importCommand) Run(p *process) error {
+func (c *importCommand) Run(ctx context.Context, p *command.Process) error {
 	if err := c.check(); err != nil {
-		return badInput(fmt.Errorf("import: %w", err))
+		return command.BadInput(fmt.Errorf("import: %w", err))
 	}
-	l, err := c.listing(p.ctx, progressTo(p.stderr))
+	l, err := c.listing(ctx, progressTo(p.Stderr))
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
@@ -47,20 +48,20 @@ func (c *importCommand) Run(p *process) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(c.Listing, data); err != nil {
-			return badInput(fmt.Errorf("--listing: %w", err))
+		if err := command.WriteFile(c.Listing, data); err != nil {
+			return command.BadInput(fmt.Errorf("--listing: %w", err))
 		}
 	}
-	data, err := c.state(p.ctx, l)
+	data, err := c.state(ctx, l)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
 	if c.Output == "" {
-		_, err = p.stdout.Write(data)
+		_, err = p.Stdout.Write(data)
 		return err
 	}
-	if err := writeWhole(c.Output, data); err != nil {
-		return badInput(fmt.Errorf("--output: %w", err))
+	if err := command.WriteFile(c.Output, data); err != nil {
+		return command.BadInput(fmt.Errorf("--output: %w", err))
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) 
 	if c.FromListing != "" {
 		l, err := readListing(c.FromListing)
 		if err != nil {
-			return l, badInput(fmt.Errorf("--from-listing %s: %w", c.FromListing, err))
+			return l, command.BadInput(fmt.Errorf("--from-listing %s: %w", c.FromListing, err))
 		}
 		return l, nil
 	}
@@ -98,7 +99,7 @@ func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) 
 }
 
 func readListing(name string) (simcloud.Listing, error) {
-	data, err := readBounded(name, maxListing)
+	data, err := command.ReadFile(name, maxListing)
 	if err != nil {
 		return simcloud.Listing{}, err
 	}

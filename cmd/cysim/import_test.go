@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -96,14 +97,6 @@ func (r *realCloud) hold(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// cysim runs a command that ends by itself.
-func cysim(t *testing.T, args ...string) (status int, stdout, stderr string) {
-	t.Helper()
-	var out, log bytes.Buffer
-	status = run(t.Context(), args, &out, &log)
-	return status, out.String(), log.String()
 }
 
 func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
@@ -410,7 +403,7 @@ func TestImportRefusesBadFlags(t *testing.T) {
 		{[]string{"--os-cloud", "sim"}, "import: log in: "},
 		{nil, "import: log in: "},
 	} {
-		if status, stdout, stderr := cysim(t, append([]string{"import"}, tt.args...)...); status != exitBadInput || stdout != "" || !strings.Contains(stderr, tt.want) {
+		if status, stdout, stderr := cysim(t, append([]string{"import"}, tt.args...)...); status != command.StatusBadInput || stdout != "" || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%q: status %d: %s, want one with %q", tt.args, status, stderr, tt.want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -48,7 +49,7 @@ type source struct {
 func openSource(ctx context.Context, name string, note func(string, ...any)) (*source, error) {
 	auth, endpoint, transport, err := credentialsOf(name)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("log in: %w", err))
+		return nil, command.BadInput(fmt.Errorf("log in: %w", err))
 	}
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(http.Client{Transport: readOnly{transport}, Timeout: answerTimeout}))

@@ -1,41 +1,40 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// lintCommand judges flavors and device profiles before anybody uses them.
+// lintCommand checks flavors and device profiles before they are used.
 type lintCommand struct {
-	Flavor         []string `placeholder:"FILE" help:"Judge the flavor in this JSON file (name, vcpus, ram, disk, extra_specs); may be given many times."`
-	Profile        []string `placeholder:"FILE" help:"Judge the device profile in this JSON file (name, groups), together with the flavors that name it; may be given many times."`
-	JSON           bool     `name:"json" help:"Print the findings, and what --rocky makes, as one JSON object."`
-	Rocky          bool     `help:"Print for each flavor that asks for CUSTOM_ACCELERATOR_ classes without a device profile, as the Rocky specification writes it, the equivalent profile and the commands that create it."`
-	ShippedClasses bool     `help:"With --rocky, ask for the classes that Cyborg's drivers report, such as FPGA, instead of CUSTOM_ACCELERATOR_FPGA."`
+	Flavor         []string `placeholder:"FILE" help:"Check the flavor in this JSON file (name, vcpus, ram, disk, extra_specs); may be repeated."`
+	Profile        []string `placeholder:"FILE" help:"Check the device profile in this JSON file (name, groups), together with the flavors that name it; may be repeated."`
+	JSON           bool     `name:"json" help:"Print the findings, and the result of --rocky, as one JSON object."`
+	Rocky          bool     `help:"For each flavor that requests CUSTOM_ACCELERATOR_ classes without a device profile, as in the Rocky specification, print the commands that create an equivalent profile."`
+	ShippedClasses bool     `help:"With --rocky, request the classes that Cyborg's drivers report, such as FPGA, instead of CUSTOM_ACCELERATOR_FPGA."`
 }
 
-// maxLintFile is the longest flavor or profile that is read, in bytes.
+// maxLintFile limits the size of a flavor or profile, in bytes.
 const maxLintFile = 1 << 20
 
-// errFindings ends the command with status 1.
-var errFindings = errors.New("lint")
-
 // Run implements the command.
-func (c *lintCommand) Run(p *process) error {
+func (c *lintCommand) Run(_ context.Context, p *command.Process) error {
 	if len(c.Flavor)+len(c.Profile) == 0 {
-		return badInput(errors.New("lint: give --flavor or --profile, or both"))
+		return command.BadInput(errors.New("lint: give --flavor or --profile, or both"))
 	}
-	flavors, err := readAll(c.Flavor, "--flavor", requestspec.ParseFlavorFile)
+	flavors, err := readAll("flavor", c.Flavor, requestspec.ParseFlavorFile)
 	if err != nil {
 		return err
 	}
-	profiles, err := readAll(c.Profile, "--profile", requestspec.ReadProfile)
+	profiles, err := readAll("profile", c.Profile, requestspec.ReadProfile)
 	if err != nil {
 		return err
 	}
@@ -48,14 +47,14 @@ func (c *lintCommand) Run(p *process) error {
 		return err
 	}
 	if c.JSON {
-		err = writeIndented(p.stdout, report{Findings: found, Rocky: converted})
+		err = command.WriteJSON(p.Stdout, report{Findings: found, Rocky: converted})
 	} else {
-		err = c.print(p.stdout, found, converted)
+		err = c.print(p.Stdout, found, converted)
 	}
 	if err != nil {
 		return err
 	}
-	return verdict(found)
+	return failure(found)
 }
 
 // report is what --json prints.
@@ -64,17 +63,13 @@ type report struct {
 	Rocky    []requestspec.Rocky   `json:"rocky,omitempty"`
 }
 
-// readAll reads every file; the error is bad input and names flag and file.
-func readAll[T any](names []string, flag string, parse func([]byte) (T, error)) ([]T, error) {
+// readAll reads the files of a flag.
+func readAll[T any](flag string, names []string, parse func([]byte) (T, error)) ([]T, error) {
 	var list []T
 	for _, name := range names {
-		data, err := readBounded(name, maxLintFile)
+		parsed, err := command.ParseFile(flag, name, maxLintFile, parse)
 		if err != nil {
-			return nil, badInput(fmt.Errorf("%s: %w", flag, err))
-		}
-		parsed, err := parse(data)
-		if err != nil {
-			return nil, badInput(fmt.Errorf("%s %s: %w", flag, name, err))
+			return nil, err
 		}
 		list = append(list, parsed)
 	}
@@ -91,7 +86,7 @@ func (c *lintCommand) check(flavors []requestspec.Flavor, profiles []requestspec
 	byName := map[string]*requestspec.DeviceProfile{}
 	for i, profile := range profiles {
 		if _, twice := byName[profile.Name]; twice {
-			return nil, badInput(fmt.Errorf("--profile %s: device profile %q is given twice", c.Profile[i], profile.Name))
+			return nil, command.BadInput(fmt.Errorf("--profile %s: device profile %q occurs twice", c.Profile[i], profile.Name))
 		}
 		byName[profile.Name] = &profiles[i]
 		found = append(found, requestspec.Lint(nil, &profile)...)
@@ -114,14 +109,14 @@ func (c *lintCommand) check(flavors []requestspec.Flavor, profiles []requestspec
 	return found, nil
 }
 
-// convert reads a Rocky flavor, if told to.
+// convert converts a Rocky flavor if --rocky is set.
 func (c *lintCommand) convert(flavor requestspec.Flavor) (requestspec.Rocky, bool, error) {
 	if !c.Rocky {
 		return requestspec.Rocky{}, false, nil
 	}
 	rocky, ok, err := requestspec.FromRocky(flavor, requestspec.RockyOpts{ShippedClasses: c.ShippedClasses})
 	if err != nil {
-		return rocky, false, badInput(err)
+		return rocky, false, command.BadInput(err)
 	}
 	return rocky, ok, nil
 }
@@ -131,7 +126,7 @@ func profileOf(flavor requestspec.Flavor) string {
 	return name
 }
 
-// convertAll are the Rocky flavors in today's terms.
+// convertAll converts the Rocky flavors.
 func (c *lintCommand) convertAll(flavors []requestspec.Flavor) ([]requestspec.Rocky, error) {
 	var list []requestspec.Rocky
 	for _, flavor := range flavors {
@@ -146,8 +141,8 @@ func (c *lintCommand) convertAll(flavors []requestspec.Flavor) ([]requestspec.Ro
 	return list, nil
 }
 
-// print writes one finding per line. With --rocky the output is a script for an
-// administrator's shell, and the findings are its comments.
+// print writes one finding per line. With --rocky the output is a shell script with the
+// findings as comments.
 func (c *lintCommand) print(w io.Writer, found []requestspec.Finding, converted []requestspec.Rocky) error {
 	var text strings.Builder
 	comment := ""
@@ -171,15 +166,8 @@ func (c *lintCommand) print(w io.Writer, found []requestspec.Finding, converted 
 	return err
 }
 
-func writeIndented(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
-
-// verdict is an error when there is an error among the findings.
-func verdict(found []requestspec.Finding) error {
+// failure is an error if there is an error among the findings.
+func failure(found []requestspec.Finding) error {
 	count := 0
 	for _, finding := range found {
 		if finding.Severity == requestspec.SeverityError {
@@ -189,5 +177,9 @@ func verdict(found []requestspec.Finding) error {
 	if count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of %d findings are errors", errFindings, count, len(found))
+	verb := "is an error"
+	if count > 1 {
+		verb = "are errors"
+	}
+	return fmt.Errorf("lint: %d of %s %s", count, plural.Count(len(found), "finding"), verb)
 }

@@ -29,7 +29,7 @@ func lint(t *testing.T, args string, files map[string]string) (status int, stdou
 	return status, out.String(), errs.String()
 }
 
-func TestLintTellsWhatIsWrong(t *testing.T) {
+func TestLintReportsFindings(t *testing.T) {
 	t.Parallel()
 	const (
 		flavor  = `{"name": "f", "vcpus": 1, "extra_specs": {"accel:device_profile": "p"}}`
@@ -47,12 +47,12 @@ func TestLintTellsWhatIsWrong(t *testing.T) {
 		{"warnings are no failure", "--flavor FLAVOR", map[string]string{"FLAVOR": `{"name": "f", "extra_specs": {"accel:device-profile": "p"}}`}, 0,
 			[]string{`warning: flavor "f" "accel:device-profile"="p": this key is ignored; use accel:device_profile`}, ""},
 		{"errors are", "--profile PROFILE", map[string]string{"PROFILE": `{"name": "p", "groups": [{"trait:CUSTOM_A": "required"}]}`}, 1,
-			[]string{`error: device profile "p" group 0: the group has no resources; Placement refuses the query; add resources:<class>`}, "1 of 1 findings are errors"},
+			[]string{`error: device profile "p" group 0: the group has no resources; Placement refuses the query; add resources:<class>`}, "1 of 1 finding is an error"},
 		{"another profile", "--flavor FLAVOR --profile PROFILE", map[string]string{"FLAVOR": flavor, "PROFILE": strings.Replace(profile, `"p"`, `"q"`, 1)}, 1,
 			[]string{`the device profile given is "q"`}, "1 of 1"},
 		{"of several the one that is named", "--flavor FLAVOR --profile PROFILE --profile OTHER",
 			map[string]string{"FLAVOR": flavor, "PROFILE": profile, "OTHER": strings.Replace(profile, `"p"`, `"q"`, 1)}, 0, nil, ""},
-		{"the same profile twice", "--profile PROFILE --profile OTHER", map[string]string{"PROFILE": profile, "OTHER": profile}, 2, nil, `"p" is given twice`},
+		{"the same profile twice", "--profile PROFILE --profile OTHER", map[string]string{"PROFILE": profile, "OTHER": profile}, 2, nil, `"p" occurs twice`},
 		{"flavor is a profile", "--flavor FLAVOR", map[string]string{"FLAVOR": profile}, 2, nil, `unknown field "groups"`},
 		{"profile is no JSON", "--profile PROFILE", map[string]string{"PROFILE": "{"}, 2, nil, "--profile"},
 		{"no such file", "--flavor /none/such.json", nil, 2, nil, "/none/such.json"},

@@ -7,46 +7,46 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
-// Limits of the HTTP server. Answers have no limit of their own: a fault may
-// delay them for as long as it says.
+// Limits of the HTTP server. Answers have none: a fault may delay them for any time.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = time.Minute
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
-	// grace is how long requests may take to end after a signal.
+	// grace limits the time that requests have to end after a signal.
 	grace = 5 * time.Second
 )
 
-// listenFlags say where a command listens.
+// listenFlags are the flags of a command that serves.
 type listenFlags struct {
-	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 takes a free one. Passwords are known: think before other machines can reach it."`
-	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Ask for this token below /_sim/: in X-Control-Token, or as a password (CYSIM_CONTROL_TOKEN). Without it /_sim/ is off where other machines can reach it."`
+	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
+	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password (CYSIM_CONTROL_TOKEN). Without it /_sim/ is off if other machines can reach it."`
 }
 
-// open listens, and warns when other machines can reach it.
-func (f listenFlags) open(p *process) (net.Listener, error) {
+// open listens, and warns if other machines can reach it.
+func (f listenFlags) open(ctx context.Context, log *slog.Logger) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(f.Listen)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--listen: %w", err))
+		return nil, command.BadInput(fmt.Errorf("--listen: %w", err))
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(p.ctx, "tcp", f.Listen)
+	listener, err := config.Listen(ctx, "tcp", f.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	if !isLoopback(host) {
-		p.log.Warn("other machines can reach this address, and the passwords are known", "address", listener.Addr())
+		log.Warn("other machines can reach this address, and passwords are public defaults", "address", listener.Addr())
 	}
 	return listener, nil
 }
 
-// isLoopback reports whether only this machine can reach a listener on the
-// host. Other names than localhost are not looked up: what they mean may change.
+// isLoopback reports whether only this machine can reach a listener on the host. Names
+// other than localhost are not resolved, because their addresses may change.
 func isLoopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
@@ -63,8 +63,8 @@ func baseURL(listener net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// serveHTTP answers requests until the context ends, then lets those under way
-// finish for a while, after it has called what is to be done then.
+// serveHTTP serves until the context ends. It then calls the functions of ending, and
+// gives the current requests some time to end.
 func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, ending ...func()) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -88,20 +88,8 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler,
 	defer cancel()
 	if err := server.Shutdown(bounded); errors.Is(err, context.DeadlineExceeded) {
 		log.Warn("requests were cut off", "after", grace)
-		_ = server.Close() // connections are all that is left to lose
+		_ = server.Close() // only connections can be lost now
 	}
 	<-ended
-	return nil
-}
-
-// checkURL tells whether a flag holds an absolute HTTP URL.
-func checkURL(flag, text string) error {
-	parsed, err := url.Parse(text)
-	if err != nil {
-		return badInput(fmt.Errorf("--%s: %w", flag, err))
-	}
-	if (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return badInput(fmt.Errorf("--%s %s: not an http:// or https:// URL", flag, text))
-	}
 	return nil
 }

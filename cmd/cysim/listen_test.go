@@ -12,13 +12,7 @@ import (
 	"testing"
 )
 
-// bare is a process without surroundings.
-func bare(t *testing.T, log io.Writer) *process {
-	t.Helper()
-	return &process{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, log: slog.New(slog.NewTextHandler(log, nil))}
-}
-
-func TestListeningElsewhereIsWarnedOf(t *testing.T) {
+func TestServingOtherMachinesIsLogged(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		address       string
@@ -37,7 +31,7 @@ func TestListeningElsewhereIsWarnedOf(t *testing.T) {
 		t.Run(tt.address, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			listener, err := listenFlags{Listen: tt.address}.open(bare(t, &log))
+			listener, err := listenFlags{Listen: tt.address}.open(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 			if (err != nil) != tt.refuse {
 				t.Fatalf("got error %v, want one: %v", err, tt.refuse)
 			}
@@ -105,7 +99,7 @@ func TestTheControlRoutesAreGuarded(t *testing.T) {
 	}
 }
 
-func TestAPageThatFollowsDoesNotKeepTheServer(t *testing.T) {
+func TestAnOpenStreamDoesNotDelayTheShutdown(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--control-token", "open")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, served.env["CYSIM_URL"]+"/_sim/stream", nil)
@@ -127,9 +121,9 @@ func TestAPageThatFollowsDoesNotKeepTheServer(t *testing.T) {
 	}
 }
 
-func TestARequestUnderWayIsFinishedAfterTheSignal(t *testing.T) {
+func TestARequestInProgressIsFinishedAfterTheSignal(t *testing.T) {
 	t.Parallel()
-	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(bare(t, io.Discard))
+	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

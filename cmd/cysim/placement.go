@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -18,36 +20,35 @@ type placementCommand struct {
 	Config placementsim.Config `embed:""`
 }
 
-// authFlag says how a service that stands alone knows its callers.
+// authFlag says how a service without Keystone identifies its callers.
 type authFlag struct {
-	Auth string `enum:"none" default:"none" help:"Who may call: none believes what a request says of its sender (token USER or USER:PROJECT, X-Roles)."`
+	Auth string `enum:"none" default:"none" help:"Authentication: none trusts what a request says about its sender (token USER or USER:PROJECT, X-Roles)."`
 }
 
 // Run implements the command.
-func (c *placementCommand) Run(p *process) error {
-	faults := fault.NewSet(placementsim.Operations()...)
-	faults.Seed(c.Config.Seed)
-	server, err := placementsim.New(c.Config, placementsim.WithFaults(faults))
+func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
+	faults, err := c.newSet(c.Config.Seed, placementsim.Operations())
 	if err != nil {
-		return badInput(err)
-	}
-	if err := c.set(faults); err != nil {
 		return err
 	}
-	listener, err := c.open(p)
+	server, err := placementsim.New(c.Config, placementsim.WithFaults(faults))
+	if err != nil {
+		return command.BadInput(err)
+	}
+	listener, err := c.open(ctx, p.Log)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	base := baseURL(listener)
-	if err := printExports(p.stdout, variable{"CYSIM_PLACEMENT_URL", base}); err != nil {
+	if err := printExports(p.Stdout, variable{"CYSIM_PLACEMENT_URL", base}); err != nil {
 		return err
 	}
-	p.log.Info(fmt.Sprintf("Placement listens on %s", base))
-	return serveHTTP(p.ctx, listener, c.guard(withControl(server, faults)), p.log)
+	p.Log.Info(fmt.Sprintf("Placement listens on %s", base))
+	return serveHTTP(ctx, listener, c.guard(withControl(server, faults)), p.Log)
 }
 
-// maxRequests is how many requests a service that stands alone remembers.
+// maxRequests limits the record of a service that is served alone.
 const maxRequests = 1000
 
 // withControl serves /_sim/ beside Placement, as a whole cloud does.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,34 +12,36 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// maxState is the longest state document that is read, in bytes.
+// maxState limits the size of a state document, in bytes.
 const maxState = 1 << 30
 
-// stateFlags say where the state of a cloud comes from and where it is kept.
+// stateFlags select the state that a cloud starts from, and the file that keeps its state.
 type stateFlags struct {
-	State string `placeholder:"FILE" help:"Keep the cloud in this file and go on with it next time: each change is on the disk before it is answered."`
-	From  string `placeholder:"FILE" help:"Start from this state, as cysim import, cysim state show or GET /_sim/state give it, instead of a model."`
+	State string `placeholder:"FILE" help:"Keep the state of the cloud in this file, and continue from it. Each change is on the disk before it is answered."`
+	From  string `placeholder:"FILE" help:"Start from this state, which cysim import, cysim state show or GET /_sim/state wrote, instead of a model."`
 }
 
-// cloud makes the cloud of a model, or that of a state.
-func (f stateFlags) cloud(p *process, model simcloud.Model, options []simcloud.Option) (*simcloud.Cloud, error) {
-	given := !reflect.DeepEqual(model, simcloud.Model{})
+// cloud makes a cloud from a model or from a state.
+func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []simcloud.Option) (*simcloud.Cloud, error) {
+	hasModel := !reflect.DeepEqual(model, simcloud.Model{})
 	if f.State != "" {
 		options = append(options, simcloud.WithStateFile(f.State))
 	}
 	switch {
-	case f.From != "" && given:
-		return nil, badInput(errors.New("--from: the state says what the world is; leave the flags about the world out"))
+	case f.From != "" && hasModel:
+		return nil, command.BadInput(errors.New("--from: the state has a model of its own; leave the model flags out"))
 	case f.From != "":
 		data, err := readState(f.From)
 		if err != nil {
-			return nil, badInput(fmt.Errorf("--from: %w", err))
+			return nil, command.BadInput(fmt.Errorf("--from: %w", err))
 		}
-		return simcloud.FromState(p.ctx, data, options...)
-	case f.State != "" && !given:
+		return simcloud.FromState(ctx, data, options...)
+	case f.State != "" && !hasModel:
 		data, err := simcloud.ReadStateFile(f.State)
 		switch {
 		case errors.Is(err, simcloud.ErrEmptyState), errors.Is(err, fs.ErrNotExist):
@@ -51,13 +53,13 @@ func (f stateFlags) cloud(p *process, model simcloud.Model, options []simcloud.O
 			}
 		}
 	}
-	return simcloud.New(p.ctx, model, options...)
+	return simcloud.New(ctx, model, options...)
 }
 
-// stateCommand looks at states.
+// stateCommand prints and compares states.
 type stateCommand struct {
 	Show stateShowCommand `cmd:"" help:"Print the state in a file of serve --state as JSON."`
-	Diff stateDiffCommand `cmd:"" help:"Tell in what two states differ, a line each. Exit status 1: they do."`
+	Diff stateDiffCommand `cmd:"" help:"Compare two states, one difference per line. Exits 1 if they differ."`
 }
 
 type stateShowCommand struct {
@@ -65,58 +67,50 @@ type stateShowCommand struct {
 }
 
 // Run implements the command.
-func (c *stateShowCommand) Run(p *process) error {
+func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
 	data, err := readState(c.File)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	if _, err := simcloud.StateModel(data); err != nil {
-		return badInput(fmt.Errorf("%s: %w", c.File, err))
+		return command.BadInput(fmt.Errorf("%s: %w", c.File, err))
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s\n", bytes.TrimSpace(data))
+	_, err = fmt.Fprintf(p.Stdout, "%s\n", bytes.TrimSpace(data))
 	return err
 }
 
 type stateDiffCommand struct {
 	Before string `arg:"" help:"File of serve --state, or a JSON document of a state."`
-	After  string `arg:"" help:"The one to compare it with."`
-	Output string `short:"o" enum:"text,json" default:"text" help:"text: a line for each difference; json: a list with path, before and after."`
+	After  string `arg:"" help:"State to compare with."`
+	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per difference; json, a list with path, before and after."`
 }
 
-// errDiffers is the end of a comparison that found something.
-var errDiffers = errors.New("the states differ")
-
 // Run implements the command.
-func (c *stateDiffCommand) Run(p *process) error {
+func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 	before, err := readState(c.Before)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	after, err := readState(c.After)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
 	found, err := simcloud.DiffStates(before, after)
 	if err != nil {
-		return badInput(err)
+		return command.BadInput(err)
 	}
-	if err := c.print(p.stdout, found); err != nil {
+	if err := c.print(p.Stdout, found); err != nil {
 		return err
 	}
-	switch len(found) {
-	case 0:
+	if len(found) == 0 {
 		return nil
-	case 1:
-		return fmt.Errorf("%w: 1 difference", errDiffers)
 	}
-	return fmt.Errorf("%w: %d differences", errDiffers, len(found))
+	return errors.New("the states differ: " + plural.Count(len(found), "difference"))
 }
 
 func (c *stateDiffCommand) print(w io.Writer, found []simcloud.Difference) error {
 	if c.Output == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(append([]simcloud.Difference{}, found...))
+		return command.WriteJSON(w, append([]simcloud.Difference{}, found...))
 	}
 	for _, d := range found {
 		if _, err := fmt.Fprintln(w, d); err != nil {
@@ -126,7 +120,7 @@ func (c *stateDiffCommand) print(w io.Writer, found []simcloud.Difference) error
 	return nil
 }
 
-// readState reads a document, or that in a file of serve --state.
+// readState reads a document, or the state in a file of serve --state.
 func readState(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -140,12 +134,12 @@ func readState(name string) ([]byte, error) {
 	if first[0] != '{' {
 		return simcloud.ReadStateFile(name)
 	}
-	return boundedBy(maxState, name, io.MultiReader(bytes.NewReader(first[:]), file))
+	return command.ReadAll(io.MultiReader(bytes.NewReader(first[:]), file), name, maxState)
 }
 
 var _ kong.HelpProvider = (*stateCommand)(nil)
 
 // Help implements kong.HelpProvider.
 func (*stateCommand) Help() string {
-	return "A running cloud gives its state at GET /_sim/state, and takes one of the same model with PUT."
+	return "A running cloud returns its state at GET /_sim/state; PUT loads a state of the same model."
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,20 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 const keptGuest = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 
-// command runs cysim to its end and returns its status and what it printed.
-func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
-	t.Helper()
-	var out, err bytes.Buffer
-	status = run(t.Context(), args, &out, &err)
-	return status, out.String(), err.String()
-}
-
-func TestServeGoesOnWithTheStateItKept(t *testing.T) {
+func TestServeContinuesFromItsStateFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state")
 	first := start(t, "serve", "--state", file, "--seed", "7", "--manual-clock", "--clock-start", "2026-01-01T00:00:00Z")
@@ -42,13 +34,13 @@ func TestServeGoesOnWithTheStateItKept(t *testing.T) {
 	if clock := put(t, "GET", second.env["CYSIM_URL"]+"/_sim/clock", ""); !strings.Contains(clock, "2026-01-01T00:01:30Z") {
 		t.Errorf("the clock does not go on: %s", clock)
 	}
-	if status, _, text := command(t, "serve", "--state", file); status != 1 && status != 2 || !strings.Contains(text, "another process has it open") {
+	if status, _, text := cysim(t, "serve", "--state", file); status != 1 && status != 2 || !strings.Contains(text, "another process has it open") {
 		t.Errorf("a second process: %d %s", status, text)
 	}
 	second.stop()
 	for _, flags := range [][]string{{"--seed", "8"}, {"--region", "Elsewhere"}, {"--cyborg-release", "zed"}} {
-		status, _, text := command(t, append([]string{"serve", "--state", file}, flags...)...)
-		if status != exitBadInput || !strings.Contains(text, "another model") {
+		status, _, text := cysim(t, append([]string{"serve", "--state", file}, flags...)...)
+		if status != command.StatusBadInput || !strings.Contains(text, "another model") {
 			t.Errorf("%v: %d %s, want status 2", flags, status, text)
 		}
 	}
@@ -79,20 +71,20 @@ func TestStatesAreShownAndCompared(t *testing.T) {
 	put(t, "PUT", served.env["CYSIM_URL"]+"/_sim/guests/"+keptGuest, `{"host": "cn0"}`)
 	served.stop()
 
-	status, shown, text := command(t, "state", "show", file)
+	status, shown, text := cysim(t, "state", "show", file)
 	if _, err := simcloud.StateModel([]byte(shown)); status != 0 || err != nil {
 		t.Errorf("show: %d %v %s", status, err, text)
 	}
 	line := "+ compute.guests[" + keptGuest + "]: "
-	if status, lines, text := command(t, "state", "diff", early, file); status != 1 || !strings.Contains(lines, line) || !strings.Contains(text, "the states differ: 1 difference") {
+	if status, lines, text := cysim(t, "state", "diff", early, file); status != 1 || !strings.Contains(lines, line) || !strings.Contains(text, "the states differ: 1 difference") {
 		t.Errorf("diff: %d %s %s", status, lines, text)
 	}
-	_, list, _ := command(t, "state", "diff", "-o", "json", early, file)
+	_, list, _ := cysim(t, "state", "diff", "-o", "json", early, file)
 	var found []simcloud.Difference
 	if err := json.Unmarshal([]byte(list), &found); err != nil || len(found) != 1 || found[0].Before != "" {
 		t.Errorf("diff as JSON: %s %v", list, err)
 	}
-	if status, lines, text := command(t, "state", "diff", file, file); status != 0 || lines != "" || text != "" {
+	if status, lines, text := cysim(t, "state", "diff", file, file); status != 0 || lines != "" || text != "" {
 		t.Errorf("of one state: %d %s %s", status, lines, text)
 	}
 	again := start(t, "serve", "--from", early)
@@ -118,11 +110,11 @@ func TestBadStatesAreBadInput(t *testing.T) {
 		"serve --state " + letter:                     "no state file",
 		"serve --from " + letter:                      "no state file",
 		"serve --from " + dir + "/none":               "no such file",
-		"serve --from " + letter + " --seed 3":        "leave the flags about the world out",
+		"serve --from " + letter + " --seed 3":        "leave the model flags out",
 		"serve --state " + dir + "/missing/dir/state": "no such file",
 	} {
-		status, stdout, text := command(t, strings.Fields(line)...)
-		if status != exitBadInput || !strings.Contains(text, want) || stdout != "" {
+		status, stdout, text := cysim(t, strings.Fields(line)...)
+		if status != command.StatusBadInput || !strings.Contains(text, want) || stdout != "" {
 			t.Errorf("%s: %d %q %q, want status 2 and %q", line, status, stdout, text, want)
 		}
 	}

@@ -70,6 +70,14 @@ func start(t *testing.T, args ...string) *running {
 	return nil
 }
 
+// cysim runs a command to its end.
+func cysim(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = run(t.Context(), args, &out, &err)
+	return status, out.String(), err.String()
+}
+
 // get returns the status and body of a GET.
 func get(t *testing.T, url, token string) (int, string) {
 	t.Helper()

@@ -1,29 +1,31 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// unflattenCommand is the upgrade from flat hosts to a tree of providers.
+// unflattenCommand upgrades flat hosts to a tree of providers.
 type unflattenCommand struct {
 	PlacementURL   string   `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement, such as http://HOST/placement."`
 	PlacementToken string   `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
-	DryRun         bool     `help:"Only tell what would be removed."`
-	Class          []string `placeholder:"NAME" help:"Resource class of Cyborg's; NAME* stands for all that begin so. Default: those that its drivers report, but VGPU."`
-	Trait          []string `placeholder:"NAME" help:"Trait of Cyborg's; NAME* stands for all that begin so. Default: those that its drivers report."`
+	DryRun         bool     `help:"Only print what would be removed."`
+	Class          []string `placeholder:"NAME" help:"Resource class of Cyborg; NAME* matches every class with that prefix. Default: the classes that its drivers report, except VGPU."`
+	Trait          []string `placeholder:"NAME" help:"Trait of Cyborg; NAME* matches every trait with that prefix. Default: the traits that its drivers report."`
 }
 
 // Run implements the command.
-func (c *unflattenCommand) Run(p *process) error {
-	if err := checkURL("placement-url", c.PlacementURL); err != nil {
+func (c *unflattenCommand) Run(ctx context.Context, p *command.Process) error {
+	if err := command.CheckURL("placement-url", c.PlacementURL); err != nil {
 		return err
 	}
-	found, err := fakecyborg.Unflatten(p.ctx,
+	found, err := fakecyborg.Unflatten(ctx,
 		sim.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)},
 		fakecyborg.UnflattenOpts{DryRun: c.DryRun, Classes: c.Class, Traits: c.Trait})
 	if errors.Is(err, fakecyborg.ErrAllocated) {
@@ -34,13 +36,13 @@ func (c *unflattenCommand) Run(p *process) error {
 		verb = "would be removed from"
 	}
 	for _, f := range found {
-		if _, err := fmt.Fprintf(p.stdout, "%s %s (%s): %s\n", verb, f.Name, f.Provider,
+		if _, err := fmt.Fprintf(p.Stdout, "%s %s (%s): %s\n", verb, f.Name, f.Provider,
 			strings.Join(append(f.Classes, f.Traits...), " ")); err != nil {
 			return err
 		}
 	}
 	if len(found) == 0 && err == nil {
-		_, err = fmt.Fprintln(p.stdout, "nothing to remove: no compute provider has anything of Cyborg's")
+		_, err = fmt.Fprintln(p.Stdout, "nothing to remove: no compute provider has a class or trait of Cyborg")
 	}
 	return err
 }

@@ -59,10 +59,10 @@ func TestUnflatten(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{[]string{"--class", "VGPU", "--trait", "CUSTOM_X*"}, "nothing to remove: no compute provider has anything of Cyborg's\n"},
+		{[]string{"--class", "VGPU", "--trait", "CUSTOM_X*"}, "nothing to remove: no compute provider has a class or trait of Cyborg\n"},
 		{[]string{"--dry-run"}, "would be " + line},
 		{nil, line},
-		{nil, "nothing to remove: no compute provider has anything of Cyborg's\n"},
+		{nil, "nothing to remove: no compute provider has a class or trait of Cyborg\n"},
 	} {
 		if status, stdout, stderr := command(tt.flags...); status != 0 || stdout != tt.want {
 			t.Errorf("%v: %d, %q, %q; want %q", tt.flags, status, stdout, stderr, tt.want)

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
-// versionCommand prints what was built, from what, by which compiler.
+// versionCommand prints the version, the revision and the compiler.
 type versionCommand struct{}
 
 // Run implements the command.
-func (versionCommand) Run(p *process) error {
+func (versionCommand) Run(_ context.Context, p *command.Process) error {
 	info, ok := debug.ReadBuildInfo()
 	version, revision := "(devel)", ""
 	if ok && info.Main.Version != "" {
@@ -23,6 +26,6 @@ func (versionCommand) Run(p *process) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(p.stdout, "cysim %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(p.Stdout, "cysim %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

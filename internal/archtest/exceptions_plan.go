@@ -7,7 +7,6 @@ const today = "stands until the package is reworked"
 // itself: remove its line.
 func exceptions() []Exception {
 	return []Exception{
-		{"context", "cmd/cysim.process", today},
 		{"context", "fakecyborg.Server", today},
 		{"context", "fakecyborg.claims", today},
 		{"error", "cyborgclient.newAPIError", today},
@@ -40,7 +39,6 @@ func exceptions() []Exception {
 		{"error", "placementsim/internal/engine.unknownTraits", today},
 		{"error", "requestspec.parseGroup", today},
 		{"receiver", "fakecyborg.deployableRow", today},
-		{"size", "cmd/cysim", today},
 		{"size", "cyborgclient/spawn", today},
 		{"size", "fakecyborg", today},
 		{"size", "placementsim", today},

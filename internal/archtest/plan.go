@@ -94,8 +94,9 @@ func serverHalf() []Package {
 func programs() []Package {
 	return []Package{
 		{
-			Pattern: "cmd/cysim",
+			Pattern: "cmd/cysim/...",
 			Ours: []string{
+				"cmd/cysim/internal/*",
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},

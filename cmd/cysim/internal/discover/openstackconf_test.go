@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"testing"
@@ -51,7 +51,7 @@ enabled_drivers = nvidia_gpu_driver,
 
 func TestACyborgConfShapesTheDrivers(t *testing.T) {
 	t.Parallel()
-	got, err := cyborgConf([]byte(realCyborgConf))
+	got, err := parseCyborgConf([]byte(realCyborgConf))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func FuzzCyborgAndNovaConf(f *testing.F) {
 	f.Add("[pci]\ndevice_spec = [{\"address\": {\"bus\": \".*\"}, \"physical_network\": null}]\n[devices]\nenabled_mdev_types = a,b\n")
 	f.Add("[\n=\n[]]\n\"\"\"\n` = `\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := cyborgConf([]byte(text)); err != nil && err.Error() == "" {
+		if _, err := parseCyborgConf([]byte(text)); err != nil && err.Error() == "" {
 			t.Error("an error without a text")
 		}
 		conf, err := parseConf([]byte(text))

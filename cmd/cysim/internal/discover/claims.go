@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"cmp"
@@ -8,90 +8,86 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
-// errClaimedTwice marks the error that names what Cyborg and Nova both claim.
-var errClaimedTwice = errors.New("claimed by both Cyborg and Nova")
-
-// cyborgClaims is what Cyborg's configuration takes of the host's devices.
+// cyborgClaims is what Cyborg's configuration assigns to Cyborg.
 type cyborgClaims struct {
 	drivers   []driver.Driver
 	whitelist pci.Whitelist                // of the pci driver
 	vgpus     map[driver.PCIAddress]string // mdev type by card
-	// given is set when the drivers were chosen in a file: then the ids that they take
-	// count as claimed, whether such a device is there or not.
-	given bool
+	// configured is set if a file selects the drivers: the ids that they claim then count,
+	// whether such a device exists or not.
+	configured bool
 }
 
-// doubleClaim is one address or pair of ids that both services claim.
+// doubleClaim is one address or pair of ids that both services claim, with the claiming
+// options.
 type doubleClaim struct {
-	what, cyborg, nova string
+	subject, cyborg, nova string
 }
 
-// claimError lists double claims.
-type claimError []doubleClaim
-
-// Error names every address and pair of ids, and by which options each is claimed.
-func (e claimError) Error() string {
-	texts := make([]string, len(e))
-	for i, c := range e {
-		texts[i] = fmt.Sprintf("%s (Cyborg: %s; Nova: %s)", c.what, c.cyborg, c.nova)
+// claimedTwice is the error about double claims; nil if there are none.
+func claimedTwice(claims []doubleClaim) error {
+	if len(claims) == 0 {
+		return nil
 	}
-	return errClaimedTwice.Error() + ": " + strings.Join(texts, ", ")
+	texts := make([]string, len(claims))
+	for i, c := range claims {
+		texts[i] = fmt.Sprintf("%s (Cyborg: %s; Nova: %s)", c.subject, c.cyborg, c.nova)
+	}
+	return command.WithStatus(errors.New("claimed by both Cyborg and Nova: "+strings.Join(texts, ", ")), command.StatusClaimedTwice)
 }
 
-// Is reports errClaimedTwice.
-func (e claimError) Is(target error) bool { return target == errClaimedTwice }
-
-// claimSearch compares what the two services take.
+// claimSearch compares the claims of the two services.
 type claimSearch struct {
 	cyborg cyborgClaims
 	nova   *novaClaims
-	taken  map[string]string // by address: the option of Nova's
-	found  claimError
+	byNova map[string]string // the claiming option of Nova, by address
+	found  []doubleClaim
 }
 
-// searchClaims finds what both claim, and leaves the devices concerned out of the
-// reports. A device that Cyborg's drivers would never give away, such as a virtual
-// function of a GPU, is Nova's alone.
-func searchClaims(ctx context.Context, tree driver.Tree, cyborg cyborgClaims, nova *novaClaims, reports []driver.Report) (claimError, error) {
-	s := &claimSearch{cyborg: cyborg, nova: nova, taken: make(map[string]string)}
+// findDoubleClaims finds the devices that both services claim, and leaves them out of the
+// reports. A device that Cyborg's drivers never offer, such as a virtual function of a
+// GPU, is Nova's alone.
+func findDoubleClaims(ctx context.Context, tree driver.Tree, cyborg cyborgClaims, nova *novaClaims, reports []driver.Report) ([]doubleClaim, error) {
+	s := &claimSearch{cyborg: cyborg, nova: nova, byNova: make(map[string]string)}
 	view := driver.NewView(tree)
 	nova.resolve(view)
-	functions, _, err := driver.PCIFunctions(ctx, view) // a problem stands in a report
+	functions, _, err := driver.PCIFunctions(ctx, view) // its problems are in a report
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range functions {
 		state, _ := driver.ReadPCIState(view, f)
 		if by := nova.claims(f, state); by != "" {
-			s.taken[f.Address.String()] = by
+			s.byNova[f.Address.String()] = by
 		}
 	}
 	for i := range reports {
-		s.offered(cyborg.drivers[i].Name(), &reports[i])
+		s.compareReport(cyborg.drivers[i].Name(), &reports[i])
 	}
-	s.whitelisted(functions)
-	s.configured()
-	s.ids()
-	slices.SortStableFunc(s.found, func(a, b doubleClaim) int { return cmp.Compare(a.what, b.what) })
+	s.compareWhitelist(functions)
+	s.compareAddresses()
+	s.compareIDs()
+	slices.SortStableFunc(s.found, func(a, b doubleClaim) int { return cmp.Compare(a.subject, b.subject) })
 	return s.found, nil
 }
 
-// add keeps the first finding about an address.
-func (s *claimSearch) add(what, cyborg, nova string) {
-	if !slices.ContainsFunc(s.found, func(c doubleClaim) bool { return c.what == what }) {
-		s.found = append(s.found, doubleClaim{what, cyborg, nova})
+// add keeps the first claim of each subject.
+func (s *claimSearch) add(subject, cyborg, nova string) {
+	if !slices.ContainsFunc(s.found, func(c doubleClaim) bool { return c.subject == subject }) {
+		s.found = append(s.found, doubleClaim{subject, cyborg, nova})
 	}
 }
 
-// offered compares what a driver reports.
-func (s *claimSearch) offered(name string, report *driver.Report) {
+// compareReport looks for the devices of a driver's report.
+func (s *claimSearch) compareReport(name string, report *driver.Report) {
 	report.LeaveOut(name, func(d driver.Device) string {
 		for _, address := range addressesOf(d) {
-			if by := s.taken[address]; by != "" {
+			if by := s.byNova[address]; by != "" {
 				s.add(address, "driver "+name, by)
 				return fmt.Sprintf("Nova claims %s, too: %s", address, by)
 			}
@@ -100,8 +96,8 @@ func (s *claimSearch) offered(name string, report *driver.Report) {
 	})
 }
 
-// addressesOf are the PCI functions of a device and of what guests get of it. A device
-// with TEST_PCI handles only is no hardware.
+// addressesOf lists the PCI functions of a device and of its attach handles. A device with
+// TEST_PCI handles only has no hardware.
 func addressesOf(d driver.Device) []string {
 	list, real := []string{}, false
 	for _, p := range d.Deployables {
@@ -121,11 +117,11 @@ func addressesOf(d driver.Device) []string {
 	return list
 }
 
-// whitelisted compares the whitelist of the pci driver with the functions present,
-// offered at present or not.
-func (s *claimSearch) whitelisted(functions []driver.PCIFunction) {
+// compareWhitelist looks for the functions in the whitelist of the pci driver, whether
+// they are offered or not.
+func (s *claimSearch) compareWhitelist(functions []driver.PCIFunction) {
 	for _, f := range functions {
-		by := s.taken[f.Address.String()]
+		by := s.byNova[f.Address.String()]
 		if at, err := s.cyborg.whitelist.Match(f); by != "" && err == nil && at >= 0 {
 			s.add(f.Address.String(), whitelistEntry(at), by)
 		}
@@ -134,18 +130,17 @@ func (s *claimSearch) whitelisted(functions []driver.PCIFunction) {
 
 func whitelistEntry(i int) string { return fmt.Sprintf("[pci] passthrough_whitelist entry %d", i) }
 
-// configured compares the addresses that stand in both files, whether a device is there
-// or not.
-func (s *claimSearch) configured() {
+// compareAddresses compares the addresses in both files, whether a device exists or not.
+func (s *claimSearch) compareAddresses() {
 	for address, typ := range s.cyborg.vgpus {
-		by := s.taken[address.String()]
+		by := s.byNova[address.String()]
 		for _, m := range s.nova.mdevs {
 			if by == "" && slices.Contains(m.addresses, address) {
 				by = m.name
 			}
 		}
 		if by == "" {
-			by = s.exactly(address)
+			by = s.novaEntry(address)
 		}
 		if by != "" {
 			s.add(address.String(), "[vgpu_"+typ+"] device_addresses", by)
@@ -153,16 +148,15 @@ func (s *claimSearch) configured() {
 	}
 	for i, entry := range s.cyborg.whitelist {
 		if address, ok := (novaSpec{Spec: entry}).exact(); ok {
-			if by := s.exactly(address); by != "" {
+			if by := s.novaEntry(address); by != "" {
 				s.add(address.String(), whitelistEntry(i), by)
 			}
 		}
 	}
 }
 
-// exactly names the entry of Nova's that gives this very address, and no ids that may
-// exclude it.
-func (s *claimSearch) exactly(address driver.PCIAddress) string {
+// novaEntry names the entry of Nova's that has exactly this address and no ids.
+func (s *claimSearch) novaEntry(address driver.PCIAddress) string {
 	for _, spec := range s.nova.specs {
 		if at, ok := spec.exact(); ok && at == address && wild(spec.VendorID) && wild(spec.ProductID) {
 			return spec.name
@@ -171,8 +165,8 @@ func (s *claimSearch) exactly(address driver.PCIAddress) string {
 	return ""
 }
 
-// ids compares vendor and product ids, where no address narrows them down.
-func (s *claimSearch) ids() {
+// compareIDs compares vendor and product ids of entries without an address.
+func (s *claimSearch) compareIDs() {
 	for _, spec := range s.nova.specs {
 		for i, entry := range s.cyborg.whitelist {
 			if spec.Address != nil && entry.Address != nil || entry.DevName != "" {
@@ -182,18 +176,18 @@ func (s *claimSearch) ids() {
 				s.add(idText(spec.Spec), whitelistEntry(i), spec.name)
 			}
 		}
-		if spec.Address == nil && s.cyborg.given {
-			s.driverIDs(spec)
+		if spec.Address == nil && s.cyborg.configured {
+			s.compareDriverIDs(spec)
 		}
 	}
 }
 
-// driverIDs compares an entry without address with what the drivers take by id. Where a
-// driver looks at the class, too, only an entry for all products surely overlaps.
-func (s *claimSearch) driverIDs(spec novaSpec) {
+// compareDriverIDs compares an entry without address with the ids that the drivers claim.
+// If a driver looks at the class, too, only an entry for all products is sure to overlap.
+func (s *claimSearch) compareDriverIDs(spec novaSpec) {
 	for _, d := range s.cyborg.drivers {
 		claimer, ok := d.(driver.Claimer)
-		if !ok || d.Name() == "pci" { // its whitelist is compared entry by entry
+		if !ok || d.Name() == "pci" { // compareIDs compares its whitelist
 			continue
 		}
 		for _, c := range claimer.Claims() {

@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 )
 
@@ -22,9 +23,9 @@ type discovery struct {
 	LeftOut  []driver.LeftOut `json:"left_out"`
 	Problems []foundProblem   `json:"problems"`
 
-	// nobodys are accelerators by their class that no driver spoke of. Only people are
-	// told, for they may put them into a whitelist.
-	nobodys []driver.PCIFunction
+	// unclaimed are accelerators by their class that no report mentions. Only the tables
+	// have them, as suggestions for a whitelist.
+	unclaimed []driver.PCIFunction
 }
 
 // foundDevice is one resource provider that Cyborg's agent would report: a deployable of
@@ -38,13 +39,13 @@ type foundDevice struct {
 	Units int    `json:"units"`
 	Name  string `json:"name"`
 	// Type, Vendor and Model are as Cyborg stores them. Product is the id in four
-	// hexadecimal digits, empty if the driver does not tell.
+	// hexadecimal digits, empty if the driver does not report it.
 	Type    string `json:"type"`
 	Vendor  string `json:"vendor"`
 	Product string `json:"product"`
 	Model   string `json:"model"`
 	Driver  string `json:"driver"`
-	// Handles are what guests get, one each.
+	// Handles are the attach handles; a guest gets one.
 	Handles []foundHandle `json:"attach_handles"`
 	// Resources are further inventories, such as local memory in MiB.
 	Resources map[string]int `json:"resources,omitempty"`
@@ -64,8 +65,8 @@ type foundProblem struct {
 	Reason  string `json:"reason"`
 }
 
-// newDiscovery gathers the reports of the drivers, in the order of the drivers. A driver
-// that could not look at all is a problem.
+// newDiscovery collects the reports of the drivers, in their order. A driver that failed is
+// a problem.
 func newDiscovery(drivers []driver.Driver, reports []driver.Report, failed map[int]error) discovery {
 	d := discovery{Devices: []foundDevice{}, LeftOut: []driver.LeftOut{}, Problems: []foundProblem{}}
 	for i, report := range reports {
@@ -75,10 +76,10 @@ func newDiscovery(drivers []driver.Driver, reports []driver.Report, failed map[i
 		}
 		d.LeftOut = append(d.LeftOut, report.LeftOut...)
 		for _, p := range report.Problems {
-			d.Problems = append(d.Problems, foundProblem{p.Address, p.File, name, oneLine(p.Err.Error())})
+			d.Problems = append(d.Problems, foundProblem{p.Address, p.File, name, command.OneLine(p.Err.Error())})
 		}
 		if err := failed[i]; err != nil {
-			d.Problems = append(d.Problems, foundProblem{Driver: name, Reason: oneLine(err.Error())})
+			d.Problems = append(d.Problems, foundProblem{Driver: name, Reason: command.OneLine(err.Error())})
 		}
 	}
 	return d
@@ -113,10 +114,8 @@ func foundDevices(name string, device driver.Device, warnings []driver.Warning) 
 	return list
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// findNobodys looks for accelerators that are in none of the lists.
-func (d *discovery) findNobodys(ctx context.Context, tree driver.Tree) error {
+// findUnclaimed looks for accelerators that are in none of the lists.
+func (d *discovery) findUnclaimed(ctx context.Context, tree driver.Tree) error {
 	known := make(map[string]bool)
 	for _, f := range d.Devices {
 		known[f.Address] = true
@@ -132,16 +131,16 @@ func (d *discovery) findNobodys(ctx context.Context, tree driver.Tree) error {
 	for _, p := range d.Problems {
 		known[p.Address] = true
 	}
-	functions, _, err := driver.PCIFunctions(ctx, tree) // a problem stands in the list
+	functions, _, err := driver.PCIFunctions(ctx, tree) // its problems are in the list
 	for _, f := range functions {
 		if className(f) != "" && !known[f.Address.String()] {
-			d.nobodys = append(d.nobodys, f)
+			d.unclaimed = append(d.unclaimed, f)
 		}
 	}
 	return err
 }
 
-// className is what lspci calls the classes of accelerators, and "" for any other.
+// className is lspci's name of a class of accelerators, and "" for any other class.
 func className(f driver.PCIFunction) string {
 	switch class := f.DeviceClass(); {
 	case class == 0x0302:
@@ -156,15 +155,7 @@ func className(f driver.PCIFunction) string {
 	return ""
 }
 
-// writeJSON writes the document, indented.
-func (d discovery) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
-}
-
-// writeTables writes the same for people.
+// writeTables writes the document as text.
 func (d discovery) writeTables(w io.Writer, sysfs string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "What Cyborg's agent would offer of %s\n\n", sysfs)
@@ -185,10 +176,10 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 			return []any{p.Address, p.File, p.Driver, p.Reason}
 		}))
 	}
-	if len(d.nobodys) > 0 {
+	if len(d.unclaimed) > 0 {
 		b.WriteString("\nAccelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists\n\n" +
-			tableOf([]any{"address", "class", "whitelist entry"}, len(d.nobodys), func(i int) []any {
-				f := d.nobodys[i]
+			tableOf([]any{"address", "class", "whitelist entry"}, len(d.unclaimed), func(i int) []any {
+				f := d.unclaimed[i]
 				return []any{f.Address, className(f), fmt.Sprintf(`{"vendor_id": "%s", "product_id": "%s"}`, f.VendorID(), f.ProductID())}
 			}))
 	}
@@ -196,11 +187,11 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 	return err
 }
 
-// offered is the table of devices, and how to ask for the first.
+// offered is the table of devices, with an example of a device profile.
 func (d discovery) offered() string {
 	text := tableOf([]any{"address", "device", "resource class", "units", "traits", "driver"}, len(d.Devices), func(i int) []any {
 		f := d.Devices[i]
-		return []any{f.Address, f.what(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.Driver}
+		return []any{f.Address, f.description(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.Driver}
 	})
 	for _, f := range d.Devices {
 		for _, warning := range f.Warnings {
@@ -210,9 +201,9 @@ func (d discovery) offered() string {
 	return text + fmt.Sprintf("\nA device profile asks for one with [{\"resources:%s\": \"1\"}]; section 1 of docs/operators.md has more.\n", d.Devices[0].ResourceClass)
 }
 
-// what says in words what a device is: its type, its ids as lspci shows them, and its
-// model where the driver has more than the id to tell.
-func (f foundDevice) what() string {
+// description of a device: its type, its ids as lspci shows them, and its model unless that
+// only repeats the id.
+func (f foundDevice) description() string {
 	ids := strings.TrimPrefix(strings.ToLower(f.Vendor), "0x")
 	if f.Product != "" {
 		ids += ":" + f.Product
@@ -224,7 +215,7 @@ func (f foundDevice) what() string {
 	return strings.Join(strings.Fields(f.Type+" "+ids+" "+model), " ")
 }
 
-// productOf finds the product id where upstream's drivers put it.
+// productOf returns the product id, which upstream's drivers put into the board info.
 func productOf(d driver.Device) string {
 	var board struct {
 		ProductID string `json:"product_id"`
@@ -245,7 +236,7 @@ func (f foundDevice) classes() string {
 	return strings.Join(lines, "\n")
 }
 
-// tableOf renders rows under a header, without lines around them.
+// tableOf renders rows below a header, without borders.
 func tableOf(header []any, rows int, row func(int) []any) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"fmt"
@@ -10,18 +10,19 @@ import (
 	"github.com/jedib0t/go-pretty/v6/progress"
 )
 
-// progressBar shows how far a load is: a bar on a terminal, else a line for each tenth.
+// progressBar shows the progress of a load: a bar on a terminal, else a line for each
+// tenth.
 type progressBar struct {
 	mu      sync.Mutex
 	w       io.Writer
 	total   int
 	steps   int
-	writer  progress.Writer // nil: no terminal
+	writer  progress.Writer // nil: not a terminal
 	tracker *progress.Tracker
 	ended   chan struct{}
 }
 
-func newProgress(w io.Writer, total int) *progressBar {
+func newProgressBar(w io.Writer, total int) *progressBar {
 	b := &progressBar{w: w, total: total}
 	if !isTerminal(w) {
 		return b
@@ -39,7 +40,6 @@ func newProgress(w io.Writer, total int) *progressBar {
 	return b
 }
 
-// isTerminal reports whether somebody watches.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -61,7 +61,7 @@ func (b *progressBar) step() {
 	}
 }
 
-// done takes the bar off.
+// done removes the bar.
 func (b *progressBar) done() {
 	if b.writer == nil {
 		return

@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
-// novaClaims is what a nova.conf takes of the host's devices for Nova.
+// novaClaims is what a nova.conf assigns to Nova.
 type novaClaims struct {
 	specs []novaSpec
 	mdevs []novaMdev
@@ -20,33 +20,27 @@ type novaClaims struct {
 // novaSpec is one entry of [pci] device_spec.
 type novaSpec struct {
 	pci.Spec
-	name string // as messages call it
+	name string // in messages
 }
 
 // novaMdev is one of [devices] enabled_mdev_types.
 type novaMdev struct {
 	typ  string
-	name string // the option that claims, as messages call it
-	// addresses are the devices it is made on; nil means every device that supports it.
+	name string // the claiming option, in messages
+	// addresses of the devices that it is created on; nil means every device that supports
+	// it.
 	addresses []driver.PCIAddress
 }
 
-// readNovaConf reads what a nova.conf says of devices: [pci] device_spec, also by its
+// parseNovaConf reads the device options of a nova.conf: [pci] device_spec, also by its
 // former names, and [devices] enabled_mdev_types with [mdev_TYPE] device_addresses.
-func readNovaConf(file string) (*novaClaims, error) {
-	data, err := readBounded(file, maxConf)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("--nova-conf: %w", err))
-	}
+func parseNovaConf(data []byte) (*novaClaims, error) {
 	conf, err := parseConf(data)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--nova-conf %s: %w", file, err))
+		return nil, err
 	}
 	n := &novaClaims{}
-	if err := errors.Join(n.addSpecs(conf), n.addMdevs(conf)); err != nil {
-		return nil, badInput(fmt.Errorf("--nova-conf %s: %w", file, err))
-	}
-	return n, nil
+	return n, errors.Join(n.addSpecs(conf), n.addMdevs(conf))
 }
 
 // addSpecs reads the entries, each a JSON object or a list of objects.
@@ -86,7 +80,7 @@ func specObjects(value string) ([]map[string]json.RawMessage, error) {
 	return list, nil
 }
 
-// novaSpecOf takes the part that chooses devices: other keys are tags, which say how the
+// novaSpecOf reads the keys that select devices. Other keys are tags, which say how the
 // device is used, such as physical_network.
 func novaSpecOf(object map[string]json.RawMessage) (pci.Spec, error) {
 	chosen := make(map[string]json.RawMessage)
@@ -109,8 +103,8 @@ func novaSpecOf(object map[string]json.RawMessage) (pci.Spec, error) {
 	return list[0], nil
 }
 
-// addMdevs follows nova-compute: where one of several types has no addresses, only the
-// first is made, and on every device that supports it.
+// addMdevs follows nova-compute: if one of several types has no addresses, only the first
+// type is created, on every device that supports it.
 func (n *novaClaims) addMdevs(conf openstackConf) error {
 	types := conf.list("devices", "enabled_mdev_types")
 	if len(types) == 0 {
@@ -140,8 +134,8 @@ func (n *novaClaims) addMdevs(conf openstackConf) error {
 	return nil
 }
 
-// resolve puts the addresses of network interfaces in the place of their names. An
-// interface that is not there chooses nothing.
+// resolve replaces the names of network interfaces by their addresses. An interface that
+// does not exist selects nothing.
 func (n *novaClaims) resolve(tree driver.Tree) {
 	n.specs = slices.DeleteFunc(n.specs, func(s novaSpec) bool {
 		return s.DevName != "" && interfaceAddress(tree, s.DevName) == ""
@@ -168,7 +162,8 @@ func interfaceAddress(tree driver.Tree, name string) string {
 	return address.String()
 }
 
-// claims names the entry by which Nova takes a function, or "". Expected: resolve.
+// claims names the entry by which Nova claims a function, or "". resolve must have been
+// called.
 func (n *novaClaims) claims(f driver.PCIFunction, s driver.PCIState) string {
 	for _, spec := range n.specs {
 		if spec.admits(f, s) {
@@ -183,8 +178,8 @@ func (n *novaClaims) claims(f driver.PCIFunction, s driver.PCIState) string {
 	return ""
 }
 
-// admits says whether the entry chooses a function. The full address of a physical
-// function chooses its virtual functions, too.
+// admits reports whether the entry selects a function. The full address of a physical
+// function selects its virtual functions, too.
 func (s novaSpec) admits(f driver.PCIFunction, state driver.PCIState) bool {
 	at, err := pci.Whitelist{s.Spec}.Match(f)
 	if err == nil && at >= 0 {

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"encoding/json"
@@ -9,15 +9,18 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/plural"
 )
 
-// loadReport is what a load came to. Its JSON form is that of -o json.
-type loadReport struct {
-	Spawns          int         `json:"spawns"`
-	Failed          int         `json:"failed"`
-	Leaks           int         `json:"leaks"`
-	SpawnsPerSecond float64     `json:"spawns_per_second"`
-	LatencyMS       loadLatency `json:"latency_ms"`
+// report is the result of a load. Its JSON form is that of -o json.
+type report struct {
+	Spawns          int     `json:"spawns"`
+	Failed          int     `json:"failed"`
+	Leaks           int     `json:"leaks"`
+	SpawnsPerSecond float64 `json:"spawns_per_second"`
+	LatencyMS       latency `json:"latency_ms"`
 
 	mu     sync.Mutex
 	took   time.Duration
@@ -26,21 +29,21 @@ type loadReport struct {
 	causes map[string]int // of failures, by text
 }
 
-// loadLatency is in milliseconds.
-type loadLatency struct {
+// latency is in milliseconds.
+type latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// maxCauses is how many different failures are told.
+// maxCauses limits the different failures that are counted.
 const maxCauses = 5
 
-func newLoadReport(spawns int) *loadReport {
-	return &loadReport{times: make([]time.Duration, 0, min(spawns, 1<<20)), causes: make(map[string]int)}
+func newReport(spawns int) *report {
+	return &report{times: make([]time.Duration, 0, min(spawns, 1<<20)), causes: make(map[string]int)}
 }
 
-func (r *loadReport) add(took time.Duration, err error) {
+func (r *report) add(took time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Spawns++
@@ -55,9 +58,9 @@ func (r *loadReport) add(took time.Duration, err error) {
 }
 
 // print writes the numbers.
-func (r *loadReport) print(w io.Writer, format string) error {
+func (r *report) print(w io.Writer, format string) error {
 	slices.Sort(r.times)
-	r.LatencyMS = loadLatency{P50: r.quantile(0.5), P99: r.quantile(0.99), Max: r.quantile(1)}
+	r.LatencyMS = latency{P50: r.quantile(0.5), P99: r.quantile(0.99), Max: r.quantile(1)}
 	if r.took > 0 {
 		r.SpawnsPerSecond = float64(len(r.times)) / r.took.Seconds()
 	}
@@ -86,7 +89,7 @@ func (r *loadReport) print(w io.Writer, format string) error {
 }
 
 // quantile is a latency in milliseconds, 0 without any.
-func (r *loadReport) quantile(q float64) float64 {
+func (r *report) quantile(q float64) float64 {
 	if len(r.times) == 0 {
 		return 0
 	}
@@ -94,16 +97,13 @@ func (r *loadReport) quantile(q float64) float64 {
 	return float64(r.times[at].Microseconds()) / 1000
 }
 
-// verdict is the error of a load that did not go well.
-func (r *loadReport) verdict() error {
+// failure is the error of a load with leaks or failed spawns.
+func (r *report) failure() error {
 	if r.Leaks > 0 {
-		return fmt.Errorf("%w: %d findings", errLeaks, r.Leaks)
-	}
-	if r.Failed == 0 {
-		return nil
+		return command.Leaked(plural.Count(r.Leaks, "leak"))
 	}
 	for cause := range r.causes {
-		return fmt.Errorf("%w: %d of %d, such as: %s", errFailedSpawns, r.Failed, r.Spawns, cause)
+		return fmt.Errorf("spawns failed: %d of %d, such as: %s", r.Failed, r.Spawns, cause)
 	}
-	return fmt.Errorf("%w: %d of %d", errFailedSpawns, r.Failed, r.Spawns)
+	return nil
 }

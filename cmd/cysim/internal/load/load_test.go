@@ -1,20 +1,27 @@
-package main
+package load
 
 import (
 	"bytes"
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
+
+// runLoad runs cysim load and returns its exit status.
+func runLoad(t *testing.T, stdout, stderr *bytes.Buffer, args ...string) int {
+	t.Helper()
+	return command.Run(t.Context(), new(Command), args, stdout, stderr)
+}
 
 func TestLoadSpawnsAndDeletes(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"load", "--spawns", "40", "--concurrency", "8", "-o", "json"}, &stdout, &stderr); status != 0 {
+	if status := runLoad(t, &stdout, &stderr, "--spawns", "40", "--concurrency", "8", "-o", "json"); status != 0 {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	var got map[string]any
@@ -39,24 +46,10 @@ func TestLoadSpawnsAndDeletes(t *testing.T) {
 	}
 }
 
-func TestLoadOnACloudOfCloudsYAML(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	served := start(t, "serve", "--clouds-yaml", file)
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	var stdout, stderr bytes.Buffer
-	args := []string{"load", "--spawns", "6", "--concurrency", "2", "--cloud", "sim", "--service-cloud", "sim-svc", "--profile", "vgpu"}
-	if status := run(t.Context(), args, &stdout, &stderr); status != 0 || !strings.Contains(stdout.String(), "spawns and deletes ") {
-		t.Fatalf("status %d: %s%s", status, stdout.String(), stderr.String())
-	}
-	if _, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", ""); !strings.Contains(text, `"leaks":[]`) {
-		t.Errorf("left behind: %s", text)
-	}
-}
-
-func TestLoadTellsWhyNothingCouldBeSpawned(t *testing.T) {
+func TestLoadReportsWhySpawnsFailed(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), []string{"load", "--spawns", "3", "--concurrency", "1", "--profile", "none"}, &stdout, &stderr)
+	status := runLoad(t, &stdout, &stderr, "--spawns", "3", "--concurrency", "1", "--profile", "none")
 	if status != 1 || !strings.Contains(stderr.String(), "3 of 3, such as: ") || !strings.Contains(stderr.String(), "none") {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
@@ -67,7 +60,7 @@ func TestLoadTellsWhyNothingCouldBeSpawned(t *testing.T) {
 
 func TestQuantilesOfALoad(t *testing.T) {
 	t.Parallel()
-	r := newLoadReport(100)
+	r := newReport(100)
 	for n := 100; n > 0; n-- {
 		r.add(time.Duration(n)*time.Millisecond, nil)
 	}
@@ -81,7 +74,7 @@ func TestQuantilesOfALoad(t *testing.T) {
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("as JSON (-want +got):\n%s", diff)
 	}
-	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "leaked: 1") {
-		t.Errorf("verdict: %v", err)
+	if err := r.failure(); err == nil || !strings.Contains(err.Error(), "leaked: 1") {
+		t.Errorf("failure: %v", err)
 	}
 }

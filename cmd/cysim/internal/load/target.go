@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -17,45 +18,42 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// The world of a load on the embedded cloud.
+// The embedded cloud.
 const (
-	loadHosts   = 8
-	loadDevices = 8
+	embeddedHosts = 8
+	embeddedGPUs  = 8
 )
 
-// loadTarget is the cloud under load.
-type loadTarget struct {
+// target is the cloud under load.
+type target struct {
 	flow  *spawn.Flow
-	cloud *simcloud.Cloud // nil for a real one
+	cloud *simcloud.Cloud // nil for a real cloud
 }
 
-// loadConfig tries every host of the embedded cloud.
-func loadConfig() spawn.Config { return spawn.Config{MaxAttempts: loadHosts} }
-
-func (c *loadCommand) target(ctx context.Context) (*loadTarget, error) {
+func (c *Command) target(ctx context.Context) (*target, error) {
 	if c.Cloud == "embedded" {
 		return embeddedTarget(ctx)
 	}
 	provider, endpoint, err := authenticate(ctx, c.Cloud)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
+		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
 	service := provider
 	if c.ServiceCloud != "" {
 		if service, _, err = authenticate(ctx, c.ServiceCloud); err != nil {
-			return nil, badInput(fmt.Errorf("--service-cloud %s: %w", c.ServiceCloud, err))
+			return nil, command.BadInput(fmt.Errorf("--service-cloud %s: %w", c.ServiceCloud, err))
 		}
 	}
 	token := func(context.Context) (string, error) { return service.Token(), nil }
-	flow, err := newLoadFlow(provider, endpoint, token, nil) // Nova's events go elsewhere: the flow polls
+	flow, err := newFlow(provider, endpoint, token, nil) // the flow polls, because Nova's events do not come here
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
+		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
-	return &loadTarget{flow: flow}, nil
+	return &target{flow: flow}, nil
 }
 
-func embeddedTarget(ctx context.Context) (*loadTarget, error) {
-	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(loadHosts, loadDevices))
+func embeddedTarget(ctx context.Context) (*target, error) {
+	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(embeddedHosts, embeddedGPUs))
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +63,14 @@ func embeddedTarget(ctx context.Context) (*loadTarget, error) {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	flow, err := newLoadFlow(provider, gophercloud.EndpointOpts{}, cloud.ServiceToken, events)
+	flow, err := newFlow(provider, gophercloud.EndpointOpts{}, cloud.ServiceToken, events)
 	if err != nil {
 		return nil, err
 	}
-	return &loadTarget{flow: flow, cloud: cloud}, nil
+	return &target{flow: flow, cloud: cloud}, nil
 }
 
-func newLoadFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
+func newFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
 	token func(context.Context) (string, error), events *externalevent.Registry,
 ) (*spawn.Flow, error) {
 	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(token),
@@ -84,7 +82,7 @@ func newLoadFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.Endp
 	if err != nil {
 		return nil, err
 	}
-	return spawn.New(loadConfig(), cyborg, placement, events)
+	return spawn.New(spawn.Config{MaxAttempts: embeddedHosts}, cyborg, placement, events) // every host of the embedded cloud
 }
 
 func authenticate(ctx context.Context, cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
@@ -97,23 +95,23 @@ func authenticate(ctx context.Context, cloud string) (*gophercloud.ProviderClien
 	return provider, endpoint, err
 }
 
-// define starts the guest, as far as the embedded cloud has any.
-func (t *loadTarget) define(result *spawn.Result) error {
+// define defines the guest in the embedded cloud.
+func (t *target) define(result *spawn.Result) error {
 	if t.cloud == nil {
 		return nil
 	}
 	return t.cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)})
 }
 
-func (t *loadTarget) remove(instance string) {
+func (t *target) remove(instance string) {
 	if t.cloud != nil {
 		t.cloud.RemoveGuest(instance)
 	}
 }
 
-// leaks names what the instances of a run still hold: of the embedded cloud anything that
-// no guest owns, of another one the requests and allocations of just these instances.
-func (t *loadTarget) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string, error) {
+// leaks names what the instances of a run still hold: all leaks of the embedded cloud, of
+// a real one the requests and allocations of just these instances.
+func (t *target) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string, error) {
 	var texts []string
 	if t.cloud != nil {
 		for _, leak := range t.cloud.Leaks() {
@@ -137,7 +135,7 @@ func (t *loadTarget) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]st
 	return texts, err
 }
 
-func (t *loadTarget) close() error {
+func (t *target) close() error {
 	if t.cloud == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -92,7 +93,7 @@ func TestWhatCyborgAndNovaBothClaimIsNamed(t *testing.T) {
 			got := discover(t, "--sysfs", laidOut(t, shared()), "--config", writeFile(t, "cyborg.conf", tt.cyborg), "--nova-conf", writeFile(t, "nova.conf", tt.nova))
 			wantStatus := 0
 			if len(tt.want) > 0 {
-				wantStatus = exitClaimedTwice
+				wantStatus = command.StatusClaimedTwice
 			}
 			if got.status != wantStatus || len(tt.want) == 0 && got.stderr != "" || strings.Count(got.stderr, " (Cyborg: ") != len(tt.want) {
 				t.Errorf("status %d, %q; want %d and %d names", got.status, got.stderr, wantStatus, len(tt.want))
@@ -117,7 +118,7 @@ func TestWithoutAConfigurationOnlyDevicesAreClaimed(t *testing.T) {
 	t.Parallel()
 	nova := writeFile(t, "nova.conf", "[pci]\ndevice_spec = {\"vendor_id\":\"8086\",\"product_id\":\"37c8\"}\ndevice_spec = {\"vendor_id\":\"8086\",\"product_id\":\"1572\"}\n")
 	got := discover(t, "--sysfs", laidOut(t, shared()), "--nova-conf", nova)
-	if got.status != exitClaimedTwice || !strings.Contains(got.stderr, "0000:3d:00.0") || strings.Contains(got.stderr, "8086:") {
+	if got.status != command.StatusClaimedTwice || !strings.Contains(got.stderr, "0000:3d:00.0") || strings.Contains(got.stderr, "8086:") {
 		t.Errorf("status %d, %q", got.status, got.stderr)
 	}
 	want := "Nova claims 0000:3d:00.0, too: [pci] device_spec entry 0"

@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"bytes"
@@ -13,34 +13,25 @@ import (
 	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
-// realDrivers are the entry points of the drivers that look for hardware, as
-// [agent] enabled_drivers names them: all but the fake one. Those that need a
-// configuration find nothing without it.
+// realDrivers lists the drivers that look for hardware, by the names of [agent]
+// enabled_drivers: all but the fake one. Drivers that need a configuration find nothing
+// without it.
 func realDrivers() []string {
 	return slices.DeleteFunc(builtin.Names(), func(name string) bool { return name == builtin.Fake })
 }
 
-// readCyborgConf reads the configuration of the drivers: a JSON object of builtin.Config,
+// parseDriverConf reads the configuration of the drivers: a JSON object of builtin.Config,
 // or a cyborg.conf.
-func readCyborgConf(file string) (builtin.Config, error) {
-	data, err := readBounded(file, maxConf)
-	if err != nil {
-		return builtin.Config{}, badInput(fmt.Errorf("--config: %w", err))
-	}
-	read := cyborgConf
+func parseDriverConf(data []byte) (builtin.Config, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		read = builtin.ParseConfig
+		return builtin.ParseConfig(data)
 	}
-	config, err := read(data)
-	if err != nil {
-		return builtin.Config{}, badInput(fmt.Errorf("--config %s: %w", file, err))
-	}
-	return config, nil
+	return parseCyborgConf(data)
 }
 
-// cyborgConf takes the options that shape reports from a cyborg.conf. All others, and the
-// sections of other services in it, are passed over.
-func cyborgConf(data []byte) (builtin.Config, error) {
+// parseCyborgConf reads the options of a cyborg.conf that affect reports, and ignores all
+// others.
+func parseCyborgConf(data []byte) (builtin.Config, error) {
 	conf, err := parseConf(data)
 	if err != nil {
 		return builtin.Config{}, err
@@ -94,8 +85,8 @@ func whitelist(conf openstackConf) (pci.Whitelist, error) {
 	return all, nil
 }
 
-// vgpuAddresses are the cards that are configured to be divided. What is garbled was
-// refused when the driver was made.
+// vgpuAddresses gives the vGPU type of each card that is configured to be divided. The
+// driver has refused malformed addresses.
 func vgpuAddresses(config nvidia.Config) map[driver.PCIAddress]string {
 	cards := make(map[driver.PCIAddress]string)
 	for _, t := range config.EnabledVGPUTypes {

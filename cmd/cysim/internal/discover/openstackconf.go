@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"gopkg.in/ini.v1"
 )
 
-// maxConf is the longest configuration file that is read, in bytes.
+// maxConf limits the size of a configuration file, in bytes.
 const maxConf = 4 << 20
 
 // openstackConf is a configuration file of an OpenStack service, read by the rules of
-// oslo.config: options may stand several times, values may go on in indented lines,
-// comments have lines of their own. Substitutions such as $host are not made.
+// oslo.config: options may be repeated, values may continue in indented lines, comments
+// have lines of their own. Substitutions such as $host are not made.
 type openstackConf struct {
 	file *ini.File
 }
@@ -30,7 +30,7 @@ func parseConf(data []byte) (openstackConf, error) {
 	return openstackConf{file}, err
 }
 
-// indent is what a line that goes on with a value begins with.
+// indent matches the beginning of a continued line.
 var indent = regexp.MustCompile(`\n[ \t]+`)
 
 // all returns each value of an option, in the order written.
@@ -46,7 +46,8 @@ func (c openstackConf) all(section, option string) []string {
 	return values
 }
 
-// last returns the value that counts for an option of one value, and whether it is set.
+// last returns the last value of an option, which is in force for options of one value,
+// and whether it is set.
 func (c openstackConf) last(section, option string) (string, bool) {
 	values := c.all(section, option)
 	if len(values) == 0 {
@@ -56,8 +57,7 @@ func (c openstackConf) last(section, option string) (string, bool) {
 	return strings.TrimSpace(values[len(values)-1]), true
 }
 
-// list returns the parts of a comma separated value. It is nil where the option is not
-// set.
+// list returns the parts of a comma-separated value, or nil if the option is not set.
 func (c openstackConf) list(section, option string) []string {
 	value, set := c.last(section, option)
 	if !set {
@@ -72,7 +72,7 @@ func (c openstackConf) list(section, option string) []string {
 	return parts
 }
 
-// flag returns the value of a boolean option, in the words that oslo.config takes.
+// flag returns the value of a boolean option, in the words that oslo.config accepts.
 func (c openstackConf) flag(section, option string) (bool, error) {
 	value, set := c.last(section, option)
 	switch strings.ToLower(value) {

@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"archive/tar"
@@ -17,13 +17,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // capturedTree unpacks the tree of a real machine and returns its sys.
 func capturedTree(t testing.TB, machine string) string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
+	f, err := os.Open(filepath.Join("..", "..", "..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +91,23 @@ type outcome struct {
 	stdout, stderr string
 }
 
+// runDiscover runs cysim discover and returns its exit status.
+func runDiscover(t testing.TB, stdout, stderr *bytes.Buffer, args ...string) int {
+	t.Helper()
+	var grammar struct {
+		Discover Command `cmd:"" help:"."`
+	}
+	return command.Run(t.Context(), &grammar, append([]string{"discover"}, args...), stdout, stderr)
+}
+
 // discover runs cysim discover with JSON output.
 func discover(t testing.TB, args ...string) outcome {
 	t.Helper()
 	var o outcome
 	var stdout, stderr bytes.Buffer
-	o.status = run(t.Context(), append([]string{"discover", "-o", "json"}, args...), &stdout, &stderr)
+	o.status = runDiscover(t, &stdout, &stderr, append([]string{"-o", "json"}, args...)...)
 	o.stdout, o.stderr = stdout.String(), stderr.String()
-	if o.status == exitBadInput || o.status == exitFailed {
+	if o.status == command.StatusBadInput || o.status == command.StatusFailed {
 		return o
 	}
 	decoder := json.NewDecoder(&stdout)
@@ -237,7 +247,7 @@ func TestTheTablesOfDiscoverSayEverything(t *testing.T) {
 		{Address: "0000:af:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Files: map[string]string{"sriov_numvfs": "many\n"}},
 	}})
 	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"discover", "--sysfs", sys}, &stdout, &stderr); status != 0 || stderr.Len() > 0 {
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys); status != 0 || stderr.Len() > 0 {
 		t.Fatalf("status %d, %s", status, stderr.String())
 	}
 	for _, want := range []string{
@@ -261,7 +271,7 @@ func TestTheTablesNameAcceleratorsThatNoDriverTakes(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	sys := capturedTree(t, "qemu-accel")
-	if status := run(t.Context(), []string{"discover", "--sysfs", sys}, &stdout, &stderr); status != 0 {
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys); status != 0 {
 		t.Fatalf("status %d, %s", status, stderr.String())
 	}
 	want := "What Cyborg's agent would offer of " + sys + `
@@ -326,7 +336,7 @@ func TestDiscoverRefusesBadInputWithStatus2(t *testing.T) {
 				args = append([]string{"--sysfs", sys}, args...)
 			}
 			got := discover(t, args...)
-			if got.status != exitBadInput || !strings.Contains(got.stderr, tt.want) || strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
+			if got.status != command.StatusBadInput || !strings.Contains(got.stderr, tt.want) || strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
 				t.Errorf("status %d, %q, output %q; want 2 and one line with %q", got.status, got.stderr, got.stdout, tt.want)
 			}
 		})
@@ -341,7 +351,7 @@ func TestDiscoverRefusesAHugeConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flag := range []string{"--config", "--nova-conf"} {
-		if got := discover(t, flag, huge); got.status != exitBadInput || !strings.Contains(got.stderr, "has more than") {
+		if got := discover(t, flag, huge); got.status != command.StatusBadInput || !strings.Contains(got.stderr, "has more than") {
 			t.Errorf("%s: status %d, %q", flag, got.status, got.stderr)
 		}
 	}
@@ -475,7 +485,7 @@ func TestDiscoverReportsWhatItMayNotRead(t *testing.T) {
 // The operators' page shows the real thing, and names every driver and status.
 func TestTheOperatorsPageShowsWhatDiscoverPrints(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../docs/operators.md")
+	data, err := os.ReadFile("../../../../docs/operators.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -484,14 +494,14 @@ func TestTheOperatorsPageShowsWhatDiscoverPrints(t *testing.T) {
 	want, _, _ = strings.Cut(want, "```")
 	sys := capturedTree(t, "nvidia-p100")
 	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"discover", "--sysfs", sys}, &stdout, &stderr); status != 0 {
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys); status != 0 {
 		t.Fatalf("status %d, %s", status, stderr.String())
 	}
 	if diff := cmp.Diff(want, strings.ReplaceAll(stdout.String(), sys, "captured/sys")); diff != "" {
 		t.Errorf("(-docs +cysim discover):\n%s", diff)
 	}
 	var help bytes.Buffer
-	if status := run(t.Context(), []string{"discover", "--help"}, &help, &stderr); status != 0 {
+	if status := runDiscover(t, &help, &stderr, "--help"); status != 0 {
 		t.Fatalf("status %d, %s", status, stderr.String())
 	}
 	for _, name := range realDrivers() {
@@ -499,7 +509,7 @@ func TestTheOperatorsPageShowsWhatDiscoverPrints(t *testing.T) {
 			t.Errorf("driver %s is missing from the page or the help", name)
 		}
 	}
-	for _, status := range []int{0, exitFailed, exitBadInput, exitClaimedTwice} {
+	for _, status := range []int{0, command.StatusFailed, command.StatusBadInput, command.StatusClaimedTwice} {
 		if !strings.Contains(section, fmt.Sprintf("\n| %d | ", status)) || !strings.Contains(help.String(), fmt.Sprint(status)) {
 			t.Errorf("exit status %d is missing from the page or the help", status)
 		}

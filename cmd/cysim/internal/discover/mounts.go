@@ -1,4 +1,4 @@
-package main
+package discover
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // liveSysfs is where Linux mounts the sysfs of the machine itself.
 const liveSysfs = "/sys"
 
-// isLive reports whether a directory is the sysfs of this machine, and no copy of another.
+// isLive reports whether a directory is the sysfs of this machine and not a copy.
 func isLive(dir string) bool {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -24,8 +24,8 @@ func isLive(dir string) bool {
 	return err == nil && resolved == liveSysfs
 }
 
-// hostMounts returns the block devices that this machine has mounted or swaps on, for
-// sysfs does not tell. Nil means that they are not known.
+// hostMounts returns the block devices that this machine has mounted or swaps on, which
+// sysfs does not show. Nil means that they are not known.
 func hostMounts() []string {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -39,7 +39,7 @@ func hostMounts() []string {
 	if found == nil {
 		return nil
 	}
-	// The table of mounts has one of the devices of a btrfs; its directory has all.
+	// The table of mounts has one of the devices of a btrfs; its directory lists all.
 	members, err := filepath.Glob(liveSysfs + "/fs/btrfs/*/devices/*")
 	if err != nil { // the pattern is well formed
 		return nil
@@ -58,10 +58,10 @@ func kernelName(device string) string {
 	return filepath.Base(device)
 }
 
-// mountedDevices picks the block devices from the kernel's tables of mounts and swaps:
+// mountedDevices returns the block devices in the kernel's tables of mounts and swaps:
 // each as MAJOR:MINOR, and by its name where a file of /dev is the source, since file
-// systems over several devices have numbers of their own. It is nil where the root is on
-// no block device: a container sees its own mounts only, and not those of the host.
+// systems over several devices have numbers of their own. It returns nil if the root is
+// not on a block device: a container sees its own mounts and not those of the host.
 func mountedDevices(mountinfo, swaps []byte, name func(device string) string) []string {
 	var found []string
 	add := func(device string) {

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit statuses of cysim; 0 is success.
+const (
+	StatusFailed       = 1
+	StatusBadInput     = 2
+	StatusClaimedTwice = 3 // of discover
+	StatusLeaks        = 9
+)
+
+// Process has the streams of a command. Commands are structs of flags with a method
+// Run(context.Context, *Process) error; the context ends with the first signal.
+type Process struct {
+	Stdout io.Writer
+	Stderr io.Writer
+	Log    *slog.Logger
+}
+
+// Run parses the arguments by a grammar of kong, runs the command that they select, and
+// returns the exit status. An error is written to stderr in one line. A command that ends
+// because ctx ended has succeeded.
+func Run(ctx context.Context, grammar any, args []string, stdout, stderr io.Writer, options ...kong.Option) int {
+	helped := false
+	parser, err := kong.New(grammar, append([]kong.Option{
+		kong.Name("cysim"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	}, options...)...)
+	if err != nil {
+		return report(stderr, err)
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case helped:
+		return 0
+	case err != nil:
+		return report(stderr, BadInput(err))
+	}
+	err = parsed.Run(&Process{Stdout: stdout, Stderr: stderr, Log: slog.New(slog.NewTextHandler(stderr, nil))})
+	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+		return report(stderr, err)
+	}
+	return 0
+}
+
+// report writes the error in one line and returns the exit status for it.
+func report(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "cysim: %s\n", OneLine(err.Error()))
+	if found := new(statusError); errors.As(err, &found) {
+		return found.status
+	}
+	return StatusFailed
+}
+
+// OneLine joins the lines of a text.
+func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// statusError is an error with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+// Unwrap returns the cause.
+func (e *statusError) Unwrap() error { return e.error }
+
+// WithStatus gives an error an exit status; its text stays as it is.
+func WithStatus(err error, status int) error { return &statusError{err, status} }
+
+// BadInput marks an error that another flag or file would avoid.
+func BadInput(err error) error { return WithStatus(err, StatusBadInput) }
+
+// Leaked is the error of a command that found leaks, named by a text such as "2 leaks".
+func Leaked(leaks string) error {
+	return WithStatus(errors.New("accelerators leaked: "+leaks), StatusLeaks)
+}
+
+// CheckURL refuses a flag that is not an absolute HTTP URL.
+func CheckURL(flag, text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return BadInput(fmt.Errorf("--%s: %w", flag, err))
+	}
+	if (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
+		return BadInput(fmt.Errorf("--%s %s: not an http:// or https:// URL", flag, text))
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// ReadFile reads a file of at most limit bytes.
+func ReadFile(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return ReadAll(file, name, limit)
+}
+
+// ReadAll reads to the end, which must come within limit bytes; the name is for errors.
+func ReadAll(from io.Reader, name string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", name, limit)
+	}
+	return data, err
+}
+
+// ParseFile reads the file that a flag names and parses it. The error is bad input and
+// names the flag and the file.
+func ParseFile[T any](flag, name string, limit int64, parse func([]byte) (T, error)) (value T, err error) {
+	data, err := ReadFile(name, limit)
+	if err != nil {
+		return value, BadInput(fmt.Errorf("--%s: %w", flag, err))
+	}
+	if value, err = parse(data); err != nil {
+		return value, BadInput(fmt.Errorf("--%s %s: %w", flag, name, err))
+	}
+	return value, nil
+}
+
+// WriteFile replaces a file: a reader sees the old content or the new one, never a part.
+// Only the user may read it.
+func WriteFile(name string, data []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(name), ".cysim-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // renamed already if all went well
+	_, err = temporary.Write(data)
+	if err := errors.Join(err, temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), name)
+}
+
+// WriteJSON writes a value as indented JSON.
+func WriteJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}

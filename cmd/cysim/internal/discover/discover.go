@@ -1,0 +1,110 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// Command shows what Cyborg's drivers find in a host.
+type Command struct {
+	Sysfs    string `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
+	Config   string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
+	NovaConf string `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
+	Output   string `short:"o" enum:"table,json" default:"table" help:"Output format: table or json."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Command) Help() string {
+	return "Only reads, and does not need root. Without --config these drivers run: " + strings.Join(realDrivers(), ", ") +
+		". Then nvidia_gpu_driver divides no card into vGPUs, intel_nic_driver knows no networks, and pci_driver and mdev_driver offer nothing, because they offer only the devices that are configured." +
+		" Mounted disks are known for the live /sys only; in a copy every disk with partitions counts as mounted." +
+		" Exit status: 0 the drivers ran, whatever they found; 1 they could not run; 2 bad flag, file or directory; 3 Cyborg and Nova both claim a device."
+}
+
+// Run implements the command.
+func (c *Command) Run(ctx context.Context, p *command.Process) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	var nova *novaClaims
+	if c.NovaConf != "" {
+		if nova, err = command.ParseFile("nova-conf", c.NovaConf, maxConf, parseNovaConf); err != nil {
+			return err
+		}
+	}
+	tree, err := sysfs.OpenDir(c.Sysfs, sysfs.DirOptions{})
+	if err != nil {
+		return command.BadInput(fmt.Errorf("--sysfs: %w", err))
+	}
+	defer tree.Close()
+	drivers, err := builtin.New(config, tree)
+	if err != nil {
+		return command.BadInput(fmt.Errorf("%s: %w", c.configSource(), err))
+	}
+	return c.discover(ctx, p, tree, config, drivers, nova)
+}
+
+// configSource names the configuration in errors.
+func (c *Command) configSource() string {
+	if c.Config == "" {
+		return "the default configuration"
+	}
+	return "--config " + c.Config
+}
+
+// config is the configuration of the file, completed with what this machine knows.
+func (c *Command) config() (config builtin.Config, err error) {
+	if c.Config != "" {
+		if config, err = command.ParseFile("config", c.Config, maxConf, parseDriverConf); err != nil {
+			return config, err
+		}
+	}
+	if config.EnabledDrivers == nil {
+		config.EnabledDrivers = realDrivers()
+	}
+	if config.Host == "" {
+		if config.Host, err = os.Hostname(); err != nil {
+			return config, err
+		}
+	}
+	if config.Mounts == nil && isLive(c.Sysfs) {
+		config.Mounts = hostMounts()
+	}
+	return config, err
+}
+
+// discover runs the drivers, compares their reports with Nova's claims, and writes the
+// result.
+func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.Tree, config builtin.Config, drivers []driver.Driver, nova *novaClaims) error {
+	reports, err := driver.DiscoverAll(ctx, drivers)
+	failed := new(driver.DiscoveryError)
+	if err != nil && !errors.As(err, &failed) || ctx.Err() != nil {
+		return err
+	}
+	var both []doubleClaim
+	if nova != nil {
+		cyborg := cyborgClaims{drivers, config.PCI.PassthroughWhitelist, vgpuAddresses(config.NVIDIA), c.Config != ""}
+		if both, err = findDoubleClaims(ctx, tree, cyborg, nova, reports); err != nil {
+			return err
+		}
+	}
+	found := newDiscovery(drivers, reports, failed.Failed)
+	if c.Output == "json" {
+		err = command.WriteJSON(p.Stdout, found)
+	} else if err = found.findUnclaimed(ctx, tree); err == nil {
+		err = found.writeTables(p.Stdout, c.Sysfs)
+	}
+	if err != nil {
+		return err
+	}
+	return claimedTwice(both)
+}
