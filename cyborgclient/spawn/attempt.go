@@ -106,10 +106,10 @@ type Attempt struct {
 	ended  bool
 
 	tried     map[string]bool // roots of the hosts that were claimed on
-	touched   bool            // a hook may have made a guest
-	stale     []string        // ARQs that were not deleted yet, of this host or earlier ones
+	guestMade bool            // a hook may have made a guest
+	undeleted []string        // ARQs that an earlier unwinding could not delete
 	undone    []string        // on earlier hosts
-	leftovers []Leftover      // of the host before
+	leftovers []Leftover      // of the previous host
 }
 
 type claimState struct {
@@ -153,7 +153,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 
 // end tells the flow that the attempt is no longer under way.
 func (a *Attempt) end() {
-	a.flow.letGo(a.arqUUIDs())
+	a.flow.untrackARQs(uuidsOf(a.ARQs))
 	if !a.ended {
 		a.ended = true
 		a.flow.leave(a.Request.Instance)
@@ -226,9 +226,9 @@ func (a *Attempt) needs(ok bool, step Step) error {
 	return fmt.Errorf("%w: instance %s: %s has not been done", ErrOrder, a.Request.Instance, step)
 }
 
-func (a *Attempt) arqUUIDs() []string {
-	uuids := make([]string, len(a.ARQs))
-	for i, arq := range a.ARQs {
+func uuidsOf(arqs []cyborgclient.ARQ) []string {
+	uuids := make([]string, len(arqs))
+	for i, arq := range arqs {
 		uuids[i] = arq.UUID
 	}
 	return uuids

@@ -43,7 +43,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	if err != nil {
 		return err
 	}
-	a.own(arqs, from)
+	a.adoptARQs(arqs, from)
 	switch {
 	case len(arqs) == 0:
 		return errors.New("no accelerator requests were created")
@@ -54,14 +54,14 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 }
 
 // own takes ARQs in as this attempt's.
-func (a *Attempt) own(arqs []cyborgclient.ARQ, from source) {
+func (a *Attempt) adoptARQs(arqs []cyborgclient.ARQ, from source) {
 	a.ARQs = append(slices.Clip(a.ARQs), arqs...)
 	for _, arq := range arqs {
 		if from.ofPort() {
 			a.PortOf[arq.UUID] = from.port.UUID
 		}
 	}
-	a.flow.hold(a.arqUUIDs())
+	a.flow.trackARQs(uuidsOf(a.ARQs))
 }
 
 // Match is step 7: each ARQ is matched with the provider of its group; counts

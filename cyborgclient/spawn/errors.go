@@ -30,11 +30,14 @@ var (
 	ErrOrder = errors.New("step called too early")
 )
 
-// Error is returned by [Flow.Run]: what failed, and what the unwinding did.
+// Error is a spawn, a release or an operation that failed: the step, the cause, and
+// what the unwinding did.
 type Error struct {
 	Instance string
-	Step     Step
-	Err      error
+	// Operation is empty for [Flow.Run] and [Flow.Release].
+	Operation Operation
+	Step      Step
+	Err       error
 	// Undone lists in order what was given back, on all hosts that were tried:
 	// "guest <instance uuid>", "arq <uuid>", "allocation <instance uuid>".
 	Undone []string
@@ -64,7 +67,11 @@ func (l Leftover) String() string {
 
 // Error names instance, step, cause, and everything that is left behind.
 func (e *Error) Error() string {
-	text := fmt.Sprintf("spawn: instance %s: %s: %v", e.Instance, e.Step, e.Err)
+	text := fmt.Sprintf("instance %s: %s: %v", e.Instance, e.Step, e.Err)
+	if e.Operation != "" {
+		text = fmt.Sprintf("%s of %s", e.Operation, text)
+	}
+	text = "spawn: " + text
 	if len(e.Leftovers) == 0 {
 		return text
 	}

@@ -58,25 +58,36 @@ func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.Serv
 // next host is tried, up to Config.MaxAttempts hosts. It returns a [*Error] after a failure, when
 // everything that the attempt made has been given back or is named in it.
 func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
-	a, err := f.Begin(request)
+	a, err := f.attempt(ctx, request, func(a *Attempt) (Step, error) { return a.run(ctx) })
 	if err != nil {
-		return nil, &Error{Instance: request.Instance, Step: StepProfile, Err: err}
-	}
-	done := false
-	defer func() { // a hook of the caller may panic or end the goroutine
-		if !done {
-			a.Unwind(ctx)
-		}
-	}()
-	step, err := a.run(ctx)
-	done = true
-	if err != nil {
-		return nil, a.fail(ctx, step, err)
+		return nil, err
 	}
 	return a.Result(), nil
 }
 
-func (f *Flow) hold(uuids []string) {
+// attempt begins an attempt and runs it. When run fails, panics or ends the
+// goroutine, as a hook of the caller may, everything is given back. The error is an
+// [*Error].
+func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) (Step, error)) (*Attempt, error) {
+	a, err := f.Begin(request)
+	if err != nil {
+		return nil, &Error{Instance: request.Instance, Step: StepProfile, Err: err}
+	}
+	finished := false
+	defer func() {
+		if !finished {
+			a.Unwind(ctx)
+		}
+	}()
+	step, err := run(a)
+	finished = true
+	if err != nil {
+		return nil, a.fail(ctx, step, err)
+	}
+	return a, nil
+}
+
+func (f *Flow) trackARQs(uuids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, uuid := range uuids {
@@ -84,7 +95,7 @@ func (f *Flow) hold(uuids []string) {
 	}
 }
 
-func (f *Flow) letGo(uuids []string) {
+func (f *Flow) untrackARQs(uuids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, uuid := range uuids {
@@ -92,7 +103,7 @@ func (f *Flow) letGo(uuids []string) {
 	}
 }
 
-func (f *Flow) holds(uuid string) bool {
+func (f *Flow) tracksARQ(uuid string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.held[uuid]

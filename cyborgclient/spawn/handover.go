@@ -65,7 +65,7 @@ func (a *Attempt) Handover() (Handover, error) {
 	for _, b := range a.Bindings {
 		h.ARQs = append(h.ARQs, HandoverARQ{UUID: b.ARQ, Group: b.Group, Provider: b.DeviceRP, Port: a.PortOf[b.ARQ]})
 	}
-	a.forgetEvents()
+	a.closeWaiter()
 	a.end()
 	return h, nil
 }

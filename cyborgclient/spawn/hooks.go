@@ -79,7 +79,7 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 		if err := a.needs(len(a.Domain) > 0, StepCompose); err != nil {
 			return "", err
 		}
-		a.touched = true
+		a.guestMade = true
 		if err := start(ctx, a.Result()); err != nil {
 			return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
 		}
@@ -98,7 +98,7 @@ func (a *Attempt) createMdevs(ctx context.Context) error {
 		if arq.AttachHandleType != cyborgclient.HandleMDEV {
 			continue
 		}
-		a.touched = true
+		a.guestMade = true
 		if err := create(ctx, arq); err != nil {
 			return fmt.Errorf("instance %s: mediated device of ARQ %s: %w", a.Request.Instance, arq.UUID, err)
 		}

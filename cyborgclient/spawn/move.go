@@ -10,101 +10,85 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// MoveOpts are the options of an instance's way to another host.
+// MoveOpts are the options of [Operations.Unshelve] and [Operations.Evacuate].
 type MoveOpts struct {
-	// Domain is the domain for the new host, without accelerators. Empty: a
+	// Domain is the domain for the new host, without accelerators. Empty means a
 	// minimal one of the flavor's size.
 	Domain []byte
-	// Options shape the request to Placement, and Order orders the candidates, as
-	// in [Request].
+	// Options and Order are those of [Request].
 	Options requestspec.Options
 	Order   func([]Candidate) []Candidate
 }
 
-// request is that of a spawn on another host, whose guest the driver starts.
+// request is that of a spawn on another host, whose guest the hypervisor starts.
 func (o *Operations) request(i Instance, opts MoveOpts) Request {
 	return Request{
 		Instance: i.UUID, Flavor: i.Flavor, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
 		Options: opts.Options, Order: opts.Order,
-		Hooks: Hooks{Start: o.startGuest, Destroy: o.destroyGuest},
+		Hooks: Hooks{
+			Start: func(ctx context.Context, result *Result) error {
+				guest := Guest{Instance: result.Instance, Host: result.Host}
+				if err := o.hypervisor.Define(ctx, guest, result.Domain); err != nil {
+					return fmt.Errorf("define: %w", err)
+				}
+				return o.hypervisor.Start(ctx, guest)
+			},
+			Destroy: func(ctx context.Context, result *Result) error {
+				guest := Guest{Instance: result.Instance, Host: result.Host}
+				if err := o.hypervisor.Destroy(ctx, guest); err != nil {
+					return err
+				}
+				return o.hypervisor.Undefine(ctx, guest)
+			},
+		},
 	}
-}
-
-func (o *Operations) startGuest(ctx context.Context, result *Result) error {
-	guest := Guest{Instance: result.Instance, Host: result.Host}
-	if err := o.driver.Define(ctx, guest, result.Domain); err != nil {
-		return fmt.Errorf("define: %w", err)
-	}
-	return o.driver.Start(ctx, guest)
-}
-
-func (o *Operations) destroyGuest(ctx context.Context, result *Result) error {
-	guest := Guest{Instance: result.Instance, Host: result.Host}
-	if err := o.driver.Destroy(ctx, guest); err != nil {
-		return err
-	}
-	return o.driver.Undefine(ctx, guest)
 }
 
 // Unshelve brings a shelved instance back. One that is still on its host is
-// started, and the result is nil. An offloaded one (no Host) is spawned anew, on
-// any host and with other ARQs; when that fails everything is given back, so that
-// the next Unshelve works. Nova leaves the ARQs bound then, and Cyborg refuses
-// the next bind.
+// started, and the result is nil. An offloaded one (no Host) is spawned on any host
+// with new ARQs. After a failure everything is given back, so that the next
+// Unshelve works. Nova leaves the ARQs bound, and Cyborg refuses the next bind.
 func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	if i.Host != "" {
-		return nil, o.powerOn(ctx, OpUnshelve, i)
+		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
 	}
-	end, err := o.begin(OpUnshelve, i)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	if i.hasPort() { // Nova blocks the shelving, so there is none
-		return nil, &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: 400, Text: textP}
-	}
-	result, err := o.flow.Run(ctx, o.request(i, opts))
-	return result, failed(OpUnshelve, i, err)
-}
-
-// Evacuate gives an instance of a host that is down another host: it is claimed
-// there first, then the old ARQs are deleted, because Cyborg binds none for an
-// instance that has some, and others are created and bound. With them the guest
-// is started, and the claim on the old host is given up. The caller sees to it
-// that the old host is really down.
-//
-// A failure before the old ARQs go leaves the instance as it was. After one that
-// comes later it has neither accelerators nor their allocation, and Evacuate may
-// be called again; Nova leaves the new ones bound. When only the old claim could
-// not be given up, both the result and an error that matches ErrLeftover are
-// returned.
-func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
-	end, err := o.begin(OpEvacuate, i)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	a, err := o.flow.Begin(o.request(i, opts))
-	if err != nil {
-		return nil, failed(OpEvacuate, i, err)
-	}
-	done := false
-	defer func() { // a hook of the caller may panic
-		if !done {
-			a.Unwind(ctx)
+	var result *Result
+	err := o.do(OpUnshelve, i, func() (err error) {
+		if i.hasPort() { // Nova blocks the shelving of such an instance
+			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: 400, Text: portsBlocked}
 		}
-	}()
-	step, err := o.evacuate(ctx, a, i)
-	done = true
-	if err != nil {
-		return nil, failed(OpEvacuate, i, a.fail(ctx, step, err))
-	}
-	final := a.Chosen.Allocations
-	err = o.rewrite(ctx, a, func(allocation) map[string]map[string]int { return final })
-	return a.Result(), failed(OpEvacuate, i, err)
+		result, err = o.flow.Run(ctx, o.request(i, opts))
+		return err
+	})
+	return result, err
 }
 
-// evacuate walks the steps on the new host.
+// Evacuate moves an instance from a host that is down: it claims another host,
+// then deletes the old ARQs, because Cyborg refuses to bind more for the instance,
+// creates and binds new ones, starts the guest, and gives up the claim on the old
+// host. The caller makes sure that the old host is really down.
+//
+// A failure before the deletion of the old ARQs leaves the instance as it was.
+// After a later failure the instance has neither accelerators nor their allocation,
+// and Evacuate may be called again; Nova leaves the new ARQs bound. When only the
+// old claim could not be given up, both the result and an error that matches
+// ErrLeftover are returned.
+func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
+	var result *Result
+	err := o.do(OpEvacuate, i, func() error {
+		a, err := o.flow.attempt(ctx, o.request(i, opts), func(a *Attempt) (Step, error) { return o.evacuate(ctx, a, i) })
+		if err != nil {
+			return err
+		}
+		final := a.Chosen.Allocations
+		err = o.rewrite(ctx, a, func(allocation) map[string]map[string]int { return final })
+		result = a.Result()
+		return a.leftover("the old claim could not be given up", Leftover{Kind: "allocation", ID: i.UUID, Err: err})
+	})
+	return result, err
+}
+
+// evacuate runs the steps on the new host.
 func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step, error) {
 	order := a.Request.Order
 	a.Request.Order = func(candidates []Candidate) []Candidate {
@@ -115,7 +99,13 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		return candidates
 	}
 	for _, step := range a.steps() {
-		err := o.beforeStep(ctx, a, i, step.name)
+		var err error
+		switch step.name {
+		case StepSelect:
+			a.before, err = o.flow.placement.getAllocation(a.record.reopen(ctx), i.UUID)
+		case StepCreate:
+			err = o.freeOld(a.record.reopen(ctx), a, i)
+		}
 		if err == nil {
 			err = step.run(ctx)
 		}
@@ -124,22 +114,6 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		}
 	}
 	return 0, nil
-}
-
-// beforeStep reads what the instance holds before a host is chosen, and frees
-// its old ARQs before new ones are made.
-func (o *Operations) beforeStep(ctx context.Context, a *Attempt, i Instance, name Step) error {
-	switch name {
-	case StepSelect:
-		held, err := o.flow.placement.getAllocation(a.record.reopen(ctx), i.UUID)
-		if err != nil {
-			return err
-		}
-		a.before = held
-	case StepCreate:
-		return o.freeOld(ctx, a, i)
-	}
-	return nil
 }
 
 // elsewhere leaves out the host whose resources the instance holds.
@@ -158,61 +132,41 @@ func (a *Attempt) elsewhere(candidates []Candidate) []Candidate {
 }
 
 // freeOld deletes the ARQs on the old host. From then on the instance does not
-// hold their devices either, whatever follows.
+// hold their devices either, whatever follows. The deletion is not interrupted
+// once it has begun, because it must be known which ARQs are gone.
 func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error {
 	if !i.hasProfile() {
 		return nil
 	}
-	devices, err := o.deviceProviders(ctx)
+	deployables, err := o.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
 	if err != nil {
 		return err
 	}
-	left, err := o.deleteOld(ctx, i)
-	for _, arq := range left { // these are still the instance's, and so are their devices
+	devices := make(map[string]bool, len(deployables)) // by resource provider
+	for _, deployable := range deployables {
+		devices[deployable.RPUUID] = true
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
+	left, err := o.flow.deleteInstanceARQs(ctx, i.UUID)
+	for _, arq := range left { // the instance still has these and their devices
 		delete(devices, arq.DeviceRPUUID)
 	}
 	if err == nil || len(left) > 0 {
-		a.before.Resources = withoutDevices(a.before.Resources, devices)
+		a.before.Resources = withoutProviders(a.before.Resources, devices)
 	}
-	return err
-}
-
-// deleteOld runs on a context of its own: once it has begun it must be known
-// which ARQs are gone. After a failure it tells which are left; none, when Cyborg
-// does not say.
-func (o *Operations) deleteOld(ctx context.Context, i Instance) (left []cyborgclient.ARQ, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.flow.config.UnwindTimeout)
-	defer cancel()
-	err = o.flow.again(ctx, func(ctx context.Context) error { return o.flow.cyborg.DeleteARQsForInstance(ctx, i.UUID) })
-	if err == nil {
-		return nil, nil
-	}
-	left, listErr := o.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
-	if listErr == nil && len(left) == 0 {
-		return nil, nil
-	}
-	return left, fmt.Errorf("delete the ARQs on host %s: %w", i.Host, errors.Join(err, listErr))
-}
-
-// deviceProviders are the resource providers of Cyborg's.
-func (o *Operations) deviceProviders(ctx context.Context) (map[string]bool, error) {
-	deployables, err := o.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("delete the ARQs on host %s: %w", i.Host, err)
 	}
-	providers := make(map[string]bool, len(deployables))
-	for _, part := range deployables {
-		providers[part.RPUUID] = true
-	}
-	return providers, nil
+	return nil
 }
 
-// withoutDevices is an allocation without what it has of device providers. On a
-// flat host the device provider is the node's own, which keeps its basics.
-func withoutDevices(held map[string]map[string]int, devices map[string]bool) map[string]map[string]int {
+// withoutProviders is an allocation without what it has of device providers. On a
+// flat host the device provider is the node's own and keeps its basic resources.
+func withoutProviders(held map[string]map[string]int, devices map[string]bool) map[string]map[string]int {
 	kept := make(map[string]map[string]int, len(held))
 	for provider, resources := range held {
 		if !devices[provider] {
@@ -232,13 +186,13 @@ func withoutDevices(held map[string]map[string]int, devices map[string]bool) map
 	return kept
 }
 
-// rewrite replaces what an instance holds, after a move that succeeded. It runs
-// on a context of its own; what cannot be written is left over.
+// rewrite replaces what an instance holds after a move that succeeded, also after
+// the caller's context ended.
 func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held allocation) map[string]map[string]int) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.flow.config.UnwindTimeout)
+	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	ctx, step := a.record.open(ctx, StepUnwind)
-	err := o.flow.again(ctx, func(ctx context.Context) error {
+	err := o.flow.retry(ctx, func(ctx context.Context) error {
 		held, err := o.flow.placement.getAllocation(ctx, a.Request.Instance)
 		if err != nil {
 			return err
@@ -250,14 +204,22 @@ func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held all
 		return o.flow.placement.putAllocation(ctx, a.Request.Instance, next)
 	})
 	step.close("the old claim is given up", err)
-	if err == nil {
+	return err
+}
+
+// leftover is the error of a move that succeeded and left things behind: those
+// with an error.
+func (a *Attempt) leftover(cause string, candidates ...Leftover) error {
+	var left []Leftover
+	for _, l := range candidates {
+		if l.Err != nil {
+			left = append(left, l)
+		}
+	}
+	if len(left) == 0 {
 		return nil
 	}
-	left := Leftover{Kind: "allocation", ID: a.Request.Instance, Err: err}
-	return &Error{
-		Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New("the old claim could not be given up"),
-		Leftovers: []Leftover{left}, Trace: a.Trace(),
-	}
+	return &Error{Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New(cause), Leftovers: left, Trace: a.Trace()}
 }
 
 func cloneResources(held map[string]map[string]int) map[string]map[string]int {

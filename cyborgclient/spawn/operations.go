@@ -10,94 +10,173 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Stop powers the guest of an instance off: it is asked to, and forced to if it
-// does not. The accelerators stay bound.
-func (o *Operations) Stop(ctx context.Context, i Instance) error { return o.powerOff(ctx, OpStop, i) }
-
-// SoftDelete powers the guest off. The accelerators stay bound until [Operations.Delete]
-// reclaims the instance, or [Operations.Restore] brings it back.
-func (o *Operations) SoftDelete(ctx context.Context, i Instance) error {
-	return o.powerOff(ctx, OpSoftDelete, i)
+// Guest names the guest of an instance and its host for a [Hypervisor].
+type Guest struct {
+	Instance string
+	// Host is the name of the compute node.
+	Host string
 }
 
-// Shelve powers the guest off; its accelerators stay bound, until
-// [Operations.ShelveOffload] frees them. The snapshot is the caller's.
-func (o *Operations) Shelve(ctx context.Context, i Instance) error {
-	return o.powerOff(ctx, OpShelve, i)
+// ErrNoGuest is what a [Hypervisor] returns for a guest that its host does not
+// know.
+var ErrNoGuest = errors.New("no such guest")
+
+// Hypervisor manages the guests of the hosts; the caller implements it. With
+// libvirt each method is one call of the domain API. Every method may be called
+// again after a failure, even if the failed call had an effect.
+type Hypervisor interface {
+	// Domain returns the saved XML of a guest, with which it starts the next time,
+	// and whether it runs. The error matches ErrNoGuest for an unknown guest.
+	Domain(ctx context.Context, guest Guest) (domain []byte, running bool, err error)
+	// Define saves the XML of a guest without changing a running guest. After an
+	// error the old XML is still saved.
+	Define(ctx context.Context, guest Guest, domain []byte) error
+	// Start starts a guest with its saved XML. Starting a running guest is an error.
+	Start(ctx context.Context, guest Guest) error
+	// Shutdown asks a guest to power off and waits until it has, or returns an
+	// error; then the guest still runs.
+	Shutdown(ctx context.Context, guest Guest) error
+	// Destroy powers a guest off. Destroying a stopped or missing guest is not an
+	// error.
+	Destroy(ctx context.Context, guest Guest) error
+	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an
+	// error.
+	Undefine(ctx context.Context, guest Guest) error
 }
 
-func (o *Operations) powerOff(ctx context.Context, op Operation, i Instance) error {
-	end, err := o.begin(op, i)
-	if err != nil {
+// Operations are what happens to instances after their spawn: Nova's rules for
+// accelerators without Nova's defects. They are safe for parallel use, one
+// operation per instance.
+//
+// Operations that Nova blocks because of the accelerators return a
+// [*BlockedError] before any request; see [Permit]. Those that free accelerators
+// continue when the caller's context ends halfway, bounded by
+// Config.UnwindTimeout, and name what could not be freed in an [*Error].
+type Operations struct {
+	flow       *Flow
+	hypervisor Hypervisor
+}
+
+// Operations returns the operations of this flow on the guests of a hypervisor.
+// The error matches ErrConfig.
+func (f *Flow) Operations(hypervisor Hypervisor) (*Operations, error) {
+	if hypervisor == nil {
+		return nil, fmt.Errorf("%w: operations need a hypervisor", ErrConfig)
+	}
+	return &Operations{flow: f, hypervisor: hypervisor}, nil
+}
+
+// do checks the instance, applies Nova's rule, and runs the operation. Meanwhile
+// the instance is busy, so that a reconciliation leaves it alone. The error names
+// operation and instance.
+func (o *Operations) do(op Operation, i Instance, run func() error) error {
+	if err := i.check(); err != nil {
 		return err
 	}
-	defer end()
-	return failed(op, i, o.off(ctx, i))
+	if err := Permit(op, i); err != nil {
+		return err
+	}
+	o.flow.enter(i.UUID)
+	defer o.flow.leave(i.UUID)
+	switch err := run().(type) { //nolint:errorlint // only an error that names the instance itself
+	case nil:
+		return nil
+	case *BlockedError:
+		return err
+	case *Error:
+		err.Operation = op
+		return err
+	default:
+		return fmt.Errorf("spawn: %s of instance %s: %w", op, i.UUID, err)
+	}
 }
 
-// off asks the guest to power off, and forces it to if that is in vain.
-func (o *Operations) off(ctx context.Context, i Instance) error {
-	soft := o.driver.Shutdown(ctx, i.guest())
-	if soft == nil {
+// Stop powers the guest of an instance off: by shutdown, or else by force. The
+// accelerators stay bound.
+func (o *Operations) Stop(ctx context.Context, i Instance) error {
+	return o.do(OpStop, i, func() error { return o.powerOff(ctx, i) })
+}
+
+// SoftDelete powers the guest off. The accelerators stay bound until
+// [Operations.Delete] reclaims the instance or [Operations.Restore] restores it.
+func (o *Operations) SoftDelete(ctx context.Context, i Instance) error {
+	return o.do(OpSoftDelete, i, func() error { return o.powerOff(ctx, i) })
+}
+
+// Shelve powers the guest off. The accelerators stay bound until
+// [Operations.ShelveOffload] frees them. The caller makes the snapshot.
+func (o *Operations) Shelve(ctx context.Context, i Instance) error {
+	return o.do(OpShelve, i, func() error { return o.powerOff(ctx, i) })
+}
+
+// powerOff shuts the guest down, or destroys it when that fails.
+func (o *Operations) powerOff(ctx context.Context, i Instance) error {
+	shutdownErr := o.hypervisor.Shutdown(ctx, i.guest())
+	if shutdownErr == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := o.driver.Destroy(ctx, i.guest()); err != nil {
-		return fmt.Errorf("power off: %w", errors.Join(soft, err))
+	if err := o.hypervisor.Destroy(ctx, i.guest()); err != nil {
+		return fmt.Errorf("power off: %w", errors.Join(shutdownErr, err))
 	}
 	return nil
 }
 
-// Start powers an instance on: it waits until every ARQ is Bound, completes the
-// saved domain where devices are missing, and starts the guest. When an ARQ is
-// not Bound in time, or the guest does not start, it stays stopped, its old XML
-// is saved as before, and its ARQs stay. Nova starts with whatever Cyborg lists. A
-// guest that runs already is left alone.
+// Start powers an instance on: it waits until every ARQ is Bound, adds missing
+// devices to the saved domain, and starts the guest. When an ARQ is not Bound in
+// time, or the guest does not start, the guest stays off with its old XML, and its
+// ARQs stay. Nova starts the guest with whatever Cyborg lists. A running guest is
+// left alone.
 func (o *Operations) Start(ctx context.Context, i Instance) error {
-	return o.powerOn(ctx, OpStart, i)
+	return o.powerOn(ctx, OpStart, i, o.start)
 }
 
 // Restore is Start for an instance that was soft-deleted.
 func (o *Operations) Restore(ctx context.Context, i Instance) error {
-	return o.powerOn(ctx, OpRestore, i)
+	return o.powerOn(ctx, OpRestore, i, o.start)
 }
 
-// ResumeAfterHostReboot starts an instance whose host came up again. It is Start,
-// and the place where waiting matters: mediated devices do not outlive a host,
-// and Cyborg's agent makes them again when it starts, before or after us. For a
-// while after a quick restart Cyborg still shows them as Bound, because it has not
-// missed the agent yet; so a guest with mediated devices that does not start is
-// tried again in the same time. Nova asks for no ARQs here and starts the guest
-// without its accelerators.
+// ResumeAfterHostReboot starts an instance after its host rebooted. It is Start
+// with a retry: mediated devices do not survive a reboot of the host, and Cyborg's
+// agent creates them again when it starts, before or after nova-compute. After a
+// quick reboot Cyborg shows the ARQs as Bound until it misses the agent. A guest
+// with mediated devices that does not start is therefore started again within
+// Config.ARQBindingTimeout. Nova asks for no ARQs here and starts the guest without
+// its accelerators.
 func (o *Operations) ResumeAfterHostReboot(ctx context.Context, i Instance) error {
-	if running, err := o.runs(ctx, OpHostReboot, i); err != nil || running {
-		return err
-	}
-	end, err := o.begin(OpHostReboot, i)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return failed(OpHostReboot, i, o.resume(ctx, i))
+	return o.powerOn(ctx, OpHostReboot, i, o.startWhenMediated)
 }
 
-func (o *Operations) resume(ctx context.Context, i Instance) error {
-	var refused error // of the start before
+// powerOn runs start unless the guest runs already.
+func (o *Operations) powerOn(ctx context.Context, op Operation, i Instance, start func(context.Context, Instance) error) error {
+	return o.do(op, i, func() error {
+		if _, running, err := o.domain(ctx, i); err != nil || running {
+			return err
+		}
+		return start(ctx, i)
+	})
+}
+
+func (o *Operations) start(ctx context.Context, i Instance) error { return o.startDomain(ctx, i, nil) }
+
+// startWhenMediated starts the guest, again and again while its mediated devices
+// may be missing.
+func (o *Operations) startWhenMediated(ctx context.Context, i Instance) error {
+	var last error
 	deadline := o.deadline()
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
 		accel, err := o.acceleratorsBy(ctx, i, deadline)
 		if err != nil {
-			return errors.Join(err, refused)
+			return errors.Join(err, last)
 		}
-		err = o.startWith(ctx, i, accel, nil)
-		if !errors.Is(err, errStart) || !accel.mediated() || time.Until(deadline) < pause {
-			return err
+		last = o.startWith(ctx, i, accel, nil)
+		if !errors.Is(last, errStart) || !accel.mediated() || time.Until(deadline) < pause {
+			return last
 		}
-		refused = err
-		if sleepErr := sleep(ctx, pause); sleepErr != nil {
-			return errors.Join(sleepErr, refused)
+		if err := sleep(ctx, pause); err != nil {
+			return errors.Join(err, last)
 		}
 	}
 }
@@ -105,170 +184,78 @@ func (o *Operations) resume(ctx context.Context, i Instance) error {
 // errStart marks a guest that was defined and did not start.
 var errStart = errors.New("the guest did not start")
 
-// HardReboot forces the guest off and starts it with a domain that was made anew
-// by the caller, into which the accelerators are merged; an empty one stands for
-// the saved one. Nothing is forced off before every ARQ is Bound. When the guest
-// does not start with the new domain it stays stopped with the old one.
+// HardReboot destroys the guest and starts it with a new domain of the caller's,
+// into which the accelerators are merged. Empty means the saved domain. The guest
+// is not destroyed before every ARQ is Bound. When it does not start with the new
+// domain it stays off with the old one.
 func (o *Operations) HardReboot(ctx context.Context, i Instance, domain []byte) error {
-	return o.restart(ctx, OpHardReboot, i, domain)
+	return o.do(OpHardReboot, i, func() error { return o.startDomain(ctx, i, domain) })
 }
 
 // Rebuild is HardReboot with the domain of another image on the same host. The
-// ARQs are kept and used again; none is an error.
+// ARQs are kept and used again. An instance without ARQs is an error.
 func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) error {
-	return o.restart(ctx, OpRebuild, i, domain)
+	return o.do(OpRebuild, i, func() error { return o.startDomain(ctx, i, domain) })
 }
 
-// Unrescue ends a rescue: the domain that [Operations.Rescue] returned is
-// restored and started, completed where devices are missing.
+// Unrescue ends a rescue: it starts the domain that [Operations.Rescue] returned,
+// with missing devices added.
 func (o *Operations) Unrescue(ctx context.Context, i Instance, saved []byte) error {
-	return o.restart(ctx, OpUnrescue, i, saved)
+	return o.do(OpUnrescue, i, func() error { return o.startDomain(ctx, i, saved) })
 }
 
-// SoftReboot asks the guest to power off and starts it again with its domain
-// unchanged. Every ARQ must be Bound before. A guest that does not power off, or
-// does not start again, is rebooted hard.
+// SoftReboot shuts the guest down and starts it again with its domain unchanged.
+// Every ARQ must be Bound before. A guest that does not shut down, or does not
+// start again, is rebooted hard.
 func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
-	end, err := o.begin(OpSoftReboot, i)
-	if err != nil {
-		return err
-	}
-	defer end()
-	accel, err := o.accelerators(ctx, i)
-	if err != nil {
-		return failed(OpSoftReboot, i, err)
-	}
-	saved, running, err := o.domain(ctx, i)
-	if err != nil {
-		return failed(OpSoftReboot, i, err)
-	}
-	if diff, err := domainxml.Diff(saved, accel.devices()); err == nil && len(diff.Missing) == 0 && running {
-		if err = o.driver.Shutdown(ctx, i.guest()); err == nil {
-			err = o.driver.Start(ctx, i.guest())
-		}
-		if err == nil {
-			return nil
-		}
-	}
-	return failed(OpSoftReboot, i, o.startWith(ctx, i, accel, nil))
-}
-
-// powerOn is restart for a guest that is off.
-func (o *Operations) powerOn(ctx context.Context, op Operation, i Instance) error {
-	if running, err := o.runs(ctx, op, i); err != nil || running {
-		return err
-	}
-	return o.restart(ctx, op, i, nil)
-}
-
-// runs reports whether a guest runs, of an operation that is open.
-func (o *Operations) runs(ctx context.Context, op Operation, i Instance) (bool, error) {
-	end, err := o.begin(op, i)
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	_, running, err := o.domain(ctx, i)
-	return running, failed(op, i, err)
-}
-
-// restart waits for the accelerators and starts the guest with them.
-func (o *Operations) restart(ctx context.Context, op Operation, i Instance, domain []byte) error {
-	end, err := o.begin(op, i)
-	if err != nil {
-		return err
-	}
-	defer end()
-	accel, err := o.accelerators(ctx, i)
-	if err != nil {
-		return failed(op, i, err)
-	}
-	return failed(op, i, o.startWith(ctx, i, accel, domain))
-}
-
-// startWith starts the guest with a domain, or with the saved one, completed by
-// the accelerators.
-func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerators, domain []byte) error {
-	saved, _, err := o.domain(ctx, i)
-	if err != nil {
-		return err
-	}
-	if len(domain) == 0 {
-		domain = saved
-	}
-	full, err := accel.complete(domain)
-	if err != nil {
-		return err
-	}
-	return o.exchange(ctx, i, saved, full)
-}
-
-// exchange forces the guest off, saves the new XML and starts it. When that
-// fails the guest is off, and the old XML is saved.
-func (o *Operations) exchange(ctx context.Context, i Instance, old, fresh []byte) error {
-	if err := o.driver.Destroy(ctx, i.guest()); err != nil {
-		return fmt.Errorf("power off: %w", err)
-	}
-	if !bytes.Equal(old, fresh) {
-		if err := o.driver.Define(ctx, i.guest(), fresh); err != nil {
-			return errors.Join(fmt.Errorf("define: %w", err), o.redefine(ctx, i, old, fresh))
-		}
-	}
-	if err := o.driver.Start(ctx, i.guest()); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", errStart, err), o.redefine(ctx, i, old, fresh))
-	}
-	return nil
-}
-
-// redefine restores the saved XML if there was another, whatever became of the
-// caller's context. The guest may be running although its start was an error, so
-// it is forced off first.
-func (o *Operations) redefine(ctx context.Context, i Instance, old, fresh []byte) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.flow.config.UnwindTimeout)
-	defer cancel()
-	err := o.flow.again(ctx, func(ctx context.Context) error {
-		if err := o.driver.Destroy(ctx, i.guest()); err != nil || bytes.Equal(old, fresh) {
+	return o.do(OpSoftReboot, i, func() error {
+		accel, err := o.accelerators(ctx, i)
+		if err != nil {
 			return err
 		}
-		return o.driver.Define(ctx, i.guest(), old)
+		saved, running, err := o.domain(ctx, i)
+		if err != nil {
+			return err
+		}
+		if diff, err := domainxml.Diff(saved, accel.devices()); err == nil && len(diff.Missing) == 0 && running {
+			if err = o.hypervisor.Shutdown(ctx, i.guest()); err == nil {
+				err = o.hypervisor.Start(ctx, i.guest())
+			}
+			if err == nil {
+				return nil
+			}
+		}
+		return o.startWith(ctx, i, accel, nil)
 	})
-	if err != nil {
-		return fmt.Errorf("%w: the guest with its old domain could not be restored: %w", ErrLeftover, err)
-	}
-	return nil
 }
 
-// Rescue starts the guest with a rescue domain, and returns the one that it had,
-// for [Operations.Unrescue]. The ARQs are kept and their devices stay out of the
-// rescue domain, as in Nova. When the rescue domain does not start, the old one
-// is saved again and the guest is off.
+// Rescue starts the guest with a rescue domain and returns its saved domain for
+// [Operations.Unrescue]. The ARQs are kept, and their devices are left out of the
+// rescue domain, as in Nova. When the rescue domain does not start, the guest is
+// off with its old domain.
 //
-// Cyborg is asked for the devices only if the rescue domain has any host device;
-// without an answer it is not told whose they are, and the rescue fails.
+// Cyborg is asked for the devices only if the rescue domain has any host device.
 func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (saved []byte, err error) {
-	end, err := o.begin(OpRescue, i)
+	err = o.do(OpRescue, i, func() error {
+		bare, err := o.withoutDevices(ctx, i, domain)
+		if err != nil {
+			return err
+		}
+		if saved, _, err = o.domain(ctx, i); err != nil {
+			return err
+		}
+		return o.exchange(ctx, i, saved, bare)
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer end()
-	bare, err := o.without(ctx, i, domain)
-	if err != nil {
-		return nil, failed(OpRescue, i, err)
-	}
-	saved, _, err = o.domain(ctx, i)
-	if err == nil {
-		err = o.exchange(ctx, i, saved, bare)
-	}
-	if err != nil {
-		return nil, failed(OpRescue, i, err)
 	}
 	return saved, nil
 }
 
-// without takes the devices of the ARQs out of a domain.
-func (o *Operations) without(ctx context.Context, i Instance, domain []byte) ([]byte, error) {
-	has, err := domainxml.Read(domain)
-	if err != nil || len(has) == 0 || !i.accelerated() {
+// withoutDevices removes the devices of the ARQs from a domain.
+func (o *Operations) withoutDevices(ctx context.Context, i Instance, domain []byte) ([]byte, error) {
+	devices, err := domainxml.Read(domain)
+	if err != nil || len(devices) == 0 || !i.accelerated() {
 		return domain, err
 	}
 	accel, err := o.accelerators(ctx, i)
@@ -280,4 +267,77 @@ func (o *Operations) without(ctx context.Context, i Instance, domain []byte) ([]
 		return nil, err
 	}
 	return domainxml.Remove(domain, diff.Present)
+}
+
+// domain returns the saved XML and whether the guest runs.
+func (o *Operations) domain(ctx context.Context, i Instance) (domain []byte, running bool, err error) {
+	domain, running, err = o.hypervisor.Domain(ctx, i.guest())
+	if err != nil {
+		return nil, false, fmt.Errorf("read the guest on host %s: %w", i.Host, err)
+	}
+	if _, err := domainxml.Read(domain); err != nil {
+		return nil, false, err
+	}
+	return domain, running, nil
+}
+
+// startDomain waits for the accelerators and starts the guest with them.
+func (o *Operations) startDomain(ctx context.Context, i Instance, domain []byte) error {
+	accel, err := o.accelerators(ctx, i)
+	if err != nil {
+		return err
+	}
+	return o.startWith(ctx, i, accel, domain)
+}
+
+// startWith adds the devices that are missing to a domain, or to the saved one, and
+// starts the guest with it.
+func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerators, domain []byte) error {
+	saved, _, err := o.domain(ctx, i)
+	if err != nil {
+		return err
+	}
+	if len(domain) == 0 {
+		domain = saved
+	}
+	complete, err := accel.complete(domain)
+	if err != nil {
+		return err
+	}
+	return o.exchange(ctx, i, saved, complete)
+}
+
+// exchange destroys the guest, saves the new XML and starts it. After a failure the
+// guest is off, and the old XML is saved.
+func (o *Operations) exchange(ctx context.Context, i Instance, old, fresh []byte) error {
+	if err := o.hypervisor.Destroy(ctx, i.guest()); err != nil {
+		return fmt.Errorf("power off: %w", err)
+	}
+	if !bytes.Equal(old, fresh) {
+		if err := o.hypervisor.Define(ctx, i.guest(), fresh); err != nil {
+			return errors.Join(fmt.Errorf("define: %w", err), o.redefine(ctx, i, old, fresh))
+		}
+	}
+	if err := o.hypervisor.Start(ctx, i.guest()); err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", errStart, err), o.redefine(ctx, i, old, fresh))
+	}
+	return nil
+}
+
+// redefine restores the saved XML if it was another one, also after the caller's
+// context ended. The guest may run although its start returned an error, so it is
+// destroyed first.
+func (o *Operations) redefine(ctx context.Context, i Instance, old, fresh []byte) error {
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
+	err := o.flow.retry(ctx, func(ctx context.Context) error {
+		if err := o.hypervisor.Destroy(ctx, i.guest()); err != nil || bytes.Equal(old, fresh) {
+			return err
+		}
+		return o.hypervisor.Define(ctx, i.guest(), old)
+	})
+	if err != nil {
+		return fmt.Errorf("%w: the old domain could not be restored: %w", ErrLeftover, err)
+	}
+	return nil
 }

@@ -78,7 +78,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.crash(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b003", tt.steps)
-				time.Sleep(spawn.DefaultMinAge)
+				time.Sleep(15 * time.Minute)
 				w.restart(t) // a new process knows nothing of the crashed one's attempts
 
 				opts := spawn.ReconcileOpts{Living: w.guestsLive, DryRun: true}
@@ -124,7 +124,7 @@ func TestReconcileLeavesTheYoungAndTheBusyAlone(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		young := w.createARQ(t, "gpu")
 		busy := w.begin(t, instance) // of this very flow
-		time.Sleep(spawn.DefaultMinAge - time.Second)
+		time.Sleep(15*time.Minute - time.Second)
 		opts := spawn.ReconcileOpts{Living: w.guestsLive}
 		if orphans, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 0 {
 			t.Errorf("got %v, %v; want nothing", orphans, err)

@@ -11,249 +11,219 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// Release gives back what an instance holds after its guest is gone: first its
-// ARQs, with one DELETE by instance, which frees handles and mediated devices,
-// then its allocation. Both are idempotent, each is tried a few times, and the
-// second also when the first fails.
+// cleanup collects what was given back and what could not be.
+type cleanup struct {
+	undone    []string
+	leftovers []Leftover
+}
+
+// add adds one thing: undone, or left behind with the error.
+func (c *cleanup) add(kind, id string, err error) {
+	if err != nil {
+		c.leftovers = append(c.leftovers, Leftover{Kind: kind, ID: id, Err: err})
+		return
+	}
+	c.undone = append(c.undone, kind+" "+id)
+}
+
+// addARQs adds ARQs of which some could not be deleted.
+func (c *cleanup) addARQs(uuids []string, failed map[string]error) {
+	for _, uuid := range uuids {
+		c.add("arq", uuid, failed[uuid])
+	}
+}
+
+// Release gives back what an instance holds after its guest was deleted: first its
+// ARQs, with one DELETE by instance, which frees handles and mediated devices, then
+// its allocation. Both are idempotent and retried, and the second is done also when
+// the first fails.
 //
-// A failure is an [*Error] that matches ErrLeftover; its Leftovers name every
-// ARQ that may still be there, so that the caller can try again.
+// A failure is an [*Error] that matches ErrLeftover; its Leftovers name every ARQ
+// that may still exist, so that the caller can try again.
 func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	failure := &Error{Instance: instance, Step: StepUnwind}
+	return f.release(ctx, Instance{UUID: instance}, true)
+}
+
+// release deletes first the ARQs of the flavor by instance, then those of ports by
+// UUID, as Nova does (nova/accelerator/cyborg.py, delete_arqs_if_needed), then the
+// allocation. The error is an [*Error].
+func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 	var record recorder
 	ctx, step := record.open(ctx, StepUnwind)
-	failure.Leftovers, failure.Err = f.releaseARQs(ctx, instance)
-	if err := f.again(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, instance) }); err != nil {
-		failure.Leftovers = append(failure.Leftovers, Leftover{Kind: "allocation", ID: instance, Err: err})
-		if failure.Err == nil {
-			failure.Err = err
-		}
-	}
-	step.close("", failure.Err)
-	if failure.Err == nil {
+	var c cleanup
+	f.releaseARQs(ctx, i, byInstance, &c)
+	c.add("allocation", i.UUID, f.retry(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, i.UUID) }))
+	if len(c.leftovers) == 0 {
 		return nil
 	}
-	failure.Trace = record.trace()
-	return failure
+	err := errors.New("not everything could be released")
+	step.close("", err)
+	return &Error{Instance: i.UUID, Step: StepUnwind, Err: err, Undone: c.undone, Leftovers: c.leftovers, Trace: record.trace()}
 }
 
-func (f *Flow) releaseARQs(ctx context.Context, instance string) ([]Leftover, error) {
-	if f.config.Compat.UnbindFirst {
-		return f.unbindInstance(ctx, instance)
-	}
-	err := f.again(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
-	if err != nil {
-		return f.arqsLeft(ctx, instance, err), err
-	}
-	return nil, nil
-}
-
-// unbindInstance unbinds all ARQs of an instance and deletes them by their
-// UUIDs: unbound ones belong to no instance any more.
-func (f *Flow) unbindInstance(ctx context.Context, instance string) (left []Leftover, first error) {
-	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-	if err != nil {
-		return []Leftover{{Kind: "arq", ID: "of instance " + instance, Err: err}}, err
-	}
-	uuids := make([]string, len(arqs))
-	for i, arq := range arqs {
-		uuids[i] = arq.UUID
-	}
-	if len(uuids) == 0 {
-		return nil, nil
-	}
-	failed := f.deleteARQs(ctx, uuids)
-	for _, uuid := range uuids {
-		if cause, ok := failed[uuid]; ok {
-			left = append(left, Leftover{Kind: "arq", ID: uuid, Err: cause})
+func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *cleanup) {
+	if byInstance {
+		left, err := f.deleteInstanceARQs(ctx, i.UUID)
+		switch uuids := uuidsOf(left); {
+		case err == nil:
+			c.add("arqs of instance", i.UUID, nil)
+		case len(uuids) == 0 && len(i.ARQs) == 0:
+			c.add("arq", "of instance "+i.UUID, err)
+			return
+		case len(uuids) == 0:
+			uuids = i.ARQs // Cyborg does not list which are left
+			fallthrough
+		default:
+			for _, uuid := range uuids {
+				c.add("arq", uuid, err)
+			}
+			return
 		}
 	}
-	if len(left) > 0 {
-		first = left[0].Err
+	if ports := slices.Sorted(maps.Keys(i.portARQs())); len(ports) > 0 {
+		c.addARQs(ports, f.deleteARQs(ctx, ports))
 	}
-	return left, first
 }
 
-// arqsLeft names the ARQs that an instance still has.
-func (f *Flow) arqsLeft(ctx context.Context, instance string, cause error) []Leftover {
-	arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-	if err != nil {
-		return []Leftover{{Kind: "arq", ID: "of instance " + instance, Err: cause}}
+// deleteInstanceARQs deletes all ARQs of an instance. With an error it returns those
+// that are left, or none when Cyborg does not list them.
+func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string) (left []cyborgclient.ARQ, err error) {
+	list := cyborgclient.ListARQsOpts{Instance: instance}
+	if f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance, so they are deleted by UUID
+		left, err = f.cyborg.ListARQs(ctx, list)
+		if err != nil || len(left) == 0 {
+			return nil, err
+		}
+		failed := f.deleteARQs(ctx, uuidsOf(left))
+		left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil })
+		for _, arq := range left {
+			err = failed[arq.UUID]
+		}
+		return left, err
 	}
-	left := make([]Leftover, len(arqs))
-	for i, arq := range arqs {
-		left[i] = Leftover{Kind: "arq", ID: arq.UUID, Err: cause}
+	err = f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
+	if err == nil {
+		return nil, nil
 	}
-	return left
+	left, listErr := f.cyborg.ListARQs(ctx, list)
+	if listErr == nil && len(left) == 0 {
+		return nil, nil
+	}
+	return left, err
+}
+
+// deleteARQs deletes ARQs and returns the errors of those that are left.
+func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error {
+	if f.config.Compat.UnbindFirst {
+		_ = f.cyborg.UnbindARQs(ctx, uuids) // if it fails, the deletion unbinds
+	}
+	err := f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, uuids) })
+	failed := map[string]error{}
+	var partial *cyborgclient.DeleteError
+	switch {
+	case errors.As(err, &partial):
+		for _, failure := range partial.Failed {
+			failed[failure.ARQ] = failure.Err
+		}
+	case err != nil:
+		for _, uuid := range uuids {
+			failed[uuid] = err
+		}
+	}
+	return failed
 }
 
 // Delete removes an instance: guest, ARQs (which frees handles and mediated
-// devices), allocation, in this order. When the guest cannot be destroyed, which
-// is tried a few times, nothing is freed, because it may still use its devices. After that the rest is
-// done whatever fails, and also when the caller's context ends; what could not
+// devices), allocation, in this order. When the guest cannot be destroyed, after
+// some retries, nothing is freed, because the guest may still use its devices. The
+// rest is done whatever fails, also when the caller's context ends; what could not
 // be freed is named in the [*Error], and Delete may be called again.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
-	return o.remove(ctx, OpDelete, i)
+	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
 }
 
-// ShelveOffload removes the guest of a shelved instance from its host and frees
-// its ARQs and allocation, as [Operations.Delete]; [Operations.Unshelve] gets
-// others.
+// ShelveOffload removes the guest of a shelved instance from its host and frees its
+// ARQs and allocation, as [Operations.Delete] does; [Operations.Unshelve] creates
+// new ones.
 func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
-	return o.remove(ctx, OpShelveOffload, i)
+	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i) })
 }
 
-// LocalDelete frees ARQs and allocation of an instance whose host is down, or
-// which is on none: the guest is not looked for. The host may only come back with
-// its guests removed, as nova-compute does at its start.
+// LocalDelete frees ARQs and allocation of an instance without a host, or whose host
+// is down. It does not touch the guest: when the host comes back, the guest must be
+// removed first, as nova-compute does at its start.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
-	end, err := o.begin(OpLocalDelete, i)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return o.release(ctx, i)
+	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i) })
 }
 
-func (o *Operations) remove(ctx context.Context, op Operation, i Instance) error {
-	end, err := o.begin(op, i)
-	if err != nil {
-		return err
+func (o *Operations) remove(ctx context.Context, i Instance) error {
+	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Destroy(ctx, i.guest()) }); err != nil {
+		return fmt.Errorf("destroy the guest: %w", err)
 	}
-	defer end()
-	if err := o.flow.again(ctx, func(ctx context.Context) error { return o.driver.Destroy(ctx, i.guest()) }); err != nil {
-		return failed(op, i, fmt.Errorf("destroy the guest: %w", err))
-	}
-	if err := o.flow.again(ctx, func(ctx context.Context) error { return o.driver.Undefine(ctx, i.guest()) }); err != nil {
-		return failed(op, i, fmt.Errorf("undefine the guest: %w", err))
+	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Undefine(ctx, i.guest()) }); err != nil {
+		return fmt.Errorf("undefine the guest: %w", err)
 	}
 	return o.release(ctx, i)
 }
 
-// release frees what an instance holds and reports everything that is left. The
-// error is a [*Error].
 func (o *Operations) release(ctx context.Context, i Instance) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.flow.config.UnwindTimeout)
+	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	var record recorder
-	ctx, step := record.open(ctx, StepUnwind)
-	failure := &Error{Instance: i.UUID, Step: StepUnwind, Err: errors.New("not everything could be freed")}
-	o.releaseARQs(ctx, i, failure)
-	err := o.flow.again(ctx, func(ctx context.Context) error { return o.flow.placement.deleteAllocation(ctx, i.UUID) })
-	if err != nil {
-		failure.Leftovers = append(failure.Leftovers, Leftover{Kind: "allocation", ID: i.UUID, Err: err})
-	} else {
-		failure.Undone = append(failure.Undone, "allocation "+i.UUID)
-	}
-	if len(failure.Leftovers) == 0 {
-		return nil
-	}
-	step.close("", failure.Err)
-	failure.Trace = record.trace()
-	return failure
+	return o.flow.release(ctx, i, i.hasProfile())
 }
 
-// releaseARQs deletes first by instance, then those of ports by UUID, as Nova
-// does (nova/accelerator/cyborg.py, delete_arqs_if_needed).
-func (o *Operations) releaseARQs(ctx context.Context, i Instance, failure *Error) {
-	if i.hasProfile() {
-		left, err := o.flow.releaseARQs(ctx, i.UUID)
-		if err != nil && len(left) > 0 {
-			failure.Leftovers = append(failure.Leftovers, named(left, i)...)
-			return
-		}
-		failure.Undone = append(failure.Undone, "arqs of instance "+i.UUID)
-	}
-	ports := i.portARQUUIDs()
-	if len(ports) == 0 {
-		return
-	}
-	gone := o.flow.deleteARQs(ctx, ports)
-	for _, uuid := range ports {
-		if err, left := gone[uuid]; left {
-			failure.Leftovers = append(failure.Leftovers, Leftover{Kind: "arq", ID: uuid, Err: err})
-			continue
-		}
-		failure.Undone = append(failure.Undone, "arq "+uuid)
-	}
-}
+// defaultMinAge is that of ReconcileOpts.MinAge.
+const defaultMinAge = 15 * time.Minute
 
-// portARQUUIDs are the ARQs of the ports, sorted.
-func (i Instance) portARQUUIDs() []string {
-	var uuids []string
-	for uuid := range i.portARQs() {
-		uuids = append(uuids, uuid)
-	}
-	slices.Sort(uuids)
-	return uuids
-}
-
-// named lists the ARQs that an instance is known to have had, where Cyborg does
-// not tell which are left.
-func named(left []Leftover, i Instance) []Leftover {
-	if len(left) != 1 || len(i.ARQs) == 0 || uuidPattern.MatchString(left[0].ID) {
-		return left
-	}
-	list := make([]Leftover, len(i.ARQs))
-	for n, uuid := range i.ARQs {
-		list[n] = Leftover{Kind: "arq", ID: uuid, Err: left[0].Err}
-	}
-	return list
-}
-
-// DefaultMinAge is how old an unbound ARQ must be before [Flow.Reconcile]
-// takes it for a leftover.
-const DefaultMinAge = 15 * time.Minute
-
-// ReconcileOpts says what is alive, and how far a reconciliation may go.
+// ReconcileOpts are the options of [Flow.Reconcile].
 type ReconcileOpts struct {
-	// Living reports whether an instance exists, also one that is just being
-	// built by somebody else. It is asked once per instance; an error ends the
+	// Living is required. It reports whether an instance exists or is being built
+	// by another process. It is called once per instance; an error ends the
 	// reconciliation before anything is freed.
 	Living func(ctx context.Context, instance string) (bool, error)
 	// MinAge is the age from which an ARQ that is Initial or Unbound and belongs to
-	// no instance is a leftover; 0 means DefaultMinAge. Younger ones may be between
-	// creation and bind.
+	// no instance is an orphan; younger ones may be between creation and bind. 0
+	// means 15 minutes.
 	MinAge time.Duration
-	// DryRun finds and frees nothing.
+	// DryRun lists orphans without freeing them.
 	DryRun bool
 }
 
-// Orphan is something that no living instance owns.
+// Orphan is an ARQ or allocation that belongs to no living instance.
 type Orphan struct {
 	// Kind is "arq" or "allocation".
 	Kind string `json:"kind"`
 	// ID is the UUID of the ARQ, or of the consumer that holds the allocation.
 	ID string `json:"id"`
-	// Instance is the instance that it belonged to; empty for an ARQ that was
-	// never bound.
+	// Instance is the instance that it belonged to; empty for an ARQ that was never
+	// bound.
 	Instance string `json:"instance,omitempty"`
-	// Reason tells why it is an orphan.
+	// Reason is why it is an orphan.
 	Reason string `json:"reason"`
-	// Freed reports that it is gone; never in a dry run.
+	// Freed reports that it was freed.
 	Freed bool `json:"freed"`
 	// Err is why it could not be freed.
 	Err error `json:"-"`
 }
 
-// Reconcile finds what earlier crashes of an agent left and frees it: ARQs of
-// instances that are not living, ARQs of no instance that are Initial or Unbound
-// for longer than MinAge, and allocations of consumers that are not living and hold a provider of
-// Cyborg's. Handles and mediated devices go with their ARQs. Attempts of this
-// flow that are under way are left alone.
+// Reconcile finds and frees what earlier crashes of an agent left: ARQs of
+// instances that do not exist, ARQs of no instance that have been Initial or Unbound
+// for MinAge, and allocations of consumers that do not exist on providers of
+// Cyborg's. Handles and mediated devices are freed with their ARQs. Running attempts
+// of this flow are left alone.
 //
-// It sees what its token sees: that of an admin, the ARQs of all projects.
-// Everything is looked up before anything is freed. The error joins what could
-// not be freed and matches ErrLeftover then; the orphans are returned with it.
+// It finds what its token may list: with that of an admin, the ARQs of all projects.
+// Everything is read before anything is freed. The error joins what could not be
+// freed and then matches ErrLeftover; the orphans are returned with it.
 func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Orphan, error) {
 	if opts.Living == nil {
-		return nil, fmt.Errorf("%w: reconcile: nobody tells which instances are living", ErrConfig)
+		return nil, fmt.Errorf("%w: ReconcileOpts.Living is required", ErrConfig)
 	}
 	if opts.MinAge == 0 {
-		opts.MinAge = DefaultMinAge
+		opts.MinAge = defaultMinAge
 	}
 	r := &reconciliation{flow: f, opts: opts, living: map[string]bool{}}
 	orphans, err := r.find(ctx)
@@ -269,10 +239,10 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Orphan, err
 type reconciliation struct {
 	flow   *Flow
 	opts   ReconcileOpts
-	living map[string]bool // what Living answered
+	living map[string]bool // results of opts.Living
 }
 
-// find lists the orphans, ARQs before the allocations that they draw on.
+// find lists the orphans, ARQs before allocations.
 func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
 	arqs, err := r.orphanARQs(ctx)
 	if err != nil {
@@ -289,7 +259,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
 		}
 		if gone {
 			arqs = append(arqs, Orphan{
-				Kind: "allocation", ID: consumer, Instance: consumer, Reason: "the consumer is no living instance and holds a provider of Cyborg's",
+				Kind: "allocation", ID: consumer, Instance: consumer, Reason: "the consumer is not a living instance and uses a provider of Cyborg's",
 			})
 		}
 	}
@@ -322,12 +292,12 @@ func (r *reconciliation) orphanARQs(ctx context.Context) ([]Orphan, error) {
 
 func (r *reconciliation) orphanReason(ctx context.Context, arq cyborgclient.ARQ, now time.Time) (string, error) {
 	switch {
-	case r.flow.holds(arq.UUID):
+	case r.flow.tracksARQ(arq.UUID):
 		return "", nil
 	case arq.InstanceUUID != "":
 		gone, err := r.gone(ctx, arq.InstanceUUID)
 		if gone {
-			return fmt.Sprintf("%s, and instance %s is not living", arq.State, arq.InstanceUUID), err
+			return fmt.Sprintf("%s, and instance %s is not living", arq.State, arq.InstanceUUID), nil
 		}
 		return "", err
 	case arq.State == cyborgclient.StateInitial && r.old(arq.CreatedAt, now):
@@ -342,8 +312,8 @@ func (r *reconciliation) old(since cyborgclient.Time, now time.Time) bool {
 	return !since.IsZero() && now.Sub(since.Time) >= r.opts.MinAge
 }
 
-// gone reports whether an instance is neither living nor being given its
-// accelerators by this flow.
+// gone reports whether an instance is neither living nor in a running attempt of
+// this flow.
 func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error) {
 	if r.flow.busyWith(instance) {
 		return false, nil
@@ -352,14 +322,14 @@ func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error
 	if !known {
 		var err error
 		if living, err = r.opts.Living(ctx, instance); err != nil {
-			return false, fmt.Errorf("is instance %s living: %w", instance, err)
+			return false, fmt.Errorf("living instance %s: %w", instance, err)
 		}
 		r.living[instance] = living
 	}
 	return !living, nil
 }
 
-// consumers lists, sorted, who holds something of a provider of Cyborg's.
+// consumers lists, sorted, the consumers of Cyborg's providers.
 func (r *reconciliation) consumers(ctx context.Context) ([]string, error) {
 	deployables, err := r.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
 	if err != nil {
@@ -378,13 +348,12 @@ func (r *reconciliation) consumers(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// free frees each orphan; one that cannot be freed does not keep the others
-// from it.
+// free frees each orphan, also after one could not be freed.
 func (r *reconciliation) free(ctx context.Context, orphans []Orphan) error {
 	var errs []error
 	for i := range orphans {
 		orphan := &orphans[i]
-		orphan.Err = r.flow.again(ctx, func(ctx context.Context) error {
+		orphan.Err = r.flow.retry(ctx, func(ctx context.Context) error {
 			if orphan.Kind == "arq" {
 				return r.flow.cyborg.DeleteARQs(ctx, []string{orphan.ID})
 			}

@@ -48,9 +48,9 @@ const (
 
 // Nova's texts (nova/exception.py).
 const (
-	textD       = "Feature not supported with instances that have accelerators."
-	textP       = "Feature not supported with Ports that have accelerators."
-	textUpgrade = "Port with cyborg profile is not available until upgrade finished."
+	acceleratorsBlocked = "Feature not supported with instances that have accelerators."
+	portsBlocked        = "Feature not supported with Ports that have accelerators."
+	portsNeedUpgrade    = "Port with cyborg profile is not available until upgrade finished."
 )
 
 // ErrBlocked is matched by every [*BlockedError].
@@ -160,11 +160,11 @@ func (r Rule) permit(i Instance) error {
 		return &BlockedError{Operation: r.Operation, Instance: i.UUID, Code: 8, Text: fmt.Sprintf(
 			"Healing allocation for instance %s with Cyborg device profile request is not supported.", i.UUID)}
 	case d && (!r.Profile || older(i.ServiceVersion, r.MinService) || older(i.RPC, r.MinRPC)):
-		return blocked(textD)
+		return blocked(acceleratorsBlocked)
 	case p && !r.Port:
-		return blocked(textP)
+		return blocked(portsBlocked)
 	case p && r.Operation == OpCreate && older(i.ServiceVersion, requestspec.MinComputePort):
-		return blocked(textUpgrade)
+		return blocked(portsNeedUpgrade)
 	}
 	return nil
 }

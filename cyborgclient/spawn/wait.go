@@ -30,7 +30,7 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if err := a.needs(!a.bound.IsZero(), StepBind); err != nil {
 			return "", err
 		}
-		defer a.forgetEvents()
+		defer a.closeWaiter()
 		if err := a.prepare(); err != nil { // Bind has done it, unless another process bound
 			return "", err
 		}
@@ -214,8 +214,8 @@ func (a *Attempt) notBound(ctx context.Context, cause error) error {
 // stateTimeout bounds the last look at the states before the unwinding.
 const stateTimeout = 10 * time.Second
 
-// forgetEvents leaves nothing in the registry, whatever came of the wait.
-func (a *Attempt) forgetEvents() {
+// closeWaiter leaves nothing in the registry, whatever came of the wait.
+func (a *Attempt) closeWaiter() {
 	if a.waiter != nil {
 		a.waiter.Close()
 	}
