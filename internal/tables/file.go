@@ -20,11 +20,10 @@ const lockTimeout = 100 * time.Millisecond
 
 // The buckets of a state file. The header's has one key of the same name, the rows' has a
 // bucket for each table.
-var (
-	headerBucket = []byte("header")
-	rowsBucket   = []byte("rows")
-	// firstBucket is that of schema version 1.
-	firstBucket = []byte("gocyborg state")
+const (
+	headerBucket = "header"
+	rowsBucket   = "rows"
+	firstBucket  = "gocyborg state" // of schema version 1
 )
 
 // File is a state in a file, with a key for each row. One process has it open at a time.
@@ -74,22 +73,22 @@ func (f *File) Close() error { return f.db.Close() }
 func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
 	defer guard(f.db.Path(), &err)()
 	err = f.db.View(func(tx *bbolt.Tx) error {
-		if tx.Bucket(firstBucket) != nil {
+		if tx.Bucket([]byte(firstBucket)) != nil {
 			return Header{SchemaVersion: 1}.check()
 		}
-		bucket := tx.Bucket(headerBucket)
+		bucket := tx.Bucket([]byte(headerBucket))
 		if bucket == nil {
 			return nil
 		}
 		var h Header
-		if err := DecodeRow(bucket.Get(headerBucket), &h); err != nil {
+		if err := DecodeRow(bucket.Get([]byte(headerBucket)), &h); err != nil {
 			return fmt.Errorf("%w: header: %w", ErrRecords, err)
 		}
 		if err := h.check(); err != nil {
 			return err
 		}
 		model = h.Model
-		rows := tx.Bucket(rowsBucket)
+		rows := tx.Bucket([]byte(rowsBucket))
 		if rows == nil {
 			return fmt.Errorf("%w: there are no rows", ErrRecords)
 		}
@@ -113,14 +112,14 @@ func (f *File) Init(model json.RawMessage, from sim.Recorded) error {
 		return err
 	}
 	return f.update(func(tx *bbolt.Tx) error {
-		bucket, err := tx.CreateBucket(headerBucket)
+		bucket, err := tx.CreateBucket([]byte(headerBucket))
 		if err != nil {
 			return err
 		}
-		if err := bucket.Put(headerBucket, header); err != nil {
+		if err := bucket.Put([]byte(headerBucket), header); err != nil {
 			return err
 		}
-		if _, err := tx.CreateBucket(rowsBucket); err != nil {
+		if _, err := tx.CreateBucket([]byte(rowsBucket)); err != nil {
 			return err
 		}
 		for r, err := range from.Records() {
@@ -143,7 +142,7 @@ func (f *File) write(rows map[place]any) error {
 	return f.update(func(tx *bbolt.Tx) error {
 		for at, row := range rows {
 			if row == nil {
-				if bucket := tx.Bucket(rowsBucket).Bucket([]byte(at.table)); bucket != nil {
+				if bucket := tx.Bucket([]byte(rowsBucket)).Bucket([]byte(at.table)); bucket != nil {
 					if err := bucket.Delete([]byte(at.key)); err != nil {
 						return err
 					}
@@ -171,7 +170,7 @@ func (f *File) update(do func(tx *bbolt.Tx) error) (err error) {
 }
 
 func put(tx *bbolt.Tx, at place, row []byte) error {
-	bucket, err := tx.Bucket(rowsBucket).CreateBucketIfNotExists([]byte(at.table))
+	bucket, err := tx.Bucket([]byte(rowsBucket)).CreateBucketIfNotExists([]byte(at.table))
 	if err != nil {
 		return err
 	}
