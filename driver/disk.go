@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -28,6 +29,20 @@ type BlockDevice struct {
 type Disk struct {
 	BlockDevice
 	Partitions []BlockDevice
+}
+
+// held names what the kernel holds of a disk: a volume group, an array, an encrypted
+// volume, a mounted file system.
+func (d Disk) held() string {
+	for _, part := range append([]BlockDevice{d.BlockDevice}, d.Partitions...) {
+		if part.FileSystem != "" {
+			return fmt.Sprintf("block device %s is mounted, with file system %s", part.Name, part.FileSystem)
+		}
+		if len(part.Holders) > 0 {
+			return fmt.Sprintf("block device %s is held by %s", part.Name, strings.Join(part.Holders, ", "))
+		}
+	}
+	return ""
 }
 
 // pathHead finds the disk that one path of a multipath NVMe device belongs to: nvme0n1 of

@@ -1,7 +1,9 @@
 package driver
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -102,27 +104,6 @@ type Tree interface {
 	WriteFile(name string, data []byte) error
 }
 
-// BulkReader is implemented by a Tree that reads several files of one directory at less
-// cost than one by one. Walking to each file anew is most of the work of a discovery on
-// a machine with thousands of functions.
-type BulkReader interface {
-	// ReadFiles does for each name in dir what ReadFile does for dir/name. Contents and
-	// errors stand at the index of the name.
-	ReadFiles(dir string, names ...string) ([][]byte, []error)
-}
-
-// ReadFiles reads files of one directory, at once where the tree can.
-func ReadFiles(tree Tree, dir string, names ...string) ([][]byte, []error) {
-	if bulk, ok := tree.(BulkReader); ok {
-		return bulk.ReadFiles(dir, names...)
-	}
-	contents, errs := make([][]byte, len(names)), make([]error, len(names))
-	for i, name := range names {
-		contents[i], errs[i] = tree.ReadFile(dir + "/" + name)
-	}
-	return contents, errs
-}
-
 // Report is the result of one discovery.
 type Report struct {
 	Devices []Device
@@ -171,6 +152,23 @@ func (p Problem) Error() string {
 
 // Unwrap returns the cause.
 func (p Problem) Unwrap() error { return p.Err }
+
+// AddProblem adds a problem with the device at an address. The error may be a Problem that
+// names a file.
+func (r *Report) AddProblem(address string, err error) {
+	r.Problems = append(r.Problems, problemOf(address, err))
+}
+
+// problemOf returns the problem that an error is, or makes one of it. Address, unless
+// empty, says what it is about.
+func problemOf(address string, err error) Problem {
+	var p Problem
+	if !errors.As(err, &p) {
+		p.Err = err
+	}
+	p.Address = cmp.Or(address, p.Address)
+	return p
+}
 
 // ProviderUUID returns the identifier of the resource provider of a deployable: the
 // version 3 UUID of its name in the DNS name space, as upstream's conductor computes it.

@@ -52,10 +52,10 @@ func PCIFunctions(ctx context.Context, tree Tree) ([]PCIFunction, []Problem, err
 func pciFunctions(ctx context.Context, tree Tree) ([]PCIFunction, []Problem, error) {
 	entries, err := tree.ReadDir(PCIDevicesDir)
 	if err != nil {
-		return nil, []Problem{{File: PCIDevicesDir, Err: cause(err)}}, ctx.Err()
+		return nil, []Problem{{File: PCIDevicesDir, Err: Cause(err)}}, ctx.Err()
 	}
-	found, faults := make([]PCIFunction, len(entries)), make([]*Problem, len(entries))
-	abreast(len(entries), func(i int) {
+	found, faults := make([]PCIFunction, len(entries)), make([]error, len(entries))
+	forEachParallel(len(entries), func(i int) {
 		if ctx.Err() == nil {
 			found[i], faults[i] = readFunction(tree, entries[i].Name())
 		}
@@ -67,7 +67,7 @@ func pciFunctions(ctx context.Context, tree Tree) ([]PCIFunction, []Problem, err
 	var problems []Problem
 	for i, f := range found {
 		if faults[i] != nil {
-			problems = append(problems, *faults[i])
+			problems = append(problems, problemOf("", faults[i]))
 			continue
 		}
 		functions = append(functions, f)
@@ -76,28 +76,28 @@ func pciFunctions(ctx context.Context, tree Tree) ([]PCIFunction, []Problem, err
 	return functions, problems, ctx.Err()
 }
 
-func readFunction(tree Tree, name string) (PCIFunction, *Problem) {
+// readFunction reads the identity of a function. The error is a Problem.
+func readFunction(tree Tree, name string) (PCIFunction, error) {
 	address, err := ParsePCIAddress(name)
 	if err != nil || address.String() != name {
-		return PCIFunction{}, &Problem{Address: name, File: PCIDevicesDir + "/" + name, Err: fmt.Errorf("%w: the name is no PCI address", ErrPCIAddress)}
+		return PCIFunction{}, Problem{Address: name, File: PCIDevicesDir + "/" + name, Err: fmt.Errorf("%w: the name is no PCI address", ErrPCIAddress)}
 	}
 	f := PCIFunction{Address: address}
 	files := [...]string{"vendor", "device", "class"}
 	digits := [...]int{4, 4, 6}
 	var values [len(files)]uint64
-	contents, errs := ReadFiles(tree, f.Dir(), files[:]...)
 	for i, file := range files {
-		if values[i], err = hexText(contents[i], errs[i], digits[i]); err != nil {
-			return f, &Problem{Address: name, File: f.Dir() + "/" + file, Err: err}
+		if values[i], err = readHex(tree, f.Dir()+"/"+file, digits[i]); err != nil {
+			return f, Problem{Address: name, File: f.Dir() + "/" + file, Err: err}
 		}
 	}
 	f.Vendor, f.Product, f.Class = uint16(values[0]), uint16(values[1]), uint32(values[2])
 	return f, nil
 }
 
-// hexText understands a number written as 0x and exactly so many digits.
-func hexText(data []byte, err error, digits int) (uint64, error) {
-	text, err := plainText(data, err)
+// readHex reads a number written as 0x and exactly so many digits.
+func readHex(tree Tree, path string, digits int) (uint64, error) {
+	text, err := ReadText(tree, path)
 	if err != nil {
 		return 0, err
 	}
@@ -113,12 +113,9 @@ func hexText(data []byte, err error, digits int) (uint64, error) {
 // empty file is an error, ErrGarbled. The path is left out of errors, since a Problem
 // names it.
 func ReadText(tree Tree, path string) (string, error) {
-	return plainText(tree.ReadFile(path))
-}
-
-func plainText(data []byte, err error) (string, error) {
+	data, err := tree.ReadFile(path)
 	if err != nil {
-		return "", cause(err)
+		return "", Cause(err)
 	}
 	text := string(bytes.TrimSpace(data))
 	if text == "" {
@@ -152,8 +149,8 @@ func garbled(text string) error {
 	return fmt.Errorf("%w: %q", ErrGarbled, text)
 }
 
-// cause returns what a path error wraps, since the path stands elsewhere.
-func cause(err error) error {
+// Cause returns what a path error wraps, for a Problem, which names the file itself.
+func Cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err

@@ -13,12 +13,12 @@ const (
 	baseBridge     = 0x06
 )
 
-// IOMMUProblem says which other function of a function's IOMMU group is still in the
+// groupUse says which other function of a function's IOMMU group is still in the
 // host's use, or "". The hardware keeps functions of one group apart from others and not
 // from each other, so a guest gets none of them while the host drives one. Bridges do not
 // count, nor do functions bound to no driver, to vfio-pci or to pci-stub. The problem is
 // one with the list of the group.
-func IOMMUProblem(tree Tree, f PCIFunction, s PCIState) (string, []Problem) {
+func groupUse(tree Tree, f PCIFunction, s PCIState) (string, error) {
 	if s.IOMMUGroup == nil {
 		return "", nil
 	}
@@ -28,7 +28,7 @@ func IOMMUProblem(tree Tree, f PCIFunction, s PCIState) (string, []Problem) {
 		return "", nil
 	}
 	if err != nil {
-		return "", []Problem{{Address: f.Address.String(), File: dir, Err: cause(err)}}
+		return "", Problem{File: dir, Err: Cause(err)}
 	}
 	for _, e := range entries {
 		address, err := ParsePCIAddress(e.Name())
@@ -45,9 +45,9 @@ func IOMMUProblem(tree Tree, f PCIFunction, s PCIState) (string, []Problem) {
 // siblingUse says how the host uses a function of the same group, or "". Trouble with it
 // is told by whoever it is for; here it counts as in use.
 func siblingUse(tree Tree, address PCIAddress) string {
-	f, problem := readFunction(tree, address.String())
-	if problem != nil {
-		return fmt.Sprintf("not understood: %v", problem.Err)
+	f, err := readFunction(tree, address.String())
+	if err != nil {
+		return fmt.Sprintf("not understood: %v", problemOf("", err).Err)
 	}
 	if f.DeviceClass()>>8 == baseBridge {
 		return ""

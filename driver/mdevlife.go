@@ -37,7 +37,10 @@ func MakeMdev(ctx context.Context, tree Tree, m Mdev) error {
 			return nil
 		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("create mdev %s: %w", m.UUID, err)
+	}
+	return nil
 }
 
 // DropMdev removes a mediated device by writing 1 to its remove file. A device that is
@@ -47,10 +50,10 @@ func DropMdev(ctx context.Context, tree Tree, m Mdev) error {
 		return err
 	}
 	err := tree.WriteFile(mdevTypeDir(m)+"/devices/"+m.UUID+"/remove", []byte("1"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove mdev %s: %w", m.UUID, err)
 	}
-	return err
+	return nil
 }
 
 func checkMdev(ctx context.Context, m Mdev) error {
@@ -58,6 +61,18 @@ func checkMdev(ctx context.Context, m Mdev) error {
 		return err
 	}
 	return m.Validate()
+}
+
+// MdevHandles returns the attach handles of a parent that is divided into mediated devices
+// of one type, by the control path of the parent. A mark tells them apart.
+func MdevHandles(parent ControlPath, typ string, count int) []AttachHandle {
+	handles := make([]AttachHandle, count)
+	for i := range handles {
+		info := parent.Info.clone()
+		info["asked_type"], info["vgpu_mark"] = typ, fmt.Sprintf("%s_%d", typ, i)
+		handles[i] = AttachHandle{Type: HandleMDEV, Info: info}
+	}
+	return handles
 }
 
 // MdevCapacity is what a parent can hold of one type.
@@ -79,44 +94,35 @@ func (c MdevCapacity) Total() int { return c.Available + c.Existing }
 var ErrMdevType = errors.New("driver: unsupported mediated device type")
 
 // ReadMdevCapacity reads what the directory of types of a parent says about one of them.
-// A fault is a Problem without an address: it names the file. One about a type that the
-// parent lacks wraps ErrMdevType.
-func ReadMdevCapacity(tree Tree, dir, typ string) (MdevCapacity, *Problem) {
+// The error is a Problem without an address; that about a type that the parent lacks wraps
+// ErrMdevType.
+func ReadMdevCapacity(tree Tree, dir, typ string) (c MdevCapacity, err error) {
 	entries, err := tree.ReadDir(dir)
 	if err != nil {
-		return MdevCapacity{}, &Problem{File: dir, Err: cause(err)}
+		return c, Problem{File: dir, Err: Cause(err)}
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == typ }) {
-		return MdevCapacity{}, &Problem{Err: fmt.Errorf("%w: Invalid requested vGPU type: %s", ErrMdevType, typ)}
+		return c, Problem{Err: fmt.Errorf("%w: Invalid requested vGPU type: %s", ErrMdevType, typ)}
 	}
-	var c MdevCapacity
 	for _, e := range entries {
-		n, problem := countMdevs(tree, dir+"/"+e.Name()+"/devices")
-		if problem != nil {
-			return c, problem
+		file := dir + "/" + e.Name() + "/devices"
+		devices, err := tree.ReadDir(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return c, Problem{File: file, Err: Cause(err)}
 		}
 		if e.Name() == typ {
-			c.Existing = n
+			c.Existing = len(devices)
 		} else {
-			c.Foreign += n
+			c.Foreign += len(devices)
 		}
 	}
 	file := dir + "/" + typ + "/available_instances"
 	if c.Available, err = ReadCount(tree, file, maxMdevs); err != nil {
-		return c, &Problem{File: file, Err: err}
+		return c, Problem{File: file, Err: err}
 	}
 	file = dir + "/" + typ + "/name"
 	if c.Name, err = ReadText(tree, file); err != nil {
-		return c, &Problem{File: file, Err: err}
+		return c, Problem{File: file, Err: err}
 	}
 	return c, nil
-}
-
-// countMdevs counts what is in a directory; one that is not there is empty.
-func countMdevs(tree Tree, dir string) (int, *Problem) {
-	entries, err := tree.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, &Problem{File: dir, Err: cause(err)}
-	}
-	return len(entries), nil
 }

@@ -269,7 +269,8 @@ func TestVirtualFunctionsOfAForeignFunctionAreNotOffered(t *testing.T) {
 			m.SetFile(driver.PCIDevicesDir+"/"+vf+"/vendor", []byte("0x"+o.device.Vendor+"\n"))
 		}
 		report := discovered(t, o.new(t, driver.Policy{}, m))
-		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" || len(report.Problems)+len(report.LeftOut) > 0 {
+		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" || len(report.Problems) > 0 || len(report.LeftOut) != 2 ||
+			!strings.Contains(report.LeftOut[0].Reason, "virtual function of 0000:84:00.0, which is not a device of this driver") {
 			t.Errorf("%s: report %+v, offered (-want +got):\n%s", o.name, report, diff)
 		}
 	}
@@ -489,16 +490,20 @@ func ExampleNewPCIDriver() {
 		fmt.Println(err)
 		return
 	}
-	d := driver.NewPCIDriver(driver.PCIOffer{
+	d, err := driver.NewPCIDriver(driver.PCISpec{
 		Driver: "widget", Host: "compute1",
 		Claims: []driver.Claim{{Vendor: 0x1d55, Product: 0x1000, Why: "Widget"}},
 		Device: func(u driver.Unit) driver.Device {
 			return driver.Device{Vendor: u.VendorID(), Model: "Widget", Type: driver.TypeAICHIP}
 		},
-		Attributes: func(driver.Unit) ([]driver.Attribute, error) {
-			return driver.Attributes("CUSTOM_WIDGET", "CUSTOM_WIDGET_MARK_2"), nil
+		Subject: func(driver.Unit) driver.Subject {
+			return driver.Subject{Type: driver.TypeAICHIP, Vendor: "widget", ShippedClass: "CUSTOM_WIDGET", Shipped: []string{"CUSTOM_WIDGET_MARK_2"}}
 		},
 	}, tree)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	report, err := d.Discover(context.Background())
 	if err != nil {
 		fmt.Println(err)

@@ -99,7 +99,7 @@ func (r *stateReader) problem(name string, err error) {
 }
 
 func (r *stateReader) problemAt(file string, err error) {
-	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: file, Err: cause(err)})
+	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: file, Err: Cause(err)})
 }
 
 // checkAlias notices an entry of the bus that leads to another function: it would be
@@ -259,61 +259,11 @@ func (s PCIState) Divided() string {
 	return ""
 }
 
-// OtherDriver says why the bound driver keeps the function from being given away, or "".
+// otherDriver says why the bound driver keeps the function from being given away, or "".
 // No driver, vfio-pci and the allowed ones are no obstacle.
-func (s PCIState) OtherDriver(allowed ...string) string {
+func (s PCIState) otherDriver(allowed []string) string {
 	if s.Driver == "" || s.Driver == driverVFIO || slices.Contains(allowed, s.Driver) {
 		return ""
 	}
 	return fmt.Sprintf("bound to driver %s, which is not among the allowed ones", s.Driver)
-}
-
-// PCIFunctionState is a function with what it is used for.
-type PCIFunctionState struct {
-	PCIFunction
-	PCIState
-}
-
-// PCIStates reads the state of functions. Virtual is also what a physical function among
-// them names as its own, and a physical function has the virtual ones that lead to it,
-// since captured trees may lack the links of either side. A function whose state cannot
-// be understood is missing from the answer and a problem.
-func PCIStates(tree Tree, functions []PCIFunction) ([]PCIFunctionState, []Problem) {
-	list := make([]PCIFunctionState, 0, len(functions))
-	var problems []Problem
-	owner := make(map[string]string)
-	readAhead(tree, functions)
-	for _, f := range functions {
-		state, faults := ReadPCIState(tree, f)
-		for _, vf := range state.VirtualFunctions { // one with a problem may name them still
-			owner[vf] = f.Address.String()
-		}
-		if len(faults) > 0 {
-			problems = append(problems, faults...)
-			continue
-		}
-		list = append(list, PCIFunctionState{f, state})
-	}
-	for i := range list {
-		if pf, ok := owner[list[i].Address.String()]; ok && !list[i].IsVirtual {
-			list[i].IsVirtual, list[i].VirtualOf = true, pf
-		}
-	}
-	nameVirtual(list)
-	return list, problems
-}
-
-// nameVirtual lets physical functions name the virtual ones that lead to them, for trees
-// that lack the links of the physical ones.
-func nameVirtual(list []PCIFunctionState) {
-	at := make(map[string]int)
-	for i, f := range list {
-		at[f.Address.String()] = i
-	}
-	for _, f := range list {
-		pf, ok := at[f.VirtualOf]
-		if name := f.Address.String(); ok && !slices.Contains(list[pf].VirtualFunctions, name) {
-			list[pf].VirtualFunctions = append(slices.Clip(list[pf].VirtualFunctions), name)
-		}
-	}
 }

@@ -40,7 +40,7 @@ func (p Policy) Check() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrPolicy}, args...)...))
 	}
-	if _, err := ParseTraitShape(string(p.TraitShape)); err != nil {
+	if err := p.TraitShape.check(); err != nil {
 		fault("trait_shape: %w", err)
 	}
 	for _, name := range p.AllowedDrivers {
@@ -103,43 +103,27 @@ func (m LocalMemory) check() error {
 	return nil
 }
 
-// Names returns the resource class and the traits of a subject in the policy's shape,
-// with the extra traits. The error wraps ErrName.
-func (p Policy) Names(s Subject) (resourceClass string, traits []string, err error) {
-	if resourceClass, err = p.TraitShape.ResourceClass(s); err != nil {
-		return "", nil, err
-	}
-	if traits, err = p.TraitShape.Traits(s); err != nil {
-		return "", nil, err
-	}
-	for _, extra := range p.ExtraTraits {
-		if !slices.Contains(traits, extra) {
-			traits = append(traits, extra)
-		}
-	}
-	return resourceClass, traits, nil
-}
-
-// Attributes returns the attributes of a subject, as Names names them. The error wraps
-// ErrName.
-func (p Policy) Attributes(s Subject) ([]Attribute, error) {
-	class, traits, err := p.Names(s)
+// Attributes returns the attributes of a provider that the subjects describe, named in the
+// policy's shape: the class of the first and the traits of all, each with the extra traits.
+// The error wraps ErrName.
+func (p Policy) Attributes(subjects ...Subject) ([]Attribute, error) {
+	class, err := p.TraitShape.resourceClass(subjects[0])
 	if err != nil {
 		return nil, err
 	}
-	return Attributes(class, traits...), nil
-}
-
-// AttributesOf is Attributes for units, of which subject tells how to name them: for
-// PCIOffer.Attributes. The error is that of subject, or wraps ErrName.
-func (p Policy) AttributesOf(subject func(Unit) (Subject, error)) func(Unit) ([]Attribute, error) {
-	return func(u Unit) ([]Attribute, error) {
-		s, err := subject(u)
+	var all []string
+	for _, s := range subjects {
+		traits, err := p.TraitShape.traits(s)
 		if err != nil {
 			return nil, err
 		}
-		return p.Attributes(s)
+		for _, trait := range slices.Concat(traits, p.ExtraTraits, s.Always) {
+			if !slices.Contains(all, trait) {
+				all = append(all, trait)
+			}
+		}
 	}
+	return Attributes(class, all...), nil
 }
 
 // AddMemory gives a device the local memory that is configured for its address: shared
@@ -198,4 +182,23 @@ func (p Policy) Or(other Policy) Policy {
 	}
 	p.RequireViableIOMMUGroup = p.RequireViableIOMMUGroup || other.RequireViableIOMMUGroup
 	return p
+}
+
+// HostUse says why a function is in the host's own use, or "". Beside PCIState.HostUse
+// it knows what the host has mounted.
+func (p Policy) HostUse(f PCIFunction, s PCIState) string {
+	if reason := s.HostUse(f); reason != "" {
+		return reason
+	}
+	for _, d := range s.Disks {
+		for _, part := range append([]BlockDevice{d.BlockDevice}, d.Partitions...) {
+			if slices.Contains(p.Mounts, part.Name) || part.Number != "" && slices.Contains(p.Mounts, part.Number) {
+				return fmt.Sprintf("in the host's use: block device %s is mounted", part.Name)
+			}
+		}
+		if p.Mounts == nil && len(d.Partitions) > 0 {
+			return fmt.Sprintf("taken for the host's: disk %s has partitions, and what the host has mounted is not known", d.Name)
+		}
+	}
+	return ""
 }

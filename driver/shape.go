@@ -38,20 +38,14 @@ func TraitShapes() []TraitShape {
 	return []TraitShape{ShapeShipped, ShapeRockyScheduling, ShapeRockyAgent, ShapeWallaby}
 }
 
-// ParseTraitShape reads the value of a trait_shape option; "" is ShapeShipped. The error
-// wraps ErrName and lists the shapes.
-func ParseTraitShape(text string) (TraitShape, error) {
-	if text == "" {
-		return ShapeShipped, nil
+// check says whether the shape is one of the constants, or empty. The error wraps ErrName
+// and lists the shapes.
+func (s TraitShape) check() error {
+	if s != "" && !slices.Contains(TraitShapes(), s) {
+		return fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, TraitShapes())
 	}
-	if shape := TraitShape(text); shape.Known() {
-		return shape, nil
-	}
-	return "", fmt.Errorf("%w: trait shape %q is none of %v", ErrName, text, TraitShapes())
+	return nil
 }
-
-// Known reports whether the shape is one of the constants, or empty.
-func (s TraitShape) Known() bool { return s == "" || slices.Contains(TraitShapes(), s) }
 
 // Subject is what the names of one resource provider are made of.
 type Subject struct {
@@ -76,15 +70,17 @@ type Subject struct {
 	// Shipped and ShippedClass are what upstream's driver reports.
 	Shipped      []string
 	ShippedClass string
+	// Always are reported last, in every shape.
+	Always []string
 }
 
-// Traits returns the names of the traits of a subject, in the order in which they are
+// traits returns the names of the traits of a subject, in the order in which they are
 // reported and none twice. All shapes but ShapeShipped begin with OWNER_CYBORG; shipped
 // has it where upstream's driver has it, and the conductor adds it elsewhere. The error
 // wraps ErrName and shows the offending character.
-func (s TraitShape) Traits(subject Subject) ([]string, error) {
-	if !s.Known() {
-		return nil, fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, TraitShapes())
+func (s TraitShape) traits(subject Subject) ([]string, error) {
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	n := &namer{}
 	switch s {
@@ -111,11 +107,11 @@ func (s TraitShape) Traits(subject Subject) ([]string, error) {
 	return n.traits, n.err
 }
 
-// ResourceClass returns the name of the resource class of a subject. The error wraps
+// resourceClass returns the name of the resource class of a subject. The error wraps
 // ErrName.
-func (s TraitShape) ResourceClass(subject Subject) (string, error) {
-	if !s.Known() {
-		return "", fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, TraitShapes())
+func (s TraitShape) resourceClass(subject Subject) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
 	}
 	if s == ShapeRockyScheduling || s == ShapeRockyAgent {
 		return CustomName("ACCELERATOR", subject.Type)

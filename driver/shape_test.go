@@ -49,12 +49,9 @@ func TestEveryShapeHasTheNamesOfItsSpecification(t *testing.T) {
 	} {
 		t.Run(tt.name+" "+string(tt.shape), func(t *testing.T) {
 			t.Parallel()
-			got, err := tt.shape.Traits(tt.subject)
-			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
-				t.Errorf("traits: %v (-want +got):\n%s", err, diff)
-			}
-			if class, err := tt.shape.ResourceClass(tt.subject); class != tt.class || err != nil {
-				t.Errorf("resource class %q, %v, want %q", class, err, tt.class)
+			got, err := driver.Policy{TraitShape: tt.shape}.Attributes(tt.subject)
+			if diff := cmp.Diff(driver.Attributes(tt.class, tt.want...), got); diff != "" || err != nil {
+				t.Errorf("attributes: %v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
@@ -71,19 +68,13 @@ func TestABadNameShowsTheCharacter(t *testing.T) {
 		{driver.ShapeRockyScheduling, driver.Subject{Type: "GPU", Vendor: ""}, "empty part"},
 		{driver.ShapeRockyAgent, driver.Subject{Type: "GPU", Vendor: "amd", Product: "Radeon/Pro"}, "'/'"},
 		{driver.ShapeRockyAgent, driver.Subject{Type: "GPU", Vendor: "amd"}, "empty part"},
-		{driver.ShapeWallaby, driver.Subject{Type: "GPU", Vendor: "nvidia", Product: "T4", VGPUType: "T4+1B"}, "'+'"},
-		{driver.ShapeShipped, driver.Subject{Shipped: []string{"CUSTOM_a"}}, "'a'"},
+		{driver.ShapeWallaby, driver.Subject{Type: "GPU", Vendor: "nvidia", Product: "T4", VGPUType: "T4+1B", ShippedClass: "VGPU"}, "'+'"},
+		{driver.ShapeShipped, driver.Subject{Shipped: []string{"CUSTOM_a"}, ShippedClass: "PGPU"}, "'a'"},
 		{"train", driver.Subject{}, `"train" is none of [shipped rocky-scheduling rocky-agent wallaby]`},
 	} {
-		if _, err := tt.shape.Traits(tt.subject); !errors.Is(err, driver.ErrName) || !strings.Contains(err.Error(), tt.want) {
+		if _, err := (driver.Policy{TraitShape: tt.shape}).Attributes(tt.subject); !errors.Is(err, driver.ErrName) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s of %+v: %v, want %s", tt.shape, tt.subject, err, tt.want)
 		}
-	}
-	if _, err := driver.ParseTraitShape("Train"); !errors.Is(err, driver.ErrName) {
-		t.Errorf("an unknown shape: %v", err)
-	}
-	if shape, err := driver.ParseTraitShape(""); shape != driver.ShapeShipped || err != nil {
-		t.Errorf("no shape: %q, %v", shape, err)
 	}
 }
 

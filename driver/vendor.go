@@ -1,7 +1,9 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,54 +19,62 @@ func ParsePCIID(text string) (uint16, error) {
 	return uint16(id), nil
 }
 
+// ParsePCIIDs reads the value of an option that lists such ids; nil stands for the
+// defaults. The error wraps ErrConfig and names the option.
+func ParsePCIIDs(option string, texts []string, defaults ...uint16) ([]uint16, error) {
+	if texts == nil {
+		return defaults, nil
+	}
+	var ids []uint16
+	for _, text := range texts {
+		id, err := ParsePCIID(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrConfig, option, err)
+		}
+		if slices.Contains(ids, id) {
+			return nil, fmt.Errorf("%w: %s: %q is there twice", ErrConfig, option, text)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 // VendorWord returns the word for a PCI vendor that stands in traits and configuration,
 // such as "intel". The words are those of upstream's drivers, 144d added, which is the id
 // that Samsung's disks carry; another vendor has its id for a word, four hexadecimal
 // digits in lower case. It follows cyborg/accelerator/drivers/pci and drivers/ssd.
 func VendorWord(vendor uint16) string {
-	switch vendor {
-	case 0x102b:
-		return "matrox"
-	case 0x1099, 0x144d:
-		return "samsung"
-	case 0x10de:
-		return "nvidia"
-	case 0x10ee:
-		return "xilinx"
-	case 0x19e5:
-		return "huawei"
-	case 0x1bd4:
-		return "inspur"
-	case 0x1cf2:
-		return "zte"
-	case 0x8086:
-		return "intel"
-	}
-	return fmt.Sprintf("%04x", vendor)
+	word, _ := vendorNames(vendor)
+	return cmp.Or(word, fmt.Sprintf("%04x", vendor))
 }
 
 // VendorTitle returns the full name of a vendor that VendorWord has a word for, and "" for
 // another. It is as lspci writes it, but for ZTE, which lspci does not know by this id.
 func VendorTitle(vendor uint16) string {
+	_, title := vendorNames(vendor)
+	return title
+}
+
+func vendorNames(vendor uint16) (word, title string) {
 	switch vendor {
 	case 0x102b:
-		return "Matrox Electronics Systems Ltd."
+		return "matrox", "Matrox Electronics Systems Ltd."
 	case 0x1099:
-		return "Samsung Electronics Co., Ltd"
+		return "samsung", "Samsung Electronics Co., Ltd"
 	case 0x144d:
-		return "Samsung Electronics Co Ltd"
+		return "samsung", "Samsung Electronics Co Ltd"
 	case 0x10de:
-		return "NVIDIA Corporation"
+		return "nvidia", "NVIDIA Corporation"
 	case 0x10ee:
-		return "Xilinx Corporation"
+		return "xilinx", "Xilinx Corporation"
 	case 0x19e5:
-		return "Huawei Technologies Co., Ltd."
+		return "huawei", "Huawei Technologies Co., Ltd."
 	case 0x1bd4:
-		return "Inspur Electronic Information Industry Co., Ltd."
+		return "inspur", "Inspur Electronic Information Industry Co., Ltd."
 	case 0x1cf2:
-		return "ZTE Corporation"
+		return "zte", "ZTE Corporation"
 	case 0x8086:
-		return "Intel Corporation"
+		return "intel", "Intel Corporation"
 	}
-	return ""
+	return "", ""
 }

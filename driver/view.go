@@ -110,40 +110,6 @@ func (v *view) ReadFile(name string) ([]byte, error) {
 	return c.data, c.err
 }
 
-// ReadFiles implements BulkReader. It reads together what was not read before.
-func (v *view) ReadFiles(dir string, names ...string) ([][]byte, []error) {
-	contents, errs := make([][]byte, len(names)), make([]error, len(names))
-	entries := make([]*content, len(names))
-	var missing []string
-	v.mu.Lock()
-	for i, name := range names {
-		full := dir + "/" + name
-		if entries[i] = v.files[full]; entries[i] == nil {
-			entries[i] = new(content)
-			v.files[full] = entries[i]
-			missing = append(missing, name)
-		}
-	}
-	v.mu.Unlock()
-	var data [][]byte
-	var faults []error
-	if len(missing) > 0 {
-		data, faults = ReadFiles(v.tree, dir, missing...)
-	}
-	for i, name := range names {
-		c := entries[i]
-		c.once.Do(func() {
-			if at := slices.Index(missing, name); at >= 0 {
-				c.data, c.err = data[at], faults[at]
-				return
-			}
-			c.data, c.err = v.tree.ReadFile(dir + "/" + name)
-		})
-		contents[i], errs[i] = c.data, c.err
-	}
-	return contents, errs
-}
-
 // ReadDir implements Tree.
 func (v *view) ReadDir(name string) ([]fs.DirEntry, error) {
 	l, absent := entryOf(v, v.dirs, name)

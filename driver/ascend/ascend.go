@@ -2,23 +2,16 @@ package ascend
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
 
 const (
-	name          = "ascend"
-	vendorHuawei  = 0x19e5
-	resourceClass = "CUSTOM_AICHIP"
-	classAccel    = 0x1200
+	vendorHuawei = 0x19e5
+	classAccel   = 0x1200
 )
-
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("ascend: bad configuration")
 
 // Config is the configuration of the driver. Upstream has no options for it.
 type Config struct {
@@ -30,33 +23,24 @@ type Config struct {
 	ProductIDs []string `json:"product_ids,omitempty"`
 }
 
-// Driver finds the Ascend processors of one host.
-type Driver struct {
-	*driver.PCIDriver
-}
-
-// New returns the driver for a host's tree. The error wraps ErrConfig and names the
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // product.
-func New(config Config, tree driver.Tree) (*Driver, error) {
-	if config.Host == "" {
-		return nil, fmt.Errorf("%w: no host name", ErrConfig)
-	}
-	if err := config.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	claims, err := config.claims()
+func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
+	products, err := driver.ParsePCIIDs("product_ids", config.ProductIDs, 0xd100, 0xd500, 0xd801, 0xd802)
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{driver.NewPCIDriver(driver.PCIOffer{
-		Driver:     name,
-		Host:       config.Host,
-		Policy:     config.Policy,
-		Claims:     claims,
-		Kernel:     func(driver.Unit) []string { return []string{"devdrv_device_driver"} },
-		Device:     device,
-		Attributes: config.AttributesOf(subject),
-	}, tree)}, nil
+	var claims []driver.Claim
+	for _, id := range products {
+		title := cmp.Or(model(id), fmt.Sprintf("%04x, configured", id))
+		claims = append(claims, driver.Claim{Vendor: vendorHuawei, Product: id, Why: "Huawei " + title})
+	}
+	return driver.NewPCIDriver(driver.PCISpec{
+		Driver: "ascend", Host: config.Host, Policy: config.Policy, Claims: claims,
+		KernelDrivers: func(driver.Unit) []string { return []string{"devdrv_device_driver"} },
+		Device:        device,
+		Subject:       subject,
+	}, tree)
 }
 
 // model returns the name of a product, or "".
@@ -72,26 +56,6 @@ func model(product uint16) string {
 		return "Ascend 910B"
 	}
 	return ""
-}
-
-func (c Config) claims() ([]driver.Claim, error) {
-	products := c.ProductIDs
-	if products == nil {
-		products = []string{"d100", "d500", "d801", "d802"}
-	}
-	var list []driver.Claim
-	for _, text := range products {
-		id, err := driver.ParsePCIID(text)
-		if err != nil {
-			return nil, fmt.Errorf("%w: product_ids: %w", ErrConfig, err)
-		}
-		claim := driver.Claim{Vendor: vendorHuawei, Product: id, Why: "Huawei " + cmp.Or(model(id), text+", configured")}
-		if slices.ContainsFunc(list, func(o driver.Claim) bool { return o.Product == claim.Product }) {
-			return nil, fmt.Errorf("%w: product_ids: %q is there twice", ErrConfig, text)
-		}
-		list = append(list, claim)
-	}
-	return list, nil
 }
 
 // device describes a processor. The class is in the words of lspci where it is the usual
@@ -110,20 +74,11 @@ func device(u driver.Unit) driver.Device {
 }
 
 // subject names virtual functions, which have ids of their own, like their card.
-func subject(u driver.Unit) (driver.Subject, error) {
-	if u.Physical != nil {
-		u.PCIFunction = u.Physical.PCIFunction
+func subject(u driver.Unit) driver.Subject {
+	card := u.Card()
+	return driver.Subject{
+		Type: driver.TypeAICHIP, Vendor: "huawei", ProductID: card.ProductID(),
+		Product: strings.ReplaceAll(model(card.Product), " ", ""), ShippedClass: "CUSTOM_AICHIP",
+		Shipped: []string{"CUSTOM_AICHIP_HUAWEI", "CUSTOM_AICHIP_PRODUCT_ID_" + strings.ToUpper(card.ProductID())},
 	}
-	s := driver.Subject{
-		Type: driver.TypeAICHIP, Vendor: driver.VendorWord(vendorHuawei), ProductID: u.ProductID(),
-		Product: strings.ReplaceAll(model(u.Product), " ", ""), ShippedClass: resourceClass,
-	}
-	for _, parts := range [][]string{{"AICHIP", s.Vendor}, {"AICHIP", "PRODUCT", "ID", s.ProductID}} {
-		trait, err := driver.CustomName(parts...)
-		if err != nil {
-			return driver.Subject{}, err
-		}
-		s.Shipped = append(s.Shipped, trait)
-	}
-	return s, nil
 }

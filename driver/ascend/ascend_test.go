@@ -140,7 +140,7 @@ func TestConfigurationErrors(t *testing.T) {
 		`"D100" is there t`: {Host: "h", ProductIDs: []string{"d100", "D100"}},
 	} {
 		_, err := ascend.New(c, sysfs.NewMemory())
-		if !errors.Is(err, ascend.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v, want %q", err, want)
 		}
 	}

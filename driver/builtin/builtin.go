@@ -41,8 +41,8 @@ func Names() []string {
 }
 
 // New loads the enabled drivers for a host's tree, in the order in which they are
-// enabled. Options are for the FPGA drivers. All faults are joined; each wraps ErrConfig
-// and names the driver.
+// enabled. Options are for the FPGA drivers. All faults are joined; each wraps
+// driver.ErrConfig and names the driver.
 func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, error) {
 	enabled := c.EnabledDrivers
 	if enabled == nil {
@@ -54,12 +54,12 @@ func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, e
 	)
 	for i, name := range enabled {
 		if slices.Contains(enabled[:i], name) {
-			faults = append(faults, fmt.Errorf("%w: enabled_drivers: %s is there twice", ErrConfig, name))
+			faults = append(faults, fmt.Errorf("%w: enabled_drivers: %s is there twice", driver.ErrConfig, name))
 			continue
 		}
 		d, err := c.load(name, tree, options)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%w: %s: %w", ErrConfig, name, err))
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
 		drivers = append(drivers, d)
@@ -73,13 +73,13 @@ func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, e
 // load makes one driver.
 func (c Config) load(name string, tree driver.Tree, options []fpga.Option) (driver.Driver, error) {
 	if !slices.Contains(Names(), name) {
-		return nil, fmt.Errorf("enabled_drivers: unknown driver (known: %s)", strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: enabled_drivers: unknown driver (known: %s)", driver.ErrConfig, strings.Join(Names(), ", "))
 	}
 	if c.Host == "" {
-		return nil, errors.New("no host name")
+		return nil, fmt.Errorf("%w: no host name", driver.ErrConfig)
 	}
 	if tree == nil && name != Fake {
-		return nil, errors.New("the driver looks at a sysfs, and there is none")
+		return nil, fmt.Errorf("%w: the driver reads a sysfs tree, and there is none", driver.ErrConfig)
 	}
 	host, policy, section, load := c.section(name, tree, options)
 	if err := c.settle(section, host, policy); err != nil {
@@ -95,35 +95,38 @@ func (c *Config) section(name string, tree driver.Tree, options []fpga.Option) (
 ) {
 	switch name {
 	case NVIDIA:
-		return &c.NVIDIA.Host, &c.NVIDIA.Policy, "gpu_devices", loader(func() (*nvidia.Driver, error) { return nvidia.New(c.NVIDIA, tree) })
+		return &c.NVIDIA.Host, &c.NVIDIA.Policy, "gpu_devices", loader(nvidia.New, &c.NVIDIA, tree)
 	case IntelFPGA:
-		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func() (*fpga.Intel, error) { return fpga.NewIntel(c.FPGA, tree, options...) })
+		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func(f fpga.Config, tree driver.Tree) (*fpga.Intel, error) { return fpga.NewIntel(f, tree, options...) }, &c.FPGA, tree)
 	case XilinxFPGA:
-		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func() (*fpga.Xilinx, error) { return fpga.NewXilinx(c.FPGA, tree, options...) })
+		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func(f fpga.Config, tree driver.Tree) (*fpga.Xilinx, error) {
+			return fpga.NewXilinx(f, tree, options...)
+		}, &c.FPGA, tree)
 	case InspurFPGA:
-		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func() (*fpga.Inspur, error) { return fpga.NewInspur(c.FPGA, tree) })
+		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(fpga.NewInspur, &c.FPGA, tree)
 	case IntelQAT:
-		return &c.QAT.Host, &c.QAT.Policy, "qat_devices", loader(func() (*qat.Driver, error) { return qat.New(c.QAT, tree) })
+		return &c.QAT.Host, &c.QAT.Policy, "qat_devices", loader(qat.New, &c.QAT, tree)
 	case IntelNIC:
-		return &c.NIC.Host, &c.NIC.Policy, "nic_devices", loader(func() (*nic.Driver, error) { return nic.New(c.NIC, tree) })
+		return &c.NIC.Host, &c.NIC.Policy, "nic_devices", loader(nic.New, &c.NIC, tree)
 	case InspurSSD:
-		return &c.SSD.Host, &c.SSD.Policy, "ssd_devices", loader(func() (*ssd.Driver, error) { return ssd.New(c.SSD, tree) })
+		return &c.SSD.Host, &c.SSD.Policy, "ssd_devices", loader(ssd.New, &c.SSD, tree)
 	case Ascend:
-		return &c.Ascend.Host, &c.Ascend.Policy, "ascend_devices", loader(func() (*ascend.Driver, error) { return ascend.New(c.Ascend, tree) })
+		return &c.Ascend.Host, &c.Ascend.Policy, "ascend_devices", loader(ascend.New, &c.Ascend, tree)
 	case HPTS:
-		return &c.HPTS.Host, &c.HPTS.Policy, "hpts_devices", loader(func() (*hpts.Driver, error) { return hpts.New(c.HPTS, tree) })
+		return &c.HPTS.Host, &c.HPTS.Policy, "hpts_devices", loader(hpts.New, &c.HPTS, tree)
 	case PCI:
-		return &c.PCI.Host, &c.PCI.Policy, "pci", loader(func() (*pci.Driver, error) { return pci.New(c.PCI, tree) })
+		return &c.PCI.Host, &c.PCI.Policy, "pci", loader(pci.New, &c.PCI, tree)
 	case Mdev:
-		return &c.Mdev.Host, &c.Mdev.Policy, "mdev_devices", loader(func() (*mdev.Driver, error) { return mdev.New(c.Mdev, tree) })
+		return &c.Mdev.Host, &c.Mdev.Policy, "mdev_devices", loader(mdev.New, &c.Mdev, tree)
 	}
-	return &c.Host, &c.Policy, "", loader(func() (*fake.Driver, error) { return fake.New(c.Host), nil })
+	return &c.Host, &c.Policy, "", func() (driver.Driver, error) { return fake.New(c.Host), nil }
 }
 
-// loader keeps a nil pointer of a driver from becoming an interface that is not nil.
-func loader[D driver.Driver](load func() (D, error)) func() (driver.Driver, error) {
+// loader returns what makes a driver of a section. It keeps a nil pointer of a driver from
+// becoming an interface that is not nil.
+func loader[C any, D driver.Driver](newDriver func(C, driver.Tree) (D, error), section *C, tree driver.Tree) func() (driver.Driver, error) {
 	return func() (driver.Driver, error) {
-		d, err := load()
+		d, err := newDriver(*section, tree)
 		if err != nil {
 			return nil, err
 		}

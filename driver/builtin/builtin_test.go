@@ -230,8 +230,8 @@ func TestConfigurationErrors(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]builtin.Config{
-		"amd_driver: enabled_drivers: unknown driver (known: fake_driver, nvidia_gpu_driver": one("amd_driver"),
-		"enabled_drivers: pci_driver is there twice":                                         {EnabledDrivers: []string{"pci_driver", "pci_driver"}, Host: "h"},
+		"amd_driver: bad configuration: enabled_drivers: unknown driver (known: fake_driver, nvidia_gpu_driver": one("amd_driver"),
+		"enabled_drivers: pci_driver is there twice":                                                            {EnabledDrivers: []string{"pci_driver", "pci_driver"}, Host: "h"},
 		"no host name": {EnabledDrivers: []string{builtin.PCI}},
 		"Invalid vGPU config: Missing device addresses config for vgpu type a": vgpu(nvidia.VGPUType{Name: "a"}),
 		"Invalid vGPU config: Duplicate types for PCI address 0000:01:00.0":    vgpu(nvidia.VGPUType{Name: "a", DeviceAddresses: []string{"0000:01:00.0"}}, nvidia.VGPUType{Name: "b", DeviceAddresses: []string{"0000:01:00.0"}}),
@@ -240,11 +240,11 @@ func TestConfigurationErrors(t *testing.T) {
 		`trait shape "train"`:                                                  spoiled(one(builtin.HPTS), func(c *builtin.Config) { c.TraitShape = "train" }),
 		"passthrough_whitelist entry 0":                                        spoiled(one(builtin.PCI), func(c *builtin.Config) { c.PCI.PassthroughWhitelist = pci.Whitelist{{VendorID: "x"}} }),
 	} {
-		if _, err := builtin.New(c, tree); !errors.Is(err, builtin.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(c, tree); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := builtin.New(one(builtin.NVIDIA), nil); !errors.Is(err, builtin.ErrConfig) {
+	if _, err := builtin.New(one(builtin.NVIDIA), nil); !errors.Is(err, driver.ErrConfig) {
 		t.Errorf("without a tree: %v", err)
 	}
 	for name, want := range map[*builtin.Config][]string{
@@ -277,7 +277,7 @@ func TestASectionsOptionsWin(t *testing.T) {
 func TestParseConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"enabled_driver": []}`, `{"pci": {"whitelist": []}}`, `{"gpu_devices": {"trait_shapes": "x"}}`, `[]`, `{} {}`, ``, `{"host": 5}`} {
-		if _, err := builtin.ParseConfig([]byte(text)); !errors.Is(err, builtin.ErrConfig) {
+		if _, err := builtin.ParseConfig([]byte(text)); !errors.Is(err, driver.ErrConfig) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

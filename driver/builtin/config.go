@@ -19,10 +19,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver/ssd"
 )
 
-// ErrConfig is what every error about a configuration wraps; that of a driver is wrapped,
-// too.
-var ErrConfig = errors.New("builtin: bad configuration")
-
 // Config is the configuration of the drivers of one host. Upstream's option or section is
 // named with each field.
 type Config struct {
@@ -47,16 +43,16 @@ type Config struct {
 }
 
 // ParseConfig reads a configuration from JSON. Unknown fields are refused; the error wraps
-// ErrConfig. What the drivers refuse shows in New.
+// driver.ErrConfig. What the drivers refuse shows in New.
 func ParseConfig(data []byte) (Config, error) {
 	var c Config
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&c); err != nil {
-		return Config{}, fmt.Errorf("%w: %w", ErrConfig, err)
+		return Config{}, fmt.Errorf("%w: %w", driver.ErrConfig, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Config{}, fmt.Errorf("%w: something follows the JSON value", ErrConfig)
+		return Config{}, fmt.Errorf("%w: something follows the JSON value", driver.ErrConfig)
 	}
 	return c, nil
 }
@@ -64,7 +60,7 @@ func ParseConfig(data []byte) (Config, error) {
 // settle gives a section the host and the common policy.
 func (c Config) settle(section string, host *string, policy *driver.Policy) error {
 	if *host != "" && *host != c.Host {
-		return fmt.Errorf("%s: host %q is not %q, the host of all", section, *host, c.Host)
+		return fmt.Errorf("%w: %s: host %q is not %q, the host of all", driver.ErrConfig, section, *host, c.Host)
 	}
 	*host, *policy = c.Host, policy.Or(c.Policy)
 	return nil

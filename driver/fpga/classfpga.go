@@ -1,6 +1,7 @@
 package fpga
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,47 +24,45 @@ const (
 	maxPorts = 1 << 16
 )
 
-// classDevices finds the containers and the functions they belong to.
-func (v *intelVisit) classDevices() {
-	v.containers = make(map[driver.PCIAddress][]string)
-	entries, err := v.view.ReadDir(classDir)
+// containersOf finds the directories of the containers by the functions they belong to.
+// The error is that of ctx.
+func containersOf(ctx context.Context, view driver.Tree) (map[driver.PCIAddress][]string, []driver.Problem, error) {
+	functions, unreadable, err := driver.PCIFunctions(ctx, view)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			v.report.Problems = append(v.report.Problems, driver.Problem{File: classDir, Err: bare(err)})
-		}
-		return
+		return nil, nil, err
 	}
+	entries, err := view.ReadDir(classDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, []driver.Problem{{File: classDir, Err: driver.Cause(err)}}, nil
+	}
+	containers := make(map[driver.PCIAddress][]string)
+	var problems []driver.Problem
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), containerPrefix) {
 			continue
 		}
 		file := classDir + "/" + e.Name() + "/device"
-		target, err := v.view.Readlink(file)
+		target, err := view.Readlink(file)
 		var at driver.PCIAddress
 		if err == nil {
 			at, err = driver.ParsePCIAddress(path.Base(target))
 		}
-		if _, there := v.functions[at]; err == nil && !there {
-			if v.troubled(at.String()) {
+		if err == nil && !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at }) {
+			if slices.ContainsFunc(unreadable, func(p driver.Problem) bool { return p.Address == at.String() }) {
 				continue
 			}
 			err = fmt.Errorf("%w: it leads to %s, which is not on the bus or not understood", driver.ErrGarbled, at)
 		}
 		if err != nil {
-			v.report.Problems = append(v.report.Problems, driver.Problem{File: file, Err: bare(err)})
+			problems = append(problems, driver.Problem{File: file, Err: driver.Cause(err)})
 			continue
 		}
-		v.containers[at] = append(v.containers[at], classDir+"/"+e.Name())
+		containers[at] = append(containers[at], classDir+"/"+e.Name())
 	}
-}
-
-// bare takes the path out of an error, since a Problem names the file.
-func bare(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	return err
+	return containers, problems, nil
 }
 
 // engine is a management engine: one region.
@@ -88,13 +87,13 @@ type contents struct {
 }
 
 // read looks into the containers of a function. What cannot be understood is a problem.
-func (v *intelVisit) read(at driver.PCIAddress) (c contents, ok bool) {
+func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 	ok = true
 	fail := func(file string, err error) {
-		v.problem(at, file, bare(err))
+		v.Report.AddProblem(u.Address.String(), driver.Problem{File: file, Err: driver.Cause(err)})
 		ok = false
 	}
-	for _, dir := range v.containers[at] {
+	for _, dir := range v.containers[u.Address] {
 		entries, err := v.view.ReadDir(dir)
 		if err != nil {
 			fail(dir, err)

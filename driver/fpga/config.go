@@ -10,10 +10,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// ErrConfig is what every error about the configuration of a driver wraps, and the
-// problem with a configured device that is not what the configuration takes it for.
-var ErrConfig = errors.New("fpga: bad configuration")
-
 // Config is the configuration of each of the three drivers. Host is upstream's option
 // [DEFAULT] host; upstream's drivers have no other.
 type Config struct {
@@ -110,7 +106,7 @@ func (c Config) check() (settings, error) {
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return settings{}, fmt.Errorf("%w: %w", ErrConfig, err)
+		return settings{}, fmt.Errorf("%w: %w", driver.ErrConfig, err)
 	}
 	return s, nil
 }

@@ -2,7 +2,6 @@ package fpga
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -18,7 +17,7 @@ var (
 	_ driver.Claimer    = (*Inspur)(nil)
 )
 
-// NewInspur returns the driver for a host's tree. The error wraps ErrConfig and joins all
+// NewInspur returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewInspur(config Config, tree driver.Tree) (*Inspur, error) {
 	b, err := newBase("inspur_fpga", "INSPUR", config, tree, nil)
@@ -41,31 +40,25 @@ func (d *Inspur) Discover(ctx context.Context) (driver.Report, error) {
 
 // DiscoverIn is Discover on a view of the tree.
 func (d *Inspur) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
-	v, err := d.look(ctx, view)
+	v, err := d.visit(ctx, view, d.Claims()[0].Covers)
 	if err != nil {
 		return driver.Report{}, err
 	}
-	for _, c := range v.cards(v.matching(d.Claims()[0])) {
-		if err := ctx.Err(); err != nil {
-			return driver.Report{}, fmt.Errorf("%s: discover: %w", d.name, err)
-		}
-		if err := v.inspurCard(c); err != nil {
-			v.problem(c.Address, "", err)
-		}
+	for _, c := range v.cards {
+		v.inspurCard(c)
 	}
-	v.unknown()
-	return v.report, nil
+	return v.Report, v.reportMissing(ctx)
 }
 
-func (v *visit) inspurCard(c *card) error {
-	given := v.given(c)
-	if len(given) == 0 {
-		return nil
+func (v *visit) inspurCard(c *driver.Unit) {
+	functions := v.assignableFunctions(c, readable(c))
+	if len(functions) == 0 {
+		return
 	}
 	subject := v.simpleSubject("inspur", c.Address, c.PCIFunction)
 	subject.Shipped = []string{"CUSTOM_FPGA_INSPUR", productTrait(c.PCIFunction)}
-	return v.simple(simpleCard{
-		at: c.Address, given: given, count: len(given), subject: subject,
-		vendor: c.VendorID(), model: "Inspur Electronic Information Industry Co., Ltd. Device", product: c.ProductID(),
+	v.simple(simpleCard{
+		card: c, functions: functions, count: len(functions), subject: subject,
+		model: "Inspur Electronic Information Industry Co., Ltd. Device", product: c.ProductID(),
 	})
 }

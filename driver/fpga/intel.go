@@ -30,7 +30,7 @@ var (
 // intelDrivers are the kernel drivers of Intel's FPGAs, which are no obstacle.
 func intelDrivers() []string { return []string{"intel-fpga-pci", "dfl-pci"} }
 
-// NewIntel returns the driver for a host's tree. The error wraps ErrConfig and joins all
+// NewIntel returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewIntel(config Config, tree driver.Tree, opts ...Option) (*Intel, error) {
 	b, err := newBase("intel_fpga", "intel", config, tree, opts)
@@ -50,67 +50,54 @@ func (d *Intel) Discover(ctx context.Context) (driver.Report, error) {
 
 // DiscoverIn is Discover on a view of the tree.
 func (d *Intel) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
-	v, boards, err := d.survey(ctx, view)
+	v, err := d.boards(ctx, view)
 	if err != nil {
 		return driver.Report{}, err
 	}
-	for _, b := range boards {
-		if err := ctx.Err(); err != nil {
-			return driver.Report{}, fmt.Errorf("%s: discover: %w", d.name, err)
-		}
-		if b.fault {
-			continue // told already
-		}
-		if err := v.board(b); err != nil {
-			v.problem(b.Address, "", err)
+	for _, b := range v.boards {
+		if !b.fault { // otherwise it was reported already
+			v.offerBoard(b)
 		}
 	}
-	v.unknown()
-	return v.report, nil
+	return v.Report, v.reportMissing(ctx)
 }
 
-// survey finds the cards with their regions, and decides nothing about them.
-func (d *Intel) survey(ctx context.Context, view driver.Tree) (*intelVisit, []*board, error) {
-	base, err := d.look(ctx, view)
+// boards finds the cards with their regions, and decides nothing about them.
+func (d *Intel) boards(ctx context.Context, view driver.Tree) (*intelVisit, error) {
+	containers, problems, err := containersOf(ctx, view)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("%s: discover: %w", d.name, err)
 	}
-	v := &intelVisit{visit: base}
-	v.classDevices()
-	var boards []*board
-	for _, c := range v.cards(v.mine()) {
-		boards = append(boards, v.regions(c))
+	v := &intelVisit{containers: containers}
+	v.visit, err = d.visit(ctx, view, func(f driver.PCIFunction) bool {
+		// Functions of vendors that have a driver of their own in this package are left to it.
+		_, known := d.settings.product(f)
+		other := f.Vendor == vendorXilinx || f.Vendor == vendorInspur
+		return f.Vendor == vendorIntel && known || len(containers[f.Address]) > 0 && !other
+	})
+	if err != nil {
+		return nil, err
 	}
-	v.oneProductPerRegionType(boards)
-	return v, boards, ctx.Err()
+	v.Report.Problems = append(problems, v.Report.Problems...)
+	for _, c := range v.cards {
+		v.boards = append(v.boards, v.regions(c))
+	}
+	v.oneProductPerRegionType()
+	return v, nil
 }
 
 // intelVisit is a visit with what stands below class/fpga.
 type intelVisit struct {
 	*visit
 	containers map[driver.PCIAddress][]string // directories, by function
-}
-
-// mine are the functions that the driver is for. Those of vendors that have a driver of
-// their own in this package are left to it.
-func (v *intelVisit) mine() []driver.PCIAddress {
-	var list []driver.PCIAddress
-	for _, at := range v.order {
-		f := v.functions[at]
-		_, known := v.settings.product(f)
-		other := f.Vendor == vendorXilinx || f.Vendor == vendorInspur
-		if f.Vendor == vendorIntel && known || len(v.containers[at]) > 0 && !other {
-			list = append(list, at)
-		}
-	}
-	return list
+	boards     []*board
 }
 
 // oneProductPerRegionType refuses cards of different products with regions of one type.
 // One product may have several PCI ids, and one id several region types.
-func (v *intelVisit) oneProductPerRegionType(boards []*board) {
+func (v *intelVisit) oneProductPerRegionType() {
 	users := make(map[string][]*board) // the first of each product, by region type
-	for _, b := range boards {
+	for _, b := range v.boards {
 		for _, r := range b.regions {
 			same := func(o *board) bool { return v.productOf(o.PCIFunction) == v.productOf(b.PCIFunction) }
 			if r.kind != "" && !slices.ContainsFunc(users[r.kind], same) {
@@ -118,16 +105,16 @@ func (v *intelVisit) oneProductPerRegionType(boards []*board) {
 			}
 		}
 	}
-	for _, b := range boards {
-		mine := v.productOf(b.PCIFunction)
+	for _, b := range v.boards {
+		product := v.productOf(b.PCIFunction)
 		for _, r := range b.regions {
-			i := slices.IndexFunc(users[r.kind], func(o *board) bool { return v.productOf(o.PCIFunction) != mine })
+			i := slices.IndexFunc(users[r.kind], func(o *board) bool { return v.productOf(o.PCIFunction) != product })
 			if i < 0 || b.fault {
 				continue
 			}
 			o := users[r.kind][i]
 			b.fault = true
-			v.problem(b.Address, "", fmt.Errorf("%w: %s is that of %s here and of %s at %s", ErrRegionType, r.kind, mine, v.productOf(o.PCIFunction), o.Address))
+			v.Problem(b.Unit, fmt.Errorf("%w: %s is that of %s here and of %s at %s", ErrRegionType, r.kind, product, v.productOf(o.PCIFunction), o.Address))
 		}
 	}
 }
@@ -140,51 +127,48 @@ func (v *visit) productOf(f driver.PCIFunction) string {
 	return f.VendorID() + ":" + f.ProductID()
 }
 
-// board reports one card.
-func (v *intelVisit) board(b *board) error {
-	given := v.given(b.card, intelDrivers()...)
-	if len(given) == 0 {
-		return nil
+// offerBoard reports one card.
+func (v *intelVisit) offerBoard(b *board) {
+	functions := v.assignableFunctions(b.Unit, b.virtual, intelDrivers()...)
+	if len(functions) == 0 {
+		return
 	}
-	parts, err := v.deployables(b, given)
-	if err != nil || len(parts) == 0 {
-		return err
+	parts, err := v.deployables(b, functions)
+	if err != nil {
+		v.Problem(b.Unit, err)
+	}
+	if len(parts) == 0 {
+		return
 	}
 	device := driver.Device{
 		Vendor: "0x" + b.VendorID(), Model: "miss_model_info", Type: driver.TypeFPGA,
 		StdBoardInfo: fmt.Sprintf(`{"product_id": "0x%s"}`, b.ProductID()), VendorBoardInfo: "miss_vb_info",
 		ControlPath: b.Address.ControlPath(), Deployables: parts,
 	}
-	settle(&device)
-	v.offer(device, b.Address)
-	return nil
-}
-
-// settle says of a device what is true of all its regions: that it is not programmed.
-func settle(d *driver.Device) {
-	if !slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return !p.Preprogrammed() }) {
-		no := false
-		d.Programmable = &no
+	if !slices.ContainsFunc(parts, func(p driver.Deployable) bool { return !p.Preprogrammed() }) {
+		no := false // true of the device as of all its regions
+		device.Programmable = &no
 	}
+	v.Offer(b.Unit, device)
 }
 
 // share is a part of a card that becomes a provider.
 type share struct {
 	name         string
-	functions    []function
+	functions    []*driver.Unit
 	regions      []region
 	programmable bool
 }
 
-// deployables divides the functions that are given among the regions.
-func (v *intelVisit) deployables(b *board, given []function) ([]driver.Deployable, error) {
-	shares, err := v.shares(b, given)
+// deployables divides the functions that are given away among the regions.
+func (v *intelVisit) deployables(b *board, functions []*driver.Unit) ([]driver.Deployable, error) {
+	shares, err := v.shares(b, functions)
 	if err != nil {
 		return nil, err
 	}
 	var parts []driver.Deployable
 	for _, s := range shares {
-		attributes, err := v.names(v.subjects(b, s)...)
+		attributes, err := v.settings.Attributes(v.subjects(b, s)...)
 		if err != nil {
 			return nil, err
 		}
@@ -203,9 +187,9 @@ func (v *intelVisit) deployables(b *board, given []function) ([]driver.Deployabl
 
 // shares is one provider for a card that is given as a whole or has one region, else one
 // for each region, or with SeparateFunctions one for each function.
-func (v *intelVisit) shares(b *board, given []function) ([]share, error) {
-	if !b.divided {
-		whole := share{name: b.Address.String(), functions: given, regions: b.regions}
+func (v *intelVisit) shares(b *board, functions []*driver.Unit) ([]share, error) {
+	if !b.divided() {
+		whole := share{name: b.Address.String(), functions: functions, regions: b.regions}
 		for _, r := range b.regions {
 			whole.programmable = whole.programmable || v.settings.programmable(b.Address, r.number)
 		}
@@ -214,16 +198,16 @@ func (v *intelVisit) shares(b *board, given []function) ([]share, error) {
 	if b.unclear != nil {
 		return nil, b.unclear
 	}
-	for _, f := range given {
+	for _, f := range functions {
 		if !slices.ContainsFunc(b.regions, func(r region) bool { return r.reachedBy(f.Address) }) {
-			v.leaveOut(f.Address, "devices.regions.pci_functions of %s has it in no region", b.Address)
+			v.LeaveOut(f, "devices.regions.pci_functions of %s has it in no region", b.Address)
 		}
 	}
 	var shares []share
 	for _, r := range b.regions {
-		inside := v.inside(b, r, given)
+		inside := slices.DeleteFunc(slices.Clone(functions), func(f *driver.Unit) bool { return !r.reachedBy(f.Address) })
 		if len(inside) == 0 {
-			v.leaveOut(b.Address, "region %d: no PCI function that a guest could have leads to it", r.number)
+			v.LeaveOut(b.Unit, "region %d: no PCI function that a guest could have leads to it", r.number)
 			continue
 		}
 		shares = append(shares, v.shareOf(b, r, inside)...)
@@ -231,26 +215,25 @@ func (v *intelVisit) shares(b *board, given []function) ([]share, error) {
 	return shares, nil
 }
 
-// inside are the given functions that lead to a region.
-func (v *intelVisit) inside(b *board, r region, given []function) []function {
-	return slices.DeleteFunc(slices.Clone(given), func(f function) bool { return !r.reachedBy(f.Address) })
-}
-
-func (v *intelVisit) shareOf(b *board, r region, inside []function) []share {
+func (v *intelVisit) shareOf(b *board, r region, inside []*driver.Unit) []share {
 	programmable := v.settings.programmable(b.Address, r.number)
 	if v.settings.SeparateFunctions {
 		var shares []share
 		for _, f := range inside {
 			shares = append(shares, share{
-				name: f.Address.String(), functions: []function{f}, regions: []region{r.only(f)},
+				name: f.Address.String(), functions: []*driver.Unit{f}, regions: []region{r.only(f.Address)},
 				programmable: programmable && r.reached() == 1,
 			})
 		}
 		return shares
 	}
-	part := r.only(inside...)
+	var addresses []driver.PCIAddress
+	for _, f := range inside {
+		addresses = append(addresses, f.Address)
+	}
+	part := r.only(addresses...)
 	if reason := part.mixed(); reason != "" {
-		v.warn(b.Address, "region %d: %s; separate_functions keeps them apart", r.number, reason)
+		v.Warn(b.Unit, "region %d: %s; separate_functions keeps them apart", r.number, reason)
 	}
 	name := b.Address.String()
 	if len(b.regions) > 1 {

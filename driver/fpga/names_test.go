@@ -180,7 +180,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 			_, err2 := fpga.NewXilinx(tt.config, tree)
 			_, err3 := fpga.NewInspur(tt.config, tree)
 			for _, err := range []error{err1, err2, err3} {
-				if !errors.Is(err, fpga.ErrConfig) || !strings.Contains(err.Error(), tt.text) {
+				if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), tt.text) {
 					t.Errorf("error %v, want one about %s", err, tt.text)
 				}
 			}
@@ -202,7 +202,7 @@ func TestSettingsOfWhatIsNotThereAreProblems(t *testing.T) {
 		t.Fatalf("report: %+v", report)
 	}
 	for i, want := range []string{pf, "0000:01:00.0", "0000:99:00.0"} {
-		if p := report.Problems[i]; p.Address != want || !errors.Is(p, fpga.ErrConfig) {
+		if p := report.Problems[i]; p.Address != want || !errors.Is(p, driver.ErrConfig) {
 			t.Errorf("problem %v, want one of %s", p, want)
 		}
 	}

@@ -217,7 +217,7 @@ func TestWhatIsInUseIsNotGivenAway(t *testing.T) {
 					m.Remove(pciDir + pf + "/" + name)
 				}
 			},
-			left: []string{pf + " physical function with virtual functions (2)"}},
+			left: []string{pf + " physical function with virtual functions enabled (2)"}},
 		{name: "a group shared with a disk", devices: []sysfs.PCIDevice{grouped, disk}, offered: 1, warned: true},
 		{name: "which is not allowed", devices: []sysfs.PCIDevice{grouped, disk}, config: fpga.Config{Policy: driver.Policy{RequireViableIOMMUGroup: true}},
 			left: []string{pf + " IOMMU group 7 is shared with 0000:5f:00.0, which is bound to driver nvme"}},

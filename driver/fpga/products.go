@@ -1,6 +1,11 @@
 package fpga
 
-import "github.com/gocyborg/gocyborg/driver"
+import (
+	"maps"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
 
 const (
 	vendorIntel  = 0x8086
@@ -26,7 +31,7 @@ func builtinProducts() map[string]Product {
 // claims are the ids of a vendor among the products.
 func (s *settings) claims(vendor uint16) []driver.Claim {
 	var list []driver.Claim
-	for _, id := range sortedKeys(s.products) {
+	for _, id := range slices.Sorted(maps.Keys(s.products)) {
 		v, _ := driver.ParseHex(id[:4], 4)
 		p, _ := driver.ParseHex(id[5:], 4) // checked with the configuration
 		if uint16(v) == vendor {

@@ -135,18 +135,15 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 
 // find looks at the hardware as it is now.
 func (d *Intel) find(ctx context.Context, at driver.PCIAddress) (*board, error) {
-	v, boards, err := d.survey(ctx, driver.NewView(d.tree))
+	v, err := d.boards(ctx, driver.NewView(d.tree))
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(boards, func(b *board) bool { return b.Address == at })
-	if i >= 0 && !boards[i].fault {
-		if boards[i].unclear != nil {
-			return nil, boards[i].unclear
-		}
-		return boards[i], nil
+	i := slices.IndexFunc(v.boards, func(b *board) bool { return b.Address == at })
+	if i >= 0 && !v.boards[i].fault {
+		return v.boards[i], v.boards[i].unclear
 	}
-	for _, p := range v.report.Problems {
+	for _, p := range v.Report.Problems {
 		if p.Address == at.String() {
 			return nil, fmt.Errorf("%w: %w", ErrNoDevice, p)
 		}
@@ -166,7 +163,7 @@ func (d *Intel) writable(b *board, deployable string) ([]region, error) {
 		case !d.settings.programmable(b.Address, r.number):
 			named = true
 			continue
-		case d.settings.SeparateFunctions && b.divided && r.reached() > 1:
+		case d.settings.SeparateFunctions && b.divided() && r.reached() > 1:
 			return nil, fmt.Errorf("%w: region %d has %d functions that are given away one by one", ErrRegion, r.number, r.reached())
 		}
 		named = true
@@ -188,7 +185,7 @@ func (d *Intel) stands(deployable string, b *board, r region) bool {
 		return false
 	}
 	if name == b.Address.String() {
-		return !b.divided || len(b.regions) == 1
+		return !b.divided() || len(b.regions) == 1
 	}
 	if d.settings.SeparateFunctions {
 		return slices.ContainsFunc(r.slots, func(s slot) bool { return s.at.String() == name })

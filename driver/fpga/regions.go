@@ -11,15 +11,18 @@ import (
 
 // board is a card of Intel's with its regions.
 type board struct {
-	*card
+	*driver.Unit
 	regions []region
-	// known is how many virtual functions there are to be seen, understood or not.
-	known int
+	// virtual are the virtual functions whose ports could be read.
+	virtual []*driver.Unit
 	// unclear says why it is not known which function leads to which region.
 	unclear error
 	// fault is set for a card that must not be offered, and of which that was told.
 	fault bool
 }
+
+// divided reports whether the virtual functions of the card are given away.
+func (b *board) divided() bool { return b.Divided() != "" }
 
 // region is a part of a card that can be programmed without disturbing the others.
 type region struct {
@@ -63,10 +66,8 @@ func (r region) reached() int {
 }
 
 // only is the part of the region that some PCI functions lead to.
-func (r region) only(functions ...function) region {
-	r.slots = slices.DeleteFunc(slices.Clone(r.slots), func(s slot) bool {
-		return !slices.ContainsFunc(functions, func(f function) bool { return f.Address == s.at })
-	})
+func (r region) only(functions ...driver.PCIAddress) region {
+	r.slots = slices.DeleteFunc(slices.Clone(r.slots), func(s slot) bool { return !slices.Contains(functions, s.at) })
 	return r
 }
 
@@ -74,7 +75,7 @@ func (r region) only(functions ...function) region {
 func (r region) mixed() string {
 	all := r.functions()
 	for _, s := range r.slots {
-		own := r.only(function{PCIFunction: driver.PCIFunction{Address: s.at}}).functions()
+		own := r.only(s.at).functions()
 		if len(own) != len(all) {
 			return fmt.Sprintf("a guest that asks for one of the functions %s may get another", strings.Join(all, ", "))
 		}
@@ -83,19 +84,17 @@ func (r region) mixed() string {
 }
 
 // regions reads what is on a card.
-func (v *intelVisit) regions(c *card) *board {
-	b := &board{card: c}
-	own, ok := v.read(c.Address)
-	b.fault = own.broken || !ok && !c.divided
+func (v *intelVisit) regions(c *driver.Unit) *board {
+	b := &board{Unit: c}
+	own, ok := v.read(c)
+	b.fault = own.broken || !ok && !b.divided()
 	slots := slotsOf(c.Address, own.ports)
-	var left []function
-	for _, at := range c.unread {
-		slots = append(slots, slot{at: at})
-	}
-	for _, f := range c.virtual {
-		inside, ok := v.read(f.Address)
-		if ok {
-			left = append(left, f)
+	for _, f := range c.Virtual {
+		var inside contents
+		if !f.Unreadable {
+			if inside, ok = v.read(f); ok {
+				b.virtual = append(b.virtual, f)
+			}
 		}
 		if len(inside.ports) == 0 {
 			slots = append(slots, slot{at: f.Address})
@@ -103,7 +102,6 @@ func (v *intelVisit) regions(c *card) *board {
 		}
 		slots = append(slots, slotsOf(f.Address, inside.ports)...)
 	}
-	b.known, c.virtual = len(c.virtual)+len(c.unread), left
 	b.regions = make([]region, max(len(own.engines), 1))
 	for i := range b.regions {
 		b.regions[i].number = i
@@ -112,11 +110,11 @@ func (v *intelVisit) regions(c *card) *board {
 		b.regions[i].kind = e.kind
 	}
 	b.unclear = v.settings.assign(b, own.engines, slots)
-	if b.unclear != nil && !b.divided {
+	if b.unclear != nil && !b.divided() {
 		b.regions[0].slots = slots // all of them are given at once
 	}
 	if err := v.settings.checkRegions(b); err != nil {
-		v.problem(c.Address, "", err)
+		v.Problem(c, err)
 		b.fault = true
 	}
 	return b
@@ -127,7 +125,7 @@ func (v *intelVisit) regions(c *card) *board {
 func (s *settings) checkRegions(b *board) error {
 	for _, r := range s.devices[b.Address].Regions {
 		if r.Region >= len(b.regions) {
-			return fmt.Errorf("%w: devices: region %d is configured, the card has %d", ErrConfig, r.Region, len(b.regions))
+			return fmt.Errorf("%w: devices: region %d is configured, the card has %d", driver.ErrConfig, r.Region, len(b.regions))
 		}
 	}
 	return nil
@@ -149,7 +147,7 @@ func (s *settings) assign(b *board, engines []engine, slots []slot) error {
 		b.regions[0].slots = slots
 		return nil
 	}
-	if configured := s.devices[b.Address]; b.divided && len(configured.owner) > 0 {
+	if configured := s.devices[b.Address]; b.divided() && len(configured.owner) > 0 {
 		b.assignAs(configured, slots)
 		return nil
 	}
@@ -181,8 +179,8 @@ func (b *board) assignAs(configured deviceSettings, slots []slot) {
 func (b *board) inOrder(slots []slot) string {
 	hidden := slices.ContainsFunc(slots, func(s slot) bool { return !s.visible })
 	switch {
-	case b.NumVFs > 0 && b.NumVFs != b.known:
-		return fmt.Sprintf("%d virtual functions are enabled, %d are to be seen", b.NumVFs, b.known)
+	case b.NumVFs > 0 && b.NumVFs != len(b.Virtual):
+		return fmt.Sprintf("%d virtual functions are enabled, %d are to be seen", b.NumVFs, len(b.Virtual))
 	case !hidden:
 		slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(a.number-b.number, a.at.Compare(b.at)) })
 		return ""
@@ -218,7 +216,7 @@ func sizes(engines []engine, slots int) (counts []int, ok bool) {
 // undivided refuses a virtual function that leads to two regions: it would be given away
 // with both.
 func (b *board) undivided() error {
-	if !b.divided {
+	if !b.divided() {
 		return nil
 	}
 	for _, f := range b.virtual {

@@ -10,12 +10,12 @@ import (
 // simpleCard is a card of which the kernel tells nothing but that it is there: one
 // provider, in the form of upstream's drivers that read what lspci prints.
 type simpleCard struct {
-	at      driver.PCIAddress
-	given   []function
-	count   int // accelerators, fewer than functions where two are one
-	subject driver.Subject
-	// vendor and product are ids.
-	vendor, model, product string
+	card      *driver.Unit
+	functions []*driver.Unit
+	count     int // accelerators, fewer than functions where two are one
+	subject   driver.Subject
+	model     string
+	product   string // id
 }
 
 // simpleSubject has the names of a card that is one region.
@@ -35,25 +35,26 @@ func productTrait(f driver.PCIFunction) string {
 }
 
 // simple reports a card.
-func (v *visit) simple(c simpleCard) error {
-	attributes, err := v.names(c.subject)
+func (v *visit) simple(c simpleCard) {
+	attributes, err := v.settings.Attributes(c.subject)
 	if err != nil {
-		return err
+		v.Problem(c.card, err)
+		return
 	}
+	at := c.card.Address
 	device := driver.Device{
-		Vendor: c.vendor, Model: c.model, Type: driver.TypeFPGA,
+		Vendor: c.card.VendorID(), Model: c.model, Type: driver.TypeFPGA,
 		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": "Processing accelerators"}`, c.product),
 		VendorBoardInfo: `{"vendor_info": "fpga_vb_info"}`,
-		ControlPath:     c.at.ControlPath(),
+		ControlPath:     at.ControlPath(),
 		Deployables: []driver.Deployable{{
-			Name: v.settings.Host + "_" + c.at.String(), NumAccelerators: c.count, DriverName: v.driverName,
-			Attributes: attributes, AttachHandles: handles(c.given),
+			Name: v.settings.Host + "_" + at.String(), NumAccelerators: c.count, DriverName: v.driverName,
+			Attributes: attributes, AttachHandles: handles(c.functions),
 		}},
 	}
 	if !c.subject.Programmable {
 		no := false
 		device.Programmable, device.Deployables[0].Programmable = &no, &no
 	}
-	v.offer(device, c.at)
-	return nil
+	v.Offer(c.card, device)
 }

@@ -28,7 +28,7 @@ const (
 
 func xilinxDrivers() []string { return []string{managementDriver, userDriver} }
 
-// NewXilinx returns the driver for a host's tree. The error wraps ErrConfig and joins all
+// NewXilinx returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewXilinx(config Config, tree driver.Tree, opts ...Option) (*Xilinx, error) {
 	b, err := newBase("xilinx_fpga", "XILINX", config, tree, opts)
@@ -50,35 +50,29 @@ func (d *Xilinx) Discover(ctx context.Context) (driver.Report, error) {
 
 // DiscoverIn is Discover on a view of the tree.
 func (d *Xilinx) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
-	v, err := d.look(ctx, view)
+	v, err := d.visit(ctx, view, d.Claims()[0].Covers)
 	if err != nil {
 		return driver.Report{}, err
 	}
 	for _, s := range v.slotCards() {
-		if err := ctx.Err(); err != nil {
-			return driver.Report{}, fmt.Errorf("%s: discover: %w", d.name, err)
-		}
-		if err := v.slotCard(s); err != nil {
-			v.problem(s.first().Address, "", err)
-		}
+		v.slotCard(s)
 	}
-	v.unknown()
-	return v.report, nil
+	return v.Report, v.reportMissing(ctx)
 }
 
 // slotCard is a card of Xilinx: the physical functions of one slot.
 type slotCard struct {
-	functions []*card // in the order of addresses
-	// incomplete is set when a function of the slot could not be understood.
+	functions []*driver.Unit // in the order of addresses
+	// incomplete is set when a function of the slot could not be read.
 	incomplete bool
 }
 
-func (s slotCard) first() *card { return s.functions[0] }
+func (s slotCard) first() *driver.Unit { return s.functions[0] }
 
 // user is the function for the user of a card: the one that Xilinx's driver for it is
 // bound to, else the last. Upstream takes the first for the management function; where
 // there is one only, it is the card.
-func (s slotCard) user() *card {
+func (s slotCard) user() *driver.Unit {
 	for _, c := range s.functions {
 		if c.Driver == userDriver {
 			return c
@@ -93,7 +87,7 @@ func (s slotCard) user() *card {
 }
 
 // management is the first function that is not the user's, or the only one.
-func (s slotCard) management() *card {
+func (s slotCard) management() *driver.Unit {
 	user := s.user()
 	for _, c := range s.functions {
 		if c != user {
@@ -103,25 +97,19 @@ func (s slotCard) management() *card {
 	return user
 }
 
-// matching are the functions that a driver with one claim is for.
-func (v *visit) matching(c driver.Claim) []driver.PCIAddress {
-	return slices.DeleteFunc(slices.Clone(v.order), func(at driver.PCIAddress) bool { return !c.Covers(v.functions[at]) })
-}
-
 // slotCards gathers the functions of each slot.
 func (v *visit) slotCards() []slotCard {
-	mine := v.matching(driver.Claim{Vendor: vendorXilinx, Class: classAccelerator})
-	broken := make(map[driver.PCIAddress]bool)
-	for _, at := range mine {
-		if _, ok := v.function(at); !ok {
-			broken[slotOf(at)] = true
+	incomplete := make(map[driver.PCIAddress]bool)
+	for _, u := range v.Units {
+		if u.Unreadable {
+			incomplete[slotOf(u.Address)] = true
 		}
 	}
 	var list []slotCard
-	for _, c := range v.cards(mine) {
+	for _, c := range v.cards {
 		i := len(list) - 1
 		if i < 0 || slotOf(list[i].first().Address) != slotOf(c.Address) {
-			list = append(list, slotCard{incomplete: broken[slotOf(c.Address)]})
+			list = append(list, slotCard{incomplete: incomplete[slotOf(c.Address)]})
 			i++
 		}
 		list[i].functions = append(list[i].functions, c)
@@ -137,35 +125,35 @@ func slotOf(a driver.PCIAddress) driver.PCIAddress {
 
 // slotCard reports one card. The management function is given away by configuration
 // only, or when the card has no other.
-func (v *visit) slotCard(s slotCard) error {
+func (v *visit) slotCard(s slotCard) {
 	if s.incomplete {
-		v.leaveOut(s.first().Address, "another function of the slot could not be understood: it is not known which is for the user")
-		return nil
+		v.LeaveOut(s.first(), "another function of the slot could not be understood: it is not known which is for the user")
+		return
 	}
 	user := s.user()
-	given := v.given(user, xilinxDrivers()...)
-	if len(given) == 0 {
-		return nil
+	functions := v.assignableFunctions(user, readable(user), xilinxDrivers()...)
+	if len(functions) == 0 {
+		return
 	}
-	count := len(given)
+	count := len(functions)
 	for _, c := range s.functions {
 		switch {
 		case c == user:
 		case !v.settings.DoubledHandles:
-			v.leaveOut(c.Address, "management function of a card whose user function is %s", user.Address)
-		case user.divided:
-			v.leaveOut(c.Address, "management function of a card with virtual functions (%d)", count)
-		case v.may(c.function, xilinxDrivers()...):
-			given = append(given, c.function)
+			v.LeaveOut(c, "management function of a card whose user function is %s", user.Address)
+		case user.Divided() != "":
+			v.LeaveOut(c, "management function of a card with virtual functions (%d)", count)
+		case v.Assignable(c, xilinxDrivers()...):
+			functions = append(functions, c)
 		default: // one handle of two would leave half of the requests unbound
-			v.leaveOut(user.Address, "user function of a card whose other function %s cannot be given away with it", c.Address)
-			return nil
+			v.LeaveOut(user, "user function of a card whose other function %s cannot be given away with it", c.Address)
+			return
 		}
 	}
-	slices.SortFunc(given, func(a, b function) int { return a.Address.Compare(b.Address) })
-	return v.simple(simpleCard{
-		at: s.first().Address, given: given, count: count, subject: v.xilinxSubject(s),
-		vendor: s.first().VendorID(), model: "Xilinx Corporation Device", product: user.ProductID(),
+	slices.SortFunc(functions, func(a, b *driver.Unit) int { return a.Address.Compare(b.Address) })
+	v.simple(simpleCard{
+		card: s.first(), functions: functions, count: count, subject: v.xilinxSubject(s),
+		model: "Xilinx Corporation Device", product: user.ProductID(),
 	})
 }
 
@@ -197,7 +185,7 @@ func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, image []b
 }
 
 func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte) error {
-	v, err := d.look(ctx, driver.NewView(d.tree))
+	v, err := d.visit(ctx, driver.NewView(d.tree), d.Claims()[0].Covers)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func clocks(ctx context.Context, tree driver.Tree) ([]clock, []driver.Problem, e
 		return nil, nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, []driver.Problem{{File: clockDir, Err: reason(err)}}, ctx.Err()
+		return nil, []driver.Problem{{File: clockDir, Err: driver.Cause(err)}}, ctx.Err()
 	}
 	var list []clock
 	var problems []driver.Problem
@@ -58,12 +58,12 @@ func readClock(tree driver.Tree, name string) (clock, bool, *driver.Problem) {
 	target, err := tree.Readlink(dir + "/device")
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := tree.ReadDir(dir); err != nil { // the clock itself is out of reach
-			return clock{}, false, &driver.Problem{File: dir, Err: reason(err)}
+			return clock{}, false, &driver.Problem{File: dir, Err: driver.Cause(err)}
 		}
 		return clock{}, false, nil
 	}
 	if err != nil {
-		return clock{}, false, &driver.Problem{File: dir + "/device", Err: reason(err)}
+		return clock{}, false, &driver.Problem{File: dir + "/device", Err: driver.Cause(err)}
 	}
 	address, err := driver.ParsePCIAddress(path.Base(target))
 	if err != nil {
@@ -75,21 +75,12 @@ func readClock(tree driver.Tree, name string) (clock, bool, *driver.Problem) {
 		c.called, err = "", fmt.Errorf("%w: %d bytes that are no name", driver.ErrGarbled, len(c.called))
 	}
 	if err != nil {
-		return c, true, &driver.Problem{Address: address.String(), File: dir + "/clock_name", Err: reason(err)}
+		return c, true, &driver.Problem{Address: address.String(), File: dir + "/clock_name", Err: driver.Cause(err)}
 	}
 	return c, true, nil
 }
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }
-
-// reason leaves out the path, since a problem names it.
-func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
 
 // of returns the clocks of one function.
 func of(list []clock, address driver.PCIAddress) []clock {

@@ -1,7 +1,6 @@
 package hpts
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,9 +8,6 @@ import (
 )
 
 const vendorZTE = "1cf2"
-
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("hpts: bad configuration")
 
 // Config is the configuration of the driver. Upstream has no such driver.
 type Config struct {
@@ -42,10 +38,10 @@ func (c Config) claims() ([]driver.Claim, error) {
 	for i, d := range devices {
 		claim, err := d.claim()
 		if err != nil {
-			return nil, fmt.Errorf("%w: devices entry %d: %w", ErrConfig, i, err)
+			return nil, fmt.Errorf("%w: devices entry %d: %w", driver.ErrConfig, i, err)
 		}
 		if slices.Contains(list, claim) {
-			return nil, fmt.Errorf("%w: devices entry %d: %s is there twice", ErrConfig, i, claim.Why)
+			return nil, fmt.Errorf("%w: devices entry %d: %s is there twice", driver.ErrConfig, i, claim.Why)
 		}
 		list = append(list, claim)
 	}

@@ -10,92 +10,70 @@ import (
 )
 
 const (
-	name          = "hpts"
-	resourceClass = "CUSTOM_ACCELERATOR_HPTS"
-	baseNetwork   = 0x02
-	baseBridge    = 0x06
+	name        = "hpts"
+	baseNetwork = 0x02
+	baseBridge  = 0x06
 )
 
-// Driver finds the time cards of one host.
-type Driver struct {
-	*driver.PCIDriver
-}
-
-// New returns the driver for a host's tree. The error wraps ErrConfig and names the
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // entry.
-func New(config Config, tree driver.Tree) (*Driver, error) {
-	if config.Host == "" {
-		return nil, fmt.Errorf("%w: no host name", ErrConfig)
-	}
-	if err := config.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
+func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 	claims, err := config.claims()
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{driver.NewPCIDriver(driver.PCIOffer{
-		Driver: name,
-		Host:   config.Host,
-		Policy: config.Policy,
-		Claims: claims,
+	return driver.NewPCIDriver(driver.PCISpec{
+		Driver: name, Host: config.Host, Policy: config.Policy, Claims: claims,
 		Own: func(f driver.PCIFunction) bool {
 			return ofTime(f) || slices.ContainsFunc(claims, func(c driver.Claim) bool { return c.Product != 0 && c.Covers(f) })
 		},
-		Attributes: config.AttributesOf(subject),
-	}, tree)}, nil
+		Subject: subject,
+		Prepare: prepare,
+	}, tree)
 }
 
-// Discover reports the cards present. The error is that of ctx.
-func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.Tree()))
-}
-
-// DiscoverIn is Discover on a view of the tree.
-func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
-	known, problems, err := clocks(ctx, view)
+// prepare completes the description with the clocks that the kernel knows at present.
+func prepare(ctx context.Context, tree driver.Tree, spec *driver.PCISpec) error {
+	functions, _, err := driver.PCIFunctions(ctx, tree)
 	if err != nil {
-		return driver.Report{}, fmt.Errorf("hpts: discover: %w", err)
+		return err
 	}
-	mine := make(map[driver.PCIAddress]bool)
-	offer := d.Offer()
-	offer.See = func(u driver.Unit) { mine[u.Address] = true }
-	offer.Kernel = func(u driver.Unit) []string {
+	known, problems, err := clocks(ctx, tree)
+	if err != nil {
+		return err
+	}
+	spec.KernelDrivers = func(u driver.Unit) []string {
 		if len(of(known, u.Address)) > 0 {
 			return []string{u.Driver}
 		}
 		return nil
 	}
-	offer.Vet = func(u driver.Unit) string { return vet(u, of(known, u.Address)) }
-	offer.Device = func(u driver.Unit) driver.Device { return device(u, of(known, u.Address)) }
-	report, err := offer.Discover(ctx, view)
-	if err != nil {
-		return driver.Report{}, err
+	spec.Vet = func(u driver.Unit) string { return vet(u, of(known, u.Address)) }
+	spec.Device = func(u driver.Unit) driver.Device { return device(u, of(known, u.Address)) }
+	spec.Finish = func(scan *driver.PCIScan) {
+		scan.Report.Problems = append(scan.Report.Problems, problems...)
+		for _, c := range known {
+			if !slices.ContainsFunc(scan.Units, func(u *driver.Unit) bool { return u.Address == c.address }) {
+				c.leaveOut(scan, functions)
+			}
+		}
 	}
-	report.Problems = append(report.Problems, problems...)
-	return d.others(ctx, view, report, slices.DeleteFunc(known, func(c clock) bool { return mine[c.address] }))
+	return nil
 }
 
-// others lists the clocks of functions that are not the driver's.
-func (d *Driver) others(ctx context.Context, view driver.Tree, report driver.Report, list []clock) (driver.Report, error) {
-	functions, _, err := driver.PCIFunctions(ctx, view)
-	if err != nil {
-		return driver.Report{}, fmt.Errorf("hpts: discover: %w", err)
+// leaveOut says why a clock of a function that is not the driver's is not offered.
+func (c clock) leaveOut(scan *driver.PCIScan, functions []driver.PCIFunction) {
+	u := &driver.Unit{PCIFunction: driver.PCIFunction{Address: c.address}}
+	i := slices.IndexFunc(functions, func(f driver.PCIFunction) bool { return f.Address == c.address })
+	switch {
+	case i < 0: // the function has a problem, or none is there any more
+		scan.Problem(u, driver.Problem{File: clockDir + "/" + c.name + "/device",
+			Err: fmt.Errorf("%w: the link leads to no PCI function that could be read", driver.ErrGarbled)})
+	case functions[i].DeviceClass()>>8 == baseNetwork:
+		scan.LeaveOut(u, "clock %s is that of a network card", c.title())
+	default:
+		scan.LeaveOut(u, "clock %s: vendor and product %s:%s are not configured", c.title(), functions[i].VendorID(), functions[i].ProductID())
 	}
-	for _, c := range list {
-		i := slices.IndexFunc(functions, func(f driver.PCIFunction) bool { return f.Address == c.address })
-		if i < 0 { // the function has a problem, or none is there any more
-			report.Problems = append(report.Problems, driver.Problem{Address: c.address.String(), File: clockDir + "/" + c.name + "/device",
-				Err: fmt.Errorf("%w: the link leads to no PCI function that could be read", driver.ErrGarbled)})
-			continue
-		}
-		why := fmt.Sprintf("clock %s: vendor and product %s:%s are not configured", c.title(), functions[i].VendorID(), functions[i].ProductID())
-		if functions[i].DeviceClass()>>8 == baseNetwork {
-			why = fmt.Sprintf("clock %s is that of a network card", c.title())
-		}
-		report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: c.address.String(), Driver: name, Reason: why})
-	}
-	return report, nil
 }
 
 // title is the name of the class device, and what its driver calls it.
@@ -137,11 +115,10 @@ func device(u driver.Unit, known []clock) driver.Device {
 	}
 }
 
-func subject(u driver.Unit) (driver.Subject, error) {
-	s := driver.Subject{
-		Type: driver.TypeHPTS, Vendor: driver.VendorWord(u.Vendor), ProductID: u.ProductID(), ShippedClass: resourceClass,
+func subject(u driver.Unit) driver.Subject {
+	vendor := driver.VendorWord(u.Vendor)
+	return driver.Subject{
+		Type: driver.TypeHPTS, Vendor: vendor, ProductID: u.ProductID(), ShippedClass: "CUSTOM_ACCELERATOR_HPTS",
+		Shipped: []string{"CUSTOM_HPTS_" + strings.ToUpper(vendor)},
 	}
-	trait, err := driver.CustomName("HPTS", s.Vendor)
-	s.Shipped = []string{trait}
-	return s, err
 }

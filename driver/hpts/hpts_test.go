@@ -232,7 +232,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"entry 1: time cards of zte is there twice":   {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2"}, {VendorID: "1cf2", ProductID: "*"}}},
 	} {
 		_, err := hpts.New(c, sysfs.NewMemory())
-		if !errors.Is(err, hpts.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v, want %q", err, want)
 		}
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("mdev: bad configuration")
-
 // Config is the configuration of the driver.
 type Config struct {
 	// Host starts the names of deployables ([DEFAULT] host).
@@ -42,16 +39,13 @@ type Type struct {
 // check validates the configuration and returns the type of each parent, and the parents
 // in order.
 func (c Config) check() (types map[string]Type, parents []string, err error) {
-	if c.Host == "" {
-		return nil, nil, fmt.Errorf("%w: no host name", ErrConfig)
-	}
-	if err := c.Policy.Check(); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	if err := driver.CheckConfig(c.Host, c.Policy); err != nil {
+		return nil, nil, err
 	}
 	types = make(map[string]Type)
 	for _, t := range c.EnabledMdevTypes {
 		if err := t.check(types); err != nil {
-			return nil, nil, fmt.Errorf("%w: mdev type %q: %w", ErrConfig, t.Name, err)
+			return nil, nil, fmt.Errorf("%w: mdev type %q: %w", driver.ErrConfig, t.Name, err)
 		}
 		t.Class, t.DeviceType = cmp.Or(t.Class, "VGPU"), cmp.Or(t.DeviceType, driver.TypeGPU)
 		for _, parent := range t.Parents {

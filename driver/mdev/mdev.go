@@ -25,7 +25,7 @@ var (
 	_ driver.MdevDriver = (*Driver)(nil)
 )
 
-// New returns the driver for a host's tree. The error wraps ErrConfig.
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig.
 func New(config Config, tree driver.Tree) (*Driver, error) {
 	types, parents, err := config.check()
 	if err != nil {
@@ -63,23 +63,22 @@ func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Repor
 // parent reports one parent, or what is wrong with it.
 func (d *Driver) parent(view driver.Tree, parent string, report *driver.Report) {
 	t := d.types[parent]
-	capacity, problem := driver.ReadMdevCapacity(view, driver.MdevParentTypes(parent), t.Name)
-	if problem != nil {
-		problem.Address = parent
-		if errors.Is(problem.Err, fs.ErrNotExist) {
-			problem.Err = fmt.Errorf("%w: configured for type %s: %w", ErrConfig, t.Name, problem.Err)
-		}
-		report.Problems = append(report.Problems, *problem)
+	capacity, err := driver.ReadMdevCapacity(view, driver.MdevParentTypes(parent), t.Name)
+	if p := new(driver.Problem); errors.As(err, p) && errors.Is(err, fs.ErrNotExist) {
+		p.Err = fmt.Errorf("%w: configured for type %s: %w", driver.ErrConfig, t.Name, p.Err)
+		err = *p
+	}
+	var device driver.Device
+	if err == nil {
+		device, err = d.device(parent, t, capacity)
+	}
+	if err != nil {
+		report.AddProblem(parent, err)
 		return
 	}
 	if capacity.Total() == 0 {
 		report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: parent, Driver: name,
 			Reason: fmt.Sprintf("no instance of type %s is left, and none exists", t.Name)})
-		return
-	}
-	device, err := d.device(parent, t, capacity)
-	if err != nil {
-		report.Problems = append(report.Problems, driver.Problem{Address: parent, Err: err})
 		return
 	}
 	if capacity.Foreign > 0 {
@@ -98,45 +97,31 @@ func (d *Driver) device(parent string, t Type, capacity driver.MdevCapacity) (dr
 		Type: t.DeviceType, Vendor: parent, Product: t.Name,
 		Shipped: []string{driver.TraitOwnerCyborg, trait}, ShippedClass: t.Class,
 	})
-	if err != nil {
-		return driver.Device{}, err
-	}
-	p := driver.Deployable{
-		Name: d.config.Host + "_" + parent, NumAccelerators: capacity.Total(), DriverName: name, Attributes: attributes,
-	}
-	for i := range p.NumAccelerators {
-		p.AttachHandles = append(p.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: driver.Info{
-			"parent": parent, "asked_type": t.Name, "vgpu_mark": fmt.Sprintf("%s_%d", t.Name, i),
-		}})
-	}
+	path := driver.MdevParent(parent).ControlPath()
 	return driver.Device{
-		Vendor: parent, Model: capacity.Name, Type: t.DeviceType,
-		ControlPath: driver.MdevParent(parent).ControlPath(), Deployables: []driver.Deployable{p},
-	}, nil
+		Vendor: parent, Model: capacity.Name, Type: t.DeviceType, ControlPath: path,
+		Deployables: []driver.Deployable{{
+			Name: d.config.Host + "_" + parent, NumAccelerators: capacity.Total(), DriverName: name, Attributes: attributes,
+			AttachHandles: driver.MdevHandles(path, t.Name, capacity.Total()),
+		}},
+	}, err
 }
 
 // CreateMdev makes a mediated device on a parent that is configured for its type; one
-// that is there already is no error. Errors are those of driver.MakeMdev, and ErrConfig
-// for a parent that is not configured for the type.
+// that is there already is no error. Errors are those of driver.MakeMdev, and
+// driver.ErrConfig for a parent that is not configured for the type.
 func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
-	err := m.Validate()
-	if err == nil && d.types[m.Parent].Name != m.Type {
-		err = fmt.Errorf("%w: parent %s is not configured for type %s", ErrConfig, m.Parent, m.Type)
+	if err := m.Validate(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = driver.MakeMdev(ctx, d.tree, m)
+	if d.types[m.Parent].Name != m.Type {
+		return fmt.Errorf("%w: mdev %s: parent %s is not configured for type %s", driver.ErrConfig, m.UUID, m.Parent, m.Type)
 	}
-	if err != nil {
-		return fmt.Errorf("mdev: create mdev %s: %w", m.UUID, err)
-	}
-	return nil
+	return driver.MakeMdev(ctx, d.tree, m)
 }
 
 // RemoveMdev removes a mediated device, whatever is configured now; one that is not there
 // is no error. Errors are those of driver.DropMdev.
 func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
-	if err := driver.DropMdev(ctx, d.tree, m); err != nil {
-		return fmt.Errorf("mdev: remove mdev %s: %w", m.UUID, err)
-	}
-	return nil
+	return driver.DropMdev(ctx, d.tree, m)
 }

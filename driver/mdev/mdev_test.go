@@ -134,7 +134,7 @@ func TestTroubleWithAParentIsAProblemOfIts(t *testing.T) {
 		file   string
 		want   error
 	}{
-		{"no such parent", serial("mbochs"), nil, "class/mdev_bus/mbochs/mdev_supported_types", mdev.ErrConfig},
+		{"no such parent", serial("mbochs"), nil, "class/mdev_bus/mbochs/mdev_supported_types", driver.ErrConfig},
 		{"no such type", mdev.Config{Host: "h", EnabledMdevTypes: []mdev.Type{{Name: "mtty-9", Parents: []string{"mtty"}}}}, nil, "", driver.ErrMdevType},
 		{"types denied", serial("mtty"), func(m *sysfs.Memory) { deny(m, types) }, types, fs.ErrPermission},
 		{"instances garbled", serial("mtty"), func(m *sysfs.Memory) { m.SetFile(types+"/mtty-2/available_instances", []byte("many")) }, types + "/mtty-2/available_instances", driver.ErrGarbled},
@@ -180,7 +180,7 @@ func TestConfigurationErrors(t *testing.T) {
 		`device type "TPU" is none`:          one(mdev.Type{Name: "x", Parents: []string{"mtty"}, DeviceType: "TPU"}),
 		"is not allowed":                     one(mdev.Type{Name: "a.b", Parents: []string{"mtty"}}),
 	} {
-		if _, err := mdev.New(c, sysfs.NewMemory()); !errors.Is(err, mdev.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if _, err := mdev.New(c, sysfs.NewMemory()); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -194,8 +194,8 @@ func TestMdevErrors(t *testing.T) {
 		want error
 	}{
 		{driver.Mdev{UUID: "x", Parent: "mtty", Type: "mtty-2"}, driver.ErrHandle},
-		{driver.Mdev{UUID: id1, Parent: "mtty", Type: "mtty-1"}, mdev.ErrConfig},
-		{driver.Mdev{UUID: id1, Parent: "mbochs", Type: "mtty-2"}, mdev.ErrConfig},
+		{driver.Mdev{UUID: id1, Parent: "mtty", Type: "mtty-1"}, driver.ErrConfig},
+		{driver.Mdev{UUID: id1, Parent: "mbochs", Type: "mtty-2"}, driver.ErrConfig},
 	} {
 		if err := d.CreateMdev(t.Context(), tt.m); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v, want %v", tt.m, err, tt.want)

@@ -3,7 +3,6 @@ package nic
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 )
-
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("nic: bad configuration")
 
 // Config is the configuration of the driver. Upstream's option is named with each field.
 type Config struct {
@@ -45,8 +41,8 @@ type Type struct {
 type Mappings map[string][]string
 
 // ParseMappings reads the form of upstream's options, a list of NAME:INTERFACE|INTERFACE
-// separated by commas. Blanks around the parts do not count. The error wraps ErrConfig
-// and quotes the entry.
+// separated by commas. Blanks around the parts do not count. The error wraps
+// driver.ErrConfig and quotes the entry.
 func ParseMappings(text string) (Mappings, error) {
 	m := make(Mappings)
 	if strings.TrimSpace(text) == "" {
@@ -56,16 +52,16 @@ func ParseMappings(text string) (Mappings, error) {
 		key, list, found := strings.Cut(entry, ":")
 		key = strings.TrimSpace(key)
 		if !found || key == "" {
-			return nil, fmt.Errorf("%w: mapping %q: want NAME:INTERFACE|INTERFACE", ErrConfig, entry)
+			return nil, fmt.Errorf("%w: mapping %q: want NAME:INTERFACE|INTERFACE", driver.ErrConfig, entry)
 		}
 		if m[key] != nil {
-			return nil, fmt.Errorf("%w: mapping %q: %s is there twice", ErrConfig, entry, key)
+			return nil, fmt.Errorf("%w: mapping %q: %s is there twice", driver.ErrConfig, entry, key)
 		}
 		for name := range strings.SplitSeq(list, "|") {
 			m[key] = append(m[key], strings.TrimSpace(name))
 		}
 		if err := m.check(); err != nil {
-			return nil, fmt.Errorf("%w: mapping %q: %w", ErrConfig, entry, err)
+			return nil, fmt.Errorf("%w: mapping %q: %w", driver.ErrConfig, entry, err)
 		}
 	}
 	return m, nil
@@ -76,7 +72,7 @@ func (m *Mappings) UnmarshalJSON(data []byte) error {
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '"' {
 		var text string
 		if err := json.Unmarshal(trimmed, &text); err != nil {
-			return fmt.Errorf("%w: mappings: %w", ErrConfig, err)
+			return fmt.Errorf("%w: mappings: %w", driver.ErrConfig, err)
 		}
 		parsed, err := ParseMappings(text)
 		if err == nil {
@@ -86,7 +82,7 @@ func (m *Mappings) UnmarshalJSON(data []byte) error {
 	}
 	var object map[string][]string
 	if err := json.Unmarshal(data, &object); err != nil {
-		return fmt.Errorf("%w: mappings: %w", ErrConfig, err)
+		return fmt.Errorf("%w: mappings: %w", driver.ErrConfig, err)
 	}
 	*m = object
 	return nil
@@ -128,23 +124,23 @@ type port struct {
 }
 
 // ports turns the configuration around: from interfaces to what is behind them.
-func (c Config) ports() (map[string]port, error) {
-	ports := make(map[string]port)
+func (c Config) ports() (ports, error) {
+	ports := make(ports)
 	for i, t := range c.EnabledNICTypes {
 		if t.Name == "" {
-			return nil, fmt.Errorf("%w: enabled_nic_types entry %d has no name", ErrConfig, i)
+			return nil, fmt.Errorf("%w: enabled_nic_types entry %d has no name", driver.ErrConfig, i)
 		}
 		if slices.ContainsFunc(c.EnabledNICTypes[:i], func(o Type) bool { return o.Name == t.Name }) {
-			return nil, fmt.Errorf("%w: enabled_nic_types: %s is there twice", ErrConfig, t.Name)
+			return nil, fmt.Errorf("%w: enabled_nic_types: %s is there twice", driver.ErrConfig, t.Name)
 		}
 		if err := t.addTo(ports); err != nil {
-			return nil, fmt.Errorf("%w: [%s] %w", ErrConfig, t.Name, err)
+			return nil, fmt.Errorf("%w: [%s] %w", driver.ErrConfig, t.Name, err)
 		}
 	}
 	return ports, nil
 }
 
-func (t Type) addTo(ports map[string]port) error {
+func (t Type) addTo(ports ports) error {
 	if err := t.PhysicalDeviceMappings.check(); err != nil {
 		return fmt.Errorf("physical_device_mappings: %w", err)
 	}

@@ -1,7 +1,6 @@
 package nic
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,9 +9,7 @@ import (
 )
 
 const (
-	name          = "intel_nic"
-	vendorIntel   = 0x8086
-	resourceClass = "CUSTOM_NIC"
+	vendorIntel = 0x8086
 
 	productX710    = 0x1572
 	productXXV710  = 0x158b
@@ -20,39 +17,25 @@ const (
 	productHyperVF = 0x1571 // the same for guests of Hyper-V
 )
 
-// Driver finds the network cards of one host.
-type Driver struct {
-	*driver.PCIDriver
-	config Config
-	ports  map[string]port // by interface
-}
+// ports are the configured interfaces.
+type ports map[string]port
 
-// New returns the driver for a host's tree. The error wraps ErrConfig.
-func New(config Config, tree driver.Tree) (*Driver, error) {
-	if config.Host == "" {
-		return nil, fmt.Errorf("%w: no host name", ErrConfig)
-	}
-	if err := config.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	ports, err := config.ports()
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig.
+func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
+	p, err := config.ports()
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{config: config, ports: ports}
-	d.PCIDriver = driver.NewPCIDriver(driver.PCIOffer{
-		Driver:     name,
-		Host:       config.Host,
-		Policy:     config.Policy,
-		Claims:     claims(),
-		Virtual:    func(vf, pf driver.PCIFunction) bool { return virtualID(vf.Product) && !virtualID(pf.Product) },
-		Kernel:     func(driver.Unit) []string { return kernelDrivers() },
-		Vet:        d.vet,
-		Device:     device,
-		Attributes: d.attributes,
-		Info:       d.info,
+	return driver.NewPCIDriver(driver.PCISpec{
+		Driver: "intel_nic", Host: config.Host, Policy: config.Policy, Claims: claims(),
+		VirtualIDs:    func(vf, pf driver.PCIFunction) bool { return virtualID(vf.Product) && !virtualID(pf.Product) },
+		KernelDrivers: func(driver.Unit) []string { return kernelDrivers() },
+		Vet:           func(u driver.Unit) string { return vet(u, config.AllowedDrivers) },
+		Device:        device,
+		Subject:       p.subject,
+		HandleInfo:    p.handleInfo,
+		Finish:        p.reportMissing,
 	}, tree)
-	return d, nil
 }
 
 func claims() []driver.Claim {
@@ -64,31 +47,14 @@ func claims() []driver.Claim {
 	}
 }
 
-// Discover reports the ports present. The error is that of ctx.
-func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.Tree()))
-}
-
-// DiscoverIn is Discover on a view of the tree.
-func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
-	seen := make(map[string]bool)
-	offer := d.Offer()
-	offer.See = func(u driver.Unit) {
-		for _, name := range u.Interfaces {
-			seen[name] = true
+// reportMissing adds the configured interfaces that no card has to the report.
+func (p ports) reportMissing(scan *driver.PCIScan) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if !slices.ContainsFunc(scan.Units, func(u *driver.Unit) bool { return slices.Contains(u.Interfaces, name) }) {
+			scan.Report.Problems = append(scan.Report.Problems, driver.Problem{File: "class/net/" + name,
+				Err: fmt.Errorf("%w: interface %s is mapped, and no card of this driver has it", driver.ErrConfig, name)})
 		}
 	}
-	report, err := offer.Discover(ctx, view)
-	if err != nil {
-		return driver.Report{}, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(d.ports)) {
-		if !seen[name] {
-			report.Problems = append(report.Problems, driver.Problem{File: "class/net/" + name,
-				Err: fmt.Errorf("%w: interface %s is mapped, and no card of this driver has it", ErrConfig, name)})
-		}
-	}
-	return report, nil
 }
 
 // kernelDrivers are those of ports and virtual functions, the last by its former name.
@@ -96,8 +62,8 @@ func kernelDrivers() []string { return []string{"i40e", "iavf", "i40evf"} }
 
 // vet does not take a port for free whose interface is not to be seen: it may be up in
 // another network namespace, or the tree lacks it. Virtual functions are made for guests.
-func (d *Driver) vet(u driver.Unit) string {
-	if virtual(u) || len(u.Interfaces) > 0 || !slices.Contains(kernelDrivers(), u.Driver) || slices.Contains(d.config.AllowedDrivers, u.Driver) {
+func vet(u driver.Unit, allowed []string) string {
+	if virtual(u) || len(u.Interfaces) > 0 || !slices.Contains(kernelDrivers(), u.Driver) || slices.Contains(allowed, u.Driver) {
 		return ""
 	}
 	return fmt.Sprintf("bound to driver %s, and its network interface is not to be seen: it may be up in another network namespace", u.Driver)
@@ -121,67 +87,44 @@ func virtual(u driver.Unit) bool {
 
 func virtualID(product uint16) bool { return product == productVF || product == productHyperVF }
 
-// port finds what is configured for a function: a virtual one is on the network of its
+// of finds what is configured for a function: a virtual one is on the network of its
 // physical function.
-func (d *Driver) port(u driver.Unit) port {
+func (p ports) of(u driver.Unit) port {
 	if u.Physical != nil {
 		u = *u.Physical
 	}
 	for _, name := range u.Interfaces {
-		if p, ok := d.ports[name]; ok {
-			return p
+		if found, ok := p[name]; ok {
+			return found
 		}
 	}
 	return port{}
 }
 
 // traits are those that device profiles choose ports by.
-func (d *Driver) traits(u driver.Unit) ([]string, error) {
-	names := []string{"PF"}
+func (p ports) traits(u driver.Unit) []string {
+	kind, port := "PF", p.of(u)
 	if virtual(u) {
-		names = []string{"VF"}
+		kind = "VF"
 	}
-	p := d.port(u)
-	names = append(names, p.functions...)
-	if p.network != "" {
-		names = append(names, p.network)
+	names := append([]string{kind}, port.functions...)
+	if port.network != "" {
+		names = append(names, port.network)
 	}
-	for i, each := range names {
-		var err error
-		if names[i], err = driver.CustomName(each); err != nil {
-			return nil, err
-		}
+	for i, name := range names {
+		names[i], _ = driver.CustomName(name) // checked with the configuration
 	}
-	return names, nil
-}
-
-func (d *Driver) attributes(u driver.Unit) ([]driver.Attribute, error) {
-	traits, err := d.traits(u)
-	if err != nil {
-		return nil, err
-	}
-	class, all, err := d.config.Names(subject(u, traits))
-	if err != nil {
-		return nil, err
-	}
-	for _, trait := range traits {
-		if !slices.Contains(all, trait) {
-			all = append(all, trait)
-		}
-	}
-	return driver.Attributes(class, all...), nil
+	return names
 }
 
 // subject names the port and its virtual functions alike.
-func subject(u driver.Unit, shipped []string) driver.Subject {
-	if u.Physical != nil {
-		u.PCIFunction = u.Physical.PCIFunction
-	}
+func (p ports) subject(u driver.Unit) driver.Subject {
+	card, traits := u.Card(), p.traits(u)
 	s := driver.Subject{
-		Type: driver.TypeNIC, Vendor: driver.VendorWord(vendorIntel), ProductID: u.ProductID(),
-		Shipped: shipped, ShippedClass: resourceClass,
+		Type: driver.TypeNIC, Vendor: "intel", ProductID: card.ProductID(),
+		Shipped: traits, ShippedClass: "CUSTOM_NIC", Always: traits,
 	}
-	switch u.Product {
+	switch card.Product {
 	case productX710:
 		s.Product = "X710"
 	case productXXV710:
@@ -190,9 +133,9 @@ func subject(u driver.Unit, shipped []string) driver.Subject {
 	return s
 }
 
-// info is the field of the attach handle that the ports of guests are bound with.
-func (d *Driver) info(u driver.Unit) driver.Info {
-	if network := d.port(u).network; network != "" {
+// handleInfo is the field of the attach handle that the ports of guests are bound with.
+func (p ports) handleInfo(u driver.Unit) driver.Info {
+	if network := p.of(u).network; network != "" {
 		return driver.Info{"physical_network": network}
 	}
 	return nil

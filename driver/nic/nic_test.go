@@ -148,7 +148,8 @@ func TestWhatIsOffered(t *testing.T) {
 		{name: "a virtual function of an id that is not known",
 			devices: []sysfs.PCIDevice{port(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Product = "9999" })},
 			offered: map[string]string{"0000:18:02.0": "CUSTOM_VF"}, leftOut: map[string]string{"0000:18:00.0": "virtual functions (1)"}},
-		{name: "not virtual functions of another card", devices: []sysfs.PCIDevice{port(vfs(2), func(d *sysfs.PCIDevice) { d.Product = "1583" })}},
+		{name: "not virtual functions of another card", devices: []sysfs.PCIDevice{port(vfs(2), func(d *sysfs.PCIDevice) { d.Product = "1583" })},
+			leftOut: map[string]string{"0000:18:02.0": "virtual function of 0000:18:00.0", "0000:18:02.1": "virtual function of 0000:18:00.0"}},
 		{name: "not a port with a virtual function on its bus, where nothing tells of SR-IOV",
 			devices: []sysfs.PCIDevice{port(), port(func(d *sysfs.PCIDevice) { d.Address, d.Product = "0000:18:02.0", "154c" })},
 			offered: map[string]string{"0000:18:02.0": "CUSTOM_VF"}, leftOut: map[string]string{"0000:18:00.0": "0000:18:02.0, a virtual function"}},
@@ -232,7 +233,7 @@ func TestAMappingToNoPortIsAProblem(t *testing.T) {
 	if len(report.Devices) != 1 || len(report.Problems) != 1 {
 		t.Fatalf("report: %+v", report)
 	}
-	if p := report.Problems[0]; p.File != "class/net/eth3" || !errors.Is(p, nic.ErrConfig) {
+	if p := report.Problems[0]; p.File != "class/net/eth3" || !errors.Is(p, driver.ErrConfig) {
 		t.Errorf("problem: %+v", p)
 	}
 }
@@ -251,7 +252,7 @@ func TestMappingsAreRead(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"physnet1", ":eth2", "physnet1:", "physnet1:eth2|", "physnet1:eth2|eth2", "a:eth2,a:eth3", "a:eth2,", "ph+ys:eth2", "a:e/th", "a:an-interface-too-long", "a:b:c"} {
-		if got, err := nic.ParseMappings(text); !errors.Is(err, nic.ErrConfig) {
+		if got, err := nic.ParseMappings(text); !errors.Is(err, driver.ErrConfig) {
 			t.Errorf("%q: %v, %v, want ErrConfig", text, got, err)
 		}
 	}
@@ -271,13 +272,13 @@ func TestConfigurationErrors(t *testing.T) {
 		"[b] physical_device_mappings:": types(nic.Type{Name: "a", PhysicalDeviceMappings: nic.Mappings{"net2": {"eth2"}}}, nic.Type{Name: "b", PhysicalDeviceMappings: nic.Mappings{"net1": {"eth2"}}}),
 	} {
 		_, err := nic.New(c, sysfs.NewMemory())
-		if !errors.Is(err, nic.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v, want %q", err, want)
 		}
 	}
 	for _, text := range []string{`"a"`, `5`, `["a"]`, `{"a": "eth2"}`} {
 		var m nic.Mappings
-		if err := json.Unmarshal([]byte(text), &m); !errors.Is(err, nic.ErrConfig) {
+		if err := json.Unmarshal([]byte(text), &m); !errors.Is(err, driver.ErrConfig) {
 			t.Errorf("%s: %v, want ErrConfig", text, err)
 		}
 	}
@@ -290,7 +291,7 @@ func FuzzParseMappings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := nic.ParseMappings(text)
 		if err != nil {
-			if !errors.Is(err, nic.ErrConfig) {
+			if !errors.Is(err, driver.ErrConfig) {
 				t.Errorf("error %v", err)
 			}
 			return

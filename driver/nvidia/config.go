@@ -1,16 +1,12 @@
 package nvidia
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
-
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("nvidia: bad configuration")
 
 // Config is the configuration of the driver. Upstream's option is named with each field.
 type Config struct {
@@ -37,50 +33,35 @@ type VGPUType struct {
 	DeviceAddresses []string `json:"device_addresses"`
 }
 
-// ConfigError says what is wrong with the vGPU configuration, in upstream's words. It
-// wraps ErrConfig.
-type ConfigError struct {
-	Reason string
-}
-
-// Error returns upstream's text.
-func (e *ConfigError) Error() string { return "Invalid vGPU config: " + e.Reason }
-
-// Is reports ErrConfig.
-func (e *ConfigError) Is(target error) bool { return target == ErrConfig }
-
 // check validates the configuration and returns the type of each card that is divided.
-func (c Config) check() (map[driver.PCIAddress]string, error) {
-	if c.Host == "" {
-		return nil, fmt.Errorf("%w: no host name", ErrConfig)
+// Errors about vGPUs have upstream's words.
+func (c Config) check() (map[string]string, error) {
+	if err := driver.CheckConfig(c.Host, c.Policy); err != nil {
+		return nil, err
 	}
-	if err := c.Policy.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("%w: Invalid vGPU config: "+format, append([]any{driver.ErrConfig}, args...)...)
 	}
-	return c.types()
-}
-
-func (c Config) types() (map[driver.PCIAddress]string, error) {
-	types := make(map[driver.PCIAddress]string)
+	types := make(map[string]string)
 	for i, t := range c.EnabledVGPUTypes {
 		if t.Name == "" || strings.ContainsAny(t.Name, "/\x00\n") || t.Name == "." || t.Name == ".." {
-			return nil, &ConfigError{fmt.Sprintf("Incorrect vgpu type name: %q", t.Name)}
+			return nil, fault("Incorrect vgpu type name: %q", t.Name)
 		}
 		if slices.ContainsFunc(c.EnabledVGPUTypes[:i], func(o VGPUType) bool { return o.Name == t.Name }) {
-			return nil, &ConfigError{"Duplicate vgpu type " + t.Name}
+			return nil, fault("Duplicate vgpu type %s", t.Name)
 		}
 		if len(t.DeviceAddresses) == 0 {
-			return nil, &ConfigError{"Missing device addresses config for vgpu type " + t.Name}
+			return nil, fault("Missing device addresses config for vgpu type %s", t.Name)
 		}
 		for _, text := range t.DeviceAddresses {
 			address, err := driver.ParsePCIAddress(text)
 			if err != nil {
-				return nil, &ConfigError{"Incorrect PCI address: " + text}
+				return nil, fault("Incorrect PCI address: %s", text)
 			}
-			if _, taken := types[address]; taken {
-				return nil, &ConfigError{"Duplicate types for PCI address " + text}
+			if types[address.String()] != "" {
+				return nil, fault("Duplicate types for PCI address %s", text)
 			}
-			types[address] = t.Name
+			types[address.String()] = t.Name
 		}
 	}
 	return types, nil

@@ -2,10 +2,10 @@ package nvidia
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -19,14 +19,10 @@ const (
 	class3D  = 0x0302
 )
 
-// ErrType is the cause of the problem with a card that does not support the mdev type it
-// is configured for.
-var ErrType = errors.New("nvidia: unsupported vGPU type")
-
 // Driver finds the NVIDIA GPUs of one host.
 type Driver struct {
 	config Config
-	types  map[driver.PCIAddress]string // mdev type by card
+	types  map[string]string // mdev type by address of the card
 	tree   driver.Tree
 }
 
@@ -36,7 +32,7 @@ var (
 	_ driver.MdevDriver = (*Driver)(nil)
 )
 
-// New returns the driver for a host's tree. The error wraps ErrConfig; where the vGPU
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig; where the vGPU
 // configuration is at fault its text is upstream's.
 func New(config Config, tree driver.Tree) (*Driver, error) {
 	types, err := config.check()
@@ -67,182 +63,138 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 
 // DiscoverIn implements driver.TreeDriver.
 func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
-	functions, problems, err := driver.PCIFunctions(ctx, view)
+	scan, err := driver.ScanPCI(ctx, view, name, d.config.Policy, isGPU)
 	if err != nil {
-		return driver.Report{}, fmt.Errorf("nvidia: discover: %w", err)
+		return driver.Report{}, err
 	}
-	v := &visit{Driver: d, view: view, report: driver.Report{Problems: problems}}
-	gpus := slices.DeleteFunc(functions, func(f driver.PCIFunction) bool { return !isGPU(f) })
-	cards, problems := driver.PCIStates(view, gpus)
-	v.report.Problems = append(v.report.Problems, problems...)
-	for _, c := range cards {
-		if err := ctx.Err(); err != nil {
-			return driver.Report{}, fmt.Errorf("nvidia: discover: %w", err)
+	for _, u := range scan.Units {
+		if isGPU(u.PCIFunction) && !u.Unreadable {
+			d.card(scan, u)
 		}
-		v.card(c)
 	}
-	v.missing(gpus)
-	return v.report, nil
+	d.reportMissing(scan)
+	return scan.Report, nil
 }
 
 func isGPU(f driver.PCIFunction) bool {
 	return f.Vendor == vendorID && (f.DeviceClass() == classVGA || f.DeviceClass() == class3D)
 }
 
-// card is a GPU with what it is used for.
-type card = driver.PCIFunctionState
-
-// visit is one discovery under way.
-type visit struct {
-	*Driver
-	view   driver.Tree
-	report driver.Report
-}
-
-// card decides over one GPU.
-func (v *visit) card(c card) {
-	typ, divided := v.types[c.Address]
-	verdict := v.judge(c, divided)
+// card reports one GPU, or why it must not be offered.
+func (d *Driver) card(scan *driver.PCIScan, u *driver.Unit) {
+	typ, divided := d.types[u.Address.String()]
 	switch {
-	case len(verdict.Problems) > 0:
-		v.report.Problems = append(v.report.Problems, verdict.Problems...)
-		return
-	case verdict.Refusal != "":
-		v.leaveOut(c, verdict.Refusal)
+	case u.IsVirtual && d.config.FilterSRIOVVFs:
+		scan.LeaveOut(u, "virtual function, and filter_sriov_vfs is set")
+	case divided:
+		d.offerDivided(scan, u, typ)
+	case u.IsVirtual:
+		scan.LeaveOut(u, "virtual function of %s: no whole GPU", u.VirtualOf)
+	case scan.Assignable(u, "nvidia", "nouveau"):
+		s := subject(u.PCIFunction)
+		s.ShippedClass, s.Shipped = "PGPU", []string{driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_" + strings.ToUpper(u.ProductID())}
+		d.offer(scan, u, s, []driver.AttachHandle{{Type: driver.HandlePCI, Info: u.Address.Info()}})
+	}
+}
+
+// offerDivided reports a GPU given away in mediated devices of one type.
+func (d *Driver) offerDivided(scan *driver.PCIScan, u *driver.Unit, typ string) {
+	if reason := d.config.HostUse(u.PCIFunction, u.PCIState); reason != "" {
+		scan.LeaveOut(u, "%s", reason)
 		return
 	}
-	part := v.whole
-	if divided {
-		part = func(c card) (driver.Deployable, error) { return v.divided(c, typ) }
-	}
-	deployable, err := part(c)
+	dir := u.Dir() + "/" + driver.MdevTypesDir
+	capacity, err := driver.ReadMdevCapacity(scan.Tree, dir, typ)
 	if err != nil {
-		v.problem(c, err)
+		scan.Problem(u, err)
 		return
 	}
-	if deployable.NumAccelerators == 0 {
-		v.leaveOut(c, fmt.Sprintf("no instance of vGPU type %s is left, and none exists", typ))
+	// The type's part of the trait is the second word of its name: T4-1B of "GRID T4-1B".
+	// A name of one word counts as a whole.
+	words := strings.Fields(capacity.Name)
+	s := subject(u.PCIFunction)
+	s.VGPUType = words[min(1, len(words)-1)]
+	trait, err := driver.CustomName("NVIDIA", u.ProductID(), s.VGPUType)
+	if err != nil {
+		scan.Problem(u, driver.Problem{File: dir + "/" + typ + "/name", Err: err})
 		return
 	}
-	device := v.device(c, deployable)
-	if err := v.config.AddMemory(&device, c.Address); err != nil {
-		v.problem(c, err)
+	if capacity.Total() == 0 {
+		scan.LeaveOut(u, "no instance of vGPU type %s is left, and none exists", typ)
 		return
 	}
-	if verdict.Warning != "" {
-		v.report.Warnings = append(v.report.Warnings, driver.Warning{Address: c.Address.String(), Driver: name, Reason: verdict.Warning})
-	}
-	v.report.Devices = append(v.report.Devices, device)
-}
-
-func (v *visit) leaveOut(c card, reason string) {
-	v.report.LeftOut = append(v.report.LeftOut, driver.LeftOut{Address: c.Address.String(), Driver: name, Reason: reason})
-}
-
-// problem keeps the file that an error is about.
-func (v *visit) problem(c card, err error) {
-	p := driver.Problem{Address: c.Address.String(), Err: err}
-	if at := new(fileError); errors.As(err, &at) {
-		p.File, p.Err = at.file, at.err
-	}
-	v.report.Problems = append(v.report.Problems, p)
-}
-
-// judge says why a card must not be offered, or what is doubtful about it.
-func (v *visit) judge(c card, divided bool) driver.Verdict {
-	if c.IsVirtual && v.config.FilterSRIOVVFs {
-		return driver.Verdict{Refusal: "virtual function, and filter_sriov_vfs is set"}
-	}
-	if divided { // the mdev types it has decide
-		return v.judgeDivided(c)
-	}
-	if c.IsVirtual {
-		return driver.Verdict{Refusal: "virtual function of " + c.VirtualOf + ": no whole GPU"}
-	}
-	return v.config.Judge(v.view, c.PCIFunction, c.PCIState, "nvidia", "nouveau")
-}
-
-// judgeDivided notes mediated devices of types that are not configured: they take
-// instances away, on most cards all that are left.
-func (v *visit) judgeDivided(c card) driver.Verdict {
-	verdict := driver.Verdict{Refusal: v.config.HostUse(c.PCIFunction, c.PCIState)}
-	foreign := 0
-	for _, m := range c.Mdevs {
-		if m.Type != v.types[c.Address] {
-			foreign++
-		}
-	}
-	if foreign > 0 {
-		verdict.Warning = fmt.Sprintf("mediated devices of other types (%d) lower the capacity", foreign)
-	}
-	return verdict
-}
-
-// missing reports the cards that are configured for vGPUs and are not there. One that has
-// a problem already is there.
-func (v *visit) missing(gpus []driver.PCIFunction) {
-	known := make(map[string]bool)
-	for _, f := range gpus {
-		known[f.Address.String()] = true
-	}
-	for _, p := range v.report.Problems {
-		known[p.Address] = true
-	}
-	for _, address := range slices.SortedFunc(maps.Keys(v.types), driver.PCIAddress.Compare) {
-		if !known[address.String()] {
-			v.report.Problems = append(v.report.Problems, driver.Problem{Address: address.String(),
-				Err: fmt.Errorf("%w: configured for vGPU type %s, and no NVIDIA GPU is at this address", ErrConfig, v.types[address])})
-		}
+	s.ShippedClass, s.Shipped = "VGPU", []string{driver.TraitOwnerCyborg, trait}
+	if d.offer(scan, u, s, driver.MdevHandles(u.Address.ControlPath(), typ, capacity.Total())) && capacity.Foreign > 0 {
+		scan.Warn(u, "mediated devices of other types (%d) lower the capacity", capacity.Foreign)
 	}
 }
 
-// device puts a deployable into the device it belongs to.
-func (d *Driver) device(c card, deployable driver.Deployable) driver.Device {
-	return driver.Device{
-		Vendor:          c.VendorID(),
-		Model:           model(c.Product),
+// offer reports a GPU with its handles.
+func (d *Driver) offer(scan *driver.PCIScan, u *driver.Unit, s driver.Subject, handles []driver.AttachHandle) bool {
+	attributes, err := d.config.Attributes(s)
+	if err != nil {
+		scan.Problem(u, err)
+		return false
+	}
+	controller := "VGA compatible controller" // the class as lspci writes it
+	if u.DeviceClass() == class3D {
+		controller = "3D controller"
+	}
+	scan.Offer(u, driver.Device{
+		Vendor:          u.VendorID(),
+		Model:           model(u.Product),
 		Type:            driver.TypeGPU,
-		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": "%s"}`, c.ProductID(), controller(c)),
+		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": "%s"}`, u.ProductID(), controller),
 		VendorBoardInfo: `{"vendor_info": "gpu_vb_info"}`,
-		ControlPath:     c.Address.ControlPath(),
-		Deployables:     []driver.Deployable{deployable},
-	}
-}
-
-// controller is the class as lspci writes it.
-func controller(c card) string {
-	if c.DeviceClass() == class3D {
-		return "3D controller"
-	}
-	return "VGA compatible controller"
+		ControlPath:     u.Address.ControlPath(),
+		Deployables: []driver.Deployable{{
+			Name:            d.config.Host + "_" + u.Address.String(),
+			NumAccelerators: len(handles),
+			DriverName:      driverName,
+			Attributes:      attributes,
+			AttachHandles:   handles,
+		}},
+	})
+	return true
 }
 
 // subject is what the names of a card are made of.
-func (d *Driver) subject(c card, class string, shippedTrait string) driver.Subject {
-	return driver.Subject{
-		Type: driver.TypeGPU, Vendor: name, Product: family(c.Product), ProductID: c.ProductID(),
-		Shipped: []string{driver.TraitOwnerCyborg, shippedTrait}, ShippedClass: class,
+func subject(f driver.PCIFunction) driver.Subject {
+	return driver.Subject{Type: driver.TypeGPU, Vendor: name, Product: family(f.Product), ProductID: f.ProductID()}
+}
+
+// reportMissing reports the cards that are configured for vGPUs and are not there. One
+// that has a problem already is there.
+func (d *Driver) reportMissing(scan *driver.PCIScan) {
+	known := make(map[string]bool)
+	for _, u := range scan.Units {
+		known[u.Address.String()] = true
+	}
+	for _, p := range scan.Report.Problems {
+		known[p.Address] = true
+	}
+	for _, address := range slices.Sorted(maps.Keys(d.types)) {
+		if !known[address] {
+			scan.Report.AddProblem(address, fmt.Errorf("%w: configured for vGPU type %s, and no NVIDIA GPU is at this address", driver.ErrConfig, d.types[address]))
+		}
 	}
 }
 
-// whole is a GPU given away as one PCI device.
-func (d *Driver) whole(c card) (driver.Deployable, error) {
-	trait, err := driver.CustomName("NVIDIA", c.ProductID())
-	if err != nil {
-		return driver.Deployable{}, err
+// CreateMdev makes a mediated device on a card that is configured for its type; one that
+// is there already is no error. Errors are those of driver.MakeMdev, and driver.ErrConfig
+// for a card that is not configured for the type.
+func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
+	if err := m.Validate(); err != nil {
+		return err
 	}
-	p, err := d.deployable(c, d.subject(c, "PGPU", trait))
-	p.NumAccelerators = 1
-	p.AttachHandles = []driver.AttachHandle{{Type: driver.HandlePCI, Info: c.Address.Info()}}
-	return p, err
+	if d.types[m.Parent] != m.Type {
+		return fmt.Errorf("%w: mdev %s: card %s is not configured for vGPU type %s", driver.ErrConfig, m.UUID, m.Parent, m.Type)
+	}
+	return driver.MakeMdev(ctx, d.tree, m)
 }
 
-// deployable has everything but the handles.
-func (d *Driver) deployable(c card, subject driver.Subject) (driver.Deployable, error) {
-	attributes, err := d.config.Attributes(subject)
-	return driver.Deployable{
-		Name:       d.config.Host + "_" + c.Address.String(),
-		DriverName: driverName,
-		Attributes: attributes,
-	}, err
+// RemoveMdev removes a mediated device, whatever is configured now; one that is not there
+// is no error. Errors are those of driver.DropMdev.
+func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
+	return driver.DropMdev(ctx, d.tree, m)
 }

@@ -282,7 +282,7 @@ func TestTroubleWithOneCardLeavesTheOtherAlone(t *testing.T) {
 		{name: "boot_vga garbled", spoil: func(m *sysfs.Memory) { m.SetFile(dir+"/boot_vga", []byte("yes\n")) }, file: dir + "/boot_vga", want: driver.ErrGarbled},
 		{name: "driver no link", spoil: func(m *sysfs.Memory) { m.SetFile(dir+"/driver", nil) }, file: dir + "/driver", want: fs.ErrInvalid},
 		{name: "mdev types denied", spoil: func(m *sysfs.Memory) { deny(m, dir+"/mdev_supported_types") }, file: dir + "/mdev_supported_types", want: fs.ErrPermission},
-		{name: "no such type", config: divide("nvidia-99", card), want: nvidia.ErrType},
+		{name: "no such type", config: divide("nvidia-99", card), want: driver.ErrMdevType},
 		{name: "instances missing", config: divide("nvidia-35", card), spoil: func(m *sysfs.Memory) { m.Remove(typ + "/available_instances") }, file: typ + "/available_instances", want: fs.ErrNotExist},
 		{name: "instances negative", config: divide("nvidia-35", card), spoil: func(m *sysfs.Memory) { m.SetFile(typ+"/available_instances", []byte("-3\n")) }, file: typ + "/available_instances", want: driver.ErrGarbled},
 		{name: "instances huge", config: divide("nvidia-35", card), spoil: func(m *sysfs.Memory) { m.SetFile(typ+"/available_instances", []byte("2000000000\n")) }, file: typ + "/available_instances", want: driver.ErrGarbled},
@@ -346,7 +346,7 @@ func TestTroubleWithTheBus(t *testing.T) {
 	t.Run("no card at a configured address", func(t *testing.T) {
 		t.Parallel()
 		report := discover(t, divide("nvidia-35", other), generate(t, t4(card)))
-		if len(report.Problems) != 1 || report.Problems[0].Address != other || !errors.Is(report.Problems[0], nvidia.ErrConfig) {
+		if len(report.Problems) != 1 || report.Problems[0].Address != other || !errors.Is(report.Problems[0], driver.ErrConfig) {
 			t.Errorf("problems: %v", report.Problems)
 		}
 	})
@@ -358,16 +358,16 @@ func TestConfigurationErrorsHaveUpstreamsTexts(t *testing.T) {
 		return nvidia.Config{Host: "h", EnabledVGPUTypes: []nvidia.VGPUType{a, b}}
 	}
 	for want, c := range map[string]nvidia.Config{
-		"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35":                                           two(nvidia.VGPUType{Name: "nvidia-35"}, nvidia.VGPUType{Name: "nvidia-36"}),
-		"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0":                                                      two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-36", []string{card}}),
-		"Invalid vGPU config: Incorrect PCI address: 84:00.0":                                                                    two(nvidia.VGPUType{"nvidia-35", []string{"84:00.0"}}, nvidia.VGPUType{}),
-		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                                                                     two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-35", []string{other}}),
-		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                                                                  two(nvidia.VGPUType{"../x", []string{card}}, nvidia.VGPUType{}),
-		"nvidia: bad configuration: no host name":                                                                                {},
-		`nvidia: bad configuration: driver: bad policy: extra_traits: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
+		"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35": two(nvidia.VGPUType{Name: "nvidia-35"}, nvidia.VGPUType{Name: "nvidia-36"}),
+		"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0":            two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-36", []string{card}}),
+		"Invalid vGPU config: Incorrect PCI address: 84:00.0":                          two(nvidia.VGPUType{"nvidia-35", []string{"84:00.0"}}, nvidia.VGPUType{}),
+		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                           two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-35", []string{other}}),
+		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                        two(nvidia.VGPUType{"../x", []string{card}}, nvidia.VGPUType{}),
+		"no host name": {},
+		`driver: bad policy: extra_traits: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
 	} {
 		_, err := nvidia.New(c, sysfs.NewMemory())
-		if !errors.Is(err, nvidia.ErrConfig) || err.Error() != want {
+		if !errors.Is(err, driver.ErrConfig) || err.Error() != "bad configuration: "+want {
 			t.Errorf("New: %v, want %s", err, want)
 		}
 	}
@@ -404,8 +404,8 @@ func TestMdevErrors(t *testing.T) {
 	}{
 		{"no uuid", driver.Mdev{UUID: "x", Parent: card, Type: "nvidia-35"}, nil, driver.ErrHandle},
 		{"a path for a type", driver.Mdev{UUID: id1, Parent: card, Type: "../nvidia-35"}, nil, driver.ErrHandle},
-		{"a type not configured", driver.Mdev{UUID: id1, Parent: card, Type: "nvidia-36"}, nil, nvidia.ErrConfig},
-		{"a card not configured", driver.Mdev{UUID: id1, Parent: other, Type: "nvidia-35"}, nil, nvidia.ErrConfig},
+		{"a type not configured", driver.Mdev{UUID: id1, Parent: card, Type: "nvidia-36"}, nil, driver.ErrConfig},
+		{"a card not configured", driver.Mdev{UUID: id1, Parent: other, Type: "nvidia-35"}, nil, driver.ErrConfig},
 		{"a card gone", good, func(m *sysfs.Memory) { m.Remove("class/mdev_bus/" + card) }, fs.ErrNotExist},
 		{"no permission", good, func(m *sysfs.Memory) {
 			m.SetFile("class/mdev_bus/"+card+"/mdev_supported_types/nvidia-35/create", nil)

@@ -1,6 +1,7 @@
 package pci
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -40,24 +41,17 @@ var (
 	_ driver.Claimer    = (*Driver)(nil)
 )
 
-// New returns the driver for a host's tree. The error wraps ErrConfig and names the
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // entry of the whitelist.
 func New(config Config, tree driver.Tree) (*Driver, error) {
-	if config.Host == "" {
-		return nil, fmt.Errorf("%w: no host name", ErrConfig)
+	if err := driver.CheckConfig(config.Host, config.Policy); err != nil {
+		return nil, err
 	}
-	if err := config.Policy.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	matchers, err := config.PassthroughWhitelist.matchers()
+	if err != nil {
+		return nil, err
 	}
-	d := &Driver{config: config, tree: tree}
-	for i, spec := range config.PassthroughWhitelist {
-		m, err := newMatcher(spec)
-		if err != nil {
-			return nil, fmt.Errorf("%w: passthrough_whitelist entry %d: %w", ErrConfig, i, err)
-		}
-		d.matchers = append(d.matchers, m)
-	}
-	return d, nil
+	return &Driver{config, matchers, tree}, nil
 }
 
 // Name returns "pci".
@@ -79,8 +73,8 @@ func (d *Driver) Claims() []driver.Claim {
 	return claims
 }
 
-// Discover reports the whitelisted functions. Without a whitelist it looks at nothing.
-// The error is that of ctx.
+// Discover reports the whitelisted functions. Without a whitelist it reads nothing. The
+// error is that of ctx.
 func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	return d.DiscoverIn(ctx, driver.NewView(d.tree))
 }
@@ -90,145 +84,90 @@ func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Repor
 	if len(d.matchers) == 0 {
 		return driver.Report{}, ctx.Err()
 	}
-	functions, problems, err := driver.PCIFunctions(ctx, view)
+	interfaces, problems := d.interfaces(view)
+	admits := func(f driver.PCIFunction) bool { return d.admits(f, interfaces) }
+	scan, err := driver.ScanPCI(ctx, view, name, d.config.Policy, admits)
 	if err != nil {
-		return driver.Report{}, fmt.Errorf("pci: discover: %w", err)
+		return driver.Report{}, err
 	}
-	v := &visit{Driver: d, view: view, report: driver.Report{Problems: problems}}
-	interfaces := v.interfaces()
-	functions = slices.DeleteFunc(functions, func(f driver.PCIFunction) bool { return !d.admits(f, interfaces) })
-	states, problems := driver.PCIStates(view, functions)
-	v.report.Problems = append(v.report.Problems, problems...)
-	for _, f := range states {
-		if err := ctx.Err(); err != nil {
-			return driver.Report{}, fmt.Errorf("pci: discover: %w", err)
+	scan.Report.Problems = append(scan.Report.Problems, problems...)
+	for _, u := range scan.Units {
+		switch {
+		case u.Unreadable, !admits(u.PCIFunction): // the latter is a virtual function of a whitelisted one
+		case u.DeviceClass()>>8 == baseBridge:
+			scan.LeaveOut(u, "a bridge cannot be given to a guest")
+		case scan.Assignable(u, u.Driver):
+			d.offer(scan, u)
 		}
-		v.offer(f)
 	}
-	return v.report, nil
-}
-
-// visit is one discovery under way.
-type visit struct {
-	*Driver
-	view   driver.Tree
-	report driver.Report
+	return scan.Report, nil
 }
 
 func (d *Driver) admits(f driver.PCIFunction, interfaces map[string]driver.PCIAddress) bool {
-	for _, m := range d.matchers {
-		if m.fits(f, interfaces) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.matchers, func(m matcher) bool { return m.fits(f, interfaces) })
 }
 
 // interfaces finds the functions of the network interfaces that the whitelist names.
-func (v *visit) interfaces() map[string]driver.PCIAddress {
+func (d *Driver) interfaces(view driver.Tree) (map[string]driver.PCIAddress, []driver.Problem) {
 	found := make(map[string]driver.PCIAddress)
-	for _, m := range v.matchers {
+	var problems []driver.Problem
+	for _, m := range d.matchers {
 		if m.devName == "" {
 			continue
 		}
 		file := path.Join(netDir, m.devName, "device")
-		target, err := v.view.Readlink(file)
+		target, err := view.Readlink(file)
+		var address driver.PCIAddress
 		if err == nil {
-			found[m.devName], err = driver.ParsePCIAddress(path.Base(target))
+			address, err = driver.ParsePCIAddress(path.Base(target))
 		}
 		if err != nil {
-			delete(found, m.devName)
-			v.report.Problems = append(v.report.Problems, driver.Problem{File: file,
-				Err: fmt.Errorf("%w: devname %s has no PCI function: %w", ErrConfig, m.devName, err)})
+			err = fmt.Errorf("%w: devname %s has no PCI function: %w", driver.ErrConfig, m.devName, err)
+			problems = append(problems, driver.Problem{File: file, Err: err})
+			continue
 		}
+		found[m.devName] = address
 	}
-	return found
+	return found, problems
 }
 
-// offer reports one function, or why it must not be.
-func (v *visit) offer(f driver.PCIFunctionState) {
-	address := f.Address.String()
-	verdict := v.judge(f)
-	if len(verdict.Problems) > 0 {
-		v.report.Problems = append(v.report.Problems, verdict.Problems...)
-		return
-	}
-	if verdict.Refusal != "" {
-		v.report.LeftOut = append(v.report.LeftOut, driver.LeftOut{Address: address, Driver: name, Reason: verdict.Refusal})
-		return
-	}
-	device, err := v.device(f.PCIFunction)
-	if err != nil {
-		v.report.Problems = append(v.report.Problems, driver.Problem{Address: address, Err: err})
-		return
-	}
-	if verdict.Warning != "" {
-		v.report.Warnings = append(v.report.Warnings, driver.Warning{Address: address, Driver: name, Reason: verdict.Warning})
-	}
-	v.report.Devices = append(v.report.Devices, device)
-}
-
-// judge says why a function must not be offered.
-func (v *visit) judge(f driver.PCIFunctionState) driver.Verdict {
-	if f.DeviceClass()>>8 == baseBridge {
-		return driver.Verdict{Refusal: "a bridge cannot be given to a guest"}
-	}
-	return v.config.Judge(v.view, f.PCIFunction, f.PCIState, f.Driver)
-}
-
-// device is a function as upstream reports it: a GPU, whatever it is.
-func (d *Driver) device(f driver.PCIFunction) (driver.Device, error) {
+// offer reports a function as upstream does: as a GPU, whatever it is.
+func (d *Driver) offer(scan *driver.PCIScan, u *driver.Unit) {
+	vendor := cmp.Or(vendorName(u.Vendor), strings.ToUpper(u.VendorID()))
 	shipped := []string{driver.TraitOwnerCyborg}
-	vendor := vendorName(f.Vendor)
-	if vendor != "" {
+	if vendorName(u.Vendor) != "" {
 		shipped = append(shipped, "CUSTOM_PCI_"+vendor)
-	} else {
-		vendor = strings.ToUpper(f.VendorID())
-	}
-	product, err := driver.CustomName("PCI", "PRODUCT", "ID", f.ProductID())
-	if err != nil {
-		return driver.Device{}, err
 	}
 	attributes, err := d.config.Attributes(driver.Subject{
-		Type: driver.TypeGPU, Vendor: vendor, ProductID: f.ProductID(),
-		Shipped: append(shipped, product), ShippedClass: "CUSTOM_PCI",
+		Type: driver.TypeGPU, Vendor: vendor, ProductID: u.ProductID(),
+		Shipped: append(shipped, "CUSTOM_PCI_PRODUCT_ID_"+strings.ToUpper(u.ProductID())), ShippedClass: "CUSTOM_PCI",
 	})
 	if err != nil {
-		return driver.Device{}, err
+		scan.Problem(u, err)
+		return
 	}
-	device := driver.Device{
-		Vendor:          f.VendorID(),
-		Model:           f.ProductID(),
+	scan.Offer(u, driver.Device{
+		Vendor:          u.VendorID(),
+		Model:           u.ProductID(),
 		Type:            driver.TypeGPU,
-		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": null}`, f.ProductID()),
+		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": null}`, u.ProductID()),
 		VendorBoardInfo: "miss_vb_info",
-		ControlPath:     f.Address.ControlPath(),
+		ControlPath:     u.Address.ControlPath(),
 		Deployables: []driver.Deployable{{
-			Name:            d.config.Host + "_" + f.Address.String(),
+			Name:            d.config.Host + "_" + u.Address.String(),
 			NumAccelerators: 1,
 			DriverName:      vendor,
 			Attributes:      attributes,
-			AttachHandles:   []driver.AttachHandle{{Type: driver.HandlePCI, Info: f.Address.Info()}},
+			AttachHandles:   []driver.AttachHandle{{Type: driver.HandlePCI, Info: u.Address.Info()}},
 		}},
-	}
-	return device, d.config.AddMemory(&device, f.Address)
+	})
 }
 
 // vendorName knows the vendors that upstream's driver knows, in the form of a trait.
 func vendorName(vendor uint16) string {
 	switch vendor {
-	case 0x10de:
-		return "NVIDIA"
-	case 0x102b:
-		return "MATROX"
-	case 0x8086:
-		return "INTEL"
-	case 0x1bd4:
-		return "INSPUR"
-	case 0x10ee:
-		return "XILINX"
-	case 0x19e5:
-		return "HUAWEI"
+	case 0x10de, 0x102b, 0x8086, 0x1bd4, 0x10ee, 0x19e5:
+		return strings.ToUpper(driver.VendorWord(vendor))
 	}
 	return ""
 }

@@ -227,7 +227,7 @@ func TestTheConfigurationIsRefusedByName(t *testing.T) {
 		`{"address": 5}`:               `address: neither a string nor an object`,
 		`[[[[[[{}]]]]]]`:               `neither an object nor a list`,
 	} {
-		if w, err := pci.ParseWhitelist(text); !errors.Is(err, pci.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if w, err := pci.ParseWhitelist(text); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseWhitelist(%s) = %v, %v, want %q", text, w, err, want)
 		}
 	}
@@ -249,11 +249,11 @@ func TestTheConfigurationIsRefusedByName(t *testing.T) {
 			t.Errorf("ParseWhitelist(%s): %v", text, err)
 			continue
 		}
-		if _, err := pci.New(pci.Config{Host: "h", PassthroughWhitelist: w}, sysfs.NewMemory()); !errors.Is(err, pci.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if _, err := pci.New(pci.Config{Host: "h", PassthroughWhitelist: w}, sysfs.NewMemory()); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New(%s): %v, want %q", text, err, want)
 		}
 	}
-	if _, err := pci.New(pci.Config{}, sysfs.NewMemory()); !errors.Is(err, pci.ErrConfig) {
+	if _, err := pci.New(pci.Config{}, sysfs.NewMemory()); !errors.Is(err, driver.ErrConfig) {
 		t.Errorf("no host: %v", err)
 	}
 }

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
-
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("pci: bad configuration")
 
 // wildcard stands for every value of a field.
 const wildcard = "*"
@@ -82,11 +80,11 @@ func (w *Whitelist) UnmarshalJSON(data []byte) error {
 }
 
 // ParseWhitelist reads the value of one passthrough_whitelist option: the JSON text of
-// an object or of a list of objects. The error wraps ErrConfig.
+// an object or of a list of objects. The error wraps driver.ErrConfig.
 func ParseWhitelist(text string) (Whitelist, error) {
 	w := Whitelist{}
 	if err := w.add([]byte(text), 0); err != nil {
-		return nil, fmt.Errorf("%w: passthrough_whitelist: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: passthrough_whitelist: %w", driver.ErrConfig, err)
 	}
 	return w, nil
 }
@@ -142,6 +140,33 @@ func strict(data []byte, into any) error {
 		return errors.New("text after the JSON value")
 	}
 	return nil
+}
+
+// Check tells whether the entries can be read; the error wraps driver.ErrConfig and names
+// the entry.
+func (w Whitelist) Check() error {
+	_, err := w.matchers()
+	return err
+}
+
+// Match returns the index of the first entry that admits a function, or -1. An entry with
+// the name of a network interface admits none, since no tree is read. The error wraps
+// driver.ErrConfig.
+func (w Whitelist) Match(f driver.PCIFunction) (int, error) {
+	matchers, err := w.matchers()
+	return slices.IndexFunc(matchers, func(m matcher) bool { return m.fits(f, nil) }), err
+}
+
+func (w Whitelist) matchers() ([]matcher, error) {
+	var list []matcher
+	for i, spec := range w {
+		m, err := newMatcher(spec)
+		if err != nil {
+			return nil, fmt.Errorf("%w: passthrough_whitelist entry %d: %w", driver.ErrConfig, i, err)
+		}
+		list = append(list, m)
+	}
+	return list, nil
 }
 
 // matcher is a Spec made ready.

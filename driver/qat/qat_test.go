@@ -239,7 +239,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"illegal trait":     {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
 		"driver with slash": {Host: "h", Policy: driver.Policy{AllowedDrivers: []string{"a/b"}}},
 	} {
-		if _, err := qat.New(c, sysfs.NewMemory()); !errors.Is(err, qat.ErrConfig) {
+		if _, err := qat.New(c, sysfs.NewMemory()); !errors.Is(err, driver.ErrConfig) {
 			t.Errorf("%s: New: %v, want ErrConfig", name, err)
 		}
 	}

@@ -1,23 +1,16 @@
 package ssd
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
 
 const (
-	name          = "inspur_ssd"
-	vendorInspur  = "1bd4"
-	classNVM      = 0x0108
-	resourceClass = "CUSTOM_SSD"
+	vendorInspur = 0x1bd4
+	classNVM     = 0x0108
 )
-
-// ErrConfig is what every error about the configuration of the driver wraps.
-var ErrConfig = errors.New("ssd: bad configuration")
 
 // Config is the configuration of the driver. Upstream has no options for it.
 type Config struct {
@@ -29,54 +22,23 @@ type Config struct {
 	Vendors []string `json:"vendors,omitempty"`
 }
 
-// Driver finds the disks of one host.
-type Driver struct {
-	*driver.PCIDriver
-}
-
-// New returns the driver for a host's tree. The error wraps ErrConfig and names the
+// New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // vendor.
-func New(config Config, tree driver.Tree) (*Driver, error) {
-	if config.Host == "" {
-		return nil, fmt.Errorf("%w: no host name", ErrConfig)
-	}
-	if err := config.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	claims, err := config.claims()
+func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
+	vendors, err := driver.ParsePCIIDs("vendors", config.Vendors, vendorInspur)
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{driver.NewPCIDriver(driver.PCIOffer{
-		Driver:     name,
-		Host:       config.Host,
-		Policy:     config.Policy,
-		Claims:     claims,
-		Kernel:     func(driver.Unit) []string { return []string{"nvme"} },
-		Device:     device,
-		Attributes: config.AttributesOf(subject),
-	}, tree)}, nil
-}
-
-// claims reads the vendors.
-func (c Config) claims() ([]driver.Claim, error) {
-	vendors := c.Vendors
-	if vendors == nil {
-		vendors = []string{vendorInspur}
+	var claims []driver.Claim
+	for _, id := range vendors {
+		claims = append(claims, driver.Claim{Vendor: id, Class: classNVM, Why: "NVMe disks of " + driver.VendorWord(id)})
 	}
-	var list []driver.Claim
-	for _, text := range vendors {
-		id, err := driver.ParsePCIID(text)
-		if err != nil {
-			return nil, fmt.Errorf("%w: vendors: %w", ErrConfig, err)
-		}
-		claim := driver.Claim{Vendor: id, Class: classNVM, Why: "NVMe disks of " + driver.VendorWord(id)}
-		if slices.Contains(list, claim) {
-			return nil, fmt.Errorf("%w: vendors: %q is there twice", ErrConfig, text)
-		}
-		list = append(list, claim)
-	}
-	return list, nil
+	return driver.NewPCIDriver(driver.PCISpec{
+		Driver: "inspur_ssd", Host: config.Host, Policy: config.Policy, Claims: claims,
+		KernelDrivers: func(driver.Unit) []string { return []string{"nvme"} },
+		Device:        device,
+		Subject:       subject,
+	}, tree)
 }
 
 // device is a disk as upstream reports it, from what lspci says.
@@ -90,16 +52,10 @@ func device(u driver.Unit) driver.Device {
 	}
 }
 
-func subject(u driver.Unit) (driver.Subject, error) {
-	s := driver.Subject{
-		Type: driver.TypeSSD, Vendor: driver.VendorWord(u.Vendor), ProductID: u.ProductID(), ShippedClass: resourceClass,
+func subject(u driver.Unit) driver.Subject {
+	vendor := driver.VendorWord(u.Vendor)
+	return driver.Subject{
+		Type: driver.TypeSSD, Vendor: vendor, ProductID: u.ProductID(), ShippedClass: "CUSTOM_SSD",
+		Shipped: []string{"CUSTOM_SSD_" + strings.ToUpper(vendor), "CUSTOM_SSD_PRODUCT_ID_" + strings.ToUpper(u.ProductID())},
 	}
-	for _, parts := range [][]string{{"SSD", s.Vendor}, {"SSD", "PRODUCT", "ID", s.ProductID}} {
-		trait, err := driver.CustomName(parts...)
-		if err != nil {
-			return driver.Subject{}, err
-		}
-		s.Shipped = append(s.Shipped, trait)
-	}
-	return s, nil
 }

@@ -169,7 +169,7 @@ func TestConfigurationErrors(t *testing.T) {
 		`vendors: "0x1bd4" is there twice`: {Host: "h", Vendors: []string{"1bd4", "0x1bd4"}},
 	} {
 		_, err := ssd.New(c, sysfs.NewMemory())
-		if !errors.Is(err, ssd.ErrConfig) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v, want %q", err, want)
 		}
 	}

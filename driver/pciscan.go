@@ -1,0 +1,227 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Unit is a PCI function with its state and its relatives by SR-IOV.
+type Unit struct {
+	PCIFunction
+	PCIState
+	// Physical is the physical function of a virtual one. It is nil where the tree does not
+	// have it, as in a guest, and for the virtual functions of another driver's function.
+	Physical *Unit
+	// Virtual are the virtual functions of a physical one, in the order of addresses.
+	// Those that could not be read are among them.
+	Virtual []*Unit
+	// Unreadable is set when a problem with the function was reported: it is not offered,
+	// since what would be given away is not known.
+	Unreadable bool
+	// ForeignVF is set for a virtual function whose physical function is in the tree and
+	// is not one of the driver's.
+	ForeignVF bool
+}
+
+// PCIScan is one discovery by a driver of PCI functions: the functions that are the
+// driver's, related to each other, and the report so far.
+type PCIScan struct {
+	// Tree is what is read, best a view.
+	Tree Tree
+	// Units are the driver's functions and their virtual functions, in the order of
+	// addresses.
+	Units  []*Unit
+	Report Report
+
+	driver string
+	policy Policy
+	units  map[PCIAddress]*Unit
+}
+
+// ScanPCI reads the functions for which own answers true, and the virtual functions that
+// these name, whatever their ids are. Captured trees may lack the links of either side, so
+// a virtual function belongs to the physical function that its physfn link leads to, and
+// to one whose virtfn link leads to it; where the two disagree, the function is a problem.
+// The error is that of ctx.
+func ScanPCI(ctx context.Context, tree Tree, driver string, policy Policy, own func(PCIFunction) bool) (*PCIScan, error) {
+	functions, problems, err := PCIFunctions(ctx, tree)
+	if err != nil {
+		return nil, fmt.Errorf("%s: discover: %w", driver, err)
+	}
+	s := &PCIScan{Tree: tree, Report: Report{Problems: problems}, driver: driver, policy: policy, units: make(map[PCIAddress]*Unit)}
+	onBus := make(map[string]bool, len(functions))
+	for _, p := range problems {
+		onBus[p.Address] = true
+	}
+	for _, f := range functions {
+		onBus[f.Address.String()] = true
+	}
+	s.read(functions, own)
+	owners := make(map[PCIAddress]*Unit)
+	for _, pf := range s.Units {
+		for _, name := range pf.VirtualFunctions {
+			if at, err := ParsePCIAddress(name); err == nil {
+				owners[at] = pf
+			}
+		}
+	}
+	s.read(functions, func(f PCIFunction) bool { return owners[f.Address] != nil })
+	slices.SortFunc(s.Units, func(a, b *Unit) int { return a.Address.Compare(b.Address) })
+	s.relate(owners, onBus)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: discover: %w", driver, err)
+	}
+	return s, nil
+}
+
+// read adds the functions that are wanted and not read yet.
+func (s *PCIScan) read(functions []PCIFunction, wanted func(PCIFunction) bool) {
+	functions = slices.DeleteFunc(slices.Clone(functions), func(f PCIFunction) bool { return s.units[f.Address] != nil || !wanted(f) })
+	readAhead(s.Tree, functions)
+	for _, f := range functions {
+		u := &Unit{PCIFunction: f}
+		var problems []Problem
+		u.PCIState, problems = ReadPCIState(s.Tree, f)
+		u.Unreadable = len(problems) > 0
+		s.Report.Problems = append(s.Report.Problems, problems...)
+		s.units[f.Address] = u
+		s.Units = append(s.Units, u)
+	}
+}
+
+// relate puts each virtual function below its physical one.
+func (s *PCIScan) relate(owners map[PCIAddress]*Unit, onBus map[string]bool) {
+	for _, u := range s.Units {
+		u.IsVirtual = u.IsVirtual || owners[u.Address] != nil
+	}
+	for _, u := range s.Units {
+		if u.IsVirtual {
+			s.attach(u, owners[u.Address], onBus)
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(owners), PCIAddress.Compare) {
+		if s.units[at] != nil {
+			continue
+		}
+		pf := owners[at]
+		missing := &Unit{PCIFunction: PCIFunction{Address: at}, Physical: pf, Unreadable: true}
+		if !onBus[at.String()] {
+			s.Problem(missing, Problem{File: missing.Dir(), Err: fmt.Errorf("virtual function of %s: it is not on the bus", pf.Address)})
+		}
+		pf.Virtual = append(pf.Virtual, missing)
+	}
+	for _, u := range s.Units {
+		slices.SortFunc(u.Virtual, func(a, b *Unit) int { return a.Address.Compare(b.Address) })
+	}
+}
+
+// attach relates one virtual function. Owner is the function whose link leads to it, or nil.
+func (s *PCIScan) attach(u, owner *Unit, onBus map[string]bool) {
+	garbledLink := func(format string, args ...any) {
+		s.Problem(u, Problem{File: u.Dir() + "/physfn", Err: fmt.Errorf("%w: the link leads to "+format, append([]any{ErrGarbled}, args...)...)})
+	}
+	pf := owner
+	switch {
+	case owner == nil && u.VirtualOf == "": // the link is a problem already
+		return
+	case owner == nil:
+		at, err := ParsePCIAddress(u.VirtualOf)
+		if err != nil {
+			garbledLink("%q", u.VirtualOf)
+			return
+		}
+		if pf = s.units[at]; pf == nil {
+			u.ForeignVF = onBus[u.VirtualOf]
+			return
+		}
+	case u.VirtualOf == "":
+		u.VirtualOf = owner.Address.String()
+	case u.VirtualOf != owner.Address.String():
+		garbledLink("%q, and %s names the function its own", u.VirtualOf, owner.Address)
+	}
+	if pf.IsVirtual {
+		garbledLink("%s, which is a virtual function itself", pf.Address)
+		return
+	}
+	u.Physical = pf
+	pf.Virtual = append(pf.Virtual, u)
+	if name := u.Address.String(); !slices.Contains(pf.VirtualFunctions, name) {
+		pf.VirtualFunctions = append(slices.Clip(pf.VirtualFunctions), name)
+	}
+}
+
+// Problem reports what could not be understood about a function. The error may be a Problem
+// that names a file.
+func (s *PCIScan) Problem(u *Unit, err error) {
+	s.Report.AddProblem(u.Address.String(), err)
+	u.Unreadable = true
+}
+
+// LeaveOut reports why a function is not offered.
+func (s *PCIScan) LeaveOut(u *Unit, format string, args ...any) {
+	s.Report.LeftOut = append(s.Report.LeftOut, LeftOut{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
+}
+
+// Warn reports what may keep a guest from starting with a function that is offered.
+func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
+	s.Report.Warnings = append(s.Report.Warnings, Warning{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
+}
+
+// LeaveOutForeign leaves out the virtual functions of functions that are not the driver's.
+func (s *PCIScan) LeaveOutForeign() {
+	for _, u := range s.Units {
+		if u.ForeignVF && !u.Unreadable {
+			s.LeaveOut(u, "virtual function of %s, which is not a device of this driver or could not be read", u.VirtualOf)
+		}
+	}
+}
+
+// Assignable reports whether a function can be given to a guest as a whole, and otherwise
+// adds the reason to the report: the host uses it, it has virtual functions or mediated
+// devices, a kernel driver is bound that is neither among kernelDrivers, those of the
+// device's own kind, nor allowed by the policy, or the host uses a function of its IOMMU
+// group. The last is a warning unless the policy requires viable groups.
+func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
+	if u.Unreadable {
+		return false
+	}
+	reason := cmp.Or(s.policy.HostUse(u.PCIFunction, u.PCIState), u.Divided(),
+		u.otherDriver(slices.Concat(kernelDrivers, s.policy.AllowedDrivers)))
+	if reason != "" {
+		s.LeaveOut(u, "%s", reason)
+		return false
+	}
+	reason, err := groupUse(s.Tree, u.PCIFunction, u.PCIState)
+	switch {
+	case err != nil:
+		s.Problem(u, err)
+		return false
+	case reason != "" && s.policy.RequireViableIOMMUGroup:
+		s.LeaveOut(u, "%s", reason)
+		return false
+	case reason != "":
+		s.Warn(u, "%s", reason)
+	}
+	return true
+}
+
+// Offer adds a device to the report, with the local memory that the policy has for the
+// function it is at.
+func (s *PCIScan) Offer(u *Unit, d Device) {
+	if err := s.policy.AddMemory(&d, u.Address); err != nil {
+		s.Problem(u, err)
+		return
+	}
+	s.Report.Devices = append(s.Report.Devices, d)
+}
+
+// readAhead reads the states of functions that will be asked for. It is of use with a
+// tree made by NewView only, which remembers them.
+func readAhead(tree Tree, functions []PCIFunction) {
+	if v, ok := tree.(*view); ok {
+		forEachParallel(len(functions), func(i int) { v.state(functions[i]) })
+	}
+}

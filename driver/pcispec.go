@@ -1,0 +1,221 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// ErrConfig is the cause of every error about the configuration of a driver, and of
+// problems with configured hardware that is not there.
+var ErrConfig = errors.New("bad configuration")
+
+// CheckConfig checks what the configuration of every driver has: the name of the host and
+// the policy. The error wraps ErrConfig.
+func CheckConfig(host string, policy Policy) error {
+	err := policy.Check()
+	if host == "" {
+		err = errors.New("no host name")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// PCISpec describes a driver of PCI functions that are given away as they are: a function
+// whole, or each of its virtual functions. What a driver adds is which functions are its
+// own and how they are described.
+//
+// The rules:
+//   - A function is the driver's if one of Claims covers it, or if it is a virtual
+//     function of one. A virtual function of another driver's function is left out.
+//   - A physical function with virtual functions is left out, and each of these is a
+//     deployable of its device. One whose physical function is not in the tree, as in a
+//     guest, is a device of its own.
+//   - Where the kernel tells nothing of SR-IOV, VirtualIDs decides.
+//   - Vet and PCIScan.Assignable decide about each function that would be given away.
+//   - A function with a problem is not offered; its virtual functions may be.
+type PCISpec struct {
+	// Driver is the driver's name, that of deployables, of what is left out and of
+	// warnings.
+	Driver string
+	// Host starts the names of deployables.
+	Host   string
+	Policy Policy
+	// Claims are the functions of the driver.
+	Claims []Claim
+	// Own narrows the claims down where they are wider than what the driver takes; nil:
+	// all that they cover.
+	Own func(PCIFunction) bool
+	// VirtualIDs reports by their ids whether the first function may be a virtual one of
+	// the second. Where the kernel tells nothing of SR-IOV, as in captured trees, a
+	// function with such a one on its bus is left out. Nil: the ids tell nothing.
+	VirtualIDs func(vf, pf PCIFunction) bool
+	// KernelDrivers are the kernel drivers of a device of this kind; nil: there are none.
+	KernelDrivers func(Unit) []string
+	// Vet says why the driver must not offer a function, beside all that
+	// PCIScan.Assignable checks, or "". It may be nil.
+	Vet func(Unit) string
+	// Device describes the device of a function. Its control path and its deployables
+	// are filled in.
+	Device func(Unit) Device
+	// Subject is what the class and the traits of a function are named after. The unit is
+	// the function given away; Unit.Card is the one that its device is named after.
+	Subject func(Unit) Subject
+	// HandleInfo has further fields of the attach handle; it may be nil.
+	HandleInfo func(Unit) Info
+	// Prepare is called before each discovery and completes the description with what it
+	// reads from the tree. It may be nil.
+	Prepare func(ctx context.Context, tree Tree, spec *PCISpec) error
+	// Finish is called after each discovery and may add to the report. It may be nil.
+	Finish func(*PCIScan)
+}
+
+// Card is the physical function of a virtual one, else the function itself.
+func (u Unit) Card() PCIFunction {
+	if u.Physical != nil {
+		return u.Physical.PCIFunction
+	}
+	return u.PCIFunction
+}
+
+// PCIDriver is the driver that a PCISpec describes.
+type PCIDriver struct {
+	spec PCISpec
+	tree Tree
+}
+
+var (
+	_ TreeDriver = (*PCIDriver)(nil)
+	_ Claimer    = (*PCIDriver)(nil)
+)
+
+// NewPCIDriver returns the driver of a tree. The error wraps ErrConfig.
+func NewPCIDriver(spec PCISpec, tree Tree) (*PCIDriver, error) {
+	if err := CheckConfig(spec.Host, spec.Policy); err != nil {
+		return nil, err
+	}
+	return &PCIDriver{spec, tree}, nil
+}
+
+// Name returns the name of the driver.
+func (d *PCIDriver) Name() string { return d.spec.Driver }
+
+// Tree returns the tree that the driver reads.
+func (d *PCIDriver) Tree() Tree { return d.tree }
+
+// Claims lists the PCI functions that the driver takes for its own.
+func (d *PCIDriver) Claims() []Claim { return slices.Clone(d.spec.Claims) }
+
+// Discover reports the devices present. The error is that of ctx.
+func (d *PCIDriver) Discover(ctx context.Context) (Report, error) {
+	return d.DiscoverIn(ctx, NewView(d.tree))
+}
+
+// DiscoverIn is Discover on a view of the tree.
+func (d *PCIDriver) DiscoverIn(ctx context.Context, view Tree) (Report, error) {
+	spec := d.spec
+	if spec.Prepare != nil {
+		if err := spec.Prepare(ctx, view, &spec); err != nil {
+			return Report{}, fmt.Errorf("%s: discover: %w", spec.Driver, err)
+		}
+	}
+	scan, err := ScanPCI(ctx, view, spec.Driver, spec.Policy, spec.owns)
+	if err != nil {
+		return Report{}, err
+	}
+	scan.LeaveOutForeign()
+	for _, u := range scan.Units {
+		if u.Physical == nil && !u.ForeignVF {
+			spec.offer(scan, u)
+		}
+	}
+	if spec.Finish != nil {
+		spec.Finish(scan)
+	}
+	return scan.Report, nil
+}
+
+func (s PCISpec) owns(f PCIFunction) bool {
+	return slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Covers(f) }) && (s.Own == nil || s.Own(f))
+}
+
+// offer reports a physical function, or its virtual ones.
+func (s PCISpec) offer(scan *PCIScan, u *Unit) {
+	assigned := []*Unit{u}
+	if len(u.Virtual) > 0 {
+		assigned = u.Virtual
+		scan.LeaveOut(u, "physical function with virtual functions (%d), which are offered instead", len(assigned))
+	}
+	var deployables []Deployable
+	for _, part := range assigned {
+		if s.assignable(scan, part) {
+			if d, err := s.deployable(*part); err != nil {
+				scan.Problem(part, err)
+			} else {
+				deployables = append(deployables, d)
+			}
+		}
+	}
+	if len(deployables) == 0 {
+		return
+	}
+	device := s.Device(*u)
+	device.ControlPath, device.Deployables = u.Address.ControlPath(), deployables
+	scan.Offer(u, device)
+}
+
+// assignable reports whether one function can be given away, and otherwise why not.
+func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
+	if u.Unreadable {
+		return false
+	}
+	if vf := s.suspectVF(scan, u); vf != nil {
+		scan.LeaveOut(u, "taken for divided: on its bus is %s, a virtual function of such ones, and nothing tells whose", vf.Address)
+		return false
+	}
+	if s.Vet != nil {
+		if reason := s.Vet(*u); reason != "" {
+			scan.LeaveOut(u, "%s", reason)
+			return false
+		}
+	}
+	var kernel []string
+	if s.KernelDrivers != nil {
+		kernel = s.KernelDrivers(*u)
+	}
+	return scan.Assignable(u, kernel...)
+}
+
+// suspectVF finds what may be a virtual function of a function, when no link and no count
+// tells.
+func (s PCISpec) suspectVF(scan *PCIScan, pf *Unit) *Unit {
+	if s.VirtualIDs == nil || pf.IsVirtual || pf.TotalVFs > 0 || len(pf.Virtual) > 0 {
+		return nil
+	}
+	for _, u := range scan.Units {
+		near := u.Address.Domain == pf.Address.Domain && u.Address.Bus == pf.Address.Bus
+		if near && !u.IsVirtual && s.VirtualIDs(u.PCIFunction, pf.PCIFunction) {
+			return u
+		}
+	}
+	return nil
+}
+
+func (s PCISpec) deployable(u Unit) (Deployable, error) {
+	attributes, err := s.Policy.Attributes(s.Subject(u))
+	handle := AttachHandle{Type: HandlePCI, Info: u.Address.Info()}
+	if s.HandleInfo != nil {
+		maps.Copy(handle.Info, s.HandleInfo(u))
+	}
+	return Deployable{
+		Name:            s.Host + "_" + u.Address.String(),
+		NumAccelerators: 1,
+		DriverName:      s.Driver,
+		Attributes:      attributes,
+		AttachHandles:   []AttachHandle{handle},
+	}, err
+}
