@@ -31,7 +31,4 @@
 // another cloud of it, [DiffStates] tells two apart, and [WithStateFile] keeps a cloud over
 // the end of its process. [Cloud.Requests] tells what was asked and what each request
 // changed, [Cloud.Unread] what a client sent and nobody read.
-//
-// [Import] makes a cloud of a [Listing], which is what the read-only calls of a real cloud
-// tell; names and ids can be replaced before.
 package simcloud

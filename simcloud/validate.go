@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/gocyborg/gocyborg/driver"
 )
 
@@ -138,7 +140,7 @@ func isHostName(name string) bool { return !strings.ContainsAny(name, " /\t\n\x0
 // providerUUID checks the uuid of a host's provider: a UUID that no other host has.
 func (c *check) providerUUID(path, id string) {
 	switch other, taken := c.uuids[id]; {
-	case !isUUID(id):
+	case len(id) != 36 || uuid.Validate(id) != nil || id != strings.ToLower(id):
 		c.fault(path, fmt.Sprintf("%q is not a UUID in lower case", id))
 	case taken:
 		c.fault(path, fmt.Sprintf("the uuid %s is at %s, too", id, other))

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // importCommand makes a state for serve of what a real cloud lists.
@@ -83,7 +83,7 @@ func (c *importCommand) check() error {
 }
 
 // listing reads the cloud, or the file.
-func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) (simcloud.Listing, error) {
+func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) (transfer.Listing, error) {
 	if c.FromListing != "" {
 		l, err := readListing(c.FromListing)
 		if err != nil {
@@ -93,29 +93,29 @@ func (c *importCommand) listing(ctx context.Context, note func(string, ...any)) 
 	}
 	s, err := openSource(ctx, c.OSCloud, note)
 	if err != nil {
-		return simcloud.Listing{}, err
+		return transfer.Listing{}, err
 	}
 	return s.read(ctx)
 }
 
-func readListing(name string) (simcloud.Listing, error) {
+func readListing(name string) (transfer.Listing, error) {
 	data, err := command.ReadFile(name, maxListing)
 	if err != nil {
-		return simcloud.Listing{}, err
+		return transfer.Listing{}, err
 	}
-	return simcloud.ParseListing(data)
+	return transfer.ParseListing(data)
 }
 
 // state is the whole cloud as serve reads it.
-func (c *importCommand) state(ctx context.Context, l simcloud.Listing) ([]byte, error) {
+func (c *importCommand) state(ctx context.Context, l transfer.Listing) ([]byte, error) {
 	if c.ReplaceNames || c.ReplaceIDs {
 		var err error
-		l, err = l.Replace(simcloud.Replacement{Names: c.ReplaceNames, IDs: c.ReplaceIDs, Seed: c.Seed})
+		l, err = l.Anonymize(transfer.Anonymization{Names: c.ReplaceNames, IDs: c.ReplaceIDs, Seed: c.Seed})
 		if err != nil {
 			return nil, err
 		}
 	}
-	cloud, err := simcloud.Import(ctx, l)
+	cloud, err := transfer.Import(ctx, l)
 	if err != nil {
 		return nil, err
 	}

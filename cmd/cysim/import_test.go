@@ -397,7 +397,7 @@ func TestImportRefusesBadFlags(t *testing.T) {
 	}{
 		{[]string{"--from-listing", bad, "--os-cloud", "sim"}, "leave --os-cloud and --listing out"},
 		{[]string{"--from-listing", filepath.Join(dir, "none.json")}, "no such file"},
-		{[]string{"--from-listing", bad}, "providers: unknown field"},
+		{[]string{"--from-listing", bad}, "unknown field \"providers\""},
 		{[]string{"--os-cloud", "sim", "--output", dir}, "is not a regular file"},
 		{[]string{"--os-cloud", "sim", "--output", bad, "--listing", bad}, "the same file"},
 		{[]string{"--os-cloud", "sim"}, "import: log in: "},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // The minor versions of Placement that matter to a reader: the highest that is understood
@@ -41,7 +41,7 @@ type placementReader struct {
 }
 
 // read lists everything that the service holds.
-func (r *placementReader) read(ctx context.Context) (l simcloud.PlacementListing, err error) {
+func (r *placementReader) read(ctx context.Context) (l transfer.PlacementListing, err error) {
 	if r.minor, err = r.negotiate(ctx); err != nil {
 		return l, fmt.Errorf("read the version document: %w", err)
 	}
@@ -158,7 +158,7 @@ func (r *placementReader) traits(ctx context.Context, path string) ([]string, er
 
 // providers lists the providers, which Placement does in one answer, without what they
 // have.
-func (r *placementReader) providers(ctx context.Context) ([]simcloud.ListedProvider, error) {
+func (r *placementReader) providers(ctx context.Context) ([]transfer.ListedProvider, error) {
 	var body struct {
 		Providers []struct {
 			UUID   string  `json:"uuid"`
@@ -169,12 +169,12 @@ func (r *placementReader) providers(ctx context.Context) ([]simcloud.ListedProvi
 	if err := r.get(ctx, "/resource_providers", &body); err != nil {
 		return nil, err
 	}
-	list := make([]simcloud.ListedProvider, 0, len(body.Providers))
+	list := make([]transfer.ListedProvider, 0, len(body.Providers))
 	for _, p := range body.Providers {
 		if p.UUID == "" || p.Name == "" {
 			return nil, fmt.Errorf("a provider has no uuid or no name (%q, %q)", p.UUID, p.Name)
 		}
-		one := simcloud.ListedProvider{UUID: p.UUID, Name: p.Name}
+		one := transfer.ListedProvider{UUID: p.UUID, Name: p.Name}
 		if p.Parent != nil {
 			one.Parent = *p.Parent
 		}
@@ -187,7 +187,7 @@ func (r *placementReader) providers(ctx context.Context) ([]simcloud.ListedProvi
 type filling struct {
 	reader    *placementReader
 	cancel    context.CancelFunc
-	providers []simcloud.ListedProvider
+	providers []transfer.ListedProvider
 
 	mu        sync.Mutex
 	done      int
@@ -198,7 +198,7 @@ type filling struct {
 
 // fill reads what the providers have, several at a time, and returns the consumers found.
 // A provider that is deleted meanwhile is left out.
-func (r *placementReader) fill(ctx context.Context, l *simcloud.PlacementListing, providers []simcloud.ListedProvider) ([]string, error) {
+func (r *placementReader) fill(ctx context.Context, l *transfer.PlacementListing, providers []transfer.ListedProvider) ([]string, error) {
 	f := &filling{reader: r, providers: providers, gone: make(map[string]bool), consumers: make(map[string]bool)}
 	ctx, f.cancel = context.WithCancel(ctx)
 	defer f.cancel()
@@ -220,7 +220,7 @@ func (r *placementReader) fill(ctx context.Context, l *simcloud.PlacementListing
 	}
 	close(next)
 	workers.Wait()
-	l.ResourceProviders = slices.DeleteFunc(providers, func(p simcloud.ListedProvider) bool { return f.gone[p.UUID] })
+	l.ResourceProviders = slices.DeleteFunc(providers, func(p transfer.ListedProvider) bool { return f.gone[p.UUID] })
 	return slices.Sorted(maps.Keys(f.consumers)), cmp.Or(f.first, ctx.Err())
 }
 
@@ -247,7 +247,7 @@ func (f *filling) note(i int, consumers []string, err error) {
 
 // provider reads one provider until all that it has is of one generation, and returns
 // who has allocations on it.
-func (r *placementReader) provider(ctx context.Context, p *simcloud.ListedProvider) (consumers []string, err error) {
+func (r *placementReader) provider(ctx context.Context, p *transfer.ListedProvider) (consumers []string, err error) {
 	for range placementTries {
 		var same bool
 		if consumers, same, err = r.providerOnce(ctx, p); err != nil || same {
@@ -257,10 +257,10 @@ func (r *placementReader) provider(ctx context.Context, p *simcloud.ListedProvid
 	return nil, errors.New("it changes all the time")
 }
 
-func (r *placementReader) providerOnce(ctx context.Context, p *simcloud.ListedProvider) (consumers []string, same bool, err error) {
+func (r *placementReader) providerOnce(ctx context.Context, p *transfer.ListedProvider) (consumers []string, same bool, err error) {
 	var inventories struct {
 		Generation  int                                 `json:"resource_provider_generation"`
-		Inventories map[string]simcloud.ListedInventory `json:"inventories"`
+		Inventories map[string]transfer.ListedInventory `json:"inventories"`
 	}
 	var traits struct {
 		Generation int      `json:"resource_provider_generation"`
@@ -289,8 +289,8 @@ func (r *placementReader) providerOnce(ctx context.Context, p *simcloud.ListedPr
 }
 
 // consumers reads what each consumer has. One that has nothing any more is left out.
-func (r *placementReader) consumers(ctx context.Context, uuids []string) ([]simcloud.ListedConsumer, error) {
-	list := []simcloud.ListedConsumer{}
+func (r *placementReader) consumers(ctx context.Context, uuids []string) ([]transfer.ListedConsumer, error) {
+	list := []transfer.ListedConsumer{}
 	for i, id := range uuids {
 		var body struct {
 			Allocations map[string]struct {
@@ -310,7 +310,7 @@ func (r *placementReader) consumers(ctx context.Context, uuids []string) ([]simc
 		if len(body.Allocations) == 0 {
 			continue
 		}
-		c := simcloud.ListedConsumer{
+		c := transfer.ListedConsumer{
 			UUID: id, ProjectID: body.Project, UserID: body.User, Generation: body.Generation, ConsumerType: body.Type,
 			Allocations: make(map[string]map[string]int64, len(body.Allocations)),
 		}

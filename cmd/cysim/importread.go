@@ -18,7 +18,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // errWrites is the refusal of a request that is more than a look.
@@ -109,8 +109,8 @@ func isMissing(err error) bool {
 }
 
 // read lists everything.
-func (s *source) read(ctx context.Context) (simcloud.Listing, error) {
-	l := simcloud.Listing{SchemaVersion: simcloud.ListingSchema, ReadAt: time.Now().UTC().Truncate(time.Second), Region: s.region}
+func (s *source) read(ctx context.Context) (transfer.Listing, error) {
+	l := transfer.Listing{SchemaVersion: transfer.ListingSchema, ReadAt: time.Now().UTC().Truncate(time.Second), Region: s.region}
 	var err error
 	if s.cyborg == nil {
 		s.note("accelerator: not in the catalog; Placement alone is read")

@@ -82,8 +82,13 @@ func serverHalf() []Package {
 		{
 			Pattern: "simcloud",
 			Ours:    []string{"fakecyborg", "driver/...", "placementsim", "fault", "sim", "internal/*"},
-			Others:  []string{gophercloud, bbolt},
+			Others:  []string{gophercloud, bbolt, uuid},
 			Never:   []string{"internal/archtest"},
+		},
+		{
+			Pattern: "simcloud/transfer",
+			Ours:    []string{"fakecyborg", "driver", "placementsim", "sim", "simcloud"},
+			Others:  []string{uuid},
 		},
 		{Pattern: "simcloud/drill", Ours: []string{"simcloud", "fakecyborg", "fault", "internal/plural"}},
 		{Pattern: "internal/plural"},

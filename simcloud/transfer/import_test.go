@@ -1,4 +1,4 @@
-package simcloud_test
+package transfer_test
 
 import (
 	"encoding/json"
@@ -16,29 +16,30 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // listingOf reads a cloud with plain HTTP.
-func listingOf(t testing.TB, cloud *simcloud.Cloud) simcloud.Listing {
+func listingOf(t testing.TB, cloud *simcloud.Cloud) transfer.Listing {
 	t.Helper()
-	u := login(t, cloud, "admin", "admin")
-	l := simcloud.Listing{SchemaVersion: simcloud.ListingSchema, ReadAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Accelerator: &simcloud.AcceleratorListing{MaxVersion: "2.3"}}
+	u := login(t, cloud)
+	l := transfer.Listing{SchemaVersion: transfer.ListingSchema, ReadAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Accelerator: &transfer.AcceleratorListing{MaxVersion: "2.3"}}
 	readPlacement(u, &l.Placement)
 	a := l.Accelerator
-	u.do("GET", "/accelerator/v2/devices", "accelerator 2.3", nil, 200, &struct{ Devices any }{&a.Devices})
-	u.do("GET", "/accelerator/v2/attributes", "accelerator 2.3", nil, 200, &struct{ Attributes any }{&a.Attributes})
-	u.do("GET", "/accelerator/v2/device_profiles", "accelerator 2.3", nil, 200, &struct {
+	u.get("/accelerator/v2/devices", accelerator, &struct{ Devices any }{&a.Devices})
+	u.get("/accelerator/v2/attributes", accelerator, &struct{ Attributes any }{&a.Attributes})
+	u.get("/accelerator/v2/device_profiles", accelerator, &struct {
 		Profiles any `json:"device_profiles"`
 	}{&a.DeviceProfiles})
-	u.do("GET", "/accelerator/v2/accelerator_requests", "accelerator 2.3", nil, 200, &struct{ ARQs any }{&a.ARQs})
+	u.get("/accelerator/v2/accelerator_requests", accelerator, &struct{ ARQs any }{&a.ARQs})
 	var parts struct {
 		Deployables []struct {
-			simcloud.ListedDeployable
+			transfer.ListedDeployable
 			Attributes json.RawMessage `json:"attributes"`
 			List       string          `json:"attributes_list"`
 		} `json:"deployables"`
 	}
-	u.do("GET", "/accelerator/v2/deployables", "accelerator 2.3", nil, 200, &parts)
+	u.get("/accelerator/v2/deployables", accelerator, &parts)
 	for _, p := range parts.Deployables {
 		var pairs []map[string]string
 		if err := json.Unmarshal([]byte(p.List), &pairs); err != nil {
@@ -46,7 +47,7 @@ func listingOf(t testing.TB, cloud *simcloud.Cloud) simcloud.Listing {
 		}
 		for _, pair := range pairs {
 			for key, value := range pair {
-				p.ListedDeployable.Attributes = append(p.ListedDeployable.Attributes, simcloud.ListedPair{Key: key, Value: value})
+				p.ListedDeployable.Attributes = append(p.ListedDeployable.Attributes, transfer.ListedPair{Key: key, Value: value})
 			}
 		}
 		a.Deployables = append(a.Deployables, p.ListedDeployable)
@@ -54,39 +55,38 @@ func listingOf(t testing.TB, cloud *simcloud.Cloud) simcloud.Listing {
 	return l
 }
 
-func readPlacement(u *user, l *simcloud.PlacementListing) {
-	const version = "placement 1.39"
+func readPlacement(u *admin, l *transfer.PlacementListing) {
 	var classes struct {
 		Classes []struct{ Name string } `json:"resource_classes"`
 	}
-	u.do("GET", "/placement/resource_classes", version, nil, 200, &classes)
+	u.get("/placement/resource_classes", placement, &classes)
 	for _, c := range classes.Classes {
 		l.ResourceClasses = append(l.ResourceClasses, c.Name)
 	}
-	u.do("GET", "/placement/traits", version, nil, 200, &struct{ Traits any }{&l.Traits})
-	u.do("GET", "/placement/resource_providers", version, nil, 200, &struct {
+	u.get("/placement/traits", placement, &struct{ Traits any }{&l.Traits})
+	u.get("/placement/resource_providers", placement, &struct {
 		Providers any `json:"resource_providers"`
 	}{&l.ResourceProviders})
 	consumers := make(map[string]bool)
 	for i := range l.ResourceProviders {
 		p := &l.ResourceProviders[i]
 		path := "/placement/resource_providers/" + p.UUID
-		u.do("GET", path+"/inventories", version, nil, 200, &struct{ Inventories any }{&p.Inventories})
-		u.do("GET", path+"/traits", version, nil, 200, &struct{ Traits any }{&p.Traits})
-		u.do("GET", path+"/aggregates", version, nil, 200, &struct{ Aggregates any }{&p.Aggregates})
+		u.get(path+"/inventories", placement, &struct{ Inventories any }{&p.Inventories})
+		u.get(path+"/traits", placement, &struct{ Traits any }{&p.Traits})
+		u.get(path+"/aggregates", placement, &struct{ Aggregates any }{&p.Aggregates})
 		var held struct{ Allocations map[string]any }
-		u.do("GET", path+"/allocations", version, nil, 200, &held)
+		u.get(path+"/allocations", placement, &held)
 		for id := range held.Allocations {
 			consumers[id] = true
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(consumers)) {
-		c := simcloud.ListedConsumer{UUID: id, Allocations: make(map[string]map[string]int64)}
+		c := transfer.ListedConsumer{UUID: id, Allocations: make(map[string]map[string]int64)}
 		body := struct {
-			*simcloud.ListedConsumer
+			*transfer.ListedConsumer
 			Allocations map[string]struct{ Resources map[string]int64 } `json:"allocations"`
 		}{ListedConsumer: &c}
-		u.do("GET", "/placement/allocations/"+id, version, nil, 200, &body)
+		u.get("/placement/allocations/"+id, placement, &body)
 		for provider, amounts := range body.Allocations {
 			c.Allocations[provider] = amounts.Resources
 		}
@@ -94,32 +94,36 @@ func readPlacement(u *user, l *simcloud.PlacementListing) {
 	}
 }
 
-// busy is a cloud in which much is going on: guests with accelerators of all types, an
+// busy is a cloud in which much is going on: instances with accelerators of all types, an
 // aggregate, a disabled device, a user's attribute, requests that are not bound.
 func busy(t testing.TB, m simcloud.Model) *simcloud.Cloud {
 	t.Helper()
 	cloud := simcloud.Run(t, m)
-	u := login(t, cloud, "admin", "admin")
-	u.spawn(1, "gpu", "PGPU:1", "")
-	u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
-	u.spawn(3, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
-	u.spawn(4, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
-	u.spawn(5, "fpga", "FPGA:1", "CUSTOM_FPGA_INTEL")
-	u.createARQs("mixed")
-	root := cloud.ProviderUUID("cn0")
-	u.do("PUT", "/placement/resource_providers/"+root+"/aggregates", placement, map[string]any{
-		"aggregates": []string{"5e08ea53-c4c6-448e-9334-ac4953de3cfa"}, "resource_provider_generation": generationOf(u, root),
-	}, 200, nil)
+	hold(t, cloud, 1, "gpu", "PGPU", "")
+	hold(t, cloud, 2, "vgpu", "VGPU", "CUSTOM_GPU_NVIDIA")
+	hold(t, cloud, 3, "vgpu", "VGPU", "CUSTOM_GPU_NVIDIA")
+	hold(t, cloud, 4, "fake", "FPGA", "CUSTOM_FAKE_DEVICE")
+	hold(t, cloud, 5, "fpga", "FPGA", "CUSTOM_FPGA_INTEL")
+	if _, err := cloud.Cyborg.CreateARQs("mixed", cloud.ProjectID("admin")); err != nil {
+		t.Fatal(err)
+	}
+	aggregate(t, cloud, "cn0")
+	u := login(t, cloud)
 	device := cloud.Cyborg.Devices()[len(cloud.Cyborg.Devices())-1]
-	u.do("POST", "/accelerator/v2/devices/"+device.UUID+"/disable", "accelerator 2.3", nil, 204, nil)
-	u.do("POST", "/accelerator/v2/attributes", "accelerator 2.3", map[string]any{"deployable_id": 2, "key": "trait9", "value": "CUSTOM_BY_A_USER"}, 201, nil)
+	u.send("POST", "/accelerator/v2/devices/"+device.UUID+"/disable", accelerator, nil, 204)
+	u.send("POST", "/accelerator/v2/attributes", accelerator, map[string]any{"deployable_id": 2, "key": "trait9", "value": "CUSTOM_BY_A_USER"}, 201)
 	return cloud
 }
 
-func generationOf(u *user, provider string) int {
+// aggregate puts the root provider of a host into an aggregate.
+func aggregate(t testing.TB, cloud *simcloud.Cloud, host string) {
+	t.Helper()
+	u, path := login(t, cloud), "/placement/resource_providers/"+cloud.ProviderUUID(host)
 	var p struct{ Generation int }
-	u.do("GET", "/placement/resource_providers/"+provider, placement, nil, 200, &p)
-	return p.Generation
+	u.get(path, placement, &p)
+	u.send("PUT", path+"/aggregates", placement, map[string]any{
+		"aggregates": []string{"5e08ea53-c4c6-448e-9334-ac4953de3cfa"}, "resource_provider_generation": p.Generation,
+	}, 200)
 }
 
 func TestAnImportedCloudListsWhatTheOriginalLists(t *testing.T) {
@@ -134,12 +138,9 @@ func TestAnImportedCloudListsWhatTheOriginalLists(t *testing.T) {
 	for _, p := range original.Model().DeviceProfiles {
 		for i, group := range p.Groups {
 			query := groupQuery(group)
-			before := login(t, original, "admin", "admin").send("GET", "/placement/allocation_candidates?"+query, placement, "")
-			after := login(t, cloud, "admin", "admin").send("GET", "/placement/allocation_candidates?"+query, placement, "")
-			if before.status != 200 {
-				t.Fatalf("%s: %s", query, before.body)
-			}
-			if diff := cmp.Diff(before.body, after.body); diff != "" {
+			before, _ := login(t, original).send("GET", "/placement/allocation_candidates?"+query, placement, nil, 200)
+			after, _ := login(t, cloud).send("GET", "/placement/allocation_candidates?"+query, placement, nil, 200)
+			if diff := cmp.Diff(string(before), string(after)); diff != "" {
 				t.Errorf("candidates of %s, group %d (-original +imported):\n%s", p.Name, i, diff)
 			}
 		}
@@ -150,20 +151,6 @@ func TestAnImportedCloudListsWhatTheOriginalLists(t *testing.T) {
 	if original.ProviderUUID("cn1") != cloud.ProviderUUID("cn1") {
 		t.Errorf("provider of cn1: %s, then %s", original.ProviderUUID("cn1"), cloud.ProviderUUID("cn1"))
 	}
-}
-
-func imported(t testing.TB, l simcloud.Listing, opts ...simcloud.Option) *simcloud.Cloud {
-	t.Helper()
-	cloud, err := simcloud.Import(t.Context(), l, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cloud.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return cloud
 }
 
 // groupQuery asks for candidates of a group.
@@ -195,24 +182,13 @@ func TestAReportAfterAnImportChangesNothing(t *testing.T) {
 	t.Run(fakecyborg.ModeFlat, func(t *testing.T) {
 		t.Parallel()
 		original := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}})
-		login(t, original, "admin", "admin").spawnFlat(1)
+		hold(t, original, 1, "gpu", "PGPU", "")
 		cloud := imported(t, listingOf(t, original))
 		if got := cloud.Model().Cyborg.PlacementMode; got != fakecyborg.ModeFlat {
 			t.Errorf("mode %q", got)
 		}
 		checkReport(t, cloud)
 	})
-}
-
-// spawnFlat binds a whole GPU on the provider of a host.
-func (u *user) spawnFlat(n int) {
-	u.t.Helper()
-	part := u.cloud.Cyborg.Deployables()[1]
-	u.do("PUT", "/placement/allocations/"+instance(n), placement, map[string]any{
-		"allocations": map[string]any{part.ProviderUUID: map[string]any{"resources": map[string]int{"PGPU": 1}}},
-		"project_id":  "p", "user_id": "u", "consumer_generation": nil,
-	}, 204, nil)
-	u.bind(u.createARQs("gpu")[0], instance(n), part.ProviderUUID, part.Hostname)
 }
 
 func checkReport(t *testing.T, cloud *simcloud.Cloud) {
@@ -240,7 +216,6 @@ func checkReport(t *testing.T, cloud *simcloud.Cloud) {
 func TestImportedRequestsCanBeDeletedAndTheirHandlesAreFreeAgain(t *testing.T) {
 	t.Parallel()
 	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
-	u := login(t, cloud, "admin", "admin")
 	taken := 0
 	for _, h := range cloud.Cyborg.AttachHandles() {
 		if h.InUse {
@@ -261,10 +236,11 @@ func TestImportedRequestsCanBeDeletedAndTheirHandlesAreFreeAgain(t *testing.T) {
 	if mdevs != 2 {
 		t.Errorf("%d mediated devices, want 2", mdevs)
 	}
-	for n := range 5 {
-		u.do("DELETE", "/accelerator/v2/accelerator_requests?instance="+instance(n+1), accelerator, nil, 204, nil)
-		u.do("DELETE", "/placement/allocations/"+instance(n+1), placement, nil, 204, nil)
+	ids := make(map[string]bool)
+	for _, a := range cloud.Cyborg.ARQs() {
+		ids[a.UUID] = true
 	}
+	release(t, cloud)
 	for _, h := range cloud.Cyborg.AttachHandles() {
 		if h.InUse {
 			t.Errorf("still in use: %+v", h)
@@ -275,16 +251,13 @@ func TestImportedRequestsCanBeDeletedAndTheirHandlesAreFreeAgain(t *testing.T) {
 			t.Errorf("mediated devices of %s: %v %v", host, list, err)
 		}
 	}
-	ids := make(map[string]bool)
-	for _, a := range cloud.Cyborg.ARQs() {
-		ids[a.UUID] = true
-	}
 	for n := range 8 { // the same seeds name other things than in the original
-		s := u.spawn(20+n, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
-		if ids[s.arq.UUID] {
-			t.Fatalf("the uuid %s is given a second time", s.arq.UUID)
+		hold(t, cloud, 20+n, "fake", "FPGA", "CUSTOM_FAKE_DEVICE")
+	}
+	for _, a := range cloud.Cyborg.ARQs() {
+		if ids[a.UUID] {
+			t.Errorf("the uuid %s is given a second time", a.UUID)
 		}
-		ids[s.arq.UUID] = true
 	}
 }
 
@@ -347,50 +320,51 @@ func TestBadListingsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		spoil func(*simcloud.Listing)
+		spoil func(*transfer.Listing)
 		want  string
 	}{
-		"schema_version": {func(l *simcloud.Listing) { l.SchemaVersion = 2 }, "schema_version: 2"},
-		"a provider twice": {func(l *simcloud.Listing) {
+		"schema_version": {func(l *transfer.Listing) { l.SchemaVersion = 2 }, "schema_version: 2"},
+		"read_at":        {func(l *transfer.Listing) { l.ReadAt = time.Time{} }, "read_at: missing"},
+		"a provider twice": {func(l *transfer.Listing) {
 			l.Placement.ResourceProviders[1].UUID = l.Placement.ResourceProviders[0].UUID
 		}, "placement.resource_providers[1].uuid"},
-		"a name twice":               {func(l *simcloud.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, "placement.resource_providers[1].name"},
-		"no uuid":                    {func(l *simcloud.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
-		"a parent that is not there": {func(l *simcloud.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + " is not listed"},
-		"a provider below itself":    {func(l *simcloud.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
-		"a bad inventory": {func(l *simcloud.Listing) {
-			l.Placement.ResourceProviders[0].Inventories["VCPU"] = simcloud.ListedInventory{}
+		"a name twice":               {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, "placement.resource_providers[1].name"},
+		"no uuid":                    {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
+		"a parent that is not there": {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + `" is not listed`},
+		"a provider below itself":    {func(l *transfer.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
+		"a bad inventory": {func(l *transfer.Listing) {
+			l.Placement.ResourceProviders[0].Inventories["VCPU"] = transfer.ListedInventory{}
 		}, "inventories.VCPU: total 0"},
-		"an allocation of nothing": {func(l *simcloud.Listing) {
+		"an allocation of nothing": {func(l *transfer.Listing) {
 			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"FPGA": 1}
 		}, "consumers[0].allocations"},
-		"more allocated than there is is the cloud's affair": {func(l *simcloud.Listing) {
+		"more allocated than there is is the cloud's affair": {func(l *transfer.Listing) {
 			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"VCPU": 1e6}
 		}, ""},
-		"a device without host":     {func(l *simcloud.Listing) { l.Accelerator.Devices[0].Hostname = "" }, "devices[0].hostname"},
-		"an unknown type":           {func(l *simcloud.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
-		"a deployable too many":     {func(l *simcloud.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
-		"no accelerators":           {func(l *simcloud.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators: 0"},
-		"too many accelerators":     {func(l *simcloud.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
-		"a profile that is gone":    {func(l *simcloud.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "is not listed"},
-		"a group that is not there": {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "device_profile_group_id: 7"},
-		"a state that is none":      {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
-		"a device that is gone":     {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
-		"no handle":                 {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "has no attach handle"},
-		"a handle twice": {func(l *simcloud.Listing) {
+		"a device without host":     {func(l *transfer.Listing) { l.Accelerator.Devices[0].Hostname = "" }, "devices[0].hostname"},
+		"an unknown type":           {func(l *transfer.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
+		"a deployable too many":     {func(l *transfer.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
+		"no accelerators":           {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators: 0"},
+		"too many accelerators":     {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
+		"a profile that is gone":    {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "is not listed"},
+		"a group that is not there": {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "device_profile_group_id: 7"},
+		"a state that is none":      {func(l *transfer.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
+		"a device that is gone":     {func(l *transfer.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
+		"no handle":                 {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "has no attach handle"},
+		"a handle twice": {func(l *transfer.Listing) {
 			l.Accelerator.ARQs[2].AttachHandleInfo = l.Accelerator.ARQs[1].AttachHandleInfo
 			l.Accelerator.ARQs[2].ProviderUUID = l.Accelerator.ARQs[1].ProviderUUID
 		}, "twice"},
-		"a handle of no type": {func(l *simcloud.Listing) { l.Accelerator.ARQs[0].AttachHandleType = "USB" }, "USB"},
+		"a handle of no type": {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleType = "USB" }, "USB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := simcloud.ParseListing(good)
+			l, err := transfer.ParseListing(good)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tt.spoil(&l)
-			cloud, err := simcloud.Import(t.Context(), l)
+			cloud, err := transfer.Import(t.Context(), l)
 			if tt.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -398,13 +372,13 @@ func TestBadListingsAreRefused(t *testing.T) {
 				_ = cloud.Close()
 				return
 			}
-			if !errors.Is(err, simcloud.ErrListing) || !strings.Contains(err.Error(), tt.want) || cloud != nil {
+			if !errors.Is(err, transfer.ErrListing) || !strings.Contains(err.Error(), tt.want) || cloud != nil {
 				t.Errorf("got error %v, want ErrListing with %q", err, tt.want)
 			}
 		})
 	}
 	for _, text := range []string{"", "{}", "{} {}", `{"schema_version":1,"secret":2}`, `{"schema_version":"1"}`, fmt.Sprintf(`{"schema_version":1,"placement":%s}`, "[]")} {
-		if _, err := simcloud.ParseListing([]byte(text)); !errors.Is(err, simcloud.ErrListing) {
+		if _, err := transfer.ParseListing([]byte(text)); !errors.Is(err, transfer.ErrListing) {
 			t.Errorf("%s: %v, want ErrListing", text, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package simcloud_test
+package transfer_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // use does something at random to a cloud; what the services refuse is nothing.
@@ -63,7 +64,7 @@ func TestAnImportIsTheSameHoweverACloudWasUsed(t *testing.T) {
 			use(t, rt, original, n)
 		}
 		l := listingOf(t, original)
-		cloud, err := simcloud.Import(t.Context(), l)
+		cloud, err := transfer.Import(t.Context(), l)
 		if err != nil {
 			rt.Fatal(err)
 		}

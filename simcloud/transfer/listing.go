@@ -1,4 +1,4 @@
-package simcloud
+package transfer
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 )
 
@@ -14,15 +13,14 @@ import (
 const ListingSchema = 1
 
 // ErrListing is matched by every error about a listing that no cloud can be made of.
-var ErrListing = errors.New("simcloud: bad listing")
+var ErrListing = errors.New("transfer: bad listing")
 
-// Listing is what the read-only calls of a real cloud tell about its accelerators: the
-// whole of Placement, and of Cyborg what its API shows. [Import] makes a cloud of it.
-// The lists keep the order in which the cloud gave them.
+// Listing is what the read-only calls of a real cloud show of its accelerators: all of
+// Placement, and of Cyborg what its API shows. The lists are in the order of the answers.
 type Listing struct {
 	// SchemaVersion is [ListingSchema].
 	SchemaVersion int `json:"schema_version"`
-	// ReadAt is when the reading began; Placement shows no times of its own, so all of
+	// ReadAt is when the reading began. Placement shows no times in its lists, so all of
 	// it counts as made then.
 	ReadAt    time.Time        `json:"read_at"`
 	Region    string           `json:"region,omitempty"`
@@ -33,7 +31,7 @@ type Listing struct {
 
 // PlacementListing is what Placement holds.
 type PlacementListing struct {
-	// Version is the microversion that was spoken, such as 1.39.
+	// Version is the microversion of the requests, such as 1.39.
 	Version           string           `json:"version,omitempty"`
 	ResourceClasses   []string         `json:"resource_classes"`
 	Traits            []string         `json:"traits"`
@@ -43,17 +41,16 @@ type PlacementListing struct {
 
 // ListedProvider is a resource provider with what it has.
 type ListedProvider struct {
-	UUID       string `json:"uuid"`
-	Name       string `json:"name"`
-	Generation int    `json:"generation"`
-	// Parent is empty for a root.
-	Parent      string                     `json:"parent_provider_uuid,omitempty"`
-	Inventories map[string]ListedInventory `json:"inventories,omitempty"` // by resource class
+	UUID        string                     `json:"uuid"`
+	Name        string                     `json:"name"`
+	Generation  int                        `json:"generation"`
+	Parent      string                     `json:"parent_provider_uuid,omitempty"` // empty for a root
+	Inventories map[string]ListedInventory `json:"inventories,omitempty"`          // by resource class
 	Traits      []string                   `json:"traits,omitempty"`
 	Aggregates  []string                   `json:"aggregates,omitempty"`
 }
 
-// ListedInventory is an inventory in Placement's own terms.
+// ListedInventory is an inventory of a resource provider.
 type ListedInventory struct {
 	Total           int     `json:"total"`
 	Reserved        int     `json:"reserved"`
@@ -63,7 +60,7 @@ type ListedInventory struct {
 	AllocationRatio float64 `json:"allocation_ratio"`
 }
 
-// ListedConsumer is somebody who has allocations, mostly an instance.
+// ListedConsumer is a consumer of allocations, mostly an instance.
 type ListedConsumer struct {
 	UUID      string `json:"uuid"`
 	ProjectID string `json:"project_id"`
@@ -79,12 +76,11 @@ type ListedConsumer struct {
 // AcceleratorListing is what Cyborg's API shows: no control paths, and attach handles
 // only of bound requests.
 type AcceleratorListing struct {
-	// MaxVersion is the highest microversion of the service, such as 2.3; empty if the
-	// service does not tell.
+	// MaxVersion is the highest microversion of the service, such as 2.3.
 	MaxVersion     string             `json:"max_version,omitempty"`
 	Devices        []ListedDevice     `json:"devices"`
 	Deployables    []ListedDeployable `json:"deployables"`
-	Attributes     []ListedAttribute  `json:"attributes"`
+	Attributes     []ListedAttribute  `json:"attributes"` // empty for Zed, which does not list them
 	DeviceProfiles []ListedProfile    `json:"device_profiles"`
 	ARQs           []ListedARQ        `json:"accelerator_requests"`
 }
@@ -104,23 +100,20 @@ type ListedDevice struct {
 	Model           string `json:"model"`
 	StdBoardInfo    string `json:"std_board_info,omitempty"`
 	VendorBoardInfo string `json:"vendor_board_info,omitempty"`
-	// Status is from 2.3; empty counts as enabled.
-	Status string `json:"status,omitempty"`
+	Status          string `json:"status,omitempty"` // from 2.3; empty counts as enabled
 	ListedTimes
 }
 
 // ListedDeployable is a deployable.
 type ListedDeployable struct {
-	UUID            string `json:"uuid"`
-	Name            string `json:"name"`
-	NumAccelerators int    `json:"num_accelerators"`
-	// DeviceID is the number of the device, which no call shows beside the device.
-	DeviceID     int    `json:"device_id"`
-	ProviderUUID string `json:"rp_uuid"`
-	DriverName   string `json:"driver_name"`
-	BitstreamID  string `json:"bitstream_id,omitempty"`
-	// Attributes are those that the deployable itself shows, in its order.
-	Attributes []ListedPair `json:"attributes"`
+	UUID            string       `json:"uuid"`
+	Name            string       `json:"name"`
+	NumAccelerators int          `json:"num_accelerators"`
+	DeviceID        int          `json:"device_id"` // number of the device, which the device does not show
+	ProviderUUID    string       `json:"rp_uuid"`
+	DriverName      string       `json:"driver_name"`
+	BitstreamID     string       `json:"bitstream_id,omitempty"`
+	Attributes      []ListedPair `json:"attributes"` // of attributes_list
 	ListedTimes
 }
 
@@ -130,11 +123,10 @@ type ListedPair struct {
 	Value string `json:"value"`
 }
 
-// ListedAttribute is an attribute as a resource of its own, which the Zed release does
-// not show.
+// ListedAttribute is an attribute as a resource of its own.
 type ListedAttribute struct {
 	UUID         string `json:"uuid"`
-	DeployableID int    `json:"deployable_id"` // number of the deployable, which no call shows
+	DeployableID int    `json:"deployable_id"` // number of the deployable, which the deployable does not show
 	Key          string `json:"key"`
 	Value        string `json:"value"`
 	ListedTimes
@@ -160,25 +152,22 @@ type ListedARQ struct {
 	InstanceUUID     string            `json:"instance_uuid,omitempty"`
 	ProjectID        string            `json:"project_id,omitempty"`
 	AttachHandleType string            `json:"attach_handle_type,omitempty"`
-	AttachHandleUUID string            `json:"attach_handle_uuid,omitempty"` // Zed shows none
+	AttachHandleUUID string            `json:"attach_handle_uuid,omitempty"` // not shown by Zed
 	AttachHandleInfo map[string]string `json:"attach_handle_info,omitempty"`
 	ListedTimes
 }
 
-// ParseListing reads a listing from JSON and checks it. Unknown fields and fields of a
-// wrong type are refused; the error matches [ErrListing] and names the path of the field.
+// ParseListing reads a listing from JSON and checks it. Unknown fields are refused. The
+// error matches [ErrListing].
 func ParseListing(data []byte) (Listing, error) {
+	var l Listing
 	dec := json.NewDecoder(bytes.NewReader(data))
-	var whole json.RawMessage
-	if err := dec.Decode(&whole); err != nil {
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
 		return Listing{}, fmt.Errorf("%w: %w", ErrListing, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Listing{}, fmt.Errorf("%w: something follows the JSON value", ErrListing)
-	}
-	var l Listing
-	if err := decodeStrictly("", whole, reflect.ValueOf(&l).Elem()); err != nil {
-		return Listing{}, fmt.Errorf("%w: %w", ErrListing, err)
+		return Listing{}, fmt.Errorf("%w: more data follows the JSON value", ErrListing)
 	}
 	return l, l.Validate()
 }

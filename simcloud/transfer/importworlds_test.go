@@ -1,4 +1,4 @@
-package simcloud_test
+package transfer_test
 
 import (
 	"encoding/json"
@@ -7,134 +7,49 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/driver/fpga"
-	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
+// The listings of testdata are of clouds with a bound request for each device: drivers of
+// one host with a device of each driver, nested and flat of an FPGA with two regions and
+// local memory.
 func TestTheDevicesOfEveryDriverAreImported(t *testing.T) {
 	t.Parallel()
-	t.Run("bound", func(t *testing.T) {
-		t.Parallel()
-		s := newSpawner(t, oneHost(givenDrivers()...))
-		for n, g := range givenDrivers() {
-			s.spawn(t, n, g)
-		}
-		cloud := sameAs(t, s.cloud)
-		for _, a := range s.cloud.Cyborg.ARQs() {
-			i := slices.IndexFunc(cloud.Cyborg.AttachHandles(), func(h fakecyborg.AttachHandle) bool { return h.ARQ == a.UUID })
-			if i < 0 || cmp.Diff(a.AttachHandleInfo, cloud.Cyborg.AttachHandles()[i].Info) != "" {
-				t.Errorf("the handle of request %s: %d", a.UUID, i)
-			}
-		}
-		release(t, cloud)
-	})
-	t.Run("free", func(t *testing.T) {
-		t.Parallel()
-		list := givenDrivers()
-		s := spawnerOn(t, sameAs(t, simcloud.Run(t, oneHost(list...))))
-		for n, g := range list {
-			result, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance(n), Flavor: requestspec.Flavor{
-				Name: "accel." + g.name, VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: g.name},
-			}})
-			if err != nil {
-				t.Fatalf("%s: %v", g.name, err)
-			}
-			if at := result.Devices[0].PCI; at == nil || !strings.HasPrefix(addressOf(*at), "ffff:") {
-				t.Errorf("%s: %+v, want an unknown PCI address", g.name, result.Devices[0])
-			}
-		}
-		for n := range list {
-			s.release(t, n)
-		}
-		s.cloud.CheckNoLeaks(t)
-	})
-}
-
-// sameAs imports a cloud and compares, before and after a report.
-func sameAs(t *testing.T, original *simcloud.Cloud) *simcloud.Cloud {
-	t.Helper()
-	want := listingOf(t, original)
-	cloud := imported(t, want)
-	if diff := cmp.Diff(want, listingOf(t, cloud)); diff != "" {
-		t.Errorf("listings (-original +imported):\n%s", diff)
-	}
-	for i, d := range original.Cyborg.Deployables() {
-		if got := cloud.Cyborg.Deployables()[i]; got.DeviceUUID != d.DeviceUUID || got.Hostname != d.Hostname {
-			t.Errorf("deployable %s is of device %s, want %s", d.Name, got.DeviceUUID, d.DeviceUUID)
-		}
-	}
-	checkReport(t, cloud)
-	return cloud
-}
-
-// release deletes all requests and allocations, and then nothing is in use.
-func release(t *testing.T, cloud *simcloud.Cloud) {
-	t.Helper()
-	u := login(t, cloud, "admin", "admin")
-	for _, a := range cloud.Cyborg.ARQs() {
-		u.do("DELETE", "/accelerator/v2/accelerator_requests?arqs="+a.UUID, accelerator, nil, 204, nil)
-	}
-	consumers := make(map[string]bool)
-	for _, a := range cloud.Placement.Allocations() {
-		consumers[a.Consumer] = true
-	}
-	for consumer := range consumers {
-		if err := cloud.Placement.Release(consumer); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cloud.CheckNoLeaks(t)
-}
-
-func TestRegionsAndTheirMemoryAreImported(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{fakecyborg.ModeNested, fakecyborg.ModeFlat} {
-		t.Run(mode, func(t *testing.T) {
+	for _, name := range []string{"drivers", "nested", "flat"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			second, function := "0f"+regionType[2:], function2
-			if mode == fakecyborg.ModeFlat {
-				second, function = regionType, function1 // all devices of a flat host are alike
+			l := recorded(t, name)
+			cloud := imported(t, l)
+			if diff := cmp.Diff(l, listingOf(t, cloud), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("listings (-original +imported):\n%s", diff)
 			}
-			card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
-				VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
-				FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: second}},
-					Ports: []sysfs.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function, VF: 2}}}}
-			m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: drivesFPGAs, group: map[string]string{"resources:FPGA": "1"}})
-			if mode == fakecyborg.ModeNested {
-				m.Hosts[0].Drivers.LocalMemory = boardMemory()
+			mdevs, err := cloud.Mdevs("cn0")
+			if err != nil {
+				t.Fatal(err)
 			}
-			m.Cyborg.PlacementMode = mode
-			original := simcloud.Run(t, m)
-			u := login(t, original, "admin", "admin")
-			for n, part := range original.Cyborg.Deployables() {
-				u.hold(n, part, "x")
+			for _, a := range l.Accelerator.ARQs {
+				i := slices.IndexFunc(cloud.Cyborg.AttachHandles(), func(h fakecyborg.AttachHandle) bool { return h.ARQ == a.UUID })
+				if i < 0 || !maps.Equal(a.AttachHandleInfo, cloud.Cyborg.AttachHandles()[i].Info) {
+					t.Errorf("the handle of request %s: %d", a.UUID, i)
+				}
+				made := slices.ContainsFunc(mdevs, func(m driver.Mdev) bool { return m.UUID == a.AttachHandleUUID })
+				if made != (a.AttachHandleType == driver.HandleMDEV) {
+					t.Errorf("%s handle %s: the mediated device is there: %v", a.AttachHandleType, a.AttachHandleUUID, made)
+				}
 			}
-			release(t, sameAs(t, original))
+			checkReport(t, cloud)
+			release(t, cloud)
 		})
 	}
-}
-
-func drivesFPGAs(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} }
-
-// hold binds a request to a deployable.
-func (u *user) hold(n int, part fakecyborg.Deployable, profile string) {
-	u.t.Helper()
-	u.do("PUT", "/placement/allocations/"+instance(n), placement, map[string]any{
-		"allocations": map[string]any{part.ProviderUUID: map[string]any{"resources": map[string]int{part.ResourceClass(): 1}}},
-		"project_id":  "p", "user_id": "u", "consumer_generation": nil,
-	}, 204, nil)
-	u.bind(u.createARQs(profile)[0], instance(n), part.ProviderUUID, part.Hostname)
 }
 
 func TestRequestsAreImportedInEveryState(t *testing.T) {
@@ -198,9 +113,9 @@ func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T)
 func TestAttributesThatDoNotFitAreMadeOfTheDeployables(t *testing.T) {
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
-	for name, spoil := range map[string]func(*simcloud.AcceleratorListing){
-		"none":    func(a *simcloud.AcceleratorListing) { a.Attributes = nil },
-		"one off": func(a *simcloud.AcceleratorListing) { a.Attributes[3].Value = "CUSTOM_ELSE" },
+	for name, spoil := range map[string]func(*transfer.AcceleratorListing){
+		"none":    func(a *transfer.AcceleratorListing) { a.Attributes = nil },
+		"one off": func(a *transfer.AcceleratorListing) { a.Attributes[3].Value = "CUSTOM_ELSE" },
 	} {
 		l := listingOf(t, original)
 		spoil(l.Accelerator)
@@ -233,7 +148,7 @@ func TestAnImportCanBeKeptInAStateFile(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, busy(t, simcloud.Model{}))
 	file := filepath.Join(t.TempDir(), "state")
-	cloud, err := simcloud.Import(t.Context(), l, simcloud.WithStateFile(file))
+	cloud, err := transfer.Import(t.Context(), l, simcloud.WithStateFile(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,10 +167,10 @@ func TestAnImportCanBeKeptInAStateFile(t *testing.T) {
 	if diff := cmp.Diff(l, listingOf(t, again)); diff != "" {
 		t.Errorf("listings (-imported +kept):\n%s", diff)
 	}
-	if _, err := simcloud.Import(t.Context(), l, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
+	if _, err := transfer.Import(t.Context(), l, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
 		t.Errorf("into a file that holds a state: %v, want ErrState", err)
 	}
-	_, err = simcloud.Import(t.Context(), l, simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: "http://127.0.0.1:1"}))
+	_, err = transfer.Import(t.Context(), l, simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: "http://127.0.0.1:1"}))
 	if !errors.Is(err, simcloud.ErrNoState) {
 		t.Errorf("with an external Placement: %v, want ErrNoState", err)
 	}
@@ -268,7 +183,7 @@ func TestListingsSurviveJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := simcloud.ParseListing(data)
+	got, err := transfer.ParseListing(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,15 +193,15 @@ func TestListingsSurviveJSON(t *testing.T) {
 }
 
 func FuzzListing(f *testing.F) {
-	small := simcloud.Listing{SchemaVersion: 1, ReadAt: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Placement: simcloud.PlacementListing{
-		ResourceProviders: []simcloud.ListedProvider{{UUID: instance(1), Name: "a"}, {UUID: instance(2), Name: "a_0000:3b:00.0", Parent: instance(1),
-			Inventories: map[string]simcloud.ListedInventory{"PGPU": {Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}}}},
-		Consumers: []simcloud.ListedConsumer{{UUID: instance(3), Allocations: map[string]map[string]int64{instance(2): {"PGPU": 1}}}},
-	}, Accelerator: &simcloud.AcceleratorListing{
-		Devices:        []simcloud.ListedDevice{{UUID: instance(4), Hostname: "a", Type: "GPU", Vendor: "10de"}},
-		Deployables:    []simcloud.ListedDeployable{{UUID: instance(5), Name: "a_0000:3b:00.0", NumAccelerators: 1, DeviceID: 1, ProviderUUID: instance(2), Attributes: []simcloud.ListedPair{{Key: "rc", Value: "PGPU"}}}},
-		DeviceProfiles: []simcloud.ListedProfile{{UUID: instance(6), Name: "p", Groups: []map[string]string{{"resources:PGPU": "1"}}}},
-		ARQs: []simcloud.ListedARQ{{UUID: instance(7), State: "Bound", ProfileName: "p", Hostname: "a", ProviderUUID: instance(2), InstanceUUID: instance(3),
+	small := transfer.Listing{SchemaVersion: 1, ReadAt: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Placement: transfer.PlacementListing{
+		ResourceProviders: []transfer.ListedProvider{{UUID: instance(1), Name: "a"}, {UUID: instance(2), Name: "a_0000:3b:00.0", Parent: instance(1),
+			Inventories: map[string]transfer.ListedInventory{"PGPU": {Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}}}},
+		Consumers: []transfer.ListedConsumer{{UUID: instance(3), Allocations: map[string]map[string]int64{instance(2): {"PGPU": 1}}}},
+	}, Accelerator: &transfer.AcceleratorListing{
+		Devices:        []transfer.ListedDevice{{UUID: instance(4), Hostname: "a", Type: "GPU", Vendor: "10de"}},
+		Deployables:    []transfer.ListedDeployable{{UUID: instance(5), Name: "a_0000:3b:00.0", NumAccelerators: 1, DeviceID: 1, ProviderUUID: instance(2), Attributes: []transfer.ListedPair{{Key: "rc", Value: "PGPU"}}}},
+		DeviceProfiles: []transfer.ListedProfile{{UUID: instance(6), Name: "p", Groups: []map[string]string{{"resources:PGPU": "1"}}}},
+		ARQs: []transfer.ListedARQ{{UUID: instance(7), State: "Bound", ProfileName: "p", Hostname: "a", ProviderUUID: instance(2), InstanceUUID: instance(3),
 			AttachHandleType: "PCI", AttachHandleInfo: map[string]string{"domain": "0000", "bus": "3b", "device": "00", "function": "0"}}},
 	}}
 	data, err := json.Marshal(small)
@@ -296,16 +211,16 @@ func FuzzListing(f *testing.F) {
 	f.Add(data, true)
 	f.Add([]byte(`{"schema_version":1,"read_at":"2026-11-20T00:00:00Z","placement":{"resource_providers":[]}}`), false)
 	f.Fuzz(func(t *testing.T, data []byte, replace bool) {
-		l, err := simcloud.ParseListing(data)
+		l, err := transfer.ParseListing(data)
 		if err == nil && replace {
-			l, err = l.Replace(simcloud.Replacement{Names: true, IDs: true})
+			l, err = l.Anonymize(transfer.Anonymization{Names: true, IDs: true})
 		}
 		var cloud *simcloud.Cloud
 		if err == nil {
-			cloud, err = simcloud.Import(t.Context(), l)
+			cloud, err = transfer.Import(t.Context(), l)
 		}
 		if err != nil {
-			if !errors.Is(err, simcloud.ErrListing) {
+			if !errors.Is(err, transfer.ErrListing) {
 				t.Errorf("%q: error %v is not ErrListing", data, err)
 			}
 			return
@@ -347,16 +262,16 @@ func TestWhatNothingTellsIsMarkedAsUnknown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := simcloud.Listing{SchemaVersion: 1, Placement: simcloud.PlacementListing{ResourceProviders: []simcloud.ListedProvider{
+			l := transfer.Listing{SchemaVersion: 1, ReadAt: time.Unix(1e9, 0), Placement: transfer.PlacementListing{ResourceProviders: []transfer.ListedProvider{
 				{UUID: instance(3), Name: "cn0"}, {UUID: provider, Name: tt.deployable, Parent: instance(3)},
-			}}, Accelerator: &simcloud.AcceleratorListing{
-				Devices: []simcloud.ListedDevice{{UUID: instance(1), Hostname: "cn0", Type: "GPU", Vendor: "v"}},
-				Deployables: []simcloud.ListedDeployable{{UUID: instance(2), Name: tt.deployable, NumAccelerators: 2, DeviceID: 1,
-					ProviderUUID: provider, DriverName: "nvidia", Attributes: []simcloud.ListedPair{{Key: "rc", Value: "VGPU"}}}},
-				DeviceProfiles: []simcloud.ListedProfile{{UUID: instance(4), Name: "p", Groups: []map[string]string{{"resources:VGPU": "1"}}}},
+			}}, Accelerator: &transfer.AcceleratorListing{
+				Devices: []transfer.ListedDevice{{UUID: instance(1), Hostname: "cn0", Type: "GPU", Vendor: "v"}},
+				Deployables: []transfer.ListedDeployable{{UUID: instance(2), Name: tt.deployable, NumAccelerators: 2, DeviceID: 1,
+					ProviderUUID: provider, DriverName: "nvidia", Attributes: []transfer.ListedPair{{Key: "rc", Value: "VGPU"}}}},
+				DeviceProfiles: []transfer.ListedProfile{{UUID: instance(4), Name: "p", Groups: []map[string]string{{"resources:VGPU": "1"}}}},
 			}}
 			if tt.bound != nil {
-				l.Accelerator.ARQs = []simcloud.ListedARQ{{UUID: instance(5), State: "Bound", ProfileName: "p", Hostname: "cn0", ProviderUUID: provider,
+				l.Accelerator.ARQs = []transfer.ListedARQ{{UUID: instance(5), State: "Bound", ProfileName: "p", Hostname: "cn0", ProviderUUID: provider,
 					InstanceUUID: instance(6), AttachHandleType: tt.bound.Type, AttachHandleInfo: tt.bound.Info}}
 			}
 			cloud := imported(t, l)
@@ -376,16 +291,16 @@ func TestWhatNothingTellsIsMarkedAsUnknown(t *testing.T) {
 
 func TestUnknownHandlesOfAHostAllDiffer(t *testing.T) {
 	t.Parallel()
-	l := simcloud.Listing{SchemaVersion: 1, Accelerator: &simcloud.AcceleratorListing{}}
+	l := transfer.Listing{SchemaVersion: 1, ReadAt: time.Unix(1e9, 0), Accelerator: &transfer.AcceleratorListing{}}
 	for n := range 3 {
 		name := fmt.Sprint("nameless", n)
-		l.Accelerator.Devices = append(l.Accelerator.Devices, simcloud.ListedDevice{UUID: instance(n), Hostname: "cn0", Type: "GPU", Vendor: "v"})
-		l.Accelerator.Deployables = append(l.Accelerator.Deployables, simcloud.ListedDeployable{UUID: instance(100 + n), Name: name, NumAccelerators: 400,
-			DeviceID: n + 1, ProviderUUID: driver.ProviderUUID(name), DriverName: []string{"nvidia", "fake", "x"}[n], Attributes: []simcloud.ListedPair{{Key: "rc", Value: "PGPU"}}})
+		l.Accelerator.Devices = append(l.Accelerator.Devices, transfer.ListedDevice{UUID: instance(n), Hostname: "cn0", Type: "GPU", Vendor: "v"})
+		l.Accelerator.Deployables = append(l.Accelerator.Deployables, transfer.ListedDeployable{UUID: instance(100 + n), Name: name, NumAccelerators: 400,
+			DeviceID: n + 1, ProviderUUID: driver.ProviderUUID(name), DriverName: []string{"nvidia", "fake", "x"}[n], Attributes: []transfer.ListedPair{{Key: "rc", Value: "PGPU"}}})
 	}
-	l.Placement.ResourceProviders = []simcloud.ListedProvider{{UUID: instance(50), Name: "cn0"}}
+	l.Placement.ResourceProviders = []transfer.ListedProvider{{UUID: instance(50), Name: "cn0"}}
 	for _, p := range l.Accelerator.Deployables {
-		l.Placement.ResourceProviders = append(l.Placement.ResourceProviders, simcloud.ListedProvider{UUID: p.ProviderUUID, Name: p.Name, Parent: instance(50)})
+		l.Placement.ResourceProviders = append(l.Placement.ResourceProviders, transfer.ListedProvider{UUID: p.ProviderUUID, Name: p.Name, Parent: instance(50)})
 	}
 	seen := make(map[string]bool)
 	for _, h := range imported(t, l).Cyborg.AttachHandles() {

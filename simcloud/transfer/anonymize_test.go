@@ -1,4 +1,4 @@
-package simcloud_test
+package transfer_test
 
 import (
 	"encoding/json"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 var longHex = regexp.MustCompile(`(?i)[0-9a-f-]{32,}`)
@@ -37,20 +38,18 @@ func named(t testing.TB, hosts ...string) *simcloud.Cloud {
 		m.Hosts = append(m.Hosts, h)
 	}
 	cloud := simcloud.Run(t, m)
-	u := login(t, cloud, "admin", "admin")
-	u.spawn(1, "gpu", "PGPU:1", "")
-	u.spawn(2, "vgpu", "VGPU:1", "CUSTOM_GPU_NVIDIA")
-	u.spawn(3, "fake", "FPGA:1", "CUSTOM_FAKE_DEVICE")
-	u.createARQs("mixed")
-	root := cloud.ProviderUUID(hosts[0])
-	u.do("PUT", "/placement/resource_providers/"+root+"/aggregates", placement, map[string]any{
-		"aggregates": []string{"5e08ea53-c4c6-448e-9334-ac4953de3cfa"}, "resource_provider_generation": generationOf(u, root),
-	}, 200, nil)
+	hold(t, cloud, 1, "gpu", "PGPU", "")
+	hold(t, cloud, 2, "vgpu", "VGPU", "CUSTOM_GPU_NVIDIA")
+	hold(t, cloud, 3, "fake", "FPGA", "CUSTOM_FAKE_DEVICE")
+	if _, err := cloud.Cyborg.CreateARQs("mixed", cloud.ProjectID("admin")); err != nil {
+		t.Fatal(err)
+	}
+	aggregate(t, cloud, hosts[0])
 	return cloud
 }
 
 // identifiers are all the ids of a listing.
-func identifiers(l simcloud.Listing) map[string]bool {
+func identifiers(l transfer.Listing) map[string]bool {
 	ids := make(map[string]bool)
 	add := func(list ...string) {
 		for _, id := range list {
@@ -85,7 +84,7 @@ func identifiers(l simcloud.Listing) map[string]bool {
 }
 
 // renamed is a listing as it would have been with other names of its hosts.
-func renamed(t testing.TB, l simcloud.Listing, names map[string]string) simcloud.Listing {
+func renamed(t testing.TB, l transfer.Listing, names map[string]string) transfer.Listing {
 	t.Helper()
 	var pairs []string
 	for before, after := range names {
@@ -101,7 +100,7 @@ func renamed(t testing.TB, l simcloud.Listing, names map[string]string) simcloud
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := simcloud.ParseListing([]byte(strings.NewReplacer(pairs...).Replace(string(data))))
+	out, err := transfer.ParseListing([]byte(strings.NewReplacer(pairs...).Replace(string(data))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +114,10 @@ func TestNothingOfTheOriginalRemainsInAnImportWithReplacedNamesAndIDs(t *testing
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.StringMatching(`[xyz]{3}[0-9]{1,2}(-[xyz]{3})?(\.[xyz]{4})?`)
 		hosts := rapid.SliceOfNDistinct(name, 2, 2, rapid.ID).Draw(rt, "hosts")
-		r := simcloud.Replacement{Seed: rapid.Uint64().Draw(rt, "seed"), Names: rapid.Bool().Draw(rt, "names")}
+		r := transfer.Anonymization{Seed: rapid.Uint64().Draw(rt, "seed"), Names: rapid.Bool().Draw(rt, "names")}
 		r.IDs = !r.Names || rapid.Bool().Draw(rt, "ids")
 		l := renamed(t, base, map[string]string{"cn0": hosts[0], "cn1": hosts[1]})
-		replaced, err := l.Replace(r)
+		replaced, err := l.Anonymize(r)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -153,8 +152,8 @@ func absent(t *rapid.T, text string, parts ...string) {
 }
 
 // stateOf is the state of the cloud of a listing, of which a report changes nothing.
-func stateOf(t *testing.T, rt *rapid.T, l simcloud.Listing) []byte {
-	cloud, err := simcloud.Import(t.Context(), l)
+func stateOf(t *testing.T, rt *rapid.T, l transfer.Listing) []byte {
+	cloud, err := transfer.Import(t.Context(), l)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -175,7 +174,7 @@ func stateOf(t *testing.T, rt *rapid.T, l simcloud.Listing) []byte {
 }
 
 // shape is what of a listing stays the same: numbers, classes, traits, who is below whom.
-func shape(l simcloud.Listing) []string {
+func shape(l transfer.Listing) []string {
 	index := make(map[string]int)
 	for i, p := range l.Placement.ResourceProviders {
 		index[p.UUID] = i
@@ -210,7 +209,7 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := l.Replace(simcloud.Replacement{Names: true, IDs: true, Seed: 7})
+	got, err := l.Anonymize(transfer.Anonymization{Names: true, IDs: true, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,21 +239,21 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 			t.Errorf("request %+v", a)
 		}
 	}
-	other, err := l.Replace(simcloud.Replacement{IDs: true, Seed: 8})
+	other, err := l.Anonymize(transfer.Anonymization{IDs: true, Seed: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if other.Accelerator.Devices[0].UUID == device.UUID || other.Accelerator.Devices[0].Hostname != "cn1" {
 		t.Errorf("with another seed and the names kept: %+v", other.Accelerator.Devices[0])
 	}
-	if again, err := l.Replace(simcloud.Replacement{Names: true, IDs: true, Seed: 7}); err != nil || cmp.Diff(got, again) != "" {
+	if again, err := l.Anonymize(transfer.Anonymization{Names: true, IDs: true, Seed: 7}); err != nil || cmp.Diff(got, again) != "" {
 		t.Errorf("a second time it comes out otherwise (%v)", err)
 	}
 }
 
 func TestAHostThatIsCalledAsAReplacedOneIsReplacedToo(t *testing.T) {
 	t.Parallel()
-	got, err := listingOf(t, named(t, "host-2", "host-1")).Replace(simcloud.Replacement{Names: true})
+	got, err := listingOf(t, named(t, "host-2", "host-1")).Anonymize(transfer.Anonymization{Names: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
-package simcloud_test
+package transfer_test
 
 import (
 	"context"
 	"fmt"
 	"log"
 
-	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 const smallListing = `{
@@ -33,15 +33,15 @@ const smallListing = `{
 }`
 
 func ExampleImport() {
-	listing, err := simcloud.ParseListing([]byte(smallListing))
+	listing, err := transfer.ParseListing([]byte(smallListing))
 	if err != nil {
 		log.Fatal(err)
 	}
-	listing, err = listing.Replace(simcloud.Replacement{Names: true, IDs: true})
+	listing, err = listing.Anonymize(transfer.Anonymization{Names: true, IDs: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	cloud, err := simcloud.Import(context.Background(), listing)
+	cloud, err := transfer.Import(context.Background(), listing)
 	if err != nil {
 		log.Fatal(err)
 	}

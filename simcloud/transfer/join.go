@@ -1,0 +1,395 @@
+package transfer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+)
+
+// unknown is the vendor and model of a device that stands for one of several.
+const unknown = "unknown"
+
+// imported is a listing whose rows know each other.
+type imported struct {
+	Listing
+	seed        uint64
+	mode        string                    // where the providers of devices stand
+	providers   map[string]ListedProvider // by uuid
+	devices     []*device                 // in the order of their numbers
+	deployables []*deployable             // in the order of their numbers
+	attributes  []*attribute              // in the order of the list
+}
+
+// device is a device with its number.
+type device struct {
+	ListedDevice
+	id          int
+	path        driver.ControlPath
+	deployables []*deployable
+}
+
+// deployable is a deployable with its number.
+type deployable struct {
+	ListedDeployable
+	id         int
+	device     *device
+	attributes []*attribute
+	handles    []handle
+}
+
+type attribute struct {
+	ListedAttribute
+	deployable *deployable
+	byUser     bool // created through the API
+}
+
+type handle struct {
+	driver.AttachHandle
+	uuid string
+	arq  string // uuid of the request that holds it; empty: free
+}
+
+// join finds out what belongs to what. Cyborg shows the numbers of devices and deployables
+// only where something refers to them; its lists are in their order.
+func join(l Listing, seed uint64) (*imported, error) {
+	w := &imported{Listing: l, seed: seed, providers: make(map[string]ListedProvider, len(l.Placement.ResourceProviders))}
+	for _, p := range l.Placement.ResourceProviders {
+		w.providers[p.UUID] = p
+	}
+	if l.Accelerator == nil {
+		return w, nil
+	}
+	for _, d := range l.Accelerator.Devices {
+		w.devices = append(w.devices, &device{ListedDevice: d})
+	}
+	for _, d := range l.Accelerator.Deployables {
+		w.deployables = append(w.deployables, &deployable{ListedDeployable: d})
+	}
+	if err := w.joinDevices(); err != nil {
+		return nil, err
+	}
+	w.numberDevices()
+	if !w.joinAttributes() {
+		w.numberDeployables()
+	}
+	w.findMode()
+	w.findUserAttributes()
+	w.findPaths()
+	w.findHandles()
+	return w, nil
+}
+
+// id is a uuid that stands for something that no API shows.
+func (w *imported) id(kind string, name ...any) string {
+	return dashed(digest(w.seed, kind+"\x00"+fmt.Sprintln(name...)))
+}
+
+// hosts are the names of compute hosts, in the order of the listing: of root providers that
+// serve no others of their aggregates and whose names can be those of hosts, and of those
+// that Cyborg knows.
+func (l Listing) hosts() []string {
+	var cyborgs, list []string
+	if l.Accelerator != nil {
+		for _, d := range l.Accelerator.Devices {
+			cyborgs = append(cyborgs, d.Hostname)
+		}
+		for _, a := range l.Accelerator.ARQs {
+			cyborgs = append(cyborgs, a.Hostname)
+		}
+	}
+	known := make(map[string]bool)
+	for _, name := range cyborgs {
+		known[name] = true
+	}
+	for _, p := range l.Placement.ResourceProviders {
+		serves := slices.Contains(p.Traits, "MISC_SHARES_VIA_AGGREGATE") || strings.ContainsAny(p.Name, " /\t\n\x00")
+		if p.Parent == "" && (known[p.Name] || !serves) {
+			list = append(list, p.Name)
+		}
+	}
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(append(list, cyborgs...), func(name string) bool {
+		twice := seen[name]
+		seen[name] = true
+		return twice
+	})
+}
+
+// hostOf is the host of a deployable: the name of the root of its provider, or for one
+// that Placement does not have the host that its name begins with.
+func (w *imported) hostOf(d *deployable, devices map[string][]*device) string {
+	if p, ok := w.providers[d.ProviderUUID]; ok {
+		for p.Parent != "" { // Validate has found that these are trees
+			p = w.providers[p.Parent]
+		}
+		return p.Name
+	}
+	best := ""
+	for host := range devices {
+		if strings.HasPrefix(d.Name, host+"_") && len(host) > len(best) {
+			best = host
+		}
+	}
+	return best
+}
+
+// joinDevices gives the devices of a host, in the order of the list, the numbers that its
+// deployables tell. If a host has more devices than numbers, it is unknown which of them
+// has none, and a device called unknown stands for each number.
+func (w *imported) joinDevices() error {
+	devices := make(map[string][]*device) // by host
+	for _, d := range w.devices {
+		devices[d.Hostname] = append(devices[d.Hostname], d)
+	}
+	numbers := make(map[string][]int) // by host
+	deployables, hosts := make(map[int][]*deployable), make(map[int]string)
+	for _, d := range w.deployables {
+		id, host := d.DeviceID, w.hostOf(d, devices)
+		if len(deployables[id]) == 0 {
+			numbers[host], hosts[id] = append(numbers[host], id), host
+		} else if hosts[id] != host {
+			return fmt.Errorf("%w: accelerator: deployables %s and %s are of one device, and of hosts %q and %q",
+				ErrListing, deployables[id][0].Name, d.Name, hosts[id], host)
+		}
+		deployables[id] = append(deployables[id], d)
+	}
+	for _, host := range slices.Sorted(maps.Keys(numbers)) {
+		ids, owners := numbers[host], devices[host]
+		if len(ids) > len(owners) {
+			return fmt.Errorf("%w: accelerator: the deployables of host %q are of %d devices, and %d are listed; read the cloud again when nothing changes",
+				ErrListing, host, len(ids), len(owners))
+		}
+		slices.Sort(ids)
+		if len(ids) < len(owners) {
+			owners = w.unknownDevices(owners[0], ids)
+		}
+		for i, d := range owners {
+			d.id, d.deployables = ids[i], deployables[ids[i]]
+			for _, each := range d.deployables {
+				each.device = d
+			}
+		}
+	}
+	return nil
+}
+
+// unknownDevices adds a device for each number. They are of the type of another device of
+// their host, since there is no type for what is unknown.
+func (w *imported) unknownDevices(like *device, ids []int) []*device {
+	var list []*device
+	for _, id := range ids {
+		list = append(list, &device{ListedDevice: ListedDevice{
+			UUID: w.id("device", id), Hostname: like.Hostname, Type: like.Type, Vendor: unknown, Model: unknown,
+		}})
+	}
+	w.devices = append(w.devices, list...)
+	return list
+}
+
+// numberDevices numbers the devices without deployables, to which nothing refers.
+func (w *imported) numberDevices() {
+	taken := make(map[int]bool)
+	for _, d := range w.devices {
+		taken[d.id] = true
+	}
+	last := 0
+	for _, d := range w.devices {
+		for d.id == 0 {
+			if last++; !taken[last] {
+				d.id, taken[last] = last, true
+			}
+		}
+		last = d.id
+	}
+	slices.SortFunc(w.devices, func(a, b *device) int { return cmp.Compare(a.id, b.id) })
+}
+
+// joinAttributes gives the deployables, in the order of the list, the numbers that the list
+// of attributes tells. It reports false if the two lists contradict each other.
+func (w *imported) joinAttributes() bool {
+	byNumber := make(map[int][]*attribute)
+	for _, a := range w.Accelerator.Attributes {
+		one := &attribute{ListedAttribute: a}
+		w.attributes = append(w.attributes, one)
+		byNumber[a.DeployableID] = append(byNumber[a.DeployableID], one)
+	}
+	ids := slices.Sorted(maps.Keys(byNumber))
+	if len(ids) != len(w.deployables) {
+		return false
+	}
+	for i, d := range w.deployables {
+		if d.id, d.attributes = ids[i], byNumber[ids[i]]; !d.shows(d.attributes) {
+			return false
+		}
+		for _, a := range d.attributes {
+			a.deployable = d
+		}
+	}
+	return true
+}
+
+// shows tells whether the deployable shows the attributes itself, in any order.
+func (d *deployable) shows(attributes []*attribute) bool {
+	var own, others []string
+	for _, a := range d.Attributes {
+		own = append(own, a.Key+"\x00"+a.Value)
+	}
+	for _, a := range attributes {
+		others = append(others, a.Key+"\x00"+a.Value)
+	}
+	slices.Sort(own)
+	slices.Sort(others)
+	return slices.Equal(own, others)
+}
+
+// numberDeployables numbers the deployables from 1 and gives their attributes new uuids.
+func (w *imported) numberDeployables() {
+	w.attributes = nil
+	for i, d := range w.deployables {
+		d.id, d.attributes = i+1, nil
+		for j, a := range d.Attributes {
+			d.attributes = append(d.attributes, &attribute{deployable: d, ListedAttribute: ListedAttribute{
+				UUID: w.id("attribute", d.UUID, j), DeployableID: d.id, Key: a.Key, Value: a.Value, ListedTimes: d.ListedTimes,
+			}})
+		}
+		w.attributes = append(w.attributes, d.attributes...)
+	}
+}
+
+// findUserAttributes tells which attributes were created through the API: a second one of a
+// key, and a trait that Placement does not have, since Cyborg sends it those of drivers
+// only. A provider of a flat host has no trait of its owner.
+func (w *imported) findUserAttributes() {
+	for _, d := range w.deployables {
+		p, listed := w.providers[d.ProviderUUID]
+		keys := make(map[string]bool)
+		for _, a := range d.attributes {
+			missing := listed && strings.HasPrefix(a.Key, "trait") && !slices.Contains(p.Traits, a.Value)
+			a.byUser = keys[a.Key] || missing && (p.Parent != "" || a.Value != driver.TraitOwnerCyborg)
+			keys[a.Key] = keys[a.Key] || !a.byUser
+		}
+	}
+}
+
+// class is the resource class of a deployable.
+func (d *deployable) class() string {
+	i := slices.IndexFunc(d.Attributes, func(a ListedPair) bool { return a.Key == driver.KeyResourceClass })
+	if i < 0 {
+		return ""
+	}
+	return d.Attributes[i].Value
+}
+
+// unknownAddress is another PCI address for each n. Its domain is ffff or above, which no
+// machine has.
+func unknownAddress(n int) driver.PCIAddress {
+	return driver.PCIAddress{Domain: 0xffff + uint32(n>>16), Bus: uint8(n >> 8), Device: uint8(n >> 3 & 0x1f), Function: uint8(n & 7)}
+}
+
+// address is the PCI address in the name of a deployable, HOST_0000:3b:00.0.
+func (d *deployable) address() (driver.PCIAddress, bool) {
+	rest, ok := strings.CutPrefix(d.Name, d.device.Hostname+"_")
+	if !ok {
+		return driver.PCIAddress{}, false
+	}
+	rest, _, _ = strings.Cut(rest, "_") // the region of an FPGA, or a type of vGPUs
+	address, err := driver.ParsePCIAddress(rest)
+	return address, err == nil
+}
+
+// findPaths gives each device the PCI address in the name of a deployable as its control
+// path, or an unknown one. No two of a host are the same.
+func (w *imported) findPaths() {
+	taken := make(map[string]bool)
+	for n, d := range w.devices {
+		address := unknownAddress(n)
+		for _, each := range d.deployables {
+			if named, ok := each.address(); ok && !taken[d.Hostname+"_"+named.String()] {
+				address = named
+				break
+			}
+		}
+		taken[d.Hostname+"_"+address.String()] = true
+		d.path = address.ControlPath()
+	}
+}
+
+// findHandles gives the deployables the handles of bound requests as they are shown, and as
+// many unknown ones as they have accelerators left.
+func (w *imported) findHandles() {
+	for _, a := range w.Accelerator.ARQs {
+		if fakecyborg.State(a.State) == fakecyborg.StateBound {
+			d := w.holder(a)
+			d.handles = append(d.handles, handle{
+				uuid: cmp.Or(a.AttachHandleUUID, w.id("attach handle", a.UUID)), arq: a.UUID, // Zed shows none
+				AttachHandle: driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo},
+			})
+		}
+	}
+	n := 0
+	for _, d := range w.deployables {
+		for len(d.handles) < d.NumAccelerators {
+			d.handles = append(d.handles, handle{uuid: w.id("attach handle", d.UUID, len(d.handles)), AttachHandle: d.unknownHandle(n)})
+			n++
+		}
+	}
+}
+
+// holder is the deployable that the handle of a bound request belongs to. Where several
+// have one provider, as on flat hosts, it is the one whose name tells the address of the
+// handle; if there is none, it is unknown, and the first one counts that has the class
+// which the request asks for and an accelerator left.
+func (w *imported) holder(a ListedARQ) *deployable {
+	var first, fitting *deployable
+	at, err := driver.PCIAddressOf(a.AttachHandleInfo)
+	for _, d := range w.deployables {
+		if d.ProviderUUID != a.ProviderUUID {
+			continue
+		}
+		if address, ok := d.address(); ok && err == nil && address == at {
+			return d
+		}
+		first = cmp.Or(first, d)
+		if fitting == nil && len(d.handles) < d.NumAccelerators && w.asks(a, d.class()) {
+			fitting = d
+		}
+	}
+	return cmp.Or(fitting, first)
+}
+
+// asks tells whether the group of a request wants a resource class.
+func (w *imported) asks(a ListedARQ, class string) bool {
+	return slices.ContainsFunc(w.Accelerator.DeviceProfiles, func(p ListedProfile) bool {
+		return p.Name == a.ProfileName && p.Groups[a.Group]["resources:"+class] != ""
+	})
+}
+
+// unknownHandle is a handle that Cyborg does not show: one like the bound ones of the
+// deployable and marked as unknown, else a PCI device.
+func (d *deployable) unknownHandle(n int) driver.AttachHandle {
+	h := driver.AttachHandle{Type: driver.HandlePCI, Info: unknownAddress(n).Info()}
+	if len(d.handles) == 0 {
+		return h
+	}
+	if h.Type = d.handles[0].Type; h.Type == driver.HandleMDEV {
+		h.Info = maps.Clone(d.handles[0].Info)
+		h.Info["vgpu_mark"] = fmt.Sprint(unknown, "_", n)
+	}
+	return h
+}
+
+// findMode finds where the providers of devices stand.
+func (w *imported) findMode() {
+	for _, d := range w.deployables {
+		if p, ok := w.providers[d.ProviderUUID]; ok && p.Parent == "" {
+			w.mode = fakecyborg.ModeFlat
+		} else if ok && w.providers[p.Parent].Parent != "" {
+			w.mode = fakecyborg.ModeNested
+		}
+	}
+}
