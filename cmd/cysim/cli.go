@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/importer"
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/load"
 )
 
@@ -21,7 +22,7 @@ type cli struct {
 	Check     checkCommand     `cmd:"" help:"List the leaked resources of a running cloud. Exits 9 if there are any."`
 	Load      load.Command     `cmd:"" help:"Run spawn/delete cycles and report rates, latencies and leaks."`
 	Lint      lintCommand      `cmd:"" help:"Check flavors and device profiles before they are used."`
-	Import    importCommand    `cmd:"" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
+	Import    importer.Command `cmd:"" help:"Make a state for serve from what a real cloud lists of Placement and Cyborg."`
 	State     stateCommand     `cmd:"" help:"Print and compare the states that serve --state keeps."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
