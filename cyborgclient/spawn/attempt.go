@@ -14,28 +14,28 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Request says which instance is to get its accelerators.
+// Request is what one instance is to get.
 type Request struct {
 	// Instance is the UUID of the instance, the consumer of the allocation.
 	Instance string
 	Flavor   requestspec.Flavor
-	// Domain is the libvirt domain into which the devices are merged. Empty: a
-	// minimal domain of the flavor's size is made.
+	// Domain is the libvirt domain into which the devices are merged. Empty means a
+	// minimal domain of the flavor's size.
 	Domain []byte
-	// ProjectID and UserID own the allocation. Empty: those of the token.
+	// ProjectID and UserID own the allocation. Empty means those of the token.
 	ProjectID, UserID string
 	// Options shape the request to Placement.
 	Options requestspec.Options
-	// Running is for an instance that runs already: what it holds in Placement
-	// is kept, only the device groups are asked for, on the host where it is.
+	// Running is for an existing instance: its allocation is kept, and only the
+	// device groups are requested, on its host.
 	Running bool
-	// Order, if set, reorders or filters the candidates before one is chosen;
-	// Nova's weighers stand here. The first candidate of each host counts.
+	// Order, if set, reorders or filters the candidates before one is chosen, as
+	// Nova's weighers do. The first candidate of each host counts.
 	Order func([]Candidate) []Candidate
 	// Ports are the instance's network ports. Those with a device profile get a
-	// device of Cyborg's. Nil: none.
+	// device of Cyborg's.
 	Ports []Port
-	// Hooks are the caller's parts of the build.
+	// Hooks are the caller's steps of the build.
 	Hooks Hooks
 }
 
@@ -47,10 +47,10 @@ type Candidate struct {
 	Allocations map[string]map[string]int
 	// Mappings is request group -> provider UUIDs.
 	Mappings matching.Mappings
-	// Reason is why it ranks where it does, as [OrderBy] sets it.
+	// Reason is why it has its rank, set by [OrderBy].
 	Reason string
 
-	summaries *summaries // of the answer that it came with
+	summaries *summaries // of the same answer
 }
 
 // Result is what an instance got.
@@ -64,24 +64,23 @@ type Result struct {
 	Devices []domainxml.Device
 	// Skipped are the ARQs whose handle has no hardware (TEST_PCI).
 	Skipped []domainxml.Skipped
-	// Ports are the ports that got a device; their ARQs are in ARQs and their
-	// devices in none of the above.
+	// Ports are the ports that got a device. Their ARQs are in ARQs; their devices
+	// are neither in Devices nor in Skipped.
 	Ports []BoundPort
 	// Domain is the domain XML with the devices.
 	Domain []byte
 	Trace  Trace
 }
 
-// Attempt is one way through the ten steps for one instance. Its methods are
-// called in order from one goroutine. The exported fields show what the steps
-// found out; an agent that does a step itself sets them. An attempt is under
-// way until Compose succeeds (with [Hooks.Start]: until StartGuest does) or
-// Unwind is called.
+// Attempt is one run of the ten steps for one instance. Its methods are called in
+// order from one goroutine. The exported fields are the results of the steps; an
+// agent that does a step itself sets them. An attempt is running until Compose
+// succeeds (with [Hooks.Start], until StartGuest does) or Unwind is called.
 type Attempt struct {
 	Request    Request
 	Profile    *requestspec.DeviceProfile // step 1; nil without a device profile
 	Spec       requestspec.RequestSpec    // step 2
-	Candidates []Candidate                // step 3, in the order they are to be tried
+	Candidates []Candidate                // step 3, in the order of trial
 	Chosen     *Candidate                 // step 4; step 5 may move on to another host
 	Host       string                     // step 4
 	ARQs       []cyborgclient.ARQ         // step 6, as Cyborg last showed them
@@ -91,14 +90,14 @@ type Attempt struct {
 	Ports      []BoundPort                // step 10
 	Domain     []byte                     // step 10
 
-	// PortProfiles are the device profiles of ports, by port (step 1), PortOf
-	// tells the port of an ARQ (step 6). An ARQ of the flavor has none.
+	// PortProfiles are the device profiles of ports by port (step 1), PortOf is the
+	// port of an ARQ (step 6). An ARQ of the flavor has none.
 	PortProfiles map[string]requestspec.DeviceProfile
 	PortOf       map[string]string
 
 	flow   *Flow
 	record recorder
-	before allocation // what the instance held before, with Request.Running
+	before allocation // that of the instance before, with Request.Running
 	claim  claimState
 	create createState
 	waiter *externalevent.Waiter
@@ -121,7 +120,7 @@ type claimState struct {
 type createState struct {
 	lost  bool // a create was sent and its outcome is unknown
 	began time.Time
-	from  source // what it was a create of
+	from  source // the profile of the create
 }
 
 // Begin returns an attempt at its first step. The error matches ErrRequest.
@@ -147,23 +146,23 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, request.Instance, err)
 		}
 	}
-	f.enter(request.Instance)
+	f.instances.add(request.Instance)
 	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, tried: map[string]bool{}}, nil
 }
 
-// end tells the flow that the attempt is no longer under way.
+// end marks the attempt as no longer running.
 func (a *Attempt) end() {
-	a.flow.untrackARQs(uuidsOf(a.ARQs))
+	a.flow.arqs.remove(uuidsOf(a.ARQs)...)
 	if !a.ended {
 		a.ended = true
-		a.flow.leave(a.Request.Instance)
+		a.flow.instances.remove(a.Request.Instance)
 	}
 }
 
 // Trace returns the record so far.
 func (a *Attempt) Trace() Trace { return a.record.trace() }
 
-// Result returns what the instance got; it is complete after Compose.
+// Result returns what the instance has got; it is complete after Compose.
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
@@ -197,7 +196,7 @@ func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context
 	return err
 }
 
-// fail unwinds and makes the error of Run.
+// fail unwinds and returns the error of the attempt.
 func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	undone, leftovers := a.Unwind(ctx)
 	return &Error{
@@ -206,21 +205,22 @@ func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	}
 }
 
-// allLeftovers are those of the unwinding, and of earlier hosts those that it
-// has neither undone nor named again.
+// allLeftovers adds to the leftovers of the last unwinding those of earlier hosts
+// that it has neither undone nor named again.
 func (a *Attempt) allLeftovers(undone []string, last []Leftover) []Leftover {
 	var all []Leftover
 	for _, earlier := range a.leftovers {
-		again := func(l Leftover) bool { return l.Kind == earlier.Kind && l.ID == earlier.ID }
-		if !slices.Contains(undone, earlier.Kind+" "+earlier.ID) && !slices.ContainsFunc(last, again) {
+		same := func(l Leftover) bool { return l.Kind == earlier.Kind && l.ID == earlier.ID }
+		if !slices.Contains(undone, earlier.Kind+" "+earlier.ID) && !slices.ContainsFunc(last, same) {
 			all = append(all, earlier)
 		}
 	}
 	return append(all, last...)
 }
 
-func (a *Attempt) needs(ok bool, step Step) error {
-	if ok {
+// needs returns an ErrOrder unless the given step was done.
+func (a *Attempt) needs(done bool, step Step) error {
+	if done {
 		return nil
 	}
 	return fmt.Errorf("%w: instance %s: %s has not been done", ErrOrder, a.Request.Instance, step)
@@ -236,8 +236,8 @@ func uuidsOf(arqs []cyborgclient.ARQ) []string {
 
 var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// checkUUID wants the one spelling that Cyborg and Placement compare byte by
-// byte: lower case with dashes.
+// checkUUID refuses all but lower case with dashes: Cyborg and Placement compare
+// UUIDs byte by byte.
 func checkUUID(what, uuid string) error {
 	if !uuidPattern.MatchString(uuid) {
 		return fmt.Errorf("%w: %s %q is not a lower-case UUID with dashes", ErrRequest, what, uuid)

@@ -12,9 +12,9 @@ import (
 	"github.com/gocyborg/gocyborg/matching"
 )
 
-// CreateARQs is step 6: one POST for each device profile makes all its ARQs. A
-// POST is never repeated; when its reply is lost, the unwinding looks for what
-// it made. ARQs that a reschedule kept are used again.
+// CreateARQs is step 6: one POST for each device profile creates all its ARQs. A
+// POST is never repeated; when its reply is lost, the unwinding looks for the ARQs
+// that it created. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
 	return a.step(ctx, StepCreate, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
@@ -35,9 +35,9 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 	})
 }
 
-// createOf makes the ARQs of one profile.
+// createOf creates the ARQs of one profile.
 func (a *Attempt) createOf(ctx context.Context, from source) error {
-	a.create = createState{lost: true, began: time.Now(), from: from} // until the answer is here, whatever happens
+	a.create = createState{lost: true, began: time.Now(), from: from} // also if the client panics
 	arqs, err := a.flow.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name})
 	a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	return nil
 }
 
-// own takes ARQs in as this attempt's.
+// adoptARQs adds ARQs to those of the attempt.
 func (a *Attempt) adoptARQs(arqs []cyborgclient.ARQ, from source) {
 	a.ARQs = append(slices.Clip(a.ARQs), arqs...)
 	for _, arq := range arqs {
@@ -61,12 +61,12 @@ func (a *Attempt) adoptARQs(arqs []cyborgclient.ARQ, from source) {
 			a.PortOf[arq.UUID] = from.port.UUID
 		}
 	}
-	a.flow.trackARQs(uuidsOf(a.ARQs))
+	a.flow.arqs.add(uuidsOf(arqs)...)
 }
 
-// Match is step 7: each ARQ is matched with the provider of its group; counts
-// and group indices are verified, so that a profile that changed meanwhile is
-// an error and not a guest with too few devices.
+// Match is step 7: each ARQ is matched with the provider of its group. Counts and
+// group indices are verified, so that a profile that changed meanwhile is an error
+// and not a guest with too few devices; see Config.VerifyProfile.
 func (a *Attempt) Match(ctx context.Context) error {
 	return a.step(ctx, StepMatch, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
@@ -80,7 +80,7 @@ func (a *Attempt) Match(ctx context.Context) error {
 		}
 		a.Bindings = nil
 		for _, from := range a.sources() {
-			bindings, err := matching.Bindings(from.profile, from.mappings(a.Chosen.Mappings), a.arqsOf(from))
+			bindings, err := matching.Bindings(from.profile, from.mappings(a.Chosen.Mappings), a.matchingARQs(from))
 			if err != nil {
 				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
 			}
@@ -94,7 +94,8 @@ func (a *Attempt) Match(ctx context.Context) error {
 	})
 }
 
-func (a *Attempt) arqsOf(from source) []matching.ARQ {
+// matchingARQs returns the ARQs of one profile.
+func (a *Attempt) matchingARQs(from source) []matching.ARQ {
 	var arqs []matching.ARQ
 	for _, arq := range a.ARQs {
 		if a.PortOf[arq.UUID] == from.port.UUID {
@@ -104,10 +105,9 @@ func (a *Attempt) arqsOf(from source) []matching.ARQ {
 	return arqs
 }
 
-// Bind is step 8: it registers for the events, then binds all ARQs of the
-// instance in one PATCH, because Cyborg refuses a second one. When Nova
-// refused Cyborg's event the PATCH is answered 400 although the ARQs are
-// bound; a GET settles that.
+// Bind is step 8: it registers for the events, then binds all ARQs of the instance
+// in one PATCH, because Cyborg refuses a second one. When Nova refused Cyborg's
+// event, the PATCH is answered 400 although the ARQs are bound; a GET decides.
 func (a *Attempt) Bind(ctx context.Context) error {
 	return a.step(ctx, StepBind, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
@@ -116,61 +116,41 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		if err := a.needs(len(a.Bindings) > 0, StepMatch); err != nil {
 			return "", err
 		}
-		if err := a.prepare(); err != nil {
+		if err := a.prepareEvents(); err != nil {
 			return "", err
 		}
-		err := a.flow.cyborg.BindARQs(ctx, a.wireBindings())
+		bindings := make([]cyborgclient.Binding, len(a.Bindings))
+		for i, b := range a.Bindings {
+			bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
+		}
+		err := a.flow.cyborg.BindARQs(ctx, bindings)
 		a.bound = time.Now()
-		if err == nil {
-			return count(len(a.Bindings), "ARQ") + " to host " + a.Host, nil
+		decision := count(len(a.Bindings), "ARQ") + " to host " + a.Host
+		switch {
+		case err == nil:
+			return decision, nil
+		case errors.Is(err, cyborgclient.ErrEventRefused) && a.refresh(ctx) == nil && len(a.unbound()) == 0:
+			return decision + "; Nova refused the event, a GET showed all Bound", nil
 		}
-		err = fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
-		if settled := a.settle(ctx, err); settled != "" {
-			return settled, nil
-		}
-		return "", err
+		return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
 	})
 }
 
-// prepare registers the events before the PATCH: Cyborg sends them inside it.
-func (a *Attempt) prepare() error {
+// prepareEvents registers the events before the PATCH, because Cyborg sends them
+// before its answer. ARQs of a handover have no profile; events for any profile
+// match them.
+func (a *Attempt) prepareEvents() error {
 	if a.flow.events == nil || a.waiter != nil {
 		return nil
 	}
-	waiter, err := a.flow.events.PrepareExpected(a.Request.Instance, a.expected()...)
+	expected := make([]externalevent.Expected, len(a.ARQs))
+	for i, arq := range a.ARQs {
+		expected[i] = externalevent.Expected{ARQ: arq.UUID, DeviceProfile: arq.DeviceProfileName}
+	}
+	waiter, err := a.flow.events.PrepareExpected(a.Request.Instance, expected...)
 	if err != nil {
 		return fmt.Errorf("instance %s: register for events: %w", a.Request.Instance, err)
 	}
 	a.waiter = waiter
 	return nil
-}
-
-func (a *Attempt) wireBindings() []cyborgclient.Binding {
-	bindings := make([]cyborgclient.Binding, len(a.Bindings))
-	for i, b := range a.Bindings {
-		bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
-	}
-	return bindings
-}
-
-// settle asks Cyborg whether a bind that was answered with the refusal of
-// Nova's API is done all the same.
-func (a *Attempt) settle(ctx context.Context, cause error) string {
-	if !errors.Is(cause, cyborgclient.ErrEventRefused) {
-		return ""
-	}
-	if err := a.refresh(ctx); err != nil || len(a.unbound()) > 0 {
-		return ""
-	}
-	return count(len(a.ARQs), "ARQ") + " to host " + a.Host + "; Nova refused the event, a GET showed all Bound"
-}
-
-// expected are the ARQs as the registry expects them. Those of a handover have no
-// profile, and an event for any profile will do for them.
-func (a *Attempt) expected() []externalevent.Expected {
-	arqs := make([]externalevent.Expected, len(a.ARQs))
-	for i, arq := range a.ARQs {
-		arqs[i] = externalevent.Expected{ARQ: arq.UUID, DeviceProfile: arq.DeviceProfileName}
-	}
-	return arqs
 }

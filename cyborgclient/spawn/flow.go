@@ -14,8 +14,9 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/pcispec"
 )
 
-// Flow gives accelerators to instances. It is safe for parallel use, one
-// attempt per instance.
+// Flow gives accelerators to instances. It is safe for parallel use, one attempt
+// per instance. Create one Flow per process: it knows which ARQs its running
+// attempts hold, and so which ones a create with a lost reply may have left.
 type Flow struct {
 	config    Config
 	cyborg    *cyborgclient.Client
@@ -23,18 +24,53 @@ type Flow struct {
 	events    *externalevent.Registry // nil: poll
 	novaPCI   []pcispec.Spec
 
-	mu   sync.Mutex
-	held map[string]bool // ARQs of this flow's running attempts
-	busy map[string]int  // instances of this flow's running attempts
-	// project and user are what owner has read, for taking the token's answer
-	// apart is a tenth of a spawn.
+	arqs      tracker // of running attempts
+	instances tracker // of running attempts and operations
+
+	mu sync.Mutex
+	// project and user cache what owner reads: decoding the token takes a tenth of
+	// the time of a spawn.
 	project, user string
 }
 
-// New returns a flow that speaks to the given Cyborg and Placement. Events are
-// taken from the registry, whose handler the caller mounts where Nova's events
-// arrive; with a nil registry the flow polls Cyborg instead. The error matches
-// ErrConfig.
+// tracker counts who uses what.
+type tracker struct {
+	mu    sync.Mutex
+	users map[string]int
+}
+
+func (t *tracker) add(uuids ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users == nil {
+		t.users = make(map[string]int)
+	}
+	for _, uuid := range uuids {
+		t.users[uuid]++
+	}
+}
+
+func (t *tracker) remove(uuids ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, uuid := range uuids {
+		if t.users[uuid] > 1 {
+			t.users[uuid]--
+		} else {
+			delete(t.users, uuid)
+		}
+	}
+}
+
+func (t *tracker) has(uuid string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.users[uuid] > 0
+}
+
+// New returns a flow with the given clients. The caller mounts the handler of the
+// event registry where Nova's events arrive; with a nil registry the flow polls
+// Cyborg instead. The error matches ErrConfig.
 func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.ServiceClient, events *externalevent.Registry) (*Flow, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -49,14 +85,13 @@ func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.Serv
 	}
 	return &Flow{
 		config: config, novaPCI: novaPCI, cyborg: cyborg, placement: newPlacement(placement, config.Compat.NumericSuffixes), events: events,
-		held: map[string]bool{}, busy: map[string]int{},
 	}, nil
 }
 
-// Run walks the ten steps and the caller's hooks. After a failure that another
-// host may mend (see [Attempt.Reschedulable]) everything is given back and the
-// next host is tried, up to Config.MaxAttempts hosts. It returns a [*Error] after a failure, when
-// everything that the attempt made has been given back or is named in it.
+// Run runs the ten steps and the caller's hooks. After a failure that may not occur
+// on another host (see [Attempt.Reschedulable]) everything is given back and the
+// next host is tried, up to Config.MaxAttempts hosts. A failure is an [*Error]; by
+// then everything that the attempt made has been given back or is named in it.
 func (f *Flow) Run(ctx context.Context, request Request) (*Result, error) {
 	a, err := f.attempt(ctx, request, func(a *Attempt) (Step, error) { return a.run(ctx) })
 	if err != nil {
@@ -87,51 +122,8 @@ func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) 
 	return a, nil
 }
 
-func (f *Flow) trackARQs(uuids []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, uuid := range uuids {
-		f.held[uuid] = true
-	}
-}
-
-func (f *Flow) untrackARQs(uuids []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, uuid := range uuids {
-		delete(f.held, uuid)
-	}
-}
-
-func (f *Flow) tracksARQ(uuid string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.held[uuid]
-}
-
-// enter and leave count the attempts that are under way for an instance.
-func (f *Flow) enter(instance string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.busy[instance]++
-}
-
-func (f *Flow) leave(instance string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.busy[instance]--; f.busy[instance] <= 0 {
-		delete(f.busy, instance)
-	}
-}
-
-func (f *Flow) busyWith(instance string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.busy[instance] > 0
-}
-
-// owner returns project and user of the token, for allocations whose owner the
-// caller did not name. A token that replaces an expired one is of the same user.
+// owner returns project and user of the token, for requests that name none. They
+// stay the same when the token is renewed.
 func (f *Flow) owner() (project, user string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +151,7 @@ func tokenOwner(result gophercloud.AuthResult) (project, user string) {
 	return project, user
 }
 
-// walk does the steps from the given one on.
+// walk runs the steps from the given one on.
 func (a *Attempt) walk(ctx context.Context, from Step) (Step, error) {
 	steps := a.steps()
 	for len(steps) > 0 && steps[0].name != from {
@@ -173,8 +165,8 @@ func (a *Attempt) walk(ctx context.Context, from Step) (Step, error) {
 	return 0, nil
 }
 
-// run walks all steps, on as many hosts as it takes. The error is that of the
-// last host.
+// run runs all steps, on one host after the other until one succeeds. The error is
+// that of the last host.
 func (a *Attempt) run(ctx context.Context) (Step, error) {
 	step, err := a.walk(ctx, StepProfile)
 	for err != nil && a.Reschedulable(step, err) && ctx.Err() == nil {

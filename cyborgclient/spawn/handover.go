@@ -154,7 +154,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: arq.UUID, DeviceProfileGroupID: arq.Group})
 		a.Bindings = append(a.Bindings, matching.Binding{ARQ: arq.UUID, DeviceRP: arq.Provider, Group: arq.Group})
 	}
-	f.enter(h.Instance)
+	f.instances.add(h.Instance)
 	return a, nil
 }
 

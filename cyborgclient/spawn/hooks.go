@@ -100,7 +100,7 @@ func (a *Attempt) createMdevs(ctx context.Context) error {
 		}
 		a.guestMade = true
 		if err := create(ctx, arq); err != nil {
-			return fmt.Errorf("instance %s: mediated device of ARQ %s: %w", a.Request.Instance, arq.UUID, err)
+			return fmt.Errorf("mediated device of ARQ %s: %w", arq.UUID, err)
 		}
 	}
 	return nil

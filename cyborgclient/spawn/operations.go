@@ -76,8 +76,8 @@ func (o *Operations) do(op Operation, i Instance, run func() error) error {
 	if err := Permit(op, i); err != nil {
 		return err
 	}
-	o.flow.enter(i.UUID)
-	defer o.flow.leave(i.UUID)
+	o.flow.instances.add(i.UUID)
+	defer o.flow.instances.remove(i.UUID)
 	switch err := run().(type) { //nolint:errorlint // only an error that names the instance itself
 	case nil:
 		return nil

@@ -158,6 +158,113 @@ func amountsText(resources map[string]int) string {
 	return strings.Join(amounts, "+")
 }
 
+// Port is a network port of the instance. An accelerated one gets its device
+// from Cyborg, with an accelerator request of its own; the device is not a host
+// device of the guest but belongs to the port's interface.
+type Port struct {
+	requestspec.Port
+	// MAC and VLAN are those of the interface that is merged into the domain.
+	// Without a MAC the interface is the caller's to make.
+	MAC  string `json:"mac,omitempty"`
+	VLAN int    `json:"vlan,omitempty"`
+	// BindingProfile is what the port's binding:profile holds before.
+	BindingProfile map[string]any `json:"binding_profile,omitempty"`
+}
+
+// BoundPort is a port with its device.
+type BoundPort struct {
+	Port string `json:"port"`
+	ARQ  string `json:"arq"`
+	// BindingProfile is what the port's binding:profile is to hold: what it held
+	// before, with arq_uuid, pci_slot and physical_network. When the port is
+	// unbound, domainxml.CleanBindingProfile takes them out.
+	BindingProfile map[string]any `json:"binding_profile"`
+}
+
+func checkPorts(ports []Port) error {
+	seen := make(map[string]bool, len(ports))
+	for _, port := range ports {
+		if err := checkUUID("port", port.UUID); err != nil {
+			return err
+		}
+		if port.Accelerated() && port.DeviceProfile == "" {
+			return fmt.Errorf("%w: no device profile for port %s", ErrRequest, port.UUID)
+		}
+		if seen[port.UUID] {
+			return fmt.Errorf("%w: port %s is given twice", ErrRequest, port.UUID)
+		}
+		seen[port.UUID] = true
+	}
+	return nil
+}
+
+// source is one device profile of the instance, the flavor's or a port's. Each
+// is one POST of accelerator requests.
+type source struct {
+	profile requestspec.DeviceProfile
+	port    Port // zero: the flavor's
+}
+
+func (s source) ofPort() bool { return s.port.UUID != "" }
+
+// requesterID is the requester id of a group: of a port's profile it ends with
+// the port's UUID, without a separator.
+func (s source) requesterID(group int) string {
+	return requestspec.PortRequesterID(group, s.port.UUID)
+}
+
+// mappings are those of this profile, under the requester ids of a flavor's.
+func (s source) mappings(all matching.Mappings) matching.Mappings {
+	if !s.ofPort() {
+		return all
+	}
+	own := make(matching.Mappings, len(s.profile.Groups))
+	for i := range s.profile.Groups {
+		if providers, ok := all[s.requesterID(i)]; ok {
+			own[requestspec.RequesterID(i)] = providers
+		}
+	}
+	return own
+}
+
+// sources lists the profiles in Nova's order of POSTs: the flavor's, then those
+// of the ports.
+func (a *Attempt) sources() []source {
+	list := make([]source, 0, len(a.PortProfiles)+1)
+	if a.Profile != nil {
+		list = append(list, source{profile: *a.Profile})
+	}
+	for _, port := range a.Request.Ports {
+		if profile, ok := a.PortProfiles[port.UUID]; ok {
+			list = append(list, source{profile: profile, port: port})
+		}
+	}
+	return list
+}
+
+// accelerated reports whether the instance is to have accelerator requests.
+func (a *Attempt) accelerated() bool {
+	return a.Profile != nil || len(a.PortProfiles) > 0
+}
+
+// deviceGroups are the request groups of all profiles.
+func (a *Attempt) deviceGroups() []requestspec.Group {
+	groups := a.Spec.DeviceGroups()
+	for _, s := range a.sources() {
+		if !s.ofPort() {
+			continue
+		}
+		for i := range s.profile.Groups {
+			for _, group := range a.Spec.Groups {
+				if group.RequesterID == s.requesterID(i) {
+					groups = append(groups, group)
+				}
+			}
+		}
+	}
+	return groups
+}
+
 // RockyFlavors has a flow understand flavors of the Rocky specification, which
 // ask for accelerators without a device profile; see requestspec.FromRocky. The
 // zero value takes them for what shipped Nova does: a claim without a device.

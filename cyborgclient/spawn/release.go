@@ -292,7 +292,7 @@ func (r *reconciliation) orphanARQs(ctx context.Context) ([]Orphan, error) {
 
 func (r *reconciliation) orphanReason(ctx context.Context, arq cyborgclient.ARQ, now time.Time) (string, error) {
 	switch {
-	case r.flow.tracksARQ(arq.UUID):
+	case r.flow.arqs.has(arq.UUID):
 		return "", nil
 	case arq.InstanceUUID != "":
 		gone, err := r.gone(ctx, arq.InstanceUUID)
@@ -315,7 +315,7 @@ func (r *reconciliation) old(since cyborgclient.Time, now time.Time) bool {
 // gone reports whether an instance is neither living nor in a running attempt of
 // this flow.
 func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error) {
-	if r.flow.busyWith(instance) {
+	if r.flow.instances.has(instance) {
 		return false, nil
 	}
 	living, known := r.living[instance]

@@ -184,7 +184,7 @@ func (a *Attempt) deleteARQs(ctx context.Context, c *cleanup) {
 	failed := a.flow.deleteARQs(ctx, uuids)
 	c.addARQs(uuids, failed)
 	a.ARQs, a.undeleted = nil, slices.Sorted(maps.Keys(failed)) // another unwinding tries again
-	a.flow.untrackARQs(uuids)
+	a.flow.arqs.remove(uuids...)
 }
 
 // findLostARQs looks for the ARQs of a create whose reply was lost. ARQs do not name
@@ -238,7 +238,7 @@ func (a *Attempt) suspects(ctx context.Context) ([]cyborgclient.ARQ, error) {
 			arq.DeviceProfileName != a.create.from.profile.Name ||
 			arq.ProjectID != "" && arq.ProjectID != a.Request.ProjectID ||
 			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(since) ||
-			a.flow.tracksARQ(arq.UUID)
+			a.flow.arqs.has(arq.UUID)
 	}), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -16,12 +17,11 @@ const (
 	lastPoll  = 10 * time.Second
 )
 
-// WaitBound is step 9: it asks Cyborg once for ARQs that finished early, waits
-// for the events of the others until Config.ARQBindingTimeout after the bind
-// request, asks again if it had to wait, and demands that every ARQ is Bound
-// with a handle.
-// Anything else is a [*NotBoundError]. A timeout is fatal, as in Nova: no
-// other host is tried.
+// WaitBound is step 9: it asks Cyborg once for ARQs that were resolved early, waits
+// for the events of the others until Config.ARQBindingTimeout after the bind request,
+// asks again if it had to wait, and requires that every ARQ is Bound with a handle.
+// Anything else is a [*NotBoundError]. A timeout is fatal, as in Nova: no other host
+// is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
 	return a.step(ctx, StepWait, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
@@ -31,12 +31,12 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 			return "", err
 		}
 		defer a.closeWaiter()
-		if err := a.prepare(); err != nil { // Bind has done it, unless another process bound
+		if err := a.prepareEvents(); err != nil { // done by Bind, unless another process bound
 			return "", err
 		}
 		early, err := a.await(ctx)
 		if err == nil && early < len(a.ARQs) {
-			err = a.refresh(ctx) // an event tells that an ARQ is resolved, not how
+			err = a.refresh(ctx) // an event tells that an ARQ is resolved, not its state
 		}
 		if err != nil {
 			return "", a.notBound(ctx, err)
@@ -48,18 +48,12 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 	})
 }
 
-// await returns when every ARQ is resolved: early finishers are found by a
-// GET, the others by their events or by polling.
+// await returns when every ARQ is resolved, and how many were before the wait.
 func (a *Attempt) await(ctx context.Context) (early int, err error) {
-	if err := a.look(ctx); err != nil {
+	if err := a.refreshResolved(ctx); err != nil {
 		return 0, err
 	}
-	var resolved []string
-	for _, arq := range a.ARQs {
-		if arq.State.Resolved() {
-			resolved = append(resolved, arq.UUID)
-		}
-	}
+	resolved := a.resolved()
 	if len(resolved) == len(a.ARQs) {
 		return len(resolved), nil
 	}
@@ -71,7 +65,7 @@ func (a *Attempt) await(ctx context.Context) (early int, err error) {
 	return len(resolved), a.waiter.Wait(ctx, remaining)
 }
 
-// poll asks until every ARQ is resolved, with growing pauses.
+// poll asks Cyborg until every ARQ is resolved, with growing pauses.
 func (a *Attempt) poll(ctx context.Context, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
@@ -82,10 +76,10 @@ func (a *Attempt) poll(ctx context.Context, timeout time.Duration) error {
 		if err := sleep(ctx, min(pause, left)); err != nil {
 			return err
 		}
-		if err := a.look(ctx); err != nil && !errors.Is(err, cyborgclient.ErrUnavailable) {
+		if err := a.refreshResolved(ctx); err != nil && !errors.Is(err, cyborgclient.ErrUnavailable) {
 			return err
 		}
-		if a.allResolved() {
+		if len(a.resolved()) == len(a.ARQs) {
 			return nil
 		}
 	}
@@ -102,25 +96,26 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (a *Attempt) allResolved() bool {
+// resolved returns the ARQs that Cyborg has resolved.
+func (a *Attempt) resolved() []string {
+	var resolved []string
 	for _, arq := range a.ARQs {
-		if !arq.State.Resolved() {
-			return false
+		if arq.State.Resolved() {
+			resolved = append(resolved, arq.UUID)
 		}
 	}
-	return true
+	return resolved
 }
 
-// refresh reads the ARQs of the instance and keeps, in the order of creation,
-// those of this attempt. One that Cyborg does not show becomes an ARQ without
-// a state.
+// refresh reads the ARQs of the attempt. One that Cyborg does not list becomes an
+// ARQ without a state.
 func (a *Attempt) refresh(ctx context.Context) error {
 	return a.list(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
 }
 
-// look is refresh, or with Compat.ResolvedByServer the question for resolved
-// ARQs, which is refused while there are others.
-func (a *Attempt) look(ctx context.Context) error {
+// refreshResolved is refresh, or with Compat.ResolvedByServer a list of resolved ARQs,
+// which Cyborg refuses while there are others.
+func (a *Attempt) refreshResolved(ctx context.Context) error {
 	if !a.flow.config.Compat.ResolvedByServer {
 		return a.refresh(ctx)
 	}
@@ -136,23 +131,30 @@ func (a *Attempt) list(ctx context.Context, opts cyborgclient.ListARQsOpts) erro
 	if err != nil {
 		return fmt.Errorf("instance %s: %w", a.Request.Instance, err)
 	}
-	byUUID := make(map[string]cyborgclient.ARQ, len(found))
-	for _, arq := range found {
-		byUUID[arq.UUID] = arq
-	}
-	for i, arq := range a.ARQs {
-		current, ok := byUUID[arq.UUID]
-		if !ok {
-			current = cyborgclient.ARQ{UUID: arq.UUID, DeviceProfileGroupID: arq.DeviceProfileGroupID}
-		}
-		a.ARQs[i] = current
-	}
+	a.ARQs, _ = inOrder(found, uuidsOf(a.ARQs))
 	return nil
 }
 
-// problem tells why an ARQ is not what a guest can be started with; empty for
-// one that is.
-func (a *Attempt) problem(arq cyborgclient.ARQ) string {
+// inOrder returns the expected ARQs in their order, with an ARQ without a state for
+// each one that was not found, and the other ARQs that were found.
+func inOrder(found []cyborgclient.ARQ, expected []string) (ordered, others []cyborgclient.ARQ) {
+	ordered = make([]cyborgclient.ARQ, len(expected))
+	for i, uuid := range expected {
+		ordered[i].UUID = uuid
+	}
+	for _, arq := range found {
+		if i := slices.Index(expected, arq.UUID); i >= 0 {
+			ordered[i] = arq
+		} else {
+			others = append(others, arq)
+		}
+	}
+	return ordered, others
+}
+
+// problemOf is why a guest cannot be started with an ARQ; empty if it can. An empty
+// host or provider means any.
+func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 	switch {
 	case arq.State == "":
 		return "not among the ARQs of the instance"
@@ -160,44 +162,33 @@ func (a *Attempt) problem(arq cyborgclient.ARQ) string {
 		return "not Bound"
 	case arq.AttachHandleType == "" || len(arq.AttachHandleInfo) == 0:
 		return "no attach handle"
-	case arq.Hostname != a.Host:
+	case host != "" && arq.Hostname != host:
 		return "bound to host " + arq.Hostname
-	case arq.DeviceRPUUID != a.providerOf(arq.UUID):
+	case provider != "" && arq.DeviceRPUUID != provider:
 		return "bound to provider " + arq.DeviceRPUUID
 	}
 	return ""
 }
 
-func (a *Attempt) providerOf(arq string) string {
-	for _, binding := range a.Bindings {
-		if binding.ARQ == arq {
-			return binding.DeviceRP
-		}
-	}
-	return ""
-}
-
-// states judges every ARQ.
+// states returns the state of every ARQ.
 func (a *Attempt) states() []ARQState {
+	providers := make(map[string]string, len(a.Bindings))
+	for _, binding := range a.Bindings {
+		providers[binding.ARQ] = binding.DeviceRP
+	}
 	states := make([]ARQState, len(a.ARQs))
 	for i, arq := range a.ARQs {
-		states[i] = ARQState{ARQ: arq.UUID, State: arq.State, Problem: a.problem(arq)}
+		states[i] = ARQState{ARQ: arq.UUID, State: arq.State, Problem: problemOf(arq, a.Host, providers[arq.UUID])}
 	}
 	return states
 }
 
 func (a *Attempt) unbound() []ARQState {
-	var unbound []ARQState
-	for _, state := range a.states() {
-		if state.Problem != "" {
-			unbound = append(unbound, state)
-		}
-	}
-	return unbound
+	return slices.DeleteFunc(a.states(), func(state ARQState) bool { return state.Problem == "" })
 }
 
-// notBound is the error of a wait that ended early; it asks once more for the
-// states, on a context that the caller's cannot end.
+// notBound is the error of a wait that ended early. It reads the states once more,
+// also after the caller's context ended.
 func (a *Attempt) notBound(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
@@ -211,10 +202,10 @@ func (a *Attempt) notBound(ctx context.Context, cause error) error {
 	return &NotBoundError{ARQs: states, Err: cause}
 }
 
-// stateTimeout bounds the last look at the states before the unwinding.
+// stateTimeout bounds the request for the states after a failure.
 const stateTimeout = 10 * time.Second
 
-// closeWaiter leaves nothing in the registry, whatever came of the wait.
+// closeWaiter unregisters the events.
 func (a *Attempt) closeWaiter() {
 	if a.waiter != nil {
 		a.waiter.Close()
