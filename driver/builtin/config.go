@@ -1,11 +1,7 @@
 package builtin
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
@@ -46,13 +42,8 @@ type Config struct {
 // driver.ErrConfig. What the drivers refuse shows in New.
 func ParseConfig(data []byte) (Config, error) {
 	var c Config
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
+	if err := driver.DecodeStrict(data, &c); err != nil {
 		return Config{}, fmt.Errorf("%w: %w", driver.ErrConfig, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Config{}, fmt.Errorf("%w: something follows the JSON value", driver.ErrConfig)
 	}
 	return c, nil
 }

@@ -220,7 +220,7 @@ func TestTheConfigurationIsRefusedByName(t *testing.T) {
 		``:                             `neither an object nor a list`,
 		`5`:                            `neither an object nor a list`,
 		`{`:                            `unexpected EOF`,
-		`{} {}`:                        `text after the JSON value`,
+		`{} {}`:                        `something follows the JSON value`,
 		`[{}, 5]`:                      `entry 1: neither an object`,
 		`{"vender_id": "8086"}`:        `unknown field "vender_id"`,
 		`{"address": {"device": "0"}}`: `unknown field "device"`,

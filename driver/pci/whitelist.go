@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func (a *Address) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(trimmed, &a.Glob)
 	}
 	var parts addressParts
-	if err := strict(data, &parts); err != nil {
+	if err := driver.DecodeStrict(data, &parts); err != nil {
 		return fmt.Errorf("address: neither a string nor an object of expressions: %w", err)
 	}
 	*a = Address{Domain: parts.Domain, Bus: parts.Bus, Slot: parts.Slot, Function: parts.Function}
@@ -107,7 +106,7 @@ func (w *Whitelist) add(data []byte, level int) error {
 		return w.add([]byte(text), level+1)
 	case '{':
 		var spec Spec
-		if err := strict(data, &spec); err != nil {
+		if err := driver.DecodeStrict(data, &spec); err != nil {
 			return err
 		}
 		*w = append(*w, spec)
@@ -118,26 +117,13 @@ func (w *Whitelist) add(data []byte, level int) error {
 
 func (w *Whitelist) addList(data []byte, level int) error {
 	var list []json.RawMessage
-	if err := strict(data, &list); err != nil {
+	if err := driver.DecodeStrict(data, &list); err != nil {
 		return err
 	}
 	for i, item := range list {
 		if err := w.add(item, level+1); err != nil {
 			return fmt.Errorf("entry %d: %w", i, err)
 		}
-	}
-	return nil
-}
-
-// strict decodes one JSON value, with no unknown field and nothing after it.
-func strict(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("text after the JSON value")
 	}
 	return nil
 }

@@ -18,13 +18,13 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 			"root":      "derived from all others; what SetFile, SetLink, Remove and Deny did is not kept",
 			"functions": "the described ones, and the virtual ones, which are dumped", "mdevs": "dumped", "reserved": "derived from the description",
 			"lastGroup": "derived from the description", "parents": "derived from functions and the description",
-			"fpgas": "the described ones, and those of virtual functions, which are dumped", "lastFPGA": "derived from the description",
+			"fpgas": "derived from the description", "lastFPGA": "derived from the description",
 			"numbers": "derived from the description",
 		}},
 		{function{}, map[string]string{
 			"address": "the description's", "dir": "the description's", "id": "the description's", "kernel": "the description's", "numa": "the description's",
-			"group": "dumped of virtual functions", "types": "the description's", "mixed": "the description's", "dev": "dumped of virtual functions",
-			"vfs": "the description's", "enabledAtStart": "the description's", "virtual": "dumped", "fpga": "the description's", "loaded": "dumped",
+			"group": "derived from the description", "types": "the description's", "mixed": "the description's", "dev": "derived from the description",
+			"vfGroup": "derived from the description", "vfDev": "derived from the description", "vfs": "the description's", "enabledAtStart": "the description's", "virtual": "dumped", "fpga": "the description's", "loaded": "dumped",
 		}},
 		{node{}, map[string]string{
 			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived",

@@ -57,19 +57,9 @@ func (m *hardware) writeNumVFs(f *function, data []byte) error {
 	return nil
 }
 
-// vfNumbers are the numbers that a virtual function is given when it is made, nil for the
-// lowest that is free.
-type vfNumbers struct {
-	group *int // of the IOMMU
-	dev   *int // of class/fpga
-}
-
-// setVFs makes n virtual functions where there were none, or takes all away.
-func (m *hardware) setVFs(f *function, n int) { m.setNumberedVFs(f, make([]vfNumbers, n)) }
-
-// setNumberedVFs is setVFs with given numbers. VFs stand in the directory that their
-// physical function stands in.
-func (m *hardware) setNumberedVFs(f *function, numbers []vfNumbers) {
+// setVFs takes the virtual functions of a physical one away and makes n. They stand in the
+// directory that their physical function stands in.
+func (m *hardware) setVFs(f *function, n int) {
 	for i, vf := range f.virtual {
 		for id, mdev := range m.mdevs {
 			if mdev.Parent == vf.address.String() {
@@ -77,36 +67,18 @@ func (m *hardware) setNumberedVFs(f *function, numbers []vfNumbers) {
 			}
 		}
 		m.root.remove(fmt.Sprintf("%s/virtfn%d", f.dir, i))
-		m.dropFPGA(vf)
 		m.drop(vf)
 	}
 	f.virtual = nil
-	for i, given := range numbers {
+	for i := range n {
 		vf := f.newVF(i)
-		if vf.group = given.group; f.group != nil && vf.group == nil {
-			vf.group = m.freeGroup()
-		}
 		m.add(vf)
 		m.link(vf.dir+"/physfn", f.dir)
 		m.link(fmt.Sprintf("%s/virtfn%d", f.dir, i), vf.dir)
 		f.virtual = append(f.virtual, vf)
-		if given.dev != nil {
-			m.addFPGADevice(vf, *given.dev)
-		}
 	}
-	m.setData(f.dir+"/sriov_numvfs", line(len(numbers)))
+	m.setData(f.dir+"/sriov_numvfs", line(n))
 	m.placePorts(f)
-}
-
-// freeGroup returns the lowest IOMMU group above those described that is not in use.
-func (m *hardware) freeGroup() *int {
-	group := m.lastGroup + 1
-	for {
-		if _, err := m.root.walk(dirIOMMUGroups+"/"+strconv.Itoa(group), false); err != nil {
-			return &group
-		}
-		group++
-	}
 }
 
 func (f *function) newVF(index int) *function {
@@ -117,10 +89,15 @@ func (f *function) newVF(index int) *function {
 		v, _ := driver.ParseHex(p, 4) // checked with the description
 		id.product = uint32(v)
 	}
-	return &function{
+	vf := &function{
 		address: at, dir: above + "/" + at.String(), id: id, kernel: f.vfs.Driver,
 		numa: f.numa, types: f.vfs.MdevTypes, mixed: f.mixed,
 	}
+	if f.group != nil {
+		group := f.vfGroup + index
+		vf.group = &group
+	}
+	return vf
 }
 
 // setData changes the content of a file and keeps its effects.

@@ -105,6 +105,7 @@ func (m *hardware) addFPGA(f *function, g *FPGA) error {
 	if m.fpgas[g.Dev] {
 		return fmt.Errorf("fpga: dev %d described twice", g.Dev)
 	}
+	m.fpgas[g.Dev] = true
 	f.fpga, f.loaded = g, make(map[int]string)
 	m.addFPGADevice(f, g.Dev)
 	for _, r := range g.regions() {
@@ -119,20 +120,10 @@ func (m *hardware) addFPGA(f *function, g *FPGA) error {
 
 // addFPGADevice makes intel-fpga-dev.N of a physical or virtual function.
 func (m *hardware) addFPGADevice(f *function, dev int) {
-	m.fpgas[dev] = true
 	f.dev = &dev
 	m.link(f.fpgaDir()+"/device", f.dir)
 	m.link(f.fpgaDir()+"/subsystem", dirFPGA)
 	m.link(dirFPGA+"/intel-fpga-dev."+strconv.Itoa(dev), f.fpgaDir())
-}
-
-// dropFPGA takes the class device of a virtual function away.
-func (m *hardware) dropFPGA(f *function) {
-	if f.dev != nil {
-		delete(m.fpgas, *f.dev)
-		m.root.remove(dirFPGA + "/intel-fpga-dev." + strconv.Itoa(*f.dev))
-		f.dev = nil
-	}
 }
 
 func (f *function) fpgaDir() string {
@@ -159,7 +150,7 @@ func (m *hardware) placePorts(f *function) {
 			at = f.virtual[p.VF-1]
 		}
 		if at.dev == nil {
-			m.addFPGADevice(at, m.freeFPGA())
+			m.addFPGADevice(at, f.vfDev+p.VF-1)
 		}
 		dir := at.portDir(p)
 		m.root.makeDir(dir)
@@ -171,15 +162,6 @@ func (m *hardware) placePorts(f *function) {
 
 func (f *function) portDir(p FPGAPort) string {
 	return fmt.Sprintf("%s/intel-fpga-port.%d", f.fpgaDir(), p.Number)
-}
-
-// freeFPGA returns the lowest device number above those described that is not in use.
-func (m *hardware) freeFPGA() int {
-	dev := m.lastFPGA + 1
-	for m.fpgas[dev] {
-		dev++
-	}
-	return dev
 }
 
 // Program loads a function into a port of an FPGA: it is what Intel's fpgaconf brings

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ const (
 	dirPCIDrivers  = "bus/pci/drivers"
 	dirMdevDevices = "bus/mdev/devices"
 	dirMdevBus     = "class/mdev_bus"
+	dirVFIO        = "bus/mdev/drivers/vfio_mdev"
 	dirIOMMUGroups = "kernel/iommu_groups"
 	mdevTypes      = "mdev_supported_types"
 )
@@ -35,6 +37,7 @@ type function struct {
 	vfs            *VFs
 	enabledAtStart int
 	virtual        []*function
+	vfGroup, vfDev int // the numbers of the first virtual function
 	fpga           *FPGA
 	loaded         map[int]string // function by FPGA port
 }
@@ -62,9 +65,21 @@ func generate(d Description) (*hardware, error) {
 			return nil, fmt.Errorf("%w: mdev parent %d %q: %w", ErrDescription, i, parent.Name, err)
 		}
 	}
-	for _, f := range m.physical() {
+	group, dev := m.lastGroup+1, m.lastFPGA+1
+	for _, f := range m.sorted() {
+		if f.vfs == nil {
+			continue
+		}
 		if err := m.reserve(f); err != nil {
 			return nil, fmt.Errorf("%w: device %s: %w", ErrDescription, f.address, err)
+		}
+		f.vfGroup, f.vfDev = group, dev
+		group += f.vfs.Total
+		if f.fpga != nil {
+			dev += f.vfs.Total
+		}
+		if f.vfs.Driver != "" {
+			m.root.makeDir(dirPCIDrivers + "/" + f.vfs.Driver)
 		}
 		m.setVFs(f, f.enabledAtStart)
 	}
@@ -184,6 +199,9 @@ func (m *hardware) drop(f *function) {
 	if f.kernel != "" {
 		m.root.remove(dirPCIDrivers + "/" + f.kernel + "/" + address)
 	}
+	if f.dev != nil {
+		m.root.remove(dirFPGA + "/intel-fpga-dev." + strconv.Itoa(*f.dev))
+	}
 	if f.group != nil {
 		m.root.remove(dirIOMMUGroups + "/" + strconv.Itoa(*f.group))
 	}
@@ -277,16 +295,9 @@ func (m *hardware) setEffect(path string, write func([]byte) error) {
 	}
 }
 
-// physical returns the functions with VFs, in the order of addresses.
-func (m *hardware) physical() []*function {
-	var list []*function
-	for _, f := range m.functions {
-		if f.vfs != nil {
-			list = append(list, f)
-		}
-	}
-	slices.SortFunc(list, func(a, b *function) int { return a.address.Compare(b.address) })
-	return list
+// sorted returns the functions in the order of addresses.
+func (m *hardware) sorted() []*function {
+	return slices.SortedFunc(maps.Values(m.functions), func(a, b *function) int { return a.address.Compare(b.address) })
 }
 
 func line(n int) string { return strconv.Itoa(n) + "\n" }

@@ -74,7 +74,6 @@ func (m *hardware) createMdev(p *mdevParent, t MdevType, data []byte) error {
 // addMdev makes the directory of a mediated device and the links to it.
 func (m *hardware) addMdev(p *mdevParent, mdev driver.Mdev) {
 	dir := p.dir + "/" + mdev.UUID
-	m.root.makeDir(dirVFIO)
 	m.link(dir+"/mdev_type", p.typeDir(mdev.Type))
 	m.link(dir+"/subsystem", "bus/mdev")
 	m.link(dir+"/driver", dirVFIO)

@@ -31,7 +31,7 @@ type hardware struct {
 	reserved  map[driver.PCIAddress]bool // for VFs, present or not
 	lastGroup int                        // the highest IOMMU group described
 	parents   map[string]*mdevParent     // by name
-	fpgas     map[int]bool               // numbers of class/fpga in use
+	fpgas     map[int]bool               // numbers of class/fpga described
 	lastFPGA  int                        // the highest of those described
 	numbers   map[string]int             // how many devices of a kind there are
 }
@@ -53,7 +53,7 @@ func newHardware() *hardware {
 		lastFPGA:  -1,
 		numbers:   make(map[string]int),
 	}
-	for _, dir := range []string{dirPCIDevices, dirPCIDrivers, dirMdevDevices, dirMdevBus, "class/net", "devices"} {
+	for _, dir := range []string{dirPCIDevices, dirPCIDrivers, dirMdevDevices, dirVFIO, dirMdevBus, "class/net", "devices"} {
 		m.root.makeDir(dir)
 	}
 	return m
@@ -169,15 +169,14 @@ func (m *Memory) Reboot() {
 	for id := range m.mdevs {
 		m.dropMdev(id)
 	}
-	for _, f := range m.functions {
+	for _, f := range m.sorted() {
 		if f.fpga != nil {
 			m.reload(f)
 			m.placePorts(f)
 		}
-	}
-	for _, f := range m.physical() {
-		m.setVFs(f, 0)
-		m.setVFs(f, f.enabledAtStart)
+		if f.vfs != nil {
+			m.setVFs(f, f.enabledAtStart)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ type overlayDump struct {
 // writes go through nothing is. The same state gives the same bytes, and a tree that has
 // loaded a dump gives the same dump.
 func (t *DirTree) Dump() ([]byte, error) {
-	d := overlayDump{SchemaVersion: dumpSchema, Made: []driver.Mdev{}, Removed: []driver.Mdev{}, Writes: []string{}}
+	d := overlayDump{SchemaVersion: driver.SnapshotSchema, Made: []driver.Mdev{}, Removed: []driver.Mdev{}, Writes: []string{}}
 	if o := t.overlay; o != nil {
 		o.mu.RLock()
 		defer o.mu.RUnlock()
@@ -41,10 +41,10 @@ func (t *DirTree) Dump() ([]byte, error) {
 // Load makes the tree remember what a dump says, in place of all it remembered. A dump of
 // another schema_version, with unknown fields, that does not fit the directory as it is
 // now, or that is not empty while writes go through is refused; the error matches
-// [ErrDump] and names the device, and the tree is as it was.
+// [driver.ErrSnapshot] and names the device, and the tree is as it was.
 func (t *DirTree) Load(data []byte) error {
 	var d overlayDump
-	err := decodeDump(data, &d, &d.SchemaVersion)
+	err := driver.DecodeSnapshot(data, &d, &d.SchemaVersion)
 	switch {
 	case err != nil:
 	case t.overlay != nil:
@@ -53,7 +53,7 @@ func (t *DirTree) Load(data []byte) error {
 		err = errors.New("writes to the directory go through, and the dump is of recorded ones")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDump, err)
+		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	return nil
 }

@@ -1,23 +1,14 @@
 package verbatim
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
-
-// ErrDump is matched by the errors of [Driver.Load].
-var ErrDump = errors.New("verbatim: bad dump")
-
-// dumpSchema is the version of the form of a dump.
-const dumpSchema = 1
 
 // stateDump is what a driver remembers, as JSON.
 type stateDump struct {
@@ -43,7 +34,7 @@ var _ driver.Snapshotter = (*Driver)(nil)
 func (d *Driver) Dump() ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := stateDump{SchemaVersion: dumpSchema, Mdevs: []driver.Mdev{}, Images: []dumpImage{}}
+	out := stateDump{SchemaVersion: driver.SnapshotSchema, Mdevs: []driver.Mdev{}, Images: []dumpImage{}}
 	for _, id := range slices.Sorted(maps.Keys(d.mdevs)) {
 		out.Mdevs = append(out.Mdevs, d.mdevs[id])
 	}
@@ -55,12 +46,13 @@ func (d *Driver) Dump() ([]byte, error) {
 
 // Load makes the driver remember what a dump says, in place of all it remembered. A dump
 // of another schema_version, with unknown fields, with duplicates, or of an FPGA that the
-// driver does not report is refused; the error matches [ErrDump] and names the device, and
+// driver does not report is refused; the error matches [driver.ErrSnapshot] and names the device, and
 // the driver is as it was.
 func (d *Driver) Load(data []byte) error {
-	in, err := decode(data)
+	var in stateDump
+	err := driver.DecodeSnapshot(data, &in, &in.SchemaVersion)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDump, err)
+		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	mdevs, images := make(map[string]driver.Mdev), make(map[string][]byte)
 	for _, m := range in.Mdevs {
@@ -68,13 +60,13 @@ func (d *Driver) Load(data []byte) error {
 			err = fmt.Errorf("mdev %s is there twice", m.UUID)
 		}
 		if err = cmp.Or(err, m.Validate()); err != nil {
-			return fmt.Errorf("%w: %w", ErrDump, err)
+			return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 		}
 		mdevs[m.UUID] = m
 	}
 	for _, i := range in.Images {
 		if _, twice := images[i.ControlPath]; twice || i.Data == nil || !d.hasFPGA(i.ControlPath) {
-			return fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or is there twice", ErrDump, i.ControlPath)
+			return fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or is there twice", driver.ErrSnapshot, i.ControlPath)
 		}
 		images[i.ControlPath] = i.Data
 	}
@@ -82,20 +74,4 @@ func (d *Driver) Load(data []byte) error {
 	defer d.mu.Unlock()
 	d.mdevs, d.images = mdevs, images
 	return nil
-}
-
-// decode reads one JSON value without unknown fields, and judges its version.
-func decode(data []byte) (d stateDump, err error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return d, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return d, errors.New("something follows the JSON value")
-	}
-	if d.SchemaVersion != dumpSchema {
-		return d, fmt.Errorf("schema_version %d, want %d", d.SchemaVersion, dumpSchema)
-	}
-	return d, nil
 }

@@ -122,8 +122,8 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 		{"image without data", replaced(`"data": "`, `"data": null, "control_path": "`), "image of"},
 	} {
 		err := d.Load([]byte(tt.text))
-		if !errors.Is(err, verbatim.ErrDump) || !strings.Contains(fmt.Sprint(err), tt.want) {
-			t.Errorf("%s: %v, want ErrDump with %s", tt.name, err, tt.want)
+		if !errors.Is(err, driver.ErrSnapshot) || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %v, want ErrSnapshot with %s", tt.name, err, tt.want)
 		}
 		if diff := cmp.Diff(before, string(dumped(t, d))); diff != "" {
 			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
@@ -139,7 +139,7 @@ func FuzzLoad(f *testing.F) {
 		d := verbatim.New(fpgas())
 		before := dumped(t, d)
 		if err := d.Load(data); err != nil {
-			if !errors.Is(err, verbatim.ErrDump) || !bytes.Equal(before, dumped(t, d)) {
+			if !errors.Is(err, driver.ErrSnapshot) || !bytes.Equal(before, dumped(t, d)) {
 				t.Fatalf("refused, yet changed: %v", err)
 			}
 			return
