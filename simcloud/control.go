@@ -43,7 +43,7 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"POST /_sim/clock":           c.postClock,
 		"GET /_sim/state":            c.getState,
 		"PUT /_sim/state":            c.putState,
-		"GET /_sim/unread":           c.getUnread,
+		"GET /_sim/unrecognized":     c.getUnrecognized,
 
 		"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
 		"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),

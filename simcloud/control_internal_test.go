@@ -54,7 +54,7 @@ func controlCalls() []struct{ route, path, body string } {
 		{"DELETE /_sim/requests", "/_sim/requests", ""},
 		{"GET /_sim/requests", "/_sim/requests", ""},
 		{"GET /_sim/requests/diagram", "/_sim/requests/diagram", ""},
-		{"GET /_sim/unread", "/_sim/unread", ""},
+		{"GET /_sim/unrecognized", "/_sim/unrecognized", ""},
 		{"GET /_sim/state", "/_sim/state", ""},
 		{"PUT /_sim/state", "/_sim/state", "{}"},
 	}

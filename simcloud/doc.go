@@ -1,34 +1,35 @@
-// Package simcloud is a whole simulated cloud in one line: Keystone, Placement, Cyborg
-// with agents on synthetic or real hardware, and a stand-in for Nova that keeps the
-// guests. Everything is reached over HTTP, in process or through a listener, and a
-// checker tells across all services whether an accelerator leaked.
+// Package simcloud is a whole simulated cloud: Keystone, Placement, Cyborg with agents on
+// synthetic or real hardware, and stand-ins for Nova, which keeps the guests, and Glance.
+// Clients reach it over HTTP, in process or through a listener. A checker finds leaked
+// accelerators across all services.
 //
-// It deliberately does not play Nova: whoever is tested claims in Placement, makes and
-// binds accelerator requests, defines the guests and removes them. It shares no code with
-// the client in this module, so that one misunderstanding cannot hide on both sides.
+// The stand-in for Nova schedules nothing: the tested program claims in Placement, creates
+// and binds accelerator requests, and defines and removes the guests. The package shares
+// no code with the client in this module, so that one misunderstanding cannot hide on both
+// sides.
 //
-// The layout follows what Nova and Cyborg make of a real deployment: the compute roots of
+// The layout follows a real deployment of Nova and Cyborg: the compute roots of
 // nova/virt/libvirt/driver.py (update_provider_tree), the reports of
-// cyborg/conductor/manager.py, and the catalog's paths of DevStack.
+// cyborg/conductor/manager.py, and the paths of DevStack's catalog.
 //
 // In a test:
 //
 //	cloud := simcloud.Run(t)
 //	provider := cloud.Provider(t) // an authenticated *gophercloud.ProviderClient
-//	...                           // what is to be tested
+//	...                           // the tested program
 //	cloud.CheckNoLeaks(t)
 //
-// Run works inside a testing/synctest bubble; each call makes a cloud of its own. The
-// whole cloud then lives in virtual time, and so do clients of gophercloud and
-// go-retryablehttp that use its transport: tokens expire, binds time out and retries
-// pause without anybody waiting. What has to be heeded is that a bubble ends with its
-// goroutines, so clients must be done when the test returns. docs/testing.md shows it.
+// Run works inside a testing/synctest bubble. The whole cloud then lives in virtual time,
+// and so do clients of gophercloud and go-retryablehttp that use its transport: tokens
+// expire, binds time out and retries pause without real waiting. A bubble ends only when
+// its goroutines have ended, so clients must be done when the test returns. docs/testing.md
+// has an example.
 //
-// Package drill runs a flow again and again with another fault each time, and checks what
-// it leaves behind.
+// Package drill runs a flow again and again, each time with a different fault, and checks
+// what it leaves behind.
 //
-// [Cloud.Dump] writes the whole cloud down, [Cloud.Load] goes back to it, [FromState] makes
-// another cloud of it, [DiffStates] tells two apart, and [WithStateFile] keeps a cloud over
-// the end of its process. [Cloud.Requests] tells what was asked and what each request
-// changed, [Cloud.Unread] what a client sent and nobody read.
+// [Cloud.Dump] writes the state of a cloud, [Cloud.Load] restores it, [FromState] makes
+// another cloud from it, [DiffStates] compares two states, and [WithStateFile] keeps the
+// state in a file. [Cloud.Requests] lists the requests and what each of them changed,
+// [Cloud.Unrecognized] their unknown query keys and body fields.
 package simcloud

@@ -89,33 +89,29 @@ func (c *Cloud) servePlacement(w http.ResponseWriter, r *http.Request) {
 	c.Placement.ServeHTTP(w, r)
 }
 
-// placementState is what the leak check needs of Placement: the names of the providers,
-// and all allocations.
-func (c *Cloud) placementState() (names map[string]string, allocations []placementsim.Allocation, err error) {
-	names = make(map[string]string)
+// placementState reads the providers and allocations of Placement. Of an external one it
+// reads only the trees of the hosts, and only the names and parents of providers.
+func (c *Cloud) placementState() (providers []placementsim.ResourceProvider, allocations []placementsim.Allocation, err error) {
 	if c.external == nil {
-		for _, p := range c.Placement.ResourceProviders() {
-			names[p.UUID] = p.Name
-		}
-		return names, c.Placement.Allocations(), nil
+		return c.Placement.ResourceProviders(), c.Placement.Allocations(), nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, m := range c.machines {
 		tree, err := c.external.tree(ctx, m.provider)
 		if err != nil {
-			return names, allocations, err
+			return providers, allocations, err
 		}
 		for _, p := range tree {
-			names[p.UUID] = p.Name
+			providers = append(providers, placementsim.ResourceProvider{UUID: p.UUID, Name: p.Name, Parent: p.Parent})
 			used, err := c.external.allocations(ctx, p.UUID)
 			if err != nil {
-				return names, allocations, err
+				return providers, allocations, err
 			}
 			allocations = append(allocations, used...)
 		}
 	}
-	return names, allocations, nil
+	return providers, allocations, nil
 }
 
 type externalProvider struct {

@@ -23,12 +23,12 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 	for _, tt := range []breakage{
 		{"nothing", func(*user, spawned, spawned) {}, nil},
 		{"guest forgotten", func(u *user, gpu, _ spawned) { u.cloud.RemoveGuest(gpu.uuid) }, []string{
-			"arq: ARQ {gpu.arq} (Bound, device profile gpu) belongs to instance {gpu}, which is no guest, and holds PCI handle 0000:3b:00.0 of provider cn0_0000:3b:00.0 on host cn0",
-			"allocation: consumer {gpu}, which is no guest, has allocated VCPU:1 on cn0, MEMORY_MB:512 on cn0, PGPU:1 on cn0_0000:3b:00.0",
+			"arq: ARQ {gpu.arq} (Bound, device profile gpu) belongs to instance {gpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds PCI handle 0000:3b:00.0 of provider cn0_0000:3b:00.0 on host cn0",
+			"allocation: consumer {gpu}, which is not a registered guest, has allocated VCPU:1 on cn0, MEMORY_MB:512 on cn0, PGPU:1 on cn0_0000:3b:00.0",
 		}},
 		{"vGPU guest forgotten", func(u *user, _, vgpu spawned) { u.cloud.RemoveGuest(vgpu.uuid) }, []string{
-			"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is no guest, and holds MDEV handle {vgpu.handle} of provider cn0_0000:af:00.0 on host cn0",
-			"allocation: consumer {vgpu}, which is no guest, has allocated",
+			"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID), and holds MDEV handle {vgpu.handle} of provider cn0_0000:af:00.0 on host cn0",
+			"allocation: consumer {vgpu}, which is not a registered guest, has allocated",
 		}},
 		{"ARQ never bound", func(u *user, _, _ spawned) { u.createARQs("gpu") }, []string{
 			"arq: (Initial, device profile gpu) belongs to no instance",
@@ -36,10 +36,10 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 		{"allocation left behind", func(u *user, gpu, _ spawned) {
 			u.cloud.RemoveGuest(gpu.uuid)
 			u.do("DELETE", "/accelerator/v2/accelerator_requests?instance="+gpu.uuid, accelerator, nil, 204, nil)
-		}, []string{"allocation: consumer {gpu}, which is no guest, has allocated PGPU:1"}},
+		}, []string{"allocation: consumer {gpu}, which is not a registered guest, has allocated PGPU:1"}},
 		{"allocation of the root only", func(u *user, _, _ spawned) {
 			u.claimDirectly(instance(9), u.cloud.ProviderUUID("cn1"), "VCPU")
-		}, []string{"allocation: consumer " + instance(9) + ", which is no guest, has allocated VCPU:1 on cn1"}},
+		}, []string{"allocation: consumer " + instance(9) + ", which is not a registered guest, has allocated VCPU:1 on cn1"}},
 		{"allocation elsewhere is not ours", func(u *user, _, _ spawned) {
 			p, err := u.cloud.Placement.CreateProvider(placementsim.NewProvider{Name: "storage", Inventories: map[string]placementsim.Inventory{"DISK_GB": {Total: 10}}})
 			if err != nil {
@@ -91,19 +91,19 @@ func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
 			u.cloud.RemoveGuest(vgpu.uuid)
 			u.send("DELETE", "/accelerator/v2/accelerator_requests?instance="+vgpu.uuid, accelerator, "")
 			u.do("DELETE", "/placement/allocations/"+vgpu.uuid, placement, nil, 204, nil)
-		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is no guest,"}},
+		}, []string{"arq: ARQ {vgpu.arq} (Bound, device profile vgpu) belongs to instance {vgpu}, which is not a registered guest (PUT /_sim/guests/UUID),"}},
 		{"another project pays", func(u *user, gpu, _ spawned) {
 			u.do("DELETE", "/placement/allocations/"+gpu.uuid, placement, nil, 204, nil)
 			u.claimDirectly(gpu.uuid, gpu.provider, "PGPU")
 		}, []string{`guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu) of project ` +
 			`but its allocation on provider cn0_0000:3b:00.0 counts for project "p", which Keystone does not know`}},
-		{"Nova was told of a failure", func(u *user, gpu, _ spawned) { u.tellNova(gpu.uuid, gpu.arq.UUID, "failed") }, []string{
-			`guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu), but Nova was told last that its bind ended as "failed"`,
+		{"Nova got an event of a failure", func(u *user, gpu, _ spawned) { u.tellNova(gpu.uuid, gpu.arq.UUID, "failed") }, []string{
+			`guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu), but the last event to Nova says that its bind ended as "failed"`,
 		}},
-		{"Nova was told of another instance", func(u *user, gpu, vgpu spawned) { u.tellNova(vgpu.uuid, gpu.arq.UUID, "completed") }, []string{
-			"guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu), but Nova was told last that it is bound for instance {vgpu}",
+		{"Nova got an event of another instance", func(u *user, gpu, vgpu spawned) { u.tellNova(vgpu.uuid, gpu.arq.UUID, "completed") }, []string{
+			"guest: guest {gpu} has ARQ {gpu.arq} (Bound, device profile gpu), but the last event to Nova says that it is bound for instance {vgpu}",
 		}},
-		{"Nova was told of a failure before", func(u *user, gpu, _ spawned) {
+		{"Nova got an event of a failure before", func(u *user, gpu, _ spawned) {
 			u.tellNova(gpu.uuid, gpu.arq.UUID, "failed")
 			u.tellNova(gpu.uuid, gpu.arq.UUID, "completed")
 		}, nil},
@@ -205,7 +205,7 @@ func TestAFailedCheckShowsStateAndRequests(t *testing.T) {
 		"simcloud: 3 leaks:\n  ARQ " + s.arq.UUID,
 		"in use:\n  cn0 " + u.cloud.ProviderUUID("cn0") + "\n    VCPU:1 allocated to " + s.uuid,
 		"  cn0_0000:3b:00.0 " + s.provider + "\n    PGPU:1 allocated to " + s.uuid,
-		"    PCI 0000:3b:00.0 taken by ARQ " + s.arq.UUID + " (Bound), instance " + s.uuid,
+		"    PCI 0000:3b:00.0 held by ARQ " + s.arq.UUID + " (Bound), instance " + s.uuid,
 		"(Initial, device profile fpga) without a handle, instance none",
 		"last requests:\n",
 		"  PATCH /accelerator/v2/accelerator_requests: 202\n",

@@ -19,9 +19,9 @@ type Model struct {
 	// StrictInstances makes the compute endpoint judge instances as Nova does: events
 	// for instances that are no guests get 404, for guests without a host 422.
 	StrictInstances bool `json:"strict_instances,omitempty"`
-	// StrictRequests refuses requests with a query key, header or member of the body that
-	// nobody reads, see [Cloud.Unread], with 400 and before anything changes. The real
-	// services ignore most of that.
+	// StrictRequests rejects requests with unknown query keys or body fields, see
+	// [Cloud.Unrecognized], with 400 before anything changes. The real services ignore most
+	// of these.
 	StrictRequests bool `json:"strict_requests,omitempty"`
 	// TokenLifetime is how long a token is valid; an hour if zero.
 	TokenLifetime Duration `json:"token_lifetime,omitempty"`

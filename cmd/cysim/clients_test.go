@@ -73,7 +73,7 @@ func startCloud(t *testing.T, flags ...string) cloud {
 	}
 	t.Cleanup(func() {
 		if listens {
-			c.checkRead(t)
+			c.checkUnrecognized(t)
 		}
 		_ = command.Process.Signal(syscall.SIGTERM) // Wait tells if it had ended already
 		if err := command.Wait(); err != nil || !listens {

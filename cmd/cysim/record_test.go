@@ -32,8 +32,8 @@ func TestServeMayBeStrictAboutRequests(t *testing.T) {
 			if status != tt.status || (status == http.StatusBadRequest) != strings.Contains(body, "query colour") {
 				t.Errorf("got %d %s, want %d", status, body, tt.status)
 			}
-			if status, body := get(t, url+"/_sim/unread", ""); status != http.StatusOK || !strings.Contains(body, `"operation":"identity.version.get","what":"query colour"`) {
-				t.Errorf("/_sim/unread: %d %s", status, body)
+			if status, body := get(t, url+"/_sim/unrecognized", ""); status != http.StatusOK || !strings.Contains(body, `"operation":"identity.version.get","what":"query colour"`) {
+				t.Errorf("/_sim/unrecognized: %d %s", status, body)
 			}
 		})
 	}

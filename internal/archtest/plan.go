@@ -58,7 +58,7 @@ func serverHalf() []Package {
 		{Pattern: "sim"},
 		{Pattern: "fault"},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
-		{Pattern: "internal/statuspage"},
+		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "sim", "fault", "fakecyborg", "placementsim"}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/tables"}},
 		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp", "sim"}},
 		{Pattern: "internal/keystone", Ours: []string{"internal/simhttp", "sim", "internal/tables"}, Others: []string{uuid}},

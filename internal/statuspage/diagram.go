@@ -4,110 +4,94 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Diagram is a sequence diagram, laid out in the units of its own drawing.
-type Diagram struct {
+// diagram is a sequence diagram, in the units of its drawing, with the same as a list.
+type diagram struct {
 	Title         string
 	Width, Height int
-	Lines         []Lifeline
-	Arrows        []Arrow
+	Lines         []lifeline
+	Arrows        []arrow
 }
 
-// Lifeline is a participant.
-type Lifeline struct {
+// lifeline is a participant.
+type lifeline struct {
 	Name string
 	X    int
 }
 
-// Arrow is a request with its answer.
-type Arrow struct {
-	FromX, ToX, Y, LabelX int
-	Head                  string // points of the arrow's head
-	Label, Answer         string
-	Failed                bool
-	Changes               []string
+// arrow is a request with its answer.
+type arrow struct {
+	FromX, ToX, Y, LabelX   int
+	Head                    string // points of the arrow's head
+	From, To, Label, Answer string
+	Failed                  bool
+	Changes                 []string
 }
 
-// How a diagram is laid out.
+// The layout of a diagram.
 const (
 	laneWidth   = 190
 	rowHeight   = 34
 	headHeight  = 40
 	maxPerFlow  = 40
 	maxDiagrams = 3
-	quiet       = 2 * time.Second // between two flows
+	maxPause    = 2 * time.Second // within a flow
 )
 
-// diagrams draws the last flows, the newest first. A flow ends where nothing was asked
-// for a while.
-func diagrams(exchanges []Exchange) []Diagram {
-	var list []Diagram
-	flows := split(exchanges)
-	for i := len(flows) - 1; i >= 0 && len(list) < maxDiagrams; i-- {
-		list = append(list, draw(flows[i]))
+// diagrams draws the last flows, the newest first. A pause between two requests ends a
+// flow.
+func diagrams(requests []sim.Exchange) []diagram {
+	var list []diagram
+	for _, flow := range slices.Backward(flows(requests)) {
+		if len(list) == maxDiagrams {
+			break
+		}
+		list = append(list, draw(flow))
 	}
 	return list
 }
 
-func split(exchanges []Exchange) [][]Exchange {
-	var flows [][]Exchange
-	for i, e := range exchanges {
-		last := len(flows) - 1
-		if i == 0 || e.Started.Sub(exchanges[i-1].Started) > quiet || len(flows[last]) == maxPerFlow {
-			flows = append(flows, nil)
+func flows(requests []sim.Exchange) [][]sim.Exchange {
+	var list [][]sim.Exchange
+	for i, r := range requests {
+		last := len(list) - 1
+		if i == 0 || r.Started.Sub(requests[i-1].Started) > maxPause || len(list[last]) == maxPerFlow {
+			list = append(list, nil)
 			last++
 		}
-		flows[last] = append(flows[last], e)
+		list[last] = append(list[last], r)
 	}
-	return flows
+	return list
 }
 
-func draw(flow []Exchange) Diagram {
-	var names []string
-	for _, e := range flow {
-		for _, name := range []string{e.From, e.To} {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
+func draw(flow []sim.Exchange) diagram {
+	lanes := names(flow)
+	d := diagram{
+		Title: plural.Count(len(flow), "request") + " from " + flow[0].Started.UTC().Format("15:04:05"),
+		Width: laneWidth*len(lanes) + laneWidth/3, Height: headHeight + rowHeight*len(flow) + rowHeight/2,
 	}
-	d := Diagram{
-		Title: fmt.Sprintf("%d requests from %s", len(flow), flow[0].Started.UTC().Format("15:04:05")),
-		Width: laneWidth*len(names) + laneWidth/3, Height: headHeight + rowHeight*len(flow) + rowHeight/2,
+	for i, name := range lanes {
+		d.Lines = append(d.Lines, lifeline{Name: name, X: laneWidth*i + laneWidth/2})
 	}
-	for i, name := range names {
-		d.Lines = append(d.Lines, Lifeline{Name: name, X: laneWidth*i + laneWidth/2})
-	}
-	for i, e := range flow {
-		d.Arrows = append(d.Arrows, arrow(e, names, headHeight+rowHeight*(i+1)))
+	for i, r := range flow {
+		d.Arrows = append(d.Arrows, drawArrow(r, lanes, headHeight+rowHeight*(i+1)))
 	}
 	return d
 }
 
-func arrow(e Exchange, names []string, y int) Arrow {
-	from := laneWidth*slices.Index(names, e.From) + laneWidth/2
-	to := laneWidth*slices.Index(names, e.To) + laneWidth/2
+func drawArrow(r sim.Exchange, lanes []string, y int) arrow {
+	a := arrow{Y: y, From: sender(r), To: receiver(r), Label: label(r), Answer: answer(r), Failed: r.Status == 0 || r.Status >= 400, Changes: changes(r)}
+	a.FromX = laneWidth*slices.Index(lanes, a.From) + laneWidth/2
+	a.ToX = laneWidth*slices.Index(lanes, a.To) + laneWidth/2
+	a.LabelX = min(a.FromX, a.ToX) + 6
 	back := 8
-	if to < from {
+	if a.ToX < a.FromX {
 		back = -8
 	}
-	a := Arrow{
-		FromX: from, ToX: to, Y: y, LabelX: min(from, to) + 6,
-		Head:  fmt.Sprintf("%d,%d %d,%d %d,%d", to, y, to-back, y-4, to-back, y+4),
-		Label: e.What, Answer: answer(e), Failed: e.Status == 0 || e.Status >= 400, Changes: e.Changes,
-	}
+	a.Head = fmt.Sprintf("%d,%d %d,%d %d,%d", a.ToX, y, a.ToX-back, y-4, a.ToX-back, y+4)
 	return a
-}
-
-// answer says in words what came back.
-func answer(e Exchange) string {
-	text := fmt.Sprint(e.Status)
-	if e.Status == 0 {
-		text = "no answer"
-	}
-	if e.Fault != "" {
-		text += ", fault " + e.Fault
-	}
-	return text
 }

@@ -1,11 +1,10 @@
-// Package statuspage draws the state of a simulated cloud for people: hosts with their
-// provider trees and what is used of them, accelerator requests by state, the last
-// requests as sequence diagrams, faults with their hits, and leaks.
+// Package statuspage draws the state of a simulated cloud: hosts with their provider trees
+// and usage, accelerator requests by state, the last requests as sequence diagrams, fault
+// rules with their hit counts, and leaks.
 //
-// The page is rendered by the server and read-only: it has no form and asks for nothing
-// from elsewhere. A small script replaces its content when a stream of server-sent events
-// says that something changed; without it the page is the same, and is reloaded by hand.
-// It says everything in words and shapes, so that it can be read without colour, from a
-// phone's screen and by a screen reader. It decides nothing: who may see it is the
-// caller's business.
+// The page is rendered by the server and read-only: it has no forms and loads nothing from
+// other sites. A small script replaces its content when a stream of server-sent events
+// reports a change; without the script the page has to be reloaded. Everything is said in
+// words and shapes, for use without colour, on small screens and with screen readers. The
+// caller restricts access.
 package statuspage

@@ -1,5 +1,5 @@
 "use strict";
-// The page is whole without this: here it only follows the cloud. What is open stays open.
+// The page is complete without this script, which only updates it. Open details stay open.
 const live = document.getElementById("live");
 const content = document.getElementById("content");
 const stream = new EventSource("stream");
@@ -21,12 +21,12 @@ async function follow() {
   }
 }
 
-// keep opens in the new content what is open in the old, and leaves the focus where it is.
+// keep opens in the new content the details that are open in the old one.
 function keep(fresh) {
   const old = content.querySelectorAll("details"), now = fresh.querySelectorAll("details");
   if (old.length === now.length) { old.forEach((d, i) => { now[i].open = d.open; }); }
 }
 
 stream.addEventListener("change", () => { if (!content.contains(document.activeElement)) { follow(); } });
-stream.addEventListener("open", () => { live.textContent = "This page follows the cloud."; });
-stream.addEventListener("error", () => { live.textContent = "The cloud does not answer; this is its last state."; });
+stream.addEventListener("open", () => { live.textContent = "This page is updated when the cloud changes."; });
+stream.addEventListener("error", () => { live.textContent = "The cloud does not answer; this is its last known state."; });

@@ -15,27 +15,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func world() statuspage.World {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	return statuspage.World{
 		Now: start,
-		Hosts: []statuspage.Host{{
-			Name: "cn0", Guests: []string{"91aa"},
-			Providers: []statuspage.Provider{
-				{Name: "cn0", UUID: "u0", Inventories: []statuspage.Inventory{{Class: "MEMORY_MB", Used: 512, Total: 4096}}},
-				{Name: "cn0_<script>alert(1)</script>", UUID: "u1", Depth: 1, Traits: []string{"CUSTOM_A"}, Inventories: []statuspage.Inventory{{Class: "PGPU", Used: 1, Reserved: 1, Total: 3}}},
-			},
-		}},
-		States: []statuspage.State{{Name: "Bound", ARQs: []statuspage.ARQ{{UUID: "3f", Profile: "gpu", Instance: "91aa", Host: "cn0"}}}},
-		Leaks:  []string{`ARQ "3f" is nobody's`},
-		Faults: []statuspage.Fault{{Text: `{"operation":"a.b"}`, Hits: 2}},
-		Exchanges: []statuspage.Exchange{
-			{From: "client", To: "Keystone", What: "POST /auth/tokens", Status: 201, Started: start, Changes: []string{"created token <b>"}},
-			{From: "client", To: "Cyborg", What: "PATCH /accelerator_requests", Fault: "drop", Started: start.Add(time.Minute)},
-			{From: "Cyborg", To: "Nova", What: "POST /os-server-external-events", Status: 200, Started: start.Add(time.Minute)},
+		Providers: []placementsim.ResourceProvider{
+			{Name: "cn0", UUID: "u0", Inventories: map[string]placementsim.Inventory{"MEMORY_MB": {Total: 4096}}},
+			{Name: "cn1", UUID: "u2"},
+			{Name: "cn0_<script>alert(1)</script>", UUID: "u1", Parent: "u0", Traits: []string{"CUSTOM_A"}, Inventories: map[string]placementsim.Inventory{"PGPU": {Reserved: 1, Total: 3}}},
+		},
+		Allocations: []placementsim.Allocation{{Consumer: "91aa", Provider: "u0", Class: "MEMORY_MB", Used: 512}, {Consumer: "91aa", Provider: "u1", Class: "PGPU", Used: 1}},
+		Guests:      []sim.Guest{{UUID: "91aa", Host: "cn0"}},
+		ARQs:        []fakecyborg.ARQ{{UUID: "3f", State: "Bound", DeviceProfileName: "gpu", InstanceUUID: "91aa", Hostname: "cn0"}, {UUID: "40", State: "Deleting"}},
+		Leaks:       []string{`ARQ "3f" is nobody's`},
+		Faults:      []fault.State{{Rule: fault.Rule{Operation: "a.b", Action: fault.Drop}, Hits: 2}},
+		Requests: []sim.Exchange{
+			{Service: "identity", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Started: start, Changes: []sim.Change{{Action: "created", Kind: "token", ID: "<b>"}}},
+			{Service: "accelerator", Method: "PATCH", Path: "/accelerator/v2/accelerator_requests", Fault: "drop", Started: start.Add(time.Minute)},
+			{From: "cyborg-conductor", Service: "compute", Method: "POST", Path: "/compute/v2.1/os-server-external-events", Status: 200, Started: start.Add(time.Minute)},
 		},
 	}
 }
@@ -49,14 +53,14 @@ func render(t *testing.T, name string) string {
 	return b.String()
 }
 
-func TestThePageSaysItInWords(t *testing.T) {
+func TestThePageShowsTheStateInWords(t *testing.T) {
 	t.Parallel()
 	text := render(t, "page.html.tmpl")
 	for _, want := range []string{
 		"2026-01-01 12:00:00 UTC", "1 guest <code>91aa</code>", "PGPU 1 of 3 used, 1 reserved", "MEMORY_MB 512 of 4096 used",
-		`<meter min="0" max="4096" value="512">`, "Bound: 1", "ARQ &#34;3f&#34; is nobody&#39;s",
+		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "0 guests", "ARQ &#34;3f&#34; is nobody&#39;s",
 		"client to Cyborg: PATCH /accelerator_requests: no answer, fault drop",
-		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>",
+		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>", `<li class="depth1">`,
 		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
 	} {
 		if !strings.Contains(text, want) {
@@ -73,32 +77,12 @@ func TestThePageSaysItInWords(t *testing.T) {
 	}
 }
 
-func TestNamesAreTextAndNothingElse(t *testing.T) {
+func TestNamesAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"page.html.tmpl", "content"} {
 		text := render(t, name)
 		if strings.Contains(text, "<script>alert") || !strings.Contains(text, "cn0_&lt;script&gt;alert(1)&lt;/script&gt;") {
 			t.Errorf("%s: a device's name is not escaped", name)
-		}
-	}
-}
-
-func TestUnitsOfAnInventory(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		inventory statuspage.Inventory
-		want      []string
-	}{
-		{statuspage.Inventory{Total: 3, Used: 1}, []string{"used", "free", "free"}},
-		{statuspage.Inventory{Total: 2, Reserved: 2}, []string{"reserved", "reserved"}},
-		{statuspage.Inventory{Total: 2, Used: 2, Reserved: 2}, []string{"used", "used"}},
-		{statuspage.Inventory{Total: 1, Used: 5}, []string{"used"}},
-		{statuspage.Inventory{}, []string{}},
-		{statuspage.Inventory{Total: 33}, nil},
-		{statuspage.Inventory{Total: -1}, nil},
-	} {
-		if diff := cmp.Diff(tt.want, tt.inventory.Units()); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", tt.inventory, diff)
 		}
 	}
 }
@@ -115,7 +99,7 @@ func serve(t *testing.T, p *statuspage.Page, path string) *httptest.ResponseReco
 	return w
 }
 
-func TestThePageAsksForNothingFromElsewhere(t *testing.T) {
+func TestThePageLoadsNothingFromOtherSites(t *testing.T) {
 	t.Parallel()
 	p := statuspage.New(world, func() string { return "" })
 	for _, path := range []string{"/_sim/", "/_sim/?part=content", "/_sim/page.css", "/_sim/page.js"} {
@@ -173,7 +157,7 @@ func (s *streamed) WriteHeader(status int) { s.status.Store(int32(status)) }
 // Flush implements http.Flusher.
 func (s *streamed) Flush() {}
 
-func TestTheStreamTellsOfChanges(t *testing.T) {
+func TestTheStreamReportsChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var version atomic.Int32

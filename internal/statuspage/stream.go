@@ -13,13 +13,13 @@ const (
 	period      = 500 * time.Millisecond
 )
 
-// stream sends an event whenever the cloud has changed, at most one in each period.
+// stream sends an event when the version has changed, at most one in each period.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.streams <- struct{}{}:
 		defer func() { <-p.streams }()
 	default:
-		http.Error(w, "too many pages follow this cloud", http.StatusServiceUnavailable)
+		http.Error(w, "too many open streams", http.StatusServiceUnavailable)
 		return
 	}
 	protect(w.Header())

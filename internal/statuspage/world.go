@@ -1,71 +1,96 @@
 package statuspage
 
-import "time"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
 
-// World is what the page shows.
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// World is the state that the page shows.
 type World struct {
 	Now    time.Time
-	Manual bool // the clock stands still
-	Hosts  []Host
-	// States are the states of accelerator requests, in the order of their life.
-	States []State
-	Leaks  []string
-	Faults []Fault
-	// Exchanges are requests in the order in which they started.
-	Exchanges []Exchange
+	Manual bool // the clock is manual
+	// Providers are in any order in which parents come before their children.
+	Providers   []placementsim.ResourceProvider
+	Allocations []placementsim.Allocation
+	Guests      []sim.Guest
+	ARQs        []fakecyborg.ARQ
+	Leaks       []string
+	Faults      []fault.State
+	// Requests are in the order in which they started.
+	Requests []sim.Exchange
 }
 
-// Host is a compute host.
-type Host struct {
+// host is a compute host with its provider tree.
+type host struct {
 	Name      string
 	Guests    []string
-	Providers []Provider // the root first, each above those below it
+	Providers []provider // each before its children
 }
 
-// Provider is a resource provider.
-type Provider struct {
-	Name, UUID  string
-	Depth       int // 0: the host itself
-	Traits      []string
-	Inventories []Inventory
+// provider is a resource provider in a tree.
+type provider struct {
+	placementsim.ResourceProvider
+	Depth       int // 0: the root; at most maxDepth
+	Inventories []inventory
 }
 
-// Inventory is what a provider has of one resource class.
-type Inventory struct {
+// maxDepth is the deepest indentation of a tree.
+const maxDepth = 3
+
+// inventory is an amount of one resource class.
+type inventory struct {
 	Class                 string
 	Used, Reserved, Total int
 }
 
-// State is a state and the accelerator requests in it.
-type State struct {
-	Name string
-	ARQs []ARQ
+// hosts builds the provider trees.
+func (w World) hosts() []host {
+	used := make(map[[2]string]int)
+	for _, a := range w.Allocations {
+		used[[2]string{a.Provider, a.Class}] += a.Used
+	}
+	children := make(map[string][]placementsim.ResourceProvider)
+	for _, p := range w.Providers {
+		children[p.Parent] = append(children[p.Parent], p)
+	}
+	guests := make(map[string][]string)
+	for _, g := range w.Guests {
+		guests[g.Host] = append(guests[g.Host], g.UUID)
+	}
+	var hosts []host
+	for _, root := range children[""] {
+		h := host{Name: root.Name, Guests: guests[root.Name]}
+		var add func(p placementsim.ResourceProvider, depth int)
+		add = func(p placementsim.ResourceProvider, depth int) {
+			node := provider{ResourceProvider: p, Depth: min(depth, maxDepth)}
+			for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
+				amount := p.Inventories[class]
+				node.Inventories = append(node.Inventories, inventory{class, used[[2]string{p.UUID, class}], amount.Reserved, amount.Total})
+			}
+			h.Providers = append(h.Providers, node)
+			for _, child := range children[p.UUID] {
+				add(child, depth+1)
+			}
+		}
+		add(root, 0)
+		hosts = append(hosts, h)
+	}
+	return hosts
 }
 
-// ARQ is an accelerator request.
-type ARQ struct{ UUID, Profile, Instance, Host, Failure string }
-
-// Fault is a fault rule.
-type Fault struct {
-	Text string
-	Hits int
-}
-
-// Exchange is a request and its answer.
-type Exchange struct {
-	From, To, What string
-	Status         int    // 0: no answer
-	Fault          string // the action of a fault, if one acted
-	Started        time.Time
-	Changes        []string // what the request changed, a line each
-}
-
-// maxUnits is how many units of an inventory are drawn one by one.
+// maxUnits is the largest inventory whose units are drawn one by one.
 const maxUnits = 32
 
-// Units are the squares of an inventory that is drawn one by one: used, reserved, free.
-// It is empty for a larger one, which is drawn as a bar.
-func (i Inventory) Units() []string {
+// Units lists the units of an inventory: used, reserved or free. It is empty for a large
+// inventory, which is drawn as a bar.
+func (i inventory) Units() []string {
 	if i.Total > maxUnits || i.Total < 0 {
 		return nil
 	}
@@ -81,4 +106,45 @@ func (i Inventory) Units() []string {
 		}
 	}
 	return units
+}
+
+// arqState is a state and the accelerator requests in it.
+type arqState struct {
+	Name fakecyborg.State
+	ARQs []fakecyborg.ARQ
+}
+
+// states groups the accelerator requests by state: the usual states, then others that
+// occur.
+func (w World) states() []arqState {
+	states := []arqState{
+		{Name: fakecyborg.StateInitial}, {Name: fakecyborg.StateBindStarted}, {Name: fakecyborg.StateBound}, {Name: fakecyborg.StateBindFailed},
+	}
+	for _, a := range w.ARQs {
+		i := slices.IndexFunc(states, func(s arqState) bool { return s.Name == a.State })
+		if i < 0 {
+			i = len(states)
+			states = append(states, arqState{Name: a.State})
+		}
+		states[i].ARQs = append(states[i].ARQs, a)
+	}
+	return states
+}
+
+// rule is a fault rule as JSON.
+type rule struct {
+	Text string
+	Hits int
+}
+
+func (w World) rules() []rule {
+	var rules []rule
+	for _, r := range w.Faults {
+		text, err := json.Marshal(r.Rule)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		rules = append(rules, rule{string(text), r.Hits})
+	}
+	return rules
 }

@@ -26,44 +26,44 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.list = append(c.list, fmt.Sprintf(format, args...))
 }
 
-func TestWhatNobodyReadsIsListed(t *testing.T) {
+func TestUnrecognizedInputIsListed(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	u := login(t, cloud, "admin", "admin")
-	cloud.CheckAllRead(t)
+	cloud.CheckNothingUnrecognized(t)
 	u.send("GET", "/accelerator/v2/accelerator_requests?instanse=1&limit=2", accelerator, "")
 	u.send("GET", "/accelerator/v2/accelerator_requests?instanse=2", accelerator, "")
 	u.send("POST", "/accelerator/v2/device_profiles", accelerator, `[{"name": "x", "colour": "red", "groups": [{"resources:PGPU": "1"}]}, {"colour": "blue"}]`)
 	u.send("GET", "/image/v2/images?sort=name:asc", "", "")
-	want := []simcloud.Unread{
+	want := []simcloud.Unrecognized{
 		{Service: "accelerator", Operation: "accelerator.arq.list", What: "query instanse", Count: 2, LastFrom: "Go-http-client/1.1"},
 		{Service: "accelerator", Operation: "accelerator.arq.list", What: "query limit", Count: 1, LastFrom: "Go-http-client/1.1"},
 		{Service: "accelerator", Operation: "accelerator.device_profile.create", What: "body [].colour", Count: 1, LastFrom: "Go-http-client/1.1"},
 		{Service: "image", Operation: "image.image.list", What: "query sort", Count: 1, LastFrom: "Go-http-client/1.1"},
 	}
-	if diff := cmp.Diff(want, cloud.Unread()); diff != "" {
+	if diff := cmp.Diff(want, cloud.Unrecognized()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var body struct{ Unread []simcloud.Unread }
-	u.do("GET", "/_sim/unread", "", nil, 200, &body)
-	if diff := cmp.Diff(want, body.Unread); diff != "" {
-		t.Errorf("/_sim/unread (-want +got):\n%s", diff)
+	var body struct{ Unrecognized []simcloud.Unrecognized }
+	u.do("GET", "/_sim/unrecognized", "", nil, 200, &body)
+	if diff := cmp.Diff(want, body.Unrecognized); diff != "" {
+		t.Errorf("/_sim/unrecognized (-want +got):\n%s", diff)
 	}
 	requests := cloud.Requests()
 	if got := requests[len(requests)-2].Unrecognized; !cmp.Equal(got, []string{"body [0].colour", "body [1].colour"}) {
 		t.Errorf("of the one request: %v", got)
 	}
 	check := &complaints{T: t}
-	cloud.CheckAllRead(check)
+	cloud.CheckNothingUnrecognized(check)
 	if len(check.list) != 1 || !strings.Contains(check.list[0], "accelerator.arq.list: query instanse (2 requests, the last from Go-http-client/1.1)") {
 		t.Errorf("the check says %q", check.list)
 	}
 	cloud.ForgetRequests()
-	cloud.CheckAllRead(t)
+	cloud.CheckNothingUnrecognized(t)
 }
 
-// Gophercloud, the client of this module and the simulated services themselves send
-// nothing that is not read.
+// Gophercloud, the client of this module and the simulated services send recognized input
+// only.
 func TestASpawnWorksInAStrictCloud(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, simcloud.Model{StrictRequests: true})
@@ -90,7 +90,7 @@ func TestASpawnWorksInAStrictCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	cloud.CheckNoLeaks(t)
-	cloud.CheckAllRead(t)
+	cloud.CheckNothingUnrecognized(t)
 }
 
 func TestAStrictCloudRefusesInEveryDialect(t *testing.T) {

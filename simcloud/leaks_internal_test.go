@@ -12,9 +12,9 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// What Cyborg's own care prevents, or repairs at the next report, is judged on a state
-// made by hand.
-func TestHandlesAndMediatedDevicesAreJudged(t *testing.T) {
+// These states are written by hand, because Cyborg prevents them or repairs them at the
+// next report.
+func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	t.Parallel()
 	bound := fakecyborg.ARQ{UUID: "arq", State: fakecyborg.StateBound, InstanceUUID: "vm", Hostname: "cn0", AttachHandleUUID: "handle"}
 	failed := bound
@@ -36,9 +36,9 @@ func TestHandlesAndMediatedDevicesAreJudged(t *testing.T) {
 	}{
 		{"all well", bound, handle, []hostMdev{mdev}, nil},
 		{"free handle", bound, with(func(h *fakecyborg.AttachHandle) { h.InUse, h.ARQ = false, "" }), nil, nil},
-		{"taken by nobody", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "" }), nil,
+		{"in use by no request", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "" }), nil,
 			[]Leak{{LeakHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by no accelerator request"}}},
-		{"taken by a stranger", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "gone" }), nil,
+		{"in use by an unknown request", bound, with(func(h *fakecyborg.AttachHandle) { h.ARQ = "gone" }), nil,
 			[]Leak{{LeakHandle, "handle", "attach handle handle of provider rp on host cn0 is in use by ARQ gone, which does not hold it"}}},
 		{"request holds another", bound, with(func(h *fakecyborg.AttachHandle) { h.UUID = "other" }), nil,
 			[]Leak{{LeakHandle, "other", "attach handle other of provider rp on host cn0 is in use by ARQ arq, which does not hold it"}}},
@@ -54,13 +54,13 @@ func TestHandlesAndMediatedDevicesAreJudged(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := &view{
-				handles: []fakecyborg.AttachHandle{tt.handle}, byHandle: map[string]fakecyborg.AttachHandle{tt.handle.UUID: tt.handle},
-				arqByUUID: map[string]fakecyborg.ARQ{tt.arq.UUID: tt.arq}, mdevs: tt.mdevs,
+			s := &snapshot{
+				handles: []fakecyborg.AttachHandle{tt.handle}, handle: map[string]fakecyborg.AttachHandle{tt.handle.UUID: tt.handle},
+				arq: map[string]fakecyborg.ARQ{tt.arq.UUID: tt.arq}, mdevs: tt.mdevs,
 			}
-			w.judgeHandles()
-			w.judgeMdevs()
-			if diff := cmp.Diff(tt.want, w.leaks); diff != "" {
+			s.checkHandles()
+			s.checkMdevs()
+			if diff := cmp.Diff(tt.want, s.leaks); diff != "" {
 				t.Errorf("leaks (-want +got):\n%s", diff)
 			}
 		})
@@ -74,16 +74,16 @@ func (unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 	return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrPermission}
 }
 
-func TestAHostThatCannotBeReadIsNoCleanHost(t *testing.T) {
+func TestAnUnreadableHostIsALeak(t *testing.T) {
 	t.Parallel()
 	m := &machine{host: Host{Name: "cn0"}, given: verbatim.New(nil), tree: unreadable{}}
 	if _, err := m.mdevs(); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("got error %v", err)
 	}
-	w := &view{}
-	w.lookAtMdevs(m)
-	if len(w.leaks) != 1 || w.leaks[0].Kind != LeakHost || w.leaks[0].Subject != "cn0" {
-		t.Errorf("leaks: %+v", w.leaks)
+	s := &snapshot{}
+	s.readMdevs(m)
+	if len(s.leaks) != 1 || s.leaks[0].Kind != LeakHost || s.leaks[0].Subject != "cn0" {
+		t.Errorf("leaks: %+v", s.leaks)
 	}
 }
 

@@ -1,4 +1,4 @@
-package simcloud_test
+package statuspage_test
 
 import (
 	"strings"
@@ -6,13 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/sim"
-	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 func TestRequestsAreDrawnForMermaid(t *testing.T) {
 	t.Parallel()
-	got := simcloud.SequenceDiagram([]sim.Exchange{
+	got := statuspage.Mermaid([]sim.Exchange{
 		{Service: "identity", From: "gophercloud/v2", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Changes: []sim.Change{
 			{Action: "created", Kind: "token", ID: "xyz", What: "of user demo; #1"},
 		}},
@@ -47,7 +47,7 @@ func TestRequestsAreDrawnForMermaid(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("diagram (-want +got):\n%s", diff)
 	}
-	if got := simcloud.SequenceDiagram(nil); got != "sequenceDiagram\n" {
+	if got := statuspage.Mermaid(nil); got != "sequenceDiagram\n" {
 		t.Errorf("of nothing: %q", got)
 	}
 }

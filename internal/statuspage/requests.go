@@ -1,0 +1,130 @@
+package statuspage
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// participants are the services in diagrams, each with the path that it is mounted at.
+var participants = map[string]struct{ name, mount string }{
+	"accelerator": {"Cyborg", "/accelerator/v2"},
+	"placement":   {"Placement", "/placement"},
+	"identity":    {"Keystone", "/identity/v3"},
+	"compute":     {"Nova", "/compute/v2.1"},
+	"image":       {"Glance", "/image"},
+}
+
+// sender names the sender of a request by its User-Agent.
+func sender(r sim.Exchange) string {
+	if strings.HasPrefix(r.From, "cyborg") {
+		return "Cyborg"
+	}
+	return "client"
+}
+
+// receiver names the service of a request.
+func receiver(r sim.Exchange) string {
+	if p, ok := participants[r.Service]; ok {
+		return p.name
+	}
+	return r.Service
+}
+
+// names lists the senders and receivers, in order of appearance.
+func names(requests []sim.Exchange) []string {
+	var list []string
+	for _, r := range requests {
+		for _, name := range []string{sender(r), receiver(r)} {
+			if !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+	}
+	return list
+}
+
+// label is the method and the path, without the mount point of the service.
+func label(r sim.Exchange) string {
+	return r.Method + " " + shortIDs(strings.TrimPrefix(r.Path, participants[r.Service].mount))
+}
+
+// answer is the status, with the fault that acted.
+func answer(r sim.Exchange) string {
+	text := fmt.Sprint(r.Status)
+	if r.Status == 0 {
+		text = "no answer"
+	}
+	if r.Fault != "" {
+		text += ", fault " + r.Fault
+	}
+	return text
+}
+
+// Limits of the changes of a request in a drawing.
+const (
+	maxChanges    = 4
+	maxChangeText = 100 // characters
+)
+
+// changes describes what a request changed, one line each.
+func changes(r sim.Exchange) []string {
+	var lines []string
+	for i, c := range r.Changes {
+		if i == maxChanges {
+			lines = append(lines, fmt.Sprintf("and %d more changes", len(r.Changes)-i))
+			break
+		}
+		line := c.Action + " " + c.Kind
+		if c.ID != "" {
+			line += " " + c.ID
+		}
+		if c.What != "" {
+			line += ": " + c.What
+		}
+		line = shortIDs(line)
+		if runes := []rune(line); len(runes) > maxChangeText {
+			line = string(runes[:maxChangeText-1]) + "…"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// shortIDs cuts each UUID to its first eight digits.
+func shortIDs(text string) string {
+	return uuids.ReplaceAllStringFunc(text, func(id string) string { return id[:8] + "…" })
+}
+
+// Mermaid draws requests as a sequence diagram of Mermaid: sender, receiver, path, changes
+// and answer of each. It is empty but for its first line if there are no requests.
+func Mermaid(requests []sim.Exchange) string {
+	var b strings.Builder
+	b.WriteString("sequenceDiagram\n")
+	for _, name := range names(requests) {
+		fmt.Fprintf(&b, "    participant %s\n", name)
+	}
+	for _, r := range requests {
+		from, to := sender(r), receiver(r)
+		fmt.Fprintf(&b, "    %s->>%s: %s\n", from, to, mermaidText(label(r)))
+		for _, line := range changes(r) {
+			fmt.Fprintf(&b, "    Note over %s: %s\n", to, mermaidText(line))
+		}
+		arrow := "-->>"
+		if r.Status == 0 {
+			arrow = "--x"
+		}
+		fmt.Fprintf(&b, "    %s%s%s: %s\n", to, arrow, from, mermaidText(answer(r)))
+	}
+	return b.String()
+}
+
+// mermaidText removes the syntax of Mermaid.
+func mermaidText(text string) string {
+	return strings.NewReplacer(";", ",", "#", "", "\n", " ", "\r", " ").Replace(text)
+}
