@@ -117,6 +117,9 @@ func isID(field string) bool {
 	return false
 }
 
+// isOwner tells whether the field holds the id of a project or user, which may be any text.
+func isOwner(field string) bool { return field == "project_id" || field == "user_id" }
+
 // anonymizer knows what stands for what.
 type anonymizer struct {
 	Anonymization
@@ -207,14 +210,13 @@ func (x *anonymizer) below(name string, prefixes map[string]string) string {
 // learn chooses the new form of each UUID, and of the id of each project and user.
 func (x *anonymizer) learn(field, text string) string {
 	bare := bareHex(text)
-	owner := field == "project_id" || field == "user_id"
 	switch {
 	case !isID(field) || text == "" || x.owners[text] != "":
 	case bare != "" && x.IDs:
 		x.ids[bare] = digest(x.Seed, bare)
-	case owner && bare == "" && x.IDs: // a UUID, since a name could be one of the listing
+	case isOwner(field) && bare == "" && x.IDs: // a UUID, since a name could be one of the listing
 		x.owners[text] = digest(x.Seed, text)
-	case owner && bare == "" && x.Names:
+	case isOwner(field) && bare == "" && x.Names:
 		x.used[text] = true
 		x.owners[text] = x.fresh(strings.TrimSuffix(field, "_id") + "-%d")
 	}

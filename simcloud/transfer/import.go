@@ -17,17 +17,13 @@ import (
 // Import makes a cloud of what a real one lists. Its Placement holds exactly what is listed,
 // generations included. Its Cyborg has the devices, deployables, attributes, device profiles
 // and accelerator requests with their uuids and numbers, and the requests that are Bound hold
-// their attach handles. Each host's agent reports the devices as they are listed, so that a
-// report changes nothing.
+// their attach handles. The agents report the devices as they are listed, so that a report
+// changes nothing. There are no guests, and the users are those of [simcloud.DefaultModel].
 //
 // What no API shows is marked as unknown: the device of a deployable, if its host has devices
 // without deployables; control paths, as far as the names of deployables do not tell
 // addresses; and all attach handles but those of bound requests, up to the number of
 // accelerators of each deployable. An unknown address is in PCI domain ffff or above.
-// Requests that are BindStarted hold no handle and stay so until they are unbound or
-// deleted. There are no guests, because Nova is not read, so [simcloud.Cloud.Leaks] reports
-// every request and allocation; and the users are those of [simcloud.DefaultModel], not the
-// cloud's.
 //
 // The error matches [ErrListing] for a listing that no cloud can be made of, and else is
 // that of [simcloud.FromState].
@@ -39,7 +35,7 @@ func Import(ctx context.Context, l Listing, opts ...simcloud.Option) (*simcloud.
 	case errors.Is(err, ErrListing):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrListing, err)
+		return nil, fmt.Errorf("%w: %w; if the cloud changed while it was read, read it again", ErrListing, err)
 	}
 	return simcloud.FromState(ctx, state, opts...)
 }
@@ -54,8 +50,7 @@ func stateOf(ctx context.Context, l Listing) ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	seed := binary.BigEndian.Uint64(sum[:8]) >> 11 // of 53 bits, which every reader of JSON has right
-	w, err := join(l, seed)
+	w, err := join(l, binary.BigEndian.Uint64(sum[:8])>>11) // 53 bits, which every reader of JSON has right
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +58,13 @@ func stateOf(ctx context.Context, l Listing) ([]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	hosts := m
-	hosts.DeviceProfiles, hosts.Hosts = []simcloud.DeviceProfile{}, slices.Clone(m.Hosts)
-	for i := range hosts.Hosts {
-		hosts.Hosts[i].Devices = nil
+	empty := m
+	empty.DeviceProfiles, empty.Hosts = []simcloud.DeviceProfile{}, slices.Clone(m.Hosts)
+	for i := range empty.Hosts {
+		empty.Hosts[i].Devices = nil
 	}
 	clock := simcloud.WithClock(sim.NewManualClock(l.ReadAt)) // so that two imports are the same
-	state, err := dump(simcloud.New(ctx, hosts, clock))
+	state, err := dump(simcloud.New(ctx, empty, clock))
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +72,7 @@ func stateOf(ctx context.Context, l Listing) ([]byte, error) {
 		return nil, err
 	}
 	// A report makes the mediated devices of bound requests, and the agents remember what
-	// they have reported. It also changes rows that the cloud does not agree with, which
-	// are put back.
+	// they have reported. Rows that it changes are put back.
 	cloud, err := simcloud.FromState(ctx, state, clock)
 	if err != nil {
 		return nil, err
@@ -112,7 +106,7 @@ func (w *imported) model() simcloud.Model {
 		}
 	}
 	for _, d := range w.devices {
-		devices[d.Hostname] = append(devices[d.Hostname], w.reported(d))
+		devices[d.Hostname] = append(devices[d.Hostname], d.reported())
 	}
 	for _, name := range w.hosts() {
 		root := roots[name]
@@ -134,15 +128,14 @@ func (w *imported) model() simcloud.Model {
 	return m
 }
 
-// reported is a device as its driver reports it. Further inventories of a provider that is
-// Cyborg's own are those of local memory.
-func (w *imported) reported(d *device) driver.Device {
+// reported is the device as its driver reports it.
+func (d *device) reported() driver.Device {
 	out := driver.Device{
 		Vendor: d.Vendor, Model: d.Model, Type: d.Type, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo,
-		ControlPath: d.path, Deployables: []driver.Deployable{}, Resources: w.shared(d),
+		ControlPath: d.path, Deployables: []driver.Deployable{}, Resources: d.resources,
 	}
 	for _, each := range d.deployables {
-		one := driver.Deployable{Name: each.Name, NumAccelerators: each.NumAccelerators, DriverName: each.DriverName, Resources: w.memory(each)}
+		one := driver.Deployable{Name: each.Name, NumAccelerators: each.NumAccelerators, DriverName: each.DriverName, Resources: each.resources}
 		for _, a := range each.attributes {
 			if !a.byUser {
 				one.Attributes = append(one.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
@@ -154,39 +147,4 @@ func (w *imported) reported(d *device) driver.Device {
 		out.Deployables = append(out.Deployables, one)
 	}
 	return out
-}
-
-// nested tells whether the device has a provider of its own.
-func (w *imported) nested(d *device) bool {
-	return w.mode == fakecyborg.ModeNested && d.Type == driver.TypeFPGA && len(d.deployables) > 1
-}
-
-// shared are the inventories of a provider that is a device's own.
-func (w *imported) shared(d *device) map[string]int {
-	if !w.nested(d) {
-		return nil
-	}
-	return totals(w.providers[w.providers[d.deployables[0].ProviderUUID].Parent], "")
-}
-
-// memory are the further inventories of the provider of a deployable.
-func (w *imported) memory(d *deployable) map[string]int {
-	if w.mode == fakecyborg.ModeFlat {
-		return nil
-	}
-	return totals(w.providers[d.ProviderUUID], d.class())
-}
-
-// totals are those of all inventories of a provider but one; nil for none.
-func totals(p ListedProvider, but string) map[string]int {
-	list := make(map[string]int)
-	for class, i := range p.Inventories {
-		if class != but {
-			list[class] = i.Total
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return list
 }

@@ -327,30 +327,30 @@ func TestBadListingsAreRefused(t *testing.T) {
 		"read_at":        {func(l *transfer.Listing) { l.ReadAt = time.Time{} }, "read_at: missing"},
 		"a provider twice": {func(l *transfer.Listing) {
 			l.Placement.ResourceProviders[1].UUID = l.Placement.ResourceProviders[0].UUID
-		}, "placement.resource_providers[1].uuid"},
-		"a name twice":               {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, "placement.resource_providers[1].name"},
+		}, "is listed twice"},
+		"a name twice":               {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, `"cn0"`},
 		"no uuid":                    {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
-		"a parent that is not there": {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + `" is not listed`},
+		"a parent that is not there": {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + " is not listed"},
 		"a provider below itself":    {func(l *transfer.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
 		"a bad inventory": {func(l *transfer.Listing) {
 			l.Placement.ResourceProviders[0].Inventories["VCPU"] = transfer.ListedInventory{}
-		}, "inventories.VCPU: total 0"},
+		}, "inventory of VCPU"},
 		"an allocation of nothing": {func(l *transfer.Listing) {
 			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"FPGA": 1}
-		}, "consumers[0].allocations"},
+		}, "FPGA:1"},
 		"more allocated than there is is the cloud's affair": {func(l *transfer.Listing) {
 			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"VCPU": 1e6}
 		}, ""},
-		"a device without host":     {func(l *transfer.Listing) { l.Accelerator.Devices[0].Hostname = "" }, "devices[0].hostname"},
+		"a device without host":     {func(l *transfer.Listing) { l.Accelerator.Devices[0].Hostname = "" }, `host "cn0"`},
 		"an unknown type":           {func(l *transfer.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
 		"a deployable too many":     {func(l *transfer.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
-		"no accelerators":           {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators: 0"},
+		"no accelerators":           {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
 		"too many accelerators":     {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
-		"a profile that is gone":    {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "is not listed"},
-		"a group that is not there": {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "device_profile_group_id: 7"},
+		"a profile that is gone":    {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "device profile"},
+		"a group that is not there": {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "no group 7"},
 		"a state that is none":      {func(l *transfer.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
 		"a device that is gone":     {func(l *transfer.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
-		"no handle":                 {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "has no attach handle"},
+		"no handle":                 {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "bad attach handle"},
 		"a handle twice": {func(l *transfer.Listing) {
 			l.Accelerator.ARQs[2].AttachHandleInfo = l.Accelerator.ARQs[1].AttachHandleInfo
 			l.Accelerator.ARQs[2].ProviderUUID = l.Accelerator.ARQs[1].ProviderUUID

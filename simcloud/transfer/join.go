@@ -14,30 +14,34 @@ import (
 // unknown is the vendor and model of a device that stands for one of several.
 const unknown = "unknown"
 
+// maxUnits is how many attach handles a deployable may have.
+const maxUnits = 1 << 16
+
 // imported is a listing whose rows know each other.
 type imported struct {
 	Listing
 	seed        uint64
-	mode        string                    // where the providers of devices stand
+	mode        string                    // where the providers of devices are
 	providers   map[string]ListedProvider // by uuid
 	devices     []*device                 // in the order of their numbers
 	deployables []*deployable             // in the order of their numbers
-	attributes  []*attribute              // in the order of the list
+	attributes  []*attribute              // in the order of their numbers
 }
 
-// device is a device with its number.
 type device struct {
 	ListedDevice
 	id          int
 	path        driver.ControlPath
+	nested      bool           // it has a provider of its own
+	resources   map[string]int // inventories of that provider
 	deployables []*deployable
 }
 
-// deployable is a deployable with its number.
 type deployable struct {
 	ListedDeployable
 	id         int
 	device     *device
+	resources  map[string]int // further inventories of its provider, those of local memory
 	attributes []*attribute
 	handles    []handle
 }
@@ -73,15 +77,14 @@ func join(l Listing, seed uint64) (*imported, error) {
 	if err := w.joinDevices(); err != nil {
 		return nil, err
 	}
-	w.numberDevices()
-	if !w.joinAttributes() {
-		w.numberDeployables()
-	}
+	w.joinAttributes()
 	w.findMode()
-	w.findUserAttributes()
+	for _, d := range w.deployables {
+		d.findUserAttributes(w.providers)
+		d.resources = w.memory(d)
+	}
 	w.findPaths()
-	w.findHandles()
-	return w, nil
+	return w, w.findHandles()
 }
 
 // id is a uuid that stands for something that no API shows.
@@ -90,34 +93,30 @@ func (w *imported) id(kind string, name ...any) string {
 }
 
 // hosts are the names of compute hosts, in the order of the listing: of root providers that
-// serve no others of their aggregates and whose names can be those of hosts, and of those
-// that Cyborg knows.
+// do not share with others of their aggregates and whose names can be those of hosts, and
+// of hosts that Cyborg knows.
 func (l Listing) hosts() []string {
-	var cyborgs, list []string
-	if l.Accelerator != nil {
-		for _, d := range l.Accelerator.Devices {
-			cyborgs = append(cyborgs, d.Hostname)
+	var list []string
+	seen := map[string]bool{"": true}
+	add := func(name string) {
+		if !seen[name] {
+			seen[name], list = true, append(list, name)
 		}
-		for _, a := range l.Accelerator.ARQs {
-			cyborgs = append(cyborgs, a.Hostname)
-		}
-	}
-	known := make(map[string]bool)
-	for _, name := range cyborgs {
-		known[name] = true
 	}
 	for _, p := range l.Placement.ResourceProviders {
-		serves := slices.Contains(p.Traits, "MISC_SHARES_VIA_AGGREGATE") || strings.ContainsAny(p.Name, " /\t\n\x00")
-		if p.Parent == "" && (known[p.Name] || !serves) {
-			list = append(list, p.Name)
+		if p.Parent == "" && !slices.Contains(p.Traits, "MISC_SHARES_VIA_AGGREGATE") && !strings.ContainsAny(p.Name, " /\t\n\x00") {
+			add(p.Name)
 		}
 	}
-	seen := map[string]bool{"": true}
-	return slices.DeleteFunc(append(list, cyborgs...), func(name string) bool {
-		twice := seen[name]
-		seen[name] = true
-		return twice
-	})
+	if l.Accelerator != nil {
+		for _, d := range l.Accelerator.Devices {
+			add(d.Hostname)
+		}
+		for _, a := range l.Accelerator.ARQs {
+			add(a.Hostname)
+		}
+	}
+	return list
 }
 
 // hostOf is the host of a deployable: the name of the root of its provider, or for one
@@ -139,7 +138,7 @@ func (w *imported) hostOf(d *deployable, devices map[string][]*device) string {
 }
 
 // joinDevices gives the devices of a host, in the order of the list, the numbers that its
-// deployables tell. If a host has more devices than numbers, it is unknown which of them
+// deployables show. If a host has more devices than numbers, it is unknown which of them
 // has none, and a device called unknown stands for each number.
 func (w *imported) joinDevices() error {
 	devices := make(map[string][]*device) // by host
@@ -147,24 +146,21 @@ func (w *imported) joinDevices() error {
 		devices[d.Hostname] = append(devices[d.Hostname], d)
 	}
 	numbers := make(map[string][]int) // by host
-	deployables, hosts := make(map[int][]*deployable), make(map[int]string)
+	deployables, hosts, last := make(map[int][]*deployable), make(map[int]string), 0
 	for _, d := range w.deployables {
 		id, host := d.DeviceID, w.hostOf(d, devices)
 		if len(deployables[id]) == 0 {
 			numbers[host], hosts[id] = append(numbers[host], id), host
 		} else if hosts[id] != host {
-			return fmt.Errorf("%w: accelerator: deployables %s and %s are of one device, and of hosts %q and %q",
-				ErrListing, deployables[id][0].Name, d.Name, hosts[id], host)
+			return fmt.Errorf("%w: deployables %s and %s are of one device, and of hosts %q and %q", ErrListing, deployables[id][0].Name, d.Name, hosts[id], host)
 		}
-		deployables[id] = append(deployables[id], d)
+		deployables[id], last = append(deployables[id], d), max(last, id)
 	}
 	for _, host := range slices.Sorted(maps.Keys(numbers)) {
 		ids, owners := numbers[host], devices[host]
-		if len(ids) > len(owners) {
-			return fmt.Errorf("%w: accelerator: the deployables of host %q are of %d devices, and %d are listed; read the cloud again when nothing changes",
-				ErrListing, host, len(ids), len(owners))
+		if slices.Sort(ids); len(ids) > len(owners) {
+			return fmt.Errorf("%w: the deployables of host %q are of %d devices, and %d are listed", ErrListing, host, len(ids), len(owners))
 		}
-		slices.Sort(ids)
 		if len(ids) < len(owners) {
 			owners = w.unknownDevices(owners[0], ids)
 		}
@@ -175,6 +171,13 @@ func (w *imported) joinDevices() error {
 			}
 		}
 	}
+	for _, d := range w.devices {
+		if d.id == 0 { // nothing refers to it
+			last++
+			d.id = last
+		}
+	}
+	slices.SortFunc(w.devices, func(a, b *device) int { return cmp.Compare(a.id, b.id) })
 	return nil
 }
 
@@ -191,46 +194,39 @@ func (w *imported) unknownDevices(like *device, ids []int) []*device {
 	return list
 }
 
-// numberDevices numbers the devices without deployables, to which nothing refers.
-func (w *imported) numberDevices() {
-	taken := make(map[int]bool)
-	for _, d := range w.devices {
-		taken[d.id] = true
-	}
-	last := 0
-	for _, d := range w.devices {
-		for d.id == 0 {
-			if last++; !taken[last] {
-				d.id, taken[last] = last, true
-			}
-		}
-		last = d.id
-	}
-	slices.SortFunc(w.devices, func(a, b *device) int { return cmp.Compare(a.id, b.id) })
-}
-
 // joinAttributes gives the deployables, in the order of the list, the numbers that the list
-// of attributes tells. It reports false if the two lists contradict each other.
-func (w *imported) joinAttributes() bool {
+// of attributes shows. If that contradicts what the deployables show themselves, they are
+// numbered from 1, and their attributes have new uuids.
+func (w *imported) joinAttributes() {
 	byNumber := make(map[int][]*attribute)
 	for _, a := range w.Accelerator.Attributes {
-		one := &attribute{ListedAttribute: a}
-		w.attributes = append(w.attributes, one)
-		byNumber[a.DeployableID] = append(byNumber[a.DeployableID], one)
+		w.attributes = append(w.attributes, &attribute{ListedAttribute: a})
+		byNumber[a.DeployableID] = append(byNumber[a.DeployableID], w.attributes[len(w.attributes)-1])
 	}
 	ids := slices.Sorted(maps.Keys(byNumber))
-	if len(ids) != len(w.deployables) {
-		return false
+	fit := len(ids) == len(w.deployables)
+	for i := 0; fit && i < len(ids); i++ {
+		fit = w.deployables[i].shows(byNumber[ids[i]])
+	}
+	if !fit {
+		w.attributes, ids = nil, nil
 	}
 	for i, d := range w.deployables {
-		if d.id, d.attributes = ids[i], byNumber[ids[i]]; !d.shows(d.attributes) {
-			return false
+		if fit {
+			d.id, d.attributes = ids[i], byNumber[ids[i]]
+		} else {
+			d.id = i + 1
+			for j, a := range d.Attributes {
+				d.attributes = append(d.attributes, &attribute{ListedAttribute: ListedAttribute{
+					UUID: w.id("attribute", d.UUID, j), Key: a.Key, Value: a.Value, ListedTimes: d.ListedTimes,
+				}})
+			}
+			w.attributes = append(w.attributes, d.attributes...)
 		}
 		for _, a := range d.attributes {
 			a.deployable = d
 		}
 	}
-	return true
 }
 
 // shows tells whether the deployable shows the attributes itself, in any order.
@@ -247,32 +243,16 @@ func (d *deployable) shows(attributes []*attribute) bool {
 	return slices.Equal(own, others)
 }
 
-// numberDeployables numbers the deployables from 1 and gives their attributes new uuids.
-func (w *imported) numberDeployables() {
-	w.attributes = nil
-	for i, d := range w.deployables {
-		d.id, d.attributes = i+1, nil
-		for j, a := range d.Attributes {
-			d.attributes = append(d.attributes, &attribute{deployable: d, ListedAttribute: ListedAttribute{
-				UUID: w.id("attribute", d.UUID, j), DeployableID: d.id, Key: a.Key, Value: a.Value, ListedTimes: d.ListedTimes,
-			}})
-		}
-		w.attributes = append(w.attributes, d.attributes...)
-	}
-}
-
 // findUserAttributes tells which attributes were created through the API: a second one of a
 // key, and a trait that Placement does not have, since Cyborg sends it those of drivers
 // only. A provider of a flat host has no trait of its owner.
-func (w *imported) findUserAttributes() {
-	for _, d := range w.deployables {
-		p, listed := w.providers[d.ProviderUUID]
-		keys := make(map[string]bool)
-		for _, a := range d.attributes {
-			missing := listed && strings.HasPrefix(a.Key, "trait") && !slices.Contains(p.Traits, a.Value)
-			a.byUser = keys[a.Key] || missing && (p.Parent != "" || a.Value != driver.TraitOwnerCyborg)
-			keys[a.Key] = keys[a.Key] || !a.byUser
-		}
+func (d *deployable) findUserAttributes(providers map[string]ListedProvider) {
+	p, listed := providers[d.ProviderUUID]
+	keys := make(map[string]bool)
+	for _, a := range d.attributes {
+		missing := listed && strings.HasPrefix(a.Key, "trait") && !slices.Contains(p.Traits, a.Value)
+		a.byUser = keys[a.Key] || missing && (p.Parent != "" || a.Value != driver.TraitOwnerCyborg)
+		keys[a.Key] = keys[a.Key] || !a.byUser
 	}
 }
 
@@ -285,6 +265,44 @@ func (d *deployable) class() string {
 	return d.Attributes[i].Value
 }
 
+// findMode finds where the providers of devices are, and which devices have one of their
+// own.
+func (w *imported) findMode() {
+	for _, d := range w.deployables {
+		if p, ok := w.providers[d.ProviderUUID]; ok && p.Parent == "" {
+			w.mode = fakecyborg.ModeFlat
+		} else if ok && w.providers[p.Parent].Parent != "" {
+			w.mode = fakecyborg.ModeNested
+		}
+	}
+	for _, d := range w.devices {
+		if d.nested = w.mode == fakecyborg.ModeNested && d.Type == driver.TypeFPGA && len(d.deployables) > 1; d.nested {
+			d.resources = totals(w.providers[w.providers[d.deployables[0].ProviderUUID].Parent], "")
+		}
+	}
+}
+
+// memory are the further inventories of a deployable's provider, unless that is a host's.
+func (w *imported) memory(d *deployable) map[string]int {
+	if w.mode == fakecyborg.ModeFlat {
+		return nil
+	}
+	return totals(w.providers[d.ProviderUUID], d.class())
+}
+
+// totals are those of all inventories of a provider but one; nil for none.
+func totals(p ListedProvider, but string) (list map[string]int) {
+	for class, i := range p.Inventories {
+		if list == nil && class != but {
+			list = make(map[string]int)
+		}
+		if class != but {
+			list[class] = i.Total
+		}
+	}
+	return list
+}
+
 // unknownAddress is another PCI address for each n. Its domain is ffff or above, which no
 // machine has.
 func unknownAddress(n int) driver.PCIAddress {
@@ -294,12 +312,9 @@ func unknownAddress(n int) driver.PCIAddress {
 // address is the PCI address in the name of a deployable, HOST_0000:3b:00.0.
 func (d *deployable) address() (driver.PCIAddress, bool) {
 	rest, ok := strings.CutPrefix(d.Name, d.device.Hostname+"_")
-	if !ok {
-		return driver.PCIAddress{}, false
-	}
 	rest, _, _ = strings.Cut(rest, "_") // the region of an FPGA, or a type of vGPUs
 	address, err := driver.ParsePCIAddress(rest)
-	return address, err == nil
+	return address, ok && err == nil
 }
 
 // findPaths gives each device the PCI address in the name of a deployable as its control
@@ -321,51 +336,61 @@ func (w *imported) findPaths() {
 
 // findHandles gives the deployables the handles of bound requests as they are shown, and as
 // many unknown ones as they have accelerators left.
-func (w *imported) findHandles() {
+func (w *imported) findHandles() error {
 	for _, a := range w.Accelerator.ARQs {
-		if fakecyborg.State(a.State) == fakecyborg.StateBound {
-			d := w.holder(a)
-			d.handles = append(d.handles, handle{
-				uuid: cmp.Or(a.AttachHandleUUID, w.id("attach handle", a.UUID)), arq: a.UUID, // Zed shows none
-				AttachHandle: driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo},
-			})
+		if fakecyborg.State(a.State) != fakecyborg.StateBound {
+			continue
 		}
+		d := w.holder(a)
+		if d == nil {
+			return fmt.Errorf("%w: accelerator request %s is Bound to resource provider %q, and no deployable of that is listed", ErrListing, a.UUID, a.ProviderUUID)
+		}
+		d.handles = append(d.handles, handle{
+			uuid: cmp.Or(a.AttachHandleUUID, w.id("attach handle", a.UUID)), arq: a.UUID, // Zed shows none
+			AttachHandle: driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo},
+		})
 	}
 	n := 0
 	for _, d := range w.deployables {
+		if d.NumAccelerators > maxUnits {
+			return fmt.Errorf("%w: deployable %s: num_accelerators %d, want at most %d", ErrListing, d.Name, d.NumAccelerators, maxUnits)
+		}
 		for len(d.handles) < d.NumAccelerators {
 			d.handles = append(d.handles, handle{uuid: w.id("attach handle", d.UUID, len(d.handles)), AttachHandle: d.unknownHandle(n)})
 			n++
 		}
 	}
+	return nil
 }
 
-// holder is the deployable that the handle of a bound request belongs to. Where several
-// have one provider, as on flat hosts, it is the one whose name tells the address of the
-// handle; if there is none, it is unknown, and the first one counts that has the class
-// which the request asks for and an accelerator left.
-func (w *imported) holder(a ListedARQ) *deployable {
-	var first, fitting *deployable
+// holder is the deployable that the handle of a bound request belongs to, nil for none.
+// Where several have one provider, as on flat hosts, it is the one whose name tells the
+// address of the handle; if there is none, it is unknown, and the first one counts that has
+// the class which the request asks for and an accelerator left.
+func (w *imported) holder(a ListedARQ) (best *deployable) {
 	at, err := driver.PCIAddressOf(a.AttachHandleInfo)
+	rank := 0
 	for _, d := range w.deployables {
 		if d.ProviderUUID != a.ProviderUUID {
 			continue
 		}
+		this := 1
 		if address, ok := d.address(); ok && err == nil && address == at {
-			return d
+			this = 3
+		} else if len(d.handles) < d.NumAccelerators && w.asks(a, d.class()) {
+			this = 2
 		}
-		first = cmp.Or(first, d)
-		if fitting == nil && len(d.handles) < d.NumAccelerators && w.asks(a, d.class()) {
-			fitting = d
+		if this > rank {
+			best, rank = d, this
 		}
 	}
-	return cmp.Or(fitting, first)
+	return best
 }
 
 // asks tells whether the group of a request wants a resource class.
 func (w *imported) asks(a ListedARQ, class string) bool {
 	return slices.ContainsFunc(w.Accelerator.DeviceProfiles, func(p ListedProfile) bool {
-		return p.Name == a.ProfileName && p.Groups[a.Group]["resources:"+class] != ""
+		return p.Name == a.ProfileName && a.Group >= 0 && a.Group < len(p.Groups) && p.Groups[a.Group]["resources:"+class] != ""
 	})
 }
 
@@ -381,15 +406,4 @@ func (d *deployable) unknownHandle(n int) driver.AttachHandle {
 		h.Info["vgpu_mark"] = fmt.Sprint(unknown, "_", n)
 	}
 	return h
-}
-
-// findMode finds where the providers of devices stand.
-func (w *imported) findMode() {
-	for _, d := range w.deployables {
-		if p, ok := w.providers[d.ProviderUUID]; ok && p.Parent == "" {
-			w.mode = fakecyborg.ModeFlat
-		} else if ok && w.providers[p.Parent].Parent != "" {
-			w.mode = fakecyborg.ModeNested
-		}
-	}
 }

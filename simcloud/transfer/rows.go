@@ -14,6 +14,9 @@ import (
 // object is a JSON object of a state; the services that load it check it.
 type object map[string]any
 
+// verbatim is the driver that reports devices as they are described.
+const verbatim = "verbatim"
+
 // put returns the state of a cloud with the model and the rows of the listing in place of
 // its own.
 func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
@@ -28,8 +31,8 @@ func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 	hosts, _ := document["hosts"].(map[string]any)
 	for _, h := range m.Hosts {
 		drivers := hosts[h.Name].(map[string]any)["drivers"].(map[string]any)
-		if len(h.Devices) > 0 && drivers["verbatim"] == nil {
-			drivers["verbatim"] = object{"schema_version": 1, "mdevs": []object{}, "images": []object{}}
+		if len(h.Devices) > 0 && drivers[verbatim] == nil {
+			drivers[verbatim] = object{"schema_version": 1, "mdevs": []object{}, "images": []object{}}
 		}
 	}
 	return json.Marshal(document)
@@ -97,64 +100,63 @@ func (w *imported) names(names, standard []string) []object {
 	return list
 }
 
-// row is a row of Cyborg's without empty texts. A time that is not shown is that of the
-// reading.
-func (w *imported) row(id int, uuid string, t ListedTimes, more object) object {
-	o := object{"id": id, "uuid": uuid, "created_at": cmp.Or(t.CreatedAt, w.ReadAt).UTC()}
-	if !t.UpdatedAt.IsZero() {
-		o["updated_at"] = t.UpdatedAt.UTC()
-	}
+// row is a row of Cyborg's: the members of the listed one, but more replace or, if nil,
+// remove some. A time that is not shown is that of the reading.
+func (w *imported) row(id int, listed any, more object) object {
+	row := object{}
+	data, _ := json.Marshal(listed) // of strings, numbers and times
+	_ = json.Unmarshal(data, &row)
+	row["id"] = id
+	row["created_at"] = cmp.Or(row["created_at"], any(w.ReadAt))
 	for name, value := range more {
-		if value != "" {
-			o[name] = value
+		if row[name] = value; value == nil {
+			delete(row, name)
 		}
 	}
-	return o
+	return row
 }
 
-// accelerator are the rows of a Cyborg that knows what is listed.
+// accelerator are the rows of a Cyborg that knows what is listed, by table.
 func (w *imported) accelerator() object {
-	listing := cmp.Or(w.Accelerator, &AcceleratorListing{})
-	profiles, devices, deployables, attributes, handles, arqs := []object{}, []object{}, []object{}, []object{}, []object{}, []object{}
-	last := map[string]int{"device_profiles": len(listing.DeviceProfiles), "attributes": len(w.attributes), "accelerator_requests": len(listing.ARQs)}
-	profileIDs, held := make(map[string]string), make(map[string]string)
-	for i, p := range listing.DeviceProfiles {
-		profileIDs[p.Name] = p.UUID
-		profiles = append(profiles, w.row(i+1, p.UUID, p.ListedTimes, object{"name": p.Name, "groups": p.Groups, "description": p.Description}))
+	l := cmp.Or(w.Accelerator, &AcceleratorListing{})
+	tables, last := make(map[string][]object), make(map[string]int)
+	add := func(table string, id int, listed any, more object) {
+		tables[table], last[table] = append(tables[table], w.row(id, listed, more)), id
+	}
+	profiles, held := make(map[string]string), make(map[string]string)
+	for i, p := range l.DeviceProfiles {
+		profiles[p.Name] = p.UUID
+		add("device_profiles", i+1, p, nil)
 	}
 	for _, d := range w.devices {
-		last["devices"] = d.id
-		devices = append(devices, w.row(d.id, d.UUID, d.ListedTimes, object{
-			"hostname": d.Hostname, "driver": "verbatim", "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "vendor": d.Vendor, "model": d.Model, "type": d.Type,
-			"std_board_info": d.StdBoardInfo, "vendor_board_info": d.VendorBoardInfo, "controlpath_id": d.path, "nested": w.nested(d), "resources": w.shared(d),
-		}))
+		add("devices", d.id, d.ListedDevice, object{
+			"driver": verbatim, "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "controlpath_id": d.path, "nested": d.nested, "resources": d.resources,
+		})
 	}
 	for _, d := range w.deployables {
 		_, offered := w.providers[d.ProviderUUID]
-		last["deployables"] = d.id
-		deployables = append(deployables, w.row(d.id, d.UUID, d.ListedTimes, object{
-			"device": d.device.UUID, "name": d.Name, "rp_uuid": d.ProviderUUID, "num_accelerators": d.NumAccelerators, "driver_name": d.DriverName,
-			"offered": offered, "resources": w.memory(d), "bitstream_id": d.BitstreamID,
-		}))
+		add("deployables", d.id, d.ListedDeployable, object{
+			"device": d.device.UUID, "offered": offered, "resources": d.resources, "device_id": nil, "attributes": nil,
+		})
 		for _, h := range d.handles {
 			held[h.arq] = h.uuid
-			handles = append(handles, w.row(len(handles)+1, h.uuid, ListedTimes{CreatedAt: d.CreatedAt}, object{
-				"deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info, "in_use": h.arq != "",
-			}))
+			add("attach_handles", last["attach_handles"]+1, ListedTimes{CreatedAt: d.CreatedAt}, object{
+				"uuid": h.uuid, "deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info, "in_use": h.arq != "",
+			})
 		}
 	}
-	last["attach_handles"] = len(handles)
 	for i, a := range w.attributes {
-		attributes = append(attributes, w.row(i+1, a.UUID, a.ListedTimes, object{"deployable": a.deployable.UUID, "key": a.Key, "value": a.Value, "by_user": a.byUser}))
+		add("attributes", i+1, a.ListedAttribute, object{"deployable": a.deployable.UUID, "by_user": a.byUser, "deployable_id": nil})
 	}
-	for i, a := range listing.ARQs {
-		arqs = append(arqs, w.row(i+1, a.UUID, a.ListedTimes, object{
-			"state": a.State, "device_profile": profileIDs[a.ProfileName], "device_profile_group_id": a.Group, "hostname": a.Hostname,
-			"device_rp_uuid": a.ProviderUUID, "instance_uuid": a.InstanceUUID, "project_id": a.ProjectID, "attach_handle_uuid": held[a.UUID],
-		}))
+	for i, a := range l.ARQs {
+		add("accelerator_requests", i+1, a, object{
+			"device_profile": profiles[a.ProfileName], "attach_handle_uuid": held[a.UUID],
+			"device_profile_name": nil, "attach_handle_type": nil, "attach_handle_info": nil,
+		})
 	}
-	return object{
-		"device_profiles": profiles, "devices": devices, "deployables": deployables, "attributes": attributes, "attach_handles": handles,
-		"accelerator_requests": arqs, "ids": object{"request": 0, "named": object{}, "last": last},
+	out := object{"ids": object{"request": 0, "named": object{}, "last": last}}
+	for _, table := range []string{"device_profiles", "devices", "deployables", "attributes", "attach_handles", "accelerator_requests"} {
+		out[table] = tables[table]
 	}
+	return out
 }
