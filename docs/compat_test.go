@@ -9,7 +9,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -59,8 +58,8 @@ func TestEveryFieldNamedInTheCompatibilityPageExists(t *testing.T) {
 	t.Parallel()
 	structs := map[string]reflect.Type{
 		"fakecyborg.Config": reflect.TypeFor[fakecyborg.Config](), "requestspec.Options": reflect.TypeFor[requestspec.Options](),
-		"domainxml.Options": reflect.TypeFor[domainxml.Options](), "spawn.Config": reflect.TypeFor[spawn.Config](),
-		"spawn.Hooks": reflect.TypeFor[spawn.Hooks](), "cyborgclient.CreateARQsOpts": reflect.TypeFor[cyborgclient.CreateARQsOpts](),
+		"spawn.Config": reflect.TypeFor[spawn.Config](),
+		"spawn.Hooks":  reflect.TypeFor[spawn.Hooks](), "cyborgclient.CreateARQsOpts": reflect.TypeFor[cyborgclient.CreateARQsOpts](),
 	}
 	named := 0
 	for _, code := range codeIn(t, "compat.md") {

@@ -19,12 +19,12 @@ type PCIAddress struct {
 	Function uint // 3 bits
 }
 
-// String gives the address as the kernel names it: 0000:3b:00.0.
+// String returns the address in the form of the kernel: 0000:3b:00.0.
 func (a PCIAddress) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Function)
 }
 
-// fields gives the four numbers with libvirt's attribute names and their widths.
+// fields returns the four numbers with libvirt's attribute names and their widths.
 func (a PCIAddress) fields() []pciField {
 	return []pciField{{"domain", a.Domain, 16}, {"bus", a.Bus, 8}, {"slot", a.Slot, 5}, {"function", a.Function, 3}}
 }
@@ -35,8 +35,7 @@ type pciField struct {
 	bits  int
 }
 
-// validate checks the widths of all four fields but the domain, for which
-// libvirt takes 32 bits where a host has that many.
+// validate checks the widths of the fields. libvirt accepts 32 bits for the domain.
 func (a PCIAddress) validate() error {
 	for _, f := range a.fields() {
 		if f.name != "domain" && f.value >= 1<<f.bits || uint64(f.value) > math.MaxUint32 {
@@ -68,9 +67,9 @@ func addressOf(e *libvirtxml.DomainAddressPCI) (PCIAddress, error) {
 
 var errMissing = errors.New("missing")
 
-// hexField reads one number of a handle's info: text in base 16 with or without
-// 0x, in any case, or a JSON number taken at its value. The widths that Cyborg's
-// drivers send are not fixed, so padding means nothing.
+// hexField reads a number of a handle's info: a hexadecimal string with or without
+// 0x, in any case, or a JSON number. Padding is ignored, because that of Cyborg's
+// drivers varies.
 func hexField(value any, bits int) (uint, error) {
 	var n uint64
 	var err error
@@ -86,7 +85,7 @@ func hexField(value any, bits int) (uint, error) {
 	case int:
 		n, err = whole(float64(v))
 	default:
-		return 0, fmt.Errorf("want a hexadecimal text, got a value of type %T", value)
+		return 0, fmt.Errorf("want a hexadecimal string, got a value of type %T", value)
 	}
 	if err != nil {
 		return 0, err
@@ -104,7 +103,7 @@ func parseHex(text string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(digits, 16, 64)
 	if errors.Is(err, strconv.ErrRange) {
-		return math.MaxUint64, nil // refused by the width, with a better text
+		return math.MaxUint64, nil // refused because of its width, with a better error
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a hexadecimal number", shortened(text))
@@ -122,7 +121,7 @@ func wholeText(text string) (uint64, error) {
 
 func whole(f float64) (uint64, error) {
 	if f < 0 || f != math.Trunc(f) || f > math.MaxUint32 {
-		return 0, fmt.Errorf("%v is not a whole number of an address", f)
+		return 0, fmt.Errorf("%v is not an integer in the range of an address", f)
 	}
 	return uint64(f), nil
 }
@@ -134,7 +133,7 @@ func quoted(value any) string {
 	return fmt.Sprint(value)
 }
 
-// shortened keeps a hostile value from filling a log line.
+// shortened truncates text for messages.
 func shortened(text string) string {
 	const most = 40
 	if len(text) <= most {

@@ -2,9 +2,9 @@ package domainxml
 
 import "slices"
 
-// AttachXML gives the document of one device, as libvirt's attach-device and
-// virDomainAttachDeviceFlags take it: a hostdev, or the interface of a network
-// port. The error is [ErrDevice].
+// AttachXML returns the document of one device for libvirt's attach-device and
+// virDomainAttachDeviceFlags: a hostdev, or the interface of a network port. The
+// error is [ErrDevice].
 func AttachXML(d Device) ([]byte, error) {
 	full, err := d.complete()
 	if err != nil {
@@ -17,10 +17,10 @@ func AttachXML(d Device) ([]byte, error) {
 	return append([]byte(text), '\n'), nil
 }
 
-// DetachXML gives the document of one device as detach-device takes it: the
-// element as it stands in the domain, with its alias and its address in the
-// guest, or for a network port a new one. The errors are those of [Remove]; of a
-// port whose interface the domain has not, [ErrAbsent].
+// DetachXML returns the document of one device for detach-device: the element of the
+// domain, with its alias and its address in the guest, or for a network port a new
+// one. The errors are those of [Remove]; [ErrAbsent] also if a port's interface is
+// missing.
 func DetachXML(domain []byte, d Device) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {

@@ -9,13 +9,9 @@ import (
 	"slices"
 )
 
-// ErrAbsent reports a device that a domain should have and has not.
-var ErrAbsent = errors.New("device not present")
-
-// Remove gives a copy of domain without the given host devices; what else the
-// domain has stays byte by byte, and so do the network interfaces. A device that
-// the domain has not is [ErrAbsent], one that names none [ErrDevice]; the
-// document is judged as in [Merge]. After an error nothing is returned.
+// Remove returns a copy of domain without the given host devices and otherwise
+// unchanged, network interfaces included. A missing device is [ErrAbsent], an invalid
+// one [ErrDevice]; the document is checked as in [Merge].
 func Remove(domain []byte, devices []Device) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -42,7 +38,7 @@ func Remove(domain []byte, devices []Device) ([]byte, error) {
 	return append(out, domain[from:]...), nil
 }
 
-// find gives the element of a host device of the domain.
+// find returns the element of a host device of the domain.
 func (p *parsed) find(d Device) (*element, error) {
 	want, err := d.complete()
 	if err != nil {
@@ -58,7 +54,7 @@ func (p *parsed) find(d Device) (*element, error) {
 
 func absent(d Device) error { return fmt.Errorf("domainxml: %s: %w in the domain", d, ErrAbsent) }
 
-// lineOf is the element with its line, if it stands alone on it.
+// lineOf returns the range of an element, with its line if it is alone on it.
 func lineOf(doc []byte, e *element) (from, to int) {
 	_, first := indentOf(doc, e.open)
 	rest := doc[e.end:]
@@ -69,15 +65,14 @@ func lineOf(doc []byte, e *element) (from, to int) {
 	return lineStart(doc, e.open), e.end + end + 1
 }
 
-// ReplaceMDEV gives a copy of domain in which the mediated device old is
-// another one: the UUID in its source changes and not a byte beside, so
-// that alias, address in the guest, display and place stay. This is how a vGPU
-// passes from Nova to Cyborg. UUIDs may be written in any case, with dashes or
-// without.
+// ReplaceMDEV returns a copy of domain in which the mediated device old is replaced:
+// only the UUID in its source changes, so that alias, address in the guest, display
+// and position remain. It transfers a vGPU from Nova to Cyborg. UUIDs may be in any
+// case, with or without dashes.
 //
-// A domain without old is [ErrAbsent], one that has the other already [ErrDuplicate],
-// a text that is no UUID [ErrDevice]; the document is judged as in [Merge]. After
-// an error nothing is returned.
+// A domain without old is [ErrAbsent], one that already has the replacement
+// [ErrDuplicate], a malformed UUID [ErrDevice]; the document is checked as in
+// [Merge].
 func ReplaceMDEV(domain []byte, old, replacement string) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -105,10 +100,10 @@ func ReplaceMDEV(domain []byte, old, replacement string) ([]byte, error) {
 	return replaced, nil
 }
 
-// uuidAttribute matches the attribute and its value in a start tag.
+// uuidAttribute matches the uuid attribute in a start tag.
 var uuidAttribute = regexp.MustCompile(`\suuid\s*=\s*(?:"([^"]*)"|'([^']*)')`)
 
-// uuidValue finds the value of the uuid in the source address of a hostdev.
+// uuidValue returns the range of the uuid in the source address of a hostdev.
 func uuidValue(hostdev []byte) (from, to int, err error) {
 	dec := xml.NewDecoder(bytes.NewReader(hostdev))
 	var path []string

@@ -14,19 +14,19 @@ type Device struct {
 	ARQ string
 	// PCI is the host address of a PCI device, nil for a mediated one.
 	PCI *PCIAddress
-	// MDEV is the UUID of a mediated device in lower case with dashes, empty for
-	// a PCI device.
+	// MDEV is the UUID of a mediated device in lower case with dashes, empty for a PCI
+	// device.
 	MDEV string
-	// Hostdev is the libvirt element. It may be given more than Nova sets (an
-	// alias, a driver) before [Merge]; when left zero, Merge makes it from PCI or
-	// MDEV.
+	// Hostdev is the libvirt element. Callers may add to it before [Merge], such as an
+	// alias, a driver, or a display (SubsysMDev.Display and RamFB). If it is zero,
+	// Merge makes it from PCI or MDEV.
 	Hostdev libvirtxml.DomainHostdev
 	// Interface is the libvirt element of the accelerator of a network port, see
-	// [Interfaces]; nil for a host device. Hostdev is zero then.
+	// [Interfaces]; nil for a host device. Then Hostdev is zero.
 	Interface *libvirtxml.DomainInterface
 }
 
-// String names the device: "pci 0000:3b:00.0", "mdev <uuid>", or "no device".
+// String returns the name of the device: "pci 0000:3b:00.0", "mdev <uuid>", or "no device".
 func (d Device) String() string {
 	switch {
 	case d.PCI != nil:
@@ -56,8 +56,8 @@ func mdevDevice(arq, uuid string) Device {
 	}}
 }
 
-// complete checks a device given by a caller and fills its element in: PCI or
-// MDEV and the element must name the same one device.
+// complete checks a device of the caller and sets its element: PCI or MDEV and the
+// element must name the same device.
 func (d Device) complete() (Device, error) {
 	if d.Interface != nil {
 		return d.completeInterface()
@@ -87,10 +87,10 @@ func (d Device) complete() (Device, error) {
 func (d Device) completeInterface() (Device, error) {
 	i := d.Interface
 	if d.MDEV != "" || d.Hostdev.SubsysPCI != nil || d.Hostdev.SubsysMDev != nil {
-		return Device{}, d.invalid(errors.New("it is a network interface and a host device"))
+		return Device{}, d.invalid(errors.New("it is both a network interface and a host device"))
 	}
 	if i.Source == nil || i.Source.Hostdev == nil || i.Source.Hostdev.PCI == nil {
-		return Device{}, d.invalid(errors.New("its interface passes no PCI function through"))
+		return Device{}, d.invalid(errors.New("its interface has no PCI function"))
 	}
 	a, err := addressOf(i.Source.Hostdev.PCI.Address)
 	if err != nil {
@@ -103,7 +103,7 @@ func (d Device) completeInterface() (Device, error) {
 	return d, nil
 }
 
-// element is what libvirtxml writes for the device.
+// element returns the libvirtxml element of the device.
 func (d Device) element() any {
 	if d.Interface != nil {
 		return d.Interface
@@ -124,7 +124,7 @@ func (d Device) fromName() (Device, error) {
 	return Device{}, nil
 }
 
-// fromElement reads the identity out of a PCI or mediated device element.
+// fromElement reads the identity of a PCI or mediated device element.
 func fromElement(h libvirtxml.DomainHostdev) (Device, error) {
 	switch {
 	case h.SubsysPCI != nil && h.SubsysMDev != nil:

@@ -1,21 +1,19 @@
 package domainxml
 
-// Difference is what a domain lacks against a list of devices, and what it has
-// beyond them.
+// Difference compares a domain with a list of devices.
 type Difference struct {
-	// Missing are the devices of the list that the domain has not, in their order.
+	// Missing are the devices of the list that the domain lacks, in the list's order.
 	Missing []Device
-	// Present are those that it has, as the list names them.
+	// Present are those that it has, as given in the list.
 	Present []Device
 	// Foreign are the PCI and mediated host devices of the domain that are not in
-	// the list: Nova's own, or those of accelerators long gone.
+	// the list: Nova's own, or those of deleted accelerators.
 	Foreign []Device
 }
 
-// Diff compares a domain with the devices that it should have: those of
-// [Hostdevs] among its host devices, those of [Interfaces] among its interfaces.
-// The errors are those of [Merge], but a device that the domain has already is
-// none.
+// Diff compares a domain with the devices that it should have: those of [Hostdevs]
+// with its host devices, those of [Interfaces] with its interfaces. The errors are
+// those of [Merge], except that the domain may have a device already.
 func Diff(domain []byte, devices []Device) (Difference, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -46,10 +44,9 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 	return diff, nil
 }
 
-// Complete is [Merge] for a domain that may have some of the devices: it adds
-// those that are missing. The domain of a guest that starts again has its
-// mediated devices already, since whoever regenerates it takes over those of the
-// old one; in a merge each of Cyborg's would be there twice.
+// Complete is [Merge] for a domain that may have some of the devices: it adds the
+// missing ones. When Nova regenerates the domain of a guest, it keeps the mediated
+// devices of the old domain, so Merge would find Cyborg's already present.
 func Complete(domain []byte, devices []Device) ([]byte, error) {
 	diff, err := Diff(domain, devices)
 	if err != nil {
@@ -58,9 +55,9 @@ func Complete(domain []byte, devices []Device) ([]byte, error) {
 	return Merge(domain, diff.Missing)
 }
 
-// NovaMdevs lists the mediated devices of a domain that come from none of the
-// handles: those that Nova has to take over itself when it regenerates the
-// domain. The error is [ErrNotDomain].
+// NovaMdevs returns the mediated devices of a domain that belong to none of the
+// handles: those that Nova has to keep when it regenerates the domain. The error is
+// [ErrNotDomain].
 func NovaMdevs(domain []byte, handles []Handle) ([]string, error) {
 	devices, err := Read(domain)
 	if err != nil {

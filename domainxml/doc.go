@@ -1,23 +1,20 @@
-// Package domainxml turns the attach handles of bound accelerator requests into
-// libvirt devices, merges them into a domain document, takes them out again, and
-// tells what a domain has and lacks.
+// Package domainxml converts the attach handles of bound accelerator requests to
+// libvirt devices, merges them into a domain document, removes them, and compares a
+// domain with the devices it should have.
 //
 // A PCI handle becomes a managed PCI hostdev, an MDEV handle a mediated device
-// hostdev named by the handle's UUID, and a TEST_PCI handle is left out and
-// listed, because it has no hardware behind it. Any other handle is an error
-// that names its accelerator request: a device that silently stays out of the
-// guest is the defect this package exists to prevent. [Options] has the rules of
-// released Nova. The handle of a network port becomes a hostdev interface (see
-// [Interfaces]) and the port's binding profile.
+// hostdev with the handle's UUID, and a TEST_PCI handle, which has no hardware, is
+// skipped and listed. Any other handle is an error that names its accelerator
+// request, so that a guest never starts without a device unnoticed. The handle of a
+// network port becomes a hostdev interface (see [Interfaces]) and the port's binding
+// profile.
 //
-// A domain that exists is never printed again from a parsed form, since that
-// would drop comments and elements unknown to the parser: [Merge], [Complete],
-// [Remove] and [ReplaceMDEV] splice text in the original bytes. Each does all or
-// nothing.
+// [Merge], [Complete], [Remove] and [ReplaceMDEV] edit the original text, since
+// printing a parsed domain would lose comments and elements unknown to the parser.
+// They return the edited copy or an error.
 //
-// What it deliberately does not do: it never starts, defines or changes a guest,
-// creates no mediated device (of whose node device it writes the document), and
-// does not look at the host.
+// The package does not start, define or change guests, create mediated devices (it
+// writes the document of their node devices), or read the host.
 //
 // Upstream behaviour followed: nova/virt/libvirt/driver.py
 // (_guest_add_accel_pci_devices, _get_pci_devices, _get_guest_config for the

@@ -7,44 +7,46 @@ import (
 
 var (
 	// ErrHandle reports an attach handle that cannot become a device. Every
-	// [*HandleError] is one.
+	// [*HandleError] matches it.
 	ErrHandle = errors.New("unusable attach handle")
-	// ErrNotDomain reports a document that is not one libvirt domain in UTF-8.
+	// ErrNotDomain reports a document that is not a libvirt domain in UTF-8.
 	ErrNotDomain = errors.New("not a libvirt domain")
-	// ErrDuplicate reports a device that a domain, or a list, would have twice.
-	// Every [*DuplicateError] is one.
+	// ErrDuplicate reports a device that a domain or a list would have twice. Every
+	// [*DuplicateError] matches it.
 	ErrDuplicate = errors.New("device already present")
 	// ErrDevice reports a [Device] that describes no device, two devices, or
 	// one outside the ranges of a PCI address.
 	ErrDevice = errors.New("invalid device")
+	// ErrAbsent reports a device that a domain lacks.
+	ErrAbsent = errors.New("device not present")
 )
 
-// HandleError says what is wrong with the attach handle of one accelerator
-// request. It satisfies errors.Is for [ErrHandle] and for its cause.
+// HandleError describes an unusable attach handle of an accelerator request. It
+// matches [ErrHandle] and its cause.
 type HandleError struct {
 	ARQ   string // UUID of the accelerator request
 	Type  string // handle type as received
-	Field string // what is wrong: "type", "uuid", or a key of the handle's info
-	Err   error  // why
+	Field string // "type", "uuid", or a key of the handle's info
+	Err   error  // the cause
 }
 
-// Error names the accelerator request, the handle type, the field and the cause.
+// Error returns the accelerator request, the handle type, the field and the cause.
 func (e *HandleError) Error() string {
 	return fmt.Sprintf("domainxml: handle of accelerator request %s (type %q): %s: %v", e.ARQ, e.Type, e.Field, e.Err)
 }
 
-// Unwrap gives [ErrHandle] and the cause.
+// Unwrap returns [ErrHandle] and the cause.
 func (e *HandleError) Unwrap() []error { return []error{ErrHandle, e.Err} }
 
-// DuplicateError names a device that would be present twice. It satisfies
-// errors.Is for [ErrDuplicate].
+// DuplicateError reports a device that would be present twice. It matches
+// [ErrDuplicate].
 type DuplicateError struct {
 	Device string // "pci 0000:3b:00.0" or "mdev <uuid>"
 	ARQ    string // accelerator request whose device was refused; may be empty
-	Holder string // what has the device already: "the domain's hostdev", or an accelerator request
+	Holder string // what has the device: "a hostdev of the domain", or an accelerator request
 }
 
-// Error names the device, the accelerator request refused and the holder.
+// Error returns the device, the refused accelerator request and the holder.
 func (e *DuplicateError) Error() string {
 	subject := e.Device
 	if e.ARQ != "" {
@@ -53,5 +55,5 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("domainxml: %s: %v: %s has it", subject, ErrDuplicate, e.Holder)
 }
 
-// Unwrap gives [ErrDuplicate].
+// Unwrap returns [ErrDuplicate].
 func (e *DuplicateError) Unwrap() error { return ErrDuplicate }

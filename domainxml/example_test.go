@@ -41,7 +41,7 @@ func ExampleMerge() {
 	//   </devices>
 	// </domain>
 	// <nil>
-	// skipped: [{ARQ:a3 Type:TEST_PCI Reason:}]
+	// skipped: [{ARQ:a3 Type:TEST_PCI}]
 }
 
 func ExampleHostdevs_error() {
@@ -115,7 +115,7 @@ func ExampleNodeDevice() {
 	document, err := domainxml.NodeDevice(domainxml.Handle{
 		ARQ: "a1", Type: "MDEV", UUID: "51e314cb-59ee-4896-8b40-54953ee00227",
 		Info: map[string]any{"domain": "0000", "bus": "10", "device": "1", "function": "0", "asked_type": "nvidia-223"},
-	}, domainxml.NodeDeviceOpts{})
+	}, "")
 	fmt.Print(string(document), err)
 	// Output:
 	// <device>

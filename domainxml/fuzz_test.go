@@ -74,7 +74,7 @@ func otherForms(t *testing.T, h domainxml.Handle) {
 	if err == nil && !cmp.Equal(own, domainxml.CleanBindingProfile(profile)) {
 		t.Errorf("the cleaned profile is %v", domainxml.CleanBindingProfile(profile))
 	}
-	document, err := domainxml.NodeDevice(h, domainxml.NodeDeviceOpts{})
+	document, err := domainxml.NodeDevice(h, "")
 	if (document == nil) != (err != nil) || err != nil && !errors.Is(err, domainxml.ErrHandle) {
 		t.Errorf("NodeDevice = %s, %v", document, err)
 	}

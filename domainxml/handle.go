@@ -3,11 +3,12 @@ package domainxml
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 )
 
-// Handle types that Cyborg stores; it knows no others.
+// Attach handle types of Cyborg.
 const (
 	HandlePCI     = "PCI"
 	HandleMDEV    = "MDEV"
@@ -16,44 +17,74 @@ const (
 
 // Handle is the attach handle of one bound accelerator request.
 type Handle struct {
-	// ARQ is the UUID of the accelerator request; errors name it.
+	// ARQ is the UUID of the accelerator request, for errors.
 	ARQ string
 	// Type is the attach_handle_type: PCI, MDEV or TEST_PCI.
 	Type string
-	// UUID is the attach_handle_uuid. For MDEV it is the UUID of the mediated
-	// device itself; otherwise it is not used.
+	// UUID is the attach_handle_uuid. For MDEV it is the UUID of the mediated device;
+	// otherwise it is ignored.
 	UUID string
 	// Info is the attach_handle_info. The keys of a PCI address are domain, bus,
-	// device and function: hexadecimal texts with or without 0x, or JSON numbers
-	// taken at their value. An MDEV handle may also have asked_type and vgpu_mark.
+	// device and function: hexadecimal strings with or without 0x, or JSON numbers. An
+	// MDEV handle may also have asked_type and vgpu_mark.
 	Info map[string]any
 }
 
-// Skipped is a handle that becomes no device on purpose.
+// Skipped is a TEST_PCI handle, which has no device.
 type Skipped struct {
 	ARQ  string
 	Type string
-	// Reason is why, one of the Reason constants; empty for TEST_PCI.
-	Reason string
 }
 
-// Hostdevs turns attach handles into devices, in the order of the handles.
+// Hostdevs converts attach handles to devices, in the order of the handles.
 //
 //   - PCI gives a managed PCI hostdev at the address of the handle's info;
 //     Cyborg's "device" is libvirt's slot.
-//   - MDEV gives a mediated device hostdev (model vfio-pci, not managed) of the
-//     handle's UUID, as the Wallaby vGPU specification says.
-//   - TEST_PCI gives no device and is listed in skipped: the accelerator request
-//     counts as composed, with nothing to add.
+//   - MDEV gives a mediated device hostdev (model vfio-pci, not managed) with the
+//     handle's UUID, as in the Wallaby vGPU specification.
+//   - TEST_PCI gives no device and is listed in skipped.
 //
-// Any other type, a missing or unreadable value, and a device that two handles
-// name are errors; each is a [*HandleError] (errors.Is [ErrHandle], and
-// [ErrDuplicate] for the last), all of them are reported at once, and then no
-// device is returned. [Options] has other rules. Released Nova ignores every handle as soon as one is not
-// PCI (nova/virt/libvirt/driver.py), which starts guests without their devices.
+// Any other type, a missing or malformed value, and a device that two handles name
+// are errors; each is a [*HandleError] (the last also matches [ErrDuplicate]). All of
+// them are reported together, without devices. Released Nova ignores all handles when
+// one is not PCI (nova/virt/libvirt/driver.py), which starts guests without their
+// devices.
 func Hostdevs(handles []Handle) (devices []Device, skipped []Skipped, err error) {
-	return Options{}.Hostdevs(handles)
+	return convert(handles)
 }
+
+// convert makes the devices of handles or of ports.
+func convert[H interface {
+	handle() Handle
+	device() (Device, error)
+}](handles []H) (devices []Device, skipped []Skipped, err error) {
+	var errs []error
+	holders := map[string]string{}
+	for _, one := range handles {
+		h := one.handle()
+		if h.Type == HandleTestPCI {
+			skipped = append(skipped, Skipped{ARQ: h.ARQ, Type: h.Type})
+			continue
+		}
+		d, err := one.device()
+		if err == nil {
+			err = h.claim(d, holders)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		devices = append(devices, d)
+	}
+	if len(errs) > 0 {
+		return nil, nil, errors.Join(errs...)
+	}
+	return devices, skipped, nil
+}
+
+func (h Handle) handle() Handle { return h }
+
+var errUnbound = errors.New("no handle: the accelerator request is not bound")
 
 func (h Handle) device() (Device, error) {
 	switch h.Type {
@@ -70,12 +101,12 @@ func (h Handle) device() (Device, error) {
 		}
 		return mdevDevice(h.ARQ, uuid), nil
 	case "":
-		return Device{}, h.fail("type", errors.New("no handle: the accelerator request is not bound"))
+		return Device{}, h.fail("type", errUnbound)
 	}
 	return Device{}, h.fail("type", fmt.Errorf("unknown; known are %s, %s and %s", HandlePCI, HandleMDEV, HandleTestPCI))
 }
 
-// address reads the PCI address and reports every bad field at once.
+// address parses the PCI address and reports all bad fields.
 func (h Handle) address() (PCIAddress, error) {
 	var a PCIAddress
 	var errs []error
@@ -96,7 +127,7 @@ func (h Handle) address() (PCIAddress, error) {
 	return a, errors.Join(errs...)
 }
 
-// claim refuses a device that an earlier handle of the list named.
+// claim refuses a device that an earlier handle has.
 func (h Handle) claim(d Device, holders map[string]string) error {
 	name := d.String()
 	if first, taken := holders[name]; taken {
@@ -107,7 +138,7 @@ func (h Handle) claim(d Device, holders map[string]string) error {
 	return nil
 }
 
-func (h Handle) fail(field string, err error) *HandleError {
+func (h Handle) fail(field string, err error) error {
 	return &HandleError{ARQ: h.ARQ, Type: h.Type, Field: field, Err: err}
 }
 
@@ -115,10 +146,9 @@ func keysOf(info map[string]any) string {
 	if len(info) == 0 {
 		return "no keys"
 	}
-	keys := make([]string, 0, len(info))
-	for k := range info {
-		keys = append(keys, shortened(k))
+	keys := slices.Sorted(maps.Keys(info))
+	for i, key := range keys {
+		keys[i] = shortened(key)
 	}
-	sort.Strings(keys)
 	return strings.Join(keys, ", ")
 }

@@ -6,12 +6,11 @@ const (
 	TagCompute     = "COMPUTE"     // Nova owns them, or there are none
 )
 
-// MdevTag says who owns the mediated devices of a guest, as the Wallaby vGPU
-// specification defines its mdev_tag: [TagAccelerator] if some handle has type
-// MDEV, a handle UUID and a non-empty asked_type; otherwise, and without
-// handles, [TagCompute]. An agent that collects the mediated devices of an old
-// domain before a hard reboot leaves them out when the tag says they come from
-// the accelerator requests anyway: libvirt refuses the same one twice.
+// MdevTag returns the mdev_tag of the Wallaby vGPU specification, the owner of a
+// guest's mediated devices: [TagAccelerator] if a handle has type MDEV, a UUID and a
+// non-empty asked_type, else [TagCompute]. With TagAccelerator, do not copy the
+// mediated devices of the old domain in a hard reboot: the accelerator requests add
+// them, and libvirt refuses duplicates.
 func MdevTag(handles []Handle) string {
 	for _, h := range handles {
 		asked, _ := h.Info["asked_type"].(string)

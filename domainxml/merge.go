@@ -1,29 +1,28 @@
 package domainxml
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// Merge gives a copy of domain with the devices added to its host devices.
+// Merge returns a copy of domain with the devices added to its host devices.
 //
-//   - The text of the devices goes in after the last hostdev of the domain's
-//     devices (and the comments on its line) that is not behind a watchdog or
-//     balloon, else before these or a file system at the end, else before the end
-//     of its devices element, in the indentation and with the line ends found
-//     there. Every byte outside it stays as it is.
-//   - Interfaces of network ports (see [Interfaces]) go in after the last
-//     interface in the same manner, or else in front of the host devices.
-//   - A domain without a devices element gets one, before its end. The empty tag
-//     <devices/> (or <domain/>) becomes a pair of tags.
-//   - The document is judged first: one root element domain in no name space,
-//     UTF-8, at most 4 MiB, no document type declaration, readable by libvirtxml;
-//     otherwise [ErrNotDomain].
-//   - A device the domain has already as a host device, or as a network interface
-//     of type hostdev, and one that is twice in the list, is a [*DuplicateError]
-//     (errors.Is [ErrDuplicate]): libvirt refuses to define such a domain.
-//     Addresses are compared as numbers, UUIDs without regard to case or dashes.
-//   - A device that names none, or two different ones, is [ErrDevice].
-//
-// After an error nothing is returned; domain itself is never changed. Without
-// devices the copy is equal to domain.
+//   - The devices are inserted after the last hostdev (and the comments on its line)
+//     that does not follow a watchdog or balloon, else before these or a file system
+//     at the end, else before the end of the devices element, with the indentation
+//     and line ends found there. All other bytes are unchanged.
+//   - Interfaces of network ports (see [Interfaces]) are inserted after the last
+//     interface in the same way, else before the host devices.
+//   - A domain without a devices element gets one, before its end. An empty tag
+//     <devices/> or <domain/> becomes a pair of tags.
+//   - The document must have one root element domain without a name space, be UTF-8,
+//     at most 4 MiB, without a document type declaration, and readable by libvirtxml;
+//     otherwise the error is [ErrNotDomain].
+//   - A device that the domain has already, as a host device or as a network
+//     interface of type hostdev, or that is in the list twice, is a
+//     [*DuplicateError]: libvirt refuses such a domain. Addresses are compared as
+//     numbers, UUIDs without regard to case or dashes.
+//   - A device without a name or with two different ones is [ErrDevice].
 func Merge(domain []byte, devices []Device) ([]byte, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -34,12 +33,12 @@ func Merge(domain []byte, devices []Device) ([]byte, error) {
 		return nil, err
 	}
 	if len(added) == 0 {
-		return append([]byte(nil), domain...), nil
+		return slices.Clone(domain), nil
 	}
 	return p.insert(domain, added)
 }
 
-// insert puts the devices where they belong, interfaces first.
+// insert adds the devices, interfaces first.
 func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
 	ports := added[:0:0]
 	hostdevs := added[:0:0]
@@ -67,7 +66,7 @@ func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
 	return l.site(merged).splice(merged, hostdevs)
 }
 
-// admit completes the devices and refuses those that are present already.
+// admit completes the devices and refuses those that are present.
 func (p *parsed) admit(devices []Device) ([]Device, error) {
 	holders := map[string]string{}
 	for _, d := range p.interfaces {
@@ -98,16 +97,11 @@ func listed(i int, d Device) string {
 	return "accelerator request " + d.ARQ
 }
 
-// splice puts the text of the devices in at the site.
+// splice inserts the text of the devices at the site.
 func (s site) splice(domain []byte, devices []Device) ([]byte, error) {
 	body, err := renderAll(devices, s.style, s.indent)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, len(domain)+len(s.before)+len(body)+len(s.after))
-	out = append(out, domain[:s.at]...)
-	out = append(out, s.before...)
-	out = append(out, body...)
-	out = append(out, s.after...)
-	return append(out, domain[s.resume:]...), nil
+	return slices.Concat(domain[:s.at], []byte(s.before+body+s.after), domain[s.resume:]), nil
 }

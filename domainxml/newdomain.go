@@ -2,6 +2,7 @@ package domainxml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 )
@@ -10,25 +11,20 @@ import (
 // domain named "instance" with 512 MiB and one virtual CPU.
 type DomainOpts struct {
 	Name      string // "instance" when empty
-	UUID      string // left out when empty; libvirt then makes one
+	UUID      string // omitted when empty; libvirt then generates one
 	MemoryMiB int    // 512 when not positive
 	VCPUs     int    // 1 when not positive
 }
 
-// NewDomain writes a small libvirt domain into which host devices can be merged:
-// KVM, machine type q35, a serial console and no disk. Nothing in it depends on
-// the host (there is no emulator path), so any libvirt for x86_64 can define it.
-// Text is escaped; whether the name and the UUID please libvirt is for libvirt
-// to say.
+// NewDomain returns a small libvirt domain into which host devices can be merged:
+// KVM, machine type q35, a serial console and no disk. It has no emulator path, so any
+// libvirt for x86_64 can define it. Name and UUID are escaped but not validated.
 func NewDomain(opts DomainOpts) []byte {
-	if opts.Name == "" {
-		opts.Name = "instance"
-	}
 	uuid := ""
 	if opts.UUID != "" {
 		uuid = fmt.Sprintf("  <uuid>%s</uuid>\n", escaped(opts.UUID))
 	}
-	return fmt.Appendf(nil, domainText, escaped(opts.Name), uuid, orDefault(opts.MemoryMiB, 512), orDefault(opts.VCPUs, 1))
+	return fmt.Appendf(nil, domainText, escaped(cmp.Or(opts.Name, "instance")), uuid, cmp.Or(max(opts.MemoryMiB, 0), 512), cmp.Or(max(opts.VCPUs, 0), 1))
 }
 
 const domainText = `<domain type="kvm">
@@ -48,13 +44,6 @@ const domainText = `<domain type="kvm">
   </devices>
 </domain>
 `
-
-func orDefault(n, standard int) int {
-	if n <= 0 {
-		return standard
-	}
-	return n
-}
 
 func escaped(text string) string {
 	var b bytes.Buffer

@@ -5,22 +5,15 @@ import (
 	"fmt"
 )
 
-// NodeDeviceOpts are the options of [NodeDevice].
-type NodeDeviceOpts struct {
-	// Parent is libvirt's name of the parent device; empty takes that of the PCI
-	// address in the handle's info. Parents that are no PCI functions have a name
-	// of their own, such as mtty_mtty.
-	Parent string
-}
-
-// NodeDevice gives the node device document by which libvirt makes, or defines,
-// the mediated device of an MDEV handle: the vGPU specification of Nova 2026.2
-// has Nova do so, where by the one of Wallaby Cyborg's agent writes to sysfs and
-// this document is not needed. The handle's info has the parent's address and
-// asked_type; what is missing or unreadable is a [*HandleError].
-func NodeDevice(h Handle, opts NodeDeviceOpts) ([]byte, error) {
+// NodeDevice returns the node device document with which libvirt creates or defines
+// the mediated device of an MDEV handle. The vGPU specification of Nova 2026.2 has
+// Nova create the device; in the one of Wallaby Cyborg's agent does, without this
+// document. parent is libvirt's name of the parent device; empty means that of the PCI
+// address in the handle's info. The info must have asked_type; errors are
+// [*HandleError].
+func NodeDevice(h Handle, parent string) ([]byte, error) {
 	if h.Type != HandleMDEV {
-		return nil, h.fail("type", fmt.Errorf("only %s handles are mediated devices", HandleMDEV))
+		return nil, h.fail("type", fmt.Errorf("only %s handles have a mediated device", HandleMDEV))
 	}
 	uuid, err := canonicalUUID(h.UUID)
 	if err != nil {
@@ -28,16 +21,16 @@ func NodeDevice(h Handle, opts NodeDeviceOpts) ([]byte, error) {
 	}
 	asked, _ := h.Info["asked_type"].(string)
 	if asked == "" {
-		return nil, h.fail("asked_type", errors.New("missing: the type of the mediated device is not known"))
+		return nil, h.fail("asked_type", errors.New("missing"))
 	}
-	if opts.Parent == "" {
+	if parent == "" {
 		address, err := h.address()
 		if err != nil {
 			return nil, err
 		}
-		opts.Parent = NodeDeviceName(address)
+		parent = fmt.Sprintf("pci_%04x_%02x_%02x_%x", address.Domain, address.Bus, address.Slot, address.Function)
 	}
-	return fmt.Appendf(nil, nodeDeviceText, escaped(opts.Parent), escaped(asked), uuid), nil
+	return fmt.Appendf(nil, nodeDeviceText, escaped(parent), escaped(asked), uuid), nil
 }
 
 const nodeDeviceText = `<device>
@@ -48,8 +41,3 @@ const nodeDeviceText = `<device>
   </capability>
 </device>
 `
-
-// NodeDeviceName is libvirt's name of a PCI function: pci_0000_10_01_0.
-func NodeDeviceName(a PCIAddress) string {
-	return fmt.Sprintf("pci_%04x_%02x_%02x_%x", a.Domain, a.Bus, a.Slot, a.Function)
-}

@@ -10,8 +10,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Port is the accelerator of a network port: its attach handle and what the
-// interface in the guest needs beside it.
+// Port is the accelerator of a network port.
 type Port struct {
 	Handle
 	// MAC is the address of the port: six bytes, "52:54:00:1e:59:c3".
@@ -20,37 +19,18 @@ type Port struct {
 	VLAN int
 }
 
-// Interfaces turns the accelerators of network ports into interfaces of type
-// hostdev, in the order of the ports. A port's accelerator is no host device: the
-// interface passes the function through, and sets its address and VLAN
-// (nova/virt/libvirt/vif.py, set_config_hw_veb).
+// Interfaces converts the accelerators of network ports to interfaces of type
+// hostdev, in the order of the ports. The interface passes the PCI function through
+// and sets its MAC address and VLAN (nova/virt/libvirt/vif.py, set_config_hw_veb).
 //
-// A TEST_PCI handle is skipped as in [Hostdevs]. Any other handle than PCI, a
-// bad address, MAC or VLAN, and a function that two ports have are errors as
-// there; then nothing is returned.
+// TEST_PCI handles are skipped as in [Hostdevs]. A handle of another type than PCI, a
+// malformed address, MAC or VLAN, and a function that two ports have are errors as
+// there.
 func Interfaces(ports []Port) (devices []Device, skipped []Skipped, err error) {
-	var errs []error
-	holders := map[string]string{}
-	for _, p := range ports {
-		if p.Type == HandleTestPCI {
-			skipped = append(skipped, Skipped{ARQ: p.ARQ, Type: p.Type})
-			continue
-		}
-		d, err := p.device()
-		if err == nil {
-			err = p.claim(d, holders)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		devices = append(devices, d)
-	}
-	if len(errs) > 0 {
-		return nil, nil, errors.Join(errs...)
-	}
-	return devices, skipped, nil
+	return convert(ports)
 }
+
+var errPortType = errors.New("a network port needs a " + HandlePCI + " or " + HandleTestPCI + " handle")
 
 var macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
 
@@ -58,9 +38,9 @@ func (p Port) device() (Device, error) {
 	switch p.Type {
 	case HandlePCI:
 	case "":
-		return Device{}, p.fail("type", errors.New("no handle: the accelerator request is not bound"))
+		return Device{}, p.fail("type", errUnbound)
 	default:
-		return Device{}, p.fail("type", fmt.Errorf("a network port takes %s or %s only", HandlePCI, HandleTestPCI))
+		return Device{}, p.fail("type", errPortType)
 	}
 	address, err := p.address()
 	if err != nil {
@@ -70,7 +50,7 @@ func (p Port) device() (Device, error) {
 		return Device{}, p.fail("mac", fmt.Errorf("%q is not a MAC address of six bytes", shortened(p.MAC)))
 	}
 	if p.VLAN < 0 || p.VLAN > 4094 {
-		return Device{}, p.fail("vlan", fmt.Errorf("%d is no VLAN tag", p.VLAN))
+		return Device{}, p.fail("vlan", fmt.Errorf("%d is not a VLAN tag", p.VLAN))
 	}
 	return Device{ARQ: p.ARQ, PCI: &address, Interface: portInterface(address, strings.ToLower(p.MAC), p.VLAN)}, nil
 }
@@ -89,22 +69,21 @@ func portInterface(a PCIAddress, mac string, vlan int) *libvirtxml.DomainInterfa
 	return i
 }
 
-// The keys that an accelerator adds to the binding:profile of its port.
+// Keys of an accelerator in the binding:profile of its port.
 const (
 	profileNetwork = "physical_network"
 	profileSlot    = "pci_slot"
 	profileARQ     = "arq_uuid"
 )
 
-// BindingProfile gives the binding:profile of a port with its accelerator: the
-// keys of profile, and physical_network, pci_slot and arq_uuid over them. The
-// slot is written as the handle has it, without padding: "0000:0c:0.0". The
-// handle is of type PCI or TEST_PCI, and its info names the physical network,
-// or the error is a [*HandleError]. The profile given is not changed
-// (nova/network/neutron.py, _populate_neutron_binding_profile).
+// BindingProfile returns a copy of a port's binding:profile with physical_network,
+// pci_slot and arq_uuid of its accelerator. The slot has the padding of the handle:
+// "0000:0c:0.0". The handle must be PCI or TEST_PCI and have a physical_network;
+// errors are [*HandleError] (nova/network/neutron.py,
+// _populate_neutron_binding_profile).
 func BindingProfile(profile map[string]any, h Handle) (map[string]any, error) {
 	if h.Type != HandlePCI && h.Type != HandleTestPCI {
-		return nil, h.fail("type", fmt.Errorf("a network port takes %s or %s only", HandlePCI, HandleTestPCI))
+		return nil, h.fail("type", errPortType)
 	}
 	if _, err := h.address(); err != nil {
 		return nil, err
@@ -123,7 +102,7 @@ func BindingProfile(profile map[string]any, h Handle) (map[string]any, error) {
 	return merged, nil
 }
 
-// slotPart is one part of a slot that address has accepted.
+// slotPart returns one part of a valid slot.
 func slotPart(value any) string {
 	if text, ok := value.(string); ok {
 		if len(text) > 2 && strings.EqualFold(text[:2], "0x") {
@@ -135,8 +114,8 @@ func slotPart(value any) string {
 	return fmt.Sprintf("%x", n)
 }
 
-// CleanBindingProfile gives the binding:profile of a port that is unbound: all
-// keys but those that Nova writes for a device. The profile given is not changed.
+// CleanBindingProfile returns a copy of a port's binding:profile without the keys that
+// Nova writes for a device.
 func CleanBindingProfile(profile map[string]any) map[string]any {
 	kept := maps.Clone(profile)
 	for _, key := range []string{

@@ -3,20 +3,20 @@ package domainxml
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"slices"
 
 	"libvirt.org/go/libvirtxml"
 )
 
-// Read gives the PCI and mediated host devices of a domain, in the order of the
-// document. Host devices of other kinds (USB, SCSI, capabilities, types unknown
-// here) are passed over, and so are network interfaces of type hostdev.
+// Read returns the PCI and mediated host devices of a domain, in the order of the
+// document. It ignores other host devices (USB, SCSI, capabilities, unknown types)
+// and network interfaces of type hostdev.
 //
-// Addresses are compared as numbers and mediated devices by the value of their
-// UUID, so the spelling in the document does not matter; Device.MDEV is always
-// lower case with dashes. A document that is not one domain, and one with a PCI
-// or mediated device that cannot be identified, is [ErrNotDomain].
+// Addresses and UUIDs may have any form; Device.MDEV is always lower case with dashes.
+// A document that is not a domain, or has a malformed PCI or mediated device, is
+// [ErrNotDomain].
 func Read(domain []byte) ([]Device, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -25,8 +25,8 @@ func Read(domain []byte) ([]Device, error) {
 	return p.devices, nil
 }
 
-// ReadInterfaces gives the network interfaces of type hostdev that pass a PCI
-// function through, in the order of the document; the error is that of [Read].
+// ReadInterfaces returns the network interfaces of type hostdev with a PCI function,
+// in the order of the document; the error is that of [Read].
 func ReadInterfaces(domain []byte) ([]Device, error) {
 	p, err := parse(domain)
 	if err != nil {
@@ -35,9 +35,9 @@ func ReadInterfaces(domain []byte) ([]Device, error) {
 	return p.interfaces, nil
 }
 
-// Has reports whether a domain has the device d: among its host devices, or,
-// for the device of a network port, among its interfaces. It returns
-// [ErrNotDomain] as [Read] does, and [ErrDevice] when d names none.
+// Has reports whether a domain has the device d among its host devices, or, for the
+// device of a network port, among its interfaces. It parses the domain; for several
+// devices use [Diff]. Errors are [ErrNotDomain] as in [Read], and [ErrDevice].
 func Has(domain []byte, d Device) (bool, error) {
 	want, err := d.complete()
 	if err != nil {
@@ -50,7 +50,6 @@ func Has(domain []byte, d Device) (bool, error) {
 	return p.has(want), nil
 }
 
-// has tells of a completed device.
 func (p *parsed) has(want Device) bool {
 	list := p.devices
 	if want.Interface != nil {
@@ -59,11 +58,11 @@ func (p *parsed) has(want Device) bool {
 	return slices.ContainsFunc(list, func(have Device) bool { return have.String() == want.String() })
 }
 
-// parsed is a judged domain.
+// parsed is a valid domain.
 type parsed struct {
 	*layout
 	devices    []Device
-	places     []*element // of devices
+	places     []*element // elements of devices
 	interfaces []Device   // host functions given as network interfaces
 }
 
@@ -76,7 +75,7 @@ func parse(doc []byte) (*parsed, error) {
 	if err := p.readHostdevs(doc); err != nil {
 		return nil, notDomain(err)
 	}
-	whole, err := judge(doc, l)
+	whole, err := unmarshal(doc, l)
 	if err != nil {
 		return nil, notDomain(err)
 	}
@@ -86,10 +85,10 @@ func parse(doc []byte) (*parsed, error) {
 
 func notDomain(err error) error { return fmt.Errorf("domainxml: %w: %w", ErrNotDomain, err) }
 
-// judge lets libvirtxml read the document. The hostdev elements are cut out
-// first, because libvirtxml refuses types it does not know and elements without
-// the mode attribute, which libvirt takes; they are read one by one instead.
-func judge(doc []byte, l *layout) (*libvirtxml.Domain, error) {
+// unmarshal reads the document with libvirtxml, without the hostdev elements:
+// libvirtxml refuses unknown types and elements without the mode attribute, which
+// libvirt accepts. They are read one by one instead.
+func unmarshal(doc []byte, l *layout) (*libvirtxml.Domain, error) {
 	rest, from := make([]byte, 0, len(doc)), 0
 	for _, h := range l.hostdevs {
 		rest = append(rest, doc[from:h.open]...)
@@ -119,8 +118,8 @@ func (p *parsed) readHostdevs(doc []byte) error {
 	return nil
 }
 
-// readHostdev reads one element. libvirt takes a missing mode as subsystem,
-// libvirtxml does not, so it is added where it is missing.
+// readHostdev reads one element. A missing mode is subsystem for libvirt and an error
+// for libvirtxml, so it is added.
 func readHostdev(text []byte, hasMode bool) (Device, error) {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	tok, err := dec.Token()
@@ -129,7 +128,7 @@ func readHostdev(text []byte, hasMode bool) (Device, error) {
 	}
 	start, ok := tok.(xml.StartElement)
 	if !ok {
-		return Device{}, fmt.Errorf("no start tag")
+		return Device{}, errors.New("no start tag")
 	}
 	if !hasMode {
 		start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: "mode"}, Value: "subsystem"})
@@ -141,8 +140,8 @@ func readHostdev(text []byte, hasMode bool) (Device, error) {
 	return fromElement(h)
 }
 
-// interfaceDevices lists the functions that network interfaces of type hostdev
-// take. Those that cannot be read are left to libvirt: they are not our devices.
+// interfaceDevices returns the PCI functions of network interfaces of type hostdev and
+// ignores malformed ones.
 func interfaceDevices(d *libvirtxml.Domain) []Device {
 	if d.Devices == nil {
 		return nil

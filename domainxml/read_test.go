@@ -52,7 +52,7 @@ func TestHasComparesByValue(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDomainIsRefused(t *testing.T) {
+func TestInvalidDomainsAreRefused(t *testing.T) {
 	t.Parallel()
 	const good = `<domain type="kvm"><devices/></domain>`
 	hostdev := func(text string) string { return `<domain type="kvm"><devices>` + text + `</devices></domain>` }

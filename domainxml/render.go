@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// style is how a document is laid out where text goes in.
+// style is the layout of a document at the place of an insertion.
 type style struct {
 	pretty  bool   // one element per line; otherwise everything on one
 	newline string // "\n" or "\r\n"
 	unit    string // what one level of nesting adds to the indentation
 }
 
-// emptyPair matches an element without content as encoding/xml writes it. Names
-// are compared by the caller, since the expression cannot.
+// emptyPair matches an element without content as encoding/xml writes it. The caller
+// compares the two names.
 var emptyPair = regexp.MustCompile(`<([A-Za-z]+)( [^<>]*)?></([A-Za-z]+)>`)
 
-// render writes one element at an indentation, without an indentation before its
-// first line or a line end after its last. Numbers are padded hexadecimal with
-// 0x (libvirt reads a bare 10 as decimal), and elements without content are one
-// tag, as libvirt and Nova write them.
+// render writes one element at an indentation, which the first line lacks, without a
+// final line end. Numbers are padded hexadecimal with 0x (libvirt reads 10 as decimal),
+// and elements without content are one tag, as in libvirt and Nova.
 func render(element any, st style, indent string) (string, error) {
 	var text []byte
 	var err error
@@ -43,7 +42,7 @@ func render(element any, st style, indent string) (string, error) {
 	return strings.ReplaceAll(strings.TrimPrefix(string(short), indent), "\n", st.newline), nil
 }
 
-// renderAll writes the devices one after another.
+// renderAll writes several devices.
 func renderAll(devices []Device, st style, indent string) (string, error) {
 	texts := make([]string, len(devices))
 	for i, d := range devices {
@@ -56,7 +55,7 @@ func renderAll(devices []Device, st style, indent string) (string, error) {
 	return strings.Join(texts, st.between(indent)), nil
 }
 
-// between is what separates two elements of one level.
+// between returns the separator of two elements of one level.
 func (st style) between(indent string) string {
 	if !st.pretty {
 		return ""

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// maxDocument is the longest domain that libvirt's remote protocol carries
-	// (REMOTE_STRING_MAX in src/remote/remote_protocol.x).
+	// maxDocument is the size limit of libvirt's remote protocol (REMOTE_STRING_MAX in src/remote/remote_protocol.x).
 	maxDocument = 4 << 20
-	// maxDepth is the nesting that libxml2 allows by default.
+	// maxDepth is the default limit of libxml2 for nesting.
 	maxDepth = 256
 	utf8BOM  = "\uFEFF"
 )
 
-// element is where one element stands in the document, in byte offsets.
+// element is the position of an element in the document, in byte offsets.
 type element struct {
 	name     string
 	open     int // first byte of its start tag
@@ -32,20 +31,20 @@ type element struct {
 // selfClosed reports whether the element is written as one empty tag.
 func (e *element) selfClosed() bool { return e.inner == e.end }
 
-// layout holds the places of a domain document that matter for a merge. Only
-// /domain/devices/hostdev counts: an element of that name in the metadata, in
-// another name space or inside a comment is not a device.
+// layout has the elements of a domain document that matter for a merge. Only
+// /domain/devices/hostdev is a device, not an element of that name in the metadata, in
+// another name space or inside a comment.
 type layout struct {
 	domain    *element
 	child     *element // first child element of domain
-	devices   *element // the last devices element; libvirt reads all of them
+	devices   *element // the last devices element; libvirt reads all
 	lastChild *element // last child element of devices
 	hostdevs  []*element
 	children  []*element // of all devices elements
 }
 
-// scan finds the places of a domain and refuses what is not one document with
-// the root element domain.
+// scan finds the elements of a domain and refuses a document with another root
+// element.
 func scan(doc []byte) (*layout, error) {
 	if err := plausible(doc); err != nil {
 		return nil, err
@@ -70,11 +69,11 @@ func scan(doc []byte) (*layout, error) {
 	return &s.layout, nil
 }
 
-// plausible refuses documents before any parsing.
+// plausible checks a document before parsing.
 func plausible(doc []byte) error {
 	switch {
 	case len(doc) > maxDocument:
-		return fmt.Errorf("%d bytes, and libvirt takes %d", len(doc), maxDocument)
+		return fmt.Errorf("%d bytes, more than libvirt's limit of %d", len(doc), maxDocument)
 	case !utf8.Valid(doc):
 		return errors.New("it is not UTF-8")
 	case len(bytes.TrimSpace(doc)) == 0:
@@ -150,7 +149,7 @@ func (s *scanner) checkStart(t xml.StartElement) error {
 	return nil
 }
 
-// place remembers an element by where it stands.
+// place records an element by its path.
 func (s *scanner) place(e *element, name string) {
 	inDevices := len(s.path) == 2 && s.path[1] == "devices"
 	switch {

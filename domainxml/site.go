@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// site is where text goes into a document and what goes round it there.
+// site is the place of an insertion and the text around it.
 type site struct {
 	style
 	at     int    // the document is kept up to here
-	resume int    // and from here on; differs from at only for an empty tag's "/>"
+	resume int    // and from here; differs from at only for an empty tag's "/>"
 	indent string // indentation of the devices
 	before string
 	after  string
 }
 
-// site finds the place for host devices. Nova writes those of accelerators
-// behind its own and before file systems, watchdog and balloon; its own mediated
-// devices come behind the balloon (nova/virt/libvirt/driver.py,
-// _get_guest_config). So the place is
+// site returns the place for host devices. Nova writes those of accelerators after
+// its own and before file systems, watchdog and balloon, and its mediated devices
+// after the balloon (nova/virt/libvirt/driver.py, _get_guest_config). The place is
 //
-//   - after the last hostdev that is not behind the tail, see [layout.tail];
+//   - after the last hostdev before the tail, see [layout.tail];
 //   - else before the tail;
 //   - else before the end tag of the devices element;
-//   - else before the end tag of the domain, in a devices element of our own.
+//   - else before the end tag of the domain, in a new devices element.
 func (l *layout) site(doc []byte) site {
 	unit, tail := l.unit(doc), l.tail()
 	var last *element
@@ -43,8 +42,8 @@ func (l *layout) site(doc []byte) site {
 	return l.siteAtEnd(doc, unit)
 }
 
-// interfaceSite finds the place for network interfaces: after the last one, else
-// where host devices go.
+// interfaceSite returns the place for network interfaces: after the last one, else
+// that of host devices.
 func (l *layout) interfaceSite(doc []byte) site {
 	if last := l.last("interface"); last != nil {
 		return afterElement(doc, last, l.unit(doc))
@@ -75,9 +74,9 @@ func (l *layout) siteAtEnd(doc []byte, unit string) site {
 	return s
 }
 
-// tail is the first device that Nova writes behind the accelerators: a watchdog,
-// a balloon, or a file system. libvirt prints file systems before the interfaces;
-// one with anything else behind it than such devices is not the tail.
+// tail returns the first device that Nova writes after the accelerators: a watchdog, a
+// balloon, or a file system that only such devices follow. libvirt prints other file
+// systems before the interfaces.
 func (l *layout) tail() *element {
 	var tail *element
 	for _, e := range slices.Backward(l.children) {
@@ -93,7 +92,7 @@ func (l *layout) tail() *element {
 	return tail
 }
 
-// onlyTail reports that nothing but devices of the tail stands behind e.
+// onlyTail reports whether only devices of the tail follow e.
 func (l *layout) onlyTail(e *element) bool {
 	i := slices.Index(l.children, e)
 	return !slices.ContainsFunc(l.children[i:], func(c *element) bool {
@@ -101,8 +100,8 @@ func (l *layout) onlyTail(e *element) bool {
 	})
 }
 
-// beforeElement is the place behind the element before e, or behind the start
-// tag of the devices. A comment above e stays with it.
+// beforeElement returns the place after the element before e, or after the start tag
+// of the devices, so that a comment above e stays with it.
 func (l *layout) beforeElement(doc []byte, e *element, unit string) site {
 	var previous *element
 	for _, c := range l.children {
@@ -120,11 +119,10 @@ func (l *layout) beforeElement(doc []byte, e *element, unit string) site {
 	return s
 }
 
-// trailingComments matches comments behind an element up to the end of its line.
+// trailingComments matches comments after an element on its line.
 var trailingComments = regexp.MustCompile(`^(?:[ \t]*<!--(?:[^-\r\n]|-[^-\r\n])*-->)+[ \t]*\r?\n`)
 
-// afterElement is the place behind an element and the comments on its line, which
-// speak of it.
+// afterElement returns the place after an element and the comments on its line.
 func afterElement(doc []byte, e *element, unit string) site {
 	s := site{at: e.end, style: style{newline: newlineOf(doc, e.open), unit: unit}}
 	s.indent, s.pretty = indentOf(doc, e.open)
@@ -136,8 +134,8 @@ func afterElement(doc []byte, e *element, unit string) site {
 	return s
 }
 
-// inside is the place before the end tag of parent. An empty tag is opened: its
-// "/>" becomes ">", and its end tag comes after the text.
+// inside returns the place before the end tag of parent. An empty tag is opened: its
+// "/>" becomes ">", and its end tag follows the text.
 func inside(doc []byte, parent, lastChild *element, name, unit string) site {
 	own, first := indentOf(doc, parent.open)
 	s := site{at: parent.innerEnd, resume: parent.innerEnd}
@@ -158,8 +156,8 @@ func inside(doc []byte, parent, lastChild *element, name, unit string) site {
 	return s
 }
 
-// beforeLine moves the place to the start of the line on which the end tag
-// stands alone, so that the end tag keeps its own indentation.
+// beforeLine moves the place to the start of the line of an end tag that is alone on
+// it, so that the end tag keeps its indentation.
 func (s site) beforeLine(doc []byte) site {
 	s.pretty = true
 	s.at = lineStart(doc, s.at)
@@ -168,9 +166,8 @@ func (s site) beforeLine(doc []byte) site {
 	return s
 }
 
-// unit finds what one level of nesting adds in this document: the difference
-// between the devices and their last child, else between the domain and its
-// first child, else two spaces.
+// unit returns the indentation of one level: the difference between the devices and
+// their last child, else between the domain and its first child, else two spaces.
 func (l *layout) unit(doc []byte) string {
 	for _, pair := range [][2]*element{{l.devices, l.lastChild}, {l.domain, l.child}} {
 		if pair[0] == nil || pair[1] == nil {
@@ -194,8 +191,8 @@ func childIndent(doc []byte, own string, lastChild *element, unit string) string
 	return own + unit
 }
 
-// indentOf gives the white space before a place on its line, and whether there
-// is nothing else before it there.
+// indentOf returns the white space before a place on its line, and whether nothing else
+// precedes it there.
 func indentOf(doc []byte, at int) (string, bool) {
 	line := doc[lineStart(doc, at):at]
 	line = bytes.TrimPrefix(line, []byte(utf8BOM))
@@ -207,8 +204,8 @@ func indentOf(doc []byte, at int) (string, bool) {
 
 func lineStart(doc []byte, at int) int { return bytes.LastIndexByte(doc[:at], '\n') + 1 }
 
-// newlineOf gives the line end of the line before a place, or of the document's
-// first line when there is none before.
+// newlineOf returns the line end of the line before a place, or of the document's
+// first line.
 func newlineOf(doc []byte, at int) string {
 	end := lineStart(doc, at) - 1
 	if end < 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// canonicalUUID gives the lower-case dashed form of a UUID written in any case,
-// with its dashes or without any.
+// canonicalUUID returns the lower-case form with dashes of a UUID in any case, with or
+// without dashes.
 func canonicalUUID(text string) (string, error) {
 	digits := text
 	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
@@ -16,8 +16,8 @@ func canonicalUUID(text string) (string, error) {
 	return dashed(digits, text)
 }
 
-// lenientUUID reads what libvirt's virUUIDParse takes in a domain: 32 hexadecimal
-// digits in any case, with dashes and spaces anywhere between them.
+// lenientUUID accepts what libvirt's virUUIDParse accepts: 32 hexadecimal digits in any
+// case, with dashes and spaces anywhere between them.
 func lenientUUID(text string) (string, error) {
 	return dashed(strings.NewReplacer("-", "", " ", "").Replace(text), text)
 }
