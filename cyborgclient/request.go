@@ -200,8 +200,7 @@ func (c *Client) failure(r request, err error, tries *attempts, secrets []string
 	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound {
 		return nil
 	}
-	apiErr := newAPIError(r, answer, secrets)
-	apiErr.repeated = tries.uncertain
+	apiErr := newAPIError(r, answer, secrets, tries.uncertain)
 	var reauth *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &reauth) && !errors.Is(reauth.ErrReauth, errSameToken) {
 		return &callError{
@@ -213,7 +212,7 @@ func (c *Client) failure(r request, err error, tries *attempts, secrets []string
 }
 
 // newAPIError decodes an error answer.
-func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) *APIError {
+func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string, repeated bool) error {
 	answer.Body = []byte(redact(string(answer.Body), secrets))
 	said := decodeFault(answer.Body)
 	if location := answer.ResponseHeader.Get("Location"); answer.Actual/100 == 3 && said.detail == "" {
@@ -225,7 +224,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 	return &APIError{
 		Service: serviceType, Op: r.op, IDs: slices.Clone(r.ids), Method: r.method, URL: r.url, Status: answer.Actual,
 		Code: said.code, Title: said.title, Detail: said.detail,
-		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer,
+		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer, repeated: repeated,
 	}
 }
 

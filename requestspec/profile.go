@@ -50,7 +50,7 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 	devices := int64(0)
 	for i, group := range groups {
 		g, bad := parseGroup(group)
-		if bad != nil {
+		if bad.problem != "" {
 			return nil, &ProfileError{Profile: name, Group: i, Key: bad.key, Value: group[bad.key], Problem: bad.problem}
 		}
 		g.RequesterID = RequesterID(i)
@@ -74,8 +74,8 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 // [ErrInvalidProfile] and names the key.
 func ARQCount(group map[string]string) (int, error) {
 	g, bad := parseGroup(group)
-	if bad != nil {
-		return 0, fmt.Errorf("requestspec: %w: %w", ErrInvalidProfile, bad)
+	if bad.problem != "" {
+		return 0, fmt.Errorf("requestspec: %w: %s", ErrInvalidProfile, bad)
 	}
 	return int(arqCount(g)), nil
 }
@@ -96,19 +96,20 @@ func arqCount(g Group) int64 {
 	return sum
 }
 
-// keyError is a mistake in a group; key is empty for the whole group.
-type keyError struct{ key, problem string }
+// keyProblem is a mistake in a group; key is empty for the whole group, problem if
+// there is none.
+type keyProblem struct{ key, problem string }
 
-func (e *keyError) Error() string {
-	if e.key == "" {
-		return "group: " + e.problem
+func (p keyProblem) String() string {
+	if p.key == "" {
+		return "group: " + p.problem
 	}
-	return fmt.Sprintf("key %q: %s", e.key, e.problem)
+	return fmt.Sprintf("key %q: %s", p.key, p.problem)
 }
 
 // parseGroup parses one group, without its requester id. Of several mistakes it
 // reports the first by key.
-func parseGroup(group map[string]string) (Group, *keyError) {
+func parseGroup(group map[string]string) (Group, keyProblem) {
 	g := Group{UseSameProvider: true, Resources: map[string]int{}}
 	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(group)) {
@@ -119,17 +120,17 @@ func parseGroup(group map[string]string) (Group, *keyError) {
 		k.name = strings.TrimSpace(k.name)
 		same := k.prefix + ":" + k.name
 		if other, twice := seen[same]; twice {
-			return Group{}, &keyError{key, fmt.Sprintf("has the same meaning as key %q: suffixes in a device profile are ignored", other)}
+			return Group{}, keyProblem{key, fmt.Sprintf("has the same meaning as key %q: suffixes in a device profile are ignored", other)}
 		}
 		seen[same] = key
 		if problem := g.addProfileEntry(k, group[key]); problem != "" {
-			return Group{}, &keyError{key, problem}
+			return Group{}, keyProblem{key, problem}
 		}
 	}
 	if problem := g.unschedulable(); problem != "" {
-		return Group{}, &keyError{problem: problem}
+		return Group{}, keyProblem{problem: problem}
 	}
-	return g, nil
+	return g, keyProblem{}
 }
 
 // addProfileEntry adds one entry, or returns what is wrong with it.

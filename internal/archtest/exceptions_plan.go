@@ -9,8 +9,6 @@ func exceptions() []Exception {
 	return []Exception{
 		{"context", "fakecyborg.Server", today},
 		{"context", "fakecyborg.claims", today},
-		{"error", "cyborgclient.newAPIError", today},
-		{"error", "domainxml.fail", today},
 		{"error", "internal/keystone.applyScope", today},
 		{"error", "internal/keystone.authenticate", today},
 		{"error", "internal/keystone.byCredential", today},
@@ -34,7 +32,6 @@ func exceptions() []Exception {
 		{"error", "placementsim.parseVersion", today},
 		{"error", "placementsim/internal/engine.refuse", today},
 		{"error", "placementsim/internal/engine.unknownTraits", today},
-		{"error", "requestspec.parseGroup", today},
 		{"receiver", "fakecyborg.deployableRow", today},
 		{"size", "cyborgclient/spawn", today},
 		{"size", "fakecyborg", today},
