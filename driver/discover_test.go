@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
@@ -55,15 +56,6 @@ func p100(address string, change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 	return d
 }
 
-func machine(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
-	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func gpusOf(t testing.TB, tree driver.Tree, policy driver.Policy) driver.Driver {
 	t.Helper()
 	d, err := nvidia.New(nvidia.Config{Host: "h", Policy: policy}, tree)
@@ -88,7 +80,7 @@ func TestAViewReadsEverythingOnceAndForgetsNothing(t *testing.T) {
 	for i := range 100 { // enough to be read side by side
 		devices = append(devices, p100(fmt.Sprintf("0000:%02x:00.0", i+1)))
 	}
-	m := machine(t, devices...)
+	m := drivertest.Tree(t, devices...)
 	c := &tally{Tree: m, reads: make(map[string]int)}
 	reports, err := driver.DiscoverAll(t.Context(), []driver.Driver{
 		gpusOf(t, c, driver.Policy{}), passthrough(t, c, driver.Policy{}, pci.Spec{ProductID: "1234"}, pci.Spec{VendorID: "8086"}),
@@ -117,7 +109,7 @@ func TestAViewReadsEverythingOnceAndForgetsNothing(t *testing.T) {
 
 func TestAViewNeverWritesAndKnowsWhatIsAbsent(t *testing.T) {
 	t.Parallel()
-	m := machine(t, p100("0000:01:00.0"))
+	m := drivertest.Tree(t, p100("0000:01:00.0"))
 	c := &tally{Tree: m, reads: make(map[string]int)}
 	view := driver.NewView(c)
 	if driver.NewView(view) != view {
@@ -145,7 +137,7 @@ func TestAViewNeverWritesAndKnowsWhatIsAbsent(t *testing.T) {
 
 func TestTwoDriversThatReportOneAddress(t *testing.T) {
 	t.Parallel()
-	m := machine(t, p100("0000:01:00.0"), p100("0000:02:00.0"))
+	m := drivertest.Tree(t, p100("0000:01:00.0"), p100("0000:02:00.0"))
 	drivers := []driver.Driver{
 		fake.New("h"), gpusOf(t, m, driver.Policy{}),
 		passthrough(t, m, driver.Policy{}, pci.Spec{Address: &pci.Address{Glob: "0000:02:00.0"}}),
@@ -171,7 +163,7 @@ func TestTwoDriversThatReportOneAddress(t *testing.T) {
 // TestAHandleCountsAsAnAddress has a board whose second function another driver offers.
 func TestAHandleCountsAsAnAddress(t *testing.T) {
 	t.Parallel()
-	m := machine(t, p100("0000:02:00.0"))
+	m := drivertest.Tree(t, p100("0000:02:00.0"))
 	first := driver.PCIAddress{Bus: 1}
 	board := driver.Device{ControlPath: first.ControlPath(), Deployables: []driver.Deployable{{AttachHandles: []driver.AttachHandle{
 		{Type: driver.HandlePCI, Info: first.Info()}, {Type: driver.HandlePCI, Info: driver.PCIAddress{Bus: 2}.Info()},
@@ -202,7 +194,7 @@ type strange struct {
 func TestADriverThatFailsLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no tool")
-	m := strange{Tree: machine(t, p100("0000:01:00.0"))}
+	m := strange{Tree: drivertest.Tree(t, p100("0000:01:00.0"))}
 	reports, err := driver.DiscoverAll(t.Context(), []driver.Driver{broken{cause}, gpusOf(t, m, driver.Policy{}), passthrough(t, m, driver.Policy{})})
 	var failed *driver.DiscoveryError
 	if !errors.As(err, &failed) || !errors.Is(err, cause) || !strings.Contains(err.Error(), "driver broken: no tool") || failed.Failed[0] == nil || failed.Failed[1] != nil {
@@ -215,7 +207,7 @@ func TestADriverThatFailsLeavesTheOthersAlone(t *testing.T) {
 
 func TestABrokenFunctionIsToldOnce(t *testing.T) {
 	t.Parallel()
-	m := machine(t, p100("0000:01:00.0"))
+	m := drivertest.Tree(t, p100("0000:01:00.0"))
 	m.SetFile("bus/pci/devices/0000:01:00.0/vendor", []byte("?"))
 	reports, err := driver.DiscoverAll(t.Context(), []driver.Driver{gpusOf(t, m, driver.Policy{}), passthrough(t, m, driver.Policy{}, pci.Spec{})})
 	if err != nil || len(reports[0].Problems) != 1 || len(reports[1].Problems) != 0 {
@@ -225,7 +217,7 @@ func TestABrokenFunctionIsToldOnce(t *testing.T) {
 
 func TestLeaveOutMovesWhatNovaClaims(t *testing.T) {
 	t.Parallel()
-	report, err := gpusOf(t, machine(t, p100("0000:01:00.0"), p100("0000:02:00.0")), driver.Policy{}).Discover(t.Context())
+	report, err := gpusOf(t, drivertest.Tree(t, p100("0000:01:00.0"), p100("0000:02:00.0")), driver.Policy{}).Discover(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

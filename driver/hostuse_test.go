@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -48,7 +49,7 @@ func TestADiskInTheHostsUseIsNeverOffered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			report, err := passthrough(t, machine(t, tt.device), tt.policy, pci.Spec{}).Discover(t.Context())
+			report, err := passthrough(t, drivertest.Tree(t, tt.device), tt.policy, pci.Spec{}).Discover(t.Context())
 			if err != nil || len(report.Problems) > 0 {
 				t.Fatalf("%v, %v", report.Problems, err)
 			}
@@ -70,7 +71,7 @@ func TestTheKernelTellsOfSomeFileSystems(t *testing.T) {
 		"fs/ext4/nvme0n1/features": "nvme0n1 is mounted, with file system ext4", "fs/xfs/nvme0n1p1/log/x": "nvme0n1p1 is mounted, with file system xfs",
 		"fs/btrfs/0d4bcd1a-6a0e-4f1f-9d6e-0fd1a9a0b5c4/devices/nvme0n1/dev": "nvme0n1 is mounted, with file system btrfs", "fs/ext4/sda1/x": "",
 	} {
-		m := machine(t, nvmeDisk(func(d *sysfs.Disk) { d.Partitions = []sysfs.Partition{{Name: "nvme0n1p1", Minor: 1}} }))
+		m := drivertest.Tree(t, nvmeDisk(func(d *sysfs.Disk) { d.Partitions = []sysfs.Partition{{Name: "nvme0n1p1", Minor: 1}} }))
 		m.SetFile(file, nil)
 		report, err := passthrough(t, m, driver.Policy{Mounts: []string{}}, pci.Spec{}).Discover(t.Context())
 		if err != nil || (len(report.LeftOut) == 1) != (want != "") || want != "" && !strings.Contains(report.LeftOut[0].Reason, want) {
@@ -83,7 +84,7 @@ func TestTheKernelTellsOfSomeFileSystems(t *testing.T) {
 // disk itself stands elsewhere.
 func TestADiskOfTwoPaths(t *testing.T) {
 	t.Parallel()
-	m := machine(t, sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "144d", Product: "a80a", Class: "010802", Driver: "nvme"})
+	m := drivertest.Tree(t, sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "144d", Product: "a80a", Class: "010802", Driver: "nvme"})
 	dir := "bus/pci/devices/0000:01:00.0"
 	m.SetFile(dir+"/nvme/nvme0/nvme0c0n1/uevent", nil)
 	m.SetFile("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/dev", []byte("259:7\n"))
@@ -98,7 +99,7 @@ func TestADiskOfTwoPaths(t *testing.T) {
 
 func TestAGarbledDiskIsAProblem(t *testing.T) {
 	t.Parallel()
-	m := machine(t, nvmeDisk(func(*sysfs.Disk) {}))
+	m := drivertest.Tree(t, nvmeDisk(func(*sysfs.Disk) {}))
 	m.SetFile("bus/pci/devices/0000:01:00.0/nvme/nvme0/nvme0n1/dev", []byte("259\n"))
 	report, err := passthrough(t, m, driver.Policy{}, pci.Spec{}).Discover(t.Context())
 	if err != nil || len(report.Devices) != 0 || len(report.Problems) != 1 || !strings.HasSuffix(report.Problems[0].File, "nvme0n1/dev") {
@@ -129,7 +130,7 @@ func TestIOMMUGroups(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.sibling.Product = "0fb8"
-			m := machine(t, p100("0000:01:00.0", in), tt.sibling)
+			m := drivertest.Tree(t, p100("0000:01:00.0", in), tt.sibling)
 			if strings.Contains(tt.want, "garbled") {
 				m.SetFile("bus/pci/devices/0000:01:00.1/boot_vga", []byte("?"))
 			}
@@ -159,7 +160,7 @@ func TestAGroupThatCannotBeReadIsAProblem(t *testing.T) {
 	t.Parallel()
 	n := 7
 	in := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &n }
-	m := machine(t, p100("0000:01:00.0", in), p100("0000:02:00.0"))
+	m := drivertest.Tree(t, p100("0000:01:00.0", in), p100("0000:02:00.0"))
 	m.SetLink("bus/pci/devices/0000:02:00.0/iommu_group", "../../kernel/iommu_groups/none")
 	if err := m.Deny("kernel/iommu_groups/7/devices"); err != nil {
 		t.Fatal(err)

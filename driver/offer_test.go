@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/hpts"
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/qat"
@@ -70,30 +71,6 @@ func (o offering) new(t testing.TB, p driver.Policy, tree driver.Tree) driver.Dr
 		t.Fatal(err)
 	}
 	return d
-}
-
-func tree(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
-	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// discovered is what a driver finds; what cannot be stored is an error.
-func discovered(t testing.TB, d driver.Driver) driver.Report {
-	t.Helper()
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("%s: the device cannot be stored: %v", d.Name(), err)
-		}
-	}
-	return report
 }
 
 // handles are the addresses that a report gives away.
@@ -160,9 +137,9 @@ func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
 		for _, o := range offerings() {
 			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
 				t.Parallel()
-				m := tree(t, o.at(spoilt), o.at(sound))
+				m := drivertest.Tree(t, o.at(spoilt), o.at(sound))
 				tt.spoil(m)
-				report := discovered(t, o.new(t, driver.Policy{}, m))
+				report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 				if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
 					t.Errorf("offered (-want +got):\n%s", diff)
 				}
@@ -194,9 +171,9 @@ func (v vanishing) ReadFile(name string) ([]byte, error) {
 func TestAFileThatVanishesWhileReadIsAProblemOfItsDevice(t *testing.T) {
 	t.Parallel()
 	for _, o := range offerings() {
-		m := tree(t, o.at(spoilt, divided(0)), o.at(sound))
+		m := drivertest.Tree(t, o.at(spoilt, divided(0)), o.at(sound))
 		file := driver.PCIDevicesDir + "/" + spoilt + "/sriov_numvfs" // listed, and not there when read
-		report := discovered(t, o.new(t, driver.Policy{}, vanishing{m, file}))
+		report := drivertest.Discover(t, o.new(t, driver.Policy{}, vanishing{m, file}))
 		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
 			t.Errorf("%s: offered (-want +got):\n%s", o.name, diff)
 		}
@@ -236,9 +213,9 @@ func TestEveryOfferDividesByVirtualFunctions(t *testing.T) {
 		for _, o := range offerings() {
 			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
 				t.Parallel()
-				m := tree(t, o.at(spoilt, divided(2)))
+				m := drivertest.Tree(t, o.at(spoilt, divided(2)))
 				tt.before(m)
-				report := discovered(t, o.new(t, driver.Policy{}, m))
+				report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 				if diff := cmp.Diff(tt.want, handles(report)); diff != "" {
 					t.Errorf("offered (-want +got):\n%s", diff)
 				}
@@ -264,11 +241,11 @@ func TestVirtualFunctionsOfAForeignFunctionAreNotOffered(t *testing.T) {
 			d.VFs.Product = d.Product
 			d.Vendor, d.Product = "1d55", "1000"
 		})
-		m := tree(t, foreign, o.at(sound))
+		m := drivertest.Tree(t, foreign, o.at(sound))
 		for _, vf := range []string{"0000:84:00.1", "0000:84:00.2"} { // of the driver's own kind
 			m.SetFile(driver.PCIDevicesDir+"/"+vf+"/vendor", []byte("0x"+o.device.Vendor+"\n"))
 		}
-		report := discovered(t, o.new(t, driver.Policy{}, m))
+		report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" || len(report.Problems) > 0 || len(report.LeftOut) != 2 ||
 			!strings.Contains(report.LeftOut[0].Reason, "virtual function of 0000:84:00.0, which is not a device of this driver") {
 			t.Errorf("%s: report %+v, offered (-want +got):\n%s", o.name, report, diff)
@@ -281,12 +258,12 @@ func TestEveryOfferKnowsIOMMUGroups(t *testing.T) {
 	group := 3
 	beside := sysfs.PCIDevice{Address: "0000:84:00.1", Vendor: "8086", Product: "a1af", Class: "0c03", Driver: "xhci_hcd", IOMMUGroup: &group}
 	for _, o := range offerings() {
-		m := tree(t, o.at(spoilt, func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }), beside)
-		report := discovered(t, o.new(t, driver.Policy{}, m))
+		m := drivertest.Tree(t, o.at(spoilt, func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }), beside)
+		report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 		if len(report.Warnings) != 1 || report.Warnings[0].Address != spoilt || !strings.Contains(report.Warnings[0].Reason, "0000:84:00.1") || len(report.Devices) != 1 {
 			t.Errorf("%s: warnings %v, devices %d", o.name, report.Warnings, len(report.Devices))
 		}
-		report = discovered(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
+		report = drivertest.Discover(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
 		if len(report.LeftOut) != 1 || !strings.Contains(report.LeftOut[0].Reason, "IOMMU group 3") || len(report.Devices)+len(report.Warnings) > 0 {
 			t.Errorf("%s: required: report %+v", o.name, report)
 		}
@@ -299,16 +276,16 @@ func TestABrokenNeighbourInTheIOMMUGroupIsADoubt(t *testing.T) {
 	join := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }
 	file := driver.PCIDevicesDir + "/" + spoilt + "/device"
 	for _, o := range offerings() {
-		m := tree(t, o.at(spoilt, join), o.at(sound, join))
+		m := drivertest.Tree(t, o.at(spoilt, join), o.at(sound, join))
 		m.SetFile(file, []byte("x\n"))
-		report := discovered(t, o.new(t, driver.Policy{}, m))
+		report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 		if len(report.Problems) != 1 || report.Problems[0].File != file {
 			t.Errorf("%s: problems %v, want one of %s", o.name, report.Problems, file)
 		}
 		if len(report.Devices) != 1 || len(report.Warnings) != 1 || report.Warnings[0].Address != sound || !strings.Contains(report.Warnings[0].Reason, "not understood") {
 			t.Errorf("%s: devices %d, warnings %v", o.name, len(report.Devices), report.Warnings)
 		}
-		report = discovered(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
+		report = drivertest.Discover(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
 		if len(report.Devices) != 0 || len(report.LeftOut) != 1 || report.LeftOut[0].Address != sound {
 			t.Errorf("%s: required: devices %d, left out %v", o.name, len(report.Devices), report.LeftOut)
 		}
@@ -321,7 +298,7 @@ func TestEveryOfferHasTheMemoryConfigured(t *testing.T) {
 		{Type: "HBM", MiB: 32768, Address: spoilt, Shared: true}, {Type: "DDR4", MiB: 1024},
 	}}
 	for _, o := range offerings() {
-		report := discovered(t, o.new(t, policy, tree(t, o.at(spoilt), o.at(sound))))
+		report := drivertest.Discover(t, o.new(t, policy, drivertest.Tree(t, o.at(spoilt), o.at(sound))))
 		if len(report.Devices) != 2 {
 			t.Fatalf("%s: report %+v", o.name, report)
 		}
@@ -336,7 +313,7 @@ func TestEveryOfferHasTheMemoryConfigured(t *testing.T) {
 func TestEveryOfferSaysWhatItClaims(t *testing.T) {
 	t.Parallel()
 	for _, o := range offerings() {
-		d := o.new(t, driver.Policy{}, tree(t, o.at(spoilt)))
+		d := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(spoilt)))
 		functions, _, err := driver.PCIFunctions(t.Context(), d.(driver.TreeDriver).Tree())
 		if err != nil || len(functions) != 1 {
 			t.Fatal(functions, err)
@@ -363,13 +340,13 @@ func (c counting) ReadFile(name string) ([]byte, error) {
 func TestEveryOfferOpensAFileAtMostOnceAndSeesThePresent(t *testing.T) {
 	t.Parallel()
 	for _, o := range offerings() {
-		m := tree(t, o.at(spoilt, divided(2)), o.at(sound, func(d *sysfs.PCIDevice) {
+		m := drivertest.Tree(t, o.at(spoilt, divided(2)), o.at(sound, func(d *sysfs.PCIDevice) {
 			d.Clocks = []sysfs.Clock{{Name: "ptp0", ClockName: "c"}}
 			d.Interfaces = []sysfs.Interface{{Name: "eth0", Up: true}}
 		}))
 		opened := make(map[string]int)
 		d := o.new(t, driver.Policy{}, counting{m, opened})
-		discovered(t, d)
+		drivertest.Discover(t, d)
 		if len(opened) == 0 {
 			t.Errorf("%s opened nothing", o.name)
 		}
@@ -382,7 +359,7 @@ func TestEveryOfferOpensAFileAtMostOnceAndSeesThePresent(t *testing.T) {
 		m.Remove(driver.PCIDevicesDir + "/" + spoilt)
 		m.Remove(driver.PCIDevicesDir + "/0000:84:00.1")
 		m.Remove(driver.PCIDevicesDir + "/0000:84:00.2")
-		if got := handles(discovered(t, d)); len(got) != 0 {
+		if got := handles(drivertest.Discover(t, d)); len(got) != 0 {
 			t.Errorf("%s: offers %v, which are gone", o.name, got)
 		}
 	}
@@ -393,7 +370,7 @@ func TestACancelledOfferIsNone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, o := range offerings() {
-		report, err := o.new(t, driver.Policy{}, tree(t, o.at(spoilt))).Discover(ctx)
+		report, err := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(spoilt))).Discover(ctx)
 		if !errors.Is(err, context.Canceled) || len(report.Devices) > 0 {
 			t.Errorf("%s: %+v, %v", o.name, report, err)
 		}
@@ -443,7 +420,7 @@ func FuzzOffers(f *testing.F) {
 				d.Disks = []sysfs.Disk{{Name: fmt.Sprintf("nvme%dn1", i), Major: 259, Minor: i}}[:c.below(2)]
 			}))
 		}
-		m := tree(t, devices...)
+		m := drivertest.Tree(t, devices...)
 		for names := paths(m, "bus/pci/devices"); len(c.data) > 0 && len(names) > 0; {
 			at := names[(c.below(256)*256+c.below(256))%len(names)]
 			switch c.below(5) {
@@ -460,7 +437,7 @@ func FuzzOffers(f *testing.F) {
 			}
 		}
 		for _, o := range offerings() {
-			report := discovered(t, o.new(t, driver.Policy{}, m))
+			report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 			given := handles(report)
 			for _, l := range report.LeftOut {
 				if slices.Contains(given, l.Address) {

@@ -38,6 +38,7 @@ type PCIScan struct {
 
 	driver string
 	policy Policy
+	own    func(PCIFunction) bool
 	units  map[PCIAddress]*Unit
 }
 
@@ -51,7 +52,7 @@ func ScanPCI(ctx context.Context, tree Tree, driver string, policy Policy, own f
 	if err != nil {
 		return nil, fmt.Errorf("%s: discover: %w", driver, err)
 	}
-	s := &PCIScan{Tree: tree, Report: Report{Problems: problems}, driver: driver, policy: policy, units: make(map[PCIAddress]*Unit)}
+	s := &PCIScan{Tree: tree, Report: Report{Problems: problems}, driver: driver, policy: policy, own: own, units: make(map[PCIAddress]*Unit)}
 	onBus := make(map[string]bool, len(functions))
 	for _, p := range problems {
 		onBus[p.Address] = true
@@ -170,15 +171,6 @@ func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
 	s.Report.Warnings = append(s.Report.Warnings, Warning{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
 }
 
-// LeaveOutForeign leaves out the virtual functions of functions that are not the driver's.
-func (s *PCIScan) LeaveOutForeign() {
-	for _, u := range s.Units {
-		if u.ForeignVF && !u.Unreadable {
-			s.LeaveOut(u, "virtual function of %s, which is not a device of this driver or could not be read", u.VirtualOf)
-		}
-	}
-}
-
 // Assignable reports whether a function can be given to a guest as a whole, and otherwise
 // adds the reason to the report: the host uses it, it has virtual functions or mediated
 // devices, a kernel driver is bound that is neither among kernelDrivers, those of the
@@ -216,6 +208,36 @@ func (s *PCIScan) Offer(u *Unit, d Device) {
 		return
 	}
 	s.Report.Devices = append(s.Report.Devices, d)
+}
+
+// Result returns the report. It leaves out the driver's functions that nothing was said of:
+// virtual functions of another driver's function, and functions of a card that is not
+// offered.
+func (s *PCIScan) Result() Report {
+	mentioned := make(map[string]bool)
+	for _, d := range s.Report.Devices {
+		for _, key := range keysOf(d) {
+			mentioned[key] = true
+		}
+	}
+	for _, l := range s.Report.LeftOut {
+		mentioned[l.Address] = true
+	}
+	for _, p := range s.Report.Problems {
+		mentioned[p.Address] = true
+	}
+	for _, u := range s.Units {
+		switch {
+		case mentioned[u.Address.String()] || !s.own(u.PCIFunction):
+		case u.ForeignVF:
+			s.LeaveOut(u, "virtual function of %s, which is not a device of this driver or could not be read", u.VirtualOf)
+		case u.Physical != nil:
+			s.LeaveOut(u, "virtual function of %s, which is not offered", u.Physical.Address)
+		default:
+			s.LeaveOut(u, "another function of its card is not offered")
+		}
+	}
+	return s.Report
 }
 
 // readAhead reads the states of functions that will be asked for. It is of use with a

@@ -127,7 +127,6 @@ func (d *PCIDriver) DiscoverIn(ctx context.Context, view Tree) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	scan.LeaveOutForeign()
 	for _, u := range scan.Units {
 		if u.Physical == nil && !u.ForeignVF {
 			spec.offer(scan, u)
@@ -136,7 +135,7 @@ func (d *PCIDriver) DiscoverIn(ctx context.Context, view Tree) (Report, error) {
 	if spec.Finish != nil {
 		spec.Finish(scan)
 	}
-	return scan.Report, nil
+	return scan.Result(), nil
 }
 
 func (s PCISpec) owns(f PCIFunction) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -27,10 +28,7 @@ func processor(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 
 func discover(t *testing.T, c ascend.Config, devices ...sysfs.PCIDevice) driver.Report {
 	t.Helper()
-	tree, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := drivertest.Tree(t, devices...)
 	if c.Host == "" {
 		c.Host = "compute1"
 	}
@@ -38,16 +36,7 @@ func discover(t *testing.T, c ascend.Config, devices ...sysfs.PCIDevice) driver.
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
+	return drivertest.Discover(t, d)
 }
 
 func TestAProcessor(t *testing.T) {

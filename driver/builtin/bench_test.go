@@ -32,7 +32,9 @@ func BenchmarkDiscover(b *testing.B) {
 	}{{"mixed", crowded(everything(), functions), 18}, {"virtual", virtual(functions), functions - functions/50 + 1}} {
 		memory := generate(b, machine.description)
 		dir := b.TempDir()
-		copyOut(b, memory, ".", dir)
+		if err := memory.LayOut(dir); err != nil {
+			b.Fatal(err)
+		}
 		tree, err := sysfs.OpenDir(dir, sysfs.DirOptions{})
 		if err != nil {
 			b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
@@ -26,13 +27,9 @@ func discover(t testing.TB, c builtin.Config, tree driver.Tree) map[string]drive
 	if err != nil {
 		t.Fatal(err)
 	}
+	drivertest.Check(t, drivers, reports)
 	byName := make(map[string]driver.Report)
 	for i, d := range drivers {
-		for _, device := range reports[i].Devices {
-			if err := device.Validate(); err != nil {
-				t.Errorf("%s: %v", d.Name(), err)
-			}
-		}
 		byName[d.Name()] = reports[i]
 	}
 	return byName

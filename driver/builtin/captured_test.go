@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -141,7 +142,7 @@ func TestTheMachineItRunsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkReports(t, drivers, reports)
+	drivertest.Check(t, drivers, reports)
 	for i, report := range reports {
 		t.Logf("%s: %v", drivers[i].Name(), offered(report))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -131,7 +132,7 @@ func FuzzDiscover(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkReports(t, drivers, reports)
+		drivertest.Check(t, drivers, reports)
 		for i, report := range reports {
 			if drivers[i].Name() == "nvidia" { // a whitelist may admit a virtual function
 				checkWhole(t, m, report.Devices)
@@ -153,43 +154,6 @@ func checkWhole(t *testing.T, m *sysfs.Memory, gpus []driver.Device) {
 				if _, err := m.Readlink(path.Join(driver.PCIDevicesDir, address.String(), link)); err == nil {
 					t.Errorf("%s: %s is a whole GPU", address, what)
 				}
-			}
-		}
-	}
-}
-
-func checkReports(t *testing.T, drivers []driver.Driver, reports []driver.Report) {
-	t.Helper()
-	given := make(map[string]string) // handles, and who has them
-	for i, report := range reports {
-		name := drivers[i].Name()
-		for _, d := range report.Devices {
-			if err := d.Validate(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			for _, p := range d.Deployables {
-				for _, h := range p.AttachHandles {
-					key := h.Type + h.Key()
-					if other, taken := given[key]; taken {
-						t.Errorf("%s is given away by %s and %s", key, other, name)
-					}
-					given[key] = name
-				}
-			}
-		}
-		for _, p := range report.Problems {
-			if p.Err == nil || p.Address == "" && p.File == "" {
-				t.Errorf("%s: problem %+v says nothing", name, p)
-			}
-		}
-		for _, l := range report.LeftOut {
-			if l.Address == "" || l.Reason == "" || l.Driver != name {
-				t.Errorf("%s: left out %+v says nothing", name, l)
-			}
-		}
-		for _, w := range report.Warnings {
-			if w.Address == "" || w.Reason == "" || w.Driver != name {
-				t.Errorf("%s: warning %+v says nothing", name, w)
 			}
 		}
 	}

@@ -2,10 +2,6 @@ package builtin_test
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -109,33 +105,4 @@ func crowded(d sysfs.Description, functions int) sysfs.Description {
 		})
 	}
 	return d
-}
-
-// copyOut writes a tree to a directory, links as links.
-func copyOut(tb testing.TB, tree driver.Tree, name, dir string) {
-	tb.Helper()
-	entries, err := tree.ReadDir(name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, e := range entries {
-		from, to := path.Join(name, e.Name()), filepath.Join(dir, e.Name())
-		switch {
-		case e.IsDir():
-			err = os.MkdirAll(to, 0o755)
-			copyOut(tb, tree, from, to)
-		case e.Type()&fs.ModeSymlink != 0:
-			var target string
-			if target, err = tree.Readlink(from); err == nil {
-				err = os.Symlink(target, to)
-			}
-		default:
-			data, readErr := tree.ReadFile(from) // one that is written to only stays empty
-			_ = readErr
-			err = os.WriteFile(to, data, 0o644)
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -77,7 +78,7 @@ func TestTroubleWithOneCardLeavesTheOthersAlone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			m := machine(t, intelCard(pf, 0, "1", "aa", tt.vfs), intelCard(other, 1, "1", "b", 0))
+			m := drivertest.Tree(t, intelCard(pf, 0, "1", "aa", tt.vfs), intelCard(other, 1, "1", "b", 0))
 			tt.damage(t, m)
 			report := intel(t, fpga.Config{}, m)
 			var offered []string
@@ -114,7 +115,7 @@ func TestABrokenClassIsAProblemOfItsOwn(t *testing.T) {
 		"class/fpga/intel-fpga-dev.8/device": func(m *sysfs.Memory) { m.SetLink("class/fpga/intel-fpga-dev.8/device", "../../0000:99:00.0") },
 		"class/fpga/intel-fpga-dev.9/device": func(m *sysfs.Memory) { m.SetLink("class/fpga/intel-fpga-dev.9/device", "../../platform") },
 	} {
-		m := machine(t, intelCard(pf, 0, "1", "a", 0))
+		m := drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0))
 		damage(m)
 		report := intel(t, fpga.Config{}, m)
 		if len(report.Problems) != 1 || report.Problems[0].File != name || len(report.Devices) != 1 {
@@ -140,7 +141,7 @@ func TestAnUnclearDivisionIsAProblem(t *testing.T) {
 			return d
 		}(), "leads to regions [0 1]"},
 	} {
-		report := intel(t, fpga.Config{}, machine(t, tt.device, intelCard(other, 1, "3", "b", 0)))
+		report := intel(t, fpga.Config{}, drivertest.Tree(t, tt.device, intelCard(other, 1, "3", "b", 0)))
 		if len(report.Problems) != 1 || !errors.Is(report.Problems[0], fpga.ErrRegion) || !strings.Contains(report.Problems[0].Error(), tt.text) || len(report.Devices) != 1 {
 			t.Errorf("%s: problems %v, devices %v", name, report.Problems, lines(report))
 		}
@@ -161,7 +162,7 @@ func TestMissingVirtualFunctionsDoNotMoveTheOthers(t *testing.T) {
 		"one is gone and its link": {func(m *sysfs.Memory) { m.Remove(pciDir + "0000:5e:00.1"); m.Remove(pciDir + pf + "/virtfn0") }, nil},
 		"some are not to be seen":  {func(m *sysfs.Memory) { m.SetFile(pciDir+pf+"/sriov_numvfs", []byte("4")) }, nil},
 	} {
-		m := machine(t, intelCard(pf, 0, "12", "ab", 2))
+		m := drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2))
 		tt.damage(m)
 		report := intel(t, fpga.Config{}, m)
 		var got []string
@@ -178,7 +179,7 @@ func TestMissingVirtualFunctionsDoNotMoveTheOthers(t *testing.T) {
 func TestHalfOfAXilinxCardIsNotOffered(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"0000:3b:00.0", "0000:3b:00.1"} {
-		m := machine(t, append(alveo("0000:3b:00"), alveo("0000:3c:00")...)...)
+		m := drivertest.Tree(t, append(alveo("0000:3b:00"), alveo("0000:3c:00")...)...)
 		m.SetFile(pciDir+broken+"/boot_vga", []byte("?"))
 		report := xilinx(t, fpga.Config{}, m)
 		if len(report.Devices) != 1 || len(report.Problems) != 1 || report.Problems[0].Address != broken {
@@ -218,7 +219,7 @@ func (c *counting) WriteFile(name string, _ []byte) error {
 
 func TestADiscoveryReadsEachFileOnce(t *testing.T) {
 	t.Parallel()
-	c := &counting{Tree: machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), inspurCard("0000:3c:00.0"))...), reads: make(map[string]int)}
+	c := &counting{Tree: drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), inspurCard("0000:3c:00.0"))...), reads: make(map[string]int)}
 	intel(t, fpga.Config{}, c)
 	for name, n := range c.reads {
 		if n > 1 {
@@ -244,7 +245,7 @@ func TestACancelledDiscoveryEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	tree := machine(t, intelCard(pf, 0, "1", "a", 0))
+	tree := drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0))
 	config := fpga.Config{Host: "cn0"}
 	a, _ := fpga.NewIntel(config, tree)
 	b, _ := fpga.NewXilinx(config, tree)
@@ -368,7 +369,7 @@ func FuzzTree(f *testing.F) {
 	f.Add(pciDir+pf+"/sriov_numvfs", []byte("-3"), "class/fpga/intel-fpga-dev.0/device", "device", "y")
 	f.Add("class/fpga/intel-fpga-dev.99/intel-fpga-port.1/afu_id", []byte(id("a")), "class/fpga/intel-fpga-dev.99/device", "../../../"+pciDir+pf, "z")
 	f.Fuzz(func(t *testing.T, file string, data []byte, link, target, removed string) {
-		m := machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), inspurCard("0000:3c:00.0"))...)
+		m := drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), inspurCard("0000:3c:00.0"))...)
 		if fs.ValidPath(file) {
 			m.SetFile(file, data)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -47,7 +48,7 @@ func copyTree(t *testing.T, tree driver.Tree, name, dir string) {
 
 func TestADirectoryIsReadAsATreeInMemoryAndNeverWritten(t *testing.T) {
 	t.Parallel()
-	m := machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), intelCard(other, 1, "3", "c", 0), inspurCard("0000:3c:00.0"))...)
+	m := drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), intelCard(other, 1, "3", "c", 0), inspurCard("0000:3c:00.0"))...)
 	root := t.TempDir()
 	copyTree(t, m, ".", root)
 	dir, err := sysfs.OpenDir(root, sysfs.DirOptions{Write: true})

@@ -47,7 +47,7 @@ func (d *Inspur) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Repor
 	for _, c := range v.cards {
 		v.inspurCard(c)
 	}
-	return v.Report, v.reportMissing(ctx)
+	return v.finish(ctx)
 }
 
 func (v *visit) inspurCard(c *driver.Unit) {

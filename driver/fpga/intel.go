@@ -59,7 +59,7 @@ func (d *Intel) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report
 			v.offerBoard(b)
 		}
 	}
-	return v.Report, v.reportMissing(ctx)
+	return v.finish(ctx)
 }
 
 // boards finds the cards with their regions, and decides nothing about them.

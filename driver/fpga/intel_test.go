@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -20,7 +21,7 @@ func intel(t testing.TB, config fpga.Config, tree driver.Tree) driver.Report {
 
 func TestAWholeCardIsReportedAsUpstreamDoes(t *testing.T) {
 	t.Parallel()
-	report := intel(t, fpga.Config{}, machine(t, intelCard(pf, 0, "a", "b", 0)))
+	report := intel(t, fpga.Config{}, drivertest.Tree(t, intelCard(pf, 0, "a", "b", 0)))
 	info := driver.Info{"domain": "0000", "bus": "5e", "device": "00", "function": "0"}
 	want := driver.Report{Devices: []driver.Device{{
 		Vendor: "0x8086", Model: "miss_model_info", Type: "FPGA",
@@ -46,7 +47,7 @@ func TestAWholeCardIsReportedAsUpstreamDoes(t *testing.T) {
 // drawing is the card of the Rocky specification: two functions in region 1, reached by
 // PCI functions A and B, and nothing in region 2.
 func drawing(t testing.TB) *sysfs.Memory {
-	m := machine(t, intelCard(pf, 0, "12", "ab", 2))
+	m := drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2))
 	setPorts(m, "2", "0")
 	return m
 }
@@ -70,13 +71,13 @@ func TestIntelCards(t *testing.T) {
 	}{
 		{
 			name: "one region with virtual functions",
-			tree: func(t *testing.T) driver.Tree { return machine(t, intelCard(pf, 0, "1", "aa", 2)) },
+			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "1", "aa", 2)) },
 			want: []string{"cn0_" + pf + " 2 of 5e.1,5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
 			left: []string{pf + " physical function with virtual functions enabled (2)"},
 		},
 		{
 			name: "two regions",
-			tree: func(t *testing.T) driver.Tree { return machine(t, intelCard(pf, 0, "12", "ab", 2)) },
+			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2)) },
 			want: []string{
 				"cn0_" + pf + "_region0 1 of 5e.1: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE",
 				"cn0_" + pf + "_region1 1 of 5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2 PROGRAMMABLE",
@@ -85,7 +86,7 @@ func TestIntelCards(t *testing.T) {
 		},
 		{
 			name: "four regions of two types, one empty, two functions each",
-			tree: func(t *testing.T) driver.Tree { return machine(t, intelCard(pf, 0, "1122", "aabb  cd", 8)) },
+			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "1122", "aabb  cd", 8)) },
 			want: []string{
 				"cn0_" + pf + "_region0 2 of 5e.1,5e.2: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE",
 				"cn0_" + pf + "_region1 2 of 5e.3,5e.4: " + pac + "FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_1 PROGRAMMABLE",
@@ -105,7 +106,7 @@ func TestIntelCards(t *testing.T) {
 		},
 		{
 			name: "the drawing as configured",
-			tree: func(t *testing.T) driver.Tree { return machine(t, intelCard(pf, 0, "12", "abcd", 4)) },
+			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "12", "abcd", 4)) },
 			config: fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{
 				{Region: 0, PCIFunctions: []string{"0000:5e:00.1", "0000:5e:00.3"}}, {Region: 1, PCIFunctions: []string{"0000:5e:00.2"}},
 			}}}},
@@ -132,14 +133,14 @@ func TestIntelCards(t *testing.T) {
 		},
 		{
 			name: "several regions given away as a whole",
-			tree: func(t *testing.T) driver.Tree { return machine(t, intelCard(pf, 0, "12", "ab", 0)) },
+			tree: func(t *testing.T) driver.Tree { return drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 0)) },
 			want: []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2"},
 		},
 		{
 			name: "a port that stays with the physical function is nobody's",
 			tree: func(t *testing.T) driver.Tree {
 				d := intelCard(pf, 0, "1", "ab", 1)
-				return machine(t, d)
+				return drivertest.Tree(t, d)
 			},
 			want: []string{"cn0_" + pf + " 1 of 5e.1: " + pac + "FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
 			left: []string{pf + " physical function with virtual functions enabled (1)"},
@@ -148,7 +149,7 @@ func TestIntelCards(t *testing.T) {
 			name: "virtual functions that show no ports",
 			tree: func(t *testing.T) driver.Tree {
 				d := intelCard(pf, 0, "12", "", 4)
-				return machine(t, d)
+				return drivertest.Tree(t, d)
 			},
 			want: []string{
 				"cn0_" + pf + "_region0 2 of 5e.1,5e.2: " + pac + "FPGA_REGION_INTEL_1 PROGRAMMABLE",
@@ -159,7 +160,7 @@ func TestIntelCards(t *testing.T) {
 		{
 			name: "known by its id alone",
 			tree: func(t *testing.T) driver.Tree {
-				return machine(t, sysfs.PCIDevice{Address: pf, Vendor: "8086", Product: "09c4", Class: "1200"})
+				return drivertest.Tree(t, sysfs.PCIDevice{Address: pf, Vendor: "8086", Product: "09c4", Class: "1200"})
 			},
 			want: []string{"cn0_" + pf + " 1 of 5e.0: " + pac + "PROGRAMMABLE"},
 		},
@@ -168,21 +169,21 @@ func TestIntelCards(t *testing.T) {
 			tree: func(t *testing.T) driver.Tree {
 				d := intelCard(pf, 0, "1", "a", 0)
 				d.Product = "abcd"
-				return machine(t, d)
+				return drivertest.Tree(t, d)
 			},
 			want: []string{"cn0_" + pf + " 1 of 5e.0: FPGA_INTEL FPGA_FUNCTION_ID_INTEL_a FPGA_REGION_INTEL_1 PROGRAMMABLE"},
 		},
 		{
 			name: "a name for its id", config: fpga.Config{Products: []fpga.Product{{ID: "8086:ABCD", Name: "Grid 9"}}},
 			tree: func(t *testing.T) driver.Tree {
-				return machine(t, sysfs.PCIDevice{Address: pf, Vendor: "8086", Product: "abcd", Class: "0b40"})
+				return drivertest.Tree(t, sysfs.PCIDevice{Address: pf, Vendor: "8086", Product: "abcd", Class: "0b40"})
 			},
 			want: []string{"cn0_" + pf + " 1 of 5e.0: FPGA_INTEL FPGA_INTEL_GRID_9 PROGRAMMABLE"},
 		},
 		{
 			name: "virtual functions whose physical one cannot be seen",
 			tree: func(t *testing.T) driver.Tree {
-				m := machine(t, intelCard(pf, 0, "1", "ab", 2))
+				m := drivertest.Tree(t, intelCard(pf, 0, "1", "ab", 2))
 				m.Remove("bus/pci/devices/" + pf)
 				m.Remove("class/fpga/intel-fpga-dev.0")
 				return m
@@ -195,7 +196,7 @@ func TestIntelCards(t *testing.T) {
 		{
 			name: "no FPGAs",
 			tree: func(t *testing.T) driver.Tree {
-				return machine(t, sysfs.PCIDevice{Address: pf, Vendor: "10ee", Product: "5001", Class: "1200"},
+				return drivertest.Tree(t, sysfs.PCIDevice{Address: pf, Vendor: "10ee", Product: "5001", Class: "1200"},
 					sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "8086", Product: "1521", Class: "0200"})
 			},
 		},
@@ -225,12 +226,12 @@ func TestHandlesThatLeadToDifferentFunctionsAreAWarning(t *testing.T) {
 		separate bool
 		want     int
 	}{
-		{"the same function twice", machine(t, intelCard(pf, 0, "1", "aa", 2)), false, 0},
-		{"none at all", machine(t, intelCard(pf, 0, "1", "  ", 2)), false, 0},
+		{"the same function twice", drivertest.Tree(t, intelCard(pf, 0, "1", "aa", 2)), false, 0},
+		{"none at all", drivertest.Tree(t, intelCard(pf, 0, "1", "  ", 2)), false, 0},
 		{"two functions", drawing(t), false, 1},
-		{"one and none", machine(t, intelCard(pf, 0, "1", "a ", 2)), false, 1},
+		{"one and none", drivertest.Tree(t, intelCard(pf, 0, "1", "a ", 2)), false, 1},
 		{"kept apart", drawing(t), true, 0},
-		{"two functions of one handle", machine(t, intelCard(pf, 0, "1", "ab", 0)), false, 0},
+		{"two functions of one handle", drivertest.Tree(t, intelCard(pf, 0, "1", "ab", 0)), false, 0},
 	}
 	for _, tt := range tests {
 		report := intel(t, fpga.Config{SeparateFunctions: tt.separate}, tt.tree)
@@ -256,9 +257,9 @@ func TestARegionTypeBelongsToOneProduct(t *testing.T) {
 		named []fpga.Product
 		want  []string
 	}{
-		{"one product, one id, several types", machine(t, intelCard(pf, 0, "1", "a", 0), intelCard(other, 1, "2", "a", 0)), nil, []string{pf, other}},
-		{"one product, several ids, one type", machine(t, intelCard(pf, 0, "12", "ab", 2), second), []fpga.Product{{ID: "8086:0b2b", Name: "PAC_ARRIA10"}}, []string{pf, other}},
-		{"two products, one type", machine(t, intelCard(pf, 0, "12", "ab", 2), second), nil, nil},
+		{"one product, one id, several types", drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0), intelCard(other, 1, "2", "a", 0)), nil, []string{pf, other}},
+		{"one product, several ids, one type", drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2), second), []fpga.Product{{ID: "8086:0b2b", Name: "PAC_ARRIA10"}}, []string{pf, other}},
+		{"two products, one type", drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2), second), nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

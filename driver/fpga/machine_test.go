@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -44,15 +45,6 @@ func intelCard(address string, dev int, kinds, functions string, vfs int) sysfs.
 	return d
 }
 
-func machine(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
-	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // must discovers with a driver that was just made; every device has to be valid.
 func must[D driver.Driver](t testing.TB) func(d D, err error) driver.Report {
 	return func(d D, err error) driver.Report {
@@ -60,16 +52,7 @@ func must[D driver.Driver](t testing.TB) func(d D, err error) driver.Report {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := d.Discover(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, device := range report.Devices {
-			if err := device.Validate(); err != nil {
-				t.Errorf("the device cannot be stored: %v", err)
-			}
-		}
-		return report
+		return drivertest.Discover(t, d)
 	}
 }
 

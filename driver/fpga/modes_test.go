@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -61,7 +62,7 @@ func TestPlacementModesCarryWhatTheSpecificationWants(t *testing.T) {
 		family = "FPGA_INTEL FPGA_INTEL_ARRIA10 "
 	)
 	several := func(t *testing.T) *sysfs.Memory {
-		m := machine(t, intelCard(pf, 0, "12", "abc", 3))
+		m := drivertest.Tree(t, intelCard(pf, 0, "12", "abc", 3))
 		setPorts(m, "2", "1")
 		return m
 	}
@@ -84,11 +85,11 @@ func TestPlacementModesCarryWhatTheSpecificationWants(t *testing.T) {
 			"cn0 > cn0_0000:5e:00.0_region0": "FPGA=2 FPGA_COMPUTE FPGA_FUNCTION_INTEL_a FPGA_FUNCTION_INTEL_b " + family + "FPGA_NETWORK FPGA_REGION_INTEL_1 MEMORY_DDR4=4 PROGRAMMABLE",
 			"cn0 > cn0_0000:5e:00.0_region1": "FPGA=1 FPGA_FUNCTION_INTEL_c " + family + "FPGA_REGION_INTEL_2 FPGA_STORAGE MEMORY_DDR4=4",
 		}},
-		{"one region nested", fakecyborg.ModeNested, func(t *testing.T) *sysfs.Memory { return machine(t, intelCard(pf, 0, "1", "a", 0)) },
+		{"one region nested", fakecyborg.ModeNested, func(t *testing.T) *sysfs.Memory { return drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0)) },
 			fpga.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}, map[string]string{
 				"cn0": "", "cn0 > cn0_0000:5e:00.0": "FPGA=1 FPGA_FUNCTION_INTEL_a " + family + "FPGA_REGION_INTEL_1 PROGRAMMABLE",
 			}},
-		{"flat", fakecyborg.ModeFlat, func(t *testing.T) *sysfs.Memory { return machine(t, intelCard(pf, 0, "11", "aa", 2)) },
+		{"flat", fakecyborg.ModeFlat, func(t *testing.T) *sysfs.Memory { return drivertest.Tree(t, intelCard(pf, 0, "11", "aa", 2)) },
 			fpga.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}, map[string]string{
 				"cn0": "FPGA=2 FPGA_FUNCTION_INTEL_a " + family + "FPGA_REGION_INTEL_1 PROGRAMMABLE",
 			}},

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -49,10 +50,10 @@ func TestEveryTraitShape(t *testing.T) {
 				config.Devices = nil
 				report = intel(t, config, intelTree(t))
 			case "xilinx":
-				report = xilinx(t, config, machine(t, alveo("0000:3b:00")...))
+				report = xilinx(t, config, drivertest.Tree(t, alveo("0000:3b:00")...))
 			case "inspur":
 				config.Devices = nil
-				report = inspur(t, config, machine(t, inspurCard("0000:3c:00.0")))
+				report = inspur(t, config, drivertest.Tree(t, inspurCard("0000:3c:00.0")))
 			}
 			if len(report.Devices) != 1 {
 				t.Fatalf("report: %+v", report)
@@ -94,7 +95,7 @@ func TestPreprogrammedByConfiguration(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			report := intel(t, tt.config, machine(t, intelCard(pf, 0, "12", "ab", 2)))
+			report := intel(t, tt.config, drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2)))
 			want := map[string]bool{pf + "_region0": tt.want[0], pf + "_region1": tt.want[1]}
 			if diff := cmp.Diff(want, fixed(report)); diff != "" {
 				t.Errorf("pre-programmed (-want +got):\n%s", diff)
@@ -110,13 +111,13 @@ func TestPreprogrammedByConfiguration(t *testing.T) {
 		})
 	}
 	whole := intel(t, fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{{Region: 1, Programmable: &no}}}}},
-		machine(t, intelCard(pf, 0, "12", "ab", 0)))
+		drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 0)))
 	if len(whole.Devices) != 1 || whole.Devices[0].Deployables[0].Preprogrammed() {
 		t.Errorf("a whole card of which one region can be programmed: %v", lines(whole))
 	}
 	for name, report := range map[string]driver.Report{
-		"xilinx": xilinx(t, fpga.Config{Programmable: &no}, machine(t, alveo("0000:3b:00")...)),
-		"inspur": inspur(t, fpga.Config{Programmable: &yes}, machine(t, inspurCard("0000:3c:00.0"))),
+		"xilinx": xilinx(t, fpga.Config{Programmable: &no}, drivertest.Tree(t, alveo("0000:3b:00")...)),
+		"inspur": inspur(t, fpga.Config{Programmable: &yes}, drivertest.Tree(t, inspurCard("0000:3c:00.0"))),
 	} {
 		if line := lines(report)[0]; !strings.Contains(line, "fixed") || strings.Contains(line, "PROGRAMMABLE") {
 			t.Errorf("%s: %s", name, line)
@@ -129,7 +130,7 @@ func TestLocalMemoryStandsWhereItBelongs(t *testing.T) {
 	config := fpga.Config{Policy: driver.Policy{LocalMemory: []driver.LocalMemory{
 		{Type: "DDR4", MiB: 4096}, {Type: "HBM", MiB: 8192, Shared: true, Address: pf}, {Type: "QDR", MiB: 16, Address: "0000:01:00.0"},
 	}}}
-	d := intel(t, config, machine(t, intelCard(pf, 0, "12", "ab", 2))).Devices[0]
+	d := intel(t, config, drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2))).Devices[0]
 	if diff := cmp.Diff(map[string]int{"CUSTOM_ACCELERATOR_MEMORY_HBM": 8192}, d.Resources); diff != "" {
 		t.Errorf("shared (-want +got):\n%s", diff)
 	}
@@ -138,7 +139,7 @@ func TestLocalMemoryStandsWhereItBelongs(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", p.Name, diff)
 		}
 	}
-	if got := xilinx(t, config, machine(t, alveo("0000:3b:00")...)).Devices[0].Deployables[0].Resources; len(got) != 1 {
+	if got := xilinx(t, config, drivertest.Tree(t, alveo("0000:3b:00")...)).Devices[0].Deployables[0].Resources; len(got) != 1 {
 		t.Errorf("memory of the other card: %v", got)
 	}
 }
@@ -192,7 +193,7 @@ func TestSettingsOfWhatIsNotThereAreProblems(t *testing.T) {
 	t.Parallel()
 	unnamed := intelCard("0000:b0:00.0", 1, "3", "c", 0)
 	unnamed.Product, unnamed.Class = "abcd", "0b40"
-	tree := machine(t, intelCard(pf, 0, "12", "ab", 2), inspurCard("0000:3c:00.0"), unnamed,
+	tree := drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2), inspurCard("0000:3c:00.0"), unnamed,
 		sysfs.PCIDevice{Address: "0000:01:00.0", Vendor: "8086", Product: "1521", Class: "0200"})
 	report := intel(t, fpga.Config{Devices: []fpga.DeviceConfig{
 		{Address: "0000:99:00.0"}, {Address: pf, Regions: []fpga.RegionConfig{{Region: 2}}},

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -36,7 +37,7 @@ func inspur(t testing.TB, config fpga.Config, tree driver.Tree) driver.Report {
 
 func TestAXilinxCardIsReportedAsUpstreamDoes(t *testing.T) {
 	t.Parallel()
-	tree := machine(t, alveo("0000:3b:00")...)
+	tree := drivertest.Tree(t, alveo("0000:3b:00")...)
 	info := func(function string) driver.Info {
 		return driver.Info{"domain": "0000", "bus": "3b", "device": "00", "function": function}
 	}
@@ -106,7 +107,8 @@ func TestXilinxCards(t *testing.T) {
 			},
 			left: []string{"0000:3b:00.0 management function of a card whose user function is 0000:3b:00.1"}},
 		{name: "the user's function is in use", devices: bound,
-			left: []string{"0000:3b:00.1 bound to driver nvme, which is not among the allowed ones"}},
+			left: []string{"0000:3b:00.1 bound to driver nvme, which is not among the allowed ones",
+				"0000:3b:00.0 another function of its card is not offered"}},
 		{name: "doubled, and the management function is in use", devices: boundManagement, doubled: true,
 			left: []string{"0000:3b:00.0 bound to driver nvme, which is not among the allowed ones",
 				"0000:3b:00.1 user function of a card whose other function 0000:3b:00.0 cannot be given away with it"}},
@@ -118,7 +120,7 @@ func TestXilinxCards(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			report := xilinx(t, fpga.Config{DoubledHandles: tt.doubled}, machine(t, tt.devices...))
+			report := xilinx(t, fpga.Config{DoubledHandles: tt.doubled}, drivertest.Tree(t, tt.devices...))
 			if len(report.Problems) > 0 {
 				t.Errorf("problems: %v", report.Problems)
 			}
@@ -134,7 +136,7 @@ func TestXilinxCards(t *testing.T) {
 
 func TestAnInspurDiskIsNoFPGA(t *testing.T) {
 	t.Parallel()
-	tree := machine(t, inspurCard("0000:3c:00.0"),
+	tree := drivertest.Tree(t, inspurCard("0000:3c:00.0"),
 		sysfs.PCIDevice{Address: "0000:db:00.0", Vendor: "1bd4", Product: "1001", Class: "0108", Driver: "nvme"},
 		sysfs.PCIDevice{Address: "0000:dc:00.0", Vendor: "1234", Product: "a115", Class: "1200", SubsystemVendor: "1bd4"})
 	info := driver.Info{"domain": "0000", "bus": "3c", "device": "00", "function": "0"}
@@ -159,7 +161,7 @@ func TestCardsOfThreeVendorsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	inspurFirst := inspurCard("0000:3c:00.0")
 	inspurFirst.FPGA = &sysfs.FPGA{Dev: 7, InterfaceID: id("7")} // shown by Intel's kernel driver, and still Inspur's
-	tree := machine(t, append(alveo("0000:3b:00"), inspurFirst, intelCard(pf, 0, "12", "ab", 2))...)
+	tree := drivertest.Tree(t, append(alveo("0000:3b:00"), inspurFirst, intelCard(pf, 0, "12", "ab", 2))...)
 	config := fpga.Config{Host: "cn0"}
 	a, err1 := fpga.NewIntel(config, tree)
 	b, err2 := fpga.NewXilinx(config, tree)
@@ -226,7 +228,7 @@ func TestWhatIsInUseIsNotGivenAway(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			m := machine(t, tt.devices...)
+			m := drivertest.Tree(t, tt.devices...)
 			if tt.break_ != nil {
 				tt.break_(m)
 			}
@@ -254,7 +256,7 @@ func TestAGroupThatIsNotUnderstood(t *testing.T) {
 	seven := 7
 	card := intelCard(pf, 0, "1", "a", 0)
 	card.IOMMUGroup = &seven
-	m := machine(t, card, sysfs.PCIDevice{Address: "0000:5f:00.0", Vendor: "1bd4", Product: "1001", Class: "0108", IOMMUGroup: &seven})
+	m := drivertest.Tree(t, card, sysfs.PCIDevice{Address: "0000:5f:00.0", Vendor: "1bd4", Product: "1001", Class: "0108", IOMMUGroup: &seven})
 	m.SetFile(pciDir+"0000:5f:00.0/boot_vga", []byte("?"))
 	if report := intel(t, fpga.Config{}, m); len(report.Devices) != 1 || len(report.Warnings) != 1 {
 		t.Errorf("offered %v, warnings %v", lines(report), report.Warnings)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -69,15 +70,15 @@ func TestTheNextDiscoveryTellsWhatWasProgrammed(t *testing.T) {
 		functions  []string
 		want       map[string]string
 	}{
-		{"a whole card", machine(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
-		{"an empty card", machine(t, intelCard(pf, 0, "1", " ", 0)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
-		{"virtual functions", machine(t, intelCard(pf, 0, "1", "ab", 2)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
+		{"a whole card", drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
+		{"an empty card", drivertest.Tree(t, intelCard(pf, 0, "1", " ", 0)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
+		{"virtual functions", drivertest.Tree(t, intelCard(pf, 0, "1", "ab", 2)), fpga.Config{}, "", "1", []string{"c"}, map[string]string{"": "c"}},
 		{"two functions", drawing(t), fpga.Config{}, "", "1", []string{"c", "d"}, map[string]string{"_region0": "cd"}},
-		{"the region that fits", machine(t, intelCard(pf, 0, "12", "ab", 2)), fpga.Config{}, "", "2", []string{"c"}, map[string]string{"_region0": "a", "_region1": "c"}},
-		{"the region of the deployable", machine(t, intelCard(pf, 0, "1111", "abab", 4)), fpga.Config{}, "cn0_" + pf + "_region2", "1", []string{"c"},
+		{"the region that fits", drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2)), fpga.Config{}, "", "2", []string{"c"}, map[string]string{"_region0": "a", "_region1": "c"}},
+		{"the region of the deployable", drivertest.Tree(t, intelCard(pf, 0, "1111", "abab", 4)), fpga.Config{}, "cn0_" + pf + "_region2", "1", []string{"c"},
 			map[string]string{"_region0": "a", "_region1": "b", "_region2": "c", "_region3": "b"}},
-		{"whatever region it is for", machine(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "cn0_" + pf, "", []string{"c"}, map[string]string{"": "c"}},
-		{"a region of a whole card", machine(t, intelCard(pf, 0, "12", "ab", 0)), fpga.Config{}, "cn0_" + pf, "2", []string{"c"}, map[string]string{"": "ac"}},
+		{"whatever region it is for", drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0)), fpga.Config{}, "cn0_" + pf, "", []string{"c"}, map[string]string{"": "c"}},
+		{"a region of a whole card", drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 0)), fpga.Config{}, "cn0_" + pf, "2", []string{"c"}, map[string]string{"": "ac"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 	t.Parallel()
 	no := false
 	preprogrammed := fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{{Region: 1, Programmable: &no}}}}}
-	two := func() *sysfs.Memory { return machine(t, intelCard(pf, 0, "12", "ab", 2)) }
+	two := func() *sysfs.Memory { return drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2)) }
 	tests := []struct {
 		name       string
 		tree       *sysfs.Memory
@@ -120,10 +121,10 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 	}{
 		{"nothing there", two(), fpga.Config{}, "0000:99:00.0", "", gbs(t, "1", "c"), fpga.ErrNoDevice, "0000:99:00.0"},
 		{"a virtual function", two(), fpga.Config{}, "0000:5e:00.1", "", gbs(t, "1", "c"), fpga.ErrNoDevice, "0000:5e:00.1"},
-		{"another vendor's", machine(t, inspurCard(pf)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrNoDevice, pf},
+		{"another vendor's", drivertest.Tree(t, inspurCard(pf)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrNoDevice, pf},
 		{"for another region", two(), fpga.Config{}, pf, "", gbs(t, "3", "c"), fpga.ErrBitstream, id("3")},
 		{"for the other region", two(), fpga.Config{}, pf, "cn0_" + pf + "_region1", gbs(t, "1", "c"), fpga.ErrBitstream, id("2")},
-		{"for two regions", machine(t, intelCard(pf, 0, "11", "ab", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "regions 0 and 1"},
+		{"for two regions", drivertest.Tree(t, intelCard(pf, 0, "11", "ab", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "regions 0 and 1"},
 		{"for any of two", two(), fpga.Config{}, pf, "", gbs(t, "", "c"), fpga.ErrRegion, "regions 0 and 1"},
 		{"no such deployable", two(), fpga.Config{}, pf, "cn0_x", gbs(t, "1", "c"), fpga.ErrRegion, "cn0_x"},
 		{"the card, which is divided", two(), fpga.Config{}, pf, "cn0_" + pf, gbs(t, "1", "c"), fpga.ErrRegion, "no deployable"},
@@ -134,8 +135,8 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 		{"functions given away one by one", drawing(t), fpga.Config{SeparateFunctions: true}, pf, "cn0_0000:5e:00.1", gbs(t, "1", "c"), fpga.ErrRegion, "one by one"},
 		{"empty image", two(), fpga.Config{}, pf, "", nil, fpga.ErrBitstream, "neither"},
 		{"no image", two(), fpga.Config{}, pf, "", []byte("bits"), fpga.ErrBitstream, "neither"},
-		{"no port", machine(t, intelCard(pf, 0, "1", "", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no port"},
-		{"unclear regions", machine(t, intelCard(pf, 0, "12", "abc", 3)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no telling"},
+		{"no port", drivertest.Tree(t, intelCard(pf, 0, "1", "", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no port"},
+		{"unclear regions", drivertest.Tree(t, intelCard(pf, 0, "12", "abc", 3)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no telling"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -179,7 +180,7 @@ type dirTree struct{ driver.Tree }
 
 func TestHardwareNeedsALoader(t *testing.T) {
 	t.Parallel()
-	tree := dirTree{machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2))...)}
+	tree := dirTree{drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2))...)}
 	config := fpga.Config{Host: "cn0"}
 	var jobs []fpga.Job
 	load := fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
@@ -225,7 +226,7 @@ func TestHardwareNeedsALoader(t *testing.T) {
 
 func TestALoaderJudgesImagesOfAnotherForm(t *testing.T) {
 	t.Parallel()
-	tree := machine(t, intelCard(pf, 0, "1", "a", 0))
+	tree := drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0))
 	broken := errors.New("the tool says no")
 	d, err := fpga.NewIntel(fpga.Config{Host: "cn0"}, tree, fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
 		if string(job.Image) != "raw" || job.Functions != nil {
@@ -261,7 +262,7 @@ func TestCommandsAreThoseOfTheVendorsTools(t *testing.T) {
 func TestProgrammingAXilinxCard(t *testing.T) {
 	t.Parallel()
 	no := false
-	broken := machine(t, alveo("0000:3b:00")...)
+	broken := drivertest.Tree(t, alveo("0000:3b:00")...)
 	broken.SetFile(pciDir+"0000:3b:00.1/boot_vga", []byte("x"))
 	swapped := alveo("0000:3b:00")
 	swapped[0].Driver, swapped[1].Driver = "xocl", "xclmgmt"
@@ -273,12 +274,12 @@ func TestProgrammingAXilinxCard(t *testing.T) {
 		image  string
 		want   error
 	}{
-		{name: "works", tree: machine(t, alveo("0000:3b:00")...), at: "0000:3b:00.0", image: "x"},
+		{name: "works", tree: drivertest.Tree(t, alveo("0000:3b:00")...), at: "0000:3b:00.0", image: "x"},
 		{name: "nothing there", tree: sysfs.NewMemory(), at: "0000:3b:00.0", image: "x", want: fpga.ErrNoDevice},
-		{name: "not the first function", tree: machine(t, alveo("0000:3b:00")...), at: "0000:3b:00.1", image: "x", want: fpga.ErrNoDevice},
+		{name: "not the first function", tree: drivertest.Tree(t, alveo("0000:3b:00")...), at: "0000:3b:00.1", image: "x", want: fpga.ErrNoDevice},
 		{name: "half a card", tree: broken, at: "0000:3b:00.0", image: "x", want: fpga.ErrNoDevice},
-		{name: "pre-programmed", tree: machine(t, alveo("0000:3b:00")...), config: fpga.Config{Programmable: &no}, at: "0000:3b:00.0", image: "x", want: fpga.ErrPreprogrammed},
-		{name: "empty", tree: machine(t, alveo("0000:3b:00")...), at: "0000:3b:00.0", want: fpga.ErrBitstream},
+		{name: "pre-programmed", tree: drivertest.Tree(t, alveo("0000:3b:00")...), config: fpga.Config{Programmable: &no}, at: "0000:3b:00.0", image: "x", want: fpga.ErrPreprogrammed},
+		{name: "empty", tree: drivertest.Tree(t, alveo("0000:3b:00")...), at: "0000:3b:00.0", want: fpga.ErrBitstream},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -293,7 +294,7 @@ func TestProgrammingAXilinxCard(t *testing.T) {
 		})
 	}
 	var at driver.PCIAddress
-	d, err := fpga.NewXilinx(fpga.Config{Host: "cn0"}, machine(t, swapped...), fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+	d, err := fpga.NewXilinx(fpga.Config{Host: "cn0"}, drivertest.Tree(t, swapped...), fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
 		at = job.Address
 		return nil
 	}))

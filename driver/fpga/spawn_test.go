@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -156,7 +157,7 @@ func image(t *testing.T, kind string, functions ...string) []simcloud.Image {
 
 func TestACardIsProgrammedOnTheWayToTheGuest(t *testing.T) {
 	t.Parallel()
-	tree := machine(t, intelCard(pf, 0, "12", "ab", 2))
+	tree := drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2))
 	w := newWorld(t, fakecyborg.ModeNested, image(t, "2", "c"), map[string]map[string]string{
 		"orchestrated": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_REGION_INTEL_" + traitID("2"): "required",
 			"trait:CUSTOM_PROGRAMMABLE": "required", "accel:function_id": id("c")},
@@ -193,7 +194,7 @@ func TestACardIsProgrammedOnTheWayToTheGuest(t *testing.T) {
 func TestAPreprogrammedFunctionIsGivenAsItIs(t *testing.T) {
 	t.Parallel()
 	no := false
-	tree := machine(t, intelCard(pf, 0, "12", "ab", 2))
+	tree := drivertest.Tree(t, intelCard(pf, 0, "12", "ab", 2))
 	config := fpga.Config{Devices: []fpga.DeviceConfig{{Address: pf, Regions: []fpga.RegionConfig{{Region: 1, Programmable: &no}}}}}
 	group := func(more ...string) map[string]string {
 		g := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_REGION_INTEL_" + traitID("2"): "required"}
@@ -227,7 +228,7 @@ func TestAPreprogrammedFunctionIsGivenAsItIs(t *testing.T) {
 
 func TestARegionInUseKeepsItsFunction(t *testing.T) {
 	t.Parallel()
-	tree := machine(t, intelCard(pf, 0, "1", "aa", 2))
+	tree := drivertest.Tree(t, intelCard(pf, 0, "1", "aa", 2))
 	w := newWorld(t, fakecyborg.ModeTree, image(t, "1", "c", "d"), map[string]map[string]string{
 		"present": {"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("a"): "required"},
 		"another": {"resources:FPGA": "1", "accel:function_id": id("c")},
@@ -278,7 +279,7 @@ func TestBothFunctionsOfTheDrawingReachTheirGuests(t *testing.T) {
 
 func TestACardOfEachVendorReachesAGuest(t *testing.T) {
 	t.Parallel()
-	tree := machine(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "1", "a", 0), inspurCard("0000:3c:00.0"))...)
+	tree := drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "1", "a", 0), inspurCard("0000:3c:00.0"))...)
 	config := fpga.Config{Host: "cn0"}
 	doubled := fpga.Config{Host: "cn0", DoubledHandles: true}
 	made := func(d driver.Driver, err error) driver.Driver {

@@ -48,21 +48,16 @@ type visit struct {
 	cards []*driver.Unit
 }
 
-// visit scans the functions for which own answers true. The virtual functions of one that
-// could not be read are left out, since the card they belong to is not known.
+// visit scans the functions for which own answers true.
 func (b *base) visit(ctx context.Context, view driver.Tree, own func(driver.PCIFunction) bool) (*visit, error) {
 	scan, err := driver.ScanPCI(ctx, view, b.name, b.settings.Policy, own)
 	if err != nil {
 		return nil, err
 	}
 	v := &visit{base: b, PCIScan: scan, view: view}
-	scan.LeaveOutForeign()
 	for _, u := range scan.Units {
 		if u.Physical == nil && !u.ForeignVF && !u.Unreadable {
 			v.cards = append(v.cards, u)
-		}
-		if u.Physical != nil && u.Physical.Unreadable && !u.Unreadable {
-			scan.LeaveOut(u, "virtual function of %s, which could not be read", u.Physical.Address)
 		}
 	}
 	return v, nil
@@ -94,16 +89,16 @@ func handles(functions []*driver.Unit) []driver.AttachHandle {
 	return list
 }
 
-// reportMissing reports configured cards that are not there. The three drivers have one
-// configuration, so a card of another of them is no fault.
-func (v *visit) reportMissing(ctx context.Context) error {
+// finish adds the configured cards that are not there to the report. The three drivers have
+// one configuration, so a card of another of them is no fault.
+func (v *visit) finish(ctx context.Context) (driver.Report, error) {
 	functions, _, err := driver.PCIFunctions(ctx, v.view)
 	for _, at := range slices.SortedFunc(maps.Keys(v.settings.devices), driver.PCIAddress.Compare) {
 		if !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at && v.anyFPGA(f) }) {
 			v.Report.AddProblem(at.String(), fmt.Errorf("%w: the device is configured, and no FPGA that could be read is at its address", driver.ErrConfig))
 		}
 	}
-	return err
+	return v.Result(), err
 }
 
 // anyFPGA reports whether a function may be that of an FPGA, whichever driver it is for.

@@ -57,7 +57,7 @@ func (d *Xilinx) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Repor
 	for _, s := range v.slotCards() {
 		v.slotCard(s)
 	}
-	return v.Report, v.reportMissing(ctx)
+	return v.finish(ctx)
 }
 
 // slotCard is a card of Xilinx: the physical functions of one slot.

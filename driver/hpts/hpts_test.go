@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/hpts"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -41,15 +42,6 @@ func network(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 	return d
 }
 
-func generate(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
-	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func discover(t testing.TB, c hpts.Config, tree driver.Tree) driver.Report {
 	t.Helper()
 	c.Host = "compute1"
@@ -57,16 +49,7 @@ func discover(t testing.TB, c hpts.Config, tree driver.Tree) driver.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
+	return drivertest.Discover(t, d)
 }
 
 func TestATimeCard(t *testing.T) {
@@ -82,7 +65,7 @@ func TestATimeCard(t *testing.T) {
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
-	if diff := cmp.Diff(want, discover(t, hpts.Config{}, generate(t, card()))); diff != "" {
+	if diff := cmp.Diff(want, discover(t, hpts.Config{}, drivertest.Tree(t, card()))); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
@@ -128,7 +111,7 @@ func TestWhatIsOffered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			report := discover(t, tt.config, generate(t, tt.devices...))
+			report := discover(t, tt.config, drivertest.Tree(t, tt.devices...))
 			var offered map[string]string
 			for _, d := range report.Devices {
 				offered = map[string]string{d.ControlPath.Address().String(): strings.Join(d.Deployables[0].Traits(), " ")}
@@ -156,7 +139,7 @@ func TestTraitShapes(t *testing.T) {
 		driver.ShapeRockyAgent:      {"OWNER_CYBORG", "CUSTOM_HPTS_ZTE_2001"},
 		driver.ShapeWallaby:         {"OWNER_CYBORG", "CUSTOM_ZTE_2001", "CUSTOM_HPTS_ZTE"},
 	} {
-		p := discover(t, hpts.Config{Policy: driver.Policy{TraitShape: shape}}, generate(t, card())).Devices[0].Deployables[0]
+		p := discover(t, hpts.Config{Policy: driver.Policy{TraitShape: shape}}, drivertest.Tree(t, card())).Devices[0].Deployables[0]
 		if diff := cmp.Diff(want, p.Traits()); diff != "" || p.ResourceClass() != "CUSTOM_ACCELERATOR_HPTS" {
 			t.Errorf("%s: class %s, traits (-want +got):\n%s", shape, p.ResourceClass(), diff)
 		}
@@ -191,7 +174,7 @@ func TestTroubleWithOneClockLeavesTheOtherAlone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tree := generate(t, card(), card(func(d *sysfs.PCIDevice) {
+			tree := drivertest.Tree(t, card(), card(func(d *sysfs.PCIDevice) {
 				d.Address, d.Clocks = other, []sysfs.Clock{{Name: "ptp2", ClockName: "second"}}
 			}))
 			tt.spoil(tree)

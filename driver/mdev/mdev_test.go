@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/mdev"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -45,20 +46,6 @@ func newDriver(t testing.TB, c mdev.Config, tree driver.Tree) *mdev.Driver {
 	return d
 }
 
-func discover(t testing.TB, d driver.Driver) driver.Report {
-	t.Helper()
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
-}
-
 func TestAParentThatIsNotOnPCI(t *testing.T) {
 	t.Parallel()
 	handle := func(i int) driver.AttachHandle {
@@ -73,7 +60,7 @@ func TestAParentThatIsNotOnPCI(t *testing.T) {
 			AttachHandles: []driver.AttachHandle{handle(0), handle(1)},
 		}},
 	}}}
-	if diff := cmp.Diff(want, discover(t, newDriver(t, serial("mtty"), machine(t)))); diff != "" {
+	if diff := cmp.Diff(want, drivertest.Discover(t, newDriver(t, serial("mtty"), machine(t)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -82,7 +69,7 @@ func TestTheLifeOfAMediatedDevice(t *testing.T) {
 	t.Parallel()
 	tree := machine(t)
 	d := newDriver(t, serial("mtty"), tree)
-	before := discover(t, d)
+	before := drivertest.Discover(t, d)
 	m := driver.Mdev{UUID: id1, Parent: "mtty", Type: "mtty-2"}
 	for _, step := range []struct {
 		name string
@@ -100,7 +87,7 @@ func TestTheLifeOfAMediatedDevice(t *testing.T) {
 		if mdevs := tree.Mdevs(); len(mdevs) != step.want {
 			t.Errorf("%s: mediated devices %v, want %d", step.name, mdevs, step.want)
 		}
-		if diff := cmp.Diff(before, discover(t, d)); diff != "" {
+		if diff := cmp.Diff(before, drivertest.Discover(t, d)); diff != "" {
 			t.Errorf("%s: the report changes (-before +after):\n%s", step.name, diff)
 		}
 	}
@@ -113,13 +100,13 @@ func TestForeignDevicesLowerTheCapacity(t *testing.T) {
 	if err := tree.WriteFile(types+"/mtty-1/create", []byte(id2)); err != nil {
 		t.Fatal(err)
 	}
-	report := discover(t, d)
+	report := drivertest.Discover(t, d)
 	if len(report.Devices) != 0 || len(report.LeftOut) != 1 || !strings.Contains(report.LeftOut[0].Reason, "no instance of type mtty-2 is left") {
 		t.Errorf("%+v", report)
 	}
 	// one kind of parent keeps its other types: 1 left of 2, and 1 exists
 	tree.SetFile(types+"/mtty-2/available_instances", []byte("1\n"))
-	report = discover(t, d)
+	report = drivertest.Discover(t, d)
 	if len(report.Devices) != 1 || report.Devices[0].Deployables[0].NumAccelerators != 1 || len(report.Warnings) != 1 || report.Warnings[0].Address != "mtty" {
 		t.Errorf("%+v", report)
 	}
@@ -148,7 +135,7 @@ func TestTroubleWithAParentIsAProblemOfIts(t *testing.T) {
 			if tt.spoil != nil {
 				tt.spoil(tree)
 			}
-			report := discover(t, newDriver(t, tt.config, tree))
+			report := drivertest.Discover(t, newDriver(t, tt.config, tree))
 			if len(report.Devices) != 0 || len(report.Problems) != 1 {
 				t.Fatalf("%+v", report)
 			}

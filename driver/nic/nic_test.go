@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -53,25 +54,13 @@ func static(t testing.TB) nic.Config {
 
 func discover(t *testing.T, c nic.Config, devices ...sysfs.PCIDevice) driver.Report {
 	t.Helper()
-	tree, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := drivertest.Tree(t, devices...)
 	c.Host = "compute1"
 	d, err := nic.New(c, tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
+	return drivertest.Discover(t, d)
 }
 
 func TestAWholePort(t *testing.T) {
@@ -187,10 +176,7 @@ func TestWhatIsOffered(t *testing.T) {
 
 func TestAVirtualFunctionWhoseInterfaceIsUpIsTheHostsOwn(t *testing.T) {
 	t.Parallel()
-	tree, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{port(vfs(2))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := drivertest.Tree(t, port(vfs(2)))
 	tree.SetFile("bus/pci/devices/0000:18:02.1/net/eth9/flags", []byte("0x1003\n"))
 	d, err := nic.New(nic.Config{Host: "compute1"}, tree)
 	if err != nil {

@@ -73,7 +73,7 @@ func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Repor
 		}
 	}
 	d.reportMissing(scan)
-	return scan.Report, nil
+	return scan.Result(), nil
 }
 
 func isGPU(f driver.PCIFunction) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -33,15 +34,6 @@ func t4(address string, change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 		c(&d)
 	}
 	return d
-}
-
-func generate(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
-	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 func newDriver(t testing.TB, c nvidia.Config, tree driver.Tree) *nvidia.Driver {
@@ -74,7 +66,7 @@ func divide(typ string, addresses ...string) nvidia.Config {
 
 func TestAWholeGPU(t *testing.T) {
 	t.Parallel()
-	report := discover(t, nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{"CUSTOM_RACK_7", "OWNER_CYBORG"}}}, generate(t, t4(card)))
+	report := discover(t, nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{"CUSTOM_RACK_7", "OWNER_CYBORG"}}}, drivertest.Tree(t, t4(card)))
 	address := driver.Info{"domain": "0000", "bus": "84", "device": "00", "function": "0"}
 	want := driver.Report{Devices: []driver.Device{{
 		Vendor: "10de", Model: "NVIDIA Corporation TU104GL [Tesla T4]", Type: "GPU",
@@ -97,7 +89,7 @@ func TestAWholeGPU(t *testing.T) {
 
 func TestADividedGPU(t *testing.T) {
 	t.Parallel()
-	report := discover(t, divide("nvidia-35", card), generate(t, t4(card)))
+	report := discover(t, divide("nvidia-35", card), drivertest.Tree(t, t4(card)))
 	want := driver.Deployable{
 		Name: "compute1_0000:84:00.0", NumAccelerators: 3, DriverName: "NVIDIA",
 		Attributes: []driver.Attribute{
@@ -119,7 +111,7 @@ func TestADividedGPU(t *testing.T) {
 
 func TestTheReportStaysTheSameWhileItsMdevsComeAndGo(t *testing.T) {
 	t.Parallel()
-	tree := generate(t, t4(card))
+	tree := drivertest.Tree(t, t4(card))
 	d := newDriver(t, divide("nvidia-35", card), tree)
 	before := discover(t, divide("nvidia-35", card), tree)
 	same := func(step string) {
@@ -212,7 +204,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tree := generate(t, tt.device)
+			tree := drivertest.Tree(t, tt.device)
 			if tt.before != nil {
 				tt.before(tree)
 			}
@@ -291,7 +283,7 @@ func TestTroubleWithOneCardLeavesTheOtherAlone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tree := generate(t, t4(card), t4(other))
+			tree := drivertest.Tree(t, t4(card), t4(other))
 			if tt.spoil != nil {
 				tt.spoil(tree)
 			}
@@ -320,7 +312,7 @@ func TestTroubleWithTheBus(t *testing.T) {
 	t.Parallel()
 	t.Run("a name that is no address", func(t *testing.T) {
 		t.Parallel()
-		tree := generate(t, t4(card))
+		tree := drivertest.Tree(t, t4(card))
 		for _, name := range []string{"nonsense", "0000:84:00.9", "0000:8A:00.0"} {
 			tree.SetFile("bus/pci/devices/"+name+"/vendor", []byte("0x10de\n"))
 		}
@@ -336,7 +328,7 @@ func TestTroubleWithTheBus(t *testing.T) {
 	})
 	t.Run("no bus", func(t *testing.T) {
 		t.Parallel()
-		tree := generate(t)
+		tree := drivertest.Tree(t)
 		tree.Remove("bus/pci")
 		report := discover(t, nvidia.Config{}, tree)
 		if len(report.Problems) != 1 || report.Problems[0].File != "bus/pci/devices" || !errors.Is(report.Problems[0], fs.ErrNotExist) {
@@ -345,7 +337,7 @@ func TestTroubleWithTheBus(t *testing.T) {
 	})
 	t.Run("no card at a configured address", func(t *testing.T) {
 		t.Parallel()
-		report := discover(t, divide("nvidia-35", other), generate(t, t4(card)))
+		report := discover(t, divide("nvidia-35", other), drivertest.Tree(t, t4(card)))
 		if len(report.Problems) != 1 || report.Problems[0].Address != other || !errors.Is(report.Problems[0], driver.ErrConfig) {
 			t.Errorf("problems: %v", report.Problems)
 		}
@@ -371,7 +363,7 @@ func TestConfigurationErrorsHaveUpstreamsTexts(t *testing.T) {
 			t.Errorf("New: %v, want %s", err, want)
 		}
 	}
-	report := discover(t, divide("nvidia-99", card), generate(t, t4(card)))
+	report := discover(t, divide("nvidia-99", card), drivertest.Tree(t, t4(card)))
 	if got := report.Problems[0].Error(); !strings.HasSuffix(got, "Invalid requested vGPU type: nvidia-99") {
 		t.Errorf("problem: %s", got)
 	}
@@ -418,7 +410,7 @@ func TestMdevErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tree := generate(t, t4(card), t4(other))
+			tree := drivertest.Tree(t, t4(card), t4(other))
 			d := newDriver(t, divide("nvidia-35", card), tree)
 			if tt.before != nil {
 				tt.before(tree)
@@ -433,7 +425,7 @@ func TestMdevErrors(t *testing.T) {
 
 func TestAnMdevOfAFormerConfigurationCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	tree := generate(t, t4(card))
+	tree := drivertest.Tree(t, t4(card))
 	makeMdev(tree, "nvidia-36", id2)
 	d := newDriver(t, divide("nvidia-35", card), tree)
 	if err := d.RemoveMdev(t.Context(), driver.Mdev{UUID: id2, Parent: card, Type: "nvidia-36"}); err != nil || len(tree.Mdevs()) != 0 {
@@ -445,7 +437,7 @@ func TestACancelledDiscoveryReportsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	report, err := newDriver(t, nvidia.Config{}, generate(t, t4(card))).Discover(ctx)
+	report, err := newDriver(t, nvidia.Config{}, drivertest.Tree(t, t4(card))).Discover(ctx)
 	if !errors.Is(err, context.Canceled) || len(report.Devices) != 0 {
 		t.Errorf("Discover: %+v, %v", report, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -28,7 +29,7 @@ func TestTheNamesOfEveryShape(t *testing.T) {
 	} {
 		config := divide("nvidia-35", card)
 		config.TraitShape = tt.shape
-		report := discover(t, config, generate(t, t4(card), t4(other)))
+		report := discover(t, config, drivertest.Tree(t, t4(card), t4(other)))
 		if len(report.Devices) != 2 {
 			t.Fatalf("%+v", report)
 		}
@@ -44,7 +45,7 @@ func TestTheNamesOfEveryShape(t *testing.T) {
 func TestAProductWithoutAWordHasItsID(t *testing.T) {
 	t.Parallel()
 	report := discover(t, nvidia.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}},
-		generate(t, t4(card, func(d *sysfs.PCIDevice) { d.Product = "ffff" })))
+		drivertest.Tree(t, t4(card, func(d *sysfs.PCIDevice) { d.Product = "ffff" })))
 	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_GPU_NVIDIA_FFFF"}, report.Devices[0].Deployables[0].Traits()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -52,7 +53,7 @@ func TestAProductWithoutAWordHasItsID(t *testing.T) {
 
 func TestTheMemoryOfACardIsReportedWhenAskedFor(t *testing.T) {
 	t.Parallel()
-	report := discover(t, nvidia.Config{Policy: driver.Policy{LocalMemory: []driver.LocalMemory{{Type: "GDDR6", MiB: 16384}}}}, generate(t, t4(card)))
+	report := discover(t, nvidia.Config{Policy: driver.Policy{LocalMemory: []driver.LocalMemory{{Type: "GDDR6", MiB: 16384}}}}, drivertest.Tree(t, t4(card)))
 	if diff := cmp.Diff(map[string]int{"CUSTOM_ACCELERATOR_MEMORY_GDDR6": 16384}, report.Devices[0].Deployables[0].Resources); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -60,7 +61,7 @@ func TestTheMemoryOfACardIsReportedWhenAskedFor(t *testing.T) {
 
 func TestMediatedDevicesOfOtherTypesAreAWarning(t *testing.T) {
 	t.Parallel()
-	tree := generate(t, t4(card, func(d *sysfs.PCIDevice) { d.MixedMdevTypes = true }))
+	tree := drivertest.Tree(t, t4(card, func(d *sysfs.PCIDevice) { d.MixedMdevTypes = true }))
 	makeMdev(tree, "nvidia-35", id1)
 	makeMdev(tree, "nvidia-36", id2)
 	report := discover(t, divide("nvidia-35", card), tree)

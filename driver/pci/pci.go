@@ -100,7 +100,7 @@ func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Repor
 			d.offer(scan, u)
 		}
 	}
-	return scan.Report, nil
+	return scan.Result(), nil
 }
 
 func (d *Driver) admits(f driver.PCIFunction, interfaces map[string]driver.PCIAddress) bool {

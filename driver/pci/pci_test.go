@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -49,16 +50,7 @@ func discover(t testing.TB, tree driver.Tree, whitelist string) driver.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range report.Devices {
-		if err := d.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
+	return drivertest.Discover(t, d)
 }
 
 func addresses(report driver.Report) []string {

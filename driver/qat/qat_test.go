@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/qat"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -38,25 +39,7 @@ func discover(t *testing.T, c qat.Config, tree driver.Tree) driver.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
-}
-
-func generate(t *testing.T, devices ...sysfs.PCIDevice) *sysfs.Memory {
-	t.Helper()
-	m, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return drivertest.Discover(t, d)
 }
 
 func address(bus, device, function string) driver.Info {
@@ -75,14 +58,14 @@ func TestAWholeAccelerator(t *testing.T) {
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address("3d", "00", "0")}},
 		}},
 	}}}
-	if diff := cmp.Diff(want, discover(t, qat.Config{}, generate(t, accelerator()))); diff != "" {
+	if diff := cmp.Diff(want, discover(t, qat.Config{}, drivertest.Tree(t, accelerator()))); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
 
 func TestVirtualFunctionsAreDeployablesOfTheirAccelerator(t *testing.T) {
 	t.Parallel()
-	report := discover(t, qat.Config{}, generate(t, accelerator(vfs(2))))
+	report := discover(t, qat.Config{}, drivertest.Tree(t, accelerator(vfs(2))))
 	var want []driver.Deployable
 	for _, device := range []string{"0", "1"} {
 		want = append(want, driver.Deployable{
@@ -122,7 +105,7 @@ func TestEveryFamilyIsFound(t *testing.T) {
 				d.Address, d.Product, d.Driver = "0000:05:00.0", tt.virtual, tt.driver+"vf" // a guest's view
 			})
 			config := qat.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}
-			report := discover(t, config, generate(t, alone, bound))
+			report := discover(t, config, drivertest.Tree(t, alone, bound))
 			if len(report.Devices) != 2 || len(report.LeftOut) != 0 {
 				t.Fatalf("report: %+v", report)
 			}
@@ -139,7 +122,7 @@ func TestEveryFamilyIsFound(t *testing.T) {
 func TestAVirtualFunctionOfAnUnknownIdIsOfTheFamilyOfItsAccelerator(t *testing.T) {
 	t.Parallel()
 	config := qat.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}}
-	report := discover(t, config, generate(t, accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Product = "9999" })))
+	report := discover(t, config, drivertest.Tree(t, accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Product = "9999" })))
 	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL_C62X"}, report.Devices[0].Deployables[0].Traits()); diff != "" {
 		t.Errorf("traits (-want +got):\n%s", diff)
 	}
@@ -162,7 +145,7 @@ func TestTraitShapes(t *testing.T) {
 			t.Parallel()
 			config := qat.Config{Policy: driver.Policy{TraitShape: tt.shape, ExtraTraits: []string{"CUSTOM_RACK_7"}}}
 			for name, report := range map[string]driver.Report{
-				"whole": discover(t, config, generate(t, accelerator())), "virtual": discover(t, config, generate(t, accelerator(vfs(1)))),
+				"whole": discover(t, config, drivertest.Tree(t, accelerator())), "virtual": discover(t, config, drivertest.Tree(t, accelerator(vfs(1)))),
 			} {
 				p := report.Devices[0].Deployables[0]
 				if diff := cmp.Diff(tt.traits, p.Traits()); diff != "" || p.ResourceClass() != tt.class {
@@ -208,7 +191,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			report := discover(t, tt.config, generate(t, tt.devices...))
+			report := discover(t, tt.config, drivertest.Tree(t, tt.devices...))
 			if len(report.Problems)+len(report.Warnings) > 0 {
 				t.Errorf("problems %v, warnings %v", report.Problems, report.Warnings)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/ssd"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -35,25 +36,13 @@ func partitioned(holders ...string) func(*sysfs.PCIDevice) {
 
 func discover(t *testing.T, c ssd.Config, devices ...sysfs.PCIDevice) driver.Report {
 	t.Helper()
-	tree, err := sysfs.Generate(sysfs.Description{Devices: devices})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := drivertest.Tree(t, devices...)
 	c.Host = "compute1"
 	d, err := ssd.New(c, tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, device := range report.Devices {
-		if err := device.Validate(); err != nil {
-			t.Errorf("the device cannot be stored: %v", err)
-		}
-	}
-	return report
+	return drivertest.Discover(t, d)
 }
 
 func TestADisk(t *testing.T) {

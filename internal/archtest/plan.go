@@ -67,6 +67,7 @@ func serverHalf() []Package {
 		{Pattern: "driver", Others: []string{uuid}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*"}},
+		{Pattern: "driver/drivertest", Ours: []string{"driver", "driver/sysfs"}},
 		{Pattern: "driver/*", Ours: []string{"driver"}},
 		{Pattern: "placementsim/internal/engine", Ours: []string{"sim"}, Never: []string{"net/http", "encoding/json"}},
 		{

@@ -1,0 +1,319 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// Case is a driver and hardware to test it on.
+type Case struct {
+	// Hardware has at least one device that the driver reports.
+	Hardware sysfs.Description
+	// New returns the driver for a tree of the hardware.
+	New func(tree driver.Tree) (driver.Driver, error)
+}
+
+// Run tests a driver.
+func Run(t *testing.T, c Case) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Case){
+		"discover": testDiscover, "cancelled": testCancelled, "broken trees": testBroken, "mediated devices": testMdevs, "snapshot": testSnapshot,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, c) })
+	}
+}
+
+// Tree returns the tree of a machine with the devices.
+func Tree(t testing.TB, devices ...sysfs.PCIDevice) *sysfs.Memory {
+	t.Helper()
+	return generate(t, sysfs.Description{Devices: devices})
+}
+
+func generate(t testing.TB, d sysfs.Description) *sysfs.Memory {
+	t.Helper()
+	tree, err := sysfs.Generate(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// Discover returns the report of a driver that must not fail, and checks it as Check does.
+func Discover(t testing.TB, d driver.Driver) driver.Report {
+	t.Helper()
+	report, err := d.Discover(t.Context())
+	if err != nil {
+		t.Fatalf("%s: %v", d.Name(), err)
+	}
+	Check(t, []driver.Driver{d}, []driver.Report{report})
+	return report
+}
+
+// Check tests reports of the drivers of one host, in the order of the drivers: each device
+// can be stored, no handle and no name of a deployable is reported twice, and whatever is
+// left out, warned of or a problem says what it is about and why.
+func Check(t testing.TB, drivers []driver.Driver, reports []driver.Report) {
+	t.Helper()
+	users := make(map[string]string) // drivers by handle and by name of a deployable
+	use := func(what, user string) {
+		if other, used := users[what]; used {
+			t.Errorf("%s is reported by %s and by %s", what, other, user)
+		}
+		users[what] = user
+	}
+	for i, report := range reports {
+		name := drivers[i].Name()
+		for _, d := range report.Devices {
+			if err := d.Validate(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, p := range d.Deployables {
+				use("deployable "+p.Name, name)
+				for _, h := range p.AttachHandles {
+					use("handle "+h.Type+h.Key(), name)
+				}
+			}
+		}
+		for _, p := range report.Problems {
+			if p.Err == nil || p.Address == "" && p.File == "" {
+				t.Errorf("%s: problem %+v lacks a subject or a cause", name, p)
+			}
+		}
+		for _, l := range report.LeftOut {
+			if l.Address == "" || l.Reason == "" || l.Driver != name {
+				t.Errorf("%s: left out %+v lacks an address, a reason or the driver", name, l)
+			}
+		}
+		for _, w := range report.Warnings {
+			if w.Address == "" || w.Reason == "" || w.Driver != name {
+				t.Errorf("%s: warning %+v lacks an address, a reason or the driver", name, w)
+			}
+		}
+	}
+}
+
+// newDriver returns the driver for a tree.
+func (c Case) newDriver(t testing.TB, tree driver.Tree) driver.Driver {
+	t.Helper()
+	d, err := c.New(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func testDiscover(t *testing.T, c Case) {
+	tree := &recorder{Tree: generate(t, c.Hardware), names: make(map[string]bool)}
+	d := c.newDriver(t, tree)
+	report := Discover(t, d)
+	if len(report.Devices) == 0 {
+		t.Fatalf("no device is reported; left out: %v, problems: %v", report.LeftOut, report.Problems)
+	}
+	for name := range tree.names {
+		if !fs.ValidPath(name) {
+			t.Errorf("%q is read, which is not a name below the tree", name)
+		}
+	}
+	for _, name := range tree.written {
+		t.Errorf("%s is written by a discovery", name)
+	}
+	if again := Discover(t, d); !reflect.DeepEqual(report, again) {
+		t.Errorf("the second report differs:\n%+v\n%+v", report, again)
+	}
+	if other := Discover(t, c.newDriver(t, generate(t, c.Hardware))); !reflect.DeepEqual(report, other) {
+		t.Errorf("another driver of the same hardware reports\n%+v\nand not\n%+v", other, report)
+	}
+	checkComplete(t, d, tree, report)
+}
+
+func testCancelled(t *testing.T, c Case) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report, err := c.newDriver(t, generate(t, c.Hardware)).Discover(ctx)
+	if !errors.Is(err, context.Canceled) || len(report.Devices) > 0 {
+		t.Errorf("report %+v, error %v, want an empty one and context.Canceled", report, err)
+	}
+}
+
+// checkComplete tests that each function which the driver claims is in the report.
+func checkComplete(t testing.TB, d driver.Driver, tree driver.Tree, report driver.Report) {
+	t.Helper()
+	claimer, ok := d.(driver.Claimer)
+	if !ok {
+		return
+	}
+	functions, _, err := driver.PCIFunctions(t.Context(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := make(map[string]bool)
+	for _, device := range report.Devices {
+		named[device.ControlPath.Address().String()] = true
+		for _, p := range device.Deployables {
+			for _, h := range p.AttachHandles {
+				named[driver.ControlPath{Info: h.Info}.Address().String()] = true
+			}
+		}
+	}
+	for _, l := range report.LeftOut {
+		named[l.Address] = true
+	}
+	for _, p := range report.Problems {
+		named[p.Address] = true
+	}
+	for _, f := range functions {
+		claimed := slices.ContainsFunc(claimer.Claims(), func(c driver.Claim) bool { return c.Covers(f) })
+		if claimed && !named[f.Address.String()] {
+			t.Errorf("%s is claimed, and neither reported nor left out nor a problem", f.Address)
+		}
+	}
+}
+
+// testBroken breaks one after the other of the names that the driver reads.
+func testBroken(t *testing.T, c Case) {
+	record := &recorder{Tree: generate(t, c.Hardware), names: make(map[string]bool)}
+	Discover(t, c.newDriver(t, record))
+	for _, name := range slices.Sorted(maps.Keys(record.names)) {
+		for damage, do := range map[string]func(*sysfs.Memory) error{
+			"removed":           func(m *sysfs.Memory) error { m.Remove(name); return nil },
+			"not permitted":     func(m *sysfs.Memory) error { return m.Deny(name) },
+			"empty":             func(m *sysfs.Memory) error { m.SetFile(name, nil); return nil },
+			"garbled":           func(m *sysfs.Memory) error { m.SetFile(name, []byte("\x00\xff-1\n\n../..")); return nil },
+			"too large":         func(m *sysfs.Memory) error { m.SetFile(name, make([]byte, sysfs.MaxFile+1)); return nil },
+			"out of the tree":   func(m *sysfs.Memory) error { m.SetLink(name, "../../../../../../../../etc/passwd"); return nil },
+			"a link to itself":  func(m *sysfs.Memory) error { m.SetLink(name, path.Base(name)); return nil },
+			"a link to nothing": func(m *sysfs.Memory) error { m.SetLink(name, "nothing"); return nil },
+		} {
+			tree := generate(t, c.Hardware)
+			if err := do(tree); err != nil {
+				continue // the name is not there, as most that are looked for are not
+			}
+			t.Run(fmt.Sprintf("%s %s", name, damage), func(t *testing.T) {
+				d := c.newDriver(t, tree)
+				checkComplete(t, d, tree, Discover(t, d))
+			})
+		}
+	}
+}
+
+// testMdevs makes and removes the mediated devices of the first device that has such
+// handles.
+func testMdevs(t *testing.T, c Case) {
+	tree := generate(t, c.Hardware)
+	d := c.newDriver(t, tree)
+	maker, ok := d.(driver.MdevDriver)
+	if !ok {
+		return
+	}
+	before := Discover(t, d)
+	for i, h := range mdevHandles(before) {
+		m, err := h.Mdev(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			name string
+			do   func(context.Context, driver.Mdev) error
+		}{{"create", maker.CreateMdev}, {"create again", maker.CreateMdev}, {"remove", maker.RemoveMdev}, {"remove again", maker.RemoveMdev}} {
+			if err := step.do(t.Context(), m); err != nil {
+				t.Errorf("%s %+v: %v", step.name, m, err)
+			}
+			if after := Discover(t, d); !reflect.DeepEqual(before.Devices, after.Devices) {
+				t.Errorf("%s %+v changes the devices:\n%+v\n%+v", step.name, m, before.Devices, after.Devices)
+			}
+		}
+		m.UUID = "../" + m.UUID
+		if err := maker.CreateMdev(t.Context(), m); !errors.Is(err, driver.ErrHandle) {
+			t.Errorf("create %+v: %v, want ErrHandle", m, err)
+		}
+	}
+}
+
+func mdevHandles(report driver.Report) []driver.AttachHandle {
+	var list []driver.AttachHandle
+	for _, d := range report.Devices {
+		for _, p := range d.Deployables {
+			for _, h := range p.AttachHandles {
+				if h.Type == driver.HandleMDEV {
+					list = append(list, h)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func testSnapshot(t *testing.T, c Case) {
+	d, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.Snapshotter)
+	if !ok {
+		return
+	}
+	dump := func() string {
+		data, err := d.Dump()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	before := dump()
+	for _, bad := range []string{"", "{", `"x"`, before + "{}", `{"schema_version": 0}`} {
+		if err := d.Load([]byte(bad)); !errors.Is(err, driver.ErrSnapshot) {
+			t.Errorf("load %q: %v, want ErrSnapshot", bad, err)
+		}
+	}
+	if err := d.Load([]byte(before)); err != nil || dump() != before {
+		t.Errorf("loaded: %v, and the snapshot is\n%s\nand not\n%s", err, dump(), before)
+	}
+}
+
+// recorder notes what is read and written.
+type recorder struct {
+	driver.Tree
+
+	mu      sync.Mutex
+	names   map[string]bool // that were read
+	written []string
+}
+
+func (r *recorder) note(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names[name] = true
+}
+
+// ReadFile implements driver.Tree.
+func (r *recorder) ReadFile(name string) ([]byte, error) {
+	r.note(name)
+	return r.Tree.ReadFile(name)
+}
+
+// ReadDir implements driver.Tree.
+func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
+	r.note(name)
+	return r.Tree.ReadDir(name)
+}
+
+// Readlink implements driver.Tree.
+func (r *recorder) Readlink(name string) (string, error) {
+	r.note(name)
+	return r.Tree.Readlink(name)
+}
+
+// WriteFile implements driver.Tree.
+func (r *recorder) WriteFile(name string, data []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written = append(r.written, name)
+	return r.Tree.WriteFile(name, data)
+}
