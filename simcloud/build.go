@@ -15,10 +15,10 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// ErrHost is matched by the error about a host that is not there.
+// ErrHost is matched by the error about an unknown host.
 var ErrHost = errors.New("simcloud: no such host")
 
-// build makes the world through the services' own APIs.
+// build creates the world of the model through the services' APIs.
 func (c *Cloud) build(ctx context.Context) error {
 	admin := &api{client: &http.Client{Transport: c.inside}, token: c.tokenSource("admin").Token, base: baseURL}
 	for i, h := range c.model.Hosts {
@@ -32,7 +32,7 @@ func (c *Cloud) build(ctx context.Context) error {
 		if err := c.Cyborg.AddHost(agent); err != nil {
 			return fmt.Errorf("simcloud: add host %s: %w", h.Name, err)
 		}
-		if err := serious(m, c.Cyborg.ReportHost(ctx, h.Name)); err != nil {
+		if err := ignoreUnsupported(m, c.Cyborg.ReportHost(ctx, h.Name)); err != nil {
 			return fmt.Errorf("%w: hosts[%d]: %w", ErrModel, i, err)
 		}
 	}
@@ -49,32 +49,32 @@ func (c *Cloud) build(ctx context.Context) error {
 	return nil
 }
 
-// serious leaves out the devices of a directory that the drivers do not understand: a
-// real machine may have some, and the others are of use. It leaves out, too, those that
-// the Zed release is not able to report, which is what such a cloud is asked to show.
-func serious(m *machine, err error) error {
+// ignoreUnsupported removes from the errors of a report those about devices of a directory
+// that the drivers cannot read, because the other devices of a real machine are still of
+// use, and about devices that the Zed release cannot report.
+func ignoreUnsupported(m *machine, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost error is meant
 	if !ok {
 		return err
 	}
 	var rest []error
 	for _, each := range joined.Unwrap() {
-		unknown := m.dir != nil && errors.As(each, new(driver.Problem))
-		if !unknown && !errors.Is(each, fakecyborg.ErrStandardTrait) {
+		unreadable := m.dir != nil && errors.As(each, new(driver.Problem))
+		if !unreadable && !errors.Is(each, fakecyborg.ErrStandardTrait) {
 			rest = append(rest, each)
 		}
 	}
 	return errors.Join(rest...)
 }
 
-// api is a plain client of the cloud's own services.
+// api is a client of the cloud's services.
 type api struct {
 	client *http.Client
 	token  func(context.Context) (string, error)
-	base   string // what all paths are below
+	base   string // prefix of all paths
 }
 
-// placementVersion and acceleratorVersion are the microversions spoken here.
+// The microversions of the requests.
 const (
 	placementVersion   = "placement 1.39"
 	acceleratorVersion = "accelerator 2.2"
@@ -115,7 +115,7 @@ func (a *api) createProvider(ctx context.Context, id, parent string, p Provider)
 	return a.placement(ctx, http.MethodPost, "/resource_providers", body)
 }
 
-// fillProvider gives a new provider its inventories and traits.
+// fillProvider sets the inventories and traits of a new provider.
 func (a *api) fillProvider(ctx context.Context, id string, p Provider) error {
 	inventories := make(map[string]any)
 	for _, class := range slices.Sorted(maps.Keys(p.Inventory)) {
@@ -156,7 +156,7 @@ func (a *api) setTraits(ctx context.Context, id string, generation int, traits [
 		map[string]any{"resource_provider_generation": generation, "traits": traits})
 }
 
-// createProfile sends the list of one profile that Cyborg takes.
+// createProfile creates a device profile; Cyborg expects a list of one.
 func (a *api) createProfile(ctx context.Context, p DeviceProfile) error {
 	body := map[string]any{"name": p.Name, "groups": p.Groups}
 	if p.Description != "" {
@@ -169,13 +169,13 @@ func (a *api) placement(ctx context.Context, method, path string, body any) erro
 	return a.call(ctx, method, "/placement"+path, placementVersion, body)
 }
 
-// call sends a request and expects success; the error carries the service's answer.
+// call sends a request that has to succeed; the error has the service's answer.
 func (a *api) call(ctx context.Context, method, path, version string, body any) error {
 	_, err := a.exchange(ctx, method, path, version, body)
 	return err
 }
 
-// exchange is call with the answer.
+// exchange sends a request that has to succeed and returns the answer.
 func (a *api) exchange(ctx context.Context, method, path, version string, body any) ([]byte, error) {
 	var data []byte
 	if body != nil {

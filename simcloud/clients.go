@@ -14,10 +14,10 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Password is the password of every user of a cloud.
+// Password is the default password of the users of a cloud.
 const Password = keystone.Password
 
-// tokenSource hands out tokens of a user and renews them in time.
+// tokenSource issues tokens of a user and renews them before they expire.
 type tokenSource struct {
 	identity *keystone.Server
 	clock    sim.Clock
@@ -28,25 +28,20 @@ type tokenSource struct {
 	until time.Time
 }
 
-func newTokenSource(identity *keystone.Server, clock sim.Clock, user string) *tokenSource {
-	return &tokenSource{identity: identity, clock: clock, user: user}
-}
-
-// tokenSource is a new one of the cloud's.
 func (c *Cloud) tokenSource(user string) *tokenSource {
-	s := newTokenSource(c.identity, c.clock, user)
+	s := &tokenSource{identity: c.identity, clock: c.clock, user: user}
 	c.tokens = append(c.tokens, s)
 	return s
 }
 
-// forget asks for a new token next time.
+// forget makes the next call of Token issue a new one.
 func (s *tokenSource) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = ""
 }
 
-// Token returns a token that is valid for some time to come.
+// Token returns a token that is valid for at least half of the token lifetime.
 func (s *tokenSource) Token(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +57,8 @@ func (s *tokenSource) Token(context.Context) (string, error) {
 	return token, nil
 }
 
-// Provider returns a client of the user admin that reaches the cloud in process; the
-// test fails if it cannot log in.
+// Provider returns a client of the user admin that reaches the cloud in process. A login
+// that fails ends the test.
 func (c *Cloud) Provider(t sim.TB) *gophercloud.ProviderClient {
 	t.Helper()
 	provider, err := c.ProviderClient(t.Context(), "admin")
@@ -75,8 +70,8 @@ func (c *Cloud) Provider(t sim.TB) *gophercloud.ProviderClient {
 
 // ProviderClient logs a user in over HTTP, in process: admin (project admin, role admin),
 // demo (project demo, role member), nova (project service, role service) or cyborg. The
-// error is for an unknown user and a login that failed. The client logs in again when its
-// token expires.
+// error is for an unknown user and a failed login. The client logs in again when its token
+// expires.
 func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.ProviderClient, error) {
 	project, _, err := c.identity.ProjectOf(user)
 	if err != nil {
@@ -98,7 +93,7 @@ func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.P
 }
 
 // ServiceToken returns a token of the user nova with the role service, for the header
-// X-Service-Token that binding and unbinding need.
+// X-Service-Token that binding and unbinding require.
 func (c *Cloud) ServiceToken(ctx context.Context) (string, error) { return c.nova.Token(ctx) }
 
 // Users lists the users that can log in, sorted.

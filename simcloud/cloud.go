@@ -149,7 +149,7 @@ func (c *Cloud) start(set settings) error {
 		return fmt.Errorf("%w: placement: %w", ErrModel, err)
 	}
 	if set.external != nil {
-		if c.external, err = c.outside(*set.external); err != nil {
+		if c.external, err = c.newExternal(*set.external); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	case "image":
 		c.images.ServeHTTP(w, r)
 	case "_sim":
-		c.control().ServeHTTP(w, r)
+		c.control().Handler().ServeHTTP(w, r)
 	default:
 		c.identity.ServeHTTP(w, r)
 	}
@@ -224,7 +224,7 @@ func (c *Cloud) Close() error {
 	if c.compute != nil {
 		c.compute.Close()
 	}
-	errs := []error{c.external.leave(c.machines)}
+	errs := []error{c.external.remove(c.machines)}
 	if s := c.saver.Swap(nil); s != nil {
 		errs = append(errs, s.close())
 	}

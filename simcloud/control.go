@@ -8,25 +8,24 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// control serves /_sim/: what every simulator has, and what only a whole cloud knows.
-func (c *Cloud) control() http.Handler { return c.controls().Handler() }
-
-func (c *Cloud) controls() simhttp.Control {
+// control serves /_sim/: the routes of every simulator and those of a whole cloud.
+func (c *Cloud) control() simhttp.Control {
 	more := c.page.Routes()
 	maps.Copy(more, c.ownRoutes())
 	return simhttp.Control{
-		Faults: c.faults, Recorder: c.recorder, Others: c.otherRoutes(),
+		Faults: c.faults, Recorder: c.recorder, Others: append(c.Cyborg.Routes(), c.Placement.Routes()...),
 		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service(), c.images.Service()},
 		More:     more,
 	}
 }
 
-// ownRoutes are those that only a whole cloud has.
+// ownRoutes are the routes of a whole cloud.
 func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /_sim/guests":           c.getGuests,
@@ -45,15 +44,10 @@ func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 		"PUT /_sim/state":            c.putState,
 		"GET /_sim/unrecognized":     c.getUnrecognized,
 
-		"POST /_sim/hosts/{host}/stop":   c.ofHost(func(_ context.Context, host string) error { return c.StopHost(host) }),
-		"POST /_sim/hosts/{host}/start":  c.ofHost(c.StartHost),
-		"POST /_sim/hosts/{host}/reboot": c.ofHost(c.RebootHost),
+		"POST /_sim/hosts/{host}/stop":   c.hostRoute(func(_ context.Context, host string) error { return c.StopHost(host) }),
+		"POST /_sim/hosts/{host}/start":  c.hostRoute(c.StartHost),
+		"POST /_sim/hosts/{host}/reboot": c.hostRoute(c.RebootHost),
 	}
-}
-
-// otherRoutes are those of the simulators that are public packages of their own.
-func (c *Cloud) otherRoutes() []sim.Route {
-	return append(c.Cyborg.Routes(), c.Placement.Routes()...)
 }
 
 func (c *Cloud) getGuests(w http.ResponseWriter, _ *http.Request) {
@@ -71,25 +65,13 @@ func (c *Cloud) getGuest(w http.ResponseWriter, r *http.Request) {
 
 // putGuest defines a guest; the body has host and domain, and may repeat the uuid.
 func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) {
-	data, err := simhttp.ReadBody(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		return
-	}
 	id := r.PathValue("uuid")
 	g := sim.Guest{UUID: id}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(&g)
-	if err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the JSON value")
-		}
+	if !readJSON(w, r, "guest", &g) {
+		return
 	}
-	if err == nil && g.UUID != id {
-		err = errors.New("the uuid differs from that in the path")
-	}
-	if err == nil {
+	err := errors.New("the uuid differs from that in the path")
+	if g.UUID == id {
 		err = c.DefineGuest(g)
 	}
 	if err != nil {
@@ -108,7 +90,7 @@ func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Cloud) getLeaks(w http.ResponseWriter, _ *http.Request) {
-	leaks := append([]Leak{}, c.Leaks()...) // a list, also when there are none
+	leaks := append([]Leak{}, c.Leaks()...) // not null
 	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", leaks))
 }
 
@@ -120,8 +102,60 @@ func (c *Cloud) getEvents(w http.ResponseWriter, _ *http.Request) {
 	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("events", c.ReceivedEvents()))
 }
 
-// ofHost is a route that does something to one host.
-func (c *Cloud) ofHost(do func(ctx context.Context, host string) error) http.HandlerFunc {
+// getClock answers the time of the cloud, and whether it can be advanced.
+func (c *Cloud) getClock(w http.ResponseWriter, _ *http.Request) {
+	body := map[string]any{"now": c.clock.Now().UTC(), "manual": false}
+	if manual, ok := c.clock.(*sim.ManualClock); ok {
+		body["manual"], body["waiting"] = true, manual.Waiting()
+	}
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("clock", body))
+}
+
+// postClock advances a manual clock: {"advance": "90s"}.
+func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) {
+	manual, ok := c.clock.(*sim.ManualClock)
+	if !ok {
+		http.Error(w, "only a manual clock can be advanced (cysim serve --manual-clock)", http.StatusConflict)
+		return
+	}
+	var body struct {
+		Advance *Duration `json:"advance"`
+	}
+	if !readJSON(w, r, "advance", &body) {
+		return
+	}
+	if body.Advance == nil || *body.Advance < 0 {
+		http.Error(w, `advance: want a duration that is not negative, such as {"advance": "90s"}`, http.StatusBadRequest)
+		return
+	}
+	manual.Advance(time.Duration(*body.Advance))
+	c.getClock(w, r)
+}
+
+// readJSON decodes the body of a request, or answers an error that begins with the name and
+// returns false.
+func readJSON(w http.ResponseWriter, r *http.Request, name string, into any) bool {
+	data, err := simhttp.ReadBody(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return false
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(into)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("unexpected data after the JSON value")
+		}
+	}
+	if err != nil {
+		http.Error(w, name+": "+err.Error(), http.StatusBadRequest)
+	}
+	return err == nil
+}
+
+// hostRoute is the handler of a route that acts on one host.
+func (c *Cloud) hostRoute(do func(ctx context.Context, host string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := do(r.Context(), r.PathValue("host"))
 		switch {
@@ -137,7 +171,7 @@ func (c *Cloud) ofHost(do func(ctx context.Context, host string) error) http.Han
 	}
 }
 
-// postReport lets every agent report now.
+// postReport makes every agent report now.
 func (c *Cloud) postReport(w http.ResponseWriter, r *http.Request) {
 	if err := c.Cyborg.Report(r.Context()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

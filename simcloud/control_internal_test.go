@@ -78,7 +78,7 @@ func TestControlRoutesAreFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cloud.Close()
-	patterns := cloud.controls().Patterns()
+	patterns := cloud.control().Patterns()
 	left := slices.Collect(maps.Keys(patterns))
 	for page := range cloud.page.Routes() {
 		left = slices.DeleteFunc(left, func(r string) bool { return r == page })

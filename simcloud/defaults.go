@@ -14,20 +14,20 @@ import (
 const deviceProfileKey = "accel:device_profile"
 
 // traitNVIDIA is the vendor's trait of the Rocky specification. Upstream's driver
-// does not report it, so it is given as an extra one.
+// does not report it, so the default hosts configure it as an extra trait.
 const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 
-// DefaultModel is the world of the zero Model, written out. Its hosts cn0 and cn1 have
-// each, on a synthetic bus that the nvidia driver reads, two whole Tesla P100 and a
-// Tesla T4 divided into vGPUs of type nvidia-222; the fake device; and, reported
-// verbatim, an Intel FPGA and a board of two GPUs that counts as one provider. Nova's own
-// are the provider HOST_nic, a PCI device, an Intel QAT, that it offers by an alias, and
-// a card that it divides into four vGPUs itself. All GPUs of Cyborg's carry the trait
-// CUSTOM_GPU_NVIDIA, and the profiles that want a vGPU require it, since a plain VGPU may
-// be Nova's. For hosts of the caller's the same profiles want any VGPU.
+// DefaultModel is the zero Model with its defaults written out. Each of its hosts cn0 and
+// cn1 has, on a synthetic bus that the nvidia driver reads, two whole Tesla P100 and a
+// Tesla T4 divided into vGPUs of type nvidia-222; the fake device; and, reported verbatim,
+// an Intel FPGA and a board of two GPUs in one provider. Nova itself has the provider
+// HOST_nic, an Intel QAT that it offers by a PCI alias, and a card that it divides into
+// four vGPUs. All GPUs of Cyborg have the trait CUSTOM_GPU_NVIDIA, and the profiles with a
+// vGPU require it, because a plain VGPU may be Nova's. If a model has hosts of its own, the
+// same profiles accept any VGPU.
 //
-// With Cyborg.PlacementMode flat a zero Model has only the whole GPUs, and only the
-// profile gpu: devices that stand on the provider of their host need the same traits.
+// With Cyborg.PlacementMode flat a zero Model has only the whole GPUs and the profile gpu,
+// because the devices on the provider of a host have the same traits.
 //
 // Beside admin, demo, nova and cyborg there are the users manager and reader of the
 // project demo, and alice, a member of the project lab.
@@ -37,8 +37,8 @@ const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 // function in a group of its own, too.
 func DefaultModel() Model { return Model{}.withDefaults() }
 
-// ScaleModel is a cloud of many hosts cn0, cn1, ... that each have a number of whole
-// GPUs, at most 240, and nothing else. Profiles and flavors are the defaults.
+// ScaleModel is a cloud of many hosts cn0, cn1, ... with a number of whole GPUs each, at
+// most 240. Profiles and flavors are the defaults.
 func ScaleModel(hosts, gpusPerHost int) Model {
 	m := Model{Hosts: []Host{}}
 	for i := range max(hosts, 0) {
@@ -52,7 +52,7 @@ func ScaleModel(hosts, gpusPerHost int) Model {
 }
 
 // SysfsModel is a cloud of one host cn0 with the hardware below a directory, the live /sys
-// or a captured copy, and the nvidia driver. The directory is only read; profiles and
+// or a captured copy, and the nvidia driver. The directory is only read. Profiles and
 // flavors are the defaults.
 func SysfsModel(dir string) Model {
 	return Model{Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Dir: dir}}}}.withDefaults()
@@ -63,7 +63,7 @@ const (
 	maxGPUs     = 0x100 - firstGPUBus
 )
 
-// withDefaults writes out everything that the model leaves to its defaults.
+// withDefaults returns the model with its defaults written out.
 func (m Model) withDefaults() Model {
 	if m.Region == "" {
 		m.Region = "RegionOne"
@@ -102,7 +102,7 @@ func (m Model) withDefaults() Model {
 	return m
 }
 
-// withDefaults shares nothing that it changes with h.
+// withDefaults returns the host with its defaults written out; h does not change.
 func (h Host) withDefaults() Host {
 	for _, field := range []struct {
 		value *int
@@ -121,7 +121,7 @@ func (h Host) withDefaults() Host {
 	return h
 }
 
-// defaultUsers have the roles that policies tell apart, beside admin and demo.
+// defaultUsers have roles that policies distinguish, beside admin and demo.
 func defaultUsers() []User {
 	return []User{
 		{Name: "manager", Roles: map[string][]string{"demo": {"manager"}}},
@@ -153,8 +153,8 @@ func defaultHost(name string) Host {
 	}
 }
 
-// flatHost has two whole GPUs and no other accelerator: devices that stand on the
-// provider of their host need the same traits.
+// flatHost has two whole GPUs and no other accelerator, because the devices on the provider
+// of a host have the same traits.
 func flatHost(name string) Host {
 	h := defaultHost(name)
 	h.Devices, h.Sysfs.Devices = nil, h.Sysfs.Devices[:2]
@@ -216,11 +216,11 @@ func dualGPU(host string) driver.Device {
 	}
 }
 
-// defaultProfiles begins with the one for a whole GPU. Where Nova has vGPUs, too, those
-// of Cyborg's are told by their trait.
-func defaultProfiles(novaToo bool) []DeviceProfile {
+// defaultProfiles begins with the profile for a whole GPU. If Nova has vGPUs, too, a trait
+// selects those of Cyborg.
+func defaultProfiles(novaHasVGPUs bool) []DeviceProfile {
 	vgpu := map[string]string{"resources:VGPU": "1"}
-	if novaToo {
+	if novaHasVGPUs {
 		vgpu["trait:"+traitNVIDIA] = "required"
 	}
 	profile := func(name string, groups ...map[string]string) DeviceProfile {

@@ -8,9 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/internal/nova"
 )
 
-// domainDevices are the devices that a libvirt domain passes through, as the check needs
-// them. They are read here with encoding/xml alone: what writes domains in this module
-// must not be its own judge.
+// domainDevices are the devices that a libvirt domain passes through. The leak check reads
+// them with encoding/xml, so that it does not depend on the package that writes domains.
 type domainDevices struct {
 	pci   map[driver.PCIAddress]bool
 	mdevs map[string]bool // by uuid
@@ -30,7 +29,7 @@ type domainXML struct {
 	} `xml:"devices>interface"`
 }
 
-// domainFunction is the place of a PCI function in a domain.
+// domainFunction is the address of a PCI function in a domain.
 type domainFunction struct {
 	Domain   string `xml:"domain,attr"`
 	Bus      string `xml:"bus,attr"`
@@ -45,8 +44,8 @@ func (f domainFunction) address() driver.PCIAddress {
 	}
 }
 
-// readDomain finds the devices of a domain; an empty text has none. Addresses are
-// compared as numbers: 0x0 and 0x00 are the same slot.
+// readDomain reads the devices of a domain; an empty text has none. Addresses are numbers:
+// 0x0 and 0x00 are the same slot.
 func readDomain(text string) (domainDevices, error) {
 	d := domainDevices{pci: make(map[driver.PCIAddress]bool), mdevs: make(map[string]bool)}
 	if text == "" {
@@ -64,7 +63,7 @@ func readDomain(text string) (domainDevices, error) {
 			d.pci[h.Address.address()] = true
 		}
 	}
-	for _, i := range domain.Interfaces { // a port's device is passed through by its interface
+	for _, i := range domain.Interfaces { // the device of a port
 		if i.Type == "hostdev" {
 			d.pci[i.Address.address()] = true
 		}
@@ -72,8 +71,8 @@ func readDomain(text string) (domainDevices, error) {
 	return d, nil
 }
 
-// number reads a number as libvirt does: hexadecimal with 0x, octal with 0, else decimal;
-// an absent one is zero.
+// number reads a number as libvirt does: hexadecimal with 0x, octal with 0, else decimal.
+// A missing number is zero.
 func number(text string, bits int) uint64 {
 	n, err := strconv.ParseUint(text, 0, bits)
 	if err != nil {
@@ -82,7 +81,7 @@ func number(text string, bits int) uint64 {
 	return n
 }
 
-// has tells whether the device of an attach handle is among them.
+// has reports whether the domain has the device of an attach handle.
 func (d domainDevices) has(kind, handle string, info map[string]string) bool {
 	if kind == driver.HandleMDEV {
 		return d.mdevs[nova.CanonicalUUID(handle)]

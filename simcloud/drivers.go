@@ -136,7 +136,7 @@ func (m *machine) drivers() (loaded []driver.Driver, err error) {
 }
 
 // drivers judges which drivers a host loads. What their options mean shows in New.
-func (c *check) drivers(path string, h Host) {
+func (c *validation) drivers(path string, h Host) {
 	d := h.Drivers
 	enabled := d.enabled()
 	for i, name := range enabled {
@@ -145,7 +145,7 @@ func (c *check) drivers(path string, h Host) {
 		case !slices.Contains(builtin.Names(), name):
 			c.fault(here, fmt.Sprintf("unknown driver %q (known: %s)", name, strings.Join(builtin.Names(), ", ")))
 		case slices.Contains(enabled[:i], name):
-			c.fault(here, fmt.Sprintf("%q is there twice", name))
+			c.fault(here, fmt.Sprintf("%q occurs twice", name))
 		case h.Sysfs == nil && name != builtin.Fake:
 			c.fault(path, fmt.Sprintf("the driver %s looks at a sysfs, and the host has none", name))
 		}

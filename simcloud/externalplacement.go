@@ -17,41 +17,40 @@ import (
 )
 
 // ExternalPlacement is a Placement that is not simulated, such as a real one. A cloud
-// creates its compute roots there, its Cyborg reports its devices to it over HTTP, and
-// whoever asks the cloud's own /placement is passed on to it. What the cloud made there
-// goes when the cloud is closed, except the names of custom traits and classes.
+// creates its compute roots there, its Cyborg reports devices to it over HTTP, and requests
+// to the cloud's own /placement are forwarded to it. Closing the cloud removes what the
+// cloud created there, except the names of custom traits and classes.
 //
-// Fault rules do not reach it, its requests are not recorded, and Cloud.Placement stays
-// empty; the leak check reads it by its API.
+// Fault rules do not apply to it, its requests are not recorded, and Cloud.Placement stays
+// empty; the leak check reads it through its API.
 type ExternalPlacement struct {
-	// URL is where it is served, such as http://127.0.0.1:8778 or
-	// https://cloud.example/placement.
+	// URL is its root, such as http://127.0.0.1:8778 or https://cloud.example/placement.
 	URL string
-	// Token is sent in X-Auth-Token by the cloud and in place of the callers' own; it is
-	// one that may do everything there.
+	// Token is an administrator's. It is sent in X-Auth-Token, also in place of the callers'
+	// own.
 	Token string
 }
 
-// WithExternalPlacement gives a cloud a Placement that is not simulated. It is no field of
-// Model, which anybody may read back, because of its token.
+// WithExternalPlacement gives a cloud a Placement that is not simulated. Because of its
+// token it is not a field of Model, which clients can read.
 func WithExternalPlacement(e ExternalPlacement) Option {
 	return func(s *settings) { s.external = &e }
 }
 
-// external is the way to it.
+// external is the connection to an external Placement.
 type external struct {
 	api   *api
 	proxy http.Handler
 }
 
-// outside makes the way; the error matches [ErrModel].
-func (c *Cloud) outside(e ExternalPlacement) (*external, error) {
+// newExternal makes the connection; the error matches [ErrModel].
+func (c *Cloud) newExternal(e ExternalPlacement) (*external, error) {
 	target, err := url.Parse(e.URL)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, fmt.Errorf("%w: external placement: %q is no absolute http or https URL", ErrModel, e.URL)
+		return nil, fmt.Errorf("%w: external placement: %q is not an absolute http or https URL", ErrModel, e.URL)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableKeepAlives = true // a test's server may close first
+	transport.DisableKeepAlives = true // the server of a test may close first
 	x := &external{api: &api{
 		client: &http.Client{Transport: transport, Timeout: time.Minute},
 		token:  func(context.Context) (string, error) { return e.Token, nil },
@@ -71,7 +70,7 @@ func (c *Cloud) outside(e ExternalPlacement) (*external, error) {
 				http.Error(w, "Authentication required", http.StatusUnauthorized)
 				return
 			}
-		} else if strings.Trim(r.URL.Path, "/") != "placement" { // versions are for everybody
+		} else if strings.Trim(r.URL.Path, "/") != "placement" { // the version document needs no token
 			http.Error(w, "Authentication required", http.StatusUnauthorized)
 			return
 		}
@@ -171,8 +170,8 @@ func (x *external) get(ctx context.Context, path string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// leave deletes the trees of all hosts that were created, children first.
-func (x *external) leave(machines []*machine) error {
+// remove deletes the trees of all hosts that were created, children first.
+func (x *external) remove(machines []*machine) error {
 	if x == nil {
 		return nil
 	}
@@ -181,7 +180,7 @@ func (x *external) leave(machines []*machine) error {
 	var errs []error
 	for _, m := range machines {
 		if !m.created {
-			continue // a root of that uuid may be somebody else's
+			continue // the root of that uuid is not the cloud's
 		}
 		tree, err := x.tree(ctx, m.provider)
 		errs = append(errs, err)
@@ -194,7 +193,7 @@ func (x *external) leave(machines []*machine) error {
 	return errors.Join(errs...)
 }
 
-// answerOf reads the answer to a request, which has to be a success.
+// answerOf reads the answer to a request that has to succeed.
 func answerOf(method, path string, res *http.Response) ([]byte, error) {
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))

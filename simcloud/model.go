@@ -1,32 +1,35 @@
 package simcloud
 
 import (
+	"time"
+
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/keystone"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-// Model describes a whole cloud. The zero value is the default world of [DefaultModel];
-// a list that is nil takes its default, one that is empty but not nil stays empty. The
-// same struct is read from JSON by [ParseModel].
+// Model describes a whole cloud. The zero value is the cloud of [DefaultModel]. A nil list
+// means its default, an empty list that is not nil stays empty. [ParseModel] reads the same
+// struct from JSON.
 type Model struct {
-	// Seed determines identifiers and tokens: two clouds of one model are the same.
-	// Cyborg.Seed and Placement.Seed take it unless they have their own.
+	// Seed determines generated identifiers and tokens: two clouds of one model are equal.
+	// It is the default of Cyborg.Seed and Placement.Seed.
 	Seed uint64 `json:"seed,omitempty"`
-	// Region is the region of the catalog's endpoints; RegionOne if empty.
+	// Region of the endpoints in the catalog; empty means RegionOne.
 	Region string `json:"region,omitempty"`
-	// StrictInstances makes the compute endpoint judge instances as Nova does: events
-	// for instances that are no guests get 404, for guests without a host 422.
+	// StrictInstances makes the compute endpoint check instances as Nova does: events get
+	// 404 for unknown guests and 422 for guests without a host.
 	StrictInstances bool `json:"strict_instances,omitempty"`
 	// StrictRequests rejects requests with unknown query keys or body fields, see
 	// [Cloud.Unrecognized], with 400 before anything changes. The real services ignore most
 	// of these.
 	StrictRequests bool `json:"strict_requests,omitempty"`
-	// TokenLifetime is how long a token is valid; an hour if zero.
+	// TokenLifetime is how long a token is valid; zero means an hour.
 	TokenLifetime Duration `json:"token_lifetime,omitempty"`
-	// Users can log in beside admin, demo, nova and cyborg; nil: manager and reader of
-	// the project demo, and alice, a member of lab.
+	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
+	// of the project demo, and alice, a member of lab.
 	Users []User `json:"users,omitzero"`
 	// Hosts are the compute hosts.
 	Hosts []Host `json:"hosts"`
@@ -34,23 +37,22 @@ type Model struct {
 	DeviceProfiles []DeviceProfile `json:"device_profiles"`
 	// Images are the bitstream images of the image service; there are none by default.
 	Images []Image `json:"images,omitzero"`
-	// Flavors are for the programs that use the cloud; nothing here interprets them.
-	// The default is one flavor accel.NAME for each device profile NAME.
+	// Flavors are for programs that use the cloud; the cloud does not interpret them. The
+	// default is one flavor accel.NAME for each device profile NAME.
 	Flavors []Flavor `json:"flavors"`
-	// Cyborg and Placement say which service is simulated.
+	// Cyborg and Placement configure these services.
 	Cyborg    fakecyborg.Config   `json:"cyborg"`
 	Placement placementsim.Config `json:"placement"`
 }
 
-// Host is a compute host: a root resource provider in Placement with the agent of
-// Cyborg beside it.
+// Host is a compute host: a root resource provider in Placement and an agent of Cyborg.
 type Host struct {
-	// Name is the host's, and its resource provider's.
+	// Name of the host and of its resource provider.
 	Name string `json:"name"`
-	// ProviderUUID is the uuid of its resource provider; empty lets the seed choose.
+	// ProviderUUID is the uuid of its resource provider; empty means a generated one.
 	ProviderUUID string `json:"provider_uuid,omitempty"`
-	// Fallback is the name that counts instead for an agent whose Placement, not one
-	// of a Cloud, has no provider of Name ([DEFAULT] host).
+	// Fallback is the name ([DEFAULT] host) that an agent uses if its Placement, one that is
+	// not part of a Cloud, has no provider called Name.
 	Fallback string `json:"fallback,omitempty"`
 	// VCPUs, MemoryMB (MiB) and DiskGB (GiB) are the inventory of the root provider;
 	// zero means 64, 262144 and 4000.
@@ -59,53 +61,53 @@ type Host struct {
 	DiskGB   int `json:"disk,omitempty"`
 	// Traits are the root provider's; nil means COMPUTE_ACCELERATORS and OWNER_NOVA.
 	Traits []string `json:"traits,omitzero"`
-	// Providers are nested providers of Nova's own, such as those of network cards.
+	// Providers are nested providers of Nova, such as those of network cards.
 	Providers []Provider `json:"providers,omitempty"`
-	// Nova is the hardware that nova-compute offers by itself; nil: none.
+	// Nova is the hardware that nova-compute offers itself; nil means none.
 	Nova *Nova `json:"nova,omitempty"`
-	// Devices are reported by the agent as they are, beside what the drivers find.
+	// Devices are reported verbatim by the agent, beside those that the drivers find.
 	Devices []driver.Device `json:"devices,omitempty"`
-	// Sysfs is the hardware that the drivers look at; nil is a host without any.
+	// Sysfs is the hardware that the drivers read; nil means none.
 	Sysfs *Sysfs `json:"sysfs,omitempty"`
-	// Drivers are the drivers that the agent loads; nil means nvidia for a host with
-	// Sysfs and none for another.
+	// Drivers are the drivers that the agent loads; nil means nvidia for a host with Sysfs,
+	// else none.
 	Drivers *Drivers `json:"drivers,omitempty"`
 }
 
 // Provider is a resource provider below a host's root provider.
 type Provider struct {
 	Name string `json:"name"`
-	// Inventory gives the total of each resource class.
+	// Inventory has the total of each resource class.
 	Inventory map[string]int `json:"inventory"`
 	Traits    []string       `json:"traits,omitempty"`
 }
 
-// Sysfs is where a host's drivers find hardware: either a directory or synthetic
-// devices with the kernel's behaviour.
+// Sysfs is the hardware of a host: either a directory or synthetic devices with the
+// kernel's behaviour.
 type Sysfs struct {
 	// Dir is the mount point of a sysfs, the live /sys or a captured copy.
 	Dir string `json:"dir,omitempty"`
-	// Write lets the drivers write below Dir. Without it the making of mediated
-	// devices is only recorded, see [Cloud.Overlaid].
+	// Write lets the drivers write below Dir. Without it writes such as the creation of
+	// mediated devices are only recorded, see [Cloud.Overlaid].
 	Write bool `json:"write,omitempty"`
 	// Devices are the functions of a synthetic PCI bus.
 	Devices []sysfs.PCIDevice `json:"devices,omitempty"`
-	// MdevParents are synthetic devices off that bus that mediated devices are made on.
+	// MdevParents are synthetic parents of mediated devices that are not on that bus.
 	MdevParents []sysfs.MdevParent `json:"mdev_parents,omitempty"`
 }
 
-// DeviceProfile is a device profile as its creator sends it.
+// DeviceProfile is a device profile in the form of the API.
 type DeviceProfile struct {
 	Name        string              `json:"name"`
 	Description string              `json:"description,omitempty"`
 	Groups      []map[string]string `json:"groups"`
 }
 
-// Image is an image of the image service that everybody sees: for Cyborg the bitstream
-// of an FPGA. It is found by its properties accel:function_id, accel:bitstream_name and
-// accel:function_name; accel:region_id is the type of region it is for.
+// Image is a public image of the image service, such as the bitstream of an FPGA. Cyborg
+// finds it by its properties accel:function_id, accel:bitstream_name and
+// accel:function_name; accel:region_id is the type of its region.
 type Image struct {
-	// ID is a UUID; empty lets the service choose one.
+	// ID is a UUID; empty means a generated one.
 	ID         string            `json:"id,omitempty"`
 	Name       string            `json:"name,omitempty"`
 	Properties map[string]string `json:"properties,omitempty"`
@@ -113,8 +115,8 @@ type Image struct {
 	Data string `json:"data"`
 }
 
-// Flavor is a Nova flavor. It has the fields and JSON names of requestspec.Flavor, so
-// that one converts to the other.
+// Flavor is a Nova flavor, with the fields and JSON names of requestspec.Flavor: one
+// converts to the other.
 type Flavor struct {
 	Name        string            `json:"name"`
 	VCPUs       int               `json:"vcpus"`
@@ -123,4 +125,41 @@ type Flavor struct {
 	EphemeralGB int               `json:"ephemeral,omitempty"`
 	SwapMB      int               `json:"swap,omitempty"` // MiB
 	ExtraSpecs  map[string]string `json:"extra_specs,omitempty"`
+}
+
+// User can log in. Its projects and roles are created.
+type User struct {
+	Name string `json:"name"`
+	// Password; empty means the constant Password.
+	Password string `json:"password,omitempty"`
+	// Roles by the name of their project: admin, manager, member and reader, each of which
+	// implies those after it, service, or others.
+	Roles map[string][]string `json:"roles,omitempty"`
+	// SystemRoles are the roles on the whole cloud.
+	SystemRoles []string `json:"system_roles,omitempty"`
+}
+
+// Duration is a time.Duration with a JSON form such as "90s".
+type Duration time.Duration
+
+// String implements fmt.Stringer.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// identity is Keystone's configuration of the model.
+func (m Model) identity() keystone.Config {
+	cfg := keystone.Config{Seed: m.Seed, Region: m.Region, TokenLifetime: time.Duration(m.TokenLifetime), Services: catalog()}
+	for _, u := range m.Users {
+		cfg.Users = append(cfg.Users, keystone.User(u))
+	}
+	return cfg
 }

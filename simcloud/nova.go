@@ -10,12 +10,11 @@ import (
 	"github.com/gocyborg/gocyborg/driver/pci"
 )
 
-// traitOwnerNova is on every provider that Nova makes for its own hardware.
+// traitOwnerNova is on every provider that Nova creates for its own hardware.
 const traitOwnerNova = "OWNER_NOVA"
 
-// Nova is the hardware of a host that nova-compute offers by itself, without
-// Cyborg. A device must be offered by one of the two only: the agent refuses one
-// that is here, too.
+// Nova is the hardware of a host that nova-compute offers without Cyborg. Only one of the
+// two may offer a device: the agent refuses devices that are listed here.
 type Nova struct {
 	// VGPUs are cards that nova-compute divides ([devices] enabled_mdev_types):
 	// providers HOST_pci_0000_3b_00_0 with an inventory of VGPU.
@@ -23,23 +22,23 @@ type Nova struct {
 	// PCI are devices that it offers by PCI aliases: providers HOST_0000:3b:00.0
 	// with an inventory of CUSTOM_PCI_VENDOR_PRODUCT.
 	PCI []NovaDevice `json:"pci,omitempty"`
-	// DeviceSpec is its [pci] device_spec, formerly passthrough_whitelist: devices
-	// that fit are Nova's, whether Placement knows them or not.
+	// DeviceSpec is its [pci] device_spec, formerly passthrough_whitelist: matching devices
+	// are Nova's, whether Placement has them or not.
 	DeviceSpec pci.Whitelist `json:"device_spec,omitempty"`
 }
 
-// NovaDevice is one device of Nova's.
+// NovaDevice is a device of Nova.
 type NovaDevice struct {
-	// Address is its place, 0000:3b:00.0.
+	// Address is its PCI address, 0000:3b:00.0.
 	Address string `json:"address"`
-	// Vendor and Product are four hexadecimal digits each, needed for PCI.
+	// Vendor and Product are four hexadecimal digits each, required for PCI.
 	Vendor  string `json:"vendor,omitempty"`
 	Product string `json:"product,omitempty"`
-	// Total is how many units it has; 1 if zero.
+	// Total is its number of units; zero means 1.
 	Total int `json:"total,omitempty"`
 }
 
-// providers are Nova's devices as resource providers. A nil Nova has none.
+// providers are the resource providers of Nova's devices. A nil Nova has none.
 func (n *Nova) providers(host string) []Provider {
 	if n == nil {
 		return nil
@@ -57,14 +56,14 @@ func (n *Nova) providers(host string) []Provider {
 	return list
 }
 
-// claims names the entry of the device_spec that a device of Cyborg's fits.
+// claims names the entry of the device_spec that matches a device of Cyborg, or "".
 func (n *Nova) claims(d driver.Device) string {
 	vendor, _ := strconv.ParseUint(strings.TrimPrefix(d.Vendor, "0x"), 16, 16)
 	product, _ := strconv.ParseUint(productID(d), 16, 16)
 	infos := []driver.Info{d.ControlPath.Info}
 	for _, part := range d.Deployables {
 		for _, h := range part.AttachHandles {
-			if h.Type != driver.HandleTestPCI { // stands for no device
+			if h.Type != driver.HandleTestPCI { // has no device
 				infos = append(infos, h.Info)
 			}
 		}
@@ -82,7 +81,7 @@ func (n *Nova) claims(d driver.Device) string {
 	return ""
 }
 
-// productID finds the product of a device where upstream's drivers put it.
+// productID returns the product id, which upstream's drivers put into the board info.
 func productID(d driver.Device) string {
 	for _, key := range []string{`"product_id": "`, `"device_id": "`} {
 		if _, rest, ok := strings.Cut(d.StdBoardInfo, key); ok {
@@ -94,7 +93,7 @@ func productID(d driver.Device) string {
 }
 
 // nova checks the hardware of nova-compute.
-func (c *check) nova(path string, h Host) {
+func (c *validation) nova(path string, h Host) {
 	for i, p := range h.Nova.providers(h.Name) {
 		kind, devices, at := "vgpus", h.Nova.VGPUs, i
 		if i >= len(h.Nova.VGPUs) {
@@ -108,7 +107,7 @@ func (c *check) nova(path string, h Host) {
 		c.notNegative(here, map[string]int{"total": d.Total})
 		for name, id := range map[string]string{"vendor": d.Vendor, "product": d.Product} {
 			if _, err := driver.ParseHex(id, 4); (err != nil || len(id) != 4) && kind == "pci" {
-				c.fault(here+"."+name, fmt.Sprintf("%q has not four hexadecimal digits", id))
+				c.fault(here+"."+name, fmt.Sprintf("%q is not four hexadecimal digits", id))
 			}
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// ErrModel is matched by every error about a model that no cloud can be made of.
+// ErrModel is matched by every error about an invalid model.
 var ErrModel = errors.New("simcloud: bad model")
 
-// ParseModel reads a model from JSON and checks it. Unknown fields and fields of a wrong
-// type are refused; the error matches [ErrModel] and names the path of the field, such
-// as hosts[0].sysfs.devices[2].address.
+// ParseModel reads a model from JSON and validates it. It refuses unknown fields and fields
+// of a wrong type; the error matches [ErrModel] and names the path of the field, such as
+// hosts[0].sysfs.devices[2].address.
 func ParseModel(data []byte) (Model, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var whole json.RawMessage
@@ -25,7 +25,7 @@ func ParseModel(data []byte) (Model, error) {
 		return Model{}, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Model{}, fmt.Errorf("%w: something follows the JSON value", ErrModel)
+		return Model{}, fmt.Errorf("%w: unexpected data after the JSON value", ErrModel)
 	}
 	var m Model
 	if err := decodeStrictly("", whole, reflect.ValueOf(&m).Elem()); err != nil {
@@ -34,9 +34,9 @@ func ParseModel(data []byte) (Model, error) {
 	return m, m.Validate()
 }
 
-// decodeStrictly decodes into v, whose path so far is given. Unlike encoding/json it
-// knows the path of what it refuses, also inside lists, and takes field names only in
-// their own spelling. Types with a decoder of their own use it.
+// decodeStrictly decodes into v, which is at a path. Unlike encoding/json it names the path
+// of what it refuses, also inside lists, and matches field names exactly. Types with a
+// decoder of their own use it.
 func decodeStrictly(path string, data json.RawMessage, v reflect.Value) error {
 	_, custom := v.Addr().Interface().(json.Unmarshaler)
 	switch kind := v.Kind(); {
@@ -54,7 +54,7 @@ func decodeStrictly(path string, data json.RawMessage, v reflect.Value) error {
 		return decodeMap(path, data, v)
 	}
 	if !custom && string(data) == "null" {
-		return at(path, "null is not a value here")
+		return at(path, "null is not allowed")
 	}
 	if err := json.Unmarshal(data, v.Addr().Interface()); err != nil {
 		return at(path, wrongType(err, v.Type()))
@@ -81,8 +81,8 @@ func decodeObject(path string, data json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-// addFields gathers the fields of a struct by their names in JSON, those of embedded
-// structs among them. A field of the struct itself hides one of the same name below.
+// addFields collects the fields of a struct by their JSON names, including those of
+// embedded structs. A field of the struct itself hides an embedded one.
 func addFields(known map[string]reflect.Value, v reflect.Value) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -133,8 +133,8 @@ func decodeMap(path string, data json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-// objectFields splits an object and refuses one that names a field twice, of which
-// encoding/json would take the last.
+// objectFields splits an object. It refuses a repeated field, of which encoding/json would
+// take the last.
 func objectFields(path string, data json.RawMessage) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
@@ -148,7 +148,7 @@ func objectFields(path string, data json.RawMessage) (map[string]json.RawMessage
 		}
 		name, _ := token.(string)
 		if _, twice := fields[name]; twice {
-			return nil, at(join(path, name), "the field is given twice")
+			return nil, at(join(path, name), "the field occurs twice")
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
@@ -159,7 +159,7 @@ func objectFields(path string, data json.RawMessage) (map[string]json.RawMessage
 	return fields, nil
 }
 
-// wrongType says in JSON's words what encoding/json says in Go's.
+// wrongType describes a type mismatch by the types of JSON instead of Go's.
 func wrongType(err error, t reflect.Type) string {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) || mismatch.Field != "" {

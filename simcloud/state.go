@@ -207,7 +207,7 @@ func (c *Cloud) heal(ctx context.Context) error {
 	}
 	c.faults.Clear()
 	for _, m := range c.machines {
-		err := serious(m, c.Cyborg.ReportHost(ctx, m.host.Name))
+		err := ignoreUnsupported(m, c.Cyborg.ReportHost(ctx, m.host.Name))
 		if err != nil && !errors.Is(err, fakecyborg.ErrAgentDown) {
 			return fmt.Errorf("simcloud: the agent of host %s starts: %w", m.host.Name, err)
 		}

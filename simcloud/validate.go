@@ -14,11 +14,10 @@ import (
 
 const maxProviderName = 200 // Placement's limit
 
-// Validate tells whether a cloud can be made of the model, as far as that shows without
-// making it: names, amounts, devices. The error matches [ErrModel], names the path of
-// each fault and joins them all. What drivers and services refuse shows in [New].
+// Validate checks names, amounts and devices. The error matches [ErrModel] and joins all
+// faults, each with its path. What drivers and services refuse shows in [New] only.
 func (m Model) Validate() error {
-	c := &check{providers: make(map[string]string), uuids: make(map[string]string)}
+	c := &validation{providers: make(map[string]string), uuids: make(map[string]string)}
 	for i, h := range m.Hosts {
 		c.host(fmt.Sprintf("hosts[%d]", i), h)
 	}
@@ -47,28 +46,28 @@ func (m Model) Validate() error {
 	return errors.Join(c.faults...)
 }
 
-// check collects the faults of a model.
-type check struct {
+// validation collects the faults of a model.
+type validation struct {
 	faults    []error
-	providers map[string]string // name of each provider and where it is
-	uuids     map[string]string // the same for uuids of hosts' providers
+	providers map[string]string // path by the name of a provider
+	uuids     map[string]string // path by the uuid of a host's provider
 }
 
-func (c *check) fault(path, problem string) {
+func (c *validation) fault(path, problem string) {
 	c.faults = append(c.faults, fmt.Errorf("%w: %w", ErrModel, at(path, problem)))
 }
 
-func (c *check) unique(path, name string, seen map[string]bool) {
+func (c *validation) unique(path, name string, seen map[string]bool) {
 	switch {
 	case name == "":
-		c.fault(path, "a name is missing")
+		c.fault(path, "the name is missing")
 	case seen[name]:
-		c.fault(path, fmt.Sprintf("%q is there twice", name))
+		c.fault(path, fmt.Sprintf("%q occurs twice", name))
 	}
 	seen[name] = true
 }
 
-func (c *check) notNegative(path string, amounts map[string]int) {
+func (c *validation) notNegative(path string, amounts map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		if amounts[name] < 0 {
 			c.fault(join(path, name), fmt.Sprintf("%d is negative", amounts[name]))
@@ -77,18 +76,18 @@ func (c *check) notNegative(path string, amounts map[string]int) {
 }
 
 // provider checks the name of a resource provider: unique in the whole cloud.
-func (c *check) provider(path, name string) {
+func (c *validation) provider(path, name string) {
 	switch other, taken := c.providers[name]; {
 	case name == "" || len(name) > maxProviderName:
 		c.fault(path, fmt.Sprintf("the name has %d characters, want 1 to %d", len(name), maxProviderName))
 	case taken:
-		c.fault(path, fmt.Sprintf("the provider name %q is at %s, too", name, other))
+		c.fault(path, fmt.Sprintf("the provider name %q occurs at %s, too", name, other))
 	default:
 		c.providers[name] = path
 	}
 }
 
-func (c *check) traits(path string, traits []string) {
+func (c *validation) traits(path string, traits []string) {
 	for i, trait := range traits {
 		if err := driver.CheckTrait(trait); err != nil {
 			c.fault(fmt.Sprintf("%s[%d]", path, i), err.Error())
@@ -96,13 +95,13 @@ func (c *check) traits(path string, traits []string) {
 	}
 }
 
-func (c *check) host(path string, h Host) {
+func (c *validation) host(path string, h Host) {
 	c.provider(path+".name", h.Name)
 	if h.ProviderUUID != "" {
 		c.providerUUID(path+".provider_uuid", h.ProviderUUID)
 	}
 	if !isHostName(h.Name) {
-		c.fault(path+".name", fmt.Sprintf("%q is no host name", h.Name))
+		c.fault(path+".name", fmt.Sprintf("%q is not a host name", h.Name))
 	}
 	c.notNegative(path, map[string]int{"vcpus": h.VCPUs, "ram": h.MemoryMB, "disk": h.DiskGB})
 	c.traits(path+".traits", h.Traits)
@@ -134,22 +133,22 @@ func (c *check) host(path string, h Host) {
 	c.hardware(path, h)
 }
 
-// isHostName tells whether a host may have the name.
+// isHostName reports whether a host may have the name.
 func isHostName(name string) bool { return !strings.ContainsAny(name, " /\t\n\x00") }
 
-// providerUUID checks the uuid of a host's provider: a UUID that no other host has.
-func (c *check) providerUUID(path, id string) {
+// providerUUID checks that the uuid of a host's provider is a unique UUID.
+func (c *validation) providerUUID(path, id string) {
 	switch other, taken := c.uuids[id]; {
 	case len(id) != 36 || uuid.Validate(id) != nil || id != strings.ToLower(id):
 		c.fault(path, fmt.Sprintf("%q is not a UUID in lower case", id))
 	case taken:
-		c.fault(path, fmt.Sprintf("the uuid %s is at %s, too", id, other))
+		c.fault(path, fmt.Sprintf("the uuid %s occurs at %s, too", id, other))
 	default:
 		c.uuids[id] = path
 	}
 }
 
-func (c *check) hardware(path string, h Host) {
+func (c *validation) hardware(path string, h Host) {
 	if h.Sysfs != nil {
 		switch s := h.Sysfs; {
 		case s.Dir != "" && s.Devices != nil:
@@ -157,7 +156,7 @@ func (c *check) hardware(path string, h Host) {
 		case s.Dir != "" && s.MdevParents != nil:
 			c.fault(path+".sysfs", "dir and mdev_parents exclude each other")
 		case s.Dir == "" && s.Write:
-			c.fault(path+".sysfs.write", "it is for a dir")
+			c.fault(path+".sysfs.write", "needs dir")
 		}
 	}
 	if h.Drivers != nil {
