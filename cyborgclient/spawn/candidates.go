@@ -16,9 +16,10 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// FindCandidates is step 3: it asks Placement. Candidates with an accelerator on a
-// provider that carries OWNER_NOVA are left out, which shipped Nova would try in vain.
-// The error matches ErrNoCandidates when no host has room.
+// FindCandidates is step 3: it asks Placement for candidates. Candidates with an
+// accelerator on a provider that carries OWNER_NOVA are left out, because Cyborg
+// cannot bind it; shipped Nova tries them. The error matches ErrNoCandidates when no
+// host has room.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
 	return a.step(ctx, StepCandidates, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
@@ -28,20 +29,9 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		var novas []string
-		a.Candidates = nil
-		shared := &summaries{byProvider: answer.ProviderSummaries}
-		for _, request := range answer.AllocationRequests {
-			candidate, err := a.candidate(request, answer.ProviderSummaries)
-			if err != nil {
-				return "", err
-			}
-			if provider := a.novasOwn(candidate, answer.ProviderSummaries); provider != "" {
-				novas = append(novas, provider)
-				continue
-			}
-			candidate.summaries = shared
-			a.Candidates = append(a.Candidates, candidate)
+		novaOwned, err := a.readCandidates(answer)
+		if err != nil {
+			return "", err
 		}
 		if err := a.dropFlat(); err != nil {
 			return "", err
@@ -50,15 +40,17 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 			rotate(a.Candidates, a.Request.Instance)
 		}
 		if len(a.Candidates) == 0 {
-			slices.Sort(novas)
-			return "", &NoCandidatesError{Query: a.Spec.Query(), Groups: groupsText(a.Spec.Groups), NovasOwn: slices.Compact(novas)}
+			slices.Sort(novaOwned)
+			return "", &NoCandidatesError{
+				Query: a.Spec.Query(), Groups: groupsText(a.Spec.Groups), NovaOwnedProviders: slices.Compact(novaOwned),
+			}
 		}
 		return count(len(a.Candidates), "candidate") + " on " + count(len(firstOfEachHost(a.Candidates)), "host"), nil
 	})
 }
 
-// askCandidates sends the query. A Placement that does not know the
-// microversion of Nova's query is asked again as Stein and Train asked.
+// askCandidates sends the query. A Placement that does not support the microversion
+// of Nova's query gets that of Stein and Train.
 func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.AllocationCandidates, error) {
 	p := a.flow.placement
 	if err := a.narrowToHost(ctx); err != nil && statusOf(err) != http.StatusNotAcceptable {
@@ -78,8 +70,8 @@ func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.Allo
 	return p.candidates(ctx, a.Spec)
 }
 
-// narrowToHost keeps only the device groups, in the provider tree where the
-// instance is. An instance that holds nothing is asked for as a whole.
+// narrowToHost keeps only the device groups of a running instance, in the provider
+// tree of its host. Without an allocation all groups are kept.
 func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if !a.Request.Running {
 		return nil
@@ -105,9 +97,9 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	return nil
 }
 
-// nodeProvider picks, of the providers that an instance uses, one in the tree
-// of its compute node. Disk and addresses may come from a sharing provider in a
-// tree of its own; processors and memory do not.
+// nodeProvider returns, of the providers that an instance uses, one in the tree of
+// its compute node. Disk and addresses may come from a sharing provider in another
+// tree; processors and memory do not.
 func nodeProvider(held map[string]map[string]int) string {
 	providers := slices.Sorted(maps.Keys(held))
 	for _, provider := range providers {
@@ -120,47 +112,66 @@ func nodeProvider(held map[string]map[string]int) string {
 	return providers[0]
 }
 
-func (a *Attempt) candidate(request allocationcandidates.AllocationRequest, summaries map[string]allocationcandidates.ProviderSummary) (Candidate, error) {
-	c := Candidate{Allocations: make(map[string]map[string]int, len(request.Allocations))}
-	for provider, entry := range request.Allocations {
-		c.Allocations[provider] = entry.Resources
+// readCandidates sets a.Candidates and returns the providers of those that were left
+// out, because Nova owns them.
+func (a *Attempt) readCandidates(answer *allocationcandidates.AllocationCandidates) (novaOwned []string, err error) {
+	a.Candidates = nil
+	groups := a.deviceGroups()
+	shared := &summaries{byProvider: answer.ProviderSummaries}
+	for _, request := range answer.AllocationRequests {
+		c := Candidate{Allocations: make(map[string]map[string]int, len(request.Allocations)), summaries: shared}
+		for provider, entry := range request.Allocations {
+			c.Allocations[provider] = entry.Resources
+		}
+		if request.Mappings != nil {
+			c.Mappings = *request.Mappings
+		}
+		if c.Root = shared.computeRoot(c, groups); c.Root == "" {
+			return nil, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
+		}
+		if provider := shared.novaOwned(c, a.Spec.DeviceGroups()); provider != "" {
+			novaOwned = append(novaOwned, provider)
+			continue
+		}
+		a.Candidates = append(a.Candidates, c)
 	}
-	if request.Mappings != nil {
-		c.Mappings = *request.Mappings
-	}
-	c.Root = a.computeRoot(c, summaries)
-	if c.Root == "" {
-		return c, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
-	}
-	return c, nil
+	return novaOwned, nil
 }
 
-// computeRoot finds the compute node: the root of the tree of a device
-// provider, or else of any provider that does not share its inventory with
-// other trees.
-func (a *Attempt) computeRoot(c Candidate, summaries map[string]allocationcandidates.ProviderSummary) string {
-	for _, group := range a.deviceGroups() {
+// summaries are the provider summaries of one answer of Placement.
+type summaries struct {
+	byProvider map[string]allocationcandidates.ProviderSummary
+	converted  map[string]matching.Provider // see providers
+}
+
+func (s *summaries) hasTrait(provider, trait string) bool {
+	traits := s.byProvider[provider].Traits
+	return traits != nil && slices.Contains(*traits, trait)
+}
+
+// computeRoot returns the compute node: the root of the tree of a device provider,
+// or else of any provider that does not share its inventory with other trees.
+func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string {
+	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			return deref(summaries[provider].RootProviderUUID)
+			return deref(s.byProvider[provider].RootProviderUUID)
 		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
-		summary := summaries[provider]
-		if summary.Traits == nil || !slices.Contains(*summary.Traits, "MISC_SHARES_VIA_AGGREGATE") {
-			return deref(summary.RootProviderUUID)
+		if !s.hasTrait(provider, "MISC_SHARES_VIA_AGGREGATE") {
+			return deref(s.byProvider[provider].RootProviderUUID)
 		}
 	}
 	return ""
 }
 
-// novasOwn returns a provider of the candidate that a device profile's group landed
-// on although Nova offers it by itself: Cyborg knows nothing of it and could never
-// bind it. A compute root is Nova's always, also where Cyborg's devices stand on it.
-func (a *Attempt) novasOwn(c Candidate, summaries map[string]allocationcandidates.ProviderSummary) string {
-	for _, group := range a.Spec.DeviceGroups() {
+// novaOwned returns a provider of the candidate that serves a group of the flavor's
+// device profile and belongs to Nova. A compute root always carries OWNER_NOVA, also
+// where Cyborg reports devices on it.
+func (s *summaries) novaOwned(c Candidate, groups []requestspec.Group) string {
+	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			traits := summaries[provider].Traits
-			if provider != c.Root && traits != nil && slices.Contains(*traits, "OWNER_NOVA") {
+			if provider != c.Root && s.hasTrait(provider, "OWNER_NOVA") {
 				return provider
 			}
 		}
@@ -168,9 +179,35 @@ func (a *Attempt) novasOwn(c Candidate, summaries map[string]allocationcandidate
 	return ""
 }
 
-// dropFlat leaves out the candidates whose devices are the compute node's own,
-// unless Compat.FlatProviders takes them. When there are no others, the error
-// says so and matches ErrNoCandidates.
+// providers converts the summaries to what weighers read, once for all candidates.
+// It is nil for a candidate that the caller made.
+func (s *summaries) providers() map[string]matching.Provider {
+	if s == nil {
+		return nil
+	}
+	if s.converted != nil {
+		return s.converted
+	}
+	s.converted = make(map[string]matching.Provider, len(s.byProvider))
+	for uuid, summary := range s.byProvider {
+		p := matching.Provider{
+			Parent:   deref(summary.ParentProviderUUID),
+			Capacity: make(map[string]int, len(summary.Resources)), Used: make(map[string]int, len(summary.Resources)),
+		}
+		if summary.Traits != nil {
+			p.Traits = *summary.Traits
+		}
+		for class, resource := range summary.Resources {
+			p.Capacity[class], p.Used[class] = resource.Capacity, resource.Used
+		}
+		s.converted[uuid] = p
+	}
+	return s.converted
+}
+
+// dropFlat leaves out the candidates whose devices are on the compute node itself,
+// unless Compat.FlatProviders is set. Without other candidates the error matches
+// ErrNoCandidates.
 func (a *Attempt) dropFlat() error {
 	if a.flow.config.Compat.FlatProviders {
 		return nil
@@ -191,15 +228,15 @@ func (a *Attempt) dropFlat() error {
 func checkNested(groups []requestspec.Group, c Candidate) error {
 	for _, group := range groups {
 		if slices.Contains(c.Mappings[group.RequesterID], c.Root) {
-			return fmt.Errorf("%w: group %s is served by the compute node %s itself and by no device below it (Compat.FlatProviders takes it)",
+			return fmt.Errorf("%w: group %s is served by the compute node %s itself, not by a device below it (Compat.FlatProviders accepts it)",
 				ErrNoCandidates, group.RequesterID, c.Root)
 		}
 	}
 	return nil
 }
 
-// rotate begins the list elsewhere for every instance, so that parallel spawns
-// do not all want the first candidate.
+// rotate moves the start of the list by a hash of the instance, so that parallel
+// spawns do not all choose the first candidate.
 func rotate(candidates []Candidate, instance string) {
 	if len(candidates) < 2 {
 		return
@@ -222,8 +259,8 @@ func firstOfEachHost(candidates []Candidate) []Candidate {
 	return first
 }
 
-// Select is step 4: the first candidate of the first host, after
-// Request.Order or else Config.Weighers, if any.
+// Select is step 4: it chooses the first candidate, after Request.Order or else
+// Config.Weighers have ordered them.
 func (a *Attempt) Select(ctx context.Context) error {
 	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Candidates) > 0, StepCandidates); err != nil {
@@ -233,7 +270,10 @@ func (a *Attempt) Select(ctx context.Context) error {
 			return "", err
 		}
 		decision, err := a.choose(ctx, a.Candidates[0])
-		return a.Candidates[0].withReason(decision), err
+		if reason := a.Candidates[0].Reason; reason != "" {
+			decision += ": " + reason
+		}
+		return decision, err
 	})
 }
 
@@ -248,11 +288,11 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 
 // The weighers that Config.Weighers may name.
 const (
-	// WeighFunction ranks candidates first whose regions have the function that
-	// the device profile wants; see matching.FunctionLoaded.
+	// WeighFunction ranks candidates first whose regions have the function of the
+	// device profile loaded; see matching.FunctionLoaded.
 	WeighFunction = "function"
-	// WeighFragments ranks candidates first that break into the fewest devices;
-	// see matching.FewestFragments.
+	// WeighFragments ranks candidates first that begin to use the fewest unused
+	// devices; see matching.FewestFragments.
 	WeighFragments = "fragments"
 	// WeighNUMA ranks candidates first whose devices are on one NUMA node; see
 	// matching.NUMAAffinity.
@@ -264,11 +304,10 @@ const (
 // rank is in Candidate.Reason, and that of the chosen one in the trace.
 func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 	return func(candidates []Candidate) []Candidate {
-		converted := converter{}
 		list := make([]matching.Candidate, len(candidates))
 		for i, c := range candidates {
 			list[i] = matching.Candidate{
-				Allocations: c.Allocations, Mappings: c.Mappings, Host: c.Root, Providers: converted.providers(c.summaries),
+				Allocations: c.Allocations, Mappings: c.Mappings, Host: c.Root, Providers: c.summaries.providers(),
 			}
 		}
 		ordered := make([]Candidate, 0, len(list))
@@ -279,42 +318,6 @@ func OrderBy(weighers ...matching.Weigher) func([]Candidate) []Candidate {
 		}
 		return ordered
 	}
-}
-
-// converter turns provider summaries into what weighers look at, once for all
-// candidates of an answer: they share their summaries.
-type converter struct {
-	from *summaries
-	to   map[string]matching.Provider
-}
-
-// summaries are the provider summaries of one answer of Placement.
-type summaries struct {
-	byProvider map[string]allocationcandidates.ProviderSummary
-}
-
-func (c *converter) providers(s *summaries) map[string]matching.Provider {
-	if s == nil {
-		return nil
-	}
-	if c.from == s {
-		return c.to
-	}
-	c.from, c.to = s, make(map[string]matching.Provider, len(s.byProvider))
-	for uuid, summary := range s.byProvider {
-		p := matching.Provider{
-			Parent:   deref(summary.ParentProviderUUID),
-			Capacity: make(map[string]int, len(summary.Resources)), Used: make(map[string]int, len(summary.Resources)),
-		}
-		if summary.Traits != nil {
-			p.Traits = *summary.Traits
-		}
-		for class, resource := range summary.Resources {
-			p.Capacity[class], p.Used[class] = resource.Capacity, resource.Used
-		}
-		c.to[uuid] = p
-	}
-	return c.to
 }
 
 // order applies Request.Order or, without one, the weighers of the configuration.
@@ -340,8 +343,8 @@ func (a *Attempt) order() error {
 	return nil
 }
 
-// weighersOf makes the weighers of names; the error matches ErrConfig and names
-// the one that is not known.
+// weighersOf returns the named weighers; the error matches ErrConfig and names an
+// unknown one.
 func weighersOf(names []string, profile requestspec.DeviceProfile) ([]matching.Weigher, error) {
 	known := map[string]matching.Weigher{
 		WeighFunction: matching.FunctionLoaded(profile, nil), WeighFragments: matching.FewestFragments(), WeighNUMA: matching.NUMAAffinity(),
@@ -354,9 +357,4 @@ func weighersOf(names []string, profile requestspec.DeviceProfile) ([]matching.W
 		weighers = append(weighers, known[name])
 	}
 	return weighers, nil
-}
-
-// withReason adds to the decision of a step why the candidate was taken.
-func (c Candidate) withReason(decision string) string {
-	return strings.TrimSuffix(decision+": "+cmp.Or(c.Reason, ""), ": ")
 }

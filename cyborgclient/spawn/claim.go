@@ -15,11 +15,11 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Claim is step 5: it writes the allocation and looks which provider serves
-// each group of the device profiles. When somebody else took the room meanwhile,
-// the first candidate of the next host is tried, up to Config.MaxAttempts hosts.
-// The error matches ErrClaim when Placement refused, and is an
-// [*OwnerConflictError] when the device that was wanted has an owner.
+// Claim is step 5: it writes the allocation and finds the provider of each group of
+// the device profiles. When another client took the resources meanwhile, the first
+// candidate of the next host is tried, up to Config.MaxAttempts hosts. The error
+// matches ErrClaim when Placement refused, and is an [*OwnerConflictError] when
+// another instance has the device.
 func (a *Attempt) Claim(ctx context.Context) error {
 	return a.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
@@ -62,8 +62,8 @@ func (a *Attempt) alternates() []Candidate {
 	return list[:min(len(list), max(1, a.flow.config.MaxAttempts-len(a.tried)))]
 }
 
-// consumerGeneration looks what the instance holds already. Holding something
-// is an error unless Request.Running says so: overwriting it would lose it.
+// consumerGeneration reads what the instance holds already. An allocation is an
+// error unless Request.Running is set, because the claim would overwrite it.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	held, err := a.flow.placement.getAllocation(ctx, a.Request.Instance)
 	if err != nil {
@@ -78,8 +78,8 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	return held.Generation, nil
 }
 
-// put writes the candidate beside what the instance held before. A conflict
-// of provider generations is no refusal of the claim: it is tried again.
+// put writes the candidate beside what the instance held before. A conflict of
+// provider generations is not a refusal of the claim and is retried.
 func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
 	want := allocation{
 		Resources: add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
@@ -116,25 +116,24 @@ func add(a, b map[string]map[string]int) map[string]map[string]int {
 }
 
 func concurrentUpdate(err error) bool {
-	var placementErr *PlacementError
-	return errors.As(err, &placementErr) && placementErr.Code == "placement.concurrent_update"
+	var answer *PlacementError
+	return errors.As(err, &answer) && answer.Code == "placement.concurrent_update"
 }
 
-// consumerConflict reports that the consumer itself was changed by somebody
-// else, which no other host will mend (nova/scheduler/client/report.py).
+// consumerConflict reports that another client changed the consumer itself, which
+// fails on every host (nova/scheduler/client/report.py).
 func consumerConflict(err error) bool {
-	var placementErr *PlacementError
-	return concurrentUpdate(err) && errors.As(err, &placementErr) &&
-		strings.Contains(placementErr.Detail, "consumer generation conflict")
+	var answer *PlacementError
+	return concurrentUpdate(err) && errors.As(err, &answer) && strings.Contains(answer.Detail, "consumer generation conflict")
 }
 
 // inventoryConflict finds the provider in the refusal of a claim: "Unable to
 // create allocation for 'PGPU' on resource provider '<uuid>'".
 var inventoryConflict = regexp.MustCompile(`on resource provider '([0-9a-f-]{36})'`)
 
-// claimConflict tells of a refused claim who has the device. It asks Placement;
-// when that fails, or when it was not a device that was short, the error stays
-// as it is.
+// claimConflict turns a refused claim of a device into an [*OwnerConflictError] with
+// the consumers that Placement lists. When it lists none, or no device was claimed,
+// the error stays as it is.
 func (a *Attempt) claimConflict(ctx context.Context, err error) error {
 	var answer *PlacementError
 	if !errors.As(err, &answer) || answer.Status != http.StatusConflict {
@@ -155,25 +154,18 @@ func (a *Attempt) claimConflict(ctx context.Context, err error) error {
 	}
 }
 
-// isDeviceProvider reports whether the claim wanted a device of the provider.
+// isDeviceProvider reports whether the claim has a device of the provider.
 func (a *Attempt) isDeviceProvider(provider string) bool {
-	for id, providers := range a.claim.wanted.Mappings {
-		for _, p := range providers {
-			if p == provider && isProfileGroup(id) {
-				return true
-			}
+	for _, group := range a.deviceGroups() {
+		if slices.Contains(a.claim.wanted.Mappings[group.RequesterID], provider) {
+			return true
 		}
 	}
 	return false
 }
 
-// isProfileGroup reports whether a requester id is that of a profile's group.
-func isProfileGroup(id string) bool {
-	return strings.HasPrefix(id, strings.TrimSuffix(requestspec.RequesterID(0), "0"))
-}
-
-// mapGroups settles which provider serves each group of the device profiles,
-// before any ARQ is made: Placement's mappings, or a search where it has none.
+// mapGroups finds the provider of each group of the device profiles before any ARQ
+// is created: in Placement's mappings, or by a search where it has none.
 func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 	groups := a.deviceGroups()
 	if len(groups) > 0 && (a.flow.config.Compat.SearchProviders || a.Spec.Numeric) {
@@ -190,10 +182,10 @@ func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 	if a.flow.config.Compat.FlatProviders {
 		return nil
 	}
-	return checkNested(groups, candidate) // a search knows only now
+	return checkNested(groups, candidate) // after a search, only now
 }
 
-// search is Nova's way before there were mappings.
+// search finds the providers as Nova did before Placement had mappings.
 func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candidate Candidate) (matching.Mappings, error) {
 	traits := make(map[string][]string, len(candidate.Allocations))
 	var allocated []matching.Allocated

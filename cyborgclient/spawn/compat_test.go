@@ -492,7 +492,7 @@ func failedBinds(t *testing.T, config spawn.Config) string {
 }
 
 func novaOwnedCandidates(t *testing.T, config spawn.Config) string {
-	w := newWorld(t, worldOpts{model: novasOnly(), config: config})
+	w := newWorld(t, worldOpts{model: novaOwnedOnly(), config: config})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
 	w.judge(t, result, err)
 	return outcome(result, err)

@@ -104,16 +104,16 @@ type NoCandidatesError struct {
 	Query string
 	// Groups tells in words what each request group asked for.
 	Groups string
-	// NovasOwn are the UUIDs of the providers that had room but carry OWNER_NOVA, so
+	// NovaOwnedProviders are the UUIDs of the providers that had room but carry OWNER_NOVA, so
 	// that Cyborg could not bind a device of theirs.
-	NovasOwn []string
+	NovaOwnedProviders []string
 }
 
 // Error names the groups, and what was left out.
 func (e *NoCandidatesError) Error() string {
 	text := ErrNoCandidates.Error() + ": no host has room for " + e.Groups
-	if len(e.NovasOwn) > 0 {
-		text += "; left out, since they carry OWNER_NOVA and Cyborg cannot bind them: providers " + strings.Join(e.NovasOwn, ", ")
+	if len(e.NovaOwnedProviders) > 0 {
+		text += "; left out, since they carry OWNER_NOVA and Cyborg cannot bind them: providers " + strings.Join(e.NovaOwnedProviders, ", ")
 	}
 	return text
 }

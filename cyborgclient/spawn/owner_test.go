@@ -28,17 +28,17 @@ func TestADeviceProfileNeverLandsOnACardOfNovas(t *testing.T) {
 
 func TestWhereOnlyNovaHasRoomThereIsNoCandidate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{model: novasOnly()})
+	w := newWorld(t, worldOpts{model: novaOwnedOnly()})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
 	var none *spawn.NoCandidatesError
-	if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.NovasOwn) != 1 || !strings.Contains(err.Error(), none.NovasOwn[0]) {
+	if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.NovaOwnedProviders) != 1 || !strings.Contains(err.Error(), none.NovaOwnedProviders[0]) {
 		t.Fatalf("error: %v, want NoCandidatesError that names Nova's provider", err)
 	}
 	w.judge(t, result, err)
 }
 
-// novasOnly is a cloud whose only vGPUs are Nova's.
-func novasOnly() *simcloud.Model {
+// novaOwnedOnly is a cloud whose only vGPUs are Nova's.
+func novaOwnedOnly() *simcloud.Model {
 	return &simcloud.Model{
 		Hosts: []simcloud.Host{{Name: "cn0", Nova: &simcloud.Nova{VGPUs: []simcloud.NovaDevice{{Address: "0000:41:00.0"}}}}},
 		DeviceProfiles: []simcloud.DeviceProfile{

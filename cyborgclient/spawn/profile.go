@@ -14,9 +14,8 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ReadProfile is step 1: it reads the device profiles that the ports and the
-// flavor name. Exactly one must exist of each name; otherwise the error matches
-// ErrProfile. A flavor without a device profile has nothing to read.
+// ReadProfile is step 1: it reads the device profiles that the ports and the flavor
+// name. The error of a missing one matches ErrProfile. A flavor may name none.
 func (a *Attempt) ReadProfile(ctx context.Context) error {
 	return a.step(ctx, StepProfile, func(ctx context.Context) (string, error) {
 		for _, port := range a.Request.Ports {
@@ -58,23 +57,27 @@ func (a *Attempt) readProfile(ctx context.Context, name string) (requestspec.Dev
 	if err != nil {
 		return requestspec.DeviceProfile{}, fmt.Errorf("device profile %s: %w", name, err)
 	}
-	if len(found) != 1 {
-		return requestspec.DeviceProfile{}, fmt.Errorf("%w: %s: expected 1 device profile but got %d", ErrProfile, name, len(found))
+	switch len(found) {
+	case 0:
+		return requestspec.DeviceProfile{}, fmt.Errorf("%w: device profile %q does not exist", ErrProfile, name)
+	case 1:
+	default:
+		return requestspec.DeviceProfile{}, fmt.Errorf("%w: Cyborg lists %d device profiles %q", ErrProfile, len(found), name)
 	}
 	return requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}, nil
 }
 
-// verifyProfiles reads the device profiles again, now that the ARQs are made of
-// them, and compares them with what was asked of Placement. The error matches
+// verifyProfiles reads the device profiles again after the ARQs were created, and
+// compares them with those of the request. The error matches
 // matching.ErrProfileChanged.
 func (a *Attempt) verifyProfiles(ctx context.Context) error {
 	if !a.flow.config.VerifyProfile {
 		return nil
 	}
 	for _, from := range a.sources() {
-		now, err := a.readProfile(ctx, from.profile.Name)
+		current, err := a.readProfile(ctx, from.profile.Name)
 		if err == nil {
-			err = matching.Unchanged(from.profile, now)
+			err = matching.Unchanged(from.profile, current)
 		}
 		if err != nil {
 			return fmt.Errorf("device profile %s, read again: %w", from.profile.Name, err)
@@ -113,8 +116,8 @@ func requestKind(err error) error {
 	return ErrRequest
 }
 
-// options are the caller's with the groups of the ports, which stand before
-// those of the profile, and with what Compat says.
+// options are those of the request with the groups of the ports, which come before
+// those of the profile, and with Compat applied.
 func (a *Attempt) options() (requestspec.Options, error) {
 	options := a.Request.Options
 	options.NumericSuffixes = options.NumericSuffixes || a.flow.placement.old()
@@ -134,8 +137,8 @@ func (a *Attempt) options() (requestspec.Options, error) {
 	return options, nil
 }
 
-// groupsText tells for each group what it asks for: "device_profile_0 PGPU:1
-// with CUSTOM_A without CUSTOM_B".
+// groupsText describes each group: "device_profile_0 PGPU:1 with CUSTOM_A without
+// CUSTOM_B".
 func groupsText(groups []requestspec.Group) string {
 	texts := make([]string, len(groups))
 	for i, group := range groups {
@@ -158,16 +161,16 @@ func amountsText(resources map[string]int) string {
 	return strings.Join(amounts, "+")
 }
 
-// Port is a network port of the instance. An accelerated one gets its device
-// from Cyborg, with an accelerator request of its own; the device is not a host
-// device of the guest but belongs to the port's interface.
+// Port is a network port of the instance. An accelerated one gets a device of
+// Cyborg's with its own ARQ. The device becomes the port's interface in the guest,
+// not a host device.
 type Port struct {
 	requestspec.Port
 	// MAC and VLAN are those of the interface that is merged into the domain.
-	// Without a MAC the interface is the caller's to make.
+	// Without a MAC the caller adds the interface.
 	MAC  string `json:"mac,omitempty"`
 	VLAN int    `json:"vlan,omitempty"`
-	// BindingProfile is what the port's binding:profile holds before.
+	// BindingProfile is the port's binding:profile before the spawn.
 	BindingProfile map[string]any `json:"binding_profile,omitempty"`
 }
 
@@ -175,9 +178,9 @@ type Port struct {
 type BoundPort struct {
 	Port string `json:"port"`
 	ARQ  string `json:"arq"`
-	// BindingProfile is what the port's binding:profile is to hold: what it held
-	// before, with arq_uuid, pci_slot and physical_network. When the port is
-	// unbound, domainxml.CleanBindingProfile takes them out.
+	// BindingProfile is the port's new binding:profile: the old one with arq_uuid,
+	// pci_slot and physical_network. When the port is unbound,
+	// domainxml.CleanBindingProfile removes these.
 	BindingProfile map[string]any `json:"binding_profile"`
 }
 
@@ -198,8 +201,8 @@ func checkPorts(ports []Port) error {
 	return nil
 }
 
-// source is one device profile of the instance, the flavor's or a port's. Each
-// is one POST of accelerator requests.
+// source is one device profile of the instance, the flavor's or a port's. Its ARQs
+// are created with one POST.
 type source struct {
 	profile requestspec.DeviceProfile
 	port    Port // zero: the flavor's
@@ -207,13 +210,13 @@ type source struct {
 
 func (s source) ofPort() bool { return s.port.UUID != "" }
 
-// requesterID is the requester id of a group: of a port's profile it ends with
-// the port's UUID, without a separator.
+// requesterID is the requester id of a group; that of a port's profile ends with the
+// port's UUID.
 func (s source) requesterID(group int) string {
 	return requestspec.PortRequesterID(group, s.port.UUID)
 }
 
-// mappings are those of this profile, under the requester ids of a flavor's.
+// mappings returns those of this profile, by the requester ids of a flavor's profile.
 func (s source) mappings(all matching.Mappings) matching.Mappings {
 	if !s.ofPort() {
 		return all
@@ -265,41 +268,41 @@ func (a *Attempt) deviceGroups() []requestspec.Group {
 	return groups
 }
 
-// RockyFlavors has a flow understand flavors of the Rocky specification, which
-// ask for accelerators without a device profile; see requestspec.FromRocky. The
-// zero value takes them for what shipped Nova does: a claim without a device.
+// RockyFlavors makes a flow convert flavors of the Rocky specification, which request
+// accelerators without a device profile; see requestspec.FromRocky. With the zero
+// value they claim resources without a device, as in shipped Nova.
 type RockyFlavors struct {
 	// Convert turns such a flavor into one with the equivalent device profile.
 	Convert bool `json:"convert,omitempty"`
-	// Create creates the profile in Cyborg where it is missing, which takes an
-	// administrator's token. Otherwise it is an error that tells what to create.
-	// The profile stays, for it belongs to the flavor and not to one instance.
+	// Create creates a missing profile in Cyborg, which needs an administrator's
+	// token. The profile stays, because it belongs to the flavor. Without Create a
+	// missing profile is a [*RockyProfileError].
 	Create bool `json:"create,omitempty"`
-	// ShippedClasses asks for the classes of Cyborg's own drivers; see
+	// ShippedClasses requests the resource classes of Cyborg's drivers; see
 	// requestspec.RockyOpts.
 	ShippedClasses bool `json:"shipped_classes,omitempty"`
 }
 
-// RockyProfileError tells which device profile a Rocky flavor needs that Cyborg
+// RockyProfileError names the device profile that a Rocky flavor needs and Cyborg
 // does not have. It matches ErrProfile.
 type RockyProfileError struct {
-	// Rocky is the flavor in today's terms, with the profile.
+	// Rocky is the converted flavor with its profile.
 	Rocky requestspec.Rocky
 	// Commands create the profile and change the flavor, for the administrator.
 	Commands []string
 }
 
-// Error names the profile and what the administrator can do.
+// Error names the profile and the commands.
 func (e *RockyProfileError) Error() string {
-	return fmt.Sprintf("%s: flavor %s asks for accelerators without a device profile; its profile %s is not there. Create it: %s",
+	return fmt.Sprintf("%s: flavor %s requests accelerators without a device profile; device profile %s does not exist, create it: %s",
 		ErrProfile, e.Rocky.Flavor.Name, e.Rocky.Profile.Name, strings.Join(e.Commands, " && "))
 }
 
 // Unwrap returns ErrProfile.
 func (e *RockyProfileError) Unwrap() error { return ErrProfile }
 
-// convertRocky replaces a Rocky flavor of the request by one with a device
-// profile that Cyborg has; it tells so, or nothing for any other flavor.
+// convertRocky replaces a Rocky flavor of the request by one with a device profile
+// that Cyborg has. The decision is empty for any other flavor.
 func (a *Attempt) convertRocky(ctx context.Context) (decision string, err error) {
 	config := a.flow.config.RockyFlavors
 	if !config.Convert {
@@ -312,22 +315,21 @@ func (a *Attempt) convertRocky(ctx context.Context) (decision string, err error)
 	if !ok {
 		return "", nil
 	}
-	made, err := a.flow.ensureProfile(ctx, rocky)
+	created, err := a.flow.ensureProfile(ctx, rocky)
 	if err != nil {
 		return "", err
 	}
 	a.Request.Flavor = rocky.Flavor
-	if made {
+	if created {
 		return "created for the Rocky flavor: ", nil
 	}
 	return "of the Rocky flavor: ", nil
 }
 
-// ensureProfile makes sure that Cyborg has the profile with these groups, and
-// tells whether it was made just now.
-func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (made bool, err error) {
-	there, err := f.sameProfile(ctx, rocky.Profile)
-	if there || err != nil {
+// ensureProfile makes sure that Cyborg has the profile with these groups.
+func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (created bool, err error) {
+	exists, err := f.sameProfile(ctx, rocky.Profile)
+	if exists || err != nil {
 		return false, err
 	}
 	if !f.config.RockyFlavors.Create {
@@ -343,16 +345,16 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (made
 	if err == nil {
 		return true, nil
 	}
-	if errors.Is(err, cyborgclient.ErrConflict) || errors.Is(err, cyborgclient.ErrReplyLost) { // another spawn of this flavor, or our own lost reply
-		if there, again := f.sameProfile(ctx, rocky.Profile); there || again != nil {
-			return false, again
+	if errors.Is(err, cyborgclient.ErrConflict) || errors.Is(err, cyborgclient.ErrReplyLost) { // by another spawn of this flavor, or by this one
+		if exists, readErr := f.sameProfile(ctx, rocky.Profile); exists || readErr != nil {
+			return false, readErr
 		}
 	}
 	return false, fmt.Errorf("%w: create device profile %s of flavor %s: %w", ErrProfile, rocky.Profile.Name, rocky.Flavor.Name, err)
 }
 
-// sameProfile tells whether a profile of that name is there; one with other
-// groups is an error.
+// sameProfile reports whether a profile of that name exists; one with other groups is
+// an error.
 func (f *Flow) sameProfile(ctx context.Context, want requestspec.DeviceProfile) (bool, error) {
 	found, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{want.Name}})
 	if err != nil {
@@ -363,7 +365,7 @@ func (f *Flow) sameProfile(ctx context.Context, want requestspec.DeviceProfile) 
 			continue
 		}
 		if err := matching.Unchanged(want, requestspec.DeviceProfile{Name: p.Name, Groups: p.Groups}); err != nil {
-			return false, fmt.Errorf("%w: device profile %s is not what its flavor needs: %w", ErrProfile, want.Name, err)
+			return false, fmt.Errorf("%w: device profile %s differs from what its flavor needs: %w", ErrProfile, want.Name, err)
 		}
 		return true, nil
 	}

@@ -170,7 +170,7 @@ func TestRockyFlavorsOtherwise(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, rockyFlavor())
-		if !errors.Is(err, spawn.ErrProfile) || !strings.Contains(err.Error(), "is not what its flavor needs") {
+		if !errors.Is(err, spawn.ErrProfile) || !strings.Contains(err.Error(), "differs from what its flavor needs") {
 			t.Errorf("got %v", err)
 		}
 	})
