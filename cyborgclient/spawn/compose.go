@@ -11,10 +11,10 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Compose is step 10: the attach handles become devices of the domain, and
-// those of ports their binding profiles. The domain is read back: every ARQ of
-// the flavor must have its device in it, or be of type TEST_PCI. A device that
-// Nova uses too is an [*OwnerConflictError].
+// Compose is step 10: it adds the devices of the attach handles to the domain, and
+// makes the binding profiles of ports. It reads the domain back: every ARQ of the
+// flavor must have its device there, or be of type TEST_PCI. A device that Nova uses
+// too is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
 	return a.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
 		if unbound := a.unbound(); len(unbound) > 0 {
@@ -204,8 +204,8 @@ func handleAddress(arq cyborgclient.ARQ) (domainxml.PCIAddress, bool) {
 	return *devices[0].PCI, true
 }
 
-// domainConflict turns a device that the domain has already into a conflict of
-// owners: what is in the domain is Nova's.
+// domainConflict turns a device that is already in the domain, and so Nova's, into an
+// [*OwnerConflictError].
 func (a *Attempt) domainConflict(err error) error {
 	var duplicate *domainxml.DuplicateError
 	if !errors.As(err, &duplicate) {

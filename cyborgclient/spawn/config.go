@@ -16,15 +16,16 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ErrConfig is matched by every error about a configuration that cannot be
-// used; the text names the option.
+// ErrConfig is matched by every error about an unusable configuration; its text names
+// the option.
 var ErrConfig = errors.New("spawn: bad configuration")
 
-// Defaults of Config.
+// DefaultARQBindingTimeout is that of nova-compute, in seconds.
+const DefaultARQBindingTimeout = 300
+
 const (
-	DefaultARQBindingTimeout = 300 // seconds, as nova-compute
-	DefaultUnwindTimeout     = 2 * time.Minute
-	DefaultMaxAttempts       = 3 // as nova-scheduler
+	defaultUnwindTimeout = 2 * time.Minute
+	defaultMaxAttempts   = 3 // that of nova-scheduler
 )
 
 // Config holds the options of a flow, named as Nova names them. The zero value
@@ -34,45 +35,45 @@ type Config struct {
 	// seconds, counted from the end of the bind request. 0 means 300; Nova's
 	// [DEFAULT]/arq_binding_timeout.
 	ARQBindingTimeout int `json:"arq_binding_timeout,omitempty"`
-	// MaxAttempts is how many hosts are tried when a claim is refused because
-	// somebody else was faster. 0 means 3; Nova's [scheduler]/max_attempts.
+	// MaxAttempts is how many hosts are tried. 0 means 3; Nova's
+	// [scheduler]/max_attempts.
 	MaxAttempts int `json:"max_attempts,omitempty"`
-	// UnwindTimeout bounds the unwinding, which runs on a context of its own.
-	// 0 means two minutes. It has no name in Nova and no place in JSON.
+	// UnwindTimeout bounds the unwinding, which does not end with the caller's
+	// context. 0 means two minutes. It is not an option of Nova and not in JSON.
 	UnwindTimeout time.Duration `json:"-"`
-	// RotateCandidates begins the list of candidates at a place that depends on
-	// the instance's UUID, so that parallel spawns do not all want the first one.
-	// It comes before Request.Order. Nova shuffles hosts of equal weight instead.
+	// RotateCandidates starts the list of candidates at a position that depends on
+	// the instance's UUID, so that parallel spawns do not all choose the first one.
+	// It is applied before Request.Order. Nova shuffles hosts of equal weight.
 	RotateCandidates bool `json:"rotate_candidates,omitempty"`
-	// PCIDeviceSpec is what Nova offers of this host's PCI devices, in the form of
-	// [pci]device_spec: an object or a list of objects with an address such as
-	// "0000:0a:00.*". An ARQ whose device fits is an [*OwnerConflictError]. What
-	// names vendor and product alone fits nothing: a handle does not tell them.
+	// PCIDeviceSpec lists the PCI devices of this host that Nova assigns, in the form
+	// of [pci]device_spec: an object or a list of objects with an address such as
+	// "0000:0a:00.*". An ARQ with such a device is an [*OwnerConflictError]. Entries
+	// that name only vendor and product match nothing.
 	PCIDeviceSpec string `json:"pci_device_spec,omitempty"`
-	// Weighers order the candidates where Request.Order does not: the first one
-	// named decides, the next where it finds them equal. See the Weigh constants.
+	// Weighers order the candidates when Request.Order is nil: the first one decides,
+	// the next among equals. See the Weigh constants.
 	Weighers []string `json:"weighers,omitempty"`
-	// VerifyProfile reads the device profiles once more after the ARQs were made,
-	// and fails when one is not what the request was made of. Without it only the
-	// counts and the indices of the groups are verified.
+	// VerifyProfile reads the device profiles again after the ARQs were created, and
+	// fails when one has changed. Without it only the counts and the indices of the
+	// groups are verified.
 	VerifyProfile bool `json:"verify_profile,omitempty"`
-	// RockyFlavors takes flavors without a device profile, too.
+	// RockyFlavors converts flavors of the Rocky specification.
 	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
-	// Compat switches single decisions to Nova's; see docs/compat.md.
+	// Compat switches single decisions to those of a specification.
 	Compat Compat `json:"compat,omitzero"`
 }
 
-// withDefaults fills the zero fields and refuses what makes no sense; the
-// error matches ErrConfig.
+// withDefaults sets the zero fields and refuses invalid ones; the error matches
+// ErrConfig.
 func (c Config) withDefaults() (Config, error) {
 	if c.ARQBindingTimeout == 0 {
 		c.ARQBindingTimeout = DefaultARQBindingTimeout
 	}
 	if c.MaxAttempts == 0 {
-		c.MaxAttempts = DefaultMaxAttempts
+		c.MaxAttempts = defaultMaxAttempts
 	}
 	if c.UnwindTimeout == 0 {
-		c.UnwindTimeout = DefaultUnwindTimeout
+		c.UnwindTimeout = defaultUnwindTimeout
 	}
 	if _, err := weighersOf(c.Weighers, requestspec.DeviceProfile{}); err != nil {
 		return c, err
@@ -126,10 +127,10 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ReadNovaConf reads the options of Config from a file in the format of
-// nova-cpu.conf or nova.conf, and leaves alone what the file does not set.
-// Sections and options of others are passed over. The error names the option
-// and matches ErrConfig.
+// ReadNovaConf reads options from a file in the format of nova-cpu.conf or nova.conf:
+// arq_binding_timeout, [scheduler]max_attempts and [pci]device_spec. Options that the
+// file does not set keep their value; other options are ignored. The error names the
+// option and matches ErrConfig.
 func (c *Config) ReadNovaConf(r io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfSize+1))
 	if err != nil {
@@ -174,8 +175,8 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 	return nil
 }
 
-// readDeviceSpecs reads [pci]device_spec, which may be given many times, each
-// with an object or a list of them, and its old name.
+// readDeviceSpecs reads [pci]device_spec and its old name. Each may be given many
+// times, with an object or a list of objects.
 func (c *Config) readDeviceSpecs(section *ini.Section) error {
 	var texts []string
 	for _, name := range []string{"device_spec", "passthrough_whitelist"} {
@@ -199,7 +200,7 @@ func (c *Config) readDeviceSpecs(section *ini.Section) error {
 	return nil
 }
 
-// maxConfSize is far above any nova.conf with all its comments.
+// maxConfSize is far above the size of a nova.conf with all its comments.
 const maxConfSize = 4 << 20
 
 // Compat switches single decisions of a flow from what shipped Nova does to what
@@ -210,21 +211,21 @@ type Compat struct {
 	// OwnerNovaOnFlavorGroups requires OWNER_NOVA of the flavor's own VGPU
 	// groups as well. Providers of a Nova before 34.0.0 have no such trait.
 	OwnerNovaOnFlavorGroups bool `json:"owner_nova_on_flavor_groups,omitempty"`
-	// NumericSuffixes speaks to a Placement before 1.34: numeric group suffixes
-	// at microversion 1.32, and the provider of each group is searched for.
+	// NumericSuffixes is for a Placement before 1.34: numeric group suffixes at
+	// microversion 1.32, and a search for the provider of each group.
 	NumericSuffixes bool `json:"numeric_suffixes,omitempty"`
 	// SearchProviders searches for the provider of each group as Stein and Train
-	// did, although Placement has told it in the mappings.
+	// did, instead of reading Placement's mappings.
 	SearchProviders bool `json:"search_providers,omitempty"`
-	// FlatProviders takes the compute node's own provider for a device's, as in
-	// a cloud whose Cyborg reports no nested providers.
+	// FlatProviders accepts devices on the compute node's own provider, for a cloud
+	// whose Cyborg reports no nested providers.
 	FlatProviders bool `json:"flat_providers,omitempty"`
-	// Rebind keeps the ARQs over a reschedule: they are unbound and bound again
-	// on the next host, as the specifications of Train and Ussuri say.
+	// Rebind keeps the ARQs at a reschedule: they are unbound, and bound on the next
+	// host, as the specifications of Train and Ussuri say.
 	Rebind bool `json:"rebind,omitempty"`
 	// UnbindFirst unbinds ARQs explicitly before they are deleted.
 	UnbindFirst bool `json:"unbind_first,omitempty"`
 	// ResolvedByServer asks Cyborg for the resolved ARQs (bind_state=resolved,
-	// 423 while there are others) instead of looking at their states here.
+	// 423 while there are others) instead of checking their states here.
 	ResolvedByServer bool `json:"resolved_by_server,omitempty"`
 }

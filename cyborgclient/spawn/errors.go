@@ -9,12 +9,12 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// Sentinels, one per decision that a caller can make.
+// Errors to compare with errors.Is.
 var (
-	// ErrRequest: the request of the caller is wrong; nothing was sent.
+	// ErrRequest: the caller's request is invalid; nothing was sent.
 	ErrRequest = errors.New("bad spawn request")
-	// ErrProfile: the flavor names a device profile that does not exist, or
-	// one that cannot be scheduled.
+	// ErrProfile: the flavor names a device profile that does not exist or cannot be
+	// scheduled.
 	ErrProfile = errors.New("unusable device profile")
 	// ErrNoCandidates: no host has room for the request; see
 	// [NoCandidatesError].
@@ -48,16 +48,17 @@ type Error struct {
 	Trace Trace
 }
 
-// Leftover is a thing that may still hold an accelerator.
+// Leftover is something that may still hold an accelerator.
 type Leftover struct {
-	// Kind is "arq", "allocation", "guest", or "suspect arq" for an ARQ that may be what
-	// a create with a lost reply made, but may as well belong to somebody else.
+	// Kind is "arq", "allocation", "guest", "mdev", or "suspect arq" for an ARQ that
+	// a create with a lost reply may have created, but that may belong to another
+	// client.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 	Err  error  `json:"-"`
 }
 
-// String names the thing and the reason.
+// String returns kind, ID and error.
 func (l Leftover) String() string {
 	if l.Err == nil {
 		return l.Kind + " " + l.ID
@@ -65,7 +66,7 @@ func (l Leftover) String() string {
 	return fmt.Sprintf("%s %s (%v)", l.Kind, l.ID, l.Err)
 }
 
-// Error names instance, step, cause, and everything that is left behind.
+// Error names operation, instance, step, cause, and everything left behind.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("instance %s: %s: %v", e.Instance, e.Step, e.Err)
 	if e.Operation != "" {
@@ -82,8 +83,8 @@ func (e *Error) Error() string {
 	return text + "; left behind: " + strings.Join(names, ", ")
 }
 
-// Unwrap gives the cause, and ErrLeftover with the errors of the unwinding if
-// something is left behind.
+// Unwrap returns the cause and, if something is left behind, ErrLeftover with the
+// errors of the unwinding.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Err}
 	if len(e.Leftovers) > 0 {
@@ -97,23 +98,23 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// NoCandidatesError tells what was asked for. It matches ErrNoCandidates.
+// NoCandidatesError describes the request. It matches ErrNoCandidates.
 type NoCandidatesError struct {
 	// Query is the query string of GET /allocation_candidates, for example for
 	// placementsim's Explain.
 	Query string
-	// Groups tells in words what each request group asked for.
+	// Groups describes what each request group asked for.
 	Groups string
-	// NovaOwnedProviders are the UUIDs of the providers that had room but carry OWNER_NOVA, so
-	// that Cyborg could not bind a device of theirs.
+	// NovaOwnedProviders are the UUIDs of the providers that had room but carry
+	// OWNER_NOVA, so that Cyborg cannot bind their devices.
 	NovaOwnedProviders []string
 }
 
-// Error names the groups, and what was left out.
+// Error names the groups and the providers that were left out.
 func (e *NoCandidatesError) Error() string {
 	text := ErrNoCandidates.Error() + ": no host has room for " + e.Groups
 	if len(e.NovaOwnedProviders) > 0 {
-		text += "; left out, since they carry OWNER_NOVA and Cyborg cannot bind them: providers " + strings.Join(e.NovaOwnedProviders, ", ")
+		text += "; Cyborg cannot bind devices of these providers, which carry OWNER_NOVA: " + strings.Join(e.NovaOwnedProviders, ", ")
 	}
 	return text
 }
@@ -121,20 +122,20 @@ func (e *NoCandidatesError) Error() string {
 // Unwrap returns ErrNoCandidates.
 func (e *NoCandidatesError) Unwrap() error { return ErrNoCandidates }
 
-// NotBoundError tells the state of each ARQ of an instance after a bind that
-// did not succeed. It matches ErrNotBound and whatever ended the wait:
+// NotBoundError has the state of each ARQ of an instance after a bind that did not
+// succeed. It matches ErrNotBound and what ended the wait:
 // externalevent.ErrTimeout, externalevent.ErrFailed, the context's error.
 type NotBoundError struct {
 	ARQs []ARQState
-	// Err is what ended the wait; nil when the wait itself went well.
+	// Err is what ended the wait; nil when the wait itself succeeded.
 	Err error
 }
 
-// ARQState is one expected ARQ and what is wrong with it.
+// ARQState is the state of one expected ARQ.
 type ARQState struct {
 	ARQ string
-	// State is empty for an ARQ that Cyborg does not show for the instance, or
-	// when the states could not be read.
+	// State is empty for an ARQ that Cyborg does not list for the instance, or when
+	// the states could not be read.
 	State cyborgclient.State
 	// Problem is empty for an ARQ that is Bound with a handle.
 	Problem string
@@ -159,7 +160,7 @@ func (e *NotBoundError) Error() string {
 	return text
 }
 
-// Unwrap gives ErrNotBound and what ended the wait.
+// Unwrap returns ErrNotBound and what ended the wait.
 func (e *NotBoundError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{ErrNotBound}
@@ -167,20 +168,19 @@ func (e *NotBoundError) Unwrap() []error {
 	return []error{ErrNotBound, e.Err}
 }
 
-// ErrOwnerConflict: one device has two owners. Every [*OwnerConflictError] is
-// one.
+// ErrOwnerConflict is matched by every [*OwnerConflictError].
 var ErrOwnerConflict = errors.New("device with two owners")
 
-// OwnerConflictError names a device that two parties take for theirs: Nova by
-// its PCI configuration, its domain or its instance, and Cyborg by an ARQ. It
-// matches ErrOwnerConflict and its cause.
+// OwnerConflictError names a device that both Nova, by its PCI configuration, a
+// domain or an allocation, and Cyborg, by an ARQ, have assigned. It matches
+// ErrOwnerConflict and its cause.
 type OwnerConflictError struct {
 	// Address is the PCI address of the device, or the name of its resource
 	// provider where no address is known.
 	Address string
-	// Owners are who has the device, and who was to get it.
+	// Owners are the present owner of the device and the one that was to get it.
 	Owners [2]string
-	// Err is what showed the conflict; nil when this package noticed it.
+	// Err is the error that showed the conflict; nil when this package found it.
 	Err error
 }
 
@@ -193,7 +193,7 @@ func (e *OwnerConflictError) Error() string {
 	return text
 }
 
-// Unwrap gives ErrOwnerConflict and the cause.
+// Unwrap returns ErrOwnerConflict and the cause.
 func (e *OwnerConflictError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{ErrOwnerConflict}
@@ -201,9 +201,8 @@ func (e *OwnerConflictError) Unwrap() []error {
 	return []error{ErrOwnerConflict, e.Err}
 }
 
-// addressInName finds the PCI address in the name of a provider: Cyborg and
-// Nova's PCI tracking write HOST_0000:3b:00.0, Nova's vGPUs
-// HOST_pci_0000_3b_00_0.
+// addressInName matches the PCI address in the name of a provider: Cyborg and Nova's
+// PCI tracking write HOST_0000:3b:00.0, Nova's vGPUs HOST_pci_0000_3b_00_0.
 var addressInName = regexp.MustCompile(`([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-9a-f]{2})[._]([0-7])$`)
 
 func providerAddress(name string) string {

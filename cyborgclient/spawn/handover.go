@@ -13,10 +13,9 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Handover is what passes, as JSON, from the process that schedules and binds
-// (Nova's conductor) to the one that waits and starts the guest
-// (nova-compute). It holds all that the second needs to go on, and to give
-// everything back.
+// Handover passes an attempt, as JSON, from the process that schedules and binds
+// (Nova's conductor) to the one that waits and starts the guest (nova-compute). It
+// has all that the second needs to continue and to give everything back.
 type Handover struct {
 	Instance string `json:"instance"`
 	// Host is the name of the compute node.
@@ -24,10 +23,10 @@ type Handover struct {
 	// DeviceProfile is empty for a flavor without one; there are no ARQs then.
 	DeviceProfile string        `json:"device_profile,omitempty"`
 	ARQs          []HandoverARQ `json:"arqs"`
-	// Flavor is what a domain is made of when none is given.
+	// Flavor is the size of the domain when none is given.
 	Flavor requestspec.Flavor `json:"flavor"`
-	// Claimed is what the instance holds in Placement since the claim, Before
-	// what it held before: provider -> resource class -> amount.
+	// Claimed is the allocation after the claim, Before the one before it:
+	// provider -> resource class -> amount.
 	Claimed map[string]map[string]int `json:"claimed"`
 	Before  map[string]map[string]int `json:"before,omitempty"`
 	// Ports are the instance's ports, as in the request.
@@ -43,13 +42,13 @@ type HandoverARQ struct {
 	Group int    `json:"group"`
 	// Provider is the UUID of the device's resource provider.
 	Provider string `json:"provider"`
-	// Port is the port whose device it is; empty for the flavor's.
+	// Port is the UUID of its port; empty for an ARQ of the flavor.
 	Port string `json:"port,omitempty"`
 }
 
-// Handover ends this side's part after Bind: the attempt is no longer under
-// way here and waits for no events. Unwind still works, for the case that the
-// other side cannot be reached. The error matches ErrOrder before Bind.
+// Handover ends the attempt on this side after Bind and unregisters its events.
+// Unwind still works, in case the other side cannot be reached. The error matches
+// ErrOrder before Bind.
 func (a *Attempt) Handover() (Handover, error) {
 	if err := a.needs(a.claim.certain && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
 		return Handover{}, err
@@ -95,7 +94,7 @@ func (h Handover) check() error {
 		case arq.Port == "":
 			ofFlavor++
 		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }):
-			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for port %s, which is not given", ErrRequest, h.Instance, arq.UUID, arq.Port)
+			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for unknown port %s", ErrRequest, h.Instance, arq.UUID, arq.Port)
 		}
 	}
 	switch {
@@ -120,11 +119,10 @@ func (h Handover) check() error {
 	return nil
 }
 
-// Resume takes a handover over: the attempt goes on with WaitBound and
-// Compose, and its Unwind gives back what the other side made. The binding
-// timeout counts from here, as in nova-compute. An empty domain is made from
-// the handover's flavor. The error matches ErrRequest; nothing is given back
-// then, since it is not known what.
+// Resume continues the attempt of a handover with WaitBound and Compose. Its Unwind
+// gives back what the other side made. The binding timeout starts here, as in
+// nova-compute. An empty domain is made from the flavor. After an error, which
+// matches ErrRequest, nothing is given back, because the handover is unusable.
 func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 	if err := h.check(); err != nil {
 		return nil, err
@@ -139,7 +137,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
 			Running: len(h.Before) > 0, Ports: h.Ports,
 		},
-		PortOf: map[string]string{}, tried: map[string]bool{},
+		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{},
 		Host: h.Host, flow: f, bound: time.Now(),
 		before: allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: allocation{Resources: h.Claimed}, sent: true, certain: true},
@@ -149,24 +147,13 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 	}
 	for _, arq := range h.ARQs {
 		if arq.Port != "" {
-			a.takePort(arq)
+			a.PortOf[arq.UUID] = arq.Port
+			i := slices.IndexFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }) // checked above
+			a.PortProfiles[arq.Port] = requestspec.DeviceProfile{Name: h.Ports[i].DeviceProfile}
 		}
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: arq.UUID, DeviceProfileGroupID: arq.Group})
 		a.Bindings = append(a.Bindings, matching.Binding{ARQ: arq.UUID, DeviceRP: arq.Provider, Group: arq.Group})
 	}
 	f.instances.add(h.Instance)
 	return a, nil
-}
-
-// takePort notes the port of an ARQ that the other side made.
-func (a *Attempt) takePort(arq HandoverARQ) {
-	a.PortOf[arq.UUID] = arq.Port
-	for _, port := range a.Request.Ports {
-		if port.UUID == arq.Port {
-			if a.PortProfiles == nil {
-				a.PortProfiles = make(map[string]requestspec.DeviceProfile)
-			}
-			a.PortProfiles[port.UUID] = requestspec.DeviceProfile{Name: port.DeviceProfile}
-		}
-	}
 }

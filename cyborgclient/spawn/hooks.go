@@ -8,8 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// What an error of a hook may say about the other hosts, to be put into it with
-// %w.
+// Errors that a hook wraps with %w to prevent a reschedule.
 var (
 	// ErrAbort ends the spawn: no other host is tried (Nova's
 	// BuildAbortException).
@@ -19,30 +18,30 @@ var (
 	ErrGone = errors.New("instance is gone")
 )
 
-// Hooks are the caller's own parts of a build, which nova-compute does between
-// and after the ten steps. Each may be nil. What a hook made on its own, such
-// as ports and volumes, is the caller's to give back; ARQs, allocation and
-// events are the flow's, whichever hook fails.
+// Hooks are the caller's steps of a build, which nova-compute runs between and after
+// the ten steps. Each may be nil. When a hook fails, the flow gives back ARQs,
+// allocation and events; the caller gives back what the hook made, such as ports and
+// volumes.
 type Hooks struct {
 	// Claim is the compute host's own claim (processors, memory, NUMA, late
-	// affinity). It runs after the bind and before the wait, as in Nova, where
-	// it is what gives the instance a host. When it fails the next host is
-	// tried, unless the error is an ErrAbort or ErrGone.
+	// affinity). It runs after the bind and before the wait, as in Nova, where it
+	// sets the instance's host. When it fails the next host is tried, unless the
+	// error is an ErrAbort or ErrGone.
 	Claim func(ctx context.Context, a *Attempt) error
 	// Prepare sets up networks and block devices, once every ARQ is Bound. When
 	// it fails no other host is tried, as in Nova.
 	Prepare func(ctx context.Context, a *Attempt) error
-	// CreateMdev makes the mediated device of a Bound MDEV request, for clouds in
-	// which Nova does so and not Cyborg's agent (the 2026.2 vGPU specification).
+	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV, for clouds
+	// in which Nova and not Cyborg's agent does so (the 2026.2 vGPU specification).
 	CreateMdev func(ctx context.Context, arq cyborgclient.ARQ) error
 	// Start defines and starts the guest of result.Domain. When it fails the
 	// guest is destroyed and the next host is tried, unless the error is an
 	// ErrAbort or ErrGone.
 	Start func(ctx context.Context, result *Result) error
-	// Destroy removes what Start and CreateMdev may have left of the guest. It is
-	// called before the ARQs are deleted, on a context that the caller's cannot
-	// end, with Config.UnwindTimeout. When it fails no other host is tried, and
-	// the guest is named in [Error.Leftovers].
+	// Destroy removes what Start and CreateMdev have made. It is called before the
+	// ARQs are deleted. Its context does not end with the caller's, but after a
+	// third of Config.UnwindTimeout. When it fails no other host is tried, and the
+	// guest is named in [Error.Leftovers].
 	Destroy func(ctx context.Context, result *Result) error
 }
 
@@ -68,8 +67,7 @@ func (a *Attempt) hook(ctx context.Context, name Step, hook func(context.Context
 	})
 }
 
-// StartGuest runs [Hooks.Start], after Compose. The attempt is no longer under
-// way when it succeeds.
+// StartGuest runs [Hooks.Start] after Compose. Its success ends the attempt.
 func (a *Attempt) StartGuest(ctx context.Context) error {
 	start := a.Request.Hooks.Start
 	if start == nil {
@@ -88,7 +86,7 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 	})
 }
 
-// createMdevs has the caller make the mediated devices.
+// createMdevs runs [Hooks.CreateMdev] for each mediated device.
 func (a *Attempt) createMdevs(ctx context.Context) error {
 	create := a.Request.Hooks.CreateMdev
 	if create == nil {

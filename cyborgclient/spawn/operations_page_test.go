@@ -1,43 +1,62 @@
-package spawn_test
+package spawn
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"regexp"
 	"testing"
 
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// pageRow is a rule as a row of docs/operations.md.
-func pageRow(r spawn.Rule) string {
+// columns are the first cells of an operation in docs/operations.md.
+func (r rule) columns(op Operation) string {
 	profile, port := "yes", "yes"
 	switch {
-	case !r.Profile:
+	case !r.profile:
 		profile = "blocked"
-	case r.MinService > 0 && r.MinRPC > 0:
-		profile = fmt.Sprintf("service %d, RPC 5.%d", r.MinService, r.MinRPC)
-	case r.MinService > 0:
-		profile = fmt.Sprintf("service %d", r.MinService)
+	case r.minService > 0 && r.minRPC > 0:
+		profile = fmt.Sprintf("service %d, RPC 5.%d", r.minService, r.minRPC)
+	case r.minService > 0:
+		profile = fmt.Sprintf("service %d", r.minService)
 	}
-	if !r.Port {
+	if !r.port {
 		port = "blocked"
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s |", r.Operation, profile, port, cmp.Or(r.Effect, "-"), cmp.Or(r.Ours, "the same"))
+	return fmt.Sprintf("%s | %s | %s", op, profile, port)
 }
 
-func TestThePageOfOperationsIsTheTable(t *testing.T) {
+func TestThePageOfOperationsHasEveryRule(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []string
-	for _, rule := range spawn.Rules() {
-		want = append(want, pageRow(rule))
+	got := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (.*? \| (?:yes|blocked|service .*?) \| (?:yes|blocked)) \| \S.* \| \S.* \|$`).FindAllStringSubmatch(string(page), -1) {
+		got[row[1]] = true
 	}
-	if table := strings.Join(want, "\n"); !strings.Contains(string(page), table) {
-		t.Errorf("docs/operations.md has not the table of spawn.Rules:\n%s", table)
+	want := map[string]bool{}
+	for op, rule := range rules {
+		want[rule.columns(op)] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("operations of docs/operations.md (-want +got):\n%s", diff)
+	}
+}
+
+func TestNoOperationIsBlockedWithoutAccelerators(t *testing.T) {
+	t.Parallel()
+	for op := range rules {
+		plain := Instance{UUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", Flavor: requestspec.Flavor{VCPUs: 1, MemoryMB: 1}, ServiceVersion: 1, RPC: 1}
+		if err := Permit(op, plain); err != nil {
+			t.Errorf("%s is blocked without accelerators: %v", op, err)
+		}
+	}
+	if err := Permit("fly", Instance{}); !errors.Is(err, ErrRequest) {
+		t.Errorf("an unknown operation: %v, want ErrRequest", err)
 	}
 }

@@ -644,23 +644,6 @@ func opPins(t *testing.T) {
 	})
 }
 
-func TestRulesCoverEveryOperation(t *testing.T) {
-	t.Parallel()
-	seen := map[spawn.Operation]bool{}
-	for _, rule := range spawn.Rules() {
-		if seen[rule.Operation] {
-			t.Errorf("%s has two rules", rule.Operation)
-		}
-		seen[rule.Operation] = true
-		if err := spawn.Permit(rule.Operation, spawn.Instance{UUID: instance, Flavor: plainFlavor()}); err != nil {
-			t.Errorf("%s is blocked without accelerators: %v", rule.Operation, err)
-		}
-	}
-	if err := spawn.Permit("fly", spawn.Instance{}); !errors.Is(err, spawn.ErrRequest) {
-		t.Errorf("an unknown operation: %v, want ErrRequest", err)
-	}
-}
-
 // TestLifecycle is the life of an instance as Cyborg's own tests walk it: after
 // each operation the ARQ is Bound with a handle and belongs to the server.
 func TestLifecycle(t *testing.T) {

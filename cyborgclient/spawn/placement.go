@@ -24,8 +24,9 @@ import (
 // suffixes, mappings, root_required and same_subtree.
 const placementMicroversion = "1.36"
 
-// oldMicroversion suffices for everything but candidates, whose query tells
-// what it needs: consumer generations came with 1.28, nested providers with 1.29.
+// oldMicroversion is for a Placement before 1.34. It suffices for everything but
+// candidates, whose query has its own: consumer generations came with 1.28, nested
+// providers with 1.29.
 const oldMicroversion = "1.29"
 
 // PlacementError is an error answer of Placement.
@@ -76,7 +77,7 @@ func refused(err error) bool { return statusOf(err)/100 == 4 }
 // context.
 type placement struct {
 	client, oldClient *gophercloud.ServiceClient
-	// legacy is set once Placement has turned out to be one before 1.34.
+	// legacy is set once Placement has refused the microversion of Nova's query.
 	legacy *atomic.Bool
 }
 
@@ -93,7 +94,7 @@ func newPlacement(client *gophercloud.ServiceClient, old bool) placement {
 
 func (p placement) old() bool { return p.legacy.Load() }
 
-// service is the client in the microversion that Placement knows.
+// service returns the client with a microversion that Placement supports.
 func (p placement) service() *gophercloud.ServiceClient {
 	if p.old() {
 		return p.oldClient
@@ -130,10 +131,9 @@ func placementError(op, subject string, err error) error {
 	return e
 }
 
-// candidates asks for allocation candidates. It decodes the answer itself into
-// gophercloud's types: its pager would decode, encode and decode three times,
-// which was two thirds of the time of a whole spawn, and its AllPages would drop
-// the provider summaries.
+// candidates requests allocation candidates. It decodes the answer itself:
+// gophercloud's pager decodes it three times, which took two thirds of a spawn, and
+// AllPages drops the provider summaries.
 func (p placement) candidates(ctx context.Context, spec requestspec.RequestSpec) (*allocationcandidates.AllocationCandidates, error) {
 	client := *p.client
 	client.Microversion = spec.Microversion()
@@ -146,8 +146,8 @@ func (p placement) candidates(ctx context.Context, spec requestspec.RequestSpec)
 	return &answer, err
 }
 
-// providerName returns the name of a provider; of a compute root that is the
-// node name which Cyborg wants as hostname.
+// providerName returns the name of a provider. That of a compute root is the node
+// name, which Cyborg's bind takes as hostname.
 func (p placement) providerName(ctx context.Context, uuid string) (string, error) {
 	var name string
 	err := p.call(ctx, "GET resource_providers", uuid, http.StatusOK, func() error {
@@ -210,7 +210,7 @@ func (p placement) putAllocation(ctx context.Context, consumer string, want allo
 	})
 }
 
-// deleteAllocation treats an unknown consumer as done.
+// deleteAllocation succeeds for an unknown consumer.
 func (p placement) deleteAllocation(ctx context.Context, consumer string) error {
 	err := p.call(ctx, "DELETE allocations", consumer, http.StatusNoContent, func() error {
 		return allocations.Delete(ctx, p.service(), consumer).ExtractErr()
@@ -240,8 +240,7 @@ func (p placement) traits(ctx context.Context, provider string) ([]string, error
 	return names, err
 }
 
-// consumersOf treats an unknown provider as one that nobody uses: Cyborg may
-// just have removed it.
+// consumersOf returns none for an unknown provider: Cyborg may just have removed it.
 func (p placement) consumersOf(ctx context.Context, provider string) ([]string, error) {
 	var consumers []string
 	err := p.call(ctx, "GET resource_providers allocations", provider, http.StatusOK, func() error {

@@ -24,42 +24,41 @@ const (
 // ErrProgram is matched by every [*ProgramError].
 var ErrProgram = errors.New("region not programmed")
 
-// ProgramRequest says what is to be written to the region of an accelerator.
+// ProgramRequest is a function to load into the region of an accelerator.
 type ProgramRequest struct {
-	// Instance is the UUID of the instance that has the accelerator, ARQ that of
-	// its request.
+	// Instance is the UUID of the instance, ARQ that of its ARQ.
 	Instance, ARQ string
-	// Exactly one of these is given: the UUID of the bitstream's image, or the
-	// function, by which the image is looked for in the image service.
+	// Set exactly one: the UUID of the bitstream's image, or the function by which
+	// the image is found in the image service.
 	Bitstream, FunctionID, FunctionName string
-	// Images is the image service; nil takes the one of the catalog that the
-	// Placement client came from. It is not asked about a Bitstream.
+	// Images is the image service; nil means that of the Placement client's catalog.
+	// It is not used for a Bitstream.
 	Images *gophercloud.ServiceClient
 }
 
-// RegionFunction is what a region has loaded, as far as Cyborg knows.
+// RegionFunction is what a region has loaded, according to Cyborg.
 type RegionFunction struct {
-	// Bitstream is the UUID of the image; empty when Cyborg wrote none.
+	// Bitstream is the UUID of the image; empty when Cyborg has loaded none.
 	Bitstream string
 	// Traits are the function's traits (CUSTOM_FPGA_FUNCTION_...), sorted.
 	Traits []string
 }
 
-// String names bitstream and traits, or "nothing known".
+// String returns bitstream and traits, or "nothing known".
 func (f RegionFunction) String() string {
-	var parts []string
+	var deployables []string
 	if f.Bitstream != "" {
-		parts = append(parts, "bitstream "+f.Bitstream)
+		deployables = append(deployables, "bitstream "+f.Bitstream)
 	}
-	if parts = append(parts, f.Traits...); len(parts) == 0 {
+	if deployables = append(deployables, f.Traits...); len(deployables) == 0 {
 		return "nothing known"
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(deployables, ", ")
 }
 
-// Programmed is what a programming has changed.
+// Programmed is the result of [Flow.Program].
 type Programmed struct {
-	// Region is the UUID of the deployable, Image that of the image.
+	// Region is the UUID of the deployable, Image that of the bitstream's image.
 	Region, Image string
 	// Before and After are what the region had loaded.
 	Before, After RegionFunction
@@ -69,10 +68,10 @@ type Programmed struct {
 // The ARQ stays Bound.
 type ProgramError struct {
 	Instance, ARQ string
-	// Region is the UUID of the deployable, Image that of the image.
+	// Region is the UUID of the deployable, Image that of the bitstream's image.
 	Region, Image string
-	// Before is what the region had, Present what it has now; Unknown tells that
-	// Present could not be read.
+	// Before is what the region had loaded, Present what it has now. Unknown reports
+	// that Present could not be read.
 	Before, Present RegionFunction
 	Unknown         bool
 	Err             error
@@ -82,25 +81,23 @@ type ProgramError struct {
 func (e *ProgramError) Error() string {
 	present := e.Present.String()
 	if e.Unknown {
-		present = "not to be learned"
+		present = "could not be read"
 	}
 	return fmt.Sprintf("spawn: instance %s: ARQ %s: %v: region %s, image %s: function before: %s; present: %s: %v",
 		e.Instance, e.ARQ, ErrProgram, e.Region, e.Image, e.Before, present, e.Err)
 }
 
-// Unwrap gives ErrProgram and the cause.
+// Unwrap returns ErrProgram and the cause.
 func (e *ProgramError) Unwrap() []error { return []error{ErrProgram, e.Err} }
 
 // Program loads another function into the accelerator of a running instance: it
-// finds the region of the ARQ and has Cyborg program it, which waits until that
-// is done. The ARQ stays Bound, before and after. By default only an admin may;
-// Cyborg may let the owner of the ARQ.
+// finds the region of the ARQ and makes Cyborg program it, which is synchronous. The
+// ARQ stays Bound. By Cyborg's default policy this needs an administrator's token.
 //
-// A wrong request, an ARQ that is not the instance's, or no one image of the
-// function match ErrRequest, an ARQ that is not Bound ErrNotBound; nothing was
-// written then. Otherwise the error is a [*ProgramError], which names the old
-// and the present function. A reply that was lost is settled by asking what the
-// region has.
+// The error matches ErrRequest for an invalid request, an ARQ of another instance, or
+// a function without exactly one image, and ErrNotBound for an ARQ that is not Bound;
+// nothing was written then. Otherwise it is a [*ProgramError], which names the old
+// and the present function. After a lost reply the loaded function decides.
 func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed, error) {
 	if err := request.check(); err != nil {
 		return Programmed{}, err
@@ -115,8 +112,8 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	}
 	done := Programmed{Region: region.UUID, Image: image, Before: functionOf(*region)}
 	_, err = f.cyborg.ProgramDeployable(ctx, region.UUID, image)
-	present, presentErr := f.present(ctx, region.UUID)
-	if err == nil || settledProgram(err, present, presentErr, image) {
+	present, presentErr := f.loadedFunction(ctx, region.UUID)
+	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && presentErr == nil && present.Bitstream == image {
 		done.After = present
 		return done, nil
 	}
@@ -124,11 +121,6 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 		Instance: request.Instance, ARQ: request.ARQ, Region: region.UUID, Image: image,
 		Before: done.Before, Present: present, Unknown: presentErr != nil, Err: err,
 	}
-}
-
-// settledProgram reports that an unknown outcome turned out well.
-func settledProgram(err error, present RegionFunction, presentErr error, image string) bool {
-	return errors.Is(err, cyborgclient.ErrReplyLost) && presentErr == nil && present.Bitstream == image
 }
 
 func (r ProgramRequest) check() error {
@@ -145,7 +137,7 @@ func (r ProgramRequest) check() error {
 		}
 	}
 	if given != 1 {
-		return fmt.Errorf("%w: program ARQ %s: exactly one of bitstream, function id and function name is to be given, not %d", ErrRequest, r.ARQ, given)
+		return fmt.Errorf("%w: program ARQ %s: set exactly one of bitstream, function id and function name, not %d", ErrRequest, r.ARQ, given)
 	}
 	if r.Bitstream != "" {
 		return checkUUID("bitstream", r.Bitstream)
@@ -160,23 +152,23 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 	case err != nil:
 		return nil, fmt.Errorf("spawn: program: instance %s: %w", r.Instance, err)
 	case arq.InstanceUUID != r.Instance:
-		return nil, fmt.Errorf("%w: ARQ %s is not of instance %s", ErrRequest, r.ARQ, r.Instance)
+		return nil, fmt.Errorf("%w: ARQ %s does not belong to instance %s", ErrRequest, r.ARQ, r.Instance)
 	case arq.State != cyborgclient.StateBound:
 		return nil, fmt.Errorf("%w: instance %s: ARQ %s is %s", ErrNotBound, r.Instance, r.ARQ, arq.State)
 	}
-	parts, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
+	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
 	if err != nil {
 		return nil, fmt.Errorf("spawn: program: instance %s: %w", r.Instance, err)
 	}
-	parts = slices.DeleteFunc(parts, func(part cyborgclient.Deployable) bool { return part.RPUUID != arq.DeviceRPUUID })
-	if len(parts) != 1 {
-		return nil, fmt.Errorf("%w: ARQ %s: %d deployables are on its provider %s, so its region cannot be told",
-			ErrRequest, r.ARQ, len(parts), arq.DeviceRPUUID)
+	deployables = slices.DeleteFunc(deployables, func(deployable cyborgclient.Deployable) bool { return deployable.RPUUID != arq.DeviceRPUUID })
+	if len(deployables) != 1 {
+		return nil, fmt.Errorf("%w: ARQ %s: its provider %s has %d deployables, want 1",
+			ErrRequest, r.ARQ, arq.DeviceRPUUID, len(deployables))
 	}
-	return &parts[0], nil
+	return &deployables[0], nil
 }
 
-// imageOf is the bitstream, or the one image of the function.
+// imageOf returns the bitstream, or the only image with the function.
 func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	property, value := propertyFunctionID, r.FunctionID
 	switch {
@@ -207,29 +199,30 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%w: %d images have %s=%q, one is needed", ErrRequest, len(found), property, value)
+		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, value)
 	}
 	return found[0], nil
 }
 
-// present asks what a region has, on a context that the caller's cannot end.
-func (f *Flow) present(ctx context.Context, region string) (RegionFunction, error) {
+// loadedFunction reads the function of a region, also after the caller's context
+// ended.
+func (f *Flow) loadedFunction(ctx context.Context, region string) (RegionFunction, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
-	part, err := f.cyborg.GetDeployable(ctx, region)
+	deployable, err := f.cyborg.GetDeployable(ctx, region)
 	if err != nil {
 		return RegionFunction{}, err
 	}
-	return functionOf(*part), nil
+	return functionOf(*deployable), nil
 }
 
-// functionOf reads a deployable; attributes that cannot be read tell nothing.
-func functionOf(part cyborgclient.Deployable) RegionFunction {
+// functionOf returns the function of a deployable, without malformed attributes.
+func functionOf(deployable cyborgclient.Deployable) RegionFunction {
 	var f RegionFunction
-	if part.BitstreamID != nil {
-		f.Bitstream = *part.BitstreamID
+	if deployable.BitstreamID != nil {
+		f.Bitstream = *deployable.BitstreamID
 	}
-	pairs, _ := part.Pairs()
+	pairs, _ := deployable.Pairs()
 	for _, pair := range pairs {
 		if strings.HasPrefix(pair.Key, "trait") && strings.HasPrefix(pair.Value, "CUSTOM_FPGA_FUNCTION_") {
 			f.Traits = append(f.Traits, pair.Value)

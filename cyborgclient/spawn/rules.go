@@ -8,13 +8,13 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Operation is something that is done with an instance, by Nova's name.
+// Operation is an operation on an instance, by Nova's name.
 type Operation string
 
 // The operations.
 const (
 	OpCreate          Operation = "create"
-	OpDelete          Operation = "delete" // also force-delete, and reclaiming of what was soft-deleted
+	OpDelete          Operation = "delete" // also force-delete, and the reclaiming of soft-deleted instances
 	OpLocalDelete     Operation = "local delete"
 	OpSoftDelete      Operation = "soft delete"
 	OpRestore         Operation = "restore"
@@ -56,13 +56,13 @@ const (
 // ErrBlocked is matched by every [*BlockedError].
 var ErrBlocked = errors.New("operation blocked")
 
-// BlockedError is an operation that Nova refuses because of the accelerators of
-// the instance. Nothing was asked and nothing changed.
+// BlockedError is an operation that Nova refuses because of the accelerators of the
+// instance. No request was sent.
 type BlockedError struct {
 	Operation Operation
 	Instance  string
-	// Code is the status of Nova's API, 400; of heal allocations, which is a
-	// command, its exit status 8.
+	// Code is the status of Nova's API, 400; for heal allocations, a command, its
+	// exit status 8.
 	Code int
 	// Text is Nova's message.
 	Text string
@@ -73,103 +73,81 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("spawn: %s of instance %s: %v: %s", e.Operation, e.Instance, ErrBlocked, e.Text)
 }
 
-// Unwrap gives ErrBlocked.
+// Unwrap returns ErrBlocked.
 func (e *BlockedError) Unwrap() error { return ErrBlocked }
 
-// Rule is what Nova does about an operation on an instance with accelerators,
-// and what this package does where it differs.
-type Rule struct {
-	Operation Operation
-	// Profile and Port tell whether the operation is open to instances with a
-	// device profile in the flavor and with an accelerated port.
-	Profile, Port bool
-	// MinService and MinRPC are the versions of nova-compute from which it is open
-	// to those with a device profile; zero: any.
-	MinService, MinRPC int
-	// Effect is what becomes of the ARQs in Nova.
-	Effect string
-	// Ours is what this package does otherwise; empty: the same.
-	Ours string
+// rule says whether Nova allows an operation on instances with a device profile in
+// the flavor and with an accelerated port, and from which service version and RPC
+// version of nova-compute it allows the former.
+type rule struct {
+	profile, port      bool
+	minService, minRPC int
 }
 
-// Rules is the table of all operations, in the order of Nova's documentation. It
-// is a copy.
-func Rules() []Rule {
-	rules := make([]Rule, len(ruleTable))
-	copy(rules, ruleTable[:])
-	return rules
-}
-
-// ruleTable follows nova/compute/api.py (block_accelerators,
-// block_port_accelerators) and nova/compute/manager.py of Nova 2026.1.
-var ruleTable = [...]Rule{
-	{OpCreate, true, true, 0, 0, "created, bound, waited for", "every ARQ must be Bound with a handle"},
-	{OpDelete, true, true, 0, 0, "deleted after the guest: by instance, those of ports by UUID; failures are logged", "failures are reported, with what is left"},
-	{OpLocalDelete, true, true, 0, 0, "as delete, by the API service", "as delete"},
-	{OpSoftDelete, true, true, 0, 0, "kept", ""},
-	{OpRestore, true, true, 0, 0, "kept; see start", "see start"},
-	{OpStop, true, true, 0, 0, "kept", ""},
-	{OpStart, true, true, 0, 0, "kept; listed for the new domain, none is an error", "waited for and verified; those of ports stay interfaces"},
-	{OpSoftReboot, true, true, 0, 0, "kept; listed first; the domain stays; falls back to hard", "waited for and verified first"},
-	{OpHardReboot, true, true, 0, 0, "kept; the domain is made anew from all ARQs, those of ports twice", "waited for and verified; those of ports stay interfaces"},
-	{OpPause, true, true, 0, 0, "none", ""},
-	{OpUnpause, true, true, 0, 0, "none", ""},
-	{OpLock, true, true, 0, 0, "none", ""},
-	{OpUnlock, true, true, 0, 0, "none", ""},
-	{OpSnapshot, true, true, 0, 0, "none", ""},
-	{OpBackup, true, true, 0, 0, "none", ""},
-	{OpRescue, true, true, 0, 0, "kept; the rescue domain is without their devices", ""},
-	{OpUnrescue, true, true, 0, 0, "kept; the saved domain is restored", "waited for, verified, and completed where devices are missing"},
-	{OpRebuild, true, true, 53, 0, "kept and used again, without waiting; none is an error", "waited for and verified"},
-	{OpEvacuate, true, false, 53, 0, "deleted first, then created and bound for the new host", "the new host is claimed before the old ARQs go"},
-	{OpShelve, true, false, 54, 13, "kept", ""},
-	{OpShelveOffload, true, false, 0, 0, "deleted by instance after the guest; a failure ends the offload", "a failure is reported, the rest goes on"},
-	{OpUnshelve, true, true, 0, 0, "offloaded: created and bound anew; left bound after a failure", "deleted after a failure, so that the next unshelve works"},
-	{OpSuspend, false, false, 0, 0, "", ""},
-	{OpResize, false, false, 0, 0, "", ""},
-	{OpMigrate, false, false, 0, 0, "", ""},
-	{OpLiveMigrate, false, false, 0, 0, "", ""},
-	{OpAttachPort, true, false, 0, 0, "none", ""},
-	{OpDetachPort, true, false, 0, 0, "none", ""},
-	{OpHealAllocations, false, true, 0, 0, "", ""},
-	{OpHostReboot, true, true, 0, 0, "not asked for: the domain is made anew without their devices", "waited for and verified; the domain has their devices"},
-	{OpTakeOver, true, true, 0, 0, "none: the specification's way, a resize, is blocked", "created and bound beside Nova's vGPU, which is replaced"},
+// rules follow nova/compute/api.py (block_accelerators, block_port_accelerators) of
+// Nova 2026.1. docs/operations.md says what the operations do with the ARQs.
+var rules = map[Operation]rule{
+	OpCreate:          {profile: true, port: true},
+	OpDelete:          {profile: true, port: true},
+	OpLocalDelete:     {profile: true, port: true},
+	OpSoftDelete:      {profile: true, port: true},
+	OpRestore:         {profile: true, port: true},
+	OpStop:            {profile: true, port: true},
+	OpStart:           {profile: true, port: true},
+	OpSoftReboot:      {profile: true, port: true},
+	OpHardReboot:      {profile: true, port: true},
+	OpPause:           {profile: true, port: true},
+	OpUnpause:         {profile: true, port: true},
+	OpLock:            {profile: true, port: true},
+	OpUnlock:          {profile: true, port: true},
+	OpSnapshot:        {profile: true, port: true},
+	OpBackup:          {profile: true, port: true},
+	OpRescue:          {profile: true, port: true},
+	OpUnrescue:        {profile: true, port: true},
+	OpRebuild:         {profile: true, port: true, minService: 53},
+	OpEvacuate:        {profile: true, minService: 53},
+	OpShelve:          {profile: true, minService: 54, minRPC: 13},
+	OpShelveOffload:   {profile: true},
+	OpUnshelve:        {profile: true, port: true},
+	OpSuspend:         {},
+	OpResize:          {},
+	OpMigrate:         {},
+	OpLiveMigrate:     {},
+	OpAttachPort:      {profile: true},
+	OpDetachPort:      {profile: true},
+	OpHealAllocations: {port: true},
+	OpHostReboot:      {profile: true, port: true},
+	OpTakeOver:        {profile: true, port: true},
 }
 
 // Permit tells whether Nova's rule allows an operation on an instance, without a
 // request to any service. The error is a [*BlockedError]. To attach or detach an
 // interface, pass the instance with that port as its only one; for a resize see
-// [PermitResize]. The error of an operation that is not in [Rules] matches
-// ErrRequest.
+// [PermitResize]. The error of an unknown operation matches ErrRequest.
 func Permit(op Operation, i Instance) error {
-	for _, rule := range ruleTable {
-		if rule.Operation == op {
-			return rule.permit(i)
-		}
+	rule, ok := rules[op]
+	if !ok {
+		return fmt.Errorf("%w: unknown operation %q", ErrRequest, op)
 	}
-	return fmt.Errorf("%w: unknown operation %q", ErrRequest, op)
-}
-
-func (r Rule) permit(i Instance) error {
-	d, p := i.hasProfile(), i.hasPort()
-	blocked := func(text string) error {
-		return &BlockedError{Operation: r.Operation, Instance: i.UUID, Code: http.StatusBadRequest, Text: text}
-	}
+	profile, port := i.hasProfile(), i.hasPort()
+	blocked := &BlockedError{Operation: op, Instance: i.UUID, Code: http.StatusBadRequest}
 	switch {
-	case r.Operation == OpHealAllocations && d:
-		return &BlockedError{Operation: r.Operation, Instance: i.UUID, Code: 8, Text: fmt.Sprintf(
-			"Healing allocation for instance %s with Cyborg device profile request is not supported.", i.UUID)}
-	case d && (!r.Profile || older(i.ServiceVersion, r.MinService) || older(i.RPC, r.MinRPC)):
-		return blocked(acceleratorsBlocked)
-	case p && !r.Port:
-		return blocked(portsBlocked)
-	case p && r.Operation == OpCreate && older(i.ServiceVersion, requestspec.MinComputePort):
-		return blocked(portsNeedUpgrade)
+	case op == OpHealAllocations && profile:
+		blocked.Code = 8
+		blocked.Text = fmt.Sprintf("Healing allocation for instance %s with Cyborg device profile request is not supported.", i.UUID)
+	case profile && (!rule.profile || older(i.ServiceVersion, rule.minService) || older(i.RPC, rule.minRPC)):
+		blocked.Text = acceleratorsBlocked
+	case port && !rule.port:
+		blocked.Text = portsBlocked
+	case port && op == OpCreate && older(i.ServiceVersion, requestspec.MinComputePort):
+		blocked.Text = portsNeedUpgrade
+	default:
+		return nil
 	}
-	return nil
+	return blocked
 }
 
-// older compares a known version; zero is current.
+// older compares a version with a minimum; 0 means current.
 func older(version, least int) bool { return version > 0 && version < least }
 
 // PermitResize tells whether an instance may be resized to a flavor: by Nova's rule

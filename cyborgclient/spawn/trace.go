@@ -10,8 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
 
-// Step is one of the ten steps of the flow, the unwinding, or a hook of the
-// caller.
+// Step is one of the ten steps of the flow, a hook, or the unwinding.
 type Step int
 
 // The steps in order.
@@ -50,13 +49,13 @@ type Trace struct {
 	Steps []StepTrace `json:"steps"`
 }
 
-// StepTrace is one step as it went.
+// StepTrace is the record of one step.
 type StepTrace struct {
 	Step     Step           `json:"step"`
 	Started  time.Time      `json:"started"`
 	Duration time.Duration  `json:"duration_ns"`
 	Requests []RequestTrace `json:"requests,omitempty"`
-	// Decision tells in a few words what came out.
+	// Decision is the result in a few words.
 	Decision string `json:"decision,omitempty"`
 	// Error is the text of the error that ended the step.
 	Error string `json:"error,omitempty"`
