@@ -204,7 +204,7 @@ func shape(l transfer.Listing) []string {
 func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, named(t, "cn1", "cn10"))
-	l.Accelerator.Devices[0].StdBoardInfo = "cn1 and cn10, not cn100; cn1_0000:3b:00.0; " + strings.ToUpper(l.Accelerator.Devices[0].UUID)
+	l.Accelerator.Devices[0].StdBoardInfo = "serial number 7 of cn1"
 	before, err := l.JSON()
 	if err != nil {
 		t.Fatal(err)
@@ -217,8 +217,8 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 		t.Errorf("the listing itself was changed (%v)", err)
 	}
 	device := got.Accelerator.Devices[0]
-	if want := "host-1 and host-2, not cn100; host-1_0000:3b:00.0; " + strings.ToUpper(device.UUID); device.StdBoardInfo != want {
-		t.Errorf("board information %q, want %q", device.StdBoardInfo, want)
+	if device.StdBoardInfo+device.VendorBoardInfo != "" {
+		t.Errorf("board information %q, %q", device.StdBoardInfo, device.VendorBoardInfo)
 	}
 	names := make(map[string]bool)
 	for _, p := range got.Placement.ResourceProviders {

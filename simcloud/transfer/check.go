@@ -22,7 +22,7 @@ func (l Listing) Validate() error {
 		fault("read_at: missing")
 	}
 	_, err := l.eachText(func(field, text string) string {
-		if isID(field) && !isOwner(field) && text != "" && bareHex(text) == "" {
+		if isID(field) && text != "" && bareHex(text) == "" {
 			fault("%s: %q is not a UUID", field, text)
 		}
 		return text

@@ -89,7 +89,7 @@ func join(l Listing, seed uint64) (*imported, error) {
 
 // id is a uuid that stands for something that no API shows.
 func (w *imported) id(kind string, name ...any) string {
-	return dashed(digest(w.seed, kind+"\x00"+fmt.Sprintln(name...)))
+	return newUUID(w.seed, kind+" "+fmt.Sprintln(name...))
 }
 
 // hosts are the names of compute hosts, in the order of the listing: of root providers that

@@ -18,21 +18,16 @@ var ErrListing = errors.New("transfer: bad listing")
 // Listing is what the read-only calls of a real cloud show of its accelerators: all of
 // Placement, and of Cyborg what its API shows. The lists are in the order of the answers.
 type Listing struct {
-	// SchemaVersion is [ListingSchema].
-	SchemaVersion int `json:"schema_version"`
-	// ReadAt is when the reading began. Placement shows no times in its lists, so all of
-	// it counts as made then.
-	ReadAt    time.Time        `json:"read_at"`
-	Region    string           `json:"region,omitempty"`
-	Placement PlacementListing `json:"placement"`
-	// Accelerator is nil for a cloud without Cyborg.
-	Accelerator *AcceleratorListing `json:"accelerator,omitempty"`
+	SchemaVersion int                 `json:"schema_version"` // [ListingSchema]
+	ReadAt        time.Time           `json:"read_at"`        // when the reading began; what shows no time counts as made then
+	Region        string              `json:"region,omitempty"`
+	Placement     PlacementListing    `json:"placement"`
+	Accelerator   *AcceleratorListing `json:"accelerator,omitempty"` // nil for a cloud without Cyborg
 }
 
 // PlacementListing is what Placement holds.
 type PlacementListing struct {
-	// Version is the microversion of the requests, such as 1.39.
-	Version           string           `json:"version,omitempty"`
+	Version           string           `json:"version,omitempty"` // microversion of the requests
 	ResourceClasses   []string         `json:"resource_classes"`
 	Traits            []string         `json:"traits"`
 	ResourceProviders []ListedProvider `json:"resource_providers"`
@@ -50,7 +45,7 @@ type ListedProvider struct {
 	Aggregates  []string                   `json:"aggregates,omitempty"`
 }
 
-// ListedInventory is an inventory of a resource provider.
+// ListedInventory is an inventory.
 type ListedInventory struct {
 	Total           int     `json:"total"`
 	Reserved        int     `json:"reserved"`
@@ -62,22 +57,18 @@ type ListedInventory struct {
 
 // ListedConsumer is a consumer of allocations, mostly an instance.
 type ListedConsumer struct {
-	UUID      string `json:"uuid"`
-	ProjectID string `json:"project_id"`
-	UserID    string `json:"user_id"`
-	// Generation is from 1.28; nil below, where it counts as 1.
-	Generation *int `json:"consumer_generation,omitempty"`
-	// ConsumerType is from 1.38; empty below.
-	ConsumerType string `json:"consumer_type,omitempty"`
-	// Allocations are amounts by provider and resource class.
-	Allocations map[string]map[string]int64 `json:"allocations"`
+	UUID         string                      `json:"uuid"`
+	ProjectID    string                      `json:"project_id"`
+	UserID       string                      `json:"user_id"`
+	Generation   *int                        `json:"consumer_generation,omitempty"` // from 1.28; nil below, where it counts as 1
+	ConsumerType string                      `json:"consumer_type,omitempty"`       // from 1.38; empty below
+	Allocations  map[string]map[string]int64 `json:"allocations"`                   // by provider and resource class
 }
 
 // AcceleratorListing is what Cyborg's API shows: no control paths, and attach handles
 // only of bound requests.
 type AcceleratorListing struct {
-	// MaxVersion is the highest microversion of the service, such as 2.3.
-	MaxVersion     string             `json:"max_version,omitempty"`
+	MaxVersion     string             `json:"max_version,omitempty"` // the highest microversion
 	Devices        []ListedDevice     `json:"devices"`
 	Deployables    []ListedDeployable `json:"deployables"`
 	Attributes     []ListedAttribute  `json:"attributes"` // empty for Zed, which does not list them

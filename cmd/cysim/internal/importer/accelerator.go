@@ -10,81 +10,69 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
-// accelerator lists everything that Cyborg shows. None of its lists has pages.
+// accelerator lists everything that Cyborg shows.
 func (c *cloud) accelerator(ctx context.Context) (*transfer.AcceleratorListing, error) {
 	version, err := c.cyborg.GetVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the version document: %w", err)
 	}
+	c.progress("accelerator: highest microversion %s", version.MaxVersion)
 	l := &transfer.AcceleratorListing{MaxVersion: version.MaxVersion, Attributes: []transfer.ListedAttribute{}}
-	c.progress("accelerator: highest microversion %s", l.MaxVersion)
-	for _, step := range []struct {
-		name string
-		read func() (int, error)
-	}{
-		{"devices", func() (int, error) {
-			list, err := c.cyborg.ListDevices(ctx, cyborgclient.ListDevicesOpts{})
-			return len(list), convert(list, err, &l.Devices)
-		}},
-		{"deployables", func() (int, error) { return c.deployables(ctx, l) }},
-		{"attributes", func() (int, error) {
-			list, err := c.cyborg.ListAttributes(ctx, cyborgclient.ListAttributesOpts{})
-			if errors.Is(err, cyborgclient.ErrNotFound) { // Zed
-				c.progress("accelerator: it lists no attributes; those of the deployables are used")
-				return 0, nil
-			}
-			return len(list), convert(list, err, &l.Attributes)
-		}},
-		{"device_profiles", func() (int, error) {
-			list, err := c.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{})
-			return len(list), convert(list, err, &l.DeviceProfiles)
-		}},
-		{"accelerator_requests", func() (int, error) {
-			list, err := c.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
-			for _, arq := range list {
-				for key, value := range arq.AttachHandleInfo {
-					arq.AttachHandleInfo[key] = fmt.Sprint(value)
-				}
-			}
-			return len(list), convert(list, err, &l.ARQs)
-		}},
-	} {
-		n, err := step.read()
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", step.name, err)
-		}
-		c.progress("accelerator: %d %s", n, step.name)
+	if _, err := list(ctx, c, "devices", c.cyborg.ListDevices, &l.Devices); err != nil {
+		return nil, err
 	}
-	return l, nil
-}
-
-func (c *cloud) deployables(ctx context.Context, l *transfer.AcceleratorListing) (int, error) {
-	list, err := c.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
-	if err := convert(list, err, &l.Deployables); err != nil {
-		return 0, err
+	deployables, err := list(ctx, c, "deployables", c.cyborg.ListDeployables, &l.Deployables)
+	if err != nil {
+		return nil, err
 	}
-	for i, d := range list {
+	for i, d := range deployables {
 		pairs, err := d.Pairs()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		l.Deployables[i].Attributes = []transfer.ListedPair{}
 		for _, pair := range pairs {
 			l.Deployables[i].Attributes = append(l.Deployables[i].Attributes, transfer.ListedPair(pair))
 		}
 	}
-	return len(list), nil
+	_, err = list(ctx, c, "attributes", c.cyborg.ListAttributes, &l.Attributes)
+	if errors.Is(err, cyborgclient.ErrNotFound) {
+		c.progress("accelerator: it lists no attributes; those of the deployables are used") // Zed
+	} else if err != nil {
+		return nil, err
+	}
+	if _, err := list(ctx, c, "device_profiles", c.cyborg.ListDeviceProfiles, &l.DeviceProfiles); err != nil {
+		return nil, err
+	}
+	_, err = list(ctx, c, "accelerator_requests", c.arqs, &l.ARQs)
+	return l, err
 }
 
-// convert stores the rows of an answer in those of a listing, whose fields have the same
-// names in JSON. The error is that of the answer.
-func convert(from any, err error, into any) error {
-	if err != nil {
-		return err
+// arqs lists the accelerator requests with texts only.
+func (c *cloud) arqs(ctx context.Context, opts cyborgclient.ListARQsOpts) ([]cyborgclient.ARQ, error) {
+	arqs, err := c.cyborg.ListARQs(ctx, opts)
+	for _, arq := range arqs {
+		for key, value := range arq.AttachHandleInfo {
+			arq.AttachHandleInfo[key] = fmt.Sprint(value)
+		}
 	}
-	data, err := json.Marshal(from)
-	if err != nil {
-		return err
+	return arqs, err
+}
+
+// list reads one list, none of which has pages, into rows of a listing, whose fields have
+// the same names in JSON.
+func list[Opts, Row any](ctx context.Context, c *cloud, name string, read func(context.Context, Opts) ([]Row, error), into any) ([]Row, error) {
+	var all Opts
+	rows, err := read(ctx, all)
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(rows)
 	}
-	return json.Unmarshal(data, into)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	c.progress("accelerator: %d %s", len(rows), name)
+	return rows, nil
 }
