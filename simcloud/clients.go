@@ -96,11 +96,7 @@ func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.P
 // X-Service-Token that binding and unbinding require.
 func (c *Cloud) ServiceToken(ctx context.Context) (string, error) { return c.nova.Token(ctx) }
 
-// Users lists the users that can log in, sorted.
-func (c *Cloud) Users() []string { return c.identity.Users() }
-
-// ProjectID returns the id of the project that a user's roles are on, or "" for an
-// unknown user.
+// ProjectID returns the id of the project of a user's roles, or "" for an unknown user.
 func (c *Cloud) ProjectID(user string) string {
 	_, id, err := c.identity.ProjectOf(user)
 	if err != nil {

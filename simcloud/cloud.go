@@ -33,7 +33,7 @@ type Option func(*settings)
 type settings struct {
 	clock     sim.Clock
 	agentLoop bool
-	external  *ExternalPlacement
+	external  *externalConfig
 	stateFile string
 }
 

@@ -151,7 +151,7 @@ func TestGophercloudFindsTheServices(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].UUID != cloud.ProviderUUID("cn0") {
 		t.Errorf("provider cn0: %v, %v", found, err)
 	}
-	for _, name := range cloud.Users() {
+	for _, name := range []string{"admin", "alice", "cyborg", "demo", "manager", "nova", "reader"} {
 		if _, err := cloud.ProviderClient(t.Context(), name); err != nil {
 			t.Error(err)
 		}

@@ -16,26 +16,22 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-// ExternalPlacement is a Placement that is not simulated, such as a real one. A cloud
-// creates its compute roots there, its Cyborg reports devices to it over HTTP, and requests
-// to the cloud's own /placement are forwarded to it. Closing the cloud removes what the
-// cloud created there, except the names of custom traits and classes.
+// WithExternalPlacement gives a cloud a Placement that is not simulated, such as a real
+// one. The URL is its root, such as http://127.0.0.1:8778 or https://cloud.example/placement.
+// The token is an administrator's; it is sent in X-Auth-Token, also in place of the callers'
+// own. It is not a field of Model, which clients can read.
+//
+// The cloud creates its compute roots there, its Cyborg reports devices to it over HTTP, and
+// requests to the cloud's own /placement are forwarded to it. Closing the cloud removes what
+// the cloud created there, except the names of custom traits and classes.
 //
 // Fault rules do not apply to it, its requests are not recorded, and Cloud.Placement stays
 // empty; the leak check reads it through its API.
-type ExternalPlacement struct {
-	// URL is its root, such as http://127.0.0.1:8778 or https://cloud.example/placement.
-	URL string
-	// Token is an administrator's. It is sent in X-Auth-Token, also in place of the callers'
-	// own.
-	Token string
+func WithExternalPlacement(url, token string) Option {
+	return func(s *settings) { s.external = &externalConfig{url, token} }
 }
 
-// WithExternalPlacement gives a cloud a Placement that is not simulated. Because of its
-// token it is not a field of Model, which clients can read.
-func WithExternalPlacement(e ExternalPlacement) Option {
-	return func(s *settings) { s.external = &e }
-}
+type externalConfig struct{ url, token string }
 
 // external is the connection to an external Placement.
 type external struct {
@@ -44,23 +40,23 @@ type external struct {
 }
 
 // newExternal makes the connection; the error matches [ErrModel].
-func (c *Cloud) newExternal(e ExternalPlacement) (*external, error) {
-	target, err := url.Parse(e.URL)
+func (c *Cloud) newExternal(e externalConfig) (*external, error) {
+	target, err := url.Parse(e.url)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, fmt.Errorf("%w: external placement: %q is not an absolute http or https URL", ErrModel, e.URL)
+		return nil, fmt.Errorf("%w: external placement: %q is not an absolute http or https URL", ErrModel, e.url)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true // the server of a test may close first
 	x := &external{api: &api{
 		client: &http.Client{Transport: transport, Timeout: time.Minute},
-		token:  func(context.Context) (string, error) { return e.Token, nil },
-		base:   strings.TrimSuffix(e.URL, "/"),
+		token:  func(context.Context) (string, error) { return e.token, nil },
+		base:   strings.TrimSuffix(e.url, "/"),
 	}}
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/placement")
 		r.Out.URL.RawPath = strings.TrimPrefix(r.In.URL.RawPath, "/placement")
 		r.SetURL(target)
-		r.Out.Header.Set("X-Auth-Token", e.Token)
+		r.Out.Header.Set("X-Auth-Token", e.token)
 	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 		http.Error(w, "the external Placement does not answer: "+err.Error(), http.StatusBadGateway)
 	}}

@@ -13,7 +13,7 @@ import (
 
 // outsidePlacement is a Placement on a socket of its own, with the headers that it was
 // sent.
-func outsidePlacement(t *testing.T) (*placementsim.Server, simcloud.ExternalPlacement, *[]http.Header) {
+func outsidePlacement(t *testing.T) (server *placementsim.Server, url string, headers *[]http.Header) {
 	t.Helper()
 	server, err := placementsim.New(placementsim.Config{})
 	if err != nil {
@@ -25,13 +25,13 @@ func outsidePlacement(t *testing.T) (*placementsim.Server, simcloud.ExternalPlac
 		server.ServeHTTP(w, r)
 	}))
 	t.Cleanup(listener.Close)
-	return server, simcloud.ExternalPlacement{URL: listener.URL + "/", Token: "admin"}, &seen
+	return server, listener.URL + "/", &seen
 }
 
 func TestAnExternalPlacementHoldsTheCloud(t *testing.T) {
 	t.Parallel()
 	server, external, seen := outsidePlacement(t)
-	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external))
+	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestAnExternalPlacementHoldsTheCloud(t *testing.T) {
 func TestAnExternalPlacementIsNotForEverybody(t *testing.T) {
 	t.Parallel()
 	_, external, seen := outsidePlacement(t)
-	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external))
+	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +105,18 @@ func TestAnExternalPlacementIsNotForEverybody(t *testing.T) {
 func TestAnExternalPlacementThatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "127.0.0.1:8778", "ftp://x", "http://", "::"} {
-		_, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: bad, Token: "secret"}))
+		_, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(bad, "secret"))
 		if !errors.Is(err, simcloud.ErrModel) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got error %v, want ErrModel without the token", bad, err)
 		}
 	}
 	server, external, _ := outsidePlacement(t)
-	first, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external))
+	first, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	had := len(server.ResourceProviders())
-	if _, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external)); err == nil || !strings.Contains(err.Error(), "host cn0") {
+	if _, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin")); err == nil || !strings.Contains(err.Error(), "host cn0") {
 		t.Errorf("a second cloud of the same names: got error %v", err)
 	}
 	if got := len(server.ResourceProviders()); got != had {

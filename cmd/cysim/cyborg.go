@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/alecthomas/kong"
 
@@ -53,7 +52,14 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if err != nil {
 		return command.BadInput(err)
 	}
-	return errors.Join(c.serve(ctx, p, server, model, hosts), closeHosts())
+	err = c.run(ctx, p, "Cyborg", server, func(base string) ([]variable, error) {
+		if err := buildWorld(ctx, p, server, model, hosts); err != nil {
+			return nil, command.BadInput(err)
+		}
+		logFindings(p.Log, server.DriverReports())
+		return []variable{{"CYSIM_ACCELERATOR_URL", base + "/v2"}}, nil
+	})
+	return errors.Join(err, closeHosts())
 }
 
 // model is the model of the file, overridden by the flags.
@@ -110,25 +116,6 @@ func (c *cyborgCommand) peers() ([]fakecyborg.Option, error) {
 // fixed returns the same token every time.
 func fixed(token string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return token, nil }
-}
-
-// serve builds the world before it serves the first request.
-func (c *cyborgCommand) serve(ctx context.Context, p *command.Process, server *fakecyborg.Server, model simcloud.Model, hosts []fakecyborg.Host) error {
-	listener, err := c.open(ctx, p.Log)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	if err := buildWorld(ctx, p, server, model, hosts); err != nil {
-		return command.BadInput(err)
-	}
-	logFindings(p.Log, server.DriverReports())
-	base := baseURL(listener)
-	if err := printExports(p.Stdout, variable{"CYSIM_ACCELERATOR_URL", base + "/v2"}); err != nil {
-		return err
-	}
-	p.Log.Info(fmt.Sprintf("Cyborg listens on %s", base))
-	return serveHTTP(ctx, listener, server, p.Log)
 }
 
 // buildWorld creates the model's device profiles and lets the agents of its hosts report.

@@ -85,7 +85,7 @@ func exchange(t *testing.T, method, url, token string, body any) (int, map[strin
 // What the real Placement lists is what the Placement of the import lists, path by path.
 func TestImportFromTheRealPlacement(t *testing.T) {
 	real := startPlacement(t)
-	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: real, Token: "admin"}))
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{}, simcloud.WithExternalPlacement(real, "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,28 @@ func baseURL(listener net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
+// run listens and serves the handler until the context ends. Before the first request it
+// calls prepare with the URL of the server, and prints the variables that prepare returns.
+func (f listenFlags) run(ctx context.Context, p *command.Process, name string, handler http.Handler,
+	prepare func(base string) ([]variable, error), ending ...func(),
+) error {
+	listener, err := f.open(ctx, p.Log)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	base := baseURL(listener)
+	variables, err := prepare(base)
+	if err != nil {
+		return err
+	}
+	if err := printExports(p.Stdout, variables...); err != nil {
+		return err
+	}
+	p.Log.Info(name + " listens on " + base)
+	return serveHTTP(ctx, listener, handler, p.Log, ending...)
+}
+
 // serveHTTP serves until the context ends. It then calls the functions of ending, and
 // gives the current requests some time to end.
 func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, ending ...func()) error {

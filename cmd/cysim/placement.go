@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -35,17 +34,9 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	listener, err := c.open(ctx, p.Log)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	base := baseURL(listener)
-	if err := printExports(p.Stdout, variable{"CYSIM_PLACEMENT_URL", base}); err != nil {
-		return err
-	}
-	p.Log.Info(fmt.Sprintf("Placement listens on %s", base))
-	return serveHTTP(ctx, listener, c.guard(withControl(server, faults)), p.Log)
+	return c.run(ctx, p, "Placement", c.guard(withControl(server, faults)), func(base string) ([]variable, error) {
+		return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil
+	})
 }
 
 // maxRequests limits the record of a service that is served alone.

@@ -62,7 +62,14 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if err := c.set(cloud.Faults()); err != nil {
 		return errors.Join(err, cloud.Close())
 	}
-	return errors.Join(c.serve(ctx, p, cloud), cloud.Close())
+	err = c.run(ctx, p, "the cloud", c.guard(cloud.Handler()),
+		func(base string) ([]variable, error) { return c.prepare(p, cloud, base) }, cloud.EndStreams)
+	for _, host := range cloud.HostNames() {
+		for _, write := range cloud.Overlaid(host) {
+			p.Log.Info("recorded, not written to the hardware", "host", host, "write", write)
+		}
+	}
+	return errors.Join(err, cloud.Close())
 }
 
 func (c *serveCommand) options() ([]simcloud.Option, error) {
@@ -89,34 +96,21 @@ func (c *serveCommand) model(line *kong.Context) (simcloud.Model, error) {
 	return c.apply(model), nil
 }
 
-func (c *serveCommand) serve(ctx context.Context, p *command.Process, cloud *simcloud.Cloud) error {
-	listener, err := c.open(ctx, p.Log)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	base, region := baseURL(listener), cloud.Model().Region
+// prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of
+// a shell for the cloud.
+func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base string) ([]variable, error) {
+	region := cloud.Model().Region
 	if c.CloudsYAML != "" {
 		if err := writeCloudsFile(c.CloudsYAML, base, region); err != nil {
-			return command.BadInput(err)
+			return nil, command.BadInput(err)
 		}
 	}
 	if err := cloud.ForwardEventsTo(c.EventsTo...); err != nil {
-		return command.BadInput(fmt.Errorf("--events-to: %w", err))
+		return nil, command.BadInput(fmt.Errorf("--events-to: %w", err))
 	}
 	logFindings(p.Log, cloud.Findings())
-	if err := printExports(p.Stdout, openStackVariables(base, region, admin())...); err != nil {
-		return err
-	}
 	if c.State != "" {
 		p.Log.Info("the state is kept in a file", "state", c.State)
 	}
-	p.Log.Info(fmt.Sprintf("the cloud listens on %s", base))
-	err = serveHTTP(ctx, listener, c.guard(cloud.Handler()), p.Log, cloud.EndStreams)
-	for _, host := range cloud.HostNames() {
-		for _, write := range cloud.Overlaid(host) {
-			p.Log.Info("recorded, not written to the hardware", "host", host, "write", write)
-		}
-	}
-	return err
+	return openStackVariables(base, region, admin()), nil
 }

@@ -124,7 +124,7 @@ func realWorld(t *testing.T, config spawn.Config) (*world, realPlacement) {
 	t.Helper()
 	real := startPlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(),
-		simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: real.url, Token: "admin"}))
+		simcloud.WithExternalPlacement(real.url, "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestAnImportCanBeKeptInAStateFile(t *testing.T) {
 	if _, err := transfer.Import(t.Context(), l, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
 		t.Errorf("into a file that holds a state: %v, want ErrState", err)
 	}
-	_, err = transfer.Import(t.Context(), l, simcloud.WithExternalPlacement(simcloud.ExternalPlacement{URL: "http://127.0.0.1:1"}))
+	_, err = transfer.Import(t.Context(), l, simcloud.WithExternalPlacement("http://127.0.0.1:1", ""))
 	if !errors.Is(err, simcloud.ErrNoState) {
 		t.Errorf("with an external Placement: %v, want ErrNoState", err)
 	}
