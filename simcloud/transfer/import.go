@@ -106,7 +106,7 @@ func (w *imported) model() simcloud.Model {
 		}
 	}
 	for _, d := range w.devices {
-		devices[d.Hostname] = append(devices[d.Hostname], d.reported())
+		devices[d.Hostname] = append(devices[d.Hostname], d.reported)
 	}
 	for _, name := range w.hosts() {
 		root := roots[name]
@@ -126,25 +126,4 @@ func (w *imported) model() simcloud.Model {
 		m.DeviceProfiles = append(m.DeviceProfiles, simcloud.DeviceProfile{Name: p.Name, Description: p.Description, Groups: p.Groups})
 	}
 	return m
-}
-
-// reported is the device as its driver reports it.
-func (d *device) reported() driver.Device {
-	out := driver.Device{
-		Vendor: d.Vendor, Model: d.Model, Type: d.Type, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo,
-		ControlPath: d.path, Deployables: []driver.Deployable{}, Resources: d.resources,
-	}
-	for _, each := range d.deployables {
-		one := driver.Deployable{Name: each.Name, NumAccelerators: each.NumAccelerators, DriverName: each.DriverName, Resources: each.resources}
-		for _, a := range each.attributes {
-			if !a.byUser {
-				one.Attributes = append(one.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
-			}
-		}
-		for _, h := range each.handles {
-			one.AttachHandles = append(one.AttachHandles, h.AttachHandle)
-		}
-		out.Deployables = append(out.Deployables, one)
-	}
-	return out
 }

@@ -31,9 +31,8 @@ type imported struct {
 type device struct {
 	ListedDevice
 	id          int
-	path        driver.ControlPath
-	nested      bool           // it has a provider of its own
-	resources   map[string]int // inventories of that provider
+	nested      bool // it has a provider of its own
+	reported    driver.Device
 	deployables []*deployable
 }
 
@@ -41,21 +40,15 @@ type deployable struct {
 	ListedDeployable
 	id         int
 	device     *device
-	resources  map[string]int // further inventories of its provider, those of local memory
+	reported   driver.Deployable // its attach handles are those of bound requests, then unknown ones
 	attributes []*attribute
-	handles    []handle
+	arqs       []ListedARQ // the bound requests
 }
 
 type attribute struct {
 	ListedAttribute
 	deployable *deployable
 	byUser     bool // created through the API
-}
-
-type handle struct {
-	driver.AttachHandle
-	uuid string
-	arq  string // uuid of the request that holds it; empty: free
 }
 
 // join finds out what belongs to what. Cyborg shows the numbers of devices and deployables
@@ -80,11 +73,13 @@ func join(l Listing, seed uint64) (*imported, error) {
 	w.joinAttributes()
 	w.findMode()
 	for _, d := range w.deployables {
-		d.findUserAttributes(w.providers)
-		d.resources = w.memory(d)
+		d.findReported(w.providers[d.ProviderUUID], w.mode)
 	}
-	w.findPaths()
-	return w, w.findHandles()
+	if err := w.findHandles(); err != nil {
+		return nil, err
+	}
+	w.findDevices()
+	return w, nil
 }
 
 // id is a uuid that stands for something that no API shows.
@@ -146,15 +141,13 @@ func (w *imported) joinDevices() error {
 		devices[d.Hostname] = append(devices[d.Hostname], d)
 	}
 	numbers := make(map[string][]int) // by host
-	deployables, hosts, last := make(map[int][]*deployable), make(map[int]string), 0
+	deployables, last := make(map[int][]*deployable), 0
 	for _, d := range w.deployables {
-		id, host := d.DeviceID, w.hostOf(d, devices)
-		if len(deployables[id]) == 0 {
-			numbers[host], hosts[id] = append(numbers[host], id), host
-		} else if hosts[id] != host {
-			return fmt.Errorf("%w: deployables %s and %s are of one device, and of hosts %q and %q", ErrListing, deployables[id][0].Name, d.Name, hosts[id], host)
+		host := w.hostOf(d, devices)
+		if !slices.Contains(numbers[host], d.DeviceID) {
+			numbers[host] = append(numbers[host], d.DeviceID)
 		}
-		deployables[id], last = append(deployables[id], d), max(last, id)
+		deployables[d.DeviceID], last = append(deployables[d.DeviceID], d), max(last, d.DeviceID)
 	}
 	for _, host := range slices.Sorted(maps.Keys(numbers)) {
 		ids, owners := numbers[host], devices[host]
@@ -243,30 +236,26 @@ func (d *deployable) shows(attributes []*attribute) bool {
 	return slices.Equal(own, others)
 }
 
-// findUserAttributes tells which attributes were created through the API: a second one of a
-// key, and a trait that Placement does not have, since Cyborg sends it those of drivers
-// only. A provider of a flat host has no trait of its owner.
-func (d *deployable) findUserAttributes(providers map[string]ListedProvider) {
-	p, listed := providers[d.ProviderUUID]
+// findReported finds what the driver reports of a deployable. An attribute was created
+// through the API if it is a second one of a key, or a trait that Placement does not have,
+// since Cyborg sends it those of drivers only; a provider of a flat host has no trait of its
+// owner. Further inventories of a provider that is no host's are those of local memory.
+func (d *deployable) findReported(p ListedProvider, mode string) {
+	d.reported = driver.Deployable{Name: d.Name, NumAccelerators: d.NumAccelerators, DriverName: d.DriverName}
 	keys := make(map[string]bool)
 	for _, a := range d.attributes {
-		missing := listed && strings.HasPrefix(a.Key, "trait") && !slices.Contains(p.Traits, a.Value)
+		missing := p.UUID != "" && strings.HasPrefix(a.Key, "trait") && !slices.Contains(p.Traits, a.Value)
 		a.byUser = keys[a.Key] || missing && (p.Parent != "" || a.Value != driver.TraitOwnerCyborg)
-		keys[a.Key] = keys[a.Key] || !a.byUser
+		if keys[a.Key] = keys[a.Key] || !a.byUser; !a.byUser {
+			d.reported.Attributes = append(d.reported.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
+		}
+	}
+	if mode != fakecyborg.ModeFlat {
+		d.reported.Resources = totals(p, d.reported.ResourceClass())
 	}
 }
 
-// class is the resource class of a deployable.
-func (d *deployable) class() string {
-	i := slices.IndexFunc(d.Attributes, func(a ListedPair) bool { return a.Key == driver.KeyResourceClass })
-	if i < 0 {
-		return ""
-	}
-	return d.Attributes[i].Value
-}
-
-// findMode finds where the providers of devices are, and which devices have one of their
-// own.
+// findMode finds where the providers of devices are.
 func (w *imported) findMode() {
 	for _, d := range w.deployables {
 		if p, ok := w.providers[d.ProviderUUID]; ok && p.Parent == "" {
@@ -275,19 +264,6 @@ func (w *imported) findMode() {
 			w.mode = fakecyborg.ModeNested
 		}
 	}
-	for _, d := range w.devices {
-		if d.nested = w.mode == fakecyborg.ModeNested && d.Type == driver.TypeFPGA && len(d.deployables) > 1; d.nested {
-			d.resources = totals(w.providers[w.providers[d.deployables[0].ProviderUUID].Parent], "")
-		}
-	}
-}
-
-// memory are the further inventories of a deployable's provider, unless that is a host's.
-func (w *imported) memory(d *deployable) map[string]int {
-	if w.mode == fakecyborg.ModeFlat {
-		return nil
-	}
-	return totals(w.providers[d.ProviderUUID], d.class())
 }
 
 // totals are those of all inventories of a provider but one; nil for none.
@@ -317,20 +293,26 @@ func (d *deployable) address() (driver.PCIAddress, bool) {
 	return address, ok && err == nil
 }
 
-// findPaths gives each device the PCI address in the name of a deployable as its control
-// path, or an unknown one. No two of a host are the same.
-func (w *imported) findPaths() {
+// findDevices finds what the drivers report of the devices. The control path is the PCI
+// address in the name of a deployable, or an unknown one; no two of a host are the same.
+func (w *imported) findDevices() {
 	taken := make(map[string]bool)
 	for n, d := range w.devices {
+		d.reported = driver.Device{
+			Vendor: d.Vendor, Model: d.Model, Type: d.Type, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo, Deployables: []driver.Deployable{},
+		}
 		address := unknownAddress(n)
 		for _, each := range d.deployables {
 			if named, ok := each.address(); ok && !taken[d.Hostname+"_"+named.String()] {
 				address = named
-				break
 			}
+			d.reported.Deployables = append(d.reported.Deployables, each.reported)
 		}
 		taken[d.Hostname+"_"+address.String()] = true
-		d.path = address.ControlPath()
+		d.reported.ControlPath = address.ControlPath()
+		if d.nested = w.mode == fakecyborg.ModeNested && d.Type == driver.TypeFPGA && len(d.deployables) > 1; d.nested {
+			d.reported.Resources = totals(w.providers[w.providers[d.deployables[0].ProviderUUID].Parent], "")
+		}
 	}
 }
 
@@ -345,19 +327,16 @@ func (w *imported) findHandles() error {
 		if d == nil {
 			return fmt.Errorf("%w: accelerator request %s is Bound to resource provider %q, and no deployable of that is listed", ErrListing, a.UUID, a.ProviderUUID)
 		}
-		d.handles = append(d.handles, handle{
-			uuid: cmp.Or(a.AttachHandleUUID, w.id("attach handle", a.UUID)), arq: a.UUID, // Zed shows none
-			AttachHandle: driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo},
-		})
+		d.arqs = append(d.arqs, a)
+		d.reported.AttachHandles = append(d.reported.AttachHandles, driver.AttachHandle{Type: a.AttachHandleType, Info: a.AttachHandleInfo})
 	}
 	n := 0
 	for _, d := range w.deployables {
 		if d.NumAccelerators > maxUnits {
 			return fmt.Errorf("%w: deployable %s: num_accelerators %d, want at most %d", ErrListing, d.Name, d.NumAccelerators, maxUnits)
 		}
-		for len(d.handles) < d.NumAccelerators {
-			d.handles = append(d.handles, handle{uuid: w.id("attach handle", d.UUID, len(d.handles)), AttachHandle: d.unknownHandle(n)})
-			n++
+		for ; len(d.reported.AttachHandles) < d.NumAccelerators; n++ {
+			d.reported.AttachHandles = append(d.reported.AttachHandles, d.unknownHandle(n))
 		}
 	}
 	return nil
@@ -377,7 +356,7 @@ func (w *imported) holder(a ListedARQ) (best *deployable) {
 		this := 1
 		if address, ok := d.address(); ok && err == nil && address == at {
 			this = 3
-		} else if len(d.handles) < d.NumAccelerators && w.asks(a, d.class()) {
+		} else if len(d.arqs) < d.NumAccelerators && w.asks(a, d.reported.ResourceClass()) {
 			this = 2
 		}
 		if this > rank {
@@ -398,11 +377,11 @@ func (w *imported) asks(a ListedARQ, class string) bool {
 // deployable and marked as unknown, else a PCI device.
 func (d *deployable) unknownHandle(n int) driver.AttachHandle {
 	h := driver.AttachHandle{Type: driver.HandlePCI, Info: unknownAddress(n).Info()}
-	if len(d.handles) == 0 {
-		return h
+	if len(d.arqs) > 0 {
+		h.Type = d.arqs[0].AttachHandleType
 	}
-	if h.Type = d.handles[0].Type; h.Type == driver.HandleMDEV {
-		h.Info = maps.Clone(d.handles[0].Info)
+	if h.Type == driver.HandleMDEV {
+		h.Info = maps.Clone(d.arqs[0].AttachHandleInfo)
 		h.Info["vgpu_mark"] = fmt.Sprint(unknown, "_", n)
 	}
 	return h

@@ -130,18 +130,22 @@ func (w *imported) accelerator() object {
 	}
 	for _, d := range w.devices {
 		add("devices", d.id, d.ListedDevice, object{
-			"driver": verbatim, "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "controlpath_id": d.path, "nested": d.nested, "resources": d.resources,
+			"driver": verbatim, "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "controlpath_id": d.reported.ControlPath, "nested": d.nested, "resources": d.reported.Resources,
 		})
 	}
 	for _, d := range w.deployables {
 		_, offered := w.providers[d.ProviderUUID]
 		add("deployables", d.id, d.ListedDeployable, object{
-			"device": d.device.UUID, "offered": offered, "resources": d.resources, "device_id": nil, "attributes": nil,
+			"device": d.device.UUID, "offered": offered, "resources": d.reported.Resources, "device_id": nil, "attributes": nil,
 		})
-		for _, h := range d.handles {
-			held[h.arq] = h.uuid
+		for i, h := range d.reported.AttachHandles {
+			id := w.id("attach handle", d.UUID, i)
+			if i < len(d.arqs) {
+				id = cmp.Or(d.arqs[i].AttachHandleUUID, id) // Zed shows none
+				held[d.arqs[i].UUID] = id
+			}
 			add("attach_handles", last["attach_handles"]+1, ListedTimes{CreatedAt: d.CreatedAt}, object{
-				"uuid": h.uuid, "deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info, "in_use": h.arq != "",
+				"uuid": id, "deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info, "in_use": i < len(d.arqs),
 			})
 		}
 	}
