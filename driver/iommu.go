@@ -56,7 +56,7 @@ func siblingUse(tree Tree, address PCIAddress) string {
 	if len(problems) > 0 {
 		return fmt.Sprintf("not understood: %v", problems[0].Err)
 	}
-	if reason := s.HostUse(f); reason != "" {
+	if reason := s.hostUse(f); reason != "" {
 		return reason
 	}
 	if slices.Contains([]string{"", driverVFIO, "pci-stub"}, s.Driver) {

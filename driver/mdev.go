@@ -32,16 +32,17 @@ func (m Mdev) Validate() error {
 	if uuid.Validate(m.UUID) != nil || len(m.UUID) != len(uuid.UUID{})*2+4 {
 		return fmt.Errorf("%w: mdev uuid %q", ErrHandle, m.UUID)
 	}
-	if !fileName(m.Parent) {
+	if !FileName(m.Parent) {
 		return fmt.Errorf("%w: mdev %s: parent %q", ErrHandle, m.UUID, m.Parent)
 	}
-	if !fileName(m.Type) {
+	if !FileName(m.Type) {
 		return fmt.Errorf("%w: mdev %s: type %q", ErrHandle, m.UUID, m.Type)
 	}
 	return nil
 }
 
-func fileName(text string) bool {
+// FileName reports whether a text can be one part of a path.
+func FileName(text string) bool {
 	return text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00\n")
 }
 

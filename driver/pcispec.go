@@ -15,14 +15,10 @@ var ErrConfig = errors.New("bad configuration")
 // CheckConfig checks what the configuration of every driver has: the name of the host and
 // the policy. The error wraps ErrConfig.
 func CheckConfig(host string, policy Policy) error {
-	err := policy.Check()
 	if host == "" {
-		err = errors.New("no host name")
+		return fmt.Errorf("%w: no host name", ErrConfig)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return nil
+	return policy.Check()
 }
 
 // PCISpec describes a driver of PCI functions that are given away as they are: a function

@@ -224,12 +224,12 @@ func (r *stateReader) mdevTypes() {
 	}
 }
 
-// HostUse says why the function is in the host's own use, or "". The display the host
+// hostUse says why the function is in the host's own use, or "". The display the host
 // started with is boot_vga 1; where that file is absent, a VGA controller with a driver
 // other than vfio-pci is taken for it. A network interface that is up counts, too, and a
 // disk that is mounted, or that a volume or an array is made of. Sysfs does not tell of
 // every file system; Policy.HostUse knows what else is mounted.
-func (s PCIState) HostUse(f PCIFunction) string {
+func (s PCIState) hostUse(f PCIFunction) string {
 	switch {
 	case s.BootVGA != nil && *s.BootVGA:
 		return "the host's own display: boot_vga is 1"

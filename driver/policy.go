@@ -7,9 +7,6 @@ import (
 	"slices"
 )
 
-// ErrPolicy is the cause of every error of Policy.Check.
-var ErrPolicy = errors.New("driver: bad policy")
-
 // Policy holds the options that every driver of PCI hardware has. The configuration of
 // each embeds it, so in JSON its fields stand beside the driver's own. The zero value is
 // the default. None of them is an option of upstream.
@@ -34,17 +31,17 @@ type Policy struct {
 }
 
 // Check says whether the options make sense. All faults found are joined; each wraps
-// ErrPolicy, and ErrName where a name is at fault.
+// ErrConfig, and ErrName where a name is at fault.
 func (p Policy) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrPolicy}, args...)...))
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...))
 	}
 	if err := p.TraitShape.check(); err != nil {
 		fault("trait_shape: %w", err)
 	}
 	for _, name := range p.AllowedDrivers {
-		if !fileName(name) {
+		if !FileName(name) {
 			fault("allowed_drivers: %q is no name of a kernel driver", name)
 		}
 	}
@@ -63,7 +60,7 @@ func (p Policy) Check() error {
 		}
 	}
 	for _, name := range p.Mounts {
-		if !fileName(name) {
+		if !FileName(name) {
 			fault("mounts: %q is neither MAJOR:MINOR nor the name of a block device", name)
 		}
 	}
@@ -184,10 +181,10 @@ func (p Policy) Or(other Policy) Policy {
 	return p
 }
 
-// HostUse says why a function is in the host's own use, or "". Beside PCIState.HostUse
+// HostUse says why a function is in the host's own use, or "". Beside PCIState.hostUse
 // it knows what the host has mounted.
 func (p Policy) HostUse(f PCIFunction, s PCIState) string {
-	if reason := s.HostUse(f); reason != "" {
+	if reason := s.hostUse(f); reason != "" {
 		return reason
 	}
 	for _, d := range s.Disks {

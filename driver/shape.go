@@ -1,9 +1,9 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // TraitShape says by which specification traits and resource classes are named. The
@@ -57,9 +57,8 @@ type Subject struct {
 	Product string
 	// ProductID is the id, "15f8"; empty: Product is used.
 	ProductID string
-	// Region and Function are a uuid or 32 hexadecimal digits; empty if there is none.
-	Region, Function string
-	// Functions are further functions of the same region.
+	// Region and Functions are uuids or 32 hexadecimal digits; empty if there is none.
+	Region    string
 	Functions []string
 	// Programmable is set for a region that may be programmed.
 	Programmable bool
@@ -147,7 +146,7 @@ func (n *namer) custom(parts ...string) {
 // scheduling has the device type, the family, then what is of a region.
 func (n *namer) scheduling(s Subject) {
 	n.custom(s.Type, s.Vendor)
-	if family := first(s.Product, s.ProductID); family != "" {
+	if family := cmp.Or(s.Product, s.ProductID); family != "" {
 		n.custom(s.Type, s.Vendor, family)
 	}
 	if s.VGPUType != "" {
@@ -156,7 +155,7 @@ func (n *namer) scheduling(s Subject) {
 	if s.Region != "" {
 		n.custom(s.Type, "REGION", s.Vendor, s.Region)
 	}
-	for _, id := range s.functions() {
+	for _, id := range s.Functions {
 		n.custom(s.Type, "FUNCTION", s.Vendor, id)
 	}
 	if s.Functionality != "" {
@@ -166,20 +165,20 @@ func (n *namer) scheduling(s Subject) {
 
 // agent has one trait for the device and one for each uuid.
 func (n *namer) agent(s Subject) {
-	n.custom(s.Type, s.Vendor, first(s.Product, s.ProductID))
+	n.custom(s.Type, s.Vendor, cmp.Or(s.Product, s.ProductID))
 	if s.VGPUType != "" {
 		n.custom(s.Type, s.Vendor, s.VGPUType)
 	}
 	if s.Region != "" {
 		n.custom(s.Type, s.Vendor, "REGION", s.Region)
 	}
-	for _, id := range s.functions() {
+	for _, id := range s.Functions {
 		n.custom(s.Type, s.Vendor, "FUNCTION", id)
 	}
 }
 
 func (n *namer) wallaby(s Subject) {
-	parts := []string{s.Vendor, first(s.ProductID, s.Product)}
+	parts := []string{s.Vendor, cmp.Or(s.ProductID, s.Product)}
 	if s.VGPUType != "" {
 		parts = append(parts, s.VGPUType)
 	}
@@ -187,23 +186,4 @@ func (n *namer) wallaby(s Subject) {
 	if s.Type != TypeGPU {
 		n.add(s.Shipped...)
 	}
-}
-
-func (s Subject) functions() []string {
-	var list []string
-	for _, id := range append([]string{s.Function}, s.Functions...) {
-		if id != "" {
-			list = append(list, id)
-		}
-	}
-	return list
-}
-
-func first(texts ...string) string {
-	for _, t := range texts {
-		if strings.TrimSpace(t) != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -18,7 +18,7 @@ const (
 func TestEveryShapeHasTheNamesOfItsSpecification(t *testing.T) {
 	t.Parallel()
 	region := driver.Subject{
-		Type: "FPGA", Vendor: "intel", Product: "arria10", ProductID: "09c4", Region: regionUUID, Function: functionUUID,
+		Type: "FPGA", Vendor: "intel", Product: "arria10", ProductID: "09c4", Region: regionUUID, Functions: []string{functionUUID},
 		Programmable: true, Functionality: "network",
 		Shipped: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_INTEL_PAC_ARRIA10"}, ShippedClass: "FPGA",
 	}
@@ -90,7 +90,7 @@ func TestPolicyCheckNamesTheOption(t *testing.T) {
 		"memory of type HBM is given twice":   {LocalMemory: []driver.LocalMemory{{Type: "HBM", MiB: 1}, {Type: "HBM", MiB: 2}}},
 		`mounts: "/dev/sda" is neither MAJOR`: {Mounts: []string{"/dev/sda"}},
 	} {
-		if err := p.Check(); !errors.Is(err, driver.ErrPolicy) || !strings.Contains(err.Error(), want) {
+		if err := p.Check(); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", p, err, want)
 		}
 	}

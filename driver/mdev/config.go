@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -57,7 +56,7 @@ func (c Config) check() (types map[string]Type, parents []string, err error) {
 
 // check judges one type beside those before it.
 func (t Type) check(before map[string]Type) error {
-	if !fileName(t.Name) {
+	if !driver.FileName(t.Name) {
 		return errors.New("the name is no file name")
 	}
 	if len(t.Parents) == 0 {
@@ -75,7 +74,7 @@ func (t Type) check(before map[string]Type) error {
 		}
 	}
 	for i, parent := range t.Parents {
-		if !fileName(parent) {
+		if !driver.FileName(parent) {
 			return fmt.Errorf("parent %q is no file name", parent)
 		}
 		if _, err := driver.ParsePCIAddress(parent); err == nil {
@@ -86,8 +85,4 @@ func (t Type) check(before map[string]Type) error {
 		}
 	}
 	return nil
-}
-
-func fileName(text string) bool {
-	return text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00\n")
 }

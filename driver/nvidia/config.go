@@ -3,7 +3,6 @@ package nvidia
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -44,7 +43,7 @@ func (c Config) check() (map[string]string, error) {
 	}
 	types := make(map[string]string)
 	for i, t := range c.EnabledVGPUTypes {
-		if t.Name == "" || strings.ContainsAny(t.Name, "/\x00\n") || t.Name == "." || t.Name == ".." {
+		if !driver.FileName(t.Name) {
 			return nil, fault("Incorrect vgpu type name: %q", t.Name)
 		}
 		if slices.ContainsFunc(c.EnabledVGPUTypes[:i], func(o VGPUType) bool { return o.Name == t.Name }) {

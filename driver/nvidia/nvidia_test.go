@@ -356,7 +356,7 @@ func TestConfigurationErrorsHaveUpstreamsTexts(t *testing.T) {
 		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                           two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-35", []string{other}}),
 		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                        two(nvidia.VGPUType{"../x", []string{card}}, nvidia.VGPUType{}),
 		"no host name": {},
-		`driver: bad policy: extra_traits: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
+		`extra_traits: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
 	} {
 		_, err := nvidia.New(c, sysfs.NewMemory())
 		if !errors.Is(err, driver.ErrConfig) || err.Error() != "bad configuration: "+want {

@@ -174,7 +174,7 @@ func newMatcher(s Spec) (matcher, error) {
 	switch {
 	case s.DevName != "" && s.Address != nil:
 		return m, errors.New("devname and address exclude each other")
-	case s.DevName != "" && strings.ContainsAny(s.DevName, "/\x00") || s.DevName == "." || s.DevName == "..":
+	case s.DevName != "" && !driver.FileName(s.DevName):
 		return m, fmt.Errorf("devname %q is no interface name", s.DevName)
 	case s.Address == nil:
 		return m, nil

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // beneath opens names below a directory with one call of the kernel, which follows links
@@ -127,7 +129,7 @@ func (b *beneath) readDir(name string) (entries []fs.DirEntry, understood bool, 
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	entries, err = f.ReadDir(-1)
-	return entries, true, cause(err)
+	return entries, true, driver.Cause(err)
 }
 
 // readlink is Readlink without the name in its errors.

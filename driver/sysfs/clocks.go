@@ -1,6 +1,10 @@
 package sysfs
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
 
 // Clock describes a precision time protocol clock of a PCI function.
 type Clock struct {
@@ -11,7 +15,7 @@ type Clock struct {
 }
 
 func (c Clock) check() error {
-	if !component(c.Name) {
+	if !driver.FileName(c.Name) {
 		return fmt.Errorf("clock name %q is not a file name", c.Name)
 	}
 	return nil

@@ -31,7 +31,7 @@ type MdevParent struct {
 }
 
 func (p MdevParent) check() error {
-	if !component(p.Name) {
+	if !driver.FileName(p.Name) {
 		return fmt.Errorf("name %q is not a file name", p.Name)
 	}
 	if _, err := driver.ParsePCIAddress(p.Name); err == nil {
@@ -169,11 +169,11 @@ func (d PCIDevice) check() error {
 	if _, err := d.identity(); err != nil {
 		return err
 	}
-	if d.Driver != "" && !component(d.Driver) {
+	if d.Driver != "" && !driver.FileName(d.Driver) {
 		return fmt.Errorf("driver %q is not a file name", d.Driver)
 	}
 	for _, i := range d.Interfaces {
-		if !component(i.Name) {
+		if !driver.FileName(i.Name) {
 			return fmt.Errorf("interface name %q is not a file name", i.Name)
 		}
 	}
@@ -221,7 +221,7 @@ func (v *VFs) check() error {
 			return fmt.Errorf("vfs: product %q is not 4 hexadecimal digits", v.Product)
 		}
 	}
-	if v.Driver != "" && !component(v.Driver) {
+	if v.Driver != "" && !driver.FileName(v.Driver) {
 		return fmt.Errorf("vfs: driver %q is not a file name", v.Driver)
 	}
 	return checkMdevTypes(v.MdevTypes)
@@ -229,7 +229,7 @@ func (v *VFs) check() error {
 
 func checkMdevTypes(types []MdevType) error {
 	for i, t := range types {
-		if !component(t.Type) {
+		if !driver.FileName(t.Type) {
 			return fmt.Errorf("mdev type %q is not a file name", t.Type)
 		}
 		if t.AvailableInstances < 0 {
@@ -242,14 +242,9 @@ func checkMdevTypes(types []MdevType) error {
 	return nil
 }
 
-// component says whether text can be one part of a path.
-func component(text string) bool {
-	return text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00\n")
-}
-
 func validRelative(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
-		if !component(part) {
+		if !driver.FileName(part) {
 			return false
 		}
 	}

@@ -104,115 +104,78 @@ func (t *DirTree) WriteFile(name string, data []byte) error {
 	return t.files.WriteFile(name, data)
 }
 
-func (t rootFiles) ReadFile(name string) ([]byte, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
+// at returns what a call did on a valid name; its error tells the call and the name.
+func at[T any](op, name string, do func() (T, error)) (T, error) {
+	var result T
+	err := fs.ErrInvalid
+	if fs.ValidPath(name) {
+		result, err = do()
 	}
-	data, understood, err := t.fast.readFile(name)
-	switch {
-	case !understood:
-		return t.readFile(name)
-	case err != nil:
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	if err != nil { // the paths of the standard library may lie outside the tree's own naming
+		err = &fs.PathError{Op: op, Path: name, Err: driver.Cause(err)}
 	}
-	return data, nil
+	return result, err
 }
 
-// readFile is ReadFile through the root.
-func (t rootFiles) readFile(name string) ([]byte, error) {
-	f, err := t.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = ErrNotRegular
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: cause(err)}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(data) > MaxFile {
-		err = ErrTooLarge
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: cause(err)}
-	}
-	return data, nil
+func (t rootFiles) ReadFile(name string) ([]byte, error) {
+	return at("read", name, func() ([]byte, error) {
+		if data, understood, err := t.fast.readFile(name); understood {
+			return data, err
+		}
+		f, err := t.open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, cmp.Or(err, ErrNotRegular)
+		}
+		data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+		if err == nil && len(data) > MaxFile {
+			return nil, ErrTooLarge
+		}
+		return data, err
+	})
 }
 
 // open never waits: a pipe in the tree without a writer would stop a plain open.
 func (t rootFiles) open(name string) (*os.File, error) {
-	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: cause(err)}
-	}
-	return f, nil
-}
-
-// cause strips the path errors of the standard library, whose paths may lie outside the
-// tree's own naming.
-func cause(err error) error {
-	if p, ok := err.(*fs.PathError); ok {
-		return p.Err
-	}
-	return err
+	return t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 func (t rootFiles) ReadDir(name string) ([]fs.DirEntry, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
-	}
-	entries, understood, err := t.fast.readDir(name)
-	if !understood {
-		entries, err = t.readDir(name)
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: cause(err)}
-	}
+	entries, err := at("readdir", name, func() ([]fs.DirEntry, error) {
+		if entries, understood, err := t.fast.readDir(name); understood {
+			return entries, err
+		}
+		f, err := t.open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return f.ReadDir(-1)
+	})
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
-	return entries, nil
-}
-
-// readDir is ReadDir through the root.
-func (t rootFiles) readDir(name string) ([]fs.DirEntry, error) {
-	f, err := t.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.ReadDir(-1)
+	return entries, err
 }
 
 func (t rootFiles) Readlink(name string) (string, error) {
-	if !fs.ValidPath(name) {
-		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
-	}
-	target, understood, err := t.fast.readlink(name)
-	if !understood {
-		target, err = t.root.Readlink(name)
-	}
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: name, Err: cause(err)}
-	}
-	return target, nil
+	return at("readlink", name, func() (string, error) {
+		if target, understood, err := t.fast.readlink(name); understood {
+			return target, err
+		}
+		return t.root.Readlink(name)
+	})
 }
 
 func (t rootFiles) WriteFile(name string, data []byte) error {
-	if !fs.ValidPath(name) {
-		return &fs.PathError{Op: "write", Path: name, Err: fs.ErrInvalid}
-	}
-	f, err := t.root.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return &fs.PathError{Op: "write", Path: name, Err: cause(err)}
-	}
-	_, err = f.Write(data)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return &fs.PathError{Op: "write", Path: name, Err: cause(err)}
-	}
-	return nil
+	_, err := at("write", name, func() (int, error) {
+		f, err := t.root.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return 0, err
+		}
+		n, err := f.Write(data)
+		return n, cmp.Or(err, f.Close())
+	})
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
 )
 
 // Disk describes a disk of a PCI function.
@@ -38,14 +40,14 @@ const (
 )
 
 func (d Disk) check() error {
-	if !component(d.Name) {
+	if !driver.FileName(d.Name) {
 		return fmt.Errorf("disk name %q is not a file name", d.Name)
 	}
 	if err := checkBlock(d.Name, d.Major, d.Minor, d.Holders); err != nil {
 		return err
 	}
 	for _, p := range d.Partitions {
-		if !component(p.Name) || p.Name == d.Name {
+		if !driver.FileName(p.Name) || p.Name == d.Name {
 			return fmt.Errorf("disk %s: partition name %q is not another file name", d.Name, p.Name)
 		}
 		if err := checkBlock(p.Name, d.Major, p.Minor, p.Holders); err != nil {
@@ -60,7 +62,7 @@ func checkBlock(name string, major, minor int, holders []string) error {
 		return fmt.Errorf("block device %s: number %d:%d is not within 0:0 and %d:%d", name, major, minor, maxMajor, maxMinor)
 	}
 	for _, h := range holders {
-		if !component(h) {
+		if !driver.FileName(h) {
 			return fmt.Errorf("block device %s: holder %q is not a file name", name, h)
 		}
 	}

@@ -194,7 +194,7 @@ func (o *overlay) WriteFile(name string, data []byte) error {
 	defer o.mu.Unlock()
 	err := o.write(name, strings.TrimSpace(string(data)))
 	if err != nil {
-		return &fs.PathError{Op: "write", Path: name, Err: cause(err)}
+		return &fs.PathError{Op: "write", Path: name, Err: driver.Cause(err)}
 	}
 	o.log = append(o.log, name+" <- "+strings.TrimSpace(string(data)))
 	return nil

@@ -1,13 +1,12 @@
 package sysfs
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -58,28 +57,23 @@ func (t *DirTree) Load(data []byte) error {
 	return nil
 }
 
+// load repeats the making and removing on a fresh overlay, so that a dump which does not fit
+// the directory fails as the writes would.
 func (o *overlay) load(d overlayDump) error {
 	fresh := newOverlay(o.base)
 	for _, m := range d.Removed {
-		if err := cmp.Or(checkLoaded(m, fresh.removed), o.holds(m, true)); err != nil {
+		if err := fresh.repeat(m, "/devices/"+m.UUID+"/remove", "1"); err != nil {
 			return fmt.Errorf("removed mdev %q on %q: %w", m.UUID, m.Parent, err)
 		}
-		fresh.removed[m.UUID] = m
 	}
 	for _, m := range d.Made {
-		err := checkLoaded(m, fresh.made)
-		if gone, removed := fresh.removed[m.UUID]; err == nil && !removed {
-			err = o.holds(m, false)
-		} else if err == nil && gone == m {
-			err = errors.New("it is removed, too")
+		err := fresh.repeat(m, "/create", m.UUID)
+		if err == nil && fresh.made[m.UUID] != m {
+			err = errors.New("it is removed, too, or its uuid is not in lower case")
 		}
-		if m.UUID != strings.ToLower(m.UUID) {
-			err = errors.New("the uuid is not in lower case")
-		}
-		if err = cmp.Or(err, o.offers(m)); err != nil {
+		if err != nil {
 			return fmt.Errorf("made mdev %q on %q: %w", m.UUID, m.Parent, err)
 		}
-		fresh.made[m.UUID] = m
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,47 +81,15 @@ func (o *overlay) load(d overlayDump) error {
 	return nil
 }
 
-func checkLoaded(m driver.Mdev, others map[string]driver.Mdev) error {
-	if _, twice := others[m.UUID]; twice {
-		return errors.New("it is there twice")
+// repeat writes to a file of a device's type. A captured directory may lack the class of
+// parents.
+func (o *overlay) repeat(m driver.Mdev, file, text string) error {
+	if err := m.Validate(); err != nil {
+		return err
 	}
-	return m.Validate()
-}
-
-// typeDirs are the directories that the type of a device can be found by.
-func typeDirs(m driver.Mdev) []string {
-	var dirs []string
-	for _, bus := range []string{dirMdevBus, dirPCIDevices} {
-		dirs = append(dirs, bus+"/"+m.Parent+"/"+mdevTypes+"/"+m.Type)
+	types := dirMdevBus + "/" + m.Parent + "/" + mdevTypes
+	if _, err := o.base.ReadDir(types); errors.Is(err, fs.ErrNotExist) {
+		types = dirPCIDevices + "/" + m.Parent + "/" + mdevTypes
 	}
-	return dirs
-}
-
-// offers looks for the type of a device in the directory.
-func (o *overlay) offers(m driver.Mdev) error {
-	for _, dir := range typeDirs(m) {
-		if _, err := o.base.ReadFile(dir + "/available_instances"); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("the directory has no type %q of that parent", m.Type)
-}
-
-// holds looks whether a device is in the directory, as it should be or should not.
-func (o *overlay) holds(m driver.Mdev, want bool) error {
-	names := []string{dirMdevDevices + "/" + m.UUID}
-	for _, dir := range typeDirs(m) {
-		names = append(names, dir+"/devices/"+m.UUID)
-	}
-	found := slices.ContainsFunc(names, func(name string) bool {
-		_, err := o.base.Readlink(name)
-		return err == nil
-	})
-	switch {
-	case want && !found:
-		return errors.New("the directory does not have it any more")
-	case found && !want:
-		return errors.New("the directory has a device of that uuid now")
-	}
-	return nil
+	return o.write(types+"/"+m.Type+file, text)
 }
