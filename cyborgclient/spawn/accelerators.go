@@ -107,12 +107,7 @@ func (w *arqWait) list(ctx context.Context) error {
 // provisioning, unknown, and states that this version does not know.
 func (w *arqWait) pending() bool {
 	return slices.ContainsFunc(w.arqs, func(arq cyborgclient.ARQ) bool {
-		switch arq.State {
-		case cyborgclient.StateBound, cyborgclient.StateBindFailed, cyborgclient.StateDeleting,
-			cyborgclient.StateInitial, cyborgclient.StateUnbound, cyborgclient.StateUnbindFailed:
-			return false
-		}
-		return true
+		return !arq.State.Known() || arq.State == cyborgclient.StateBindStarted
 	})
 }
 

@@ -184,6 +184,20 @@ func (a *Attempt) steps() []namedStep {
 	}
 }
 
+// deviceStep is step for one that only instances with accelerators need, after
+// another one.
+func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after Step, work func(context.Context) (decision string, err error)) error {
+	return a.step(ctx, name, func(ctx context.Context) (string, error) {
+		if !a.accelerated() {
+			return "no device profile", nil
+		}
+		if err := a.needs(ready, after); err != nil {
+			return "", err
+		}
+		return work(ctx)
+	})
+}
+
 // step runs one step and records it.
 func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context) (decision string, err error)) error {
 	ctx, trace := a.record.open(ctx, name)

@@ -16,13 +16,7 @@ import (
 // POST is never repeated; when its reply is lost, the unwinding looks for the ARQs
 // that it created. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
-	return a.step(ctx, StepCreate, func(ctx context.Context) (string, error) {
-		if !a.accelerated() {
-			return "no device profile, no ARQs", nil
-		}
-		if err := a.needs(a.claim.certain, StepClaim); err != nil {
-			return "", err
-		}
+	return a.deviceStep(ctx, StepCreate, a.claim.certain, StepClaim, func(ctx context.Context) (string, error) {
 		if len(a.ARQs) > 0 {
 			return count(len(a.ARQs), "ARQ") + " kept", nil
 		}
@@ -66,18 +60,9 @@ func (a *Attempt) adoptARQs(arqs []cyborgclient.ARQ, from source) {
 
 // Match is step 7: each ARQ is matched with the provider of its group. Counts and
 // group indices are verified, so that a profile that changed meanwhile is an error
-// and not a guest with too few devices; see Config.VerifyProfile.
+// and not a guest with too few devices.
 func (a *Attempt) Match(ctx context.Context) error {
-	return a.step(ctx, StepMatch, func(ctx context.Context) (string, error) {
-		if !a.accelerated() {
-			return "nothing to match", nil
-		}
-		if err := a.needs(len(a.ARQs) > 0, StepCreate); err != nil {
-			return "", err
-		}
-		if err := a.verifyProfiles(ctx); err != nil {
-			return "", err
-		}
+	return a.deviceStep(ctx, StepMatch, len(a.ARQs) > 0, StepCreate, func(context.Context) (string, error) {
 		a.Bindings = nil
 		for _, from := range a.sources() {
 			bindings, err := matching.Bindings(from.profile, from.mappings(a.Chosen.Mappings), a.matchingARQs(from))
@@ -109,13 +94,7 @@ func (a *Attempt) matchingARQs(from source) []matching.ARQ {
 // in one PATCH, because Cyborg refuses a second one. When Nova refused Cyborg's
 // event, the PATCH is answered 400 although the ARQs are bound; a GET decides.
 func (a *Attempt) Bind(ctx context.Context) error {
-	return a.step(ctx, StepBind, func(ctx context.Context) (string, error) {
-		if !a.accelerated() {
-			return "nothing to bind", nil
-		}
-		if err := a.needs(len(a.Bindings) > 0, StepMatch); err != nil {
-			return "", err
-		}
+	return a.deviceStep(ctx, StepBind, len(a.Bindings) > 0, StepMatch, func(ctx context.Context) (string, error) {
 		if err := a.prepareEvents(); err != nil {
 			return "", err
 		}

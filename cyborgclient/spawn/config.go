@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,10 +54,6 @@ type Config struct {
 	// Weighers order the candidates when Request.Order is nil: the first one decides,
 	// the next among equals. See the Weigh constants.
 	Weighers []string `json:"weighers,omitempty"`
-	// VerifyProfile reads the device profiles again after the ARQs were created, and
-	// fails when one has changed. Without it only the counts and the indices of the
-	// groups are verified.
-	VerifyProfile bool `json:"verify_profile,omitempty"`
 	// RockyFlavors converts flavors of the Rocky specification.
 	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
 	// Compat switches single decisions to those of a specification.
@@ -66,15 +63,9 @@ type Config struct {
 // withDefaults sets the zero fields and refuses invalid ones; the error matches
 // ErrConfig.
 func (c Config) withDefaults() (Config, error) {
-	if c.ARQBindingTimeout == 0 {
-		c.ARQBindingTimeout = DefaultARQBindingTimeout
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = defaultMaxAttempts
-	}
-	if c.UnwindTimeout == 0 {
-		c.UnwindTimeout = defaultUnwindTimeout
-	}
+	c.ARQBindingTimeout = cmp.Or(c.ARQBindingTimeout, DefaultARQBindingTimeout)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, defaultMaxAttempts)
+	c.UnwindTimeout = cmp.Or(c.UnwindTimeout, defaultUnwindTimeout)
 	if _, err := weighersOf(c.Weighers, requestspec.DeviceProfile{}); err != nil {
 		return c, err
 	}

@@ -151,24 +151,31 @@ func tokenOwner(result gophercloud.AuthResult) (project, user string) {
 	return project, user
 }
 
-// walk runs the steps from the given one on.
-func (a *Attempt) walk(ctx context.Context, from Step) (Step, error) {
-	steps := a.steps()
-	for len(steps) > 0 && steps[0].name != from {
-		steps = steps[1:]
-	}
-	for _, step := range steps {
-		if err := step.run(ctx); err != nil {
+// walk runs the steps from first to last, each after the function before, if any.
+func (a *Attempt) walk(ctx context.Context, first, last Step, before func(Step) error) (Step, error) {
+	started := false
+	for _, step := range a.steps() {
+		if started = started || step.name == first; !started {
+			continue
+		}
+		var err error
+		if before != nil {
+			err = before(step.name)
+		}
+		if err == nil {
+			err = step.run(ctx)
+		}
+		if err != nil || step.name == last {
 			return step.name, err
 		}
 	}
-	return 0, nil
+	return last, nil
 }
 
 // run runs all steps, on one host after the other until one succeeds. The error is
 // that of the last host.
 func (a *Attempt) run(ctx context.Context) (Step, error) {
-	step, err := a.walk(ctx, StepProfile)
+	step, err := a.walk(ctx, StepProfile, StepStart, nil)
 	for err != nil && a.Reschedulable(step, err) && ctx.Err() == nil {
 		moved := a.Reschedule(ctx)
 		switch {
@@ -177,7 +184,7 @@ func (a *Attempt) run(ctx context.Context) (Step, error) {
 		case moved != nil:
 			return StepSelect, errors.Join(moved, err)
 		}
-		step, err = a.walk(ctx, StepClaim)
+		step, err = a.walk(ctx, StepClaim, StepStart, nil)
 	}
 	return step, err
 }

@@ -88,21 +88,10 @@ func (h Handover) check() error {
 	if err := checkPorts(h.Ports); err != nil {
 		return err
 	}
-	ofFlavor := 0
-	for _, arq := range h.ARQs {
-		switch {
-		case arq.Port == "":
-			ofFlavor++
-		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }):
-			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for unknown port %s", ErrRequest, h.Instance, arq.UUID, arq.Port)
-		}
-	}
-	switch {
-	case h.Host == "":
+	if h.Host == "" {
 		return fmt.Errorf("%w: handover of instance %s names no host", ErrRequest, h.Instance)
-	case (h.DeviceProfile == "") != (ofFlavor == 0):
-		return fmt.Errorf("%w: handover of instance %s: device profile %q with %d ARQs", ErrRequest, h.Instance, h.DeviceProfile, ofFlavor)
 	}
+	ofFlavor := 0
 	seen := make(map[string]bool, len(h.ARQs))
 	for _, arq := range h.ARQs {
 		if err := checkUUID("ARQ", arq.UUID); err != nil {
@@ -111,10 +100,18 @@ func (h Handover) check() error {
 		if err := checkUUID("provider of ARQ "+arq.UUID, arq.Provider); err != nil {
 			return err
 		}
-		if seen[arq.UUID] {
+		switch {
+		case seen[arq.UUID]:
 			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, arq.UUID)
+		case arq.Port == "":
+			ofFlavor++
+		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }):
+			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for unknown port %s", ErrRequest, h.Instance, arq.UUID, arq.Port)
 		}
 		seen[arq.UUID] = true
+	}
+	if (h.DeviceProfile == "") != (ofFlavor == 0) {
+		return fmt.Errorf("%w: handover of instance %s: device profile %q with %s", ErrRequest, h.Instance, h.DeviceProfile, count(ofFlavor, "ARQ"))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -98,22 +97,15 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 		}
 		return candidates
 	}
-	for _, step := range a.steps() {
-		var err error
-		switch step.name {
+	return a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
+		switch next {
 		case StepSelect:
 			a.before, err = o.flow.placement.getAllocation(a.record.reopen(ctx), i.UUID)
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i)
 		}
-		if err == nil {
-			err = step.run(ctx)
-		}
-		if err != nil {
-			return step.name, err
-		}
-	}
-	return 0, nil
+		return err
+	})
 }
 
 // elsewhere leaves out the host whose resources the instance holds.
@@ -220,12 +212,4 @@ func (a *Attempt) leftover(cause string, candidates ...Leftover) error {
 		return nil
 	}
 	return &Error{Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New(cause), Leftovers: left, Trace: a.Trace()}
-}
-
-func cloneResources(held map[string]map[string]int) map[string]map[string]int {
-	clone := make(map[string]map[string]int, len(held))
-	for provider, resources := range held {
-		clone[provider] = maps.Clone(resources)
-	}
-	return clone
 }

@@ -76,30 +76,28 @@ func refused(err error) bool { return statusOf(err)/100 == 4 }
 // placement is the client of Placement. Calls are recorded in the trace of their
 // context.
 type placement struct {
-	client, oldClient *gophercloud.ServiceClient
+	client *gophercloud.ServiceClient
 	// legacy is set once Placement has refused the microversion of Nova's query.
 	legacy *atomic.Bool
 }
 
-// newPlacement copies the service client, so that the caller's keeps its
-// microversion.
 func newPlacement(client *gophercloud.ServiceClient, old bool) placement {
-	own, oldOwn := *client, *client
-	own.Type, own.Microversion = "placement", placementMicroversion
-	oldOwn.Type, oldOwn.Microversion = "placement", oldMicroversion
-	p := placement{client: &own, oldClient: &oldOwn, legacy: new(atomic.Bool)}
+	p := placement{client: client, legacy: new(atomic.Bool)}
 	p.legacy.Store(old)
 	return p
 }
 
 func (p placement) old() bool { return p.legacy.Load() }
 
-// service returns the client with a microversion that Placement supports.
+// service returns a copy of the caller's client with a microversion that Placement
+// supports.
 func (p placement) service() *gophercloud.ServiceClient {
+	client := *p.client
+	client.Type, client.Microversion = "placement", placementMicroversion
 	if p.old() {
-		return p.oldClient
+		client.Microversion = oldMicroversion
 	}
-	return p.client
+	return &client
 }
 
 // call runs one call, records it and decodes its error.
@@ -135,7 +133,7 @@ func placementError(op, subject string, err error) error {
 // gophercloud's pager decodes it three times, which took two thirds of a spawn, and
 // AllPages drops the provider summaries.
 func (p placement) candidates(ctx context.Context, spec requestspec.RequestSpec) (*allocationcandidates.AllocationCandidates, error) {
-	client := *p.client
+	client := p.service()
 	client.Microversion = spec.Microversion()
 	var answer allocationcandidates.AllocationCandidates
 	err := p.call(ctx, "GET allocation_candidates", "", http.StatusOK, func() error {

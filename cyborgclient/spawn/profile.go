@@ -67,25 +67,6 @@ func (a *Attempt) readProfile(ctx context.Context, name string) (requestspec.Dev
 	return requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}, nil
 }
 
-// verifyProfiles reads the device profiles again after the ARQs were created, and
-// compares them with those of the request. The error matches
-// matching.ErrProfileChanged.
-func (a *Attempt) verifyProfiles(ctx context.Context) error {
-	if !a.flow.config.VerifyProfile {
-		return nil
-	}
-	for _, from := range a.sources() {
-		current, err := a.readProfile(ctx, from.profile.Name)
-		if err == nil {
-			err = matching.Unchanged(from.profile, current)
-		}
-		if err != nil {
-			return fmt.Errorf("device profile %s, read again: %w", from.profile.Name, err)
-		}
-	}
-	return nil
-}
-
 // BuildRequest is step 2: flavor and profile become request groups. A profile
 // that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
@@ -250,16 +231,13 @@ func (a *Attempt) accelerated() bool {
 	return a.Profile != nil || len(a.PortProfiles) > 0
 }
 
-// deviceGroups are the request groups of all profiles.
+// deviceGroups returns the request groups of all profiles.
 func (a *Attempt) deviceGroups() []requestspec.Group {
 	groups := a.Spec.DeviceGroups()
 	for _, s := range a.sources() {
-		if !s.ofPort() {
-			continue
-		}
 		for i := range s.profile.Groups {
 			for _, group := range a.Spec.Groups {
-				if group.RequesterID == s.requesterID(i) {
+				if s.ofPort() && group.RequesterID == s.requesterID(i) {
 					groups = append(groups, group)
 				}
 			}
@@ -276,30 +254,13 @@ type RockyFlavors struct {
 	Convert bool `json:"convert,omitempty"`
 	// Create creates a missing profile in Cyborg, which needs an administrator's
 	// token. The profile stays, because it belongs to the flavor. Without Create a
-	// missing profile is a [*RockyProfileError].
+	// missing profile is an ErrProfile whose text has the commands
+	// that create it.
 	Create bool `json:"create,omitempty"`
 	// ShippedClasses requests the resource classes of Cyborg's drivers; see
 	// requestspec.RockyOpts.
 	ShippedClasses bool `json:"shipped_classes,omitempty"`
 }
-
-// RockyProfileError names the device profile that a Rocky flavor needs and Cyborg
-// does not have. It matches ErrProfile.
-type RockyProfileError struct {
-	// Rocky is the converted flavor with its profile.
-	Rocky requestspec.Rocky
-	// Commands create the profile and change the flavor, for the administrator.
-	Commands []string
-}
-
-// Error names the profile and the commands.
-func (e *RockyProfileError) Error() string {
-	return fmt.Sprintf("%s: flavor %s requests accelerators without a device profile; device profile %s does not exist, create it: %s",
-		ErrProfile, e.Rocky.Flavor.Name, e.Rocky.Profile.Name, strings.Join(e.Commands, " && "))
-}
-
-// Unwrap returns ErrProfile.
-func (e *RockyProfileError) Unwrap() error { return ErrProfile }
 
 // convertRocky replaces a Rocky flavor of the request by one with a device profile
 // that Cyborg has. The decision is empty for any other flavor.
@@ -337,7 +298,8 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (crea
 		if err != nil {
 			return false, err
 		}
-		return false, &RockyProfileError{Rocky: rocky, Commands: commands}
+		return false, fmt.Errorf("%w: flavor %s requests accelerators without a device profile; device profile %s does not exist, create it: %s",
+			ErrProfile, rocky.Flavor.Name, rocky.Profile.Name, strings.Join(commands, " && "))
 	}
 	_, err = f.cyborg.CreateDeviceProfile(ctx, cyborgclient.CreateDeviceProfileOpts{
 		Name: rocky.Profile.Name, Description: rocky.Profile.Description, Groups: rocky.Profile.Groups,

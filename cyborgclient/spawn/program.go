@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,14 +47,11 @@ type RegionFunction struct {
 
 // String returns bitstream and traits, or "nothing known".
 func (f RegionFunction) String() string {
-	var deployables []string
+	loaded := slices.Clone(f.Traits)
 	if f.Bitstream != "" {
-		deployables = append(deployables, "bitstream "+f.Bitstream)
+		loaded = slices.Insert(loaded, 0, "bitstream "+f.Bitstream)
 	}
-	if deployables = append(deployables, f.Traits...); len(deployables) == 0 {
-		return "nothing known"
-	}
-	return strings.Join(deployables, ", ")
+	return cmp.Or(strings.Join(loaded, ", "), "nothing known")
 }
 
 // Programmed is the result of [Flow.Program].

@@ -136,6 +136,17 @@ func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error 
 	return failed
 }
 
+// listAllARQs lists the ARQs of all instances, and the time of the server's clock.
+func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now time.Time, err error) {
+	var call cyborgclient.Call
+	ctx = cyborgclient.Observe(ctx, func(c cyborgclient.Call) { call = c })
+	arqs, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{})
+	if now = call.Date; now.IsZero() {
+		now = time.Now()
+	}
+	return arqs, now, err
+}
+
 // Delete removes an instance: guest, ARQs (which frees handles and mediated
 // devices), allocation, in this order. When the guest cannot be destroyed, after
 // some retries, nothing is freed, because the guest may still use its devices. The
@@ -267,15 +278,9 @@ func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
 }
 
 func (r *reconciliation) orphanARQs(ctx context.Context) ([]Orphan, error) {
-	var listed cyborgclient.Call
-	arqs, err := r.flow.cyborg.ListARQs(
-		cyborgclient.Observe(ctx, func(call cyborgclient.Call) { listed = call }), cyborgclient.ListARQsOpts{})
+	arqs, now, err := r.flow.listAllARQs(ctx)
 	if err != nil {
 		return nil, err
-	}
-	now := listed.Date // ages are by the server's clock
-	if now.IsZero() {
-		now = time.Now()
 	}
 	var orphans []Orphan
 	for _, arq := range arqs {

@@ -91,21 +91,17 @@ func novaMdev(domain []byte, mdev string) (string, error) {
 
 // takeOver claims, binds and replaces.
 func (o *Operations) takeOver(ctx context.Context, a *Attempt, change OwnershipChange, saved []byte, running bool) (Step, error) {
-	for _, step := range a.steps() {
-		if step.name == StepCompose {
-			break
+	step, err := a.walk(ctx, StepProfile, StepPrepare, func(next Step) (err error) {
+		switch {
+		case next == StepSelect:
+			_, err = novaProvider(a.before.Resources, change.Provider)
+		case next == StepClaim && change.Instance.Host != "" && a.Host != change.Instance.Host:
+			err = fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
 		}
-		if err := step.run(ctx); err != nil {
-			return step.name, err
-		}
-		if step.name == StepSelect && change.Instance.Host != "" && a.Host != change.Instance.Host {
-			return StepSelect, fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
-		}
-		if step.name == StepCandidates {
-			if _, err := novaProvider(a.before.Resources, change.Provider); err != nil {
-				return StepCandidates, err
-			}
-		}
+		return err
+	})
+	if err != nil {
+		return step, err
 	}
 	fresh, err := a.replaceMdev(saved, change.Mdev)
 	if err != nil {
@@ -200,7 +196,7 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 		if held.Resources[provider][classVGPU] != claimed {
 			return held.Resources // released already
 		}
-		next := cloneResources(held.Resources)
+		next := add(held.Resources, nil) // a copy
 		if next[provider][classVGPU] = kept; kept == 0 {
 			delete(next[provider], classVGPU)
 		}

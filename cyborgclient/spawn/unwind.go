@@ -220,19 +220,14 @@ func (a *Attempt) findLostARQs(ctx context.Context, c *cleanup) {
 
 // suspects lists the ARQs that a create with a lost reply may have made.
 func (a *Attempt) suspects(ctx context.Context) ([]cyborgclient.ARQ, error) {
-	var listed cyborgclient.Call
-	observed := cyborgclient.Observe(ctx, func(call cyborgclient.Call) { listed = call })
-	all, err := a.flow.cyborg.ListARQs(observed, cyborgclient.ListARQsOpts{})
+	all, now, err := a.flow.listAllARQs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The create began then by the server's clock, which the list has told. Dates and
-	// creation times are whole seconds, hence the slack.
+	// When the create began by the server's clock. Dates and creation times are whole
+	// seconds, hence the slack.
 	const slack = 2 * time.Second
-	since := a.create.began.Add(-slack)
-	if !listed.Date.IsZero() {
-		since = listed.Date.Add(-time.Since(a.create.began) - slack)
-	}
+	since := now.Add(-time.Since(a.create.began) - slack)
 	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
 		return arq.State != cyborgclient.StateInitial || arq.Hostname != "" || arq.InstanceUUID != "" ||
 			arq.DeviceProfileName != a.create.from.profile.Name ||

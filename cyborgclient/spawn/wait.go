@@ -23,13 +23,7 @@ const (
 // Anything else is a [*NotBoundError]. A timeout is fatal, as in Nova: no other host
 // is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
-	return a.step(ctx, StepWait, func(ctx context.Context) (string, error) {
-		if !a.accelerated() {
-			return "nothing to wait for", nil
-		}
-		if err := a.needs(!a.bound.IsZero(), StepBind); err != nil {
-			return "", err
-		}
+	return a.deviceStep(ctx, StepWait, !a.bound.IsZero(), StepBind, func(ctx context.Context) (string, error) {
 		defer a.closeWaiter()
 		if err := a.prepareEvents(); err != nil { // done by Bind, unless another process bound
 			return "", err
