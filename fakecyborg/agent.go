@@ -29,6 +29,9 @@ type Host struct {
 	// Reboot does to the hardware what a restart of the host does; a fault rule with
 	// the action reboot calls it. Nil: nothing.
 	Reboot func()
+	// Changed is called after each change of the hardware: of a mediated device, or of what
+	// a region is programmed with. Nil: nothing.
+	Changed func()
 }
 
 // agent is the part of Cyborg that runs on a host.
@@ -146,6 +149,16 @@ func (s *Server) driverOf(host, source string) (driver.Driver, error) {
 	return nil, fmt.Errorf("no driver of host %s is in charge of the device", host)
 }
 
+// hardwareChanged tells the owner of a host's hardware.
+func (s *Server) hardwareChanged(host string) {
+	s.mu.RLock()
+	a, ok := s.agents[host]
+	s.mu.RUnlock()
+	if ok && a.host.Changed != nil {
+		a.host.Changed()
+	}
+}
+
 // mdevWork is what the agent is to do for a handle.
 type mdevWork struct {
 	host, source string
@@ -190,6 +203,7 @@ func (s *Server) withAgent(ctx context.Context, operation string, w mdevWork,
 			return fmt.Errorf("driver %s makes no mediated devices", d.Name())
 		}
 		return s.perform(ctx, operation, w.uuid, func() error {
+			defer s.hardwareChanged(w.host)
 			return noteMdev(ctx, d, m, operation == mdevCreateOperation, func() error { return do(agent, ctx, m) })
 		})
 	})

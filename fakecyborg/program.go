@@ -459,6 +459,7 @@ func (s *Server) program(ctx context.Context, part *deployableRow, image string)
 	}
 	err = s.perform(ctx, agentCallOperation, host, func() error {
 		return s.perform(ctx, programOperation, part.name, func() error {
+			defer s.hardwareChanged(host)
 			err := programmed(ctx, programmer, path, part.name, data)
 			if err == nil {
 				simhttp.Note(ctx, sim.Change{Action: sim.Changed, Kind: "region", ID: part.name, What: "image " + image + " written"})

@@ -12,7 +12,7 @@ import (
 func (s *Set) Seed(seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seed = seed
+	s.replace(seed, s.rules)
 }
 
 // fires reports whether the match that was counted last for the subject fails.

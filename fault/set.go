@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Set holds the rules of one simulated cloud. It is safe for parallel use; the
@@ -15,6 +17,7 @@ type Set struct {
 	operations map[string]Operation
 	rules      []*counted
 	observe    func(operation, subject string)
+	listeners  []func([]sim.RecordChange)
 }
 
 type counted struct {
@@ -22,6 +25,8 @@ type counted struct {
 	key  uint64 // names the rule where chance decides
 	seen map[string]int
 	hits int
+
+	counted bool // since the last commit of counts
 }
 
 // State is a rule together with how often it has fired.
@@ -104,7 +109,7 @@ func (s *Set) Set(rules ...Rule) error {
 	if err != nil {
 		return err
 	}
-	s.rules = fresh
+	s.replace(s.seed, fresh)
 	return nil
 }
 
@@ -146,7 +151,7 @@ func (s *Set) possible(r Rule) error {
 func (s *Set) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rules = nil
+	s.replace(s.seed, nil)
 }
 
 // Rules returns the rules in order, each with its hits.
@@ -175,6 +180,7 @@ func (s *Set) Decide(operation, subject string) (Rule, bool) {
 			continue
 		}
 		c.seen[subject]++
+		c.counted = true
 		if hit == nil && c.fires(s.seed, subject) {
 			hit = c
 		}

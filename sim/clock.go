@@ -46,6 +46,8 @@ type ManualClock struct {
 	now     time.Time
 	waiting []*waiter       // ordered by due time
 	added   chan<- struct{} // receives when a waiter is added; nil unless Advance listens
+
+	listeners []func([]RecordChange)
 }
 
 type waiter struct {
@@ -157,7 +159,7 @@ func (c *ManualClock) wakeNext(end time.Time) <-chan struct{} {
 		c.waiting = c.waiting[1:]
 		close(next.done)
 		if next.due.After(c.now) {
-			c.now = next.due
+			c.setNow(next.due)
 		}
 		if c.now.Before(end) {
 			added := make(chan struct{}, 1)
@@ -166,7 +168,7 @@ func (c *ManualClock) wakeNext(end time.Time) <-chan struct{} {
 		}
 	}
 	if end.After(c.now) {
-		c.now = end
+		c.setNow(end)
 	}
 	return nil
 }

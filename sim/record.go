@@ -1,9 +1,17 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
 )
+
+// ErrRecords is matched by the error about records that are no state of the component that
+// they are given to.
+var ErrRecords = errors.New("bad records")
 
 // Record is one row of a service's state.
 type Record struct {
@@ -13,6 +21,68 @@ type Record struct {
 	Key string `json:"key"`
 	// Row is a JSON object.
 	Row json.RawMessage `json:"row"`
+}
+
+// Errorf returns an error about a record that matches [ErrRecords] and names table and key.
+func (r Record) Errorf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s %s: %w", ErrRecords, r.Table, r.Key, fmt.Errorf(format, args...))
+}
+
+// Decode decodes the row, which must be one JSON object without unknown or repeated
+// members. The error is one of [Record.Errorf].
+func (r Record) Decode(row any) error {
+	if err := decodeObject(r.Row, row); err != nil {
+		return r.Errorf("%w", err)
+	}
+	return nil
+}
+
+func decodeObject(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON value")
+	}
+	if again, err := json.Marshal(into); err == nil && bytes.Equal(again, data) {
+		return nil
+	}
+	if bytes.TrimLeft(data, " \t\r\n")[0] != '{' {
+		return errors.New("it is not a JSON object")
+	}
+	return noRepeatedMembers(json.NewDecoder(bytes.NewReader(data)))
+}
+
+// noRepeatedMembers reads one JSON value and refuses an object that has a member twice.
+func noRepeatedMembers(dec *json.Decoder) error {
+	token, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	open, _ := token.(json.Delim)
+	if open == 0 {
+		return nil
+	}
+	members := make(map[string]bool)
+	for dec.More() {
+		if open == '{' {
+			name, err := dec.Token()
+			if err != nil {
+				return err
+			}
+			if members[name.(string)] {
+				return fmt.Errorf("member %q is repeated", name)
+			}
+			members[name.(string)] = true
+		}
+		if err := noRepeatedMembers(dec); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return err
 }
 
 // RecordChange is one row before and after a transaction. The rows are immutable, so they
@@ -33,8 +103,8 @@ type Recorded interface {
 	// Records iterates over every row of one snapshot, ordered by table, then key. The
 	// iteration ends with the first error.
 	Records() iter.Seq2[Record, error]
-	// Replace makes the records the whole state. On an error, which names the table and the
-	// key, the state is as before.
+	// Replace makes the records the whole state. On an error, which matches [ErrRecords] and
+	// names the table and the key, the state is as before.
 	Replace(records []Record) error
 	// OnCommit adds a function that is called with the changes of each transaction, Replace
 	// included. It is called in commit order, under the component's lock: it must not block

@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -35,10 +36,11 @@ type settings struct {
 	agentLoop bool
 	external  *externalConfig
 	stateFile string
+	keep      func(*Cloud) error // writes the state to the file from now on
 }
 
 func newSettings(opts []Option) settings {
-	var set settings
+	set := settings{keep: func(*Cloud) error { return nil }}
 	for _, opt := range opts {
 		opt(&set)
 	}
@@ -75,7 +77,9 @@ type Cloud struct {
 	external  *external // nil: Placement is simulated
 	page      *statuspage.Page
 	agentLoop bool
-	saver     atomic.Pointer[saver] // nil: no file keeps the state
+	hardware  hardware
+	state     tables.Group
+	keeper    atomic.Pointer[keeper] // nil: no file keeps the state
 
 	endStreams func()
 }
@@ -97,7 +101,12 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 
 // newBuilt makes a cloud as its model says.
 func newBuilt(ctx context.Context, m Model, set settings) (*Cloud, error) {
-	return assemble(m, set, func(c *Cloud) error { return c.build(ctx) })
+	return assemble(m, set, func(c *Cloud) error {
+		if err := c.build(ctx); err != nil {
+			return err
+		}
+		return set.keep(c)
+	})
 }
 
 // assemble starts the services of a cloud and fills them.
@@ -138,7 +147,7 @@ func (c *Cloud) start(set settings) error {
 	c.page.Done = done
 	c.nova = c.tokenSource("nova")
 	recorded := simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
-	c.handler = c.saving(recorded)
+	c.handler = c.syncBeforeReply(recorded)
 	c.transport = simhttp.NewTransport(c.handler)
 	c.inside = c.transport.Internal()
 
@@ -176,6 +185,8 @@ func (c *Cloud) start(set settings) error {
 	c.faults.Register(c.identity.Operations()...)
 	c.faults.Register(c.compute.Operations()...)
 	c.faults.Register(c.images.Operations()...)
+	c.hardware.cloud = c
+	c.state = c.components()
 	return nil
 }
 
@@ -225,8 +236,8 @@ func (c *Cloud) Close() error {
 		c.compute.Close()
 	}
 	errs := []error{c.external.remove(c.machines)}
-	if s := c.saver.Swap(nil); s != nil {
-		errs = append(errs, s.close())
+	if k := c.keeper.Swap(nil); k != nil {
+		errs = append(errs, k.close())
 	}
 	for _, m := range c.machines {
 		errs = append(errs, m.close())

@@ -4,61 +4,165 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
-// hardwareDump is what became of a host's hardware, as JSON.
-type hardwareDump struct {
-	SchemaVersion int `json:"schema_version"`
+// hardwareTable has a row for each host.
+const hardwareTable = "hardware.hosts"
+
+// hostRow is what became of a host's hardware.
+type hostRow struct {
+	Host string `json:"host"`
 	// Sysfs is what writes have made of the tree.
 	Sysfs json.RawMessage `json:"sysfs,omitempty"`
 	// Own are the mediated devices of a directory that were there before the cloud.
 	Own []string `json:"own_mdevs,omitempty"`
-	// Drivers is what drivers remember, by their name.
-	Drivers map[string]json.RawMessage `json:"drivers"`
+	// Drivers is the state of drivers, by their name.
+	Drivers map[string]json.RawMessage `json:"drivers,omitempty"`
 }
 
-// dump is the hardware as a part of the cloud's state.
-func (m *machine) dump() ([]byte, error) {
-	d := hardwareDump{SchemaVersion: simhttp.DumpSchema, Own: slices.Sorted(maps.Keys(m.before)), Drivers: make(map[string]json.RawMessage)}
+// hardware is the hosts' hardware as a component of a cloud's state.
+type hardware struct {
+	cloud *Cloud
+
+	mu        sync.Mutex // makes the order of commits that of the rows
+	listeners []func([]sim.RecordChange)
+}
+
+var _ sim.Recorded = (*hardware)(nil)
+
+// commit is called when the hardware of a host has changed.
+func (h *hardware) commit(m *machine) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.listeners) == 0 {
+		return
+	}
+	change := sim.RecordChange{Table: hardwareTable, Key: m.host.Name}
+	row, err := m.row()
+	if change.After = row; err != nil {
+		change.After = brokenRow{err}
+	}
+	for _, listener := range h.listeners {
+		listener([]sim.RecordChange{change})
+	}
+}
+
+// brokenRow is a row that cannot be written.
+type brokenRow struct{ error }
+
+// MarshalJSON implements json.Marshaler.
+func (u brokenRow) MarshalJSON() ([]byte, error) { return nil, u.error }
+
+// OnCommit implements sim.Recorded.
+func (h *hardware) OnCommit(listener func([]sim.RecordChange)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners = append(h.listeners, listener)
+}
+
+// Records implements sim.Recorded.
+func (h *hardware) Records() iter.Seq2[sim.Record, error] {
+	return func(yield func(sim.Record, error) bool) {
+		for _, m := range slices.SortedFunc(slices.Values(h.cloud.machines), func(a, b *machine) int { return strings.Compare(a.host.Name, b.host.Name) }) {
+			r := sim.Record{Table: hardwareTable, Key: m.host.Name}
+			row, err := m.row()
+			if err == nil {
+				r.Row, err = json.Marshal(row)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Replace implements sim.Recorded.
+func (h *hardware) Replace(records []sim.Record) error {
+	rows := make(map[*machine]hostRow)
+	for _, r := range records {
+		var row hostRow
+		if err := r.Decode(&row); err != nil {
+			return err
+		}
+		m := h.cloud.machine(r.Key)
+		_, twice := rows[m]
+		switch {
+		case r.Table != hardwareTable:
+			return r.Errorf("there is no such table")
+		case m == nil || row.Host != r.Key:
+			return r.Errorf("the model has no host %q", row.Host)
+		case twice:
+			return r.Errorf("there are two rows")
+		}
+		rows[m] = row
+	}
+	var loaded []*machine
+	before := make(map[*machine]hostRow)
+	for _, m := range h.cloud.machines {
+		row, ok := rows[m]
+		old, err := m.row()
+		if err == nil && !ok {
+			err = errors.New("the row is missing")
+		}
+		if before[m] = old; err == nil {
+			loaded = append(loaded, m)
+			err = m.load(row)
+		}
+		if err != nil {
+			err = sim.Record{Table: hardwareTable, Key: m.host.Name}.Errorf("%w", err)
+			for _, m := range loaded {
+				err = errors.Join(err, m.load(before[m]))
+			}
+			return err
+		}
+	}
+	for _, m := range h.cloud.machines {
+		h.commit(m)
+	}
+	return nil
+}
+
+// row is the hardware as it is now.
+func (m *machine) row() (hostRow, error) {
+	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.before)), Drivers: make(map[string]json.RawMessage)}
 	if tree, ok := m.tree.(driver.Snapshotter); ok {
 		data, err := tree.Dump()
 		if err != nil {
-			return nil, err
+			return hostRow{}, err
 		}
-		d.Sysfs = data
+		row.Sysfs = data
 	}
 	for name, snapshotter := range m.snapshotters {
 		data, err := snapshotter.Dump()
 		if err != nil {
-			return nil, fmt.Errorf("driver %s: %w", name, err)
+			return hostRow{}, fmt.Errorf("driver %s: %w", name, err)
 		}
-		d.Drivers[name] = data
+		row.Drivers[name] = data
 	}
-	return json.MarshalIndent(d, "", "  ")
+	return row, nil
 }
 
-// load makes the hardware what a dump says. With an error it may be so in part.
-func (m *machine) load(data []byte) error {
-	var d hardwareDump
-	if err := simhttp.DecodeDump(data, &d, &d.SchemaVersion); err != nil {
-		return err
-	}
+// load makes the hardware what a row says. With an error it may be so in part.
+func (m *machine) load(row hostRow) error {
 	tree, kept := m.tree.(driver.Snapshotter)
-	if kept != (d.Sysfs != nil) {
-		return errors.New("sysfs: the dump has one and the host has none, or the other way round")
+	if kept != (row.Sysfs != nil) {
+		return errors.New("sysfs: either the row or the host has none")
 	}
-	for name := range d.Drivers {
+	for name := range row.Drivers {
 		if m.snapshotters[name] == nil {
-			return fmt.Errorf("driver %s: the host has none that remembers something", name)
+			return fmt.Errorf("driver %s: the host has no such driver with a state", name)
 		}
 	}
 	for name, snapshotter := range m.snapshotters {
-		own, ok := d.Drivers[name]
+		own, ok := row.Drivers[name]
 		if !ok {
 			return fmt.Errorf("driver %s: missing", name)
 		}
@@ -68,12 +172,12 @@ func (m *machine) load(data []byte) error {
 	}
 	if m.dir != nil {
 		m.before = make(map[string]bool)
-		for _, id := range d.Own {
+		for _, id := range row.Own {
 			m.before[id] = true
 		}
 	}
 	if kept {
-		return tree.Load(d.Sysfs)
+		return tree.Load(row.Sysfs)
 	}
 	return nil
 }

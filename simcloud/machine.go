@@ -129,6 +129,8 @@ func (c *Cloud) newMachine(i int, h Host) (*machine, fakecyborg.Host, error) {
 	m, agent, err := newAgent(c.model.Seed, i, h)
 	if m != nil {
 		c.machines = append(c.machines, m)
+		agent.Changed = func() { c.hardware.commit(m) }
+		agent.Reboot = func() { c.reboot(m) }
 	}
 	return m, agent, err
 }

@@ -25,8 +25,13 @@ func (c *Cloud) StopHost(host string) error {
 	if err := c.Cyborg.StopAgent(host); err != nil {
 		return fmt.Errorf("simcloud: stop host %s: %w", host, err)
 	}
-	m.reboot()
+	c.reboot(m)
 	return nil
+}
+
+func (c *Cloud) reboot(m *machine) {
+	m.reboot()
+	c.hardware.commit(m)
 }
 
 // reboot is what a restart does to the hardware. A directory is not ours to restart.

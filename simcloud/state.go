@@ -1,134 +1,213 @@
 package simcloud
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
+	"io"
+	"net/http"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// ErrState is matched by the errors about a state that cannot be taken: of another
-// schema_version, with unknown members, one that contradicts itself, or that of another
-// world than the cloud's.
+// ErrState is matched by the errors about a state that cannot be loaded: of another
+// schema_version, with unknown tables or members, contradictory, or of another model than
+// the cloud's.
 var ErrState = errors.New("simcloud: bad state")
 
-// ErrNoState is matched by the error of a cloud that cannot tell its whole state, because
-// its Placement is not simulated.
+// ErrEmptyState is matched, beside [ErrState], by the error about a state file that holds
+// nothing yet.
+var ErrEmptyState = errors.New("simcloud: the state file is empty")
+
+// ErrNoState is matched by the error of a cloud whose state is incomplete because its
+// Placement is not simulated.
 var ErrNoState = errors.New("simcloud: the state is not all here")
 
-// stateDocument is a whole cloud as JSON.
-type stateDocument struct {
-	SchemaVersion int             `json:"schema_version"`
-	Model         json.RawMessage `json:"model"`
-	// Clock is the time of a manual clock; any other cannot be set.
-	Clock       *time.Time                 `json:"clock,omitempty"`
-	Identity    json.RawMessage            `json:"identity"`
-	Placement   json.RawMessage            `json:"placement"`
-	Accelerator json.RawMessage            `json:"accelerator"`
-	Compute     json.RawMessage            `json:"compute"`
-	Image       json.RawMessage            `json:"image"`
-	Hosts       map[string]json.RawMessage `json:"hosts"`
-	Faults      json.RawMessage            `json:"faults"`
+// maxState is the longest state that a request may bring, in bytes.
+const maxState = 256 << 20
+
+// clockName is the component of a manual clock.
+const clockName = "sim.clock"
+
+// state is a model and the records of all components.
+type state struct {
+	model   json.RawMessage
+	records []sim.Record
 }
 
-// Dump returns the whole cloud as one JSON document: its model, and all that Keystone,
+// components are what a cloud's state consists of, in the order of loading: the hardware
+// follows Cyborg, whose agents then repair what only one of the two has.
+func (c *Cloud) components() tables.Group {
+	group := tables.Group{
+		{Name: "identity", Recorded: recorded("identity", c.identity)},
+		{Name: "placement", Recorded: recorded("placement", c.Placement)},
+		{Name: "accelerator", Recorded: recorded("accelerator", c.Cyborg)},
+		{Name: "compute", Recorded: recorded("compute", c.compute)},
+		{Name: "image", Recorded: recorded("image", c.images)},
+		{Name: hardwareTable, Recorded: &c.hardware},
+		{Name: "sim.faults", Recorded: c.faults},
+	}
+	if clock, ok := c.clock.(*sim.ManualClock); ok {
+		group = append(group, tables.Member{Name: clockName, Recorded: clock})
+	}
+	return group
+}
+
+// Dump returns the whole cloud as JSON lines: a header with schema_version and the model,
+// then a row a line, as an object with table, key and row. It has everything that Keystone,
 // Placement, Cyborg, the stand-ins for Nova and Glance, the hosts' hardware and the fault
-// rules have come to know since. The field schema_version is 1. The same state gives the
-// same bytes, and a cloud that has loaded a dump gives the same dump. Tokens and the
-// secrets of application credentials are in it as hashes, the passwords of the model's
-// users in clear.
+// rules have come to know. The same state gives the same bytes, and a cloud that has loaded
+// a dump gives the same dump. Tokens and the secrets of application credentials are in it
+// as hashes, the passwords of the model's users in clear.
 //
-// Not in it are the requests that were recorded, whom events are passed on to, and the
-// time of any clock but a [ManualClock]. A dump that is taken while requests are under way
-// may show some of what they do and not the rest. The error is [ErrNoState] for a cloud
-// with [WithExternalPlacement].
+// Not in it are the recorded requests, the receivers of events, and the time of any clock
+// but a [sim.ManualClock]. A dump that is taken while requests are under way may show a
+// part of what they do. The error is [ErrNoState] for a cloud with [WithExternalPlacement].
 func (c *Cloud) Dump() ([]byte, error) {
+	var out bytes.Buffer
+	err := c.writeState(&out)
+	return out.Bytes(), err
+}
+
+func (c *Cloud) writeState(w io.Writer) error {
 	if c.external != nil {
-		return nil, fmt.Errorf("%w: it has an external Placement", ErrNoState)
+		return fmt.Errorf("%w: it has an external Placement", ErrNoState)
 	}
-	parts := make(map[string][]byte)
-	for _, p := range c.parts() {
-		data, err := p.dump()
+	model, err := json.Marshal(c.model)
+	if err != nil {
+		return err
+	}
+	return tables.WriteDocument(w, model, c.state.Records())
+}
+
+// parseState reads a dump; the error matches [ErrState].
+func parseState(data []byte) (state, error) {
+	header, records, err := tables.ReadDocument(bytes.NewReader(data))
+	if err != nil {
+		return state{}, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	st := state{model: header.Model}
+	for r, err := range records {
 		if err != nil {
-			return nil, fmt.Errorf("simcloud: dump %s: %w", p.name, err)
+			return state{}, fmt.Errorf("%w: %w", ErrState, err)
 		}
-		parts[p.name] = data
+		st.records = append(st.records, r)
 	}
-	return joinState(parts)
+	return st, nil
+}
+
+func (st state) parseModel() (Model, error) {
+	m, err := ParseModel(st.model)
+	if err != nil {
+		return Model{}, fmt.Errorf("%w: model: %w", ErrState, err)
+	}
+	return m.withDefaults(), nil
+}
+
+// isOf refuses a state of another model.
+func (st state) isOf(m Model) error {
+	own, err := st.parseModel()
+	if err != nil {
+		return err
+	}
+	var models [2]json.RawMessage
+	for i, m := range []Model{own, m.withDefaults()} {
+		if models[i], err = json.Marshal(m); err != nil {
+			return err
+		}
+	}
+	found, err := tables.DiffJSON(models[0], models[1])
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("%w: it is that of another model: %s", ErrState, found[0])
+	}
+	return err
 }
 
 // Load makes the cloud what a dump says, in place of all that happened in it since it was
 // made: a test can go back to where it began. The dump must be that of a cloud of the same
-// model. A document that cannot be taken gives [ErrState], and the cloud is as it was. It
+// model. A document that cannot be loaded gives [ErrState], and the cloud is as it was. It
 // is for moments when nothing is going on. Binds that were going on when the dump was made
-// begin again. A [ManualClock] is set to the time of the dump, if that tells one; any other
+// begin again. A [sim.ManualClock] is set to the time of the dump, if it has one; any other
 // clock goes on.
 func (c *Cloud) Load(data []byte) error {
 	if c.external != nil {
 		return fmt.Errorf("%w: it has an external Placement", ErrNoState)
 	}
-	parts, err := splitState(data)
+	st, err := parseState(data)
 	if err != nil {
 		return err
 	}
-	before, err := c.Dump()
-	if err != nil {
+	if err := c.load(st); err != nil {
 		return err
-	}
-	if err := c.loadParts(parts); err != nil {
-		old, back := splitState(before)
-		if back == nil {
-			back = c.loadParts(old)
-		}
-		return errors.Join(err, back)
 	}
 	c.Cyborg.Resume()
 	c.compute.Resume()
 	return nil
 }
 
+// load replaces the records of all components.
+func (c *Cloud) load(st state) error {
+	if err := st.isOf(c.model); err != nil {
+		return err
+	}
+	records := st.records
+	if _, manual := c.clock.(*sim.ManualClock); !manual {
+		records = slices.DeleteFunc(slices.Clone(records), func(r sim.Record) bool { return r.Table == clockName })
+	}
+	if err := c.state.Replace(records); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	for _, source := range c.tokens {
+		source.forget() // the identity service may not know them any more
+	}
+	return nil
+}
+
 // FromState makes a cloud of a dump, like [New] of a model. Without [WithClock], the dump
 // of a cloud with a manual clock gives one, too. The error matches [ErrState] for a
-// document that cannot be taken. Events that a fault rule had put off are passed on once
-// [Cloud.HandleEvents] or [Cloud.ForwardEventsTo] says to whom.
-func FromState(ctx context.Context, data []byte, opts ...Option) (*Cloud, error) {
-	parts, err := splitState(data)
+// document that cannot be loaded. Events that a fault rule had delayed are passed on once
+// [Cloud.HandleEvents] or [Cloud.ForwardEventsTo] names a receiver.
+func FromState(_ context.Context, data []byte, opts ...Option) (*Cloud, error) {
+	st, err := parseState(data)
 	if err != nil {
 		return nil, err
 	}
 	set := newSettings(opts)
 	if set.stateFile != "" {
-		return keepState(ctx, parts, set)
+		return newInFile(set, func(old state, set settings) (*Cloud, error) {
+			if old.model != nil {
+				return nil, fmt.Errorf("%w: %s holds a state already", ErrState, set.stateFile)
+			}
+			return fromState(st, set)
+		})
 	}
-	return fromParts(parts, set)
+	return fromState(st, set)
 }
 
-func fromParts(parts map[string][]byte, set settings) (*Cloud, error) {
-	m, err := ParseModel(parts[partModel])
+func fromState(st state, set settings) (*Cloud, error) {
+	m, err := st.parseModel()
 	if err != nil {
-		return nil, fmt.Errorf("%w: model: %w", ErrState, err)
+		return nil, err
 	}
 	if set.external != nil {
 		return nil, fmt.Errorf("%w: it would have an external Placement", ErrNoState)
 	}
-	if now, ok := parts[partClock]; ok && set.clock == nil {
-		clock := sim.NewManualClock(time.Time{})
-		if err := loadClock(clock, now); err != nil {
-			return nil, err
-		}
-		set.clock = clock
+	hasClock := slices.ContainsFunc(st.records, func(r sim.Record) bool { return r.Table == clockName })
+	if hasClock && set.clock == nil {
+		set.clock = new(sim.ManualClock)
 	}
-	return assemble(m, set, func(c *Cloud) error { return c.restore(parts) })
+	return assemble(m, set, func(c *Cloud) error { return c.restore(st, set) })
 }
 
 // restore is to a cloud of a state what build is to one of a model. The agents start when
 // all is there that they know.
-func (c *Cloud) restore(parts map[string][]byte) error {
+func (c *Cloud) restore(st state, set settings) error {
 	agents := make([]fakecyborg.Host, 0, len(c.model.Hosts))
 	for i, h := range c.model.Hosts {
 		_, agent, err := c.newMachine(i, h)
@@ -137,7 +216,10 @@ func (c *Cloud) restore(parts map[string][]byte) error {
 		}
 		agents = append(agents, agent)
 	}
-	if err := c.loadParts(parts); err != nil {
+	if err := c.load(st); err != nil {
+		return err
+	}
+	if err := set.keep(c); err != nil {
 		return err
 	}
 	for _, agent := range agents {
@@ -149,59 +231,45 @@ func (c *Cloud) restore(parts map[string][]byte) error {
 	return nil
 }
 
-// loadParts takes a state, or as much of it as is good.
-func (c *Cloud) loadParts(parts map[string][]byte) error {
-	m, err := ParseModel(parts[partModel])
-	if err != nil {
-		return fmt.Errorf("%w: model: %w", ErrState, err)
-	}
-	if where, err := c.isOf(m); err != nil || where != "" {
-		return errors.Join(err, fmt.Errorf("%w: it is that of another model: %s", ErrState, where))
-	}
-	for _, p := range c.parts() {
-		data, ok := parts[p.name]
-		switch {
-		case !ok && p.name == partClock: // the dump of a cloud whose clock went by itself
-			continue
-		case !ok:
-			return fmt.Errorf("%w: %s is missing", ErrState, p.name)
-		}
-		if err := p.load(data); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrState, p.name, err)
-		}
-	}
-	for name := range parts {
-		if host, ok := strings.CutPrefix(name, hostPrefix); ok && c.machine(host) == nil {
-			return fmt.Errorf("%w: %s: the model has no such host", ErrState, name)
-		}
-	}
-	for _, source := range c.tokens {
-		source.forget() // the identity service may not know them any more
-	}
-	return nil
-}
-
 // StateModel returns the model in a state. The error matches [ErrState].
 func StateModel(data []byte) (Model, error) {
-	parts, err := splitState(data)
+	st, err := parseState(data)
 	if err != nil {
 		return Model{}, err
 	}
-	m, err := ParseModel(parts[partModel])
-	if err != nil {
-		return Model{}, fmt.Errorf("%w: model: %w", ErrState, err)
-	}
-	return m, nil
+	return st.parseModel()
 }
 
-// heal lets the agents look at their hardware again, as they do when they start. What
-// they complain of shows in Findings; with an agent loop they do it by themselves. Fault
-// rules wait until this is done.
-func (c *Cloud) heal(ctx context.Context) error {
+// DiffStates compares two states, ordered by table and key. The error matches [ErrState]
+// for a document that is no state.
+func DiffStates(before, after []byte) ([]sim.Difference, error) {
+	a, err := parseState(before)
+	if err != nil {
+		return nil, err
+	}
+	b, err := parseState(after)
+	if err != nil {
+		return nil, err
+	}
+	inModel, err := tables.DiffJSON(a.model, b.model)
+	for i := range inModel {
+		inModel[i].Path = "model." + inModel[i].Path
+	}
+	found, diffErr := tables.Diff(a.records, b.records, tables.Ignore{})
+	if err := cmp.Or(err, diffErr); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return append(inModel, found...), nil
+}
+
+// rediscover lets the agents look at their hardware again, as they do when they start. Their
+// findings are in Findings; with an agent loop they do it by themselves. No fault rule
+// applies meanwhile.
+func (c *Cloud) rediscover(ctx context.Context) error {
 	if c.agentLoop {
 		return nil
 	}
-	rules, err := c.faults.Dump()
+	rules, err := tables.Collect(c.faults)
 	if err != nil {
 		return err
 	}
@@ -212,5 +280,38 @@ func (c *Cloud) heal(ctx context.Context) error {
 			return fmt.Errorf("simcloud: the agent of host %s starts: %w", m.host.Name, err)
 		}
 	}
-	return c.faults.Load(rules)
+	return c.faults.Replace(rules)
+}
+
+// getState is the whole cloud, as Dump gives it.
+func (c *Cloud) getState(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/jsonl")
+	if err := c.writeState(w); err != nil {
+		http.Error(w, err.Error(), statusOf(err)) // without effect where the answer has begun
+	}
+}
+
+// putState makes the cloud what the body says, in place of all that happened in it.
+func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxState))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := c.Load(data); err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// statusOf is the status of an answer about a state.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, ErrNoState):
+		return http.StatusConflict
+	case errors.Is(err, ErrState):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
 }

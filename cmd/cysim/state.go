@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -108,9 +109,9 @@ func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 	return errors.New("the states differ: " + plural.Count(len(found), "difference"))
 }
 
-func (c *stateDiffCommand) print(w io.Writer, found []simcloud.Difference) error {
+func (c *stateDiffCommand) print(w io.Writer, found []sim.Difference) error {
 	if c.Output == "json" {
-		return command.WriteJSON(w, append([]simcloud.Difference{}, found...))
+		return command.WriteJSON(w, append([]sim.Difference{}, found...))
 	}
 	for _, d := range found {
 		if _, err := fmt.Fprintln(w, d); err != nil {

@@ -56,7 +56,7 @@ func novaHalf() []Package {
 func serverHalf() []Package {
 	return []Package{
 		{Pattern: "sim"},
-		{Pattern: "fault"},
+		{Pattern: "fault", Ours: []string{"sim"}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "sim", "fault", "fakecyborg", "placementsim"}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/tables"}},

@@ -12,27 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Difference is a row that only one of two states has, or a value in which a row differs.
-type Difference struct {
-	// Path is TABLE[KEY], or TABLE[KEY].FIELD and further into the row. The key is followed
-	// by the name or UUID of the row, if it has one.
-	Path string `json:"path"`
-	// Before and After are JSON values, empty where there is none.
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-}
-
-// String is one line: "+ path: value", "- path: value" or "  path: before -> after".
-func (d Difference) String() string {
-	switch {
-	case d.Before == "":
-		return "+ " + d.Path + ": " + d.After
-	case d.After == "":
-		return "- " + d.Path + ": " + d.Before
-	}
-	return "  " + d.Path + ": " + d.Before + " -> " + d.After
-}
-
 // Ignore is what a comparison leaves out.
 type Ignore struct {
 	Times  bool // fields that are times in both states
@@ -40,7 +19,7 @@ type Ignore struct {
 }
 
 // Diff compares the records of two states, in the order of tables and keys.
-func Diff(before, after []sim.Record, ignore Ignore) ([]Difference, error) {
+func Diff(before, after []sim.Record, ignore Ignore) ([]sim.Difference, error) {
 	d := differ{ignore: ignore}
 	rows := make(map[[2]string][2]json.RawMessage)
 	for i, records := range [][]sim.Record{before, after} {
@@ -63,7 +42,7 @@ func Diff(before, after []sim.Record, ignore Ignore) ([]Difference, error) {
 }
 
 // DiffJSON compares two JSON values. The paths begin in the values.
-func DiffJSON(before, after json.RawMessage) ([]Difference, error) {
+func DiffJSON(before, after json.RawMessage) ([]sim.Difference, error) {
 	var d differ
 	a, err := decodeAny(before)
 	if err != nil {
@@ -82,7 +61,7 @@ type absent struct{}
 
 type differ struct {
 	ignore Ignore
-	found  []Difference
+	found  []sim.Difference
 }
 
 func (d *differ) rows(table, key string, rows [2]json.RawMessage) error {
@@ -97,7 +76,7 @@ func (d *differ) rows(table, key string, rows [2]json.RawMessage) error {
 		}
 		var err error
 		if values[i], err = decodeAny(row); err != nil {
-			return recordError(table, key, err)
+			return sim.Record{Table: table, Key: key}.Errorf("%w", err)
 		}
 		if object, ok := values[i].(map[string]any); ok && path == table+"["+key {
 			path += name(object, key)
@@ -143,7 +122,7 @@ func (d *differ) values(path string, a, b any) {
 	case d.ignore.Times && isTime(a) && isTime(b):
 	default:
 		if before, after := text(a), text(b); before != after {
-			d.found = append(d.found, Difference{strings.TrimPrefix(path, "."), before, after})
+			d.found = append(d.found, sim.Difference{Path: strings.TrimPrefix(path, "."), Before: before, After: after})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -25,11 +26,11 @@ type Header struct {
 func (h Header) check() error {
 	switch {
 	case h.SchemaVersion == 1:
-		return fmt.Errorf("%w: schema_version 1, the form of an earlier release, cannot be read; start from a model, or use that release", ErrRecords)
+		return fmt.Errorf("%w: schema_version 1, the form of an earlier release, cannot be read; start from a model, or use that release", sim.ErrRecords)
 	case h.SchemaVersion != SchemaVersion:
-		return fmt.Errorf("%w: schema_version %d, want %d", ErrRecords, h.SchemaVersion, SchemaVersion)
+		return fmt.Errorf("%w: schema_version %d, want %d", sim.ErrRecords, h.SchemaVersion, SchemaVersion)
 	case len(h.Model) == 0:
-		return fmt.Errorf("%w: the header has no model", ErrRecords)
+		return fmt.Errorf("%w: the header has no model", sim.ErrRecords)
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ func WriteDocument(w io.Writer, model json.RawMessage, records iter.Seq2[sim.Rec
 }
 
 // ReadDocument reads a document's header, and its records while they are iterated over. The
-// errors match [ErrRecords], unless they are those of the reader, and name the line.
+// errors match [sim.ErrRecords], unless they are those of the reader, and name the line.
 func ReadDocument(r io.Reader) (Header, iter.Seq2[sim.Record, error], error) {
 	lines := &lineReader{in: bufio.NewReader(r)}
 	var h Header
@@ -91,10 +92,7 @@ func (l *lineReader) next(into any) error {
 		case err != nil && !errors.Is(err, io.EOF), len(line) == 0 && err != nil:
 			return err
 		case len(line) > 0:
-			if err := DecodeRow(line, into); err != nil {
-				return fmt.Errorf("%w: line %d: %w", ErrRecords, l.n, err)
-			}
-			return nil
+			return sim.Record{Table: "line", Key: strconv.Itoa(l.n), Row: line}.Decode(into)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestReadDocumentRefusesWhatIsNoDocument(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := readAll([]byte(c.document))
-			if !errors.Is(err, tables.ErrRecords) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 		})
@@ -103,7 +103,7 @@ func TestABrokenDocumentIsAnError(t *testing.T) {
 		if err == nil {
 			err = f.db.Replace(records)
 		}
-		if err != nil && !errors.Is(err, tables.ErrRecords) {
+		if err != nil && !errors.Is(err, sim.ErrRecords) {
 			t.Fatal(err)
 		}
 	})
@@ -155,7 +155,7 @@ func TestDiffNamesEachDifferenceOnce(t *testing.T) {
 	if found, err := tables.Diff(before, before, tables.Ignore{}); err != nil || found != nil {
 		t.Errorf("the same state: %v %v", found, err)
 	}
-	if _, err := tables.Diff(before, []sim.Record{rec("a.arqs", "0000000001", `{`)}, tables.Ignore{}); !errors.Is(err, tables.ErrRecords) {
+	if _, err := tables.Diff(before, []sim.Record{rec("a.arqs", "0000000001", `{`)}, tables.Ignore{}); !errors.Is(err, sim.ErrRecords) {
 		t.Errorf("a broken row: %v", err)
 	}
 }
@@ -166,14 +166,14 @@ func TestAGroupIsReplacedAllOrNothing(t *testing.T) {
 	group := tables.Group{{Name: "test", Recorded: a.db}, {Name: "other", Recorded: renamed{b.db}}}
 	before := collect(t, group)
 	bad := sim.Record{Table: "other.rows", Key: "0000000001", Row: []byte(`{"id":2}`)}
-	if err := group.Replace([]sim.Record{bad}); !errors.Is(err, tables.ErrRecords) {
+	if err := group.Replace([]sim.Record{bad}); !errors.Is(err, sim.ErrRecords) {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(before, collect(t, group)); diff != "" {
 		t.Errorf("after a refused Replace (-want +got):\n%s", diff)
 	}
 	for _, table := range []string{"tests.rows", "no", ""} {
-		if err := group.Replace([]sim.Record{{Table: table}}); !errors.Is(err, tables.ErrRecords) {
+		if err := group.Replace([]sim.Record{{Table: table}}); !errors.Is(err, sim.ErrRecords) {
 			t.Errorf("table %q: error %v", table, err)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
+// ErrEmpty is matched by the error about a state file that holds nothing yet.
+var ErrEmpty = errors.New("the state file is empty")
+
 // lockTimeout is how long OpenFile waits for another process to close the file.
 const lockTimeout = 100 * time.Millisecond
 
@@ -30,7 +33,7 @@ const (
 type File struct{ db *bbolt.DB }
 
 // OpenFile opens a state file, or makes one unless it is to be read only. The error names
-// the file and matches [ErrRecords] if it is not a state file.
+// the file and matches [sim.ErrRecords] if it is not a state file.
 func OpenFile(path string, readOnly bool) (f *File, err error) {
 	if readOnly {
 		info, err := os.Stat(path)
@@ -38,7 +41,7 @@ func OpenFile(path string, readOnly bool) (f *File, err error) {
 		case err != nil:
 			return nil, err
 		case info.Size() == 0: // bbolt would write to it
-			return nil, fmt.Errorf("%w: %s is empty", ErrRecords, path)
+			return nil, fmt.Errorf("%w: %s", ErrEmpty, path)
 		}
 	}
 	defer guard(path, &err)()
@@ -47,7 +50,7 @@ func OpenFile(path string, readOnly bool) (f *File, err error) {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("state file %s: another process has it open", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("%w: %s is not a state file: %w", ErrRecords, path, err)
+		return nil, fmt.Errorf("%w: %s is not a state file: %w", sim.ErrRecords, path, err)
 	case err != nil:
 		return nil, fmt.Errorf("state file: %w", err)
 	}
@@ -61,7 +64,7 @@ func guard(path string, err *error) func() {
 	return func() {
 		debug.SetPanicOnFault(faults)
 		if cause := recover(); cause != nil {
-			*err = fmt.Errorf("%w: state file %s is broken: %v", ErrRecords, path, cause)
+			*err = fmt.Errorf("%w: state file %s is broken: %v", sim.ErrRecords, path, cause)
 		}
 	}
 }
@@ -81,8 +84,8 @@ func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
 			return nil
 		}
 		var h Header
-		if err := DecodeRow(bucket.Get([]byte(headerBucket)), &h); err != nil {
-			return fmt.Errorf("%w: header: %w", ErrRecords, err)
+		if err := (sim.Record{Table: headerBucket, Row: bucket.Get([]byte(headerBucket))}).Decode(&h); err != nil {
+			return err
 		}
 		if err := h.check(); err != nil {
 			return err
@@ -90,7 +93,7 @@ func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
 		model = h.Model
 		rows := tx.Bucket([]byte(rowsBucket))
 		if rows == nil {
-			return fmt.Errorf("%w: there are no rows", ErrRecords)
+			return fmt.Errorf("%w: there are no rows", sim.ErrRecords)
 		}
 		return rows.ForEachBucket(func(table []byte) error {
 			return rows.Bucket(table).ForEach(func(key, row []byte) error {
@@ -151,7 +154,7 @@ func (f *File) write(rows map[place]any) error {
 			}
 			data, err := json.Marshal(row)
 			if err != nil {
-				return recordError(at.table, at.key, err)
+				return sim.Record{Table: at.table, Key: at.key}.Errorf("%w", err)
 			}
 			if err := put(tx, at, data); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // kept is a fixture whose rows are kept in a file.
@@ -149,9 +150,9 @@ func TestOpenFileRefusesWhatIsNoStateFile(t *testing.T) {
 		}
 		return path
 	}
-	for name, path := range map[string]string{"empty": write("empty", ""), "text": write("text", strings.Repeat("text", 10000))} {
-		if f, err := tables.OpenFile(path, true); !errors.Is(err, tables.ErrRecords) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v %v", name, f, err)
+	for path, want := range map[string]error{write("empty", ""): tables.ErrEmpty, write("text", strings.Repeat("text", 10000)): sim.ErrRecords} {
+		if _, err := tables.OpenFile(path, true); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 	if _, err := tables.OpenFile(filepath.Join(t.TempDir(), "missing"), true); !errors.Is(err, os.ErrNotExist) {
@@ -187,7 +188,7 @@ func TestAFileOfAnotherVersionIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = f.Read()
-		if !errors.Is(err, tables.ErrRecords) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", c.value, err)
 		}
 		if err := f.Close(); err != nil {

@@ -53,7 +53,7 @@ func (g Group) Replace(records []sim.Record) error {
 	for _, r := range records {
 		i := slices.IndexFunc(g, func(m Member) bool { return m.has(r.Table) })
 		if i < 0 {
-			return recordError(r.Table, r.Key, errors.New("there is no such table"))
+			return r.Errorf("there is no such table")
 		}
 		parts[i] = append(parts[i], r)
 	}

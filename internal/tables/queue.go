@@ -16,6 +16,9 @@ const flushDelay = 10 * time.Millisecond
 // only appends to the queue. Those who wait for the queue share the writes.
 type Queue struct {
 	file *File
+	// Before is called before a write, to commit what is written only along with commits.
+	// It is set before the queue is used.
+	Before func()
 
 	mu      sync.Mutex
 	ended   *sync.Cond    // a write
@@ -55,6 +58,9 @@ func (q *Queue) Append(changes []sim.RecordChange) {
 // Sync returns when all commits so far are on the disk, or with the error of the write that
 // they were part of; they stay in the queue then.
 func (q *Queue) Sync() error {
+	if q.Before != nil && q.behind() {
+		q.Before()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for want := q.head; q.written < want; {
@@ -75,6 +81,13 @@ func (q *Queue) Sync() error {
 		}
 	}
 	return nil
+}
+
+// behind reports whether a commit is not written.
+func (q *Queue) behind() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.written < q.head
 }
 
 // take begins a write of all that is pending.

@@ -44,7 +44,7 @@ func TestReplaceRefusesBadRecordsAndChangesNothing(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			err := f.db.Replace(c.records)
-			if !errors.Is(err, tables.ErrRecords) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 			if diff := cmp.Diff(before, collect(t, f.db)); diff != "" {

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -20,22 +21,46 @@ const verbatim = "verbatim"
 // put returns the state of a cloud with the model and the rows of the listing in place of
 // its own.
 func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
-	var document, accelerator map[string]any
-	if err := json.Unmarshal(state, &document); err != nil {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	if err := enc.Encode(object{"schema_version": 2, "model": m}); err != nil {
 		return nil, err
 	}
-	accelerator, _ = document["accelerator"].(map[string]any)
-	delete(document, "clock")
-	maps.Copy(accelerator, w.accelerator())
-	document["model"], document["placement"] = m, w.placement()
-	hosts, _ := document["hosts"].(map[string]any)
+	withDevices := make(map[string]bool)
 	for _, h := range m.Hosts {
-		drivers := hosts[h.Name].(map[string]any)["drivers"].(map[string]any)
-		if len(h.Devices) > 0 && drivers[verbatim] == nil {
-			drivers[verbatim] = object{"schema_version": 1, "mdevs": []object{}, "images": []object{}}
+		withDevices[h.Name] = len(h.Devices) > 0
+	}
+	dec := json.NewDecoder(bytes.NewReader(state))
+	for header := true; dec.More(); header = false {
+		var r struct {
+			Table string `json:"table"`
+			Key   string `json:"key"`
+			Row   object `json:"row"`
+		}
+		if err := dec.Decode(&r); err != nil {
+			return nil, err
+		}
+		switch r.Table {
+		case "sim.clock":
+			continue
+		case "accelerator.dump":
+			maps.Copy(r.Row, w.accelerator())
+		case "placement.dump":
+			r.Row = w.placement()
+		case "hardware.hosts":
+			drivers, _ := r.Row["drivers"].(map[string]any)
+			if withDevices[r.Key] && drivers[verbatim] == nil {
+				r.Row["drivers"] = object{verbatim: object{"schema_version": 1, "mdevs": []object{}, "images": []object{}}}
+			}
+		}
+		if header {
+			continue
+		}
+		if err := enc.Encode(r); err != nil {
+			return nil, err
 		}
 	}
-	return json.Marshal(document)
+	return out.Bytes(), nil
 }
 
 // placement are the rows of a Placement that holds what is listed. It shows the traits of a

@@ -1,0 +1,207 @@
+package fault
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// The tables of a Set: its rules by position, and its seed.
+const (
+	rulesTable = "sim.faults"
+	seedTable  = "sim.faults.seed"
+	seedKey    = "seed"
+)
+
+type seedRow struct {
+	Seed uint64 `json:"seed"`
+}
+
+type ruleRow struct {
+	Position int       `json:"position"`
+	Rule     Rule      `json:"rule"`
+	Hits     int       `json:"hits"`
+	Seen     []seenRow `json:"seen,omitempty"`
+}
+
+// seenRow is how often a rule was asked about a subject.
+type seenRow struct {
+	Subject string `json:"subject"`
+	Times   int    `json:"times"`
+}
+
+var _ sim.Recorded = (*Set)(nil)
+
+func ruleKey(position int) string { return fmt.Sprintf("%010d", position) }
+
+func (c *counted) row(position int) ruleRow {
+	row := ruleRow{Position: position, Rule: c.rule, Hits: c.hits}
+	for subject, times := range c.seen {
+		row.Seen = append(row.Seen, seenRow{subject, times})
+	}
+	slices.SortFunc(row.Seen, func(a, b seenRow) int { return cmp.Compare(a.Subject, b.Subject) })
+	return row
+}
+
+// rows returns all rows as changes that create them. The mutex is held.
+func (s *Set) rows() []sim.RecordChange {
+	rows := make([]sim.RecordChange, 0, len(s.rules)+1)
+	for i, c := range s.rules {
+		rows = append(rows, sim.RecordChange{Table: rulesTable, Key: ruleKey(i), After: c.row(i)})
+	}
+	return append(rows, sim.RecordChange{Table: seedTable, Key: seedKey, After: seedRow{s.seed}})
+}
+
+// Records implements [sim.Recorded]. The rules are recorded with their hits and with how
+// often each was asked about each subject, so that a set with the same records goes on
+// failing at the same places. The operations are not recorded.
+func (s *Set) Records() iter.Seq2[sim.Record, error] {
+	return func(yield func(sim.Record, error) bool) {
+		s.mu.Lock()
+		rows := s.rows()
+		s.mu.Unlock()
+		for _, c := range rows {
+			row, err := json.Marshal(c.After)
+			if !yield(sim.Record{Table: c.Table, Key: c.Key, Row: row}, err) {
+				return
+			}
+		}
+	}
+}
+
+// OnCommit implements [sim.Recorded]. That rules are asked about and hit is no commit by
+// itself, see [Set.CommitCounts].
+func (s *Set) OnCommit(listener func([]sim.RecordChange)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = append(s.listeners, listener)
+}
+
+// CommitCounts commits how often rules were asked about and hit.
+func (s *Set) CommitCounts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var changes []sim.RecordChange
+	for i, c := range s.rules {
+		if c.counted {
+			c.counted = false
+			changes = append(changes, sim.RecordChange{Table: rulesTable, Key: ruleKey(i), After: c.row(i)})
+		}
+	}
+	if changes != nil {
+		s.publish(changes)
+	}
+}
+
+func (s *Set) publish(changes []sim.RecordChange) {
+	for _, listener := range s.listeners {
+		listener(changes)
+	}
+}
+
+// replace makes other rules and another seed those of the set. The mutex is held.
+func (s *Set) replace(seed uint64, rules []*counted) {
+	old := len(s.rules)
+	s.seed, s.rules = seed, rules
+	if len(s.listeners) == 0 {
+		return
+	}
+	changes := s.rows()
+	for i := len(rules); i < old; i++ {
+		changes = append(changes, sim.RecordChange{Table: rulesTable, Key: ruleKey(i)})
+	}
+	s.publish(changes)
+}
+
+// Replace implements [sim.Recorded]. Rules that [Set.Set] would refuse, and counts that are
+// impossible, are errors.
+func (s *Set) Replace(records []sim.Record) error {
+	var rows []ruleRow
+	var seed *seedRow
+	for _, r := range slices.SortedFunc(slices.Values(records), func(a, b sim.Record) int { return cmp.Compare(a.Key, b.Key) }) {
+		switch {
+		case r.Table == seedTable && r.Key == seedKey && seed == nil:
+			seed = new(seedRow)
+			if err := r.Decode(seed); err != nil {
+				return err
+			}
+		case r.Table == rulesTable && r.Key == ruleKey(len(rows)):
+			var row ruleRow
+			if err := r.Decode(&row); err != nil {
+				return err
+			}
+			if row.Position != len(rows) {
+				return r.Errorf("the row's position is %d", row.Position)
+			}
+			rows = append(rows, row)
+		default:
+			return r.Errorf("it is repeated, or none of %s %s, ..., %s %s", rulesTable, ruleKey(0), seedTable, seedKey)
+		}
+	}
+	if seed == nil {
+		return sim.Record{Table: seedTable, Key: seedKey}.Errorf("it is missing")
+	}
+	rules := make([]Rule, len(rows))
+	for i, row := range rows {
+		rules[i] = row.Rule
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh, err := s.counted(rules)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", sim.ErrRecords, rulesTable, err)
+	}
+	for i, row := range rows {
+		if err := fresh[i].count(row); err != nil {
+			return sim.Record{Table: rulesTable, Key: ruleKey(i)}.Errorf("%s: %w", row.Rule.Operation, err)
+		}
+	}
+	s.replace(seed.Seed, fresh)
+	return nil
+}
+
+// count takes over how often a rule was asked about and hit.
+func (c *counted) count(row ruleRow) error {
+	for _, seen := range row.Seen {
+		_, twice := c.seen[seen.Subject]
+		switch {
+		case twice:
+			return fmt.Errorf("subject %q is there twice", seen.Subject)
+		case seen.Times < 1:
+			return fmt.Errorf("subject %q was seen %d times", seen.Subject, seen.Times)
+		case c.rule.Subject != "" && c.rule.Subject != seen.Subject:
+			return fmt.Errorf("subject %q is not the rule's", seen.Subject)
+		}
+		c.seen[seen.Subject] = seen.Times
+	}
+	c.hits = row.Hits
+	if c.hits < 0 {
+		return fmt.Errorf("%d hits", c.hits)
+	}
+	if left := c.hits - c.possibleHits(); left > 0 {
+		return fmt.Errorf("%d hits are %d more than the subjects seen allow", c.hits, left)
+	}
+	return nil
+}
+
+// possibleHits is how often the rule can have been hit, after what it was asked about.
+func (c *counted) possibleHits() int {
+	total := 0
+	for _, times := range c.seen {
+		from := max(c.rule.Nth, 1) - 1
+		hits := max(times-from, 0)
+		if limit := c.rule.limit(); limit >= 0 {
+			hits = min(hits, limit)
+		}
+		if total > math.MaxInt-hits {
+			return math.MaxInt
+		}
+		total += hits
+	}
+	return total
+}

@@ -1,0 +1,209 @@
+package simcloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// WithStateFile keeps the cloud in a file: [New] goes on where the cloud of that file
+// ended, and [FromState] fills a new file. What a request changed is on the disk before the
+// request is answered, so that no end of the process, kill -9 included, loses an
+// acknowledged change; a change that cannot be written is answered 500. What the cloud does
+// by itself, such as a delayed bind, is written soon after, and a bind that was going on
+// begins again.
+//
+// One process has the file open at a time. The error of New matches [ErrState] when the
+// file holds the state of another model, or is no state file.
+func WithStateFile(path string) Option { return func(s *settings) { s.stateFile = path } }
+
+// newInFile makes a cloud with the state in the state file, if there is one, and keeps it
+// there.
+func newInFile(set settings, make func(old state, set settings) (*Cloud, error)) (*Cloud, error) {
+	if set.external != nil {
+		return nil, fmt.Errorf("%w: it would have an external Placement", ErrNoState)
+	}
+	file, err := tables.OpenFile(set.stateFile, false)
+	if err != nil {
+		return nil, stateError(err)
+	}
+	var old state
+	if old.model, old.records, err = file.Read(); err != nil {
+		return nil, errors.Join(stateError(err), file.Close())
+	}
+	set.keep = func(c *Cloud) error { return c.keepIn(file, old.model == nil) }
+	c, err := make(old, set)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return c, nil
+}
+
+// keepIn writes every commit from now on to a file, and all there is to a new one.
+func (c *Cloud) keepIn(file *tables.File, isNew bool) error {
+	queue := tables.NewQueue(file)
+	queue.Before = c.faults.CommitCounts
+	c.state.OnCommit(queue.Append)
+	if isNew {
+		model, err := json.Marshal(c.model)
+		if err != nil {
+			return err
+		}
+		if err := file.Init(model, c.state); err != nil {
+			return stateError(err)
+		}
+	}
+	c.keeper.Store(&keeper{c, file, queue})
+	return nil
+}
+
+// stateError is an error of a state file.
+func stateError(err error) error {
+	switch {
+	case errors.Is(err, tables.ErrEmpty):
+		return fmt.Errorf("%w: %w: %w", ErrState, ErrEmptyState, err)
+	case errors.Is(err, sim.ErrRecords):
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return fmt.Errorf("simcloud: %w", err)
+}
+
+// newKept makes a cloud of a model in a state file, or goes on with the one that is there.
+func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
+	return newInFile(set, func(old state, set settings) (*Cloud, error) {
+		if old.model == nil {
+			return newBuilt(ctx, m, set)
+		}
+		if err := m.Validate(); err != nil {
+			return nil, err
+		}
+		if err := old.isOf(m); err != nil {
+			return nil, err
+		}
+		c, err := fromState(old, set)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.rediscover(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, c.Save()
+	})
+}
+
+// ReadStateFile returns the state in a file of [WithStateFile] as [Cloud.Dump] gives it.
+// The error matches [ErrState] for a file that holds none, and names a file that another
+// process has open.
+func ReadStateFile(path string) (data []byte, err error) {
+	file, err := tables.OpenFile(path, true)
+	if err != nil {
+		return nil, stateError(err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	model, records, err := file.Read()
+	if err == nil && model == nil {
+		err = fmt.Errorf("%w: %s", tables.ErrEmpty, path)
+	}
+	if err != nil {
+		return nil, stateError(err)
+	}
+	var out bytes.Buffer
+	err = tables.WriteDocument(&out, model, func(yield func(sim.Record, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	return out.Bytes(), err
+}
+
+// Save waits until the state is in the file of [WithStateFile]. It is for what is done in Go
+// rather than by a request, such as [Cloud.DefineGuest]; without a file it does nothing.
+func (c *Cloud) Save() error {
+	if k := c.keeper.Load(); k != nil {
+		return k.sync()
+	}
+	return nil
+}
+
+// keeper keeps the state of a cloud in a file.
+type keeper struct {
+	cloud *Cloud
+	file  *tables.File
+	queue *tables.Queue
+}
+
+// sync returns when all commits so far are on the disk.
+func (k *keeper) sync() error {
+	k.cloud.commitDumped()
+	return k.queue.Sync()
+}
+
+func (k *keeper) close() error {
+	k.cloud.commitDumped()
+	return errors.Join(k.queue.Close(), k.file.Close())
+}
+
+// syncBeforeReply answers no request that may have changed something until the change is on
+// the disk. It does not wait for the requests that the cloud's services send each other:
+// their senders do.
+func (c *Cloud) syncBeforeReply(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k := c.keeper.Load()
+		switch {
+		case k == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions:
+			next.ServeHTTP(w, r)
+		case simhttp.IsInternal(r.Context()):
+			defer k.commitLater()
+			next.ServeHTTP(w, r)
+		default:
+			out := &syncedReply{ResponseWriter: w, keeper: k}
+			defer k.commitLater()
+			next.ServeHTTP(out, r)
+			out.WriteHeader(http.StatusOK) // of a handler that wrote nothing
+		}
+	})
+}
+
+// syncedReply waits for the disk before the first byte of a reply.
+type syncedReply struct {
+	http.ResponseWriter
+	keeper  *keeper
+	began   bool
+	refused bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *syncedReply) WriteHeader(status int) {
+	if w.began {
+		return
+	}
+	w.began = true
+	if err := w.keeper.sync(); err != nil {
+		w.refused = true
+		w.Header().Del("Content-Length")
+		http.Error(w.ResponseWriter, "the change was made, but could not be written to the state file: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *syncedReply) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.refused {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *syncedReply) Unwrap() http.ResponseWriter { return w.ResponseWriter }

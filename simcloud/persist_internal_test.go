@@ -1,0 +1,67 @@
+package simcloud
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// answers returns what a cloud answers to a request.
+func answers(t *testing.T, c *Cloud, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	c.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	return w
+}
+
+const keptGuest = "/_sim/guests/2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+
+func TestAChangeThatCannotBeKeptIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	cloud, err := New(t.Context(), goldenModel(), WithStateFile(filepath.Join(t.TempDir(), "state")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cloud.Close(); err == nil {
+			t.Error("the last save went well, without a file")
+		}
+	}()
+	if w := answers(t, cloud, http.MethodPut, keptGuest, `{"host": "cn0"}`); w.Code != http.StatusOK {
+		t.Fatalf("with a file: %d %s", w.Code, w.Body)
+	}
+	if err := cloud.keeper.Load().file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w := answers(t, cloud, http.MethodDelete, keptGuest, ""); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "could not be written") {
+		t.Errorf("a change without a file: %d %s", w.Code, w.Body)
+	}
+	if w := answers(t, cloud, http.MethodGet, "/_sim/guests", ""); w.Code != http.StatusOK {
+		t.Errorf("to look changes nothing: %d %s", w.Code, w.Body)
+	}
+	if err := cloud.Save(); err == nil {
+		t.Error("Save: no error without a file")
+	}
+}
+
+func BenchmarkKeptRequest(b *testing.B) {
+	for _, hosts := range []int{2, 1000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			cloud, err := New(b.Context(), ScaleModel(hosts, 8), WithStateFile(filepath.Join(b.TempDir(), "state")))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer cloud.Close()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodPut, keptGuest, strings.NewReader(`{"host": "cn0"}`)))
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Code)
+				}
+			}
+		})
+	}
+}
