@@ -21,14 +21,14 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// baseURL is what the in-process transport is asked for. The name can never resolve, so
-// a client without the transport fails instead of reaching somebody.
+// baseURL is the URL of requests to the in-process transport. The name never resolves, so a
+// client without the transport fails instead of reaching another server.
 const baseURL = "http://simcloud.invalid"
 
-// maxRequests is how many requests are remembered.
+// maxRequests limits the record of requests.
 const maxRequests = 20000
 
-// Option is something that a cloud is given in code; what a file could say is in Model.
+// Option configures a cloud in code. What a file can configure is in Model.
 type Option func(*settings)
 
 type settings struct {
@@ -47,17 +47,17 @@ func newSettings(opts []Option) settings {
 	return set
 }
 
-// WithClock replaces the machine's clock, which is virtual inside a testing/synctest
-// bubble.
+// WithClock sets the clock; the default is the wall clock, which is virtual inside a
+// testing/synctest bubble.
 func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = clock } }
 
-// WithAgentLoop lets the agents report by themselves every minute, as real ones do.
-// Without it they report once, when the cloud is made, and when Cyborg.Report is called.
+// WithAgentLoop makes the agents report every minute, as real ones do. Without it they
+// report when the cloud is made and when Cyborg.Report is called.
 func WithAgentLoop() Option { return func(s *settings) { s.agentLoop = true } }
 
 // Cloud is a running simulated cloud. It is safe for parallel use.
 type Cloud struct {
-	// Placement and Cyborg are the services themselves, for looking inside.
+	// Placement and Cyborg are the services, for their direct APIs.
 	Placement *placementsim.Server
 	Cyborg    *fakecyborg.Server
 
@@ -70,7 +70,7 @@ type Cloud struct {
 	recorder  *simhttp.Recorder
 	handler   http.Handler
 	transport *simhttp.Transport
-	inside    http.RoundTripper // for the services among themselves
+	inside    http.RoundTripper // for requests between the services
 	nova      *tokenSource      // the service token
 	tokens    []*tokenSource    // all of them
 	machines  []*machine
@@ -84,12 +84,12 @@ type Cloud struct {
 	endStreams func()
 }
 
-// New makes a cloud of a model: it starts the services, creates each host's providers in
-// Placement, lets the agents report, and creates the device profiles. It needs no
-// network. Close the cloud when it is done with.
+// New makes a cloud from a model: it starts the services, creates the providers of each host
+// in Placement, makes the agents report, and creates the device profiles. It needs no
+// network. The caller has to close the cloud.
 //
-// The error names the step that failed; [ErrModel] is matched when the model is at
-// fault. A device of a directory (Sysfs.Dir) that cannot be understood is no error, see
+// The error names the step that failed; it matches [ErrModel] if the model caused it. A
+// device of a directory (Sysfs.Dir) that cannot be read is not an error, see
 // [Cloud.Findings].
 func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 	set := newSettings(opts)
@@ -99,7 +99,7 @@ func New(ctx context.Context, m Model, opts ...Option) (*Cloud, error) {
 	return newBuilt(ctx, m, set)
 }
 
-// newBuilt makes a cloud as its model says.
+// newBuilt makes a cloud with the world of its model.
 func newBuilt(ctx context.Context, m Model, set settings) (*Cloud, error) {
 	return assemble(m, set, func(c *Cloud) error {
 		if err := c.build(ctx); err != nil {
@@ -109,7 +109,7 @@ func newBuilt(ctx context.Context, m Model, set settings) (*Cloud, error) {
 	})
 }
 
-// assemble starts the services of a cloud and fills them.
+// assemble starts the services of a cloud and calls fill.
 func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 	return c, nil
 }
 
-// start makes the services and joins them.
+// start makes the services and connects them.
 func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(c.model.identity(),
 		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
@@ -190,8 +190,8 @@ func (c *Cloud) start(set settings) error {
 	return nil
 }
 
-// catalog names the long forms of the paths; the accelerator's must end in /v2, since
-// Nova and gophercloud append to it as it is.
+// catalog has the long forms of the paths. That of the accelerator must end in /v2, because
+// Nova and gophercloud append to it.
 func catalog() []keystone.CatalogEntry {
 	return []keystone.CatalogEntry{
 		{Type: "placement", Name: "placement", Path: "/placement"},
@@ -201,8 +201,8 @@ func catalog() []keystone.CatalogEntry {
 	}
 }
 
-// serve is the one port. It compares path prefixes instead of using ServeMux, which
-// would answer some spellings with redirects that clients refuse.
+// serve routes requests to the services. It compares path prefixes instead of using
+// ServeMux, which redirects some paths; clients refuse redirects.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch first {
@@ -221,10 +221,10 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Close ends what still goes on in the cloud, such as delayed binds and events, closes the
-// directories it reads and the file that keeps its state, and removes what it made in an
-// external Placement. The error is that of closing a directory, of writing the state a last
-// time, or of removing a provider that is still in use.
+// Close stops work in progress, such as delayed binds and events, closes the directories and
+// the state file, and removes what the cloud created in an external Placement. The error is
+// that of closing a directory, of the last write of the state, or of removing a provider
+// that is still in use.
 func (c *Cloud) Close() error {
 	if c.endStreams != nil {
 		c.endStreams()
@@ -248,33 +248,32 @@ func (c *Cloud) Close() error {
 // Model returns the model of the cloud with all defaults written out.
 func (c *Cloud) Model() Model { return c.model }
 
-// Handler is the cloud on one port: Identity at /identity/v3 (also /v3, and / as the
-// list of versions), Placement at /placement, Cyborg at /accelerator/v2, the stand-in
-// for Nova at /compute/v2.1, that for Glance at /image, and the simulator's own routes
-// below /_sim/.
+// Handler serves the whole cloud: Identity at /identity/v3 (also /v3, and / as the list of
+// versions), Placement at /placement, Cyborg at /accelerator/v2, the stand-in for Nova at
+// /compute/v2.1, that for Glance at /image, and the simulator's own routes below /_sim/.
 func (c *Cloud) Handler() http.Handler { return c.handler }
 
-// Transport reaches the cloud without a socket, whatever host a request names. The
-// handlers run while the caller waits, and go on when its context ends, as on a network.
+// Transport sends all requests to the cloud without a socket, whatever host they name. A
+// handler continues if the context of its caller ends, as on a network.
 func (c *Cloud) Transport() http.RoundTripper { return c.transport }
 
 // URL is the address of the cloud behind Transport, without a final slash.
 func (c *Cloud) URL() string { return baseURL }
 
-// Faults are the rules by which the cloud fails on purpose. Their operations are those of
-// all its services; Faults().Operations() lists them.
+// Faults are the fault rules of all services; Faults().Operations() lists the operations.
 func (c *Cloud) Faults() *fault.Set { return c.faults }
 
-// HandleEvents sets the handler that plays nova-compute: it gets the events that the
-// compute endpoint accepts, as a POST of the same form, before the sender is answered. It
-// gets, too, what a fault rule had put off when the state was dumped that the cloud is of.
+// HandleEvents sets the handler in the role of nova-compute: it gets the events that the
+// compute endpoint accepts, as a POST of the same form, before the sender gets its answer.
+// If the cloud was made from a state, the handler also gets the events that fault rules had
+// delayed in it.
 func (c *Cloud) HandleEvents(h http.Handler) {
 	c.compute.HandleEvents(h)
 	c.compute.Resume()
 }
 
-// ForwardEventsTo sets URLs that accepted events are posted to, for agents in other
-// processes. The error is for a URL that is not an absolute http or https one.
+// ForwardEventsTo sets URLs that get accepted events by POST, for agents in other processes.
+// The error is for a URL that is not an absolute http or https URL.
 func (c *Cloud) ForwardEventsTo(urls ...string) error {
 	if err := c.compute.ForwardTo(urls...); err != nil {
 		return err

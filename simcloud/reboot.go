@@ -8,11 +8,11 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// ErrDirectory is matched by the error about a host whose hardware is a directory: a
-// machine that is not ours to restart.
+// ErrDirectory is matched by the error about a host whose hardware is a directory: such a
+// machine cannot be restarted.
 var ErrDirectory = errors.New("simcloud: the host's hardware is a directory")
 
-// StopHost lets a host go down: its mediated devices are gone and its agent is silent. The
+// StopHost shuts a host down: its mediated devices vanish and its agent is silent. The
 // guests stay defined. The error matches [ErrHost] or [ErrDirectory].
 func (c *Cloud) StopHost(host string) error {
 	m := c.machine(host)
@@ -42,8 +42,8 @@ func (m *machine) reboot() {
 	}
 }
 
-// StartHost starts the agent of a host that was stopped, and returns when it has made the
-// mediated devices of the bound requests again and has reported. The errors are those of
+// StartHost starts the agent of a stopped host, and returns when it has created the mediated
+// devices of the bound requests again and has reported. The errors are those of
 // StopHost, and those of the report.
 func (c *Cloud) StartHost(ctx context.Context, host string) error {
 	if c.machine(host) == nil {
@@ -55,7 +55,7 @@ func (c *Cloud) StartHost(ctx context.Context, host string) error {
 	return nil
 }
 
-// RebootHost is StopHost and StartHost.
+// RebootHost stops and starts a host.
 func (c *Cloud) RebootHost(ctx context.Context, host string) error {
 	if err := c.StopHost(host); err != nil {
 		return err

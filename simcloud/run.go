@@ -2,8 +2,8 @@ package simcloud
 
 import "github.com/gocyborg/gocyborg/sim"
 
-// Run makes a cloud that ends with the test: the default world, or that of the one model
-// given. A model that does not work fails the test.
+// Run makes a cloud that is closed at the end of the test, from the default model or from
+// the one model in its arguments. An error fails the test.
 func Run(t sim.TB, models ...Model) *Cloud {
 	t.Helper()
 	var m Model
