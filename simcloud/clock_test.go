@@ -23,7 +23,7 @@ func clockOf(t *testing.T, cloud *simcloud.Cloud, method, body string) (status i
 	return w.Code, w.Body.String()
 }
 
-func TestTheWholeCloudGoesByTheManualClock(t *testing.T) {
+func TestTheWholeCloudUsesTheManualClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -59,7 +59,7 @@ func TestTheWholeCloudGoesByTheManualClock(t *testing.T) {
 	})
 }
 
-func TestOnlyAManualClockIsAdvanced(t *testing.T) {
+func TestOnlyAManualClockCanBeAdvanced(t *testing.T) {
 	t.Parallel()
 	wall := simcloud.Run(t)
 	if status, text := clockOf(t, wall, "POST", `{"advance": "1s"}`); status != 409 || !strings.Contains(text, "--manual-clock") {

@@ -27,7 +27,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-func TestTheDefaultWorld(t *testing.T) {
+func TestTheDefaultModel(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	if diff := cmp.Diff([]string{"cn0", "cn1"}, cloud.HostNames()); diff != "" {
@@ -83,7 +83,7 @@ func TestTheDefaultWorld(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 }
 
-func TestABindEndToEndLeaksNothing(t *testing.T) {
+func TestABindLeaksNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		profile, resources, traits, wantType string
@@ -198,7 +198,7 @@ func TestTheSameSeedGivesTheSameCloud(t *testing.T) {
 	}
 }
 
-func TestCloudsDoNotDisturbEachOther(t *testing.T) {
+func TestCloudsAreIndependent(t *testing.T) {
 	t.Parallel()
 	for i := range 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestFaultsReachEveryService(t *testing.T) {
 	}
 }
 
-func TestStrictInstancesJudgeByTheGuests(t *testing.T) {
+func TestStrictInstancesAcceptEventsOfGuestsOnly(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, simcloud.Model{StrictInstances: true})
 	u := login(t, cloud, "nova", "service")
@@ -295,7 +295,7 @@ func TestStrictInstancesJudgeByTheGuests(t *testing.T) {
 	}
 }
 
-func TestEventsGoToOtherProcesses(t *testing.T) {
+func TestEventsAreForwarded(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	got := make(chan string, 1)
@@ -424,7 +424,7 @@ func captured(t *testing.T) string {
 	return dir
 }
 
-func TestADirectoryIsReadAndNotWritten(t *testing.T) {
+func TestADirectoryIsNotWritten(t *testing.T) {
 	t.Parallel()
 	dir := captured(t)
 	m, err := simcloud.ParseModel([]byte(`{"hosts":[{"name":"real","sysfs":{"dir":` + fmt.Sprintf("%q", dir) + `},
@@ -457,7 +457,7 @@ func TestADirectoryIsReadAndNotWritten(t *testing.T) {
 	}
 }
 
-func TestAgentsWorkForACyborgOfItsOwn(t *testing.T) {
+func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]simcloud.Model{"default": {}, "directory": simcloud.SysfsModel(captured(t))} {
 		hosts, closeAll, err := m.Agents()
@@ -502,7 +502,7 @@ func TestAgentsWorkForACyborgOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestHostsThatAreNotThere(t *testing.T) {
+func TestUnknownHosts(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{}})
 	if _, err := cloud.Mdevs("cn7"); err == nil || cloud.ProviderUUID("cn7") != "" || cloud.Overlaid("cn7") != nil {

@@ -50,7 +50,7 @@ func boardMemory() []driver.LocalMemory {
 	return []driver.LocalMemory{{Type: "DDR4", MiB: 8192}, {Type: "HBM", MiB: 4096, Shared: true}}
 }
 
-func TestLocalMemoryIsClaimedAndMakesNoRequest(t *testing.T) {
+func TestLocalMemoryIsClaimedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	g := givenBy(t, "fpga-intel")
 	g.group = map[string]string{
@@ -81,7 +81,7 @@ func TestLocalMemoryIsClaimedAndMakesNoRequest(t *testing.T) {
 	}
 }
 
-func TestMemoryStandsOnTheProviderThatHasIt(t *testing.T) {
+func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 	t.Parallel()
 	model := func(mode string) simcloud.Model {
 		card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
@@ -146,7 +146,7 @@ func uuids(t *testing.T, cloud *simcloud.Cloud) []string {
 	return list
 }
 
-func TestEveryMediatedDeviceComesBackWithItsUUID(t *testing.T) {
+func TestMediatedDevicesKeepTheirUUIDsAfterAReboot(t *testing.T) {
 	t.Parallel()
 	vgpu, serial := givenBy(t, "nvidia-vgpu"), givenBy(t, "mdev")
 	s := newSpawner(t, oneHost(vgpu, serial))
@@ -236,7 +236,7 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	}
 }
 
-func TestADeviceOfNovasIsLeftOutAndSaidSo(t *testing.T) {
+func TestDevicesOfNovaAreLeftOut(t *testing.T) {
 	t.Parallel()
 	g := givenBy(t, "nvidia")
 	m := oneHost(g)
@@ -302,9 +302,9 @@ func TestEnabledDriversOfAModel(t *testing.T) {
 	}
 }
 
-// TestCapacityIsNeverBelowWhatIsBound has a card that is short of instances after a
+// TestCapacityIsNeverBelowTheBoundRequests has a card that is short of instances after a
 // restart, and cannot make those of the guests.
-func TestCapacityIsNeverBelowWhatIsBound(t *testing.T) {
+func TestCapacityIsNeverBelowTheBoundRequests(t *testing.T) {
 	t.Parallel()
 	vgpu := givenBy(t, "nvidia-vgpu")
 	s := newSpawner(t, oneHost(vgpu))

@@ -375,7 +375,7 @@ func TestEveryDriversDeviceReachesAGuestByTheNamesOfTheSpecifications(t *testing
 	}
 }
 
-func TestAModelInWhichTwoDriversWantOneDeviceIsRefused(t *testing.T) {
+func TestAModelWithADeviceForTwoDriversIsRefused(t *testing.T) {
 	t.Parallel()
 	list := givenDrivers()
 	accelerator := list[slices.IndexFunc(list, func(g given) bool { return g.name == "qat" })]

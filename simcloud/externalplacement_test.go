@@ -28,7 +28,7 @@ func outsidePlacement(t *testing.T) (server *placementsim.Server, url string, he
 	return server, listener.URL + "/", &seen
 }
 
-func TestAnExternalPlacementHoldsTheCloud(t *testing.T) {
+func TestACloudWithAnExternalPlacement(t *testing.T) {
 	t.Parallel()
 	server, external, seen := outsidePlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
@@ -73,7 +73,7 @@ func TestAnExternalPlacementHoldsTheCloud(t *testing.T) {
 	}
 }
 
-func TestAnExternalPlacementIsNotForEverybody(t *testing.T) {
+func TestAnExternalPlacementRequiresAToken(t *testing.T) {
 	t.Parallel()
 	_, external, seen := outsidePlacement(t)
 	cloud, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(external, "admin"))
@@ -102,7 +102,7 @@ func TestAnExternalPlacementIsNotForEverybody(t *testing.T) {
 	}
 }
 
-func TestAnExternalPlacementThatDoesNotWork(t *testing.T) {
+func TestNewRefusesABadExternalPlacement(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "127.0.0.1:8778", "ftp://x", "http://", "::"} {
 		_, err := simcloud.New(t.Context(), simcloud.DefaultModel(), simcloud.WithExternalPlacement(bad, "secret"))

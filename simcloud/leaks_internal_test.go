@@ -87,7 +87,7 @@ func TestAnUnreadableHostIsALeak(t *testing.T) {
 	}
 }
 
-func TestDomainsAreReadAsLibvirtReadsThem(t *testing.T) {
+func TestDomainsAreParsedLikeLibvirt(t *testing.T) {
 	t.Parallel()
 	text := `<?xml version="1.0" encoding="UTF-8"?>
 <domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><!-- c --><devices>

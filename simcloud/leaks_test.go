@@ -13,7 +13,7 @@ import (
 
 // Each case breaks one thing in a cloud where all is well, and expects exactly the leaks
 // that follow from it.
-func TestEachLeakIsFoundAndNamesBothSides(t *testing.T) {
+func TestEachLeakIsFound(t *testing.T) {
 	t.Parallel()
 	type breakage struct {
 		name  string

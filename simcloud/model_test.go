@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-func TestParseModelNamesThePathOfWhatItRefuses(t *testing.T) {
+func TestParseModelNamesThePathOfErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
 		{"not JSON", `{`, "unexpected EOF"},
@@ -73,7 +73,7 @@ func TestParseModelNamesThePathOfWhatItRefuses(t *testing.T) {
 	}
 }
 
-func TestNewNamesWhatTheServicesRefuse(t *testing.T) {
+func TestNewReportsErrorsOfTheServices(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
 		{"bad hardware", `{"hosts":[{"name":"a","sysfs":{"devices":[{"address":"x"}]}}]}`, "hosts[0].sysfs: "},
@@ -116,7 +116,7 @@ func TestModelsSurviveJSON(t *testing.T) {
 	}
 }
 
-func TestListsThatAreEmptyStayEmpty(t *testing.T) {
+func TestEmptyListsStayEmpty(t *testing.T) {
 	t.Parallel()
 	m, err := simcloud.ParseModel([]byte(`{"hosts":[],"device_profiles":[],"flavors":[]}`))
 	if err != nil {

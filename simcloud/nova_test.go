@@ -48,7 +48,7 @@ func parse(t *testing.T, text string) simcloud.Model {
 	return m
 }
 
-func TestEachKindOfRequestLandsOnItsOwnersCard(t *testing.T) {
+func TestEachProfileSelectsACardOfItsOwner(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, parse(t, shared))
 	u := login(t, cloud, "admin", "admin")
@@ -90,7 +90,7 @@ func TestEachKindOfRequestLandsOnItsOwnersCard(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 }
 
-func TestAModelThatGivesADeviceTwoOwnersIsRefused(t *testing.T) {
+func TestAModelWithADeviceForCyborgAndNovaIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][3]string{
 		"a card that Nova divides": {`"0000:41:00.0"`, `"0000:af:00.0"`, "resource provider cn0_pci_0000_af_00_0 carries OWNER_NOVA"},
@@ -191,7 +191,7 @@ func TestAFlatCloudSpawnsAndIsUpgraded(t *testing.T) {
 	}
 }
 
-func TestTheDefaultWorldCanStandFlat(t *testing.T) {
+func TestTheDefaultModelIsFlatOnRequest(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}})
 	u := login(t, cloud, "admin", "admin")
@@ -206,7 +206,7 @@ func TestTheDefaultWorldCanStandFlat(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 }
 
-func TestLeaksOnAFlatHostAreToldByClass(t *testing.T) {
+func TestLeaksOnAFlatHostAreFoundByClass(t *testing.T) {
 	t.Parallel()
 	model := parse(t, strings.Replace(flat, `{"name": "cn1"}`, `{"name": "cn1", "devices": [{
 		"vendor": "8086", "model": "x", "type": "FPGA", "controlpath_id": {"cpid_type": "PCI", "cpid_info": {"domain": "0000", "bus": "d8", "device": "00", "function": "0"}},
@@ -230,7 +230,7 @@ func TestLeaksOnAFlatHostAreToldByClass(t *testing.T) {
 	}
 }
 
-func TestTheDefaultUsersTellTheRolesApart(t *testing.T) {
+func TestTheDefaultUsersHaveDifferentRoles(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	id := login(t, cloud, "demo", "demo").createARQs("gpu")[0]

@@ -31,7 +31,7 @@ func control(t *testing.T, c *simcloud.Cloud, method, path string) int {
 	return res.StatusCode
 }
 
-func TestMediatedDevicesComeBackAfterARestart(t *testing.T) {
+func TestMediatedDevicesAreCreatedAgainAfterARestart(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("quirks=%t", quirks), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestMediatedDevicesComeBackAfterARestart(t *testing.T) {
 	}
 }
 
-func TestAMachineThatIsNotOursIsNotRestarted(t *testing.T) {
+func TestAHostWithADirectoryCannotBeStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "bus/pci/devices"), 0o755); err != nil {
@@ -104,9 +104,9 @@ func TestAMachineThatIsNotOursIsNotRestarted(t *testing.T) {
 	}
 }
 
-// TestABitstreamGoesFromTheImageServiceToTheCard programs the default world's FPGA, and
+// TestProgrammingReadsTheBitstreamFromTheImageService programs the default world's FPGA, and
 // looks at the traits of its provider.
-func TestABitstreamGoesFromTheImageServiceToTheCard(t *testing.T) {
+func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 	t.Parallel()
 	const image = "cccccccc-0000-4000-8000-000000000001"
 	model := simcloud.Model{Images: []simcloud.Image{{
@@ -133,7 +133,7 @@ func TestABitstreamGoesFromTheImageServiceToTheCard(t *testing.T) {
 	}
 }
 
-func TestABadImageIsTheModelsFault(t *testing.T) {
+func TestNewRefusesABadImage(t *testing.T) {
 	t.Parallel()
 	_, err := simcloud.New(t.Context(), simcloud.Model{Images: []simcloud.Image{{ID: "x"}}})
 	if !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), "images[0]") {

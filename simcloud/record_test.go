@@ -117,7 +117,7 @@ func (u *user) useTokens(t *testing.T) {
 	send("GET", image, "", 401)
 }
 
-func TestTheRecordHoldsNoSecret(t *testing.T) {
+func TestTheRecordHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	cloud := recorded(t)
 	u := login(t, cloud, "demo", "demo")

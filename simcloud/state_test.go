@@ -114,7 +114,7 @@ func TestACloudOfADumpIsTheSameCloud(t *testing.T) {
 	again.CheckNoLeaks(t)
 }
 
-func TestATestCanGoBackToWhereItBegan(t *testing.T) {
+func TestATestCanRestoreAState(t *testing.T) {
 	t.Parallel()
 	list := givenDrivers()
 	cloud := closing(t)(simcloud.New(t.Context(), oneHost(list...), simcloud.WithClock(manual())))
@@ -131,7 +131,7 @@ func TestATestCanGoBackToWhereItBegan(t *testing.T) {
 	cloud.CheckNoLeaks(t)
 }
 
-func TestAHostThatWasDownIsDownAgain(t *testing.T) {
+func TestAStoppedHostStaysStoppedInAState(t *testing.T) {
 	t.Parallel()
 	m := oneHost(givenBy(t, "nvidia-vgpu"))
 	m.Cyborg.BindingStates = true

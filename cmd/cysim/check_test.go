@@ -89,7 +89,7 @@ func TestCheckRefusesWhatIsNotACloud(t *testing.T) {
 	}
 }
 
-func TestServeFailsByAFileOfFaults(t *testing.T) {
+func TestServeWithAFileOfFaults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "faults.json")
 	if err := os.WriteFile(file, []byte(`[{"operation": "placement.root.get", "action": "status", "status": 503}]`), 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestBadFlagsAndFilesEndWithStatus2AndOneLine(t *testing.T) {
+func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -117,7 +117,7 @@ func TestAnAddressInUseEndsWithStatus1(t *testing.T) {
 	}
 }
 
-func TestHelpExplainsEveryCommand(t *testing.T) {
+func TestHelpOfCommands(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ args, want string }{
 		{"--help", "Serve Placement alone"},
@@ -139,7 +139,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	}
 }
 
-func TestVersionIsOneLine(t *testing.T) {
+func TestVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	status := run(t.Context(), []string{"version"}, &stdout, &stderr)

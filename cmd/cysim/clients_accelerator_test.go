@@ -144,7 +144,7 @@ func TestSDKAcceleratorErrors(t *testing.T) {
 	}
 }
 
-func TestOpenStackClientEveryAcceleratorVerbIsDriven(t *testing.T) {
+func TestOpenStackClientAllAcceleratorVerbs(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	stdout, stderr, status := c.try(t, "openstack", "--os-cloud", "sim", "command", "list", "--group", "openstack.accelerator.v2", "-f", "json")

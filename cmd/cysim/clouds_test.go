@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCloudsFileIsReplacedWholeAndPrivate(t *testing.T) {
+func TestCloudsFileIsReplacedAtomicallyAndPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "clouds.yaml")
@@ -74,7 +74,7 @@ clouds:
 	}
 }
 
-func TestOnlyOurOwnCloudsFilesAreReplaced(t *testing.T) {
+func TestForeignCloudsFilesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, text string

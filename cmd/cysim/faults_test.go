@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAFileOfFaultsActsFromTheStart(t *testing.T) {
+func TestFaultsOfAFileActFromTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "faults.json")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestServeMayBeStrictAboutRequests(t *testing.T) {
+func TestServeStrictRequests(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "model.json")
 	if err := os.WriteFile(file, []byte(`{"strict_requests": true}`), 0o600); err != nil {

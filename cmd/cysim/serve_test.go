@@ -38,7 +38,7 @@ func login(t *testing.T, file, cloud string) *gophercloud.ProviderClient {
 	return client
 }
 
-func TestServeIsAWholeCloudBehindItsCloudsFile(t *testing.T) {
+func TestServeWithACloudsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	served := start(t, "serve", "--clouds-yaml", file)
@@ -62,7 +62,7 @@ func TestServeIsAWholeCloudBehindItsCloudsFile(t *testing.T) {
 	}
 }
 
-func TestASignalBeforeTheServerIsUpIsNoFailure(t *testing.T) {
+func TestASignalBeforeTheServerListensIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"serve", "placement", "cyborg --placement-url http://127.0.0.1:1"} {
 		ctx, signal := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func TestASignalBeforeTheServerIsUpIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestServePrintsWhatOpenStackClientsNeed(t *testing.T) {
+func TestServePrintsTheVariablesOfOpenStackClients(t *testing.T) {
 	t.Parallel()
 	served := start(t, "serve", "--region", "Here")
 	want := map[string]string{
@@ -103,7 +103,7 @@ func model(t *testing.T, served *running) map[string]any {
 	return answer.Model
 }
 
-func TestFlagsWinOverTheModelFile(t *testing.T) {
+func TestFlagsOverrideTheModelFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "model.json")
 	const world = `{"seed": 7, "strict_instances": true, "hosts": [{"name": "only"}],
@@ -179,7 +179,7 @@ func TestServeReadsHardwareFromADirectory(t *testing.T) {
 	}
 }
 
-func TestEventsReachAnotherProcess(t *testing.T) {
+func TestServeForwardsEvents(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	agent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -214,7 +214,7 @@ func TestEventsReachAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestPlacementAndCyborgStandAlone(t *testing.T) {
+func TestPlacementAndCyborgAlone(t *testing.T) {
 	t.Parallel()
 	placement := start(t, "placement")
 	root := placement.env["CYSIM_PLACEMENT_URL"]

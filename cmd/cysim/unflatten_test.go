@@ -77,7 +77,7 @@ func TestUnflatten(t *testing.T) {
 	}
 }
 
-func TestUnflattenAgainstAPlacementThatIsNotThere(t *testing.T) {
+func TestUnflattenWithoutAPlacement(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{"unflatten", "--placement-url", "http://127.0.0.1:1", "--placement-token", "my-token"}, &out, &errs)
@@ -86,7 +86,7 @@ func TestUnflattenAgainstAPlacementThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestCyborgsFlagsGoWithoutItsName(t *testing.T) {
+func TestFlagsOfCyborgHaveShortNames(t *testing.T) {
 	t.Parallel()
 	zed := start(t, "serve", "--release", "zed", "--upstream-quirks", "--placement-mode", "nested", "--token-lifetime", "90s")
 	_, body := get(t, zed.env["CYSIM_URL"]+"/accelerator/v2", "")

@@ -92,7 +92,7 @@ func oneRun(t *testing.T, flow Flow, rules ...fault.Rule) (o outcome) {
 	return o
 }
 
-func TestADrillFindsWhatAnAgentDoesWrong(t *testing.T) {
+func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 	t.Parallel()
 	claim := "placement.allocations.put"
 	tests := []struct {
@@ -205,7 +205,7 @@ func TestADrillReportsItsProgress(t *testing.T) {
 }
 
 // A dropped call of an agent silences it for a while, not for good.
-func TestADrillsAgentsAreSilentForAWhile(t *testing.T) {
+func TestAgentsAreSilentForAWhile(t *testing.T) {
 	t.Parallel()
 	d := &drill{actions: map[string][]fault.Action{
 		"accelerator.agent.call": {fault.Drop}, "accelerator.mdev.create": {fault.Drop},
@@ -233,7 +233,7 @@ func planned() (*drill, []occurrence) {
 	}, seen
 }
 
-func TestEachPlaceFailsInEachPossibleWay(t *testing.T) {
+func TestEachOccurrenceFailsInEachPossibleWay(t *testing.T) {
 	t.Parallel()
 	d, seen := planned()
 	names := []string{}
@@ -299,7 +299,7 @@ func TestPairsFollowTheOccurrencesOfTheirFirstFault(t *testing.T) {
 	}
 }
 
-func TestDrillOfACarefulAgent(t *testing.T) {
+func TestDrillOfACarefulFlow(t *testing.T) {
 	t.Parallel()
 	Run(t, careful, Config{Model: bare(), Singles: 20, Pairs: 30, Seed: 3, Timeout: time.Hour})
 	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: "placement.allocations.put", Action: fault.Malformed}}})

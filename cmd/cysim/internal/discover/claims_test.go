@@ -25,7 +25,7 @@ func shared() sysfs.Description {
 	}}
 }
 
-func TestWhatCyborgAndNovaBothClaimIsNamed(t *testing.T) {
+func TestDevicesClaimedByCyborgAndNova(t *testing.T) {
 	t.Parallel()
 	const (
 		gpu  = "0000:3b:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"
@@ -114,7 +114,7 @@ func TestWhatCyborgAndNovaBothClaimIsNamed(t *testing.T) {
 }
 
 // Without a configuration of Cyborg's nobody chose the drivers, so only devices count.
-func TestWithoutAConfigurationOnlyDevicesAreClaimed(t *testing.T) {
+func TestDriverIDsAreClaimedOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	nova := writeFile(t, "nova.conf", "[pci]\ndevice_spec = {\"vendor_id\":\"8086\",\"product_id\":\"37c8\"}\ndevice_spec = {\"vendor_id\":\"8086\",\"product_id\":\"1572\"}\n")
 	got := discover(t, "--sysfs", laidOut(t, shared()), "--nova-conf", nova)

@@ -177,7 +177,7 @@ func TestDiscoverOnRealMachines(t *testing.T) {
 }
 
 // Two drivers that are configured for one device are named, and nobody gets it.
-func TestADeviceOfTwoDriversIsOfferedByNone(t *testing.T) {
+func TestADeviceClaimedByTwoDriversIsNotOffered(t *testing.T) {
 	t.Parallel()
 	config := writeFile(t, "cyborg.conf", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"10de\"}\n")
 	got := discover(t, "--sysfs", capturedTree(t, "nvidia-p100"), "--config", config)
@@ -238,7 +238,7 @@ func TestTheJSONOfDiscoverHasItsKeys(t *testing.T) {
 	}
 }
 
-func TestTheTablesOfDiscoverSayEverything(t *testing.T) {
+func TestTheTablesOfDiscover(t *testing.T) {
 	t.Parallel()
 	sys := laidOut(t, sysfs.Description{Devices: []sysfs.PCIDevice{
 		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", IOMMUGroup: number(7)},
@@ -267,7 +267,7 @@ func TestTheTablesOfDiscoverSayEverything(t *testing.T) {
 }
 
 // Whoever has an accelerator that no driver knows is told how to offer it.
-func TestTheTablesNameAcceleratorsThatNoDriverTakes(t *testing.T) {
+func TestTheTablesListUnclaimedAccelerators(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	sys := capturedTree(t, "qemu-accel")
@@ -465,7 +465,7 @@ func TestDiscoverWhileAFunctionComesAndGoes(t *testing.T) {
 	}
 }
 
-func TestDiscoverReportsWhatItMayNotRead(t *testing.T) {
+func TestDiscoverReportsUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
 		t.Skip("the superuser may read everything")

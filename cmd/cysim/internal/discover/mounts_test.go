@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMountedDevicesAreThoseOfTheKernelsTables(t *testing.T) {
+func TestMountedDevices(t *testing.T) {
 	t.Parallel()
 	const mountinfo = `22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard

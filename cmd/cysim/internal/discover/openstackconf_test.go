@@ -49,7 +49,7 @@ enabled_drivers = nvidia_gpu_driver,
   intel_nic_driver, pci_driver
 `
 
-func TestACyborgConfShapesTheDrivers(t *testing.T) {
+func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 	t.Parallel()
 	got, err := parseCyborgConf([]byte(realCyborgConf))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestACyborgConfShapesTheDrivers(t *testing.T) {
 	}
 }
 
-func TestOptionsAreReadAsOsloConfigReadsThem(t *testing.T) {
+func TestOptionsFollowOsloConfig(t *testing.T) {
 	t.Parallel()
 	conf, err := parseConf([]byte("host = early\n[a]\nx = 1\nx = 2\nx = 1\nempty =\nquoted = \"a b\"\ncolon: c\nback = c:\\\nnext = d\n[a.b]\ny=1\n[b]\nmany = one\n  two\n\tthree\n"))
 	if err != nil {

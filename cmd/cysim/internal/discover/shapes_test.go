@@ -27,7 +27,7 @@ type shape struct {
 	warnings int
 }
 
-func TestDiscoverOnMachinesOfManyShapes(t *testing.T) {
+func TestDiscoverOnManyMachines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range slices.Concat(gpuServers(), sharedCards(), networkAndDisks(), everyKind(), brokenCaptures()) {
 		t.Run(tt.name, func(t *testing.T) {
