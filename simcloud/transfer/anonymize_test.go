@@ -251,7 +251,7 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func TestAHostThatIsCalledAsAReplacedOneIsReplacedToo(t *testing.T) {
+func TestNewNamesAreNoNamesOfTheListing(t *testing.T) {
 	t.Parallel()
 	got, err := listingOf(t, named(t, "host-2", "host-1")).Anonymize(transfer.Anonymization{Names: true})
 	if err != nil {

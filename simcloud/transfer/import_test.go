@@ -171,7 +171,7 @@ func groupQuery(group map[string]string) string {
 	return query.Encode()
 }
 
-func TestAReportAfterAnImportChangesNothing(t *testing.T) {
+func TestAReportOfAnImportedCloudChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeNested} {
 		t.Run(mode, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestAnImportedStateSurvivesItsDump(t *testing.T) {
 	}
 }
 
-func TestAnImportTellsOfItsInstancesAsLeaks(t *testing.T) {
+func TestInstancesOfAnImportedCloudAreLeaks(t *testing.T) {
 	t.Parallel()
 	cloud := imported(t, listingOf(t, busy(t, simcloud.Model{})))
 	kinds := make(map[string]int)
@@ -320,37 +320,37 @@ func TestBadListingsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		spoil func(*transfer.Listing)
-		want  string
+		change func(*transfer.Listing)
+		want   string
 	}{
 		"schema_version": {func(l *transfer.Listing) { l.SchemaVersion = 2 }, "schema_version: 2"},
 		"read_at":        {func(l *transfer.Listing) { l.ReadAt = time.Time{} }, "read_at: missing"},
 		"a provider twice": {func(l *transfer.Listing) {
 			l.Placement.ResourceProviders[1].UUID = l.Placement.ResourceProviders[0].UUID
 		}, "is listed twice"},
-		"a name twice":               {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, `"cn0"`},
-		"no uuid":                    {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
-		"a parent that is not there": {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + " is not listed"},
-		"a provider below itself":    {func(l *transfer.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
+		"a name twice":                {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, `"cn0"`},
+		"no uuid":                     {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
+		"a parent that is not listed": {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + " is not listed"},
+		"a provider below itself":     {func(l *transfer.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
 		"a bad inventory": {func(l *transfer.Listing) {
 			l.Placement.ResourceProviders[0].Inventories["VCPU"] = transfer.ListedInventory{}
 		}, "inventory of VCPU"},
 		"an allocation of nothing": {func(l *transfer.Listing) {
 			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"FPGA": 1}
 		}, "FPGA:1"},
-		"more allocated than there is is the cloud's affair": {func(l *transfer.Listing) {
+		"more allocated than the total": {func(l *transfer.Listing) {
 			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"VCPU": 1e6}
 		}, ""},
-		"a device without host":     {func(l *transfer.Listing) { l.Accelerator.Devices[0].Hostname = "" }, `host "cn0"`},
-		"an unknown type":           {func(l *transfer.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
-		"a deployable too many":     {func(l *transfer.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
-		"no accelerators":           {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
-		"too many accelerators":     {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
-		"a profile that is gone":    {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "device profile"},
-		"a group that is not there": {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "no group 7"},
-		"a state that is none":      {func(l *transfer.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
-		"a device that is gone":     {func(l *transfer.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
-		"no handle":                 {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "bad attach handle"},
+		"a device without host":               {func(l *transfer.Listing) { l.Accelerator.Devices[0].Hostname = "" }, `host "cn0"`},
+		"an unknown type":                     {func(l *transfer.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
+		"a deployable too many":               {func(l *transfer.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
+		"no accelerators":                     {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
+		"too many accelerators":               {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
+		"a device profile that is not listed": {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "device profile"},
+		"an unknown group":                    {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "no group 7"},
+		"an unknown state":                    {func(l *transfer.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
+		"a deployable that is not listed":     {func(l *transfer.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
+		"no handle":                           {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "bad attach handle"},
 		"a handle twice": {func(l *transfer.Listing) {
 			l.Accelerator.ARQs[2].AttachHandleInfo = l.Accelerator.ARQs[1].AttachHandleInfo
 			l.Accelerator.ARQs[2].ProviderUUID = l.Accelerator.ARQs[1].ProviderUUID
@@ -363,7 +363,7 @@ func TestBadListingsAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tt.spoil(&l)
+			tt.change(&l)
 			cloud, err := transfer.Import(t.Context(), l)
 			if tt.want == "" {
 				if err != nil {

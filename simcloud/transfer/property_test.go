@@ -46,7 +46,7 @@ func use(t *testing.T, rt *rapid.T, cloud *simcloud.Cloud, n int) {
 
 // However a cloud was used: its import lists the same, a report changes nothing, and
 // everything can be given back.
-func TestAnImportIsTheSameHoweverACloudWasUsed(t *testing.T) {
+func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 	t.Parallel()
 	m := simcloud.DefaultModel()
 	m.Hosts = m.Hosts[:1]

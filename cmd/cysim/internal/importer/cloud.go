@@ -85,14 +85,8 @@ func credentials(name string) (gophercloud.AuthOptions, gophercloud.EndpointOpts
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if cmp.Or(name, os.Getenv("OS_CLOUD")) == "" && os.Getenv("OS_AUTH_URL") != "" {
 		auth, err := openstack.AuthOptionsFromEnv()
-		availability := gophercloud.AvailabilityPublic
-		switch strings.TrimSuffix(os.Getenv("OS_INTERFACE"), "URL") { // also in its older form internalURL
-		case "internal":
-			availability = gophercloud.AvailabilityInternal
-		case "admin":
-			availability = gophercloud.AvailabilityAdmin
-		}
-		return auth, gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: availability}, transport, err
+		availability := strings.TrimSuffix(cmp.Or(os.Getenv("OS_INTERFACE"), "public"), "URL") // internalURL is an older form
+		return auth, gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: gophercloud.Availability(availability)}, transport, err
 	}
 	var opts []clouds.ParseOption
 	if name != "" {

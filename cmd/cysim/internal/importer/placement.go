@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,16 +18,14 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
-// Minor versions of Placement: the highest that is known here, the first that shows
-// parents, and those from which more is shown.
 const (
+	// Minor versions of Placement: the highest that is known here, the first that shows
+	// parents, and those from which more is shown.
 	placementHighest       = 39
 	placementParents       = 14
 	placementGenerations   = 28
 	placementConsumerTypes = 38
-)
 
-const (
 	parallelReads = 8
 	readAttempts  = 4 // of one request, and of one provider that changes meanwhile
 	retryPause    = 2 * time.Second
@@ -47,7 +44,7 @@ func (r *placementReader) read(ctx context.Context) (l transfer.PlacementListing
 	if r.minor, err = r.negotiate(ctx); err != nil {
 		return l, fmt.Errorf("read the version document: %w", err)
 	}
-	l.Version = "1." + strconv.Itoa(r.minor)
+	l.Version = fmt.Sprint("1.", r.minor)
 	r.progress("placement: microversion %s", l.Version)
 	if r.minor < placementGenerations {
 		r.progress("placement: generations of consumers are shown from 1.%d; they will count as 1", placementGenerations)
@@ -95,12 +92,12 @@ func (r *placementReader) negotiate(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for _, v := range doc.Versions {
-		highest, ok := minorOf(v.Max)
-		if !ok {
-			continue
-		}
-		lowest, _ := minorOf(v.Min)
+		var lowest, highest int
+		_, _ = fmt.Sscanf(v.Min, "1.%d", &lowest)
+		_, err := fmt.Sscanf(v.Max, "1.%d", &highest)
 		switch {
+		case err != nil:
+			continue
 		case highest < placementParents:
 			return 0, fmt.Errorf("its highest microversion is %s; parents of resource providers are shown from 1.%d", v.Max, placementParents)
 		case lowest > placementHighest:
@@ -109,12 +106,6 @@ func (r *placementReader) negotiate(ctx context.Context) (int, error) {
 		return min(highest, placementHighest), nil
 	}
 	return 0, errors.New("it names no version 1 with a max_version; is that a Placement?")
-}
-
-func minorOf(text string) (int, bool) {
-	digits, found := strings.CutPrefix(text, "1.")
-	n, err := strconv.Atoi(digits)
-	return n, found && err == nil && n >= 0
 }
 
 // get is one GET, tried again while the service cannot answer.
@@ -126,7 +117,7 @@ func (r *placementReader) get(ctx context.Context, path string, into any) error 
 	target := strings.TrimSuffix(r.service.Endpoint, "/") + cmp.Or(path, "/")
 	for attempt := 1; ; attempt++ {
 		_, err := r.service.Get(ctx, target, into, opts)
-		if err == nil || attempt == readAttempts || !isTransient(err) {
+		if !isTransient(err) || attempt == readAttempts {
 			return err
 		}
 		select {

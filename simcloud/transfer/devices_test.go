@@ -110,15 +110,15 @@ func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T)
 	checkReport(t, cloud)
 }
 
-func TestAttributesThatDoNotFitAreMadeOfTheDeployables(t *testing.T) {
+func TestContradictoryAttributesAreThoseOfTheDeployables(t *testing.T) {
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
-	for name, spoil := range map[string]func(*transfer.AcceleratorListing){
+	for name, change := range map[string]func(*transfer.AcceleratorListing){
 		"none":    func(a *transfer.AcceleratorListing) { a.Attributes = nil },
 		"one off": func(a *transfer.AcceleratorListing) { a.Attributes[3].Value = "CUSTOM_ELSE" },
 	} {
 		l := listingOf(t, original)
-		spoil(l.Accelerator)
+		change(l.Accelerator)
 		cloud := imported(t, l)
 		for i, d := range original.Cyborg.Deployables() {
 			if diff := cmp.Diff(d, cloud.Cyborg.Deployables()[i]); diff != "" {
@@ -238,7 +238,7 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
-func TestWhatNothingTellsIsMarkedAsUnknown(t *testing.T) {
+func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 	t.Parallel()
 	const provider = "75c9d2f9-d15e-3a2c-b3b0-8d3b0b8a7f0c"
 	pci := func(bus, function string) driver.Info {
