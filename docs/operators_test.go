@@ -182,7 +182,7 @@ func TestTheTimeoutSnippetIsRead(t *testing.T) {
 	if err := config.ReadNovaConf(strings.NewReader(snippets(t, "operators.md", "ini")[0])); err != nil {
 		t.Fatal(err)
 	}
-	if config.ARQBindingTimeout != spawn.DefaultARQBindingTimeout {
+	if config.ARQBindingTimeout != 300 {
 		t.Errorf("got %d s, want the default", config.ARQBindingTimeout)
 	}
 }

@@ -11,10 +11,6 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 )
 
-// ErrNoARQs: Cyborg lists no ARQ of an instance that should have some. Its guest is
-// not started, as in Nova.
-var ErrNoARQs = errors.New("no accelerator requests")
-
 // accelerators waits until every ARQ of an instance is Bound with a handle on its
 // host, and returns their devices. The events are registered first, then Cyborg is
 // asked, as after a spawn: an agent that starts with its host reports when the

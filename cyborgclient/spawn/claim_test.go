@@ -71,10 +71,10 @@ func TestAClaimThatIsRefusedEverywhereIsErrClaim(t *testing.T) {
 	if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrClaim) || len(failure.Undone) > 0 {
 		t.Errorf("got error %v, want ErrClaim with nothing to undo", err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
-func TestAnInstanceThatHoldsSomethingIsNotOverwritten(t *testing.T) {
+func TestAnExistingAllocationIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
@@ -84,10 +84,10 @@ func TestAnInstanceThatHoldsSomethingIsNotOverwritten(t *testing.T) {
 	if _, err := w.flow.Run(t.Context(), request("vgpu")); !errors.Is(err, spawn.ErrClaim) {
 		t.Errorf("second spawn of the same instance: got error %v, want ErrClaim", err)
 	}
-	w.judge(t, result, nil) // what the first one got is all there
+	w.checkPromise(t, result, nil) // what the first one got is all there
 }
 
-func TestARunningInstanceKeepsWhatItHolds(t *testing.T) {
+func TestARunningInstanceKeepsItsAllocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	plain := flavor("gpu")
@@ -123,10 +123,10 @@ func TestARunningInstanceKeepsWhatItHolds(t *testing.T) {
 			t.Errorf("lost: %+v", allocation)
 		}
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
-func TestALostCreateIsNeverTakenFromSomebodyElse(t *testing.T) {
+func TestALostCreateLeavesTheARQsOfOtherClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -152,7 +152,7 @@ func TestALostCreateIsNeverTakenFromSomebodyElse(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeUndoneIsNamed(t *testing.T) {
+func TestTheErrorNamesWhatCouldNotBeUndone(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name     string
@@ -203,7 +203,7 @@ func TestOrderChoosesTheHost(t *testing.T) {
 	if names := w.cloud.HostNames(); result.Host != names[len(names)-1] {
 		t.Errorf("got host %s of %v, want the last", result.Host, names)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 
 	req.Instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
 	req.Order = func([]spawn.Candidate) []spawn.Candidate { return nil }

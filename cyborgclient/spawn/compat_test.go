@@ -214,7 +214,7 @@ func failedHostClaim(t *testing.T, config spawn.Config) string {
 		return nil
 	}
 	result, err := w.flow.Run(t.Context(), req)
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	var failure *spawn.Error
 	if errors.As(err, &failure) && errors.Is(err, cyborgclient.ErrConflict) {
 		return "conflict in " + failure.Step.String()
@@ -368,7 +368,7 @@ func compatOwnerNova(t *testing.T, config spawn.Config) string {
 func compatNumeric(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	query := w.queries()[0]
 	name := regexp.MustCompile(`resources[a-z_0-9]+`).FindString(query.Query)
 	return name + " at " + strings.TrimPrefix(query.Microversion, "placement ")
@@ -377,7 +377,7 @@ func compatNumeric(t *testing.T, config spawn.Config) string {
 func compatSearch(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	traits := slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return !strings.HasSuffix(r.Path, "/traits") })
 	return fmt.Sprintf("%d questions for traits", len(traits))
 }
@@ -387,7 +387,7 @@ func compatFlat(t *testing.T, config spawn.Config) string {
 	model.Cyborg.PlacementMode = "flat"
 	w := newWorld(t, worldOpts{model: &model, config: config})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	return outcome(result, err)
 }
 
@@ -402,7 +402,8 @@ func (w *world) arqCalls() string {
 	return strings.Join(calls, " ")
 }
 
-// watched has the unbinding told from the binding, which is the same operation.
+// watched records the calls that change ARQs. Binding and unbinding are the same
+// operation to the simulator.
 func (w *world) watched(t *testing.T, config spawn.Config) *[]string {
 	t.Helper()
 	var calls []string
@@ -454,7 +455,7 @@ func compatRebind(t *testing.T, config spawn.Config) string {
 	calls := w.watched(t, config)
 	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	return strings.Join(*calls, " ")
 }
 
@@ -474,7 +475,7 @@ func compatUnbindFirst(t *testing.T, config spawn.Config) string {
 func compatResolved(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: config})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	for _, r := range w.cloud.Requests() {
 		if r.Operation == "accelerator.arq.list" && strings.Contains(r.Query, "bind_state=resolved") {
 			return fmt.Sprintf("asked with bind_state=resolved, %d at first", r.Status)
@@ -487,14 +488,14 @@ func failedBinds(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	return fmt.Sprintf("%d binds", strings.Count(w.arqCalls(), "bind"))
 }
 
 func novaOwnedCandidates(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: novaOwnedOnly(), config: config})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	return outcome(result, err)
 }
 

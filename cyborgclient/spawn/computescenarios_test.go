@@ -93,7 +93,7 @@ func buildWithoutProfile(t *testing.T) {
 			t.Errorf("Cyborg was asked: %s %s", r.Method, r.Path)
 		}
 	}
-	s.judge(t, result, err)
+	s.checkPromise(t, result, err)
 }
 
 func buildResources(t *testing.T) {
@@ -106,7 +106,7 @@ func buildResources(t *testing.T) {
 	if err != nil || len(diff.Present) != 4 {
 		t.Errorf("the hypervisor gets %+v, %v", diff, err)
 	}
-	s.judge(t, result, nil)
+	s.checkPromise(t, result, nil)
 }
 
 func buildSeveral(t *testing.T) {
@@ -131,7 +131,7 @@ func buildException(t *testing.T) {
 	if !errors.As(err, &failure) || failure.Step != spawn.StepWait || len(s.cloud.Cyborg.ARQs()) > 0 {
 		t.Errorf("%v, ARQs %v; want the build aborted and the ARQs gone", err, s.cloud.Cyborg.ARQs())
 	}
-	s.judge(t, result, err)
+	s.checkPromise(t, result, err)
 }
 
 // buildWithPort: three ARQs, one of them a port's, are two accelerators and one
@@ -156,7 +156,7 @@ func buildWithPort(t *testing.T) {
 	if slices.ContainsFunc(result.Devices, func(d domainxml.Device) bool { return d.ARQ == result.Ports[0].ARQ }) {
 		t.Error("the port's ARQ is a host device, too")
 	}
-	s.judge(t, result, err)
+	s.checkPromise(t, result, err)
 }
 
 func waitExitEarly(t *testing.T) {
@@ -194,7 +194,7 @@ func waitForEvents(t *testing.T) {
 	if n := s.gets(); n != 2 {
 		t.Errorf("%d lists of ARQs, want one before the wait and one after", n)
 	}
-	s.judge(t, result, err)
+	s.checkPromise(t, result, err)
 }
 
 func waitTimeout(t *testing.T) {
@@ -203,7 +203,7 @@ func waitTimeout(t *testing.T) {
 	if !errors.Is(err, externalevent.ErrTimeout) || !errors.Is(err, spawn.ErrNotBound) {
 		t.Errorf("error %v, want the timeout", err)
 	}
-	s.judge(t, result, err)
+	s.checkPromise(t, result, err)
 }
 
 func waitException(t *testing.T) {
@@ -228,7 +228,7 @@ func failingStart(t *testing.T, req spawn.Request) *site {
 	if !errors.Is(err, errHypervisor) {
 		t.Errorf("error %v, want the hypervisor's", err)
 	}
-	s.judge(t, result, err)
+	s.checkPromise(t, result, err)
 	return s
 }
 
@@ -252,7 +252,7 @@ func startExceptionWithoutProfile(t *testing.T) {
 	}
 }
 
-// deleteKinds deletes an instance and looks at what Cyborg is asked for.
+// deleteKinds deletes an instance and compares the requests to Cyborg.
 func deleteKinds(kind string, want ...string) func(*testing.T) {
 	return func(t *testing.T) {
 		s := newSite(t, worldOpts{model: portModel()})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -17,16 +16,10 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ErrConfig is matched by every error about an unusable configuration; its text names
-// the option.
-var ErrConfig = errors.New("spawn: bad configuration")
-
-// DefaultARQBindingTimeout is that of nova-compute, in seconds.
-const DefaultARQBindingTimeout = 300
-
 const (
-	defaultUnwindTimeout = 2 * time.Minute
-	defaultMaxAttempts   = 3 // that of nova-scheduler
+	defaultARQBindingTimeout = 300 // seconds, as nova-compute
+	defaultMaxAttempts       = 3   // as nova-scheduler
+	defaultUnwindTimeout     = 2 * time.Minute
 )
 
 // Config holds the options of a flow, named as Nova names them. The zero value
@@ -63,7 +56,7 @@ type Config struct {
 // withDefaults sets the zero fields and refuses invalid ones; the error matches
 // ErrConfig.
 func (c Config) withDefaults() (Config, error) {
-	c.ARQBindingTimeout = cmp.Or(c.ARQBindingTimeout, DefaultARQBindingTimeout)
+	c.ARQBindingTimeout = cmp.Or(c.ARQBindingTimeout, defaultARQBindingTimeout)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, defaultMaxAttempts)
 	c.UnwindTimeout = cmp.Or(c.UnwindTimeout, defaultUnwindTimeout)
 	if _, err := weighersOf(c.Weighers, requestspec.DeviceProfile{}); err != nil {

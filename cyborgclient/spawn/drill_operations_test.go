@@ -21,7 +21,7 @@ import (
 type drilledExercise struct {
 	exercise
 	// harmed is an operation after whose failure an instance need not be whole if a
-	// request was late: what nobody waits for any more may still take its devices.
+	// request was late: a late request without a waiter may still take its devices.
 	harmed bool
 	// singles and pairs are how many faults are tried, every day and with the tag drill.
 	singles, pairs int
@@ -176,7 +176,7 @@ func (e drilledExercise) flow(stage *stage) drill.Flow {
 }
 
 // afterwards waits until what was delayed has come to its end and the agents have
-// reported, as they do every minute, and looks for what the failure has lost.
+// reported, as they do every minute, and checks what the failure has lost.
 func (e drilledExercise) afterwards(ctx context.Context, s *site, i spawn.Instance) {
 	time.Sleep(15 * time.Minute)
 	for range 3 { // the second fault may strike such a report

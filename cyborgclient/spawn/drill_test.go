@@ -54,7 +54,7 @@ func spawnGuest(req spawn.Request) drill.Flow {
 	}
 }
 
-// deleteGuest removes the guest and then gives back what it had.
+// deleteGuest removes the guest and then releases its accelerators.
 func deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 	w, err := agentOn(ctx, cloud)
 	if err != nil {

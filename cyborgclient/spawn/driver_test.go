@@ -20,7 +20,7 @@ import (
 
 // hypervisor is a driver over the guests of a cloud: what a host has saved, what
 // runs, and libvirt's demand that a mediated device exists when its guest starts.
-// The cloud is told of the guest with the domain of its present host.
+// It registers the guest in the cloud with the domain of its present host.
 type hypervisor struct {
 	cloud *simcloud.Cloud
 	saved map[spawn.Guest]string
@@ -45,7 +45,7 @@ func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 
 var errHypervisor = errors.New("the hypervisor failed")
 
-// call records a call, fails it if told to, and does the work.
+// call records a call, fails it if a fault is set, and does the work.
 func (h *hypervisor) call(ctx context.Context, name string, guest spawn.Guest, work func() error) error {
 	h.calls = append(h.calls, name)
 	if h.hook != nil {

@@ -11,23 +11,44 @@ import (
 
 // Errors to compare with errors.Is.
 var (
+	// ErrConfig: the configuration is unusable; the text names the option.
+	ErrConfig = errors.New("spawn: bad configuration")
 	// ErrRequest: the caller's request is invalid; nothing was sent.
 	ErrRequest = errors.New("bad spawn request")
 	// ErrProfile: the flavor names a device profile that does not exist or cannot be
 	// scheduled.
 	ErrProfile = errors.New("unusable device profile")
-	// ErrNoCandidates: no host has room for the request; see
-	// [NoCandidatesError].
+	// ErrNoCandidates: no host has room for the request; see [NoCandidatesError].
 	ErrNoCandidates = errors.New("no allocation candidates")
+	// ErrNoAlternate: there is no further host to try; see Config.MaxAttempts.
+	ErrNoAlternate = errors.New("no further host to try")
 	// ErrClaim: Placement refused the claim on every host that was tried.
 	ErrClaim = errors.New("claim refused")
-	// ErrNotBound: at least one ARQ is not Bound with a handle; see
-	// [NotBoundError].
+	// ErrNotBound: at least one ARQ is not Bound with a handle; see [NotBoundError].
 	ErrNotBound = errors.New("not every accelerator is bound")
+	// ErrOwnerConflict: see [OwnerConflictError].
+	ErrOwnerConflict = errors.New("device with two owners")
 	// ErrLeftover: something could not be undone; see [Error.Leftovers].
 	ErrLeftover = errors.New("left behind")
 	// ErrOrder: a step of an [Attempt] was called before the one that it needs.
 	ErrOrder = errors.New("step called too early")
+
+	// ErrBlocked: Nova does not allow the operation; see [BlockedError].
+	ErrBlocked = errors.New("operation blocked")
+	// ErrNoARQs: Cyborg lists no ARQ of an instance that should have some. Its guest
+	// is not started, as in Nova.
+	ErrNoARQs = errors.New("no accelerator requests")
+	// ErrProgram: see [ProgramError].
+	ErrProgram = errors.New("region not programmed")
+
+	// ErrAbort ends the spawn without trying another host, when a hook wraps it
+	// (Nova's BuildAbortException).
+	ErrAbort = errors.New("build aborted")
+	// ErrGone is like ErrAbort for an instance that was deleted during the build
+	// (Nova's InstanceNotFound).
+	ErrGone = errors.New("instance is gone")
+	// ErrNoGuest is what a [Hypervisor] returns for an unknown guest.
+	ErrNoGuest = errors.New("no such guest")
 )
 
 // Error is a spawn, a release or an operation that failed: the step, the cause, and
@@ -167,9 +188,6 @@ func (e *NotBoundError) Unwrap() []error {
 	}
 	return []error{ErrNotBound, e.Err}
 }
-
-// ErrOwnerConflict is matched by every [*OwnerConflictError].
-var ErrOwnerConflict = errors.New("device with two owners")
 
 // OwnerConflictError names a device that both Nova, by its PCI configuration, a
 // domain or an allocation, and Cyborg, by an ARQ, have assigned. It matches

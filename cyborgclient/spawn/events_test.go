@@ -121,7 +121,7 @@ func TestEventsOnTheirWay(t *testing.T) {
 						}
 					}
 					time.Sleep(200 * time.Second) // whatever is still on its way changes nothing
-					w.judge(t, result, err)
+					w.checkPromise(t, result, err)
 				})
 			})
 		}
@@ -145,7 +145,7 @@ func checkStatesTold(t *testing.T, err error, state cyborgclient.State) {
 	}
 }
 
-// Events of others, and of nobody, do not end a wait.
+// Events of other and of unknown instances do not end a wait.
 func TestForeignEventsDoNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestForeignEventsDoNotEndTheWait(t *testing.T) {
 		if err := <-sent; err != nil {
 			t.Error(err)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -205,11 +205,11 @@ func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 		if posts != want || len(w.cloud.ReceivedEvents()) == 0 {
 			t.Errorf("%s: %d posts of events, want %d", form, posts, want)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	}
 }
 
-// A bind that failed is never a success, in whatever form it is told.
+// A bind that failed is never a success, in any form of the event.
 func TestAFailedBindFailsInEachForm(t *testing.T) {
 	t.Parallel()
 	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
@@ -220,7 +220,7 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 			if !errors.Is(err, spawn.ErrNotBound) || !errors.Is(err, externalevent.ErrFailed) || !strings.Contains(err.Error(), "BindFailed") {
 				t.Errorf("%s: got error %v, want the failed event and the ARQ BindFailed", form, err)
 			}
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 		})
 	}
 }
@@ -234,7 +234,7 @@ func TestAFailedEventDuringTheWait(t *testing.T) {
 		if !errors.Is(err, externalevent.ErrFailed) {
 			t.Errorf("got error %v, want ErrFailed", err)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -257,7 +257,7 @@ func TestResolvedByTheServer(t *testing.T) {
 				if !locked {
 					t.Error("the server was never asked for resolved ARQs")
 				}
-				w.judge(t, result, err)
+				w.checkPromise(t, result, err)
 			})
 		})
 	}

@@ -40,7 +40,7 @@ func TestDrillEveryFaultLeavesNothing(t *testing.T) {
 							t.Errorf("release: %v", err)
 						}
 					}
-					w.judge(t, result, err)
+					w.checkPromise(t, result, err)
 				})
 			})
 		}

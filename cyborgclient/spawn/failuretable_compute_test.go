@@ -112,7 +112,7 @@ func rowResourceClaimFails(t *testing.T) {
 			}
 		}
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed, claimed, created, boundOK)
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 	bubble(t, "on every host", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -160,7 +160,7 @@ func rowWaitFails(t *testing.T) {
 			t.Errorf("got error %v", err)
 		}
 		if err != nil {
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func rowStartFails(t *testing.T) {
 			t.Fatalf("got error %v, %+v; want the guest of the first host removed before its ARQs", err, g)
 		}
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed, claimed, created, boundOK)
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 	bubble(t, "no other host is wanted", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -219,7 +219,7 @@ func rowDestroyFails(t *testing.T) {
 			t.Errorf("left behind: %v, want the guest", failure.Leftovers)
 		}
 		w.checkWrites(t, claimed, created, boundOK, arqDeleted, unclaimed)
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -280,7 +280,7 @@ func rowRescheduleSucceeds(t *testing.T) {
 			}
 		}
 		w.checkWrites(t, claimed, created, "arq.bind Internal Server Error", arqDeleted, unclaimed, claimed, created, boundOK)
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -306,7 +306,7 @@ func (w *world) spawned(t *testing.T, req spawn.Request) *spawn.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	w.cloud.ForgetRequests()
 	return result
 }
@@ -452,7 +452,7 @@ func rowUnshelveFails(t *testing.T) {
 	}
 }
 
-// nothingHeld checks that nobody has anything at all.
+// nothingHeld checks that there are no ARQs, allocations and handles in use.
 func (s *site) nothingHeld(t *testing.T) {
 	t.Helper()
 	s.sound(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// Nova's failure points, in the order of its own flow. Each row provokes the
-// failure and demands what Nova should clean up; the judge looks at all services.
+// Nova's failure points, in the order of its flow. Each row provokes the failure and
+// requires what Nova should clean up; checkPromise checks all services.
 func TestFailureTable(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
@@ -87,7 +87,7 @@ func (w *world) failed(t *testing.T, result *spawn.Result, err error, step spawn
 		t.Errorf("something is named as left behind: %v", err)
 	}
 	w.cloud.Faults().Clear()
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 // writes lists what the flow changed, in order, as "operation status".
@@ -383,7 +383,7 @@ func rowBindFails(t *testing.T) {
 			w.fail(t, kind)
 			result, err := w.flow.Run(t.Context(), request("mixed"))
 			if kind.Action == fault.Truncate && err == nil { // the answer has no body to cut
-				w.judge(t, result, err)
+				w.checkPromise(t, result, err)
 				return
 			}
 			w.failed(t, result, err, spawn.StepBind, nil)

@@ -43,7 +43,7 @@ func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 	return data
 }
 
-func TestTheComputeSideGoesOnFromTheHandover(t *testing.T) {
+func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
@@ -85,16 +85,16 @@ func TestTheComputeSideGoesOnFromTheHandover(t *testing.T) {
 					if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
 						t.Errorf("left behind: %v", leftovers)
 					}
-					w.judge(t, nil, err)
+					w.checkPromise(t, nil, err)
 					return
 				}
-				w.judge(t, a.Result(), nil)
+				w.checkPromise(t, a.Result(), nil)
 			})
 		})
 	}
 }
 
-func TestTheComputeSideKeepsWhatARunningInstanceHeld(t *testing.T) {
+func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	plain := flavor("gpu")

@@ -87,7 +87,7 @@ func TestHardwareFaults(t *testing.T) {
 						t.Errorf("release after the host came back: %v", err)
 					}
 				}
-				w.judge(t, result, err)
+				w.checkPromise(t, result, err)
 				w.checkUnharmed(t, result, tt.profile)
 			})
 		})
@@ -124,7 +124,7 @@ func (w *world) checkUnharmed(t *testing.T, result *spawn.Result, profile string
 	if err != nil {
 		t.Fatalf("the same spawn without a fault: %v", err)
 	}
-	w.judge(t, again, nil)
+	w.checkPromise(t, again, nil)
 }
 
 // A device that vanishes between the claim and the bind stays in Placement, which has an
@@ -164,11 +164,11 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 		if slices.ContainsFunc(w.cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool { return d.Name == name }) {
 			t.Errorf("device %s is still offered", name)
 		}
-		w.judge(t, nil, errors.New("given up"))
+		w.checkPromise(t, nil, errors.New("given up"))
 	})
 }
 
-// The agents' own reports meet the same faults: a silent agent is told as unknown, and
+// The agents' own reports meet the same faults: a silent agent is shown as unknown, and
 // its host's ARQs come back with it.
 func TestAnAgentThatFallsSilentInItsReport(t *testing.T) {
 	t.Parallel()
@@ -201,6 +201,6 @@ func TestAnAgentThatFallsSilentInItsReport(t *testing.T) {
 			t.Errorf("no event for the ARQ that came back: %v (%v)", err, externalevent.ErrTimeout)
 		}
 		waiter.Close()
-		w.judge(t, result, nil)
+		w.checkPromise(t, result, nil)
 	})
 }

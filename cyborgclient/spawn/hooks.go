@@ -2,20 +2,9 @@ package spawn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
-)
-
-// Errors that a hook wraps with %w to prevent a reschedule.
-var (
-	// ErrAbort ends the spawn: no other host is tried (Nova's
-	// BuildAbortException).
-	ErrAbort = errors.New("build aborted")
-	// ErrGone: the instance was deleted while it was being built, so no other
-	// host is tried (Nova's InstanceNotFound).
-	ErrGone = errors.New("instance is gone")
 )
 
 // Hooks are the caller's steps of a build, which nova-compute runs between and after

@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 )
 
-func TestHooksRunInNovasOrder(t *testing.T) {
+func TestHooksRunInTheOrderOfNova(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	var calls []string
@@ -64,7 +64,7 @@ func TestHooksRunInNovasOrder(t *testing.T) {
 	if got := strings.Join(steps[7:], " "); got != "bind host wait prepare compose start" {
 		t.Errorf("steps from the bind on: %s", got)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func TestAFailedMdevIsDestroyedWithTheGuest(t *testing.T) {
@@ -206,7 +206,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	if len(b.Devices) != 1 || len(b.Ports) != 1 {
 		t.Errorf("got %d devices and %d ports, want one of each", len(b.Devices), len(b.Ports))
 	}
-	w.judge(t, b.Result(), nil)
+	w.checkPromise(t, b.Result(), nil)
 
 	parsed.Ports = nil
 	if _, err := w.flow.Resume(parsed, nil); !errors.Is(err, spawn.ErrRequest) {
@@ -214,7 +214,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	}
 }
 
-func TestReconcileFindsWhatWasUnboundAndForgotten(t *testing.T) {
+func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -238,7 +238,7 @@ func TestReconcileFindsWhatWasUnboundAndForgotten(t *testing.T) {
 }
 
 // oldPlacement refuses what a Placement before 1.34 does not know.
-func TestAnOldPlacementIsAskedAsTrainAsked(t *testing.T) {
+func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport { return oldPlacement{next} })
@@ -246,7 +246,7 @@ func TestAnOldPlacementIsAskedAsTrainAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	for _, query := range w.queries() {
 		if !strings.Contains(query.Query, "resources1=PGPU") {
 			t.Errorf("got query %s", query.Query)

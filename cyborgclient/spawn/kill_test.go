@@ -132,7 +132,7 @@ func runWithFaults(t *testing.T, opts worldOpts, profile string, rules ...fault.
 		}
 	}
 	w.cloud.Faults().Clear()
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	if errors.Is(err, spawn.ErrLeftover) {
 		t.Errorf("reported as left behind although nothing is: %v", err)
 	}
@@ -161,7 +161,7 @@ func TestNothingLeaksWhenTheCallerCancels(t *testing.T) {
 					if !errors.Is(err, context.Canceled) {
 						t.Errorf("got error %v after %d requests, want Canceled", err, i.seen.Load())
 					}
-					w.judge(t, result, err)
+					w.checkPromise(t, result, err)
 				})
 			})
 		}

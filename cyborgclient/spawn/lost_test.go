@@ -20,9 +20,9 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-// What a create with a lost reply may have made is told by state, profile and
+// The ARQs of a create with a lost reply are recognized by state, profile and
 // age from what others made.
-func TestALostCreateLeavesOlderAndOtherRequestsAlone(t *testing.T) {
+func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
@@ -89,7 +89,7 @@ func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 	return a
 }
 
-func TestALostCreateSparesTheRequestsOfTheSameFlow(t *testing.T) {
+func TestALostCreateLeavesTheARQsOfTheSameFlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
@@ -104,11 +104,11 @@ func TestALostCreateSparesTheRequestsOfTheSameFlow(t *testing.T) {
 				t.Errorf("the other attempt: %v", err)
 			}
 		}
-		w.judge(t, other.Result(), nil)
+		w.checkPromise(t, other.Result(), nil)
 	})
 }
 
-func TestALostClaimIsNotTakenFromSomebodyElse(t *testing.T) {
+func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -136,7 +136,7 @@ func TestALostClaimIsNotTakenFromSomebodyElse(t *testing.T) {
 
 // An ARQ that the first look finds Bound needs no event any more, even while
 // others are still waited for.
-func TestAnEarlyFinishersLostEventDoesNotMatter(t *testing.T) {
+func TestALostEventOfAnEarlyBindDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dry := newWorld(t, worldOpts{})
@@ -160,11 +160,11 @@ func TestAnEarlyFinishersLostEventDoesNotMatter(t *testing.T) {
 				t.Errorf("the fault struck %d times: %+v", state.Hits, state.Rule)
 			}
 		}
-		w.judge(t, result, nil)
+		w.checkPromise(t, result, nil)
 	})
 }
 
-func TestASlowLookDoesNotLengthenTheWait(t *testing.T) {
+func TestASlowListDoesNotLengthenTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(320 * time.Second)})
@@ -174,7 +174,7 @@ func TestASlowLookDoesNotLengthenTheWait(t *testing.T) {
 		if took := time.Since(start); !errors.Is(err, externalevent.ErrTimeout) || took != 300*time.Second {
 			t.Errorf("got error %v after %s, want the timeout after 300 s", err, took)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -197,7 +197,7 @@ func TestAFailedBindIsNeverASuccess(t *testing.T) {
 		if failed != 1 || !strings.Contains(err.Error(), "BindFailed") {
 			t.Errorf("%d ARQs are told as BindFailed, want 1: %v", failed, err)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -260,7 +260,7 @@ func (e elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-func TestABindToAnotherHostOrProviderIsNoSuccess(t *testing.T) {
+func TestABindToAnotherHostOrProviderFails(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"hostname", "device_rp_uuid"} {
 		t.Run(field, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestABindToAnotherHostOrProviderIsNoSuccess(t *testing.T) {
 			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "bound to") {
 				t.Errorf("got error %v, want ErrNotBound that tells where", err)
 			}
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// A device's own memory is claimed with it and is no device of its own.
-func TestMemoryIsClaimedAndIsNoDevice(t *testing.T) {
+// The memory of a device is claimed with it and is not another device.
+func TestDeviceMemoryIsClaimedWithoutADevice(t *testing.T) {
 	t.Parallel()
 	model := simcloud.DefaultModel()
 	info := driver.Info{"domain": "0000", "bus": "41", "device": "00", "function": "0"}
@@ -39,7 +39,7 @@ func TestMemoryIsClaimedAndIsNoDevice(t *testing.T) {
 		t.Errorf("got %d ARQs and %d devices, want one of each", len(result.ARQs), len(result.Devices))
 	}
 	w.cloud.Placement.CheckUsage(t, result.ARQs[0].DeviceRPUUID, "CUSTOM_ACCELERATOR_MEMORY_DDR", 4096)
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 // giveMemory adds an inventory to a provider that Cyborg reported.

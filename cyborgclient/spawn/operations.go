@@ -17,10 +17,6 @@ type Guest struct {
 	Host string
 }
 
-// ErrNoGuest is what a [Hypervisor] returns for a guest that its host does not
-// know.
-var ErrNoGuest = errors.New("no such guest")
-
 // Hypervisor manages the guests of the hosts; the caller implements it. With
 // libvirt each method is one call of the domain API. Every method may be called
 // again after a failure, even if the failed call had an effect.

@@ -374,7 +374,7 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 }
 
 // What cannot be freed is named, and freed by the next try.
-func TestWhatAnOperationCannotFreeIsNamed(t *testing.T) {
+func TestAnOperationNamesWhatItCouldNotFree(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []fault.Rule{
 		{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 403, Times: -1},

@@ -160,7 +160,7 @@ func TestRealPlacementSpawnAndDelete(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 			if used := real.get(t, "/allocations/"+instance); !strings.Contains(used, result.ARQs[0].DeviceRPUUID) {
 				t.Errorf("the real Placement knows nothing of the device: %s", used)
 			}
@@ -187,7 +187,7 @@ func TestRealPlacementReschedule(t *testing.T) {
 	if claims := claimsOf(result.Trace); claims != 2 {
 		t.Errorf("%d claims, want one on each of two hosts", claims)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	w.cloud.RemoveGuest(instance)
 	if err := w.flow.Release(t.Context(), instance); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestRealPlacementSearchAndNumericSuffixes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 		w.cloud.RemoveGuest(instance)
 		if err := w.flow.Release(t.Context(), instance); err != nil {
 			t.Fatal(err)

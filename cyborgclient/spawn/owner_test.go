@@ -11,7 +11,7 @@ import (
 
 // A plain VGPU fits the cards that Nova divides itself, too. Cyborg could never
 // bind one of those.
-func TestADeviceProfileNeverLandsOnACardOfNovas(t *testing.T) {
+func TestADeviceProfileNeverUsesAProviderOfNova(t *testing.T) {
 	t.Parallel()
 	model := simcloud.DefaultModel()
 	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
@@ -20,13 +20,13 @@ func TestADeviceProfileNeverLandsOnACardOfNovas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	if !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("no device in the domain:\n%s", result.Domain)
 	}
 }
 
-func TestWhereOnlyNovaHasRoomThereIsNoCandidate(t *testing.T) {
+func TestNoCandidatesWhereOnlyNovaHasRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{model: novaOwnedOnly()})
 	result, err := w.flow.Run(t.Context(), request("vgpu"))
@@ -34,7 +34,7 @@ func TestWhereOnlyNovaHasRoomThereIsNoCandidate(t *testing.T) {
 	if !errors.As(err, &none) || !errors.Is(err, spawn.ErrNoCandidates) || len(none.NovaOwnedProviders) != 1 || !strings.Contains(err.Error(), none.NovaOwnedProviders[0]) {
 		t.Fatalf("error: %v, want NoCandidatesError that names Nova's provider", err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 // novaOwnedOnly is a cloud whose only vGPUs are Nova's.

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
-func TestADeviceOfNovasConfigurationIsAConflict(t *testing.T) {
+func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -43,7 +43,7 @@ func TestADeviceOfNovasConfigurationIsAConflict(t *testing.T) {
 			}
 			w := newWorld(t, worldOpts{config: config})
 			result, err := w.flow.Run(t.Context(), request("gpu"))
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 			var conflict *spawn.OwnerConflictError
 			if got := errors.As(err, &conflict); got != tt.want {
 				t.Fatalf("got %v, want a conflict: %v", err, tt.want)
@@ -81,10 +81,10 @@ func TestADeviceOfTheDomainIsAConflict(t *testing.T) {
 	if !errors.As(err, &conflict) || conflict.Address != "0000:3b:00.0" || !strings.HasPrefix(conflict.Owners[1], "ARQ ") || !errors.Is(err, domainxml.ErrDuplicate) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
-func TestATakenProviderNamesItsOwner(t *testing.T) {
+func TestAClaimOfAUsedDeviceNamesItsOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
 	a, err := w.flow.Begin(request("gpu"))

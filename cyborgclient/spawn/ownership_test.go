@@ -95,7 +95,7 @@ func takeOver(ctx context.Context, s *site, i *spawn.Instance) error {
 	return err
 }
 
-func TestTakeOverReplacesExactlyNovasVGPU(t *testing.T) {
+func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 	t.Parallel()
 	for _, runs := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -240,7 +240,7 @@ func deviceOf(t *testing.T, s *site, provider string) string {
 	return ""
 }
 
-func TestATakeOverThatCannotGiveBackSaysSo(t *testing.T) {
+func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: novaVGPUModel()})

@@ -11,7 +11,7 @@ import (
 )
 
 // More instances than devices, all at once: each gets what it asked for or
-// nothing at all, and nobody's failure takes from another.
+// nothing at all, and a failure takes nothing from another instance.
 func TestParallelSpawnsShareTheDevicesWithoutLoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})

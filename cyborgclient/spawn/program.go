@@ -22,9 +22,6 @@ const (
 	propertyFunctionName = "accel:function_name"
 )
 
-// ErrProgram is matched by every [*ProgramError].
-var ErrProgram = errors.New("region not programmed")
-
 // ProgramRequest is a function to load into the region of an accelerator.
 type ProgramRequest struct {
 	// Instance is the UUID of the instance, ARQ that of its ARQ.

@@ -138,7 +138,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 	}
 }
 
-func TestProgramRefusesWhatIsNotTheInstances(t *testing.T) {
+func TestProgramRefusesARQsOfOtherInstances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: programModel()})

@@ -275,7 +275,7 @@ func TestAHardRebootWaitsBeforeItForcesTheGuestOff(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotTheInstancesIsNoSuccess(t *testing.T) {
+func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
@@ -339,7 +339,7 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 	})
 }
 
-// The guest starts when the event comes, not at the next look at Cyborg, and the
+// The guest starts when the event comes, not at the next request to Cyborg, and the
 // devices that were Bound all along are not waited for.
 func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 	t.Parallel()

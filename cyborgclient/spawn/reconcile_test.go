@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// guestsLive tells that the cloud's guests are living.
+// guestsLive reports the cloud's guests as living.
 func (w *world) guestsLive(_ context.Context, instance string) (bool, error) {
 	for _, guest := range w.cloud.Guests() {
 		if guest.UUID == instance {
@@ -118,7 +118,7 @@ func (w *world) restart(t *testing.T) {
 	w.replaceCyborg(t, w.cloud.Provider(t), w.cyborg)
 }
 
-func TestReconcileLeavesTheYoungAndTheBusyAlone(t *testing.T) {
+func TestReconcileLeavesYoungARQsAndRunningAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -139,11 +139,11 @@ func TestReconcileLeavesTheYoungAndTheBusyAlone(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		w.judge(t, busy.Result(), nil)
+		w.checkPromise(t, busy.Result(), nil)
 	})
 }
 
-func TestReconcileFreesNothingWhenItCannotTell(t *testing.T) {
+func TestReconcileFreesNothingAfterAFailedRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
@@ -186,7 +186,7 @@ func TestReconcileNamesWhatItCannotFree(t *testing.T) {
 	})
 }
 
-func TestAnEndedAttemptIsNoLongerBusy(t *testing.T) {
+func TestReconcileSeesTheInstanceOfAnEndedAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})

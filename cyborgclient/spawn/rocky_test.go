@@ -61,7 +61,7 @@ func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
 	if len(result.ARQs) != 1 || len(result.Devices) != 1 || result.Devices[0].PCI == nil || !strings.Contains(string(result.Domain), "<hostdev") {
 		t.Errorf("got %d ARQs, devices %v", len(result.ARQs), result.Devices)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 	p, err := w.cloud.Placement.ResourceProvider(result.ARQs[0].DeviceRPUUID)
 	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B") {
 		t.Errorf("the region was not programmed: traits %v, %v", p.Traits, err)
@@ -76,7 +76,7 @@ func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
 	if err != nil || !strings.HasPrefix(second.Trace.Steps[0].Decision, "of the Rocky flavor: ") {
 		t.Errorf("second spawn: %v", err)
 	}
-	w.judge(t, second, err)
+	w.checkPromise(t, second, err)
 }
 
 func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
@@ -113,7 +113,7 @@ func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
 	}
 }
 
-func TestRockyFlavorsOtherwise(t *testing.T) {
+func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, config spawn.RockyFlavors, before func(*world), flavor requestspec.Flavor) (*world, *spawn.Result, error) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestRockyFlavorsOtherwise(t *testing.T) {
 		}
 		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: flavor})
 		w.cloud.Faults().Clear()
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 		return w, result, err
 	}
 	t.Run("off by default: claimed, and no device", func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestRockyFlavorsOtherwise(t *testing.T) {
 			t.Fatal(err)
 		}
 		result, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: rockyFlavor()})
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 		if err != nil {
 			t.Error(err)
 		}

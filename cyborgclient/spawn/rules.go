@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -52,9 +51,6 @@ const (
 	portsBlocked        = "Feature not supported with Ports that have accelerators."
 	portsNeedUpgrade    = "Port with cyborg profile is not available until upgrade finished."
 )
-
-// ErrBlocked is matched by every [*BlockedError].
-var ErrBlocked = errors.New("operation blocked")
 
 // BlockedError is an operation that Nova refuses because of the accelerators of the
 // instance. No request was sent.

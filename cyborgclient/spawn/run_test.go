@@ -59,7 +59,7 @@ func TestRunGivesEveryProfileItsDevices(t *testing.T) {
 			if err != nil || len(inDomain) != len(result.Devices) {
 				t.Errorf("the domain has %d devices (%v), want %d", len(inDomain), err, len(result.Devices))
 			}
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 			w.checkProviders(t, req, result)
 			if err := w.flow.Release(t.Context(), instance); err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestAFlavorWithoutAProfileIsOnlyClaimed(t *testing.T) {
 	if len(result.ARQs)+len(result.Devices) != 0 || result.Host == "" {
 		t.Errorf("got %+v", result)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func TestTheUsersDomainKeepsItsBytes(t *testing.T) {
@@ -127,7 +127,7 @@ func TestTheUsersDomainKeepsItsBytes(t *testing.T) {
 	if got := string(result.Domain); !ok || !strings.HasPrefix(got, before) || !strings.HasSuffix(got, "</devices>"+after) {
 		t.Errorf("bytes outside the insertion changed:\n%s", got)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
 	}
 }
 
-func TestNoCandidatesTellsTheQuery(t *testing.T) {
+func TestNoCandidatesErrorHasTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	req := request("gpu")
@@ -202,7 +202,7 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 			if failure != nil && !strings.Contains(err.Error(), req.Instance) {
 				t.Errorf("the error does not name the instance: %v", err)
 			}
-			w.judge(t, result, err)
+			w.checkPromise(t, result, err)
 		})
 	}
 }

@@ -73,7 +73,7 @@ func notBound(t *testing.T, rules ...fault.Rule) {
 	if !errors.As(err, &failure) || !strings.Contains(err.Error(), "BindFailed") {
 		t.Errorf("got %v, want a NotBoundError that tells of BindFailed", err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 // eventTooEarly: the instance has no host yet, so Nova answers 422, which Cyborg
@@ -94,7 +94,7 @@ func eventTooEarly(t *testing.T) {
 			t.Errorf("event %+v, want code 422", event)
 		}
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func foreignEvent(t *testing.T) {
@@ -114,7 +114,7 @@ func foreignEvent(t *testing.T) {
 	if err != nil || time.Since(start) != 10*time.Second {
 		t.Errorf("got %v after %s, want success after the bind's 10 s", err, time.Since(start))
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 // mixedDelivery: of two events in one POST Nova knows the instance of one. The
@@ -166,7 +166,7 @@ func timeoutWithSomeBound(t *testing.T) {
 	if states[cyborgclient.StateBound] == 0 || states[cyborgclient.StateBindStarted] == 0 {
 		t.Errorf("states %v, want some Bound and some not", states)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func deletingIsNoSuccess(t *testing.T) {
@@ -273,7 +273,7 @@ func xilinxDoubling(t *testing.T) {
 	if err != nil || len(result.ARQs) != 2 || len(result.Devices) != 2 {
 		t.Fatalf("got %s, want both functions", outcome(result, err))
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func mixture(t *testing.T) {
@@ -286,7 +286,7 @@ func mixture(t *testing.T) {
 	if err != nil || len(result.Devices) != 2 || len(result.Skipped) != 1 {
 		t.Fatalf("got %s, want a PCI and a mediated device, and TEST_PCI named", outcome(result, err))
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func hexForms(t *testing.T) {
@@ -300,7 +300,7 @@ func hexForms(t *testing.T) {
 	if err != nil || result.Devices[0].PCI == nil || *result.Devices[0].PCI != (domainxml.PCIAddress{Bus: 0x3b}) {
 		t.Fatalf("got %s", outcome(result, err))
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 // mdevDuplicate: the domain of a guest that is built again has the mediated

@@ -12,9 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ErrNoAlternate: there is no further host to try; see Config.MaxAttempts.
-var ErrNoAlternate = errors.New("no further host to try")
-
 // Reschedulable reports whether the failure of a step may not occur on another
 // host, so that [Flow.Run] tries the next one:
 //

@@ -60,7 +60,7 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 				if err != nil {
 					checkTimeout(t, err, 4)
 				}
-				w.judge(t, result, err)
+				w.checkPromise(t, result, err)
 			})
 		})
 	}
@@ -92,7 +92,7 @@ func TestALostEventIsNotALostDevice(t *testing.T) {
 		if !errors.As(err, &notBound) || notBound.ARQs[0].State != cyborgclient.StateBound {
 			t.Errorf("got %v, want a timeout that tells the ARQ is Bound", err)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }
 
@@ -104,7 +104,7 @@ func TestEventsBeforeTheWaitAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func TestARefusedEventIsSettledByAGet(t *testing.T) {
@@ -120,7 +120,7 @@ func TestARefusedEventIsSettledByAGet(t *testing.T) {
 	if bind.Step != spawn.StepBind || bind.Requests[0].Status != http.StatusBadRequest || !strings.Contains(bind.Decision, "refused the event") {
 		t.Errorf("the trace does not tell what happened: %+v", bind)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func TestAMissingServiceTokenIsNamed(t *testing.T) {
@@ -137,7 +137,7 @@ func TestAMissingServiceTokenIsNamed(t *testing.T) {
 	if !errors.As(err, &failure) || failure.Step != spawn.StepBind || !errors.Is(err, cyborgclient.ErrServiceToken) {
 		t.Errorf("got error %v, want ErrServiceToken in step bind", err)
 	}
-	w.judge(t, result, err)
+	w.checkPromise(t, result, err)
 }
 
 func TestACancelledWaitReportsTheStates(t *testing.T) {
@@ -151,6 +151,6 @@ func TestACancelledWaitReportsTheStates(t *testing.T) {
 		if !errors.As(err, &notBound) || !errors.Is(err, context.DeadlineExceeded) || notBound.ARQs[0].State != cyborgclient.StateBindStarted {
 			t.Errorf("got %v, want the deadline with the state BindStarted", err)
 		}
-		w.judge(t, result, err)
+		w.checkPromise(t, result, err)
 	})
 }

@@ -27,7 +27,7 @@ func rankOf(t *testing.T, result *spawn.Result) string {
 
 // A vGPU goes to the card that is in part used already, though Placement lists
 // the other first.
-func TestFewestFragmentsFillsTheCardThatIsBegun(t *testing.T) {
+func TestFewestFragmentsFillsUsedCards(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{spawn.WeighFragments}}})
 	reversed := request("vgpu")
@@ -41,14 +41,14 @@ func TestFewestFragmentsFillsTheCardThatIsBegun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, first, nil)
+	w.checkPromise(t, first, nil)
 	req := request("vgpu")
 	req.Instance = secondInstance
 	second, err := w.flow.Run(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, second, nil)
+	w.checkPromise(t, second, nil)
 	if first.ARQs[0].DeviceRPUUID != second.ARQs[0].DeviceRPUUID {
 		t.Errorf("two vGPUs on %s and %s, want them on one card", first.Host, second.Host)
 	}
@@ -57,7 +57,7 @@ func TestFewestFragmentsFillsTheCardThatIsBegun(t *testing.T) {
 	}
 }
 
-func TestOrderBySeesWhatPlacementSaysOfTheProviders(t *testing.T) {
+func TestOrderByReadsTheProviderSummaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
 	nvidia := func(c matching.Candidate) (float64, string) {
@@ -76,7 +76,7 @@ func TestOrderBySeesWhatPlacementSaysOfTheProviders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge(t, result, nil)
+	w.checkPromise(t, result, nil)
 	p, err := w.cloud.Placement.ResourceProvider(result.ARQs[0].DeviceRPUUID)
 	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), "CUSTOM_NVIDIA_13F2") {
 		t.Errorf("got traits %v, %v", p.Traits, err)

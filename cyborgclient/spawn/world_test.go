@@ -80,9 +80,9 @@ func request(profile string) spawn.Request {
 	return spawn.Request{Instance: instance, Flavor: flavor(profile)}
 }
 
-// judge checks the promise of the flow: with a result the guest has all of its
-// accelerators, without one nothing is held by anybody.
-func (w *world) judge(t *testing.T, result *spawn.Result, err error) {
+// checkPromise checks the promise of the flow: with a result the guest has all of its
+// accelerators, without one nothing is allocated.
+func (w *world) checkPromise(t *testing.T, result *spawn.Result, err error) {
 	t.Helper()
 	if (result == nil) == (err == nil) {
 		t.Fatalf("result %v with error %v", result, err)
