@@ -139,11 +139,11 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 		request.UserID = user
 	}
 	if request.ProjectID == "" || request.UserID == "" {
-		return nil, fmt.Errorf("%w: instance %s: neither request nor token names a project and a user", ErrRequest, request.Instance)
+		return nil, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
 	}
 	if len(request.Domain) > 0 {
 		if _, err := domainxml.Read(request.Domain); err != nil { // refuse before anything is claimed
-			return nil, fmt.Errorf("%w: instance %s: %w", ErrRequest, request.Instance, err)
+			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
 	}
 	f.instances.add(request.Instance)
@@ -237,7 +237,7 @@ func (a *Attempt) needs(done bool, step Step) error {
 	if done {
 		return nil
 	}
-	return fmt.Errorf("%w: instance %s: %s has not been done", ErrOrder, a.Request.Instance, step)
+	return fmt.Errorf("%w: %s has not been done", ErrOrder, step)
 }
 
 func uuidsOf(arqs []cyborgclient.ARQ) []string {

@@ -111,7 +111,7 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		case errors.Is(err, cyborgclient.ErrEventRefused) && a.refresh(ctx) == nil && len(a.unbound()) == 0:
 			return decision + "; Nova refused the event, a GET showed all Bound", nil
 		}
-		return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+		return "", fmt.Errorf("host %s: %w", a.Host, err)
 	})
 }
 
@@ -128,7 +128,7 @@ func (a *Attempt) prepareEvents() error {
 	}
 	waiter, err := a.flow.events.PrepareExpected(a.Request.Instance, expected...)
 	if err != nil {
-		return fmt.Errorf("instance %s: register for events: %w", a.Request.Instance, err)
+		return fmt.Errorf("register for events: %w", err)
 	}
 	a.waiter = waiter
 	return nil

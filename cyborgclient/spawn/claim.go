@@ -44,7 +44,7 @@ func (a *Attempt) Claim(ctx context.Context) error {
 			}
 		}
 		if refused(err) {
-			err = fmt.Errorf("%w: instance %s: %w", ErrClaim, a.Request.Instance, a.claimConflict(ctx, err))
+			err = fmt.Errorf("%w: %w", ErrClaim, a.claimConflict(ctx, err))
 		}
 		return "", err
 	})
@@ -70,7 +70,7 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 		return nil, err
 	}
 	if len(held.Resources) > 0 && len(a.before.Resources) == 0 {
-		return nil, fmt.Errorf("%w: instance %s holds an allocation already", ErrClaim, a.Request.Instance)
+		return nil, fmt.Errorf("%w: the instance already has an allocation", ErrClaim)
 	}
 	if len(held.Resources) > 0 {
 		a.before = held
@@ -171,13 +171,13 @@ func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 	if len(groups) > 0 && (a.flow.config.Compat.SearchProviders || a.Spec.Numeric) {
 		found, err := a.search(ctx, groups, candidate)
 		if err != nil {
-			return fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+			return fmt.Errorf("host %s: %w", a.Host, err)
 		}
 		candidate.Mappings = found
 	}
 	a.Chosen = &candidate
 	if _, err := matching.Providers(groups, candidate.Mappings); err != nil {
-		return fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+		return fmt.Errorf("host %s: %w", a.Host, err)
 	}
 	if a.flow.config.Compat.FlatProviders {
 		return nil

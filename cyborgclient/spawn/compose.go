@@ -21,7 +21,7 @@ func (a *Attempt) Compose(ctx context.Context) error {
 			return "", &NotBoundError{ARQs: a.states()}
 		}
 		if err := a.compose(ctx); err != nil {
-			return "", fmt.Errorf("instance %s: %w", a.Request.Instance, err)
+			return "", err
 		}
 		if a.Request.Hooks.Start == nil {
 			a.end()

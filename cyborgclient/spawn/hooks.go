@@ -50,7 +50,7 @@ func (a *Attempt) hook(ctx context.Context, name Step, hook func(context.Context
 	}
 	return a.step(ctx, name, func(ctx context.Context) (string, error) {
 		if err := hook(ctx, a); err != nil {
-			return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+			return "", fmt.Errorf("host %s: %w", a.Host, err)
 		}
 		return "done on host " + a.Host, nil
 	})
@@ -68,7 +68,7 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 		}
 		a.guestMade = true
 		if err := start(ctx, a.Result()); err != nil {
-			return "", fmt.Errorf("instance %s on host %s: %w", a.Request.Instance, a.Host, err)
+			return "", fmt.Errorf("host %s: %w", a.Host, err)
 		}
 		a.end()
 		return "started on host " + a.Host, nil

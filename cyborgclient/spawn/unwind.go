@@ -49,7 +49,7 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 func (a *Attempt) Reschedule(ctx context.Context) error {
 	next, ok := a.nextHost()
 	if !ok {
-		return fmt.Errorf("%w: instance %s after %s", ErrNoAlternate, a.Request.Instance, count(len(a.tried), "host"))
+		return fmt.Errorf("%w after %s", ErrNoAlternate, count(len(a.tried), "host"))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	undone, leftovers := a.giveBack(ctx, true)
 	a.undone, a.leftovers = append(a.undone, undone...), leftovers
 	if len(leftovers) > 0 {
-		return fmt.Errorf("%w: instance %s on host %s", ErrLeftover, a.Request.Instance, a.Host)
+		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
 		return a.choose(ctx, next)

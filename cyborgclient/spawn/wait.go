@@ -123,7 +123,7 @@ func (a *Attempt) refreshResolved(ctx context.Context) error {
 func (a *Attempt) list(ctx context.Context, opts cyborgclient.ListARQsOpts) error {
 	found, err := a.flow.cyborg.ListARQs(ctx, opts)
 	if err != nil {
-		return fmt.Errorf("instance %s: %w", a.Request.Instance, err)
+		return err
 	}
 	a.ARQs, _ = inOrder(found, uuidsOf(a.ARQs))
 	return nil
