@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// outsidePlacement is a Placement on a socket of its own, with the headers that it was
-// sent.
+// outsidePlacement is a Placement on a socket of its own, with the headers that it
+// received.
 func outsidePlacement(t *testing.T) (server *placementsim.Server, url string, headers *[]http.Header) {
 	t.Helper()
 	server, err := placementsim.New(placementsim.Config{})
@@ -98,7 +98,7 @@ func TestAnExternalPlacementRequiresAToken(t *testing.T) {
 		}
 	}
 	if len(*seen) != before {
-		t.Error("a request of nobody was passed on")
+		t.Error("a request without a valid token was forwarded")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// The record and its drawing are read by people and programs: what requests change is
-// told there, and never a token. Write the files anew with GOCYBORG_UPDATE=1.
+// People and programs read the record and its drawing: they have the changes of requests,
+// and never a token. GOCYBORG_UPDATE=1 writes the files.
 func TestTheRecordOfASpawnIsFrozen(t *testing.T) {
 	cloud, err := New(t.Context(), goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
 	if err != nil {

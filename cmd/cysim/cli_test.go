@@ -94,7 +94,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 	}
 }
 
-// stopper ends a command that goes on to serve where it should have refused.
+// stopper ends a command that serves although it should have failed.
 type stopper struct {
 	text bytes.Buffer
 	stop func()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sdkProgram is the beginning of every script: try_ tells how a call ended.
+// sdkProgram is the beginning of every script: try_ prints the result of a call.
 const sdkProgram = `
 import json
 import openstack

@@ -82,7 +82,7 @@ func TestForeignCloudsFilesAreNotReplaced(t *testing.T) {
 	}{
 		{"empty", "", false},
 		{"ours", cloudsMark + "\nclouds: {}\n", false},
-		{"somebody's clouds", "clouds: {prod: {}}\n", true},
+		{"foreign clouds", "clouds: {prod: {}}\n", true},
 		{"something else", "hello", true},
 	}
 	for _, tt := range tests {

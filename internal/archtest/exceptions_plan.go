@@ -37,7 +37,6 @@ func exceptions() []Exception {
 		{"size", "fakecyborg", today},
 		{"size", "placementsim", today},
 		{"size", "placementsim/internal/engine", today},
-		{"size", "simcloud", today},
 		{"twice", "simcloud.DeviceProfile", "the simulators share no code with the library"},
 		{"twice", "simcloud.Flavor", "the simulators share no code with the library"},
 		{"unlock", "fakecyborg.unlock", today},

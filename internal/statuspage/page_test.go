@@ -34,7 +34,7 @@ func world() statuspage.World {
 		Allocations: []placementsim.Allocation{{Consumer: "91aa", Provider: "u0", Class: "MEMORY_MB", Used: 512}, {Consumer: "91aa", Provider: "u1", Class: "PGPU", Used: 1}},
 		Guests:      []sim.Guest{{UUID: "91aa", Host: "cn0"}},
 		ARQs:        []fakecyborg.ARQ{{UUID: "3f", State: "Bound", DeviceProfileName: "gpu", InstanceUUID: "91aa", Hostname: "cn0"}, {UUID: "40", State: "Deleting"}},
-		Leaks:       []string{`ARQ "3f" is nobody's`},
+		Leaks:       []string{`ARQ "3f" isn't bound`},
 		Faults:      []fault.State{{Rule: fault.Rule{Operation: "a.b", Action: fault.Drop}, Hits: 2}},
 		Requests: []sim.Exchange{
 			{Service: "identity", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Started: start, Changes: []sim.Change{{Action: "created", Kind: "token", ID: "<b>"}}},
@@ -58,7 +58,7 @@ func TestThePageShowsTheStateInWords(t *testing.T) {
 	text := render(t, "page.html.tmpl")
 	for _, want := range []string{
 		"2026-01-01 12:00:00 UTC", "1 guest <code>91aa</code>", "PGPU 1 of 3 used, 1 reserved", "MEMORY_MB 512 of 4096 used",
-		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "0 guests", "ARQ &#34;3f&#34; is nobody&#39;s",
+		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "0 guests", "ARQ &#34;3f&#34; isn&#39;t bound",
 		"client to Cyborg: PATCH /accelerator_requests: no answer, fault drop",
 		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>", `<li class="depth1">`,
 		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
@@ -181,7 +181,7 @@ func TestTheStreamReportsChanges(t *testing.T) {
 			<-events
 		}
 		if _, open := <-events; open {
-			t.Error("the stream goes on although the server ends")
+			t.Error("the stream continues after the server has ended")
 		}
 	})
 }

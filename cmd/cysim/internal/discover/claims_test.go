@@ -113,7 +113,7 @@ func TestDevicesClaimedByCyborgAndNova(t *testing.T) {
 	}
 }
 
-// Without a configuration of Cyborg's nobody chose the drivers, so only devices count.
+// Without a configuration of Cyborg only existing devices are claimed.
 func TestDriverIDsAreClaimedOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	nova := writeFile(t, "nova.conf", "[pci]\ndevice_spec = {\"vendor_id\":\"8086\",\"product_id\":\"37c8\"}\ndevice_spec = {\"vendor_id\":\"8086\",\"product_id\":\"1572\"}\n")

@@ -84,7 +84,7 @@ func writeFile(t testing.TB, name, text string) string {
 	return path
 }
 
-// outcome is what cysim discover prints and ends with.
+// outcome is the output and the status of cysim discover.
 type outcome struct {
 	discovery
 	status         int
@@ -176,7 +176,7 @@ func TestDiscoverOnRealMachines(t *testing.T) {
 	}
 }
 
-// Two drivers that are configured for one device are named, and nobody gets it.
+// A device that two drivers are configured for is left out, with both names.
 func TestADeviceClaimedByTwoDriversIsNotOffered(t *testing.T) {
 	t.Parallel()
 	config := writeFile(t, "cyborg.conf", "[pci]\npassthrough_whitelist = {\"vendor_id\": \"10de\"}\n")
@@ -193,7 +193,7 @@ func TestADeviceClaimedByTwoDriversIsNotOffered(t *testing.T) {
 	}
 }
 
-// The document is what programs read: its keys do not change, and no list is null.
+// Programs read the document: its keys do not change, and no list is null.
 func TestTheJSONOfDiscoverHasItsKeys(t *testing.T) {
 	t.Parallel()
 	if got, want := discover(t, "--sysfs", capturedTree(t, "qemu-accel")).stdout, "{\n  \"devices\": [],\n  \"left_out\": [],\n  \"problems\": []\n}\n"; got != want {
@@ -266,7 +266,7 @@ func TestTheTablesOfDiscover(t *testing.T) {
 	}
 }
 
-// Whoever has an accelerator that no driver knows is told how to offer it.
+// The tables suggest whitelist entries.
 func TestTheTablesListUnclaimedAccelerators(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer

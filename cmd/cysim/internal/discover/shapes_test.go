@@ -12,8 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// shape is a machine of a kind that is in real data centres, and what all drivers make of
-// it. None of these may be wrong about one device.
+// shape is a machine as in real data centres, and the expected reports of all drivers.
 type shape struct {
 	name    string
 	devices []sysfs.PCIDevice
@@ -142,7 +141,7 @@ func gpuServers() []shape {
 			offered: []string{"10000:03:00.0 PGPU"},
 		},
 		{
-			name:    "GPUs of AMD and Intel are nobody's without a whitelist",
+			name:    "GPUs of AMD and Intel are unclaimed without a whitelist",
 			devices: []sysfs.PCIDevice{fn("0000:41:00.0", "1002", "740f", "0380", "amdgpu"), fn("0000:42:00.0", "8086", "0bd5", "0380", "xe"), fn("0000:00:02.0", "8086", "3e92", "0300", "i915")},
 		},
 		{
@@ -249,7 +248,7 @@ func networkAndDisks() []shape {
 			},
 			offered: []string{"0000:da:00.0 CUSTOM_SSD"},
 			leftOut: map[string]string{"0000:d8:00.0 inspur_ssd": "has partitions", "0000:d9:00.0 inspur_ssd": "held by dm-0"}},
-		{name: "a RAID controller and its disks are nobody's",
+		{name: "a RAID controller and its disks are unclaimed",
 			devices: []sysfs.PCIDevice{with(fn("0000:5e:00.0", "1000", "005d", "0104", "megaraid_sas"), func(d *sysfs.PCIDevice) {
 				d.Disks = []sysfs.Disk{{Name: "sda", Major: 8, Minor: 0, Holders: []string{"dm-0"}}}
 			})}},
