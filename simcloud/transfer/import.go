@@ -58,13 +58,16 @@ func stateOf(ctx context.Context, l Listing) ([]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	empty := m
-	empty.DeviceProfiles, empty.Hosts = []simcloud.DeviceProfile{}, slices.Clone(m.Hosts)
-	for i := range empty.Hosts {
-		empty.Hosts[i].Devices = nil
+	bare := m // its devices have nothing that Placement could refuse
+	bare.DeviceProfiles, bare.Hosts = []simcloud.DeviceProfile{}, slices.Clone(m.Hosts)
+	for i, h := range m.Hosts {
+		bare.Hosts[i].Devices = slices.Clone(h.Devices)
+		for j := range h.Devices {
+			bare.Hosts[i].Devices[j].Deployables, bare.Hosts[i].Devices[j].Resources = nil, nil
+		}
 	}
 	clock := simcloud.WithClock(sim.NewManualClock(l.ReadAt)) // so that two imports are the same
-	state, err := dump(simcloud.New(ctx, empty, clock))
+	state, err := dump(simcloud.New(ctx, bare, clock))
 	if err != nil {
 		return nil, err
 	}

@@ -9,54 +9,44 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // object is a JSON object of a state; the services that load it check it.
 type object map[string]any
 
-// verbatim is the driver that reports devices as they are described.
-const verbatim = "verbatim"
-
 // put returns the state of a cloud with the model and the rows of the listing in place of
-// its own.
+// its own, and without a clock.
 func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	if err := enc.Encode(object{"schema_version": 2, "model": m}); err != nil {
+	var header, accelerator object
+	enc, dec := json.NewEncoder(&out), json.NewDecoder(bytes.NewReader(state))
+	if err := dec.Decode(&header); err != nil {
 		return nil, err
 	}
-	withDevices := make(map[string]bool)
-	for _, h := range m.Hosts {
-		withDevices[h.Name] = len(h.Devices) > 0
+	header["model"] = m
+	if err := enc.Encode(header); err != nil {
+		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(state))
-	for header := true; dec.More(); header = false {
-		var r struct {
-			Table string `json:"table"`
-			Key   string `json:"key"`
-			Row   object `json:"row"`
-		}
-		if err := dec.Decode(&r); err != nil {
-			return nil, err
-		}
-		switch r.Table {
-		case "sim.clock":
+	for dec.More() {
+		var r sim.Record
+		err := dec.Decode(&r)
+		switch {
+		case r.Table == "sim.clock":
 			continue
-		case "accelerator.dump":
-			maps.Copy(r.Row, w.accelerator())
-		case "placement.dump":
-			r.Row = w.placement()
-		case "hardware.hosts":
-			drivers, _ := r.Row["drivers"].(map[string]any)
-			if withDevices[r.Key] && drivers[verbatim] == nil {
-				r.Row["drivers"] = object{verbatim: object{"schema_version": 1, "mdevs": []object{}, "images": []object{}}}
+		case r.Table == "placement.dump":
+			r.Row, err = json.Marshal(w.placement())
+		case r.Table == "accelerator.dump":
+			if err = json.Unmarshal(r.Row, &accelerator); err == nil {
+				maps.Copy(accelerator, w.accelerator())
+				r.Row, err = json.Marshal(accelerator)
 			}
 		}
-		if header {
-			continue
+		if err == nil {
+			err = enc.Encode(r)
 		}
-		if err := enc.Encode(r); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -155,7 +145,7 @@ func (w *imported) accelerator() object {
 	}
 	for _, d := range w.devices {
 		add("devices", d.id, d.ListedDevice, object{
-			"driver": verbatim, "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "controlpath_id": d.reported.ControlPath, "nested": d.nested, "resources": d.reported.Resources,
+			"driver": "verbatim", "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "controlpath_id": d.reported.ControlPath, "nested": d.nested, "resources": d.reported.Resources,
 		})
 	}
 	for _, d := range w.deployables {
