@@ -30,9 +30,8 @@ func (a Address) ControlPath() ControlPath {
 // made on.
 func MdevParent(name string) Address { return Address{Kind: ControlPathMdevParent, Name: name} }
 
-// Address returns where the control path leads. One that is understood neither as a PCI
-// address nor as a parent is named by its information, so that it can still be told
-// from others.
+// Address returns the address of the control path. One that is neither a PCI address nor
+// a parent has its information for a name, so that addresses stay distinct.
 func (c ControlPath) Address() Address {
 	a := addressOf(c.Info)
 	if a.Kind == "" {

@@ -12,7 +12,7 @@ import (
 // ErrDoubleClaim is the cause of the problem with a device that two drivers report.
 var ErrDoubleClaim = errors.New("driver: two drivers report one device")
 
-// DiscoveryError tells which drivers could not look at all; the others have reported.
+// DiscoveryError lists the drivers that failed; the others have reported.
 type DiscoveryError struct {
 	// Failed has the error of each driver that failed, by its index.
 	Failed map[int]error
@@ -42,11 +42,11 @@ func (e *DiscoveryError) Unwrap() []error {
 	return errs
 }
 
-// DiscoverAll lets each driver look, all drivers of one tree through one view of it, and
-// returns their reports in the same order. A device or an attach handle that two drivers
+// DiscoverAll runs all drivers, those of one tree on one view of it, and returns their
+// reports in the same order. A device or an attach handle that two drivers
 // report is offered by none of them; both reports have a problem that wraps
-// ErrDoubleClaim and names both. A problem that several drivers have is told once, in the
-// first report. The error is a *DiscoveryError; the report of a driver that failed is
+// ErrDoubleClaim and names both. A problem that several drivers have is in the first
+// report only. The error is a *DiscoveryError; the report of a driver that failed is
 // empty.
 func DiscoverAll(ctx context.Context, drivers []Driver) ([]Report, error) {
 	reports := make([]Report, len(drivers))
@@ -64,8 +64,8 @@ func DiscoverAll(ctx context.Context, drivers []Driver) ([]Report, error) {
 			reports[i], failed.Failed[i] = Report{}, err
 		}
 	}
-	refuseTwice(drivers, reports)
-	tellOnce(reports)
+	refuseDoubleClaims(drivers, reports)
+	dropRepeatedProblems(reports)
 	if len(failed.Failed) > 0 {
 		return reports, failed
 	}
@@ -93,8 +93,8 @@ func same(a, b Tree) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// refuseTwice takes away what two drivers report.
-func refuseTwice(drivers []Driver, reports []Report) {
+// refuseDoubleClaims removes devices that two drivers report.
+func refuseDoubleClaims(drivers []Driver, reports []Report) {
 	users := make(map[string][]int) // drivers by what they report
 	for i, report := range reports {
 		for _, d := range report.Devices {
@@ -155,26 +155,25 @@ func keysOf(d Device) []string {
 	return keys
 }
 
-// tellOnce drops problems that an earlier report has, too: all drivers of a tree meet the
-// same broken function.
-func tellOnce(reports []Report) {
-	told := make(map[string]bool)
+// dropRepeatedProblems drops problems that an earlier report has, since all drivers of a
+// tree read the same broken function.
+func dropRepeatedProblems(reports []Report) {
+	reported := make(map[string]bool)
 	for i := range reports {
-		var mine []string
+		var own []string
 		reports[i].Problems = slices.DeleteFunc(slices.Clone(reports[i].Problems), func(p Problem) bool {
 			text := p.Error()
-			mine = append(mine, text)
-			return told[text] && !errors.Is(p, ErrDoubleClaim)
+			own = append(own, text)
+			return reported[text] && !errors.Is(p, ErrDoubleClaim)
 		})
-		for _, text := range mine {
-			told[text] = true
+		for _, text := range own {
+			reported[text] = true
 		}
 	}
 }
 
-// LeaveOut moves the devices for which reason answers something from what is offered to
-// what is left out. It is for claims from outside, such as Nova's. Driver is the name that
-// the entries get.
+// LeaveOut moves the devices for which reason returns a text from Devices to LeftOut. It is
+// for claims from outside, such as Nova's. Driver is the driver of the entries.
 func (r *Report) LeaveOut(driver string, reason func(Device) string) {
 	r.Devices = slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
 		text := reason(d)

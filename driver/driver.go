@@ -15,9 +15,9 @@ type Driver interface {
 	// Name is the name that agents and operators use, such as "nvidia". It is unique
 	// among the drivers of a host.
 	Name() string
-	// Discover looks at the hardware as it is now. Trouble with one device goes into
-	// the report and leaves the others alone; the error is for a discovery that could
-	// not be done at all, and for the end of ctx.
+	// Discover reads the hardware as it is now. A problem with one device is part of the
+	// report and does not affect the others; the error is for a discovery that failed
+	// altogether, and that of ctx.
 	Discover(ctx context.Context) (Report, error)
 }
 
@@ -28,8 +28,8 @@ type Programmer interface {
 	Program(ctx context.Context, path ControlPath, image []byte) error
 }
 
-// RegionProgrammer is a Programmer that is told which region is meant, by the name of
-// its deployable: several regions of a card may be of one type.
+// RegionProgrammer is a Programmer for cards with several regions, which may be of one
+// type: the name of the deployable selects the region.
 type RegionProgrammer interface {
 	Programmer
 	// ProgramRegion writes an image to the region.
@@ -45,7 +45,7 @@ type MdevDriver interface {
 	RemoveMdev(ctx context.Context, m Mdev) error
 }
 
-// TreeDriver is implemented by drivers that look at a sysfs tree. Their Discover is
+// TreeDriver is implemented by drivers that read a sysfs tree. Their Discover is
 // DiscoverIn with a view of that tree; DiscoverAll gives one view to all of them.
 type TreeDriver interface {
 	Driver
@@ -57,7 +57,7 @@ type TreeDriver interface {
 
 // Claimer is implemented by drivers that say which PCI functions are theirs.
 type Claimer interface {
-	// Claims lists what the driver takes for its own, as it is configured.
+	// Claims lists the functions of the driver as it is configured.
 	Claims() []Claim
 }
 
@@ -97,13 +97,13 @@ type Report struct {
 	Devices []Device
 	// LeftOut are devices that the driver knows and does not offer.
 	LeftOut []LeftOut
-	// Problems are devices and files that could not be understood.
+	// Problems are devices and files that could not be read or parsed.
 	Problems []Problem
 	// Warnings are about devices that are offered and with which a guest may not start.
 	Warnings []Warning
 }
 
-// Warning is doubt about a device that is offered.
+// Warning is a reason why a guest may not start with a device that is offered.
 type Warning struct {
 	Address string `json:"address"`
 	Driver  string `json:"driver"`
@@ -117,7 +117,7 @@ type LeftOut struct {
 	Reason  string `json:"reason"`
 }
 
-// Problem is trouble with one device or one file. Address is empty when no device is
+// Problem is an error about one device or one file. Address is empty when no device is
 // concerned, File when no file is.
 type Problem struct {
 	Address string

@@ -18,7 +18,7 @@ const PCIDevicesDir = "bus/pci/devices"
 // writes there.
 var ErrGarbled = errors.New("garbled content")
 
-// PCIFunction is what tells which driver a PCI function is for.
+// PCIFunction identifies a PCI function.
 type PCIFunction struct {
 	Address PCIAddress
 	Vendor  uint16

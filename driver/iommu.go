@@ -42,8 +42,8 @@ func groupUse(tree Tree, f PCIFunction, s PCIState) (string, error) {
 	return "", nil
 }
 
-// siblingUse says how the host uses a function of the same group, or "". Trouble with it
-// is told by whoever it is for; here it counts as in use.
+// siblingUse says how the host uses a function of the same group, or "". One that cannot
+// be read counts as in use; the problem is reported by the driver it belongs to.
 func siblingUse(tree Tree, address PCIAddress) string {
 	f, err := readFunction(tree, address.String())
 	if err != nil {

@@ -51,7 +51,7 @@ func NamePart(part string) (string, error) {
 	return name, nil
 }
 
-// illegalRune returns the first character that Placement does not take in a name.
+// illegalRune returns the first character that Placement refuses in a name.
 func illegalRune(name string) (rune, bool) {
 	for _, r := range name {
 		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' {
@@ -61,9 +61,8 @@ func illegalRune(name string) (rune, bool) {
 	return 0, false
 }
 
-// CheckTrait says whether Placement would take the name of a trait: custom ones may be
-// anything of A-Z, 0-9 and underscore, standard ones are not looked up here. The error
-// wraps ErrName.
+// CheckTrait checks the name of a trait as Placement does: A-Z, 0-9 and underscore. It does
+// not check that a standard trait exists. The error wraps ErrName.
 func CheckTrait(name string) error {
 	return checkName("trait", name)
 }

@@ -19,7 +19,7 @@ type Unit struct {
 	// Those that could not be read are among them.
 	Virtual []*Unit
 	// Unreadable is set when a problem with the function was reported: it is not offered,
-	// since what would be given away is not known.
+	// since its use is not known.
 	Unreadable bool
 	// ForeignVF is set for a virtual function whose physical function is in the tree and
 	// is not one of the driver's.
@@ -154,7 +154,7 @@ func (s *PCIScan) attach(u, owner *Unit, onBus map[string]bool) {
 	}
 }
 
-// Problem reports what could not be understood about a function. The error may be a Problem
+// Problem reports an error about a function. The error may be a Problem
 // that names a file.
 func (s *PCIScan) Problem(u *Unit, err error) {
 	s.Report.AddProblem(u.Address.String(), err)

@@ -21,7 +21,7 @@ func CheckConfig(host string, policy Policy) error {
 	return policy.Check()
 }
 
-// PCISpec describes a driver of PCI functions that are given away as they are: a function
+// PCISpec describes a driver of PCI functions that guests get as they are: a function as a
 // whole, or each of its virtual functions. What a driver adds is which functions are its
 // own and how they are described.
 //
@@ -31,8 +31,8 @@ func CheckConfig(host string, policy Policy) error {
 //   - A physical function with virtual functions is left out, and each of these is a
 //     deployable of its device. One whose physical function is not in the tree, as in a
 //     guest, is a device of its own.
-//   - Where the kernel tells nothing of SR-IOV, VirtualIDs decides.
-//   - Vet and PCIScan.Assignable decide about each function that would be given away.
+//   - Where the tree has no information on SR-IOV, VirtualIDs decides.
+//   - Vet and PCIScan.Assignable decide about each function that would be offered.
 //   - A function with a problem is not offered; its virtual functions may be.
 type PCISpec struct {
 	// Driver is the driver's name, that of deployables, of what is left out and of
@@ -47,8 +47,8 @@ type PCISpec struct {
 	// all that they cover.
 	Own func(PCIFunction) bool
 	// VirtualIDs reports by their ids whether the first function may be a virtual one of
-	// the second. Where the kernel tells nothing of SR-IOV, as in captured trees, a
-	// function with such a one on its bus is left out. Nil: the ids tell nothing.
+	// the second. Where the tree has no information on SR-IOV, as in some captures, a
+	// function with such a one on its bus is left out. It may be nil.
 	VirtualIDs func(vf, pf PCIFunction) bool
 	// KernelDrivers are the kernel drivers of a device of this kind; nil: there are none.
 	KernelDrivers func(Unit) []string
@@ -59,7 +59,7 @@ type PCISpec struct {
 	// are filled in.
 	Device func(Unit) Device
 	// Subject is what the class and the traits of a function are named after. The unit is
-	// the function given away; Unit.Card is the one that its device is named after.
+	// the function offered; Unit.Card is the one that its device is named after.
 	Subject func(Unit) Subject
 	// HandleInfo has further fields of the attach handle; it may be nil.
 	HandleInfo func(Unit) Info
@@ -103,7 +103,7 @@ func (d *PCIDriver) Name() string { return d.spec.Driver }
 // Tree returns the tree that the driver reads.
 func (d *PCIDriver) Tree() Tree { return d.tree }
 
-// Claims lists the PCI functions that the driver takes for its own.
+// Claims lists the PCI functions of the driver.
 func (d *PCIDriver) Claims() []Claim { return slices.Clone(d.spec.Claims) }
 
 // Discover reports the devices present. The error is that of ctx.
@@ -163,13 +163,13 @@ func (s PCISpec) offer(scan *PCIScan, u *Unit) {
 	scan.Offer(u, device)
 }
 
-// assignable reports whether one function can be given away, and otherwise why not.
+// assignable reports whether one function can be offered, and otherwise why not.
 func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 	if u.Unreadable {
 		return false
 	}
 	if vf := s.suspectVF(scan, u); vf != nil {
-		scan.LeaveOut(u, "taken for divided: on its bus is %s, a virtual function of such ones, and nothing tells whose", vf.Address)
+		scan.LeaveOut(u, "probably divided: on its bus is %s, a virtual function of such a device, without a link to its physical function", vf.Address)
 		return false
 	}
 	if s.Vet != nil {
@@ -185,8 +185,8 @@ func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 	return scan.Assignable(u, kernel...)
 }
 
-// suspectVF finds what may be a virtual function of a function, when no link and no count
-// tells.
+// suspectVF finds what may be a virtual function of a function when the tree has neither
+// links nor counts.
 func (s PCISpec) suspectVF(scan *PCIScan, pf *Unit) *Unit {
 	if s.VirtualIDs == nil || pf.IsVirtual || pf.TotalVFs > 0 || len(pf.Virtual) > 0 {
 		return nil

@@ -51,10 +51,10 @@ type PCIState struct {
 	Disks []Disk
 }
 
-// ReadPCIState looks at the directory of a function. Only files that are there are read,
+// ReadPCIState reads the directory of a function. Only files that are there are read,
 // since captured trees, old kernels and functions without a feature lack most of them.
-// What is there and cannot be understood becomes a problem; a driver leaves a function
-// with a problem alone, because it cannot know what it would give away.
+// A file that cannot be read or parsed becomes a problem; drivers do not offer a function
+// with a problem, because its use is not known.
 //
 // A tree made by NewView remembers the state, and what ReadPCIState returns must not be
 // changed.
@@ -65,7 +65,7 @@ func ReadPCIState(tree Tree, f PCIFunction) (PCIState, []Problem) {
 	return readPCIState(tree, f, readBlocks(tree))
 }
 
-// readPCIState is given what is known of all block devices.
+// readPCIState uses what is known of all block devices.
 func readPCIState(tree Tree, f PCIFunction, blocks blocks) (PCIState, []Problem) {
 	r := &stateReader{tree: tree, function: f, blocks: blocks}
 	entries, err := tree.ReadDir(f.Dir())
@@ -246,9 +246,8 @@ func (s PCIState) hostUse(f PCIFunction) string {
 	return ""
 }
 
-// Divided says why the function cannot be given away as a whole, or "": virtual
-// functions or mediated devices exist on it, and whoever held the whole would take them
-// from their users.
+// Divided says why the function cannot be offered as a whole, or "": virtual
+// functions or mediated devices exist on it, which would be taken from their users.
 func (s PCIState) Divided() string {
 	switch vfs := max(s.NumVFs, len(s.VirtualFunctions)); {
 	case vfs > 0:
@@ -259,7 +258,7 @@ func (s PCIState) Divided() string {
 	return ""
 }
 
-// otherDriver says why the bound driver keeps the function from being given away, or "".
+// otherDriver says why the bound driver keeps the function from being offered, or "".
 // No driver, vfio-pci and the allowed ones are no obstacle.
 func (s PCIState) otherDriver(allowed []string) string {
 	if s.Driver == "" || s.Driver == driverVFIO || slices.Contains(allowed, s.Driver) {

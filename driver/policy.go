@@ -13,8 +13,8 @@ import (
 type Policy struct {
 	// TraitShape says how traits and resource classes are named; "" is shipped.
 	TraitShape TraitShape `json:"trait_shape,omitempty"`
-	// AllowedDrivers are kernel drivers that may be bound to a function that is given
-	// away, beside none, vfio-pci and those that the driver's package names.
+	// AllowedDrivers are kernel drivers that may be bound to a function that is
+	// offered, beside none, vfio-pci and those that the driver's package names.
 	AllowedDrivers []string `json:"allowed_drivers,omitzero"`
 	// ExtraTraits are reported on every deployable.
 	ExtraTraits []string `json:"extra_traits,omitzero"`
@@ -22,10 +22,10 @@ type Policy struct {
 	// still in the host's use; otherwise that is a warning.
 	RequireViableIOMMUGroup bool `json:"require_viable_iommu_group,omitempty"`
 	// LocalMemory is the memory of boards that is reported as CUSTOM_ACCELERATOR_MEMORY_
-	// and its type. Nothing in sysfs tells of it. By default none is reported.
+	// and its type. Sysfs does not have it. By default none is reported.
 	LocalMemory []LocalMemory `json:"local_memory,omitzero"`
 	// Mounts are the block devices that the host has mounted or swaps on, each as
-	// MAJOR:MINOR or by its kernel name (nvme0n1p1), for sysfs tells of some only. Nil means
+	// MAJOR:MINOR or by its kernel name (nvme0n1p1), since sysfs has some of them only. Nil means
 	// that they are not known: then a disk with partitions counts as in use.
 	Mounts []string `json:"mounts,omitzero"`
 }
@@ -56,7 +56,7 @@ func (p Policy) Check() error {
 		}
 		same := func(o LocalMemory) bool { return o.Type == m.Type && o.Address == m.Address && o.Shared == m.Shared }
 		if slices.ContainsFunc(p.LocalMemory[:i], same) {
-			fault("local_memory entry %d: memory of type %s is given twice", i, m.Type)
+			fault("local_memory entry %d: memory of type %s appears twice", i, m.Type)
 		}
 	}
 	for _, name := range p.Mounts {
@@ -159,8 +159,8 @@ func addResource(to map[string]int, class string, amount int) map[string]int {
 	return to
 }
 
-// Or returns the policy with what it leaves unset taken from another, field by field. Of
-// RequireViableIOMMUGroup it takes either.
+// Or returns the policy with its unset fields set from another. RequireViableIOMMUGroup is
+// set if either has it.
 func (p Policy) Or(other Policy) Policy {
 	if p.TraitShape == "" {
 		p.TraitShape = other.TraitShape

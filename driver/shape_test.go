@@ -87,7 +87,7 @@ func TestPolicyCheckNamesTheOption(t *testing.T) {
 		`character '.' is not allowed`:        {LocalMemory: []driver.LocalMemory{{Type: "DDR.4", MiB: 1}}},
 		"local_memory entry 0: 0 MiB":         {LocalMemory: []driver.LocalMemory{{Type: "DDR4"}}},
 		"bad PCI address":                     {LocalMemory: []driver.LocalMemory{{Type: "DDR4", MiB: 1, Address: "x"}}},
-		"memory of type HBM is given twice":   {LocalMemory: []driver.LocalMemory{{Type: "HBM", MiB: 1}, {Type: "HBM", MiB: 2}}},
+		"memory of type HBM appears twice":    {LocalMemory: []driver.LocalMemory{{Type: "HBM", MiB: 1}, {Type: "HBM", MiB: 2}}},
 		`mounts: "/dev/sda" is neither MAJOR`: {Mounts: []string{"/dev/sda"}},
 	} {
 		if err := p.Check(); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {

@@ -74,7 +74,7 @@ func (d Deployable) faults() []error {
 	return append(faults, d.handleFaults()...)
 }
 
-// resourceFaults judges further inventories beside the class of the attach handles.
+// resourceFaults checks further inventories beside the class of the attach handles.
 func resourceFaults(resources map[string]int, class string) []error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(resources)) {

@@ -32,7 +32,7 @@ func ParsePCIIDs(option string, texts []string, defaults ...uint16) ([]uint16, e
 			return nil, fmt.Errorf("%w: %s: %w", ErrConfig, option, err)
 		}
 		if slices.Contains(ids, id) {
-			return nil, fmt.Errorf("%w: %s: %q is there twice", ErrConfig, option, text)
+			return nil, fmt.Errorf("%w: %s: %q appears twice", ErrConfig, option, text)
 		}
 		ids = append(ids, id)
 	}

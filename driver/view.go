@@ -24,8 +24,8 @@ func NewView(tree Tree) Tree {
 	}
 }
 
-// view remembers. Its lock is for the maps; each entry is read once by whoever asks
-// first, outside the lock, so that several functions can be read side by side.
+// view caches. Its lock protects the maps; each entry is read once, outside the lock, so
+// that several functions can be read in parallel.
 type view struct {
 	tree Tree
 
@@ -80,8 +80,8 @@ type stateResult struct {
 	problems []Problem
 }
 
-// entryOf returns what stands for a key in one of the view's maps. Absent tells that a
-// directory above was read and does not have the name.
+// entryOf returns the entry of a key in one of the view's maps. Absent is set when the
+// directory of the name was read and does not have it.
 func entryOf[T any](v *view, entries map[string]*T, name string) (entry *T, absent bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

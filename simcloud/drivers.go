@@ -30,11 +30,11 @@ type Drivers struct {
 	driver.Policy
 	// Fake reports a device with sixteen TEST_PCI handles.
 	Fake bool `json:"fake,omitempty"`
-	// NVIDIA looks for GPUs, whole or divided.
+	// NVIDIA finds GPUs, whole or divided.
 	NVIDIA *nvidia.Config `json:"nvidia,omitempty"`
-	// FPGA looks for the FPGAs of Intel, Xilinx and Inspur, which are three drivers.
+	// FPGA finds the FPGAs of Intel, Xilinx and Inspur, which are three drivers.
 	FPGA *fpga.Config `json:"fpga,omitempty"`
-	// QAT looks for Intel's QuickAssist, NIC for Intel's network cards, SSD for NVMe
+	// QAT finds Intel's QuickAssist, NIC for Intel's network cards, SSD for NVMe
 	// disks, Ascend for Huawei's AI chips, HPTS for high precision time cards.
 	QAT    *qat.Config    `json:"qat,omitempty"`
 	NIC    *nic.Config    `json:"nic,omitempty"`
@@ -50,14 +50,14 @@ type Drivers struct {
 // driverSection is a section of Drivers and the drivers that it is for.
 type driverSection struct {
 	path  string
-	given bool
+	set   bool
 	host  string // as the section has it
 	names []string
 }
 
 func (d Drivers) sections() []driverSection {
-	section := func(path string, given bool, host string, names ...string) driverSection {
-		return driverSection{path, given, host, names}
+	section := func(path string, set bool, host string, names ...string) driverSection {
+		return driverSection{path, set, host, names}
 	}
 	return []driverSection{
 		section("fake", d.Fake, "", builtin.Fake),
@@ -87,7 +87,7 @@ func (d Drivers) enabled() []string {
 	}
 	names := []string{}
 	for _, s := range d.sections() {
-		if s.given {
+		if s.set {
 			names = append(names, s.names...)
 		}
 	}
@@ -97,7 +97,7 @@ func (d Drivers) enabled() []string {
 // pathOf is where the configuration of a driver stands.
 func (d Drivers) pathOf(name string) string {
 	for _, s := range d.sections() {
-		if slices.Contains(s.names, name) && s.given {
+		if slices.Contains(s.names, name) && s.set {
 			return "drivers." + s.path
 		}
 	}
@@ -135,7 +135,7 @@ func (m *machine) drivers() (loaded []driver.Driver, err error) {
 	return loaded, nil
 }
 
-// drivers judges which drivers a host loads. What their options mean shows in New.
+// drivers checks which drivers a host loads. Their options are checked in New.
 func (c *validation) drivers(path string, h Host) {
 	d := h.Drivers
 	enabled := d.enabled()
@@ -147,14 +147,14 @@ func (c *validation) drivers(path string, h Host) {
 		case slices.Contains(enabled[:i], name):
 			c.fault(here, fmt.Sprintf("%q occurs twice", name))
 		case h.Sysfs == nil && name != builtin.Fake:
-			c.fault(path, fmt.Sprintf("the driver %s looks at a sysfs, and the host has none", name))
+			c.fault(path, fmt.Sprintf("the driver %s reads a sysfs, and the host has none", name))
 		}
 	}
 	if err := d.Policy.Check(); err != nil {
 		c.fault(path, err.Error())
 	}
 	for _, s := range d.sections() {
-		if s.given && !slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(enabled, name) }) {
+		if s.set && !slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(enabled, name) }) {
 			c.fault(path+"."+s.path, "enabled_drivers does not name the driver: "+strings.Join(s.names, ", "))
 		}
 		if s.host != "" && s.host != h.Name {

@@ -132,7 +132,7 @@ func (h *hardware) Replace(records []sim.Record) error {
 
 // row is the hardware as it is now.
 func (m *machine) row() (hostRow, error) {
-	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.before)), Drivers: make(map[string]json.RawMessage)}
+	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.ownMdevs)), Drivers: make(map[string]json.RawMessage)}
 	if tree, ok := m.tree.(driver.Snapshotter); ok {
 		data, err := tree.Dump()
 		if err != nil {
@@ -171,9 +171,9 @@ func (m *machine) load(row hostRow) error {
 		}
 	}
 	if m.dir != nil {
-		m.before = make(map[string]bool)
+		m.ownMdevs = make(map[string]bool)
 		for _, id := range row.Own {
-			m.before[id] = true
+			m.ownMdevs[id] = true
 		}
 	}
 	if kept {

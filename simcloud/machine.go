@@ -16,19 +16,19 @@ import (
 // machine is a host with its hardware.
 type machine struct {
 	host         Host
-	provider     string         // uuid of the root provider
-	tree         driver.Tree    // nil: no hardware to look at
-	dir          *sysfs.DirTree // the tree, if it is a directory
-	given        *verbatim.Driver
-	created      bool // the root provider is in Placement
-	before       map[string]bool
+	provider     string           // uuid of the root provider
+	tree         driver.Tree      // nil: no hardware
+	dir          *sysfs.DirTree   // the tree, if it is a directory
+	verbatim     *verbatim.Driver // the devices that the model describes
+	created      bool             // the root provider is in Placement
+	ownMdevs     map[string]bool
 	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
 }
 
 // newMachine opens or generates the hardware of a host.
 func newMachine(seed uint64, h Host) (*machine, error) {
 	m := &machine{
-		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), given: verbatim.New(h.Devices), before: make(map[string]bool),
+		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), verbatim: verbatim.New(h.Devices), ownMdevs: make(map[string]bool),
 	}
 	if h.Sysfs == nil {
 		return m, nil
@@ -51,7 +51,7 @@ func newMachine(seed uint64, h Host) (*machine, error) {
 		return nil, errors.Join(fmt.Errorf("sysfs.dir: %w", err), dir.Close())
 	}
 	for _, mdev := range mdevs {
-		m.before[mdev.UUID] = true // the machine's own, nobody leaked them
+		m.ownMdevs[mdev.UUID] = true // not leaked: they were there before
 	}
 	return m, nil
 }
@@ -66,7 +66,7 @@ func providerUUID(seed uint64, name string) string {
 func (m *machine) agent() (fakecyborg.Host, error) {
 	drivers, err := m.drivers()
 	if len(m.host.Devices) > 0 {
-		drivers = append(drivers, m.given)
+		drivers = append(drivers, m.verbatim)
 	}
 	m.snapshotters = make(map[string]driver.Snapshotter)
 	for _, d := range drivers {
@@ -137,7 +137,7 @@ func (c *Cloud) newMachine(i int, h Host) (*machine, fakecyborg.Host, error) {
 
 // mdevs lists the mediated devices that are there now.
 func (m *machine) mdevs() ([]driver.Mdev, error) {
-	mdevs := m.given.Mdevs()
+	mdevs := m.verbatim.Mdevs()
 	if m.tree == nil {
 		return mdevs, nil
 	}
@@ -182,7 +182,7 @@ func (c *Cloud) ProviderUUID(host string) string {
 }
 
 // Mdevs lists the mediated devices that a host has now, ordered by uuid. The error is
-// [ErrHost] for an unknown host, or tells what of a directory cannot be read.
+// [ErrHost] for an unknown host, or that of a directory that cannot be read.
 func (c *Cloud) Mdevs(host string) ([]driver.Mdev, error) {
 	m := c.machine(host)
 	if m == nil {
@@ -201,6 +201,6 @@ func (c *Cloud) Overlaid(host string) []string {
 	return nil
 }
 
-// Findings tells what the drivers of all hosts found last: how many devices, which were
-// left out and why, and what could not be understood.
+// Findings returns what the drivers of all hosts found last: how many devices, which were
+// left out and why, and which problems they had.
 func (c *Cloud) Findings() []fakecyborg.DriverReport { return c.Cyborg.DriverReports() }

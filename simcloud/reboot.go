@@ -36,7 +36,7 @@ func (c *Cloud) reboot(m *machine) {
 
 // reboot is what a restart does to the hardware. A directory is not ours to restart.
 func (m *machine) reboot() {
-	m.given.Reboot()
+	m.verbatim.Reboot()
 	if tree, ok := m.tree.(*sysfs.Memory); ok {
 		tree.Reboot()
 	}

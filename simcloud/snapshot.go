@@ -112,7 +112,7 @@ func (s *snapshot) readMdevs(m *machine) {
 		s.leak(LeakHost, m.host.Name, "host %s: its mediated devices cannot be read: %v", m.host.Name, err)
 	}
 	for _, mdev := range mdevs {
-		if !m.before[mdev.UUID] {
+		if !m.ownMdevs[mdev.UUID] {
 			s.mdevs = append(s.mdevs, hostMdev{m.host.Name, mdev})
 			s.hasMdev[[2]string{m.host.Name, mdev.UUID}] = true
 		}

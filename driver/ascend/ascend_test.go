@@ -123,10 +123,10 @@ func TestWhatIsOffered(t *testing.T) {
 func TestConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]ascend.Config{
-		"no host name":      {},
-		"trait_shape":       {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
-		`"310"`:             {Host: "h", ProductIDs: []string{"310"}},
-		`"D100" is there t`: {Host: "h", ProductIDs: []string{"d100", "D100"}},
+		"no host name":     {},
+		"trait_shape":      {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
+		`"310"`:            {Host: "h", ProductIDs: []string{"310"}},
+		`"D100" appears t`: {Host: "h", ProductIDs: []string{"d100", "D100"}},
 	} {
 		_, err := ascend.New(c, sysfs.NewMemory())
 		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {

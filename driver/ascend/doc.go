@@ -19,7 +19,7 @@
 //   - The driver name of deployables is "ascend", where upstream has "huawei".
 //
 // Claimed are these ids of vendor 19e5. Upstream's driver searches for d100 alone; the
-// others are those that the vendor's installation guides tell to look for with lspci.
+// others are those that the vendor's installation guides list for lspci.
 // Config.ProductIDs replaces the list.
 //
 //	d100  Ascend 310

@@ -54,7 +54,7 @@ func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, e
 	)
 	for i, name := range enabled {
 		if slices.Contains(enabled[:i], name) {
-			faults = append(faults, fmt.Errorf("%w: enabled_drivers: %s is there twice", driver.ErrConfig, name))
+			faults = append(faults, fmt.Errorf("%w: enabled_drivers: %s appears twice", driver.ErrConfig, name))
 			continue
 		}
 		d, err := c.load(name, tree, options)
@@ -82,13 +82,13 @@ func (c Config) load(name string, tree driver.Tree, options []fpga.Option) (driv
 		return nil, fmt.Errorf("%w: the driver reads a sysfs tree, and there is none", driver.ErrConfig)
 	}
 	host, policy, section, load := c.section(name, tree, options)
-	if err := c.settle(section, host, policy); err != nil {
+	if err := c.complete(section, host, policy); err != nil {
 		return nil, err
 	}
 	return load()
 }
 
-// section finds the section of a driver, whose host and policy may be settled before the
+// section finds the section of a driver, whose host and policy are completed before the
 // driver is loaded.
 func (c *Config) section(name string, tree driver.Tree, options []fpga.Option) (
 	host *string, policy *driver.Policy, section string, load func() (driver.Driver, error),

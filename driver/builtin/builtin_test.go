@@ -228,7 +228,7 @@ func TestConfigurationErrors(t *testing.T) {
 	}
 	for want, c := range map[string]builtin.Config{
 		"amd_driver: bad configuration: enabled_drivers: unknown driver (known: fake_driver, nvidia_gpu_driver": one("amd_driver"),
-		"enabled_drivers: pci_driver is there twice":                                                            {EnabledDrivers: []string{"pci_driver", "pci_driver"}, Host: "h"},
+		"enabled_drivers: pci_driver appears twice":                                                             {EnabledDrivers: []string{"pci_driver", "pci_driver"}, Host: "h"},
 		"no host name": {EnabledDrivers: []string{builtin.PCI}},
 		"Invalid vGPU config: Missing device addresses config for vgpu type a": vgpu(nvidia.VGPUType{Name: "a"}),
 		"Invalid vGPU config: Duplicate types for PCI address 0000:01:00.0":    vgpu(nvidia.VGPUType{Name: "a", DeviceAddresses: []string{"0000:01:00.0"}}, nvidia.VGPUType{Name: "b", DeviceAddresses: []string{"0000:01:00.0"}}),

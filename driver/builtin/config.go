@@ -48,8 +48,8 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, nil
 }
 
-// settle gives a section the host and the common policy.
-func (c Config) settle(section string, host *string, policy *driver.Policy) error {
+// complete gives a section the host and the common policy.
+func (c Config) complete(section string, host *string, policy *driver.Policy) error {
 	if *host != "" && *host != c.Host {
 		return fmt.Errorf("%w: %s: host %q is not %q, the host of all", driver.ErrConfig, section, *host, c.Host)
 	}

@@ -2,7 +2,7 @@
 // setup.cfg registers them (entry points of cyborg.accelerator.driver), and one
 // configuration for all of them.
 //
-// It looks at nothing itself and reads no files; a configuration comes from a program, or
+// It reads no hardware and no files; a configuration comes from a program, or
 // as JSON. Upstream's nvmf_spdk_driver is registered there without a discover method and
 // is not here. The drivers hpts_driver and mdev_driver are not upstream's.
 //

@@ -197,7 +197,7 @@ func testBroken(t *testing.T, c Case) {
 		} {
 			tree := generate(t, c.Hardware)
 			if err := do(tree); err != nil {
-				continue // the name is not there, as most that are looked for are not
+				continue // the name does not exist
 			}
 			t.Run(fmt.Sprintf("%s %s", name, damage), func(t *testing.T) {
 				d := c.newDriver(t, tree)
@@ -277,7 +277,7 @@ func testSnapshot(t *testing.T, c Case) {
 	}
 }
 
-// recorder notes what is read and written.
+// recorder records what is read and written.
 type recorder struct {
 	driver.Tree
 
@@ -286,7 +286,7 @@ type recorder struct {
 	written []string
 }
 
-func (r *recorder) note(name string) {
+func (r *recorder) record(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.names[name] = true
@@ -294,19 +294,19 @@ func (r *recorder) note(name string) {
 
 // ReadFile implements driver.Tree.
 func (r *recorder) ReadFile(name string) ([]byte, error) {
-	r.note(name)
+	r.record(name)
 	return r.Tree.ReadFile(name)
 }
 
 // ReadDir implements driver.Tree.
 func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
-	r.note(name)
+	r.record(name)
 	return r.Tree.ReadDir(name)
 }
 
 // Readlink implements driver.Tree.
 func (r *recorder) Readlink(name string) (string, error) {
-	r.note(name)
+	r.record(name)
 	return r.Tree.Readlink(name)
 }
 

@@ -11,9 +11,9 @@ import (
 // ErrBitstream is the cause of every error about an image.
 var ErrBitstream = errors.New("fpga: bad image")
 
-// Bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, tells of
+// Bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, says of
 // itself: 16 bytes that mark it, the length of a JSON document in 4 bytes, lowest first,
-// the document, and what the hardware is given. It follows the green bitstream format of
+// the document, and what is written to the hardware. It follows the green bitstream format of
 // OPAE, the library behind fpgaconf.
 type Bitstream struct {
 	// RegionType is the type of region that the image was made for (interface-uuid), 32
@@ -21,7 +21,7 @@ type Bitstream struct {
 	RegionType string
 	// Functions are the ids of its functions (accelerator-type-uuid), one for each port.
 	Functions []string
-	// Data is what the hardware is given.
+	// Data is what is written to the hardware.
 	Data []byte
 }
 

@@ -68,7 +68,7 @@ func containersOf(ctx context.Context, view driver.Tree) (map[driver.PCIAddress]
 // engine is a management engine: one region.
 type engine struct {
 	number int
-	kind   string // the region's type, 32 digits; empty if the kernel does not tell
+	kind   string // the region's type, 32 digits; empty if the kernel does not say
 	ports  int    // how many it says it has, or -1
 }
 
@@ -86,7 +86,7 @@ type contents struct {
 	broken bool
 }
 
-// read looks into the containers of a function. What cannot be understood is a problem.
+// read reads the containers of a function. What cannot be parsed is a problem.
 func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 	ok = true
 	fail := func(file string, err error) {

@@ -18,7 +18,7 @@ type Config struct {
 	Host string `json:"host"`
 	driver.Policy
 	// Products names further products, beside those that are built in. A function with a
-	// listed id of Intel's is taken for an FPGA even where no kernel driver says so.
+	// listed id of Intel's counts as an FPGA even without a kernel driver of FPGAs.
 	Products []Product `json:"products,omitempty"`
 	// Programmable false makes every FPGA pre-programmed unless Devices says otherwise:
 	// no CUSTOM_PROGRAMMABLE, no programming, and the function it has is reported.
@@ -26,7 +26,7 @@ type Config struct {
 	// Devices are settings of single cards.
 	Devices []DeviceConfig `json:"devices,omitempty"`
 	// Functionality says for function ids whether they are for compute, network or
-	// storage. Hardware does not tell. The Rocky scheduling shape has a trait for it.
+	// storage, which the hardware does not say. The Rocky scheduling shape has a trait for it.
 	Functionality map[string]string `json:"functionality,omitempty"`
 	// SeparateFunctions gives each virtual function a provider of its own. A request for
 	// one of two functions in a region is then bound to that function, where otherwise
@@ -34,7 +34,7 @@ type Config struct {
 	// have it. A region with several functions is not programmed then.
 	SeparateFunctions bool `json:"separate_functions,omitempty"`
 	// DoubledHandles reports the management function of a Xilinx card as a second handle
-	// of its one accelerator, as upstream does: whoever gets it can reprogram the card.
+	// of its one accelerator, as upstream does: a guest that gets it can reprogram the card.
 	// Cyborg makes two requests of a group that requires CUSTOM_FPGA_XILINX, so such a
 	// group can be bound with this option only.
 	DoubledHandles bool `json:"doubled_handles,omitempty"`
@@ -70,7 +70,7 @@ type RegionConfig struct {
 	Programmable  *bool  `json:"programmable,omitempty"`
 	Functionality string `json:"functionality,omitempty"`
 	// PCIFunctions are the addresses of the virtual functions that lead into the region.
-	// The kernel does not always tell; see the package's documentation.
+	// The kernel does not always say; see the package's documentation.
 	PCIFunctions []string `json:"pci_functions,omitempty"`
 }
 
@@ -89,7 +89,7 @@ type deviceSettings struct {
 	owner map[driver.PCIAddress]int
 }
 
-// check validates the configuration and makes it easy to ask. All faults are joined.
+// check validates the configuration and prepares it for look-ups. All faults are joined.
 func (c Config) check() (settings, error) {
 	s := settings{
 		Config: c, products: builtinProducts(), devices: make(map[driver.PCIAddress]deviceSettings),
@@ -188,7 +188,7 @@ func (s *settings) addDevice(d DeviceConfig) error {
 		return err
 	}
 	if _, twice := s.devices[address]; twice {
-		return errors.New("the address is given twice")
+		return errors.New("the address appears twice")
 	}
 	if err := checkFunctionality(d.Functionality); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (s *settings) addDevice(d DeviceConfig) error {
 
 func (d *deviceSettings) addRegion(r RegionConfig) error {
 	if _, twice := d.regions[r.Region]; twice || r.Region < 0 {
-		return errors.New("given twice, or negative")
+		return errors.New("it appears twice, or is negative")
 	}
 	d.regions[r.Region] = r
 	for _, text := range r.PCIFunctions {

@@ -5,7 +5,7 @@
 // region and a port (intel-fpga-port.N) for each function of the user. [Xilinx] joins the
 // functions of one slot into one card. [Inspur] compares vendor and class ids.
 //
-// What guests are given are the virtual functions of a card where it has any, and then
+// Guests get the virtual functions of a card where it has any, and then
 // never the physical one; else the card as a whole. A card with one region is one
 // provider, named as upstream names it. Of one with several regions and virtual functions
 // each region is a provider, HOST_ADDRESS_regionN, in which its virtual functions are the
@@ -17,18 +17,18 @@
 // Which virtual function leads to which region of several, the kernel does not say. The
 // ports of a card are taken in the order of their numbers, as many for each region as its
 // ports_num says, or the same number for each when those do not add up. Where that is
-// not possible, the card is a problem until RegionConfig.PCIFunctions tells.
+// not possible, the card is a problem until RegionConfig.PCIFunctions is set.
 //
 // A function may be bound to no kernel driver, to vfio-pci, or to one of its own kind:
 // intel-fpga-pci or dfl-pci for Intel's, xclmgmt or xocl for those of Xilinx, none for
 // Inspur's. Policy.AllowedDrivers adds others.
 //
 // The handles of a provider stand for each other. A guest that asked for one of two
-// functions in a region may get the other; such a region is told in Report.Warnings, and
+// functions in a region may get the other; such a region has a warning in the report, and
 // Config.SeparateFunctions keeps them apart.
 //
-// A card is programmed by what WithLoader is given, such as the vendor's tool; this
-// package runs no program. Without a loader, cards of a tree in memory can be programmed:
+// WithLoader sets what programs a card, such as the vendor's tool; this package runs no
+// program. Without a loader, cards of a tree in memory can be programmed:
 // the functions that the image names show in afu_id afterwards. An image is a .gbs file,
 // or its JSON metadata alone. The kernel shows nothing of the functions of other vendors'
 // cards; and it does not show those of virtual functions that are bound to vfio-pci.

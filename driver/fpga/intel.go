@@ -160,7 +160,7 @@ type share struct {
 	programmable bool
 }
 
-// deployables divides the functions that are given away among the regions.
+// deployables divides the functions that are offered among the regions.
 func (v *intelVisit) deployables(b *board, functions []*driver.Unit) ([]driver.Deployable, error) {
 	shares, err := v.shares(b, functions)
 	if err != nil {
@@ -185,7 +185,7 @@ func (v *intelVisit) deployables(b *board, functions []*driver.Unit) ([]driver.D
 	return parts, nil
 }
 
-// shares is one provider for a card that is given as a whole or has one region, else one
+// shares is one provider for a card that is offered as a whole or has one region, else one
 // for each region, or with SeparateFunctions one for each function.
 func (v *intelVisit) shares(b *board, functions []*driver.Unit) ([]share, error) {
 	if !b.divided() {

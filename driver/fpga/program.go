@@ -18,8 +18,7 @@ var (
 	ErrPreprogrammed = errors.New("fpga: pre-programmed")
 	// ErrRegion: it is not clear which region is meant.
 	ErrRegion = errors.New("fpga: unclear region")
-	// ErrNoLoader: nothing was given that writes to hardware, and the tree is none in
-	// memory.
+	// ErrNoLoader: the driver has no loader, and the tree is not in memory.
 	ErrNoLoader = errors.New("fpga: no loader")
 )
 
@@ -37,7 +36,7 @@ type Job struct {
 	// Ports are the numbers N of intel-fpga-port.N in the region.
 	Ports []int
 	// Image is what is to be written. Functions are the ids of those in it, 32
-	// hexadecimal digits each; there are none if the image does not tell.
+	// hexadecimal digits each; there are none if the image does not say.
 	Image     []byte
 	Functions []string
 }
@@ -62,7 +61,7 @@ func (j Job) Command(file string) []string {
 // Loader writes an image to hardware.
 type Loader func(ctx context.Context, job Job) error
 
-// Option is something that a driver is given in code.
+// Option sets up a driver in code.
 type Option func(*base)
 
 // WithLoader gives a driver what writes images to hardware, such as the vendor's tool run
@@ -71,7 +70,7 @@ type Option func(*base)
 func WithLoader(load Loader) Option { return func(b *base) { b.load = load } }
 
 // programmable is a tree in which a card can be programmed: a function is loaded into a
-// port, and afu_id tells it afterwards. Trees in memory are.
+// port, and afu_id shows it afterwards. Trees in memory are.
 type programmable interface {
 	Program(address string, port int, function string) error
 }
@@ -104,7 +103,7 @@ func (d *Intel) program(ctx context.Context, path driver.ControlPath, deployable
 	return nil
 }
 
-// plan looks at the card and finds the region that is meant.
+// plan reads the card and finds the region that is meant.
 func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable string, image []byte) (Job, error) {
 	b, err := d.find(ctx, at)
 	if err != nil {
@@ -116,7 +115,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 	}
 	bits, err := ParseBitstream(image)
 	if err != nil && (d.load == nil || len(image) == 0) {
-		return Job{}, err // a tool judges for itself
+		return Job{}, err // a tool does its own checks
 	}
 	if regions, err = d.fitting(b, bits, regions); err != nil {
 		return Job{}, err
@@ -133,7 +132,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 	return job, nil
 }
 
-// find looks at the hardware as it is now.
+// find reads the hardware as it is now.
 func (d *Intel) find(ctx context.Context, at driver.PCIAddress) (*board, error) {
 	v, err := d.boards(ctx, driver.NewView(d.tree))
 	if err != nil {
@@ -164,7 +163,7 @@ func (d *Intel) writable(b *board, deployable string) ([]region, error) {
 			named = true
 			continue
 		case d.settings.SeparateFunctions && b.divided() && r.reached() > 1:
-			return nil, fmt.Errorf("%w: region %d has %d functions that are given away one by one", ErrRegion, r.number, r.reached())
+			return nil, fmt.Errorf("%w: region %d has %d functions that are offered one by one", ErrRegion, r.number, r.reached())
 		}
 		named = true
 		list = append(list, r)
@@ -193,7 +192,7 @@ func (d *Intel) stands(deployable string, b *board, r region) bool {
 	return name == fmt.Sprintf("%s_region%d", b.Address, r.number)
 }
 
-// fits reports whether an image was made for a region. One that does not tell fits all,
+// fits reports whether an image was made for a region. One that does not say fits all,
 // and a region of no known type takes all.
 func (b Bitstream) fits(r region) bool {
 	return b.RegionType == "" || r.kind == "" || r.kind == b.RegionType

@@ -136,7 +136,7 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 		{"empty image", two(), fpga.Config{}, pf, "", nil, fpga.ErrBitstream, "neither"},
 		{"no image", two(), fpga.Config{}, pf, "", []byte("bits"), fpga.ErrBitstream, "neither"},
 		{"no port", drivertest.Tree(t, intelCard(pf, 0, "1", "", 2)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no port"},
-		{"unclear regions", drivertest.Tree(t, intelCard(pf, 0, "12", "abc", 3)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "no telling"},
+		{"unclear regions", drivertest.Tree(t, intelCard(pf, 0, "12", "abc", 3)), fpga.Config{}, pf, "", gbs(t, "1", "c"), fpga.ErrRegion, "it is not known which is in which"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

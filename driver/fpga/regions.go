@@ -17,17 +17,17 @@ type board struct {
 	virtual []*driver.Unit
 	// unclear says why it is not known which function leads to which region.
 	unclear error
-	// fault is set for a card that must not be offered, and of which that was told.
+	// fault is set for a card that must not be offered, once that was reported.
 	fault bool
 }
 
-// divided reports whether the virtual functions of the card are given away.
+// divided reports whether the virtual functions of the card are offered.
 func (b *board) divided() bool { return b.Divided() != "" }
 
 // region is a part of a card that can be programmed without disturbing the others.
 type region struct {
 	number int    // among those of the card, from 0
-	kind   string // its type, empty if the kernel does not tell
+	kind   string // its type, empty if the kernel does not say
 	slots  []slot
 }
 
@@ -111,7 +111,7 @@ func (v *intelVisit) regions(c *driver.Unit) *board {
 	}
 	b.unclear = v.settings.assign(b, own.engines, slots)
 	if b.unclear != nil && !b.divided() {
-		b.regions[0].slots = slots // all of them are given at once
+		b.regions[0].slots = slots // all of them are offered together
 	}
 	if err := v.settings.checkRegions(b); err != nil {
 		v.Problem(c, err)
@@ -139,7 +139,7 @@ func slotsOf(at driver.PCIAddress, ports []port) []slot {
 	return slots
 }
 
-// assign puts the slots of a card into its regions. With one region there is no doubt.
+// assign puts the slots of a card into its regions. With one region all are in it.
 // With several it is as configured; else as many for each as its management engine says
 // it has ports, in the order of their numbers; else the same number for each.
 func (s *settings) assign(b *board, engines []engine, slots []slot) error {
@@ -152,11 +152,11 @@ func (s *settings) assign(b *board, engines []engine, slots []slot) error {
 		return nil
 	}
 	if reason := b.inOrder(slots); reason != "" {
-		return fmt.Errorf("%w of %s: %s; devices.regions.pci_functions tells", ErrRegion, b.Address, reason)
+		return fmt.Errorf("%w of %s: %s; set devices.regions.pci_functions", ErrRegion, b.Address, reason)
 	}
 	counts, ok := sizes(engines, len(slots))
 	if !ok {
-		return fmt.Errorf("%w of %s: %d regions, %d ports, and no telling which is in which; devices.regions.pci_functions tells",
+		return fmt.Errorf("%w of %s: %d regions, %d ports, and it is not known which is in which; set devices.regions.pci_functions",
 			ErrRegion, b.Address, len(b.regions), len(slots))
 	}
 	for i, n := range counts {
@@ -213,7 +213,7 @@ func sizes(engines []engine, slots int) (counts []int, ok bool) {
 	return counts, slots%len(engines) == 0
 }
 
-// undivided refuses a virtual function that leads to two regions: it would be given away
+// undivided refuses a virtual function that leads to two regions: it would be offered
 // with both.
 func (b *board) undivided() error {
 	if !b.divided() {

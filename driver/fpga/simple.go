@@ -7,7 +7,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// simpleCard is a card of which the kernel tells nothing but that it is there: one
+// simpleCard is a card without further information from the kernel: one
 // provider, in the form of upstream's drivers that read what lspci prints.
 type simpleCard struct {
 	card      *driver.Unit

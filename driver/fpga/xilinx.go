@@ -20,7 +20,7 @@ var (
 	_ driver.Claimer    = (*Xilinx)(nil)
 )
 
-// The kernel drivers of Xilinx cards, which tell the two kinds of functions apart.
+// The kernel drivers of Xilinx cards, which distinguish the two kinds of functions.
 const (
 	managementDriver = "xclmgmt"
 	userDriver       = "xocl"
@@ -123,11 +123,11 @@ func slotOf(a driver.PCIAddress) driver.PCIAddress {
 	return a
 }
 
-// slotCard reports one card. The management function is given away by configuration
+// slotCard reports one card. The management function is offered by configuration
 // only, or when the card has no other.
 func (v *visit) slotCard(s slotCard) {
 	if s.incomplete {
-		v.LeaveOut(s.first(), "another function of the slot could not be understood: it is not known which is for the user")
+		v.LeaveOut(s.first(), "another function of the slot could not be read: it is not known which is for the user")
 		return
 	}
 	user := s.user()
@@ -193,7 +193,7 @@ func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte
 	i := slices.IndexFunc(list, func(s slotCard) bool { return s.first().Address == at })
 	switch {
 	case i < 0 || list[i].incomplete:
-		return fmt.Errorf("%w: no Xilinx card that could be understood is there", ErrNoDevice)
+		return fmt.Errorf("%w: no Xilinx card that could be read is there", ErrNoDevice)
 	case !d.settings.programmable(at, 0):
 		return fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
 	case len(image) == 0:

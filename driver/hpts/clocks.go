@@ -24,7 +24,7 @@ type clock struct {
 	called  string // what its driver calls it; empty if that could not be read
 }
 
-// clocks lists the clocks of PCI functions. What cannot be understood is a problem; a
+// clocks lists the clocks of PCI functions. What cannot be parsed is a problem; a
 // kernel without such clocks has no directory for them.
 func clocks(ctx context.Context, tree driver.Tree) ([]clock, []driver.Problem, error) {
 	entries, err := tree.ReadDir(clockDir)
@@ -51,7 +51,7 @@ func clocks(ctx context.Context, tree driver.Tree) ([]clock, []driver.Problem, e
 	return list, problems, nil
 }
 
-// readClock looks at one clock. It is not found on a PCI function when it is of a
+// readClock reads one clock. It is not found on a PCI function when it is of a
 // hypervisor, or of a device on another bus.
 func readClock(tree driver.Tree, name string) (clock, bool, *driver.Problem) {
 	dir := clockDir + "/" + name

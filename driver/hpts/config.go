@@ -41,7 +41,7 @@ func (c Config) claims() ([]driver.Claim, error) {
 			return nil, fmt.Errorf("%w: devices entry %d: %w", driver.ErrConfig, i, err)
 		}
 		if slices.Contains(list, claim) {
-			return nil, fmt.Errorf("%w: devices entry %d: %s is there twice", driver.ErrConfig, i, claim.Why)
+			return nil, fmt.Errorf("%w: devices entry %d: %s appears twice", driver.ErrConfig, i, claim.Why)
 		}
 		list = append(list, claim)
 	}

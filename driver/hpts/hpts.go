@@ -94,7 +94,7 @@ func vet(u driver.Unit, known []clock) string {
 	}
 	for _, c := range known {
 		if c.called == "" {
-			return "the name of its clock " + c.name + " could not be understood"
+			return "the name of its clock " + c.name + " could not be read"
 		}
 	}
 	return ""

@@ -211,8 +211,8 @@ func TestConfigurationErrors(t *testing.T) {
 		"trait_shape":        {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
 		"entry 0: vendor_id": {Host: "h", Devices: []hpts.Device{{ProductID: "2001"}}},
 		"product_id":         {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "20"}}},
-		"entry 1: time card 1cf2:2001 is there twice": {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "2001"}, {VendorID: "0x1cf2", ProductID: "2001"}}},
-		"entry 1: time cards of zte is there twice":   {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2"}, {VendorID: "1cf2", ProductID: "*"}}},
+		"entry 1: time card 1cf2:2001 appears twice": {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2", ProductID: "2001"}, {VendorID: "0x1cf2", ProductID: "2001"}}},
+		"entry 1: time cards of zte appears twice":   {Host: "h", Devices: []hpts.Device{{VendorID: "1cf2"}, {VendorID: "1cf2", ProductID: "*"}}},
 	} {
 		_, err := hpts.New(c, sysfs.NewMemory())
 		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {

@@ -54,7 +54,7 @@ func (c Config) check() (types map[string]Type, parents []string, err error) {
 	return types, slices.Sorted(maps.Keys(types)), nil
 }
 
-// check judges one type beside those before it.
+// check checks one type against those before it.
 func (t Type) check(before map[string]Type) error {
 	if !driver.FileName(t.Name) {
 		return errors.New("the name is no file name")

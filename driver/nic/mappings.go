@@ -55,7 +55,7 @@ func ParseMappings(text string) (Mappings, error) {
 			return nil, fmt.Errorf("%w: mapping %q: want NAME:INTERFACE|INTERFACE", driver.ErrConfig, entry)
 		}
 		if m[key] != nil {
-			return nil, fmt.Errorf("%w: mapping %q: %s is there twice", driver.ErrConfig, entry, key)
+			return nil, fmt.Errorf("%w: mapping %q: %s appears twice", driver.ErrConfig, entry, key)
 		}
 		for name := range strings.SplitSeq(list, "|") {
 			m[key] = append(m[key], strings.TrimSpace(name))
@@ -102,7 +102,7 @@ func (m Mappings) check() error {
 				return fmt.Errorf("%s: %q is no name of a network interface", key, name)
 			}
 			if slices.Contains(m[key][:i], name) {
-				return fmt.Errorf("%s: interface %s is there twice", key, name)
+				return fmt.Errorf("%s: interface %s appears twice", key, name)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ type port struct {
 	functions []string
 }
 
-// ports turns the configuration around: from interfaces to what is behind them.
+// ports returns what is configured for each interface.
 func (c Config) ports() (ports, error) {
 	ports := make(ports)
 	for i, t := range c.EnabledNICTypes {
@@ -131,7 +131,7 @@ func (c Config) ports() (ports, error) {
 			return nil, fmt.Errorf("%w: enabled_nic_types entry %d has no name", driver.ErrConfig, i)
 		}
 		if slices.ContainsFunc(c.EnabledNICTypes[:i], func(o Type) bool { return o.Name == t.Name }) {
-			return nil, fmt.Errorf("%w: enabled_nic_types: %s is there twice", driver.ErrConfig, t.Name)
+			return nil, fmt.Errorf("%w: enabled_nic_types: %s appears twice", driver.ErrConfig, t.Name)
 		}
 		if err := t.addTo(ports); err != nil {
 			return nil, fmt.Errorf("%w: [%s] %w", driver.ErrConfig, t.Name, err)

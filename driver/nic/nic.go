@@ -60,8 +60,8 @@ func (p ports) reportMissing(scan *driver.PCIScan) {
 // kernelDrivers are those of ports and virtual functions, the last by its former name.
 func kernelDrivers() []string { return []string{"i40e", "iavf", "i40evf"} }
 
-// vet does not take a port for free whose interface is not to be seen: it may be up in
-// another network namespace, or the tree lacks it. Virtual functions are made for guests.
+// vet refuses a port whose interface is not in the tree: it may be up in another network
+// namespace. Virtual functions are made for guests.
 func vet(u driver.Unit, allowed []string) string {
 	if virtual(u) || len(u.Interfaces) > 0 || !slices.Contains(kernelDrivers(), u.Driver) || slices.Contains(allowed, u.Driver) {
 		return ""
@@ -80,7 +80,7 @@ func device(u driver.Unit) driver.Device {
 	}
 }
 
-// virtual reports whether a function is a virtual one; where no link tells, its id does.
+// virtual reports whether a function is a virtual one; without a link its id decides.
 func virtual(u driver.Unit) bool {
 	return u.IsVirtual || virtualID(u.Product)
 }

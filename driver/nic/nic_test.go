@@ -251,7 +251,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"no host name":                  {},
 		"trait_shape":                   {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
 		"entry 0 has no name":           types(nic.Type{}),
-		"a is there twice":              types(nic.Type{Name: "a"}, nic.Type{Name: "a"}),
+		"a appears twice":               types(nic.Type{Name: "a"}, nic.Type{Name: "a"}),
 		"[a] physical_device_mappings":  types(nic.Type{Name: "a", PhysicalDeviceMappings: nic.Mappings{"phys net!": {"eth2"}}}),
 		"[a] function_device_mappings":  types(nic.Type{Name: "a", FunctionDeviceMappings: nic.Mappings{"f": {}}}),
 		"eth2 is on net1 and on net2":   types(nic.Type{Name: "a", PhysicalDeviceMappings: nic.Mappings{"net2": {"eth2"}, "net1": {"eth2"}}}),

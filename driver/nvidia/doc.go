@@ -1,5 +1,5 @@
-// Package nvidia finds NVIDIA GPUs in a sysfs tree: whole ones, which are given to guests
-// as PCI devices, and ones divided into vGPUs, which are given as mediated devices.
+// Package nvidia finds NVIDIA GPUs in a sysfs tree: whole ones, which guests get as PCI
+// devices, and ones divided into vGPUs, which they get as mediated devices.
 //
 // It compares vendor and class ids instead of searching the text of lspci. It never
 // offers a virtual function as a whole GPU, nor a physical function that has virtual

@@ -48,7 +48,7 @@ func (d *Driver) Name() string { return name }
 // Tree implements driver.TreeDriver.
 func (d *Driver) Tree() driver.Tree { return d.tree }
 
-// Claims implements driver.Claimer: GPUs are told by vendor and class.
+// Claims implements driver.Claimer: GPUs are known by vendor and class.
 func (d *Driver) Claims() []driver.Claim {
 	return []driver.Claim{
 		{Vendor: vendorID, Class: classVGA, Why: "NVIDIA VGA compatible controller"},
@@ -97,7 +97,7 @@ func (d *Driver) card(scan *driver.PCIScan, u *driver.Unit) {
 	}
 }
 
-// offerDivided reports a GPU given away in mediated devices of one type.
+// offerDivided reports a GPU divided into mediated devices of one type.
 func (d *Driver) offerDivided(scan *driver.PCIScan, u *driver.Unit, typ string) {
 	if reason := d.config.HostUse(u.PCIFunction, u.PCIState); reason != "" {
 		scan.LeaveOut(u, "%s", reason)

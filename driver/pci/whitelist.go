@@ -128,7 +128,7 @@ func (w *Whitelist) addList(data []byte, level int) error {
 	return nil
 }
 
-// Check tells whether the entries can be read; the error wraps driver.ErrConfig and names
+// Check checks the entries; the error wraps driver.ErrConfig and names
 // the entry.
 func (w Whitelist) Check() error {
 	_, err := w.matchers()

@@ -150,12 +150,12 @@ func TestNamesByVendorAndShape(t *testing.T) {
 func TestConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]ssd.Config{
-		"no host name":                     {},
-		"trait_shape":                      {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
-		`"inspur"`:                         {Host: "h", Vendors: []string{"inspur"}},
-		`"1bd"`:                            {Host: "h", Vendors: []string{"1bd"}},
-		`"0000"`:                           {Host: "h", Vendors: []string{"0000"}},
-		`vendors: "0x1bd4" is there twice`: {Host: "h", Vendors: []string{"1bd4", "0x1bd4"}},
+		"no host name":                    {},
+		"trait_shape":                     {Host: "h", Policy: driver.Policy{TraitShape: "baroque"}},
+		`"inspur"`:                        {Host: "h", Vendors: []string{"inspur"}},
+		`"1bd"`:                           {Host: "h", Vendors: []string{"1bd"}},
+		`"0000"`:                          {Host: "h", Vendors: []string{"0000"}},
+		`vendors: "0x1bd4" appears twice`: {Host: "h", Vendors: []string{"1bd4", "0x1bd4"}},
 	} {
 		_, err := ssd.New(c, sysfs.NewMemory())
 		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {

@@ -21,7 +21,7 @@ type beneath struct {
 	off atomic.Bool
 }
 
-// newBeneath returns nil where nothing is gained.
+// newBeneath returns nil where it is not supported.
 func newBeneath(root *os.Root) *beneath {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -39,9 +39,9 @@ func (b *beneath) close() error {
 
 const maxBusy = 16 // times that a name is tried while the tree changes under it
 
-// open returns a file descriptor. It is not understood, and os.Root is to be asked, where
-// the second result is false.
-func (b *beneath) open(name string, flags uint64) (fd int, understood bool, err error) {
+// open returns a file descriptor. Where the second result is false the kernel does not
+// support the call, and os.Root is to be used.
+func (b *beneath) open(name string, flags uint64) (fd int, supported bool, err error) {
 	if b == nil || b.off.Load() {
 		return -1, false, nil
 	}
@@ -73,10 +73,10 @@ func (b *beneath) open(name string, flags uint64) (fd int, understood bool, err 
 }
 
 // readFile is ReadFile without the name in its errors.
-func (b *beneath) readFile(name string) (data []byte, understood bool, err error) {
-	fd, understood, err := b.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if err != nil || !understood {
-		return nil, understood, err
+func (b *beneath) readFile(name string) (data []byte, supported bool, err error) {
+	fd, supported, err := b.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil || !supported {
+		return nil, supported, err
 	}
 	defer unix.Close(fd)
 	var stat unix.Stat_t
@@ -93,7 +93,7 @@ func (b *beneath) readFile(name string) (data []byte, understood bool, err error
 	return data, true, err
 }
 
-// readAll reads to the end. The size is what the file system tells: that of a file on
+// readAll reads to the end. The size is that which the file system reports: that of a file on
 // disk, a page for an attribute of a live sysfs.
 func readAll(fd int, size int64) ([]byte, error) {
 	var first [512]byte
@@ -121,10 +121,10 @@ func readAll(fd int, size int64) ([]byte, error) {
 }
 
 // readDir is ReadDir without the name in its errors, in the order of the directory.
-func (b *beneath) readDir(name string) (entries []fs.DirEntry, understood bool, err error) {
-	fd, understood, err := b.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil || !understood {
-		return nil, understood, err
+func (b *beneath) readDir(name string) (entries []fs.DirEntry, supported bool, err error) {
+	fd, supported, err := b.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil || !supported {
+		return nil, supported, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -133,10 +133,10 @@ func (b *beneath) readDir(name string) (entries []fs.DirEntry, understood bool, 
 }
 
 // readlink is Readlink without the name in its errors.
-func (b *beneath) readlink(name string) (target string, understood bool, err error) {
-	fd, understood, err := b.open(name, unix.O_PATH|unix.O_NOFOLLOW)
-	if err != nil || !understood {
-		return "", understood, err
+func (b *beneath) readlink(name string) (target string, supported bool, err error) {
+	fd, supported, err := b.open(name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil || !supported {
+		return "", supported, err
 	}
 	defer unix.Close(fd)
 	var buffer [unix.PathMax]byte

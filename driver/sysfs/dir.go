@@ -26,7 +26,7 @@ type DirOptions struct {
 //
 // Without DirOptions.Write the making and removing of mediated devices is kept in an
 // overlay: later reads through this tree see them, the directory does not change, and
-// Overlaid tells of it. Other writes are refused with fs.ErrPermission.
+// Overlaid lists them. Other writes are refused with fs.ErrPermission.
 type DirTree struct {
 	files   rootFiles
 	overlay *overlay // nil when writes go through
@@ -35,7 +35,7 @@ type DirTree struct {
 // rootFiles reads and writes the directory itself.
 type rootFiles struct {
 	root *os.Root
-	fast *beneath // nil or not at work: root does all
+	fast *beneath // nil or not supported: root does all
 }
 
 var _ driver.Tree = (*DirTree)(nil)
@@ -104,7 +104,7 @@ func (t *DirTree) WriteFile(name string, data []byte) error {
 	return t.files.WriteFile(name, data)
 }
 
-// at returns what a call did on a valid name; its error tells the call and the name.
+// at returns what a call did on a valid name; its error names both.
 func at[T any](op, name string, do func() (T, error)) (T, error) {
 	var result T
 	err := fs.ErrInvalid
@@ -119,7 +119,7 @@ func at[T any](op, name string, do func() (T, error)) (T, error) {
 
 func (t rootFiles) ReadFile(name string) ([]byte, error) {
 	return at("read", name, func() ([]byte, error) {
-		if data, understood, err := t.fast.readFile(name); understood {
+		if data, supported, err := t.fast.readFile(name); supported {
 			return data, err
 		}
 		f, err := t.open(name)
@@ -145,7 +145,7 @@ func (t rootFiles) open(name string) (*os.File, error) {
 
 func (t rootFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := at("readdir", name, func() ([]fs.DirEntry, error) {
-		if entries, understood, err := t.fast.readDir(name); understood {
+		if entries, supported, err := t.fast.readDir(name); supported {
 			return entries, err
 		}
 		f, err := t.open(name)
@@ -161,7 +161,7 @@ func (t rootFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 
 func (t rootFiles) Readlink(name string) (string, error) {
 	return at("readlink", name, func() (string, error) {
-		if target, understood, err := t.fast.readlink(name); understood {
+		if target, supported, err := t.fast.readlink(name); supported {
 			return target, err
 		}
 		return t.root.Readlink(name)

@@ -1,14 +1,14 @@
-// Package sysfs has the two views of hardware that drivers work on: a directory, which
-// may be the live /sys or a captured copy, and a tree in memory that answers writes as
-// the kernel does.
+// Package sysfs has the two implementations of driver.Tree: a directory, which may be the
+// live /sys or a captured copy, and a tree in memory that reacts to writes as the kernel
+// does. Authors of drivers test them on trees in memory, and describe a simulated host
+// with the same types.
 //
 // Trees in memory are generated from a Description: PCI functions with their NUMA nodes,
 // IOMMU groups, kernel drivers, virtual functions, mediated device types, disks, clocks,
 // and the FPGA class of Intel's driver, and parents of mediated devices off the PCI bus;
-// with links laid as a kernel lays them. Memory.LayOut writes one into a directory. It
-// interprets nothing; what a file means is the driver's business. It is no general sysfs:
-// only what drivers of accelerators read is there, and of the newer FPGA classes (dfl)
-// nothing.
+// with the links of a kernel. Memory.LayOut writes one into a directory. It
+// is not a general sysfs: it has only what drivers of accelerators read, and nothing of
+// the newer FPGA classes (dfl).
 //
 // Dump and Load of both trees keep what was written over a restart of the program: what
 // became of the description, or the writes to a directory that were only recorded.

@@ -87,7 +87,7 @@ func (m *hardware) restore(d treeDump) error {
 		case f.vfs == nil || in.Enabled < 0 || in.Enabled > f.vfs.Total:
 			err = fmt.Errorf("it cannot have %d virtual functions", in.Enabled)
 		case slices.ContainsFunc(d.VFs[:i], func(o dumpVFs) bool { return o.Address == in.Address }):
-			err = errors.New("it is there twice")
+			err = errors.New("it appears twice")
 		}
 		if err != nil {
 			return fmt.Errorf("function %q: %w", in.Address, err)

@@ -203,7 +203,7 @@ func TestADumpThatDoesNotFitIsRefusedAndChangesNothing(t *testing.T) {
 		{"function twice", replaced(`{
       "address": "0000:5e:00.0",
       "enabled": 2
-    }`, `{"address": "0000:5e:00.0", "enabled": 2}, {"address": "0000:5e:00.0", "enabled": 1}`), "there twice"},
+    }`, `{"address": "0000:5e:00.0", "enabled": 2}, {"address": "0000:5e:00.0", "enabled": 1}`), "appears twice"},
 		{"no address", replaced(vfs, `"address": "nic"`), `function "nic"`},
 		{"too many VFs", replaced(`"enabled": 2`, `"enabled": 200`), "it cannot have 200 virtual functions"},
 		{"fewer than no VFs", replaced(`"enabled": 2`, `"enabled": -1`), "it cannot have -1 virtual functions"},

@@ -24,8 +24,8 @@ func (f *function) vfAddress(index int) (driver.PCIAddress, bool) {
 	return driver.PCIAddress{Domain: a.Domain, Bus: uint8(id >> 8), Device: uint8(id >> 3 & 0x1f), Function: uint8(id & 7)}, true
 }
 
-// reserve takes the addresses of all VFs the function may ever have; it fails when one
-// is not free.
+// reserve reserves the addresses of all VFs that the function can have; it fails when one
+// is in use.
 func (m *hardware) reserve(f *function) error {
 	for i := range f.vfs.Total {
 		at, ok := f.vfAddress(i)
@@ -57,8 +57,8 @@ func (m *hardware) writeNumVFs(f *function, data []byte) error {
 	return nil
 }
 
-// setVFs takes the virtual functions of a physical one away and makes n. They stand in the
-// directory that their physical function stands in.
+// setVFs replaces the virtual functions of a physical one by n new ones, beside it in the
+// directory.
 func (m *hardware) setVFs(f *function, n int) {
 	for i, vf := range f.virtual {
 		for id, mdev := range m.mdevs {

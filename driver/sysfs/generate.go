@@ -188,7 +188,7 @@ func (m *hardware) add(f *function) {
 	m.addMdevParent(&mdevParent{name: f.address.String(), dir: f.dir, types: f.types, mixed: f.mixed})
 }
 
-// drop takes a function and its links away.
+// drop removes a function and its links.
 func (m *hardware) drop(f *function) {
 	address := f.address.String()
 	delete(m.functions, f.address)

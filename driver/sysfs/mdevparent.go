@@ -85,7 +85,7 @@ func (m *hardware) addMdev(p *mdevParent, mdev driver.Mdev) {
 	m.link(p.typeDir(mdev.Type)+"/devices/"+mdev.UUID, dir)
 }
 
-// removeMdev is the effect of remove: any number but zero takes the device away.
+// removeMdev is the effect of remove: any number but zero removes the device.
 func (m *hardware) removeMdev(id string, data []byte) error {
 	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 0, 64)
 	if err != nil {

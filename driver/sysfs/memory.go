@@ -22,7 +22,7 @@ type Memory struct {
 	*hardware
 }
 
-// hardware is the tree and what its files do not say. Its methods expect the lock of the
+// hardware is the tree and the state behind its files. Its methods expect the lock of the
 // Memory held.
 type hardware struct {
 	root      *node
@@ -180,9 +180,9 @@ func (m *Memory) Reboot() {
 	}
 }
 
-// SetFile puts a plain file of the given content at a path, in place of what was there.
-// Links in all but the last place are followed, directories made as needed. It does what
-// no kernel does: broken trees are built with it.
+// SetFile puts a plain file of the given content at a path, replacing what was there.
+// Links in all but the last place are followed, directories made as needed. It is for
+// building broken trees.
 func (m *Memory) SetFile(path string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,7 +212,7 @@ func (m *hardware) place(path string, n *node) {
 	}
 }
 
-// Remove takes away what is at a path, with all below it, like SetFile.
+// Remove removes what is at a path, with all below it, like SetFile.
 func (m *Memory) Remove(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

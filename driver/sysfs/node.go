@@ -125,7 +125,7 @@ func (n *node) put(path string, child *node) {
 	n.children[base] = child
 }
 
-// remove takes away what is at a path without links. Nothing there is no fault.
+// remove removes what is at a path without links, if anything is.
 func (n *node) remove(path string) {
 	dir, base, found := cutLast(path)
 	if found {

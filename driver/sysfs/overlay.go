@@ -16,7 +16,7 @@ import (
 )
 
 // errReadOnly is the cause when a tree opened for reading is asked for a write that the
-// overlay has no meaning for.
+// overlay does not support.
 var errReadOnly = fmt.Errorf("%w: the tree is open for reading only", fs.ErrPermission)
 
 // reader is the part of driver.Tree that the overlay lies over.
@@ -188,7 +188,7 @@ func (o *overlay) Readlink(name string) (string, error) {
 	return relative(dirMdevDevices, path.Join(dirMdevBus, target, m.UUID)), nil
 }
 
-// WriteFile records the making or removing of a mediated device; nothing else is taken.
+// WriteFile records the making or removing of a mediated device and refuses other writes.
 func (o *overlay) WriteFile(name string, data []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -261,7 +261,7 @@ func (o *overlay) exists(typeDir, id string) bool {
 	return false
 }
 
-// find tells which device stands at a name below a type's devices, or on the bus.
+// find returns the device at a name below a type's devices, or on the bus.
 func (o *overlay) find(name string) (driver.Mdev, error) {
 	id := path.Base(name)
 	if o.hides(id) {

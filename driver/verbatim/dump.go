@@ -57,7 +57,7 @@ func (d *Driver) Load(data []byte) error {
 	mdevs, images := make(map[string]driver.Mdev), make(map[string][]byte)
 	for _, m := range in.Mdevs {
 		if _, twice := mdevs[m.UUID]; twice {
-			err = fmt.Errorf("mdev %s is there twice", m.UUID)
+			err = fmt.Errorf("mdev %s appears twice", m.UUID)
 		}
 		if err = cmp.Or(err, m.Validate()); err != nil {
 			return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
@@ -66,7 +66,7 @@ func (d *Driver) Load(data []byte) error {
 	}
 	for _, i := range in.Images {
 		if _, twice := images[i.ControlPath]; twice || i.Data == nil || !d.hasFPGA(i.ControlPath) {
-			return fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or is there twice", driver.ErrSnapshot, i.ControlPath)
+			return fmt.Errorf("%w: image of %q: no FPGA is there, or it has no data, or appears twice", driver.ErrSnapshot, i.ControlPath)
 		}
 		images[i.ControlPath] = i.Data
 	}

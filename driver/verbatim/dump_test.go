@@ -115,7 +115,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 		{"other version", replaced(`"schema_version": 1`, `"schema_version": 2`), "schema_version 2"},
 		{"null", `null`, "schema_version 0"},
 		{"cut", before[:len(before)/2], "unexpected EOF"},
-		{"mdev twice", replaced(`"mdevs": [`, `"mdevs": [`+mdev), "mdev " + mdev1 + " is there twice"},
+		{"mdev twice", replaced(`"mdevs": [`, `"mdevs": [`+mdev), "mdev " + mdev1 + " appears twice"},
 		{"no uuid", replaced(mdev1, "mdev"), `mdev uuid "mdev"`},
 		{"a way out", replaced("0000:af:00.0", "../.."), `parent "../.."`},
 		{"image of no FPGA", replaced(`"images": [`, `"images": [`+image), `image of "x"`},

@@ -14,7 +14,7 @@ import (
 // Name is the driver's name.
 const Name = "verbatim"
 
-// Driver reports the devices that it was given. It is safe for parallel use.
+// Driver reports given devices. It is safe for concurrent use.
 type Driver struct {
 	devices []driver.Device
 
@@ -29,8 +29,8 @@ var (
 	_ driver.Programmer = (*Driver)(nil)
 )
 
-// New returns a driver that reports copies of the devices, which are judged
-// when they are reported and not here.
+// New returns a driver that reports copies of the devices, which are not
+// validated here.
 func New(devices []driver.Device) *Driver {
 	return &Driver{devices: clone(devices), mdevs: make(map[string]driver.Mdev), images: make(map[string][]byte)}
 }
@@ -54,7 +54,7 @@ func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
 	return driver.Report{Devices: clone(d.devices)}, nil
 }
 
-// CreateMdev notes a mediated device; one that is there already is no error.
+// CreateMdev records a mediated device; one that is there already is no error.
 // A name that could not stand in sysfs matches [driver.ErrHandle].
 func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
 	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
@@ -84,7 +84,7 @@ func (d *Driver) Mdevs() []driver.Mdev {
 	return slices.SortedFunc(maps.Values(d.mdevs), func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
 }
 
-// Program notes the image that was written to an FPGA. The error is for a
+// Program records the image that was written to an FPGA. The error is for a
 // control path that is none of an FPGA's, and that of ctx.
 func (d *Driver) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
 	if err := ctx.Err(); err != nil {
