@@ -73,7 +73,7 @@ func BenchmarkSearch(b *testing.B) {
 			groups, allocated, traits := hardSearches()[name]()
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = matching.Search(groups, allocated, traits, matching.SearchOpts{})
+				_, _ = matching.Search(groups, allocated, traits)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func BenchmarkSearch(b *testing.B) {
 func TestHardSearchesHaveTheirAnswer(t *testing.T) {
 	for name, world := range hardSearches() {
 		groups, allocated, traits := world()
-		got, err := matching.Search(groups, allocated, traits, matching.SearchOpts{})
+		got, err := matching.Search(groups, allocated, traits)
 		if solvable := name == "last" || name == "traits"; solvable != (err == nil) || solvable && len(got) != 6 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

@@ -1,7 +1,6 @@
 package matching
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,16 +8,13 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ErrProfileChanged: a device profile is no longer what the request was made of.
-var ErrProfileChanged = errors.New("device profile changed")
-
-// Unchanged verifies that a device profile that is read again, after the
-// accelerator requests were created, is what the request was made of. Cyborg
-// cannot change a profile, but it can be deleted and created anew under its name,
-// and accelerator requests tell the name and the index of the group only.
+// Unchanged verifies that a device profile, read again after the accelerator requests
+// were created, is the one of the request. Cyborg cannot change a profile, but one can
+// be deleted and created again with the same name, and accelerator requests have only
+// the name and the index of the group.
 //
-// The error is of type [*Error] and satisfies errors.Is with [ErrProfileChanged];
-// it names the first group and key that differ.
+// The error is an [*Error] that matches [ErrProfileChanged] and names the first group
+// and key that differ.
 func Unchanged(before, after requestspec.DeviceProfile) error {
 	fail := func(group int, want, got string) error {
 		id := ""
@@ -46,7 +42,7 @@ func Unchanged(before, after requestspec.DeviceProfile) error {
 	return nil
 }
 
-// entry is the value of a key, or that there is none.
+// entry returns the quoted value of a key, or "absent".
 func entry(group map[string]string, key string) string {
 	if value, ok := group[key]; ok {
 		return strconv.Quote(value)

@@ -1,22 +1,20 @@
-// Package matching decides which resource provider each accelerator request is
-// bound to, once Placement has chosen a candidate.
+// Package matching assigns accelerator requests to the resource providers of an
+// allocation candidate, and orders candidates.
 //
-// Placement's mappings tell which provider serves each request group;
-// [Providers] reads them. Cyborg's accelerator requests tell which group of the
-// device profile they belong to; [Bindings] joins the two. Where Nova trusts,
-// this package verifies: that every group received exactly the requests that
-// its amounts call for, and that every index is in range. A device profile that
-// was changed between reading it and creating the requests is noticed that way,
-// before anything is bound.
+// [Providers] reads the provider of each request group from Placement's mappings.
+// [Bindings] joins them with Cyborg's accelerator requests, each of which belongs to a
+// group of the device profile. Unlike Nova, it verifies that every group has as many
+// requests as its amounts require and that every index is in range. So it detects a
+// device profile that changed before the requests were created.
 //
-// Where mappings are missing (Placement before 1.34), [Search] finds the
-// assignment in the allocations. [Unchanged] notices a profile that was replaced
-// by one of the same counts. Before all of that, [Weigh] orders the candidates by
-// what weighers say: [FunctionLoaded], [FewestFragments], [NUMAAffinity], or the
-// caller's own, one after the other or in a [Sum], each with its reason.
+// Without mappings (Placement before 1.34), [Search] finds the assignment in the
+// allocations. [Unchanged] detects a profile that was replaced by one with the same
+// counts. [Weigh] orders the candidates by weighers: [FunctionLoaded],
+// [FewestFragments], [NUMAAffinity], or the caller's own, in order of priority or in a
+// [Sum], each with its reason.
 //
-// The package does no I/O and keeps no state. It deliberately does not compare
-// amounts with what a provider has: Placement has done so.
+// The package does no I/O and keeps no state. It does not compare amounts with the
+// inventory of a provider, as Placement has done that.
 //
 // Upstream behaviour followed (Nova 2026.2): nova/accelerator/cyborg.py
 // (create_arqs_and_match_resource_providers, get_arq_device_rp_uuid),

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// What does not fit, to be compared with [errors.Is].
+// Sentinels; compare with [errors.Is].
 var (
-	// ErrNoMapping: the mappings name no provider for a group.
+	// ErrNoMapping: the mappings have no provider for a group.
 	ErrNoMapping = errors.New("no provider mapped")
-	// ErrAmbiguous: the mappings name several providers for a group that must
-	// have one, or two groups have the same requester id.
+	// ErrAmbiguous: the mappings have several providers for a group that needs one, or
+	// two groups have the same requester id.
 	ErrAmbiguous = errors.New("ambiguous mapping")
 	// ErrCount: a group has more or fewer accelerator requests than its amounts
-	// call for.
+	// require.
 	ErrCount = errors.New("wrong number of accelerator requests")
 	// ErrGroupIndex: an accelerator request belongs to a group that the device
 	// profile does not have.
@@ -22,26 +22,32 @@ var (
 	ErrProfile = errors.New("accelerator request of another device profile")
 	// ErrARQ: an accelerator request has no UUID, or occurs twice.
 	ErrARQ = errors.New("unusable accelerator request")
+	// ErrProfileChanged: a device profile is no longer the one of the request.
+	ErrProfileChanged = errors.New("device profile changed")
+	// ErrUnsupported: [Search] does not support a group.
+	ErrUnsupported = errors.New("not supported without mappings")
+	// ErrTraits: [Search] needs the traits of every provider.
+	ErrTraits = errors.New("traits of a provider are missing")
+	// ErrNoMatch: no assignment of the groups to providers gives the allocations.
+	ErrNoMatch = errors.New("the groups do not match the allocations")
 )
 
-// Error says what does not fit, where, and what was expected. It satisfies
-// errors.Is with one of the sentinels of this package.
+// Error is a mismatch. It matches one of the sentinels of this package.
 type Error struct {
-	// RequesterID is the requester id of the group in question; empty when no
-	// group is.
+	// RequesterID is the requester id of the group, if any.
 	RequesterID string
-	// Group is the index of the group in the device profile, or in the list of
-	// groups for [Providers]; -1 when no group is in question.
+	// Group is the index of the group in the device profile, or for [Providers] in the
+	// list of groups; -1 without a group.
 	Group int
-	// ARQ is the UUID of the accelerator request in question, if one is.
+	// ARQ is the UUID of the accelerator request, if any.
 	ARQ string
-	// Want and Got are in words, for example "2 ARQs" and "1".
+	// Want and Got are descriptions, such as "2 ARQs" and "1".
 	Want, Got string
 	// Err is the sentinel.
 	Err error
 }
 
-// Error names the group, the accelerator request, and what was wanted and found.
+// Error returns the group, the accelerator request, and the expected and actual values.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("matching")

@@ -8,21 +8,21 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Mappings are the mappings of an allocation candidate: requester id to the
-// UUIDs of the providers that serve the group.
+// Mappings are the mappings of an allocation candidate: the UUIDs of the providers of
+// each group by requester id.
 type Mappings map[string][]string
 
-// ARQ is what matching needs of a Cyborg accelerator request.
+// ARQ has the fields of a Cyborg accelerator request that [Bindings] needs.
 type ARQ struct {
 	// UUID identifies the request.
 	UUID string
 	// Group is its device_profile_group_id, an index into the groups of the profile.
 	Group int
-	// DeviceProfileName is the profile that it was made for.
+	// DeviceProfileName is the name of its device profile.
 	DeviceProfileName string
 }
 
-// Binding says on which provider an accelerator request is to be bound.
+// Binding assigns an accelerator request to a provider.
 type Binding struct {
 	// ARQ is the UUID of the accelerator request.
 	ARQ string
@@ -32,13 +32,11 @@ type Binding struct {
 	Group int
 }
 
-// Providers returns the one provider of each suffixed group, by requester id.
-// The unsuffixed group may be spread over a tree and is passed over, as are
-// mappings of groups not asked for.
+// Providers returns the provider of each suffixed group, by requester id. It ignores
+// the unsuffixed group, which may have several, and mappings of other groups.
 //
-// Errors are of type [*Error]: [ErrNoMapping] when a group is not mapped or to
-// an empty UUID, [ErrAmbiguous] when it is mapped to several providers or its
-// requester id occurs twice.
+// Errors are of type [*Error]: [ErrNoMapping] when a group has no provider or an empty
+// UUID, [ErrAmbiguous] when it has several providers or its requester id occurs twice.
 func Providers(groups []requestspec.Group, m Mappings) (map[string]string, error) {
 	providers := make(map[string]string, len(groups))
 	for i, g := range groups {
@@ -58,7 +56,7 @@ func Providers(groups []requestspec.Group, m Mappings) (map[string]string, error
 	return providers, nil
 }
 
-// provider is the one provider of a group.
+// provider returns the provider of a group.
 func (m Mappings) provider(group int, id string) (string, error) {
 	uuids := m[id]
 	fail := func(sentinel error, got string) (string, error) {
@@ -75,17 +73,16 @@ func (m Mappings) provider(group int, id string) (string, error) {
 	return uuids[0], nil
 }
 
-// Bindings returns the provider for each of arqs, in their order. Every request
-// of a group goes to the provider of that group. The rules, checked in this order:
-//   - the profile is one that [requestspec.ParseProfile] accepts;
-//   - every request has a UUID, none occurs twice ([ErrARQ]), each is of this
-//     profile ([ErrProfile]) and of a group that exists ([ErrGroupIndex]);
-//   - every group has as many requests as [requestspec.ARQCount] says ([ErrCount]);
-//   - every group is mapped to exactly one provider ([ErrNoMapping], [ErrAmbiguous]).
+// Bindings assigns each of arqs, in order, to the provider of its group. It checks, in
+// this order:
+//   - [requestspec.ParseProfile] accepts the profile;
+//   - every request has a UUID, none occurs twice ([ErrARQ]), each belongs to this
+//     profile ([ErrProfile]) and to an existing group ([ErrGroupIndex]);
+//   - every group has [requestspec.ARQCount] requests ([ErrCount]);
+//   - every group has exactly one provider ([ErrNoMapping], [ErrAmbiguous]).
 //
-// Errors about the last three are of type [*Error]. Of several problems the
-// first in the order of the requests, then of the groups, is reported, and no
-// binding is returned.
+// Errors of the last three are of type [*Error]. The first error is returned, in the
+// order of the requests, then of the groups.
 func Bindings(profile requestspec.DeviceProfile, m Mappings, arqs []ARQ) ([]Binding, error) {
 	groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
 	if err != nil {
@@ -117,7 +114,7 @@ func Bindings(profile requestspec.DeviceProfile, m Mappings, arqs []ARQ) ([]Bind
 	return bindings, nil
 }
 
-// countARQs checks each request by itself and counts them by group.
+// countARQs checks each request and counts them by group.
 func countARQs(profile requestspec.DeviceProfile, arqs []ARQ) ([]int, error) {
 	counts := make([]int, len(profile.Groups))
 	seen := make(map[string]bool, len(arqs))

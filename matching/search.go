@@ -1,7 +1,6 @@
 package matching
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,61 +8,40 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Sentinels of the search.
-var (
-	// ErrUnsupported: a group has something that the search without mappings
-	// does not understand.
-	ErrUnsupported = errors.New("not supported without mappings")
-	// ErrTraits: the traits of a provider are not given.
-	ErrTraits = errors.New("traits of a provider are missing")
-	// ErrNoMatch: no assignment of the groups to the providers explains the
-	// allocations.
-	ErrNoMatch = errors.New("the groups do not explain the allocations")
-)
-
-// Allocated is what a consumer, or a candidate, has from one provider.
+// Allocated is the allocation of a consumer or candidate from one provider.
 type Allocated struct {
 	Provider  string
 	Resources map[string]int
 }
 
-// SearchOpts shapes a search; the zero value is right for new code.
-type SearchOpts struct {
-	// LastGroupOnly looks for leftovers in the resource classes of the last
-	// group only, as Nova does by a slip of a loop variable.
-	LastGroupOnly bool
-}
-
-// Search finds out which provider serves which group from the allocations
-// alone, for Placement before 1.34, whose candidates carry no mappings. It
-// follows ResourceRequest's map_requested_resources_to_providers
-// (nova/objects/request_spec.py):
-//   - each group goes to one provider that has all of its required traits;
-//   - the amounts of the groups on a provider do not exceed what was allocated
-//     there, and of the classes of all groups nothing may be left over on any
-//     provider;
-//   - of several solutions the first is taken, where the providers are tried in
-//     the order of the allocations and the last group varies fastest.
+// Search finds the provider of each group in the allocations, for Placement before
+// 1.34, whose candidates have no mappings. It follows
+// map_requested_resources_to_providers (nova/objects/request_spec.py):
+//   - each group has one provider with all of its required traits;
+//   - the amounts of the groups on a provider do not exceed its allocation, and in the
+//     classes of all groups they equal it. Nova, by a mistake with a loop variable,
+//     compares only the classes of the last group;
+//   - the first solution is returned, with the providers in the order of the
+//     allocations and the last group varying fastest.
 //
-// A provider of the compute node takes part like any other, so a class that
-// the flavor itself and a group both ask for has no solution.
+// The compute node is a provider like any other, so there is no solution if both the
+// flavor itself and a group request a class.
 //
-// Errors are of type [*Error]: [ErrUnsupported] for a group that may be spread
-// over providers or has aggregates or forbidden traits, [ErrTraits] for a
-// provider without an entry in traits, [ErrNoMatch] otherwise. ForbiddenAggregates
-// and InTree are ignored, as upstream does. The number of groups is bounded by
-// nothing but the caller; a branch is cut as soon as a provider is overdrawn, some
-// group finds no provider any more, or nobody can take what is left of one.
-func Search(groups []requestspec.Group, allocated []Allocated, traits map[string][]string, opts SearchOpts) (map[string]string, error) {
+// Errors are of type [*Error]: [ErrUnsupported] for a group without UseSameProvider or
+// with aggregates or forbidden traits, [ErrTraits] for a provider without an entry in
+// traits, [ErrNoMatch] otherwise. As upstream, it ignores ForbiddenAggregates and
+// InTree. The search backtracks and abandons a branch when a provider is overdrawn, a
+// group has no possible provider, or a remainder has no possible group.
+func Search(groups []requestspec.Group, allocated []Allocated, traits map[string][]string) (map[string]string, error) {
 	if len(groups) == 0 {
 		return map[string]string{}, nil
 	}
 	if err := searchable(groups, allocated, traits); err != nil {
 		return nil, err
 	}
-	s := newSearch(groups, allocated, traits, opts)
+	s := newSearch(groups, allocated, traits)
 	if !s.balanced() || !s.place(0) {
-		return nil, &Error{Group: -1, Err: ErrNoMatch, Want: "all of it used up by the groups", Got: fmt.Sprint(allocated)}
+		return nil, &Error{Group: -1, Err: ErrNoMatch, Want: "all of it in the groups", Got: fmt.Sprint(allocated)}
 	}
 	found := make(map[string]string, len(groups))
 	for i, group := range groups {
@@ -77,7 +55,7 @@ func searchable(groups []requestspec.Group, allocated []Allocated, traits map[st
 		got := ""
 		switch {
 		case !group.UseSameProvider:
-			got = "a group that may be spread over providers"
+			got = "a group that may have several providers"
 		case len(group.Aggregates) > 0:
 			got = "aggregates"
 		case len(group.Forbidden) > 0:
@@ -95,25 +73,21 @@ func searchable(groups []requestspec.Group, allocated []Allocated, traits map[st
 	return nil
 }
 
-// search is a depth-first walk over the assignments.
+// search is a depth-first search of the assignments.
 type search struct {
 	groups  []requestspec.Group
 	fits    [][]int          // per group: positions of the providers with its traits
-	left    []map[string]int // per provider: what no group has taken yet
+	left    []map[string]int // per provider: the remaining allocation
 	chosen  []int            // per group: position of its provider
-	classes []string         // nothing of these may be left over
+	classes []string         // of all groups; nothing of these may remain
 }
 
-func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[string][]string, opts SearchOpts) *search {
+func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[string][]string) *search {
 	s := &search{groups: groups, chosen: make([]int, len(groups))}
 	for _, a := range allocated {
 		s.left = append(s.left, maps.Clone(a.Resources))
 	}
-	judged := groups
-	if opts.LastGroupOnly {
-		judged = groups[len(groups)-1:]
-	}
-	for _, group := range judged {
+	for _, group := range groups {
 		s.classes = slices.AppendSeq(s.classes, maps.Keys(group.Resources))
 	}
 	slices.Sort(s.classes)
@@ -130,9 +104,8 @@ func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[str
 	return s
 }
 
-// balanced reports whether the groups together ask for as much of each class in
-// question as was allocated. Without that there is no need to walk: whatever the
-// assignment, something is left over or overdrawn.
+// balanced reports whether the sum of the groups equals the allocations in each class.
+// Otherwise no assignment is possible.
 func (s *search) balanced() bool {
 	sum := map[string]int{}
 	for _, group := range s.groups {
@@ -183,8 +156,8 @@ func (s *search) place(i int) bool {
 	return false
 }
 
-// possible reports whether each of the groups from i on, taken alone, still finds
-// a provider. It cuts the walk where a late group was doomed from the start.
+// possible reports whether each of the groups from i on has a possible provider of its
+// own.
 func (s *search) possible(i int) bool {
 	for j := i; j < len(s.groups); j++ {
 		if !slices.ContainsFunc(s.fits[j], func(provider int) bool { return s.holds(provider, s.groups[j].Resources) }) {
@@ -194,18 +167,15 @@ func (s *search) possible(i int) bool {
 	return true
 }
 
-// finishable reports whether of each provider that has something left some group
-// from i on can take some.
+// finishable reports whether each provider with a remainder has a possible group from i
+// on.
 func (s *search) finishable(i int) bool {
 	for provider := range s.left {
 		if s.spent(provider) {
 			continue
 		}
-		taker := func(j int) bool {
-			return slices.Contains(s.fits[j], provider) && s.holds(provider, s.groups[j].Resources)
-		}
 		j := i
-		for j < len(s.groups) && !taker(j) {
+		for j < len(s.groups) && !(slices.Contains(s.fits[j], provider) && s.holds(provider, s.groups[j].Resources)) {
 			j++
 		}
 		if j == len(s.groups) {
@@ -215,7 +185,7 @@ func (s *search) finishable(i int) bool {
 	return true
 }
 
-// spent reports whether nothing is left over of a provider.
+// spent reports whether a provider has no remainder.
 func (s *search) spent(provider int) bool {
 	for _, class := range s.classes {
 		if s.left[provider][class] != 0 {
@@ -225,7 +195,7 @@ func (s *search) spent(provider int) bool {
 	return true
 }
 
-// holds reports whether a provider has the amounts left.
+// holds reports whether the remainder of a provider includes the amounts.
 func (s *search) holds(provider int, amounts map[string]int) bool {
 	left := s.left[provider]
 	for class, amount := range amounts {
@@ -236,7 +206,7 @@ func (s *search) holds(provider int, amounts map[string]int) bool {
 	return true
 }
 
-// take draws the amounts from a provider, or nothing if it has too little.
+// take subtracts the amounts from a provider if it holds them.
 func (s *search) take(provider int, amounts map[string]int) bool {
 	if !s.holds(provider, amounts) {
 		return false

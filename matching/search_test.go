@@ -36,57 +36,53 @@ func TestSearchFollowsNova(t *testing.T) {
 		groups    []requestspec.Group
 		allocated []matching.Allocated
 		traits    map[string][]string
-		opts      matching.SearchOpts
 		want      map[string]string
 		wantErr   error
 	}{
-		{"no groups", nil, []matching.Allocated{{"cn", resources{"VCPU": 1}}}, nil, matching.SearchOpts{}, map[string]string{}, nil},
-		{"L1", []requestspec.Group{group(0, resources{"FPGA": 1})},
+		{"no groups", nil, []matching.Allocated{{"cn", resources{"VCPU": 1}}}, nil, map[string]string{}, nil},
+		{"one group", []requestspec.Group{group(0, resources{"FPGA": 1})},
 			[]matching.Allocated{{"cn", resources{"VCPU": 1}}, {"a", resources{"FPGA": 1}}}, nil,
-			matching.SearchOpts{}, map[string]string{"g0": "a"}, nil},
-		{"L2 order of the allocations", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"FPGA": 1})},
+			map[string]string{"g0": "a"}, nil},
+		{"order of the allocations", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"FPGA": 1})},
 			[]matching.Allocated{{"c", resources{"VCPU": 1}}, {"b", resources{"FPGA": 1}}, {"a", resources{"FPGA": 1}}}, nil,
-			matching.SearchOpts{}, map[string]string{"g0": "b", "g1": "a"}, nil},
-		{"L3 by amount", []requestspec.Group{group(0, bandwidth(1, 1)), group(1, bandwidth(2, 2))},
+			map[string]string{"g0": "b", "g1": "a"}, nil},
+		{"by amount", []requestspec.Group{group(0, bandwidth(1, 1)), group(1, bandwidth(2, 2))},
 			[]matching.Allocated{{"cn", resources{"VCPU": 1}}, {"d1", bandwidth(2, 2)}, {"d2", bandwidth(1, 1)}}, nil,
-			matching.SearchOpts{}, map[string]string{"g0": "d2", "g1": "d1"}, nil},
-		{"L4 both on one", []requestspec.Group{group(0, bandwidth(1, 1)), group(1, bandwidth(2, 2))},
+			map[string]string{"g0": "d2", "g1": "d1"}, nil},
+		{"both on one", []requestspec.Group{group(0, bandwidth(1, 1)), group(1, bandwidth(2, 2))},
 			[]matching.Allocated{{"cn", resources{"VCPU": 1}}, {"d1", bandwidth(3, 3)}}, nil,
-			matching.SearchOpts{}, map[string]string{"g0": "d1", "g1": "d1"}, nil},
-		{"L5 by trait", []requestspec.Group{group(0, bandwidth(1, 1), "CUSTOM_PHYSNET0"), group(1, bandwidth(1, 1), "CUSTOM_PHYSNET1")},
+			map[string]string{"g0": "d1", "g1": "d1"}, nil},
+		{"by trait", []requestspec.Group{group(0, bandwidth(1, 1), "CUSTOM_PHYSNET0"), group(1, bandwidth(1, 1), "CUSTOM_PHYSNET1")},
 			[]matching.Allocated{{"d1", bandwidth(1, 1)}, {"d2", bandwidth(1, 1)}},
 			map[string][]string{"d1": {"CUSTOM_PHYSNET1"}, "d2": {"CUSTOM_PHYSNET0"}},
-			matching.SearchOpts{}, map[string]string{"g0": "d2", "g1": "d1"}, nil},
-		{"L6 three groups", []requestspec.Group{group(0, bandwidth(1, 3)), group(1, bandwidth(2, 2)), group(2, bandwidth(3, 3))},
+			map[string]string{"g0": "d2", "g1": "d1"}, nil},
+		{"three groups", []requestspec.Group{group(0, bandwidth(1, 3)), group(1, bandwidth(2, 2)), group(2, bandwidth(3, 3))},
 			[]matching.Allocated{{"cn", resources{"VCPU": 1}}, {"d1", bandwidth(3, 3)}, {"d2", bandwidth(2, 2)}, {"d3", bandwidth(1, 3)}}, nil,
-			matching.SearchOpts{}, map[string]string{"g0": "d3", "g1": "d2", "g2": "d1"}, nil},
-		{"L7 trait nobody has", []requestspec.Group{group(0, resources{"FPGA": 1}, "CUSTOM_X")},
+			map[string]string{"g0": "d3", "g1": "d2", "g2": "d1"}, nil},
+		{"trait that no provider has", []requestspec.Group{group(0, resources{"FPGA": 1}, "CUSTOM_X")},
 			[]matching.Allocated{{"a", resources{"FPGA": 1}}}, map[string][]string{"a": {"CUSTOM_Y"}},
-			matching.SearchOpts{}, nil, matching.ErrNoMatch},
-		{"L8 leftover in the last group's class", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"PGPU": 1})},
+			nil, matching.ErrNoMatch},
+		{"leftover in the last group's class", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"PGPU": 1})},
 			[]matching.Allocated{{"a", resources{"FPGA": 1}}, {"b", resources{"PGPU": 2}}}, nil,
-			matching.SearchOpts{LastGroupOnly: true}, nil, matching.ErrNoMatch},
-		{"L9 leftover in the first group's class", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"PGPU": 1})},
+			nil, matching.ErrNoMatch},
+		{"leftover in the first group's class", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"PGPU": 1})},
 			[]matching.Allocated{{"a", resources{"FPGA": 2}}, {"b", resources{"PGPU": 1}}}, nil,
-			matching.SearchOpts{}, nil, matching.ErrNoMatch},
-		{"L9 as Nova accepts it", []requestspec.Group{group(0, resources{"FPGA": 1}), group(1, resources{"PGPU": 1})},
-			[]matching.Allocated{{"a", resources{"FPGA": 2}}, {"b", resources{"PGPU": 1}}}, nil,
-			matching.SearchOpts{LastGroupOnly: true}, map[string]string{"g0": "a", "g1": "b"}, nil},
-		{"L10 left over elsewhere", []requestspec.Group{group(0, resources{"FPGA": 1})},
+			nil, matching.ErrNoMatch},
+		{"left over elsewhere", []requestspec.Group{group(0, resources{"FPGA": 1})},
 			[]matching.Allocated{{"a", resources{"FPGA": 1, "VCPU": 1}}, {"b", resources{"FPGA": 1}}}, nil,
-			matching.SearchOpts{}, nil, matching.ErrNoMatch},
-		{"L11 forbidden aggregates are ignored", []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Resources: resources{"FPGA": 1}, ForbiddenAggregates: []string{"x"}, InTree: "y"}},
+			nil, matching.ErrNoMatch},
+		{"forbidden aggregates are ignored", []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Resources: resources{"FPGA": 1}, ForbiddenAggregates: []string{"x"}, InTree: "y"}},
 			[]matching.Allocated{{"a", resources{"FPGA": 1}}}, nil,
-			matching.SearchOpts{}, map[string]string{"g0": "a"}, nil},
-		{"L12 traits not given", []requestspec.Group{group(0, resources{"FPGA": 1})},
+			map[string]string{"g0": "a"}, nil},
+		{"traits not given", []requestspec.Group{group(0, resources{"FPGA": 1})},
 			[]matching.Allocated{{"a", resources{"FPGA": 1}}}, map[string][]string{},
-			matching.SearchOpts{}, nil, matching.ErrTraits},
+			nil, matching.ErrTraits},
 		{"spread group", []requestspec.Group{{RequesterID: "g0", Resources: resources{"FPGA": 1}}}, nil, nil,
-			matching.SearchOpts{}, nil, matching.ErrUnsupported},
+			nil, matching.ErrUnsupported},
 		{"aggregates", []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Aggregates: [][]string{{"x"}}}}, nil, nil,
-			matching.SearchOpts{}, nil, matching.ErrUnsupported},
+			nil, matching.ErrUnsupported},
 		{"forbidden traits", []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Forbidden: []string{"CUSTOM_X"}}}, nil, nil,
-			matching.SearchOpts{}, nil, matching.ErrUnsupported},
+			nil, matching.ErrUnsupported},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,7 +90,7 @@ func TestSearchFollowsNova(t *testing.T) {
 			if tt.traits == nil {
 				tt.traits = noTraits(tt.allocated)
 			}
-			got, err := matching.Search(tt.groups, tt.allocated, tt.traits, tt.opts)
+			got, err := matching.Search(tt.groups, tt.allocated, tt.traits)
 			if !errors.Is(err, tt.wantErr) || (err == nil) != (tt.wantErr == nil) {
 				t.Errorf("got error %v, want %v", err, tt.wantErr)
 			}
@@ -168,7 +164,7 @@ func TestSearchAgreesWithTryingEverything(t *testing.T) {
 			groups = append(groups, g)
 		}
 		want := searchSlowly(groups, allocated, traits)
-		got, err := matching.Search(groups, allocated, traits, matching.SearchOpts{})
+		got, err := matching.Search(groups, allocated, traits)
 		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
 			t.Fatalf("groups %v, allocated %v, traits %v: error %v (-slow +search):\n%s", groups, allocated, traits, err, diff)
 		}
@@ -182,7 +178,7 @@ func ExampleSearch() {
 		{Provider: "fpga", Resources: map[string]int{"FPGA": 1}},
 	}
 	traits := map[string][]string{"compute-node": {"COMPUTE_NODE"}, "fpga": {"CUSTOM_FPGA_INTEL"}}
-	providers, err := matching.Search(groups, allocated, traits, matching.SearchOpts{})
+	providers, err := matching.Search(groups, allocated, traits)
 	fmt.Println(providers, err)
 	// Output: map[device_profile_0:fpga] <nil>
 }

@@ -7,55 +7,48 @@ import (
 	"strings"
 )
 
-// Candidate is one allocation candidate: an allocation request together with
-// the host that its tree belongs to.
+// Candidate is an allocation candidate: an allocation request with its host.
 type Candidate struct {
 	// Allocations are amounts by provider UUID and resource class.
 	Allocations map[string]map[string]int
-	// Mappings tell which providers serve each group.
+	// Mappings are the providers of each group.
 	Mappings Mappings
 	// Host is the UUID of the root provider, the compute node.
 	Host string
-	// Providers tells what is known of providers, by UUID: of those of the
-	// candidate and of those above them, at least. Weighers that want to know more
-	// than is there score 0 and say so.
+	// Providers has at least the providers of the candidate and their ancestors, by
+	// UUID. Weighers that need more score 0 and say so.
 	Providers map[string]Provider
 }
 
-// Provider is what weighers may know of a resource provider; it is Placement's
-// provider summary.
+// Provider is Placement's summary of a resource provider.
 type Provider struct {
-	// Parent is the UUID of the provider above; empty for the root.
+	// Parent is the UUID of the parent provider; empty for the root.
 	Parent string
 	Traits []string
-	// Capacity and Used are amounts by resource class, before the candidate is claimed.
+	// Capacity and Used are amounts by resource class, without the candidate.
 	Capacity, Used map[string]int
 }
 
-// Weigher scores a candidate, the higher the better, and says why in words.
+// Weigher returns the score of a candidate, higher is better, and the reason.
 type Weigher func(Candidate) (score float64, reason string)
 
 // Weighed is a candidate with its scores.
 type Weighed struct {
 	Candidate
-	// Index is the candidate's place in the list that was weighed.
+	// Index is the candidate's index in the list that was weighed.
 	Index int
-	// Score is what the first [Weigher] answered, and Reason what all of them did,
-	// joined by "; ".
+	// Score is that of the first [Weigher], Reason those of all of them, joined by "; ".
 	Score  float64
 	Reason string
-	// Scores and Reasons are the answers of each of the weighers, in their order.
+	// Scores and Reasons are those of each weigher, in their order.
 	Scores  []float64
 	Reasons []string
 }
 
-// Weigh orders candidates, best first. The first weigher decides; where it scores
-// equal the second does, and so on. What is equal for all keeps Placement's order,
-// as Nova claims the first candidate of a host; a score that is not a number comes
-// last. A nil weigher scores everything 0, without a reason.
-//
-// To let weighers outvote each other rather than yield to the one before, sum
-// them up with [Sum].
+// Weigh orders candidates, best first, by the score of the first weigher, then of the
+// second, and so on. Equal candidates keep Placement's order, as Nova claims the first
+// candidate of a host; NaN comes last. A nil weigher scores 0 without a reason. [Sum]
+// combines weighers into one score.
 func Weigh(candidates []Candidate, weighers ...Weigher) []Weighed {
 	weighed := make([]Weighed, 0, len(candidates))
 	for i, c := range candidates {
@@ -64,7 +57,7 @@ func Weigh(candidates []Candidate, weighers ...Weigher) []Weighed {
 		weighed = append(weighed, w)
 	}
 	slices.SortStableFunc(weighed, func(a, b Weighed) int {
-		// cmp.Compare puts NaN before every number, so last when turned round.
+		// cmp.Compare puts NaN before every number, so reversed it is last.
 		return slices.CompareFunc(b.Scores, a.Scores, cmp.Compare)
 	})
 	return weighed
@@ -94,10 +87,10 @@ type Part struct {
 	Weigh  Weigher
 }
 
-// Sum is a weigher that adds up others, each times its factor, as the
-// multipliers of Nova's weighers do; a negative factor turns one round. Nova
-// scales the answers of each weigher to 0..1 first; these are taken as they are.
-// Its reason is all of theirs, each with what it contributed.
+// Sum is a weigher that adds the scores of others, each times its factor, which may be
+// negative, like the multipliers of Nova's weighers. Nova scales the scores of each
+// weigher to 0..1 first; Sum does not. Its reason is all of theirs, each with its share
+// of the score.
 func Sum(parts ...Part) Weigher {
 	return func(c Candidate) (float64, string) {
 		total := 0.0

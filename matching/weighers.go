@@ -1,6 +1,7 @@
 package matching
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -10,31 +11,26 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// keyFunctionID is the key by which a group names a function.
+// keyFunctionID is the key of a function in a group.
 const keyFunctionID = "accel:function_id"
 
-// programming are the keys by which a group says what is to be programmed.
+// programming are the keys of a group that name what Cyborg has to program.
 func programming() []string {
 	return []string{keyFunctionID, "accel:function_name", "accel:bitstream_id", "accel:bitstream_name"}
 }
 
-// functionTrait starts the traits that tell which function a region has.
+// functionTrait is the prefix of the traits for the function of a region.
 const functionTrait = "CUSTOM_FPGA_FUNCTION_"
 
-// Loaded answers whether a provider is known to have what a group wants
-// programmed: key is accel:function_id or one of its relatives.
-type Loaded func(provider, key, value string) bool
-
-// FunctionLoaded is a weigher that ranks a candidate higher the more of its
-// regions have the function, or the bitstream, that the group of the profile
-// wants: binding there needs no programming (Rocky specification, "Scheduling
-// workflow"). The score is the number of such groups. A region tells its function
-// by a trait CUSTOM_FPGA_FUNCTION_..._<function id>; that it has a bitstream, or a
-// function of a certain name, does not show in Placement. known, if not nil, is
-// asked as well and may know better, from Cyborg's deployables for example.
-func FunctionLoaded(profile requestspec.DeviceProfile, known Loaded) Weigher {
+// FunctionLoaded is a weigher that prefers candidates whose regions have the function
+// or bitstream of the group, so that binding needs no programming (Rocky
+// specification, "Scheduling workflow"). The score is the number of such groups. In
+// Placement a region has a trait CUSTOM_FPGA_FUNCTION_..._<function id>, but nothing
+// for a bitstream or the name of a function. loaded, if not nil, may find those, for
+// example in Cyborg's deployables; key is accel:function_id or one of the similar keys.
+func FunctionLoaded(profile requestspec.DeviceProfile, loaded func(provider, key, value string) bool) Weigher {
 	return func(c Candidate) (float64, string) {
-		wanted, loaded := 0, 0
+		wanted, ready := 0, 0
 		var reasons []string
 		for i, group := range profile.Groups {
 			key, value := wantedProgram(group)
@@ -43,28 +39,21 @@ func FunctionLoaded(profile requestspec.DeviceProfile, known Loaded) Weigher {
 			}
 			wanted++
 			provider := c.device(i)
-			if provider != "" && (c.hasFunction(provider, key, value) || known != nil && known(provider, key, value)) {
-				loaded++
+			if provider != "" && (c.hasFunction(provider, key, value) || loaded != nil && loaded(provider, key, value)) {
+				ready++
 				reasons = append(reasons, fmt.Sprintf("%s has %s", provider, value))
 				continue
 			}
-			reasons = append(reasons, fmt.Sprintf("%s has to be programmed with %s", orUnmapped(provider), value))
+			reasons = append(reasons, fmt.Sprintf("%s has to be programmed with %s", cmp.Or(provider, "an unknown provider"), value))
 		}
 		if wanted == 0 {
-			return 0, "nothing is to be programmed"
+			return 0, "no programming is needed"
 		}
-		return float64(loaded), strings.Join(reasons, ", ")
+		return float64(ready), strings.Join(reasons, ", ")
 	}
 }
 
-func orUnmapped(provider string) string {
-	if provider == "" {
-		return "an unknown provider"
-	}
-	return provider
-}
-
-// wantedProgram is the one thing that a group wants programmed.
+// wantedProgram returns the programming key of a group and its value.
 func wantedProgram(group map[string]string) (key, value string) {
 	for _, key := range programming() {
 		if value := group[key]; value != "" {
@@ -74,7 +63,7 @@ func wantedProgram(group map[string]string) (key, value string) {
 	return "", ""
 }
 
-// device is the provider that serves a group of the device profile.
+// device returns the provider of a group of the device profile.
 func (c Candidate) device(group int) string {
 	if providers := c.Mappings[requestspec.RequesterID(group)]; len(providers) > 0 {
 		return providers[0]
@@ -92,8 +81,7 @@ func (c Candidate) hasFunction(provider, key, value string) bool {
 	})
 }
 
-// devices are the providers of the candidate that serve groups with a requester
-// id, each once, in order.
+// devices returns the providers of the suffixed groups, sorted and without duplicates.
 func (c Candidate) devices() []string {
 	var list []string
 	for id, providers := range c.Mappings {
@@ -105,11 +93,11 @@ func (c Candidate) devices() []string {
 	return slices.Compact(list)
 }
 
-// FewestFragments is a weigher that ranks a candidate higher the fewer devices
-// it leaves in part used: whole devices stay whole, for requests of many units on
-// one provider. The score is how many of its devices were in part used and will
-// be full, less how many were unused and will be in part used. The root's own
-// resources and a device of one unit, which is never in part used, do not count.
+// FewestFragments is a weigher that prefers candidates that leave fewer devices partly
+// used, so that whole devices remain for requests of many units on one provider. The
+// score is the number of partly used devices that become full minus the number of
+// unused devices that become partly used. The root's own resources do not count, nor
+// do devices of one unit.
 func FewestFragments() Weigher {
 	return func(c Candidate) (float64, string) {
 		filled, broken := 0, 0
@@ -122,12 +110,12 @@ func FewestFragments() Weigher {
 				broken++
 			}
 		}
-		return float64(filled - broken), fmt.Sprintf("fills up %d and breaks into %d devices", filled, broken)
+		return float64(filled - broken), fmt.Sprintf("partly used devices filled: %d, unused devices fragmented: %d", filled, broken)
 	}
 }
 
-// fragment reports whether a device is in part used, before and after the claim.
-// Of its classes those count that the candidate takes.
+// fragment reports whether a device is partly used before and after the claim, in the
+// classes of the candidate.
 func (c Candidate) fragment(provider string) (before, after bool) {
 	known := c.Providers[provider]
 	for class, amount := range c.Allocations[provider] {
@@ -138,65 +126,54 @@ func (c Candidate) fragment(provider string) (before, after bool) {
 	return before, after
 }
 
-// Node tells on which NUMA node of its host a provider is; false if nobody knows.
-type Node func(c Candidate, provider string) (node string, ok bool)
-
-// NUMAByTree finds the node of a provider in the tree: the nearest provider at
-// or above it with the trait HW_NUMA_ROOT, which Nova's and Neutron's nested
-// providers model a NUMA node by.
-func NUMAByTree(c Candidate, provider string) (string, bool) {
-	for range len(c.Providers) { // a tree without a ring ends sooner
+// numaByTree returns the nearest provider at or above a provider with the trait
+// HW_NUMA_ROOT, which Nova's and Neutron's nested providers have for a NUMA node.
+func (c Candidate) numaByTree(provider string) string {
+	for range len(c.Providers) { // ends if the parents form a cycle
 		p, ok := c.Providers[provider]
 		if !ok {
-			return "", false
+			return ""
 		}
 		if slices.Contains(p.Traits, "HW_NUMA_ROOT") {
-			return provider, true
+			return provider
 		}
 		provider = p.Parent
 	}
-	return "", false
+	return ""
 }
 
 var numaTrait = regexp.MustCompile(`^CUSTOM_(?:[A-Z0-9_]*_)?NUMA_?(?:NODE)?_?([0-9]+)$`)
 
-// NUMAByTrait finds the node of a provider by its own custom trait, such as
-// CUSTOM_NUMA_1 or CUSTOM_GPU_NUMA_NODE_1, with which operators mark devices.
-func NUMAByTrait(c Candidate, provider string) (string, bool) {
+// numaByTrait returns the NUMA node of a custom trait of operators, such as
+// CUSTOM_NUMA_1 or CUSTOM_GPU_NUMA_NODE_1.
+func (c Candidate) numaByTrait(provider string) string {
 	for _, trait := range c.Providers[provider].Traits {
 		if m := numaTrait.FindStringSubmatch(trait); m != nil {
-			return m[1], true
+			return m[1]
 		}
 	}
-	return "", false
+	return ""
 }
 
-// NUMAAffinity is a weigher that ranks a candidate higher the fewer NUMA nodes
-// its devices, and what else its groups with a requester id are served by, are
-// spread over. The score is the number of those that are on the node of most,
-// less those elsewhere. A provider whose node nobody knows counts neither way.
-// The nodes are found by the first of find that knows; without any by
-// [NUMAByTree], then [NUMAByTrait].
-func NUMAAffinity(find ...Node) Weigher {
-	if len(find) == 0 {
-		find = []Node{NUMAByTree, NUMAByTrait}
-	}
+// NUMAAffinity is a weigher that prefers candidates whose suffixed groups are on fewer
+// NUMA nodes. The score is the number of their providers on the most frequent node
+// minus the number of those on others. The node of a provider is its nearest ancestor,
+// or itself, with the trait HW_NUMA_ROOT, else the number in a custom trait such as
+// CUSTOM_NUMA_1; providers without a node do not count.
+func NUMAAffinity() Weigher {
 	return func(c Candidate) (float64, string) {
 		nodes := map[string]int{}
 		total := 0
 		for _, provider := range c.devices() {
-			for _, node := range find {
-				if name, ok := node(c, provider); ok {
-					nodes[name]++
-					total++
-					break
-				}
+			if node := cmp.Or(c.numaByTree(provider), c.numaByTrait(provider)); node != "" {
+				nodes[node]++
+				total++
 			}
 		}
 		if total == 0 {
 			return 0, "no NUMA node is known"
 		}
 		most := slices.Max(slices.Collect(maps.Values(nodes)))
-		return float64(most - (total - most)), fmt.Sprintf("%d devices on %d NUMA nodes", total, len(nodes))
+		return float64(most - (total - most)), fmt.Sprintf("devices: %d, NUMA nodes: %d", total, len(nodes))
 	}
 }

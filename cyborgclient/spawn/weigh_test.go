@@ -52,7 +52,7 @@ func TestFewestFragmentsFillsUsedCards(t *testing.T) {
 	if first.ARQs[0].DeviceRPUUID != second.ARQs[0].DeviceRPUUID {
 		t.Errorf("two vGPUs on %s and %s, want them on one card", first.Host, second.Host)
 	}
-	if got := rankOf(t, second); got != "host "+second.Host+": fills up 0 and breaks into 0 devices" {
+	if got := rankOf(t, second); got != "host "+second.Host+": partly used devices filled: 0, unused devices fragmented: 0" {
 		t.Errorf("decision %q", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestWeighersOfTheConfiguration(t *testing.T) {
 	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{spawn.WeighFunction, spawn.WeighFragments, spawn.WeighNUMA}}})
 	plain := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "plain", VCPUs: 1}}
 	result, err := w.flow.Run(t.Context(), plain)
-	if err != nil || !strings.Contains(rankOf(t, result), "nothing is to be programmed; fills up 0") {
+	if err != nil || !strings.Contains(rankOf(t, result), "no programming is needed; partly used devices filled: 0") {
 		t.Errorf("a flavor without a profile: %v", err)
 	}
 	_, err = spawn.New(spawn.Config{Weighers: []string{"luck"}}, w.cyborg, nil, nil)
