@@ -3,7 +3,6 @@ package cyborgclient_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 const (
 	endpoint = "http://cyborg.example/accelerator/v2"

@@ -3,7 +3,6 @@ package domainxml_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/domainxml"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // inputs gives the domains under testdata by name.
 func inputs(t testing.TB) map[string][]byte {
@@ -40,7 +37,7 @@ func inputs(t testing.TB) map[string][]byte {
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
-	if *update {
+	if os.Getenv("GOCYBORG_UPDATE") != "" {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
