@@ -108,7 +108,7 @@ func defectCases() map[int]struct {
 		5:  {"mixed handles", mixedHandles, "4 devices"},
 		6:  {"hard reboot with port", hardRebootWithPort, "ok, 2 devices"},
 		7:  {"host reboot", hostReboot, "4 devices"},
-		8:  {"search leftovers", searchLeftovers, "the groups do not explain the allocations"},
+		8:  {"search leftovers", searchLeftovers, "the groups do not match the allocations"},
 		9:  {"group without resources", groupWithoutResources, "request, Placement not asked"},
 		10: {"one ARQ missing", oneARQMissing, "0 ARQs left"},
 		11: {"timed out wait", timedOutWait, "0 events registered"},
