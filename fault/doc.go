@@ -1,27 +1,21 @@
-// Package fault describes how a simulator is to fail on purpose: which
-// operation, which occurrence, before or after the change is applied, and how
-// the caller is to notice.
+// Package fault describes the faults of a simulator: the operation that fails, the
+// occurrence, whether the change is applied, and what the caller sees.
 //
-// A [Rule] is plain data, so that it can be written in Go, in a file or sent
-// over HTTP; a [Set] holds the rules of one simulated cloud and decides. A
-// decision depends on the rule, the operation, the subject and how often that
-// subject was seen, never on the order in which different subjects arrive, so
-// a parallel run fails in the same places every time.
+// A [Rule] is plain data, so that it can be written in Go, in a file or sent over HTTP; a
+// [Set] has the rules of one simulated cloud. Whether a rule applies depends on the rule,
+// the operation, the subject and how often that subject was seen, not on the order in
+// which different subjects arrive, so a parallel run fails in the same places every time.
+// With a Probability it also depends on the seed, so that a failing run can be repeated.
 //
-// The package deliberately injects nothing by itself: the simulators ask
-// [Set.Decide] and act in their own error dialect. A rule with a Probability asks
-// no source of chance either: seed, rule, subject and count decide, so that a
-// failing run can be repeated.
-//
-// Beside requests there is what a service does by itself, such as passing an
-// event on, making a mediated device or finding a card: [Set.Describe] lists all
-// operations, each with the actions it takes. A rule that asks for another one
-// is refused when it is set. [Set.Dump] and [Set.Load] keep rules and counts across a
+// The simulators call [Set.Decide] and act on the rule in their own error format. Rules
+// apply to requests and to background work of a service, such as forwarding an event,
+// creating a mediated device or finding a card: [Set.Describe] lists all operations,
+// each with its actions. A rule with another action is refused. [Set.Dump] and [Set.Load] keep rules and counts across a
 // restart.
 //
 //	faults.Set(fault.Rule{
 //		Operation: "accelerator.arq.bind",
 //		When:      fault.After,
-//		Action:    fault.Drop, // bound, but the caller never hears of it
+//		Action:    fault.Drop, // bound, but the caller gets no answer
 //	})
 package fault

@@ -1,15 +1,14 @@
 package fault
 
-// Observe has f called for each occurrence that is asked about with Decide, on the
-// goroutine that asks, before a rule acts on it; nil ends it. A program that fails a
-// flow in every place finds the places this way.
+// Observe calls f for each call of Decide, on its goroutine, before a rule applies; nil
+// ends that. It lists the places where a flow can fail.
 func (s *Set) Observe(f func(operation, subject string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observe = f
 }
 
-// observed tells the observer, outside the lock so that it may look at the set.
+// observed calls the observer, without the lock so that it may use the set.
 func (s *Set) observed(operation, subject string) {
 	s.mu.Lock()
 	f := s.observe

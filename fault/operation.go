@@ -4,13 +4,13 @@ package fault
 type Operation struct {
 	// Name is stable: "placement.allocations.put".
 	Name string `json:"operation"`
-	// Subject says in words what the subject of a rule is compared with.
+	// Subject describes the subject of a rule.
 	Subject string `json:"subject"`
-	// Actions are those that rules may have.
+	// Actions are the possible actions of rules.
 	Actions []Action `json:"actions"`
 }
 
-// RequestActions are what can happen to a request and its answer.
+// RequestActions returns the actions for requests.
 func RequestActions() []Action {
 	return []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody}
 }

@@ -8,9 +8,8 @@ import (
 	"io"
 )
 
-// ParseRules reads a list of rules as the simulators take it over HTTP and from files: a
-// JSON array. Unknown fields, rules that make no sense and anything behind the list are
-// refused; the error matches [ErrRule]. Whether the operations are known, a [Set] says.
+// ParseRules reads a JSON array of rules. Unknown fields, invalid rules and data after the
+// array are errors that match [ErrRule]. [Set.Set] checks the operations.
 func ParseRules(data []byte) ([]Rule, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var rules []Rule
@@ -24,7 +23,7 @@ func ParseRules(data []byte) ([]Rule, error) {
 		return nil, fmt.Errorf("%w: something follows the list", ErrRule)
 	}
 	if rules == nil {
-		return nil, fmt.Errorf("%w: null is no list of rules", ErrRule)
+		return nil, fmt.Errorf("%w: null is not a list of rules", ErrRule)
 	}
 	for i, rule := range rules {
 		if err := rule.Validate(); err != nil {

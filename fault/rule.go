@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// ErrRule is matched by every error about a rule that cannot be used.
+// ErrRule is matched by every error about an invalid rule.
 var ErrRule = errors.New("fault: bad rule")
 
-// When tells on which side of the change the failure happens.
+// When is the time of the failure relative to the change.
 type When string
 
 const (
 	// Before fails the request without applying it. It is the default.
 	Before When = "before"
-	// After applies the request and then spoils the answer: the case that
-	// callers get wrong most often.
+	// After applies the request and then fails the answer, the case that callers most
+	// often handle wrongly.
 	After When = "after"
 )
 
-// Action is what the caller is to notice.
+// Action is the kind of a failure.
 type Action string
 
 const (
-	// Status answers Rule.Status (500 if zero) with Rule.Code in the error
-	// dialect of the service.
+	// Status answers Rule.Status (500 if zero) with Rule.Code in the error format of
+	// the service.
 	Status Action = "status"
 	// Drop closes the connection without an answer.
 	Drop Action = "drop"
@@ -37,63 +37,58 @@ const (
 	// Malformed answers with the real status and a body that is not JSON. It
 	// needs an answer, so it implies After.
 	Malformed Action = "malformed"
-	// Delay waits Rule.Delay on the simulator's clock, then goes on as if
-	// nothing had happened; with After, the change is applied before the wait.
+	// Delay waits Rule.Delay on the simulator's clock and then continues; with After,
+	// the change is applied before the wait.
 	Delay Action = "delay"
-	// SlowBody sends status and headers at once and the body little by little, so
-	// that its end comes after Rule.Delay. It needs an answer, so it implies
-	// After; the caller may give up in the middle of an answer that it took for
-	// good.
+	// SlowBody sends status and headers at once and the body in small parts until
+	// Rule.Delay has passed, so that the caller may give up within an answer. It needs
+	// an answer, so it implies After.
 	SlowBody Action = "slow-body"
 
-	// Duplicate does something twice: an event is passed on a second time right
-	// after the first.
+	// Duplicate forwards an event twice.
 	Duplicate Action = "duplicate"
-	// Reorder does something last: an event is passed on after all others of its
-	// request, and by itself. Of two reordered ones the later comes first.
+	// Reorder forwards an event after all others of its request, separately. Of two
+	// reordered events the later comes first.
 	Reorder Action = "reorder"
-	// Reboot lets the host of the operation go down at that moment, before or
-	// after the work, and come up again after Rule.Delay. The work's caller hears
-	// that nobody answers.
+	// Reboot stops the host of the operation, before or after the work, and starts it
+	// again after Rule.Delay. The work's caller gets no answer.
 	Reboot Action = "reboot"
 )
 
-// needsAnswer reports whether the action spoils an answer, so that there must be
-// one first.
+// needsAnswer reports whether the action changes an answer.
 func (a Action) needsAnswer() bool { return a == Truncate || a == Malformed || a == SlowBody }
 
-// needsTime reports whether the action makes no sense without Rule.Delay.
+// needsTime reports whether the action needs Rule.Delay.
 func (a Action) needsTime() bool { return a == Delay || a == SlowBody || a == Reboot }
 
-// Rule is one way to fail. The zero Nth and Times mean 1: the first match,
-// once. Counting is per subject.
+// Rule makes an operation fail. The zero Nth and Times mean 1: the first match, once.
+// Matches are counted per subject.
 type Rule struct {
 	// Operation is the stable name of an operation, such as
 	// "placement.allocations.put"; every simulator lists its own.
 	Operation string `json:"operation"`
-	// Subject restricts the rule to one subject: the first identifier in the
-	// request's path. Empty matches every subject, each counted on its own.
+	// Subject restricts the rule to one subject: the first identifier in the request's
+	// path. Empty matches every subject, each counted separately.
 	Subject string `json:"subject,omitempty"`
 	// Nth is the first match that fails, counted from 1.
 	Nth int `json:"nth,omitempty"`
-	// Times is how many matches in a row fail; -1 means all from Nth on, and so
-	// does zero with a Probability.
+	// Times is the number of consecutive matches that fail; -1 means all from Nth on, and
+	// so does zero with a Probability.
 	Times int `json:"times,omitempty"`
-	// Probability is how likely each of these matches is to fail, above 0 and up to
-	// 1; zero means that all do. What becomes of the n-th match of a subject depends
-	// on the seed of the [Set] and on nothing that comes before.
+	// Probability is the probability that each of these matches fails, above 0 and up to
+	// 1; zero means that all do. For the n-th match of a subject it depends on the seed
+	// of the [Set], not on earlier matches.
 	Probability float64 `json:"probability,omitempty"`
-	// When tells whether the change is applied; empty means Before.
+	// When is Before or After; empty means Before.
 	When When `json:"when,omitempty"`
-	// Action is what the caller notices.
+	// Action is the kind of failure.
 	Action Action `json:"action"`
 	// Status is the HTTP status of the action Status; zero means 500.
 	Status int `json:"status,omitempty"`
-	// Code is the service's own error code for the action Status, where its
-	// dialect has one.
+	// Code is the service's error code for the action Status, if its format has one.
 	Code string `json:"code,omitempty"`
-	// Delay is how long the action Delay waits, the body of SlowBody takes, and
-	// the host of Reboot is away. In JSON: a Go duration such as "20ms".
+	// Delay is the duration of Delay, SlowBody and Reboot. In JSON: a Go duration such
+	// as "20ms".
 	Delay time.Duration `json:"-"`
 }
 
@@ -133,7 +128,7 @@ func (r *Rule) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Validate tells whether the rule makes sense; the error matches [ErrRule].
+// Validate checks the rule; the error matches [ErrRule].
 func (r Rule) Validate() error {
 	switch {
 	case r.Operation == "":
@@ -172,7 +167,7 @@ func (r Rule) Applied() bool {
 	return r.When == After || r.Action.needsAnswer()
 }
 
-// limit is how many matches may fail; negative means all.
+// limit returns the maximum number of failing matches; negative means all.
 func (r Rule) limit() int {
 	switch {
 	case r.Times != 0:
@@ -183,8 +178,7 @@ func (r Rule) limit() int {
 	return 1
 }
 
-// counts reports whether the n-th match, counted from 1, is one of those that may
-// fail.
+// counts reports whether the n-th match, counted from 1, may fail.
 func (r Rule) counts(n int) bool {
 	first, limit := max(r.Nth, 1), r.limit()
 	return n >= first && (limit < 0 || n-first < limit)

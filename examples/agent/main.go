@@ -1,7 +1,6 @@
-// Command agent is the shortest compute agent: it gives an instance its
-// accelerators, starts its guest, and takes both back. It runs against a
-// simulated cloud; newFlow, spawnInstance and deleteInstance, thirty lines, are
-// what a real agent would contain.
+// Command agent is a minimal compute agent: it attaches accelerators to an instance,
+// starts its guest, and releases both. It runs against a simulated cloud; newFlow,
+// spawnInstance and deleteInstance are the code of a real agent.
 //
 //	go run ./examples/agent
 package main
@@ -22,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// newFlow wires the agent: one flow per process serves every instance.
+// newFlow makes the flow of the process, which serves every instance.
 func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registry, serviceToken func(context.Context) (string, error)) (*spawn.Flow, error) {
 	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(serviceToken))
 	if err != nil {
@@ -35,9 +34,9 @@ func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registr
 	return spawn.New(spawn.Config{}, cyborg, placement, events)
 }
 
-// spawnInstance gives an instance its accelerators and starts its guest on the
-// host where they are. Whatever fails, the guest's start included, is undone, and
-// the next host is tried where that may help.
+// spawnInstance attaches accelerators to an instance and starts its guest on their
+// host. Failures are undone, those of the guest included, and the next host is tried
+// where that may help.
 func spawnInstance(ctx context.Context, flow *spawn.Flow, instance string, flavor requestspec.Flavor, guests hypervisor) (*spawn.Result, error) {
 	return flow.Run(ctx, spawn.Request{
 		Instance: instance, Flavor: flavor,
@@ -45,7 +44,7 @@ func spawnInstance(ctx context.Context, flow *spawn.Flow, instance string, flavo
 	})
 }
 
-// deleteInstance takes the accelerators back once the guest is gone.
+// deleteInstance destroys the guest and releases the accelerators.
 func deleteInstance(ctx context.Context, flow *spawn.Flow, result *spawn.Result, guests hypervisor) error {
 	if err := guests.destroy(ctx, result); err != nil {
 		return err
@@ -53,7 +52,7 @@ func deleteInstance(ctx context.Context, flow *spawn.Flow, result *spawn.Result,
 	return flow.Release(ctx, result.Instance)
 }
 
-// hypervisor stands for libvirt; its guests are those of the simulated cloud.
+// hypervisor replaces libvirt; its guests are those of the simulated cloud.
 type hypervisor struct{ cloud *simcloud.Cloud }
 
 func (h hypervisor) start(_ context.Context, r *spawn.Result) error {
@@ -95,7 +94,7 @@ func run(ctx context.Context) error {
 	guests := hypervisor{cloud}
 	result, err := spawnInstance(ctx, flow, instance, flavor, guests)
 	if err != nil {
-		return err // nothing is left behind, or err names it
+		return err // nothing is left behind, or err lists it
 	}
 	fmt.Printf("instance %s on %s has %s\n", instance, result.Host, result.Devices[0])
 	if err := deleteInstance(ctx, flow, result, guests); err != nil {

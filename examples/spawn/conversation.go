@@ -8,7 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
-// call is one request that somebody sent to somebody.
+// call is one request between two services.
 type call struct {
 	From     string        `json:"from"`
 	To       string        `json:"to"`
@@ -18,7 +18,7 @@ type call struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
-// callsOf is the conversation as the flow alone saw it.
+// callsOf returns the requests of the flow.
 func callsOf(trace spawn.Trace) []call {
 	var calls []call
 	for _, step := range trace.Steps {
@@ -45,8 +45,8 @@ func during(calls []call, step spawn.StepTrace) []call {
 	return within
 }
 
-// speaker names the sender of a request by its User-Agent.
-func speaker(agent string) string {
+// sender names the sender of a request by its User-Agent.
+func sender(agent string) string {
 	switch {
 	case strings.Contains(agent, "cyborg-conductor"), strings.HasPrefix(agent, "cyborg"):
 		return "Cyborg"
@@ -72,7 +72,7 @@ func service(name string) string {
 
 var uuidInPath = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// shortPath leaves the mount point out and shortens UUIDs.
+// shortPath removes the mount point and shortens UUIDs.
 func shortPath(path string) string {
 	for _, prefix := range []string{"/placement", "/accelerator/v2", "/compute/v2.1", "/identity"} {
 		path = strings.TrimPrefix(path, prefix)

@@ -39,7 +39,7 @@ func participants(calls []call) []string {
 	return names
 }
 
-// plain takes out what Mermaid reads as syntax.
+// plain removes the syntax of Mermaid.
 func plain(text string) string {
 	return strings.NewReplacer(";", ",", "#", "", "\n", " ").Replace(text)
 }

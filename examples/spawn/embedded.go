@@ -28,7 +28,7 @@ type embedded struct {
 	model  simcloud.Model
 	seed   uint64
 	mu     sync.Mutex
-	events []call // what Nova passed on to us
+	events []call // forwarded by Nova
 }
 
 func newEmbedded(ctx context.Context, opts options) (*embedded, error) {
@@ -62,13 +62,13 @@ func (e *embedded) flow(ctx context.Context, config spawn.Config) (*spawn.Flow, 
 		return nil, nil, err
 	}
 	events := externalevent.NewRegistry()
-	e.cloud.HandleEvents(e.overhear(events.Handler()))
+	e.cloud.HandleEvents(e.record(events.Handler()))
 	flow, err := spawn.New(config, cyborg, placement, events)
 	return flow, cyborg, err
 }
 
-// overhear notes the events that Nova passes on to the flow.
-func (e *embedded) overhear(next http.Handler) http.Handler {
+// record records the events that Nova forwards to the flow.
+func (e *embedded) record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		next.ServeHTTP(w, r)
@@ -81,13 +81,13 @@ func (e *embedded) overhear(next http.Handler) http.Handler {
 	})
 }
 
-// instance is derived from the seed, so that the same command prints the same
+// instance derives the UUID from the seed, so that the same command prints the same
 // identifiers.
 func (e *embedded) instance() string {
 	return uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "instance-%d", e.seed)).String()
 }
 
-// flavor takes the model's flavor that names the profile, or makes one.
+// flavor returns the model's flavor that names the profile, or makes one.
 func (e *embedded) flavor(profile string) requestspec.Flavor {
 	for _, flavor := range e.model.Flavors {
 		if flavor.ExtraSpecs[requestspec.DeviceProfileKey] == profile {
@@ -106,13 +106,13 @@ func plainFlavor(profile string) requestspec.Flavor {
 
 func (e *embedded) running() bool { return false }
 
-// conversation is the cloud's own record, so that what the services said to
-// each other is in it too.
+// conversation returns the cloud's record, which includes the requests between the
+// services.
 func (e *embedded) conversation(spawn.Trace) []call {
 	var calls []call
 	for _, r := range e.cloud.Requests() {
 		calls = append(calls, call{
-			From: speaker(r.From), To: service(r.Service), What: r.Method + " " + shortPath(r.Path), Status: r.Status,
+			From: sender(r.From), To: service(r.Service), What: r.Method + " " + shortPath(r.Path), Status: r.Status,
 			Started: r.Started, Duration: r.Duration,
 		})
 	}
@@ -123,9 +123,8 @@ func (e *embedded) conversation(spawn.Trace) []call {
 	return calls
 }
 
-// define starts the guest, as far as a simulated cloud goes, and asks the
-// cloud's own judge: with a guest its ARQs must be Bound and in its domain,
-// without one nothing may be held.
+// define registers the guest and checks for leaks: the ARQs of a guest must be Bound
+// and in its domain; without a guest there must be no resources.
 func (e *embedded) define(_ context.Context, result *spawn.Result) error {
 	if result != nil {
 		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
@@ -140,7 +139,7 @@ func (e *embedded) define(_ context.Context, result *spawn.Result) error {
 	return errors.Join(leaks...)
 }
 
-// hint tells what the drivers left out and why each host is no candidate.
+// hint lists what the drivers left out and why each host is not a candidate.
 func (e *embedded) hint(none *spawn.NoCandidatesError) string {
 	var lines []string
 	for _, report := range e.cloud.Findings() {

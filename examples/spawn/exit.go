@@ -19,8 +19,7 @@ const (
 	statusLeftBehind   = 9
 )
 
-// exitStatus maps what went wrong to the program's exit status. Something left
-// behind outweighs everything else.
+// exitStatus returns the exit status for an error. Leaks take precedence.
 func exitStatus(err error) int {
 	switch {
 	case err == nil:

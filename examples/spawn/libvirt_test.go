@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The outside judge: libvirt's own schema. The tools are in Debian's
+// The domains are validated against libvirt's schema. The tools are in Debian's
 // libvirt-clients and libxml2-utils.
 func TestLibvirtAcceptsEveryDomain(t *testing.T) {
 	for _, profile := range []string{"gpu", "vgpu", "fpga", "fake", "mixed"} {

@@ -10,7 +10,7 @@
 // Exit status: 0 every accelerator is bound and in the domain (handles of type
 // TEST_PCI have no hardware and are listed instead), 2 bad input, 3 no
 // candidates, 4 claim, 5 ARQ creation or matching, 6 bind, 7 wait or not Bound,
-// 8 domain XML, 9 something is left behind.
+// 8 domain XML, 9 something was left behind.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run is main without the process around it; it returns the exit status.
+// run runs the program and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, status, done := parse(args, stdout, stderr)
 	if done {

@@ -44,7 +44,7 @@ func TestEveryProfileOfTheEmbeddedCloud(t *testing.T) {
 		{"gpu", 1, `type="pci"`},
 		{"vgpu", 1, `type="mdev"`},
 		{"fpga", 1, `type="pci"`},
-		{"fake", 0, "left out: the handle has no hardware"},
+		{"fake", 0, "skipped: the handle has no hardware"},
 		{"mixed", 4, `type="mdev"`},
 	}
 	for _, tt := range tests {
@@ -98,7 +98,7 @@ func TestJSONIsOneDocument(t *testing.T) {
 	}
 }
 
-func TestDiagramShowsWhoSpokeToWhom(t *testing.T) {
+func TestDiagramShowsTheRequestsBetweenServices(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "d.mmd")
 	if status, _, stderr := runSpawn(t, "--profile", "gpu", "--diagram", path); status != 0 {

@@ -13,7 +13,7 @@ import (
 
 // cloud is what the flow needs of a cloud, embedded or real.
 type cloud interface {
-	// title is one line for the reader.
+	// title describes the cloud in one line.
 	title() string
 	// flow returns a flow against the cloud and the client it uses.
 	flow(ctx context.Context, config spawn.Config) (*spawn.Flow, *cyborgclient.Client, error)
@@ -21,22 +21,22 @@ type cloud interface {
 	instance() string
 	// flavor returns a flavor that names the profile.
 	flavor(profile string) requestspec.Flavor
-	// running reports that instances exist before the flow begins.
+	// running reports whether instances exist before the flow begins.
 	running() bool
-	// conversation returns who spoke to whom, in order.
+	// conversation returns the requests between the services, in order.
 	conversation(trace spawn.Trace) []call
-	// define tells the cloud about the started guest and judges whether
-	// anything is left behind; after a failure result is nil.
+	// define registers the started guest with the cloud and checks for leaks; after a
+	// failure result is nil.
 	define(ctx context.Context, result *spawn.Result) error
-	// hint explains in the cloud's terms why there are no candidates.
+	// hint explains why there are no candidates.
 	hint(none *spawn.NoCandidatesError) string
 	close() error
 }
 
-// errLeak is matched when the embedded cloud found something left behind.
+// errLeak: the embedded cloud found leaked resources.
 var errLeak = errors.New("left behind")
 
-// spawnOnce runs the flow once and shows what it does.
+// spawnOnce runs the flow once.
 func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Result, err error) {
 	config, err := opts.config()
 	if err != nil {
@@ -75,7 +75,7 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 
 func openCloud(ctx context.Context, opts options) (cloud, error) {
 	if opts.OSCloud != "" {
-		return newRealCloud(opts), nil
+		return &realCloud{opts: opts}, nil
 	}
 	return newEmbedded(ctx, opts)
 }

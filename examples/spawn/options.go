@@ -18,16 +18,16 @@ import (
 // options are the flags.
 type options struct {
 	Profile      string  `help:"Device profile: one of the cloud by name (embedded: gpu, vgpu, fpga, fake, mixed), or a JSON file. Default: mixed, or gpu with --sysfs." placeholder:"NAME|FILE.json"`
-	Sysfs        string  `help:"Give the embedded cloud one host with the hardware of this sysfs tree; the live /sys works. Nothing is written to it." placeholder:"DIR"`
+	Sysfs        string  `help:"Use an embedded cloud of one host with the hardware of this sysfs tree, such as /sys. It is not written to." placeholder:"DIR"`
 	Domain       string  `help:"Merge the devices into this libvirt domain." placeholder:"FILE.xml"`
-	XML          string  `name:"xml" help:"Write the domain XML, and only that, to a file, or to standard output with -." placeholder:"FILE|-"`
+	XML          string  `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
 	JSON         bool    `name:"json" help:"Print one JSON document instead of tables."`
 	Diagram      string  `help:"Write the sequence diagram of the recorded calls (Mermaid)." placeholder:"FILE"`
 	OSCloud      string  `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME"`
-	ServiceCloud string  `help:"Cloud of clouds.yaml whose token goes along as X-Service-Token; its user needs the service role." placeholder:"NAME"`
+	ServiceCloud string  `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
 	Instance     string  `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
 	NovaConf     string  `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
-	Timeout      seconds `help:"How long to wait for the ARQs to be bound: whole seconds, or a duration such as 5m. Default: 300." placeholder:"SECONDS"`
+	Timeout      seconds `help:"Time limit for binding the ARQs: whole seconds, or a duration such as 5m. Default: 300." placeholder:"SECONDS"`
 	Seed         uint64  `help:"Seed of the embedded cloud's identifiers." default:"1"`
 }
 
@@ -40,7 +40,7 @@ func (s *seconds) UnmarshalText(text []byte) error {
 	if err != nil {
 		d, durationErr := time.ParseDuration(string(text))
 		if durationErr != nil || d%time.Second != 0 {
-			return fmt.Errorf("arq_binding_timeout: %q is no whole number of seconds", text)
+			return fmt.Errorf("arq_binding_timeout: %q is not a whole number of seconds", text)
 		}
 		n = int(d / time.Second)
 	}
@@ -51,11 +51,11 @@ func (s *seconds) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// errUsage marks bad input on the command line or in a file it names.
+// errUsage: bad input on the command line or in a file that it names.
 var errUsage = errors.New("bad input")
 
-// parse reads the command line; done reports that the program has nothing left
-// to do, as after --help.
+// parse reads the command line; done reports that the program should exit, as after
+// --help.
 func parse(args []string, stdout, stderr io.Writer) (opts options, status int, done bool) {
 	exited := false
 	parser, err := kong.New(&opts,
@@ -87,7 +87,7 @@ func (o *options) check() error {
 	case o.OSCloud != "" && o.Sysfs != "":
 		return fmt.Errorf("%w: --sysfs is for the embedded cloud, not for --os-cloud", errUsage)
 	case o.OSCloud == "" && o.ServiceCloud != "":
-		return fmt.Errorf("%w: --service-cloud goes with --os-cloud", errUsage)
+		return fmt.Errorf("%w: --service-cloud needs --os-cloud", errUsage)
 	}
 	if o.Instance != "" {
 		id, err := uuid.Parse(o.Instance)

@@ -19,10 +19,10 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// output shows the flow to a person, or writes one JSON document.
+// output prints the flow, or one JSON document.
 type output struct {
 	opts   options
-	people io.Writer // nil when only the XML goes to standard output
+	text   io.Writer // tables; discarded with --json and --xml -
 	stdout io.Writer
 	stderr io.Writer
 	calls  []call
@@ -30,21 +30,21 @@ type output struct {
 }
 
 func newOutput(opts options, stdout, stderr io.Writer) *output {
-	o := &output{opts: opts, people: stdout, stdout: stdout, stderr: stderr}
+	o := &output{opts: opts, text: stdout, stdout: stdout, stderr: stderr}
 	if opts.JSON || opts.XML == "-" {
-		o.people = io.Discard
+		o.text = io.Discard
 	}
 	return o
 }
 
 func (o *output) begin(target cloud, request spawn.Request) {
 	name, _ := request.Flavor.DeviceProfile()
-	fmt.Fprintf(o.people, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, capital(target.title()))
+	fmt.Fprintf(o.text, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, capital(target.title()))
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// finish writes everything that was asked for.
+// finish writes the requested output.
 func (o *output) finish(result *spawn.Result, err error) error {
 	trace := traceOf(result, err)
 	if o.opts.JSON {
@@ -78,7 +78,7 @@ func (o *output) newTable(header ...any) table.Writer {
 	return t
 }
 
-// The last column of the timeline has sentences, which are broken where a terminal ends.
+// The last column of the timeline has sentences, which are wrapped.
 const (
 	outcome    = "outcome"
 	maxOutcome = 72
@@ -86,18 +86,18 @@ const (
 
 // timeline prints a row per step and below it a row per call.
 func (o *output) timeline(trace spawn.Trace) {
-	t := o.newTable("", "step", "time", "who spoke to whom", outcome)
+	t := o.newTable("", "step", "time", "request", outcome)
 	for _, step := range trace.Steps {
 		t.AppendRow(table.Row{number(step.Step), step.Step.String(), milliseconds(step.Duration), "", stepOutcome(step)})
 		for _, c := range during(o.calls, step) {
 			t.AppendRow(table.Row{"", "", milliseconds(c.Duration), c.From + " -> " + c.To + "  " + c.What, statusText(c.Status)})
 		}
 	}
-	fmt.Fprintln(o.people, t.Render())
-	fmt.Fprintln(o.people)
+	fmt.Fprintln(o.text, t.Render())
+	fmt.Fprintln(o.text)
 }
 
-// number is the step's place among the ten; the unwinding has none.
+// number returns the number of the step; the unwinding has none.
 func number(step spawn.Step) string {
 	if step == spawn.StepUnwind {
 		return ""
@@ -117,8 +117,8 @@ func (o *output) arqs(result *spawn.Result) {
 			arq.UUID, arq.DeviceProfileGroupID, arq.State, arq.Hostname, arq.DeviceRPUUID, handleText(arq), deviceText(result, arq.UUID),
 		})
 	}
-	fmt.Fprintln(o.people, t.Render())
-	fmt.Fprintln(o.people)
+	fmt.Fprintln(o.text, t.Render())
+	fmt.Fprintln(o.text)
 }
 
 func handleText(arq cyborgclient.ARQ) string {
@@ -134,18 +134,18 @@ func deviceText(result *spawn.Result, arq string) string {
 	if i := slices.IndexFunc(result.Devices, func(d domainxml.Device) bool { return d.ARQ == arq }); i >= 0 {
 		return result.Devices[i].String()
 	}
-	return "left out: the handle has no hardware"
+	return "skipped: the handle has no hardware"
 }
 
-// xml prints the domain or writes it where --xml says.
+// xml prints the domain or writes it to the file of --xml.
 func (o *output) xml(domain []byte) error {
 	switch o.opts.XML {
 	case "":
-		_, err := o.people.Write(domain)
+		_, err := o.text.Write(domain)
 		return err
 	case "-":
 		if o.opts.JSON {
-			return nil // the document holds it
+			return nil // it is in the document
 		}
 		_, err := o.stdout.Write(domain)
 		return err
@@ -153,15 +153,15 @@ func (o *output) xml(domain []byte) error {
 	if err := os.WriteFile(o.opts.XML, domain, 0o644); err != nil {
 		return fmt.Errorf("%w: --xml: %w", errUsage, err)
 	}
-	fmt.Fprintf(o.people, "Domain XML written to %s\n", o.opts.XML)
+	fmt.Fprintf(o.text, "Domain XML written to %s\n", o.opts.XML)
 	return nil
 }
 
-// failure prints one line with the cause, then what was undone.
+// failure prints the cause in one line, then what was undone.
 func (o *output) failure(err error) {
 	fmt.Fprintln(o.stderr, "spawn:", strings.TrimPrefix(oneLine(err), "spawn: "))
 	if errors.Is(err, cyborgclient.ErrServiceToken) {
-		fmt.Fprintln(o.stderr, "hint: name a cloud of clouds.yaml whose user has the role service with --service-cloud")
+		fmt.Fprintln(o.stderr, "hint: use --service-cloud with a cloud of clouds.yaml whose user has the role service")
 	}
 	if o.hint != "" {
 		fmt.Fprintln(o.stderr, "hint:", o.hint)
@@ -183,7 +183,7 @@ func (o *output) failure(err error) {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// failed reports that the output itself could not be written.
+// failed reports that the output could not be written.
 func (o *output) failed(err error) int {
 	fmt.Fprintln(o.stderr, "spawn:", err)
 	return statusBadInput

@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// ensureProfile returns the name of the device profile to use. One given as a
-// file is created in the cloud, unless it is there with the same groups.
+// ensureProfile returns the name of the device profile. One given as a file is created
+// in the cloud unless it exists with the same groups.
 func ensureProfile(ctx context.Context, opts options, client *cyborgclient.Client) (string, error) {
 	if !opts.profileIsFile() {
 		return opts.Profile, nil
@@ -22,9 +22,6 @@ func ensureProfile(ctx context.Context, opts options, client *cyborgclient.Clien
 		return "", fmt.Errorf("%w: --profile: %w", errUsage, err)
 	}
 	profile, err := requestspec.ParseProfileFile(data)
-	if err == nil {
-		_, err = requestspec.ParseProfile(profile.Name, profile.Groups)
-	}
 	if err != nil {
 		return "", fmt.Errorf("%w: --profile %s: %w", errUsage, opts.Profile, err)
 	}

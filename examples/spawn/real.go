@@ -14,11 +14,9 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// realCloud is a cloud of clouds.yaml. Nova's events go to its own agents, not
+// realCloud is a cloud of clouds.yaml. Nova sends its events to its own agents and not
 // to this program, so the flow polls.
 type realCloud struct{ opts options }
-
-func newRealCloud(opts options) *realCloud { return &realCloud{opts: opts} }
 
 func (c *realCloud) title() string { return "cloud " + c.opts.OSCloud }
 
@@ -65,10 +63,10 @@ func (c *realCloud) running() bool                            { return true }
 func (c *realCloud) close() error                             { return nil }
 
 func (c *realCloud) hint(*spawn.NoCandidatesError) string {
-	return "openstack resource provider list shows what there is"
+	return "list the providers with openstack resource provider list"
 }
 
-// define has nothing to tell a real cloud: its server is there already.
+// define does nothing: the server of a real cloud exists already.
 func (c *realCloud) define(context.Context, *spawn.Result) error { return nil }
 
 func (c *realCloud) conversation(trace spawn.Trace) []call { return callsOf(trace) }
