@@ -79,7 +79,11 @@ func hexField(value any, bits int) (uint, error) {
 	case string:
 		n, err = parseHex(v)
 	case json.Number:
-		n, err = wholeText(string(v))
+		f, bad := v.Float64()
+		if bad != nil {
+			return 0, fmt.Errorf("%q is not a number", shortened(string(v)))
+		}
+		n, err = whole(f)
 	case float64:
 		n, err = whole(v)
 	case int:
@@ -109,14 +113,6 @@ func parseHex(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not a hexadecimal number", shortened(text))
 	}
 	return n, nil
-}
-
-func wholeText(text string) (uint64, error) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a number", shortened(text))
-	}
-	return whole(f)
 }
 
 func whole(f float64) (uint64, error) {

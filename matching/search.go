@@ -95,7 +95,8 @@ func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[str
 	for _, group := range groups {
 		var fits []int
 		for i, a := range allocated {
-			if containsAll(traits[a.Provider], group.Required) {
+			lacks := func(trait string) bool { return !slices.Contains(traits[a.Provider], trait) }
+			if !slices.ContainsFunc(group.Required, lacks) {
 				fits = append(fits, i)
 			}
 		}
@@ -120,15 +121,6 @@ func (s *search) balanced() bool {
 	}
 	for _, class := range s.classes {
 		if sum[class] != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func containsAll(have, want []string) bool {
-	for _, trait := range want {
-		if !slices.Contains(have, trait) {
 			return false
 		}
 	}

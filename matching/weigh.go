@@ -73,12 +73,8 @@ func (c Candidate) weigh(weighers []Weigher) Weighed {
 	if len(weighers) > 0 {
 		w.Score = w.Scores[0]
 	}
-	w.Reason = joinReasons(w.Reasons)
+	w.Reason = strings.Join(slices.DeleteFunc(slices.Clone(w.Reasons), func(r string) bool { return r == "" }), "; ")
 	return w
-}
-
-func joinReasons(reasons []string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(reasons), func(r string) bool { return r == "" }), "; ")
 }
 
 // Part is a weigher with its weight in a [Sum].

@@ -86,8 +86,10 @@ func (f *flavorLint) entry(key, value string) {
 		if value != "none" && value != "isolate" {
 			f.fail(key, value, "Nova ignores an invalid policy", "use none or isolate")
 		}
-	default:
-		f.stray(key, value)
+	default: // neither Nova nor this package reads it
+		if suggestion, problem := strayKey(key); problem != "" {
+			f.warn(key, value, problem, suggestion)
+		}
 	}
 }
 
@@ -208,13 +210,6 @@ func (f *flavorLint) profileName(name string) {
 	}
 }
 
-// stray checks an extra spec that neither Nova nor this package reads.
-func (f *flavorLint) stray(key, value string) {
-	if suggestion, problem := strayKey(key); problem != "" {
-		f.warn(key, value, problem, suggestion)
-	}
-}
-
 // strayKey describes a key that resembles one of ours; problem is empty for others,
 // such as hw:cpu_policy.
 func strayKey(key string) (suggestion, problem string) {
@@ -272,16 +267,6 @@ func likeProfileKey(lower string) bool {
 	}
 }
 
-// requestsResources reports whether an amount is not zero.
-func (g *Group) requestsResources() bool {
-	for _, amount := range g.Resources {
-		if amount > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // whole checks the flavor's groups together.
 func (f *flavorLint) whole() {
 	suffixed := 0
@@ -290,7 +275,9 @@ func (f *flavorLint) whole() {
 			continue
 		}
 		suffixed++
-		if g := f.groups[suffix]; !g.requestsResources() && len(g.Required)+len(g.Forbidden) > 0 && !(specKey{prefix: prefixTrait, suffix: suffix}).plural() {
+		g := f.groups[suffix]
+		maps.DeleteFunc(g.Resources, func(_ string, amount int) bool { return amount == 0 })
+		if len(g.Resources) == 0 && len(g.Required)+len(g.Forbidden) > 0 && !(specKey{prefix: prefixTrait, suffix: suffix}).plural() {
 			f.fail(prefixTrait+suffix, "", "the group has no resources; Placement refuses the query",
 				fmt.Sprintf("add resources%s:<class>, or remove the suffix", suffix))
 		}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -209,7 +210,7 @@ func (r *rockyReader) convert() error {
 		g := r.groups[number]
 		switch {
 		case !g.accelerated() && len(g.others) > 0:
-			return r.errorf(g.others[0], "there is no resources%s of a class %s<device type> for it", suffixText(number), rockyClass)
+			return r.errorf(g.others[0], "there is no resources%s of a class %s<device type> for it", strings.TrimPrefix(strconv.Itoa(number), "0"), rockyClass)
 		case !g.accelerated():
 			continue
 		}
@@ -224,13 +225,6 @@ func (r *rockyReader) convert() error {
 		}
 	}
 	return nil
-}
-
-func suffixText(number int) string {
-	if number == 0 {
-		return ""
-	}
-	return fmt.Sprint(number)
 }
 
 // convertNumbered moves the whole group.

@@ -88,13 +88,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	var accepted []Event
 	for i, e := range events {
-		code := h.code(e)
-		if code == http.StatusOK {
+		events[i].Code = h.code(e)
+		if events[i].Code == http.StatusOK {
 			accepted = append(accepted, e.event())
+			events[i].Status = StatusCompleted
 		} else {
 			status = http.StatusMultiStatus
+			events[i].Status = StatusFailed
 		}
-		events[i].Status, events[i].Code = deliveryStatus(code), code
 	}
 	for _, e := range accepted {
 		h.registry.Deliver(e)
@@ -114,13 +115,6 @@ func (h *handler) code(e received) int {
 		return http.StatusUnprocessableEntity
 	}
 	return http.StatusOK
-}
-
-func deliveryStatus(code int) Status {
-	if code == http.StatusOK {
-		return StatusCompleted
-	}
-	return StatusFailed
 }
 
 // accept checks the request and reads its events.

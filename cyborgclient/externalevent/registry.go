@@ -87,7 +87,7 @@ func (r *Registry) PrepareExpected(instance string, events ...Expected) (*Waiter
 	for _, e := range events {
 		k := keyOf(ARQBound, e.ARQ)
 		if w.find(k) == nil {
-			w.events = append(w.events, &awaited{key: k, tag: e.ARQ, expected: r.expect(instance, k, e.DeviceProfile), early: make(chan struct{})})
+			w.events = append(w.events, &awaited{key: k, tag: e.ARQ, expected: r.expect(instance, k, e.DeviceProfile), early: make(chan struct{}), state: StateExpected})
 		}
 	}
 	return w, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -59,7 +60,8 @@ func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Even
 	if err != nil {
 		return SendResult{}, &DeliveryError{Status: resp.StatusCode, Events: sent, Err: err}
 	}
-	if !allWithoutHost(answered) {
+	hasHost := func(e Event) bool { return e.Code != http.StatusUnprocessableEntity }
+	if len(answered) == 0 || slices.ContainsFunc(answered, hasHost) {
 		return SendResult{}, &DeliveryError{Status: resp.StatusCode, Events: answered}
 	}
 	return SendResult{Status: resp.StatusCode, Events: answered, Ignored: true}, nil
@@ -99,15 +101,6 @@ func answeredEvents(body io.Reader) ([]Event, error) {
 		return nil, fmt.Errorf("unreadable answer: %w", err)
 	}
 	return answer.Events, nil
-}
-
-func allWithoutHost(events []Event) bool {
-	for _, e := range events {
-		if e.Code != http.StatusUnprocessableEntity {
-			return false
-		}
-	}
-	return len(events) > 0
 }
 
 // refused returns the error for a status other than 200 and 207, or for no answer.

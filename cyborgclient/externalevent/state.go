@@ -60,22 +60,9 @@ func (w *Waiter) States() []EventState {
 // describe is called under the waiter's mutex.
 func (a *awaited) describe() EventState {
 	status, received := a.expected.received()
-	return EventState{Name: a.key.name, Tag: a.tag, State: a.state(received), Waited: a.waited, Status: status}
-}
-
-func (a *awaited) state(received bool) WaitState {
-	switch a.phase {
-	case phaseWaiting:
-		return StateWaiting
-	case phaseEarly:
-		return StateEarly
-	case phaseReceived:
-		return StateReceived
-	case phaseTimedOut:
-		return StateTimedOut
+	s := EventState{Name: a.key.name, Tag: a.tag, State: a.state, Waited: a.waited, Status: status}
+	if received && s.State == StateExpected {
+		s.State = StateNotProcessed
 	}
-	if received {
-		return StateNotProcessed
-	}
-	return StateExpected
+	return s
 }

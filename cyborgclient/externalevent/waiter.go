@@ -26,20 +26,9 @@ type awaited struct {
 	tag      string // as given to Prepare
 	expected *expected
 	early    chan struct{} // closed when marked early
-	phase    phase
+	state    WaitState     // StateExpected also once received; see describe
 	waited   time.Duration
 }
-
-// phase is the progress of a waiter with an event.
-type phase int
-
-const (
-	phaseExpected phase = iota
-	phaseWaiting
-	phaseEarly
-	phaseReceived
-	phaseTimedOut
-)
 
 func (w *Waiter) find(k key) *awaited {
 	i := slices.IndexFunc(w.events, func(a *awaited) bool { return a.key == k })
@@ -60,8 +49,8 @@ func (w *Waiter) Early(tags ...string) {
 	defer w.mu.Unlock()
 	for _, tag := range tags {
 		a := w.find(keyOf(ARQBound, tag))
-		if a != nil && (a.phase == phaseExpected || a.phase == phaseWaiting) {
-			a.phase = phaseEarly
+		if a != nil && (a.state == StateExpected || a.state == StateWaiting) {
+			a.state = StateEarly
 			close(a.early)
 		}
 	}
@@ -112,17 +101,17 @@ func (w *Waiter) finished(a *awaited) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	status, _ := a.expected.received()
-	return a.phase == phaseEarly || a.phase == phaseReceived && status == StatusCompleted
+	return a.state == StateEarly || a.state == StateReceived && status == StatusCompleted
 }
 
 // enter begins waiting for an event, unless it was marked early meanwhile.
 func (w *Waiter) enter(a *awaited) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a.phase == phaseEarly {
+	if a.state == StateEarly {
 		return false
 	}
-	a.phase = phaseWaiting
+	a.state = StateWaiting
 	return true
 }
 
@@ -132,18 +121,21 @@ func (w *Waiter) enter(a *awaited) bool {
 func (w *Waiter) leave(a *awaited, waited time.Duration, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a.phase == phaseEarly {
+	if a.state == StateEarly {
 		return nil
 	}
 	if status, ok := a.expected.received(); ok {
-		a.phase, a.waited = phaseReceived, waited
-		return failure(a.key, status)
+		a.state, a.waited = StateReceived, waited
+		if status != StatusCompleted {
+			return fmt.Errorf("%w: %s has the status %s", ErrFailed, a.key, status)
+		}
+		return nil
 	}
 	if errors.Is(err, ErrTimeout) {
-		a.phase, a.waited = phaseTimedOut, waited
+		a.state, a.waited = StateTimedOut, waited
 		return fmt.Errorf("%w after %s waiting for %s", ErrTimeout, waited, a.key)
 	}
-	a.phase = phaseExpected
+	a.state = StateExpected
 	return err
 }
 
@@ -166,13 +158,6 @@ func (w *Waiter) block(ctx context.Context, a *awaited, left time.Duration) erro
 		}
 		return context.Cause(ctx)
 	}
-}
-
-func failure(k key, s Status) error {
-	if s == StatusCompleted {
-		return nil
-	}
-	return fmt.Errorf("%w: %s has the status %s", ErrFailed, k, s)
 }
 
 // Close forgets the events of the waiter that have not arrived, unless another
