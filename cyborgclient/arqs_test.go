@@ -151,7 +151,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestNothingToDoMakesNoCall(t *testing.T) {
+func TestEmptyListsSendNothing(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, fixed(500, ""))
 	ctx := t.Context()
@@ -276,7 +276,7 @@ func TestDeleteARQsLeavesNothingThatCouldBeDeleted(t *testing.T) {
 	}
 }
 
-func TestDeleteARQsGoesOnAfterOneWhoseDeviceCannotBeFreed(t *testing.T) {
+func TestDeleteARQsContinuesAfterOneWhoseDeviceCannotBeFreed(t *testing.T) {
 	t.Parallel()
 	server := &store{arqs: map[string]bool{arq1: true, arq2: true, arq3: true}, stuck: arq2}
 	client, _ := newClient(t, server.ServeHTTP)
@@ -334,7 +334,7 @@ func TestDeleteARQsNamesAllWhenCyborgIsAway(t *testing.T) {
 	})
 }
 
-func TestDeleteProfilesEndsWhatALostReplyLeftOpen(t *testing.T) {
+func TestDeleteDeviceProfilesContinuesAfterALostReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		left := map[string]bool{"b": true} // a was deleted, then the connection broke

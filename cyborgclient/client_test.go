@@ -185,7 +185,7 @@ func TestRefusedTokenIsUnauthorized(t *testing.T) {
 	}
 }
 
-func TestTheProviderIsLeftAsItWas(t *testing.T) {
+func TestTheGivenProviderIsNotChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		transport, at := script(t, step{status: 503})
@@ -293,7 +293,7 @@ func TestNewFromCloud(t *testing.T) {
 	}
 }
 
-func TestServiceIsTheCallersToChange(t *testing.T) {
+func TestServiceReturnsACopy(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, fixed(200, `{"arqs": []}`))
 	client.Service().Microversion = "2.9"
@@ -338,7 +338,7 @@ func TestClientFromACloudRenewsItsToken(t *testing.T) {
 	}
 }
 
-func TestObserversOfOneContextDoNotHearOfItsSiblings(t *testing.T) {
+func TestObserversSeeOnlyTheCallsOfTheirContext(t *testing.T) {
 	t.Parallel()
 	client, _ := newClient(t, fixed(200, `{"arqs": []}`))
 	var outer, left, right recorder

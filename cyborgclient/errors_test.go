@@ -228,7 +228,7 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestNothingIsLostWhenNothingWasSent(t *testing.T) {
+func TestErrReplyLostIsNotSetWhenNothingWasSent(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, fixed(201, `{"arqs": []}`))
 	over, cancel := context.WithCancel(t.Context())

@@ -85,7 +85,7 @@ func TestLowestSufficientMicroversionIsSent(t *testing.T) {
 	}
 }
 
-func TestMaximumIsLearntFromAnyAnswer(t *testing.T) {
+func TestTheMaximumVersionIsReadFromEveryAnswer(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, upTo(t, "2.1"))
 	if err := listARQs(t.Context(), client); err != nil {
@@ -100,7 +100,7 @@ func TestMaximumIsLearntFromAnyAnswer(t *testing.T) {
 	}
 }
 
-func TestServerJudgesWhenItsMaximumIsUnknown(t *testing.T) {
+func TestTheLowestVersionIsSentWhileTheMaximumIsUnknown(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/v2") {

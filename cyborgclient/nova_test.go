@@ -29,7 +29,7 @@ func novaARQ(uuid, state string) string {
 
 func novaARQs(arqs ...string) string { return `{"arqs": [` + strings.Join(arqs, ", ") + `]}` }
 
-// unreachable is a transport without anybody at the other end.
+// unreachable is a transport that cannot connect.
 func unreachable() cyborgclient.Option {
 	return cyborgclient.WithTransport(transportFunc(func(*http.Request) (*http.Response, error) {
 		return nil, errors.New("connection refused")

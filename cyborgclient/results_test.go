@@ -42,7 +42,7 @@ func TestBoundARQHasItsHandle(t *testing.T) {
 	}
 }
 
-func TestNewARQHasNothingButItsProfile(t *testing.T) {
+func TestANewARQHasOnlyItsProfile(t *testing.T) {
 	t.Parallel()
 	client, _ := newClient(t, fixed(201, string(answer(t, "arq_create"))))
 	got, err := client.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "dp-pgpu"})
@@ -58,7 +58,7 @@ func TestNewARQHasNothingButItsProfile(t *testing.T) {
 	}
 }
 
-func TestNoARQsIsAnAnswer(t *testing.T) {
+func TestCreateMayReturnNoARQs(t *testing.T) {
 	t.Parallel()
 	client, _ := newClient(t, fixed(201, `{"arqs": []}`))
 	got, err := client.CreateARQs(t.Context(), cyborgclient.CreateARQsOpts{DeviceProfileName: "dp-zero"})

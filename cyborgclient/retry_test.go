@@ -90,7 +90,7 @@ func TestRetryPolicy(t *testing.T) {
 			[]step{{status: 404}}, seconds(0), cyborgclient.ErrNotFound},
 		{"no retries when so asked", listARQs, cyborgclient.RetryOpts{Max: -1},
 			[]step{{status: 503}}, seconds(0), cyborgclient.ErrUnavailable},
-		{"429 waits as told", listARQs, cyborgclient.RetryOpts{},
+		{"429 waits for Retry-After", listARQs, cyborgclient.RetryOpts{},
 			[]step{{status: 429, header: after("7")}, {status: 200, body: empty}}, seconds(0, 7), nil},
 		{"429 without Retry-After ends", listARQs, cyborgclient.RetryOpts{},
 			[]step{{status: 429}}, seconds(0), cyborgclient.ErrUnavailable},
@@ -98,7 +98,7 @@ func TestRetryPolicy(t *testing.T) {
 			[]step{{status: 429, header: after("31")}}, seconds(0), cyborgclient.ErrUnavailable},
 		{"429 with a nonsense Retry-After ends", listARQs, cyborgclient.RetryOpts{},
 			[]step{{status: 429, header: after("-1")}}, seconds(0), cyborgclient.ErrUnavailable},
-		{"503 waits as told", listARQs, cyborgclient.RetryOpts{},
+		{"503 waits for Retry-After", listARQs, cyborgclient.RetryOpts{},
 			[]step{{status: 503, header: after("2")}, {status: 200, body: empty}}, seconds(0, 2), nil},
 		{"503 with too long a Retry-After ends", listARQs, cyborgclient.RetryOpts{RetryAfterMax: time.Second},
 			[]step{{status: 503, header: after("2")}}, seconds(0), cyborgclient.ErrUnavailable},
@@ -115,7 +115,7 @@ func TestRetryPolicy(t *testing.T) {
 		{"delete is repeated", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 502}, {status: 204}}, seconds(0, 0.5), nil},
 		{"delete done before the reply was lost", deleteOne, cyborgclient.RetryOpts{}, []step{{}, {status: 404}}, seconds(0, 0.5), nil},
 		{"delete done behind a gateway that gave up", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 504}, {status: 404}}, seconds(0, 0.5), nil},
-		{"delete of what is not there", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 404}}, seconds(0), cyborgclient.ErrNotFound},
+		{"delete of a missing ARQ", deleteOne, cyborgclient.RetryOpts{}, []step{{status: 404}}, seconds(0), cyborgclient.ErrNotFound},
 		{"delete refused before it was done", deleteOne, cyborgclient.RetryOpts{},
 			[]step{{status: 429, header: after("1")}, {status: 404}}, seconds(0, 1), cyborgclient.ErrNotFound},
 	}
@@ -146,7 +146,7 @@ func TestRetryPolicy(t *testing.T) {
 	}
 }
 
-func TestCutOffReadIsRepeated(t *testing.T) {
+func TestTruncatedReadsAreRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
@@ -164,7 +164,7 @@ func TestCutOffReadIsRepeated(t *testing.T) {
 	})
 }
 
-func TestOverlongAnswerIsRefusedAndNotRepeated(t *testing.T) {
+func TestOversizedAnswersAreRefusedAndNotRetried(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	client, _ := newClient(t, nil, cyborgclient.WithTransport(transportFunc(func(r *http.Request) (*http.Response, error) {
@@ -211,7 +211,7 @@ func TestRequestBodyIsWholeAfterARedirect(t *testing.T) {
 	}
 }
 
-func TestUntrustedCertificateIsNotRepeated(t *testing.T) {
+func TestUntrustedCertificatesAreNotRetried(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	refuse := transportFunc(func(*http.Request) (*http.Response, error) {

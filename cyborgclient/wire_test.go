@@ -225,7 +225,7 @@ func TestEveryCallIsObservedOnce(t *testing.T) {
 				t.Fatalf("observed %d calls, want 1: %+v", len(all.calls), all.calls)
 			}
 			if diff := cmp.Diff(all.calls, inContext.calls); diff != "" {
-				t.Errorf("observers were told differently (-client +context):\n%s", diff)
+				t.Errorf("the observers got different calls (-client +context):\n%s", diff)
 			}
 			call := all.calls[0]
 			if call.Operation == "" || call.Method == "" || call.Status != test.status || call.Attempts != 1 || call.Err != nil {

@@ -175,7 +175,7 @@ func TestRemoveOfAnAbsentDeviceFails(t *testing.T) {
 
 func errorOf(_ []byte, err error) error { return err }
 
-func TestReplaceMDEVChangesTheUUIDAndNotAByteBeside(t *testing.T) {
+func TestReplaceMDEVChangesOnlyTheUUID(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]string{
 		"as libvirt writes it": `<address uuid='` + mdevUUID2 + `'/>`,

@@ -220,7 +220,7 @@ func TestMergeRefusesADeviceTwiceInTheList(t *testing.T) {
 	}
 }
 
-func TestMergeRefusesDevicesThatNameNoneOrTwo(t *testing.T) {
+func TestMergeRefusesDevicesWithoutOneName(t *testing.T) {
 	t.Parallel()
 	bad := func(bus, slot, function uint) domainxml.Device {
 		return domainxml.Device{PCI: &domainxml.PCIAddress{Bus: bus, Slot: slot, Function: function}}

@@ -104,7 +104,7 @@ func TestInterfacesAndHostDevicesMergeTogether(t *testing.T) {
 	}
 }
 
-func TestAFunctionIsNoHostDeviceAndInterfaceAtOnce(t *testing.T) {
+func TestAFunctionCannotBeHostDeviceAndInterface(t *testing.T) {
 	t.Parallel()
 	host := mustHostdevs(t, "PCI")[0]
 	for _, list := range [][]domainxml.Device{{host, onePort(t, 0)}, {onePort(t, 0), host}} {

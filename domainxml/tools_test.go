@@ -19,7 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// The third judge is libvirt's QEMU driver itself, embedded in virsh: it needs no
+// The third validator is libvirt's QEMU driver itself, embedded in virsh: it needs no
 // daemon, no KVM and none of the devices, whose existence is checked only when a
 // guest starts (Debian: libvirt-daemon, libvirt-daemon-driver-qemu,
 // qemu-system-x86). As root it looks up a user libvirt-qemu, which the package of
@@ -79,9 +79,9 @@ func (q qemu) define(t *testing.T, domain []byte) error {
 	return err
 }
 
-// judgedDomain is a domain of a name with the devices given as text. It asks for
+// domainOf is a domain of a name with the devices given as text. It asks for
 // emulation: a machine of tests may have no KVM.
-func judgedDomain(name, devices string) []byte {
+func domainOf(name, devices string) []byte {
 	domain := string(domainxml.NewDomain(domainxml.DomainOpts{Name: name}))
 	domain = strings.Replace(domain, `type="kvm"`, `type="qemu"`, 1)
 	return []byte(strings.Replace(domain, "</devices>", devices+"</devices>", 1))
@@ -97,7 +97,7 @@ const (
 	vnc = `<graphics type="vnc"/>`
 )
 
-// TestLibvirtRefusesBadDocuments is the table of what each judge sees: the schema misses
+// TestLibvirtRefusesBadDocuments is the table of what each validator finds: the schema misses
 // duplicates, the parser misses unknown attributes, and only the QEMU driver knows
 // what QEMU cannot do.
 func TestLibvirtRefusesBadDocuments(t *testing.T) {
@@ -151,8 +151,8 @@ func TestLibvirtRefusesBadDocuments(t *testing.T) {
 	q := newQEMU(t)
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			name := fmt.Sprint("judged-", i)
-			domain := judgedDomain(name, tt.devices)
+			name := fmt.Sprint("checked-", i)
+			domain := domainOf(name, tt.devices)
 			_, schema := validate(t, domain)
 			_, parser := define(t, domain)
 			driver := q.define(t, domain)
@@ -190,7 +190,7 @@ func TestMergeRefusesWhatLibvirtRefuses(t *testing.T) {
 	}
 }
 
-// refusedAsGiven are the inputs that no judge takes, and why: they are here to
+// refusedAsGiven are the inputs that no validator accepts, and why: they are here to
 // show that bytes are kept.
 func refusedAsGiven() map[string]string {
 	return map[string]string{
@@ -237,7 +237,7 @@ func TestLibvirtAcceptsEveryGoldenDocument(t *testing.T) {
 			case strings.HasPrefix(name, "nodedev"): // the schema wants a name, which libvirt gives by itself
 				schema, domain = "nodedev", []byte(strings.Replace(string(text), "<device>", "<device><name>mdev</name>", 1))
 			case strings.HasPrefix(name, "attach-"), name == "port", name == "port-vlan":
-				domain = judgedDomain("one", string(text))
+				domain = domainOf("one", string(text))
 			}
 			out, err := tool(t, "virt-xml-validate", saved(t, domain), schema)
 			why := refused[strings.TrimPrefix(name, "port-")]
@@ -259,9 +259,9 @@ func TestTheQEMUDriverDefinesWhatWeMake(t *testing.T) {
 	all := append(mustHostdevs(t, "PCI2", "MDEV"), onePort(t, 100))
 	for name, devices := range map[string][]domainxml.Device{"none": nil, "all": all, "display": {withDisplay(t, "on")}} {
 		t.Run(name, func(t *testing.T) {
-			base := judgedDomain(name, "")
+			base := domainOf(name, "")
 			if name == "display" {
-				base = judgedDomain(name, vnc)
+				base = domainOf(name, vnc)
 			}
 			domain, err := domainxml.Merge(base, devices)
 			if err != nil {
@@ -291,7 +291,7 @@ func TestTheCommandLineOfQEMUHasTheDevices(t *testing.T) {
 	// libvirt chooses the driver of a PCI device when the guest starts; for the
 	// command line alone it has to be named.
 	devices[0].Hostdev.SubsysPCI.Driver = &libvirtxml.DomainHostdevSubsysPCIDriver{Name: "vfio"}
-	domain, err := domainxml.Merge(judgedDomain("native", ""), devices)
+	domain, err := domainxml.Merge(domainOf("native", ""), devices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestTheCommandLineOfQEMUHasTheDevices(t *testing.T) {
 
 func TestTheQEMUDriverAttachesAndDetachesOurDocuments(t *testing.T) {
 	q := newQEMU(t)
-	if err := q.define(t, judgedDomain("live", "")); err != nil {
+	if err := q.define(t, domainOf("live", "")); err != nil {
 		t.Fatal(err)
 	}
 	current := func() []byte {

@@ -40,7 +40,7 @@ func anyRule() *rapid.Generator[fault.Rule] {
 	})
 }
 
-func TestNoOrderOfArrivalChangesWhatStrikesASubject(t *testing.T) {
+func TestFaultsDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -81,7 +81,7 @@ func TestChanceIsTheRulesOwn(t *testing.T) {
 	}
 }
 
-func TestRulesStrikeAboutAsOftenAsTheySay(t *testing.T) {
+func TestRulesApplyWithTheirProbability(t *testing.T) {
 	t.Parallel()
 	const decisions, subjects = 10_000, 100
 	for _, p := range []float64{0.01, 0.1, 0.5, 0.9, 1} {

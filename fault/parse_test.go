@@ -48,7 +48,7 @@ func TestBadListsOfRulesAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheObserverSeesWhatIsAskedAbout(t *testing.T) {
+func TestTheObserverSeesEveryDecision(t *testing.T) {
 	t.Parallel()
 	s := fault.NewSet("a.b")
 	var seen []string

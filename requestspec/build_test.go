@@ -97,7 +97,7 @@ func TestWarningsAreReturnedNotLogged(t *testing.T) {
 	}
 }
 
-func TestRequestsThatPlacementRefusesAreWarnedOf(t *testing.T) {
+func TestRequestsThatPlacementRefusesHaveWarnings(t *testing.T) {
 	tests := []struct {
 		name   string
 		flavor requestspec.Flavor
@@ -175,7 +175,7 @@ func TestGroupPolicyFollowsNovasTable(t *testing.T) {
 	}
 }
 
-func TestBasicsYieldToWhateverGroupNamesTheClass(t *testing.T) {
+func TestFlavorSizesAreOmittedForClassesOfGroups(t *testing.T) {
 	tests := []struct {
 		name   string
 		specs  []string

@@ -84,7 +84,7 @@ func TestQueryEqualsNovasByteForByte(t *testing.T) {
 	}
 }
 
-func TestQueryOfHandBuiltRequestEqualsNovas(t *testing.T) {
+func TestTheQueryOfALiteralRequestEqualsNovas(t *testing.T) {
 	const want = "group_policy=isolate&in_treea=11111111-1111-4111-8111-111111111111&limit=1000&member_ofa=%21in%3Ap%2Cq&member_ofa=in%3Ax&member_ofa=in%3Ay%2Cz&resourcesa=X%3A1&same_subtree=a%2Cb&same_subtree=a%2Cc"
 	spec := requestspec.RequestSpec{
 		Groups: []requestspec.Group{{

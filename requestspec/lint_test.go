@@ -98,7 +98,7 @@ func TestLintOfFlavorKeys(t *testing.T) {
 	}
 }
 
-func TestLintHasNothingToSayOfGoodFlavors(t *testing.T) {
+func TestLintAcceptsGoodFlavors(t *testing.T) {
 	for _, f := range []requestspec.Flavor{
 		flavor(), flavor("hw:cpu_policy", "dedicated", "os:secure_boot", "required", "quota:cpu_shares", "1", "hide_hypervisor_id", "true"),
 		flavor("resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "resources:VCPU", "0"),
@@ -183,7 +183,7 @@ func TestLintOfProfileGroups(t *testing.T) {
 	}
 }
 
-func TestLintHasNothingToSayOfGoodProfiles(t *testing.T) {
+func TestLintAcceptsGoodProfiles(t *testing.T) {
 	for _, groups := range [][]map[string]string{
 		{{"resources:PGPU": "1"}}, {{"resources:FPGA": "2", "trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {"resources:CUSTOM_GPU": "1"}},
 		{{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}},

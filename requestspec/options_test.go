@@ -101,7 +101,7 @@ func TestXilinxCardsOfTheSpecificationsClassCountTwice(t *testing.T) {
 	}
 }
 
-func TestReadProfileJudgesTheFormOnly(t *testing.T) {
+func TestReadProfileChecksTheFormOnly(t *testing.T) {
 	p, err := requestspec.ReadProfile([]byte(`{"name": "a b", "groups": [{"traits:x": 1}]}`))
 	if err != nil || p.Name != "a b" || p.Groups[0]["traits:x"] != "1" {
 		t.Errorf("got %+v, %v", p, err)

@@ -90,7 +90,7 @@ func TestRockyShippedClasses(t *testing.T) {
 	}
 }
 
-func TestFlavorsThatAreNoRockyFlavorsAreLeftAlone(t *testing.T) {
+func TestOtherFlavorsAreNotConverted(t *testing.T) {
 	for _, f := range []requestspec.Flavor{flavor(), flavor("resources:VGPU", "1"), flavor("trait:CUSTOM_FPGA_INTEL", "required"),
 		flavor(requestspec.DeviceProfileKey, "dp", "resources:CUSTOM_ACCELERATOR_FPGA", "1", "function:x", "bad")} {
 		if r, ok, err := requestspec.FromRocky(f, requestspec.RockyOpts{}); ok || err != nil || r.Profile.Name != "" {
@@ -99,7 +99,7 @@ func TestFlavorsThatAreNoRockyFlavorsAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTheNameOfARockyProfileFollowsFromItsContent(t *testing.T) {
+func TestTheNameOfARockyProfileDependsOnItsContent(t *testing.T) {
 	a := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "1")
 	again := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "1", "hw:x", "y")
 	other := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "2")

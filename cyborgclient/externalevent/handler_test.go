@@ -85,7 +85,7 @@ func TestHandlerAnswersEachEventByItsState(t *testing.T) {
 		codes  []int
 	}{
 		{"delivered", []string{of(instance, tag)}, 200, []int{200}},
-		{"expected by nobody", []string{tagged(arq5)}, 200, []int{200}},
+		{"not expected", []string{tagged(arq5)}, 200, []int{200}},
 		{"one unknown instance", []string{of(instance, tag), of(unknown, tag)}, 207, []int{200, 404}},
 		{"one without a host", []string{of(noHost, tag), of(instance, tag)}, 207, []int{422, 200}},
 		{"none delivered", []string{of(unknown, tag), of(noHost, tag)}, 207, []int{404, 422}},

@@ -116,7 +116,7 @@ func TestNovaEventsRegistry(t *testing.T) {
 		"process_unexpected": func(t *testing.T, r *externalevent.Registry) {
 			prepare(t, r, arq1)
 			if r.Deliver(completed(arq2)) {
-				t.Error("an event that nobody expects was taken")
+				t.Error("an unexpected event was delivered")
 			}
 			wantPending(t, r, 1)
 		},

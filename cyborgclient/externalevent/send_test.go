@@ -82,7 +82,7 @@ func TestSendWritesWhatNovaExpects(t *testing.T) {
 	}
 }
 
-func TestSendJudgesTheAnswerAsCyborgDoes(t *testing.T) {
+func TestSendClassifiesTheAnswerAsCyborgDoes(t *testing.T) {
 	t.Parallel()
 	echo := func(codes ...int) string {
 		var items []string

@@ -172,7 +172,7 @@ func TestEarlyEventsAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := externalevent.NewRegistry()
 		w := prepare(t, r, arq1, arq2)
-		w.Early(arq1, "a tag of somebody else's", arq2)
+		w.Early(arq1, "a tag of another waiter", arq2)
 		w.Early(arq1)
 		start := time.Now()
 		if err := w.Wait(t.Context(), 0); err != nil || time.Since(start) != 0 {
@@ -214,7 +214,7 @@ func TestEarlyAfterTheEventIsWithoutEffect(t *testing.T) {
 	})
 }
 
-func TestNoEventsAreNotWaitedFor(t *testing.T) {
+func TestWaitWithoutEventsReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -119,7 +119,7 @@ func newWorld(t *testing.T, config spawn.Config) *world {
 func instance(n int) string { return fmt.Sprintf("2f7d3a52-6a0e-4d0b-9f0c-%012d", n) }
 
 // spawnAll starts an instance of each flavor, all at once. Two that want the
-// same device at the same time are told so by Placement, and one tries again.
+// same device at the same time get a conflict from Placement, and one tries again.
 func (w *world) spawnAll(t *testing.T, flavors []requestspec.Flavor) []*spawn.Result {
 	t.Helper()
 	results := make([]*spawn.Result, len(flavors))
@@ -272,7 +272,7 @@ func (w *world) programLater(t *testing.T, result *spawn.Result) {
 		t.Errorf("bitstream %q, want %q", got, imageGzip)
 	}
 	if traits := w.traits(t, arq.DeviceRPUUID); !slices.ContainsFunc(traits, func(trait string) bool { return strings.HasSuffix(trait, gzip) }) {
-		t.Errorf("the provider's traits %v do not tell the function", traits)
+		t.Errorf("the provider's traits %v do not include the function", traits)
 	}
 	after, err := w.cyborg.GetARQ(t.Context(), arq.UUID)
 	if err != nil || after.State != cyborgclient.StateBound {
@@ -335,7 +335,7 @@ func TestTheRegionThatHasTheFunctionIsTakenAgain(t *testing.T) {
 	}
 	for _, step := range weighed.Trace.Steps {
 		if step.Step == spawn.StepSelect && !strings.Contains(step.Decision, "has d8424dc4-a4a3-c413-f89e-433683f9040b") {
-			t.Errorf("decision %q does not tell the reason", step.Decision)
+			t.Errorf("decision %q has no reason", step.Decision)
 		}
 	}
 }
