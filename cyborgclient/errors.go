@@ -121,33 +121,28 @@ func (e *APIError) sentinels() []error {
 	case e.Status >= 500 && (e.Method == http.MethodPost || e.Method == http.MethodPatch):
 		return []error{ErrUnavailable, ErrReplyLost}
 	}
-	return statusSentinels(e.Status)
-}
-
-func statusSentinels(status int) []error {
-	switch status {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed,
-		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-		return []error{ErrInvalid}
-	case http.StatusUnauthorized:
-		return []error{ErrUnauthorized}
-	case http.StatusForbidden:
-		return []error{ErrForbidden}
-	case http.StatusNotFound:
-		return []error{ErrNotFound}
-	case http.StatusNotAcceptable:
-		return []error{ErrMicroversion}
-	case http.StatusConflict:
-		return []error{ErrConflict}
-	case http.StatusLocked:
-		return []error{ErrNotResolved}
-	case http.StatusTooManyRequests:
-		return []error{ErrUnavailable}
+	if sentinel, ok := statusSentinels[e.Status]; ok {
+		return []error{sentinel}
 	}
-	if status >= 500 {
+	if e.Status >= 500 {
 		return []error{ErrUnavailable}
 	}
 	return nil
+}
+
+// statusSentinels are the sentinels of statuses for which the message does not matter.
+var statusSentinels = map[int]error{
+	http.StatusBadRequest:            ErrInvalid,
+	http.StatusUnauthorized:          ErrUnauthorized,
+	http.StatusForbidden:             ErrForbidden,
+	http.StatusNotFound:              ErrNotFound,
+	http.StatusMethodNotAllowed:      ErrInvalid,
+	http.StatusNotAcceptable:         ErrMicroversion,
+	http.StatusConflict:              ErrConflict,
+	http.StatusRequestEntityTooLarge: ErrInvalid,
+	http.StatusUnsupportedMediaType:  ErrInvalid,
+	http.StatusLocked:                ErrNotResolved,
+	http.StatusTooManyRequests:       ErrUnavailable,
 }
 
 func (e *APIError) says(texts ...string) bool {

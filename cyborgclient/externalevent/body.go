@@ -105,7 +105,7 @@ func (r *Registry) decodeEvent(text []byte, minor int) (received, error) {
 	case e.Name == ARQResolved:
 		e.Status = StatusOK
 	}
-	since, known := nameSince(e.Name)
+	since, known := nameSince[e.Name]
 	if r.accepts(e.Name) {
 		since, known = 0, true // the specifications have no microversion
 	}

@@ -173,24 +173,13 @@ type fault struct {
 }
 
 func (f *fault) write(w http.ResponseWriter) {
-	writeJSON(w, f.status, map[string]any{f.name(): map[string]any{"code": f.status, "message": f.message}})
+	writeJSON(w, f.status, map[string]any{faultNames[f.status]: map[string]any{"code": f.status, "message": f.message}})
 }
 
-// name is the key of the body (nova/api/openstack/wsgi.py, Fault).
-func (f *fault) name() string {
-	switch f.status {
-	case http.StatusBadRequest:
-		return "badRequest"
-	case http.StatusUnauthorized:
-		return "unauthorized"
-	case http.StatusMethodNotAllowed:
-		return "badMethod"
-	case http.StatusRequestEntityTooLarge:
-		return "overLimit"
-	case http.StatusUnsupportedMediaType:
-		return "badMediaType"
-	}
-	return "computeFault"
+// faultNames has the keys of error bodies (nova/api/openstack/wsgi.py, Fault).
+var faultNames = map[int]string{
+	http.StatusBadRequest: "badRequest", http.StatusUnauthorized: "unauthorized", http.StatusMethodNotAllowed: "badMethod",
+	http.StatusRequestEntityTooLarge: "overLimit", http.StatusUnsupportedMediaType: "badMediaType", http.StatusNotAcceptable: "computeFault",
 }
 
 // writeVersion repeats the microversion, as Nova does on every answer. It repeats

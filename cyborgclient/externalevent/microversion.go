@@ -13,22 +13,11 @@ const (
 	legacyHeader  = "X-OpenStack-Nova-API-Version"
 )
 
-// nameSince returns the minor compute API version that introduced an event name, as in
+// nameSince has the minor compute API version that introduced an event name, as in
 // nova/api/openstack/compute/schemas/server_external_events.py.
-func nameSince(name string) (minor int, known bool) {
-	switch name {
-	case "network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted":
-		return 1, true
-	case "volume-extended":
-		return 51, true
-	case "power-update":
-		return 76, true
-	case ARQBound:
-		return 82, true
-	case "volume-reimaged":
-		return 93, true
-	}
-	return 0, false
+var nameSince = map[string]int{
+	"network-changed": 1, "network-vif-plugged": 1, "network-vif-unplugged": 1, "network-vif-deleted": 1,
+	"volume-extended": 51, "power-update": 76, ARQBound: 82, "volume-reimaged": 93,
 }
 
 // needsTag reports whether Nova refuses an event of this name without a tag.
