@@ -25,7 +25,7 @@ func callsOf(trace spawn.Trace) []call {
 		at := step.Started
 		for _, r := range step.Requests {
 			calls = append(calls, call{
-				From: "spawn", To: service(r.Service), What: r.Name, Status: r.Status, Started: at, Duration: r.Duration,
+				From: "spawn", To: services[r.Service], What: r.Name, Status: r.Status, Started: at, Duration: r.Duration,
 			})
 			at = at.Add(r.Duration)
 		}
@@ -47,27 +47,15 @@ func during(calls []call, step spawn.StepTrace) []call {
 
 // sender names the sender of a request by its User-Agent.
 func sender(agent string) string {
-	switch {
-	case strings.Contains(agent, "cyborg-conductor"), strings.HasPrefix(agent, "cyborg"):
+	if strings.HasPrefix(agent, "cyborg") {
 		return "Cyborg"
-	case strings.HasPrefix(agent, "nova"):
-		return "Nova"
 	}
 	return "spawn"
 }
 
-func service(name string) string {
-	switch name {
-	case "accelerator", "cyborg":
-		return "Cyborg"
-	case "placement":
-		return "Placement"
-	case "identity", "keystone":
-		return "Keystone"
-	case "compute", "nova":
-		return "Nova"
-	}
-	return name
+// services has the names of services by their types.
+var services = map[string]string{
+	"accelerator": "Cyborg", "placement": "Placement", "identity": "Keystone", "compute": "Nova", "image": "Glance",
 }
 
 var uuidInPath = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)

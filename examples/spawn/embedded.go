@@ -112,7 +112,7 @@ func (e *embedded) conversation(spawn.Trace) []call {
 	var calls []call
 	for _, r := range e.cloud.Requests() {
 		calls = append(calls, call{
-			From: sender(r.From), To: service(r.Service), What: r.Method + " " + shortPath(r.Path), Status: r.Status,
+			From: sender(r.From), To: services[r.Service], What: r.Method + " " + shortPath(r.Path), Status: r.Status,
 			Started: r.Started, Duration: r.Duration,
 		})
 	}

@@ -31,23 +31,14 @@ func exitStatus(err error) int {
 	if !errors.As(err, &failure) {
 		return statusBadInput
 	}
-	return statusOfStep(failure.Step)
-}
-
-func statusOfStep(step spawn.Step) int {
-	switch step {
-	case spawn.StepCandidates, spawn.StepSelect:
-		return statusNoCandidates
-	case spawn.StepClaim:
-		return statusClaim
-	case spawn.StepCreate, spawn.StepMatch:
-		return statusCreate
-	case spawn.StepBind:
-		return statusBind
-	case spawn.StepWait:
-		return statusWait
-	case spawn.StepCompose:
-		return statusXML
+	if status, ok := statusOfStep[failure.Step]; ok {
+		return status
 	}
 	return statusBadInput
+}
+
+var statusOfStep = map[spawn.Step]int{
+	spawn.StepCandidates: statusNoCandidates, spawn.StepSelect: statusNoCandidates,
+	spawn.StepClaim: statusClaim, spawn.StepCreate: statusCreate, spawn.StepMatch: statusCreate,
+	spawn.StepBind: statusBind, spawn.StepWait: statusWait, spawn.StepCompose: statusXML,
 }
