@@ -1,6 +1,7 @@
 package requestspec
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -144,10 +145,7 @@ func (f *flavorLint) trait(key, value, name string) {
 }
 
 func suggestTraitValue(value string) string {
-	if word := nearest(value, []string{traitRequired, traitForbidden}); word != "" {
-		return word
-	}
-	return "required or forbidden"
+	return cmp.Or(nearest(value, []string{traitRequired, traitForbidden}), "required or forbidden")
 }
 
 // resource checks class and amount, and returns the amount that Nova requests.
@@ -187,10 +185,7 @@ func (f *flavorLint) unattached(key, value, class string, amount int) {
 // suggestClass guesses the intended class.
 func suggestClass(prefix, class string) string {
 	meant := map[string]string{"GPU": "PGPU", "GPUS": "PGPU", "QAT": "CUSTOM_QAT", "NIC": "CUSTOM_NIC", "SSD": "CUSTOM_SSD"}[strings.ToUpper(class)]
-	if meant == "" {
-		meant = nearest(class, slices.Sorted(maps.Keys(standardClasses)))
-	}
-	if meant == "" {
+	if meant = cmp.Or(meant, nearest(class, slices.Sorted(maps.Keys(standardClasses)))); meant == "" {
 		return "a standard class, or one that starts with " + customPrefix
 	}
 	return prefix + meant
@@ -202,10 +197,10 @@ func (f *flavorLint) profileName(name string) {
 	case name == "":
 		f.warn(DeviceProfileKey, name, "an empty name means no accelerators", "name a device profile or remove the key")
 	case strings.TrimSpace(name) != name:
-		f.fail(DeviceProfileKey, name, "the name is used with its blanks, and no profile can have such a name", "use "+strings.TrimSpace(name))
+		f.fail(DeviceProfileKey, name, "the name is used with its spaces, and a profile name cannot have spaces", "use "+strings.TrimSpace(name))
 	case strings.ContainsAny(name, ",;"):
 		f.fail(DeviceProfileKey, name, "a flavor names exactly one device profile", "put all devices into the groups of one profile")
-	case !profileName.MatchString(name) || len(name) > maxName:
+	case !validProfileName(name):
 		f.fail(DeviceProfileKey, name, "a device profile cannot have this name", profileNameRule)
 	}
 }

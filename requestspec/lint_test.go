@@ -82,7 +82,7 @@ func TestLintOfFlavorKeys(t *testing.T) {
 		{"trait:CUSTOM_A", "preferred", "error", "skips a trait", "use required or forbidden"},
 		{"trait:CUSTOM_A", "require", "error", "skips a trait", "use required"},
 		{"accel:device_profile", "", "warning", "no accelerators", "remove the key"},
-		{"accel:device_profile", " dp", "error", "blanks", "use dp"},
+		{"accel:device_profile", " dp", "error", "spaces", "use dp"},
 		{"accel:device_profile", "a,b", "error", "exactly one", "one profile"},
 		{"accel:device_profile", "a.b", "error", "a device profile cannot have", "letters"},
 	}
