@@ -17,8 +17,8 @@ import (
 
 // checkCommand lists the leaks of a cloud that serve runs.
 type checkCommand struct {
-	URL          string `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it (CYSIM_URL)."`
-	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one (CYSIM_CONTROL_TOKEN)."`
+	URL          string `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it."`
+	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
 	Output       string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
@@ -38,19 +38,13 @@ func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return err
 	}
+	err = command.WriteList(p.Stdout, c.Output, leaks, func(l simcloud.Leak) string { return l.Text })
 	switch {
-	case c.Output == "json":
-		err = command.WriteJSON(p.Stdout, leaks)
-	case len(leaks) == 0:
-		_, err = fmt.Fprintln(p.Stdout, "nothing leaked")
-	}
-	for _, l := range leaks {
-		if err == nil && c.Output != "json" {
-			_, err = fmt.Fprintln(p.Stdout, l.Text)
-		}
-	}
-	if err == nil && len(leaks) > 0 {
+	case err != nil:
+	case len(leaks) > 0:
 		err = command.Leaked(plural.Count(len(leaks), "leak"))
+	case c.Output == "text":
+		_, err = fmt.Fprintln(p.Stdout, "nothing leaked")
 	}
 	return err
 }

@@ -38,14 +38,15 @@ func (c *lintCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.check(flavors, profiles)
+	rocky, err := c.convert(flavors)
 	if err != nil {
 		return err
 	}
-	converted, err := c.convertAll(flavors)
+	found, err := c.check(flavors, rocky, profiles)
 	if err != nil {
 		return err
 	}
+	converted := slices.DeleteFunc(rocky, func(r *requestspec.Rocky) bool { return r == nil })
 	if c.JSON {
 		err = command.WriteJSON(p.Stdout, report{Findings: found, Rocky: converted})
 	} else {
@@ -60,7 +61,7 @@ func (c *lintCommand) Run(_ context.Context, p *command.Process) error {
 // report is what --json prints.
 type report struct {
 	Findings []requestspec.Finding `json:"findings"`
-	Rocky    []requestspec.Rocky   `json:"rocky,omitempty"`
+	Rocky    []*requestspec.Rocky  `json:"rocky,omitempty"`
 }
 
 // readAll reads the files of a flag.
@@ -78,7 +79,7 @@ func readAll[T any](flag string, names []string, parse func([]byte) (T, error)) 
 
 // check lints each profile, and each flavor with the profile that it names. A single
 // flavor is checked with a single profile even if it does not name it.
-func (c *lintCommand) check(flavors []requestspec.Flavor, profiles []requestspec.DeviceProfile) ([]requestspec.Finding, error) {
+func (c *lintCommand) check(flavors []requestspec.Flavor, rocky []*requestspec.Rocky, profiles []requestspec.DeviceProfile) ([]requestspec.Finding, error) {
 	found := []requestspec.Finding{}
 	if len(flavors) == 1 && len(profiles) == 1 {
 		return append(found, requestspec.Lint(&flavors[0], &profiles[0])...), nil
@@ -91,17 +92,14 @@ func (c *lintCommand) check(flavors []requestspec.Flavor, profiles []requestspec
 		byName[profile.Name] = &profiles[i]
 		found = append(found, requestspec.Lint(nil, &profile)...)
 	}
-	for _, flavor := range flavors {
-		rocky, ok, err := c.convert(flavor)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found = append(found, requestspec.Lint(&rocky.Flavor, &rocky.Profile)...)
+	for i, flavor := range flavors {
+		if r := rocky[i]; r != nil {
+			found = append(found, requestspec.Lint(&r.Flavor, &r.Profile)...)
 			continue
 		}
-		for _, finding := range requestspec.Lint(&flavor, byName[profileOf(flavor)]) {
-			if !slices.Contains(found, finding) { // those of the profile are there already
+		name, _ := flavor.DeviceProfile()
+		for _, finding := range requestspec.Lint(&flavor, byName[name]) {
+			if !slices.Contains(found, finding) { // unlike those of the profile
 				found = append(found, finding)
 			}
 		}
@@ -109,33 +107,19 @@ func (c *lintCommand) check(flavors []requestspec.Flavor, profiles []requestspec
 	return found, nil
 }
 
-// convert converts a Rocky flavor if --rocky is set.
-func (c *lintCommand) convert(flavor requestspec.Flavor) (requestspec.Rocky, bool, error) {
-	if !c.Rocky {
-		return requestspec.Rocky{}, false, nil
-	}
-	rocky, ok, err := requestspec.FromRocky(flavor, requestspec.RockyOpts{ShippedClasses: c.ShippedClasses})
-	if err != nil {
-		return rocky, false, command.BadInput(err)
-	}
-	return rocky, ok, nil
-}
-
-func profileOf(flavor requestspec.Flavor) string {
-	name, _ := flavor.DeviceProfile()
-	return name
-}
-
-// convertAll converts the Rocky flavors.
-func (c *lintCommand) convertAll(flavors []requestspec.Flavor) ([]requestspec.Rocky, error) {
-	var list []requestspec.Rocky
-	for _, flavor := range flavors {
-		rocky, ok, err := c.convert(flavor)
+// convert converts Rocky flavors if --rocky is set. An entry is nil if its flavor is not one.
+func (c *lintCommand) convert(flavors []requestspec.Flavor) ([]*requestspec.Rocky, error) {
+	list := make([]*requestspec.Rocky, len(flavors))
+	for i, flavor := range flavors {
+		if !c.Rocky {
+			break
+		}
+		rocky, ok, err := requestspec.FromRocky(flavor, requestspec.RockyOpts{ShippedClasses: c.ShippedClasses})
 		if err != nil {
-			return nil, err
+			return nil, command.BadInput(err)
 		}
 		if ok {
-			list = append(list, rocky)
+			list[i] = &rocky
 		}
 	}
 	return list, nil
@@ -143,7 +127,7 @@ func (c *lintCommand) convertAll(flavors []requestspec.Flavor) ([]requestspec.Ro
 
 // print writes one finding per line. With --rocky the output is a shell script with the
 // findings as comments.
-func (c *lintCommand) print(w io.Writer, found []requestspec.Finding, converted []requestspec.Rocky) error {
+func (c *lintCommand) print(w io.Writer, found []requestspec.Finding, converted []*requestspec.Rocky) error {
 	var text strings.Builder
 	comment := ""
 	if c.Rocky {

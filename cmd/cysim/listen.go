@@ -25,7 +25,7 @@ const (
 // listenFlags are the flags of a command that serves.
 type listenFlags struct {
 	Listen       string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address to listen on (${default}); port 0 selects a free one. Passwords are public defaults; do not expose this beyond a trusted network."`
-	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password (CYSIM_CONTROL_TOKEN). Without it /_sim/ is off if other machines can reach it."`
+	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
 }
 
 // open listens, and warns if other machines can reach it.

@@ -59,12 +59,12 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 
 // stateCommand prints and compares states.
 type stateCommand struct {
-	Show stateShowCommand `cmd:"" help:"Print the state in a file of serve --state as JSON."`
+	Show stateShowCommand `cmd:"" help:"Print the state in a file of serve --state as JSON lines."`
 	Diff stateDiffCommand `cmd:"" help:"Compare two states, one difference per line. Exits 1 if they differ."`
 }
 
 type stateShowCommand struct {
-	File string `arg:"" help:"File of serve --state, or a JSON document of a state."`
+	File string `arg:"" help:"File of serve --state, or a state document."`
 }
 
 // Run implements the command.
@@ -81,7 +81,7 @@ func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
 }
 
 type stateDiffCommand struct {
-	Before string `arg:"" help:"File of serve --state, or a JSON document of a state."`
+	Before string `arg:"" help:"File of serve --state, or a state document."`
 	After  string `arg:"" help:"State to compare with."`
 	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per difference; json, a list with path, before and after."`
 }
@@ -100,25 +100,13 @@ func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if err := c.print(p.Stdout, found); err != nil {
+	if err := command.WriteList(p.Stdout, c.Output, found, sim.Difference.String); err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return nil
 	}
 	return errors.New("the states differ: " + plural.Count(len(found), "difference"))
-}
-
-func (c *stateDiffCommand) print(w io.Writer, found []sim.Difference) error {
-	if c.Output == "json" {
-		return command.WriteJSON(w, append([]sim.Difference{}, found...))
-	}
-	for _, d := range found {
-		if _, err := fmt.Fprintln(w, d); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readState reads a document, or the state in a file of serve --state.

@@ -63,3 +63,17 @@ func WriteJSON(w io.Writer, value any) error {
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
 }
+
+// WriteList writes a list as indented JSON if the output format is json, else one line for
+// each item.
+func WriteList[T any](w io.Writer, output string, list []T, line func(T) string) error {
+	if output == "json" {
+		return WriteJSON(w, append([]T{}, list...)) // not null
+	}
+	for _, item := range list {
+		if _, err := fmt.Fprintln(w, line(item)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
