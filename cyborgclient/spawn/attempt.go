@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -97,7 +98,7 @@ type Attempt struct {
 
 	flow   *Flow
 	record recorder
-	before allocation // that of the instance before, with Request.Running
+	before placement.Allocation // that of the instance before, with Request.Running
 	claim  claimState
 	create createState
 	waiter *externalevent.Waiter
@@ -112,7 +113,7 @@ type Attempt struct {
 }
 
 type claimState struct {
-	wanted  allocation
+	wanted  placement.Allocation
 	sent    bool // the claim may have been applied
 	certain bool // it was
 }

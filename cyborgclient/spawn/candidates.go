@@ -12,6 +12,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -53,21 +54,21 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 // of Nova's query gets that of Stein and Train.
 func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.AllocationCandidates, error) {
 	p := a.flow.placement
-	if err := a.narrowToHost(ctx); err != nil && statusOf(err) != http.StatusNotAcceptable {
+	if err := a.narrowToHost(ctx); err != nil && placement.StatusOf(err) != http.StatusNotAcceptable {
 		return nil, err
 	}
-	answer, err := p.candidates(ctx, a.Spec)
-	if p.old() || statusOf(err) != http.StatusNotAcceptable {
+	answer, err := p.Candidates(ctx, a.Spec)
+	if p.Old() || placement.StatusOf(err) != http.StatusNotAcceptable {
 		return answer, err
 	}
-	p.legacy.Store(true)
+	p.SetOld()
 	if err := a.buildSpec(); err != nil {
 		return nil, err
 	}
 	if err := a.narrowToHost(ctx); err != nil {
 		return nil, err
 	}
-	return p.candidates(ctx, a.Spec)
+	return p.Candidates(ctx, a.Spec)
 }
 
 // narrowToHost keeps only the device groups of a running instance, in the provider
@@ -76,7 +77,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if !a.Request.Running {
 		return nil
 	}
-	held, err := a.flow.placement.getAllocation(ctx, a.Request.Instance)
+	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	a.before = held
 	groups := a.deviceGroups()
 	for i := range groups {
-		groups[i].InTree = nodeProvider(held.Resources)
+		groups[i].InTree = placement.NodeProvider(held.Resources)
 	}
 	a.Spec.Groups = groups
 	if len(groups) < 2 {
@@ -95,21 +96,6 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, "none")
 	}
 	return nil
-}
-
-// nodeProvider returns, of the providers that an instance uses, one in the tree of
-// its compute node. Disk and addresses may come from a sharing provider in another
-// tree; processors and memory do not.
-func nodeProvider(held map[string]map[string]int) string {
-	providers := slices.Sorted(maps.Keys(held))
-	for _, provider := range providers {
-		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB"} {
-			if held[provider][class] > 0 {
-				return provider
-			}
-		}
-	}
-	return providers[0]
 }
 
 // readCandidates sets a.Candidates and returns the providers of those that were left
@@ -278,7 +264,7 @@ func (a *Attempt) Select(ctx context.Context) error {
 }
 
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
-	host, err := a.flow.placement.providerName(ctx, candidate.Root)
+	host, err := a.flow.placement.ProviderName(ctx, candidate.Root)
 	if err != nil {
 		return "", err
 	}
@@ -357,4 +343,11 @@ func weighersOf(names []string, profile requestspec.DeviceProfile) ([]matching.W
 		weighers = append(weighers, known[name])
 	}
 	return weighers, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }

@@ -3,7 +3,6 @@ package spawn
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -39,11 +39,11 @@ func (a *Attempt) Claim(ctx context.Context) error {
 			if err = a.put(ctx, candidate, generation); err == nil {
 				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), a.mapGroups(ctx, candidate)
 			}
-			if statusOf(err) != http.StatusConflict || consumerConflict(err) {
-				break
+			if placement.StatusOf(err) != http.StatusConflict || placement.ConsumerConflict(err) {
+				break // a conflict of the consumer fails on every host (nova/scheduler/client/report.py)
 			}
 		}
-		if refused(err) {
+		if placement.Refused(err) {
 			err = fmt.Errorf("%w: %w", ErrClaim, a.claimConflict(ctx, err))
 		}
 		return "", err
@@ -65,7 +65,7 @@ func (a *Attempt) alternates() []Candidate {
 // consumerGeneration reads what the instance holds already. An allocation is an
 // error unless Request.Running is set, because the claim would overwrite it.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
-	held, err := a.flow.placement.getAllocation(ctx, a.Request.Instance)
+	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -81,50 +81,22 @@ func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 // put writes the candidate beside what the instance held before. A conflict of
 // provider generations is not a refusal of the claim and is retried.
 func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int) error {
-	want := allocation{
-		Resources: add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
+	want := placement.Allocation{
+		Resources: placement.Add(a.before.Resources, candidate.Allocations), Mappings: candidate.Mappings,
 		Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
 		Generation: generation,
 	}
 	a.claim = claimState{wanted: want, sent: true}
 	var err error
 	for range 4 {
-		err = a.flow.placement.putAllocation(ctx, a.Request.Instance, want)
-		if !concurrentUpdate(err) || consumerConflict(err) {
+		err = a.flow.placement.SetAllocation(ctx, a.Request.Instance, want)
+		if !placement.ConcurrentUpdate(err) || placement.ConsumerConflict(err) {
 			break
 		}
 	}
 	a.claim.certain = err == nil
-	a.claim.sent = !refused(err)
+	a.claim.sent = !placement.Refused(err)
 	return err
-}
-
-// add sums two sets of allocations without changing either.
-func add(a, b map[string]map[string]int) map[string]map[string]int {
-	sum := make(map[string]map[string]int, len(a)+len(b))
-	for _, part := range []map[string]map[string]int{a, b} {
-		for provider, resources := range part {
-			if sum[provider] == nil {
-				sum[provider] = make(map[string]int, len(resources))
-			}
-			for class, amount := range resources {
-				sum[provider][class] += amount
-			}
-		}
-	}
-	return sum
-}
-
-func concurrentUpdate(err error) bool {
-	var answer *PlacementError
-	return errors.As(err, &answer) && answer.Code == "placement.concurrent_update"
-}
-
-// consumerConflict reports that another client changed the consumer itself, which
-// fails on every host (nova/scheduler/client/report.py).
-func consumerConflict(err error) bool {
-	var answer *PlacementError
-	return concurrentUpdate(err) && errors.As(err, &answer) && strings.Contains(answer.Detail, "consumer generation conflict")
 }
 
 // inventoryConflict finds the provider in the refusal of a claim: "Unable to
@@ -135,16 +107,15 @@ var inventoryConflict = regexp.MustCompile(`on resource provider '([0-9a-f-]{36}
 // the consumers that Placement lists. When it lists none, or no device was claimed,
 // the error stays as it is.
 func (a *Attempt) claimConflict(ctx context.Context, err error) error {
-	var answer *PlacementError
-	if !errors.As(err, &answer) || answer.Status != http.StatusConflict {
+	if placement.StatusOf(err) != http.StatusConflict {
 		return err
 	}
-	found := inventoryConflict.FindStringSubmatch(answer.Detail)
+	found := inventoryConflict.FindStringSubmatch(placement.DetailOf(err))
 	if found == nil || !a.isDeviceProvider(found[1]) {
 		return err
 	}
-	holders, holdersErr := a.flow.placement.consumersOf(ctx, found[1])
-	name, nameErr := a.flow.placement.providerName(ctx, found[1])
+	holders, holdersErr := a.flow.placement.Consumers(ctx, found[1])
+	name, nameErr := a.flow.placement.ProviderName(ctx, found[1])
 	if holdersErr != nil || nameErr != nil || len(holders) == 0 {
 		return err
 	}
@@ -190,7 +161,7 @@ func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candid
 	traits := make(map[string][]string, len(candidate.Allocations))
 	var allocated []matching.Allocated
 	for _, provider := range slices.Sorted(maps.Keys(candidate.Allocations)) {
-		names, err := a.flow.placement.traits(ctx, provider)
+		names, err := a.flow.placement.Traits(ctx, provider)
 		if err != nil {
 			return nil, err
 		}

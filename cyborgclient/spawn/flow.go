@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/pcispec"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // Flow gives accelerators to instances. It is safe for parallel use, one attempt
@@ -20,8 +21,9 @@ import (
 type Flow struct {
 	config    Config
 	cyborg    *cyborgclient.Client
-	placement placement
-	events    *externalevent.Registry // nil: poll
+	placement *placement.Client
+	provider  *gophercloud.ProviderClient // of Placement
+	events    *externalevent.Registry     // nil: poll
 	novaPCI   []pcispec.Spec
 
 	arqs      tracker // of running attempts
@@ -71,12 +73,12 @@ func (t *tracker) has(uuid string) bool {
 // New returns a flow with the given clients. The caller mounts the handler of the
 // event registry where Nova's events arrive; with a nil registry the flow polls
 // Cyborg instead. The error matches ErrConfig.
-func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.ServiceClient, events *externalevent.Registry) (*Flow, error) {
+func New(config Config, cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient, events *externalevent.Registry) (*Flow, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if cyborg == nil || placement == nil || placement.ProviderClient == nil {
+	if cyborg == nil || placementClient == nil || placementClient.ProviderClient == nil {
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
 	}
 	novaPCI, err := pcispec.Parse(config.PCIDeviceSpec)
@@ -84,7 +86,8 @@ func New(config Config, cyborg *cyborgclient.Client, placement *gophercloud.Serv
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
 	}
 	return &Flow{
-		config: config, novaPCI: novaPCI, cyborg: cyborg, placement: newPlacement(placement, config.Compat.NumericSuffixes), events: events,
+		config: config, novaPCI: novaPCI, cyborg: cyborg, events: events,
+		placement: placement.New(placementClient, config.Compat.NumericSuffixes), provider: placementClient.ProviderClient,
 	}, nil
 }
 
@@ -128,7 +131,7 @@ func (f *Flow) owner() (project, user string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.project == "" || f.user == "" {
-		f.project, f.user = tokenOwner(f.placement.client.GetAuthResult())
+		f.project, f.user = tokenOwner(f.provider.GetAuthResult())
 	}
 	return f.project, f.user
 }

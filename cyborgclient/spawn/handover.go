@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/matching"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -136,8 +137,8 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 		},
 		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{},
 		Host: h.Host, flow: f, bound: time.Now(),
-		before: allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
-		claim:  claimState{wanted: allocation{Resources: h.Claimed}, sent: true, certain: true},
+		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
+		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed}, sent: true, certain: true},
 	}
 	if h.DeviceProfile != "" {
 		a.Profile = &requestspec.DeviceProfile{Name: h.DeviceProfile}

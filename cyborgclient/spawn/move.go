@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -80,7 +81,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		final := a.Chosen.Allocations
-		err = o.rewrite(ctx, a, func(allocation) map[string]map[string]int { return final })
+		err = o.rewrite(ctx, a, func(placement.Allocation) placement.Resources { return final })
 		result = a.Result()
 		return a.leftover("the old claim could not be given up", Leftover{Kind: "allocation", ID: i.UUID, Err: err})
 	})
@@ -100,7 +101,7 @@ func (o *Operations) evacuate(ctx context.Context, a *Attempt, i Instance) (Step
 	return a.walk(ctx, StepProfile, StepStart, func(next Step) (err error) {
 		switch next {
 		case StepSelect:
-			a.before, err = o.flow.placement.getAllocation(a.record.reopen(ctx), i.UUID)
+			a.before, err = o.flow.placement.Allocation(a.record.reopen(ctx), i.UUID)
 		case StepCreate:
 			err = o.freeOld(a.record.reopen(ctx), a, i)
 		}
@@ -113,7 +114,7 @@ func (a *Attempt) elsewhere(candidates []Candidate) []Candidate {
 	if len(a.before.Resources) == 0 {
 		return candidates
 	}
-	node := nodeProvider(a.before.Resources)
+	node := placement.NodeProvider(a.before.Resources)
 	var others []Candidate
 	for _, c := range candidates {
 		if _, same := c.Allocations[node]; !same && c.Root != node {
@@ -148,7 +149,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 		delete(devices, arq.DeviceRPUUID)
 	}
 	if err == nil || len(left) > 0 {
-		a.before.Resources = withoutProviders(a.before.Resources, devices)
+		a.before.Resources = placement.Without(a.before.Resources, devices)
 	}
 	if err != nil {
 		return fmt.Errorf("delete the ARQs on host %s: %w", i.Host, err)
@@ -156,44 +157,22 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	return nil
 }
 
-// withoutProviders is an allocation without what it has of device providers. On a
-// flat host the device provider is the node's own and keeps its basic resources.
-func withoutProviders(held map[string]map[string]int, devices map[string]bool) map[string]map[string]int {
-	kept := make(map[string]map[string]int, len(held))
-	for provider, resources := range held {
-		if !devices[provider] {
-			kept[provider] = resources
-			continue
-		}
-		basics := map[string]int{}
-		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"} {
-			if n := resources[class]; n > 0 {
-				basics[class] = n
-			}
-		}
-		if len(basics) > 0 {
-			kept[provider] = basics
-		}
-	}
-	return kept
-}
-
 // rewrite replaces what an instance holds after a move that succeeded, also after
 // the caller's context ended.
-func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held allocation) map[string]map[string]int) error {
+func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held placement.Allocation) placement.Resources) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	ctx, step := a.record.open(ctx, StepUnwind)
 	err := o.flow.retry(ctx, func(ctx context.Context) error {
-		held, err := o.flow.placement.getAllocation(ctx, a.Request.Instance)
+		held, err := o.flow.placement.Allocation(ctx, a.Request.Instance)
 		if err != nil {
 			return err
 		}
 		next := held
-		if next.Resources = want(held); equalResources(held.Resources, next.Resources) {
+		if next.Resources = want(held); placement.Equal(held.Resources, next.Resources) {
 			return nil
 		}
-		return o.flow.placement.putAllocation(ctx, a.Request.Instance, next)
+		return o.flow.placement.SetAllocation(ctx, a.Request.Instance, next)
 	})
 	step.close("the old claim is given up", err)
 	return err

@@ -101,7 +101,7 @@ func requestKind(err error) error {
 // those of the profile, and with Compat applied.
 func (a *Attempt) options() (requestspec.Options, error) {
 	options := a.Request.Options
-	options.NumericSuffixes = options.NumericSuffixes || a.flow.placement.old()
+	options.NumericSuffixes = options.NumericSuffixes || a.flow.placement.Old()
 	if a.flow.config.Compat.OwnerNovaOnFlavorGroups {
 		options.OwnerNova, options.OwnerNovaOnFlavorGroups = true, true
 	}

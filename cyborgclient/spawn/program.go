@@ -175,7 +175,7 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	client := r.Images
 	if client == nil {
 		var err error
-		if client, err = openstack.NewImageV2(f.placement.client.ProviderClient, gophercloud.EndpointOpts{}); err != nil {
+		if client, err = openstack.NewImageV2(f.provider, gophercloud.EndpointOpts{}); err != nil {
 			return "", fmt.Errorf("spawn: program: image service: %w", err)
 		}
 	}

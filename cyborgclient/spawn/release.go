@@ -55,7 +55,7 @@ func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 	ctx, step := record.open(ctx, StepUnwind)
 	var c cleanup
 	f.releaseARQs(ctx, i, byInstance, &c)
-	c.add("allocation", i.UUID, f.retry(ctx, func(ctx context.Context) error { return f.placement.deleteAllocation(ctx, i.UUID) }))
+	c.add("allocation", i.UUID, f.retry(ctx, func(ctx context.Context) error { return f.placement.DeleteAllocation(ctx, i.UUID) }))
 	if len(c.leftovers) == 0 {
 		return nil
 	}
@@ -342,7 +342,7 @@ func (r *reconciliation) consumers(ctx context.Context) ([]string, error) {
 	}
 	found := map[string]bool{}
 	for _, deployable := range deployables {
-		consumers, err := r.flow.placement.consumersOf(ctx, deployable.RPUUID)
+		consumers, err := r.flow.placement.Consumers(ctx, deployable.RPUUID)
 		if err != nil {
 			return nil, err
 		}
@@ -362,7 +362,7 @@ func (r *reconciliation) free(ctx context.Context, orphans []Orphan) error {
 			if orphan.Kind == "arq" {
 				return r.flow.cyborg.DeleteARQs(ctx, []string{orphan.ID})
 			}
-			return r.flow.placement.deleteAllocation(ctx, orphan.ID)
+			return r.flow.placement.DeleteAllocation(ctx, orphan.ID)
 		})
 		orphan.Freed = orphan.Err == nil
 		if orphan.Err != nil {

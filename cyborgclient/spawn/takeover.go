@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -192,11 +193,11 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 	}
 	claimed := a.claim.wanted.Resources[provider][classVGPU]
 	kept := a.Chosen.Allocations[provider][classVGPU]
-	allocationErr := o.rewrite(ctx, a, func(held allocation) map[string]map[string]int {
+	allocationErr := o.rewrite(ctx, a, func(held placement.Allocation) placement.Resources {
 		if held.Resources[provider][classVGPU] != claimed {
 			return held.Resources // released already
 		}
-		next := add(held.Resources, nil) // a copy
+		next := placement.Add(held.Resources, nil) // a copy
 		if next[provider][classVGPU] = kept; kept == 0 {
 			delete(next[provider], classVGPU)
 		}

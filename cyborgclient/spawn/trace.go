@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // Step is one of the ten steps of the flow, a hook, or the unwinding.
@@ -107,22 +108,15 @@ func (s *StepTrace) close(decision string, err error) {
 	}
 }
 
-type stepKey struct{}
-
 // record returns a context whose requests to Cyborg and Placement belong to the
 // step.
 func (s *StepTrace) record(ctx context.Context) context.Context {
-	ctx = context.WithValue(ctx, stepKey{}, s)
-	return cyborgclient.Observe(ctx, func(call cyborgclient.Call) {
-		traceRequest(ctx, RequestTrace{Service: "accelerator", Name: call.Operation, Status: call.Status, Duration: call.Duration})
+	ctx = placement.Observe(ctx, func(call placement.Call) {
+		s.Requests = append(s.Requests, RequestTrace{Service: "placement", Name: call.Operation, Status: call.Status, Duration: call.Duration})
 	})
-}
-
-// traceRequest adds a request to the step of its context, if there is one.
-func traceRequest(ctx context.Context, request RequestTrace) {
-	if s, ok := ctx.Value(stepKey{}).(*StepTrace); ok {
-		s.Requests = append(s.Requests, request)
-	}
+	return cyborgclient.Observe(ctx, func(call cyborgclient.Call) {
+		s.Requests = append(s.Requests, RequestTrace{Service: "accelerator", Name: call.Operation, Status: call.Status, Duration: call.Duration})
+	})
 }
 
 // count is a number with its noun: "1 ARQ", "2 ARQs".

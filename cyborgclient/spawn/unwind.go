@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -272,23 +273,19 @@ func (a *Attempt) releaseClaim(ctx context.Context, c *cleanup) {
 func (a *Attempt) release(ctx context.Context) (released bool, err error) {
 	p, instance := a.flow.placement, a.Request.Instance
 	if a.claim.certain && len(a.before.Resources) == 0 {
-		return true, p.deleteAllocation(ctx, instance)
+		return true, p.DeleteAllocation(ctx, instance)
 	}
-	held, err := p.getAllocation(ctx, instance)
+	held, err := p.Allocation(ctx, instance)
 	if err != nil {
 		return false, err
 	}
-	if !equalResources(held.Resources, a.claim.wanted.Resources) {
+	if !placement.Equal(held.Resources, a.claim.wanted.Resources) {
 		return false, nil // the claim was never made, or was changed since
 	}
 	if len(a.before.Resources) == 0 {
-		return true, p.deleteAllocation(ctx, instance)
+		return true, p.DeleteAllocation(ctx, instance)
 	}
 	before := a.before
 	before.Generation = held.Generation
-	return true, p.putAllocation(ctx, instance, before)
-}
-
-func equalResources(a, b map[string]map[string]int) bool {
-	return maps.EqualFunc(a, b, func(x, y map[string]int) bool { return maps.Equal(x, y) })
+	return true, p.SetAllocation(ctx, instance, before)
 }

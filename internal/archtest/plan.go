@@ -47,6 +47,7 @@ func novaHalf() []Package {
 			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*"},
 			Others:  []string{gophercloud, libvirtxml, ini},
 		},
+		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec"}, Others: []string{gophercloud}},
 		{Pattern: "cyborgclient/spawn/internal/pcispec", Ours: []string{"domainxml"}, Never: inputOutput()},
 	}
 }

@@ -1,0 +1,67 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+)
+
+// Resources is provider UUID -> resource class -> amount.
+type Resources = map[string]map[string]int
+
+// Add returns the sum of two sets of resources without changing either.
+func Add(a, b Resources) Resources {
+	sum := make(Resources, len(a)+len(b))
+	for _, part := range []Resources{a, b} {
+		for provider, resources := range part {
+			if sum[provider] == nil {
+				sum[provider] = make(map[string]int, len(resources))
+			}
+			for class, amount := range resources {
+				sum[provider][class] += amount
+			}
+		}
+	}
+	return sum
+}
+
+// Equal compares two sets of resources.
+func Equal(a, b Resources) bool {
+	return maps.EqualFunc(a, b, func(x, y map[string]int) bool { return maps.Equal(x, y) })
+}
+
+// Without returns resources without those of device providers. On a flat host the
+// device provider is the compute node, which keeps its basic resources.
+func Without(held Resources, devices map[string]bool) Resources {
+	kept := make(Resources, len(held))
+	for provider, resources := range held {
+		if !devices[provider] {
+			kept[provider] = resources
+			continue
+		}
+		basics := map[string]int{}
+		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"} {
+			if n := resources[class]; n > 0 {
+				basics[class] = n
+			}
+		}
+		if len(basics) > 0 {
+			kept[provider] = basics
+		}
+	}
+	return kept
+}
+
+// NodeProvider returns, of the providers that an instance uses, one in the tree of
+// its compute node. Disk and addresses may come from a sharing provider in another
+// tree; processors and memory do not.
+func NodeProvider(held Resources) string {
+	providers := slices.Sorted(maps.Keys(held))
+	for _, provider := range providers {
+		for _, class := range []string{"VCPU", "PCPU", "MEMORY_MB"} {
+			if held[provider][class] > 0 {
+				return provider
+			}
+		}
+	}
+	return providers[0]
+}

@@ -1,0 +1,41 @@
+package placement_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+)
+
+func TestNodeProviderIsNotTheSharedStorage(t *testing.T) {
+	t.Parallel()
+	held := map[string]map[string]int{
+		"a-storage": {"DISK_GB": 20},
+		"b-node":    {"MEMORY_MB": 512},
+		"c-device":  {"PGPU": 1},
+	}
+	if got := placement.NodeProvider(held); got != "b-node" {
+		t.Errorf("got provider %s, want b-node", got)
+	}
+	delete(held, "b-node")
+	if got := placement.NodeProvider(held); got != "a-storage" {
+		t.Errorf("without a node: got %s, want the first", got)
+	}
+}
+
+func TestAddAndWithout(t *testing.T) {
+	t.Parallel()
+	held := placement.Resources{"node": {"VCPU": 2, "PGPU": 1}, "device": {"VGPU": 1}}
+	sum := placement.Add(held, placement.Resources{"device": {"VGPU": 1}})
+	if diff := cmp.Diff(placement.Resources{"node": {"VCPU": 2, "PGPU": 1}, "device": {"VGPU": 2}}, sum); diff != "" {
+		t.Errorf("sum (-want +got):\n%s", diff)
+	}
+	if held["device"]["VGPU"] != 1 || placement.Equal(held, sum) {
+		t.Error("Add changed its argument")
+	}
+	kept := placement.Without(sum, map[string]bool{"node": true, "device": true})
+	if diff := cmp.Diff(placement.Resources{"node": {"VCPU": 2}}, kept); diff != "" {
+		t.Errorf("without devices (-want +got):\n%s", diff)
+	}
+}
