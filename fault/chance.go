@@ -6,16 +6,16 @@ import (
 	"hash/fnv"
 )
 
-// Seed chooses what rules with a Probability do from now on; a new set has the seed 0.
-// The same seed makes the same choice for a rule, a subject and how often that subject
-// was met, in whatever order subjects arrive and whichever other rules there are.
+// Seed sets the seed of rules with a Probability; that of a new set is 0. The outcome
+// depends on the seed, the rule, the subject and how often that subject was seen, not on
+// the order of subjects or on other rules.
 func (s *Set) Seed(seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replace(seed, s.rules)
 }
 
-// fires reports whether the match that was counted last for the subject fails.
+// fires reports whether the last counted match of the subject fails.
 func (c *counted) fires(seed uint64, subject string) bool {
 	n := c.seen[subject]
 	if !c.rule.counts(n) {
@@ -24,8 +24,8 @@ func (c *counted) fires(seed uint64, subject string) bool {
 	return c.rule.Probability == 0 || chance(seed, c.key, subject, n) < c.rule.Probability
 }
 
-// key is a number for what the rule says; same is how many equal rules stand before it
-// in the list, so that each of them has a chance of its own.
+// key returns a hash of the rule; same is the number of equal rules before it in the
+// list, so that equal rules are independent.
 func (r Rule) key(same int) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %d %d %g %q %q %d %q %d %d",
@@ -33,7 +33,7 @@ func (r Rule) key(same int) uint64 {
 	return mixed(h.Sum64())
 }
 
-// chance is a number from 0 up to but not 1, the same for the same arguments.
+// chance returns a number in [0, 1), the same for the same arguments.
 func chance(seed, key uint64, subject string, n int) float64 {
 	h := fnv.New64a()
 	var numbers [24]byte
@@ -46,8 +46,7 @@ func chance(seed, key uint64, subject string, n int) float64 {
 	return float64(mixed(h.Sum64())>>(64-bits)) / (1 << bits)
 }
 
-// mixed is the finalizer of SplitMix64: neighbouring numbers end far apart, which a hash
-// as simple as FNV does not see to.
+// mixed is the finalizer of SplitMix64. It separates similar numbers, which FNV does not.
 func mixed(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

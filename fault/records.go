@@ -29,7 +29,7 @@ type ruleRow struct {
 	Seen     []seenRow `json:"seen,omitempty"`
 }
 
-// seenRow is how often a rule was asked about a subject.
+// seenRow is the number of occurrences of a subject for a rule.
 type seenRow struct {
 	Subject string `json:"subject"`
 	Times   int    `json:"times"`
@@ -57,9 +57,9 @@ func (s *Set) rows() []sim.RecordChange {
 	return append(rows, sim.RecordChange{Table: seedTable, Key: seedKey, After: seedRow{s.seed}})
 }
 
-// Records implements [sim.Recorded]. The rules are recorded with their hits and with how
-// often each was asked about each subject, so that a set with the same records goes on
-// failing at the same places. The operations are not recorded.
+// Records implements [sim.Recorded]. The rules have their hits and the counts of each
+// subject, so that a set with the same records continues to fail in the same places. The
+// operations are not recorded.
 func (s *Set) Records() iter.Seq2[sim.Record, error] {
 	return func(yield func(sim.Record, error) bool) {
 		s.mu.Lock()
@@ -74,15 +74,14 @@ func (s *Set) Records() iter.Seq2[sim.Record, error] {
 	}
 }
 
-// OnCommit implements [sim.Recorded]. That rules are asked about and hit is no commit by
-// itself, see [Set.CommitCounts].
+// OnCommit implements [sim.Recorded]. Counting is not a commit, see [Set.CommitCounts].
 func (s *Set) OnCommit(listener func([]sim.RecordChange)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = append(s.listeners, listener)
 }
 
-// CommitCounts commits how often rules were asked about and hit.
+// CommitCounts commits the counts of the rules.
 func (s *Set) CommitCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +103,7 @@ func (s *Set) publish(changes []sim.RecordChange) {
 	}
 }
 
-// replace makes other rules and another seed those of the set. The mutex is held.
+// replace sets seed and rules. The mutex is held.
 func (s *Set) replace(seed uint64, rules []*counted) {
 	old := len(s.rules)
 	s.seed, s.rules = seed, rules
@@ -118,8 +117,8 @@ func (s *Set) replace(seed uint64, rules []*counted) {
 	s.publish(changes)
 }
 
-// Replace implements [sim.Recorded]. Rules that [Set.Set] would refuse, and counts that are
-// impossible, are errors.
+// Replace implements [sim.Recorded]. Rules that [Set.Set] refuses and impossible counts are
+// errors.
 func (s *Set) Replace(records []sim.Record) error {
 	var rows []ruleRow
 	var seed *seedRow
@@ -165,7 +164,7 @@ func (s *Set) Replace(records []sim.Record) error {
 	return nil
 }
 
-// count takes over how often a rule was asked about and hit.
+// count sets the counts of a rule.
 func (c *counted) count(row ruleRow) error {
 	for _, seen := range row.Seen {
 		_, twice := c.seen[seen.Subject]
@@ -189,7 +188,7 @@ func (c *counted) count(row ruleRow) error {
 	return nil
 }
 
-// possibleHits is how often the rule can have been hit, after what it was asked about.
+// possibleHits returns the maximum number of hits for the counts of the rule.
 func (c *counted) possibleHits() int {
 	total := 0
 	for _, times := range c.seen {

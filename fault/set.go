@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Set holds the rules of one simulated cloud. It is safe for parallel use; the
-// zero value knows no operation and so refuses every rule.
+// Set has the rules of one simulated cloud. It is safe for concurrent use. The zero value
+// has no operations, so it refuses every rule.
 type Set struct {
 	mu         sync.Mutex
 	seed       uint64
@@ -22,28 +22,27 @@ type Set struct {
 
 type counted struct {
 	rule Rule
-	key  uint64 // names the rule where chance decides
+	key  uint64 // of the rule, for its probability
 	seen map[string]int
 	hits int
 
 	counted bool // since the last commit of counts
 }
 
-// State is a rule together with how often it has fired.
+// State is a rule with its hit count.
 type State struct {
 	Rule Rule `json:"rule"`
 	Hits int  `json:"hits"`
 }
 
-// NewSet returns an empty set that knows the operations.
+// NewSet returns an empty set with the operations of requests.
 func NewSet(operations ...string) *Set {
 	s := &Set{}
 	s.Register(operations...)
 	return s
 }
 
-// Register makes the names of requests known, so that rules may name them. A
-// name that is known already stays what it is.
+// Register adds operations of requests for rules. An existing operation is unchanged.
 func (s *Set) Register(requests ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +53,7 @@ func (s *Set) Register(requests ...string) {
 	}
 }
 
-// RegisterWork makes known what a service does beside answering requests, with
-// the actions that it can take. It replaces what was known by the name.
+// RegisterWork adds or replaces operations of background work.
 func (s *Set) RegisterWork(work ...Operation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +71,7 @@ func (s *Set) register(o Operation) {
 	s.operations[o.Name] = o
 }
 
-// Describe lists the known operations with what rules may do to them, sorted by
-// name.
+// Describe lists the operations with their actions, sorted by name.
 func (s *Set) Describe() []Operation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +84,7 @@ func (s *Set) Describe() []Operation {
 	return list
 }
 
-// Operations lists the known operations, sorted.
+// Operations lists the names of the operations, sorted.
 func (s *Set) Operations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,9 +96,8 @@ func (s *Set) Operations() []string {
 	return names
 }
 
-// Set replaces all rules. If one of them is bad, names an unknown operation or
-// asks for what the operation cannot do, nothing changes and the error matches
-// [ErrRule].
+// Set replaces all rules. If one of them is invalid, or its operation is unknown or does
+// not have its action, nothing changes and the error matches [ErrRule].
 func (s *Set) Set(rules ...Rule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +109,7 @@ func (s *Set) Set(rules ...Rule) error {
 	return nil
 }
 
-// counted makes the rules ready to be counted, or none of them. The mutex is held.
+// counted checks the rules and returns them with empty counts. The mutex is held.
 func (s *Set) counted(rules []Rule) ([]*counted, error) {
 	fresh := make([]*counted, 0, len(rules))
 	for i, rule := range rules {
@@ -134,15 +130,14 @@ func (s *Set) counted(rules []Rule) ([]*counted, error) {
 	return fresh, nil
 }
 
-// possible refuses a rule for an operation that is not there or cannot fail in
-// this way. The mutex is held.
+// possible checks the operation of a rule. The mutex is held.
 func (s *Set) possible(r Rule) error {
 	o, known := s.operations[r.Operation]
 	switch {
 	case !known:
 		return fmt.Errorf("%w: unknown operation %q", ErrRule, r.Operation)
 	case !slices.Contains(o.Actions, r.Action):
-		return fmt.Errorf("%w: %s cannot %s (it can %v)", ErrRule, r.Operation, r.Action, o.Actions)
+		return fmt.Errorf("%w: %s cannot %s (its actions are %v)", ErrRule, r.Operation, r.Action, o.Actions)
 	}
 	return nil
 }
@@ -165,8 +160,8 @@ func (s *Set) Rules() []State {
 	return states
 }
 
-// Decide counts one occurrence of the operation on the subject and returns the
-// first rule that makes it fail. A nil set never fails anything.
+// Decide counts one occurrence of the operation on the subject and returns the first rule
+// that makes it fail. A nil set has no rules.
 func (s *Set) Decide(operation, subject string) (Rule, bool) {
 	if s == nil {
 		return Rule{}, false
