@@ -1,7 +1,6 @@
 package fakecyborg
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -23,20 +22,13 @@ func (s *Server) scope(c caller) scope {
 	return scope{project: c.Project, all: c.admin(), known: s.cfg.zed()}
 }
 
-// authenticate reads the tokens of a request; false means 401.
-func (s *Server) authenticate(r *http.Request) (caller, bool) {
-	id, ok := simhttp.Identify(r, s.verifier)
-	if !ok {
-		return caller{}, false
-	}
-	c := caller{Identity: id}
+// callerOf is who sent a call whose token was checked.
+func (s *Server) callerOf(c *simhttp.Call) caller {
 	if s.verifier == nil {
-		c.service = r.Header.Get("X-Service-Token") != ""
-	} else {
-		backing, valid := simhttp.IdentifyService(r, s.verifier)
-		c.service = valid && backing.HasRole("service")
+		return caller{c.Identity, c.Header.Get("X-Service-Token") != ""}
 	}
-	return c, true
+	backing, valid := simhttp.IdentifyService(c.Request, s.verifier)
+	return caller{c.Identity, valid && backing.HasRole("service")}
 }
 
 // errServiceToken is upstream's refusal since CVE-2026-40214.

@@ -74,19 +74,37 @@ func (r *refusal) status(quirks bool) int {
 	return http.StatusBadRequest
 }
 
-// writeError answers with a fault of a handler: JSON within JSON, as WSME's
+// routingError is a refusal that is found before a handler runs: unacceptable version or
+// media type. Unknown paths and wrong methods are answered in the same form.
+type routingError struct {
+	status int
+	detail string
+}
+
+func (e *routingError) Error() string { return e.detail }
+
+// writeError answers with a refusal of a handler: JSON within JSON, as WSME's
 // fault becomes a string in the wrapper of upstream's parsable-error hook.
-func (s *Server) writeError(w http.ResponseWriter, err error) {
-	if errors.Is(err, errUnresolved) {
-		writeWrapped(w, http.StatusLocked, "null")
-		return
-	}
-	status := http.StatusInternalServerError
+func (s *Server) writeError(c *simhttp.Call, err error) {
+	var routing *routingError
+	var general *simhttp.Error
 	var r *refusal
-	if errors.As(err, &r) {
-		status = r.status(s.cfg.UpstreamQuirks)
+	switch {
+	case errors.Is(err, errUnresolved):
+		writeWrapped(c.W, http.StatusLocked, "null")
+	case errors.As(err, &routing):
+		writeRouting(c, routing.status, routing.detail)
+	case errors.As(err, &r):
+		writeFault(c.W, r.status(s.cfg.UpstreamQuirks), err.Error())
+	case !errors.As(err, &general):
+		writeFault(c.W, http.StatusInternalServerError, err.Error())
+	case general.Status == http.StatusUnauthorized:
+		c.WriteUnauthorized(c.BaseURL())
+	case general.Text == "":
+		writeRouting(c, general.Status, "")
+	default:
+		writeFault(c.W, general.Status, strings.TrimSpace(general.Text+" "+general.Code))
 	}
-	writeFault(w, status, err.Error())
 }
 
 func writeFault(w http.ResponseWriter, status int, text string) {
@@ -110,21 +128,21 @@ func writeWrapped(w http.ResponseWriter, status int, text string) {
 
 // writeRouting answers an error that is found before a handler runs: unknown
 // path, wrong method, unacceptable version. Its inner form follows Accept.
-func writeRouting(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	accept := r.Header.Get("Accept")
+func writeRouting(c *simhttp.Call, status int, detail string) {
+	accept := c.Header.Get("Accept")
 	title := http.StatusText(status)
 	switch {
 	case strings.Contains(accept, "application/json"):
-		writeWrapped(w, status, jsonText(struct {
+		writeWrapped(c.W, status, jsonText(struct {
 			Code        int    `json:"code"`
 			Title       string `json:"title"`
 			Description string `json:"description"`
 		}{status, title, detail}))
 	case accept == "" || strings.Contains(accept, "html") || strings.Contains(accept, "*/*"):
-		writeWrapped(w, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s<br /><br />\n%s\n\n\n </body>\n</html>",
+		writeWrapped(c.W, status, fmt.Sprintf("<html>\n <head>\n  <title>%d %s</title>\n </head>\n <body>\n  <h1>%d %s</h1>\n  %s<br /><br />\n%s\n\n\n </body>\n</html>",
 			status, title, status, title, explanation(status), html.EscapeString(detail)))
 	default:
-		writeWrapped(w, status, fmt.Sprintf("%d %s\n\n%s\n\n%s\n\n", status, title, explanation(status), detail))
+		writeWrapped(c.W, status, fmt.Sprintf("%d %s\n\n%s\n\n%s\n\n", status, title, explanation(status), detail))
 	}
 }
 
@@ -139,16 +157,6 @@ func explanation(status int) string {
 		return "The resource could not be generated that was acceptable to your browser (content of type text/plain)."
 	}
 	return ""
-}
-
-// writeUnauthorized answers as keystonemiddleware does, outside of Cyborg's own
-// error wrapper.
-func writeUnauthorized(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", requestBase(r)))
-	simhttp.WriteJSON(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
-		"code": http.StatusUnauthorized, "title": "Unauthorized",
-		"message": "The request you have made requires authentication.",
-	}})
 }
 
 // jsonText encodes plain values, which cannot fail.

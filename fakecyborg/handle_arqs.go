@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // stateResolved is the only value of the query argument bind_state.
@@ -27,7 +29,7 @@ func (s *Server) arqBodies(r request, arqs []ARQ) []arqBody {
 // instance or provider that is no uuid.
 func readableARQ(a ARQ) error {
 	for _, id := range []string{a.DeviceRPUUID, a.InstanceUUID} {
-		if id != "" && !isUUID(id) {
+		if id != "" && !simhttp.IsUUIDLike(id) {
 			return refuse(kindInvalid, "Expected a uuid but received %s.", id)
 		}
 	}
@@ -178,7 +180,7 @@ func (s *Server) imageOfRequest(ctx context.Context, body []byte) (image, error)
 	if fields.Image == nil || *fields.Image == "" {
 		return image{}, nil
 	}
-	if !isUUID(*fields.Image) {
+	if !simhttp.IsUUIDLike(*fields.Image) {
 		return image{}, refuse(kindInvalid, "image_uuid: Expected a uuid but received %s.", *fields.Image)
 	}
 	found, err := s.describeImage(ctx, *fields.Image)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // nameMinor is the microversion since which a profile can be fetched by name.
@@ -30,7 +32,7 @@ func (s *Server) listProfiles(r request) (int, any, error) {
 		if names != nil && !slices.Contains(names, p.name) {
 			continue
 		}
-		if !isUUID(p.uuid) { // stored by an UpstreamQuirks create: nothing can be listed any more
+		if !simhttp.IsUUIDLike(p.uuid) { // stored by an UpstreamQuirks create: nothing can be listed any more
 			return 0, nil, refuse(kindInvalid, "Expected a uuid but received %s.", p.uuid)
 		}
 		list = append(list, r.links.profile(p))
@@ -49,7 +51,7 @@ func (s *Server) getProfile(r request) (int, any, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	find := s.state.profileByUUID
-	if !isUUID(id) {
+	if !simhttp.IsUUIDLike(id) {
 		if r.minor < nameMinor {
 			return 0, nil, tooOld(nameMinor)
 		}
@@ -78,7 +80,7 @@ func (s *Server) createProfile(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if !isUUID(p.uuid) {
+	if !simhttp.IsUUIDLike(p.uuid) {
 		return 0, nil, refuse(kindInvalid, "Expected a uuid but received %s.", p.uuid)
 	}
 	return http.StatusCreated, r.links.profile(p), nil
@@ -110,7 +112,7 @@ func (s *Server) deleteProfiles(r request) (int, any, error) {
 	}
 	s.lock(r.Context())
 	defer s.unlock()
-	if isUUID(value) {
+	if simhttp.IsUUIDLike(value) {
 		p, err := s.state.profileByUUID(value)
 		if err == nil {
 			err = s.state.deleteProfile(p)

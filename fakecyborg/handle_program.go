@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // patchPath is upstream's pattern of a path in a JSON patch.
@@ -85,7 +87,7 @@ func parseProgram(body []byte) (image string, err error) {
 	if json.Unmarshal(ops[0].Value, &value) != nil || len(value) == 0 {
 		return "", refuse(kindUncoded, "the value is not a list with an image_uuid")
 	}
-	if !isUUID(value[0].Image) {
+	if !simhttp.IsUUIDLike(value[0].Image) {
 		return "", refuse(kindInvalid, "Expected a uuid but received %s.", value[0].Image)
 	}
 	return value[0].Image, nil

@@ -1,10 +1,6 @@
 package fakecyborg
 
-import (
-	"net/http"
-
-	"github.com/gocyborg/gocyborg/internal/simhttp"
-)
+import "github.com/gocyborg/gocyborg/internal/simhttp"
 
 // inputs tells what each operation reads. Query keys beyond these are refused where the
 // handler reads any (queryArgs); members of a body beyond these are ignored, as upstream
@@ -36,9 +32,4 @@ func inputs(cfg Config) map[string]simhttp.Input {
 		"accelerator.attribute.delete":      query("uuid"),
 		"DELETE /v2/attributes/{id}":        {},
 	}
-}
-
-// refuseUnread refuses a request of which something is not read.
-func refuseUnread(w http.ResponseWriter, _ *http.Request, detail string) {
-	writeFault(w, http.StatusBadRequest, detail)
 }

@@ -102,7 +102,7 @@ func TestAStrictServerSaysSoInItsOwnWords(t *testing.T) {
 	w, _, _ := inputWorld(t, fakecyborg.Config{})
 	before := w.inputState(t)
 	recorder := simhttp.NewRecorder(10)
-	recorder.RefusesUnread = true
+	recorder.RefusesUnrecognized = true
 	strict := &world{t: t, server: w.server, client: &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(w.server, recorder))}}
 	got := strict.send(sent{method: "POST", path: "/v2/accelerator_requests", body: `{"device_profile_name": "f", "device_profile_group_id": 0}`})
 	if got.status != http.StatusBadRequest || !strings.HasSuffix(got.fault(), "body device_profile_group_id") {

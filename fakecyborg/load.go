@@ -163,7 +163,7 @@ func fill[R interface{ meta() *record }](t *table[R], row R, d dumpRecord) error
 
 // checkRowUUID refuses what the API could not show.
 func checkRowUUID(uuid string) error {
-	if !isUUID(uuid) {
+	if !simhttp.IsUUIDLike(uuid) {
 		return fmt.Errorf("%q is no uuid", uuid)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 func (l *loading) addAgents() error {
@@ -106,7 +107,7 @@ func (f *flatShape) load(hosts map[string]*flatHost) {
 func (d dumpPlacement) flatHosts() (map[string]*flatHost, error) {
 	hosts := make(map[string]*flatHost)
 	for i, host := range d.Hosts {
-		if _, twice := hosts[host.Provider]; twice || !isUUID(host.Provider) {
+		if _, twice := hosts[host.Provider]; twice || !simhttp.IsUUIDLike(host.Provider) {
 			return nil, fmt.Errorf("placement.compute_providers[%d]: uuid %q is none or there twice", i, host.Provider)
 		}
 		if err := checkInventories(host.Inventories); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // each adds the rows of a table and names the one that cannot be added.
@@ -120,7 +121,7 @@ func (l *loading) checkDeployable(d dumpDeployable) error {
 	switch {
 	case d.Name == "" || named:
 		return fmt.Errorf("name %q is empty or there twice", d.Name)
-	case !isUUID(d.Provider):
+	case !simhttp.IsUUIDLike(d.Provider):
 		return fmt.Errorf("rp_uuid %q is no uuid", d.Provider)
 	case placed:
 		return fmt.Errorf("rp_uuid %s twice", d.Provider)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // The headers of the negotiation.
@@ -65,25 +67,24 @@ func versionText(value string) string {
 	return strings.TrimSpace(value)
 }
 
-// negotiate sets the version headers and returns the minor version, or answers
-// 406.
-func (s *Server) negotiate(w http.ResponseWriter, r *http.Request) (minor int, ok bool) {
+// negotiate sets the version headers and the minor version, or refuses with 406.
+func (s *Server) negotiate(c *simhttp.Call) error {
 	highest := s.cfg.maxMinor()
-	minor, bad := parseVersion(strings.Join(r.Header.Values(headerVersion), ","), highest)
+	minor, bad := parseVersion(strings.Join(c.Header.Values(headerVersion), ","), highest)
 	if bad != nil && !bad.ranged && s.cfg.zed() {
 		minor, bad = 0, nil // older releases take what they cannot read for nothing
 	}
 	if bad == nil || bad.ranged {
-		w.Header().Set("Vary", headerVersion)
-		w.Header().Set(headerMinimum, "2.0")
-		w.Header().Set(headerMaximum, fmt.Sprintf("2.%d", highest))
+		c.W.Header().Set("Vary", headerVersion)
+		c.W.Header().Set(headerMinimum, "2.0")
+		c.W.Header().Set(headerMaximum, fmt.Sprintf("2.%d", highest))
 	}
 	if bad != nil {
-		writeRouting(w, r, http.StatusNotAcceptable, bad.text)
-		return 0, false
+		return &routingError{http.StatusNotAcceptable, bad.text}
 	}
-	w.Header().Set(headerVersion, fmt.Sprintf("%s 2.%d", serviceType, minor))
-	return minor, true
+	c.Minor = minor
+	c.W.Header().Set(headerVersion, fmt.Sprintf("%s 2.%d", serviceType, minor))
+	return nil
 }
 
 // clearVersion removes the headers again: an unknown path is answered before

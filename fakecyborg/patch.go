@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // The fields that a PATCH may set, in the order in which upstream names the
@@ -144,9 +146,9 @@ func (b bindArgs) check() error {
 	switch {
 	case b.host == "" || len(b.host) > maxName:
 		return badPatch("hostname has %d characters, want 1 to %d", len(b.host), maxName)
-	case !isUUID(b.provider):
+	case !simhttp.IsUUIDLike(b.provider):
 		return badPatch("device_rp_uuid: Expected a uuid but received %s.", b.provider)
-	case !isUUID(b.instance):
+	case !simhttp.IsUUIDLike(b.instance):
 		return badPatch("instance_uuid: Expected a uuid but received %s.", b.instance)
 	case len(b.project) > maxName:
 		return badPatch("project_id has more than %d characters", maxName)

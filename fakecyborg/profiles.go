@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/google/uuid"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // profileInput is a device profile that passed validation.
@@ -186,17 +186,8 @@ func (in profileInput) check(quirks bool) error {
 	if strings.HasSuffix(in.name, "\n") {
 		return refuse(kindInvalid, "Device profile name must be of the form ^[a-zA-Z0-9-_]+$")
 	}
-	if in.uuid != "" && !isUUID(in.uuid) {
+	if in.uuid != "" && !simhttp.IsUUIDLike(in.uuid) {
 		return refuse(kindInvalid, "Expected a uuid but received %s.", in.uuid)
 	}
 	return nil
-}
-
-// isUUID tells whether oslo.utils takes a text for a UUID: 32 hexadecimal
-// digits, with or without hyphens, in either case.
-func isUUID(text string) bool {
-	if len(text) != 36 && len(text) != 32 {
-		return false
-	}
-	return uuid.Validate(text) == nil
 }

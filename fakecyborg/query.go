@@ -33,7 +33,7 @@ func queryArgs(r request, known ...string) (url.Values, error) {
 // readBody reads a JSON body; argument is what upstream calls the handler's
 // parameter.
 func readBody(r request, argument string) ([]byte, error) {
-	body, err := simhttp.ReadBody(r.Request)
+	body, err := simhttp.ReadBody(r.Call.Request)
 	if err != nil {
 		return nil, refuse(kindInvalid, "%v", err)
 	}
@@ -60,7 +60,7 @@ func missing(argument string) error {
 
 // checkUUID is the check of a typed argument.
 func checkUUID(argument, value string) error {
-	if isUUID(value) {
+	if simhttp.IsUUIDLike(value) {
 		return nil
 	}
 	return refuse(kindInvalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to uuid. Error: Expected a uuid but received %s.",

@@ -2,7 +2,6 @@ package fakecyborg
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,12 +69,9 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.service = &simhttp.Service{
 		Name: "accelerator", Prefixes: []string{"/accelerator"}, Canonical: canonicalPath,
-		Router: s.router(), Handler: http.HandlerFunc(s.handle),
-		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
-			writeFault(w, status, strings.TrimSpace("injected fault "+code))
-		},
+		Router: s.router(), Handler: s.handle, WriteError: s.writeError,
 		VersionHeader: headerVersion, Faults: s.faults, Observe: s.observe,
-		Clock: s.clock, IDs: simhttp.NewIDs(cfg.Seed, "cyborg"), Refuse: refuseUnread,
+		Clock: s.clock, IDs: simhttp.NewIDs(cfg.Seed, "cyborg"),
 	}
 	return s, nil
 }
@@ -149,7 +145,7 @@ func canonicalPath(path string) string {
 
 // request is what a handler works on.
 type request struct {
-	*http.Request
+	*simhttp.Call
 	caller caller
 	minor  int
 	links  links
@@ -159,58 +155,45 @@ type request struct {
 // an empty body.
 type handler func(r request) (status int, body any, err error)
 
-// handle judges a request in upstream's order: token, version, path, method,
+// handle judges a call in upstream's order: token, version, path, method,
 // and then the handler's own checks.
-func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
-	match := simhttp.MatchOf(r)
-	public := match.Route != nil && (match.Route.Pattern == "" || match.Route.Pattern == "/v2")
-	if public && match.Route.Pattern == "" {
-		match.Route.Handler(w, r)
-		return
+func (s *Server) handle(c *simhttp.Call) error {
+	public := c.Route != nil && (c.Route.Pattern == "" || c.Route.Pattern == "/v2")
+	if public && c.Route.Pattern == "" {
+		return c.Dispatch()
 	}
-	c := caller{}
 	if !public {
-		var ok bool
-		if c, ok = s.authenticate(r); !ok {
-			writeUnauthorized(w, r)
-			return
+		if err := c.Authenticate(s.verifier); err != nil {
+			return err
 		}
 	}
-	minor, ok := s.negotiate(w, r)
-	if !ok {
-		return
+	if err := s.negotiate(c); err != nil {
+		return err
 	}
-	switch {
-	case match.Route == nil && len(match.Allowed) == 0:
-		clearVersion(w.Header())
-		writeRouting(w, r, http.StatusNotFound, "")
-	case match.Route == nil:
-		clearVersion(w.Header())
-		w.Header().Set("Allow", strings.Join(allowed(match.Allowed, r), ", "))
-		writeRouting(w, r, http.StatusMethodNotAllowed, "")
-	case !acceptsJSON(r):
-		writeRouting(w, r, http.StatusNotAcceptable, "")
-	default:
-		match.Route.Handler(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, request{caller: c, minor: minor, links: s.linksOf(r)})))
+	if err := c.RequireRoute(); err != nil {
+		clearVersion(c.W.Header())
+		if len(c.Allowed) > 0 {
+			c.W.Header().Set("Allow", strings.Join(allowed(c.Allowed, c.Request), ", "))
+		}
+		return err
 	}
+	if !acceptsJSON(c.Request) {
+		return &routingError{http.StatusNotAcceptable, ""}
+	}
+	return c.Dispatch()
 }
 
-type requestKey struct{}
-
 // answering turns a handler into what the router calls.
-func (s *Server) answering(h handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		req, _ := r.Context().Value(requestKey{}).(request)
-		req.Request = r
-		status, body, err := h(req)
+func (s *Server) answering(h handler) simhttp.Handler {
+	return func(c *simhttp.Call) error {
+		status, body, err := h(request{Call: c, caller: s.callerOf(c), minor: c.Minor, links: s.linksOf(c)})
 		switch {
 		case err != nil:
-			s.writeError(w, err)
+			return err
 		case body == nil:
-			simhttp.WriteEmpty(w, status)
-		default:
-			simhttp.WriteJSON(w, status, body)
+			return c.Empty(status)
 		}
+		return c.JSON(status, body)
 	}
 }
 
@@ -231,23 +214,11 @@ func acceptsJSON(r *http.Request) bool {
 // links writes the addresses of resources.
 type links struct{ base string }
 
-func (s *Server) linksOf(r *http.Request) links {
+func (s *Server) linksOf(c *simhttp.Call) links {
 	if s.cfg.PublicEndpoint != "" {
 		return links{s.cfg.PublicEndpoint}
 	}
-	return links{requestBase(r)}
-}
-
-// requestBase is the scheme and host by which the caller came.
-func requestBase(r *http.Request) string {
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
-		scheme = forwarded
-	}
-	return fmt.Sprintf("%s://%s", scheme, r.Host)
+	return links{c.BaseURL()}
 }
 
 // link is one reference in a body.

@@ -25,9 +25,9 @@ func (s *Server) document(id, href string) versionDocument {
 
 // getRoot lists the versions. Its links never use the configured endpoint, and
 // name the version v2 where the version's own document says v2.0.
-func (s *Server) getRoot(w http.ResponseWriter, r *http.Request) {
-	v2 := s.document("v2", requestBase(r)+"/accelerator/v2")
-	simhttp.WriteJSON(w, http.StatusOK, struct {
+func (s *Server) getRoot(c *simhttp.Call) error {
+	v2 := s.document("v2", c.BaseURL()+"/accelerator/v2")
+	return c.JSON(http.StatusOK, struct {
 		Name        string            `json:"name"`
 		Description string            `json:"description"`
 		Versions    []versionDocument `json:"versions"`
@@ -40,6 +40,6 @@ func (s *Server) getRoot(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *Server) getVersion(w http.ResponseWriter, r *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, s.document("v2.0", s.linksOf(r).base+"/accelerator/v2/"))
+func (s *Server) getVersion(c *simhttp.Call) error {
+	return c.JSON(http.StatusOK, s.document("v2.0", s.linksOf(c).base+"/accelerator/v2/"))
 }

@@ -16,11 +16,11 @@ func (c *call) writeAggregates(a engine.ProviderAggregates) error {
 		body["resource_provider_generation"] = a.Generation
 	}
 	c.modified(c.now)
-	return c.json(http.StatusOK, body)
+	return c.JSON(http.StatusOK, body)
 }
 
 func getAggregates(c *call) error {
-	a, err := c.server.state.ProviderAggregates(c.r.PathValue("uuid"))
+	a, err := c.server.state.ProviderAggregates(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func getAggregates(c *call) error {
 }
 
 func putAggregates(c *call) error {
-	uuid := c.r.PathValue("uuid")
+	uuid := c.PathValue("uuid")
 	if _, err := c.server.state.Provider(uuid); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -76,11 +77,11 @@ func (c *call) writes() engine.Writes {
 }
 
 func putAllocations(c *call) error {
-	consumer := c.r.PathValue("consumer")
-	if !isUUIDLike(consumer) {
+	consumer := c.PathValue("consumer")
+	if !simhttp.IsUUIDLike(consumer) {
 		return badRequest("Malformed consumer_uuid: " + consumer)
 	}
-	consumer = canonicalUUID(consumer)
+	consumer = simhttp.CanonicalUUID(consumer)
 	body, err := c.body(c.schemaFor("allocations-put", 0, 8, 12, 28, 34, 38))
 	if err != nil {
 		return err
@@ -89,7 +90,7 @@ func putAllocations(c *call) error {
 	if err := c.state().Claim([]engine.Claim{claim}, c.writes()); err != nil {
 		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory for consumer "+consumer+": ")
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 func postAllocations(c *call) error {
@@ -100,7 +101,7 @@ func postAllocations(c *call) error {
 	if err := c.state().Claim(c.readClaims(body), c.writes()); err != nil {
 		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory: ")
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 // readClaims reads a map of claims by consumer.
@@ -113,10 +114,10 @@ func (c *call) readClaims(value any) []engine.Claim {
 }
 
 func deleteAllocations(c *call) error {
-	if err := c.state().Release(c.r.PathValue("consumer")); err != nil {
+	if err := c.state().Release(c.PathValue("consumer")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 type resourcesBody struct {
@@ -133,11 +134,11 @@ type consumerBody struct {
 }
 
 func getAllocations(c *call) error {
-	consumer, generations, found := c.server.state.ConsumerAllocations(c.r.PathValue("consumer"))
+	consumer, generations, found := c.server.state.ConsumerAllocations(c.PathValue("consumer"))
 	body := consumerBody{Allocations: make(map[string]resourcesBody)}
 	if !found {
 		c.modified(c.now)
-		return c.json(http.StatusOK, body)
+		return c.JSON(http.StatusOK, body)
 	}
 	for _, a := range consumer.Allocations {
 		entry, ok := body.Allocations[a.Provider]
@@ -157,7 +158,7 @@ func getAllocations(c *call) error {
 		body.Type = typeOrUnknown(consumer.Type)
 	}
 	c.modified(consumer.Created)
-	return c.json(http.StatusOK, body)
+	return c.JSON(http.StatusOK, body)
 }
 
 func typeOrUnknown(kind string) string {
@@ -168,7 +169,7 @@ func typeOrUnknown(kind string) string {
 }
 
 func getProviderAllocations(c *call) error {
-	generation, consumers, err := c.server.state.ProviderAllocations(c.r.PathValue("uuid"))
+	generation, consumers, err := c.server.state.ProviderAllocations(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
@@ -195,5 +196,5 @@ func getProviderAllocations(c *call) error {
 		newest = c.now
 	}
 	c.modified(newest)
-	return c.json(http.StatusOK, map[string]any{"resource_provider_generation": generation, "allocations": entries})
+	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": generation, "allocations": entries})
 }

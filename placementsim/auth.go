@@ -24,18 +24,18 @@ func (c *call) allowed(r rule) bool {
 	if r == anybody || policy == policyOpen {
 		return true
 	}
-	if c.identity.SystemScope {
+	if c.Identity.SystemScope {
 		return false
 	}
 	switch r {
 	case ownUsages:
-		if c.identity.HasRole("reader") && c.identity.Project == parseQuery(c.r.URL.RawQuery).first("project_id") {
+		if c.Identity.HasRole("reader") && c.Identity.Project == parseQuery(c.URL.RawQuery).first("project_id") {
 			return true
 		}
 	case reshaping:
 		if policy == policySecure {
-			return c.identity.HasRole("service")
+			return c.Identity.HasRole("service")
 		}
 	}
-	return c.identity.HasRole("admin", "service")
+	return c.Identity.HasRole("admin", "service")
 }

@@ -1,9 +1,7 @@
 package placementsim
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"mime"
 	"net/http"
@@ -16,42 +14,47 @@ import (
 
 // call is one request on its way through an operation.
 type call struct {
-	server   *Server
-	w        http.ResponseWriter
-	r        *http.Request
-	identity simhttp.Identity
-	version  version
-	now      time.Time
+	*simhttp.Call
+	server  *Server
+	version version
+	now     time.Time
 }
 
-// handle judges a request in the service's order: token, microversion, headers
+// serve checks a request in the service's order: token, microversion, headers
 // of the body, route, and then the operation's own guards.
-func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
-	if s.cors(w, r) {
-		return
+func (s *Server) serve(c *simhttp.Call) error {
+	if s.cors(c) {
+		return c.Empty(http.StatusOK)
 	}
-	if accept := r.Header.Get("Accept"); accept == "" || accept == "*/*" {
-		r.Header.Set("Accept", "application/json")
+	if accept := c.Header.Get("Accept"); accept == "" || accept == "*/*" {
+		c.Header.Set("Accept", "application/json")
 	}
-	c := &call{server: s, w: w, r: r, now: s.clock.Now()}
-	if !s.isRoot(r) {
-		identity, known := simhttp.Identify(r, s.verifier)
-		if !known {
-			writeUnauthorized(w)
-			return
+	if !s.isRoot(c.Request) {
+		if err := c.Authenticate(s.verifier); err != nil {
+			return err
 		}
-		c.identity = identity
 	}
-	v, refused := parseVersion(r.Header)
-	if refused != nil {
-		writeError(w, r, refused, false)
-		return
+	v, err := parseVersion(c.Header)
+	if err != nil {
+		return err
 	}
-	c.version = v
-	w.Header().Set(versionHeader, serviceType+" "+v.String())
-	w.Header().Add("Vary", "openstack-api-version")
-	if err := c.route(); err != nil {
-		c.fail(err)
+	c.Minor = int(v)
+	c.W.Header().Set(versionHeader, serviceType+" "+v.String())
+	c.W.Header().Add("Vary", "openstack-api-version")
+	if err := checkBodyHeaders(c); err != nil {
+		return err
+	}
+	return c.Dispatch()
+}
+
+// handler runs an operation behind its guards.
+func (s *Server) handler(op operation) simhttp.Handler {
+	return func(sent *simhttp.Call) error {
+		c := &call{Call: sent, server: s, version: version(sent.Minor), now: s.clock.Now()}
+		if err := c.guard(op); err != nil {
+			return err
+		}
+		return op.handle(c)
 	}
 }
 
@@ -66,43 +69,19 @@ func (s *Server) isRoot(r *http.Request) bool {
 	return path == "/"
 }
 
-// route checks the body's headers, finds the operation and runs it.
-func (c *call) route() error {
-	if err := c.checkBodyHeaders(); err != nil {
-		return err
-	}
-	match := simhttp.MatchOf(c.r)
-	if match.Route == nil {
-		if len(match.Allowed) == 0 {
-			return &apiError{status: http.StatusNotFound}
-		}
-		return c.notAllowed(match.Allowed)
-	}
-	op := c.server.ops[match.Route.Operation]
-	if err := c.guard(op); err != nil {
-		return err
-	}
-	return op.handle(c)
-}
-
-func (c *call) notAllowed(allowed []string) error {
-	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return &apiError{status: http.StatusMethodNotAllowed, text: "The method specified is not allowed for this resource."}
-}
-
 // checkBodyHeaders refuses a body of unknown type, whatever the route.
-func (c *call) checkBodyHeaders() error {
-	if text := c.r.Header.Get("Content-Length"); text != "" && !digits(text) {
+func checkBodyHeaders(c *simhttp.Call) error {
+	if text := c.Header.Get("Content-Length"); text != "" && !digits(text) {
 		return badRequest("content-length header must be an integer")
 	}
-	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
+	if c.ContentLength > 0 && c.Header.Get("Content-Type") == "" {
 		return badRequest("content-type header required when content-length > 0")
 	}
 	return nil
 }
 
 // guard judges microversion, media types and policy of an operation.
-func (c *call) guard(op *operation) error {
+func (c *call) guard(op operation) error {
 	if !op.maskLast {
 		if err := c.mask(op); err != nil {
 			return err
@@ -113,8 +92,8 @@ func (c *call) guard(op *operation) error {
 			return err
 		}
 	}
-	if op.answers && acceptQuality(c.r.Header.Get("Accept"), "application", "json") == 0 {
-		return &apiError{status: http.StatusNotAcceptable, text: "Only application/json is provided"}
+	if op.answers && acceptQuality(c.Header.Get("Accept"), "application", "json") == 0 {
+		return &simhttp.Error{Status: http.StatusNotAcceptable, Text: "Only application/json is provided"}
 	}
 	if op.maskLast {
 		if err := c.mask(op); err != nil {
@@ -122,21 +101,21 @@ func (c *call) guard(op *operation) error {
 		}
 	}
 	if !c.allowed(op.rule) {
-		return &apiError{status: http.StatusForbidden, text: "Policy does not allow this request to be performed."}
+		return &simhttp.Error{Status: http.StatusForbidden, Text: "Policy does not allow this request to be performed."}
 	}
 	return nil
 }
 
 // mask hides an operation from microversions before its own.
-func (c *call) mask(op *operation) error {
+func (c *call) mask(op operation) error {
 	if c.version >= op.since {
 		return nil
 	}
-	return &apiError{status: cmp.Or(op.maskStatus, http.StatusNotFound)}
+	return &simhttp.Error{Status: cmp.Or(op.maskStatus, http.StatusNotFound)}
 }
 
 func (c *call) requireJSON() error {
-	sent := c.r.Header.Get("Content-Type")
+	sent := c.Header.Get("Content-Type")
 	mediaType, _, err := mime.ParseMediaType(sent)
 	if err != nil {
 		mediaType, _, _ = strings.Cut(sent, ";")
@@ -148,15 +127,15 @@ func (c *call) requireJSON() error {
 	if sent == "" {
 		sent = "None"
 	}
-	return &apiError{status: http.StatusUnsupportedMediaType, text: "The media type " + sent + " is not supported, use application/json"}
+	return &simhttp.Error{Status: http.StatusUnsupportedMediaType, Text: "The media type " + sent + " is not supported, use application/json"}
 }
 
 // body reads the request body and checks it against a schema.
 func (c *call) body(schema string) (any, error) {
-	data, err := simhttp.ReadBody(c.r)
+	data, err := simhttp.ReadBody(c.Request)
 	switch {
 	case errors.Is(err, simhttp.ErrBodyTooLarge):
-		return nil, &apiError{status: http.StatusRequestEntityTooLarge, text: err.Error()}
+		return nil, &simhttp.Error{Status: http.StatusRequestEntityTooLarge, Text: err.Error()}
 	case err != nil:
 		return nil, badRequest("Malformed JSON: " + err.Error())
 	}
@@ -173,42 +152,13 @@ func (c *call) body(schema string) (any, error) {
 // modified sets the caching headers that exist from microversion 1.15 on.
 func (c *call) modified(at time.Time) {
 	if c.version >= 15 {
-		c.w.Header().Set("Cache-Control", "no-cache")
-		c.w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
+		c.W.Header().Set("Cache-Control", "no-cache")
+		c.W.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
 	}
 }
 
 // location names a new or existing entity, as an absolute URL.
-func (c *call) location(path string) {
-	scheme := "http"
-	if c.r.TLS != nil || c.r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https"
-	}
-	c.w.Header().Set("Location", scheme+"://"+c.r.Host+c.server.prefix+path)
-}
-
-func (c *call) json(status int, value any) error {
-	writeJSON(c.w, status, value)
-	return nil
-}
-
-func (c *call) empty(status int) error {
-	simhttp.WriteEmpty(c.w, status)
-	return nil
-}
-
-// writeJSON answers with JSON in which <, > and & are written as they are, as
-// Python does: callers search error texts for them.
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeBytes(w, status, "application/json", bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
-}
+func (c *call) location(path string) { c.W.Header().Set("Location", c.BaseURL()+c.server.prefix+path) }
 
 func writeText(w http.ResponseWriter, status int, contentType, text string) {
 	writeBytes(w, status, contentType, []byte(text))

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -203,7 +204,7 @@ func (c *call) sameSubtree(q query, result *engine.CandidateQuery) error {
 		suffixes := strings.Split(value, ",")
 		for i, suffix := range suffixes {
 			if suffixes[i] = strings.TrimSpace(suffix); suffixes[i] == "" {
-				return &apiError{status: 400, code: codeBadValue, text: "Empty string (unsuffixed group) can not be specified in `same_subtree` "}
+				return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Empty string (unsuffixed group) can not be specified in `same_subtree` "}
 			}
 		}
 		result.SameSubtree = append(result.SameSubtree, suffixes)
@@ -258,7 +259,7 @@ func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 		}
 	}
 	if raw.has("in_tree") {
-		if g.InTree = lastOf(raw.values["in_tree"]); !isUUIDLike(g.InTree) {
+		if g.InTree = lastOf(raw.values["in_tree"]); !simhttp.IsUUIDLike(g.InTree) {
 			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + g.InTree)
 		}
 	}
@@ -280,7 +281,7 @@ func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 		withResources = withResources || g.has("resources")
 	}
 	if !withResources {
-		return &apiError{status: 400, code: codeMissingValue, text: "There must be at least one resources or resources[$S] parameter."}
+		return &simhttp.Error{Status: 400, Code: codeMissingValue, Text: "There must be at least one resources or resources[$S] parameter."}
 	}
 	var unknown []string
 	for _, suffixes := range subtrees {
@@ -299,9 +300,9 @@ func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 	}
 	switch {
 	case bad != nil:
-		return &apiError{status: 400, code: codeBadValue, text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + reprList(bad) + "]."}
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + reprList(bad) + "]."}
 	case unknown != nil:
-		return &apiError{status: 400, code: codeBadValue, text: "Real suffixes should be specified in `same_subtree`: [" + reprList(unknown) + "] not found in request groups"}
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + reprList(unknown) + "] not found in request groups"}
 	}
 	return nil
 }
@@ -365,14 +366,14 @@ func (c *call) rootRequired(q query, result *engine.CandidateQuery) error {
 		return nil
 	case 1:
 	default:
-		return &apiError{status: 400, code: codeDuplicateKey, text: "Query parameter 'root_required' may be specified only once."}
+		return &simhttp.Error{Status: 400, Code: codeDuplicateKey, Text: "Query parameter 'root_required' may be specified only once."}
 	}
 	t, err := parseTraits(values[0], c.version, false)
 	if err != nil {
 		return err
 	}
 	if names := conflicting(t); names != nil {
-		return &apiError{status: 400, code: codeBadValue, text: "Conflicting required and forbidden traits found in root_required: " + strings.Join(names, ", ")}
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Conflicting required and forbidden traits found in root_required: " + strings.Join(names, ", ")}
 	}
 	result.Root = t
 	return nil

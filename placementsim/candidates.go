@@ -16,7 +16,7 @@ const sinceNestedCandidates version = 29
 const maxKeptBuffer = 4 << 20
 
 func listCandidates(c *call) error {
-	query, err := c.candidateQuery(parseQuery(c.r.URL.RawQuery))
+	query, err := c.candidateQuery(parseQuery(c.URL.RawQuery))
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func listCandidates(c *call) error {
 		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
 	}
 	c.modified(c.now)
-	writeBytes(c.w, http.StatusOK, "application/json", body)
+	writeBytes(c.W, http.StatusOK, "application/json", body)
 	if cap(body) <= maxKeptBuffer {
 		*buffer = body
 		c.server.buffers.Put(buffer)

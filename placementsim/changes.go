@@ -8,7 +8,7 @@ import (
 
 // state is the service's state for a transition of which the request's record will tell.
 func (c *call) state() *engine.State {
-	log := simhttp.ChangeLogOf(c.r.Context())
+	log := simhttp.ChangeLogOf(c.Context())
 	if log == nil {
 		return c.server.state
 	}

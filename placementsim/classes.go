@@ -32,7 +32,7 @@ func listClasses(c *call) error {
 		}
 	}
 	c.modified(newest)
-	return c.json(http.StatusOK, map[string]any{"resource_classes": bodies})
+	return c.JSON(http.StatusOK, map[string]any{"resource_classes": bodies})
 }
 
 func createClass(c *call) error {
@@ -45,20 +45,20 @@ func createClass(c *call) error {
 		return err
 	}
 	c.location(classPath(name))
-	return c.empty(http.StatusCreated)
+	return c.Empty(http.StatusCreated)
 }
 
 func getClass(c *call) error {
-	class, err := c.server.state.Class(c.r.PathValue("name"))
+	class, err := c.server.state.Class(c.PathValue("name"))
 	if err != nil {
 		return err
 	}
 	c.modified(class.Changed)
-	return c.json(http.StatusOK, c.classBody(class))
+	return c.JSON(http.StatusOK, c.classBody(class))
 }
 
 func putClass(c *call) error {
-	name := c.r.PathValue("name")
+	name := c.PathValue("name")
 	if c.version < sinceEnsureClass {
 		return renameClass(c, name)
 	}
@@ -67,9 +67,9 @@ func putClass(c *call) error {
 	}
 	c.location(classPath(name))
 	if c.state().EnsureClass(name, c.now) {
-		return c.empty(http.StatusCreated)
+		return c.Empty(http.StatusCreated)
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 func renameClass(c *call, from string) error {
@@ -85,12 +85,12 @@ func renameClass(c *call, from string) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, c.classBody(class))
+	return c.JSON(http.StatusOK, c.classBody(class))
 }
 
 func deleteClass(c *call) error {
-	if err := c.state().DeleteClass(c.r.PathValue("name")); err != nil {
+	if err := c.state().DeleteClass(c.PathValue("name")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }

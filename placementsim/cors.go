@@ -1,30 +1,32 @@
 package placementsim
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
 
 // cors adds the headers that let a browser page of the configured origin read
-// the answer, and answers preflight requests. It reports whether the request is
-// done with. Without an origin in the configuration it does nothing, so that
+// the answer. It reports whether the request is a preflight request, which gets no other
+// answer. Without an origin in the configuration it does nothing, so that
 // OPTIONS is an unknown method.
-func (s *Server) cors(w http.ResponseWriter, r *http.Request) (done bool) {
+func (s *Server) cors(c *simhttp.Call) (done bool) {
 	if s.config.CORSOrigin == "" {
 		return false
 	}
-	allowed := r.Header.Get("Origin") == s.config.CORSOrigin
+	allowed := c.Header.Get("Origin") == s.config.CORSOrigin
 	if allowed {
-		w.Header().Set("Access-Control-Allow-Origin", s.config.CORSOrigin)
-		w.Header().Add("Vary", "Origin")
+		c.W.Header().Set("Access-Control-Allow-Origin", s.config.CORSOrigin)
+		c.W.Header().Add("Vary", "Origin")
 	}
-	if r.Method != http.MethodOptions {
+	if c.Method != http.MethodOptions {
 		return false
 	}
-	if method := r.Header.Get("Access-Control-Request-Method"); allowed && method != "" {
-		w.Header().Set("Access-Control-Allow-Methods", method)
-		if headers := r.Header.Get("Access-Control-Request-Headers"); headers != "" {
-			w.Header().Set("Access-Control-Allow-Headers", headers)
+	if method := c.Header.Get("Access-Control-Request-Method"); allowed && method != "" {
+		c.W.Header().Set("Access-Control-Allow-Methods", method)
+		if headers := c.Header.Get("Access-Control-Request-Headers"); headers != "" {
+			c.W.Header().Set("Access-Control-Allow-Headers", headers)
 		}
 	}
-	w.Header().Set("Content-Length", "0")
-	w.WriteHeader(http.StatusOK)
 	return true
 }

@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"cmp"
 	"errors"
 	"html"
 	"net/http"
@@ -28,42 +29,31 @@ const (
 // sinceErrorCode is the microversion that added code to error bodies.
 const sinceErrorCode version = 23
 
-// apiError is an answer in the service's error dialect.
-type apiError struct {
-	status   int
-	code     string // empty: codeUndefined
-	text     string // the specific part of the detail
-	versions bool   // tells the supported versions, and no code
-}
+func badRequest(text string) error { return &simhttp.Error{Status: http.StatusBadRequest, Text: text} }
 
-// Error implements error.
-func (e *apiError) Error() string { return e.text }
-
-func badRequest(text string) *apiError { return &apiError{status: http.StatusBadRequest, text: text} }
-
-func badQuery(text string) *apiError {
+func badQuery(text string) error {
 	return badRequest("Invalid query string parameters: " + text)
 }
 
 // fromEngine turns a refused transition into an answer.
-func fromEngine(e *engine.Error) *apiError {
-	answer := &apiError{status: http.StatusConflict, text: e.Text}
+func fromEngine(e *engine.Error) simhttp.Error {
+	answer := simhttp.Error{Status: http.StatusConflict, Text: e.Text}
 	switch e.Kind {
 	case engine.ErrNotFound:
-		answer.status = http.StatusNotFound
+		answer.Status = http.StatusNotFound
 	case engine.ErrConflict:
 	case engine.ErrConcurrentUpdate:
-		answer.code = codeConcurrentUpdate
+		answer.Code = codeConcurrentUpdate
 	case engine.ErrInventoryInUse:
-		answer.code = codeInventoryInUse
+		answer.Code = codeInventoryInUse
 	case engine.ErrDuplicateName:
-		answer.code = codeDuplicateName
+		answer.Code = codeDuplicateName
 	case engine.ErrProviderInUse:
-		answer.code = codeProviderInUse
+		answer.Code = codeProviderInUse
 	case engine.ErrParentInUse:
-		answer.code = codeCannotDeleteParent
+		answer.Code = codeCannotDeleteParent
 	default:
-		answer.status = http.StatusBadRequest
+		answer.Status = http.StatusBadRequest
 	}
 	return answer
 }
@@ -77,28 +67,8 @@ func prefixed(err error, kind error, prefix string) error {
 	return &engine.Error{Kind: refused.Kind, Text: prefix + refused.Text, Names: refused.Names}
 }
 
-// fail answers an error.
-func (c *call) fail(err error) {
-	var refused *engine.Error
-	var answer *apiError
-	switch {
-	case errors.As(err, &answer):
-	case errors.As(err, &refused):
-		answer = fromEngine(refused)
-	default:
-		answer = &apiError{status: http.StatusInternalServerError, text: err.Error()}
-	}
-	writeError(c.w, c.r, answer, c.version >= sinceErrorCode)
-}
-
-// writeFault answers an injected failure.
-func (s *Server) writeFault(w http.ResponseWriter, r *http.Request, status int, code string) {
-	v, refused := parseVersion(r.Header)
-	if refused == nil {
-		w.Header().Set(versionHeader, serviceType+" "+v.String())
-	}
-	writeError(w, r, &apiError{status: status, code: code, text: "injected fault"}, v >= sinceErrorCode)
-}
+// versionRange marks the one error that tells the supported versions, and no code.
+const versionRange = "version range"
 
 type errorBody struct {
 	Status     int    `json:"status"`
@@ -111,32 +81,45 @@ type errorBody struct {
 }
 
 // writeError answers in the representation that the caller accepts.
-func writeError(w http.ResponseWriter, r *http.Request, e *apiError, withCode bool) {
-	detail := explanation(r, e) + "\n\n " + e.text + "  "
-	title := http.StatusText(e.status)
-	switch errorType(r) {
+func writeError(c *simhttp.Call, err error) {
+	e := simhttp.AsError(err)
+	var refused *engine.Error
+	switch {
+	case errors.As(err, &refused):
+		e = fromEngine(refused)
+	case e.Status == http.StatusUnauthorized:
+		writeUnauthorized(c)
+		return
+	case e.Status == http.StatusMethodNotAllowed && e.Text == "":
+		e.Text = "The method specified is not allowed for this resource."
+	}
+	v, bad := parseVersion(c.Header)
+	if bad == nil && c.W.Header().Get(versionHeader) == "" { // refused before the negotiation
+		c.W.Header().Set(versionHeader, serviceType+" "+v.String())
+	}
+	detail := explanation(c.Request, e) + "\n\n " + e.Text + "  "
+	title := http.StatusText(e.Status)
+	switch errorType(c.Request) {
 	case "text/html":
-		writeText(w, e.status, "text/html; charset=UTF-8", htmlPage(e.status, title, detail))
+		writeText(c.W, e.Status, "text/html; charset=UTF-8", htmlPage(e.Status, title, detail))
 		return
 	case "text/plain":
-		writeText(w, e.status, "text/plain; charset=UTF-8", strconv.Itoa(e.status)+" "+title+"\n\n"+detail+"\n")
+		writeText(c.W, e.Status, "text/plain; charset=UTF-8", strconv.Itoa(e.Status)+" "+title+"\n\n"+detail+"\n")
 		return
 	}
-	body := errorBody{Status: e.status, Title: title, Detail: detail, RequestID: simhttp.RequestIDOf(r)}
+	body := errorBody{Status: e.Status, Title: title, Detail: detail, RequestID: c.W.Header().Get(simhttp.RequestIDHeader)}
 	switch {
-	case e.versions:
+	case e.Code == versionRange:
 		body.MaxVersion, body.MinVersion = maxVersion.String(), minVersion.String()
-	case withCode && e.code == "":
-		body.Code = codeUndefined
-	case withCode:
-		body.Code = e.code
+	case bad == nil && v >= sinceErrorCode:
+		body.Code = cmp.Or(e.Code, codeUndefined)
 	}
-	writeJSON(w, e.status, map[string][]errorBody{"errors": {body}})
+	simhttp.WriteJSON(c.W, e.Status, map[string][]errorBody{"errors": {body}})
 }
 
 // explanation is the general part of an error's detail.
-func explanation(r *http.Request, e *apiError) string {
-	switch e.status {
+func explanation(r *http.Request, e simhttp.Error) string {
+	switch e.Status {
 	case http.StatusBadRequest:
 		return "The server could not comply with the request since it is either malformed or otherwise incorrect."
 	case http.StatusForbidden:
@@ -158,7 +141,7 @@ func explanation(r *http.Request, e *apiError) string {
 	case http.StatusServiceUnavailable:
 		return "The server is currently unavailable. Please try again at a later time."
 	}
-	return http.StatusText(e.status)
+	return http.StatusText(e.Status)
 }
 
 func htmlPage(status int, title, detail string) string {
@@ -170,8 +153,8 @@ func htmlPage(status int, title, detail string) string {
 
 // writeUnauthorized answers 401, whose body is of another shape than that of
 // all other errors.
-func writeUnauthorized(w http.ResponseWriter) {
-	writeJSON(w, http.StatusUnauthorized, map[string]string{
+func writeUnauthorized(c *simhttp.Call) {
+	simhttp.WriteJSON(c.W, http.StatusUnauthorized, map[string]string{
 		"message": "The request you have made requires authentication.",
 		"code":    "401 Unauthorized",
 		"title":   "Unauthorized",

@@ -45,12 +45,3 @@ func readsClassBody(r *http.Request) bool {
 	v, refused := parseVersion(r.Header)
 	return refused == nil && v < sinceEnsureClass
 }
-
-// refuseUnread refuses a request of which something is not read.
-func refuseUnread(w http.ResponseWriter, r *http.Request, detail string) {
-	v, refused := parseVersion(r.Header)
-	if refused == nil {
-		w.Header().Set(versionHeader, serviceType+" "+v.String())
-	}
-	writeError(w, r, badRequest(detail), refused == nil && v >= sinceErrorCode)
-}

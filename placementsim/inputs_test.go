@@ -48,7 +48,7 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 		return inputtest.Case{Method: method, Path: path, Body: body, Version: "1.39"}
 	}
 	at := func(version string, c inputtest.Case) inputtest.Case { c.Version = version; return c }
-	inputtest.Check(t, newRouter().Routes(), []inputtest.Case{
+	inputtest.Check(t, (&Server{}).router().Routes(), []inputtest.Case{
 		get("/resource_providers?name=root"), get("/resource_providers?uuid=" + rp1), get("/resource_providers?member_of=" + agg),
 		get("/resource_providers?resources=VCPU:1"), get("/resource_providers?in_tree=" + rp1 + "&name=root"), get("/resource_providers?required=CUSTOM_A"),
 		write("POST", "/resource_providers", `{"name": "n", "uuid": "`+rp3+`", "parent_provider_uuid": "`+rp1+`"}`),
@@ -108,7 +108,7 @@ func TestUnreadDependsOnTheMicroversion(t *testing.T) {
 func TestStrictPlacementSaysSoInItsOwnWords(t *testing.T) {
 	t.Parallel()
 	recorder := simhttp.NewRecorder(10)
-	recorder.RefusesUnread = true
+	recorder.RefusesUnrecognized = true
 	server := inputWorld(t)
 	before, err := server.Dump()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -78,13 +79,13 @@ func (c *call) writeInventories(all engine.ProviderInventories) error {
 	if len(all.Inventories) > 0 {
 		c.modified(newest)
 	} else if c.version >= 15 {
-		c.w.Header().Set("Cache-Control", "no-cache")
+		c.W.Header().Set("Cache-Control", "no-cache")
 	}
-	return c.json(http.StatusOK, body)
+	return c.JSON(http.StatusOK, body)
 }
 
 func getInventories(c *call) error {
-	all, err := c.server.state.Inventories(c.r.PathValue("uuid"))
+	all, err := c.server.state.Inventories(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func getInventories(c *call) error {
 }
 
 func getInventory(c *call) error {
-	uuid, class := c.r.PathValue("uuid"), c.r.PathValue("class")
+	uuid, class := c.PathValue("uuid"), c.PathValue("class")
 	all, err := c.server.state.Inventories(uuid)
 	if err != nil {
 		return err
@@ -100,10 +101,10 @@ func getInventory(c *call) error {
 	for _, i := range all.Inventories {
 		if i.Class == class {
 			c.modified(i.Changed)
-			return c.json(http.StatusOK, oneInventoryBody{all.Generation, newInventoryBody(i.Inventory)})
+			return c.JSON(http.StatusOK, oneInventoryBody{all.Generation, newInventoryBody(i.Inventory)})
 		}
 	}
-	return &apiError{status: http.StatusNotFound, text: "No inventory of class " + class + " for " + uuid}
+	return &simhttp.Error{Status: http.StatusNotFound, Text: "No inventory of class " + class + " for " + uuid}
 }
 
 // inventoryFailure words a refused write.
@@ -112,7 +113,7 @@ func inventoryFailure(err error, verb, uuid string) error {
 }
 
 func postInventory(c *call) error {
-	uuid := c.r.PathValue("uuid")
+	uuid := c.PathValue("uuid")
 	if _, err := c.server.state.Provider(uuid); err != nil {
 		return err
 	}
@@ -128,11 +129,11 @@ func postInventory(c *call) error {
 	}
 	c.location(providerPath(uuid) + "/inventories/" + url.PathEscape(class))
 	c.modified(c.now)
-	return c.json(http.StatusCreated, oneInventoryBody{generation, newInventoryBody(spec)})
+	return c.JSON(http.StatusCreated, oneInventoryBody{generation, newInventoryBody(spec)})
 }
 
 func putInventory(c *call) error {
-	uuid, class := c.r.PathValue("uuid"), c.r.PathValue("class")
+	uuid, class := c.PathValue("uuid"), c.PathValue("class")
 	if _, err := c.server.state.Provider(uuid); err != nil {
 		return err
 	}
@@ -147,11 +148,11 @@ func putInventory(c *call) error {
 		return inventoryFailure(err, "update", uuid)
 	}
 	c.modified(c.now)
-	return c.json(http.StatusOK, oneInventoryBody{generation, newInventoryBody(spec)})
+	return c.JSON(http.StatusOK, oneInventoryBody{generation, newInventoryBody(spec)})
 }
 
 func putInventories(c *call) error {
-	uuid := c.r.PathValue("uuid")
+	uuid := c.PathValue("uuid")
 	if _, err := c.server.state.Provider(uuid); err != nil {
 		return err
 	}
@@ -188,15 +189,15 @@ func readInventories(value any) (map[string]engine.Inventory, error) {
 }
 
 func deleteInventories(c *call) error {
-	uuid := c.r.PathValue("uuid")
+	uuid := c.PathValue("uuid")
 	if err := c.state().DeleteInventories(uuid, c.now); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 func deleteInventory(c *call) error {
-	uuid, class := c.r.PathValue("uuid"), c.r.PathValue("class")
+	uuid, class := c.PathValue("uuid"), c.PathValue("class")
 	err := c.state().DeleteInventory(uuid, class, c.now)
 	if errors.Is(err, engine.ErrConcurrentUpdate) {
 		return prefixed(err, engine.ErrConcurrentUpdate, "Unable to delete inventory of class "+class+": ")
@@ -204,5 +205,5 @@ func deleteInventory(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }

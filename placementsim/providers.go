@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -60,7 +61,7 @@ func orNull(s string) *string {
 }
 
 func listProviders(c *call) error {
-	filter, err := c.providerFilter(parseQuery(c.r.URL.RawQuery))
+	filter, err := c.providerFilter(parseQuery(c.URL.RawQuery))
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func listProviders(c *call) error {
 		}
 	}
 	c.modified(newest)
-	return c.json(http.StatusOK, map[string]any{"resource_providers": bodies})
+	return c.JSON(http.StatusOK, map[string]any{"resource_providers": bodies})
 }
 
 // providerFilter reads the query string of the provider list.
@@ -128,7 +129,7 @@ func createProvider(c *call) error {
 	fields := object(body)
 	n := engine.NewProvider{Name: text(fields["name"]), Parent: text(fields["parent_provider_uuid"])}
 	if sent, ok := fields["uuid"]; ok {
-		n.UUID = canonicalUUID(text(sent))
+		n.UUID = simhttp.CanonicalUUID(text(sent))
 	} else {
 		n.UUID = c.server.ids.UUID()
 	}
@@ -138,23 +139,23 @@ func createProvider(c *call) error {
 	}
 	c.location(providerPath(p.UUID))
 	if c.version < 20 {
-		return c.empty(http.StatusCreated)
+		return c.Empty(http.StatusCreated)
 	}
 	c.modified(p.Changed())
-	return c.json(http.StatusOK, c.providerBody(p))
+	return c.JSON(http.StatusOK, c.providerBody(p))
 }
 
 func getProvider(c *call) error {
-	p, err := c.server.state.Provider(c.r.PathValue("uuid"))
+	p, err := c.server.state.Provider(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
 	c.modified(p.Changed())
-	return c.json(http.StatusOK, c.providerBody(p))
+	return c.JSON(http.StatusOK, c.providerBody(p))
 }
 
 func updateProvider(c *call) error {
-	uuid := c.r.PathValue("uuid")
+	uuid := c.PathValue("uuid")
 	before, err := c.server.state.Provider(uuid)
 	if err != nil {
 		return err
@@ -175,17 +176,17 @@ func updateProvider(c *call) error {
 		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: Object action update failed because: ", uuid))
 	}
 	if c.version >= 15 {
-		c.w.Header().Set("Cache-Control", "no-cache")
+		c.W.Header().Set("Cache-Control", "no-cache")
 	}
 	if !before.Updated.IsZero() || before.Parent == "" { // creating a root counts as an update of it
 		c.modified(before.Changed())
 	}
-	return c.json(http.StatusOK, c.providerBody(p))
+	return c.JSON(http.StatusOK, c.providerBody(p))
 }
 
 func deleteProvider(c *call) error {
-	if err := c.state().DeleteProvider(c.r.PathValue("uuid")); err != nil {
+	if err := c.state().DeleteProvider(c.PathValue("uuid")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }

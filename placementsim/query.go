@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -149,7 +150,7 @@ func parseAggregates(value string) ([]string, error) {
 		return nil, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion.")
 	}
 	for _, uuid := range list {
-		if !isUUIDLike(uuid) {
+		if !simhttp.IsUUIDLike(uuid) {
 			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s). Got: " + value)
 		}
 	}

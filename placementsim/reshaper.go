@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -26,10 +27,10 @@ func postReshaper(c *call) error {
 	}
 	err = c.state().Reshape(reshape, c.writes())
 	if errors.Is(err, engine.ErrNotFound) {
-		return &apiError{status: http.StatusBadRequest, code: codeProviderNotFound, text: err.Error()}
+		return &simhttp.Error{Status: http.StatusBadRequest, Code: codeProviderNotFound, Text: err.Error()}
 	}
 	if err != nil {
 		return prefixed(err, engine.ErrInventoryInUse, "update conflict: ")
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }

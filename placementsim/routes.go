@@ -85,10 +85,10 @@ func (s *Server) Routes() []sim.Route {
 	return list
 }
 
-func newRouter() *simhttp.Router {
+func (s *Server) router() *simhttp.Router {
 	var routes []simhttp.Route
 	for _, op := range operations() {
-		routes = append(routes, simhttp.Route{Operation: op.name, Method: op.method, Pattern: op.pattern})
+		routes = append(routes, simhttp.Route{Operation: op.name, Method: op.method, Pattern: op.pattern, Handler: s.handler(op)})
 	}
 	return simhttp.NewRouter(simhttp.WithInputs(routes, inputs())...)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 //go:embed schemas/*.json
@@ -61,7 +63,7 @@ var loadSchemas = sync.OnceValues(func() (schemas, error) {
 var errNotUUID = errors.New("not a uuid")
 
 func checkUUIDFormat(value any) error {
-	if s, ok := value.(string); ok && !isUUIDLike(s) {
+	if s, ok := value.(string); ok && !simhttp.IsUUIDLike(s) {
 		return errNotUUID
 	}
 	return nil

@@ -72,7 +72,6 @@ type Server struct {
 	clock    sim.Clock
 	ids      *simhttp.IDs
 	prefix   string
-	ops      map[string]*operation
 	buffers  sync.Pool // of *[]byte, for long answers
 }
 
@@ -93,21 +92,16 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	s := &Server{
 		config: cfg, clock: sim.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
-		ops: make(map[string]*operation),
 	}
 	s.service = &simhttp.Service{
-		Name: "placement", Router: newRouter(), Handler: http.HandlerFunc(s.handle), WriteFault: s.writeFault,
+		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: writeError,
 		VersionHeader: versionHeader, Clock: sim.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
-		Refuse: refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)
 	}
 	if s.prefix != "" {
 		s.service.Prefixes = []string{s.prefix}
-	}
-	for _, op := range operations() {
-		s.ops[op.name] = &op
 	}
 	s.state = engine.New(StandardTraits(), s.clock.Now())
 	return s, nil
@@ -130,7 +124,7 @@ func StandardTraits() []string {
 func StandardResourceClasses() []string { return engine.StandardClasses() }
 
 // Operations lists the names of the operations, sorted, for fault rules.
-func Operations() []string { return newRouter().Operations() }
+func Operations() []string { return (&Server{}).router().Operations() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }

@@ -10,7 +10,7 @@ import (
 )
 
 func listTraits(c *call) error {
-	filter, err := traitFilter(parseQuery(c.r.URL.RawQuery))
+	filter, err := traitFilter(parseQuery(c.URL.RawQuery))
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func listTraits(c *call) error {
 		}
 	}
 	c.modified(newest)
-	return c.json(http.StatusOK, map[string]any{"traits": names})
+	return c.JSON(http.StatusOK, map[string]any{"traits": names})
 }
 
 // traitFilter reads the query string of the trait list. An operator that is
@@ -56,16 +56,16 @@ func traitFilter(q query) (f engine.TraitFilter, err error) {
 }
 
 func getTrait(c *call) error {
-	t, err := c.server.state.Trait(c.r.PathValue("name"))
+	t, err := c.server.state.Trait(c.PathValue("name"))
 	if err != nil {
 		return err
 	}
 	c.modified(t.Created)
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 func putTrait(c *call) error {
-	name := c.r.PathValue("name")
+	name := c.PathValue("name")
 	if !customName.MatchString(name) || len(name) > maxName {
 		return badRequest(`The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"`)
 	}
@@ -73,16 +73,16 @@ func putTrait(c *call) error {
 	c.location("/traits/" + url.PathEscape(name))
 	c.modified(t.Created)
 	if created {
-		return c.empty(http.StatusCreated)
+		return c.Empty(http.StatusCreated)
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 func deleteTrait(c *call) error {
-	if err := c.state().DeleteTrait(c.r.PathValue("name")); err != nil {
+	if err := c.state().DeleteTrait(c.PathValue("name")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }
 
 type providerTraitsBody struct {
@@ -96,11 +96,11 @@ func (c *call) writeProviderTraits(t engine.ProviderTraits) error {
 		newest = c.now
 	}
 	c.modified(newest)
-	return c.json(http.StatusOK, providerTraitsBody{append([]string{}, t.Names...), t.Generation})
+	return c.JSON(http.StatusOK, providerTraitsBody{append([]string{}, t.Names...), t.Generation})
 }
 
 func getProviderTraits(c *call) error {
-	t, err := c.server.state.ProviderTraits(c.r.PathValue("uuid"))
+	t, err := c.server.state.ProviderTraits(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func putProviderTraits(c *call) error {
 	}
 	names := textList(object(body)["traits"])
 	given := int(integer(object(body)["resource_provider_generation"]))
-	t, err := c.state().SetProviderTraits(c.r.PathValue("uuid"), &given, names, c.now)
+	t, err := c.state().SetProviderTraits(c.PathValue("uuid"), &given, names, c.now)
 	if err != nil {
 		return unknownTraits(err)
 	}
@@ -132,8 +132,8 @@ func unknownTraits(err error) error {
 }
 
 func deleteProviderTraits(c *call) error {
-	if _, err := c.state().SetProviderTraits(c.r.PathValue("uuid"), nil, nil, c.now); err != nil {
+	if _, err := c.state().SetProviderTraits(c.PathValue("uuid"), nil, nil, c.now); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.Empty(http.StatusNoContent)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func getProviderUsages(c *call) error {
-	generation, used, err := c.server.state.ProviderUsages(c.r.PathValue("uuid"))
+	generation, used, err := c.server.state.ProviderUsages(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
@@ -18,18 +18,18 @@ func getProviderUsages(c *call) error {
 		usages[u.Class] = u.Amount
 	}
 	c.modified(c.now)
-	return c.json(http.StatusOK, map[string]any{"resource_provider_generation": generation, "usages": usages})
+	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": generation, "usages": usages})
 }
 
 func getUsages(c *call) error {
-	q := parseQuery(c.r.URL.RawQuery)
+	q := parseQuery(c.URL.RawQuery)
 	if err := c.checkUsagesQuery(q); err != nil {
 		return err
 	}
 	groups := c.server.state.Usages(q.last("project_id"), q.last("user_id"))
 	c.modified(c.now)
 	if c.version < sinceConsumerType {
-		return c.json(http.StatusOK, map[string]any{"usages": merged(groups).Amounts})
+		return c.JSON(http.StatusOK, map[string]any{"usages": merged(groups).Amounts})
 	}
 	usages := make(map[string]map[string]int64)
 	for _, g := range selectUsages(groups, q) {
@@ -39,7 +39,7 @@ func getUsages(c *call) error {
 		}
 		usages[g.Type] = entry
 	}
-	return c.json(http.StatusOK, map[string]any{"usages": usages})
+	return c.JSON(http.StatusOK, map[string]any{"usages": usages})
 }
 
 // checkUsagesQuery judges the query string of the usages.

@@ -4,10 +4,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 const (
-	versionHeader = "Openstack-Api-Version"
+	versionHeader = simhttp.VersionHeader
 	serviceType   = "placement"
 )
 
@@ -24,55 +26,26 @@ func (v version) String() string { return "1." + strconv.Itoa(int(v)) }
 
 // parseVersion reads the microversion header: absent is the oldest, the last
 // entry for the service counts.
-func parseVersion(h http.Header) (version, *apiError) {
-	text, sent := requestedVersion(h)
-	switch {
-	case !sent:
+func parseVersion(h http.Header) (version, error) {
+	text := simhttp.RequestedVersion(h, serviceType)
+	switch text {
+	case "":
 		return minVersion, nil
-	case text == "latest":
+	case "latest":
 		return maxVersion, nil
 	}
-	major, minor, ok := splitVersion(text)
+	major, minor, ok := simhttp.ParseVersion(text)
 	if !ok {
-		return 0, &apiError{status: http.StatusBadRequest, text: "invalid version string: " + text}
+		return 0, &simhttp.Error{Status: http.StatusBadRequest, Text: "invalid version string: " + text}
 	}
 	if major != 1 || minor < int(minVersion) || minor > int(maxVersion) {
-		return 0, &apiError{status: http.StatusNotAcceptable, text: "Unacceptable version header: " + text, versions: true}
+		return 0, &simhttp.Error{Status: http.StatusNotAcceptable, Text: "Unacceptable version header: " + text, Code: versionRange}
 	}
 	return version(minor), nil
 }
 
-// requestedVersion finds what was asked of this service.
-func requestedVersion(h http.Header) (text string, sent bool) {
-	entries := strings.Split(strings.Join(h.Values(versionHeader), ","), ",")
-	for i := len(entries) - 1; i >= 0; i-- {
-		fields := strings.Fields(entries[i])
-		if len(fields) >= 2 && strings.EqualFold(fields[0], serviceType) {
-			return strings.TrimSpace(strings.TrimSpace(entries[i])[len(fields[0]):]), true
-		}
-	}
-	return "", false
-}
-
-// splitVersion reads "int.int". Numbers that no service reaches are cut short.
-func splitVersion(text string) (major, minor int, ok bool) {
-	first, second, found := strings.Cut(text, ".")
-	if !found || !digits(first) || !digits(second) {
-		return 0, 0, false
-	}
-	return smallNumber(first), smallNumber(second), true
-}
-
 func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-func smallNumber(s string) int {
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil {
-		return 1 << 31
-	}
-	return int(n)
 }
 
 // getRoot answers the version document.
@@ -89,7 +62,7 @@ func getRoot(c *call) error {
 		Links      []link `json:"links"`
 	}
 	c.modified(c.now)
-	return c.json(http.StatusOK, map[string][]document{"versions": {{
+	return c.JSON(http.StatusOK, map[string][]document{"versions": {{
 		ID: "v1.0", MinVersion: minVersion.String(), MaxVersion: maxVersion.String(), Status: "CURRENT",
 		Links: []link{{Rel: "self"}},
 	}}})

@@ -161,7 +161,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(c.model.identity(),
 		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
-	c.recorder.RefusesUnread = c.model.StrictRequests
+	c.recorder.RefusesUnrecognized = c.model.StrictRequests
 	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm},
 		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
 	c.images = glance.New(glance.Config{Seed: c.model.Seed},

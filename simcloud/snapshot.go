@@ -7,7 +7,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -62,7 +62,7 @@ func (c *Cloud) snapshot() *snapshot {
 	}
 	s.allocations = make(map[string][]amount)
 	for _, a := range s.allocated {
-		id := nova.CanonicalUUID(a.Consumer)
+		id := simhttp.CanonicalUUID(a.Consumer)
 		if s.allocations[id] == nil {
 			s.consumers = append(s.consumers, id)
 		}
@@ -125,7 +125,7 @@ func (s *snapshot) leak(kind, subject, format string, args ...any) {
 
 // owner returns the guest that an accelerator request belongs to.
 func (s *snapshot) owner(arq fakecyborg.ARQ) (sim.Guest, bool) {
-	g, ok := s.guest[nova.CanonicalUUID(arq.InstanceUUID)]
+	g, ok := s.guest[simhttp.CanonicalUUID(arq.InstanceUUID)]
 	return g, ok && arq.InstanceUUID != ""
 }
 

@@ -45,11 +45,11 @@ type state struct {
 // follows Cyborg, whose agents then repair what only one of the two has.
 func (c *Cloud) components() tables.Group {
 	group := tables.Group{
-		{Name: "identity", Recorded: recorded("identity", c.identity)},
+		{Name: "identity", Recorded: c.identity.State()},
 		{Name: "placement", Recorded: recorded("placement", c.Placement)},
 		{Name: "accelerator", Recorded: recorded("accelerator", c.Cyborg)},
-		{Name: "compute", Recorded: recorded("compute", c.compute)},
-		{Name: "image", Recorded: recorded("image", c.images)},
+		{Name: "compute", Recorded: c.compute.State()},
+		{Name: "image", Recorded: c.images.State()},
 		{Name: hardwareTable, Recorded: &c.hardware},
 		{Name: "sim.faults", Recorded: c.faults},
 	}

@@ -105,7 +105,7 @@ func TestAStrictCloudRefusesInEveryDialect(t *testing.T) {
 		{"GET", "/image/v2/images?sort=x", "", "<title>400 Bad Request</title>"},
 	} {
 		got := u.send(tt.method, tt.path, "", tt.body)
-		if got.status != 400 || !strings.Contains(got.body, tt.want) || !strings.Contains(got.body, "nobody reads: ") {
+		if got.status != 400 || !strings.Contains(got.body, tt.want) || !strings.Contains(got.body, "Unrecognized: ") {
 			t.Errorf("%s %s: %d %s, want 400 with %s", tt.method, tt.path, got.status, got.body, tt.want)
 		}
 	}

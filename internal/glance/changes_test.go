@@ -94,7 +94,7 @@ func TestChangesOfAnImageInWords(t *testing.T) {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
 	c.want(200, "admin", "PATCH", one, `[{"op":"replace","path":"/name","value":"gzip 2"},{"op":"add","path":"/accel:bitstream_name","value":"g"}]`)
-	if diff := cmp.Diff([]sim.Change{{Action: "changed", Kind: "image", ID: imageA, What: "gzip: accel:bitstream_name none -> g, name gzip -> gzip 2"}}, last.Changes); diff != "" {
+	if diff := cmp.Diff([]sim.Change{{Action: "changed", Kind: "image", ID: imageA, What: `gzip 2: name gzip -> gzip 2, properties none -> {"accel:bitstream_name":"g"}`}}, last.Changes); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 // maxData is the size of the largest image, in bytes.
@@ -22,67 +22,43 @@ const maxData = 256 << 20
 const defaultLimit = 25
 
 // sees reports whether the caller may know of an image.
-func sees(r *http.Request, i Image) bool {
-	id := caller(r)
-	return id.HasRole("admin") || i.Visibility == "public" || i.Visibility == "community" || i.Owner == id.Project
-}
-
-// find returns the index of an image that the caller may see, or -1 after it answered.
-// It is called under the lock.
-func (s *Server) find(w http.ResponseWriter, r *http.Request) int {
-	id := r.PathValue("id")
-	n := slices.IndexFunc(s.images, func(i Image) bool { return i.ID == id && sees(r, i) })
-	if n < 0 {
-		writeError(w, http.StatusNotFound, "Failed to find image "+id)
-	}
-	return n
-}
-
-// findOwn is find for a change.
-func (s *Server) findOwn(w http.ResponseWriter, r *http.Request) int {
-	n := s.find(w, r)
-	if id := caller(r); n >= 0 && !id.HasRole("admin") && s.images[n].Owner != id.Project {
-		writeError(w, http.StatusForbidden, "You are not permitted to modify this image.")
-		return -1
-	}
-	return n
+func sees(c *simhttp.Call, i Image) bool {
+	return c.Identity.HasRole("admin") || i.Visibility == "public" || i.Visibility == "community" || i.Owner == c.Identity.Project
 }
 
 // listImages searches by fields and properties; every argument that is not one of the
 // list's own is a property.
-func (s *Server) listImages(w http.ResponseWriter, r *http.Request) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+func (s *Server) listImages(c *simhttp.Call) error {
+	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "Invalid query string: "+err.Error())
-		return
+		return simhttp.Refuse(http.StatusBadRequest, "Invalid query string: %v", err)
 	}
 	limit := defaultLimit
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			writeError(w, http.StatusBadRequest, "limit param must be an integer")
-			return
+			return simhttp.Refuse(http.StatusBadRequest, "limit param must be an integer")
 		}
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var matched []Image
-	for _, i := range slices.Backward(s.images) { // the newest first
-		if sees(r, i) && i.matches(query) {
-			matched = append(matched, i)
+	var matched []imageRow
+	s.state.db.View(func(tx *tables.Tx) {
+		for r := range s.state.images.All(tx) {
+			if sees(c, r.Image) && r.matches(query) {
+				matched = append(matched, r)
+			}
 		}
-	}
+	})
+	slices.Reverse(matched) // the newest first
 	if marker := query.Get("marker"); marker != "" {
-		n := slices.IndexFunc(matched, func(i Image) bool { return i.ID == marker })
+		n := slices.IndexFunc(matched, func(r imageRow) bool { return r.ID == marker })
 		if n < 0 {
-			writeError(w, http.StatusBadRequest, "Invalid marker: Image could not be found.")
-			return
+			return simhttp.Refuse(http.StatusBadRequest, "Invalid marker: Image could not be found.")
 		}
 		matched = matched[n+1:]
 	}
-	writeList(w, matched, limit, query)
+	return c.JSON(http.StatusOK, listBody(matched, limit, query))
 }
 
-func writeList(w http.ResponseWriter, matched []Image, limit int, query url.Values) {
+func listBody(matched []imageRow, limit int, query url.Values) map[string]any {
 	body := map[string]any{"first": "/v2/images", "schema": "/v2/schemas/images"}
 	if len(matched) > limit && limit > 0 {
 		query.Set("marker", matched[limit-1].ID)
@@ -93,11 +69,11 @@ func writeList(w http.ResponseWriter, matched []Image, limit int, query url.Valu
 		bodies = append(bodies, i.body())
 	}
 	body["images"] = bodies
-	simhttp.WriteJSON(w, http.StatusOK, body)
+	return body
 }
 
 // matches applies the filters of a list.
-func (i Image) matches(query url.Values) bool {
+func (i imageRow) matches(query url.Values) bool {
 	have := i.body()
 	for key, values := range query {
 		switch key {
@@ -128,18 +104,16 @@ func oneOf(have, want string) bool {
 	return slices.Contains(strings.Split(list, ","), have)
 }
 
-func (s *Server) createImage(w http.ResponseWriter, r *http.Request) {
-	data, err := simhttp.ReadBody(r)
+func (s *Server) createImage(c *simhttp.Call) error {
+	data, err := simhttp.ReadBody(c.Request)
 	if err != nil {
-		writeError(w, http.StatusRequestEntityTooLarge, err.Error())
-		return
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
-		writeError(w, http.StatusBadRequest, "Malformed JSON in request body.")
-		return
+		return simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
 	}
-	i := Image{Owner: caller(r).Project, Visibility: "shared"}
+	i := Image{Owner: c.Identity.Project, Visibility: "shared"}
 	for key, raw := range object {
 		if key == "id" {
 			err = json.Unmarshal(raw, &i.ID)
@@ -147,71 +121,76 @@ func (s *Server) createImage(w http.ResponseWriter, r *http.Request) {
 			err = i.set(key, raw)
 		}
 		if err != nil {
-			writeError(w, http.StatusBadRequest, err.Error())
-			return
+			return simhttp.Refuse(http.StatusBadRequest, "%v", err)
 		}
 	}
-	made, err := s.AddImage(i)
+	made, err := s.add(c.Log(), i)
 	switch {
 	case errors.Is(err, ErrExists):
-		writeError(w, http.StatusConflict, err.Error())
+		return simhttp.Refuse(http.StatusConflict, "%v", err)
 	case err != nil:
-		writeError(w, http.StatusBadRequest, err.Error())
-	default:
-		simhttp.Note(r.Context(), sim.Change{Action: sim.Created, Kind: "image", ID: made.ID, What: made.Name})
-		w.Header().Set("Location", base(r)+"/v2/images/"+made.ID)
-		simhttp.WriteJSON(w, http.StatusCreated, made.body())
+		return simhttp.Refuse(http.StatusBadRequest, "%v", err)
 	}
+	c.W.Header().Set("Location", c.BaseURL()+c.Mount+"/v2/images/"+made.ID)
+	return c.JSON(http.StatusCreated, made.body())
 }
 
-func (s *Server) getImage(w http.ResponseWriter, r *http.Request) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if n := s.find(w, r); n >= 0 {
-		simhttp.WriteJSON(w, http.StatusOK, s.images[n].body())
+func (s *Server) getImage(c *simhttp.Call) (err error) {
+	var found imageRow
+	s.state.db.View(func(tx *tables.Tx) { found, err = s.find(tx, c) })
+	if err != nil {
+		return err
 	}
+	return c.JSON(http.StatusOK, found.body())
 }
 
 // patchImage applies a JSON patch of one level.
-func (s *Server) patchImage(w http.ResponseWriter, r *http.Request) {
-	data, err := simhttp.ReadBody(r)
+func (s *Server) patchImage(c *simhttp.Call) error {
+	data, err := simhttp.ReadBody(c.Request)
 	if err != nil {
-		writeError(w, http.StatusRequestEntityTooLarge, err.Error())
-		return
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
 	}
-	var ops []struct {
-		Op, Path string
-		Value    json.RawMessage
-	}
+	var ops []operation
 	if err := json.Unmarshal(data, &ops); err != nil {
-		writeError(w, http.StatusBadRequest, "Request body must be a JSON array of operation objects.")
-		return
+		return simhttp.Refuse(http.StatusBadRequest, "Request body must be a JSON array of operation objects.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.findOwn(w, r)
-	if n < 0 {
-		return
-	}
-	changed := s.images[n].clone()
-	for _, op := range ops {
-		if err := changed.apply(op.Op, op.Path, op.Value); err != nil {
-			writeError(w, http.StatusBadRequest, err.Error())
+	now := s.clock.Now().UTC()
+	var changed imageRow
+	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
+		if changed, err = s.findOwn(tx, c); err != nil {
 			return
 		}
+		changed.Image = changed.clone()
+		for _, op := range ops {
+			if err == nil {
+				err = changed.apply(op)
+			}
+		}
+		if err == nil {
+			err = changed.Image.check()
+		}
+		if err != nil {
+			err = simhttp.Refuse(http.StatusBadRequest, "%v", err)
+			return
+		}
+		changed.UpdatedAt = now
+		s.state.images.Put(tx, changed)
+	})
+	if err != nil {
+		return err
 	}
-	if err := changed.check(); err != nil {
-		writeError(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	noteSteps(r, s.images[n], changed)
-	changed.UpdatedAt = s.clock.Now()
-	s.images[n] = changed
-	simhttp.WriteJSON(w, http.StatusOK, changed.body())
+	return c.JSON(http.StatusOK, changed.body())
+}
+
+// operation is one operation of a patch.
+type operation struct {
+	Op, Path string
+	Value    json.RawMessage
 }
 
 // apply does one operation of a patch.
-func (i *Image) apply(op, path string, value json.RawMessage) error {
+func (i *Image) apply(o operation) error {
+	op, path := o.Op, o.Path
 	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(path, "/"))
 	switch {
 	case !strings.HasPrefix(path, "/") || key == "" || strings.Contains(path[1:], "/"):
@@ -223,68 +202,74 @@ func (i *Image) apply(op, path string, value json.RawMessage) error {
 		delete(i.Properties, key)
 		return nil
 	case op == "add" || op == "replace":
-		return i.set(key, value)
+		return i.set(key, o.Value)
 	}
 	return fmt.Errorf("%w %s: operation %q of the patch", ErrImage, i.ID, op)
 }
 
-func (s *Server) deleteImage(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.findOwn(w, r); n >= 0 {
-		simhttp.Note(r.Context(), sim.Change{Action: sim.Deleted, Kind: "image", ID: s.images[n].ID, What: s.images[n].Name})
-		s.images = slices.Delete(s.images, n, n+1)
-		w.WriteHeader(http.StatusNoContent)
+func (s *Server) deleteImage(c *simhttp.Call) (err error) {
+	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
+		var found imageRow
+		if found, err = s.findOwn(tx, c); err == nil {
+			s.state.delete(tx, found)
+		}
+	})
+	if err != nil {
+		return err
 	}
+	return c.Empty(http.StatusNoContent)
 }
 
 // getFile sends the data; an image without any is answered 204.
-func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
-	s.mu.RLock()
-	n := s.find(w, r)
-	if n < 0 {
-		s.mu.RUnlock()
-		return
+func (s *Server) getFile(c *simhttp.Call) (err error) {
+	var found imageRow
+	var row dataRow
+	s.state.db.View(func(tx *tables.Tx) {
+		found, err = s.find(tx, c)
+		row, _ = s.state.data.Get(tx, found.SHA256)
+	})
+	switch {
+	case err != nil:
+		return err
+	case found.Status == statusQueued:
+		return c.Empty(http.StatusNoContent)
 	}
-	data := s.images[n].Data // replaced as a whole, never written to
-	s.mu.RUnlock()
-	if data == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // the caller may be gone
+	c.W.Header().Set("Content-Type", "application/octet-stream")
+	c.W.Header().Set("Content-Length", strconv.Itoa(len(row.Data)))
+	_, _ = c.W.Write(row.Data) // the caller may be gone
+	return nil
 }
 
 // putFile stores the data of a queued image.
-func (s *Server) putFile(w http.ResponseWriter, r *http.Request) {
-	data, err := io.ReadAll(io.LimitReader(r.Body, maxData+1))
+func (s *Server) putFile(c *simhttp.Call) error {
+	data, err := io.ReadAll(io.LimitReader(c.Body, maxData+1))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "The data could not be read.")
-		return
+		return simhttp.Refuse(http.StatusBadRequest, "The data could not be read.")
 	}
 	if len(data) > maxData {
-		writeError(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("The image has more than %d bytes.", maxData))
-		return
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "The image has more than %d bytes.", maxData)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.findOwn(w, r)
-	switch {
-	case n < 0:
-	case s.images[n].Data != nil:
-		writeError(w, http.StatusConflict, "Image status transition from active to saving is not allowed")
-	default:
-		s.images[n].Data, s.images[n].UpdatedAt = append([]byte{}, data...), s.clock.Now()
-		noteData(r, s.images[n])
-		w.WriteHeader(http.StatusNoContent)
+	now := s.clock.Now().UTC()
+	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
+		var found imageRow
+		switch found, err = s.findOwn(tx, c); {
+		case err != nil:
+		case found.Status == statusActive:
+			err = simhttp.Refuse(http.StatusConflict, "Image status transition from active to saving is not allowed")
+		default:
+			found.UpdatedAt = now
+			s.state.images.Put(tx, s.state.withData(tx, found, data))
+		}
+	})
+	if err != nil {
+		return err
 	}
+	return c.Empty(http.StatusNoContent)
 }
 
 // getSchema says that an image may have any property of text, which clients ask before
 // they set one.
-func getSchema(w http.ResponseWriter, _ *http.Request) {
+func getSchema(c *simhttp.Call) error {
 	properties := make(map[string]any)
 	for _, name := range fields() {
 		properties[name] = map[string]any{"type": []string{"null", "string"}}
@@ -296,7 +281,7 @@ func getSchema(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range []string{"protected", "os_hidden"} {
 		properties[name] = map[string]any{"type": "boolean"}
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{
+	return c.JSON(http.StatusOK, map[string]any{
 		"name": "image", "properties": properties, "additionalProperties": map[string]any{"type": "string"},
 	})
 }

@@ -1,7 +1,6 @@
 package glance
 
 import (
-	"crypto/md5" //nolint:gosec // Glance's checksum field is MD5
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // ErrImage is matched by the errors about an image that cannot be stored.
@@ -22,31 +21,26 @@ var ErrExists = errors.New("glance: the id is taken")
 // Image is one image. An image without data is queued, one with data is active.
 type Image struct {
 	// ID is a UUID; empty lets the server choose one.
-	ID   string
-	Name string
-	// Owner is a project; empty is nobody's.
-	Owner string
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// Owner is a project, or empty.
+	Owner string `json:"owner,omitempty"`
 	// Visibility is public, community, shared or private; public if empty.
-	Visibility                  string
-	DiskFormat, ContainerFormat string
-	Tags                        []string
+	Visibility      string   `json:"visibility"`
+	DiskFormat      string   `json:"disk_format,omitempty"`
+	ContainerFormat string   `json:"container_format,omitempty"`
+	Tags            []string `json:"tags,omitempty"`
 	// Properties are what users add to an image, such as accel:function_id.
-	Properties map[string]string
-	// Data is nil for an image that has none yet.
-	Data                 []byte
-	CreatedAt, UpdatedAt time.Time
+	Properties map[string]string `json:"properties,omitempty"`
+	// Data is nil for an image that has none yet, and in rows.
+	Data      []byte    `json:"-"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 func (i Image) clone() Image {
 	i.Tags, i.Properties, i.Data = slices.Clone(i.Tags), maps.Clone(i.Properties), slices.Clone(i.Data)
 	return i
-}
-
-func (i Image) status() string {
-	if i.Data == nil {
-		return "queued"
-	}
-	return "active"
 }
 
 // visibilities are the values of the field.
@@ -58,7 +52,7 @@ const maxText = 255
 // check refuses what Glance would.
 func (i Image) check() error {
 	switch {
-	case uuid.Validate(i.ID) != nil || len(i.ID) != 36:
+	case !simhttp.IsUUID(i.ID):
 		return fmt.Errorf("%w: id %q is not a UUID", ErrImage, i.ID)
 	case len(i.Name) > maxText:
 		return fmt.Errorf("%w %s: the name has more than %d characters", ErrImage, i.ID, maxText)
@@ -85,49 +79,14 @@ func fields() []string {
 	}
 }
 
-// AddImage stores an image. The error matches [ErrImage] for one that cannot be stored
-// and [ErrExists] for an id that is taken.
-func (s *Server) AddImage(i Image) (Image, error) {
-	i = i.clone()
-	if i.ID == "" {
-		i.ID = s.ids.UUID()
-	}
-	if i.Visibility == "" {
-		i.Visibility = "public"
-	}
-	if err := i.check(); err != nil {
-		return Image{}, err
-	}
-	i.CreatedAt = s.clock.Now()
-	i.UpdatedAt = i.CreatedAt
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.images, func(other Image) bool { return other.ID == i.ID }) {
-		return Image{}, fmt.Errorf("%w: image %s", ErrExists, i.ID)
-	}
-	s.images = append(s.images, i)
-	return i.clone(), nil
-}
-
-// Images returns all images, oldest first.
-func (s *Server) Images() []Image {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]Image, 0, len(s.images))
-	for _, i := range s.images {
-		list = append(list, i.clone())
-	}
-	return list
-}
-
 // body is the image as clients see it: one flat object, the properties among the fields.
-func (i Image) body() map[string]any {
+func (i imageRow) body() map[string]any {
 	object := make(map[string]any, len(i.Properties)+20)
 	for key, value := range i.Properties {
 		object[key] = value
 	}
 	maps.Copy(object, map[string]any{
-		"id": i.ID, "name": orNull(i.Name), "owner": orNull(i.Owner), "visibility": i.Visibility, "status": i.status(),
+		"id": i.ID, "name": orNull(i.Name), "owner": orNull(i.Owner), "visibility": i.Visibility, "status": i.Status,
 		"disk_format": orNull(i.DiskFormat), "container_format": orNull(i.ContainerFormat),
 		"tags":       append([]string{}, i.Tags...),
 		"created_at": i.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), "updated_at": i.UpdatedAt.UTC().Format("2006-01-02T15:04:05Z"),
@@ -135,9 +94,8 @@ func (i Image) body() map[string]any {
 		"os_hidden": false, "min_disk": 0, "min_ram": 0, "protected": false,
 		"self": "/v2/images/" + i.ID, "file": "/v2/images/" + i.ID + "/file", "schema": "/v2/schemas/image",
 	})
-	if i.Data != nil {
-		object["size"] = len(i.Data)
-		object["checksum"] = fmt.Sprintf("%x", md5.Sum(i.Data)) //nolint:gosec // as Glance does
+	if i.Status == statusActive {
+		object["size"], object["checksum"] = i.Size, i.MD5
 	}
 	return object
 }

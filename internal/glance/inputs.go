@@ -1,10 +1,6 @@
 package glance
 
-import (
-	"net/http"
-
-	"github.com/gocyborg/gocyborg/internal/simhttp"
-)
+import "github.com/gocyborg/gocyborg/internal/simhttp"
 
 // inputs tells what each operation reads. In a list every key is a field or a property to
 // search by, but for those that Glance sorts by, which mean nothing here; of an image
@@ -16,9 +12,4 @@ func inputs() map[string]simhttp.Input {
 		"image.image.update": {Body: []string{"[].op", "[].path", "[].value"}},
 		"image.file.put":     {Data: true},
 	}
-}
-
-// refuseUnread refuses a request of which something is not read.
-func refuseUnread(w http.ResponseWriter, _ *http.Request, detail string) {
-	writeError(w, http.StatusBadRequest, detail)
 }

@@ -1,13 +1,12 @@
 package glance
 
 import (
-	"context"
 	"fmt"
 	"html"
 	"net/http"
 	"strings"
-	"sync"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -25,7 +24,7 @@ type Option func(*Server)
 func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
 // WithFaults lets the rules of a set act on requests.
-func WithFaults(faults *simhttp.Faults) Option {
+func WithFaults(faults *fault.Set) Option {
 	return func(s *Server) { s.service.Faults = faults }
 }
 
@@ -38,25 +37,20 @@ type Server struct {
 	clock    sim.Clock
 	verifier sim.TokenVerifier
 	service  *simhttp.Service
-	ids      *simhttp.IDs
-
-	mu     sync.RWMutex
-	images []Image // oldest first
+	seed     uint64
+	state    state
 }
 
 var _ http.Handler = (*Server)(nil)
 
 // New returns a server without images.
 func New(cfg Config, opts ...Option) *Server {
-	s := &Server{clock: sim.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "image")}
+	s := &Server{clock: sim.Wall{}, seed: cfg.Seed, state: newState()}
 	s.service = &simhttp.Service{
 		Name: "image", Prefixes: []string{"/image"},
 		Canonical: func(path string) string { return strings.TrimRight(path, "/") },
-		Router:    simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...), Handler: http.HandlerFunc(s.dispatch),
-		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
-			writeError(w, status, strings.TrimSpace("injected fault "+code))
-		},
-		IDs: simhttp.NewIDs(cfg.Seed, "glance"), Refuse: refuseUnread,
+		Router:    simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...), Handler: s.serve,
+		WriteError: writeError, IDs: simhttp.NewIDs(cfg.Seed, "glance"),
 	}
 	for _, opt := range opts {
 		opt(s)
@@ -90,69 +84,44 @@ func (s *Server) routes() []simhttp.Route {
 	}
 }
 
-// dispatch judges a request in Glance's order: token, path, method. The version
-// documents need no token.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	match := simhttp.MatchOf(r)
-	if match.Route != nil && match.Route.Operation == "image.versions.list" {
-		match.Route.Handler(w, r)
-		return
+// serve checks a call in Glance's order: token, path, method. The version documents need
+// no token.
+func (s *Server) serve(c *simhttp.Call) error {
+	if c.Route == nil || c.Route.Operation != "image.versions.list" {
+		if err := c.Authenticate(s.verifier); err != nil {
+			return err
+		}
 	}
-	id, ok := simhttp.Identify(r, s.verifier)
+	return c.Dispatch()
+}
+
+// writeError answers in Glance's HTML. A 401 is that of keystonemiddleware in front of it.
+func writeError(c *simhttp.Call, err error) {
+	e := simhttp.AsError(err)
+	text := strings.TrimSpace(e.Text + " " + e.Code)
 	switch {
-	case !ok:
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", base(r)))
-		simhttp.WriteJSON(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
-			"code": http.StatusUnauthorized, "title": "Unauthorized", "message": "The request you have made requires authentication.",
-		}})
-	case match.Route == nil && len(match.Allowed) > 0:
-		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
-		writeError(w, http.StatusMethodNotAllowed, "The method "+r.Method+" is not allowed for this resource.")
-	case match.Route == nil:
-		writeError(w, http.StatusNotFound, "The resource could not be found.")
-	default:
-		match.Route.Handler(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+	case e.Status == http.StatusUnauthorized:
+		c.WriteUnauthorized(c.BaseURL() + c.Mount)
+		return
+	case text == "" && e.Status == http.StatusNotFound:
+		text = "The resource could not be found."
+	case text == "" && e.Status == http.StatusMethodNotAllowed:
+		text = "The method " + c.Method + " is not allowed for this resource."
 	}
-}
-
-type identityKey struct{}
-
-// caller is who sent the request.
-func caller(r *http.Request) simhttp.Identity {
-	id, _ := r.Context().Value(identityKey{}).(simhttp.Identity)
-	return id
-}
-
-// writeError answers in Glance's HTML.
-func writeError(w http.ResponseWriter, status int, text string) {
-	title := fmt.Sprintf("%d %s", status, http.StatusText(status))
-	body := fmt.Sprintf("<html>\n <head>\n  <title>%s</title>\n </head>\n <body>\n  <h1>%s</h1>\n  %s<br /><br />\n\n\n\n </body>\n</html>",
-		title, title, html.EscapeString(text))
-	w.Header().Set("Content-Type", "text/html; charset=UTF-8")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body)) // the caller may be gone
-}
-
-// base is the root of the service as the client named it.
-func base(r *http.Request) string {
-	scheme := "http"
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "https" || forwarded == "" && r.TLS != nil {
-		scheme = "https"
-	}
-	mount := ""
-	if path := r.URL.EscapedPath(); path == "/image" || strings.HasPrefix(path, "/image/") {
-		mount = "/image"
-	}
-	return scheme + "://" + r.Host + mount
+	title := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
+	c.W.Header().Set("Content-Type", "text/html; charset=UTF-8")
+	c.W.WriteHeader(e.Status)
+	_, _ = fmt.Fprintf(c.W, "<html>\n <head>\n  <title>%s</title>\n </head>\n <body>\n  <h1>%s</h1>\n  %s<br /><br />\n\n\n\n </body>\n</html>",
+		title, title, html.EscapeString(text)) // the caller may be gone
 }
 
 // listVersions answers the list of APIs, of which there is one. Glance says 300 where no
 // version was chosen.
-func listVersions(status int) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		simhttp.WriteJSON(w, status, map[string]any{"versions": []any{map[string]any{
+func listVersions(status int) simhttp.Handler {
+	return func(c *simhttp.Call) error {
+		return c.JSON(status, map[string]any{"versions": []any{map[string]any{
 			"id": "v2.9", "status": "CURRENT",
-			"links": []map[string]string{{"rel": "self", "href": base(r) + "/v2/"}},
+			"links": []map[string]string{{"rel": "self", "href": c.BaseURL() + c.Mount + "/v2/"}},
 		}}})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // authRequest is the body of POST /v3/auth/tokens.
@@ -49,47 +48,52 @@ type projectRef struct {
 }
 
 // createToken is POST /v3/auth/tokens.
-func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
-	text, issued, err := s.authenticate(r)
+func (s *Server) createToken(c *simhttp.Call) error {
+	req, err := readAuth(c)
 	if err != nil {
-		writeError(w, r, err.status, err.message)
-		return
-	}
-	_, nocatalog := r.URL.Query()["nocatalog"]
-	w.Header().Set("X-Subject-Token", text)
-	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"token": s.tokenBody(r, issued, !nocatalog)})
-}
-
-func (s *Server) authenticate(r *http.Request) (string, *token, *requestError) {
-	req, err := readAuth(r)
-	if err != nil {
-		return "", nil, err
+		return err
 	}
 	proof, err := s.identify(req.Auth.Identity)
 	if err != nil {
-		return "", nil, err
+		return err
 	}
 	if err := s.applyScope(proof, req.Auth.Scope); err != nil {
-		return "", nil, err
+		return err
 	}
-	text, issued := s.tokens.issue(*proof, s.clock.Now())
-	simhttp.Note(r.Context(), issued.change(sim.Created))
-	return text, issued, nil
+	c.W.Header().Set("X-Subject-Token", s.issue(c.Log(), proof))
+	return c.JSON(http.StatusCreated, map[string]any{"token": s.tokenBody(c, *proof)})
 }
 
-// readAuth decodes the body. A JSON error's own text would quote what was sent, which
+// readBody reads a JSON body. The text of a JSON error would quote what was sent, which
 // may be a password, so only the place is named.
-func readAuth(r *http.Request) (*authRequest, *requestError) {
-	data, err := simhttp.ReadBody(r)
+func readBody(c *simhttp.Call, into any) error {
+	data, err := simhttp.ReadBody(c.Request)
 	if errors.Is(err, simhttp.ErrBodyTooLarge) {
-		return nil, &requestError{http.StatusRequestEntityTooLarge, "Request is too large."}
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "Request is too large.")
 	}
 	if err != nil {
-		return nil, &requestError{http.StatusBadRequest, "The request body could not be read."}
+		return simhttp.Refuse(http.StatusBadRequest, "The request body could not be read.")
 	}
+	return decode(data, into)
+}
+
+func decode(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return simhttp.Refuse(http.StatusBadRequest, "Invalid input for field '%s': it has the wrong type.", wrongType.Field)
+	}
+	return simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
+}
+
+// readAuth decodes the body.
+func readAuth(c *simhttp.Call) (*authRequest, error) {
 	var req authRequest
-	if err := json.Unmarshal(data, &req); err != nil {
-		return nil, undecodable(err)
+	if err := readBody(c, &req); err != nil {
+		return nil, err
 	}
 	switch {
 	case req.Auth == nil:
@@ -102,18 +106,10 @@ func readAuth(r *http.Request) (*authRequest, *requestError) {
 	return &req, nil
 }
 
-func undecodable(err error) *requestError {
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return &requestError{http.StatusBadRequest, "Invalid input for field '" + wrongType.Field + "': it has the wrong type."}
-	}
-	return &requestError{http.StatusBadRequest, "Malformed JSON in request body."}
-}
-
 // identify proves who the caller is. As in Keystone, every method named must succeed
 // and all must prove the same user.
-func (s *Server) identify(id *identityRef) (*token, *requestError) {
-	var proof *token
+func (s *Server) identify(id *identityRef) (*session, error) {
+	var proof *session
 	for _, method := range id.Methods {
 		next, err := s.proveBy(method, id)
 		if err != nil {
@@ -123,19 +119,19 @@ func (s *Server) identify(id *identityRef) (*token, *requestError) {
 			if next.user != proof.user {
 				return nil, unauthorized()
 			}
-			next.methods = append(proof.methods, next.methods...)
+			next.Methods = append(proof.Methods, next.Methods...)
 		}
 		proof = next
 	}
 	if proof == nil {
 		return nil, unauthorized()
 	}
-	slices.Sort(proof.methods)
-	proof.methods = slices.Compact(proof.methods)
+	slices.Sort(proof.Methods)
+	proof.Methods = slices.Compact(proof.Methods)
 	return proof, nil
 }
 
-func (s *Server) proveBy(method string, id *identityRef) (*token, *requestError) {
+func (s *Server) proveBy(method string, id *identityRef) (*session, error) {
 	switch method {
 	case "password":
 		return s.byPassword(id)
@@ -144,10 +140,10 @@ func (s *Server) proveBy(method string, id *identityRef) (*token, *requestError)
 	case "application_credential":
 		return s.byCredential(id)
 	}
-	return nil, &requestError{http.StatusUnauthorized, "Attempted to authenticate with an unsupported method."}
+	return nil, simhttp.Refuse(http.StatusUnauthorized, "Attempted to authenticate with an unsupported method.")
 }
 
-func (s *Server) byPassword(id *identityRef) (*token, *requestError) {
+func (s *Server) byPassword(id *identityRef) (*session, error) {
 	switch {
 	case id.Password == nil:
 		return nil, malformed("password", "identity")
@@ -165,21 +161,20 @@ func (s *Server) byPassword(id *identityRef) (*token, *requestError) {
 	if !ok || subtle.ConstantTimeCompare([]byte(ref.Password), []byte(found.password)) != 1 {
 		return nil, unauthorized()
 	}
-	return &token{user: found, methods: []string{"password"}}, nil
+	return &session{user: found, token: token{Methods: []string{"password"}}}, nil
 }
 
 // byToken trades a token for another one, usually of another scope; the new one
 // expires with the old one, or renewing would be endless.
-func (s *Server) byToken(id *identityRef) (*token, *requestError) {
+func (s *Server) byToken(id *identityRef) (*session, error) {
 	if id.Token == nil || id.Token.ID == "" {
 		return nil, malformed("token", "identity")
 	}
-	old, ok := s.tokens.get(id.Token.ID, s.clock.Now())
+	old, ok := s.lookup(id.Token.ID)
 	if !ok || old.credential != nil { // what an application credential may do is fixed
 		return nil, unauthorized()
 	}
-	return &token{
-		user: old.user, methods: append(slices.Clone(old.methods), "token"),
-		expires: old.expires, auditIDs: []string{old.auditIDs[len(old.auditIDs)-1]},
-	}, nil
+	return &session{user: old.user, token: token{
+		Methods: append(slices.Clone(old.Methods), "token"), Expires: old.Expires, AuditIDs: old.AuditIDs[len(old.AuditIDs)-1:],
+	}}, nil
 }

@@ -24,8 +24,8 @@ type endpoint struct {
 // catalog lists the services with absolute URLs on the host that the request came to.
 // Nova looks for internal endpoints first, others for public ones, so all three
 // interfaces are there.
-func (s *Server) catalog(r *http.Request) []catalogService {
-	base := baseURL(r)
+func (s *Server) catalog(c *simhttp.Call) []catalogService {
+	base := c.BaseURL()
 	list := make([]catalogService, 0, len(s.cfg.Services))
 	for _, entry := range s.cfg.Services {
 		service := catalogService{Type: entry.Type, Name: entry.Name, ID: s.serviceID(entry)}
@@ -42,28 +42,13 @@ func (s *Server) catalog(r *http.Request) []catalogService {
 }
 
 // authCatalog is GET /v3/auth/catalog.
-func (s *Server) authCatalog(w http.ResponseWriter, r *http.Request, who *token) {
+func (s *Server) authCatalog(c *simhttp.Call, who session) error {
 	if who.roles == nil {
-		writeError(w, r, http.StatusForbidden, "A project-scoped token is required to produce a service catalog.")
-		return
+		return simhttp.Refuse(http.StatusForbidden, "A project-scoped token is required to produce a service catalog.")
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"catalog": s.catalog(r), "links": selfLink(r)})
+	return c.JSON(http.StatusOK, map[string]any{"catalog": s.catalog(c), "links": selfLink(c)})
 }
 
-// baseURL is the scheme and host that the client used. A proxy in front that ended
-// TLS says so in X-Forwarded-Proto.
-func baseURL(r *http.Request) string {
-	scheme := "http"
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "https" || forwarded == "" && r.TLS != nil {
-		scheme = "https"
-	}
-	host := r.Host
-	if host == "" {
-		host = "localhost" // HTTP/1.0 has no Host
-	}
-	return scheme + "://" + host
-}
-
-func selfLink(r *http.Request) map[string]any {
-	return map[string]any{"self": baseURL(r) + r.URL.EscapedPath(), "previous": nil, "next": nil}
+func selfLink(c *simhttp.Call) map[string]any {
+	return map[string]any{"self": c.BaseURL() + c.URL.EscapedPath(), "previous": nil, "next": nil}
 }

@@ -2,41 +2,16 @@ package keystone
 
 import (
 	"crypto/subtle"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 const credentialsPath = "/v3/users/{id}/application_credentials"
-
-// credential is an application credential: some roles of a user on one project.
-// It never changes but for its end.
-type credential struct {
-	id, name, description string
-	secret                digest
-	user                  *user
-	project               *project
-	roles                 []string
-	unrestricted          bool
-	expires               time.Time // zero: never
-	gone                  atomic.Bool
-}
-
-// credentialStore holds the application credentials.
-type credentialStore struct {
-	seed uint64
-	mu   sync.RWMutex
-	made uint64
-	list []*credential
-}
 
 // credentialRef names an application credential in an authentication request.
 type credentialRef struct {
@@ -46,53 +21,12 @@ type credentialRef struct {
 	User   *userRef `json:"user"`
 }
 
-// add stores a credential unless its user has one of that name. It returns the secret,
-// which is chosen if none is given.
-func (s *credentialStore) add(c *credential, secret string) (string, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, other := range s.list {
-		if other.user == c.user && other.name == c.name {
-			return "", false
-		}
-	}
-	s.made++
-	c.id = stableID(s.seed, "application_credential", fmt.Sprint(s.made))
-	if secret == "" {
-		secret = stableID(s.seed, "application_credential secret", fmt.Sprint(s.made))
-	}
-	c.secret = digestOf(secret)
-	s.list = append(s.list, c)
-	return secret, true
-}
-
-// find looks by a test.
-func (s *credentialStore) find(fits func(*credential) bool) *credential {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if i := slices.IndexFunc(s.list, fits); i >= 0 {
-		return s.list[i]
-	}
-	return nil
-}
-
-func (s *credentialStore) of(u *user) []*credential {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.DeleteFunc(slices.Clone(s.list), func(c *credential) bool { return c.user != u })
-}
-
-// remove ends a credential and with it the tokens that it gave.
-func (s *credentialStore) remove(c *credential) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.gone.Store(true)
-	s.list = slices.DeleteFunc(s.list, func(other *credential) bool { return other == c })
-}
+// credentialRefusal is the answer to an application credential that tries to manage others.
+const credentialRefusal = "Using method 'application_credential' is not allowed for managing additional application credentials."
 
 // byCredential proves a user by an application credential. The token is for its
-// project and roles, and ends with it at the latest.
-func (s *Server) byCredential(id *identityRef) (*token, *requestError) {
+// project and roles, and expires with it at the latest.
+func (s *Server) byCredential(id *identityRef) (*session, error) {
 	ref := id.ApplicationCredential
 	switch {
 	case ref == nil:
@@ -104,48 +38,56 @@ func (s *Server) byCredential(id *identityRef) (*token, *requestError) {
 	case ref.Secret == "":
 		return nil, malformed("secret", "application_credential")
 	}
-	found := s.grants.find(func(c *credential) bool {
-		if ref.ID != "" {
-			return c.id == ref.ID
-		}
-		owner, ok := s.directory.findUser(*ref.User)
-		return ok && c.user == owner && c.name == ref.Name
-	})
+	found, ok := s.findCredential(*ref)
 	now, secret := s.clock.Now(), digestOf(ref.Secret)
-	if found == nil || subtle.ConstantTimeCompare(secret[:], found.secret[:]) != 1 ||
-		!found.expires.IsZero() && !now.Before(found.expires) {
+	if !ok || subtle.ConstantTimeCompare(secret[:], found.SecretSHA256[:]) != 1 ||
+		!found.Expires.IsZero() && !now.Before(found.Expires) {
 		return nil, unauthorized()
 	}
-	return &token{
-		user: found.user, project: found.project, roles: found.roles, credential: found,
-		methods: []string{"application_credential"}, expires: found.expires,
-	}, nil
+	u, p, err := s.directory.owned(found.User, found.Project)
+	if err != nil {
+		return nil, err
+	}
+	return &session{user: u, project: p, roles: found.Roles, credential: &found, token: token{
+		Methods: []string{"application_credential"}, Expires: found.Expires, Credential: found.ID,
+	}}, nil
+}
+
+func (s *Server) findCredential(ref credentialRef) (found credential, ok bool) {
+	s.state.db.View(func(tx *tables.Tx) {
+		if ref.ID != "" {
+			found, ok = s.state.credentialByID.Get(tx, ref.ID)
+		} else if owner, known := s.directory.findUser(*ref.User); known {
+			found, ok = s.state.credentialByName.Get(tx, ownName(owner.name, ref.Name))
+		}
+	})
+	return found, ok
 }
 
 // owner finds the user of the path, who must be the caller or be read by an
 // administrator.
-func (s *Server) owner(w http.ResponseWriter, r *http.Request, who *token, policy string, admins bool) (*user, bool) {
-	found, ok := s.directory.findUser(userRef{ID: r.PathValue("id")})
-	if ok && who.user == found || admins && ok && slices.Contains(who.roles, roleAdmin) {
-		return found, true
+func (s *Server) owner(c *simhttp.Call, who session, policy string, admins bool) (*user, error) {
+	found, ok := s.directory.findUser(userRef{ID: c.PathValue("id")})
+	if ok && (who.user == found || admins && slices.Contains(who.roles, roleAdmin)) {
+		return found, nil
 	}
-	writeError(w, r, http.StatusForbidden, "You are not authorized to perform the requested action: "+policy+".")
-	return nil, false
+	return nil, forbidden(policy)
 }
 
 // credentialBody is an application credential on the wire. The secret is added once, for
 // its creator.
-func (s *Server) credentialBody(r *http.Request, c *credential) map[string]any {
+func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) map[string]any {
+	project, _ := s.directory.findProject(projectRef{Name: row.Project, Domain: &domainRef{ID: domainID}})
 	body := map[string]any{
-		"id": c.id, "name": c.name, "description": nil, "project_id": c.project.id, "user_id": c.user.id,
-		"roles": s.roleBodies(c.roles), "unrestricted": c.unrestricted, "expires_at": nil, "system": nil,
-		"links": map[string]string{"self": baseURL(r) + "/identity/v3/users/" + c.user.id + "/application_credentials/" + c.id},
+		"id": row.ID, "name": row.Name, "description": nil, "project_id": project.id, "user_id": owner.id,
+		"roles": s.roleBodies(row.Roles), "unrestricted": row.Unrestricted, "expires_at": nil, "system": nil,
+		"links": map[string]string{"self": c.BaseURL() + "/identity/v3/users/" + owner.id + "/application_credentials/" + row.ID},
 	}
-	if c.description != "" {
-		body["description"] = c.description
+	if row.Description != "" {
+		body["description"] = row.Description
 	}
-	if !c.expires.IsZero() {
-		body["expires_at"] = formatTime(c.expires)
+	if !row.Expires.IsZero() {
+		body["expires_at"] = formatTime(row.Expires)
 	}
 	return body
 }
@@ -160,156 +102,168 @@ type newCredential struct {
 	Unrestricted bool    `json:"unrestricted"`
 }
 
-func (s *Server) createCredential(w http.ResponseWriter, r *http.Request, who *token) {
-	if _, ok := s.owner(w, r, who, "identity:create_application_credential", false); !ok {
-		return
-	}
-	made, secret, err := s.readCredential(r, who)
+func (s *Server) createCredential(c *simhttp.Call, who session) error {
+	owner, err := s.owner(c, who, "identity:create_application_credential", false)
 	if err != nil {
-		writeError(w, r, err.status, err.message)
-		return
+		return err
 	}
-	secret, added := s.grants.add(made, secret)
-	if !added {
-		writeError(w, r, http.StatusConflict, "Conflict occurred attempting to store application_credential - Duplicate entry found with name "+made.name+".")
-		return
+	made, secret, err := s.readCredential(c, who)
+	if err != nil {
+		return err
 	}
-	simhttp.Note(r.Context(), made.change(sim.Created))
-	body := s.credentialBody(r, made)
+	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
+		if _, exists := s.state.credentialByName.Get(tx, ownName(made.User, made.Name)); exists {
+			err = simhttp.Refuse(http.StatusConflict, "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", made.Name)
+			return
+		}
+		made.Number = s.state.credentialNumbers.Next(tx)
+		made.ID = stableID(s.cfg.Seed, "application_credential", fmt.Sprint(made.Number))
+		if secret == "" {
+			secret = stableID(s.cfg.Seed, "application_credential secret", fmt.Sprint(made.Number))
+		}
+		made.SecretSHA256 = digestOf(secret)
+		s.state.credentials.Put(tx, made)
+	})
+	if err != nil {
+		return err
+	}
+	body := s.credentialBody(c, owner, made)
 	body["secret"] = secret
-	simhttp.WriteJSON(w, http.StatusCreated, map[string]any{"application_credential": body})
+	return c.JSON(http.StatusCreated, map[string]any{"application_credential": body})
 }
 
 // readCredential checks a creation: the roles are some of the caller's own. The secret is
-// the one that is wished for, if one is.
-func (s *Server) readCredential(r *http.Request, who *token) (made *credential, secret string, err *requestError) {
-	in, err := readNewCredential(r)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case in.Name == "":
-		return nil, "", malformed("name", "application_credential")
-	case who.project == nil:
-		return nil, "", &requestError{http.StatusBadRequest, "A project-scoped token is required to create an application credential."}
-	case who.credential != nil && !who.credential.unrestricted:
-		return nil, "", &requestError{http.StatusForbidden, "Using method 'application_credential' is not allowed for managing additional application credentials."}
-	}
-	made = &credential{
-		name: in.Name, description: in.Description, user: who.user, project: who.project,
-		roles: who.roles, unrestricted: in.Unrestricted,
-	}
-	if len(in.Roles) > 0 {
-		if made.roles, err = s.chosenRoles(in.Roles, who.roles); err != nil {
-			return nil, "", err
-		}
-	}
-	return made, in.Secret, made.expireAt(in.ExpiresAt, s.clock.Now())
-}
-
-// readNewCredential reads the body of a creation.
-func readNewCredential(r *http.Request) (*newCredential, *requestError) {
-	data, err := simhttp.ReadBody(r)
-	if errors.Is(err, simhttp.ErrBodyTooLarge) {
-		return nil, &requestError{http.StatusRequestEntityTooLarge, "Request is too large."}
-	}
+// empty if none was given.
+func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, secret string, err error) {
 	var body struct {
 		ApplicationCredential *newCredential `json:"application_credential"`
 	}
-	if err != nil || json.Unmarshal(data, &body) != nil {
-		return nil, &requestError{http.StatusBadRequest, "Malformed JSON in request body."}
+	err = readBody(c, &body)
+	in := body.ApplicationCredential
+	switch {
+	case err != nil && simhttp.AsError(err).Status == http.StatusBadRequest:
+		return made, "", simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
+	case err != nil:
+		return made, "", err
+	case in == nil:
+		return made, "", malformed("application_credential", "request body")
+	case in.Name == "":
+		return made, "", malformed("name", "application_credential")
+	case who.project == nil:
+		return made, "", simhttp.Refuse(http.StatusBadRequest, "A project-scoped token is required to create an application credential.")
+	case who.credential != nil && !who.credential.Unrestricted:
+		return made, "", simhttp.Refuse(http.StatusForbidden, credentialRefusal)
 	}
-	if body.ApplicationCredential == nil {
-		return nil, malformed("application_credential", "request body")
+	made = credential{
+		Name: in.Name, Description: in.Description, User: who.User, Project: who.Project,
+		Roles: who.roles, Unrestricted: in.Unrestricted,
 	}
-	return body.ApplicationCredential, nil
+	if len(in.Roles) > 0 {
+		if made.Roles, err = s.chosenRoles(in.Roles, who.roles); err != nil {
+			return made, "", err
+		}
+	}
+	made.Expires, err = readExpiry(in.ExpiresAt, s.clock.Now())
+	return made, in.Secret, err
 }
 
-func (s *Server) chosenRoles(refs []named, own []string) ([]string, *requestError) {
+func (s *Server) chosenRoles(refs []named, own []string) ([]string, error) {
 	var roles []string
 	for _, ref := range refs {
 		i := slices.IndexFunc(own, func(role string) bool { return role == ref.Name || ref.ID != "" && s.directory.roleIDs[role] == ref.ID })
 		if i < 0 {
-			return nil, &requestError{http.StatusBadRequest, "Invalid application credential: Could not find role assignment with role: " + ref.Name + ref.ID + "."}
+			return nil, simhttp.Refuse(http.StatusBadRequest, "Invalid application credential: Could not find role assignment with role: %s%s.", ref.Name, ref.ID)
 		}
 		roles = append(roles, own[i])
 	}
 	return withImplied(roles), nil
 }
 
-func (c *credential) expireAt(text string, now time.Time) *requestError {
+// readExpiry reads a time in the future, or the zero one for an empty text.
+func readExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
-		return nil
+		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, text); err == nil {
-			if !now.Before(at) || at.UTC().Year() > simhttp.LastYear {
-				break
-			}
-			c.expires = at
-			return nil
+		if at, err := time.Parse(layout, text); err == nil && now.Before(at) && at.UTC().Year() <= simhttp.LastYear {
+			return at.UTC(), nil
 		}
 	}
-	return &requestError{http.StatusBadRequest, "Invalid input for field 'expires_at': it is no time in the future."}
+	return time.Time{}, simhttp.Refuse(http.StatusBadRequest, "Invalid input for field 'expires_at': it is no time in the future.")
 }
 
-func (s *Server) listCredentials(w http.ResponseWriter, r *http.Request, who *token) {
-	owner, ok := s.owner(w, r, who, "identity:list_application_credentials", true)
-	if !ok {
-		return
+func (s *Server) listCredentials(c *simhttp.Call, who session) error {
+	owner, err := s.owner(c, who, "identity:list_application_credentials", true)
+	if err != nil {
+		return err
 	}
 	list := []map[string]any{}
-	for _, c := range s.grants.of(owner) {
-		if matchesFilter(r, "name", c.name) {
-			list = append(list, s.credentialBody(r, c))
+	s.state.db.View(func(tx *tables.Tx) {
+		for row := range s.state.credentials.All(tx) {
+			if row.User == owner.name && matchesFilter(c, "name", row.Name) {
+				list = append(list, s.credentialBody(c, owner, row))
+			}
 		}
-	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credentials": list, "links": selfLink(r)})
+	})
+	return c.JSON(http.StatusOK, map[string]any{"application_credentials": list, "links": selfLink(c)})
 }
 
 // credentialOf finds the credential of the path among those of its user.
-func (s *Server) credentialOf(w http.ResponseWriter, r *http.Request, owner *user) (*credential, bool) {
-	id := r.PathValue("credential")
-	found := s.grants.find(func(c *credential) bool { return c.user == owner && c.id == id })
-	if found == nil {
-		writeError(w, r, http.StatusNotFound, "Could not find Application Credential: "+id+".")
+func (s *Server) credentialOf(tx *tables.Tx, c *simhttp.Call, owner *user) (credential, error) {
+	id := c.PathValue("credential")
+	found, ok := s.state.credentialByID.Get(tx, id)
+	if !ok || found.User != owner.name {
+		return found, notFound("Application Credential", id)
 	}
-	return found, found != nil
+	return found, nil
 }
 
-func (s *Server) getCredential(w http.ResponseWriter, r *http.Request, who *token) {
-	owner, ok := s.owner(w, r, who, "identity:get_application_credential", true)
-	if !ok {
-		return
+func (s *Server) getCredential(c *simhttp.Call, who session) error {
+	owner, err := s.owner(c, who, "identity:get_application_credential", true)
+	if err != nil {
+		return err
 	}
-	if found, ok := s.credentialOf(w, r, owner); ok {
-		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"application_credential": s.credentialBody(r, found)})
+	var found credential
+	s.state.db.View(func(tx *tables.Tx) { found, err = s.credentialOf(tx, c, owner) })
+	if err != nil {
+		return err
 	}
+	return c.JSON(http.StatusOK, map[string]any{"application_credential": s.credentialBody(c, owner, found)})
 }
 
-func (s *Server) deleteCredential(w http.ResponseWriter, r *http.Request, who *token) {
-	owner, ok := s.owner(w, r, who, "identity:delete_application_credential", true)
-	if !ok {
-		return
+// deleteCredential deletes an application credential and the tokens that it gave.
+func (s *Server) deleteCredential(c *simhttp.Call, who session) error {
+	owner, err := s.owner(c, who, "identity:delete_application_credential", true)
+	if err != nil {
+		return err
 	}
-	if who.credential != nil && !who.credential.unrestricted {
-		writeError(w, r, http.StatusForbidden, "Using method 'application_credential' is not allowed for managing additional application credentials.")
-		return
+	if who.credential != nil && !who.credential.Unrestricted {
+		return simhttp.Refuse(http.StatusForbidden, credentialRefusal)
 	}
-	if found, ok := s.credentialOf(w, r, owner); ok {
-		s.grants.remove(found)
-		simhttp.Note(r.Context(), found.change(sim.Deleted))
-		simhttp.WriteEmpty(w, http.StatusNoContent)
+	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
+		var found credential
+		if found, err = s.credentialOf(tx, c, owner); err != nil {
+			return
+		}
+		s.state.credentials.Delete(tx, found.Number)
+		for t := range s.state.byCredential.All(tx, found.ID) {
+			s.state.tokens.Delete(tx, t.SHA256.key())
+		}
+	})
+	if err != nil {
+		return err
 	}
+	return c.Empty(http.StatusNoContent)
 }
 
 // listRoles is GET /v3/roles.
-func (s *Server) listRoles(w http.ResponseWriter, r *http.Request, who *token) {
-	if !requireAdmin(w, r, who, "identity:list_roles") {
-		return
+func (s *Server) listRoles(c *simhttp.Call, who session) error {
+	if err := requireAdmin(who, "identity:list_roles"); err != nil {
+		return err
 	}
 	var names []string
 	for name := range s.directory.roleIDs {
-		if matchesFilter(r, "name", name) {
+		if matchesFilter(c, "name", name) {
 			names = append(names, name)
 		}
 	}
@@ -318,8 +272,8 @@ func (s *Server) listRoles(w http.ResponseWriter, r *http.Request, who *token) {
 	for _, role := range s.roleBodies(names) {
 		list = append(list, map[string]any{
 			"id": role.ID, "name": role.Name, "domain_id": nil, "description": nil, "options": map[string]any{},
-			"links": map[string]string{"self": baseURL(r) + "/identity/v3/roles/" + role.ID},
+			"links": map[string]string{"self": c.BaseURL() + "/identity/v3/roles/" + role.ID},
 		})
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"roles": list, "links": selfLink(r)})
+	return c.JSON(http.StatusOK, map[string]any{"roles": list, "links": selfLink(c)})
 }

@@ -3,6 +3,8 @@ package keystone
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -137,6 +139,26 @@ func (d *directory) findProject(ref projectRef) (*project, bool) {
 
 func (d *directory) userNamed(name string) (*user, bool) {
 	return d.findUser(userRef{Name: name, Domain: &domainRef{ID: domainID}})
+}
+
+// owned finds a user and a project of the configuration, where the user has a role. No
+// project is none.
+func (d *directory) owned(userName, projectName string) (*user, *project, error) {
+	u, ok := d.userNamed(userName)
+	if !ok {
+		return nil, nil, errors.New("the configuration has no such user")
+	}
+	if projectName == "" {
+		return u, nil, nil
+	}
+	p, ok := d.findProject(projectRef{Name: projectName, Domain: &domainRef{ID: domainID}})
+	if !ok {
+		return nil, nil, fmt.Errorf("the configuration has no project %q", projectName)
+	}
+	if len(u.roles[p.name]) == 0 {
+		return nil, nil, fmt.Errorf("the configuration gives the user no role on project %q", projectName)
+	}
+	return u, p, nil
 }
 
 // isDefault tells whether the only domain is meant. Names compare without case, as

@@ -3,43 +3,44 @@ package keystone
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// textUnauthorized is all that Keystone says of any failed authentication, unless it
-// runs with insecure_debug: unknown user, wrong password and missing role look alike.
-const textUnauthorized = "The request you have made requires authentication."
-
-// requestError is a refusal with the status it is answered with.
-type requestError struct {
-	status  int
-	message string
+// unauthorized is all that Keystone says of any failed authentication, unless it runs with
+// insecure_debug: unknown user, wrong password and missing role look alike.
+func unauthorized() error {
+	return simhttp.Refuse(http.StatusUnauthorized, "The request you have made requires authentication.")
 }
 
-// Error implements error.
-func (e *requestError) Error() string { return fmt.Sprintf("%d: %s", e.status, e.message) }
+func forbidden(policy string) error {
+	return simhttp.Refuse(http.StatusForbidden, "You are not authorized to perform the requested action: %s.", policy)
+}
 
-func unauthorized() *requestError {
-	return &requestError{http.StatusUnauthorized, textUnauthorized}
+func notFound(kind, id string) error {
+	return simhttp.Refuse(http.StatusNotFound, "Could not find %s: %s.", kind, id)
 }
 
 // malformed is Keystone's ValidationError: what was expected, and where.
-func malformed(attribute, target string) *requestError {
-	return &requestError{http.StatusBadRequest, fmt.Sprintf("Expecting to find %s in %s. The server could not comply with the request "+
-		"since it is either malformed or otherwise incorrect. The client is assumed to be in error.", attribute, target)}
+func malformed(attribute, target string) error {
+	return simhttp.Refuse(http.StatusBadRequest, "Expecting to find %s in %s. The server could not comply with the request "+
+		"since it is either malformed or otherwise incorrect. The client is assumed to be in error.", attribute, target)
 }
 
-// writeError answers in Keystone's shape.
-func writeError(w http.ResponseWriter, r *http.Request, status int, message string) {
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", baseURL(r)+"/identity/v3"))
+// writeError answers in Keystone's form.
+func writeError(c *simhttp.Call, err error) {
+	e := simhttp.AsError(err)
+	text := e.Text
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		c.W.Header().Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", c.BaseURL()+"/identity/v3"))
+	case text == "" && e.Status == http.StatusNotFound:
+		text = "The resource could not be found."
+	case text == "" && e.Status == http.StatusMethodNotAllowed:
+		text = "The method is not allowed for the requested URL."
 	}
-	simhttp.WriteJSON(w, status, map[string]any{"error": map[string]any{
-		"code": status, "message": message, "title": http.StatusText(status),
+	simhttp.WriteJSON(c.W, e.Status, map[string]any{"error": map[string]any{
+		"code": e.Status, "message": strings.TrimSpace(text + " " + e.Code), "title": http.StatusText(e.Status),
 	}})
-}
-
-func writeFault(w http.ResponseWriter, r *http.Request, status int, _ string) {
-	writeError(w, r, status, "Failure injected by the simulator.")
 }

@@ -1,10 +1,6 @@
 package keystone
 
-import (
-	"net/http"
-
-	"github.com/gocyborg/gocyborg/internal/simhttp"
-)
+import "github.com/gocyborg/gocyborg/internal/simhttp"
 
 // inputs tells what each operation reads.
 func inputs() map[string]simhttp.Input {
@@ -46,9 +42,4 @@ func credentialPaths() []string {
 	return []string{
 		in + "name", in + "description", in + "secret", in + "expires_at", in + "roles[].id", in + "roles[].name", in + "unrestricted",
 	}
-}
-
-// refuseUnread refuses a request of which something is not read.
-func refuseUnread(w http.ResponseWriter, r *http.Request, detail string) {
-	writeError(w, r, http.StatusBadRequest, detail)
 }

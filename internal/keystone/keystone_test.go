@@ -432,7 +432,8 @@ func TestListsForAdministrators(t *testing.T) {
 func TestFaultsUseKeystonesShape(t *testing.T) {
 	t.Parallel()
 	faults, recorder := fault.NewSet(newServer().Operations()...), simhttp.NewRecorder(10)
-	server := newServer(keystone.WithFaults(faults), keystone.WithRecorder(recorder))
+	server := newServer(keystone.WithFaults(faults))
+	server.Service().Recorder = recorder
 	if err := faults.Set(fault.Rule{Operation: "identity.token.create", Action: fault.Status, Status: 503}); err != nil {
 		t.Fatal(err)
 	}

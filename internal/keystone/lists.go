@@ -29,111 +29,110 @@ type accountBody struct {
 	Links             map[string]string `json:"links"`
 }
 
-func (s *Server) projectBody(r *http.Request, p project) projectBody {
+func (s *Server) projectBody(c *simhttp.Call, p project) projectBody {
 	domain := domainID
 	return projectBody{
 		ID: p.id, Name: p.name, DomainID: &domain, ParentID: &domain, Enabled: true, Tags: []string{},
-		Options: map[string]any{}, Links: map[string]string{"self": baseURL(r) + "/identity/v3/projects/" + p.id},
+		Options: map[string]any{}, Links: map[string]string{"self": c.BaseURL() + "/identity/v3/projects/" + p.id},
 	}
 }
 
-func userAccount(r *http.Request, u user) accountBody {
+func userAccount(c *simhttp.Call, u user) accountBody {
 	return accountBody{
 		ID: u.id, Name: u.name, DomainID: domainID, Enabled: true,
-		Options: map[string]any{}, Links: map[string]string{"self": baseURL(r) + "/identity/v3/users/" + u.id},
+		Options: map[string]any{}, Links: map[string]string{"self": c.BaseURL() + "/identity/v3/users/" + u.id},
 	}
 }
 
-func domainBody(r *http.Request) projectBody {
+func domainBody(c *simhttp.Call) projectBody {
 	return projectBody{
 		ID: domainID, Name: domainName, Description: "The default domain", Enabled: true, Tags: []string{},
-		Options: map[string]any{}, Links: map[string]string{"self": baseURL(r) + "/identity/v3/domains/" + domainID},
+		Options: map[string]any{}, Links: map[string]string{"self": c.BaseURL() + "/identity/v3/domains/" + domainID},
 	}
 }
 
 // matchesFilter reports whether a value passes the filter of that query key.
-func matchesFilter(r *http.Request, key, value string) bool {
-	filter, filtered := r.URL.Query()[key]
+func matchesFilter(c *simhttp.Call, key, value string) bool {
+	filter, filtered := c.URL.Query()[key]
 	return !filtered || filter[0] == value
 }
 
 // authProjects is GET /v3/auth/projects: those the caller may scope to.
-func (s *Server) authProjects(w http.ResponseWriter, r *http.Request, who *token) {
+func (s *Server) authProjects(c *simhttp.Call, who session) error {
 	list := []projectBody{}
 	for _, p := range s.directory.projects {
 		if len(who.user.roles[p.name]) > 0 {
-			list = append(list, s.projectBody(r, p))
+			list = append(list, s.projectBody(c, p))
 		}
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"projects": list, "links": selfLink(r)})
+	return c.JSON(http.StatusOK, map[string]any{"projects": list, "links": selfLink(c)})
 }
 
-func (s *Server) listProjects(w http.ResponseWriter, r *http.Request, who *token) {
-	if !requireAdmin(w, r, who, "identity:list_projects") {
-		return
+func (s *Server) listProjects(c *simhttp.Call, who session) error {
+	if err := requireAdmin(who, "identity:list_projects"); err != nil {
+		return err
 	}
 	list := []projectBody{}
 	for _, p := range s.directory.projects {
-		if matchesFilter(r, "name", p.name) {
-			list = append(list, s.projectBody(r, p))
+		if matchesFilter(c, "name", p.name) {
+			list = append(list, s.projectBody(c, p))
 		}
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"projects": list, "links": selfLink(r)})
+	return c.JSON(http.StatusOK, map[string]any{"projects": list, "links": selfLink(c)})
 }
 
-func (s *Server) getProject(w http.ResponseWriter, r *http.Request, who *token) {
-	found, ok := s.directory.findProject(projectRef{ID: r.PathValue("id")})
-	if ok && who.project == found || requireAdmin(w, r, who, "identity:get_project") {
-		if !ok {
-			writeError(w, r, http.StatusNotFound, "Could not find project: "+r.PathValue("id")+".")
-			return
-		}
-		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"project": s.projectBody(r, *found)})
+func (s *Server) getProject(c *simhttp.Call, who session) error {
+	found, ok := s.directory.findProject(projectRef{ID: c.PathValue("id")})
+	if err := requireAdmin(who, "identity:get_project"); err != nil && (!ok || who.project != found) {
+		return err
 	}
+	if !ok {
+		return notFound("project", c.PathValue("id"))
+	}
+	return c.JSON(http.StatusOK, map[string]any{"project": s.projectBody(c, *found)})
 }
 
-func (s *Server) listUsers(w http.ResponseWriter, r *http.Request, who *token) {
-	if !requireAdmin(w, r, who, "identity:list_users") {
-		return
+func (s *Server) listUsers(c *simhttp.Call, who session) error {
+	if err := requireAdmin(who, "identity:list_users"); err != nil {
+		return err
 	}
 	list := []accountBody{}
 	for _, u := range s.directory.users {
-		if matchesFilter(r, "name", u.name) {
-			list = append(list, userAccount(r, u))
+		if matchesFilter(c, "name", u.name) {
+			list = append(list, userAccount(c, u))
 		}
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"users": list, "links": selfLink(r)})
+	return c.JSON(http.StatusOK, map[string]any{"users": list, "links": selfLink(c)})
 }
 
-func (s *Server) getUser(w http.ResponseWriter, r *http.Request, who *token) {
-	found, ok := s.directory.findUser(userRef{ID: r.PathValue("id")})
-	if ok && who.user == found || requireAdmin(w, r, who, "identity:get_user") {
-		if !ok {
-			writeError(w, r, http.StatusNotFound, "Could not find user: "+r.PathValue("id")+".")
-			return
-		}
-		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"user": userAccount(r, *found)})
+func (s *Server) getUser(c *simhttp.Call, who session) error {
+	found, ok := s.directory.findUser(userRef{ID: c.PathValue("id")})
+	if err := requireAdmin(who, "identity:get_user"); err != nil && (!ok || who.user != found) {
+		return err
 	}
+	if !ok {
+		return notFound("user", c.PathValue("id"))
+	}
+	return c.JSON(http.StatusOK, map[string]any{"user": userAccount(c, *found)})
 }
 
-func (s *Server) listDomains(w http.ResponseWriter, r *http.Request, who *token) {
-	if !requireAdmin(w, r, who, "identity:list_domains") {
-		return
+func (s *Server) listDomains(c *simhttp.Call, who session) error {
+	if err := requireAdmin(who, "identity:list_domains"); err != nil {
+		return err
 	}
 	list := []projectBody{}
-	if matchesFilter(r, "name", domainName) {
-		list = append(list, domainBody(r))
+	if matchesFilter(c, "name", domainName) {
+		list = append(list, domainBody(c))
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"domains": list, "links": selfLink(r)})
+	return c.JSON(http.StatusOK, map[string]any{"domains": list, "links": selfLink(c)})
 }
 
-func (s *Server) getDomain(w http.ResponseWriter, r *http.Request, who *token) {
-	if !requireAdmin(w, r, who, "identity:get_domain") {
-		return
+func (s *Server) getDomain(c *simhttp.Call, who session) error {
+	if err := requireAdmin(who, "identity:get_domain"); err != nil {
+		return err
 	}
-	if r.PathValue("id") != domainID {
-		writeError(w, r, http.StatusNotFound, "Could not find domain: "+r.PathValue("id")+".")
-		return
+	if c.PathValue("id") != domainID {
+		return notFound("domain", c.PathValue("id"))
 	}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"domain": domainBody(r)})
+	return c.JSON(http.StatusOK, map[string]any{"domain": domainBody(c)})
 }

@@ -3,6 +3,8 @@ package keystone
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // scopeRef is the scope of an authentication request in its object form.
@@ -16,12 +18,12 @@ type scopeRef struct {
 
 // applyScope gives the proof the project or system that is asked for. Without a scope
 // the token is unscoped, since no user here has a default project.
-func (s *Server) applyScope(proof *token, raw json.RawMessage) *requestError {
+func (s *Server) applyScope(proof *session, raw json.RawMessage) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
 	if proof.credential != nil {
-		return &requestError{http.StatusUnauthorized, "Application credentials cannot request a scope."}
+		return simhttp.Refuse(http.StatusUnauthorized, "Application credentials cannot request a scope.")
 	}
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
@@ -31,8 +33,8 @@ func (s *Server) applyScope(proof *token, raw json.RawMessage) *requestError {
 		return malformed("project, domain, system or unscoped", "scope")
 	}
 	var scope scopeRef
-	if err := json.Unmarshal(raw, &scope); err != nil {
-		return undecodable(err)
+	if err := decode(raw, &scope); err != nil {
+		return err
 	}
 	if scope.count() != 1 {
 		return malformed("exactly one of project, domain, system, OS-TRUST:trust or unscoped", "scope")
@@ -43,7 +45,7 @@ func (s *Server) applyScope(proof *token, raw json.RawMessage) *requestError {
 	case scope.System != nil:
 		return scopeToSystem(proof, scope.System)
 	case scope.Trust != nil:
-		return &requestError{http.StatusNotFound, "Could not find trust."}
+		return simhttp.Refuse(http.StatusNotFound, "Could not find trust.")
 	case scope.Domain != nil:
 		return unauthorized() // nobody here has a role on a domain
 	}
@@ -61,7 +63,7 @@ func (s *scopeRef) count() int {
 }
 
 // scopeToProject refuses an unknown project and one the user has no role on alike.
-func (s *Server) scopeToProject(proof *token, ref projectRef) *requestError {
+func (s *Server) scopeToProject(proof *session, ref projectRef) error {
 	switch {
 	case ref.ID == "" && ref.Name == "":
 		return malformed("id or name", "project")
@@ -76,12 +78,12 @@ func (s *Server) scopeToProject(proof *token, ref projectRef) *requestError {
 	return nil
 }
 
-func scopeToSystem(proof *token, raw json.RawMessage) *requestError {
+func scopeToSystem(proof *session, raw json.RawMessage) error {
 	var system struct {
 		All bool `json:"all"`
 	}
-	if err := json.Unmarshal(raw, &system); err != nil {
-		return undecodable(err)
+	if err := decode(raw, &system); err != nil {
+		return err
 	}
 	if !system.All {
 		return malformed("all", "system")
@@ -89,6 +91,6 @@ func scopeToSystem(proof *token, raw json.RawMessage) *requestError {
 	if len(proof.user.systemRoles) == 0 {
 		return unauthorized()
 	}
-	proof.system, proof.roles = true, proof.user.systemRoles
+	proof.System, proof.roles = true, proof.user.systemRoles
 	return nil
 }

@@ -3,9 +3,9 @@ package keystone
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -49,10 +49,7 @@ type Option func(*Server)
 func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
 // WithFaults lets the rules of a set act on the requests.
-func WithFaults(faults *simhttp.Faults) Option { return func(s *Server) { s.service.Faults = faults } }
-
-// WithRecorder records every request.
-func WithRecorder(r *simhttp.Recorder) Option { return func(s *Server) { s.service.Recorder = r } }
+func WithFaults(faults *fault.Set) Option { return func(s *Server) { s.service.Faults = faults } }
 
 // Server is the identity service. It is an http.Handler for /identity, /identity/v3,
 // /v3 and the version list at /, and safe for parallel use.
@@ -60,8 +57,8 @@ type Server struct {
 	cfg       Config
 	clock     sim.Clock
 	directory directory
-	tokens    *tokenStore
-	grants    *credentialStore
+	state     state
+	sweepAt   int64 // tokens; changed in transactions only
 	service   *simhttp.Service
 }
 
@@ -82,18 +79,15 @@ func New(cfg Config, opts ...Option) *Server {
 		cfg:       cfg,
 		clock:     sim.Wall{},
 		directory: newDirectory(cfg.Seed, cfg.Users),
-		tokens:    newTokenStore(cfg.Seed, cfg.TokenLifetime),
-		grants:    &credentialStore{seed: cfg.Seed},
 	}
+	s.state = newState(&s.directory)
 	s.service = &simhttp.Service{
 		Name:       "identity",
 		Prefixes:   []string{"/identity"},
 		Router:     simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
-		Handler:    http.HandlerFunc(s.dispatch),
-		WriteFault: writeFault,
+		Handler:    s.serve,
+		WriteError: writeError,
 		IDs:        simhttp.NewIDs(cfg.Seed, "identity"),
-		Headers:    []string{"X-Subject-Token"},
-		Refuse:     refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)
@@ -115,7 +109,7 @@ func (s *Server) Operations() []string { return s.service.Router.Operations() }
 // to the other, and keystoneauth refuses the redirect.
 func (s *Server) routes() []simhttp.Route {
 	var routes []simhttp.Route
-	get := func(operation string, handler http.HandlerFunc, patterns ...string) {
+	get := func(operation string, handler simhttp.Handler, patterns ...string) {
 		for _, pattern := range patterns {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				routes = append(routes, simhttp.Route{Operation: operation, Method: method, Pattern: pattern, Handler: handler})
@@ -149,40 +143,29 @@ func (s *Server) routes() []simhttp.Route {
 	)
 }
 
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Vary", "X-Auth-Token")
-	match := simhttp.MatchOf(r)
-	switch {
-	case match.Route != nil:
-		match.Route.Handler(w, r)
-	case len(match.Allowed) > 0:
-		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
-		writeError(w, r, http.StatusMethodNotAllowed, "The method is not allowed for the requested URL.")
-	default:
-		writeError(w, r, http.StatusNotFound, "The resource could not be found.")
-	}
+func (s *Server) serve(c *simhttp.Call) error {
+	c.W.Header().Set("Vary", "X-Auth-Token")
+	return c.Dispatch()
 }
 
-// caller is a handler that needs to know who asks.
-type caller func(w http.ResponseWriter, r *http.Request, who *token)
+// authedHandler is a handler that needs to know who asks.
+type authedHandler func(c *simhttp.Call, who session) error
 
-// authenticated refuses requests without a valid X-Auth-Token.
-func (s *Server) authenticated(next caller) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		who, ok := s.tokens.get(r.Header.Get("X-Auth-Token"), s.clock.Now())
+// authenticated refuses calls without a valid X-Auth-Token.
+func (s *Server) authenticated(next authedHandler) simhttp.Handler {
+	return func(c *simhttp.Call) error {
+		who, ok := s.lookup(c.Header.Get("X-Auth-Token"))
 		if !ok {
-			writeError(w, r, http.StatusUnauthorized, textUnauthorized)
-			return
+			return unauthorized()
 		}
-		next(w, r, who)
+		return next(c, who)
 	}
 }
 
-// requireAdmin answers 403 and reports false when the caller is not an administrator.
-func requireAdmin(w http.ResponseWriter, r *http.Request, who *token, policy string) bool {
+// requireAdmin returns an error of status 403 unless the caller is an administrator.
+func requireAdmin(who session, policy string) error {
 	if slices.Contains(who.roles, roleAdmin) {
-		return true
+		return nil
 	}
-	writeError(w, r, http.StatusForbidden, "You are not authorized to perform the requested action: "+policy+".")
-	return false
+	return forbidden(policy)
 }

@@ -9,8 +9,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 // ErrToken is returned for a token that is unknown, revoked or expired.
@@ -19,94 +20,69 @@ var ErrToken = errors.New("keystone: token is not valid")
 // ErrUser is returned for a user that does not exist.
 var ErrUser = errors.New("keystone: no such user")
 
-// token is what a token stands for. It never changes once issued.
-type token struct {
-	user    *user
-	project *project // nil: unscoped or system
-	system  bool
-	roles   []string
-	methods []string
-	// credential is the application credential that gave the token, if one did.
-	credential *credential
-	// auditIDs are the token's own id and that of the one the chain began with.
-	auditIDs        []string
-	issued, expires time.Time
-}
-
-// digest stands for a token or the secret of an application credential: whoever reads it
-// in a dump cannot log in with it.
-type digest [sha256.Size]byte
-
-func digestOf(text string) digest { return sha256.Sum256([]byte(text)) }
-
-// tokenStore holds the living tokens, not by their text, which it does not keep.
-type tokenStore struct {
-	seed     uint64
-	lifetime time.Duration
-
-	mu     sync.RWMutex
-	next   uint64
-	living map[digest]*token
-	sweep  int // size at which expired tokens are dropped
-}
-
+// minSweep is the least number of tokens at which the expired ones are deleted.
 const minSweep = 1024
 
-func newTokenStore(seed uint64, lifetime time.Duration) *tokenStore {
-	return &tokenStore{seed: seed, lifetime: lifetime, living: make(map[digest]*token), sweep: minSweep}
+// issue makes a token of what was proved, and returns its text. A proof that came from a
+// token expires with that token.
+func (s *Server) issue(log *tables.ChangeLog, who *session) string {
+	now := s.clock.Now().UTC()
+	s.dropExpired(now)
+	who.Issued = now
+	who.User = who.user.name
+	if who.project != nil {
+		who.Project = who.project.name
+	}
+	if limit := now.Add(s.cfg.TokenLifetime); who.Expires.IsZero() || who.credential != nil && limit.Before(who.Expires) {
+		who.Expires = limit
+	}
+	var text string
+	s.state.db.Update(log, func(tx *tables.Tx) {
+		number := s.state.tokenNumbers.Next(tx)
+		text = s.derive("token", number, 32)
+		who.SHA256 = digestOf(text)
+		who.AuditIDs = append([]string{s.derive("audit", number, 16)}, who.AuditIDs...)
+		s.state.tokens.Put(tx, who.token)
+	})
+	return text
 }
 
-// issue makes a token of what was proved. A proof that already expires at some time,
-// because it came from a token, keeps it.
-func (s *tokenStore) issue(proof token, now time.Time) (string, *token) {
-	proof.issued = now
-	if limit := now.Add(s.lifetime); proof.expires.IsZero() || proof.credential != nil && limit.Before(proof.expires) {
-		proof.expires = limit
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	text := s.derive("token", 32)
-	proof.auditIDs = append([]string{s.derive("audit", 16)}, proof.auditIDs...)
-	if len(s.living) >= s.sweep {
-		s.dropExpired(now)
-	}
-	s.living[digestOf(text)] = &proof
-	return text, &proof
-}
-
-// derive makes n bytes of text from the seed and the number of the token; it expects
-// the lock held.
-func (s *tokenStore) derive(kind string, n int) string {
-	input := binary.BigEndian.AppendUint64(nil, s.seed)
-	input = binary.BigEndian.AppendUint64(input, s.next)
+// derive makes n bytes of text from the seed and the number of the token.
+func (s *Server) derive(kind string, number int64, n int) string {
+	input := binary.BigEndian.AppendUint64(nil, s.cfg.Seed)
+	input = binary.BigEndian.AppendUint64(input, uint64(number))
 	sum := sha256.Sum256(append(input, "keystone "+kind...))
 	return base64.RawURLEncoding.EncodeToString(sum[:n])
 }
 
-func (s *tokenStore) dropExpired(now time.Time) {
-	for of, t := range s.living {
-		if !now.Before(t.expires) {
-			delete(s.living, of)
+// dropExpired deletes the expired tokens each time that the number of tokens has doubled.
+func (s *Server) dropExpired(now time.Time) {
+	s.state.db.Update(nil, func(tx *tables.Tx) {
+		if int64(s.state.tokens.Len(tx)) < max(minSweep, s.sweepAt) {
+			return
 		}
-	}
-	s.sweep = max(minSweep, 2*len(s.living))
+		for t := range s.state.tokens.All(tx) {
+			if !now.Before(t.Expires) {
+				s.state.tokens.Delete(tx, t.SHA256.key())
+			}
+		}
+		s.sweepAt = 2 * int64(s.state.tokens.Len(tx))
+	})
 }
 
-func (s *tokenStore) get(text string, now time.Time) (*token, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	found, ok := s.living[digestOf(text)]
-	if !ok || !now.Before(found.expires) || found.credential != nil && found.credential.gone.Load() {
-		return nil, false
-	}
-	return found, true
-}
-
-func (s *tokenStore) revoke(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.living, digestOf(text))
+// lookup finds a valid token by its text.
+func (s *Server) lookup(text string) (who session, ok bool) {
+	s.state.db.View(func(tx *tables.Tx) {
+		var t token
+		if t, ok = s.state.tokens.Get(tx, digestOf(text).key()); ok && s.clock.Now().Before(t.Expires) {
+			var err error
+			who, err = s.state.session(tx, &s.directory, t)
+			ok = err == nil
+		} else {
+			ok = false
+		}
+	})
+	return who, ok
 }
 
 // VerifyToken returns the identity headers that keystonemiddleware sets for the
@@ -114,7 +90,7 @@ func (s *tokenStore) revoke(text string) {
 // and OpenStack-System-Scope among them. A token that is unknown, revoked or expired
 // gives ErrToken, whose text does not contain it.
 func (s *Server) VerifyToken(text string) (http.Header, error) {
-	found, ok := s.tokens.get(text, s.clock.Now())
+	found, ok := s.lookup(text)
 	if !ok {
 		return nil, ErrToken
 	}
@@ -131,29 +107,25 @@ func (s *Server) VerifyToken(text string) (http.Header, error) {
 		h.Set("X-Project-Domain-Id", domainID)
 		h.Set("X-Project-Domain-Name", domainName)
 	}
-	if found.system {
+	if found.System {
 		h.Set("OpenStack-System-Scope", "all")
 	}
 	return h, nil
 }
 
-// IssueToken returns a token of a user in the user's project without a request, for
+// IssueToken returns a token of a user in the user's first project without a request, for
 // the simulator's own services. An unknown name gives ErrUser.
 func (s *Server) IssueToken(name string) (string, error) {
 	found, ok := s.directory.userNamed(name)
 	if !ok {
 		return "", fmt.Errorf("%w: %q", ErrUser, name)
 	}
-	proof := token{user: found, methods: []string{"password"}}
-	for i := range s.directory.projects {
-		p := &s.directory.projects[i]
-		if roles := found.roles[p.name]; len(roles) > 0 {
-			proof.project, proof.roles = p, roles
-			break
-		}
+	who := session{user: found, token: token{Methods: []string{"password"}}}
+	if i := slices.IndexFunc(s.directory.projects, func(p project) bool { return len(found.roles[p.name]) > 0 }); i >= 0 {
+		who.project = &s.directory.projects[i]
+		who.roles = found.roles[who.project.name]
 	}
-	text, _ := s.tokens.issue(proof, s.clock.Now())
-	return text, nil
+	return s.issue(nil, &who), nil
 }
 
 // TokenLifetime is how long a token from IssueToken is valid.
@@ -169,7 +141,7 @@ func (s *Server) Users() []string {
 	return names
 }
 
-// ProjectOf returns the name and id of the project that a user's roles are on. An
+// ProjectOf returns the name and id of the last project that a user has roles on. An
 // unknown name gives ErrUser.
 func (s *Server) ProjectOf(name string) (project, id string, err error) {
 	found, ok := s.directory.userNamed(name)

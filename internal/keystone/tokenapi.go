@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
 // timeLayout is how Keystone writes times.
@@ -31,13 +31,13 @@ type userBody struct {
 
 // tokenBody is the answer about a token. An unscoped token has neither project nor
 // roles nor catalog.
-func (s *Server) tokenBody(r *http.Request, t *token, withCatalog bool) map[string]any {
+func (s *Server) tokenBody(c *simhttp.Call, t session) map[string]any {
 	body := map[string]any{
-		"methods":    t.methods,
+		"methods":    t.Methods,
 		"user":       userBody{ownedBody: ownedBody{named{t.user.id, t.user.name}, named{domainID, domainName}}},
-		"audit_ids":  t.auditIDs,
-		"issued_at":  formatTime(t.issued),
-		"expires_at": formatTime(t.expires),
+		"audit_ids":  t.AuditIDs,
+		"issued_at":  formatTime(t.Issued),
+		"expires_at": formatTime(t.Expires),
 	}
 	if t.project != nil {
 		body["project"] = ownedBody{named{t.project.id, t.project.name}, named{domainID, domainName}}
@@ -45,16 +45,16 @@ func (s *Server) tokenBody(r *http.Request, t *token, withCatalog bool) map[stri
 	}
 	if t.credential != nil {
 		body["application_credential"] = map[string]any{
-			"id": t.credential.id, "name": t.credential.name, "restricted": !t.credential.unrestricted,
+			"id": t.credential.ID, "name": t.credential.Name, "restricted": !t.credential.Unrestricted,
 		}
 	}
-	if t.system {
+	if t.System {
 		body["system"] = map[string]bool{"all": true}
 	}
 	if t.roles != nil {
 		body["roles"] = s.roleBodies(t.roles)
-		if withCatalog {
-			body["catalog"] = s.catalog(r)
+		if !c.URL.Query().Has("nocatalog") {
+			body["catalog"] = s.catalog(c)
 		}
 	}
 	return body
@@ -70,40 +70,34 @@ func (s *Server) roleBodies(roles []string) []named {
 
 // subject finds the token in X-Subject-Token and checks that the caller may touch it:
 // its own, or any for the roles given.
-func (s *Server) subject(w http.ResponseWriter, r *http.Request, who *token, policy string, roles ...string) (string, *token, bool) {
-	text := r.Header.Get("X-Subject-Token")
-	subject, ok := s.tokens.get(text, s.clock.Now())
+func (s *Server) subject(c *simhttp.Call, who session, policy string, roles ...string) (session, error) {
+	subject, ok := s.lookup(c.Header.Get("X-Subject-Token"))
 	if !ok {
-		writeError(w, r, http.StatusNotFound, "Could not find token.")
-		return "", nil, false
+		return session{}, simhttp.Refuse(http.StatusNotFound, "Could not find token.")
 	}
-	allowed := who.user == subject.user ||
-		slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(who.roles, role) })
-	if !allowed {
-		writeError(w, r, http.StatusForbidden, "You are not authorized to perform the requested action: "+policy+".")
+	if who.user != subject.user && !slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(who.roles, role) }) {
+		return session{}, forbidden(policy)
 	}
-	return text, subject, allowed
+	return subject, nil
 }
 
 // validateToken is GET and HEAD /v3/auth/tokens, which a real service's
 // keystonemiddleware calls.
-func (s *Server) validateToken(w http.ResponseWriter, r *http.Request, who *token) {
-	text, subject, ok := s.subject(w, r, who, "identity:validate_token", roleAdmin, roleService)
-	if !ok {
-		return
+func (s *Server) validateToken(c *simhttp.Call, who session) error {
+	subject, err := s.subject(c, who, "identity:validate_token", roleAdmin, roleService)
+	if err != nil {
+		return err
 	}
-	_, nocatalog := r.URL.Query()["nocatalog"]
-	w.Header().Set("X-Subject-Token", text)
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"token": s.tokenBody(r, subject, !nocatalog)})
+	c.W.Header().Set("X-Subject-Token", c.Header.Get("X-Subject-Token"))
+	return c.JSON(http.StatusOK, map[string]any{"token": s.tokenBody(c, subject)})
 }
 
 // revokeToken is DELETE /v3/auth/tokens.
-func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request, who *token) {
-	text, subject, ok := s.subject(w, r, who, "identity:revoke_token", roleAdmin)
-	if !ok {
-		return
+func (s *Server) revokeToken(c *simhttp.Call, who session) error {
+	subject, err := s.subject(c, who, "identity:revoke_token", roleAdmin)
+	if err != nil {
+		return err
 	}
-	s.tokens.revoke(text)
-	simhttp.Note(r.Context(), subject.change(sim.Deleted))
-	simhttp.WriteEmpty(w, http.StatusNoContent)
+	s.state.db.Update(c.Log(), func(tx *tables.Tx) { s.state.tokens.Delete(tx, subject.SHA256.key()) })
+	return c.Empty(http.StatusNoContent)
 }

@@ -2,7 +2,6 @@ package keystone
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
@@ -16,30 +15,23 @@ type versionBody struct {
 }
 
 // version describes Identity v3 as served below the mount point that the client used.
-func version(r *http.Request) versionBody {
+func version(c *simhttp.Call) versionBody {
 	return versionBody{
 		ID: "v3.14", Status: "stable", Updated: "2020-04-07T00:00:00Z",
-		Links:      []map[string]string{{"rel": "self", "href": versionURL(r)}},
+		Links:      []map[string]string{{"rel": "self", "href": versionURL(c)}},
 		MediaTypes: []map[string]string{{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}},
 	}
 }
 
-func versionURL(r *http.Request) string {
-	mount := ""
-	if path := r.URL.EscapedPath(); path == "/identity" || strings.HasPrefix(path, "/identity/") {
-		mount = "/identity"
-	}
-	return baseURL(r) + mount + "/v3/"
-}
+func versionURL(c *simhttp.Call) string { return c.BaseURL() + c.Mount + "/v3/" }
 
 // listVersions answers 300 as Keystone does; clients accept it, and none follows the
 // Location, which is only for people.
-func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Location", versionURL(r))
-	simhttp.WriteJSON(w, http.StatusMultipleChoices,
-		map[string]any{"versions": map[string]any{"values": []versionBody{version(r)}}})
+func (s *Server) listVersions(c *simhttp.Call) error {
+	c.W.Header().Set("Location", versionURL(c))
+	return c.JSON(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []versionBody{version(c)}}})
 }
 
-func (s *Server) getVersion(w http.ResponseWriter, r *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"version": version(r)})
+func (s *Server) getVersion(c *simhttp.Call) error {
+	return c.JSON(http.StatusOK, map[string]any{"version": version(c)})
 }

@@ -1,48 +1,37 @@
 package nova
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// requestError is a refusal of a whole request; kind is the key that Nova wraps it in.
-type requestError struct {
-	status        int
-	kind, message string
-}
-
-func badRequest(message string) *requestError {
-	return &requestError{http.StatusBadRequest, "badRequest", message}
-}
-
-// writeError answers in Nova's shape.
-func writeError(w http.ResponseWriter, status int, kind, message string) {
-	simhttp.WriteJSON(w, status, map[string]any{kind: map[string]any{"code": status, "message": message}})
-}
-
-// writeUnauthorized answers as keystonemiddleware in front of Nova does.
-func writeUnauthorized(w http.ResponseWriter) {
-	w.Header().Set("WWW-Authenticate", `Keystone uri="/identity"`)
-	simhttp.WriteJSON(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
-		"code": http.StatusUnauthorized, "title": "Unauthorized",
-		"message": "The request you have made requires authentication.",
-	}})
-}
-
-func writeFault(w http.ResponseWriter, _ *http.Request, status int, _ string) {
-	kind := "computeFault"
-	switch status {
+// writeError answers in Nova's form, in which the key follows from the status. A 401 is
+// that of keystonemiddleware in front of Nova.
+func writeError(c *simhttp.Call, err error) {
+	e := simhttp.AsError(err)
+	key, text := "computeFault", e.Text
+	switch e.Status {
+	case http.StatusUnauthorized:
+		c.WriteUnauthorized("/identity")
+		return
 	case http.StatusBadRequest:
-		kind = "badRequest"
+		key = "badRequest"
 	case http.StatusForbidden:
-		kind = "forbidden"
+		key = "forbidden"
 	case http.StatusNotFound:
-		kind = "itemNotFound"
+		key, text = "itemNotFound", cmp.Or(text, "The resource could not be found.")
+	case http.StatusMethodNotAllowed:
+		key, text = "badMethod", cmp.Or(text, "The method is not allowed for this resource.")
 	case http.StatusConflict:
-		kind = "conflictingRequest"
+		key = "conflictingRequest"
+	case http.StatusRequestEntityTooLarge:
+		key = "overLimit"
+	case http.StatusUnsupportedMediaType:
+		key = "badMediaType"
 	case http.StatusServiceUnavailable:
-		kind = "serviceUnavailable"
+		key = "serviceUnavailable"
 	}
-	writeError(w, status, kind, "Failure injected by the simulator.")
+	simhttp.WriteJSON(c.W, e.Status, map[string]any{key: map[string]any{"code": e.Status, "message": text}})
 }

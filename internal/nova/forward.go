@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -45,39 +46,47 @@ func (s *Server) ForwardTo(urls ...string) error {
 	return nil
 }
 
-// forward passes the events of the numbers on together, except those that a fault
-// rule loses, puts off or moves behind the others.
-func (s *Server) forward(ctx context.Context, numbers []int) {
-	var now, last []int
-	failed := map[int]bool{}
+// forward forwards events by their numbers together, except those that a fault rule
+// drops, delays or moves behind the others.
+func (s *Server) forward(ctx context.Context, numbers []int64) {
+	var now, last []int64
+	failed := map[int64]bool{}
 	for _, number := range numbers {
 		event, _ := s.eventOf(number)
-		outcome := s.service.Decide(opForward, tagOf(event))
-		switch {
-		case outcome.Lost:
-			s.update(number, func(r *sim.ReceivedEvent) { r.Problems = append(r.Problems, "lost on purpose") })
-		case outcome.Delay > 0:
-			s.putOff(number, s.clock.Now().Add(outcome.Delay))
-		case outcome.Last:
-			last = append(last, number)
-		case outcome.Twice:
-			now = append(now, number, number)
-		default:
-			failed[number] = outcome.Failed
+		rule, _ := s.service.Faults.Decide(opForward, tagOf(event))
+		switch rule.Action {
+		case "":
 			now = append(now, number)
+		case fault.Delay:
+			due := s.clock.Now().Add(rule.Delay).UTC()
+			s.update(number, func(e *eventRow) { e.ForwardAt = due })
+			s.forwardAt(due, number)
+		case fault.Reorder:
+			last = append(last, number)
+		case fault.Duplicate:
+			now = append(now, number, number)
+		case fault.Status:
+			failed[number] = true
+			now = append(now, number)
+		default:
+			s.update(number, func(e *eventRow) { e.Problems = append(slices.Clone(e.Problems), "lost on purpose") })
 		}
 	}
 	if len(now) > 0 {
 		s.deliver(ctx, now, failed)
 	}
 	for _, number := range slices.Backward(last) {
-		s.deliver(ctx, []int{number}, nil)
+		s.deliver(ctx, []int64{number}, nil)
 	}
 }
 
 // eventOf returns what is kept of an event, if it still is.
-func (s *Server) eventOf(number int) (event sim.Event, kept bool) {
-	s.update(number, func(r *sim.ReceivedEvent) { event, kept = r.Event, true })
+func (s *Server) eventOf(number int64) (event sim.Event, kept bool) {
+	s.state.db.View(func(tx *tables.Tx) {
+		var e eventRow
+		e, kept = s.state.events.Get(tx, number)
+		event = e.Event
+	})
 	return event, kept
 }
 
@@ -103,12 +112,12 @@ func (s *Server) targets() []target {
 
 // deliver posts the events to every target. Trouble is kept with the events: as Nova
 // casts them to the host, the sender never learns of it.
-func (s *Server) deliver(ctx context.Context, numbers []int, failed map[int]bool) {
+func (s *Server) deliver(ctx context.Context, numbers []int64, failed map[int64]bool) {
 	events := make([]sim.Event, 0, len(numbers))
 	for _, number := range numbers {
 		event, kept := s.eventOf(number)
 		if !kept {
-			continue // given up for newer ones since it was put off
+			continue // dropped for newer ones since it was delayed
 		}
 		if failed[number] {
 			event.Status = statusFailed
@@ -121,11 +130,11 @@ func (s *Server) deliver(ctx context.Context, numbers []int, failed map[int]bool
 	for _, to := range s.targets() {
 		err := post(ctx, to, events)
 		for _, number := range numbers {
-			s.update(number, func(r *sim.ReceivedEvent) {
+			s.update(number, func(e *eventRow) {
 				if err != nil {
-					r.Problems = append(r.Problems, to.name+": "+err.Error())
+					e.Problems = append(slices.Clone(e.Problems), to.name+": "+err.Error())
 				} else {
-					r.Forwarded = append(r.Forwarded, to.name)
+					e.Forwarded = append(slices.Clone(e.Forwarded), to.name)
 				}
 			})
 		}
@@ -141,7 +150,7 @@ func post(ctx context.Context, to target, events []sim.Event) error {
 	if err != nil {
 		return err
 	}
-	v := version{minorAccelerator}.String()
+	v := versionText(minorAccelerator)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(headerVersion, "compute "+v)
 	req.Header.Set(headerLegacyVersion, v)
@@ -157,58 +166,4 @@ func post(ctx context.Context, to target, events []sim.Event) error {
 		return fmt.Errorf("answered %s", res.Status)
 	}
 	return nil
-}
-
-// laterGroup runs what was put off, until it is closed.
-type laterGroup struct {
-	mu      sync.Mutex
-	closed  bool
-	next    int
-	cancels map[int]context.CancelFunc
-	wait    sync.WaitGroup
-}
-
-// start reports whether f runs: not once the group is closed.
-func (g *laterGroup) start(f func(context.Context)) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	if g.cancels == nil {
-		g.cancels = make(map[int]context.CancelFunc)
-	}
-	g.next++
-	number := g.next
-	g.cancels[number] = cancel
-	g.wait.Go(func() {
-		f(ctx)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.cancels, number)
-		cancel()
-	})
-	return true
-}
-
-// stop ends what runs and waits for it; what is started meanwhile does not run.
-func (g *laterGroup) stop() {
-	g.mu.Lock()
-	closed := g.closed
-	g.mu.Unlock()
-	g.close()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = closed
-}
-
-func (g *laterGroup) close() {
-	g.mu.Lock()
-	g.closed = true
-	for _, cancel := range g.cancels {
-		cancel()
-	}
-	g.mu.Unlock()
-	g.wait.Wait()
 }

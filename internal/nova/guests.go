@@ -1,7 +1,6 @@
 package nova
 
 import (
-	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -9,34 +8,31 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// ErrGuest is returned for a guest that cannot be kept.
+// ErrGuest is returned for a guest that cannot be stored.
 var ErrGuest = errors.New("nova: bad guest")
 
-// DefineGuest adds a guest or replaces the one of the same UUID. A bad UUID, and a
+// DefineGuest adds a guest or replaces the one with the same UUID. A bad UUID, and a
 // domain that is not XML with the root element domain, give ErrGuest.
 func (s *Server) DefineGuest(g sim.Guest) error {
 	g, err := checkedGuest(g)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.guests[g.UUID] = g
+	s.state.db.Update(nil, func(tx *tables.Tx) { s.state.guests.Put(tx, g) })
 	return nil
 }
 
 // checkedGuest returns the guest with its UUID in canonical form.
 func checkedGuest(g sim.Guest) (sim.Guest, error) {
-	id, err := uuid.Parse(g.UUID)
-	if err != nil || len(g.UUID) != len(id.String()) {
+	if !simhttp.IsUUID(g.UUID) {
 		return g, fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
 	}
-	g.UUID = id.String()
+	g.UUID = strings.ToLower(g.UUID)
 	if g.Domain != "" {
 		if err := checkDomain(g.Domain); err != nil {
 			return g, fmt.Errorf("%w %s: domain: %w", ErrGuest, g.UUID, err)
@@ -67,45 +63,24 @@ func checkDomain(text string) error {
 	return nil
 }
 
-// RemoveGuest forgets a guest and reports whether there was one.
-func (s *Server) RemoveGuest(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, found := s.guests[CanonicalUUID(id)]
-	delete(s.guests, CanonicalUUID(id))
+// RemoveGuest removes a guest and reports whether there was one.
+func (s *Server) RemoveGuest(id string) (found bool) {
+	id = simhttp.CanonicalUUID(id)
+	s.state.db.Update(nil, func(tx *tables.Tx) {
+		_, found = s.state.guests.Get(tx, id)
+		s.state.guests.Delete(tx, id)
+	})
 	return found
 }
 
-// Guest returns the guest of a UUID.
-func (s *Server) Guest(id string) (sim.Guest, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	g, ok := s.guests[CanonicalUUID(id)]
+// Guest returns the guest with a UUID.
+func (s *Server) Guest(id string) (g sim.Guest, ok bool) {
+	s.state.db.View(func(tx *tables.Tx) { g, ok = s.state.guests.Get(tx, simhttp.CanonicalUUID(id)) })
 	return g, ok
 }
 
 // Guests returns all guests, sorted by UUID.
-func (s *Server) Guests() []sim.Guest {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.sortedGuests()
-}
-
-// sortedGuests expects the lock held.
-func (s *Server) sortedGuests() []sim.Guest {
-	list := make([]sim.Guest, 0, len(s.guests))
-	for _, g := range s.guests {
-		list = append(list, g)
-	}
-	slices.SortFunc(list, func(a, b sim.Guest) int { return cmp.Compare(a.UUID, b.UUID) })
+func (s *Server) Guests() (list []sim.Guest) {
+	s.state.db.View(func(tx *tables.Tx) { list = slices.AppendSeq([]sim.Guest{}, s.state.guests.All(tx)) })
 	return list
-}
-
-// CanonicalUUID is the form that guests are kept under: lower case, with hyphens. What is
-// no UUID stays as it is and is found nowhere.
-func CanonicalUUID(id string) string {
-	if parsed, err := uuid.Parse(id); err == nil {
-		return parsed.String()
-	}
-	return id
 }

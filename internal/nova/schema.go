@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -44,13 +42,13 @@ func tagOf(e sim.Event) string {
 
 // eventNames lists the kinds of event that a microversion knows, and that of a form
 // beside the shipped one.
-func eventNames(v version, form string) []string {
+func eventNames(minor int, form string) []string {
 	names := []string{"network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted"}
 	for _, later := range []struct {
 		minor int
 		name  string
 	}{{minorVolume, "volume-extended"}, {minorPower, "power-update"}, {minorAccelerator, ARQBound}, {minorVolumeReimage, "volume-reimaged"}} {
-		if v.minor >= later.minor {
+		if minor >= later.minor {
 			names = append(names, later.name)
 		}
 	}
@@ -69,21 +67,21 @@ func needsTag(name string) bool {
 }
 
 // readEvents decodes and judges the whole body; one bad event refuses all.
-func readEvents(r *http.Request, v version, form string) ([]sim.Event, *requestError) {
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		return nil, &requestError{http.StatusUnsupportedMediaType, "badMediaType", "Unsupported Content-Type"}
+func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
+	if kind, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+		return nil, simhttp.Refuse(http.StatusUnsupportedMediaType, "Unsupported Content-Type")
 	}
-	data, err := simhttp.ReadBody(r)
+	data, err := simhttp.ReadBody(c.Request)
 	if errors.Is(err, simhttp.ErrBodyTooLarge) {
-		return nil, &requestError{http.StatusRequestEntityTooLarge, "overLimit", "Request is too large."}
+		return nil, simhttp.Refuse(http.StatusRequestEntityTooLarge, "Request is too large.")
 	}
 	if err != nil || !json.Valid(data) {
-		return nil, badRequest("Malformed request body")
+		return nil, simhttp.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
-	return parseEvents(data, v, form)
+	return parseEvents(data, c.Minor, form)
 }
 
-func parseEvents(data []byte, v version, form string) ([]sim.Event, *requestError) {
+func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {
 	body, err := object(data, "events")
 	if err != nil {
 		return nil, invalid("", err)
@@ -99,7 +97,7 @@ func parseEvents(data []byte, v version, form string) ([]sim.Event, *requestErro
 	}
 	events := make([]sim.Event, 0, len(items))
 	for i, item := range items {
-		event, err := parseEvent(item, v, form)
+		event, err := parseEvent(item, minor, form)
 		if err != nil {
 			return nil, invalid(fmt.Sprint("events/", i), err)
 		}
@@ -108,14 +106,14 @@ func parseEvents(data []byte, v version, form string) ([]sim.Event, *requestErro
 	return events, nil
 }
 
-func invalid(where string, err error) *requestError {
+func invalid(where string, err error) error {
 	if where != "" {
 		where = " for field/attribute " + where
 	}
-	return badRequest("Invalid input" + where + ". " + err.Error())
+	return simhttp.Refuse(http.StatusBadRequest, "Invalid input%s. %v", where, err)
 }
 
-func parseEvent(data []byte, v version, form string) (sim.Event, error) {
+func parseEvent(data []byte, minor int, form string) (sim.Event, error) {
 	fields, err := object(data, "name", "server_uuid", "tag", "status")
 	if err != nil {
 		return sim.Event{}, err
@@ -142,13 +140,13 @@ func parseEvent(data []byte, v version, form string) (sim.Event, error) {
 			return sim.Event{}, errors.New("tag is not of type 'string'")
 		}
 	}
-	return event, checkEvent(event, v, form)
+	return event, checkEvent(event, minor, form)
 }
 
-func checkEvent(e sim.Event, v version, form string) error {
-	names := eventNames(v, form)
+func checkEvent(e sim.Event, minor int, form string) error {
+	names := eventNames(minor, form)
 	switch {
-	case uuid.Validate(e.ServerUUID) != nil || strings.HasPrefix(e.ServerUUID, "urn:"):
+	case !simhttp.IsUUIDLike(e.ServerUUID) || strings.HasPrefix(e.ServerUUID, "urn:"):
 		return fmt.Errorf("server_uuid %q is not a 'uuid'", e.ServerUUID)
 	case !slices.Contains(names, e.Name):
 		return fmt.Errorf("name %q is not one of %q", e.Name, names)

@@ -2,10 +2,10 @@ package nova
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -50,7 +50,7 @@ type Option func(*Server)
 func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
 // WithFaults lets the rules of a set act on requests and on the passing on of events.
-func WithFaults(faults *simhttp.Faults) Option {
+func WithFaults(faults *fault.Set) Option {
 	return func(s *Server) { s.service.Faults = faults }
 }
 
@@ -72,15 +72,13 @@ type Server struct {
 	verifier  sim.TokenVerifier
 	urlClient *http.Client
 	service   *simhttp.Service
-	later     laterGroup
+	state     state
+	// deliveries forward the delayed events.
+	deliveries deliveries
 
-	mu       sync.RWMutex
-	guests   map[string]sim.Guest
-	handler  http.Handler // nil: nobody in this process listens
-	urls     []string
-	received []sim.ReceivedEvent
-	dropped  int             // how many events came before the first of received
-	delayed  map[int]*putOff // events that are to be passed on, by number
+	mu      sync.RWMutex
+	handler http.Handler // nil: none
+	urls    []string
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -88,39 +86,39 @@ var _ http.Handler = (*Server)(nil)
 // eventTimeout limits one delivery to a URL.
 const eventTimeout = 10 * time.Second
 
-// New returns a server without guests. Close it, or delayed events may still be passed
-// on.
+// New returns a server without guests. Close it, or delayed events may still be
+// forwarded.
 func New(cfg Config, opts ...Option) *Server {
 	s := &Server{
 		cfg:       cfg,
 		clock:     sim.Wall{},
 		urlClient: &http.Client{Timeout: eventTimeout},
-		guests:    make(map[string]sim.Guest),
-		delayed:   make(map[int]*putOff),
+		state:     newState(),
 	}
 	s.service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},
 		Router:        simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
-		Handler:       http.HandlerFunc(s.dispatch),
-		WriteFault:    writeFault,
+		Handler:       s.serve,
+		WriteError:    writeError,
 		VersionHeader: headerVersion,
 		IDs:           simhttp.NewIDs(cfg.Seed, "compute"),
-		Headers:       []string{"X-Openstack-Nova-Api-Version"},
-		Refuse:        refuseUnread,
 	}
 	for _, opt := range opts {
 		opt(s)
 	}
 	s.service.Clock = s.clock
 	if s.service.Faults != nil {
-		s.service.Faults.RegisterWork(simhttp.Passing(opForward, "the event's tag"))
+		s.service.Faults.RegisterWork(fault.Operation{
+			Name: opForward, Subject: "the event's tag",
+			Actions: []fault.Action{fault.Status, fault.Drop, fault.Delay, fault.Duplicate, fault.Reorder},
+		})
 	}
 	return s
 }
 
-// Close forgets delayed events and waits until none is being passed on.
-func (s *Server) Close() { s.later.close() }
+// Close stops delayed events and waits until none is being forwarded.
+func (s *Server) Close() { s.deliveries.close() }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
@@ -148,36 +146,20 @@ func (s *Server) routes() []simhttp.Route {
 	return routes
 }
 
-// dispatch keeps Nova's order: token, route, microversion. The documents at the roots
+// serve keeps Nova's order: token, route, microversion. The documents at the roots
 // need neither token nor version.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	match := simhttp.MatchOf(r)
-	if match.Route != nil && match.Route.Operation != opEvents {
-		match.Route.Handler(w, r)
-		return
+func (s *Server) serve(c *simhttp.Call) error {
+	if c.Route != nil && c.Route.Operation != opEvents {
+		return c.Dispatch()
 	}
-	id, ok := simhttp.Identify(r, s.verifier)
-	switch {
-	case !ok:
-		writeUnauthorized(w)
-	case match.Route == nil && len(match.Allowed) > 0:
-		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
-		writeError(w, http.StatusMethodNotAllowed, "badMethod", "The method is not allowed for this resource.")
-	case match.Route == nil:
-		writeError(w, http.StatusNotFound, "itemNotFound", "The resource could not be found.")
-	default:
-		s.serveVersioned(w, r, id)
+	if err := c.Authenticate(s.verifier); err != nil {
+		return err
 	}
-}
-
-func (s *Server) serveVersioned(w http.ResponseWriter, r *http.Request, id simhttp.Identity) {
-	v, err := requestedVersion(r.Header)
-	if err != nil {
-		writeError(w, err.status, err.kind, err.message)
-		return
+	if err := c.RequireRoute(); err != nil {
+		return err
 	}
-	w.Header().Set(headerVersion, "compute "+v.String())
-	w.Header().Set(headerLegacyVersion, v.String())
-	w.Header().Set("Vary", headerVersion+", "+headerLegacyVersion)
-	simhttp.MatchOf(r).Route.Handler(w, r.WithContext(withCall(r.Context(), call{id, v})))
+	if err := negotiate(c); err != nil {
+		return err
+	}
+	return c.Dispatch()
 }

@@ -1,8 +1,6 @@
 package nova
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -16,10 +14,7 @@ const (
 	headerLegacyVersion = "X-OpenStack-Nova-API-Version"
 )
 
-// version is a microversion of API 2.
-type version struct{ minor int }
-
-func (v version) String() string { return "2." + strconv.Itoa(v.minor) }
+func versionText(minor int) string { return "2." + strconv.Itoa(minor) }
 
 // The microversions served, and those that allowed further kinds of event.
 const (
@@ -31,83 +26,54 @@ const (
 	minorVolumeReimage = 93
 )
 
-var versionText = regexp.MustCompile(`^([1-9]\d*)\.([1-9]\d*|0)$`)
+// versionNumber is the form of a microversion.
+var versionNumber = regexp.MustCompile(`^([1-9]\d*)\.([1-9]\d*|0)$`)
 
-// requestedVersion reads the newer header first, which lists versions of several
-// services, then the older one; without either the lowest version holds.
-func requestedVersion(h http.Header) (version, *requestError) {
-	text := ""
-	for item := range strings.SplitSeq(strings.Join(h.Values(headerVersion), ","), ",") {
-		if name, number, ok := strings.Cut(strings.TrimSpace(item), " "); ok && strings.EqualFold(name, "compute") {
-			text = strings.TrimSpace(number)
-		}
-	}
+// negotiate reads the newer header first, which lists versions of several services, then
+// the older one; without either the lowest version holds.
+func negotiate(c *simhttp.Call) error {
+	text := simhttp.RequestedVersion(c.Header, "compute")
 	if text == "" {
-		text = strings.TrimSpace(h.Get(headerLegacyVersion))
+		text = strings.TrimSpace(c.Header.Get(headerLegacyVersion))
 	}
 	switch text {
 	case "":
-		return version{minMinor}, nil
+		c.Minor = minMinor
 	case "latest":
-		return version{maxMinor}, nil
+		c.Minor = maxMinor
+	default:
+		if !versionNumber.MatchString(text) {
+			return simhttp.Refuse(http.StatusBadRequest, "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", text)
+		}
+		major, minor, _ := simhttp.ParseVersion(text)
+		if major != 2 || minor < minMinor || minor > maxMinor {
+			return simhttp.Refuse(http.StatusNotAcceptable, "Version %s is not supported by the API. Minimum is %s and maximum is %s.",
+				text, versionText(minMinor), versionText(maxMinor))
+		}
+		c.Minor = minor
 	}
-	return parseVersion(text)
+	c.W.Header().Set(headerVersion, "compute "+versionText(c.Minor))
+	c.W.Header().Set(headerLegacyVersion, versionText(c.Minor))
+	c.W.Header().Set("Vary", headerVersion+", "+headerLegacyVersion)
+	return nil
 }
 
-func parseVersion(text string) (version, *requestError) {
-	parts := versionText.FindStringSubmatch(text)
-	if parts == nil {
-		return version{}, badRequest("API Version String " + text + " is of invalid format. Must be of format MajorNum.MinorNum.")
-	}
-	minor, err := strconv.Atoi(parts[2])
-	if err != nil || parts[1] != "2" || minor < minMinor || minor > maxMinor {
-		return version{}, &requestError{http.StatusNotAcceptable, "computeFault", fmt.Sprintf(
-			"Version %s is not supported by the API. Minimum is %s and maximum is %s.", text, version{minMinor}, version{maxMinor})}
-	}
-	return version{minor}, nil
-}
-
-// call is what is known of a request before its handler runs.
-type call struct {
-	id      simhttp.Identity
-	version version
-}
-
-type callKey struct{}
-
-func withCall(ctx context.Context, c call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
-}
-
-func callOf(r *http.Request) call {
-	c, _ := r.Context().Value(callKey{}).(call)
-	return c
-}
-
-func versionBody(r *http.Request) map[string]any {
-	scheme := "http"
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "https" || forwarded == "" && r.TLS != nil {
-		scheme = "https"
-	}
-	mount := ""
-	if path := r.URL.EscapedPath(); path == "/compute" || strings.HasPrefix(path, "/compute/") {
-		mount = "/compute"
-	}
+func versionBody(c *simhttp.Call) map[string]any {
 	return map[string]any{
 		"id": "v2.1", "status": "CURRENT", "updated": "2013-07-23T11:33:21Z",
-		"version": version{maxMinor}.String(), "min_version": version{minMinor}.String(),
-		"links": []map[string]string{{"rel": "self", "href": scheme + "://" + r.Host + mount + "/v2.1/"}},
+		"version": versionText(maxMinor), "min_version": versionText(minMinor),
+		"links": []map[string]string{{"rel": "self", "href": c.BaseURL() + c.Mount + "/v2.1/"}},
 	}
 }
 
 // getVersion answers the document of API 2.1.
-func getVersion(w http.ResponseWriter, r *http.Request) {
-	body := versionBody(r)
+func getVersion(c *simhttp.Call) error {
+	body := versionBody(c)
 	body["media-types"] = []map[string]string{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}}
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"version": body})
+	return c.JSON(http.StatusOK, map[string]any{"version": body})
 }
 
 // listVersions answers the list of APIs, of which there is one.
-func listVersions(w http.ResponseWriter, r *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"versions": []any{versionBody(r)}})
+func listVersions(c *simhttp.Call) error {
+	return c.JSON(http.StatusOK, map[string]any{"versions": []any{versionBody(c)}})
 }

@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -67,6 +68,28 @@ func Identify(r *http.Request, verifier sim.TokenVerifier) (Identity, bool) {
 		return NoAuth(r)
 	}
 	return verified(r.Header.Get("X-Auth-Token"), verifier)
+}
+
+// textUnauthorized is what every service says of a missing or invalid token.
+const textUnauthorized = "The request you have made requires authentication."
+
+// Authenticate sets the identity of the call as [Identify] does. Its error has status 401.
+func (c *Call) Authenticate(verifier sim.TokenVerifier) error {
+	id, ok := Identify(c.Request, verifier)
+	if !ok {
+		return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
+	}
+	c.Identity = id
+	return nil
+}
+
+// WriteUnauthorized answers 401 as keystonemiddleware in front of a service does; uri is
+// the address of the identity service in the challenge.
+func (c *Call) WriteUnauthorized(uri string) {
+	c.W.Header().Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", uri))
+	WriteJSON(c.W, http.StatusUnauthorized, map[string]any{"error": map[string]any{
+		"code": http.StatusUnauthorized, "title": "Unauthorized", "message": textUnauthorized,
+	}})
 }
 
 // IdentifyService finds out who stands behind the X-Service-Token of a request.

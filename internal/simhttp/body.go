@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -32,13 +33,17 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// WriteJSON answers with a JSON body and its length.
+// WriteJSON answers with a JSON body and its length. In the body <, > and & are written as
+// they are, as Python does: clients search the texts of errors for them.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
-	data, err := json.Marshal(value)
-	if err != nil {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	data := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)

@@ -20,11 +20,11 @@ func notingService(do func(context.Context)) *Service {
 	return &Service{
 		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"),
 		Router: NewRouter(Route{Operation: "test.do", Method: "POST", Pattern: "/do"}),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			do(r.Context())
-			w.WriteHeader(http.StatusNoContent)
-		}),
-		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) },
+		Handler: func(c *Call) error {
+			do(c.Context())
+			return c.Empty(http.StatusNoContent)
+		},
+		WriteError: func(c *Call, err error) { c.W.WriteHeader(AsError(err).Status) },
 	}
 }
 

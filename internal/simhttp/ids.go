@@ -21,11 +21,14 @@ func NewIDs(seed uint64, name string) *IDs {
 }
 
 // UUID returns the next identifier, in the form of a version 4 UUID.
-func (g *IDs) UUID() string {
+func (g *IDs) UUID() string { return UUIDAt(g.seed, g.name, g.next.Add(1)) }
+
+// UUIDAt is the n-th UUID of the sequence of a seed and a name, from 1 on.
+func UUIDAt(seed uint64, name string, n uint64) string {
 	var input [16]byte
-	binary.BigEndian.PutUint64(input[:8], g.seed)
-	binary.BigEndian.PutUint64(input[8:], g.next.Add(1))
-	sum := sha256.Sum256(append(input[:], g.name...))
+	binary.BigEndian.PutUint64(input[:8], seed)
+	binary.BigEndian.PutUint64(input[8:], n)
+	sum := sha256.Sum256(append(input[:], name...))
 	sum[6] = sum[6]&0x0f | 0x40
 	sum[8] = sum[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])

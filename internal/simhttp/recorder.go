@@ -13,9 +13,9 @@ import (
 // Recorder keeps the newest exchanges of a simulated cloud, in the order in
 // which they started. A nil Recorder records nothing.
 type Recorder struct {
-	// RefusesUnread lets every Service refuse requests of which something is not read. It
-	// is set before the first request.
-	RefusesUnread bool
+	// RefusesUnrecognized lets every Service refuse requests with unrecognized query keys
+	// or members of the body. It is set before the first request.
+	RefusesUnrecognized bool
 
 	mu        sync.Mutex
 	limit     int

@@ -19,7 +19,7 @@ type Route struct {
 	// segment and exactly: nothing is cleaned and nothing redirected, unlike
 	// in http.ServeMux, because clients refuse the redirects.
 	Pattern string
-	Handler http.HandlerFunc
+	Handler Handler
 	// Subject tells what the request is about for faults and records; nil
 	// means the first path variable.
 	Subject func(*http.Request) string

@@ -1,7 +1,7 @@
 package simhttp
 
 import (
-	"context"
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -24,12 +24,11 @@ type Service struct {
 	// routed; the record keeps the path as it was sent.
 	Canonical func(escapedPath string) string
 	Router    *Router
-	// Handler is the service itself: it authenticates, negotiates the
-	// microversion and then either refuses or calls the route that MatchOf
-	// returns.
-	Handler http.Handler
-	// WriteFault answers an injected status in the service's error dialect.
-	WriteFault func(w http.ResponseWriter, r *http.Request, status int, code string)
+	// Handler is the service itself: it checks the token, negotiates the microversion, in
+	// the service's order, and ends with [Call.Dispatch].
+	Handler Handler
+	// WriteError answers with an error in the service's form; see [AsError].
+	WriteError func(c *Call, err error)
 	// VersionHeader is the answer header that tells the microversion applied.
 	VersionHeader string
 	Faults        *fault.Set // nil: never fails
@@ -39,37 +38,16 @@ type Service struct {
 	Observe func(sim.Exchange)
 	Clock   sim.Clock
 	IDs     *IDs
-	// Headers are the headers that this service reads beside those that every one does,
-	// in canonical form.
-	Headers []string
-	// Refuse answers 400 with a text in the service's error dialect.
-	Refuse func(w http.ResponseWriter, r *http.Request, detail string)
-}
-
-type matchKey struct{}
-
-type requestIDKey struct{}
-
-// MatchOf returns the route found for a request by its Service.
-func MatchOf(r *http.Request) Match {
-	match, _ := r.Context().Value(matchKey{}).(Match)
-	return match
-}
-
-// RequestIDOf returns the id that the Service gave to a request.
-func RequestIDOf(r *http.Request) string {
-	id, _ := r.Context().Value(requestIDKey{}).(string)
-	return id
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := s.Clock.Now()
 	id := s.IDs.RequestID()
-	match := s.Router.Match(r.Method, s.routedPath(r.URL.EscapedPath()))
-	ctx := context.WithValue(r.Context(), matchKey{}, match)
-	ctx, log := s.withChangeLog(ctx)
-	r = r.WithContext(context.WithValue(ctx, requestIDKey{}, id))
+	mount, path := s.route(r.URL.EscapedPath())
+	match := s.Router.Match(r.Method, path)
+	ctx, log := s.withChangeLog(r.Context())
+	r = r.WithContext(ctx)
 	w.Header().Set(RequestIDHeader, id)
 	w.Header().Set("Date", started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
 
@@ -86,7 +64,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rule, _ = s.Faults.Decide(exchange.Operation, exchange.Subject)
 		exchange.Fault = string(rule.Action)
 	}
-	out := &watched{ResponseWriter: w}
+	out := &statusWriter{ResponseWriter: w}
 	recorder := s.Recorder
 	if recorder == nil {
 		recorder = recorderOf(r.Context())
@@ -102,103 +80,103 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if recorder != nil {
-		exchange.Unrecognized = s.unread(r, match, bufferBody(r, match))
+		exchange.Unrecognized = unrecognized(r, match, bufferBody(r, match))
 	}
-	if len(exchange.Unrecognized) > 0 && recorder.RefusesUnread {
-		s.Refuse(out, r, refusal(exchange.Unrecognized))
+	c := &Call{Request: r, W: out, Match: match, Mount: mount}
+	if len(exchange.Unrecognized) > 0 && recorder.RefusesUnrecognized {
+		s.WriteError(c, Refuse(http.StatusBadRequest, "The simulator is strict about requests. Unrecognized: %s", strings.Join(exchange.Unrecognized, ", ")))
 		return
 	}
-	s.serve(out, r, rule)
+	s.serve(c, rule)
 }
 
-func refusal(unread []string) string {
-	return "The simulator is strict about requests, and nobody reads: " + strings.Join(unread, ", ")
-}
-
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
+// serve lets a fault rule act on a call.
+func (s *Service) serve(c *Call, rule fault.Rule) {
 	switch {
 	case rule.Action == "":
-		s.Handler.ServeHTTP(w, r)
+		s.handle(c)
 	case rule.Applied():
-		s.failAfter(w, r, rule)
+		s.failAfter(c, rule)
 	default:
-		s.failBefore(w, r, rule)
+		s.failBefore(c, rule)
 	}
 }
 
-func (s *Service) failBefore(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
+// handle serves a call without a fault.
+func (s *Service) handle(c *Call) {
+	if err := s.Handler(c); err != nil {
+		s.WriteError(c, err)
+	}
+}
+
+func (s *Service) failBefore(c *Call, rule fault.Rule) {
 	switch rule.Action {
 	case fault.Delay:
-		s.pause(r, rule.Delay)
-		s.Handler.ServeHTTP(w, r)
+		s.pause(c.Request, rule.Delay)
+		s.handle(c)
 	case fault.Drop:
 		panic(http.ErrAbortHandler)
 	default:
-		s.WriteFault(w, r, statusOr500(rule.Status), rule.Code)
+		s.WriteError(c, injected(rule))
 	}
 }
 
 // failAfter applies the request against a buffer, then spoils the answer.
-func (s *Service) failAfter(w http.ResponseWriter, r *http.Request, rule fault.Rule) {
-	answer := newBuffer()
-	s.Handler.ServeHTTP(answer, r)
+func (s *Service) failAfter(c *Call, rule fault.Rule) {
+	w, answer := c.W, newBuffer()
+	c.W = answer
+	s.handle(c)
+	c.W = w
 	switch rule.Action {
 	case fault.Delay:
-		s.pause(r, rule.Delay)
+		s.pause(c.Request, rule.Delay)
 		answer.copyTo(w, answer.body.Bytes())
 	case fault.Truncate:
 		answer.truncateTo(w)
 	case fault.SlowBody:
-		s.trickle(w, r, answer, rule.Delay)
+		s.trickle(w, c.Request, answer, rule.Delay)
 	case fault.Malformed:
 		answer.header.Del("Content-Length")
 		answer.copyTo(w, []byte(`{"malformed": `))
 	case fault.Drop:
 		panic(http.ErrAbortHandler)
 	default:
-		s.WriteFault(w, r, statusOr500(rule.Status), rule.Code)
+		s.WriteError(c, injected(rule))
 	}
 }
 
-func statusOr500(status int) int {
-	if status == 0 {
-		return http.StatusInternalServerError
-	}
-	return status
+// injected is the error of a rule.
+func injected(rule fault.Rule) error {
+	return &Error{Status: cmp.Or(rule.Status, http.StatusInternalServerError), Code: rule.Code, Text: "injected fault"}
 }
 
-// routedPath is the path that the router sees.
-func (s *Service) routedPath(path string) string {
-	path = s.trimPrefix(path)
-	if s.Canonical != nil {
-		path = s.Canonical(path)
-	}
-	return path
-}
-
-// trimPrefix cuts the mount point off.
-func (s *Service) trimPrefix(path string) string {
+// route splits a path into the mount point and the path that the router sees.
+func (s *Service) route(path string) (mount, routed string) {
 	for _, prefix := range s.Prefixes {
 		rest, ok := strings.CutPrefix(path, prefix)
 		if ok && (rest == "" || rest[0] == '/') {
-			return rest
+			mount, path = prefix, rest
+			break
 		}
 	}
-	return path
+	if s.Canonical != nil {
+		path = s.Canonical(path)
+	}
+	return mount, path
 }
 
 func lastWord(s string) string {
 	return s[strings.LastIndexByte(s, ' ')+1:]
 }
 
-// watched remembers the status that was sent.
-type watched struct {
+// statusWriter remembers the status that was sent.
+type statusWriter struct {
 	http.ResponseWriter
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *watched) WriteHeader(status int) {
+func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
@@ -206,7 +184,7 @@ func (w *watched) WriteHeader(status int) {
 }
 
 // Write implements io.Writer.
-func (w *watched) Write(p []byte) (int, error) {
+func (w *statusWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -214,4 +192,4 @@ func (w *watched) Write(p []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -71,16 +71,16 @@ func (s *shape) member(name string) *shape {
 	return s.any
 }
 
-// maxUnread is how many unread things of one request are listed, and maxUnreadName how
-// much of each name, in bytes.
+// maxUnrecognized is how many unrecognized things of one request are listed, and maxName
+// how much of each name, in bytes.
 const (
-	maxUnread     = 100
-	maxUnreadName = 200
+	maxUnrecognized = 100
+	maxName         = 200
 )
 
-// unreadBody lists the members of a body that have no shape: "body [0].colour". A body
+// unrecognizedBody lists the members of a body that have no shape: "body [0].colour". A body
 // that is no JSON is not judged: the service refuses it itself.
-func (s *shape) unreadBody(body []byte) []string {
+func (s *shape) unrecognizedBody(body []byte) []string {
 	w := &shapeWalk{walker: walker{data: body}}
 	switch {
 	case s != nil && s.leaf(), w.peek() == 0:
@@ -92,12 +92,12 @@ func (s *shape) unreadBody(body []byte) []string {
 	}
 	w.at = 0
 	w.value(s, "")
-	return w.unread
+	return w.found
 }
 
 type shapeWalk struct {
 	walker
-	unread []string
+	found []string
 }
 
 func (w *shapeWalk) value(s *shape, path string) {
@@ -121,15 +121,15 @@ func (w *shapeWalk) value(s *shape, path string) {
 
 func (w *shapeWalk) note(path string) {
 	text := "body " + clipped(path)
-	if len(w.unread) < maxUnread && !slices.Contains(w.unread, text) {
-		w.unread = append(w.unread, text)
+	if len(w.found) < maxUnrecognized && !slices.Contains(w.found, text) {
+		w.found = append(w.found, text)
 	}
 }
 
 // clipped shortens a name that a client chose.
 func clipped(name string) string {
-	if len(name) > maxUnreadName {
-		name = name[:maxUnreadName] + "..."
+	if len(name) > maxName {
+		name = name[:maxName] + "..."
 	}
 	return strings.ToValidUTF8(name, "\uFFFD")
 }

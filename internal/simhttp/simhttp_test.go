@@ -31,35 +31,28 @@ func (c *counterService) service(faults *fault.Set, recorder *simhttp.Recorder) 
 		simhttp.Route{Operation: "counter.put", Method: "PUT", Pattern: "/counters/{name}", Handler: c.put},
 	)
 	return &simhttp.Service{
-		Name: "counter", Prefixes: []string{"/count"}, Router: router, Handler: http.HandlerFunc(dispatch),
-		WriteFault: func(w http.ResponseWriter, _ *http.Request, status int, code string) {
-			http.Error(w, "injected "+code, status)
+		Name: "counter", Prefixes: []string{"/count"}, Router: router,
+		Handler: func(c *simhttp.Call) error {
+			if c.Route != nil {
+				c.W.Header().Set("X-Version", "counter 1.2")
+			}
+			return c.Dispatch()
+		},
+		WriteError: func(c *simhttp.Call, err error) {
+			e := simhttp.AsError(err)
+			http.Error(c.W, e.Text+" "+e.Code, e.Status)
 		},
 		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: sim.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
 	}
 }
 
-func dispatch(w http.ResponseWriter, r *http.Request) {
-	match := simhttp.MatchOf(r)
-	switch {
-	case match.Route != nil:
-		w.Header().Set("X-Version", "counter 1.2")
-		match.Route.Handler(w, r)
-	case len(match.Allowed) > 0:
-		w.Header().Set("Allow", strings.Join(match.Allowed, ", "))
-		http.Error(w, "method", http.StatusMethodNotAllowed)
-	default:
-		http.NotFound(w, r)
-	}
+func (c *counterService) get(call *simhttp.Call) error {
+	return call.JSON(http.StatusOK, map[string]any{"name": call.PathValue("name"), "applied": c.applied.Load()})
 }
 
-func (c *counterService) get(w http.ResponseWriter, r *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, map[string]any{"name": r.PathValue("name"), "applied": c.applied.Load()})
-}
-
-func (c *counterService) put(w http.ResponseWriter, r *http.Request) {
+func (c *counterService) put(call *simhttp.Call) error {
 	c.applied.Add(1)
-	c.get(w, r)
+	return c.get(call)
 }
 
 func do(t *testing.T, client *http.Client, method, url string) (status int, body string, err error) {
@@ -88,8 +81,8 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 		wantApplied int64
 	}{
 		{"none", fault.Rule{Operation: "counter.get", Action: fault.Drop}, 200, `{"applied":1,"name":"a"}`, false, 1},
-		{"status before", fault.Rule{Action: fault.Status, Status: 503, Code: "x"}, 503, "injected x\n", false, 0},
-		{"status after", fault.Rule{Action: fault.Status, When: fault.After}, 500, "injected \n", false, 1},
+		{"status before", fault.Rule{Action: fault.Status, Status: 503, Code: "x"}, 503, "injected fault x\n", false, 0},
+		{"status after", fault.Rule{Action: fault.Status, When: fault.After}, 500, "injected fault \n", false, 1},
 		{"drop before", fault.Rule{Action: fault.Drop}, 0, "", true, 0},
 		{"drop after", fault.Rule{Action: fault.Drop, When: fault.After}, 0, "", true, 1},
 		{"truncate", fault.Rule{Action: fault.Truncate}, 200, `{"applied":1`, true, 1},
@@ -206,13 +199,13 @@ func TestRecordingKeepsTheOrderOfStartsInVirtualTime(t *testing.T) {
 		recorder := simhttp.NewRecorder(10)
 		inner := (&counterService{}).service(nil, nil)
 		outer := (&counterService{}).service(nil, nil)
-		outer.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer.Handler = func(c *simhttp.Call) error {
 			_, _, err := do(t, &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(inner, recorder))}, "GET", "http://sim.invalid/counters/inner")
 			if err != nil {
 				t.Error(err)
 			}
-			dispatch(w, r)
-		})
+			return c.Dispatch()
+		}
 		client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(outer, recorder))}
 		if _, _, err := do(t, client, "GET", "http://sim.invalid/counters/outer"); err != nil {
 			t.Fatal(err)

@@ -130,7 +130,10 @@ func TestInProcessASlowBodyIsALateAnswer(t *testing.T) {
 func TestRoutesTellWhatFaultRulesCanDo(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet("counter.get")
-	faults.RegisterWork(simhttp.Passing("counter.tell", "the counter"))
+	faults.RegisterWork(fault.Operation{
+		Name: "counter.tell", Subject: "the counter",
+		Actions: []fault.Action{fault.Status, fault.Drop, fault.Delay, fault.Duplicate, fault.Reorder},
+	})
 	control := simhttp.Control{Faults: faults, Recorder: simhttp.NewRecorder(1)}
 	_, body, err := do(t, &http.Client{Transport: simhttp.NewTransport(control.Handler())}, "GET", "http://sim.invalid/_sim/routes")
 	want := `{"operation":"counter.tell","subject":"the counter","actions":["status","drop","delay","duplicate","reorder"]}`

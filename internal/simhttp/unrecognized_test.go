@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-func TestShapesTellWhatNobodyReads(t *testing.T) {
+func TestShapesListUnrecognizedMembers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -43,13 +43,13 @@ func TestShapesTellWhatNobodyReads(t *testing.T) {
 		if test.paths == "-" {
 			paths = []string{""}
 		}
-		if diff := cmp.Diff(test.want, newShape(paths).unreadBody([]byte(test.body))); diff != "" {
+		if diff := cmp.Diff(test.want, newShape(paths).unrecognizedBody([]byte(test.body))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
 
-func TestUnreadListsAreBounded(t *testing.T) {
+func TestUnrecognizedListsAreBounded(t *testing.T) {
 	t.Parallel()
 	var body, query strings.Builder
 	body.WriteString(`{"` + strings.Repeat("x", 1000) + `": 1`)
@@ -58,23 +58,23 @@ func TestUnreadListsAreBounded(t *testing.T) {
 		fmt.Fprintf(&query, "k%d=1&", i)
 	}
 	body.WriteString("}")
-	list := newShape([]string{"a"}).unreadBody([]byte(body.String()))
-	if len(list) != maxUnread || len(list[0]) > maxUnreadName+10 {
+	list := newShape([]string{"a"}).unrecognizedBody([]byte(body.String()))
+	if len(list) != maxUnrecognized || len(list[0]) > maxName+10 {
 		t.Errorf("%d of the body, the first with %d bytes", len(list), len(list[0]))
 	}
-	if list := unreadQuery(query.String(), nil); len(list) != maxUnread {
+	if list := unrecognizedQuery(query.String(), nil); len(list) != maxUnrecognized {
 		t.Errorf("%d of the query", len(list))
 	}
 }
 
-func TestUnreadQueryKeys(t *testing.T) {
+func TestUnrecognizedQueryKeys(t *testing.T) {
 	t.Parallel()
-	got := unreadQuery("limit=1&limitt=2&limitt=3&resources_A=x&b%20c=1&%zz=1&&d&sort=1", []string{"limit", "resources*", "!sort"})
+	got := unrecognizedQuery("limit=1&limitt=2&limitt=3&resources_A=x&b%20c=1&%zz=1&&d&sort=1", []string{"limit", "resources*", "!sort"})
 	want := []string{"query limitt", "query b c", "query %zz", "query d", "query sort"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := unreadQuery("a=1&sort=1", []string{"*", "!sort"}); !cmp.Equal(got, []string{"query sort"}) {
+	if got := unrecognizedQuery("a=1&sort=1", []string{"*", "!sort"}); !cmp.Equal(got, []string{"query sort"}) {
 		t.Errorf("of all but one: %v", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestUnreadQueryKeys(t *testing.T) {
 // strictService counts the requests that reach it.
 func strictService(served *int) *Service {
 	return &Service{
-		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"), Headers: []string{"X-Own"},
+		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"),
 		Router: NewRouter(WithInputs([]Route{
 			{Operation: "test.create", Method: "POST", Pattern: "/things"},
 			{Operation: "test.data", Method: "PUT", Pattern: "/data"},
@@ -92,18 +92,16 @@ func strictService(served *int) *Service {
 			"test.data":   {Data: true},
 			"GET /things": {Query: []string{"limit"}},
 		})...),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Handler: func(c *Call) error {
 			*served++
-			data, err := ReadBody(r)
+			data, err := ReadBody(c.Request)
 			if err != nil {
-				http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-				return
+				return Refuse(http.StatusRequestEntityTooLarge, "%v", err)
 			}
-			_, _ = fmt.Fprintf(w, "%d", len(data))
-		}),
-		Refuse: func(w http.ResponseWriter, _ *http.Request, detail string) {
-			http.Error(w, detail, http.StatusBadRequest)
+			_, err = fmt.Fprintf(c.W, "%d", len(data))
+			return err
 		},
+		WriteError: func(c *Call, err error) { http.Error(c.W, err.Error(), AsError(err).Status) },
 	}
 }
 
@@ -121,15 +119,15 @@ func TestStrictServicesRefuseBeforeAnythingHappens(t *testing.T) {
 	t.Parallel()
 	served := 0
 	recorder := NewRecorder(10)
-	recorder.RefusesUnread = true
+	recorder.RefusesUnrecognized = true
 	h := Recording(strictService(&served), recorder)
 	for _, test := range []struct {
 		method, target, body string
 		header               []string
 		want                 string
 	}{
-		{"POST", "/things?dry=1", `{"name": "x"}`, []string{"X-Own", "1", "Accept-Charset", "x", "X-Forwarded-For", "y"}, ""},
-		{"POST", "/things?try=1", `{"nam": "x"}`, []string{"X-Foo", "1", "X-Bar", "1"}, "query try, header X-Bar, header X-Foo, body nam"},
+		{"POST", "/things?dry=1", `{"name": "x"}`, []string{"X-Own", "1"}, ""},
+		{"POST", "/things?try=1", `{"nam": "x"}`, []string{"X-Foo", "1", "X-Bar", "1"}, "query try, body nam"},
 		{"GET", "/things?limit=1", `{}`, nil, "body"},
 		{"PUT", "/data", `{}`, nil, ""},
 		{"GET", "/nowhere?a=1", ``, nil, ""},
@@ -142,19 +140,19 @@ func TestStrictServicesRefuseBeforeAnythingHappens(t *testing.T) {
 			}
 			continue
 		}
-		if w.Code != 400 || served != before || !strings.HasSuffix(strings.TrimSpace(w.Body.String()), "nobody reads: "+test.want) {
+		if w.Code != 400 || served != before || !strings.HasSuffix(strings.TrimSpace(w.Body.String()), "Unrecognized: "+test.want) {
 			t.Errorf("%s %s: %d %s, want 400 naming %s", test.method, test.target, w.Code, w.Body, test.want)
 		}
 	}
 	list := recorder.Exchanges()
-	if got, want := strings.Join(list[1].Unrecognized, ", "), "query try, header X-Bar, header X-Foo, body nam"; got != want {
+	if got, want := strings.Join(list[1].Unrecognized, ", "), "query try, body nam"; got != want {
 		t.Errorf("recorded as %s, want %s", got, want)
 	}
 }
 
-// unreadSlowly is what a shape of the paths does not read of a decoded value, said in
+// unrecognizedSlowly is what a shape of the paths does not read of a decoded value, said in
 // another way: a member is read if a path, or a part of one, leads to it.
-func unreadSlowly(paths [][]string, value any, at []string, into map[string]bool) {
+func unrecognizedSlowly(paths [][]string, value any, at []string, into map[string]bool) {
 	fit := func(place []string) (inside, led bool) {
 		for _, path := range paths {
 			same := true
@@ -179,7 +177,7 @@ func unreadSlowly(paths [][]string, value any, at []string, into map[string]bool
 			switch inside, led := fit(place); {
 			case inside: // below the end of a path
 			case led:
-				unreadSlowly(paths, member, place, into)
+				unrecognizedSlowly(paths, member, place, into)
 			default:
 				into["body "+shown(place)] = true
 			}
@@ -190,7 +188,7 @@ func unreadSlowly(paths [][]string, value any, at []string, into map[string]bool
 			general := append(at[:len(at):len(at)], "[]")
 			if _, led := fit(general); led {
 				sub := make(map[string]bool)
-				unreadSlowly(paths, item, general, sub)
+				unrecognizedSlowly(paths, item, general, sub)
 				for text := range sub {
 					into[strings.Replace(text, shown(general), shown(place), 1)] = true
 				}
@@ -226,9 +224,9 @@ func TestShapesAgreeWithASlowReading(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := make(map[string]bool)
-		unreadSlowly(split, value, nil, want)
+		unrecognizedSlowly(split, value, nil, want)
 		got := make(map[string]bool)
-		for _, text := range newShape(paths).unreadBody(body) {
+		for _, text := range newShape(paths).unrecognizedBody(body) {
 			got[text] = true
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -1,0 +1,127 @@
+package nova
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/tables"
+)
+
+// deliveries are the goroutines that forward delayed events.
+type deliveries struct {
+	mu      sync.Mutex
+	closed  bool
+	running map[*context.CancelFunc][]int64 // the numbers of their events
+	group   sync.WaitGroup
+}
+
+// start runs f for the numbers, unless the server is closed.
+func (d *deliveries) start(numbers []int64, f func(context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if d.running == nil {
+		d.running = make(map[*context.CancelFunc][]int64)
+	}
+	d.running[&cancel] = numbers
+	d.group.Go(func() {
+		defer cancel()
+		f(ctx)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.running, &cancel)
+	})
+}
+
+// started lists the events that are waited for.
+func (d *deliveries) started() map[int64]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[int64]bool)
+	for _, numbers := range d.running {
+		for _, number := range numbers {
+			all[number] = true
+		}
+	}
+	return all
+}
+
+// stop ends what runs and waits for it.
+func (d *deliveries) stop() {
+	d.mu.Lock()
+	for cancel := range d.running {
+		(*cancel)()
+	}
+	d.mu.Unlock()
+	d.group.Wait()
+}
+
+func (d *deliveries) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.stop()
+}
+
+// forwardAt forwards delayed events one after the other at a time.
+func (s *Server) forwardAt(due time.Time, numbers ...int64) {
+	s.deliveries.start(numbers, func(ctx context.Context) {
+		if s.clock.Wait(ctx, due.Sub(s.clock.Now())) != nil {
+			return
+		}
+		for _, number := range numbers {
+			if s.takeDelayed(number, due) {
+				s.deliver(ctx, []int64{number}, nil)
+			}
+		}
+	})
+}
+
+// takeDelayed reports whether an event still is to be forwarded, and ends its delay.
+func (s *Server) takeDelayed(number int64, due time.Time) (ok bool) {
+	s.state.db.Update(nil, func(tx *tables.Tx) {
+		e, exists := s.state.events.Get(tx, number)
+		if ok = exists && !e.ForwardAt.IsZero() && !e.ForwardAt.After(due); ok {
+			e.ForwardAt = time.Time{}
+			s.state.events.Put(tx, e)
+		}
+	})
+	return ok
+}
+
+// Resume goes on with the delayed events of a state that was loaded: it forwards the
+// overdue ones, in the order of their due times, and the others when they are due. It is
+// called once the handler and the URLs are set, and returns at once.
+func (s *Server) Resume() {
+	var waiting []eventRow
+	started := s.deliveries.started()
+	s.state.db.View(func(tx *tables.Tx) {
+		for e := range s.state.delayed.All(tx, "delayed") {
+			if !started[e.Number] {
+				waiting = append(waiting, e)
+			}
+		}
+	})
+	slices.SortFunc(waiting, func(a, b eventRow) int {
+		return cmp.Or(a.ForwardAt.Compare(b.ForwardAt), cmp.Compare(a.Number, b.Number))
+	})
+	now := s.clock.Now()
+	var overdue []int64
+	for _, e := range waiting {
+		if !e.ForwardAt.After(now) {
+			overdue = append(overdue, e.Number)
+		}
+	}
+	if len(overdue) > 0 {
+		s.forwardAt(now, overdue...)
+	}
+	for _, e := range waiting[len(overdue):] {
+		s.forwardAt(e.ForwardAt, e.Number)
+	}
+}

@@ -1,0 +1,94 @@
+package nova
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// eventRow is a received event by its number.
+type eventRow struct {
+	Number int64 `json:"number"`
+	sim.ReceivedEvent
+	// ForwardAt is when the event is to be forwarded, if that was delayed and is not done.
+	ForwardAt time.Time `json:"forward_at,omitzero"`
+}
+
+// check looks at an event alone. Its name is not checked: that depends on the
+// configuration that it was received with.
+func (e eventRow) check() error {
+	codes := map[int]bool{200: true, 400: true, 404: true, 422: true}
+	switch {
+	case !simhttp.IsUUIDLike(e.ServerUUID):
+		return fmt.Errorf("server_uuid %q is not a UUID", e.ServerUUID)
+	case e.Name == "" || e.Status == "":
+		return errors.New("name or status is missing")
+	case !codes[e.Code]:
+		return fmt.Errorf("code %d is none of %v", e.Code, slices.Sorted(maps.Keys(codes)))
+	case e.ForwardAt.IsZero():
+		return simhttp.CheckTime("at", e.At)
+	case e.Code != 200:
+		return errors.New("it was refused and is to be forwarded")
+	}
+	return errors.Join(simhttp.CheckTime("at", e.At), simhttp.CheckTime("forward_at", e.ForwardAt))
+}
+
+// state is the tables of the service. The receivers that events are forwarded to are the
+// process's.
+type state struct {
+	db           *tables.DB
+	guests       *tables.Table[string, sim.Guest]
+	events       *tables.Table[int64, eventRow]
+	delayed      tables.Index[int64, eventRow]
+	eventNumbers tables.Sequence
+}
+
+func newState() state {
+	db := tables.New("compute")
+	s := state{db: db}
+	s.guests = tables.Add(db, tables.Spec[string, sim.Guest]{
+		Name: "guests", Key: func(g sim.Guest) string { return g.UUID },
+		Check: func(g sim.Guest) error {
+			checked, err := checkedGuest(g)
+			if err == nil && checked != g {
+				err = fmt.Errorf("%w: the UUID %q is not in canonical form", ErrGuest, g.UUID)
+			}
+			return err
+		},
+	})
+	s.events = tables.Add(db, tables.Spec[int64, eventRow]{
+		Name: "events", Key: func(e eventRow) int64 { return e.Number }, Check: eventRow.check,
+	})
+	s.delayed = s.events.Index(func(e eventRow) string {
+		if e.ForwardAt.IsZero() {
+			return ""
+		}
+		return "delayed"
+	})
+	s.eventNumbers = tables.KeySequence(s.events)
+	return s
+}
+
+// State is the guests, the newest 10000 events received, and when the delayed ones among
+// them are to be forwarded. Once it was replaced, these wait for [Server.Resume].
+func (s *Server) State() sim.Recorded { return recorded{s.state.db, s} }
+
+type recorded struct {
+	*tables.DB
+	s *Server
+}
+
+// Replace implements [sim.Recorded].
+func (r recorded) Replace(records []sim.Record) error {
+	if err := r.DB.Replace(records); err != nil {
+		return err
+	}
+	r.s.deliveries.stop()
+	return nil
+}

@@ -1,0 +1,108 @@
+package simhttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/tables"
+)
+
+// Handler serves a call: it answers, or returns the error that the Service writes in its
+// dialect, usually an *[Error].
+type Handler func(c *Call) error
+
+// Call is one request on its way through a [Service].
+type Call struct {
+	*http.Request
+	// W takes the answer.
+	W http.ResponseWriter
+	// Match is the route that was found.
+	Match
+	// Mount is the prefix of the path that was cut off before routing.
+	Mount string
+	// Identity is that of the token, once it was checked.
+	Identity Identity
+	// Minor is that of the microversion, once it was negotiated.
+	Minor int
+}
+
+// Error is a refusal. Each service has its own form of it on the wire.
+type Error struct {
+	Status int
+	// Code is what some services tell beside the status; it may be empty.
+	Code string
+	// Text may be empty for a status that has a standard text in the service.
+	Text string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
+// Refuse returns an *[Error].
+func Refuse(status int, format string, args ...any) error {
+	return &Error{Status: status, Text: fmt.Sprintf(format, args...)}
+}
+
+// AsError returns the [Error] in an error; any other error is one of status 500.
+func AsError(err error) Error {
+	var refusal *Error
+	if errors.As(err, &refusal) {
+		return *refusal
+	}
+	return Error{Status: http.StatusInternalServerError, Text: err.Error()}
+}
+
+// JSON answers with a JSON body. It returns nil.
+func (c *Call) JSON(status int, value any) error {
+	WriteJSON(c.W, status, value)
+	return nil
+}
+
+// Empty answers without a body. It returns nil.
+func (c *Call) Empty(status int) error {
+	WriteEmpty(c.W, status)
+	return nil
+}
+
+// Log is the log for the changes of the call's transactions.
+func (c *Call) Log() *tables.ChangeLog { return ChangeLogOf(c.Context()) }
+
+// Dispatch calls the handler of the route. Without a route it returns an *[Error] of
+// status 404, or of status 405 with the header Allow set.
+func (c *Call) Dispatch() error {
+	if err := c.RequireRoute(); err != nil {
+		return err
+	}
+	return c.Route.Handler(c)
+}
+
+// RequireRoute returns the error of Dispatch.
+func (c *Call) RequireRoute() error {
+	switch {
+	case c.Route != nil:
+		return nil
+	case len(c.Allowed) == 0:
+		return &Error{Status: http.StatusNotFound}
+	}
+	c.W.Header().Set("Allow", strings.Join(c.Allowed, ", "))
+	return &Error{Status: http.StatusMethodNotAllowed}
+}
+
+// BaseURL is the scheme and the host that the client used. A proxy in front that ended TLS
+// tells the scheme in X-Forwarded-Proto.
+func (c *Call) BaseURL() string {
+	scheme := "http"
+	if c.TLS != nil {
+		scheme = "https"
+	}
+	if forwarded := c.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
+		scheme = forwarded
+	}
+	host := c.Host
+	if host == "" {
+		host = "localhost" // HTTP/1.0 has no Host
+	}
+	return scheme + "://" + host
+}
