@@ -80,56 +80,40 @@ func (u Unit) Card() PCIFunction {
 
 // PCIDriver is the driver that a PCISpec describes.
 type PCIDriver struct {
-	spec PCISpec
-	tree Tree
+	TreeReader
+	claims []Claim
 }
 
-var (
-	_ TreeDriver = (*PCIDriver)(nil)
-	_ Claimer    = (*PCIDriver)(nil)
-)
+var _ Claimer = (*PCIDriver)(nil)
 
 // NewPCIDriver returns the driver of a tree. The error wraps ErrConfig.
 func NewPCIDriver(spec PCISpec, tree Tree) (*PCIDriver, error) {
 	if err := CheckConfig(spec.Host, spec.Policy); err != nil {
 		return nil, err
 	}
-	return &PCIDriver{spec, tree}, nil
+	return &PCIDriver{NewTreeReader(spec.Driver, tree, spec.discover), spec.Claims}, nil
 }
-
-// Name returns the name of the driver.
-func (d *PCIDriver) Name() string { return d.spec.Driver }
-
-// Tree returns the tree that the driver reads.
-func (d *PCIDriver) Tree() Tree { return d.tree }
 
 // Claims lists the PCI functions of the driver.
-func (d *PCIDriver) Claims() []Claim { return slices.Clone(d.spec.Claims) }
+func (d *PCIDriver) Claims() []Claim { return slices.Clone(d.claims) }
 
-// Discover reports the devices present. The error is that of ctx.
-func (d *PCIDriver) Discover(ctx context.Context) (Report, error) {
-	return d.DiscoverIn(ctx, NewView(d.tree))
-}
-
-// DiscoverIn is Discover on a view of the tree.
-func (d *PCIDriver) DiscoverIn(ctx context.Context, view Tree) (Report, error) {
-	spec := d.spec
-	if spec.Prepare != nil {
-		if err := spec.Prepare(ctx, view, &spec); err != nil {
-			return Report{}, fmt.Errorf("%s: discover: %w", spec.Driver, err)
+func (s PCISpec) discover(ctx context.Context, view Tree) (Report, error) {
+	if s.Prepare != nil {
+		if err := s.Prepare(ctx, view, &s); err != nil {
+			return Report{}, fmt.Errorf("%s: discover: %w", s.Driver, err)
 		}
 	}
-	scan, err := ScanPCI(ctx, view, spec.Driver, spec.Policy, spec.owns)
+	scan, err := ScanPCI(ctx, view, s.Driver, s.Policy, s.owns)
 	if err != nil {
 		return Report{}, err
 	}
 	for _, u := range scan.Units {
 		if u.Physical == nil && !u.ForeignVF {
-			spec.offer(scan, u)
+			s.offer(scan, u)
 		}
 	}
-	if spec.Finish != nil {
-		spec.Finish(scan)
+	if s.Finish != nil {
+		s.Finish(scan)
 	}
 	return scan.Result(), nil
 }

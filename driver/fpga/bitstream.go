@@ -30,19 +30,15 @@ const gbsMark = "XeonFPGA\xb7GBSv001"
 
 // metadata is the JSON document of an image.
 type metadata struct {
-	Version int      `json:"version"`
-	Image   afuImage `json:"afu-image"`
+	Image afuImage `json:"afu-image"`
 }
 
 type afuImage struct {
-	MagicNumber int       `json:"magic-no,omitempty"`
-	Interface   string    `json:"interface-uuid"`
-	Clusters    []cluster `json:"accelerator-clusters"`
+	Interface string    `json:"interface-uuid"`
+	Clusters  []cluster `json:"accelerator-clusters"`
 }
 
 type cluster struct {
-	Contexts int    `json:"total-contexts,omitempty"`
-	Name     string `json:"name,omitempty"`
 	Function string `json:"accelerator-type-uuid"`
 }
 
@@ -89,25 +85,4 @@ func (m metadata) bitstream(data []byte) (Bitstream, error) {
 		return Bitstream{}, fmt.Errorf("%w: the metadata names no function (accelerator-type-uuid)", ErrBitstream)
 	}
 	return b, nil
-}
-
-// gbsMagic is the magic-no of an image, as Intel's packager writes it.
-const gbsMagic = 488605312
-
-// MarshalBinary writes the image as a .gbs file. The error wraps ErrBitstream: an id that
-// is none, or no function.
-func (b Bitstream) MarshalBinary() ([]byte, error) {
-	m := metadata{Version: 1, Image: afuImage{MagicNumber: gbsMagic, Interface: b.RegionType}}
-	for _, id := range b.Functions {
-		m.Image.Clusters = append(m.Image.Clusters, cluster{Contexts: 1, Function: id})
-	}
-	if _, err := m.bitstream(nil); err != nil {
-		return nil, err
-	}
-	document, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBitstream, err)
-	}
-	image := binary.LittleEndian.AppendUint32([]byte(gbsMark), uint32(len(document)))
-	return append(append(image, document...), b.Data...), nil
 }

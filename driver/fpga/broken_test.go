@@ -403,11 +403,7 @@ func FuzzBitstream(f *testing.F) {
 			}
 			return
 		}
-		again, err := b.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := fpga.ParseBitstream(again)
+		got, err := fpga.ParseBitstream(marshal(t, b))
 		if diff := cmp.Diff(b, got); err != nil || diff != "" {
 			t.Errorf("error %v, (-want +got):\n%s", err, diff)
 		}

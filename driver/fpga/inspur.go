@@ -12,19 +12,18 @@ type Inspur struct {
 	base
 }
 
-var (
-	_ driver.TreeDriver = (*Inspur)(nil)
-	_ driver.Claimer    = (*Inspur)(nil)
-)
+var _ driver.Claimer = (*Inspur)(nil)
 
 // NewInspur returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewInspur(config Config, tree driver.Tree) (*Inspur, error) {
-	b, err := newBase("inspur_fpga", "INSPUR", config, tree, nil)
+	b, err := newBase("INSPUR", config, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Inspur{b}, nil
+	d := &Inspur{b}
+	d.TreeReader = driver.NewTreeReader("inspur_fpga", tree, d.discover)
+	return d, nil
 }
 
 // Claims is Inspur's vendor id with the class of processing accelerators: its NVMe disks
@@ -33,13 +32,7 @@ func (d *Inspur) Claims() []driver.Claim {
 	return []driver.Claim{{Vendor: vendorInspur, Class: classAccelerator, Why: "Inspur processing accelerator"}}
 }
 
-// Discover reports the cards present. The error is that of ctx.
-func (d *Inspur) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.tree))
-}
-
-// DiscoverIn is Discover on a view of the tree.
-func (d *Inspur) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Inspur) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
 	v, err := d.visit(ctx, view, d.Claims()[0].Covers)
 	if err != nil {
 		return driver.Report{}, err

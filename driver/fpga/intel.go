@@ -22,7 +22,6 @@ type Intel struct {
 }
 
 var (
-	_ driver.TreeDriver = (*Intel)(nil)
 	_ driver.Programmer = (*Intel)(nil)
 	_ driver.Claimer    = (*Intel)(nil)
 )
@@ -33,23 +32,19 @@ func intelDrivers() []string { return []string{"intel-fpga-pci", "dfl-pci"} }
 // NewIntel returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewIntel(config Config, tree driver.Tree, opts ...Option) (*Intel, error) {
-	b, err := newBase("intel_fpga", "intel", config, tree, opts)
+	b, err := newBase("intel", config, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Intel{b}, nil
+	d := &Intel{b}
+	d.TreeReader = driver.NewTreeReader("intel_fpga", tree, d.discover)
+	return d, nil
 }
 
 // Claims lists the known ids. Functions below class/fpga are the driver's, too.
 func (d *Intel) Claims() []driver.Claim { return d.settings.claims(vendorIntel) }
 
-// Discover reports the FPGAs present. The error is that of ctx.
-func (d *Intel) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.tree))
-}
-
-// DiscoverIn is Discover on a view of the tree.
-func (d *Intel) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Intel) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
 	v, err := d.boards(ctx, view)
 	if err != nil {
 		return driver.Report{}, err
@@ -66,7 +61,7 @@ func (d *Intel) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report
 func (d *Intel) boards(ctx context.Context, view driver.Tree) (*intelVisit, error) {
 	containers, problems, err := containersOf(ctx, view)
 	if err != nil {
-		return nil, fmt.Errorf("%s: discover: %w", d.name, err)
+		return nil, fmt.Errorf("%s: discover: %w", d.Name(), err)
 	}
 	v := &intelVisit{containers: containers}
 	v.visit, err = d.visit(ctx, view, func(f driver.PCIFunction) bool {

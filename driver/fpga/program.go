@@ -91,14 +91,14 @@ func (d *Intel) ProgramRegion(ctx context.Context, path driver.ControlPath, depl
 func (d *Intel) program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	at, err := driver.PCIAddressOf(path.Info)
 	if err != nil {
-		return fmt.Errorf("%s: program: %w: %w", d.name, ErrNoDevice, err)
+		return fmt.Errorf("%s: program: %w: %w", d.Name(), ErrNoDevice, err)
 	}
 	job, err := d.plan(ctx, at, deployable, image)
 	if err == nil {
 		err = d.write(ctx, job)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: program %s: %w", d.name, at, err)
+		return fmt.Errorf("%s: program %s: %w", d.Name(), at, err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 
 // find reads the hardware as it is now.
 func (d *Intel) find(ctx context.Context, at driver.PCIAddress) (*board, error) {
-	v, err := d.boards(ctx, driver.NewView(d.tree))
+	v, err := d.boards(ctx, driver.NewView(d.Tree()))
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (d *Intel) write(ctx context.Context, job Job) error {
 	if d.load != nil {
 		return d.load(ctx, job)
 	}
-	card, ok := d.tree.(programmable)
+	card, ok := d.Tree().(programmable)
 	if !ok {
 		return errNoLoader(job)
 	}

@@ -11,32 +11,25 @@ import (
 
 // base is what the three drivers have in common.
 type base struct {
-	name string // of the driver
+	driver.TreeReader
 	// driverName is upstream's: it is what deployables carry, and what the traits of
 	// functions are made of.
 	driverName string
 	settings   settings
-	tree       driver.Tree
 	load       Loader
 }
 
-func newBase(name, driverName string, config Config, tree driver.Tree, opts []Option) (base, error) {
+func newBase(driverName string, config Config, opts []Option) (base, error) {
 	s, err := config.check()
 	if err != nil {
 		return base{}, err
 	}
-	b := base{name: name, driverName: driverName, settings: s, tree: tree}
+	b := base{driverName: driverName, settings: s}
 	for _, opt := range opts {
 		opt(&b)
 	}
 	return b, nil
 }
-
-// Name returns the name that agents and operators use.
-func (b *base) Name() string { return b.name }
-
-// Tree returns the tree that the driver was made for.
-func (b *base) Tree() driver.Tree { return b.tree }
 
 // visit is one discovery of one of the drivers.
 type visit struct {
@@ -50,7 +43,7 @@ type visit struct {
 
 // visit scans the functions for which own answers true.
 func (b *base) visit(ctx context.Context, view driver.Tree, own func(driver.PCIFunction) bool) (*visit, error) {
-	scan, err := driver.ScanPCI(ctx, view, b.name, b.settings.Policy, own)
+	scan, err := driver.ScanPCI(ctx, view, b.Name(), b.settings.Policy, own)
 	if err != nil {
 		return nil, err
 	}

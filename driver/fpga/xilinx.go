@@ -15,7 +15,6 @@ type Xilinx struct {
 }
 
 var (
-	_ driver.TreeDriver = (*Xilinx)(nil)
 	_ driver.Programmer = (*Xilinx)(nil)
 	_ driver.Claimer    = (*Xilinx)(nil)
 )
@@ -31,11 +30,13 @@ func xilinxDrivers() []string { return []string{managementDriver, userDriver} }
 // NewXilinx returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewXilinx(config Config, tree driver.Tree, opts ...Option) (*Xilinx, error) {
-	b, err := newBase("xilinx_fpga", "XILINX", config, tree, opts)
+	b, err := newBase("XILINX", config, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Xilinx{b}, nil
+	d := &Xilinx{b}
+	d.TreeReader = driver.NewTreeReader("xilinx_fpga", tree, d.discover)
+	return d, nil
 }
 
 // Claims is Xilinx's vendor id with the class of processing accelerators.
@@ -43,13 +44,7 @@ func (d *Xilinx) Claims() []driver.Claim {
 	return []driver.Claim{{Vendor: vendorXilinx, Class: classAccelerator, Why: "Xilinx processing accelerator"}}
 }
 
-// Discover reports the cards present. The error is that of ctx.
-func (d *Xilinx) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.tree))
-}
-
-// DiscoverIn is Discover on a view of the tree.
-func (d *Xilinx) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Xilinx) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
 	v, err := d.visit(ctx, view, d.Claims()[0].Covers)
 	if err != nil {
 		return driver.Report{}, err
@@ -176,16 +171,16 @@ func (v *visit) xilinxSubject(s slotCard) driver.Subject {
 func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
 	at, err := driver.PCIAddressOf(path.Info)
 	if err != nil {
-		return fmt.Errorf("%s: program: %w: %w", d.name, ErrNoDevice, err)
+		return fmt.Errorf("%s: program: %w: %w", d.Name(), ErrNoDevice, err)
 	}
 	if err := d.program(ctx, at, image); err != nil {
-		return fmt.Errorf("%s: program %s: %w", d.name, at, err)
+		return fmt.Errorf("%s: program %s: %w", d.Name(), at, err)
 	}
 	return nil
 }
 
 func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte) error {
-	v, err := d.visit(ctx, driver.NewView(d.tree), d.Claims()[0].Covers)
+	v, err := d.visit(ctx, driver.NewView(d.Tree()), d.Claims()[0].Covers)
 	if err != nil {
 		return err
 	}
@@ -203,7 +198,7 @@ func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte
 	if d.load != nil {
 		return d.load(ctx, job)
 	}
-	if _, simulated := d.tree.(programmable); !simulated {
+	if _, simulated := d.Tree().(programmable); !simulated {
 		return errNoLoader(job)
 	}
 	return ctx.Err()

@@ -13,14 +13,13 @@ const name = "mdev"
 
 // Driver offers the mediated devices of one host's parents.
 type Driver struct {
+	driver.TreeReader
 	config  Config
 	types   map[string]Type // by parent
 	parents []string
-	tree    driver.Tree
 }
 
 var (
-	_ driver.TreeDriver = (*Driver)(nil)
 	_ driver.Claimer    = (*Driver)(nil)
 	_ driver.MdevDriver = (*Driver)(nil)
 )
@@ -31,25 +30,16 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{config: config, types: types, parents: parents, tree: tree}, nil
+	d := &Driver{config: config, types: types, parents: parents}
+	d.TreeReader = driver.NewTreeReader(name, tree, d.discover)
+	return d, nil
 }
-
-// Name returns "mdev".
-func (d *Driver) Name() string { return name }
-
-// Tree implements driver.TreeDriver.
-func (d *Driver) Tree() driver.Tree { return d.tree }
 
 // Claims implements driver.Claimer: no PCI function is this driver's.
 func (d *Driver) Claims() []driver.Claim { return nil }
 
-// Discover reports the configured parents. The error is that of ctx.
-func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.tree))
-}
-
-// DiscoverIn implements driver.TreeDriver.
-func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+// discover reports the configured parents.
+func (d *Driver) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
 	var report driver.Report
 	for _, parent := range d.parents {
 		if err := ctx.Err(); err != nil {
@@ -117,11 +107,11 @@ func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
 	if d.types[m.Parent].Name != m.Type {
 		return fmt.Errorf("%w: mdev %s: parent %s is not configured for type %s", driver.ErrConfig, m.UUID, m.Parent, m.Type)
 	}
-	return driver.MakeMdev(ctx, d.tree, m)
+	return driver.MakeMdev(ctx, d.Tree(), m)
 }
 
 // RemoveMdev removes a mediated device, whatever is configured now; one that is not there
 // is no error. Errors are those of driver.DropMdev.
 func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
-	return driver.DropMdev(ctx, d.tree, m)
+	return driver.DropMdev(ctx, d.Tree(), m)
 }

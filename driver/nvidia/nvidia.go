@@ -21,13 +21,12 @@ const (
 
 // Driver finds the NVIDIA GPUs of one host.
 type Driver struct {
+	driver.TreeReader
 	config Config
 	types  map[string]string // mdev type by address of the card
-	tree   driver.Tree
 }
 
 var (
-	_ driver.TreeDriver = (*Driver)(nil)
 	_ driver.Claimer    = (*Driver)(nil)
 	_ driver.MdevDriver = (*Driver)(nil)
 )
@@ -39,14 +38,10 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{config: config, types: types, tree: tree}, nil
+	d := &Driver{config: config, types: types}
+	d.TreeReader = driver.NewTreeReader(name, tree, d.discover)
+	return d, nil
 }
-
-// Name returns "nvidia".
-func (d *Driver) Name() string { return name }
-
-// Tree implements driver.TreeDriver.
-func (d *Driver) Tree() driver.Tree { return d.tree }
 
 // Claims implements driver.Claimer: GPUs are known by vendor and class.
 func (d *Driver) Claims() []driver.Claim {
@@ -56,13 +51,7 @@ func (d *Driver) Claims() []driver.Claim {
 	}
 }
 
-// Discover reports the GPUs present. The error is that of ctx.
-func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.tree))
-}
-
-// DiscoverIn implements driver.TreeDriver.
-func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Driver) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
 	scan, err := driver.ScanPCI(ctx, view, name, d.config.Policy, isGPU)
 	if err != nil {
 		return driver.Report{}, err
@@ -190,11 +179,11 @@ func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
 	if d.types[m.Parent] != m.Type {
 		return fmt.Errorf("%w: mdev %s: card %s is not configured for vGPU type %s", driver.ErrConfig, m.UUID, m.Parent, m.Type)
 	}
-	return driver.MakeMdev(ctx, d.tree, m)
+	return driver.MakeMdev(ctx, d.Tree(), m)
 }
 
 // RemoveMdev removes a mediated device, whatever is configured now; one that is not there
 // is no error. Errors are those of driver.DropMdev.
 func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
-	return driver.DropMdev(ctx, d.tree, m)
+	return driver.DropMdev(ctx, d.Tree(), m)
 }

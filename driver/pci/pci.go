@@ -31,15 +31,12 @@ type Config struct {
 
 // Driver offers the whitelisted PCI functions of one host.
 type Driver struct {
+	driver.TreeReader
 	config   Config
 	matchers []matcher
-	tree     driver.Tree
 }
 
-var (
-	_ driver.TreeDriver = (*Driver)(nil)
-	_ driver.Claimer    = (*Driver)(nil)
-)
+var _ driver.Claimer = (*Driver)(nil)
 
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // entry of the whitelist.
@@ -51,14 +48,10 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{config, matchers, tree}, nil
+	d := &Driver{config: config, matchers: matchers}
+	d.TreeReader = driver.NewTreeReader(name, tree, d.discover)
+	return d, nil
 }
-
-// Name returns "pci".
-func (d *Driver) Name() string { return name }
-
-// Tree implements driver.TreeDriver.
-func (d *Driver) Tree() driver.Tree { return d.tree }
 
 // Claims implements driver.Claimer: one claim for each entry of the whitelist.
 func (d *Driver) Claims() []driver.Claim {
@@ -73,14 +66,8 @@ func (d *Driver) Claims() []driver.Claim {
 	return claims
 }
 
-// Discover reports the whitelisted functions. Without a whitelist it reads nothing. The
-// error is that of ctx.
-func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	return d.DiscoverIn(ctx, driver.NewView(d.tree))
-}
-
-// DiscoverIn implements driver.TreeDriver.
-func (d *Driver) DiscoverIn(ctx context.Context, view driver.Tree) (driver.Report, error) {
+// discover reads nothing without a whitelist.
+func (d *Driver) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
 	if len(d.matchers) == 0 {
 		return driver.Report{}, ctx.Err()
 	}
