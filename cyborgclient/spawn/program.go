@@ -29,9 +29,6 @@ type ProgramRequest struct {
 	// Set exactly one: the UUID of the bitstream's image, or the function by which
 	// the image is found in the image service.
 	Bitstream, FunctionID, FunctionName string
-	// Images is the image service; nil means that of the Placement client's catalog.
-	// It is not used for a Bitstream.
-	Images *gophercloud.ServiceClient
 }
 
 // RegionFunction is what a region has loaded, according to Cyborg.
@@ -55,7 +52,7 @@ func (f RegionFunction) String() string {
 type Programmed struct {
 	// Region is the UUID of the deployable, Image that of the bitstream's image.
 	Region, Image string
-	// Before and After are what the region had loaded.
+	// Before and After are what the region had loaded before, and has now.
 	Before, After RegionFunction
 }
 
@@ -63,19 +60,16 @@ type Programmed struct {
 // The ARQ stays Bound.
 type ProgramError struct {
 	Instance, ARQ string
-	// Region is the UUID of the deployable, Image that of the bitstream's image.
-	Region, Image string
-	// Before is what the region had loaded, Present what it has now. Unknown reports
-	// that Present could not be read.
-	Before, Present RegionFunction
-	Unknown         bool
-	Err             error
+	Programmed
+	// AfterUnknown reports that After could not be read.
+	AfterUnknown bool
+	Err          error
 }
 
 // Error names instance, ARQ, region, image, and the old and present function.
 func (e *ProgramError) Error() string {
-	present := e.Present.String()
-	if e.Unknown {
+	present := e.After.String()
+	if e.AfterUnknown {
 		present = "could not be read"
 	}
 	return fmt.Sprintf("spawn: instance %s: ARQ %s: %v: region %s, image %s: function before: %s; present: %s: %v",
@@ -107,14 +101,13 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	}
 	done := Programmed{Region: region.UUID, Image: image, Before: functionOf(*region)}
 	_, err = f.cyborg.ProgramDeployable(ctx, region.UUID, image)
-	present, presentErr := f.loadedFunction(ctx, region.UUID)
-	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && presentErr == nil && present.Bitstream == image {
-		done.After = present
+	var readErr error
+	done.After, readErr = f.loadedFunction(ctx, region.UUID)
+	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && readErr == nil && done.After.Bitstream == image {
 		return done, nil
 	}
 	return Programmed{}, &ProgramError{
-		Instance: request.Instance, ARQ: request.ARQ, Region: region.UUID, Image: image,
-		Before: done.Before, Present: present, Unknown: presentErr != nil, Err: err,
+		Instance: request.Instance, ARQ: request.ARQ, Programmed: done, AfterUnknown: readErr != nil, Err: err,
 	}
 }
 
@@ -172,12 +165,9 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	case r.FunctionName != "":
 		property, value = propertyFunctionName, r.FunctionName
 	}
-	client := r.Images
-	if client == nil {
-		var err error
-		if client, err = openstack.NewImageV2(f.provider, gophercloud.EndpointOpts{}); err != nil {
-			return "", fmt.Errorf("spawn: program: image service: %w", err)
-		}
+	client, err := openstack.NewImageV2(f.provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		return "", fmt.Errorf("spawn: program: image service: %w", err)
 	}
 	pages, err := images.List(client, images.ListOpts{}).AllPages(ctx)
 	if err != nil {

@@ -122,7 +122,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 						t.Errorf("error %q does not name %q", err, text)
 					}
 				}
-				if failure.Before.Bitstream != imageGzip || failure.Unknown {
+				if failure.Before.Bitstream != imageGzip || failure.AfterUnknown {
 					t.Errorf("failure %+v", failure)
 				}
 				s.cloud.Faults().Clear()

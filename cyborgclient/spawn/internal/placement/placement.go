@@ -100,45 +100,45 @@ func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (
 	return &answer, err
 }
 
-// ProviderName returns the name of a resource provider. That of a compute root is the
-// node name, which Cyborg's bind takes as hostname.
-func (c *Client) ProviderName(ctx context.Context, provider string) (name string, err error) {
-	err = call(ctx, "GET resource_providers", provider, http.StatusOK, func() error {
-		answer, err := resourceproviders.Get(ctx, c.service(), provider).Extract()
+// get runs one call that reads, and returns the zero value with an error.
+func get[T any](ctx context.Context, op, subject string, extract func() (*T, error)) (value T, err error) {
+	err = call(ctx, op, subject, http.StatusOK, func() error {
+		answer, err := extract()
 		if err == nil {
-			name = answer.Name
+			value = *answer
 		}
 		return err
 	})
-	return name, err
+	return value, err
+}
+
+// ProviderName returns the name of a resource provider. That of a compute root is the
+// node name, which Cyborg's bind takes as hostname.
+func (c *Client) ProviderName(ctx context.Context, provider string) (string, error) {
+	answer, err := get(ctx, "GET resource_providers", provider, func() (*resourceproviders.ResourceProvider, error) {
+		return resourceproviders.Get(ctx, c.service(), provider).Extract()
+	})
+	return answer.Name, err
 }
 
 // Traits returns the traits of a resource provider.
-func (c *Client) Traits(ctx context.Context, provider string) (traits []string, err error) {
-	err = call(ctx, "GET resource_providers traits", provider, http.StatusOK, func() error {
-		answer, err := resourceproviders.GetTraits(ctx, c.service(), provider).Extract()
-		if err == nil {
-			traits = answer.Traits
-		}
-		return err
+func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) {
+	answer, err := get(ctx, "GET resource_providers traits", provider, func() (*resourceproviders.ResourceProviderTraits, error) {
+		return resourceproviders.GetTraits(ctx, c.service(), provider).Extract()
 	})
-	return traits, err
+	return answer.Traits, err
 }
 
 // Consumers returns the consumers of a resource provider; none for an unknown one,
 // which Cyborg may just have removed.
-func (c *Client) Consumers(ctx context.Context, provider string) (consumers []string, err error) {
-	err = call(ctx, "GET resource_providers allocations", provider, http.StatusOK, func() error {
-		answer, err := resourceproviders.GetAllocations(ctx, c.service(), provider).Extract()
-		if err == nil {
-			consumers = slices.Collect(maps.Keys(answer.Allocations))
-		}
-		return err
+func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {
+	answer, err := get(ctx, "GET resource_providers allocations", provider, func() (*resourceproviders.ResourceProviderAllocations, error) {
+		return resourceproviders.GetAllocations(ctx, c.service(), provider).Extract()
 	})
 	if StatusOf(err) == http.StatusNotFound {
 		return nil, nil
 	}
-	return consumers, err
+	return slices.Collect(maps.Keys(answer.Allocations)), err
 }
 
 // Allocation is what a consumer holds.
@@ -169,21 +169,16 @@ func (a Allocation) ToAllocationUpdateMap() (map[string]any, error) {
 
 // Allocation reads what a consumer holds.
 func (c *Client) Allocation(ctx context.Context, consumer string) (Allocation, error) {
-	held := Allocation{Resources: Resources{}}
-	err := call(ctx, "GET allocations", consumer, http.StatusOK, func() error {
-		answer, err := allocations.Get(ctx, c.service(), consumer).Extract()
-		if err != nil {
-			return err
-		}
-		for provider, entry := range answer.Allocations {
-			held.Resources[provider] = entry.Resources
-		}
-		held.Generation = answer.ConsumerGeneration
-		if answer.ProjectID != nil && answer.UserID != nil {
-			held.Project, held.User = *answer.ProjectID, *answer.UserID
-		}
-		return nil
+	answer, err := get(ctx, "GET allocations", consumer, func() (*allocations.Allocations, error) {
+		return allocations.Get(ctx, c.service(), consumer).Extract()
 	})
+	held := Allocation{Resources: Resources{}, Generation: answer.ConsumerGeneration}
+	for provider, entry := range answer.Allocations {
+		held.Resources[provider] = entry.Resources
+	}
+	if answer.ProjectID != nil && answer.UserID != nil {
+		held.Project, held.User = *answer.ProjectID, *answer.UserID
+	}
 	return held, err
 }
 
