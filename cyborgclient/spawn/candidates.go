@@ -102,7 +102,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 // out, because Nova owns them.
 func (a *Attempt) readCandidates(answer *allocationcandidates.AllocationCandidates) (novaOwned []string, err error) {
 	a.Candidates = nil
-	groups := a.deviceGroups()
+	groups, flavorGroups := a.deviceGroups(), a.Spec.DeviceGroups()
 	shared := &summaries{byProvider: answer.ProviderSummaries}
 	for _, request := range answer.AllocationRequests {
 		c := Candidate{Allocations: make(map[string]map[string]int, len(request.Allocations)), summaries: shared}
@@ -115,7 +115,7 @@ func (a *Attempt) readCandidates(answer *allocationcandidates.AllocationCandidat
 		if c.Root = shared.computeRoot(c, groups); c.Root == "" {
 			return nil, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
 		}
-		if provider := shared.novaOwned(c, a.Spec.DeviceGroups()); provider != "" {
+		if provider := shared.novaOwned(c, flavorGroups); provider != "" {
 			novaOwned = append(novaOwned, provider)
 			continue
 		}

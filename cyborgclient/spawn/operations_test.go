@@ -716,7 +716,7 @@ func TestAnOperationNeedsAnInstance(t *testing.T) {
 		}
 	}
 	if _, err := s.flow.Operations(nil); !errors.Is(err, spawn.ErrConfig) {
-		t.Errorf("without a driver: %v, want ErrConfig", err)
+		t.Errorf("without a hypervisor: %v, want ErrConfig", err)
 	}
 	nobody := spawn.Instance{UUID: instance, Host: "cn0", Flavor: plainFlavor()}
 	if err := s.ops.Start(t.Context(), nobody); !errors.Is(err, spawn.ErrNoGuest) {

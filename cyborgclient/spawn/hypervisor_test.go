@@ -18,21 +18,21 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// hypervisor is a driver over the guests of a cloud: what a host has saved, what
-// runs, and libvirt's demand that a mediated device exists when its guest starts.
+// hypervisor has the guests of a cloud: what a host has saved, what runs, and
+// libvirt's requirement that a mediated device exists when its guest starts.
 // It registers the guest in the cloud with the domain of its present host.
 type hypervisor struct {
 	cloud *simcloud.Cloud
 	saved map[spawn.Guest]string
 	runs  map[spawn.Guest]string // the domain that a guest was started with
-	home  map[string]string      // host that the cloud is told of
-	down  map[string]bool        // hosts that answer no more
+	home  map[string]string      // host in the cloud's registration
+	down  map[string]bool        // hosts that do not answer
 	own   map[string]bool        // mediated devices of Nova's
 	calls []string
 	fail  map[string]int // call -> how many times it fails
 	after bool           // a failing call has done its work
 	stuck bool           // guests ignore a shutdown
-	hook  func(call int) // told of each call
+	hook  func(call int) // called before each call
 	old   []byte         // the domain of a guest in rescue
 }
 
@@ -116,7 +116,7 @@ func (h *hypervisor) tell(instance string) error {
 	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: home.Host, Domain: domain})
 }
 
-// Domain implements spawn.Driver.
+// Domain implements spawn.Hypervisor.
 func (h *hypervisor) Domain(ctx context.Context, guest spawn.Guest) (domain []byte, running bool, err error) {
 	err = h.call(ctx, "domain", guest, func() error {
 		if _, there := h.saved[guest]; !there {
@@ -128,7 +128,7 @@ func (h *hypervisor) Domain(ctx context.Context, guest spawn.Guest) (domain []by
 	return []byte(h.saved[guest]), running, err
 }
 
-// Define implements spawn.Driver.
+// Define implements spawn.Hypervisor.
 func (h *hypervisor) Define(ctx context.Context, guest spawn.Guest, domain []byte) error {
 	return h.call(ctx, "define", guest, func() error {
 		h.saved[guest] = string(domain)
@@ -137,7 +137,7 @@ func (h *hypervisor) Define(ctx context.Context, guest spawn.Guest, domain []byt
 	})
 }
 
-// Start implements spawn.Driver.
+// Start implements spawn.Hypervisor.
 func (h *hypervisor) Start(ctx context.Context, guest spawn.Guest) error {
 	return h.call(ctx, "start", guest, func() error {
 		if _, running := h.runs[guest]; running {
@@ -172,7 +172,7 @@ func (h *hypervisor) devicesExist(guest spawn.Guest) error {
 	return nil
 }
 
-// Shutdown implements spawn.Driver.
+// Shutdown implements spawn.Hypervisor.
 func (h *hypervisor) Shutdown(ctx context.Context, guest spawn.Guest) error {
 	return h.call(ctx, "shutdown", guest, func() error {
 		if h.stuck {
@@ -183,12 +183,12 @@ func (h *hypervisor) Shutdown(ctx context.Context, guest spawn.Guest) error {
 	})
 }
 
-// Destroy implements spawn.Driver.
+// Destroy implements spawn.Hypervisor.
 func (h *hypervisor) Destroy(ctx context.Context, guest spawn.Guest) error {
 	return h.call(ctx, "destroy", guest, func() error { delete(h.runs, guest); return nil })
 }
 
-// Undefine implements spawn.Driver.
+// Undefine implements spawn.Hypervisor.
 func (h *hypervisor) Undefine(ctx context.Context, guest spawn.Guest) error {
 	return h.call(ctx, "undefine", guest, func() error { delete(h.saved, guest); return nil })
 }
