@@ -387,7 +387,7 @@ func TestControlRoutes(t *testing.T) {
 	}
 }
 
-// captured writes the sysfs of a T4 below a directory, as a copy of a real one has it.
+// captured writes the sysfs of a T4 below a directory, like a copy of a real one.
 func captured(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

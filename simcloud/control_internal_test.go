@@ -20,8 +20,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// controlCalls are requests to every route below /_sim/, in the order in which they are
-// sent to one cloud. The page and its assets are for people and change as they like.
+// controlCalls are requests to every route below /_sim/, except the page and its assets, in
+// the order in which they are sent to one cloud.
 func controlCalls() []struct{ route, path, body string } {
 	const guest = "/_sim/guests/2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	return []struct{ route, path, body string }{
@@ -70,8 +70,7 @@ func goldenModel() Model {
 	return m
 }
 
-// Programs in every language read these answers: they change only on purpose. Write the
-// files anew with GOCYBORG_UPDATE=1.
+// Programs in every language read these answers. GOCYBORG_UPDATE=1 writes the files.
 func TestControlRoutesAreFrozen(t *testing.T) {
 	cloud, err := New(t.Context(), goldenModel(), WithClock(sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// givenBy picks one of the drivers given.
+// givenBy returns the case of a driver.
 func givenBy(t *testing.T, name string) given {
 	t.Helper()
 	list := givenDrivers()
@@ -178,8 +178,8 @@ func TestMediatedDevicesKeepTheirUUIDsAfterAReboot(t *testing.T) {
 	}
 }
 
-// TestAForeignMediatedDeviceLowersTheCapacity lets an administrator take the card with a
-// type of his own while the host is down.
+// TestAForeignMediatedDeviceLowersTheCapacity creates a mediated device of another type on
+// the card while the host is down.
 func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	t.Parallel()
 	vgpu := givenBy(t, "nvidia-vgpu")
@@ -205,7 +205,7 @@ func TestAForeignMediatedDeviceLowersTheCapacity(t *testing.T) {
 	if err := s.cloud.StartHost(t.Context(), "cn0"); err == nil {
 		t.Error("the mediated devices of the guests came back beside a foreign one")
 	}
-	capacity("with a foreign device", map[string]int{"VGPU": 2}) // what is bound, and no more
+	capacity("with a foreign device", map[string]int{"VGPU": 2}) // the bound requests only
 	for range 2 {
 		if err := s.cloud.Cyborg.Report(t.Context()); err == nil {
 			t.Error("a report says nothing of the guests without devices")
@@ -302,8 +302,8 @@ func TestEnabledDriversOfAModel(t *testing.T) {
 	}
 }
 
-// TestCapacityIsNeverBelowTheBoundRequests has a card that is short of instances after a
-// restart, and cannot make those of the guests.
+// TestCapacityIsNeverBelowTheBoundRequests has a card with too few instances after a
+// restart, so that those of the guests cannot be created.
 func TestCapacityIsNeverBelowTheBoundRequests(t *testing.T) {
 	t.Parallel()
 	vgpu := givenBy(t, "nvidia-vgpu")

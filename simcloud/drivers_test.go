@@ -40,7 +40,7 @@ const (
 	vgpuT4     = "0000:22:00.0"
 )
 
-// given is one driver on the hardware it is for, and a device profile that asks for that.
+// given is a driver with its hardware, and a device profile for that hardware.
 type given struct {
 	name    string
 	kind    string // the type of the device
@@ -48,20 +48,20 @@ type given struct {
 	parents []sysfs.MdevParent
 	load    func(*simcloud.Drivers)
 	group   map[string]string
-	// pci are the addresses of which a guest gets one; none for a mediated device, which
-	// is made on parent.
+	// pci are the addresses of which a guest gets one; none for a mediated device, which is
+	// created on parent.
 	pci    []string
 	parent string
 	// leftOut are the addresses that must not be offered.
 	leftOut []string
 }
 
-// mediated reports whether the guest gets a mediated device, fake whether it gets nothing
-// that stands in its domain.
+// mediated reports whether the guest gets a mediated device, fake whether it gets a device
+// that is not in its domain.
 func (g given) mediated() bool { return g.parent != "" }
 func (g given) fake() bool     { return g.parent == "" && g.pci == nil }
 
-// givenDrivers has every driver that gives a guest a device. The devices stand at different
+// givenDrivers has every driver with devices for guests. The devices have different
 // addresses, so that one host can have them all.
 func givenDrivers() []given {
 	whitelist := pci.Whitelist{{VendorID: "8086", ProductID: "1520"}}
@@ -136,7 +136,7 @@ func givenDrivers() []given {
 	}
 }
 
-// cards is the section of nvidia, which two of the drivers given share.
+// cards is the section of nvidia, which two of the cases share.
 func cards(d *simcloud.Drivers) *nvidia.Config {
 	if d.NVIDIA == nil {
 		d.NVIDIA = &nvidia.Config{}
@@ -144,7 +144,7 @@ func cards(d *simcloud.Drivers) *nvidia.Config {
 	return d.NVIDIA
 }
 
-// oneHost is a cloud of one host with the hardware of all that is given.
+// oneHost is a cloud of one host with the hardware of all cases.
 func oneHost(list ...given) simcloud.Model {
 	host := simcloud.Host{Name: "cn0", Sysfs: &simcloud.Sysfs{}, Drivers: &simcloud.Drivers{}}
 	m := simcloud.Model{Flavors: []simcloud.Flavor{}, DeviceProfiles: []simcloud.DeviceProfile{}}
@@ -158,7 +158,7 @@ func oneHost(list ...given) simcloud.Model {
 	return m
 }
 
-// spawner goes the way of Nova.
+// spawner plays Nova.
 type spawner struct {
 	cloud *simcloud.Cloud
 	flow  *spawn.Flow
@@ -188,8 +188,7 @@ func spawnerOn(t *testing.T, cloud *simcloud.Cloud) spawner {
 	return spawner{cloud, flow}
 }
 
-// spawn gives guest n a device of a driver and checks that it has it, by the answer and by
-// the domain.
+// spawn gives guest n a device of a driver and checks the answer and the domain.
 func (s spawner) spawn(t *testing.T, n int, g given) *spawn.Result {
 	t.Helper()
 	result, err := s.flow.Run(t.Context(), spawn.Request{Instance: instance(n), Flavor: requestspec.Flavor{
@@ -236,7 +235,7 @@ func (s spawner) isMediated(t *testing.T, g given, device domainxml.Device) {
 	}
 }
 
-// release takes guest n away.
+// release removes guest n.
 func (s spawner) release(t *testing.T, n int) {
 	t.Helper()
 	s.cloud.RemoveGuest(instance(n))
@@ -245,8 +244,7 @@ func (s spawner) release(t *testing.T, n int) {
 	}
 }
 
-// offeredOn lists the hardware that a Cyborg can give away, by address or by parent, and
-// how often.
+// offeredOn counts the attach handles of a host, by address or by parent.
 func offeredOn(t *testing.T, cloud *simcloud.Cloud) map[string]int {
 	t.Helper()
 	offered := make(map[string]int)

@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// A program makes a cloud, serves it or talks to it in process, and closes it. A test
-// writes cloud := simcloud.Run(t) instead.
+// A program makes a cloud, uses it in process or serves it, and closes it. A test calls
+// simcloud.Run(t) instead.
 func ExampleNew() {
 	ctx := context.Background()
 	cloud, err := simcloud.New(ctx, simcloud.Model{Seed: 7})
@@ -59,7 +59,7 @@ func ExampleCloud_ProviderClient() {
 	// Output: 200 accelerator 2.0
 }
 
-// A world can be as small as one host with one verbatim device, and is JSON.
+// A model can be as small as one host with one verbatim device, and is JSON.
 func ExampleParseModel() {
 	_, err := simcloud.ParseModel([]byte(`{"hosts": [{"name": "cn0", "sysfs": {"devices": [{"adress": "0000:3b:00.0"}]}}]}`))
 	fmt.Println(err != nil)
@@ -75,7 +75,7 @@ func ExampleParseModel() {
 	// <nil> cn0 0000:3b:00.0
 }
 
-// Faults make the cloud fail on purpose, the same way in every run.
+// Fault rules make the cloud fail in the same way in every run.
 func ExampleCloud_Faults() {
 	cloud, err := simcloud.New(context.Background(), simcloud.Model{})
 	if err != nil {

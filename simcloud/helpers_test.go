@@ -166,7 +166,7 @@ type spawned struct {
 	arq                  fakecyborg.ARQ
 }
 
-// spawn goes the whole way from candidates to a guest, with nothing but HTTP.
+// spawn goes from candidates to a guest over HTTP.
 func (u *user) spawn(n int, profile, resources, traits string) spawned {
 	u.t.Helper()
 	s := spawned{uuid: instance(n)}

@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// Each case breaks one thing in a cloud where all is well, and expects exactly the leaks
-// that follow from it.
+// Each case breaks one thing in a consistent cloud and expects exactly the leaks that follow
+// from it.
 func TestEachLeakIsFound(t *testing.T) {
 	t.Parallel()
 	type breakage struct {
@@ -149,8 +149,8 @@ func (u *user) claimDirectly(consumer, provider, class string) {
 	}
 }
 
-// checkLeaks compares word by word, skipping words of a leak that are not wanted, such as
-// identifiers that the case cannot know.
+// checkLeaks compares word by word and skips words of a leak that the case does not have,
+// such as unknown identifiers.
 func checkLeaks(t *testing.T, got []simcloud.Leak, want []string, names *strings.Replacer) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -178,7 +178,7 @@ func checkLeaks(t *testing.T, got []simcloud.Leak, want []string, names *strings
 	}
 }
 
-// recordingTB takes failures down.
+// recordingTB records failures.
 type recordingTB struct {
 	failed bool
 	text   string

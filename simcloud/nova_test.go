@@ -17,7 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// shared is a host that has cards of Nova's and of Cyborg's.
+// shared is a host with cards of Nova and of Cyborg.
 const shared = `{
   "hosts": [{
     "name": "cn0",
@@ -146,7 +146,7 @@ func TestUsersOfTheModelHaveTheirRoles(t *testing.T) {
 	})
 }
 
-// flat is a cloud whose Nova knows no nested providers.
+// flat is a cloud without nested providers of Nova.
 const flat = `{
   "hosts": [
     {"name": "cn0", "sysfs": {"devices": [

@@ -16,7 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// control sends a request to a route of the simulator's own.
+// control sends a request to a route below /_sim/.
 func control(t *testing.T, c *simcloud.Cloud, method, path string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, c.URL()+path, nil)
@@ -104,8 +104,8 @@ func TestAHostWithADirectoryCannotBeStopped(t *testing.T) {
 	}
 }
 
-// TestProgrammingReadsTheBitstreamFromTheImageService programs the default world's FPGA, and
-// looks at the traits of its provider.
+// TestProgrammingReadsTheBitstreamFromTheImageService programs the FPGA of the default model and
+// checks the traits of its provider.
 func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 	t.Parallel()
 	const image = "cccccccc-0000-4000-8000-000000000001"

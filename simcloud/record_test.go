@@ -27,8 +27,8 @@ func oneGPU() simcloud.Model {
 	}
 }
 
-// recorded is a cloud to which one instance's life was sent, from its login to its end,
-// with refusals, a fault and something misspelt.
+// recorded is a cloud with the requests of one instance, from the login to the deletion,
+// with refusals, a fault and a misspelt key.
 func recorded(t *testing.T) *simcloud.Cloud {
 	t.Helper()
 	clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -68,8 +68,8 @@ func recorded(t *testing.T) *simcloud.Cloud {
 	return cloud
 }
 
-// useTokens looks at the user's token, makes others of it and ends it; and stores an image,
-// the data of which is not kept.
+// useTokens shows the user's token, creates others from it and revokes it, and uploads an
+// image.
 func (u *user) useTokens(t *testing.T) {
 	t.Helper()
 	const tokens = "/identity/v3/auth/tokens"

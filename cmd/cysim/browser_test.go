@@ -21,7 +21,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// screenshots is where pictures of the page are kept for people.
+// screenshots is the directory of the pictures of the page.
 const screenshots = "../../.ci/out"
 
 // chromium runs the browser without a window.
@@ -42,7 +42,7 @@ func chromium(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// oddModel is the default world with a device whose name tries to be markup.
+// oddModel is the default model with a device whose name is markup.
 func oddModel(t *testing.T) string {
 	t.Helper()
 	m := simcloud.DefaultModel()
@@ -101,8 +101,8 @@ func TestThePageInABrowser(t *testing.T) {
 	}
 }
 
-// counting passes requests on and counts those for the content alone, which the script
-// sends when the stream tells of a change.
+// counting forwards requests and counts those for the content alone, which the script sends
+// when the stream reports a change.
 func counting(t *testing.T, page string) (through string, followed *atomic.Int32) {
 	t.Helper()
 	target, err := url.Parse(page)
@@ -121,7 +121,7 @@ func counting(t *testing.T, page string) (through string, followed *atomic.Int32
 	return server.URL + target.Path, followed
 }
 
-// The page must not be wider than a phone's screen; what is wider scrolls within it.
+// The page must not be wider than a phone's screen; wide parts scroll within it.
 func TestThePageFitsAPhone(t *testing.T) {
 	served := start(t, "serve")
 	frame := filepath.Join(t.TempDir(), "frame.html")

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// put sends a body to a route of a simulator and wants success.
+// put sends a body to a route of a simulator, which has to succeed.
 func put(t *testing.T, method, url, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -43,7 +43,7 @@ def unbind():
 gpu = next(p.id for p in admin.placement.resource_providers() if p.name == "cn0_0000:3b:00.0")
 `
 
-// script runs a Python program with openstacksdk and decodes what it saw.
+// script runs a Python program with openstacksdk and decodes its output.
 func script(t *testing.T, c cloud, text string) row {
 	t.Helper()
 	// Debian installs the library for its own interpreter only.

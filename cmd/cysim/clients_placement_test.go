@@ -177,7 +177,7 @@ func TestAFlatHostIsUpgradedInTheRealPlacement(t *testing.T) {
 	flat := map[string]int{"VCPU": 8, "PGPU": 2}
 	cyborg("flat")
 	check("flat", flat, "CUSTOM_NVIDIA_15F8")
-	cyborg("flat") // a second life takes over what the first made
+	cyborg("flat") // the second process takes over the providers of the first
 	check("flat, started again", flat, "CUSTOM_NVIDIA_15F8")
 
 	claim := fmt.Sprintf(`{"allocations": {%q: {"resources": {"PGPU": 1}}}, "project_id": "p", "user_id": "u", "consumer_generation": null}`, host.UUID)

@@ -33,8 +33,8 @@ const (
 
 // cloud is a cysim in a process of its own.
 type cloud struct {
-	// files is the environment by which clients find clouds.yaml; exports is
-	// what cysim printed.
+	// files is the environment by which clients find clouds.yaml; exports is the output of
+	// cysim.
 	files, exports []string
 }
 
@@ -101,8 +101,7 @@ func tryWith(t *testing.T, env []string, program string, args ...string) (stdout
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
 
-// answer runs the command line client, which must succeed, and decodes
-// what it prints.
+// answer runs the command line client, which must succeed, and decodes its output.
 func answer[T any](t *testing.T, c cloud, as string, args ...string) T {
 	t.Helper()
 	args = append([]string{"--os-cloud", as}, append(args, "-f", "json")...)
@@ -114,7 +113,7 @@ func answer[T any](t *testing.T, c cloud, as string, args ...string) T {
 	return value
 }
 
-// refused runs the command line client, which must fail and say why.
+// refused runs the command line client, which must fail with a reason.
 func (c cloud) refused(t *testing.T, want, as string, args ...string) {
 	t.Helper()
 	stdout, stderr, status := c.try(t, "openstack", append([]string{"--os-cloud", as}, args...)...)
@@ -353,7 +352,7 @@ func TestOpenStackClientBindsOnZed(t *testing.T) {
 	}
 }
 
-// sdkScript does with openstacksdk what an agent does, and prints what it saw.
+// sdkScript plays an agent with openstacksdk and prints the results.
 const sdkScript = `
 import json
 import openstack

@@ -19,10 +19,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// No change that was acknowledged may be lost, whenever the process is killed: users keep
-// clouds in such files for weeks. Several users change a cloud at a time, each things of
-// their own, and write down what they were told; the process is killed in the middle; and
-// what the next process says is compared with what was written down.
+// No acknowledged change may be lost, whenever the process is killed. Several users change
+// a cloud at a time, each their own objects, and record the acknowledgements; the process is
+// killed in between; and the state of the next process is compared with the record.
 func TestKill9LosesNoAcknowledgedChange(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state")
@@ -149,15 +148,15 @@ func (p *killedProcess) call(method, path, version, token string, body any) (sta
 	return response.StatusCode, answer, err == nil
 }
 
-// killUser changes things of its own, one after the other.
+// killUser changes its own objects, one after the other.
 type killUser struct {
 	number int
 	random *rand.Rand
 	token  string
 	told   int
 	err    error
-	// is what each thing was last acknowledged to be, "" for one that is not there;
-	// maybe is what the request under way would have made of its thing.
+	// is the last acknowledged state of each object, "" for a missing one; maybe is the
+	// state that the request in progress would have made.
 	is    map[string]string
 	maybe map[string]string
 	arqs  []string
@@ -174,7 +173,7 @@ func (u *killUser) name(kind string, n int) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s/%d/%d", kind, u.number, n)).String()
 }
 
-// change does one thing; it reports false when the answer did not come.
+// change makes one change; it reports false if no answer came.
 func (u *killUser) change(p *killedProcess, want int, thing, becomes, method, path, version string, body any) bool {
 	u.maybe[thing] = becomes
 	status, answer, ok := p.call(method, path, version, u.token, body)
@@ -238,7 +237,7 @@ func (u *killUser) stepProvider(p *killedProcess, id string) bool {
 	return u.change(p, http.StatusNoContent, thing, "", http.MethodDelete, "/placement/resource_providers/"+id, anyVersion, nil)
 }
 
-// stepAllocation claims a processor of a host, and gives it back.
+// stepAllocation claims a processor of a host, and releases it.
 func (u *killUser) stepAllocation(p *killedProcess, id string) bool {
 	thing, path := "allocation "+id, "/placement/allocations/"+id
 	if u.is[thing] != "" {
@@ -265,7 +264,7 @@ func (u *killUser) provider(p *killedProcess, name string) string {
 
 func (u *killUser) root(p *killedProcess) string { return u.provider(p, "cn0") }
 
-// stepARQ creates, binds or deletes a request for a vGPU, which is made on the host.
+// stepARQ creates, binds or deletes a request for a vGPU, which is created on the host.
 func (u *killUser) stepARQ(p *killedProcess) bool {
 	for _, id := range u.arqs {
 		thing := "request " + id
@@ -283,7 +282,7 @@ func (u *killUser) stepARQ(p *killedProcess) bool {
 		}
 	}
 	if len(u.arqs) > 0 && u.is["request "+u.arqs[len(u.arqs)-1]] != "" {
-		return true // keeps what it has for now
+		return true // keeps its accelerator for now
 	}
 	status, answer, ok := p.call(http.MethodPost, "/accelerator/v2/accelerator_requests", cyborg22, u.token, map[string]string{"device_profile_name": "vgpu"})
 	var body struct {
@@ -292,7 +291,7 @@ func (u *killUser) stepARQ(p *killedProcess) bool {
 		} `json:"arqs"`
 	}
 	if !ok {
-		return false // its uuid is not known, so nobody can look for it
+		return false // its uuid is not known
 	}
 	if status != http.StatusCreated || json.Unmarshal(answer, &body) != nil || len(body.ARQs) != 1 {
 		u.err = fmt.Errorf("user %d: create a request: %d %s", u.number, status, answer)
@@ -304,8 +303,8 @@ func (u *killUser) stepARQ(p *killedProcess) bool {
 	return true
 }
 
-// settle compares what the process says with what was acknowledged, and learns what
-// became of the request that was under way.
+// settle compares the state of the process with the acknowledgements, and finds the result
+// of the request that was in progress.
 func (u *killUser) settle(t *testing.T, p *killedProcess) {
 	t.Helper()
 	if u.err != nil {
@@ -327,7 +326,7 @@ func (u *killUser) settle(t *testing.T, p *killedProcess) {
 	clear(u.maybe)
 }
 
-// look is what a thing is now.
+// look reads the state of an object.
 func (u *killUser) look(t *testing.T, p *killedProcess, kind, id string) string {
 	t.Helper()
 	path, version := map[string][2]string{

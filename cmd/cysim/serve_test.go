@@ -90,7 +90,7 @@ func TestServePrintsTheVariablesOfOpenStackClients(t *testing.T) {
 	}
 }
 
-// model returns the world that a cysim serves.
+// model returns the model that a cysim serves.
 func model(t *testing.T, served *running) map[string]any {
 	t.Helper()
 	status, body := get(t, served.env["CYSIM_URL"]+"/_sim/model", "")

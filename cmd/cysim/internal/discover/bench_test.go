@@ -9,8 +9,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// largeMachine has functions of every kind that a driver looks at, with virtual ones
-// among them: groups of ten behind a bridge each.
+// largeMachine has functions of every kind that a driver checks, virtual ones included, in
+// groups of ten behind a bridge.
 func largeMachine(functions int) sysfs.Description {
 	var d sysfs.Description
 	for n := 0; n < functions; n += 10 {
@@ -29,8 +29,8 @@ func largeMachine(functions int) sysfs.Description {
 	return d
 }
 
-// BenchmarkDiscover is one discovery by all drivers of a machine with 2,000 functions in
-// a directory: the goal is 150 ms on two cores.
+// BenchmarkDiscover runs all drivers on a directory of a machine with 2,000 functions. The
+// goal is 150 ms on two cores.
 func BenchmarkDiscover(b *testing.B) {
 	const functions = 2000
 	tree, err := sysfs.OpenDir(laidOut(b, largeMachine(functions)), sysfs.DirOptions{})

@@ -10,8 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// shared is a host whose devices two services may want: a GPU, a card with mdev types, a
-// NIC with virtual functions, and a QuickAssist accelerator.
+// shared is a host with devices that two services may claim: a GPU, a card with mdev types,
+// a NIC with virtual functions, and a QuickAssist accelerator.
 func shared() sysfs.Description {
 	return sysfs.Description{Devices: []sysfs.PCIDevice{
 		{Address: "0000:3b:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "nvidia"},

@@ -60,7 +60,7 @@ func unpackEntry(path string, h *tar.Header, r io.Reader) error {
 	return errors.Join(err, os.WriteFile(path, data, 0o644))
 }
 
-// laidOut generates a tree in a directory of the test.
+// laidOut writes a synthetic tree to a directory of the test.
 func laidOut(t testing.TB, d sysfs.Description) string {
 	t.Helper()
 	tree, err := sysfs.Generate(d)
@@ -343,7 +343,6 @@ func TestDiscoverRefusesBadInputWithStatus2(t *testing.T) {
 	}
 }
 
-// A file of endless length is not read to its end.
 func TestDiscoverRefusesAHugeConfiguration(t *testing.T) {
 	t.Parallel()
 	huge := writeFile(t, "huge.conf", "")
@@ -357,7 +356,7 @@ func TestDiscoverRefusesAHugeConfiguration(t *testing.T) {
 	}
 }
 
-// No expectation of the hardware: the search ends well, and finds the same twice.
+// The test expects no hardware: the command succeeds, and finds the same twice.
 func TestDiscoverOnTheMachineItRunsOn(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/sys/bus"); err != nil {
@@ -373,8 +372,7 @@ func TestDiscoverOnTheMachineItRunsOn(t *testing.T) {
 	t.Log(first.stdout)
 }
 
-// snapshot has the kind, the permissions, the time and the content of everything below a
-// directory.
+// snapshot has the type, the mode, the time and the content of all files below a directory.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
@@ -482,7 +480,7 @@ func TestDiscoverReportsUnreadableFiles(t *testing.T) {
 	}
 }
 
-// The operators' page shows the real thing, and names every driver and status.
+// The operators' page has the real output, and names every driver and status.
 func TestTheOperatorsPageShowsWhatDiscoverPrints(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../../../docs/operators.md")

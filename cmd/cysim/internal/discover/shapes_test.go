@@ -273,7 +273,7 @@ func networkAndDisks() []shape {
 	}
 }
 
-// everyKind is one host with a device for each driver, FPGAs of three vendors among them.
+// everyKind is one host with a device for each driver, including FPGAs of three vendors.
 func everyKind() []shape {
 	const region, afu = "69528db6eb31577a8c3668f9faa081f6", "d8424dc4a4a3c413f89e433683f9040b"
 	intel := with(fn("0000:5e:00.0", "8086", "09c4", "1200", "intel-fpga-pci"), func(d *sysfs.PCIDevice) {
