@@ -13,33 +13,13 @@ type DB struct {
 	service   string
 	mu        sync.RWMutex
 	live      Tx      // of the current trees
-	tables    []table // ordered by name
+	tables    []*rows // ordered by name
 	sequences *Table[string, sequenceRow]
 	checks    []func(*Tx) error
 	listeners []func([]sim.RecordChange)
 }
 
 var _ sim.Recorded = (*DB)(nil)
-
-// table is a Table of any row type. Rows that are passed as any are pointers, or nil for an
-// absent row.
-type table interface {
-	name() string
-	// restore undoes a write.
-	restore(tx *Tx, before, after any)
-	change(before, after any) sim.RecordChange
-	load(tx *Tx, r sim.Record) error
-	// records calls yield with each row and reports whether it always returned true.
-	records(tx *Tx, yield func(sim.Record, error) bool) bool
-	// replaced returns the changes that lead from one transaction's rows to another's.
-	replaced(from, to *Tx) []sim.RecordChange
-}
-
-// tree is a copy-on-write tree of any entry type.
-type tree interface {
-	copy() tree
-	empty() tree
-}
 
 // Tx is a transaction, or a view of the rows at one moment. A transaction belongs to one
 // goroutine; any number of goroutines may read a view.
@@ -53,7 +33,7 @@ type Tx struct {
 
 // write is a row before and after it was written.
 type write struct {
-	table         table
+	table         *rows
 	before, after any
 }
 
@@ -67,16 +47,16 @@ func (db *DB) addTree(t tree) int {
 	return len(db.live.trees) - 1
 }
 
-func (db *DB) addTable(t table) {
-	i, exists := db.find(t.name())
+func (db *DB) addTable(t *rows) {
+	i, exists := db.find(t.title)
 	if exists {
-		panic("tables: there are two tables " + t.name())
+		panic("tables: there are two tables " + t.title)
 	}
 	db.tables = slices.Insert(db.tables, i, t)
 }
 
 func (db *DB) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(db.tables, name, func(t table, name string) int { return strings.Compare(t.name(), name) })
+	return slices.BinarySearchFunc(db.tables, name, func(t *rows, name string) int { return strings.Compare(t.title, name) })
 }
 
 // View calls read with a view of the current rows, which is valid until read returns.
@@ -129,9 +109,9 @@ func (tx *Tx) end(committed bool) {
 	tx.writes, tx.writable = tx.writes[:0], false
 }
 
-func (tx *Tx) add(t table, before, after any) {
+func (tx *Tx) add(t *rows, before, after any) {
 	if !tx.writable {
-		panic("tables: write to " + t.name() + " outside of an Update")
+		panic("tables: write to " + t.title + " outside of an Update")
 	}
 	tx.version++
 	tx.writes = append(tx.writes, write{t, before, after})
@@ -140,7 +120,7 @@ func (tx *Tx) add(t table, before, after any) {
 // changes returns the writes as changes of records, or none if only sequences were written:
 // those go with the next change of another row.
 func (tx *Tx) changes() []sim.RecordChange {
-	isSequence := func(w write) bool { _, is := w.table.(*Table[string, sequenceRow]); return is }
+	isSequence := func(w write) bool { return w.table.db.sequences != nil && w.table == w.table.db.sequences.rows }
 	if !slices.ContainsFunc(tx.writes, func(w write) bool { return !isSequence(w) }) {
 		return nil
 	}

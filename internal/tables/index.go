@@ -3,88 +3,87 @@ package tables
 import "iter"
 
 // index finds rows by a value of theirs. Rows with an empty value are not in it.
-type index[K Key, R any] struct {
-	table  *Table[K, R]
+type index struct {
+	rows   *rows
 	tree   int
 	unique bool
-	value  func(R) string
+	value  func(row any) string
 }
 
-type indexEntry[K Key] struct {
-	value string
-	key   K
-}
-
-func (t *Table[K, R]) addIndex(unique bool, value func(R) string) *index[K, R] {
-	less := func(a, b indexEntry[K]) bool { return a.value < b.value || a.value == b.value && a.key < b.key }
-	if unique {
-		less = func(a, b indexEntry[K]) bool { return a.value < b.value }
-	}
-	x := &index[K, R]{t, t.db.addTree(newTree(less)), unique, value}
-	t.indexes = append(t.indexes, x)
+func (r *rows) addIndex(unique bool, value func(row any) string) *index {
+	x := &index{r, r.db.addTree(newValues(r.numbered, unique)), unique, value}
+	r.indexes = append(r.indexes, x)
 	return x
 }
 
-func (x *index[K, R]) entries(tx *Tx) *cow[indexEntry[K]] {
-	return tx.trees[x.tree].(*cow[indexEntry[K]])
-}
-
 // set replaces one row by another with the same key. Either may be nil.
-func (x *index[K, R]) set(tx *Tx, key K, before, after *R) {
+func (x *index) set(tx *Tx, k key, before, after any) {
 	var from, to string
 	if before != nil {
-		from = x.value(*before)
+		from = x.value(before)
 	}
 	if after != nil {
-		to = x.value(*after)
+		to = x.value(after)
 	}
 	if from == to {
 		return
 	}
 	if from != "" {
-		x.entries(tx).Delete(indexEntry[K]{from, key})
+		tx.trees[x.tree].delete(entry{value: from, key: k})
 	}
 	if to != "" {
-		x.entries(tx).Set(indexEntry[K]{to, key})
+		tx.trees[x.tree].set(entry{value: to, key: k})
 	}
 }
 
+// get returns the row with a value of a unique index.
+func (x *index) get(tx *Tx, value string) (row any, ok bool) {
+	e, ok := tx.trees[x.tree].get(entry{value: value})
+	if !ok || value == "" {
+		return nil, false
+	}
+	return x.rows.get(tx, e.key)
+}
+
+func (x *index) all(tx *Tx, value string, yield func(row any) bool) {
+	ascend(tx, x.tree, entry{value: value}, func(e entry) bool {
+		if e.value != value {
+			return false
+		}
+		row, _ := x.rows.get(tx, e.key)
+		return yield(row)
+	})
+}
+
 // Unique is an index in which no two rows have the same value.
-type Unique[K Key, R any] struct{ *index[K, R] }
+type Unique[K Key, R any] struct{ *index }
 
 // Unique adds an index of values that no two rows share, except that any number may have
 // the empty one, which is not indexed.
 func (t *Table[K, R]) Unique(value func(R) string) Unique[K, R] {
-	return Unique[K, R]{t.addIndex(true, value)}
+	return Unique[K, R]{t.addIndex(true, textOf(value))}
 }
 
 // Get returns the row with a value.
 func (x Unique[K, R]) Get(tx *Tx, value string) (row R, ok bool) {
-	e, ok := x.entries(tx).Get(indexEntry[K]{value: value})
-	if !ok || value == "" {
-		return row, false
+	if found, ok := x.get(tx, value); ok {
+		return *found.(*R), true
 	}
-	return x.table.Get(tx, e.key)
+	return row, false
 }
 
 // Index is an index in which any number of rows have the same value.
-type Index[K Key, R any] struct{ *index[K, R] }
+type Index[K Key, R any] struct{ *index }
 
 // Index adds an index of values. The empty value is not indexed.
 func (t *Table[K, R]) Index(value func(R) string) Index[K, R] {
-	return Index[K, R]{t.addIndex(false, value)}
+	return Index[K, R]{t.addIndex(false, textOf(value))}
 }
 
 // All iterates over the rows with a value, in the order of their keys.
 func (x Index[K, R]) All(tx *Tx, value string) iter.Seq[R] {
 	return func(yield func(R) bool) {
-		ascend(tx, x.tree, indexEntry[K]{value: value}, func(e indexEntry[K]) bool {
-			if e.value != value {
-				return false
-			}
-			row, _ := x.table.Get(tx, e.key)
-			return yield(row)
-		})
+		x.all(tx, value, func(row any) bool { return yield(*row.(*R)) })
 	}
 }
 
@@ -99,13 +98,18 @@ func (x Index[K, R]) First(tx *Tx, value string) (row R, ok bool) {
 // References adds the check that each row of a table refers to an existing row: ref is a
 // value in the other table's unique index, or empty. The field names it in errors.
 func References[K, K2 Key, R, R2 any](from *Table[K, R], field string, ref func(R) string, to Unique[K2, R2]) {
-	from.db.Check(func(tx *Tx) error {
-		for row := range from.All(tx) {
+	addReference(from.rows, field, textOf(ref), to.index)
+}
+
+func addReference(from *rows, field string, ref func(row any) string, to *index) {
+	from.db.Check(func(tx *Tx) (err error) {
+		from.from(tx, key{}, func(row any) bool {
 			value := ref(row)
-			if _, ok := to.Get(tx, value); !ok && value != "" {
-				return from.Errorf(from.spec.Key(row), "%s: there is no %s %s", field, to.table.title, value)
+			if _, ok := to.get(tx, value); !ok && value != "" {
+				err = from.errorf(from.key(row), "%s: there is no %s %s", field, to.rows.title, value)
 			}
-		}
-		return nil
+			return err == nil
+		})
+		return err
 	})
 }

@@ -1,18 +1,11 @@
 package tables
 
 import (
-	"encoding/json"
 	"iter"
 	"reflect"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
-
-// Errorf returns an error about a row that matches [sim.ErrRecords] and names table and key. It
-// is for checks.
-func (t *Table[K, R]) Errorf(key K, format string, args ...any) error {
-	return sim.Record{Table: t.title, Key: keyText(key)}.Errorf(format, args...)
-}
 
 // Check adds a condition that the rows of [DB.Replace] have to meet. Its error should be
 // one of [Table.Errorf].
@@ -28,21 +21,6 @@ func (db *DB) Records() iter.Seq2[sim.Record, error] {
 			}
 		}
 	}
-}
-
-func (t *Table[K, R]) records(tx *Tx, yield func(sim.Record, error) bool) bool {
-	more := true
-	t.rows(tx).Scan(func(e entry[K, R]) bool {
-		row, err := json.Marshal(e.row)
-		if err != nil {
-			yield(sim.Record{}, t.Errorf(e.key, "%w", err))
-			more = false
-		} else {
-			more = yield(sim.Record{Table: t.title, Key: keyText(e.key), Row: row}, nil)
-		}
-		return more
-	})
-	return more
 }
 
 // Replace implements [sim.Recorded]. The error matches [sim.ErrRecords]: for a record whose
@@ -79,47 +57,44 @@ func (db *DB) Replace(records []sim.Record) error {
 	return nil
 }
 
-func (t *Table[K, R]) load(tx *Tx, r sim.Record) error {
-	row := new(R)
-	if err := r.Decode(row); err != nil {
+// load adds the row of a record.
+func (r *rows) load(tx *Tx, record sim.Record) error {
+	row, err := r.decode(record)
+	if err != nil {
 		return err
 	}
-	key := t.spec.Key(*row)
-	if text := keyText(key); text != r.Key {
-		return r.Errorf("the row's key is %s", text)
+	k := r.key(row)
+	if text := r.text(k); text != record.Key {
+		return record.Errorf("the row's key is %s", text)
 	}
-	if n, isNumber := any(key).(int64); isNumber && (n < 0 || n > 9_999_999_999) {
-		return t.Errorf(key, "the number is out of range")
+	if k.num < 0 || k.num > 9_999_999_999 {
+		return record.Errorf("the number is out of range")
 	}
-	if _, exists := t.Get(tx, key); exists {
-		return t.Errorf(key, "there are two rows")
+	if _, exists := r.get(tx, k); exists {
+		return record.Errorf("there are two rows")
 	}
-	if t.spec.Check != nil {
-		if err := t.spec.Check(*row); err != nil {
-			return t.Errorf(key, "%w", err)
-		}
+	if err := r.check(row); err != nil {
+		return record.Errorf("%w", err)
 	}
-	if err := t.unique(tx, key, row); err != nil {
+	if err := r.unique(tx, k, row); err != nil {
 		return err
 	}
-	t.set(tx, key, nil, row)
+	r.set(tx, k, nil, row)
 	return nil
 }
 
-func (t *Table[K, R]) replaced(from, to *Tx) (changes []sim.RecordChange) {
-	t.rows(from).Scan(func(e entry[K, R]) bool {
-		if _, stays := t.rows(to).Get(e); !stays {
-			changes = append(changes, t.change(e.row, nil))
+// replaced returns the changes that lead from one transaction's rows to another's.
+func (r *rows) replaced(from, to *Tx) (changes []sim.RecordChange) {
+	r.from(from, key{}, func(row any) bool {
+		if _, stays := r.get(to, r.key(row)); !stays {
+			changes = append(changes, r.change(row, nil))
 		}
 		return true
 	})
-	t.rows(to).Scan(func(e entry[K, R]) bool {
-		old, existed := t.rows(from).Get(e)
-		switch {
-		case !existed:
-			changes = append(changes, t.change(nil, e.row))
-		case !reflect.DeepEqual(old.row, e.row):
-			changes = append(changes, t.change(old.row, e.row))
+	r.from(to, key{}, func(row any) bool {
+		old, _ := r.get(from, r.key(row))
+		if !reflect.DeepEqual(old, row) {
+			changes = append(changes, r.change(old, row))
 		}
 		return true
 	})

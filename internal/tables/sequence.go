@@ -25,12 +25,17 @@ func (db *DB) Sequence(name string) Sequence {
 // KeySequence returns the sequence of a table's keys, which has the table's name. A key
 // above its last number is an error of [DB.Replace].
 func KeySequence[R any](t *Table[int64, R]) Sequence {
-	s := t.db.Sequence(t.spec.Name)
-	t.db.Check(func(tx *Tx) error {
-		for row := range t.From(tx, s.Last(tx)+1) {
-			return t.Errorf(t.spec.Key(row), "the sequence %s is at %d only", s.name, s.Last(tx))
-		}
-		return nil
+	return t.keySequence()
+}
+
+func (r *rows) keySequence() Sequence {
+	s := r.db.Sequence(r.name)
+	r.db.Check(func(tx *Tx) (err error) {
+		r.from(tx, key{num: s.Last(tx) + 1}, func(row any) bool {
+			err = r.errorf(r.key(row), "the sequence %s is at %d only", s.name, s.Last(tx))
+			return false
+		})
+		return err
 	})
 	return s
 }
@@ -47,3 +52,6 @@ func (s Sequence) Last(tx *Tx) int64 {
 	row, _ := s.table.Get(tx, s.name)
 	return row.Last
 }
+
+// Set makes n the last number that was given.
+func (s Sequence) Set(tx *Tx, n int64) { s.table.Put(tx, sequenceRow{s.name, n}) }

@@ -1,10 +1,9 @@
 package tables
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
-
-	"github.com/tidwall/btree"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -30,85 +29,54 @@ type Spec[K Key, R any] struct {
 }
 
 // Table is the rows of one type.
-type Table[K Key, R any] struct {
-	spec    Spec[K, R]
-	db      *DB
-	title   string // SERVICE.NAME
-	tree    int    // its position
-	indexes []*index[K, R]
-}
-
-// entry is an entry of a table's tree.
-type entry[K Key, R any] struct {
-	key K
-	row *R
-}
-
-// cow is a tree with entries of type E.
-type cow[E any] struct {
-	btree.BTreeG[E]
-	less func(a, b E) bool
-}
-
-func newTree[E any](less func(a, b E) bool) *cow[E] {
-	return &cow[E]{*btree.NewBTreeGOptions(less, btree.Options{NoLocks: true}), less}
-}
-
-func (t *cow[E]) copy() tree  { return &cow[E]{*t.Copy(), t.less} }
-func (t *cow[E]) empty() tree { return newTree(t.less) }
-
-// ascend calls yield with the entries from a pivot on, in order, until it returns false. It
-// goes on behind the last entry where the tree was written to meanwhile.
-func ascend[E any](tx *Tx, at int, pivot E, yield func(E) bool) {
-	t := tx.trees[at].(*cow[E])
-	for visited, again := false, true; again; {
-		again = false
-		version := tx.version
-		t.Ascend(pivot, func(e E) bool {
-			if visited && !t.less(pivot, e) {
-				return true
-			}
-			pivot, visited = e, true
-			if !yield(e) {
-				return false
-			}
-			again = tx.version != version
-			return !again
-		})
-	}
-}
+type Table[K Key, R any] struct{ *rows }
 
 // Add adds a table to a DB.
 func Add[K Key, R any](db *DB, spec Spec[K, R]) *Table[K, R] {
-	t := &Table[K, R]{spec: spec, db: db, title: db.service + "." + spec.Name}
-	t.tree = db.addTree(newTree(func(a, b entry[K, R]) bool { return a.key < b.key }))
-	db.addTable(t)
-	return t
+	var zero K
+	_, numbered := any(zero).(int64)
+	r := &rows{
+		db: db, name: spec.Name, title: db.service + "." + spec.Name, numbered: numbered, kind: spec.Kind, hidden: spec.Hidden,
+		key:    func(row any) key { return keyOf(spec.Key(*row.(*R))) },
+		id:     textOf(spec.ID),
+		label:  textOf(spec.Label),
+		check:  func(any) error { return nil },
+		decode: func(r sim.Record) (any, error) { row := new(R); return row, r.Decode(row) },
+	}
+	if spec.Check != nil {
+		r.check = func(row any) error { return spec.Check(*row.(*R)) }
+	}
+	r.tree = db.addTree(newRows(numbered))
+	db.addTable(r)
+	return &Table[K, R]{r}
 }
 
-func (t *Table[K, R]) name() string { return t.title }
-
-func (t *Table[K, R]) rows(tx *Tx) *cow[entry[K, R]] { return tx.trees[t.tree].(*cow[entry[K, R]]) }
-
-// keyText is the key of a record.
-func keyText[K Key](key K) string {
-	if n, ok := any(key).(int64); ok {
-		return fmt.Sprintf("%010d", n)
+func keyOf[K Key](k K) key {
+	if n, ok := any(k).(int64); ok {
+		return key{num: n}
 	}
-	return fmt.Sprint(key)
+	name, _ := any(k).(string)
+	return key{name: name}
+}
+
+// textOf makes a function of rows of any type; nil stays nil.
+func textOf[R any](text func(R) string) func(any) string {
+	if text == nil {
+		return nil
+	}
+	return func(row any) string { return text(*row.(*R)) }
 }
 
 // Get returns the row with a key.
 func (t *Table[K, R]) Get(tx *Tx, key K) (row R, ok bool) {
-	e, ok := t.rows(tx).Get(entry[K, R]{key: key})
-	if ok {
-		row = *e.row
+	if found, ok := t.get(tx, keyOf(key)); ok {
+		return *found.(*R), true
 	}
-	return row, ok
+	return row, false
 }
 
 // Len is the number of rows.
-func (t *Table[K, R]) Len(tx *Tx) int { return t.rows(tx).Len() }
+func (t *Table[K, R]) Len(tx *Tx) int { return t.len(tx) }
 
 // All iterates over the rows in the order of their keys. Like every iteration it may write
 // to the tables: rows ahead of it are visited as they are when it gets there.
@@ -120,84 +88,141 @@ func (t *Table[K, R]) All(tx *Tx) iter.Seq[R] {
 // From iterates over the rows from a key on.
 func (t *Table[K, R]) From(tx *Tx, key K) iter.Seq[R] {
 	return func(yield func(R) bool) {
-		ascend(tx, t.tree, entry[K, R]{key: key}, func(e entry[K, R]) bool { return yield(*e.row) })
+		t.from(tx, keyOf(key), func(row any) bool { return yield(*row.(*R)) })
 	}
 }
 
 // Put writes a row, in place of the one with its key. It panics if another row has the same
 // value in a unique index: the caller looks for it before.
-func (t *Table[K, R]) Put(tx *Tx, row R) {
-	key := t.spec.Key(row)
-	if err := t.unique(tx, key, &row); err != nil {
-		panic(err)
-	}
-	old, existed := t.rows(tx).Get(entry[K, R]{key: key})
-	if !existed {
-		tx.add(t, nil, &row)
-	} else {
-		tx.add(t, old.row, &row)
-	}
-	t.set(tx, key, old.row, &row)
-}
+func (t *Table[K, R]) Put(tx *Tx, row R) { t.put(tx, &row) }
 
 // Delete removes the row with a key, if there is one.
-func (t *Table[K, R]) Delete(tx *Tx, key K) {
-	if old, ok := t.rows(tx).Get(entry[K, R]{key: key}); ok {
-		tx.add(t, old.row, nil)
-		t.set(tx, key, old.row, nil)
+func (t *Table[K, R]) Delete(tx *Tx, key K) { t.remove(tx, keyOf(key)) }
+
+// Errorf returns an error about a row that matches [sim.ErrRecords] and names table and key. It
+// is for checks.
+func (t *Table[K, R]) Errorf(key K, format string, args ...any) error {
+	return t.errorf(keyOf(key), format, args...)
+}
+
+// rows is a table without the type of its rows, which are pointers.
+type rows struct {
+	db          *DB
+	name, title string // NAME and SERVICE.NAME
+	numbered    bool
+	tree        int // its position
+	indexes     []*index
+	kind        string
+	hidden      []string
+	key         func(row any) key
+	id, label   func(row any) string // may be nil
+	check       func(row any) error
+	decode      func(sim.Record) (row any, err error)
+}
+
+// text is the key of a record.
+func (r *rows) text(k key) string {
+	if r.numbered {
+		return fmt.Sprintf("%010d", k.num)
+	}
+	return k.name
+}
+
+func (r *rows) errorf(k key, format string, args ...any) error {
+	return sim.Record{Table: r.title, Key: r.text(k)}.Errorf(format, args...)
+}
+
+func (r *rows) get(tx *Tx, k key) (row any, ok bool) {
+	e, ok := tx.trees[r.tree].get(entry{key: k})
+	return e.row, ok
+}
+
+func (r *rows) len(tx *Tx) int { return tx.trees[r.tree].len() }
+
+func (r *rows) from(tx *Tx, k key, yield func(row any) bool) {
+	ascend(tx, r.tree, entry{key: k}, func(e entry) bool { return yield(e.row) })
+}
+
+func (r *rows) put(tx *Tx, row any) {
+	k := r.key(row)
+	if err := r.unique(tx, k, row); err != nil {
+		panic(err)
+	}
+	old, _ := r.get(tx, k)
+	tx.add(r, old, row)
+	r.set(tx, k, old, row)
+}
+
+func (r *rows) remove(tx *Tx, k key) {
+	if old, ok := r.get(tx, k); ok {
+		tx.add(r, old, nil)
+		r.set(tx, k, old, nil)
 	}
 }
 
 // set replaces one row by another in the table and its indexes. Either may be nil.
-func (t *Table[K, R]) set(tx *Tx, key K, before, after *R) {
+func (r *rows) set(tx *Tx, k key, before, after any) {
 	if after == nil {
-		t.rows(tx).Delete(entry[K, R]{key: key})
+		tx.trees[r.tree].delete(entry{key: k})
 	} else {
-		t.rows(tx).Set(entry[K, R]{key, after})
+		tx.trees[r.tree].set(entry{key: k, row: after})
 	}
-	for _, x := range t.indexes {
-		x.set(tx, key, before, after)
+	for _, x := range r.indexes {
+		x.set(tx, k, before, after)
 	}
 }
 
 // unique refuses a row if another one has the same value in a unique index.
-func (t *Table[K, R]) unique(tx *Tx, key K, row *R) error {
-	for _, x := range t.indexes {
+func (r *rows) unique(tx *Tx, k key, row any) error {
+	for _, x := range r.indexes {
 		if !x.unique {
 			continue
 		}
-		value := x.value(*row)
-		if other, ok := x.entries(tx).Get(indexEntry[K]{value: value}); ok && other.key != key {
-			return t.Errorf(key, "row %s has the same %q", keyText(other.key), value)
+		value := x.value(row)
+		if other, ok := tx.trees[x.tree].get(entry{value: value}); ok && other.key != k {
+			return r.errorf(k, "row %s has the same %q", r.text(other.key), value)
 		}
 	}
 	return nil
 }
 
-func (t *Table[K, R]) restore(tx *Tx, before, after any) {
-	b, _ := before.(*R)
-	a, _ := after.(*R)
-	row := b
+// restore undoes a write.
+func (r *rows) restore(tx *Tx, before, after any) {
+	row := before
 	if row == nil {
-		row = a
+		row = after
 	}
-	t.set(tx, t.spec.Key(*row), a, b)
+	r.set(tx, r.key(row), after, before)
 }
 
-func (t *Table[K, R]) change(before, after any) sim.RecordChange {
-	row, ok := after.(*R)
-	if !ok {
-		row = before.(*R)
+func (r *rows) change(before, after any) sim.RecordChange {
+	row := after
+	if row == nil {
+		row = before
 	}
-	c := sim.RecordChange{
-		Table: t.title, Key: keyText(t.spec.Key(*row)), Before: before, After: after, Kind: t.spec.Kind, Hidden: t.spec.Hidden,
-	}
+	c := sim.RecordChange{Table: r.title, Key: r.text(r.key(row)), Before: before, After: after, Kind: r.kind, Hidden: r.hidden}
 	c.ID = c.Key
-	if t.spec.ID != nil {
-		c.ID = t.spec.ID(*row)
+	if r.id != nil {
+		c.ID = r.id(row)
 	}
-	if t.spec.Label != nil {
-		c.Label = t.spec.Label(*row)
+	if r.label != nil {
+		c.Label = r.label(row)
 	}
 	return c
+}
+
+// records calls yield with each row and reports whether it always returned true.
+func (r *rows) records(tx *Tx, yield func(sim.Record, error) bool) bool {
+	more := true
+	r.from(tx, key{}, func(row any) bool {
+		data, err := json.Marshal(row)
+		if err != nil {
+			yield(sim.Record{}, r.errorf(r.key(row), "%w", err))
+			more = false
+		} else {
+			more = yield(sim.Record{Table: r.title, Key: r.text(r.key(row)), Row: data}, nil)
+		}
+		return more
+	})
+	return more
 }
