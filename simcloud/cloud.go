@@ -175,18 +175,37 @@ func (c *Cloud) start(set settings) error {
 	c.handler = c.syncBeforeReply(recorded)
 	c.transport = simhttp.NewTransport(c.handler)
 	c.inside = c.transport.Internal()
+	if err := c.startPlacement(set.external); err != nil {
+		return err
+	}
+	if err := c.startCyborg(); err != nil {
+		return err
+	}
+	for _, operations := range [][]string{
+		placementsim.Operations(), fakecyborg.Operations(), c.identity.Operations(), c.compute.Operations(), c.images.Operations(),
+	} {
+		c.faults.Register(operations...)
+	}
+	c.hardware.cloud = c
+	c.state = c.components()
+	return nil
+}
 
-	var err error
+// startPlacement makes the simulated Placement, and connects the external one if there is
+// one.
+func (c *Cloud) startPlacement(external *externalConfig) (err error) {
 	c.Placement, err = placementsim.New(c.model.Placement, placementsim.WithTokenVerifier(c.identity),
 		placementsim.WithFaults(c.faults), placementsim.WithClock(c.clock), placementsim.WithPrefix("/placement"))
 	if err != nil {
 		return fmt.Errorf("%w: placement: %w", ErrModel, err)
 	}
-	if set.external != nil {
-		if c.external, err = c.newExternal(*set.external); err != nil {
-			return err
-		}
+	if external != nil {
+		c.external, err = c.newExternal(*external)
 	}
+	return err
+}
+
+func (c *Cloud) startCyborg() (err error) {
 	peer := func(path string) sim.Endpoint {
 		return sim.Endpoint{
 			URL: baseURL + path, Client: &http.Client{Transport: c.inside},
@@ -198,20 +217,12 @@ func (c *Cloud) start(set settings) error {
 		fakecyborg.WithPlacement(peer("/placement")), fakecyborg.WithNova(peer("/compute/v2.1")),
 		fakecyborg.WithGlance(peer("/image/v2")),
 	}
-	if set.agentLoop {
+	if c.agentLoop {
 		opts = append(opts, fakecyborg.WithAgentLoop())
 	}
-	c.Cyborg, err = fakecyborg.New(c.model.Cyborg, opts...)
-	if err != nil {
+	if c.Cyborg, err = fakecyborg.New(c.model.Cyborg, opts...); err != nil {
 		return fmt.Errorf("%w: cyborg: %w", ErrModel, err)
 	}
-	c.faults.Register(placementsim.Operations()...)
-	c.faults.Register(fakecyborg.Operations()...)
-	c.faults.Register(c.identity.Operations()...)
-	c.faults.Register(c.compute.Operations()...)
-	c.faults.Register(c.images.Operations()...)
-	c.hardware.cloud = c
-	c.state = c.components()
 	return nil
 }
 
