@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -55,7 +56,7 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 	var result *Result
 	err := o.do(OpUnshelve, i, func() (err error) {
 		if i.hasPort() { // Nova blocks the shelving of such an instance
-			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: 400, Text: portsBlocked}
+			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: http.StatusBadRequest, Text: portsBlocked}
 		}
 		result, err = o.flow.Run(ctx, o.request(i, opts))
 		return err

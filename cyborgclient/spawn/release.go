@@ -67,21 +67,20 @@ func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *cleanup) {
 	if byInstance {
 		left, err := f.deleteInstanceARQs(ctx, i.UUID)
-		switch uuids := uuidsOf(left); {
-		case err == nil:
-			c.add("arqs of instance", i.UUID, nil)
-		case len(uuids) == 0 && len(i.ARQs) == 0:
-			c.add("arq", "of instance "+i.UUID, err)
-			return
-		case len(uuids) == 0:
-			uuids = i.ARQs // Cyborg does not list which are left
-			fallthrough
-		default:
-			for _, uuid := range uuids {
-				c.add("arq", uuid, err)
+		if err != nil {
+			ids := uuidsOf(left)
+			if len(ids) == 0 {
+				ids = i.ARQs // Cyborg does not list which are left
+			}
+			if len(ids) == 0 {
+				ids = []string{"of instance " + i.UUID}
+			}
+			for _, id := range ids {
+				c.add("arq", id, err)
 			}
 			return
 		}
+		c.add("arqs of instance", i.UUID, nil)
 	}
 	if ports := slices.Sorted(maps.Keys(i.portARQs())); len(ports) > 0 {
 		c.addARQs(ports, f.deleteARQs(ctx, ports))
