@@ -1,8 +1,5 @@
 package requestspec
 
-// DefaultLimit is Nova's [scheduler]max_placement_results.
-const DefaultLimit = 1000
-
 // Options are the inputs of a request besides flavor and device profile. The zero
 // value is a server booted from an image, with the filters of shipped Nova.
 type Options struct {
@@ -50,11 +47,14 @@ type Options struct {
 	Groups []Group `json:"-"`
 }
 
-// Minimum service versions of all nova-compute services.
 const (
-	// MinComputeOwnerNova allows OWNER_NOVA: older services do not report the trait.
+	// DefaultLimit is Nova's [scheduler]max_placement_results.
+	DefaultLimit = 1000
+	// MinComputeOwnerNova is the service version of nova-compute that allows OWNER_NOVA:
+	// older services do not report the trait.
 	MinComputeOwnerNova = 73
-	// MinComputePort allows ports with a device profile.
+	// MinComputePort is the service version of nova-compute that allows ports with a device
+	// profile.
 	MinComputePort = 57
 )
 

@@ -6,6 +6,9 @@ const (
 	// ARQBound names the event that Cyborg sends for a resolved accelerator
 	// request; its tag is the request's UUID. (Nova's release note misspells it.)
 	ARQBound = "accelerator-request-bound"
+	// ARQResolved and ARQsBound are its names in [FormTrain] and [FormUssuri].
+	ARQResolved = "arq_resolved"
+	ARQsBound   = "accelerator-requests-bound"
 	// Microversion is the lowest compute API version with [ARQBound].
 	Microversion = "2.82"
 )
@@ -18,9 +21,11 @@ const (
 	StatusCompleted  Status = "completed"
 	StatusFailed     Status = "failed"
 	StatusInProgress Status = "in-progress"
+	// StatusOK is completed in [ARQResolved]; Nova's schema does not have it.
+	StatusOK Status = "ok"
 )
 
-// Known reports whether s is a status of Nova's schema.
+// Known reports whether s is in Nova's schema.
 func (s Status) Known() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusInProgress
 }

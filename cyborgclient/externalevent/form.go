@@ -18,16 +18,6 @@ const (
 	FormUssuri Form = "ussuri"
 )
 
-// The names of the event in the forms of the specifications.
-const (
-	ARQResolved = "arq_resolved"
-	ARQsBound   = "accelerator-requests-bound"
-)
-
-// StatusOK is the status of [ARQResolved] for completed. Nova's schema does not have
-// it, so [Status.Known] does not report it.
-const StatusOK Status = "ok"
-
 // Known reports whether f is one of the three.
 func (f Form) Known() bool { return f == FormShipped || f == FormTrain || f == FormUssuri }
 
