@@ -41,30 +41,30 @@ func TestQueryEqualsNovasByteForByte(t *testing.T) {
 		opts    requestspec.Options
 		want    string
 	}{
-		{"G1 one group", flavor(requestspec.DeviceProfileKey, "dp"), profile(oneFPGA), requestspec.Options{},
+		{"one group", flavor(requestspec.DeviceProfileKey, "dp"), profile(oneFPGA), requestspec.Options{},
 			"limit=1000&requireddevice_profile_0=CUSTOM_FAKE_DEVICE&resources=DISK_GB%3A20%2CMEMORY_MB%3A2048%2CVCPU%3A2&resourcesdevice_profile_0=FPGA%3A1&root_required=COMPUTE_ACCELERATORS%2C%21COMPUTE_STATUS_DISABLED"},
-		{"G2 two groups without policy", flavor(requestspec.DeviceProfileKey, "dp"), profile(twoGroups), requestspec.Options{},
+		{"two groups without policy", flavor(requestspec.DeviceProfileKey, "dp"), profile(twoGroups), requestspec.Options{},
 			"group_policy=none&limit=1000&requireddevice_profile_0=CUSTOM_A%2C%21CUSTOM_B&resources=DISK_GB%3A20%2CMEMORY_MB%3A2048%2CVCPU%3A2&resourcesdevice_profile_0=FPGA%3A2&resourcesdevice_profile_1=CUSTOM_GPU%3A1&root_required=COMPUTE_ACCELERATORS%2C%21COMPUTE_STATUS_DISABLED"},
-		{"G3 two groups isolated", flavor(requestspec.DeviceProfileKey, "dp", "group_policy", "isolate"), profile(twoGroups), requestspec.Options{},
+		{"two groups isolated", flavor(requestspec.DeviceProfileKey, "dp", "group_policy", "isolate"), profile(twoGroups), requestspec.Options{},
 			"group_policy=isolate&limit=1000&requireddevice_profile_0=CUSTOM_A%2C%21CUSTOM_B&resources=DISK_GB%3A20%2CMEMORY_MB%3A2048%2CVCPU%3A2&resourcesdevice_profile_0=FPGA%3A2&resourcesdevice_profile_1=CUSTOM_GPU%3A1&root_required=COMPUTE_ACCELERATORS%2C%21COMPUTE_STATUS_DISABLED"},
-		{"G4 group of a port", flavor(), nil, requestspec.Options{Groups: []requestspec.Group{{
+		{"group of a port", flavor(), nil, requestspec.Options{Groups: []requestspec.Group{{
 			RequesterID: "device_profile_07970ec1f-7ce0-4293-a2a3-92cbce8048b4", UseSameProvider: true,
 			Resources: map[string]int{"FPGA": 1}, Required: []string{"CUSTOM_FAKE_DEVICE"}}}},
 			"limit=1000&requireddevice_profile_07970ec1f-7ce0-4293-a2a3-92cbce8048b4=CUSTOM_FAKE_DEVICE&resources=DISK_GB%3A20%2CMEMORY_MB%3A2048%2CVCPU%3A2&resourcesdevice_profile_07970ec1f-7ce0-4293-a2a3-92cbce8048b4=FPGA%3A1&root_required=%21COMPUTE_STATUS_DISABLED"},
-		{"G5 no unsuffixed group", flavor(requestspec.DeviceProfileKey, "dp", "resources:VCPU", "0", "resources:MEMORY_MB", "0", "resources:DISK_GB", "0"),
+		{"no unsuffixed group", flavor(requestspec.DeviceProfileKey, "dp", "resources:VCPU", "0", "resources:MEMORY_MB", "0", "resources:DISK_GB", "0"),
 			profile([]map[string]string{{"resources:FPGA": "1"}}), requestspec.Options{NoFilters: true},
 			"limit=1000&resourcesdevice_profile_0=FPGA%3A1"},
-		{"G6 everything of the unsuffixed group",
+		{"everything of the unsuffixed group",
 			flavor(requestspec.DeviceProfileKey, "dp", "trait:HW_CPU_X86_AVX", "required", "resources1:CUSTOM_B", "2", "resources1:CUSTOM_A", "1",
 				"trait1:CUSTOM_Z", "forbidden", "trait1:CUSTOM_Y", "required"), profile(oneFPGA),
 			requestspec.Options{BootFromVolume: true, OwnerNova: true, InTree: computeNode,
 				Aggregates: [][]string{{"bbb", "aaa"}, {"ccc"}}, ForbiddenAggregates: []string{"eee", "ddd"}},
 			"group_policy=none&in_tree=11111111-1111-4111-8111-111111111111&limit=1000&member_of=%21in%3Addd%2Ceee&member_of=in%3Aaaa%2Cbbb&member_of=in%3Accc&required=HW_CPU_X86_AVX&required1=CUSTOM_Y%2C%21CUSTOM_Z&requireddevice_profile_0=CUSTOM_FAKE_DEVICE&resources=MEMORY_MB%3A2048%2CVCPU%3A2&resources1=CUSTOM_A%3A1%2CCUSTOM_B%3A2&resourcesdevice_profile_0=FPGA%3A1&root_required=COMPUTE_ACCELERATORS%2COWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED"},
-		{"G8 image-booted", swapped, nil, requestspec.Options{NoFilters: true},
+		{"image-booted", swapped, nil, requestspec.Options{NoFilters: true},
 			"limit=1000&resources=DISK_GB%3A17%2CMEMORY_MB%3A512%2CVCPU%3A1"},
-		{"G8 volume-booted", swapped, nil, requestspec.Options{NoFilters: true, BootFromVolume: true},
+		{"volume-booted", swapped, nil, requestspec.Options{NoFilters: true, BootFromVolume: true},
 			"limit=1000&resources=DISK_GB%3A7%2CMEMORY_MB%3A512%2CVCPU%3A1"},
-		{"G8 without limit", swapped, nil, requestspec.Options{NoFilters: true, Limit: -1},
+		{"without limit", swapped, nil, requestspec.Options{NoFilters: true, Limit: -1},
 			"resources=DISK_GB%3A17%2CMEMORY_MB%3A512%2CVCPU%3A1"},
 	}
 	for _, tt := range tests {
