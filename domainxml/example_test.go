@@ -88,7 +88,7 @@ func ExampleComplete() {
 }
 
 func ExampleInterfaces() {
-	devices, _, err := domainxml.Interfaces([]domainxml.Port{{
+	devices, _, err := domainxml.Interfaces([]domainxml.PortHandle{{
 		Handle: domainxml.Handle{ARQ: "a1", Type: "PCI", Info: map[string]any{"domain": "0000", "bus": "0c", "device": "0", "function": "1"}},
 		MAC:    "52:54:00:1e:59:c3", VLAN: 100,
 	}})

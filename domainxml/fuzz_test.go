@@ -53,7 +53,7 @@ func FuzzHostdevRoundTrip(f *testing.F) {
 // binding profile, a node device. What is refused gives nothing.
 func otherForms(t *testing.T, h domainxml.Handle) {
 	t.Helper()
-	devices, skipped, err := domainxml.Interfaces([]domainxml.Port{{Handle: h, MAC: portMAC, VLAN: 100}})
+	devices, skipped, err := domainxml.Interfaces([]domainxml.PortHandle{{Handle: h, MAC: portMAC, VLAN: 100}})
 	switch {
 	case err != nil && (!errors.Is(err, domainxml.ErrHandle) || devices != nil || skipped != nil):
 		t.Fatalf("Interfaces = %v, %v, %v; want only ErrHandle", devices, skipped, err)

@@ -10,8 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Port is the accelerator of a network port.
-type Port struct {
+// PortHandle is the attach handle of a network port.
+type PortHandle struct {
 	Handle
 	// MAC is the address of the port: six bytes, "52:54:00:1e:59:c3".
 	MAC string
@@ -26,7 +26,7 @@ type Port struct {
 // TEST_PCI handles are skipped as in [Hostdevs]. A handle of another type than PCI, a
 // malformed address, MAC or VLAN, and a function that two ports have are errors as
 // there.
-func Interfaces(ports []Port) (devices []Device, skipped []Skipped, err error) {
+func Interfaces(ports []PortHandle) (devices []Device, skipped []Skipped, err error) {
 	return convert(ports)
 }
 
@@ -34,7 +34,7 @@ var errPortType = errors.New("a network port needs a " + HandlePCI + " or " + Ha
 
 var macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
 
-func (p Port) device() (Device, error) {
+func (p PortHandle) device() (Device, error) {
 	switch p.Type {
 	case HandlePCI:
 	case "":

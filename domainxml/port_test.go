@@ -13,15 +13,15 @@ import (
 
 const portMAC = "52:54:00:1e:59:c3"
 
-func port(kind string, vlan int) domainxml.Port {
+func port(kind string, vlan int) domainxml.PortHandle {
 	info := pciInfo("0000", "0c", "0", "1")
 	info["physical_network"] = "PHYNET1"
-	return domainxml.Port{Handle: domainxml.Handle{ARQ: "arq-port", Type: kind, Info: info}, MAC: portMAC, VLAN: vlan}
+	return domainxml.PortHandle{Handle: domainxml.Handle{ARQ: "arq-port", Type: kind, Info: info}, MAC: portMAC, VLAN: vlan}
 }
 
 func onePort(t testing.TB, vlan int) domainxml.Device {
 	t.Helper()
-	devices, _, err := domainxml.Interfaces([]domainxml.Port{port("PCI", vlan)})
+	devices, _, err := domainxml.Interfaces([]domainxml.PortHandle{port("PCI", vlan)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestPortsBecomeInterfaces(t *testing.T) {
 		}
 		golden(t, name, text)
 	}
-	devices, skipped, err := domainxml.Interfaces([]domainxml.Port{port("TEST_PCI", 0)})
+	devices, skipped, err := domainxml.Interfaces([]domainxml.PortHandle{port("TEST_PCI", 0)})
 	if err != nil || len(devices) != 0 || len(skipped) != 1 {
 		t.Errorf("TEST_PCI: %v, %v, %v; want it skipped", devices, skipped, err)
 	}
@@ -45,26 +45,26 @@ func TestPortsBecomeInterfaces(t *testing.T) {
 
 func TestBadPortsAreErrorsThatNameRequestAndField(t *testing.T) {
 	t.Parallel()
-	change := func(f func(*domainxml.Port)) []domainxml.Port {
+	change := func(f func(*domainxml.PortHandle)) []domainxml.PortHandle {
 		p := port("PCI", 100)
 		f(&p)
 		other := port("PCI", 0)
 		other.ARQ, other.Info = "arq-good", pciInfo("0", "1", "2", "3")
-		return []domainxml.Port{other, p}
+		return []domainxml.PortHandle{other, p}
 	}
 	tests := []struct {
 		name  string
-		ports []domainxml.Port
+		ports []domainxml.PortHandle
 		field string
 	}{
-		{"MDEV", change(func(p *domainxml.Port) { p.Type = "MDEV" }), "type"},
-		{"unbound", change(func(p *domainxml.Port) { p.Type = "" }), "type"},
-		{"bad bus", change(func(p *domainxml.Port) { p.Info["bus"] = "x" }), "bus"},
-		{"no MAC", change(func(p *domainxml.Port) { p.MAC = "" }), "mac"},
-		{"a long MAC", change(func(p *domainxml.Port) { p.MAC = "02:00:5e:10:00:00:00:01" }), "mac"},
-		{"VLAN too high", change(func(p *domainxml.Port) { p.VLAN = 4095 }), "vlan"},
-		{"negative VLAN", change(func(p *domainxml.Port) { p.VLAN = -1 }), "vlan"},
-		{"the other's function", change(func(p *domainxml.Port) { p.Info = pciInfo("0", "1", "2", "3") }), "device"},
+		{"MDEV", change(func(p *domainxml.PortHandle) { p.Type = "MDEV" }), "type"},
+		{"unbound", change(func(p *domainxml.PortHandle) { p.Type = "" }), "type"},
+		{"bad bus", change(func(p *domainxml.PortHandle) { p.Info["bus"] = "x" }), "bus"},
+		{"no MAC", change(func(p *domainxml.PortHandle) { p.MAC = "" }), "mac"},
+		{"a long MAC", change(func(p *domainxml.PortHandle) { p.MAC = "02:00:5e:10:00:00:00:01" }), "mac"},
+		{"VLAN too high", change(func(p *domainxml.PortHandle) { p.VLAN = 4095 }), "vlan"},
+		{"negative VLAN", change(func(p *domainxml.PortHandle) { p.VLAN = -1 }), "vlan"},
+		{"the other's function", change(func(p *domainxml.PortHandle) { p.Info = pciInfo("0", "1", "2", "3") }), "device"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

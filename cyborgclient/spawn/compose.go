@@ -86,14 +86,14 @@ type accelerators struct {
 // too, when it starts a guest again, and libvirt refuses the domain.
 func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerators, error) {
 	var handles []domainxml.Handle
-	var known []domainxml.Port
+	var known []domainxml.PortHandle
 	for _, arq := range arqs {
 		port, ofPort := ports[arq.UUID]
 		switch {
 		case !ofPort:
 			handles = append(handles, handleOf(arq))
 		case port.MAC != "":
-			known = append(known, domainxml.Port{Handle: handleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
+			known = append(known, domainxml.PortHandle{Handle: handleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
 		}
 	}
 	hostdevs, skipped, err := domainxml.Hostdevs(handles)
