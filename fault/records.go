@@ -120,30 +120,9 @@ func (s *Set) replace(seed uint64, rules []*counted) {
 // Replace implements [sim.Recorded]. Rules that [Set.Set] refuses and impossible counts are
 // errors.
 func (s *Set) Replace(records []sim.Record) error {
-	var rows []ruleRow
-	var seed *seedRow
-	for _, r := range slices.SortedFunc(slices.Values(records), func(a, b sim.Record) int { return cmp.Compare(a.Key, b.Key) }) {
-		switch {
-		case r.Table == seedTable && r.Key == seedKey && seed == nil:
-			seed = new(seedRow)
-			if err := r.Decode(seed); err != nil {
-				return err
-			}
-		case r.Table == rulesTable && r.Key == ruleKey(len(rows)):
-			var row ruleRow
-			if err := r.Decode(&row); err != nil {
-				return err
-			}
-			if row.Position != len(rows) {
-				return r.Errorf("the row's position is %d", row.Position)
-			}
-			rows = append(rows, row)
-		default:
-			return r.Errorf("it is repeated, or none of %s %s, ..., %s %s", rulesTable, ruleKey(0), seedTable, seedKey)
-		}
-	}
-	if seed == nil {
-		return sim.Record{Table: seedTable, Key: seedKey}.Errorf("it is missing")
+	rows, seed, err := parseRows(records)
+	if err != nil {
+		return err
 	}
 	rules := make([]Rule, len(rows))
 	for i, row := range rows {
@@ -160,8 +139,35 @@ func (s *Set) Replace(records []sim.Record) error {
 			return sim.Record{Table: rulesTable, Key: ruleKey(i)}.Errorf("%s: %w", row.Rule.Operation, err)
 		}
 	}
-	s.replace(seed.Seed, fresh)
+	s.replace(seed, fresh)
 	return nil
+}
+
+// parseRows decodes the rows of the rules, in order, and the seed.
+func parseRows(records []sim.Record) (rows []ruleRow, seed uint64, err error) {
+	var found *seedRow
+	for _, r := range slices.SortedFunc(slices.Values(records), func(a, b sim.Record) int { return cmp.Compare(a.Key, b.Key) }) {
+		switch {
+		case r.Table == seedTable && r.Key == seedKey && found == nil:
+			found = new(seedRow)
+			err = r.Decode(found)
+		case r.Table == rulesTable && r.Key == ruleKey(len(rows)):
+			var row ruleRow
+			if err = r.Decode(&row); err == nil && row.Position != len(rows) {
+				err = r.Errorf("the row's position is %d", row.Position)
+			}
+			rows = append(rows, row)
+		default:
+			err = r.Errorf("it is repeated, or none of %s %s, ..., %s %s", rulesTable, ruleKey(0), seedTable, seedKey)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	if found == nil {
+		return nil, 0, sim.Record{Table: seedTable, Key: seedKey}.Errorf("it is missing")
+	}
+	return rows, found.Seed, nil
 }
 
 // count sets the counts of a rule.
