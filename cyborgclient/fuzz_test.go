@@ -38,14 +38,14 @@ func FuzzErrorBody(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		said := decodeFault(body)
-		if len(said.detail) > detailLimit+3 || len(said.title) > 203 {
-			t.Errorf("title of %d and detail of %d bytes", len(said.title), len(said.detail))
+		decoded := decodeFault(body)
+		if len(decoded.detail) > detailLimit+3 || len(decoded.title) > 203 {
+			t.Errorf("title of %d and detail of %d bytes", len(decoded.title), len(decoded.detail))
 		}
-		if !utf8.ValidString(said.detail) || !utf8.ValidString(said.title) {
-			t.Errorf("not text: %+q", said)
+		if !utf8.ValidString(decoded.detail) || !utf8.ValidString(decoded.title) {
+			t.Errorf("not text: %+q", decoded)
 		}
-		apiErr := &APIError{Op: OpGetARQ, Status: http.StatusConflict, Title: said.title, Detail: said.detail}
+		apiErr := &APIError{Op: OpGetARQ, Status: http.StatusConflict, Title: decoded.title, Detail: decoded.detail}
 		if text := apiErr.Error(); !strings.Contains(text, "409") || len(text) > 1000 {
 			t.Errorf("error text %q", text)
 		}

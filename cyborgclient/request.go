@@ -214,16 +214,16 @@ func (c *Client) failure(r request, err error, tries *attempts, secrets []string
 // newAPIError decodes an error answer.
 func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string, repeated bool) error {
 	answer.Body = []byte(redact(string(answer.Body), secrets))
-	said := decodeFault(answer.Body)
-	if location := answer.ResponseHeader.Get("Location"); answer.Actual/100 == 3 && said.detail == "" {
-		said.detail = "redirected to " + location + ", which is not followed"
+	decoded := decodeFault(answer.Body)
+	if location := answer.ResponseHeader.Get("Location"); answer.Actual/100 == 3 && decoded.detail == "" {
+		decoded.detail = "redirected to " + location + ", which is not followed"
 	}
-	if said.title == "" {
-		said.title = http.StatusText(answer.Actual)
+	if decoded.title == "" {
+		decoded.title = http.StatusText(answer.Actual)
 	}
 	return &APIError{
 		Service: serviceType, Op: r.op, IDs: slices.Clone(r.ids), Method: r.method, URL: r.url, Status: answer.Actual,
-		Code: said.code, Title: said.title, Detail: said.detail,
+		Code: decoded.code, Title: decoded.title, Detail: decoded.detail,
 		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer, repeated: repeated,
 	}
 }

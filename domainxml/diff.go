@@ -29,7 +29,7 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 		if holder, taken := holders[d.String()]; taken {
 			return Difference{}, &DuplicateError{Device: d.String(), ARQ: d.ARQ, Holder: holder}
 		}
-		holders[d.String()] = listed(i, d)
+		holders[d.String()] = holderOf(i, d)
 		if p.has(d) {
 			diff.Present = append(diff.Present, d)
 		} else {

@@ -68,7 +68,7 @@ func convert[H interface {
 		}
 		d, err := one.device()
 		if err == nil {
-			err = h.claim(d, holders)
+			err = h.checkDuplicate(d, holders)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -127,8 +127,8 @@ func (h Handle) address() (PCIAddress, error) {
 	return a, errors.Join(errs...)
 }
 
-// claim refuses a device that an earlier handle has.
-func (h Handle) claim(d Device, holders map[string]string) error {
+// checkDuplicate refuses a device that an earlier handle has.
+func (h Handle) checkDuplicate(d Device, holders map[string]string) error {
 	name := d.String()
 	if first, taken := holders[name]; taken {
 		holder := "accelerator request " + first

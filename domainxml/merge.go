@@ -28,7 +28,7 @@ func Merge(domain []byte, devices []Device) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	added, err := p.admit(devices)
+	added, err := p.completeAll(devices)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
 	return l.site(merged).splice(merged, hostdevs)
 }
 
-// admit completes the devices and refuses those that are present.
-func (p *parsed) admit(devices []Device) ([]Device, error) {
+// completeAll completes the devices and refuses those that are present.
+func (p *parsed) completeAll(devices []Device) ([]Device, error) {
 	holders := map[string]string{}
 	for _, d := range p.interfaces {
 		holders[d.String()] = "a network interface of the domain"
@@ -84,13 +84,13 @@ func (p *parsed) admit(devices []Device) ([]Device, error) {
 		if holder, taken := holders[d.String()]; taken {
 			return nil, &DuplicateError{Device: d.String(), ARQ: d.ARQ, Holder: holder}
 		}
-		holders[d.String()] = listed(i, d)
+		holders[d.String()] = holderOf(i, d)
 		added = append(added, d)
 	}
 	return added, nil
 }
 
-func listed(i int, d Device) string {
+func holderOf(i int, d Device) string {
 	if d.ARQ == "" {
 		return fmt.Sprintf("device %d of the list", i+1)
 	}
