@@ -18,17 +18,6 @@ import (
 // CUSTOM_ACCELERATOR_<device type>.
 const rockyClass = "CUSTOM_ACCELERATOR_"
 
-// RockyOpts are the options of [FromRocky].
-type RockyOpts struct {
-	// ProfileName is the name of the device profile. Empty: rocky-<flavor>-<eight
-	// digits of its groups>, so that a changed flavor gets another profile: Cyborg
-	// cannot change one.
-	ProfileName string `json:"profile_name,omitempty"`
-	// ShippedClasses uses the classes of Cyborg's drivers, such as FPGA for
-	// CUSTOM_ACCELERATOR_FPGA. Shipped Cyborg programs only devices of the class FPGA.
-	ShippedClasses bool `json:"shipped_classes,omitempty"`
-}
-
 // Rocky is a converted flavor of the Rocky specification.
 type Rocky struct {
 	// Flavor is the flavor without its accelerators; it names Profile.
@@ -64,15 +53,20 @@ type Rocky struct {
 //     without an accelerator remains with the flavor.
 //
 // The groups of the profile are in the order of their numbers, the one without a
-// number first. group_policy remains with the flavor.
+// number first. group_policy remains with the flavor. The name of the profile is
+// rocky-<flavor>-<eight digits of its groups>, so that a changed flavor gets another
+// profile: Cyborg cannot change one.
+//
+// With shippedClasses the profile has the classes of Cyborg's drivers, such as FPGA for
+// CUSTOM_ACCELERATOR_FPGA. Shipped Cyborg programs only devices of the class FPGA.
 //
 // Errors match [ErrInvalidFlavor], or [ErrInvalidProfile] for a group that no device
 // can serve, and name key and value.
-func FromRocky(flavor Flavor, opts RockyOpts) (converted Rocky, ok bool, err error) {
+func FromRocky(flavor Flavor, shippedClasses bool) (converted Rocky, ok bool, err error) {
 	if _, named := flavor.DeviceProfile(); named {
 		return Rocky{}, false, nil
 	}
-	r := rockyReader{flavor: flavor, opts: opts, groups: map[int]*rockyGroup{}}
+	r := rockyReader{flavor: flavor, shipped: shippedClasses, groups: map[int]*rockyGroup{}}
 	if err := r.read(); err != nil {
 		return Rocky{}, false, err
 	}
@@ -138,7 +132,7 @@ func quote(word string) string {
 // rockyReader converts one flavor.
 type rockyReader struct {
 	flavor   Flavor
-	opts     RockyOpts
+	shipped  bool                // use the classes of Cyborg's drivers
 	groups   map[int]*rockyGroup // by number, 0 for keys without one
 	moved    []string
 	profile  []map[string]string
@@ -357,7 +351,7 @@ func (r *rockyReader) addResource(entries map[string]string, e rockyEntry) error
 
 // class returns the resource class to request.
 func (r *rockyReader) class(name string) string {
-	if !r.opts.ShippedClasses {
+	if !r.shipped {
 		return name
 	}
 	shipped := map[string]string{"FPGA": "FPGA", "GPU": "PGPU", "PGPU": "PGPU", "VGPU": "VGPU", "QAT": "CUSTOM_QAT", "NIC": "CUSTOM_NIC", "SSD": "CUSTOM_SSD"}
@@ -400,13 +394,7 @@ func (r *rockyReader) addOthers(entries map[string]string, others []rockyEntry) 
 
 // result makes the flavor and the profile.
 func (r *rockyReader) result() (Rocky, bool, error) {
-	name := r.opts.ProfileName
-	if name == "" {
-		name = r.profileName()
-	}
-	if !validProfileName(name) {
-		return Rocky{}, false, r.flavor.errorf("profile name %q: %s", name, profileNameRule)
-	}
+	name := r.profileName()
 	profile := DeviceProfile{Name: name, Groups: r.profile}
 	if len(r.flavor.Name) <= maxName {
 		profile.Description = "Converted from flavor " + r.flavor.Name

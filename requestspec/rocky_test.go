@@ -15,9 +15,9 @@ const (
 	gzipTrait = "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"
 )
 
-func convert(t *testing.T, opts requestspec.RockyOpts, pairs ...string) requestspec.Rocky {
+func convert(t *testing.T, shippedClasses bool, pairs ...string) requestspec.Rocky {
 	t.Helper()
-	r, ok, err := requestspec.FromRocky(flavor(pairs...), opts)
+	r, ok, err := requestspec.FromRocky(flavor(pairs...), shippedClasses)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -62,11 +62,11 @@ func TestRockyFlavorsBecomeDeviceProfiles(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := convert(t, requestspec.RockyOpts{ProfileName: "dp"}, tt.specs...)
+			got := convert(t, false, tt.specs...)
 			if diff := cmp.Diff(tt.groups, got.Profile.Groups); diff != "" {
 				t.Errorf("groups (-want +got):\n%s", diff)
 			}
-			left := map[string]string{requestspec.DeviceProfileKey: "dp"}
+			left := map[string]string{requestspec.DeviceProfileKey: got.Profile.Name}
 			for key, value := range tt.left {
 				left[key] = value
 			}
@@ -82,7 +82,7 @@ func TestRockyFlavorsBecomeDeviceProfiles(t *testing.T) {
 }
 
 func TestRockyShippedClasses(t *testing.T) {
-	got := convert(t, requestspec.RockyOpts{ShippedClasses: true}, "resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1:CUSTOM_ACCELERATOR_MEMORY_DDR", "1",
+	got := convert(t, true, "resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1:CUSTOM_ACCELERATOR_MEMORY_DDR", "1",
 		"resources2:CUSTOM_ACCELERATOR_GPU", "1", "resources3:CUSTOM_ACCELERATOR_QAT", "1", "resources4:CUSTOM_ACCELERATOR_HPTS", "1")
 	want := []map[string]string{{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "1"}, {"resources:PGPU": "1"}, {"resources:CUSTOM_QAT": "1"}, {"resources:CUSTOM_ACCELERATOR_HPTS": "1"}}
 	if diff := cmp.Diff(want, got.Profile.Groups); diff != "" {
@@ -93,22 +93,22 @@ func TestRockyShippedClasses(t *testing.T) {
 func TestOtherFlavorsAreNotConverted(t *testing.T) {
 	for _, f := range []requestspec.Flavor{flavor(), flavor("resources:VGPU", "1"), flavor("trait:CUSTOM_FPGA_INTEL", "required"),
 		flavor(requestspec.DeviceProfileKey, "dp", "resources:CUSTOM_ACCELERATOR_FPGA", "1", "function:x", "bad")} {
-		if r, ok, err := requestspec.FromRocky(f, requestspec.RockyOpts{}); ok || err != nil || r.Profile.Name != "" {
+		if r, ok, err := requestspec.FromRocky(f, false); ok || err != nil || r.Profile.Name != "" {
 			t.Errorf("%v: %+v, %t, %v", f.ExtraSpecs, r, ok, err)
 		}
 	}
 }
 
 func TestTheNameOfARockyProfileDependsOnItsContent(t *testing.T) {
-	a := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "1")
-	again := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "1", "hw:x", "y")
-	other := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_FPGA", "2")
+	a := convert(t, false, "resources:CUSTOM_ACCELERATOR_FPGA", "1")
+	again := convert(t, false, "resources:CUSTOM_ACCELERATOR_FPGA", "1", "hw:x", "y")
+	other := convert(t, false, "resources:CUSTOM_ACCELERATOR_FPGA", "2")
 	if a.Profile.Name != again.Profile.Name || a.Profile.Name == other.Profile.Name || !strings.HasPrefix(a.Profile.Name, "rocky-m1-") {
 		t.Errorf("names %q, %q, %q", a.Profile.Name, again.Profile.Name, other.Profile.Name)
 	}
 	odd := flavor("resources:CUSTOM_ACCELERATOR_FPGA", "1")
 	odd.Name = strings.Repeat("m.ü 1", 100)
-	r, _, err := requestspec.FromRocky(odd, requestspec.RockyOpts{})
+	r, _, err := requestspec.FromRocky(odd, false)
 	if err != nil || len(r.Profile.Name) > 255 {
 		t.Errorf("name %q, %v", r.Profile.Name, err)
 	}
@@ -140,20 +140,17 @@ func TestBadRockyFlavorsAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, ok, err := requestspec.FromRocky(flavor(tt.specs...), requestspec.RockyOpts{})
+			_, ok, err := requestspec.FromRocky(flavor(tt.specs...), false)
 			if ok || !errors.Is(err, requestspec.ErrInvalidFlavor) && !errors.Is(err, requestspec.ErrInvalidProfile) ||
 				!strings.Contains(err.Error(), tt.text) || !strings.Contains(err.Error(), `"m1"`) {
 				t.Errorf("got %t, %v, want an error with %q", ok, err, tt.text)
 			}
 		})
 	}
-	if _, _, err := requestspec.FromRocky(flavor(fpga...), requestspec.RockyOpts{ProfileName: "a b"}); !errors.Is(err, requestspec.ErrInvalidFlavor) {
-		t.Errorf("bad name: %v", err)
-	}
 }
 
 func TestRockyWarnings(t *testing.T) {
-	got := convert(t, requestspec.RockyOpts{}, "resources:CUSTOM_ACCELERATOR_HPTS", "1", "trait:CUSTOM_HPTS-ZTE", "required", "trait:CUSTOM_RACK", "required", "others1:colour:red", "x")
+	got := convert(t, false, "resources:CUSTOM_ACCELERATOR_HPTS", "1", "trait:CUSTOM_HPTS-ZTE", "required", "trait:CUSTOM_RACK", "required", "others1:colour:red", "x")
 	want := []requestspec.Warning{
 		{Key: "others1:colour:red", Value: "x", Message: "This extra spec is ignored; othersN takes function:, function_name:, bitstream: or bitstream_name:."},
 		{Key: "trait:CUSTOM_HPTS-ZTE", Value: "required", Message: "This is not a valid trait name; CUSTOM_HPTS_ZTE is used."},
@@ -179,7 +176,7 @@ func FuzzRocky(f *testing.F) {
 			fl.ExtraSpecs[line[:at]] = strings.TrimSuffix(line[at+1:], "\n")
 		}
 		before := fmt.Sprint(fl)
-		r, ok, err := requestspec.FromRocky(fl, requestspec.RockyOpts{})
+		r, ok, err := requestspec.FromRocky(fl, false)
 		if fmt.Sprint(fl) != before {
 			t.Fatalf("the flavor changed: %v, was %s", fl, before)
 		}
@@ -207,7 +204,7 @@ func ExampleFromRocky() {
 		"trait:CUSTOM_PROGRAMMABLE":                                                "required",
 		"function:CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B": "required",
 	}}
-	rocky, ok, err := requestspec.FromRocky(flavor, requestspec.RockyOpts{ProfileName: "gzip"})
+	rocky, ok, err := requestspec.FromRocky(flavor, false)
 	if err != nil || !ok {
 		fmt.Println(ok, err)
 		return
@@ -216,8 +213,8 @@ func ExampleFromRocky() {
 	fmt.Println(commands[0])
 	fmt.Println(commands[1])
 	// Output:
-	// openstack accelerator device profile create gzip '[{"accel:function_id":"d8424dc4-a4a3-c413-f89e-433683f9040b","resources:CUSTOM_ACCELERATOR_FPGA":"1","trait:CUSTOM_PROGRAMMABLE":"required"}]'
-	// openstack flavor set gzip --property accel:device_profile=gzip
+	// openstack accelerator device profile create rocky-gzip-93ec490c '[{"accel:function_id":"d8424dc4-a4a3-c413-f89e-433683f9040b","resources:CUSTOM_ACCELERATOR_FPGA":"1","trait:CUSTOM_PROGRAMMABLE":"required"}]'
+	// openstack flavor set gzip --property accel:device_profile=rocky-gzip-93ec490c
 }
 
 func ExampleLint() {

@@ -114,7 +114,7 @@ func (c *lintCommand) convert(flavors []requestspec.Flavor) ([]*requestspec.Rock
 		if !c.Rocky {
 			break
 		}
-		rocky, ok, err := requestspec.FromRocky(flavor, requestspec.RockyOpts{ShippedClasses: c.ShippedClasses})
+		rocky, ok, err := requestspec.FromRocky(flavor, c.ShippedClasses)
 		if err != nil {
 			return nil, command.BadInput(err)
 		}

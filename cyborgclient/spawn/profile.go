@@ -258,7 +258,7 @@ type RockyFlavors struct {
 	// that create it.
 	Create bool `json:"create,omitempty"`
 	// ShippedClasses requests the resource classes of Cyborg's drivers; see
-	// requestspec.RockyOpts.
+	// requestspec.FromRocky.
 	ShippedClasses bool `json:"shipped_classes,omitempty"`
 }
 
@@ -269,7 +269,7 @@ func (a *Attempt) convertRocky(ctx context.Context) (decision string, err error)
 	if !config.Convert {
 		return "", nil
 	}
-	rocky, ok, err := requestspec.FromRocky(a.Request.Flavor, requestspec.RockyOpts{ShippedClasses: config.ShippedClasses})
+	rocky, ok, err := requestspec.FromRocky(a.Request.Flavor, config.ShippedClasses)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", requestKind(err), err)
 	}

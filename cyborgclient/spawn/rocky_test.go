@@ -148,7 +148,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 			!strings.Contains(err.Error(), "openstack accelerator device profile create rocky-afaas-") {
 			t.Fatalf("got %v, want ErrProfile with three commands", err)
 		}
-		rocky, _, err := requestspec.FromRocky(rockyFlavor(), requestspec.RockyOpts{})
+		rocky, _, err := requestspec.FromRocky(rockyFlavor(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	})
 	t.Run("a profile of that name with other groups", func(t *testing.T) {
 		t.Parallel()
-		rocky, _, err := requestspec.FromRocky(rockyFlavor(), requestspec.RockyOpts{})
+		rocky, _, err := requestspec.FromRocky(rockyFlavor(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
