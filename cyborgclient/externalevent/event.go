@@ -6,9 +6,10 @@ const (
 	// ARQBound names the event that Cyborg sends for a resolved accelerator
 	// request; its tag is the request's UUID. (Nova's release note misspells it.)
 	ARQBound = "accelerator-request-bound"
-	// ARQResolved and ARQsBound are its names in [FormTrain] and [FormUssuri].
+	// ARQResolved is its name in [FormTrain].
 	ARQResolved = "arq_resolved"
-	ARQsBound   = "accelerator-requests-bound"
+	// ARQsBound is its name in [FormUssuri].
+	ARQsBound = "accelerator-requests-bound"
 	// Microversion is the lowest compute API version with [ARQBound].
 	Microversion = "2.82"
 )
