@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	spoilt = "0000:84:00.0" // the function that trouble is made with
-	sound  = "0000:85:00.0" // the one beside it
+	damaged = "0000:84:00.0" // the function that is broken
+	sound   = "0000:85:00.0" // the one beside it
 )
 
-// offering is a driver that makes a PCIOffer.
-type offering struct {
+// pciDriver is a driver that a PCISpec describes.
+type pciDriver struct {
 	name   string
 	make   func(driver.Policy, driver.Tree) (driver.Driver, error)
 	device sysfs.PCIDevice // one that it offers
 }
 
-func offerings() []offering {
-	return []offering{
+func pciDrivers() []pciDriver {
+	return []pciDriver{
 		{"qat", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
 			return qat.New(qat.Config{Host: "h", Policy: p}, tree)
 		}, sysfs.PCIDevice{Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx"}},
@@ -55,7 +55,7 @@ func offerings() []offering {
 }
 
 // at puts the device at an address.
-func (o offering) at(address string, change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
+func (o pciDriver) at(address string, change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 	d := o.device
 	d.Address = address
 	for _, c := range change {
@@ -64,7 +64,7 @@ func (o offering) at(address string, change ...func(*sysfs.PCIDevice)) sysfs.PCI
 	return d
 }
 
-func (o offering) new(t testing.TB, p driver.Policy, tree driver.Tree) driver.Driver {
+func (o pciDriver) new(t testing.TB, p driver.Policy, tree driver.Tree) driver.Driver {
 	t.Helper()
 	d, err := o.make(p, tree)
 	if err != nil {
@@ -96,9 +96,9 @@ func divided(enabled int) func(*sysfs.PCIDevice) {
 	}
 }
 
-func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
+func TestPCIDriversDoNotOfferBrokenFunctions(t *testing.T) {
 	t.Parallel()
-	dir := driver.PCIDevicesDir + "/" + spoilt
+	dir := driver.PCIDevicesDir + "/" + damaged
 	deny := func(m *sysfs.Memory, name string) {
 		if err := m.Deny(name); err != nil {
 			panic(err)
@@ -116,7 +116,7 @@ func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
 		{"vendor huge", func(m *sysfs.Memory) { m.SetFile(dir+"/vendor", make([]byte, 1<<20)) }, dir + "/vendor", sysfs.ErrTooLarge},
 		{"vendor denied", func(m *sysfs.Memory) { deny(m, dir+"/vendor") }, dir + "/vendor", fs.ErrPermission},
 		{"directory denied", func(m *sysfs.Memory) { deny(m, dir) }, dir, fs.ErrPermission},
-		{"a cycle", func(m *sysfs.Memory) { m.SetLink(dir, spoilt) }, dir + "/vendor", nil},
+		{"a cycle", func(m *sysfs.Memory) { m.SetLink(dir, damaged) }, dir + "/vendor", nil},
 		{"a link out of the tree", func(m *sysfs.Memory) { m.SetLink(dir, "../../../../../etc") }, dir + "/vendor", sysfs.ErrEscapes},
 		{"a link to the other device", func(m *sysfs.Memory) { m.SetLink(dir, sound) }, dir, driver.ErrGarbled},
 		{"unplugged", func(m *sysfs.Memory) { m.Remove("devices/pci0000:84") }, dir + "/vendor", fs.ErrNotExist},
@@ -124,7 +124,7 @@ func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
 		{"VF count huge", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("4294967296\n")) }, dir + "/sriov_numvfs", driver.ErrGarbled},
 		{"physfn no link", func(m *sysfs.Memory) { m.SetFile(dir+"/physfn", nil) }, dir + "/physfn", fs.ErrInvalid},
 		{"physfn no address", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../nonsense") }, dir + "/physfn", driver.ErrGarbled},
-		{"physfn to itself", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../"+spoilt) }, dir + "/physfn", driver.ErrGarbled},
+		{"physfn to itself", func(m *sysfs.Memory) { m.SetLink(dir+"/physfn", "../"+damaged) }, dir + "/physfn", driver.ErrGarbled},
 		{"driver no link", func(m *sysfs.Memory) { m.SetFile(dir+"/driver", nil) }, dir + "/driver", fs.ErrInvalid},
 		{"flags of an interface garbled", func(m *sysfs.Memory) { m.SetFile(dir+"/net/eth0/flags", []byte("up\n")) }, dir + "/net/eth0/flags", driver.ErrGarbled},
 		{"IOMMU group garbled", func(m *sysfs.Memory) { m.SetLink(dir+"/iommu_group", "../../x") }, dir + "/iommu_group", driver.ErrGarbled},
@@ -134,10 +134,10 @@ func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
 			deny(m, "kernel/iommu_groups/9/devices")
 		}, "kernel/iommu_groups/9/devices", fs.ErrPermission},
 	} {
-		for _, o := range offerings() {
+		for _, o := range pciDrivers() {
 			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
 				t.Parallel()
-				m := drivertest.Tree(t, o.at(spoilt), o.at(sound))
+				m := drivertest.Tree(t, o.at(damaged), o.at(sound))
 				tt.spoil(m)
 				report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 				if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
@@ -146,8 +146,8 @@ func TestEveryOfferLeavesTroubleAlone(t *testing.T) {
 				if len(report.Problems) != 1 {
 					t.Fatalf("problems: %v, want one", report.Problems)
 				}
-				if p := report.Problems[0]; p.Address != spoilt || p.File != tt.file || p.Err == nil || tt.want != nil && !errors.Is(p, tt.want) {
-					t.Errorf("problem %+v, want address %s, file %s, cause %v", p, spoilt, tt.file, tt.want)
+				if p := report.Problems[0]; p.Address != damaged || p.File != tt.file || p.Err == nil || tt.want != nil && !errors.Is(p, tt.want) {
+					t.Errorf("problem %+v, want address %s, file %s, cause %v", p, damaged, tt.file, tt.want)
 				}
 			})
 		}
@@ -170,22 +170,22 @@ func (v vanishing) ReadFile(name string) ([]byte, error) {
 
 func TestAFileThatVanishesWhileReadIsAProblemOfItsDevice(t *testing.T) {
 	t.Parallel()
-	for _, o := range offerings() {
-		m := drivertest.Tree(t, o.at(spoilt, divided(0)), o.at(sound))
-		file := driver.PCIDevicesDir + "/" + spoilt + "/sriov_numvfs" // listed, and not there when read
+	for _, o := range pciDrivers() {
+		m := drivertest.Tree(t, o.at(damaged, divided(0)), o.at(sound))
+		file := driver.PCIDevicesDir + "/" + damaged + "/sriov_numvfs" // listed, and not there when read
 		report := drivertest.Discover(t, o.new(t, driver.Policy{}, vanishing{m, file}))
 		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
 			t.Errorf("%s: offered (-want +got):\n%s", o.name, diff)
 		}
-		if len(report.Problems) != 1 || report.Problems[0].File != file || report.Problems[0].Address != spoilt {
+		if len(report.Problems) != 1 || report.Problems[0].File != file || report.Problems[0].Address != damaged {
 			t.Errorf("%s: problems %v", o.name, report.Problems)
 		}
 	}
 }
 
-func TestEveryOfferDividesByVirtualFunctions(t *testing.T) {
+func TestPCIDriversOfferVirtualFunctionsInsteadOfTheirPhysicalOne(t *testing.T) {
 	t.Parallel()
-	dir := driver.PCIDevicesDir + "/" + spoilt
+	dir := driver.PCIDevicesDir + "/" + damaged
 	vfs := []string{"0000:84:00.1", "0000:84:00.2"}
 	for _, tt := range []struct {
 		name    string
@@ -193,13 +193,13 @@ func TestEveryOfferDividesByVirtualFunctions(t *testing.T) {
 		want    []string
 		leftOut []string
 	}{
-		{"linked both ways", func(*sysfs.Memory) {}, vfs, []string{spoilt}},
-		{"linked by the physical function alone", func(m *sysfs.Memory) { m.Remove(dir[:len(dir)-1] + "1/physfn") }, vfs, []string{spoilt}},
+		{"linked both ways", func(*sysfs.Memory) {}, vfs, []string{damaged}},
+		{"linked by the physical function alone", func(m *sysfs.Memory) { m.Remove(dir[:len(dir)-1] + "1/physfn") }, vfs, []string{damaged}},
 		{"linked by the virtual functions alone", func(m *sysfs.Memory) {
 			m.Remove(dir + "/virtfn0")
 			m.Remove(dir + "/virtfn1")
 			m.SetFile(dir+"/sriov_numvfs", []byte("0\n"))
-		}, vfs, []string{spoilt}},
+		}, vfs, []string{damaged}},
 		{"not linked, and counted", func(m *sysfs.Memory) {
 			for _, name := range []string{"/virtfn0", "/virtfn1"} {
 				m.Remove(dir + name)
@@ -207,20 +207,20 @@ func TestEveryOfferDividesByVirtualFunctions(t *testing.T) {
 			for _, vf := range vfs {
 				m.Remove(driver.PCIDevicesDir + "/" + vf)
 			}
-		}, nil, []string{spoilt}},
-		{"a physical function in trouble", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("x")) }, vfs, []string{spoilt}},
+		}, nil, []string{damaged}},
+		{"a physical function in trouble", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("x")) }, vfs, []string{damaged}},
 	} {
-		for _, o := range offerings() {
+		for _, o := range pciDrivers() {
 			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
 				t.Parallel()
-				m := drivertest.Tree(t, o.at(spoilt, divided(2)))
+				m := drivertest.Tree(t, o.at(damaged, divided(2)))
 				tt.before(m)
 				report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 				if diff := cmp.Diff(tt.want, handles(report)); diff != "" {
 					t.Errorf("offered (-want +got):\n%s", diff)
 				}
-				if len(tt.want) > 0 && (len(report.Devices) != 1 || report.Devices[0].ControlPath.Address().String() != spoilt) {
-					t.Errorf("devices %+v, want one at %s", report.Devices, spoilt)
+				if len(tt.want) > 0 && (len(report.Devices) != 1 || report.Devices[0].ControlPath.Address().String() != damaged) {
+					t.Errorf("devices %+v, want one at %s", report.Devices, damaged)
 				}
 				var leftOut []string
 				for _, l := range report.LeftOut {
@@ -234,10 +234,10 @@ func TestEveryOfferDividesByVirtualFunctions(t *testing.T) {
 	}
 }
 
-func TestVirtualFunctionsOfAForeignFunctionAreNotOffered(t *testing.T) {
+func TestVirtualFunctionsOfAnotherDriversFunctionAreLeftOut(t *testing.T) {
 	t.Parallel()
-	for _, o := range offerings() {
-		foreign := o.at(spoilt, divided(2), func(d *sysfs.PCIDevice) {
+	for _, o := range pciDrivers() {
+		foreign := o.at(damaged, divided(2), func(d *sysfs.PCIDevice) {
 			d.VFs.Product = d.Product
 			d.Vendor, d.Product = "1d55", "1000"
 		})
@@ -253,14 +253,14 @@ func TestVirtualFunctionsOfAForeignFunctionAreNotOffered(t *testing.T) {
 	}
 }
 
-func TestEveryOfferKnowsIOMMUGroups(t *testing.T) {
+func TestPCIDriversCheckIOMMUGroups(t *testing.T) {
 	t.Parallel()
 	group := 3
 	beside := sysfs.PCIDevice{Address: "0000:84:00.1", Vendor: "8086", Product: "a1af", Class: "0c03", Driver: "xhci_hcd", IOMMUGroup: &group}
-	for _, o := range offerings() {
-		m := drivertest.Tree(t, o.at(spoilt, func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }), beside)
+	for _, o := range pciDrivers() {
+		m := drivertest.Tree(t, o.at(damaged, func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }), beside)
 		report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
-		if len(report.Warnings) != 1 || report.Warnings[0].Address != spoilt || !strings.Contains(report.Warnings[0].Reason, "0000:84:00.1") || len(report.Devices) != 1 {
+		if len(report.Warnings) != 1 || report.Warnings[0].Address != damaged || !strings.Contains(report.Warnings[0].Reason, "0000:84:00.1") || len(report.Devices) != 1 {
 			t.Errorf("%s: warnings %v, devices %d", o.name, report.Warnings, len(report.Devices))
 		}
 		report = drivertest.Discover(t, o.new(t, driver.Policy{RequireViableIOMMUGroup: true}, m))
@@ -270,13 +270,13 @@ func TestEveryOfferKnowsIOMMUGroups(t *testing.T) {
 	}
 }
 
-func TestABrokenNeighbourInTheIOMMUGroupIsADoubt(t *testing.T) {
+func TestABrokenFunctionOfTheIOMMUGroupIsAWarning(t *testing.T) {
 	t.Parallel()
 	group := 3
 	join := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }
-	file := driver.PCIDevicesDir + "/" + spoilt + "/device"
-	for _, o := range offerings() {
-		m := drivertest.Tree(t, o.at(spoilt, join), o.at(sound, join))
+	file := driver.PCIDevicesDir + "/" + damaged + "/device"
+	for _, o := range pciDrivers() {
+		m := drivertest.Tree(t, o.at(damaged, join), o.at(sound, join))
 		m.SetFile(file, []byte("x\n"))
 		report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 		if len(report.Problems) != 1 || report.Problems[0].File != file {
@@ -292,13 +292,13 @@ func TestABrokenNeighbourInTheIOMMUGroupIsADoubt(t *testing.T) {
 	}
 }
 
-func TestEveryOfferHasTheMemoryConfigured(t *testing.T) {
+func TestPCIDriversReportTheConfiguredMemory(t *testing.T) {
 	t.Parallel()
 	policy := driver.Policy{LocalMemory: []driver.LocalMemory{
-		{Type: "HBM", MiB: 32768, Address: spoilt, Shared: true}, {Type: "DDR4", MiB: 1024},
+		{Type: "HBM", MiB: 32768, Address: damaged, Shared: true}, {Type: "DDR4", MiB: 1024},
 	}}
-	for _, o := range offerings() {
-		report := drivertest.Discover(t, o.new(t, policy, drivertest.Tree(t, o.at(spoilt), o.at(sound))))
+	for _, o := range pciDrivers() {
+		report := drivertest.Discover(t, o.new(t, policy, drivertest.Tree(t, o.at(damaged), o.at(sound))))
 		if len(report.Devices) != 2 {
 			t.Fatalf("%s: report %+v", o.name, report)
 		}
@@ -310,10 +310,10 @@ func TestEveryOfferHasTheMemoryConfigured(t *testing.T) {
 	}
 }
 
-func TestEveryOfferSaysWhatItClaims(t *testing.T) {
+func TestPCIDriversListTheirClaims(t *testing.T) {
 	t.Parallel()
-	for _, o := range offerings() {
-		d := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(spoilt)))
+	for _, o := range pciDrivers() {
+		d := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(damaged)))
 		functions, _, err := driver.PCIFunctions(t.Context(), d.(driver.TreeDriver).Tree())
 		if err != nil || len(functions) != 1 {
 			t.Fatal(functions, err)
@@ -337,10 +337,10 @@ func (c counting) ReadFile(name string) ([]byte, error) {
 	return c.Tree.ReadFile(name)
 }
 
-func TestEveryOfferOpensAFileAtMostOnceAndSeesThePresent(t *testing.T) {
+func TestADiscoveryOpensAFileAtMostOnceAndTheNextReadsItAgain(t *testing.T) {
 	t.Parallel()
-	for _, o := range offerings() {
-		m := drivertest.Tree(t, o.at(spoilt, divided(2)), o.at(sound, func(d *sysfs.PCIDevice) {
+	for _, o := range pciDrivers() {
+		m := drivertest.Tree(t, o.at(damaged, divided(2)), o.at(sound, func(d *sysfs.PCIDevice) {
 			d.Clocks = []sysfs.Clock{{Name: "ptp0", ClockName: "c"}}
 			d.Interfaces = []sysfs.Interface{{Name: "eth0", Up: true}}
 		}))
@@ -356,7 +356,7 @@ func TestEveryOfferOpensAFileAtMostOnceAndSeesThePresent(t *testing.T) {
 			}
 		}
 		m.Remove("devices/pci0000:84")
-		m.Remove(driver.PCIDevicesDir + "/" + spoilt)
+		m.Remove(driver.PCIDevicesDir + "/" + damaged)
 		m.Remove(driver.PCIDevicesDir + "/0000:84:00.1")
 		m.Remove(driver.PCIDevicesDir + "/0000:84:00.2")
 		if got := handles(drivertest.Discover(t, d)); len(got) != 0 {
@@ -365,12 +365,12 @@ func TestEveryOfferOpensAFileAtMostOnceAndSeesThePresent(t *testing.T) {
 	}
 }
 
-func TestACancelledOfferIsNone(t *testing.T) {
+func TestACancelledDiscoveryReportsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, o := range offerings() {
-		report, err := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(spoilt))).Discover(ctx)
+	for _, o := range pciDrivers() {
+		report, err := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(damaged))).Discover(ctx)
 		if !errors.Is(err, context.Canceled) || len(report.Devices) > 0 {
 			t.Errorf("%s: %+v, %v", o.name, report, err)
 		}
@@ -400,10 +400,10 @@ func TestVendorsHaveWordsThatCanBeTraits(t *testing.T) {
 	}
 }
 
-// FuzzOffers lets all drivers look at machines that were taken a hammer to. Whatever the
+// FuzzPCIDrivers lets all drivers look at machines that were taken a hammer to. Whatever the
 // tree, none panics, everything offered can be stored, and nothing is given away that is
 // left out as well.
-func FuzzOffers(f *testing.F) {
+func FuzzPCIDrivers(f *testing.F) {
 	for _, seed := range [][]byte{nil, {1, 2, 3}, {5, 0, 1, 1, 2, 0, 1, 3, 2, 1, 0, 1, 9, 4, 2}, []byte("all the king's horses and all the king's men")} {
 		f.Add(seed)
 	}
@@ -411,7 +411,7 @@ func FuzzOffers(f *testing.F) {
 		c := &choices{data}
 		var devices []sysfs.PCIDevice
 		for i := range 1 + c.below(6) {
-			o := offerings()[c.below(len(offerings()))]
+			o := pciDrivers()[c.below(len(pciDrivers()))]
 			group := c.below(3)
 			devices = append(devices, o.at(fmt.Sprintf("0000:%02x:00.0", 0x10+i), divided(c.below(4)), func(d *sysfs.PCIDevice) {
 				d.Driver, d.IOMMUGroup = pick(c, d.Driver, "", "vfio-pci", "x"), &group
@@ -436,7 +436,7 @@ func FuzzOffers(f *testing.F) {
 				m.SetLink(path.Dir(at)+"/virtfn7", pick(c, "../0000:10:00.0", "../0000:11:00.0", "../x"))
 			}
 		}
-		for _, o := range offerings() {
+		for _, o := range pciDrivers() {
 			report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 			given := handles(report)
 			for _, l := range report.LeftOut {
