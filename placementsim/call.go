@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -130,8 +131,8 @@ func (c *call) requireJSON() error {
 	return &simhttp.Error{Status: http.StatusUnsupportedMediaType, Text: "The media type " + sent + " is not supported, use application/json"}
 }
 
-// body reads the request body and checks it against a schema.
-func (c *call) body(schema string) (any, error) {
+// body reads the request body and checks it against the schema of a name.
+func (c *call) body(name string) (any, error) {
 	data, err := simhttp.ReadBody(c.Request)
 	switch {
 	case errors.Is(err, simhttp.ErrBodyTooLarge):
@@ -139,11 +140,11 @@ func (c *call) body(schema string) (any, error) {
 	case err != nil:
 		return nil, badRequest("Malformed JSON: " + err.Error())
 	}
-	value, err := decodeJSON(data)
+	value, err := schema.Decode(data)
 	if err != nil {
 		return nil, badRequest("Malformed JSON: " + err.Error())
 	}
-	if err := validate(schema, value); err != nil {
+	if err := validate(name, value); err != nil {
 		return nil, badRequest("JSON does not validate: " + err.Error())
 	}
 	return value, nil

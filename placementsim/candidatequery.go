@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -134,7 +135,7 @@ func (c *call) rawGroups(q query) ([]rawGroup, error) {
 		return nil, badQuery("'resources' is a required property\n\nFailed validating 'required' in schema")
 	}
 	if extra != nil {
-		return nil, badQuery(extraKeys(extra, c.keyPatterns()) + "\n\nFailed validating 'additionalProperties' in schema")
+		return nil, badQuery(schema.ExtraKeys(extra, c.keyPatterns()) + "\n\nFailed validating 'additionalProperties' in schema")
 	}
 	slices.SortStableFunc(groups, func(a, b rawGroup) int { return strings.Compare(a.suffix, b.suffix) })
 	return groups, nil
@@ -179,12 +180,12 @@ func (c *call) keyPatterns() map[string]any {
 func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
 	for _, limit := range q.values["limit"] {
 		if !digits(limit) || limit[0] == '0' {
-			return badQuery(pythonRepr(limit) + " does not match '^[1-9][0-9]*$'\n\nFailed validating 'pattern' in schema['properties']['limit']")
+			return badQuery(schema.Repr(limit) + " does not match '^[1-9][0-9]*$'\n\nFailed validating 'pattern' in schema['properties']['limit']")
 		}
 	}
 	for _, policy := range q.values["group_policy"] {
 		if policy != "none" && policy != "isolate" {
-			return badQuery(pythonRepr(policy) + " is not one of ['none', 'isolate']\n\nFailed validating 'enum' in schema['properties']['group_policy']")
+			return badQuery(schema.Repr(policy) + " is not one of ['none', 'isolate']\n\nFailed validating 'enum' in schema['properties']['group_policy']")
 		}
 	}
 	if q.has("limit") {
@@ -300,9 +301,9 @@ func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 	}
 	switch {
 	case bad != nil:
-		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + reprList(bad) + "]."}
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - [" + schema.ReprList(bad) + "]."}
 	case unknown != nil:
-		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + reprList(unknown) + "] not found in request groups"}
+		return &simhttp.Error{Status: 400, Code: codeBadValue, Text: "Real suffixes should be specified in `same_subtree`: [" + schema.ReprList(unknown) + "] not found in request groups"}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -24,7 +25,7 @@ type inventoryBody struct {
 type ratioBody float64
 
 // MarshalJSON implements json.Marshaler.
-func (r ratioBody) MarshalJSON() ([]byte, error) { return []byte(reprFloat(float64(r))), nil }
+func (r ratioBody) MarshalJSON() ([]byte, error) { return []byte(schema.ReprFloat(float64(r))), nil }
 
 type oneInventoryBody struct {
 	Generation int `json:"resource_provider_generation"`
@@ -181,7 +182,7 @@ func readInventories(value any) (map[string]engine.Inventory, error) {
 	for class, record := range object(value) {
 		fields, isObject := record.(map[string]any)
 		if !isObject || fields["total"] == nil {
-			return nil, badRequest("JSON does not validate: 'total' is a required property\n\nOn instance['inventories'][" + pythonRepr(class) + "]")
+			return nil, badRequest("JSON does not validate: 'total' is a required property\n\nOn instance['inventories'][" + schema.Repr(class) + "]")
 		}
 		specs[class] = readInventory(fields)
 	}

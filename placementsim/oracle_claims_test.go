@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
 // consumerGeneration draws the generation of a consumer, mostly the right one,
@@ -222,7 +224,7 @@ type resourceKey struct{ provider, class string }
 // claimedBy reads what an allocation write asks for each consumer: nothing of
 // what is not well formed.
 func claimedBy(req oracleRequest) map[string]map[resourceKey]int64 {
-	value, err := decodeJSON([]byte(req.body))
+	value, err := schema.Decode([]byte(req.body))
 	if err != nil {
 		return nil
 	}
@@ -290,7 +292,7 @@ func (g *oracleGenerator) keepsOvercommit(req oracleRequest) bool {
 
 // capacity is how much of a resource there is when allocations are judged.
 func (g *oracleGenerator) capacity(req oracleRequest, key resourceKey) float64 {
-	value, err := decodeJSON([]byte(req.body))
+	value, err := schema.Decode([]byte(req.body))
 	if err == nil && req.path() == "/reshaper" {
 		inventories := object(object(object(object(value)["inventories"])[key.provider])["inventories"])
 		if record := object(inventories[key.class]); record != nil {

@@ -5,6 +5,8 @@ package placementsim
 import (
 	"net/url"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/schema"
 )
 
 // request draws the next request. A request that asks about a known defect of
@@ -387,7 +389,7 @@ func badUnsuffixedMapping(_ *oracleGenerator, req oracleRequest) bool {
 }
 
 func malformedInventory(_ *oracleGenerator, req oracleRequest) bool {
-	value, err := decodeJSON([]byte(req.body))
+	value, err := schema.Decode([]byte(req.body))
 	if err != nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -97,7 +98,7 @@ func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
 	}
 	for _, key := range []string{"uuid", "in_tree"} {
 		if value := q.last(key); q.has(key) && !dashedUUID.MatchString(value) {
-			return f, badQuery(pythonRepr(value) + " is not a 'uuid'\n\nFailed validating 'format' in schema['properties'][" + pythonRepr(key) + "]")
+			return f, badQuery(schema.Repr(value) + " is not a 'uuid'\n\nFailed validating 'format' in schema['properties'][" + schema.Repr(key) + "]")
 		}
 	}
 	f.Name, f.UUID, f.InTree = q.last("name"), q.last("uuid"), q.last("in_tree")

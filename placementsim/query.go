@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -69,7 +70,7 @@ func (q query) onlyKeys(known ...string) error {
 	if extra == nil {
 		return nil
 	}
-	return badQuery(extraKeys(extra, nil) + "\n\nFailed validating 'additionalProperties' in schema")
+	return badQuery(schema.ExtraKeys(extra, nil) + "\n\nFailed validating 'additionalProperties' in schema")
 }
 
 // parseResources reads "RC:n,RC:n"; a class that comes twice counts once, with

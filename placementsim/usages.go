@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -60,20 +61,20 @@ func (c *call) checkUsagesQuery(q query) error {
 		}
 	}
 	if kind := q.last("consumer_type"); q.has("consumer_type") && !consumerType.MatchString(kind) {
-		return badQuery(pythonRepr(kind) + " does not match '^[A-Z0-9_]+$|^all|^unknown$'\n\nFailed validating 'pattern' in schema['properties']['consumer_type']")
+		return badQuery(schema.Repr(kind) + " does not match '^[A-Z0-9_]+$|^all|^unknown$'\n\nFailed validating 'pattern' in schema['properties']['consumer_type']")
 	}
 	return nil
 }
 
 func checkLength(q query, key string) error {
 	value := q.last(key)
-	place := " in schema['properties'][" + pythonRepr(key) + "]"
+	place := " in schema['properties'][" + schema.Repr(key) + "]"
 	switch {
 	case !q.has(key):
 	case value == "":
 		return badQuery("'' is too short\n\nFailed validating 'minLength'" + place)
 	case utf8.RuneCountInString(value) > maxName:
-		return badQuery(pythonRepr(value) + " is too long\n\nFailed validating 'maxLength'" + place)
+		return badQuery(schema.Repr(value) + " is too long\n\nFailed validating 'maxLength'" + place)
 	}
 	return nil
 }

@@ -1,15 +1,17 @@
 package nova
 
 import (
-	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -81,109 +83,78 @@ func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
 	return parseEvents(data, c.Minor, form)
 }
 
+//go:embed schemas/*.json
+var schemaFiles embed.FS
+
+var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
+	return schema.Load(schemaFiles, "schemas", func(text string) bool { return simhttp.IsUUIDLike(text) && !strings.HasPrefix(text, "urn:") })
+})
+
 func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {
-	body, err := object(data, "events")
+	schemas, err := loadSchemas()
 	if err != nil {
-		return nil, invalid("", err)
+		return nil, err
 	}
-	var items []json.RawMessage
-	switch raw, ok := body["events"]; {
-	case !ok:
-		return nil, invalid("", errors.New("'events' is a required property"))
-	case json.Unmarshal(raw, &items) != nil || items == nil:
-		return nil, invalid("events", errors.New("it is not of type 'array'"))
-	case len(items) == 0:
-		return nil, invalid("events", errors.New("[] should be non-empty"))
+	value, err := schema.Decode(data)
+	if err != nil {
+		return nil, simhttp.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
-	events := make([]sim.Event, 0, len(items))
-	for i, item := range items {
-		event, err := parseEvent(item, minor, form)
-		if err != nil {
-			return nil, invalid(fmt.Sprint("events/", i), err)
+	var violation *schema.Violation
+	if err := schemas.Validate("events", value); errors.As(err, &violation) {
+		return nil, invalid(violation.Path, phrase(violation))
+	}
+	var body struct{ Events []sim.Event }
+	if err := json.Unmarshal(data, &body); err != nil {
+		return nil, err
+	}
+	for i := range body.Events {
+		e := &body.Events[i]
+		switch {
+		case e.ServerUUID == "": // an empty one is refused by the schema
+			return nil, invalid([]string{"events", strconv.Itoa(i)}, "'server_uuid' is a required property")
+		case e.Name == "":
+			return nil, invalid([]string{"events", strconv.Itoa(i)}, "'name' is a required property")
+		case e.Status == "" && e.Name == arqResolved:
+			e.Status = statusOK
+		case e.Status == "":
+			e.Status = statusCompleted
 		}
-		events = append(events, event)
+		if err := checkEvent(*e, minor, form); err != nil {
+			return nil, invalid([]string{"events", strconv.Itoa(i)}, err.Error())
+		}
 	}
-	return events, nil
+	return body.Events, nil
 }
 
-func invalid(where string, err error) error {
-	if where != "" {
-		where = " for field/attribute " + where
+// phrase is that of newer versions of Python's jsonschema library, and names the limit of
+// a tag.
+func phrase(v *schema.Violation) string {
+	switch v.Keyword {
+	case "minItems":
+		return "[] should be non-empty"
+	case "maxLength":
+		return fmt.Sprintf("tag is longer than %d characters", maxTag)
 	}
-	return simhttp.Refuse(http.StatusBadRequest, "Invalid input%s. %v", where, err)
+	return v.Phrase
 }
 
-func parseEvent(data []byte, minor int, form string) (sim.Event, error) {
-	fields, err := object(data, "name", "server_uuid", "tag", "status")
-	if err != nil {
-		return sim.Event{}, err
+func invalid(path []string, text string) error {
+	where := ""
+	if len(path) > 0 {
+		where = " for field/attribute " + strings.Join(path, "/")
 	}
-	event := sim.Event{Status: statusCompleted}
-	for _, field := range []struct {
-		name  string
-		value *string
-	}{{"server_uuid", &event.ServerUUID}, {"name", &event.Name}, {"status", &event.Status}} {
-		raw, given := fields[field.name]
-		if !given && field.name != "status" {
-			return sim.Event{}, fmt.Errorf("'%s' is a required property", field.name)
-		}
-		if given && !isString(raw, field.value) {
-			return sim.Event{}, fmt.Errorf("%s is not of type 'string'", field.name)
-		}
-	}
-	if _, given := fields["status"]; !given && event.Name == arqResolved {
-		event.Status = statusOK
-	}
-	if raw, given := fields["tag"]; given {
-		event.Tag = new(string)
-		if !isString(raw, event.Tag) {
-			return sim.Event{}, errors.New("tag is not of type 'string'")
-		}
-	}
-	return event, checkEvent(event, minor, form)
+	return simhttp.Refuse(http.StatusBadRequest, "Invalid input%s. %s", where, text)
 }
 
 func checkEvent(e sim.Event, minor int, form string) error {
 	names := eventNames(minor, form)
 	switch {
-	case !simhttp.IsUUIDLike(e.ServerUUID) || strings.HasPrefix(e.ServerUUID, "urn:"):
-		return fmt.Errorf("server_uuid %q is not a 'uuid'", e.ServerUUID)
 	case !slices.Contains(names, e.Name):
 		return fmt.Errorf("name %q is not one of %q", e.Name, names)
 	case e.Name == arqResolved && e.Status != statusOK && e.Status != statusFailed:
 		return fmt.Errorf("status %q is not one of ['ok', 'failed']", e.Status)
 	case e.Name != arqResolved && !slices.Contains([]string{statusFailed, statusCompleted, statusInProgress}, e.Status):
 		return fmt.Errorf("status %q is not one of ['failed', 'completed', 'in-progress']", e.Status)
-	case len([]rune(tagOf(e))) > maxTag:
-		return fmt.Errorf("tag is longer than %d characters", maxTag)
 	}
 	return nil
-}
-
-// schemaError has the very text of Nova's validator, which starts with a capital.
-type schemaError string
-
-// Error implements error.
-func (e schemaError) Error() string { return string(e) }
-
-// object decodes a JSON object and refuses keys that are not allowed, exact in case.
-func object(data []byte, allowed ...string) (map[string]json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&fields); err != nil || fields == nil {
-		return nil, errors.New("it is not of type 'object'")
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("it is followed by something else")
-	}
-	for key := range fields {
-		if !slices.Contains(allowed, key) {
-			return nil, schemaError(fmt.Sprintf("Additional properties are not allowed (%q was unexpected)", key))
-		}
-	}
-	return fields, nil
-}
-
-func isString(raw json.RawMessage, value *string) bool {
-	return raw[0] == '"' && json.Unmarshal(raw, value) == nil
 }
