@@ -54,13 +54,7 @@ func (s *Server) router() *simhttp.Router {
 }
 
 // Routes lists what the server does in its release.
-func (s *Server) Routes() []sim.Route {
-	var list []sim.Route
-	for _, r := range s.service.Router.Routes() {
-		list = append(list, sim.Route{Service: s.service.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
-	}
-	return list
-}
+func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 
 // queryOf takes the subject of a request from the first of the query arguments
 // that is there.

@@ -77,13 +77,7 @@ func operations() []operation {
 
 // Routes lists what the server does, in the order in which it looks for a
 // request's route.
-func (s *Server) Routes() []sim.Route {
-	var list []sim.Route
-	for _, op := range operations() {
-		list = append(list, sim.Route{Service: s.service.Name, Operation: op.name, Method: op.method, Pattern: op.pattern})
-	}
-	return list
-}
+func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 
 func (s *Server) router() *simhttp.Router {
 	var routes []simhttp.Route

@@ -148,7 +148,7 @@ func (c *ManualClock) Advance(d time.Duration) {
 }
 
 // wakeNext moves on to the next due time and wakes its waiter. It returns a channel that
-// tells of the next waiter to be added. If none is due before the end, it moves on to the
+// receives when the next waiter is added. If none is due before the end, it moves on to the
 // end and returns nil.
 func (c *ManualClock) wakeNext(end time.Time) <-chan struct{} {
 	c.mu.Lock()

@@ -18,8 +18,8 @@ type ReceivedEvent struct {
 	Code int `json:"code"`
 	// At is when it arrived.
 	At time.Time `json:"at"`
-	// Forwarded lists the receivers that it was passed on to, Problems the receivers that
-	// it could not be passed on to and why. A delayed event is in neither until then.
+	// Forwarded lists the receivers that got the event, Problems those that did not and
+	// why. A delayed event is in neither until it is due.
 	Forwarded []string `json:"forwarded,omitempty"`
 	Problems  []string `json:"problems,omitempty"`
 }

@@ -347,7 +347,7 @@ func TestControlRoutes(t *testing.T) {
 		{"PUT", guest, `{"hots":"cn0"}`, 400, "hots"},
 		{"PUT", guest, `{"uuid":"` + instance(2) + `"}`, 400, "differs"},
 		{"PUT", guest, `{"domain":"<pool/>"}`, 400, "pool"},
-		{"PUT", guest, `{} {}`, 400, "unexpected data"},
+		{"PUT", guest, `{} {}`, 400, "something follows"},
 		{"PUT", guest, `{`, 400, ""},
 		{"PUT", "/_sim/guests/7", `{}`, 400, "UUID"},
 		{"GET", guest, "", 200, `"domain":"<domain/>"`},

@@ -1,13 +1,11 @@
 package simcloud
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -19,9 +17,9 @@ func (c *Cloud) control() simhttp.Control {
 	more := c.page.Routes()
 	maps.Copy(more, c.ownRoutes())
 	return simhttp.Control{
-		Faults: c.faults, Recorder: c.recorder, Others: append(c.Cyborg.Routes(), c.Placement.Routes()...),
-		Services: []*simhttp.Service{c.identity.Service(), c.compute.Service(), c.images.Service()},
-		More:     more,
+		Faults: c.faults, Recorder: c.recorder,
+		Routes: slices.Concat(c.Cyborg.Routes(), c.Placement.Routes(), c.identity.Service().Routes(), c.compute.Service().Routes(), c.images.Service().Routes()),
+		More:   more,
 	}
 }
 
@@ -140,14 +138,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, name string, into any) boo
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return false
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(into)
-	if err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("unexpected data after the JSON value")
-		}
-	}
+	err = simhttp.DecodeStrict(data, into)
 	if err != nil {
 		http.Error(w, name+": "+err.Error(), http.StatusBadRequest)
 	}

@@ -46,7 +46,7 @@ const maxRequests = 1000
 func withControl(server *placementsim.Server, faults *fault.Set) http.Handler {
 	recorder := simhttp.NewRecorder(maxRequests)
 	control := simhttp.Control{
-		Faults: faults, Recorder: recorder, Others: server.Routes(),
+		Faults: faults, Recorder: recorder, Routes: server.Routes(),
 		More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
 	}
 	own := control.Handler()

@@ -5,7 +5,7 @@
 // and no signatures: Cyborg reads images and operators put them there, nothing else
 // happens. Images of another project that are not public are not found, as in Glance.
 //
-// Server.Dump and Server.Load keep the images, data included, over a restart.
+// Server.State has the images and their data.
 //
 // Behaviour follows glance/api/v2/images.py, glance/api/v2/image_data.py and
 // glance/api/versions.py of the 2024 releases. Errors are HTML, as there.

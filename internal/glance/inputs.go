@@ -2,7 +2,7 @@ package glance
 
 import "github.com/gocyborg/gocyborg/internal/simhttp"
 
-// inputs tells what each operation reads. In a list every key is a field or a property to
+// inputs is what each operation reads. In a list every key is a field or a property to
 // search by, but for those that Glance sorts by, which mean nothing here; of an image
 // every member is a field or a property, but for those without a meaning here.
 func inputs() map[string]simhttp.Input {

@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Config is what a Server can be told.
+// Config is the configuration of a Server.
 type Config struct {
 	// Seed determines identifiers.
 	Seed uint64

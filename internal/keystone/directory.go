@@ -161,7 +161,7 @@ func (d *directory) owned(userName, projectName string) (*user, *project, error)
 	return u, p, nil
 }
 
-// isDefault tells whether the only domain is meant. Names compare without case, as
+// isDefault reports whether the reference is to the only domain. Names compare without case, as
 // they do in the databases that Keystone is deployed on.
 func (d *domainRef) isDefault() bool {
 	return d != nil && (d.ID == domainID || d.ID == "" && strings.EqualFold(d.Name, domainName))

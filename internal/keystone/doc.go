@@ -5,13 +5,11 @@
 //
 // It deliberately has no way to change users, projects or roles, no federation, no
 // trusts, no unified limits and no security: passwords are public, and tokens follow from
-// the seed, so that runs repeat. URLs in answers
-// are built from the request's Host, so that one server can be reached under any
-// name.
+// the seed, so that runs repeat. URLs in answers are built from the request's Host, so that
+// one server can be reached under any name.
 //
-// Server.Dump and Server.Load keep tokens and application credentials over a
-// restart. Users, projects, roles and services come from the configuration; tokens and
-// secrets are remembered by their SHA-256 only.
+// Server.State has the tokens and the application credentials, by the SHA-256 of their
+// secrets. Users, projects, roles and services come from the configuration.
 //
 // Behaviour follows keystone/api/auth.py, keystone/auth/core.py, keystone/auth/schema.py,
 // keystone/api/discovery.py and keystone/exception.py of the 2024 releases, and what

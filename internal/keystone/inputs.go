@@ -2,7 +2,7 @@ package keystone
 
 import "github.com/gocyborg/gocyborg/internal/simhttp"
 
-// inputs tells what each operation reads.
+// inputs is what each operation reads.
 func inputs() map[string]simhttp.Input {
 	query := func(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
 	body := func(paths ...string) simhttp.Input { return simhttp.Input{Body: paths} }

@@ -47,7 +47,7 @@ func (s *Server) applyScope(proof *session, raw json.RawMessage) error {
 	case scope.Trust != nil:
 		return simhttp.Refuse(http.StatusNotFound, "Could not find trust.")
 	case scope.Domain != nil:
-		return unauthorized() // nobody here has a role on a domain
+		return unauthorized() // no user has a role on a domain
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const Password = "secret"
 // is the default of Keystone's option [token] expiration.
 const DefaultTokenLifetime = time.Hour
 
-// Config is what a Server can be told. The zero value is a cloud that has only the
+// Config is the configuration of a Server. The zero value is a cloud that has only the
 // identity service in its catalog.
 type Config struct {
 	// Seed determines identifiers and tokens.
@@ -121,17 +121,17 @@ func (s *Server) routes() []simhttp.Route {
 	get("identity.token.validate", s.authenticated(s.validateToken), "/v3/auth/tokens")
 	get("identity.auth.catalog", s.authenticated(s.authCatalog), "/v3/auth/catalog")
 	get("identity.auth.projects", s.authenticated(s.authProjects), "/v3/auth/projects")
-	get("identity.project.list", s.authenticated(s.listProjects), "/v3/projects")
+	get("identity.project.list", s.authenticated(admins("identity:list_projects", s.listProjects)), "/v3/projects")
 	get("identity.project.get", s.authenticated(s.getProject), "/v3/projects/{id}")
-	get("identity.user.list", s.authenticated(s.listUsers), "/v3/users")
+	get("identity.user.list", s.authenticated(admins("identity:list_users", s.listUsers)), "/v3/users")
 	get("identity.user.get", s.authenticated(s.getUser), "/v3/users/{id}")
-	get("identity.domain.list", s.authenticated(s.listDomains), "/v3/domains")
-	get("identity.domain.get", s.authenticated(s.getDomain), "/v3/domains/{id}")
-	get("identity.role.list", s.authenticated(s.listRoles), "/v3/roles")
+	get("identity.domain.list", s.authenticated(admins("identity:list_domains", s.listDomains)), "/v3/domains")
+	get("identity.domain.get", s.authenticated(admins("identity:get_domain", s.getDomain)), "/v3/domains/{id}")
+	get("identity.role.list", s.authenticated(admins("identity:list_roles", s.listRoles)), "/v3/roles")
 	get("identity.application_credential.list", s.authenticated(s.listCredentials), credentialsPath)
 	get("identity.application_credential.get", s.authenticated(s.getCredential), credentialsPath+"/{credential}")
-	get("identity.service.list", s.authenticated(s.listServices), "/v3/services")
-	get("identity.service.get", s.authenticated(s.getService), "/v3/services/{id}")
+	get("identity.service.list", s.authenticated(admins("identity:list_services", s.listServices)), "/v3/services")
+	get("identity.service.get", s.authenticated(admins("identity:get_service", s.getService)), "/v3/services/{id}")
 	get("identity.region.list", s.authenticated(s.listRegions), "/v3/regions")
 	get("identity.region.get", s.authenticated(s.getRegion), "/v3/regions/{id}")
 	tokens := "/v3/auth/tokens"
@@ -157,6 +157,16 @@ func (s *Server) authenticated(next authedHandler) simhttp.Handler {
 		who, ok := s.lookup(c.Header.Get("X-Auth-Token"))
 		if !ok {
 			return unauthorized()
+		}
+		return next(c, who)
+	}
+}
+
+// admins refuses calls of others than administrators.
+func admins(policy string, next authedHandler) authedHandler {
+	return func(c *simhttp.Call, who session) error {
+		if err := requireAdmin(who, policy); err != nil {
+			return err
 		}
 		return next(c, who)
 	}

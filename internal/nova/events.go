@@ -52,7 +52,7 @@ func (s *Server) postEvents(c *simhttp.Call) error {
 	return c.JSON(status, map[string]any{"events": answers})
 }
 
-// eventChange tells of an event that was accepted. That of a row would tell of refused
+// eventChange describes an event that was accepted. Changes of rows would list the refused
 // events, too.
 func eventChange(e sim.Event, number int64) sim.Change {
 	what := fmt.Sprintf("%s %s for instance %s", e.Name, e.Status, e.ServerUUID)

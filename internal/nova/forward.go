@@ -20,10 +20,10 @@ import (
 // ErrURL is returned for a URL that events cannot be sent to.
 var ErrURL = errors.New("nova: bad URL for events")
 
-// inProcess names the Go handler where a place to pass events on to is named.
+// inProcess is the name of the Go handler among the receivers.
 const inProcess = "in process"
 
-// HandleEvents sets the handler that accepted events are passed on to, as a POST of the
+// HandleEvents sets the handler that accepted events are forwarded to, as a POST of the
 // same form that Nova receives; nil for none.
 func (s *Server) HandleEvents(h http.Handler) {
 	s.mu.Lock()

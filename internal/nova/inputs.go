@@ -2,7 +2,7 @@ package nova
 
 import "github.com/gocyborg/gocyborg/internal/simhttp"
 
-// inputs tells what each operation reads; the schema of the events is closed.
+// inputs is what each operation reads; the schema of the events is closed.
 func inputs() map[string]simhttp.Input {
 	return map[string]simhttp.Input{opEvents: {Body: []string{
 		"events[].name", "events[].server_uuid", "events[].tag", "events[].status",

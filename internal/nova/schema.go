@@ -63,12 +63,12 @@ func eventNames(minor int, form string) []string {
 	return names
 }
 
-// needsTag tells whether the API demands a tag for a kind of event.
+// needsTag reports whether the API demands a tag for a kind of event.
 func needsTag(name string) bool {
 	return name == ARQBound || name == arqResolved || name == arqsBound || name == "volume-extended" || name == "power-update"
 }
 
-// readEvents decodes and judges the whole body; one bad event refuses all.
+// readEvents decodes and checks the whole body; one bad event refuses all.
 func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
 	if kind, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); kind != "" && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
 		return nil, simhttp.Refuse(http.StatusUnsupportedMediaType, "Unsupported Content-Type")

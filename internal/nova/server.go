@@ -15,14 +15,14 @@ const (
 	opVersions = "compute.versions.list"
 	opVersion  = "compute.version.get"
 	opEvents   = "compute.external_events.create"
-	// opForward is not a request: it is passing one event on, with the event's tag as
-	// the subject. Drop loses the event, Delay passes it on later and answers at once,
-	// Status passes it on as failed, Duplicate a second time right after the first, and
+	// opForward is not a request: it is forwarding one event, with the event's tag as
+	// the subject. Drop loses the event, Delay forwards it later and answers at once,
+	// Status forwards it as failed, Duplicate a second time right after the first, and
 	// Reorder after all others of its request.
 	opForward = "compute.external_event.forward"
 )
 
-// Config is what a Server can be told. The zero value accepts events for any instance.
+// Config is the configuration of a Server. The zero value accepts events for any instance.
 type Config struct {
 	// Seed determines request ids.
 	Seed uint64
@@ -49,7 +49,7 @@ type Option func(*Server)
 // WithClock sets the clock; the machine's by default.
 func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
 
-// WithFaults lets the rules of a set act on requests and on the passing on of events.
+// WithFaults lets the rules of a set act on requests and on the forwarding of events.
 func WithFaults(faults *fault.Set) Option {
 	return func(s *Server) { s.service.Faults = faults }
 }

@@ -31,7 +31,7 @@ type Call struct {
 // Error is a refusal. Each service has its own form of it on the wire.
 type Error struct {
 	Status int
-	// Code is what some services tell beside the status; it may be empty.
+	// Code is the error code of services that have one beside the status; it may be empty.
 	Code string
 	// Text may be empty for a status that has a standard text in the service.
 	Text string
@@ -90,8 +90,8 @@ func (c *Call) RequireRoute() error {
 	return &Error{Status: http.StatusMethodNotAllowed}
 }
 
-// BaseURL is the scheme and the host that the client used. A proxy in front that ended TLS
-// tells the scheme in X-Forwarded-Proto.
+// BaseURL is the scheme and the host that the client used. Behind a proxy that terminates
+// TLS the scheme is that of X-Forwarded-Proto.
 func (c *Call) BaseURL() string {
 	scheme := "http"
 	if c.TLS != nil {

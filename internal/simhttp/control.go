@@ -19,9 +19,8 @@ const controlSchema = 1
 type Control struct {
 	Faults   *fault.Set
 	Recorder *Recorder
-	Services []*Service
-	// Others are the routes of services that do not show their Service.
-	Others []sim.Route
+	// Routes are those of all services.
+	Routes []sim.Route
 	// More are further routes, by method and path: "GET /_sim/guests".
 	More map[string]http.HandlerFunc
 }
@@ -39,7 +38,7 @@ func (c Control) Handler() http.Handler {
 func (c Control) Patterns() map[string]http.HandlerFunc {
 	patterns := map[string]http.HandlerFunc{
 		"GET /_sim/health":      c.health,
-		"GET /_sim/routes":      c.routes,
+		"GET /_sim/routes":      c.getRoutes,
 		"GET /_sim/faults":      c.getFaults,
 		"PUT /_sim/faults":      c.putFaults,
 		"DELETE /_sim/faults":   c.deleteFaults,
@@ -59,14 +58,9 @@ func (c Control) health(w http.ResponseWriter, _ *http.Request) {
 	WriteJSON(w, http.StatusOK, ControlBody("status", "ok"))
 }
 
-// routes lists what the services answer, and all that fault rules can act on.
-func (c Control) routes(w http.ResponseWriter, _ *http.Request) {
-	list := append([]sim.Route{}, c.Others...)
-	for _, service := range c.Services {
-		for _, r := range service.Router.Routes() {
-			list = append(list, sim.Route{Service: service.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
-		}
-	}
+// getRoutes lists what the services answer, and all that fault rules can act on.
+func (c Control) getRoutes(w http.ResponseWriter, _ *http.Request) {
+	list := append([]sim.Route{}, c.Routes...)
 	slices.SortStableFunc(list, func(a, b sim.Route) int { return cmp.Compare(a.Service, b.Service) })
 	body := ControlBody("routes", list)
 	body["operations"] = c.Faults.Describe()

@@ -1,17 +1,15 @@
-// Package simhttp is what the simulated services share below their own
-// dialects: routing by path segments, request ids, faults, the record of
-// requests, the clock and the in-process transport.
+// Package simhttp is the HTTP side of every simulated service: routing by path segments,
+// handlers and errors, tokens, request ids, faults, the record of requests and the
+// in-process transport.
 //
-// It knows nothing of Placement, Cyborg, Keystone or Nova: authentication
-// order, microversion rules and error bodies differ between them and live with
-// each service. A [Service] wraps such a service: it names the operation of a
-// request, lets the faults act, calls the service's own handler and records
-// what came out.
+// A [Service] finds the route of a request, lets the fault rules act, calls the service's
+// [Handler] with a [Call] and records the exchange. The order of authentication and
+// microversion, and the form of an error, differ between services: each supplies them as
+// Service.Handler and Service.WriteError.
 //
-// The record keeps what was sent, secrets taken out ([Sent]), so that it can be sent
-// again, and what of it the route does not declare as read ([Input], [Exchange.Unread]).
-// A [Recorder] may let every service refuse that.
+// The record lists which query keys and members of the body a route does not read
+// ([Input]); a [Recorder] may let every service refuse such requests.
 //
-// Faults and waits happen before the service's handler takes any lock:
-// sleeping under a lock would stop virtual time in a testing/synctest bubble.
+// Faults and waits happen before a handler takes any lock: sleeping under a lock would
+// stop virtual time in a testing/synctest bubble.
 package simhttp

@@ -9,13 +9,8 @@ import (
 	"time"
 )
 
-// DumpSchema is the version of the form of every dump.
-const DumpSchema = 1
-
-// DecodeDump reads a dump into a struct, whose field for schema_version it is given, too:
-// one JSON value, without unknown fields, of schema_version DumpSchema. The error tells
-// which of these it is not.
-func DecodeDump(data []byte, into any, version *int) error {
+// DecodeStrict decodes one JSON value without unknown members, which nothing may follow.
+func DecodeStrict(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
@@ -23,6 +18,18 @@ func DecodeDump(data []byte, into any, version *int) error {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the JSON value")
+	}
+	return nil
+}
+
+// DumpSchema is the version of the form of every dump.
+const DumpSchema = 1
+
+// DecodeDump reads a dump into a struct, whose field for schema_version it is given, too:
+// one JSON value, without unknown fields, of schema_version DumpSchema.
+func DecodeDump(data []byte, into any, version *int) error {
+	if err := DecodeStrict(data, into); err != nil {
+		return err
 	}
 	if *version != DumpSchema {
 		return fmt.Errorf("schema_version %d, want %d", *version, DumpSchema)

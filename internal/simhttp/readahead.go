@@ -7,7 +7,7 @@ import (
 )
 
 // readAhead is a request body of which the beginning, usually all, was read before the
-// service sees it, so that it can be judged.
+// service sees it, so that it can be checked.
 type readAhead struct {
 	io.Reader
 	io.Closer

@@ -20,7 +20,7 @@ type Route struct {
 	// in http.ServeMux, because clients refuse the redirects.
 	Pattern string
 	Handler Handler
-	// Subject tells what the request is about for faults and records; nil
+	// Subject is what the request is about, for faults and records; nil
 	// means the first path variable.
 	Subject func(*http.Request) string
 	// Input is what the route reads of a request.

@@ -29,7 +29,7 @@ type Service struct {
 	Handler Handler
 	// WriteError answers with an error in the service's form; see [AsError].
 	WriteError func(c *Call, err error)
-	// VersionHeader is the answer header that tells the microversion applied.
+	// VersionHeader is the answer header with the microversion applied.
 	VersionHeader string
 	Faults        *fault.Set // nil: never fails
 	Recorder      *Recorder  // nil: that of Recording, if there is one
@@ -38,6 +38,15 @@ type Service struct {
 	Observe func(sim.Exchange)
 	Clock   sim.Clock
 	IDs     *IDs
+}
+
+// Routes lists what the service serves, in the order of its router.
+func (s *Service) Routes() []sim.Route {
+	var list []sim.Route
+	for _, r := range s.Router.Routes() {
+		list = append(list, sim.Route{Service: s.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
+	}
+	return list
 }
 
 // ServeHTTP implements http.Handler.

@@ -8,7 +8,7 @@ import (
 )
 
 // shape is what a route reads of a JSON value. A shape without parts takes the value as
-// it is, whatever it holds: the service judges it as a whole.
+// it is, whatever it holds: the service checks it as a whole.
 type shape struct {
 	members map[string]*shape // nil for one that is not read although any is there
 	any     *shape            // of members that have no shape of their own; nil: they are not read
@@ -79,7 +79,7 @@ const (
 )
 
 // unrecognizedBody lists the members of a body that have no shape: "body [0].colour". A body
-// that is no JSON is not judged: the service refuses it itself.
+// that is no JSON is not checked: the service refuses it.
 func (s *shape) unrecognizedBody(body []byte) []string {
 	w := &shapeWalk{walker: walker{data: body}}
 	switch {

@@ -21,7 +21,7 @@ func (s *Service) trickle(w http.ResponseWriter, r *http.Request, answer *buffer
 		answer.copyTo(w, nil)
 		return
 	}
-	answer.header.Set("Content-Length", strconv.Itoa(len(body))) // an early end can be told
+	answer.header.Set("Content-Length", strconv.Itoa(len(body))) // so that a client notices an early end
 	maps.Copy(w.Header(), answer.header)
 	answer.WriteHeader(http.StatusOK)
 	w.WriteHeader(answer.status)

@@ -14,7 +14,7 @@ import (
 // Transport is an http.RoundTripper that calls a handler without a socket, so
 // that it works inside a testing/synctest bubble. The caller waits for the
 // handler, but as with a real connection not longer than its context lasts: then
-// it is told so, while the handler goes on with what it has begun.
+// it gets the error of the context, while the handler runs to its end.
 type Transport struct {
 	handler http.Handler
 }

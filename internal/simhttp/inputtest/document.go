@@ -91,7 +91,7 @@ func at(document any, place []string) map[string]any {
 	return object
 }
 
-// free tells whether the declared paths take any member of the object at a place: because
+// free reports whether the declared paths take any member of the object at a place: because
 // of a *, or because the place is below the end of a path.
 func free(paths []string, place []string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {

@@ -19,7 +19,7 @@ type Case struct {
 	Body string
 	// Version is the value of OpenStack-API-Version.
 	Version string
-	// Refused tells that the service refuses it even so, which may be an answer, too, to
+	// Refused is set for a request that the service refuses, which may be an answer, too, to
 	// something that it reads.
 	Refused bool
 }
@@ -154,7 +154,7 @@ func (c *checker) body(route simhttp.Route, each Case, base Answer) {
 	for _, path := range route.Body {
 		switch {
 		case path == "":
-			c.judged(route, each, sent)
+			c.checkedAsAWhole(route, each, sent)
 		case path[0] == '!':
 			document := decoded(c.t, each.Body)
 			if replace(&document, steps(path[1:]), gone{}) && sent(document) != base {
@@ -186,8 +186,8 @@ func (c *checker) body(route simhttp.Route, each Case, base Answer) {
 	}
 }
 
-// judged checks that a body declared as judged is: no object of it takes anything more.
-func (c *checker) judged(route simhttp.Route, each Case, sent func(any) Answer) {
+// checkedAsAWhole checks that no object of the body takes an additional member.
+func (c *checker) checkedAsAWhole(route simhttp.Route, each Case, sent func(any) Answer) {
 	c.t.Helper()
 	refused := 0
 	for _, place := range objects(decoded(c.t, each.Body), nil) {
