@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,88 +11,51 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// things are what a dump has, by kind and id.
-type things map[[2]string]string
+// thing is what of a row a request's changes tell.
+type thing struct{ kind, id, fields string }
 
-// thingsOf takes a dump apart, without the times.
+// things are those of all rows, by table and key.
+type things map[[2]string]thing
+
 func thingsOf(t *testing.T, s *Server) things {
-	data, err := s.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d stateDump
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
-	parents, all := make(map[string]string), make(things)
-	for _, p := range d.Providers {
-		parents[p.UUID] = p.Parent
-	}
-	for _, p := range d.Providers {
-		root := p.UUID
-		for parents[root] != "" {
-			root = parents[root]
+	all := make(things)
+	for _, c := range s.state.Rows() {
+		if c.Kind == "" {
+			continue
 		}
-		all[[2]string{"resource_provider", p.UUID}] = fmt.Sprint(p.Name, p.Parent, root, p.Generation)
-		for _, i := range p.Inventories {
-			all[[2]string{"inventory", p.UUID + "/" + i.Class}] = fmt.Sprint(i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio)
+		data, err := json.Marshal(c.After)
+		if err != nil {
+			t.Fatal(err)
 		}
-		all.addSet("provider_traits", p.UUID, p.Traits)
-		all.addSet("aggregates", p.UUID, p.Aggregates)
-	}
-	for _, c := range d.Classes {
-		all[[2]string{"resource_class", c.Name}] = ""
-	}
-	for _, tr := range d.Traits {
-		all[[2]string{"trait", tr.Name}] = ""
-	}
-	for _, c := range d.Consumers {
-		all[[2]string{"consumer", c.UUID}] = fmt.Sprint(c.Project, c.User, c.Type, c.Generation)
-		if len(c.Allocations) > 0 {
-			all[[2]string{"allocations", c.UUID}] = fmt.Sprint(c.Allocations)
+		var fields map[string]any
+		if err := json.Unmarshal(data, &fields); err != nil {
+			t.Fatal(err)
 		}
+		for _, hidden := range c.Hidden {
+			delete(fields, hidden)
+		}
+		all[[2]string{c.Table, c.Key}] = thing{c.Kind, c.ID, fmt.Sprint(fields)}
 	}
 	return all
-}
-
-func (all things) addSet(kind, id string, names []string) {
-	slices.Sort(names)
-	if len(names) > 0 {
-		all[[2]string{kind, id}] = fmt.Sprint(names)
-	}
-}
-
-// rename is what all would be under another name of a class.
-func (all things) rename(from, to string) things {
-	renamed := make(things)
-	for key, value := range all {
-		if key[0] == "inventory" {
-			key[1] = strings.Replace(key[1], "/"+from, "/"+to, 1)
-		}
-		if key[0] == "resource_class" && key[1] == from {
-			key[1] = to
-		}
-		renamed[key] = strings.ReplaceAll(value, " "+from+" ", " "+to+" ")
-	}
-	return renamed
 }
 
 // until lists what differs in another state, as "action kind id".
 func (all things) until(after things) []string {
 	diff := []string{}
-	for key, value := range all {
+	for key, old := range all {
 		if now, still := after[key]; !still {
-			diff = append(diff, "deleted "+key[0]+" "+key[1])
-		} else if now != value {
-			diff = append(diff, "changed "+key[0]+" "+key[1])
+			diff = append(diff, "deleted "+old.kind+" "+old.id)
+		} else if now.fields != old.fields {
+			diff = append(diff, "changed "+now.kind+" "+now.id)
 		}
 	}
-	for key := range after {
+	for key, now := range after {
 		if _, before := all[key]; !before {
-			diff = append(diff, "created "+key[0]+" "+key[1])
+			diff = append(diff, "created "+now.kind+" "+now.id)
 		}
 	}
 	slices.Sort(diff)
@@ -154,13 +116,13 @@ func withGenerations(s *Server, path, body string) string {
 			generation = fmt.Sprint(p.Generation)
 		}
 	}
-	if c := s.state.Snapshot().Consumers; len(c) > 0 && c[0].UUID == con {
-		consumer = fmt.Sprint(c[0].Generation)
+	for _, c := range s.state.Rows() {
+		if row, ok := c.After.(engine.ConsumerRow); ok && row.UUID == con {
+			consumer = fmt.Sprint(row.Generation)
+		}
 	}
 	return strings.NewReplacer(":G,", ":"+generation+",", ":N}", ":"+consumer+"}").Replace(body)
 }
-
-var renaming = regexp.MustCompile(`^name (\S+) -> (\S+)$`)
 
 func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 	t.Parallel()
@@ -179,19 +141,13 @@ func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 			got := send(t, s, v.String(), method, path, body)
 			noted := []string{}
 			for _, c := range last.Changes {
-				id := c.ID
-				if name := renaming.FindStringSubmatch(c.What); c.Kind == "resource_class" && name != nil {
-					before = before.rename(name[1], name[2])
-					before[[2]string{"resource_class", name[2]}] = "another name"
-					id = name[2]
-				}
-				noted = append(noted, c.Action+" "+c.Kind+" "+id)
+				noted = append(noted, c.Action+" "+c.Kind+" "+c.ID)
 				told[c.Action+" "+c.Kind]++
 			}
 			slices.Sort(noted)
 			after := thingsOf(t, s)
 			if diff := cmp.Diff(before.until(after), noted); diff != "" {
-				t.Fatalf("seed %d: %s %s %s at %s answered %d: what differs in the dumps and what is noted (-differs +noted):\n%s\n%v", seed, method, path, body, v, got.status, diff, last.Changes)
+				t.Fatalf("seed %d: %s %s %s at %s answered %d: what differs in the rows and what is noted (-differs +noted):\n%s\n%v", seed, method, path, body, v, got.status, diff, last.Changes)
 			}
 			before = after
 		}
@@ -200,7 +156,7 @@ func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 		"created resource_provider", "changed resource_provider", "deleted resource_provider", "created inventory", "changed inventory", "deleted inventory",
 		"created provider_traits", "changed provider_traits", "deleted provider_traits", "created aggregates", "changed aggregates",
 		"created trait", "deleted trait", "created resource_class", "changed resource_class", "deleted resource_class",
-		"created consumer", "changed consumer", "deleted consumer", "created allocations", "changed allocations", "deleted allocations",
+		"created consumer", "changed consumer", "deleted consumer", "created allocation", "changed allocation", "deleted allocation",
 	} {
 		if told[want] == 0 {
 			t.Errorf("the requests never %s", want)
@@ -232,39 +188,41 @@ func TestChangesAreToldInWords(t *testing.T) {
 		want               []sim.Change
 	}{
 		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":2}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, []sim.Change{
-			{Action: "created", Kind: "consumer", ID: con, What: "generation 1"},
-			{Action: "created", Kind: "allocations", ID: con, What: "VCPU 2 on cn0"},
-			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "generation 2 -> 3"},
+			{Action: "created", Kind: "allocation", ID: con + "/" + rp1 + "/VCPU", What: "2 VCPU on cn0"},
+			{Action: "created", Kind: "consumer", ID: con},
+			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "cn0: generation 2 -> 3"},
 		}},
 		{"PUT", "/allocations/" + con, `{"allocations":{"` + rp1 + `":{"resources":{"VCPU":1}},"` + rp2 + `":{"resources":{"FPGA":1}}},"project_id":"q","user_id":"u","consumer_generation":1,"consumer_type":"INSTANCE"}`, []sim.Change{
-			{Action: "changed", Kind: "consumer", ID: con, What: "project p -> q, generation 1 -> 2"},
-			{Action: "changed", Kind: "allocations", ID: con, What: "VCPU 2 on cn0 -> VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
-			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "generation 3 -> 4"},
-			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "generation 2 -> 3"},
+			{Action: "changed", Kind: "allocation", ID: con + "/" + rp1 + "/VCPU", What: "1 VCPU on cn0: used 2 -> 1"},
+			{Action: "created", Kind: "allocation", ID: con + "/" + rp2 + "/FPGA", What: "1 FPGA on cn0_fpga"},
+			{Action: "changed", Kind: "consumer", ID: con, What: "project_id p -> q, generation 1 -> 2"},
+			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "cn0: generation 3 -> 4"},
+			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "cn0_fpga: generation 2 -> 3"},
 		}},
 		{"DELETE", "/allocations/" + con, "", []sim.Change{
+			{Action: "deleted", Kind: "allocation", ID: con + "/" + rp1 + "/VCPU", What: "1 VCPU on cn0"},
+			{Action: "deleted", Kind: "allocation", ID: con + "/" + rp2 + "/FPGA", What: "1 FPGA on cn0_fpga"},
 			{Action: "deleted", Kind: "consumer", ID: con},
-			{Action: "deleted", Kind: "allocations", ID: con, What: "VCPU 1 on cn0, FPGA 1 on cn0_fpga"},
 		}},
 		{"DELETE", "/allocations/" + con, "", nil},
 		{"PUT", "/resource_providers/" + rp1 + "/inventories/VCPU", `{"resource_provider_generation":4,"total":9,"reserved":1}`, []sim.Change{
-			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "generation 4 -> 5"},
 			{Action: "changed", Kind: "inventory", ID: rp1 + "/VCPU", What: "VCPU on cn0: total 8 -> 9, reserved 0 -> 1"},
+			{Action: "changed", Kind: "resource_provider", ID: rp1, What: "cn0: generation 4 -> 5"},
 		}},
 		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, []sim.Change{
-			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "name cn0_fpga -> fpga, parent cn0 -> none, root cn0 -> fpga"},
+			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "fpga: name cn0_fpga -> fpga, parent_provider_uuid " + rp1 + " -> none"},
 		}},
 		{"PUT", "/resource_providers/" + rp2, `{"name":"fpga","parent_provider_uuid":null}`, nil},
 		{"PUT", "/resource_providers/" + rp2 + "/traits", `{"resource_provider_generation":3,"traits":["HW_CPU_X86_AVX"]}`, []sim.Change{
-			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "generation 3 -> 4"},
-			{Action: "changed", Kind: "provider_traits", ID: rp2, What: "fpga: -CUSTOM_FPGA_INTEL +HW_CPU_X86_AVX"},
+			{Action: "changed", Kind: "provider_traits", ID: rp2, What: `fpga: traits ["CUSTOM_FPGA_INTEL"] -> ["HW_CPU_X86_AVX"]`},
+			{Action: "changed", Kind: "resource_provider", ID: rp2, What: "fpga: generation 3 -> 4"},
 		}},
 		{"PUT", "/traits/CUSTOM_X", "", []sim.Change{{Action: "created", Kind: "trait", ID: "CUSTOM_X"}}},
 		{"PUT", "/traits/CUSTOM_X", "", nil},
 		{"DELETE", "/resource_providers/" + rp2, "", []sim.Change{
-			{Action: "deleted", Kind: "resource_provider", ID: rp2, What: "fpga"},
 			{Action: "deleted", Kind: "inventory", ID: rp2 + "/FPGA", What: "FPGA on fpga"},
-			{Action: "deleted", Kind: "provider_traits", ID: rp2, What: "fpga: -HW_CPU_X86_AVX"},
+			{Action: "deleted", Kind: "provider_traits", ID: rp2, What: "fpga"},
+			{Action: "deleted", Kind: "resource_provider", ID: rp2, What: "fpga"},
 		}},
 	} {
 		got := send(t, s, "1.38", tt.method, tt.path, tt.body)

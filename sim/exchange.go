@@ -58,8 +58,8 @@ const (
 //
 // The kinds of Placement are resource_provider (its name, parent, root or generation),
 // inventory (its ID is PROVIDER/CLASS), provider_traits and aggregates (by the provider's
-// uuid), resource_class and trait (by name; a renamed class by its old name), consumer and
-// allocations (by the consumer's uuid).
+// uuid), resource_class and trait (by name), consumer (by uuid) and allocation
+// (CONSUMER/PROVIDER/CLASS).
 //
 // Those of Cyborg are device_profile, accelerator_request, attach_handle (its holder),
 // device (its status), deployable (its bitstream) and attribute, each by uuid;

@@ -55,7 +55,7 @@ func TestBadFlagsAndFilesExit2WithOneLine(t *testing.T) {
 		{"serve --token-lifetime=-1s", "token lifetime"},
 		{"serve --placement-mode flat --model " + mixed, "on a flat host all devices need the same"},
 		{"serve --faults " + dir + "/none.json", "--faults: open"},
-		{"serve --faults " + write("null.json", "null"), "null is no list of rules"},
+		{"serve --faults " + write("null.json", "null"), "null is not a list of rules"},
 		{"serve --faults " + write("unknown-operation.json", `[{"operation": "a.b", "action": "drop"}]`), `unknown operation "a.b"`},
 		{"placement --faults " + write("cyborgs.json", `[{"operation": "accelerator.arq.bind", "action": "drop"}]`), "unknown operation"},
 		{"cyborg --placement-url http://127.0.0.1:1 --faults " + write("placements.json", `[{"operation": "placement.allocations.put", "action": "drop"}]`), "unknown operation"},

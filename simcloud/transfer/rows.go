@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -29,14 +31,21 @@ func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 	if err := enc.Encode(header); err != nil {
 		return nil, err
 	}
+	placement, err := w.placement()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range placement {
+		if err := enc.Encode(r); err != nil {
+			return nil, err
+		}
+	}
 	for dec.More() {
 		var r sim.Record
 		err := dec.Decode(&r)
 		switch {
-		case r.Table == "sim.clock":
+		case r.Table == "sim.clock", strings.HasPrefix(r.Table, "placement."):
 			continue
-		case r.Table == "placement.dump":
-			r.Row, err = json.Marshal(w.placement())
 		case r.Table == "accelerator.dump":
 			if err = json.Unmarshal(r.Row, &accelerator); err == nil {
 				maps.Copy(accelerator, w.accelerator())
@@ -53,66 +62,80 @@ func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// placement are the rows of a Placement that holds what is listed. It shows the traits of a
-// provider by age, which is not listed; they are made in the order in which providers show
+// placement are the records of a Placement that holds what is listed. It shows the traits of
+// a provider by age, which is not listed; they are made in the order in which providers show
 // them.
-func (w *imported) placement() object {
-	classes, traits := slices.Clone(w.Placement.ResourceClasses), []string{}
-	roots, providers, consumers := []string{}, []object{}, []object{}
-	for _, p := range w.Placement.ResourceProviders {
-		if p.Parent == "" {
-			roots = append(roots, p.UUID)
-		}
-		classes, traits = append(classes, slices.Sorted(maps.Keys(p.Inventories))...), append(traits, p.Traits...)
-		inventories := []object{}
-		for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
-			i := p.Inventories[class]
-			inventories = append(inventories, object{
-				"resource_class": class, "total": i.Total, "reserved": i.Reserved, "min_unit": i.MinUnit, "max_unit": i.MaxUnit,
-				"step_size": i.StepSize, "allocation_ratio": i.AllocationRatio, "changed": w.ReadAt,
-			})
-		}
-		providers = append(providers, object{
-			"uuid": p.UUID, "name": p.Name, "parent": p.Parent, "generation": p.Generation, "inventories": inventories,
-			"traits": p.Traits, "aggregates": p.Aggregates, "created": w.ReadAt,
-		})
+func (w *imported) placement() (records []sim.Record, err error) {
+	add := func(table, key string, row object) {
+		data, failed := json.Marshal(row)
+		records, err = append(records, sim.Record{Table: "placement." + table, Key: key, Row: data}), cmp.Or(err, failed)
 	}
-	for _, c := range w.Placement.Consumers {
-		allocations := []object{}
-		for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
-			for _, class := range slices.Sorted(maps.Keys(c.Allocations[provider])) {
-				allocations = append(allocations, object{"resource_provider": provider, "resource_class": class, "amount": c.Allocations[provider][class]})
+	names := func(table string, standard, names []string) map[string]int {
+		ids := make(map[string]int)
+		for i, name := range standard {
+			ids[name] = i
+		}
+		for _, name := range names {
+			if _, known := ids[name]; !known {
+				ids[name] = len(ids)
+				id := len(ids) - len(standard)
+				add(table, fmt.Sprintf("%010d", id), object{"id": id, "name": name, "created_at": w.ReadAt})
 			}
 		}
+		return ids
+	}
+	classes, traits := slices.Clone(w.Placement.ResourceClasses), []string{}
+	for _, p := range w.Placement.ResourceProviders {
+		classes, traits = append(classes, slices.Sorted(maps.Keys(p.Inventories))...), append(traits, p.Traits...)
+	}
+	classIDs := names("resource_classes", placementsim.StandardResourceClasses(), classes)
+	traitIDs := names("traits", placementsim.StandardTraits(), append(traits, w.Placement.Traits...))
+	providers, trees := make(map[string]string), 0
+	for i, p := range w.Placement.ResourceProviders {
+		key := fmt.Sprintf("%010d", i+1)
+		providers[p.UUID] = key
+		row := object{"id": i + 1, "uuid": p.UUID, "name": p.Name, "parent_provider_uuid": p.Parent, "generation": p.Generation, "created_at": w.ReadAt}
+		if p.Parent == "" {
+			trees++
+			row["tree"] = trees
+		}
+		add("resource_providers", key, row)
+		for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
+			i := p.Inventories[class]
+			add("inventories", fmt.Sprintf("%s.%06d", key, classIDs[class]), object{
+				"resource_provider": p.UUID, "resource_class": class, "total": i.Total, "reserved": i.Reserved, "min_unit": i.MinUnit, "max_unit": i.MaxUnit,
+				"step_size": i.StepSize, "allocation_ratio": i.AllocationRatio, "updated_at": w.ReadAt,
+			})
+		}
+		if len(p.Traits) > 0 {
+			add("provider_traits", key, object{"resource_provider": p.UUID, "traits": p.Traits})
+		}
+		if len(p.Aggregates) > 0 {
+			add("provider_aggregates", key, object{"resource_provider": p.UUID, "aggregates": p.Aggregates})
+		}
+	}
+	for _, c := range w.Placement.Consumers {
 		generation := 1
 		if c.Generation != nil {
 			generation = *c.Generation
 		}
-		consumers = append(consumers, object{
-			"uuid": c.UUID, "project_id": c.ProjectID, "user_id": c.UserID, "consumer_type": c.ConsumerType, "generation": generation,
-			"created": w.ReadAt, "allocations": allocations,
+		add("consumers", c.UUID, object{
+			"uuid": c.UUID, "project_id": c.ProjectID, "user_id": c.UserID, "consumer_type": c.ConsumerType, "generation": generation, "created_at": w.ReadAt,
 		})
-	}
-	return object{
-		"schema_version": 1, "ids": object{"provider": 0, "request": 0}, "created": w.ReadAt, "roots": roots, "resource_providers": providers, "consumers": consumers,
-		"resource_classes": w.names(classes, placementsim.StandardResourceClasses()), "traits": w.names(append(traits, w.Placement.Traits...), placementsim.StandardTraits()),
-	}
-}
-
-// names are the rows of names that not every Placement has.
-func (w *imported) names(names, standard []string) []object {
-	known := make(map[string]bool)
-	for _, name := range standard {
-		known[name] = true
-	}
-	list := []object{}
-	for _, name := range names {
-		if !known[name] {
-			known[name] = true
-			list = append(list, object{"name": name, "created": w.ReadAt})
+		for provider, amounts := range c.Allocations {
+			for class, amount := range amounts {
+				add("allocations", fmt.Sprintf("%s.%s.%06d", c.UUID, providers[provider], classIDs[class]), object{
+					"consumer": c.UUID, "resource_provider": provider, "resource_class": class, "used": amount,
+				})
+			}
 		}
 	}
-	return list
+	add("sequences", "ids", object{"name": "ids"})
+	add("sequences", "placement", object{
+		"name": "placement", "resource_providers": len(providers), "trees": trees, "created_at": w.ReadAt,
+		"resource_classes": len(classIDs) - len(placementsim.StandardResourceClasses()), "traits": len(traitIDs) - len(placementsim.StandardTraits()),
+	})
+	return records, err
 }
 
 // row is a row of Cyborg's: the members of the listed one, but more replace or, if nil,

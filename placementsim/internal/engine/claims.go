@@ -111,17 +111,29 @@ func (s *State) resolve(claim Claim) ([]allocation, error) {
 		}
 		allocs[i].class = c
 	}
-	slices.SortStableFunc(allocs, func(a, b allocation) int {
+	sortAllocations(allocs)
+	merged := allocs[:0]
+	for _, a := range allocs {
+		if n := len(merged); n > 0 && merged[n-1].provider == a.provider && merged[n-1].class == a.class {
+			merged[n-1].amount += a.amount
+			continue
+		}
+		merged = append(merged, a)
+	}
+	return merged, nil
+}
+
+func sortAllocations(allocs []allocation) {
+	slices.SortFunc(allocs, func(a, b allocation) int {
 		return cmp.Or(bySeq(a.provider, b.provider), a.class.id-b.class.id)
 	})
-	return allocs, nil
 }
 
 // leaveConsumers records the consumers that the claims would have created.
 func (s *State) leaveConsumers(claims []Claim) {
 	for _, claim := range claims {
 		if s.consumers[claim.Consumer] == nil {
-			defer s.watchConsumer(claim.Consumer)()
+			defer s.watchConsumers(claim.Consumer)()
 			s.consumers[claim.Consumer] = newConsumer(claim)
 		}
 	}
@@ -183,21 +195,20 @@ func (pl *plan) check(over overlay) error {
 
 // watchPlan watches all that a plan is about, and further providers.
 func (s *State) watchPlan(pl *plan, more ...*provider) (end func()) {
-	if s.note == nil {
-		return unheard
+	if s.unheard() {
+		return noop
 	}
-	touched := slices.Clone(more)
-	for p := range pl.bumped {
-		if !slices.Contains(touched, p) {
-			touched = append(touched, p)
+	return s.watch(func(to rows) {
+		for _, p := range more {
+			s.addProviderRows(to, p)
 		}
-	}
-	slices.SortFunc(touched, bySeq)
-	consumers := make([]string, 0, len(pl.claims))
-	for _, claim := range pl.claims {
-		consumers = append(consumers, claim.Consumer)
-	}
-	return s.watch(touched, consumers...)
+		for p := range pl.bumped {
+			s.addProviderRows(to, p)
+		}
+		for _, claim := range pl.claims {
+			s.addConsumerRows(to, claim.Consumer)
+		}
+	})
 }
 
 // apply carries a plan out.
@@ -211,7 +222,7 @@ func (s *State) apply(pl *plan, w Writes) {
 		s.store(claim, w)
 	}
 	for key := range pl.changes {
-		s.reroom(key.provider.tree, key.class, key.provider.traits)
+		s.updateRoom(key.provider.tree, key.class, key.provider.traits)
 	}
 	for p := range pl.bumped {
 		p.bump(w.Now)
@@ -280,10 +291,10 @@ func (s *State) Release(uuid string) error {
 		return refuse(ErrNotFound, "No allocations for consumer '%s'", uuid)
 	}
 	allocs := c.allocs
-	defer s.watchConsumer(uuid)()
+	defer s.watchConsumers(uuid)()
 	s.release(c)
 	for _, a := range allocs {
-		s.reroom(a.provider.tree, a.class, a.provider.traits)
+		s.updateRoom(a.provider.tree, a.class, a.provider.traits)
 	}
 	delete(s.consumers, uuid)
 	return nil

@@ -125,8 +125,8 @@ func (s *State) CreateClass(name string, now time.Time) error {
 	if s.classes.byName[name] != nil {
 		return refuse(ErrConflict, "Conflicting resource class already exists: %s", name)
 	}
+	defer s.watchName(name)()
 	s.classes.add(name, now)
-	s.noteName(actionCreated, "resource_class", name, "")
 	return nil
 }
 
@@ -138,8 +138,8 @@ func (s *State) EnsureClass(name string, now time.Time) (created bool) {
 	if s.classes.byName[name] != nil {
 		return false
 	}
+	defer s.watchName(name)()
 	s.classes.add(name, now)
-	s.noteName(actionCreated, "resource_class", name, "")
 	return true
 }
 
@@ -158,9 +158,7 @@ func (s *State) RenameClass(from, to string, now time.Time) error {
 	case s.classes.byName[to] != nil && to != from:
 		return refuse(ErrConflict, "Resource class already exists: %s", to)
 	}
-	if from != to {
-		s.noteName(actionChanged, "resource_class", from, "name "+from+" -> "+to)
-	}
+	defer s.watchClass(c)()
 	delete(s.classes.byName, from)
 	c.name, c.updated = to, now
 	s.classes.byName[to] = c
@@ -182,7 +180,7 @@ func (s *State) DeleteClass(name string) error {
 	case c.inventories > 0:
 		return refuse(ErrConflict, "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name)
 	}
-	s.noteName(actionDeleted, "resource_class", name, "")
+	defer s.watchName(name)()
 	delete(s.classes.byName, name)
 	return nil
 }

@@ -7,7 +7,8 @@ import (
 
 // tree is a root provider and everything below it.
 type tree struct {
-	slot    int // its place in the forest and in the indexes
+	slot    int   // its place in the forest and in the indexes
+	number  int64 // never used again
 	root    *provider
 	members []*provider // in creation order
 }
@@ -16,18 +17,20 @@ type tree struct {
 // index into it; slots of trees that are gone are empty until there are so many
 // of them that the rest moves together.
 type forest struct {
-	trees []*tree
-	alive bitset // the slots in use
-	gone  int
+	trees   []*tree
+	planted int64  // the number of the newest tree
+	alive   bitset // the slots in use
+	gone    int
 }
 
 func (t *tree) hasTrait(tr *trait) bool {
 	return slices.ContainsFunc(t.members, func(p *provider) bool { return p.traits.has(tr) })
 }
 
-// plant makes the provider the root of a new tree that has no members yet.
-func (s *State) plant(root *provider) *tree {
-	t := &tree{slot: len(s.trees.trees), root: root}
+// newTree makes the provider the root of a new tree that has no members yet.
+func (s *State) newTree(root *provider) *tree {
+	s.trees.planted++
+	t := &tree{slot: len(s.trees.trees), number: s.trees.planted, root: root}
 	s.trees.trees = append(s.trees.trees, t)
 	s.trees.alive.set(t.slot)
 	return t
@@ -39,7 +42,7 @@ func (s *State) attach(p *provider, t *tree) {
 	t.members = slices.Insert(t.members, i, p)
 	p.tree = t
 	for _, inv := range p.invs {
-		s.reroom(t, inv.class, p.traits)
+		s.updateRoom(t, inv.class, p.traits)
 	}
 	for _, tr := range p.traits.traits {
 		tr.trees.set(t.slot)
@@ -56,7 +59,7 @@ func (s *State) detach(p *provider) {
 	i, _ := slices.BinarySearchFunc(t.members, p, bySeq)
 	t.members = slices.Delete(t.members, i, i+1)
 	for _, inv := range p.invs {
-		s.reroom(t, inv.class, p.traits)
+		s.updateRoom(t, inv.class, p.traits)
 	}
 	for _, tr := range p.traits.traits {
 		if !t.hasTrait(tr) {
@@ -67,24 +70,24 @@ func (s *State) detach(p *provider) {
 		agg.leave(t)
 	}
 	if len(t.members) == 0 {
-		s.fell(t)
+		s.removeTree(t)
 	}
 }
 
 func bySeq(a, b *provider) int { return cmp.Compare(a.seq, b.seq) }
 
-// fell removes an empty tree.
-func (s *State) fell(t *tree) {
+// removeTree removes an empty tree.
+func (s *State) removeTree(t *tree) {
 	s.trees.trees[t.slot] = nil
 	s.trees.alive.clear(t.slot)
 	s.trees.gone++
 	if s.trees.gone > 64 && s.trees.gone > len(s.trees.trees)/2 {
-		s.closeRanks()
+		s.compactSlots()
 	}
 }
 
-// closeRanks renumbers the slots without gaps and rebuilds the indexes.
-func (s *State) closeRanks() {
+// compactSlots renumbers the slots without gaps and rebuilds the indexes.
+func (s *State) compactSlots() {
 	kept := make([]*tree, 0, len(s.trees.trees)-s.trees.gone)
 	for _, t := range s.trees.trees {
 		if t != nil {
@@ -92,7 +95,7 @@ func (s *State) closeRanks() {
 			kept = append(kept, t)
 		}
 	}
-	s.trees = forest{trees: kept}
+	s.trees = forest{trees: kept, planted: s.trees.planted}
 	for _, c := range s.classes.byName {
 		c.room, c.kinds = roomIndex{}, nil
 	}
@@ -109,7 +112,7 @@ func (s *State) closeRanks() {
 		s.trees.alive.set(t.slot)
 		for _, p := range t.members {
 			for _, inv := range p.invs {
-				s.reroom(t, inv.class, p.traits)
+				s.updateRoom(t, inv.class, p.traits)
 			}
 			for _, tr := range p.traits.traits {
 				tr.trees.set(t.slot)
@@ -118,9 +121,9 @@ func (s *State) closeRanks() {
 	}
 }
 
-// reroom computes how much of a class one provider of the tree can give, and
+// updateRoom computes how much of a class one provider of the tree can give, and
 // one with the given traits.
-func (s *State) reroom(t *tree, c *class, traits *traitSet) {
+func (s *State) updateRoom(t *tree, c *class, traits *traitSet) {
 	var room, kind int64
 	for _, p := range t.members {
 		inv := p.inventory(c)

@@ -158,7 +158,7 @@ func (s *State) AddInventory(uuid, className string, spec Inventory, w Inventory
 	if p.inventory(c) != nil {
 		return 0, refuse(ErrConcurrentUpdate, "Update conflict: resource provider %s already has an inventory of %s", uuid, className)
 	}
-	defer s.watchProvider(p)()
+	defer s.watchProviders(p)()
 	invs := append(slices.Clone(p.invs), newInventory(c, spec, 0, w.Now))
 	s.replaceInventories(p, invs)
 	p.bump(w.Now)
@@ -189,9 +189,9 @@ func (s *State) SetInventory(uuid, className string, generation int, spec Invent
 	if inv == nil {
 		return 0, refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
 	}
-	defer s.watchProvider(p)()
+	defer s.watchProviders(p)()
 	*inv = newInventory(c, spec, inv.used, w.Now)
-	s.reroom(p.tree, c, p.traits)
+	s.updateRoom(p.tree, c, p.traits)
 	p.bump(w.Now)
 	return p.generation, nil
 }
@@ -223,7 +223,7 @@ func (s *State) SetInventories(uuid string, generation *int, specs map[string]In
 	if err := p.checkRemoval(invs); err != nil {
 		return ProviderInventories{}, err
 	}
-	defer s.watchProvider(p)()
+	defer s.watchProviders(p)()
 	s.replaceInventories(p, invs)
 	p.bump(w.Now)
 	return p.inventoriesView(), nil
@@ -275,11 +275,11 @@ func (s *State) replaceInventories(p *provider, invs []inventory) {
 	p.invs = slices.Clip(invs)
 	for i := range old {
 		old[i].class.inventories--
-		s.reroom(p.tree, old[i].class, p.traits)
+		s.updateRoom(p.tree, old[i].class, p.traits)
 	}
 	for i := range invs {
 		invs[i].class.inventories++
-		s.reroom(p.tree, invs[i].class, p.traits)
+		s.updateRoom(p.tree, invs[i].class, p.traits)
 	}
 }
 
@@ -295,7 +295,7 @@ func (s *State) DeleteInventories(uuid string, now time.Time) error {
 	if err := p.checkRemoval(nil); err != nil {
 		return err
 	}
-	defer s.watchProvider(p)()
+	defer s.watchProviders(p)()
 	s.replaceInventories(p, nil)
 	p.bump(now)
 	return nil
@@ -319,7 +319,7 @@ func (s *State) DeleteInventory(uuid, className string, now time.Time) error {
 	case p.invs[i].used > 0:
 		return inventoryInUse(ErrConcurrentUpdate, p, []string{className})
 	}
-	defer s.watchProvider(p)()
+	defer s.watchProviders(p)()
 	s.replaceInventories(p, slices.Delete(slices.Clone(p.invs), i, i+1))
 	p.bump(now)
 	return nil

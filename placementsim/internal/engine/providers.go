@@ -78,11 +78,14 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 	if s.names[n.Name] != nil {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider name: %s already exists.", n.Name)
 	}
-	p := s.addProvider(n, parent, now)
-	if s.note != nil {
-		s.noteProvider(p, providerImage{}, s.imageOf(p))
+	if !s.unheard() {
+		defer s.watch(func(to rows) {
+			if p := s.providers[n.UUID]; p != nil {
+				s.addProviderRows(to, p)
+			}
+		})()
 	}
-	return p.view(), nil
+	return s.addProvider(n, parent, now).view(), nil
 }
 
 func (s *State) addProvider(n NewProvider, parent *provider, now time.Time) *provider {
@@ -92,7 +95,7 @@ func (s *State) addProvider(n NewProvider, parent *provider, now time.Time) *pro
 	s.providers[p.uuid], s.names[p.name] = p, p
 	s.order = append(s.order, p)
 	if parent == nil {
-		s.attach(p, s.plant(p))
+		s.attach(p, s.newTree(p))
 	} else {
 		parent.children++
 		s.attach(p, parent.tree)
@@ -143,8 +146,8 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 // watchMove watches a provider that may get another parent, and all below it, which then
 // get another root.
 func (s *State) watchMove(p, parent *provider) (end func()) {
-	if s.note == nil || parent == p.parent {
-		return s.watchProvider(p)
+	if s.unheard() || parent == p.parent {
+		return s.watchProviders(p)
 	}
 	touched := []*provider{p}
 	for _, member := range p.tree.members {
@@ -152,7 +155,7 @@ func (s *State) watchMove(p, parent *provider) (end func()) {
 			touched = append(touched, member)
 		}
 	}
-	return s.watch(touched)
+	return s.watchProviders(touched...)
 }
 
 // newParent judges a change of parent.
@@ -199,7 +202,7 @@ func (s *State) move(p, parent *provider, now time.Time) {
 		s.detach(member)
 	}
 	if to == nil {
-		to = s.plant(p)
+		to = s.newTree(p)
 	}
 	for _, member := range branch {
 		if to != from {
@@ -223,7 +226,7 @@ func (s *State) DeleteProvider(uuid string) error {
 	case len(p.consumers) > 0:
 		return refuse(ErrProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", uuid)
 	}
-	defer s.watchProvider(p)()
+	defer s.watchProviders(p)()
 	s.replaceInventories(p, nil)
 	s.changeTraits(p, s.traits.none)
 	s.leaveSet(s.traits.none)

@@ -3,12 +3,14 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // State is everything one Placement service knows. Make it with [New].
 type State struct {
 	*core
-	note func(Change) // nil: nobody listens, see Noting
+	record func([]sim.RecordChange) // nil: see With
 }
 
 // core is what all views of a state share.
@@ -26,7 +28,9 @@ type core struct {
 	sharing    []*provider // those with the sharing trait, by creation
 
 	consumers map[string]*consumer
-	nextSeq   uint64
+	nextSeq   int64
+	created   time.Time // when what is standard was created
+	listeners []func([]sim.RecordChange)
 
 	answers sync.Pool // of *answer, see Candidates.Release
 }
@@ -35,7 +39,7 @@ type core struct {
 type provider struct {
 	uuid, name string
 	generation int
-	seq        uint64 // creation order
+	seq        int64 // creation order
 	parent     *provider
 	children   int
 	tree       *tree
@@ -86,6 +90,7 @@ func New(standardTraits []string, now time.Time) *State {
 		traits:     newTraitTable(standardTraits, now),
 		aggregates: make(map[string]*aggregate),
 		consumers:  make(map[string]*consumer),
+		created:    now,
 	}}
 }
 

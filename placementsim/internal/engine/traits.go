@@ -23,11 +23,12 @@ type trait struct {
 }
 
 type traitTable struct {
-	byName map[string]*trait
-	seq    int
-	free   []int // ids of deleted traits
-	sets   map[string]*traitSet
-	none   *traitSet
+	byName   map[string]*trait
+	seq      int
+	standard int   // how many are standard
+	free     []int // ids of deleted traits
+	sets     map[string]*traitSet
+	none     *traitSet
 }
 
 // traitSet is an immutable set of traits. Equal sets are one value, since most
@@ -48,6 +49,7 @@ func newTraitTable(standard []string, now time.Time) traitTable {
 	for _, name := range standard {
 		t.add(name, now).standard = true
 	}
+	t.standard = t.seq
 	return t
 }
 
@@ -168,8 +170,8 @@ func (s *State) EnsureTrait(name string, now time.Time) (t Trait, created bool) 
 	defer s.mu.Unlock()
 	tr := s.traits.byName[name]
 	if tr == nil {
+		defer s.watchName(name)()
 		tr, created = s.traits.add(name, now), true
-		s.noteName(actionCreated, "trait", name, "")
 	}
 	return Trait{name, tr.created}, created
 }
@@ -189,7 +191,7 @@ func (s *State) DeleteTrait(name string) error {
 	case tr.providers > 0:
 		return refuse(ErrConflict, "The trait %s is in use by a resource provider.", name)
 	}
-	s.noteName(actionDeleted, "trait", name, "")
+	defer s.watchName(name)()
 	delete(s.traits.byName, name)
 	s.traits.free = append(s.traits.free, tr.id)
 	return nil
@@ -250,7 +252,7 @@ func (s *State) SetProviderTraits(uuid string, generation *int, names []string, 
 		return ProviderTraits{}, err
 	}
 	if set := s.traits.set(traits); set != p.traits {
-		defer s.watchProvider(p)()
+		defer s.watchProviders(p)()
 		s.changeTraits(p, set)
 		p.bump(now)
 	}
@@ -273,8 +275,8 @@ func (s *State) changeTraits(p *provider, set *traitSet) {
 		}
 	}
 	for i := range p.invs {
-		s.reroom(p.tree, p.invs[i].class, old)
-		s.reroom(p.tree, p.invs[i].class, set)
+		s.updateRoom(p.tree, p.invs[i].class, old)
+		s.updateRoom(p.tree, p.invs[i].class, set)
 	}
 	s.leaveSet(old)
 	s.updateSharing(p)

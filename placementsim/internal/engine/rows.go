@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// The tables of a state's rows.
+const (
+	tableAllocations = "placement.allocations"
+	tableConsumers   = "placement.consumers"
+	tableInventories = "placement.inventories"
+	tableAggregates  = "placement.provider_aggregates"
+	tableTraits      = "placement.provider_traits"
+	tableClasses     = "placement.resource_classes"
+	tableProviders   = "placement.resource_providers"
+	tableSequences   = "placement.sequences"
+	tableNames       = "placement.traits"
+)
+
+// sequencesKey is the key of the one row of the sequences that is the engine's.
+const sequencesKey = "placement"
+
+// The rows of a state. What is standard has none.
+type (
+	// ProviderRow is a resource provider; IDs are in the order of creation.
+	ProviderRow struct {
+		ID         int64     `json:"id"`
+		UUID       string    `json:"uuid"`
+		Name       string    `json:"name"`
+		Parent     string    `json:"parent_provider_uuid,omitempty"`
+		Tree       int64     `json:"tree,omitempty"` // of a root: the number of its tree
+		Generation int       `json:"generation"`
+		Created    time.Time `json:"created_at"`
+		Updated    time.Time `json:"updated_at,omitzero"`
+	}
+
+	// InventoryRow is the inventory of a class on a provider.
+	InventoryRow struct {
+		Provider        string    `json:"resource_provider"`
+		Class           string    `json:"resource_class"`
+		Total           int       `json:"total"`
+		Reserved        int       `json:"reserved"`
+		MinUnit         int       `json:"min_unit"`
+		MaxUnit         int       `json:"max_unit"`
+		StepSize        int       `json:"step_size"`
+		AllocationRatio float64   `json:"allocation_ratio"`
+		Updated         time.Time `json:"updated_at"`
+	}
+
+	// TraitsRow is the traits of a provider that has some.
+	TraitsRow struct {
+		Provider string   `json:"resource_provider"`
+		Traits   []string `json:"traits"`
+	}
+
+	// AggregatesRow is the aggregates of a provider that has some, in the order they were
+	// set.
+	AggregatesRow struct {
+		Provider   string   `json:"resource_provider"`
+		Aggregates []string `json:"aggregates"`
+	}
+
+	// ConsumerRow is a consumer.
+	ConsumerRow struct {
+		UUID       string    `json:"uuid"`
+		Project    string    `json:"project_id"`
+		User       string    `json:"user_id"`
+		Type       string    `json:"consumer_type,omitempty"`
+		Generation int       `json:"generation"`
+		Created    time.Time `json:"created_at"`
+	}
+
+	// AllocationRow is what a consumer has of a class from a provider.
+	AllocationRow struct {
+		Consumer string `json:"consumer"`
+		Provider string `json:"resource_provider"`
+		Class    string `json:"resource_class"`
+		Amount   int64  `json:"used"`
+	}
+
+	// NameRow is a custom resource class or trait; IDs are in the order of creation.
+	NameRow struct {
+		ID      int64     `json:"id"`
+		Name    string    `json:"name"`
+		Created time.Time `json:"created_at"`
+		Updated time.Time `json:"updated_at,omitzero"`
+	}
+
+	// SequencesRow is the last ID of each kind, and when what is standard was created.
+	SequencesRow struct {
+		Name      string    `json:"name"`
+		Providers int64     `json:"resource_providers"`
+		Trees     int64     `json:"trees"`
+		Classes   int64     `json:"resource_classes"`
+		Traits    int64     `json:"traits"`
+		Created   time.Time `json:"created_at"`
+	}
+)
+
+// NewRow returns a pointer to a row of a table, or nil for an unknown table.
+func NewRow(table string) any {
+	switch table {
+	case tableAllocations:
+		return new(AllocationRow)
+	case tableConsumers:
+		return new(ConsumerRow)
+	case tableInventories:
+		return new(InventoryRow)
+	case tableAggregates:
+		return new(AggregatesRow)
+	case tableTraits:
+		return new(TraitsRow)
+	case tableClasses, tableNames:
+		return new(NameRow)
+	case tableProviders:
+		return new(ProviderRow)
+	case tableSequences:
+		return new(SequencesRow)
+	}
+	return nil
+}
+
+// numberKey is the key of a row with an ID.
+func numberKey(id int64) string { return fmt.Sprintf("%010d", id) }
+
+// stamp is a time as rows have it.
+func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
+
+// place is where a row stands.
+type rowPlace struct{ table, key string }
+
+// rows is a set of rows, each as the change that creates it.
+type rows map[rowPlace]sim.RecordChange
+
+func (r rows) add(table, key, kind, id, label string, row any) {
+	r[rowPlace{table, key}] = sim.RecordChange{Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label, Hidden: hiddenFields()}
+}
+
+func hiddenFields() []string {
+	return []string{"id", "uuid", "tree", "created_at", "updated_at", "consumer", "resource_provider"}
+}
+
+// list returns the rows ordered by table and key.
+func (r rows) list() []sim.RecordChange {
+	return slices.SortedFunc(maps.Values(r), func(a, b sim.RecordChange) int {
+		return slices.Compare([]string{a.Table, a.Key}, []string{b.Table, b.Key})
+	})
+}
+
+// changes returns what leads from the rows to others, in their order.
+func (r rows) changes(to rows) (list []sim.RecordChange) {
+	for at, c := range r {
+		next, stays := to[at]
+		switch {
+		case !stays:
+			c.Before, c.After = c.After, nil
+			list = append(list, c)
+		case !reflect.DeepEqual(c.After, next.After):
+			next.Before = c.After
+			list = append(list, next)
+		}
+	}
+	for at, c := range to {
+		if _, existed := r[at]; !existed {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b sim.RecordChange) int {
+		return slices.Compare([]string{a.Table, a.Key}, []string{b.Table, b.Key})
+	})
+	return list
+}
+
+// Rows returns all rows, each as the change that creates it, ordered by table and key.
+func (s *State) Rows() []sim.RecordChange {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.allRows().list()
+}
+
+func (s *State) allRows() rows {
+	all := make(rows)
+	for _, c := range s.classes.byName {
+		s.addClass(all, c)
+	}
+	for _, t := range s.traits.byName {
+		s.addTrait(all, t)
+	}
+	for _, p := range s.order {
+		s.addProviderRows(all, p)
+	}
+	for uuid := range s.consumers {
+		s.addConsumerRows(all, uuid)
+	}
+	s.addSequences(all)
+	return all
+}
+
+func (s *State) addSequences(to rows) {
+	to.add(tableSequences, sequencesKey, "", "", "", SequencesRow{
+		Name: sequencesKey, Providers: s.nextSeq, Trees: s.trees.planted, Classes: int64(s.classes.nextID - len(StandardClasses())),
+		Traits: int64(s.traits.seq - s.traits.standard), Created: stamp(s.created),
+	})
+}
+
+func (s *State) addClass(to rows, c *class) {
+	if !c.standard {
+		id := int64(c.id - len(StandardClasses()) + 1)
+		to.add(tableClasses, numberKey(id), "resource_class", c.name, "", NameRow{id, c.name, stamp(c.created), stamp(c.updated)})
+	}
+}
+
+func (s *State) addTrait(to rows, t *trait) {
+	if !t.standard {
+		id := int64(t.seq - s.traits.standard)
+		to.add(tableNames, numberKey(id), "trait", t.name, "", NameRow{ID: id, Name: t.name, Created: stamp(t.created)})
+	}
+}
+
+// addProviderRows adds the rows of a provider, unless it is gone.
+func (s *State) addProviderRows(to rows, p *provider) {
+	if s.providers[p.uuid] != p {
+		return
+	}
+	row := ProviderRow{ID: p.seq, UUID: p.uuid, Name: p.name, Generation: p.generation, Created: stamp(p.created), Updated: stamp(p.updated)}
+	if p.parent != nil {
+		row.Parent = p.parent.uuid
+	} else {
+		row.Tree = p.tree.number
+	}
+	key := numberKey(p.seq)
+	to.add(tableProviders, key, "resource_provider", p.uuid, p.name, row)
+	for _, i := range p.invs {
+		to.add(tableInventories, fmt.Sprintf("%s.%06d", key, i.class.id), "inventory", p.uuid+"/"+i.class.name, i.class.name+" on "+p.name, InventoryRow{
+			p.uuid, i.class.name, i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio, stamp(i.changed),
+		})
+	}
+	if len(p.traits.names) > 0 {
+		to.add(tableTraits, key, "provider_traits", p.uuid, p.name, TraitsRow{p.uuid, p.traits.names})
+	}
+	if len(p.aggregates) > 0 {
+		to.add(tableAggregates, key, "aggregates", p.uuid, p.name, AggregatesRow{p.uuid, p.aggregatesView().UUIDs})
+	}
+}
+
+// addConsumerRows adds the rows of a consumer, if there is one.
+func (s *State) addConsumerRows(to rows, uuid string) {
+	c := s.consumers[uuid]
+	if c == nil {
+		return
+	}
+	to.add(tableConsumers, uuid, "consumer", uuid, "", ConsumerRow{uuid, c.project, c.user, c.kind, c.generation, stamp(c.created)})
+	for _, a := range c.allocs {
+		to.add(tableAllocations, fmt.Sprintf("%s.%010d.%06d", uuid, a.provider.seq, a.class.id), "allocation", uuid+"/"+a.provider.uuid+"/"+a.class.name,
+			fmt.Sprintf("%d %s on %s", a.amount, a.class.name, a.provider.name), AllocationRow{uuid, a.provider.uuid, a.class.name, a.amount})
+	}
+}

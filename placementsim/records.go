@@ -1,0 +1,91 @@
+package placementsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// The row with the positions of the generators of identifiers.
+const (
+	idsTable = "placement.sequences"
+	idsKey   = "ids"
+)
+
+type idsRow struct {
+	Name     string `json:"name"`
+	Provider uint64 `json:"provider"`
+	Request  uint64 `json:"request"`
+}
+
+var _ sim.Recorded = (*Server)(nil)
+
+func (s *Server) idsRow() sim.RecordChange {
+	return sim.RecordChange{Table: idsTable, Key: idsKey, After: idsRow{idsKey, s.ids.Position(), s.service.IDs.Position()}}
+}
+
+// Records implements [sim.Recorded]. What every service knows is not recorded.
+func (s *Server) Records() iter.Seq2[sim.Record, error] {
+	return func(yield func(sim.Record, error) bool) {
+		rows := s.state.Rows()
+		i := slices.IndexFunc(rows, func(c sim.RecordChange) bool { return c.Table >= idsTable })
+		for _, c := range slices.Insert(rows, i, s.idsRow()) {
+			row, err := json.Marshal(c.After)
+			if !yield(sim.Record{Table: c.Table, Key: c.Key, Row: row}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// OnCommit implements [sim.Recorded].
+func (s *Server) OnCommit(listener func([]sim.RecordChange)) {
+	s.state.OnCommit(func(changes []sim.RecordChange) { listener(append(slices.Clip(changes), s.idsRow())) })
+}
+
+// Replace implements [sim.Recorded]. It is for moments when nothing is going on.
+func (s *Server) Replace(records []sim.Record) error {
+	var ids *idsRow
+	rows := make([]sim.RecordChange, 0, len(records))
+	for _, r := range records {
+		row := engine.NewRow(r.Table)
+		switch {
+		case row == nil:
+			return r.Errorf("there is no such table")
+		case r.Table == idsTable && r.Key == idsKey && ids == nil:
+			ids = new(idsRow)
+			row = ids
+		default:
+			rows = append(rows, sim.RecordChange{Table: r.Table, Key: r.Key, After: row})
+		}
+		if err := r.Decode(row); err != nil {
+			return err
+		}
+	}
+	if ids == nil || ids.Name != idsKey {
+		return sim.Record{Table: idsTable, Key: idsKey}.Errorf("it is missing, or has another name")
+	}
+	provider, request := s.ids.Position(), s.service.IDs.Position()
+	s.ids.Continue(ids.Provider)
+	s.service.IDs.Continue(ids.Request)
+	if err := s.state.Restore(StandardTraits(), rows); err != nil {
+		s.ids.Continue(provider)
+		s.service.IDs.Continue(request)
+		return fmt.Errorf("%w: %w", sim.ErrRecords, err)
+	}
+	return nil
+}
+
+// state is the service's state for a transition that the record of the request tells of.
+func (c *call) state() *engine.State {
+	log := simhttp.ChangeLogOf(c.Context())
+	if log == nil {
+		return c.server.state
+	}
+	return c.server.state.With(log.Record)
+}

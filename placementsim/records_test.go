@@ -1,0 +1,144 @@
+package placementsim_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// filled is a service that has something of everything.
+func filled(t *testing.T) *placementsim.Server {
+	t.Helper()
+	s, err := placementsim.New(placementsim.Config{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := s.CreateProvider(placementsim.NewProvider{Name: "cn0", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}, Traits: []string{"COMPUTE_ACCELERATORS"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, err := s.CreateProvider(placementsim.NewProvider{
+		Name: "cn0_gpu", Parent: root.UUID, Inventories: map[string]placementsim.Inventory{"CUSTOM_PGPU": {Total: 2, Reserved: 1}},
+		Traits: []string{"CUSTOM_A", "CUSTOM_B"}, Aggregates: []string{"1f4a4b6e-6b52-4d3c-8c8e-0d5a2f5f0a01"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Claim(placementsim.Claim{
+		Consumer: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001", Project: "p", User: "u", Type: "INSTANCE",
+		Allocations: []placementsim.Allocation{{Provider: root.UUID, Class: "VCPU", Used: 4}, {Provider: gpu.UUID, Class: "CUSTOM_PGPU", Used: 1}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// recorded returns the records of a service.
+func recorded(t *testing.T, s *placementsim.Server) (records []sim.Record) {
+	t.Helper()
+	for r, err := range s.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func TestAServiceWithTheSameRecordsIsTheSame(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	records := recorded(t, s)
+	other, err := placementsim.New(placementsim.Config{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Replace(records); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(records, recorded(t, other)); diff != "" {
+		t.Errorf("records after Replace (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(s.ResourceProviders(), other.ResourceProviders()); diff != "" {
+		t.Errorf("providers (-want +got):\n%s", diff)
+	}
+	want, err := s.CreateProvider(placementsim.NewProvider{Name: "next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.CreateProvider(placementsim.NewProvider{Name: "next"}); err != nil || got.UUID != want.UUID {
+		t.Errorf("the next provider is %s, %v, want %s as in the original", got.UUID, err, want.UUID)
+	}
+}
+
+func TestBadRecordsChangeNothing(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	before := recorded(t, s)
+	without := func(table string) []sim.Record {
+		return slices.DeleteFunc(slices.Clone(before), func(r sim.Record) bool { return r.Table == table })
+	}
+	replaced := func(table, old, new string) []sim.Record {
+		list := slices.Clone(before)
+		for i, r := range list {
+			if r.Table == table {
+				list[i].Row = bytes.Replace(r.Row, []byte(old), []byte(new), 1)
+			}
+		}
+		return list
+	}
+	for want, bad := range map[string][]sim.Record{
+		"placement.sequences ids: it is missing":                 nil,
+		"placement.sequences placement is missing":               slices.DeleteFunc(slices.Clone(before), func(r sim.Record) bool { return r.Key == "placement" }),
+		"placement.weather k: there is no such table":            append(without(""), sim.Record{Table: "placement.weather", Key: "k"}),
+		`placement.traits 0000000001: json: unknown field "nom"`: replaced("placement.traits", `"name"`, `"nom"`),
+		"there is no such consumer":                              without("placement.consumers"),
+		"there is no resource provider":                          without("placement.resource_providers"),
+		"none of the traits":                                     without("placement.traits"),
+		"no such consumer or inventory":                          without("placement.inventories"),
+		"no resource class":                                      without("placement.resource_classes"),
+	} {
+		if err := s.Replace(bad); !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want ErrRecords with %q", err, want)
+		}
+		if diff := cmp.Diff(before, recorded(t, s)); diff != "" {
+			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", want, diff)
+		}
+	}
+}
+
+func FuzzReplace(f *testing.F) {
+	f.Add([]byte(`[]`))
+	f.Add([]byte(`[{"table": "placement.sequences", "key": "ids", "row": {"name": "ids"}}, {"table": "placement.sequences", "key": "placement", "row": {"name": "placement", "resource_providers": 2, "trees": 1}},
+		{"table": "placement.resource_providers", "key": "0000000001", "row": {"id": 1, "uuid": "a", "name": "a", "tree": 1}}, {"table": "placement.resource_providers", "key": "0000000002", "row": {"id": 2, "uuid": "b", "name": "b", "parent_provider_uuid": "a"}},
+		{"table": "placement.inventories", "key": "0000000001.000000", "row": {"resource_provider": "a", "resource_class": "VCPU", "total": 4, "max_unit": 4, "allocation_ratio": 1e300}},
+		{"table": "placement.consumers", "key": "c", "row": {"uuid": "c"}}, {"table": "placement.allocations", "key": "c.0000000001.000000", "row": {"consumer": "c", "resource_provider": "a", "resource_class": "VCPU", "used": 3}}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var records []sim.Record
+		if json.Unmarshal(data, &records) != nil {
+			return
+		}
+		s, err := placementsim.New(placementsim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Replace(records) != nil {
+			return
+		}
+		once := recorded(t, s)
+		if err := s.Replace(once); err != nil {
+			t.Fatalf("its own records: %v", err)
+		}
+		if diff := cmp.Diff(once, recorded(t, s)); diff != "" {
+			t.Fatalf("records differ (-first +second):\n%s", diff)
+		}
+	})
+}
