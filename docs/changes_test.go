@@ -14,10 +14,10 @@ import (
 )
 
 // noted finds the kinds in the code that notes changes.
-var noted = regexp.MustCompile(`(?:Kind: |(?:Created|Changed|Deleted|[cC]hange\{\w+|AddSteps\(|note\w+\([^"\n]*|noteSteps\(r), |AddSteps\(|note(?:Set|Text)\()"([a-z_]+)"`)
+var noted = regexp.MustCompile(`(?:Kind: |(?:Created|Changed|Deleted|[cC]hange\{\w+|AddSteps\(|note\w+\([^"\n]*|noteSteps\(r), |AddSteps\(|note(?:Set|Text)\(|to\.add\(table\w+, .*?)"([a-z_]+)"`)
 
 // tells finds the files that note changes, or declare tables whose changes are told.
-var tells = regexp.MustCompile(`note|Note|tables\.Spec|sim\.Change\{`)
+var tells = regexp.MustCompile(`note|Note|tables\.Spec|sim\.Change\{|to\.add\(table`)
 
 func TestThePageOfChangesListsEveryKind(t *testing.T) {
 	t.Parallel()
