@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -47,11 +48,11 @@ func newTwin(t *testing.T, cfg fakecyborg.Config) *twin {
 func (w *twin) twin(t *testing.T, cfg fakecyborg.Config) *twin {
 	t.Helper()
 	other := newTwin(t, cfg)
-	data, err := w.placement.Dump()
+	records, err := tables.Collect(w.placement)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.placement.Load(data); err != nil {
+	if err := other.placement.Replace(records); err != nil {
 		t.Fatal(err)
 	}
 	loaded(t, other.server, dumped(t, w.server))
@@ -216,10 +217,10 @@ func TestALoadedDumpBehavesAsTheOriginal(t *testing.T) {
 			if a, b := dumped(t, w.server), dumped(t, other.server); !bytes.Equal(a, b) {
 				rt.Fatalf("Cyborg after the same steps (-want +got):\n%s", cmp.Diff(string(a), string(b)))
 			}
-			a, errA := w.placement.Dump()
-			b, errB := other.placement.Dump()
-			if errA != nil || errB != nil || !bytes.Equal(a, b) {
-				rt.Fatalf("Placement after the same steps, %v, %v (-want +got):\n%s", errA, errB, cmp.Diff(string(a), string(b)))
+			a, errA := tables.Collect(w.placement)
+			b, errB := tables.Collect(other.placement)
+			if errA != nil || errB != nil || !cmp.Equal(a, b) {
+				rt.Fatalf("Placement after the same steps, %v, %v (-want +got):\n%s", errA, errB, cmp.Diff(a, b))
 			}
 			if diff := cmp.Diff(w.card.mdevs, other.card.mdevs); diff != "" {
 				rt.Fatalf("mediated devices (-want +got):\n%s", diff)
