@@ -84,11 +84,13 @@ type recorded struct {
 	s *Server
 }
 
-// Replace implements [sim.Recorded].
+// Replace implements [sim.Recorded]. No delayed event of the old state is forwarded in the
+// new one; if the records are refused, those events are still forwarded when they are due.
 func (r recorded) Replace(records []sim.Record) error {
-	if err := r.DB.Replace(records); err != nil {
-		return err
-	}
 	r.s.deliveries.stop()
-	return nil
+	err := r.DB.Replace(records)
+	if err != nil {
+		r.s.Resume()
+	}
+	return err
 }

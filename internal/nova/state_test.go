@@ -333,3 +333,22 @@ func TestTheOldestEventsGo(t *testing.T) {
 		t.Errorf("the next event is %v of %d", last.Changes, len(other.Events()))
 	}
 }
+
+func TestARefusedStateLeavesDelayedEventsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, box := newDelaying(t)
+		defer s.Close()
+		if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0"}); err != nil {
+			t.Fatal(err)
+		}
+		post(t, s, events(event(ready, `,"tag":"late"`)))
+		if err := load(s, []byte(`[{"table": "compute.servers", "key": "x", "row": {}}]`)); !errors.Is(err, sim.ErrRecords) {
+			t.Fatalf("%v, want ErrRecords", err)
+		}
+		time.Sleep(time.Hour)
+		if len(box.got()) != 1 {
+			t.Errorf("forwarded %v, want the event", box.got())
+		}
+	})
+}
