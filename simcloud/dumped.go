@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"strings"
 	"sync"
 
 	"github.com/gocyborg/gocyborg/sim"
@@ -82,6 +83,12 @@ func (c *Cloud) commitDumped() {
 			d.commit()
 		}
 	}
+}
+
+// changesDumped reports whether a request may change a service that has no records. What it
+// causes there by way of other services is committed later.
+func changesDumped(path string) bool {
+	return strings.HasPrefix(path, "/accelerator") || strings.HasPrefix(path, "/_sim") && !strings.HasPrefix(path, "/_sim/guests")
 }
 
 // commitLater is commitDumped for what nothing waits for.

@@ -129,7 +129,7 @@ func ReadStateFile(path string) (data []byte, err error) {
 // rather than by a request, such as [Cloud.DefineGuest]; without a file it does nothing.
 func (c *Cloud) Save() error {
 	if k := c.keeper.Load(); k != nil {
-		return k.sync()
+		return k.sync(true)
 	}
 	return nil
 }
@@ -142,8 +142,10 @@ type keeper struct {
 }
 
 // sync returns when all commits so far are on the disk.
-func (k *keeper) sync() error {
-	k.cloud.commitDumped()
+func (k *keeper) sync(dumped bool) error {
+	if dumped {
+		k.cloud.commitDumped()
+	}
 	return k.queue.Sync()
 }
 
@@ -165,8 +167,10 @@ func (c *Cloud) syncBeforeReply(next http.Handler) http.Handler {
 			defer k.commitLater()
 			next.ServeHTTP(w, r)
 		default:
-			out := &syncedReply{ResponseWriter: w, keeper: k}
-			defer k.commitLater()
+			out := &syncedReply{ResponseWriter: w, keeper: k, dumped: changesDumped(r.URL.Path)}
+			if out.dumped {
+				defer k.commitLater()
+			}
 			next.ServeHTTP(out, r)
 			out.WriteHeader(http.StatusOK) // of a handler that wrote nothing
 		}
@@ -177,6 +181,7 @@ func (c *Cloud) syncBeforeReply(next http.Handler) http.Handler {
 type syncedReply struct {
 	http.ResponseWriter
 	keeper  *keeper
+	dumped  bool // services without records may have changed
 	began   bool
 	refused bool
 }
@@ -187,7 +192,7 @@ func (w *syncedReply) WriteHeader(status int) {
 		return
 	}
 	w.began = true
-	if err := w.keeper.sync(); err != nil {
+	if err := w.keeper.sync(w.dumped); err != nil {
 		w.refused = true
 		w.Header().Del("Content-Length")
 		http.Error(w.ResponseWriter, "the change was made, but could not be written to the state file: "+err.Error(), http.StatusInternalServerError)
