@@ -49,7 +49,7 @@ func (s *State) SetAggregates(uuid string, generation *int, uuids []string, now 
 	if generation != nil && *generation != p.generation {
 		return ProviderAggregates{}, refuse(ErrConcurrentUpdate, "%s", generationChanged)
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	s.leaveAggregates(p)
 	for _, name := range uuids {
 		s.join(p, name)

@@ -133,7 +133,7 @@ func sortAllocations(allocs []allocation) {
 func (s *State) leaveConsumers(claims []Claim) {
 	for _, claim := range claims {
 		if s.consumers[claim.Consumer] == nil {
-			defer s.watchConsumers(claim.Consumer)()
+			defer s.watchConsumer(claim.Consumer)()
 			s.consumers[claim.Consumer] = newConsumer(claim)
 		}
 	}
@@ -291,7 +291,7 @@ func (s *State) Release(uuid string) error {
 		return refuse(ErrNotFound, "No allocations for consumer '%s'", uuid)
 	}
 	allocs := c.allocs
-	defer s.watchConsumers(uuid)()
+	defer s.watchConsumer(uuid)()
 	s.release(c)
 	for _, a := range allocs {
 		s.updateRoom(a.provider.tree, a.class, a.provider.traits)

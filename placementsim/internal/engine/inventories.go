@@ -158,7 +158,7 @@ func (s *State) AddInventory(uuid, className string, spec Inventory, w Inventory
 	if p.inventory(c) != nil {
 		return 0, refuse(ErrConcurrentUpdate, "Update conflict: resource provider %s already has an inventory of %s", uuid, className)
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	invs := append(slices.Clone(p.invs), newInventory(c, spec, 0, w.Now))
 	s.replaceInventories(p, invs)
 	p.bump(w.Now)
@@ -189,7 +189,7 @@ func (s *State) SetInventory(uuid, className string, generation int, spec Invent
 	if inv == nil {
 		return 0, refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	*inv = newInventory(c, spec, inv.used, w.Now)
 	s.updateRoom(p.tree, c, p.traits)
 	p.bump(w.Now)
@@ -223,7 +223,7 @@ func (s *State) SetInventories(uuid string, generation *int, specs map[string]In
 	if err := p.checkRemoval(invs); err != nil {
 		return ProviderInventories{}, err
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	s.replaceInventories(p, invs)
 	p.bump(w.Now)
 	return p.inventoriesView(), nil
@@ -295,7 +295,7 @@ func (s *State) DeleteInventories(uuid string, now time.Time) error {
 	if err := p.checkRemoval(nil); err != nil {
 		return err
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	s.replaceInventories(p, nil)
 	p.bump(now)
 	return nil
@@ -319,7 +319,7 @@ func (s *State) DeleteInventory(uuid, className string, now time.Time) error {
 	case p.invs[i].used > 0:
 		return inventoryInUse(ErrConcurrentUpdate, p, []string{className})
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	s.replaceInventories(p, slices.Delete(slices.Clone(p.invs), i, i+1))
 	p.bump(now)
 	return nil

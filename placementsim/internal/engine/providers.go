@@ -147,7 +147,7 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 // get another root.
 func (s *State) watchMove(p, parent *provider) (end func()) {
 	if s.unheard() || parent == p.parent {
-		return s.watchProviders(p)
+		return s.watchProvider(p)
 	}
 	touched := []*provider{p}
 	for _, member := range p.tree.members {
@@ -155,7 +155,11 @@ func (s *State) watchMove(p, parent *provider) (end func()) {
 			touched = append(touched, member)
 		}
 	}
-	return s.watchProviders(touched...)
+	return s.watch(func(to rows) {
+		for _, p := range touched {
+			s.addProviderRows(to, p)
+		}
+	})
 }
 
 // newParent judges a change of parent.
@@ -226,7 +230,7 @@ func (s *State) DeleteProvider(uuid string) error {
 	case len(p.consumers) > 0:
 		return refuse(ErrProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", uuid)
 	}
-	defer s.watchProviders(p)()
+	defer s.watchProvider(p)()
 	s.replaceInventories(p, nil)
 	s.changeTraits(p, s.traits.none)
 	s.leaveSet(s.traits.none)

@@ -252,7 +252,7 @@ func (s *State) SetProviderTraits(uuid string, generation *int, names []string, 
 		return ProviderTraits{}, err
 	}
 	if set := s.traits.set(traits); set != p.traits {
-		defer s.watchProviders(p)()
+		defer s.watchProvider(p)()
 		s.changeTraits(p, set)
 		p.bump(now)
 	}

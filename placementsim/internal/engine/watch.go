@@ -52,28 +52,20 @@ func (s *State) publish(changes []sim.RecordChange) {
 	}
 }
 
-// watchProviders watches the rows of providers.
-func (s *State) watchProviders(providers ...*provider) (end func()) {
+// watchProvider watches the rows of a provider.
+func (s *State) watchProvider(p *provider) (end func()) {
 	if s.unheard() {
 		return noop
 	}
-	return s.watch(func(to rows) {
-		for _, p := range providers {
-			s.addProviderRows(to, p)
-		}
-	})
+	return s.watch(func(to rows) { s.addProviderRows(to, p) })
 }
 
-// watchConsumers watches the rows of consumers that there are or will be.
-func (s *State) watchConsumers(uuids ...string) (end func()) {
+// watchConsumer watches the rows of a consumer that there is or will be.
+func (s *State) watchConsumer(uuid string) (end func()) {
 	if s.unheard() {
 		return noop
 	}
-	return s.watch(func(to rows) {
-		for _, uuid := range uuids {
-			s.addConsumerRows(to, uuid)
-		}
-	})
+	return s.watch(func(to rows) { s.addConsumerRows(to, uuid) })
 }
 
 // watchName watches the custom resource class and the custom trait of a name.
