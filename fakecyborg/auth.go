@@ -3,6 +3,7 @@ package fakecyborg
 import (
 	"slices"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -18,8 +19,8 @@ type caller struct {
 func (c caller) admin() bool { return c.HasRole("admin") }
 
 // scope is whose accelerator requests the caller sees.
-func (s *Server) scope(c caller) scope {
-	return scope{project: c.Project, all: c.admin(), known: s.cfg.zed()}
+func (s *Server) scope(c caller) store.Scope {
+	return store.Scope{Project: c.Project, All: c.admin(), Revealing: s.cfg.zed()}
 }
 
 // callerOf is who sent a call whose token was checked.
@@ -32,8 +33,9 @@ func (s *Server) callerOf(c *simhttp.Call) caller {
 }
 
 // errServiceToken is upstream's refusal since CVE-2026-40214.
-var errServiceToken error = &refusal{kindForbidden,
-	"This operation requires a service token. Use the Compute API to manage instance accelerators."}
+var errServiceToken error = &store.Refusal{
+	Kind: store.Forbidden, Text: "This operation requires a service token. Use the Compute API to manage instance accelerators.",
+}
 
 // requireService guards what only Nova may do.
 func (s *Server) requireService(c caller) error {
@@ -41,11 +43,6 @@ func (s *Server) requireService(c caller) error {
 		return nil
 	}
 	return errServiceToken
-}
-
-// denied is the refusal of a policy rule.
-func denied(rule string) error {
-	return refuse(kindForbidden, "Access was denied to the following resource: %s", rule)
 }
 
 // The policy rules that differ from each other (cyborg/policies).
@@ -77,14 +74,14 @@ const (
 // rules are still or-ed in, and writing is the administrator's.
 func (s *Server) authorize(c caller, rule string) error {
 	if c.SystemScope {
-		return denied(rule)
+		return store.Denied(rule)
 	}
 	allowed := c.admin() || !adminOnly(rule)
 	if s.cfg.EnforceNewDefaults && !c.admin() {
 		allowed = c.HasRole(newDefaultRoles(rule)...)
 	}
 	if !allowed {
-		return denied(rule)
+		return store.Denied(rule)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func benchServer(b *testing.B, hosts int, opts ...fakecyborg.Option) *fakecyborg
 			card.Deployables[0].Name = fmt.Sprintf("%s_card%d", name, c)
 			cards = append(cards, card)
 		}
-		if err := server.AddHost(fakecyborg.Host{Name: name, Drivers: []driver.Driver{verbatim.New(cards)}}); err != nil {
+		if err := server.AddHost(driver.Host{Name: name, Drivers: []driver.Driver{verbatim.New(cards)}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -160,7 +160,7 @@ func addMany(tb testing.TB, server *fakecyborg.Server, hosts int) {
 	tb.Helper()
 	for h := range hosts {
 		name := fmt.Sprint("cn", h)
-		if err := server.AddHost(fakecyborg.Host{Name: name, Drivers: []driver.Driver{verbatim.New(manyCards(name, 10))}}); err != nil {
+		if err := server.AddHost(driver.Host{Name: name, Drivers: []driver.Driver{verbatim.New(manyCards(name, 10))}}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -238,21 +238,16 @@ func BenchmarkDump(b *testing.B) {
 	if err := server.Report(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	data, err := server.Dump()
-	if err != nil {
-		b.Fatal(err)
-	}
+	data := dumped(b, server)
 	b.Run("dump", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := server.Dump(); err != nil {
-				b.Fatal(err)
-			}
+			dumped(b, server)
 		}
 		b.ReportMetric(float64(len(data))/(1<<20), "MiB")
 	})
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			if err := server.Load(data); err != nil {
+			if err := load(server, data); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -416,7 +416,7 @@ func TestEventsAreKeptWithoutANova(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}}); err != nil {
+	if err := server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Report(t.Context()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -36,13 +37,14 @@ func (s *Server) CheckBound(t sim.TB, instance string, n int) {
 // CheckState fails the test unless the request is there and in the state.
 func (s *Server) CheckState(t sim.TB, arq string, want State) {
 	t.Helper()
-	s.mu.RLock()
-	a, err := s.state.findARQ(arq, scope{all: true})
 	have := State("")
-	if err == nil {
-		have = s.view()(a).State
-	}
-	s.mu.RUnlock()
+	var err error
+	s.db.View(func(tx store.Tx) {
+		var a store.ARQ
+		if a, err = tx.ARQ(arq, store.Everything()); err == nil {
+			have = s.arqView(tx)(a).State
+		}
+	})
 	switch {
 	case err != nil:
 		t.Errorf("ARQ %s is not there, want it %s\n%s", arq, want, s.Tree())
@@ -82,78 +84,68 @@ func (s *Server) CheckBitstream(t sim.TB, provider, image string) {
 }
 
 func (s *Server) arqsOfInstance(instance string) []ARQ {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var list []ARQ
 	if instance == "" {
 		return nil
 	}
-	view := s.view()
-	for _, a := range s.state.arqsOf(instance, scope{all: true}) {
-		list = append(list, view(a))
-	}
-	return list
+	return s.arqsOf(instance)
 }
 
 // Tree is everything that the server holds, for people to read: hosts, their
 // devices, deployables and the handles in use with the requests that hold them;
 // then the requests that hold none. Its form is not stable.
 func (s *Server) Tree() string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	var b strings.Builder
-	view := s.view()
-	for _, host := range s.hostNames {
-		fmt.Fprintf(&b, "host %s%s\n", host, s.healthText(host))
-		for _, d := range s.state.byHost[host] {
-			fmt.Fprintf(&b, "  device %s %s %s, %s\n", d.spec.Type, d.key, d.uuid, d.status)
-			for _, part := range d.parts {
-				part.print(&b, view)
+	hosts := s.conductor.Hosts()
+	s.db.View(func(tx store.Tx) {
+		view := s.arqView(tx)
+		for _, host := range hosts {
+			health := ""
+			if tx.AgentDown(host) {
+				health = ", its agent is down"
+			}
+			fmt.Fprintf(&b, "host %s%s\n", host, health)
+			for d := range tx.HostDevices(host) {
+				fmt.Fprintf(&b, "  device %s %s %s, %s\n", d.Type, d.ControlPath.Key(), d.UUID, d.Status)
+				for _, part := range tx.DeviceDeployables(d.UUID) {
+					printDeployable(&b, tx, part, view)
+				}
 			}
 		}
-	}
-	loose := 0
-	for _, a := range s.state.arqs.rows {
-		if a.handle != nil {
-			continue
+		loose := 0
+		for a := range tx.ARQs("", store.Everything()) {
+			if a.Handle != "" {
+				continue
+			}
+			if loose++; loose == 1 {
+				fmt.Fprintln(&b, "accelerator requests without an attach handle")
+			}
+			fmt.Fprintf(&b, "  %s\n", view(a).line())
 		}
-		if loose++; loose == 1 {
-			fmt.Fprintln(&b, "accelerator requests without an attach handle")
-		}
-		fmt.Fprintf(&b, "  %s\n", view(a).line())
-	}
+	})
 	return b.String()
 }
 
-func (s *Server) healthText(host string) string {
-	if s.down(host) {
-		return ", its agent is down"
+// printDeployable writes a deployable with its handles in use.
+func printDeployable(b *strings.Builder, tx store.Tx, d store.Deployable, view func(store.ARQ) ARQ) {
+	spec := tx.Reported(d)
+	fmt.Fprintf(b, "    deployable %s, provider %s, %s:%d %v", d.Name, d.Provider, spec.ResourceClass(), d.Total, spec.Traits())
+	if d.Bitstream != "" {
+		fmt.Fprintf(b, ", bitstream %s", d.Bitstream)
 	}
-	return ""
-}
-
-// print writes a deployable with its handles in use.
-func (d *deployableRow) print(b *strings.Builder, view func(*arqRow) ARQ) {
-	spec := d.reportedSpec()
-	fmt.Fprintf(b, "    deployable %s, provider %s, %s:%d %v", d.name, d.provider, spec.ResourceClass(), d.total, spec.Traits())
-	if d.bitstream != "" {
-		fmt.Fprintf(b, ", bitstream %s", d.bitstream)
-	}
-	free := 0
-	for _, h := range d.handles {
-		if !h.taken {
-			free++
+	total, used := 0, []store.Handle{}
+	for h := range tx.Handles(d.UUID) {
+		if total++; h.InUse {
+			used = append(used, h)
 		}
 	}
-	fmt.Fprintf(b, ", %d of %d handles free\n", free, len(d.handles))
-	for _, h := range d.handles {
-		switch {
-		case !h.taken:
-		case h.arq == nil:
-			fmt.Fprintf(b, "      %s handle %s waits for its mediated device to be removed\n", h.kind, h.uuid)
-		default:
-			fmt.Fprintf(b, "      %s handle %s: %s\n", h.kind, h.uuid, view(h.arq).line())
+	fmt.Fprintf(b, ", %d of %d handles free\n", total-len(used), total)
+	for _, h := range used {
+		a, err := tx.ARQ(h.HeldBy, store.Everything())
+		if err != nil {
+			fmt.Fprintf(b, "      %s handle %s waits for its mediated device to be removed\n", h.Type, h.UUID)
+			continue
 		}
+		fmt.Fprintf(b, "      %s handle %s: %s\n", h.Type, h.UUID, view(a).line())
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // ErrConfig is matched by every error about a configuration that cannot be used.
@@ -28,14 +31,32 @@ const (
 const (
 	// ModeTree gives each deployable a provider right below that of its host, as
 	// upstream does. It is the default.
-	ModeTree = "tree"
+	ModeTree = store.LayoutTree
 	// ModeFlat puts classes and traits on the provider of the compute host
 	// itself, as the Rocky specification does for a Nova without nested
 	// providers. Devices of one host must all have the same traits.
-	ModeFlat = "flat"
+	ModeFlat = store.LayoutFlat
 	// ModeNested is ModeTree, with a provider for each device of several regions
 	// between the host and the regions, as the Rocky specification wants it.
-	ModeNested = "nested"
+	ModeNested = store.LayoutNested
+)
+
+// The forms of the event that notifies Nova of resolved requests
+// (Config.EventForm).
+const (
+	// EventFormShipped is what Cyborg sends and Nova takes: one event
+	// accelerator-request-bound for each request, all of a PATCH in one POST once
+	// the last is resolved. It is the default.
+	EventFormShipped = agent.EventFormShipped
+	// EventFormTrain is the form of the Train specification: an event arq_resolved
+	// of status ok or failed for each request, in a POST of its own, as soon as the
+	// request is resolved.
+	EventFormTrain = agent.EventFormTrain
+	// EventFormUssuri is the form of the Ussuri specification: one event
+	// accelerator-requests-bound for an instance once all requests of a PATCH are
+	// resolved, with the name of the device profile as its tag. It has failed if
+	// one request has.
+	EventFormUssuri = agent.EventFormUssuri
 )
 
 // defaultBindTimeout is upstream's [DEFAULT] bind_timeout.
@@ -220,9 +241,6 @@ func (c Config) async() bool { return c.AsyncBind || c.BindDelay > 0 }
 
 // zed reports whether the old release is spoken.
 func (c Config) zed() bool { return c.Release == ReleaseZed }
-
-// flat reports whether devices stand on the provider of their host.
-func (c Config) flat() bool { return c.PlacementMode == ModeFlat }
 
 // maxMinor is the highest supported minor version of API v2.
 func (c Config) maxMinor() int {

@@ -3,31 +3,42 @@ package fakecyborg
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
+	"iter"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
+// list collects the public views of rows.
+func list[R, V any](s *Server, rows func(store.Tx) iter.Seq[R], view func(store.Tx, R) V) []V {
+	values := []V{}
+	s.db.View(func(tx store.Tx) {
+		for row := range rows(tx) {
+			values = append(values, view(tx, row))
+		}
+	})
+	return values
+}
+
 // ARQs returns the accelerator requests of all projects, oldest first.
-func (s *Server) ARQs() []ARQ {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]ARQ, 0, len(s.state.arqs.rows))
-	view := s.view()
-	for _, a := range s.state.arqs.rows {
-		list = append(list, view(a))
-	}
+func (s *Server) ARQs() []ARQ { return s.arqsOf("") }
+
+// arqsOf lists the requests of an instance, or all.
+func (s *Server) arqsOf(instance string) []ARQ {
+	list := []ARQ{}
+	s.db.View(func(tx store.Tx) {
+		view := s.arqView(tx)
+		for a := range tx.ARQs(instance, store.Everything()) {
+			list = append(list, view(a))
+		}
+	})
 	return list
 }
 
 // DeviceProfiles returns the device profiles, oldest first.
 func (s *Server) DeviceProfiles() []DeviceProfile {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]DeviceProfile, 0, len(s.state.profiles.rows))
-	for _, p := range s.state.profiles.rows {
-		list = append(list, p.value())
-	}
-	return list
+	return list(s, store.Tx.Profiles, func(_ store.Tx, p store.Profile) DeviceProfile { return profileOf(p) })
 }
 
 // CreateDeviceProfile stores a device profile by the rules of the API; the
@@ -42,71 +53,33 @@ func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (D
 	if err != nil {
 		return DeviceProfile{}, fmt.Errorf("fakecyborg: create device profile %s: %w", name, err)
 	}
-	return p.value(), nil
+	return profileOf(p), nil
 }
 
 // Devices returns the devices of all hosts in the order in which they were
 // stored.
 func (s *Server) Devices() []Device {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]Device, 0, len(s.state.devices.rows))
-	for _, d := range s.state.devices.rows {
-		spec := d.spec.Clone()
-		list = append(list, Device{
-			ID: d.id, UUID: d.uuid, Hostname: d.host, Type: spec.Type, Vendor: spec.Vendor, Model: spec.Model,
-			StdBoardInfo: spec.StdBoardInfo, VendorBoardInfo: spec.VendorBoardInfo,
-			Status: d.status, Driver: d.source, ControlPath: spec.ControlPath,
-		})
-	}
-	return list
+	return list(s, store.Tx.Devices, func(_ store.Tx, d store.Device) Device { return deviceOf(d) })
 }
 
 // Deployables returns the deployables of all devices.
-func (s *Server) Deployables() []Deployable {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]Deployable, 0, len(s.state.deployables.rows))
-	for _, d := range s.state.deployables.rows {
-		list = append(list, Deployable{
-			ID: d.id, UUID: d.uuid, Name: d.name, DeviceID: d.device.id, DeviceUUID: d.device.uuid,
-			Hostname: d.device.host, ProviderUUID: d.provider, NumAccelerators: d.total, DriverName: d.driverName,
-			BitstreamID: d.bitstream, Attributes: d.attributesOf(),
-		})
-	}
-	return list
-}
+func (s *Server) Deployables() []Deployable { return list(s, store.Tx.Deployables, deployableOf) }
 
 // AttachHandles returns the attach handles of all deployables, lowest first.
-func (s *Server) AttachHandles() []AttachHandle {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	list := make([]AttachHandle, 0, len(s.state.handles.rows))
-	for _, h := range s.state.handles.rows {
-		v := AttachHandle{
-			UUID: h.uuid, DeployableUUID: h.deployable.uuid, ProviderUUID: h.deployable.provider,
-			Hostname: h.deployable.device.host, Type: h.kind, Info: h.info.info(), InUse: h.taken,
-		}
-		if h.arq != nil {
-			v.ARQ = h.arq.uuid
-		}
-		list = append(list, v)
-	}
-	return list
+func (s *Server) AttachHandles() []AttachHandle { return list(s, store.Tx.AllHandles, handleOf) }
+
+// Attributes returns the attributes of all deployables, oldest first.
+func (s *Server) Attributes() []Attribute {
+	return list(s, store.Tx.AllAttributes, func(_ store.Tx, a store.Attribute) Attribute { return attributeOf(a) })
+}
+
+// Events returns the newest events that the server had for Nova, oldest first,
+// whether or not a Nova is there and took them.
+func (s *Server) Events() []sim.Event {
+	return list(s, store.Tx.Events, func(_ store.Tx, e store.Event) sim.Event { return e.Event })
 }
 
 // DriverReports returns what each driver of each host found last, by host and
-// then in the order of the drivers. Devices left out and problems are told here
-// and nowhere else.
-func (s *Server) DriverReports() []DriverReport {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var list []DriverReport
-	for _, host := range slices.Sorted(maps.Keys(s.reports)) {
-		for _, report := range s.reports[host] {
-			report.LeftOut, report.Problems = slices.Clone(report.LeftOut), slices.Clone(report.Problems)
-			list = append(list, report)
-		}
-	}
-	return list
-}
+// then in the order of the drivers. Devices left out and problems are in no
+// other list. Errors are texts.
+func (s *Server) DriverReports() []driver.HostReport { return s.conductor.DriverReports() }

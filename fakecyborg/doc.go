@@ -28,17 +28,9 @@
 // the mediated devices of its bound requests are made again. Config.BindingStates
 // shows that to clients, as a specification of Cyborg's wants it.
 //
-// [Server.Dump] writes the state as one JSON document, [Server.Load] makes a server
-// what a document says, and [Server.Resume] goes on with what was going on. A dump
-// holds device profiles, devices, deployables, attributes, attach handles and
-// requests; the binds in progress with what Nova has not been told of them, and
-// the images being written; the health of the agents, what drivers found last
-// (errors as texts), the newest events; what was written to Placement, and the
-// positions in the sequences of identifiers. It does not hold the configuration,
-// the hosts with their drivers and hardware, the peers and the fault rules, which
-// are given in code, nor requests that were answered; and no token ever comes near
-// it. An answer that was still to be given is lost, as with a real service: its
-// caller tries again.
+// A Server is a [sim.Recorded]: its state is a set of records, and [Server.Resume] goes
+// on with what was going on in the process that they are of. An answer that was still
+// to be given is lost, as with a real service: its caller tries again.
 //
 // It follows, of the 2026.2 release, cyborg/api/controllers/v2 (wire),
 // cyborg/api/hooks.py and cyborg/common/policies (access),
@@ -47,7 +39,7 @@
 // Placement), cyborg/common/nova_client.py (events).
 //
 //	cyborg, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(placement))
-//	err = cyborg.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}})
+//	err = cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{fake.New("cn0")}})
 //	err = cyborg.Report(ctx)
 //	http.ListenAndServe("127.0.0.1:6666", cyborg)
 package fakecyborg

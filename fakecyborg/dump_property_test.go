@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,10 +64,17 @@ func (w *twin) twin(t *testing.T, cfg fakecyborg.Config) *twin {
 	return other
 }
 
+// withoutRequestIDs is a dump without the position in the sequence of request ids.
+func withoutRequestIDs(data []byte) []byte {
+	return regexp.MustCompile(`.*"key":"request_ids".*\n`).ReplaceAll(data, nil)
+}
+
 // step is something that happens to a cloud; it answers what can be seen of it.
 type step func(w *twin) any
 
-func asked(r reply) any { return []any{r.status, r.text, r.header.Get("X-Openstack-Request-Id")} }
+// asked is an answer without the request's id: what is only read leaves no trace in a
+// dump, so that ids are given again.
+func asked(r reply) any { return []any{r.status, r.text} }
 
 // textOf is an error by its text.
 func textOf(err error) any { return fmt.Sprint(err) }
@@ -214,7 +222,7 @@ func TestALoadedDumpBehavesAsTheOriginal(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if a, b := dumped(t, w.server), dumped(t, other.server); !bytes.Equal(a, b) {
+			if a, b := withoutRequestIDs(dumped(t, w.server)), withoutRequestIDs(dumped(t, other.server)); !bytes.Equal(a, b) {
 				rt.Fatalf("Cyborg after the same steps (-want +got):\n%s", cmp.Diff(string(a), string(b)))
 			}
 			a, errA := tables.Collect(w.placement)

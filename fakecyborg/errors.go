@@ -8,67 +8,36 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// kind is the class of a refusal; the server turns it into a status.
-type kind int
-
-const (
-	kindInvalid    kind = iota // 400
-	kindNotFound               // 404
-	kindForbidden              // 403
-	kindVersion                // 406
-	kindMediaType              // 415
-	kindConflict               // 409
-	kindUncoded                // 400, or upstream's 500 for an exception without a code
-	kindBadState               // 409, or upstream's 500
-	kindNoReferent             // 404, or upstream's 500
-	kindServer                 // 500
-)
-
-// refusal is an error in Cyborg's own words.
-type refusal struct {
-	kind kind
-	text string
-}
-
-func (r *refusal) Error() string { return r.text }
-
-func refuse(k kind, format string, args ...any) error {
-	return &refusal{kind: k, text: fmt.Sprintf(format, args...)}
-}
-
-func badPatch(format string, args ...any) error {
-	return refuse(kindInvalid, "Couldn't apply patch. Reason: "+format, args...)
-}
-
-// status is the status of a refusal; quirks restores the exceptions to which
+// statusOf is the status of a refusal; quirks restores the exceptions to which
 // upstream gives no status, so that they become 500.
-func (r *refusal) status(quirks bool) int {
-	switch r.kind {
-	case kindNotFound:
+func statusOf(r *store.Refusal, quirks bool) int {
+	switch r.Kind {
+	case store.NotFound:
 		return http.StatusNotFound
-	case kindForbidden:
+	case store.Forbidden:
 		return http.StatusForbidden
-	case kindVersion:
+	case store.Version:
 		return http.StatusNotAcceptable
-	case kindMediaType:
+	case store.MediaType:
 		return http.StatusUnsupportedMediaType
-	case kindConflict:
+	case store.Conflict:
 		return http.StatusConflict
-	case kindServer:
+	case store.Internal:
 		return http.StatusInternalServerError
-	case kindInvalid:
+	case store.Invalid:
 		return http.StatusBadRequest
 	}
 	if quirks {
 		return http.StatusInternalServerError
 	}
-	switch r.kind {
-	case kindBadState:
+	switch r.Kind {
+	case store.BadState:
 		return http.StatusConflict
-	case kindNoReferent:
+	case store.NoReferent:
 		return http.StatusNotFound
 	}
 	return http.StatusBadRequest
@@ -88,14 +57,14 @@ func (e *routingError) Error() string { return e.detail }
 func (s *Server) writeError(c *simhttp.Call, err error) {
 	var routing *routingError
 	var general *simhttp.Error
-	var r *refusal
+	var r *store.Refusal
 	switch {
 	case errors.Is(err, errUnresolved):
 		writeWrapped(c.W, http.StatusLocked, "null")
 	case errors.As(err, &routing):
 		writeRouting(c, routing.status, routing.detail)
 	case errors.As(err, &r):
-		writeFault(c.W, r.status(s.cfg.UpstreamQuirks), err.Error())
+		writeFault(c.W, statusOf(r, s.cfg.UpstreamQuirks), err.Error())
 	case !errors.As(err, &general):
 		writeFault(c.W, http.StatusInternalServerError, err.Error())
 	case general.Status == http.StatusUnauthorized:

@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // A server alone, with the noauth conventions: a host reports its device, and a
@@ -23,7 +24,7 @@ func Example() {
 		return
 	}
 	defer cyborg.Close()
-	host := fakecyborg.Host{Name: "compute1", Drivers: []driver.Driver{fake.New("compute1")}}
+	host := driver.Host{Name: "compute1", Drivers: []driver.Driver{fake.New("compute1")}}
 	fmt.Println(cyborg.AddHost(host), cyborg.Report(context.Background()))
 
 	_, err = cyborg.CreateDeviceProfile("fpga", []map[string]string{{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}})
@@ -58,7 +59,7 @@ func Example() {
 }
 
 // A simulator that is started again goes on where it was.
-func ExampleServer_Load() {
+func ExampleServer_Replace() {
 	first, err := fakecyborg.New(fakecyborg.Config{})
 	if err != nil {
 		fmt.Println(err)
@@ -67,8 +68,13 @@ func ExampleServer_Load() {
 	defer first.Close()
 	_, err = first.CreateDeviceProfile("gpu", []map[string]string{{"resources:PGPU": "1"}})
 	fmt.Println(err)
-	dump, err := first.Dump()
-	fmt.Println(err)
+	var records []sim.Record
+	for record, err := range first.Records() {
+		if err != nil {
+			fmt.Println(err)
+		}
+		records = append(records, record)
+	}
 
 	second, err := fakecyborg.New(fakecyborg.Config{})
 	if err != nil {
@@ -76,14 +82,13 @@ func ExampleServer_Load() {
 		return
 	}
 	defer second.Close()
-	fmt.Println(second.Load(dump))
+	fmt.Println(second.Replace(records))
 	second.Resume()
 	for _, profile := range second.DeviceProfiles() {
 		fmt.Println(profile.Name, profile.Groups)
 	}
-	fmt.Println(errors.Is(second.Load([]byte("{}")), fakecyborg.ErrDump))
+	fmt.Println(errors.Is(second.Replace(records[:1]), sim.ErrRecords))
 	// Output:
-	// <nil>
 	// <nil>
 	// <nil>
 	// gpu [map[resources:PGPU:1]]

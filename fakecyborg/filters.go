@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // filterNames are the fields that the filters argument of devices and
@@ -63,7 +65,7 @@ func takeFilters(query url.Values) (listing, error) {
 		fields, values = append(fields, indexed[at][0]), append(values, indexed[at][1])
 	}
 	if len(fields) != len(values) {
-		return listing{}, refuse(kindInvalid, "Invalid input for field/attribute filters. %d fields and %d values", len(fields), len(values))
+		return listing{}, store.Refuse(store.Invalid, "Invalid input for field/attribute filters. %d fields and %d values", len(fields), len(values))
 	}
 	return listingOf(fields, values)
 }
@@ -72,7 +74,7 @@ func listingOf(fields, values []string) (listing, error) {
 	var l listing
 	for i, field := range fields {
 		if !slices.Contains(filterNames, field) {
-			return l, refuse(kindInvalid, "Invalid input for field/attribute field. Value: '%s'. Value should be one of: %s", field, strings.Join(filterNames, ", "))
+			return l, store.Refuse(store.Invalid, "Invalid input for field/attribute field. Value: '%s'. Value should be one of: %s", field, strings.Join(filterNames, ", "))
 		}
 		l.filtered = true
 		switch field {
@@ -82,14 +84,14 @@ func listingOf(fields, values []string) (listing, error) {
 				return l, err
 			}
 			if limit < 0 {
-				return l, refuse(kindInvalid, "Limit must be positive")
+				return l, store.Refuse(store.Invalid, "Limit must be positive")
 			}
 			l.limit = limit
 		case "sort_key":
 			l.sortKey = values[i]
 		case "sort_dir":
 			if values[i] != "asc" && values[i] != "desc" {
-				return l, refuse(kindInvalid, "Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", values[i])
+				return l, store.Refuse(store.Invalid, "Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", values[i])
 			}
 			l.sortDir = values[i]
 		case "name":
@@ -100,22 +102,25 @@ func listingOf(fields, values []string) (listing, error) {
 }
 
 // arrange sorts and cuts the rows: without a filter the oldest comes first,
-// with one the newest. Key answers the text of a row by which to sort, false
+// with one the newest. Text answers the text of a row by which to sort, false
 // for an unknown key.
-func arrange[R interface{ meta() *record }](l listing, rows []R, key func(R, string) (string, bool)) ([]R, error) {
+func arrange[R any](l listing, rows []R, text func(row R, key string) (string, bool)) ([]R, error) {
 	if !l.filtered {
 		return rows, nil
 	}
 	sortKey := cmp.Or(l.sortKey, "created_at")
 	for _, row := range rows {
-		if _, ok := sortText(row, sortKey, key); !ok {
-			return nil, refuse(kindInvalid, "The sort_key value \"%s\" is an invalid field for sorting", sortKey)
+		if _, ok := text(row, sortKey); !ok {
+			return nil, store.Refuse(store.Invalid, "The sort_key value \"%s\" is an invalid field for sorting", sortKey)
 		}
 	}
+	compare := func(a, b R, key string) int {
+		left, _ := text(a, key)
+		right, _ := text(b, key)
+		return cmp.Compare(left, right)
+	}
 	slices.SortFunc(rows, func(a, b R) int {
-		left, _ := sortText(a, sortKey, key)
-		right, _ := sortText(b, sortKey, key)
-		order := cmp.Or(cmp.Compare(left, right), cmp.Compare(a.meta().id, b.meta().id))
+		order := cmp.Or(compare(a, b, sortKey), compare(a, b, "id"))
 		if l.sortDir != "asc" {
 			return -order
 		}
@@ -127,20 +132,5 @@ func arrange[R interface{ meta() *record }](l listing, rows []R, key func(R, str
 	return rows, nil
 }
 
-func sortText[R interface{ meta() *record }](row R, name string, key func(R, string) (string, bool)) (string, bool) {
-	meta := row.meta()
-	switch name {
-	case "id":
-		return number(meta.id), true
-	case "uuid":
-		return meta.uuid, true
-	case "created_at":
-		return stamp(meta.created), true
-	case "updated_at":
-		return stamp(meta.updated), true
-	}
-	return key(row, name)
-}
-
 // number is a text that sorts like the number.
-func number(n int) string { return fmt.Sprintf("%020d", n) }
+func number[N int | int64](n N) string { return fmt.Sprintf("%020d", n) }

@@ -132,7 +132,7 @@ func TestFlatModeRefusesDevicesWithOtherTraitsByName(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "FPGA", []string{"CUSTOM_FPGA_INTEL"}, "0"))
 	err := w.cyborg.Report(t.Context())
-	var trouble *fakecyborg.ReportError
+	var trouble *driver.ReportError
 	if !errors.As(err, &trouble) || !strings.Contains(trouble.Device, `"bus":"5e"`) ||
 		!strings.Contains(err.Error(), "deployable cn0_0000:5e:00.0 has the traits [CUSTOM_FPGA_INTEL] and cn0_0000:3b:00.0 has [CUSTOM_GPU_NVIDIA]") {
 		t.Errorf("error: %v", err)

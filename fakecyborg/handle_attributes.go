@@ -1,9 +1,11 @@
 package fakecyborg
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
-	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 func (s *Server) listAttributes(r request) (int, any, error) {
@@ -20,37 +22,35 @@ func (s *Server) listAttributes(r request) (int, any, error) {
 			return 0, nil, err
 		}
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	list := []attributeBody{}
-	for _, a := range s.state.attributes.rows {
-		if query.Has("deployable_id") && a.deployable.id != deployable || !matches(query, "key", a.key) {
-			continue
+	s.db.View(func(tx store.Tx) {
+		for a := range tx.AllAttributes() {
+			if !matches(query, "key", a.Key) {
+				continue
+			}
+			if body := r.links.attribute(tx, a); !query.Has("deployable_id") || body.Deployable == int64(deployable) {
+				list = append(list, body)
+			}
 		}
-		list = append(list, r.links.attribute(a))
-	}
+	})
 	return http.StatusOK, map[string]any{"attributes": list}, nil
-}
-
-// findAttribute takes any text for a uuid.
-func (s *Server) findAttribute(id string) (*attributeRow, error) {
-	if a, ok := s.state.attributes.get(id); ok {
-		return a, nil
-	}
-	return nil, refuse(kindNotFound, "Attribute not found with uuid=%s", id)
 }
 
 func (s *Server) getAttribute(r request) (int, any, error) {
 	if err := s.authorize(r.caller, ruleAttrRead); err != nil {
 		return 0, nil, err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	a, err := s.findAttribute(r.PathValue("id"))
+	var body attributeBody
+	var err error
+	s.db.View(func(tx store.Tx) {
+		var a store.Attribute
+		a, err = tx.Attribute(r.PathValue("id"))
+		body = r.links.attribute(tx, a)
+	})
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, r.links.attribute(a), nil
+	return http.StatusOK, body, nil
 }
 
 // createAttribute stores an attribute beside those of the driver. It is
@@ -68,23 +68,19 @@ func (s *Server) createAttribute(r request) (int, any, error) {
 		return 0, nil, err
 	}
 	now := s.clock.Now()
-	s.lock(r.Context())
-	defer s.unlock()
-	part, ok := s.state.deployables.byID(in.deployable)
-	if !ok {
-		return 0, nil, refuse(kindNoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", in.deployable)
+	var answer attributeBody
+	s.update(r.Context(), func(tx store.Tx) {
+		part, ok := tx.DeployableByID(int64(in.deployable))
+		if !ok {
+			err = store.Refuse(store.NoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", in.deployable)
+			return
+		}
+		answer = r.links.attribute(tx, tx.CreateAttribute(part.UUID, in.key, in.value, now))
+	})
+	if err != nil {
+		return 0, nil, err
 	}
-	return http.StatusCreated, r.links.attribute(s.state.createAttribute(part, in, now)), nil
-}
-
-// createAttribute stores an attribute that a user made.
-func (st *state) createAttribute(part *deployableRow, in attributeInput, now time.Time) *attributeRow {
-	a := &attributeRow{
-		record:     record{uuid: st.newUUID("attribute"), created: now},
-		deployable: part, key: in.key, value: in.value, byAPI: true,
-	}
-	st.insertAttribute(a)
-	return a
+	return http.StatusCreated, answer, nil
 }
 
 // attributeInput is the body of a create.
@@ -99,7 +95,7 @@ func parseAttribute(body []byte) (attributeInput, error) {
 		return attributeInput{}, errJSON
 	}
 	if jsonKind(body) != '{' {
-		return attributeInput{}, refuse(kindUncoded, "attribute is not an object")
+		return attributeInput{}, store.Refuse(store.Uncoded, "attribute is not an object")
 	}
 	fields, err := decodeObject(body)
 	if err != nil {
@@ -111,15 +107,15 @@ func parseAttribute(body []byte) (attributeInput, error) {
 			continue
 		}
 		if text[f.key], err = scalarText(f.value); err != nil {
-			return attributeInput{}, refuse(kindInvalid, "attribute %s: %v", f.key, err)
+			return attributeInput{}, store.Refuse(store.Invalid, "attribute %s: %v", f.key, err)
 		}
 	}
 	for _, name := range []string{"deployable_id", "key", "value"} {
 		if _, ok := text[name]; !ok {
-			return attributeInput{}, refuse(kindUncoded, "Cannot load '%s' in the base class", name)
+			return attributeInput{}, store.Refuse(store.Uncoded, "Cannot load '%s' in the base class", name)
 		}
-		if len(text[name]) > maxName {
-			return attributeInput{}, refuse(kindUncoded, "Data too long for column '%s'", name)
+		if len(text[name]) > store.MaxName {
+			return attributeInput{}, store.Refuse(store.Uncoded, "Data too long for column '%s'", name)
 		}
 	}
 	in := attributeInput{key: text["key"], value: text["value"]}
@@ -142,12 +138,18 @@ func (s *Server) deleteAttribute(r request) (int, any, error) {
 	if err := s.authorize(r.caller, ruleAttrDelete); err != nil {
 		return 0, nil, err
 	}
-	s.lock(r.Context())
-	defer s.unlock()
-	a, err := s.findAttribute(id)
-	if err != nil {
+	if err := s.removeAttribute(r.Context(), id); err != nil {
 		return 0, nil, err
 	}
-	s.state.removeAttribute(a)
 	return http.StatusNoContent, nil, nil
+}
+
+func (s *Server) removeAttribute(ctx context.Context, uuid string) (err error) {
+	s.update(ctx, func(tx store.Tx) {
+		var a store.Attribute
+		if a, err = tx.Attribute(uuid); err == nil {
+			tx.DeleteAttribute(a)
+		}
+	})
+	return err
 }

@@ -1,20 +1,17 @@
 package fakecyborg
 
 import (
-	"context"
 	"net/http"
 	"net/url"
-	"slices"
-	"time"
 
-	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // listArgs reads the query of a list: its own arguments and the filters.
 func listArgs(r request, known ...string) (url.Values, listing, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, listing{}, refuse(kindInvalid, "Invalid query string: %v", err)
+		return nil, listing{}, store.Refuse(store.Invalid, "Invalid query string: %v", err)
 	}
 	l, err := takeFilters(query)
 	if err != nil {
@@ -37,15 +34,15 @@ func (s *Server) listDevices(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	rows := make([]*deviceRow, 0, len(s.state.devices.rows))
-	for _, d := range s.state.devices.rows {
-		if matches(query, "type", d.spec.Type) && matches(query, "vendor", d.spec.Vendor) && matches(query, "hostname", d.host) {
-			rows = append(rows, d)
+	var rows []store.Device
+	s.db.View(func(tx store.Tx) {
+		for d := range tx.Devices() {
+			if matches(query, "type", d.Type) && matches(query, "vendor", d.Vendor) && matches(query, "hostname", d.Host) {
+				rows = append(rows, d)
+			}
 		}
-	}
-	if rows, err = arrange(l, rows, deviceKey); err != nil {
+	})
+	if rows, err = arrange(l, rows, deviceText); err != nil {
 		return 0, nil, err
 	}
 	list := make([]deviceBody, 0, len(rows))
@@ -59,21 +56,14 @@ func matches(query url.Values, name, value string) bool {
 	return !query.Has(name) || query.Get(name) == value
 }
 
-// deviceKey is the text by which devices are sorted.
-func deviceKey(d *deviceRow, key string) (string, bool) {
+// deviceText is the text by which devices are sorted.
+func deviceText(d store.Device, key string) (string, bool) {
 	text, ok := map[string]string{
-		"type": d.spec.Type, "vendor": d.spec.Vendor, "model": d.spec.Model, "hostname": d.host, "status": d.status,
-		"std_board_info": d.spec.StdBoardInfo, "vendor_board_info": d.spec.VendorBoardInfo,
+		"id": number(d.ID), "uuid": d.UUID, "created_at": stamp(d.CreatedAt), "updated_at": stamp(d.UpdatedAt),
+		"type": d.Type, "vendor": d.Vendor, "model": d.Model, "hostname": d.Host, "status": d.Status,
+		"std_board_info": d.StdBoardInfo, "vendor_board_info": d.VendorBoardInfo,
 	}[key]
 	return text, ok
-}
-
-// findDevice takes any text for a uuid: what is none is not found.
-func (s *Server) findDevice(id string) (*deviceRow, error) {
-	if d, ok := s.state.devices.get(id); ok {
-		return d, nil
-	}
-	return nil, refuse(kindNotFound, "Device not found with uuid=%s", id)
 }
 
 func (s *Server) getDevice(r request) (int, any, error) {
@@ -83,9 +73,9 @@ func (s *Server) getDevice(r request) (int, any, error) {
 	if _, err := queryArgs(r); err != nil {
 		return 0, nil, err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	d, err := s.findDevice(r.PathValue("id"))
+	var d store.Device
+	var err error
+	s.db.View(func(tx store.Tx) { d, err = tx.Device(r.PathValue("id")) })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -100,71 +90,11 @@ func (s *Server) disableDevice(r request) (int, any, error) {
 	return http.StatusNoContent, nil, s.setStatus(r, ruleDeviceDisable, StatusMaintaining)
 }
 
-// setStatus enables or disables a device: Placement hears of it first, so that
-// a failure changes nothing. Upstream stores the status first, takes the
-// deployable that happens to have the device's number, and loses max_unit.
 func (s *Server) setStatus(r request, rule, status string) error {
 	if err := s.authorize(r.caller, rule); err != nil {
 		return err
 	}
-	return s.changeStatus(r.Context(), r.PathValue("id"), status)
-}
-
-// changeStatus is setStatus without the policy.
-func (s *Server) changeStatus(ctx context.Context, id, status string) error {
-	s.mu.RLock()
-	d, err := s.findDevice(id)
-	if err != nil {
-		s.mu.RUnlock()
-		return err
-	}
-	s.mu.RUnlock()
-	leave, err := s.enterTurn(ctx, d.host) // a report would otherwise meet half of the change
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if s.cfg.UpstreamQuirks && !s.cfg.flat() { // upstream has no flat hosts, which that would wipe
-		return s.setStatusAsUpstream(s.living(ctx), d, status)
-	}
-	if err := s.reserve(s.life, d, status); err != nil {
-		return refuse(kindServer, "Device %s: set status %s: %v", id, status, err)
-	}
-	s.lock(ctx)
-	defer s.unlock()
-	s.state.setStatus(d, status, s.clock.Now())
-	return nil
-}
-
-// setStatus stores the status of a device.
-func (st *state) setStatus(d *deviceRow, status string, now time.Time) {
-	st.notes.AddSteps("device", d.uuid, "", tables.Step{Name: "status", From: d.status, To: status})
-	d.status, d.updated = status, now
-}
-
-// reserve tells Placement that the device's inventory is not to be given out,
-// or that it is again.
-func (s *Server) reserve(ctx context.Context, d *deviceRow, status string) error {
-	if s.placement == nil {
-		return nil
-	}
-	s.mu.RLock()
-	var wants []providerWant
-	for _, part := range d.parts {
-		want := s.state.want(part, part.reportedSpec(), "")
-		want.reserved = 0
-		if status == StatusMaintaining {
-			want.reserved = want.total
-		}
-		wants = append(wants, want)
-	}
-	s.mu.RUnlock()
-	for _, want := range wants {
-		if err := s.shape.reserve(ctx, want); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.conductor.SetStatus(r.Context(), r.PathValue("id"), status)
 }
 
 func (s *Server) listDeployables(r request) (int, any, error) {
@@ -175,35 +105,40 @@ func (s *Server) listDeployables(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	rows := slices.Clone(s.state.deployables.rows)
-	if l.name != nil {
-		rows = slices.DeleteFunc(rows, func(d *deployableRow) bool { return d.name != *l.name })
-	}
-	if rows, err = arrange(l, rows, deployableKey); err != nil {
+	list := []deployableBody{}
+	s.db.View(func(tx store.Tx) {
+		var rows []store.Deployable
+		for d := range tx.Deployables() {
+			if l.name == nil || d.Name == *l.name {
+				rows = append(rows, d)
+			}
+		}
+		text := func(d store.Deployable, key string) (string, bool) { return deployableText(tx, d, key) }
+		if rows, err = arrange(l, rows, text); err != nil {
+			return
+		}
+		for _, d := range rows {
+			list = append(list, r.links.deployable(tx, d))
+		}
+	})
+	if err != nil {
 		return 0, nil, err
-	}
-	list := make([]deployableBody, 0, len(rows))
-	for _, d := range rows {
-		list = append(list, r.links.deployable(d))
 	}
 	return http.StatusOK, map[string]any{"deployables": list}, nil
 }
 
-func deployableKey(d *deployableRow, key string) (string, bool) {
+// deployableText is the text by which deployables are sorted.
+func deployableText(tx store.Tx, d store.Deployable, key string) (string, bool) {
+	if key == "device_id" {
+		device, _ := tx.Device(d.Device)
+		return number(device.ID), true
+	}
 	text, ok := map[string]string{
-		"name": d.name, "num_accelerators": number(d.total), "device_id": number(d.device.id), "rp_uuid": d.provider,
-		"driver_name": d.driverName, "bitstream_id": d.bitstream, "parent_id": "", "root_id": "",
+		"id": number(d.ID), "uuid": d.UUID, "created_at": stamp(d.CreatedAt), "updated_at": stamp(d.UpdatedAt),
+		"name": d.Name, "num_accelerators": number(d.Total), "rp_uuid": d.Provider,
+		"driver_name": d.DriverName, "bitstream_id": d.Bitstream, "parent_id": "", "root_id": "",
 	}[key]
 	return text, ok
-}
-
-func (s *Server) findDeployable(id string) (*deployableRow, error) {
-	if d, ok := s.state.deployables.get(id); ok {
-		return d, nil
-	}
-	return nil, refuse(kindNotFound, "Deployable not found with uuid=%s", id)
 }
 
 func (s *Server) getDeployable(r request) (int, any, error) {
@@ -217,11 +152,19 @@ func (s *Server) getDeployable(r request) (int, any, error) {
 	if _, err := queryArgs(r); err != nil {
 		return 0, nil, err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	d, err := s.findDeployable(id)
+	body, err := s.deployableBody(r, id)
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, r.links.deployable(d), nil
+	return http.StatusOK, body, nil
+}
+
+func (s *Server) deployableBody(r request, id string) (body deployableBody, err error) {
+	s.db.View(func(tx store.Tx) {
+		var d store.Deployable
+		if d, err = tx.Deployable(id); err == nil {
+			body = r.links.deployable(tx, d)
+		}
+	})
+	return body, err
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // nameMinor is the microversion since which a profile can be fetched by name.
@@ -24,18 +24,21 @@ func (s *Server) listProfiles(r request) (int, any, error) {
 	if query.Has("name") {
 		names = strings.Split(query.Get("name"), ",")
 	}
-	s.mu.RLock()
-	rows := slices.Clone(s.state.profiles.rows)
-	s.mu.RUnlock()
 	list := []profileBody{}
-	for _, p := range rows {
-		if names != nil && !slices.Contains(names, p.name) {
-			continue
+	s.db.View(func(tx store.Tx) {
+		for p := range tx.Profiles() {
+			if names != nil && !slices.Contains(names, p.Name) {
+				continue
+			}
+			if !store.IsUUID(p.UUID) { // stored by an UpstreamQuirks create: nothing can be listed any more
+				err = store.Refuse(store.Invalid, "Expected a uuid but received %s.", p.UUID)
+				return
+			}
+			list = append(list, r.links.profile(p))
 		}
-		if !simhttp.IsUUIDLike(p.uuid) { // stored by an UpstreamQuirks create: nothing can be listed any more
-			return 0, nil, refuse(kindInvalid, "Expected a uuid but received %s.", p.uuid)
-		}
-		list = append(list, r.links.profile(p))
+	})
+	if err != nil {
+		return 0, nil, err
 	}
 	return http.StatusOK, map[string]any{"device_profiles": list}, nil
 }
@@ -48,16 +51,16 @@ func (s *Server) getProfile(r request) (int, any, error) {
 		return 0, nil, err
 	}
 	id := r.PathValue("id")
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	find := s.state.profileByUUID
-	if !simhttp.IsUUIDLike(id) {
+	find := store.Tx.ProfileByUUID
+	if !store.IsUUID(id) {
 		if r.minor < nameMinor {
 			return 0, nil, tooOld(nameMinor)
 		}
-		find = s.state.profileByName
+		find = store.Tx.ProfileByName
 	}
-	p, err := find(id)
+	var p store.Profile
+	var err error
+	s.db.View(func(tx store.Tx) { p, err = find(tx, id) })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -80,17 +83,16 @@ func (s *Server) createProfile(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if !simhttp.IsUUIDLike(p.uuid) {
-		return 0, nil, refuse(kindInvalid, "Expected a uuid but received %s.", p.uuid)
+	if !store.IsUUID(p.UUID) {
+		return 0, nil, store.Refuse(store.Invalid, "Expected a uuid but received %s.", p.UUID)
 	}
 	return http.StatusCreated, r.links.profile(p), nil
 }
 
-func (s *Server) storeProfile(ctx context.Context, in profileInput) (*profileRow, error) {
+func (s *Server) storeProfile(ctx context.Context, in store.Profile) (p store.Profile, err error) {
 	now := s.clock.Now()
-	s.lock(ctx)
-	defer s.unlock()
-	return s.state.createProfile(in, now)
+	s.update(ctx, func(tx store.Tx) { p, err = tx.CreateProfile(in, now) })
+	return p, err
 }
 
 // deleteProfiles deletes one after the other and stops at the first that it
@@ -110,23 +112,23 @@ func (s *Server) deleteProfiles(r request) (int, any, error) {
 	if err := s.authorize(r.caller, ruleProfileDelete); err != nil {
 		return 0, nil, err
 	}
-	s.lock(r.Context())
-	defer s.unlock()
-	if simhttp.IsUUIDLike(value) {
-		p, err := s.state.profileByUUID(value)
-		if err == nil {
-			err = s.state.deleteProfile(p)
-		}
-		return http.StatusNoContent, nil, err
+	find, names := store.Tx.ProfileByName, strings.Split(value, ",")
+	if store.IsUUID(value) {
+		find, names = store.Tx.ProfileByUUID, []string{value}
 	}
-	for name := range strings.SplitSeq(value, ",") {
-		p, err := s.state.profileByName(name)
-		if err == nil {
-			err = s.state.deleteProfile(p)
+	s.update(r.Context(), func(tx store.Tx) {
+		for _, name := range names {
+			var p store.Profile
+			if p, err = find(tx, name); err == nil {
+				err = tx.DeleteProfile(p)
+			}
+			if err != nil {
+				return
+			}
 		}
-		if err != nil {
-			return 0, nil, err
-		}
+	})
+	if err != nil {
+		return 0, nil, err
 	}
 	return http.StatusNoContent, nil, nil
 }

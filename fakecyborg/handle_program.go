@@ -1,12 +1,13 @@
 package fakecyborg
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // patchPath is upstream's pattern of a path in a JSON patch.
@@ -35,18 +36,24 @@ func (s *Server) programDeployable(r request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	s.mu.RLock()
-	part, err := s.findDeployable(id)
-	s.mu.RUnlock()
+	if err := s.program(r.Context(), r.caller, id, image); err != nil {
+		return 0, nil, err
+	}
+	answer, err := s.deployableBody(r, id)
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := s.programFor(s.living(r.Context()), part, image, r.caller); err != nil {
-		return 0, nil, err
+	return http.StatusOK, answer, nil
+}
+
+func (s *Server) program(ctx context.Context, c caller, id, image string) error {
+	var d store.Deployable
+	var err error
+	s.db.View(func(tx store.Tx) { d, err = tx.Deployable(id) })
+	if err != nil {
+		return err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return http.StatusOK, r.links.deployable(part), nil
+	return s.conductor.Program(ctx, d, image, c.Project, s.authorize(c, rulePartProgram))
 }
 
 // authorizeProgram lets administrators program, and with RuntimeProgramming the
@@ -56,11 +63,11 @@ func (s *Server) authorizeProgram(c caller, deployable string) error {
 	if err == nil || !s.cfg.RuntimeProgramming || c.SystemScope {
 		return err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if part, ok := s.state.deployables.get(deployable); ok && part.ownedBy(c.Project) {
-		return nil
-	}
+	s.db.View(func(tx store.Tx) {
+		if tx.OwnedBy(deployable, c.Project) {
+			err = nil
+		}
+	})
 	return err
 }
 
@@ -71,10 +78,10 @@ func parseProgram(body []byte) (image string, err error) {
 	}
 	var ops []patchOp
 	if jsonKind(body) != '[' || json.Unmarshal(body, &ops) != nil {
-		return "", refuse(kindInvalid, "Invalid input for field/attribute program_info. Value: '%s'. Value not a valid list: %s", body, body)
+		return "", store.Refuse(store.Invalid, "Invalid input for field/attribute program_info. Value: '%s'. Value not a valid list: %s", body, body)
 	}
 	if len(ops) == 0 {
-		return "", refuse(kindUncoded, "list index out of range")
+		return "", store.Refuse(store.Uncoded, "list index out of range")
 	}
 	for _, op := range ops {
 		if err := checkProgramOp(op); err != nil {
@@ -85,10 +92,10 @@ func parseProgram(body []byte) (image string, err error) {
 		Image string `json:"image_uuid"`
 	}
 	if json.Unmarshal(ops[0].Value, &value) != nil || len(value) == 0 {
-		return "", refuse(kindUncoded, "the value is not a list with an image_uuid")
+		return "", store.Refuse(store.Uncoded, "the value is not a list with an image_uuid")
 	}
-	if !simhttp.IsUUIDLike(value[0].Image) {
-		return "", refuse(kindInvalid, "Expected a uuid but received %s.", value[0].Image)
+	if !store.IsUUID(value[0].Image) {
+		return "", store.Refuse(store.Invalid, "Expected a uuid but received %s.", value[0].Image)
 	}
 	return value[0].Image, nil
 }
@@ -96,13 +103,13 @@ func parseProgram(body []byte) (image string, err error) {
 func checkProgramOp(op patchOp) error {
 	switch {
 	case !patchPath.MatchString(op.Path):
-		return refuse(kindInvalid, "Invalid input for field/attribute path. Value: '%s'. Value should match the pattern %s", op.Path, patchPath)
+		return store.Refuse(store.Invalid, "Invalid input for field/attribute path. Value: '%s'. Value should match the pattern %s", op.Path, patchPath)
 	case !slices.Contains([]string{"add", "replace", "remove"}, op.Op):
-		return refuse(kindInvalid, "Invalid input for field/attribute op. Value: '%s'. Value should be one of: add, remove, replace", op.Op)
+		return store.Refuse(store.Invalid, "Invalid input for field/attribute op. Value: '%s'. Value should be one of: add, remove, replace", op.Op)
 	case slices.Contains(internalPaths, op.Path):
-		return refuse(kindInvalid, "'%s' is an internal attribute and can not be updated", op.Path)
+		return store.Refuse(store.Invalid, "'%s' is an internal attribute and can not be updated", op.Path)
 	case op.Op != "remove" && (op.Value == nil || jsonKind(op.Value) == 'n'):
-		return refuse(kindInvalid, "'add' and 'replace' operations need a value")
+		return store.Refuse(store.Invalid, "'add' and 'replace' operations need a value")
 	}
 	return nil
 }

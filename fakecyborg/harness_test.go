@@ -51,7 +51,7 @@ func newWorld(t *testing.T, cfg fakecyborg.Config, drivers []driver.Driver, opts
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	if err := server.AddHost(fakecyborg.Host{Name: "cn0", Drivers: drivers}); err != nil {
+	if err := server.AddHost(driver.Host{Name: "cn0", Drivers: drivers}); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Report(t.Context()); err != nil {

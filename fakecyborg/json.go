@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // errJSON is upstream's answer to every body that is not JSON.
-var errJSON error = &refusal{kindInvalid, "Request is not in valid JSON format"}
+var errJSON error = &store.Refusal{Kind: store.Invalid, Text: "Request is not in valid JSON format"}
 
 // member is one field of a JSON object.
 type member struct {
@@ -84,9 +85,4 @@ func scalarText(raw json.RawMessage) (string, error) {
 		return "False", nil
 	}
 	return "", fmt.Errorf("%s is not a text", bytes.TrimSpace(raw))
-}
-
-// pythonList writes names as Python prints a list of strings.
-func pythonList(names ...string) string {
-	return "['" + strings.Join(names, "', '") + "']"
 }

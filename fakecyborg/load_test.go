@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,173 +18,205 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
-// object and row find their way in a dump.
+// object is a row of a dump.
 type object = map[string]any
 
-func row(d object, table string, index int) object { return d[table].([]any)[index].(object) }
+// tablesOf are the rows of a dump by table.
+type tablesOf = map[string][]object
 
-// changed is a dump of which something was changed.
-func changed(t *testing.T, data []byte, change func(object)) []byte {
+// parsed takes a dump apart.
+func parsed(tb testing.TB, data []byte) tablesOf {
+	tb.Helper()
+	all := make(tablesOf)
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for dec.More() {
+		var r sim.Record
+		var row object
+		err := dec.Decode(&r)
+		if err == nil {
+			err = json.Unmarshal(r.Row, &row)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		table := strings.TrimPrefix(r.Table, "accelerator.")
+		all[table] = append(all[table], row)
+	}
+	return all
+}
+
+// changed is a dump of which something was changed. The keys follow the rows.
+func changed(t *testing.T, data []byte, change func(tablesOf)) []byte {
 	t.Helper()
-	var d object
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
+	d := parsed(t, data)
 	change(d)
-	out, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
+	var b bytes.Buffer
+	for _, table := range slices.Sorted(maps.Keys(d)) {
+		for _, row := range d[table] {
+			text, err := json.Marshal(row)
+			if err == nil {
+				err = json.NewEncoder(&b).Encode(sim.Record{Table: "accelerator." + table, Key: keyOf(row), Row: text})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	return out
+	return b.Bytes()
+}
+
+func keyOf(row object) string {
+	for _, field := range []string{"id", "hostname", "name", "uuid"} {
+		switch key := row[field].(type) {
+		case string:
+			return key
+		case float64:
+			return fmt.Sprintf("%010d", int64(key))
+		case int:
+			return fmt.Sprintf("%010d", key)
+		}
+	}
+	return ""
 }
 
 // badDump is a change of the dump of a full world, and what the refusal says.
 type badDump struct {
-	change func(object)
+	change func(tablesOf)
 	says   string
 }
 
 // put is a change of one field of a row.
-func put(table string, index int, field string, value any) func(object) {
-	return func(d object) { row(d, table, index)[field] = value }
+func put(table string, index int, field string, value any) func(tablesOf) {
+	return func(d tablesOf) { d[table][index][field] = value }
 }
 
-// find is the index of the first row with a value.
-func find(d object, table, field string, value any) object {
-	for _, r := range d[table].([]any) {
-		if r.(object)[field] == value {
-			return r.(object)
+// same is a change that gives two rows the same value.
+func same(table, field string) func(tablesOf) {
+	return func(d tablesOf) { d[table][1][field] = d[table][0][field] }
+}
+
+// find is the first row with a value.
+func find(d tablesOf, table, field string, value any) object {
+	for _, r := range d[table] {
+		if r[field] == value {
+			return r
 		}
 	}
 	panic("no " + table + " with " + field)
 }
 
-func badTops() map[string]badDump {
-	again := func(table string) func(object) {
-		return func(d object) { d[table] = append(d[table].([]any), d[table].([]any)[0]) }
+func badTables() map[string]badDump {
+	again := func(table string) func(tablesOf) {
+		return func(d tablesOf) { d[table] = append(d[table], d[table][0]) }
 	}
 	return map[string]badDump{
-		"version":            {func(d object) { d["schema_version"] = 2 }, "schema_version 2, want 1"},
-		"no version":         {func(d object) { delete(d, "schema_version") }, "schema_version 0"},
-		"unknown field":      {func(d object) { d["tenants"] = 1 }, "tenants"},
+		"unknown table":      {func(d tablesOf) { d["tenants"] = []object{{"id": 1}} }, "no such table"},
 		"unknown row field":  {put("devices", 0, "colour", "red"), "colour"},
-		"other mode":         {func(d object) { d["placement_mode"] = "flat" }, `placement_mode "flat", the server has "tree"`},
-		"a device twice":     {again("devices"), "at"},
-		"an attribute twice": {again("attributes"), "twice"},
-		"a handle twice":     {again("attach_handles"), "already"},
-		"a profile twice":    {again("device_profiles"), `name "v" twice`},
-		"last too low":       {func(d object) { d["ids"].(object)["last"].(object)["attach_handles"] = 1 }, "ids.last.attach_handles is 1"},
-		"negative count":     {func(d object) { d["ids"].(object)["named"].(object)["arq"] = -1 }, "arq -1"},
-		"unknown count":      {func(d object) { d["ids"].(object)["named"].(object)["tenant"] = 1 }, "tenant"},
-		"agent twice":        {again("agents"), `host "cn0" is empty or there twice`},
-		"agent of nowhere":   {put("agents", 0, "host", ""), "agents[0]"},
-		"fell back":          {put("agents", 0, "fell_back", true), "cn0: it fell back"},
+		"a device twice":     {again("devices"), "two rows"},
+		"an attribute twice": {again("attributes"), "two rows"},
+		"a handle twice":     {again("attach_handles"), "two rows"},
+		"a profile twice":    {again("device_profiles"), "two rows"},
+		"last too low":       {func(d tablesOf) { find(d, "sequences", "name", "attach_handles")["last"] = 1 }, "the sequence attach_handles is at 1 only"},
+		"agent twice":        {again("agents"), "two rows"},
+		"agent of nowhere":   {put("agents", 0, "hostname", ""), "no hostname"},
+		"fell back":          {put("agents", 0, "fell_back", true), "fell back to none"},
 		"beats":              {put("agents", 0, "returns_at", "2020-01-01T00:00:00Z"), "of an agent that runs"},
 		"late":               {put("agents", 0, "started_at", "9999-12-31T23:00:00-10:00"), "years"},
-		"report time":        {put("driver_reports", 0, "at", "9999-12-31T23:00:00-10:00"), "driver_reports[0], host cn1"},
-		"report order":       {func(d object) { d["driver_reports"] = append(d["driver_reports"].([]any), object{"host": "aa"}) }, `host "aa" after host "cn1"`},
-		"flat share":         {func(d object) { d["placement"] = object{"compute_providers": []any{object{"uuid": unknownID}}} }, "compute_providers"},
-		"regions":            {func(d object) { d["placement"] = object{"regions": []any{object{"name": "a", "device": "b"}}} }, "regions"},
-		"empty bind":         {func(d object) { d["binds"] = []any{object{"accelerator_requests": []any{}}} }, "binds[0] is about no request"},
+		"flat share":         {func(d tablesOf) { d["compute_providers"] = []object{{"uuid": unknownID}} }, `placement mode is "tree"`},
+		"regions":            {func(d tablesOf) { d["regions"] = []object{{"name": "a", "device_provider": "b"}} }, `placement mode is "tree"`},
 	}
 }
 
 func badRows() map[string]badDump {
 	const one = 0
 	return map[string]badDump{
-		"id 0":              {put("devices", one, "id", 0), "id 0"},
-		"id order":          {put("device_profiles", 1, "id", 1), "device_profiles[1]"},
+		"id 0":              {put("devices", one, "id", -1), "out of range"},
+		"id twice":          {put("device_profiles", 1, "id", 1), "two rows"},
 		"part uuid":         {put("deployables", one, "uuid", "x"), `"x" is no uuid`},
 		"attribute uuid":    {put("attributes", one, "uuid", "x"), `"x" is no uuid`},
 		"handle uuid":       {put("attach_handles", one, "uuid", "x"), `"x" is no uuid`},
 		"arq uuid":          {put("accelerator_requests", one, "uuid", "x"), `"x" is no uuid`},
 		"profile uuid":      {put("device_profiles", one, "uuid", "x"), `"x" is no uuid`},
 		"no uuid":           {put("devices", one, "uuid", "x"), `"x" is no uuid`},
-		"same uuid":         {func(d object) { row(d, "devices", 1)["uuid"] = row(d, "devices", 0)["uuid"] }, "twice"},
+		"same uuid":         {same("devices", "uuid"), "has the same"},
 		"year":              {put("devices", one, "created_at", "0001-01-01T00:00:00+10:00"), "years"},
 		"profile name":      {put("device_profiles", one, "name", "a b"), "name must be"},
 		"no groups":         {put("device_profiles", one, "groups", []any{}), "no groups"},
-		"group of numbers":  {put("device_profiles", one, "groups", []any{object{"resources:X": 1}}), "resources:X"},
-		"huge group":        {put("device_profiles", one, "groups", []any{object{"resources:VGPU": "100000"}}), "more than 1024"},
+		"group of numbers":  {put("device_profiles", one, "groups", []any{[]any{object{"key": "resources:X", "value": 1}}}), "cannot unmarshal number"},
+		"huge group":        {put("device_profiles", one, "groups", []any{[]any{object{"key": "resources:VGPU", "value": "100000"}}}), "more than 1024"},
 		"no host":           {put("devices", one, "hostname", ""), "hostname"},
 		"status":            {put("devices", one, "status", "broken"), `status "broken"`},
 		"type":              {put("devices", one, "type", "TPU"), "TPU"},
 		"no vendor":         {put("devices", one, "vendor", ""), "no vendor"},
 		"no path":           {put("devices", one, "controlpath_id", object{"cpid_type": "PCI", "cpid_info": object{}}), "no control path"},
-		"parts":             {put("devices", one, "deployable_list", object{}), "deployable_list"},
-		"stub":              {put("devices", one, "stub", true), "stub"},
 		"nested":            {put("devices", one, "nested", true), "nested"},
-		"no device":         {put("deployables", one, "device", unknownID), "there is no device"},
+		"no device":         {put("deployables", one, "device", unknownID), "device: there is no"},
 		"total":             {put("deployables", one, "num_accelerators", -1), "num_accelerators -1"},
 		"provider":          {put("deployables", one, "rp_uuid", "gpu"), `rp_uuid "gpu"`},
-		"same provider":     {func(d object) { row(d, "deployables", 1)["rp_uuid"] = row(d, "deployables", 0)["rp_uuid"] }, "rp_uuid"},
-		"same name":         {func(d object) { row(d, "deployables", 1)["name"] = row(d, "deployables", 0)["name"] }, "twice"},
+		"same provider":     {same("deployables", "rp_uuid"), "rp_uuid"},
+		"same name":         {same("deployables", "name"), "has the same"},
 		"memory":            {put("deployables", one, "resources", object{"CUSTOM_A": 0}), "CUSTOM_A 0"},
 		"memory class":      {put("deployables", one, "resources", object{"memory": 1}), "memory"},
-		"loaded nothing":    {put("deployables", one, "loaded", object{"trait": "CUSTOM_A"}), "image_id"},
-		"no deployable":     {put("attributes", one, "deployable", unknownID), "there is no deployable"},
-		"attribute key":     {func(d object) { row(d, "attributes", 1)["key"] = row(d, "attributes", 0)["key"] }, `attribute "rc" twice`},
-		"handle of nothing": {put("attach_handles", one, "deployable", ""), "there is no deployable"},
+		"loaded nothing":    {put("deployables", one, "programmed", object{"trait": "CUSTOM_A"}), "image_id"},
+		"no deployable":     {put("attributes", one, "deployable", unknownID), "deployable: there is no"},
+		"attribute key":     {same("attributes", "key"), `attribute "rc" is there already`},
+		"handle of nothing": {put("attach_handles", one, "deployable", unknownID), "deployable: there is no"},
 		"handle type":       {put("attach_handles", one, "attach_type", "USB"), "USB"},
-		"handle info":       {put("attach_handles", one, "attach_info", object{"bus": "zz"}), "attach_handles[0]"},
-		"gone and free":     {func(d object) { find(d, "attach_handles", "attach_type", "PCI")["gone"] = true }, "gone"},
-		"taken by nobody":   {func(d object) { find(d, "attach_handles", "attach_type", "PCI")["in_use"] = true }, "no request names it"},
+		"handle info":       {put("attach_handles", one, "attach_info", object{"bus": "zz"}), "attach_handles 0000000001"},
+		"gone and free":     {func(d tablesOf) { find(d, "attach_handles", "attach_type", "PCI")["vanished"] = true }, "vanished"},
+		"taken by nobody":   {func(d tablesOf) { find(d, "attach_handles", "attach_type", "PCI")["in_use"] = true }, "no request holds it"},
 	}
 }
 
 func badRequests() map[string]badDump {
-	const bound, initial = "Bound", "Initial"
-	arq := func(state, field string, value any) func(object) {
-		return func(d object) { find(d, "accelerator_requests", "state", state)[field] = value }
+	const bound, initial, started = "Bound", "Initial", "BindStarted"
+	arq := func(state, field string, value any) func(tablesOf) {
+		return func(d tablesOf) { find(d, "accelerator_requests", "state", state)[field] = value }
 	}
-	bind := func(state string, more object) func(object) {
-		return func(d object) {
-			a := find(d, "accelerator_requests", "state", state)
-			request := object{"uuid": a["uuid"], "state": "BindStarted", "instance_uuid": instanceA, "device_profile_name": "v"}
-			for name, value := range more {
-				request[name] = value
+	bind := func(more ...object) func(tablesOf) {
+		return func(d tablesOf) {
+			a := find(d, "accelerator_requests", "state", started)
+			for i, fields := range more {
+				row := object{
+					"id": i + 1, "patch": 1, "accelerator_request": a["uuid"], "instance_uuid": a["instance_uuid"], "attempt": a["attempt"],
+					"device_profile_name": "v", "attach_handle": a["attach_handle"],
+				}
+				maps.Copy(row, fields)
+				d["binds"] = append(d["binds"], row)
 			}
-			d["binds"] = []any{object{"accelerator_requests": []any{request}}}
 		}
 	}
 	return map[string]badDump{
 		"state":             {arq(initial, "state", "Lost"), `state "Lost"`},
 		"unknown":           {arq(initial, "state", "unknown"), `state "unknown"`},
-		"profile":           {arq(initial, "device_profile", "v"), `no device profile "v"`},
+		"profile":           {arq(initial, "device_profile_name", "w"), "device_profile_name: there is no"},
 		"group":             {arq(initial, "device_profile_group_id", 9), "has no group 9"},
 		"negative group":    {arq(initial, "device_profile_group_id", -1), "has no group -1"},
 		"idle, with a host": {arq(initial, "hostname", "cn1"), "Initial with hostname"},
-		"bound to nothing":  {func(d object) { delete(find(d, "accelerator_requests", "state", bound), "attach_handle_uuid") }, "without an attach handle"},
-		"no handle":         {arq(bound, "attach_handle_uuid", unknownID), "no attach handle"},
-		"idle, with handle": {func(d object) {
+		"bound to nothing":  {func(d tablesOf) { delete(find(d, "accelerator_requests", "state", bound), "attach_handle") }, "without an attach handle"},
+		"no handle":         {arq(bound, "attach_handle", unknownID), "attach_handle: there is no"},
+		"idle, with handle": {func(d tablesOf) {
 			a := find(d, "accelerator_requests", "state", bound)
-			find(d, "accelerator_requests", "state", initial)["attach_handle_uuid"] = a["attach_handle_uuid"]
-		}, "Initial with attach handle"},
-		"two of a handle": {func(d object) {
+			find(d, "accelerator_requests", "state", initial)["attach_handle"] = a["attach_handle"]
+		}, "Initial with"},
+		"two of a handle": {func(d tablesOf) {
 			a := find(d, "accelerator_requests", "state", bound)
 			b := find(d, "accelerator_requests", "state", "BindFailed")
-			b["attach_handle_uuid"], b["device_rp_uuid"] = a["attach_handle_uuid"], a["device_rp_uuid"]
-		}, "is that of ARQ"},
-		"handle not in use": {func(d object) {
+			b["attach_handle"], b["device_rp_uuid"] = a["attach_handle"], a["device_rp_uuid"]
+		}, "is held by"},
+		"handle not in use": {func(d tablesOf) {
 			a := find(d, "accelerator_requests", "state", bound)
-			delete(find(d, "attach_handles", "uuid", a["attach_handle_uuid"]), "in_use")
-		}, "is not in use"},
-		"other provider":     {arq(bound, "device_rp_uuid", unknownID), "is of provider"},
-		"two images":         {arq(initial, "image", object{"function_id": "a", "bitstream_id": "b"}), "more than one"},
-		"no such image":      {arq(initial, "image", object{"colour": "a"}), "colour"},
-		"bind of nobody":     {bind(bound, object{"uuid": unknownID}), "no such request"},
-		"bind that is over":  {bind(bound, nil), "it is Bound"},
-		"bind state":         {bind(bound, object{"state": "Unbound"}), `state "Unbound"`},
-		"over, with program": {bind(bound, object{"state": "Bound", "program": object{"function_id": "a"}}), "it is over"},
-		"bind twice": {func(d object) {
-			bind("BindStarted", nil)(d)
-			run := d["binds"].([]any)[0].(object)
-			run["accelerator_requests"] = append(run["accelerator_requests"].([]any), run["accelerator_requests"].([]any)[0])
-		}, "bound twice"},
-		"other instance": {bind("BindStarted", object{"instance_uuid": instanceB}), "it is of instance"},
-		"odd program":    {bind("BindStarted", object{"program": object{"a": "b"}}), "program"},
+			delete(find(d, "attach_handles", "uuid", a["attach_handle"]), "in_use")
+		}, "not in use"},
+		"other provider": {arq(bound, "device_rp_uuid", unknownID), "on provider"},
+		"no such image":  {arq(initial, "bitstream", object{"by": "colour", "value": "a"}), "colour"},
+		"bind result":    {bind(object{"result": "Unbound"}), `result "Unbound"`},
+		"bind twice":     {bind(object{}, object{}), "bound twice"},
+		"other instance": {bind(object{"instance_uuid": instanceB}), "the request is of instance"},
+		"odd program":    {bind(object{"bitstream": object{"by": "a", "value": "b"}}), "bitstream"},
 	}
 }
 
@@ -203,53 +238,43 @@ func TestABadDumpChangesNothing(t *testing.T) {
 		before := dumped(t, w.server)
 		refused := func(what string, data []byte, says string) {
 			t.Helper()
-			err := w.server.Load(data)
-			if !errors.Is(err, fakecyborg.ErrDump) || !strings.Contains(err.Error(), says) {
-				t.Errorf("%s: got error %v, want ErrDump and %q", what, err, says)
+			err := load(w.server, data)
+			if !errors.Is(err, sim.ErrRecords) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: got error %v, want ErrRecords and %q", what, err, says)
 			}
 			if diff := cmp.Diff(string(before), string(dumped(t, w.server))); diff != "" {
 				t.Fatalf("%s: refused, yet changed (-want +got):\n%s", what, diff)
 			}
 		}
-		for what, list := range map[string]map[string]badDump{"top": badTops(), "rows": badRows(), "requests": badRequests()} {
+		for what, list := range map[string]map[string]badDump{"tables": badTables(), "rows": badRows(), "requests": badRequests()} {
 			for name, bad := range list {
 				refused(what+", "+name, changed(t, before, bad.change), bad.says)
 			}
 		}
-		refused("more", append(bytes.Clone(before), "{}"...), "something follows")
-		refused("less", before[:len(before)/2], "unexpected EOF")
-		refused("nothing", nil, "EOF")
-		refused("a list", []byte("[]"), "array")
 	})
 }
 
 func TestADumpIsOfOnePlacementMode(t *testing.T) {
 	t.Parallel()
 	for mode, bad := range map[string]string{
-		fakecyborg.ModeFlat:   `{"compute_providers": [{"uuid": "` + unknownID + `", "inventories": {"X": {"total": -1}}}]}`,
-		fakecyborg.ModeNested: `{"regions": [{"name": "a", "device": ""}]}`,
+		fakecyborg.ModeFlat:   `{"table": "accelerator.compute_providers", "key": "` + unknownID + `", "row": {"uuid": "` + unknownID + `", "inventories": {"X": {"total": -1}}}}`,
+		fakecyborg.ModeNested: `{"table": "accelerator.regions", "key": "a", "row": {"name": "a", "device_provider": ""}}`,
 	} {
 		s, err := fakecyborg.New(fakecyborg.Config{PlacementMode: mode})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		for text, says := range map[string]string{
-			`{"schema_version": 1}`: "the server has", `{"schema_version": 1, "placement_mode": "tree"}`: "the server has",
-			`{"schema_version": 1, "placement_mode": "` + mode + `", "placement": ` + bad + `}`:                                                      "placement.",
-			`{"schema_version": 1, "placement_mode": "` + mode + `", "placement": {"compute_providers": [{"uuid": "x"}], "regions": [{"name":""}]}}`: "placement.",
-		} {
-			if err := s.Load([]byte(text)); !errors.Is(err, fakecyborg.ErrDump) || !strings.Contains(err.Error(), says) {
-				t.Errorf("%s: %s: got error %v, want %q", mode, text, err, says)
-			}
+		if err := load(s, []byte(bad)); !errors.Is(err, sim.ErrRecords) {
+			t.Errorf("%s: %s: got error %v", mode, bad, err)
 		}
-		if err := s.Load([]byte(`{"schema_version": 1, "placement_mode": "` + mode + `"}`)); err != nil {
+		if err := load(s, nil); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// A fallback is no host of its own.
+// A host that fell back is known by its other name.
 func TestADumpKnowsHostsByTheirNames(t *testing.T) {
 	t.Parallel()
 	s, err := fakecyborg.New(fakecyborg.Config{})
@@ -257,22 +282,19 @@ func TestADumpKnowsHostsByTheirNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	if err := s.AddHost(fakecyborg.Host{Name: "cn0.example", Fallback: "cn0"}); err != nil {
+	if err := s.AddHost(driver.Host{Name: "cn0.example", Fallback: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	agent := func(fields string) error {
-		return s.Load([]byte(`{"schema_version": 1, "agents": [{"started_at": "2020-01-01T00:00:00Z", ` + fields + `}]}`))
+		return load(s, []byte(`{"table": "accelerator.agents", "key": "cn0.example", "row": {"hostname": "cn0.example", "started_at": "2020-01-01T00:00:00Z"`+fields+`}}`))
 	}
-	if err := agent(`"host": "cn0"`); !errors.Is(err, fakecyborg.ErrDump) || !strings.Contains(err.Error(), "fallback of host cn0.example") {
-		t.Errorf("an agent of the fallback: %v", err)
-	}
-	if err := agent(`"host": "cn0.example", "fell_back": true`); err != nil {
+	if err := agent(`, "fallback": "cn0", "fell_back": true`); err != nil {
 		t.Fatal(err)
 	}
 	if tree := s.Tree(); !strings.HasPrefix(tree, "host cn0\n") {
 		t.Errorf("the host is not known by its fallback: %s", tree)
 	}
-	if err := agent(`"host": "cn0.example"`); err != nil {
+	if err := agent(""); err != nil {
 		t.Fatal(err)
 	}
 	if tree := s.Tree(); !strings.HasPrefix(tree, "host cn0.example\n") {
@@ -281,15 +303,14 @@ func TestADumpKnowsHostsByTheirNames(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	f.Add([]byte(`{"schema_version": 1}`))
-	f.Add([]byte(`{"schema_version": 1, "agents": [{"host": "cn0", "down": true, "started_at": "2020-01-01T00:00:00Z", "returns_at": "2020-01-01T00:00:00Z"}], "events": [{}]}`))
+	f.Add([]byte(`{"table": "accelerator.agents", "key": "cn0", "row": {"hostname": "cn0", "down": true, "started_at": "2020-01-01T00:00:00Z", "returns_at": "2020-01-01T00:00:00Z"}}`))
 	f.Add(smallDump(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			card := newHardware("test", vgpu("af", 2))
 			w := newWorld(t, fakecyborg.Config{BindDelay: time.Second}, []driver.Driver{card}, withImages(t))
 			before := dumped(t, w.server)
-			if w.server.Load(data) != nil {
+			if load(w.server, data) != nil {
 				if !bytes.Equal(before, dumped(t, w.server)) {
 					t.Fatal("refused, yet changed")
 				}
@@ -317,7 +338,7 @@ func smallDump(f *testing.F) []byte {
 	}
 	f.Cleanup(s.Close)
 	card := newHardware("test", vgpu("af", 2))
-	if err := s.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{card}}); err != nil {
+	if err := s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{card}}); err != nil {
 		f.Fatal(err)
 	}
 	if err := s.Report(f.Context()); err != nil {
@@ -358,7 +379,7 @@ func TestLoadWaitsForReports(t *testing.T) {
 		}
 		defer s.Close()
 		slow := slowDriver{newHardware("test", vgpu("af", 2)), make(chan struct{})}
-		if err := s.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{slow}}); err != nil {
+		if err := s.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{slow}}); err != nil {
 			t.Fatal(err)
 		}
 		empty := dumped(t, s)

@@ -1,7 +1,9 @@
 package fakecyborg
 
 import (
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -20,19 +22,21 @@ func WithTokenVerifier(v sim.TokenVerifier) Option {
 // WithPlacement makes the conductor report resource providers to a Placement.
 // Without it, devices are known to Cyborg only.
 func WithPlacement(e sim.Endpoint) Option {
-	return func(s *Server) { s.placement = &placementClient{peer: peer{endpoint: e, agent: "cyborg-conductor"}} }
+	return func(s *Server) {
+		s.placement = &layout.Client{Peer: simhttp.Peer{Endpoint: e, Agent: "cyborg-conductor"}}
+	}
 }
 
 // WithNova makes the server post its events to Nova; without it they are only
 // kept, see Server.Events.
 func WithNova(e sim.Endpoint) Option {
-	return func(s *Server) { s.nova = &peer{endpoint: e, agent: "cyborg"} }
+	return func(s *Server) { s.nova = &simhttp.Peer{Endpoint: e, Agent: "cyborg"} }
 }
 
 // WithGlance is where bitstream images are read: GET images/{id}/file below
 // the URL. Without it every programming of a deployable fails.
 func WithGlance(e sim.Endpoint) Option {
-	return func(s *Server) { s.glance = &peer{endpoint: e, agent: "cyborg-agent"} }
+	return func(s *Server) { s.glance = &simhttp.Peer{Endpoint: e, Agent: "cyborg-agent"} }
 }
 
 // WithFaults lets the rules of a set act; the names of Operations are

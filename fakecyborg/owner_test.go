@@ -52,7 +52,7 @@ func TestADeviceThatNovaHasIsRefusedByName(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = w.cyborg.Report(t.Context())
-			var trouble *fakecyborg.ReportError
+			var trouble *driver.ReportError
 			if !errors.As(err, &trouble) || !strings.Contains(trouble.Device, `"bus":"3b"`) || !strings.Contains(err.Error(), "resource provider "+name+" carries OWNER_NOVA") {
 				t.Errorf("error: %v", err)
 			}
@@ -81,7 +81,7 @@ func TestADeviceOfNovasSettingsIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(server.Close)
-		err = server.AddHost(fakecyborg.Host{
+		err = server.AddHost(driver.Host{
 			Name: "cn0", Drivers: []driver.Driver{newHardware("test", gpu("3b", "PGPU", nil, "0"))},
 			NovaClaims: func(d driver.Device) string { return "[pci] device_spec entry 0 admits " + d.Vendor },
 		})

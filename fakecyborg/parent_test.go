@@ -17,7 +17,7 @@ import (
 
 // fallbackWorld is newReportWorld with a host of two names; cn0 is the one that
 // Placement has.
-func fallbackWorld(t *testing.T, names fakecyborg.Host) *reportWorld {
+func fallbackWorld(t *testing.T, names driver.Host) *reportWorld {
 	t.Helper()
 	w := newReportWorld(t)
 	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
@@ -37,7 +37,7 @@ func fallbackWorld(t *testing.T, names fakecyborg.Host) *reportWorld {
 
 func TestTheShortNameIsTheSecondChoice(t *testing.T) {
 	t.Parallel()
-	for _, names := range []fakecyborg.Host{{Name: "cn0.example.org", Fallback: "cn0"}, {Name: "cn0", Fallback: "other"}} {
+	for _, names := range []driver.Host{{Name: "cn0.example.org", Fallback: "cn0"}, {Name: "cn0", Fallback: "other"}} {
 		w := fallbackWorld(t, names)
 		w.report()
 		w.report()
@@ -54,11 +54,11 @@ func TestTheShortNameIsTheSecondChoice(t *testing.T) {
 		w.bind("PGPU", "3b")
 		w.unbind()
 	}
-	w := fallbackWorld(t, fakecyborg.Host{Name: "cn7.example.org", Fallback: "cn7"})
+	w := fallbackWorld(t, driver.Host{Name: "cn7.example.org", Fallback: "cn7"})
 	if err := w.cyborg.Report(t.Context()); err == nil || len(w.cyborg.Devices()) != 0 {
 		t.Errorf("neither name is known: %v, %v", err, w.cyborg.Devices())
 	}
-	if err := w.cyborg.AddHost(fakecyborg.Host{Name: "cn7"}); err == nil {
+	if err := w.cyborg.AddHost(driver.Host{Name: "cn7"}); err == nil {
 		t.Error("the fallback of another host was taken for a name")
 	}
 }
@@ -79,7 +79,7 @@ func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := server.AddHost(fakecyborg.Host{Name: "cn0"}); err != nil {
+			if err := server.AddHost(driver.Host{Name: "cn0"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10*time.Minute + 30*time.Second)

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // The fields that a PATCH may set, in the order in which upstream names the
@@ -22,10 +23,8 @@ const projectMinor = 1
 
 // arqPatch is what one PATCH asks of one request.
 type arqPatch struct {
-	arq     string
-	remove  bool
-	args    bindArgs
-	project bool // the field project_id is there
+	agent.Patch
+	setsProject bool // the field project_id is there
 }
 
 // parsePatch reads and checks the whole body before anything is done
@@ -38,19 +37,19 @@ func parsePatch(body []byte, minor int, cfg Config) ([]arqPatch, error) {
 		if !json.Valid(body) {
 			return nil, errJSON
 		}
-		return nil, refuse(kindUncoded, "'list' object has no attribute 'items'")
+		return nil, store.Refuse(store.Uncoded, "'list' object has no attribute 'items'")
 	default:
 		if len(body) == 0 || !json.Valid(body) {
 			return nil, errJSON
 		}
-		return nil, refuse(kindUncoded, "patch is not an object of ARQ uuids")
+		return nil, store.Refuse(store.Uncoded, "patch is not an object of ARQ uuids")
 	}
 	members, err := decodeObject(body)
 	if err != nil {
 		return nil, err
 	}
 	if len(members) == 0 {
-		return nil, refuse(kindUncoded, "list index out of range")
+		return nil, store.Refuse(store.Uncoded, "list index out of range")
 	}
 	patches := make([]arqPatch, 0, len(members))
 	for _, m := range members {
@@ -73,22 +72,22 @@ type patchOp struct {
 func parseARQPatch(m member, minor int, cfg Config) (arqPatch, error) {
 	var ops []patchOp
 	if json.Unmarshal(m.value, &ops) != nil || jsonKind(m.value) != '[' {
-		return arqPatch{}, refuse(kindUncoded, "patch of ARQ %s is not a list of objects with path and op", m.key)
+		return arqPatch{}, store.Refuse(store.Uncoded, "patch of ARQ %s is not a list of objects with path and op", m.key)
 	}
 	if len(ops) == 0 {
-		return arqPatch{}, refuse(kindUncoded, "list index out of range")
+		return arqPatch{}, store.Refuse(store.Uncoded, "list index out of range")
 	}
-	p := arqPatch{arq: m.key, remove: ops[0].Op == "remove"}
+	p := arqPatch{Patch: agent.Patch{ARQ: m.key, Unbind: ops[0].Op == "remove"}}
 	for _, op := range ops {
 		if op.Op != ops[0].Op || op.Op != "add" && op.Op != "remove" {
-			return p, badPatch("Every op must be add or remove")
+			return p, store.BadPatch("Every op must be add or remove")
 		}
 	}
 	values, err := p.collect(ops, minor)
-	if err != nil || p.remove {
+	if err != nil || p.Unbind {
 		return p, err
 	}
-	return p, p.fill(values, minor, cfg)
+	return p, p.setArgs(values, minor, cfg)
 }
 
 // collect checks the paths and keeps the values.
@@ -100,25 +99,25 @@ func (p *arqPatch) collect(ops []patchOp, minor int) (map[string]json.RawMessage
 		case field == fieldProject && minor < projectMinor:
 			return nil, tooOld(projectMinor)
 		case field == fieldProject:
-			p.project = true
+			p.setsProject = true
 		case !slices.Contains([]string{fieldHost, fieldProvider, fieldInstance}, field):
-			return nil, badPatch("Invalid path in patch %s", op.Path)
+			return nil, store.BadPatch("Invalid path in patch %s", op.Path)
 		}
-		if op.Value == nil && !p.remove {
-			return nil, refuse(kindUncoded, "'value'")
+		if op.Value == nil && !p.Unbind {
+			return nil, store.Refuse(store.Uncoded, "'value'")
 		}
 		values[field] = op.Value
 	}
 	return values, nil
 }
 
-// fill reads the values of an add.
-func (p *arqPatch) fill(values map[string]json.RawMessage, minor int, cfg Config) error {
+// setArgs reads the values of an add.
+func (p *arqPatch) setArgs(values map[string]json.RawMessage, minor int, cfg Config) error {
 	var absent []string
 	for _, field := range []struct {
 		name string
 		to   *string
-	}{{fieldHost, &p.args.host}, {fieldProvider, &p.args.provider}, {fieldInstance, &p.args.instance}, {fieldProject, &p.args.project}} {
+	}{{fieldHost, &p.Args.Host}, {fieldProvider, &p.Args.Provider}, {fieldInstance, &p.Args.Instance}, {fieldProject, &p.Args.Project}} {
 		raw := values[field.name]
 		if jsonKind(raw) == 'n' {
 			if field.name != fieldProject || cfg.zed() && minor >= projectMinor {
@@ -128,35 +127,35 @@ func (p *arqPatch) fill(values map[string]json.RawMessage, minor int, cfg Config
 		}
 		text, err := scalarText(raw)
 		if err != nil {
-			return badPatch("%s: %v", field.name, err)
+			return store.BadPatch("%s: %v", field.name, err)
 		}
 		*field.to = text
 	}
 	if len(absent) > 0 {
-		return badPatch("Fields absent in patch %s", strings.Join(absent, ","))
+		return store.BadPatch("Fields absent in patch %s", strings.Join(absent, ","))
 	}
 	if cfg.UpstreamQuirks {
 		return nil
 	}
-	return p.args.check()
+	return checkBindArgs(p.Args)
 }
 
-// check refuses what upstream stores and then cannot show any more.
-func (b bindArgs) check() error {
+// checkBindArgs refuses what upstream stores and then cannot show any more.
+func checkBindArgs(b store.BindArgs) error {
 	switch {
-	case b.host == "" || len(b.host) > maxName:
-		return badPatch("hostname has %d characters, want 1 to %d", len(b.host), maxName)
-	case !simhttp.IsUUIDLike(b.provider):
-		return badPatch("device_rp_uuid: Expected a uuid but received %s.", b.provider)
-	case !simhttp.IsUUIDLike(b.instance):
-		return badPatch("instance_uuid: Expected a uuid but received %s.", b.instance)
-	case len(b.project) > maxName:
-		return badPatch("project_id has more than %d characters", maxName)
+	case b.Host == "" || len(b.Host) > store.MaxName:
+		return store.BadPatch("hostname has %d characters, want 1 to %d", len(b.Host), store.MaxName)
+	case !store.IsUUID(b.Provider):
+		return store.BadPatch("device_rp_uuid: Expected a uuid but received %s.", b.Provider)
+	case !store.IsUUID(b.Instance):
+		return store.BadPatch("instance_uuid: Expected a uuid but received %s.", b.Instance)
+	case len(b.Project) > store.MaxName:
+		return store.BadPatch("project_id has more than %d characters", store.MaxName)
 	}
 	return nil
 }
 
 // tooOld refuses what needs a newer microversion.
 func tooOld(minor int) error {
-	return refuse(kindVersion, "Request not acceptable. The minimal required API version should be 2.%d", minor)
+	return store.Refuse(store.Version, "Request not acceptable. The minimal required API version should be 2.%d", minor)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -15,7 +16,7 @@ import (
 func queryArgs(r request, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, refuse(kindInvalid, "Invalid query string: %v", err)
+		return nil, store.Refuse(store.Invalid, "Invalid query string: %v", err)
 	}
 	names := make([]string, 0, len(values))
 	for name := range values {
@@ -24,7 +25,7 @@ func queryArgs(r request, known ...string) (url.Values, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, refuse(kindInvalid, "Unknown argument: \"%s\"", name)
+			return nil, store.Refuse(store.Invalid, "Unknown argument: \"%s\"", name)
 		}
 	}
 	return values, nil
@@ -35,7 +36,7 @@ func queryArgs(r request, known ...string) (url.Values, error) {
 func readBody(r request, argument string) ([]byte, error) {
 	body, err := simhttp.ReadBody(r.Call.Request)
 	if err != nil {
-		return nil, refuse(kindInvalid, "%v", err)
+		return nil, store.Refuse(store.Invalid, "%v", err)
 	}
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil, missing(argument)
@@ -44,33 +45,33 @@ func readBody(r request, argument string) ([]byte, error) {
 	switch {
 	case r.Header.Get("Content-Type") == "":
 	case err != nil:
-		return nil, refuse(kindMediaType, "Unknown mimetype: %s", r.Header.Get("Content-Type"))
+		return nil, store.Refuse(store.MediaType, "Unknown mimetype: %s", r.Header.Get("Content-Type"))
 	case kind == "application/x-www-form-urlencoded":
 		name, _, _ := strings.Cut(string(body), "=")
-		return nil, refuse(kindInvalid, "Unknown argument: \"%s\"", name)
+		return nil, store.Refuse(store.Invalid, "Unknown argument: \"%s\"", name)
 	case !slices.Contains([]string{"application/json", "application/javascript", "text/javascript", "application/x-javascript"}, kind):
-		return nil, refuse(kindMediaType, "Unknown mimetype: %s", kind)
+		return nil, store.Refuse(store.MediaType, "Unknown mimetype: %s", kind)
 	}
 	return body, nil
 }
 
 func missing(argument string) error {
-	return refuse(kindInvalid, "Missing argument: \"%s\"", argument)
+	return store.Refuse(store.Invalid, "Missing argument: \"%s\"", argument)
 }
 
 // checkUUID is the check of a typed argument.
 func checkUUID(argument, value string) error {
-	if simhttp.IsUUIDLike(value) {
+	if store.IsUUID(value) {
 		return nil
 	}
-	return refuse(kindInvalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to uuid. Error: Expected a uuid but received %s.",
+	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to uuid. Error: Expected a uuid but received %s.",
 		argument, value, value)
 }
 
 func checkInt(argument, value string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(value))
 	if err != nil {
-		return 0, refuse(kindInvalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to integer. Error: invalid literal for int() with base 10: '%s'",
+		return 0, store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to integer. Error: invalid literal for int() with base 10: '%s'",
 			argument, value, value)
 	}
 	return n, nil

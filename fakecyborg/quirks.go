@@ -1,74 +1,9 @@
 package fakecyborg
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/gocyborg/gocyborg/driver"
 )
-
-// updateHandlesAsUpstream imitates a defect (Config.UpstreamQuirks): a handle
-// that is no longer reported is looked for without its attach_info, so that the
-// newest handle of the deployable is deleted instead. One that a request holds
-// cannot be deleted, because its row refers to it.
-func (st *state) updateHandlesAsUpstream(part *deployableRow, handles []driver.AttachHandle, now time.Time) error {
-	reported, known := make(map[string]bool), make(map[string]bool)
-	for _, h := range handles {
-		reported[h.Key()] = true
-	}
-	missing := 0
-	for _, row := range part.handles {
-		known[row.info.key()] = true
-		if !reported[row.info.key()] {
-			missing++
-		}
-	}
-	for range missing {
-		newest := part.handles[len(part.handles)-1]
-		if newest.taken {
-			return fmt.Errorf("deployable %s: cannot delete attach handle %s: a foreign key constraint fails", part.name, newest.uuid)
-		}
-		st.dropHandle(newest)
-	}
-	for _, h := range handles {
-		if !known[h.Key()] {
-			st.addHandle(part, h, now)
-		}
-	}
-	return nil
-}
-
-// setStatusAsUpstream imitates two defects (Config.UpstreamQuirks): the status is
-// stored before Placement is asked, and the deployable taken is the one whose
-// number is that of the device, whichever device it is of. Its inventory loses
-// max_unit.
-func (s *Server) setStatusAsUpstream(ctx context.Context, d *deviceRow, status string) error {
-	s.lock(ctx)
-	s.state.setStatus(d, status, s.clock.Now())
-	part, ok := s.state.deployables.byID(d.id)
-	var want providerWant
-	if ok {
-		want = s.state.want(part, part.reportedSpec(), "")
-	}
-	s.unlock()
-	switch {
-	case !ok:
-		return refuse(kindServer, "list index out of range")
-	case s.placement == nil:
-		return nil
-	}
-	amount := inventory{Total: want.total}
-	if status == StatusMaintaining {
-		amount.Reserved = want.total
-	}
-	if err := s.placement.putAmount(ctx, want.uuid, want.class, amount, "1.26"); err != nil {
-		return refuse(kindServer, "%v", err)
-	}
-	return nil
-}
 
 // Quirks lists what Config.UpstreamQuirks restores, one sentence each: a defect
 // of the real service that is repaired by default.

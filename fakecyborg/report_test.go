@@ -104,7 +104,7 @@ func newReportWorldOn(t *testing.T, other *reportWorld, cfg fakecyborg.Config) *
 		t.Fatal(err)
 	}
 	t.Cleanup(w.cyborg.Close)
-	if err := w.cyborg.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{w.hardware}}); err != nil {
+	if err := w.cyborg.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{w.hardware}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -244,7 +244,7 @@ func testAgentStart(t *testing.T, quirks bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := server.AddHost(fakecyborg.Host{Name: "cn0"}); err != nil {
+		if err := server.AddHost(driver.Host{Name: "cn0"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second)
@@ -273,7 +273,7 @@ func testHostWithoutAProvider(t *testing.T, quirks bool) {
 		t.Fatal(err)
 	}
 	err := w.cyborg.Report(t.Context())
-	var trouble *fakecyborg.ReportError
+	var trouble *driver.ReportError
 	if !errors.As(err, &trouble) || trouble.Host != "cn0" || trouble.Step != "find the host's provider" {
 		t.Errorf("error: %v", err)
 	}
@@ -487,7 +487,7 @@ func TestOneBadDeviceIsRolledBackAndOthersAreReported(t *testing.T) {
 				return 0
 			}
 			err := w.cyborg.Report(t.Context())
-			var trouble *fakecyborg.ReportError
+			var trouble *driver.ReportError
 			if !errors.As(err, &trouble) || trouble.Host != "cn0" || !strings.Contains(trouble.Device, `"bus":"3b"`) ||
 				trouble.Step != "add provider cn0_0000:3b:00.0" || !strings.Contains(err.Error(), "made to fail") {
 				t.Errorf("error: %v", err)
@@ -635,19 +635,19 @@ func TestAddHostRefusesWhatCannotWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok := fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{newHardware("a")}}
+	ok := driver.Host{Name: "cn0", Drivers: []driver.Driver{newHardware("a")}}
 	if err := server.AddHost(ok); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []fakecyborg.Host{
+	for _, bad := range []driver.Host{
 		{}, {Name: "cn0"}, {Name: "cn1", Drivers: []driver.Driver{nil}},
 		{Name: "cn1", Drivers: []driver.Driver{newHardware("a"), newHardware("a")}}, {Name: "cn1", Drivers: []driver.Driver{newHardware("")}},
 	} {
-		if err := server.AddHost(bad); !errors.Is(err, fakecyborg.ErrHost) {
+		if err := server.AddHost(bad); !errors.Is(err, driver.ErrHost) {
 			t.Errorf("%+v: got %v, want ErrHost", bad, err)
 		}
 	}
-	if err := server.ReportHost(t.Context(), "cn9"); !errors.Is(err, fakecyborg.ErrHost) {
+	if err := server.ReportHost(t.Context(), "cn9"); !errors.Is(err, driver.ErrHost) {
 		t.Errorf("unknown host: %v", err)
 	}
 }
@@ -665,7 +665,7 @@ func TestPlacementErrorsNeverShowTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.AddHost(fakecyborg.Host{Name: "cn0"}); err != nil {
+	if err := server.AddHost(driver.Host{Name: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Report(t.Context()); err == nil || strings.Contains(err.Error(), "secret-token") || !strings.Contains(err.Error(), "401") {

@@ -103,7 +103,7 @@ func TestOneBadDriverSpoilsUpstreamsReport(t *testing.T) {
 				d.Deployables[0].Attributes = nil
 				bad.set(d)
 			}
-			if err := w.cyborg.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}); err != nil {
+			if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.placement.CreateProvider(placementsim.NewProvider{Name: "cn1"}); err != nil {
@@ -177,7 +177,7 @@ func testVGPUConfigurationErrors(t *testing.T, quirks bool) {
 		t.Fatal(err)
 	}
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks})
-	if err := w.cyborg.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{d}}); err != nil {
+	if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.cyborg.ReportHost(t.Context(), "cn1"); err == nil || !strings.Contains(err.Error(), "Invalid requested vGPU type: nvidia-999") {

@@ -450,7 +450,7 @@ var deviceScenarios = []scenario{
 		w.want(w.delete("/v2/attributes"), 400, `Missing argument: "uuid"`)
 	}},
 	{"sort and limit", func(t *testing.T, w *world, _ bool) {
-		if err := w.server.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}); err != nil {
+		if err := w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{fake.New("cn1")}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.server.Report(t.Context()); err != nil {

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
@@ -17,31 +19,17 @@ import (
 type Server struct {
 	cfg       Config
 	verifier  sim.TokenVerifier
-	placement *placementClient
-	shape     shape // how devices stand in that Placement
-	nova      *peer
-	glance    *peer
+	placement *layout.Client
+	nova      *simhttp.Peer
+	glance    *simhttp.Peer
 	faults    *fault.Set
 	clock     sim.Clock
 	observe   func(sim.Exchange)
 	loop      bool
+
 	service   *simhttp.Service
-
-	// life ends with Close; it bounds what goes on after a request was answered
-	// and what a vanished client must not interrupt.
-	life context.Context
-	end  context.CancelFunc
-	work background
-
-	mu        sync.RWMutex
-	state     *state
-	agents    map[string]*agent
-	hostNames []string // in the order in which they were added
-	reports   map[string][]DriverReport
-	events    []sim.Event
-	awaited   map[string]agentState // of a dump, for hosts that are added later
-	strangers chan struct{}         // the turn of all hosts without an agent
-	halted    halted                // of a dump, see Resume
+	db        *store.Store
+	conductor *agent.Conductor
 }
 
 // New returns a server without hosts and profiles. It speaks with no peer
@@ -50,28 +38,32 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{
-		cfg: cfg.withDefaults(), clock: sim.Wall{},
-		state: newState(cfg), agents: make(map[string]*agent), reports: make(map[string][]DriverReport),
-		strangers: make(chan struct{}, 1),
-	}
+	s := &Server{cfg: cfg.withDefaults(), clock: sim.Wall{}}
 	for _, opt := range opts {
 		opt(s)
 	}
 	if s.placement != nil {
-		s.placement.blind = s.cfg.zed() && s.cfg.UpstreamQuirks
+		s.placement.CreatesStandardTraits = s.cfg.zed() && s.cfg.UpstreamQuirks
 	}
-	s.shape = shapeOf(s.cfg, s.placement)
 	if s.faults != nil {
-		s.faults.RegisterWork(work()...)
+		s.faults.RegisterWork(agent.Operations()...)
 		s.faults.Register(Operations()...)
 	}
-	s.life, s.end = context.WithCancel(context.Background())
+	ids := simhttp.NewIDs(cfg.Seed, "cyborg")
+	s.db = store.New(store.Config{
+		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: s.cfg.PlacementMode, RequestIDs: ids.Position,
+	})
+	s.conductor = agent.New(agent.Config{
+		Quirks: s.cfg.UpstreamQuirks, Layout: s.cfg.PlacementMode, Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
+		BindTimeout: s.cfg.BindTimeout, EventForm: s.cfg.EventForm, BindingStates: s.cfg.BindingStates,
+		HeartbeatPeriod: s.cfg.HeartbeatPeriod, MissedBeats: s.cfg.MissedBeats, RuntimeProgramming: s.cfg.RuntimeProgramming,
+		Clock: s.clock, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop,
+	}, s.db)
 	s.service = &simhttp.Service{
 		Name: "accelerator", Prefixes: []string{"/accelerator"}, Canonical: canonicalPath,
 		Router: s.router(), Handler: s.handle, WriteError: s.writeError,
 		VersionHeader: headerVersion, Faults: s.faults, Observe: s.observe,
-		Clock: s.clock, IDs: simhttp.NewIDs(cfg.Seed, "cyborg"),
+		Clock: s.clock, IDs: ids,
 	}
 	return s, nil
 }
@@ -82,36 +74,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.S
 
 // Close ends the agents and the binds that are still to finish, and waits for
 // them. The server still answers afterwards, but speaks with no peer.
-func (s *Server) Close() {
-	s.end()
-	s.work.close()
-}
+func (s *Server) Close() { s.conductor.Close() }
 
-// goWithin runs something in the background until Close.
-func (s *Server) goWithin(run func(context.Context)) {
-	s.work.start(func() { run(s.life) })
-}
-
-// background counts goroutines, and starts none after it was closed.
-type background struct {
-	mu     sync.Mutex
-	closed bool
-	group  sync.WaitGroup
-}
-
-func (b *background) start(run func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.group.Go(run)
-	}
-}
-
-func (b *background) close() {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.group.Wait()
+// update changes the database on behalf of the request that ctx is of.
+func (s *Server) update(ctx context.Context, write func(store.Tx)) {
+	s.db.Update(simhttp.ChangeLogOf(ctx), write)
 }
 
 // Operations lists the names that fault rules and Request.Operation use: those
@@ -120,7 +87,7 @@ func (b *background) close() {
 // agents are called and report. [fault.Set.Describe] tells what rules can do to each.
 func Operations() []string {
 	names := (&Server{}).router().Operations()
-	for _, w := range work() {
+	for _, w := range agent.Operations() {
 		names = append(names, w.Name)
 	}
 	slices.Sort(names)
@@ -155,7 +122,7 @@ type request struct {
 // an empty body.
 type handler func(r request) (status int, body any, err error)
 
-// handle judges a call in upstream's order: token, version, path, method,
+// handle checks a call in upstream's order: token, version, path, method,
 // and then the handler's own checks.
 func (s *Server) handle(c *simhttp.Call) error {
 	public := c.Route != nil && (c.Route.Pattern == "" || c.Route.Pattern == "/v2")

@@ -5,23 +5,25 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // owner is who the methods of the direct API act for: Nova, as an administrator.
-func owner(project string) caller {
-	return caller{Identity: simhttp.Identity{User: "direct", Project: project, Roles: []string{"admin"}}, service: true}
+func owner() caller {
+	return caller{Identity: simhttp.Identity{User: "direct", Roles: []string{"admin"}}, service: true}
 }
 
 // DeleteDeviceProfile deletes the profile of a name. The error, for an unknown one
 // and for one that requests use, has the API's text.
-func (s *Server) DeleteDeviceProfile(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.state.profileByName(name)
-	if err == nil {
-		err = s.state.deleteProfile(p)
-	}
+func (s *Server) DeleteDeviceProfile(name string) (err error) {
+	s.db.Update(nil, func(tx store.Tx) {
+		var p store.Profile
+		if p, err = tx.ProfileByName(name); err == nil {
+			err = tx.DeleteProfile(p)
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("fakecyborg: delete device profile %s: %w", name, err)
 	}
@@ -31,10 +33,7 @@ func (s *Server) DeleteDeviceProfile(name string) error {
 // CreateARQs makes the requests of a device profile for a project, as POST
 // accelerator_requests does. The error has the API's text.
 func (s *Server) CreateARQs(profile, project string) ([]ARQ, error) {
-	now := s.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	arqs, err := s.state.createARQs(profile, project, image{}, now)
+	arqs, err := s.storeARQs(context.Background(), profile, project, store.BitstreamRef{})
 	if err != nil {
 		return nil, fmt.Errorf("fakecyborg: create ARQs of %s: %w", profile, err)
 	}
@@ -49,42 +48,35 @@ type Binding struct {
 // Bind binds requests as one PATCH does, events and all. The error has the API's
 // text; with Config.AsyncBind or an FPGA to be programmed, the binds end later.
 func (s *Server) Bind(ctx context.Context, bindings ...Binding) error {
-	patches := make([]arqPatch, 0, len(bindings))
+	patches := make([]agent.Patch, 0, len(bindings))
 	for _, b := range bindings {
-		args := bindArgs{host: b.Host, provider: b.Provider, instance: b.Instance}
-		if err := args.check(); err != nil && !s.cfg.UpstreamQuirks {
+		args := store.BindArgs{Host: b.Host, Provider: b.Provider, Instance: b.Instance}
+		if err := checkBindArgs(args); err != nil && !s.cfg.UpstreamQuirks {
 			return fmt.Errorf("fakecyborg: bind ARQ %s: %w", b.ARQ, err)
 		}
-		args.project = s.projectOf(b.ARQ)
-		patches = append(patches, arqPatch{arq: b.ARQ, args: args})
+		s.db.View(func(tx store.Tx) {
+			a, _ := tx.ARQ(b.ARQ, store.Everything())
+			args.Project = a.Project // is kept
+		})
+		patches = append(patches, agent.Patch{ARQ: b.ARQ, Args: args})
 	}
 	return s.patch(ctx, "bind", patches)
 }
 
-// projectOf is the project that a request keeps when it is bound.
-func (s *Server) projectOf(arq string) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if a, ok := s.state.arqs.get(arq); ok {
-		return a.project
-	}
-	return ""
-}
-
 // Unbind frees the handles of requests and makes them Unbound, as a PATCH does.
 func (s *Server) Unbind(ctx context.Context, arqs ...string) error {
-	patches := make([]arqPatch, 0, len(arqs))
+	patches := make([]agent.Patch, 0, len(arqs))
 	for _, arq := range arqs {
-		patches = append(patches, arqPatch{arq: arq, remove: true})
+		patches = append(patches, agent.Patch{ARQ: arq, Unbind: true})
 	}
 	return s.patch(ctx, "unbind", patches)
 }
 
-func (s *Server) patch(ctx context.Context, verb string, patches []arqPatch) error {
+func (s *Server) patch(ctx context.Context, verb string, patches []agent.Patch) error {
 	if len(patches) == 0 {
 		return nil
 	}
-	if err := s.applyPatch(ctx, owner(""), patches); err != nil {
+	if err := s.conductor.Apply(ctx, agent.Caller{Scope: s.scope(owner())}, patches); err != nil {
 		return fmt.Errorf("fakecyborg: %s: %w", verb, err)
 	}
 	return nil
@@ -94,7 +86,7 @@ func (s *Server) patch(ctx context.Context, verb string, patches []arqPatch) err
 // first that cannot be deleted.
 func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
 	for _, arq := range arqs {
-		if err := s.remove(ctx, arq, scope{all: true}); err != nil {
+		if err := s.conductor.Delete(ctx, arq, store.Everything()); err != nil {
 			return fmt.Errorf("fakecyborg: delete ARQ %s: %w", arq, err)
 		}
 	}
@@ -106,40 +98,12 @@ func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
 // holds no attach handle cannot be Bound or provisioning, one that holds one
 // cannot be Initial or Unbound, and unknown is no state but the lack of one. The
 // error has the reason; nothing is changed then.
-func (s *Server) SetARQState(arq string, state State) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, err := s.state.findARQ(arq, scope{all: true})
+func (s *Server) SetARQState(arq string, state State) (err error) {
+	now := s.clock.Now()
+	s.db.Update(nil, func(tx store.Tx) { err = tx.SetARQState(arq, string(state), now) })
 	if err != nil {
 		return fmt.Errorf("fakecyborg: set state: %w", err)
 	}
-	held := a.handle != nil
-	if held && a.handle.busy {
-		return fmt.Errorf("fakecyborg: set state: ARQ %s: the agent is at work on it", arq)
-	}
-	problem := ""
-	switch state {
-	case StateBound, StateProvisioning:
-		if !held {
-			problem = "it holds no attach handle"
-		}
-	case StateInitial, StateUnbound:
-		if held {
-			problem = "it holds attach handle " + a.handle.uuid
-		}
-	case StateBindStarted, StateBindFailed, StateUnbindFailed, StateDeleting:
-	default:
-		problem = "there is no such state to store"
-	}
-	if problem != "" {
-		return fmt.Errorf("fakecyborg: set state: ARQ %s, %s: %s", arq, state, problem)
-	}
-	now := s.clock.Now()
-	a.attempt++ // a bind in progress is overtaken
-	if state == StateInitial || state == StateUnbound {
-		s.state.clearBinding(a, now)
-	}
-	a.state, a.updated, a.programs, a.failure = state, now, false, ""
 	return nil
 }
 
@@ -149,7 +113,7 @@ func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) err
 	if !slices.Contains([]string{StatusEnabled, StatusMaintaining}, status) {
 		return fmt.Errorf("fakecyborg: device %s: there is no status %q", device, status)
 	}
-	if err := s.changeStatus(ctx, device, status); err != nil {
+	if err := s.conductor.SetStatus(ctx, device, status); err != nil {
 		return fmt.Errorf("fakecyborg: %w", err)
 	}
 	return nil
@@ -159,14 +123,36 @@ func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) err
 // deployables/{uuid}/program does for an administrator. The error has the API's
 // text.
 func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID string) error {
-	s.mu.RLock()
-	part, err := s.findDeployable(deployable)
-	s.mu.RUnlock()
-	if err == nil {
-		err = s.programFor(ctx, part, imageID, owner(""))
-	}
-	if err != nil {
+	if err := s.program(ctx, owner(), deployable, imageID); err != nil {
 		return fmt.Errorf("fakecyborg: program: %w", err)
+	}
+	return nil
+}
+
+// CreateAttribute gives a deployable an attribute, as POST attributes does. The
+// error, for an unknown deployable, an empty or too long text, has the API's text.
+func (s *Server) CreateAttribute(deployable, key, value string) (a Attribute, err error) {
+	now := s.clock.Now()
+	s.db.Update(nil, func(tx store.Tx) {
+		if key == "" || len(key) > store.MaxName || len(value) > store.MaxName {
+			err = store.Refuse(store.Invalid, "key and value have at most %d bytes, the key at least one", store.MaxName)
+			return
+		}
+		if _, err = tx.Deployable(deployable); err == nil {
+			a = attributeOf(tx.CreateAttribute(deployable, key, value, now))
+		}
+	})
+	if err != nil {
+		return Attribute{}, fmt.Errorf("fakecyborg: create attribute %s of deployable %s: %w", key, deployable, err)
+	}
+	return a, nil
+}
+
+// DeleteAttribute takes an attribute away, as DELETE attributes does. The error,
+// for an unknown one, has the API's text.
+func (s *Server) DeleteAttribute(uuid string) error {
+	if err := s.removeAttribute(context.Background(), uuid); err != nil {
+		return fmt.Errorf("fakecyborg: delete attribute: %w", err)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -81,7 +83,7 @@ func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) 
 		opts.Traits = DefaultFlatTraits()
 	}
 	u := unflattening{
-		client: &placementClient{peer: peer{endpoint: placement, agent: "cyborg-unflatten"}}, opts: opts,
+		client: &layout.Client{Peer: simhttp.Peer{Endpoint: placement, Agent: "cyborg-unflatten"}}, opts: opts,
 	}
 	found, err := u.find(ctx)
 	if err != nil || opts.DryRun {
@@ -93,23 +95,23 @@ func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) 
 		}
 	}
 	for _, f := range found {
-		u.client.dropTraits(ctx, f.Traits)
+		u.client.DropTraits(ctx, f.Traits)
 		for _, class := range f.Classes {
-			u.client.dropClass(ctx, class)
+			u.client.DropClass(ctx, class)
 		}
 	}
 	return found, nil
 }
 
 type unflattening struct {
-	client *placementClient
+	client *layout.Client
 	opts   UnflattenOpts
 }
 
 // find looks at every root provider, and refuses if one of the accelerators
 // there is in use.
 func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
-	list, err := u.client.list(ctx, "", "1.14")
+	list, err := u.client.List(ctx, "", "1.14")
 	if err != nil {
 		return nil, fmt.Errorf("fakecyborg: unflatten: list resource providers: %w", err)
 	}
@@ -134,20 +136,20 @@ func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 }
 
 // look finds what is Cyborg's on a provider, and who uses it.
-func (u unflattening) look(ctx context.Context, p provider) (Unflattened, []string, error) {
+func (u unflattening) look(ctx context.Context, p layout.Provider) (Unflattened, []string, error) {
 	f := Unflattened{Provider: p.UUID, Name: p.Name}
-	got, err := u.client.must(ctx, http.MethodGet, providerPath(p.UUID)+"/inventories", "1.26", nil)
+	got, err := u.client.Must(ctx, http.MethodGet, layout.ProviderPath(p.UUID)+"/inventories", "1.26", nil)
 	if err != nil {
 		return f, nil, err
 	}
 	var inventories struct {
 		Inventories map[string]any `json:"inventories"`
 	}
-	if err := got.decode(&inventories); err != nil {
+	if err := got.Decode(&inventories); err != nil {
 		return f, nil, err
 	}
 	f.Classes = pick(slices.Sorted(maps.Keys(inventories.Inventories)), u.opts.Classes)
-	traits, err := u.client.traits(ctx, p.UUID)
+	traits, err := u.client.Traits(ctx, p.UUID)
 	if err != nil {
 		return f, nil, err
 	}
@@ -172,7 +174,7 @@ func pick(names, patterns []string) []string {
 
 // users lists the consumers of a provider that have one of the classes.
 func (u unflattening) users(ctx context.Context, uuid string, classes []string) ([]string, error) {
-	got, err := u.client.must(ctx, http.MethodGet, providerPath(uuid)+"/allocations", "1.26", nil)
+	got, err := u.client.Must(ctx, http.MethodGet, layout.ProviderPath(uuid)+"/allocations", "1.26", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +183,7 @@ func (u unflattening) users(ctx context.Context, uuid string, classes []string) 
 			Resources map[string]int `json:"resources"`
 		} `json:"allocations"`
 	}
-	if err := got.decode(&body); err != nil {
+	if err := got.Decode(&body); err != nil {
 		return nil, err
 	}
 	var users []string
@@ -200,9 +202,9 @@ func (u unflattening) users(ctx context.Context, uuid string, classes []string) 
 // that came into use meanwhile.
 func (u unflattening) clear(ctx context.Context, f Unflattened) error {
 	for _, class := range f.Classes {
-		if _, err := u.client.must(ctx, http.MethodDelete, inventoryPath(f.Provider, class), "1.26", nil, http.StatusNotFound); err != nil {
+		if _, err := u.client.Must(ctx, http.MethodDelete, layout.InventoryPath(f.Provider, class), "1.26", nil, http.StatusNotFound); err != nil {
 			return err
 		}
 	}
-	return u.client.changeTraits(ctx, f.Provider, nil, f.Traits)
+	return u.client.ChangeTraits(ctx, f.Provider, nil, f.Traits)
 }

@@ -1,9 +1,12 @@
 package fakecyborg
 
 import (
+	"maps"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // State is where an ARQ is in its life.
@@ -12,13 +15,13 @@ type State string
 // The states of upstream's enumeration. Deleting is never stored, and
 // UnbindFailed cannot be.
 const (
-	StateInitial      State = "Initial"
-	StateBindStarted  State = "BindStarted"
-	StateBound        State = "Bound"
-	StateUnbound      State = "Unbound"
-	StateBindFailed   State = "BindFailed"
-	StateUnbindFailed State = "UnbindFailed"
-	StateDeleting     State = "Deleting"
+	StateInitial      State = store.Initial
+	StateBindStarted  State = store.BindStarted
+	StateBound        State = store.Bound
+	StateUnbound      State = store.Unbound
+	StateBindFailed   State = store.BindFailed
+	StateUnbindFailed State = store.UnbindFailed
+	StateDeleting     State = store.Deleting
 )
 
 // The states of the Wallaby specification, see Config.BindingStates. In neither
@@ -26,10 +29,10 @@ const (
 const (
 	// StateProvisioning is the state of a bound request whose mediated device is
 	// being made again.
-	StateProvisioning State = "provisioning"
+	StateProvisioning State = store.Provisioning
 	// StateUnknown is what a bound request shows while the agent of its host is
 	// silent. It is never stored.
-	StateUnknown State = "unknown"
+	StateUnknown State = agent.StateUnknown
 )
 
 // Resolved reports whether binding has ended, well or not: Bound, BindFailed or
@@ -41,10 +44,10 @@ func (s State) Resolved() bool {
 // The states of a device.
 const (
 	// StatusEnabled is the state of a device that is offered.
-	StatusEnabled = "enabled"
+	StatusEnabled = store.StatusEnabled
 	// StatusMaintaining is the state of a disabled device: its inventory is
 	// reserved in Placement.
-	StatusMaintaining = "maintaining"
+	StatusMaintaining = store.StatusMaintaining
 )
 
 // DeviceProfile is a stored device profile.
@@ -117,6 +120,16 @@ func (d Deployable) Traits() []string {
 	return driver.Deployable{Attributes: d.Attributes}.Traits()
 }
 
+// Attribute is a key and a value of a deployable.
+type Attribute struct {
+	UUID           string
+	DeployableUUID string
+	Key, Value     string
+	// ByUser tells that no driver reported it. Such an attribute is not in
+	// Placement.
+	ByUser bool
+}
+
 // AttachHandle is one unit of a deployable.
 type AttachHandle struct {
 	UUID           string
@@ -131,16 +144,67 @@ type AttachHandle struct {
 	ARQ string
 }
 
-// DriverReport is what one driver of one host found last.
-type DriverReport struct {
-	Host   string
-	Driver string
-	At     time.Time
-	// Devices is how many devices were found.
-	Devices  int
-	LeftOut  []driver.LeftOut
-	Problems []driver.Problem
-	Warnings []driver.Warning
-	// Err is why the discovery could not be done at all.
-	Err error
+// arqView returns the converter of requests as they are at one moment: what an
+// agent is silent about is unknown. It is valid as long as the view.
+func (s *Server) arqView(tx store.Tx) func(store.ARQ) ARQ {
+	shown := s.conductor.ShownState(tx, s.clock.Now())
+	return func(a store.ARQ) ARQ { return arqOf(tx, a, shown(a)) }
+}
+
+func arqOf(tx store.Tx, a store.ARQ, state string) ARQ {
+	v := ARQ{
+		UUID: a.UUID, State: State(state), DeviceProfileName: a.Profile, DeviceProfileGroupID: a.Group,
+		Hostname: a.Host, DeviceRPUUID: a.Provider, InstanceUUID: a.Instance, ProjectID: a.Project,
+		Failure: a.Failure, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	}
+	if h, ok := tx.Handle(a.Handle); ok {
+		v.AttachHandleType, v.AttachHandleUUID, v.AttachHandleInfo = h.Type, h.UUID, h.Info.Map()
+	}
+	return v
+}
+
+func profileOf(p store.Profile) DeviceProfile {
+	v := DeviceProfile{UUID: p.UUID, Name: p.Name, CreatedAt: p.CreatedAt}
+	if p.Description != nil {
+		v.Description = *p.Description
+	}
+	for _, g := range p.Groups {
+		v.Groups = append(v.Groups, g.Map())
+	}
+	return v
+}
+
+func deviceOf(d store.Device) Device {
+	d.ControlPath.Info = maps.Clone(d.ControlPath.Info)
+	return Device{
+		ID: int(d.ID), UUID: d.UUID, Hostname: d.Host, Type: d.Type, Vendor: d.Vendor, Model: d.Model,
+		StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo,
+		Status: d.Status, Driver: d.Driver, ControlPath: d.ControlPath,
+	}
+}
+
+func deployableOf(tx store.Tx, d store.Deployable) Deployable {
+	device, _ := tx.Device(d.Device)
+	v := Deployable{
+		ID: int(d.ID), UUID: d.UUID, Name: d.Name, DeviceID: int(device.ID), DeviceUUID: device.UUID,
+		Hostname: device.Host, ProviderUUID: d.Provider, NumAccelerators: d.Total, DriverName: d.DriverName,
+		BitstreamID: d.Bitstream, Attributes: []driver.Attribute{},
+	}
+	for _, a := range tx.Attributes(d.UUID) {
+		v.Attributes = append(v.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
+	}
+	return v
+}
+
+func handleOf(tx store.Tx, h store.Handle) AttachHandle {
+	d, _ := tx.Deployable(h.Deployable)
+	device, _ := tx.Device(d.Device)
+	return AttachHandle{
+		UUID: h.UUID, DeployableUUID: d.UUID, ProviderUUID: d.Provider, Hostname: device.Host,
+		Type: h.Type, Info: h.Info.Map(), InUse: h.InUse, ARQ: h.HeldBy,
+	}
+}
+
+func attributeOf(a store.Attribute) Attribute {
+	return Attribute{UUID: a.UUID, DeployableUUID: a.Deployable, Key: a.Key, Value: a.Value, ByUser: a.ByUser}
 }

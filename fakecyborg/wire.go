@@ -3,6 +3,8 @@ package fakecyborg
 import (
 	"strings"
 	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
 // stamp is a time as it leaves: UTC, whole seconds, an explicit offset.
@@ -25,41 +27,61 @@ func textOrNull(text string) *string {
 	return &text
 }
 
-// profileBody is a device profile in a list and after its creation.
-type profileBody struct {
-	UUID        string  `json:"uuid"`
-	Name        string  `json:"name"`
-	Description *string `json:"description"`
-	Groups      []group `json:"groups"`
-	CreatedAt   string  `json:"created_at"`
-	UpdatedAt   *string `json:"updated_at"`
-	Links       []link  `json:"links"`
+// groupBody is a group of a device profile: an object in the group's order.
+type groupBody store.Group
+
+func groupBodies(groups []store.Group) []groupBody {
+	bodies := make([]groupBody, len(groups))
+	for i, g := range groups {
+		bodies[i] = groupBody(g)
+	}
+	return bodies
 }
 
-func (l links) profile(p *profileRow) profileBody {
+// MarshalJSON implements json.Marshaler.
+func (g groupBody) MarshalJSON() ([]byte, error) {
+	members := make([]string, len(g))
+	for i, item := range g {
+		members[i] = jsonText(item.Key) + ":" + jsonText(item.Value)
+	}
+	return []byte("{" + strings.Join(members, ",") + "}"), nil
+}
+
+// profileBody is a device profile in a list and after its creation.
+type profileBody struct {
+	UUID        string      `json:"uuid"`
+	Name        string      `json:"name"`
+	Description *string     `json:"description"`
+	Groups      []groupBody `json:"groups"`
+	CreatedAt   string      `json:"created_at"`
+	UpdatedAt   *string     `json:"updated_at"`
+	Links       []link      `json:"links"`
+}
+
+func (l links) profile(p store.Profile) profileBody {
 	return profileBody{
-		UUID: p.uuid, Name: p.name, Description: p.description, Groups: p.groups,
-		CreatedAt: stamp(p.created), UpdatedAt: stampOrNull(p.updated), Links: l.self("device_profiles", p.uuid),
+		UUID: p.UUID, Name: p.Name, Description: p.Description, Groups: groupBodies(p.Groups),
+		CreatedAt: stamp(p.CreatedAt), Links: l.self("device_profiles", p.UUID),
 	}
 }
 
 // oneProfile is a single device profile, which upstream puts together by hand:
 // wrapped, other order, other times, and the text None for no time.
 type oneProfile struct {
-	Name        string  `json:"name"`
-	Description *string `json:"description"`
-	UUID        string  `json:"uuid"`
-	Groups      []group `json:"groups"`
-	CreatedAt   string  `json:"created_at"`
-	UpdatedAt   string  `json:"updated_at"`
-	Links       []link  `json:"links"`
+	Name        string      `json:"name"`
+	Description *string     `json:"description"`
+	UUID        string      `json:"uuid"`
+	Groups      []groupBody `json:"groups"`
+	CreatedAt   string      `json:"created_at"`
+	UpdatedAt   string      `json:"updated_at"`
+	Links       []link      `json:"links"`
 }
 
-func (l links) oneProfile(p *profileRow) oneProfile {
+func (l links) oneProfile(p store.Profile) oneProfile {
 	return oneProfile{
-		Name: p.name, Description: p.description, UUID: p.uuid, Groups: p.groups,
-		CreatedAt: p.created.UTC().Format("2006-01-02 15:04:05") + "+00:00", UpdatedAt: "None",
-		Links: l.self("device_profiles", p.uuid),
+		Name: p.Name, Description: p.Description, UUID: p.UUID, Groups: groupBodies(p.Groups),
+		CreatedAt: p.CreatedAt.UTC().Format("2006-01-02 15:04:05") + "+00:00", UpdatedAt: "None",
+		Links: l.self("device_profiles", p.UUID),
 	}
 }
 
@@ -124,14 +146,14 @@ type deviceBody struct {
 // statusMinor is the microversion since which a device shows its status.
 const statusMinor = 3
 
-func (l links) device(d *deviceRow, minor int) deviceBody {
+func (l links) device(d store.Device, minor int) deviceBody {
 	body := deviceBody{
-		UUID: d.uuid, Type: d.spec.Type, Vendor: d.spec.Vendor, Model: d.spec.Model,
-		StdBoardInfo: d.spec.StdBoardInfo, VendorBoardInfo: d.spec.VendorBoardInfo, Hostname: d.host,
-		Links: l.self("devices", d.uuid), CreatedAt: stamp(d.created), UpdatedAt: stampOrNull(d.updated),
+		UUID: d.UUID, Type: d.Type, Vendor: d.Vendor, Model: d.Model,
+		StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo, Hostname: d.Host,
+		Links: l.self("devices", d.UUID), CreatedAt: stamp(d.CreatedAt), UpdatedAt: stampOrNull(d.UpdatedAt),
 	}
 	if minor >= statusMinor {
-		body.Status = d.status
+		body.Status = d.Status
 	}
 	return body
 }
@@ -143,7 +165,7 @@ type deployableBody struct {
 	RootID     *int    `json:"root_id"`
 	Name       string  `json:"name"`
 	Total      int     `json:"num_accelerators"`
-	DeviceID   int     `json:"device_id"`
+	DeviceID   int64   `json:"device_id"`
 	Attributes string  `json:"attributes_list"`
 	Provider   string  `json:"rp_uuid"`
 	DriverName string  `json:"driver_name"`
@@ -153,22 +175,23 @@ type deployableBody struct {
 	UpdatedAt  *string `json:"updated_at"`
 }
 
-func (l links) deployable(d *deployableRow) deployableBody {
+func (l links) deployable(tx store.Tx, d store.Deployable) deployableBody {
+	device, _ := tx.Device(d.Device)
 	return deployableBody{
-		UUID: d.uuid, Name: d.name, Total: d.total, DeviceID: d.device.id, Attributes: attributesText(d.attributes),
-		Provider: d.provider, DriverName: d.driverName, Bitstream: textOrNull(d.bitstream),
-		Links: append(l.self("deployables", d.uuid),
-			link{l.base + "/accelerator/deployables/" + d.uuid, "bookmark"}),
-		CreatedAt: stamp(d.created), UpdatedAt: stampOrNull(d.updated),
+		UUID: d.UUID, Name: d.Name, Total: d.Total, DeviceID: device.ID, Attributes: attributesText(tx.Attributes(d.UUID)),
+		Provider: d.Provider, DriverName: d.DriverName, Bitstream: textOrNull(d.Bitstream),
+		Links: append(l.self("deployables", d.UUID),
+			link{l.base + "/accelerator/deployables/" + d.UUID, "bookmark"}),
+		CreatedAt: stamp(d.CreatedAt), UpdatedAt: stampOrNull(d.UpdatedAt),
 	}
 }
 
 // attributesText is a JSON list of objects of one key each, spaced as Python
 // writes it, because people read it in that form.
-func attributesText(attributes []*attributeRow) string {
+func attributesText(attributes []store.Attribute) string {
 	objects := make([]string, 0, len(attributes))
 	for _, a := range attributes {
-		objects = append(objects, "{"+jsonText(a.key)+": "+jsonText(a.value)+"}")
+		objects = append(objects, "{"+jsonText(a.Key)+": "+jsonText(a.Value)+"}")
 	}
 	return "[" + strings.Join(objects, ", ") + "]"
 }
@@ -176,7 +199,7 @@ func attributesText(attributes []*attributeRow) string {
 // attributeBody is an attribute of a deployable.
 type attributeBody struct {
 	UUID       string  `json:"uuid"`
-	Deployable int     `json:"deployable_id"`
+	Deployable int64   `json:"deployable_id"`
 	Key        string  `json:"key"`
 	Value      string  `json:"value"`
 	CreatedAt  string  `json:"created_at"`
@@ -184,9 +207,10 @@ type attributeBody struct {
 	Links      []link  `json:"links"`
 }
 
-func (l links) attribute(a *attributeRow) attributeBody {
+func (l links) attribute(tx store.Tx, a store.Attribute) attributeBody {
+	d, _ := tx.Deployable(a.Deployable)
 	return attributeBody{
-		UUID: a.uuid, Deployable: a.deployable.id, Key: a.key, Value: a.value,
-		CreatedAt: stamp(a.created), UpdatedAt: stampOrNull(a.updated), Links: l.self("attributes", a.uuid),
+		UUID: a.UUID, Deployable: d.ID, Key: a.Key, Value: a.Value,
+		CreatedAt: stamp(a.CreatedAt), UpdatedAt: stampOrNull(a.UpdatedAt), Links: l.self("attributes", a.UUID),
 	}
 }

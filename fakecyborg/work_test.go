@@ -47,7 +47,7 @@ func TestAnAgentThatFallsSilentFailsTheBindAndLeavesNothing(t *testing.T) {
 		}
 		checkStates(t, w, "BindFailed", "Initial")
 		hits(t, faults, 1)
-		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+		if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
 			t.Errorf("%s: report of a silent agent: %v", when, err)
 		}
 		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
@@ -85,12 +85,12 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 	for action, down := range map[fault.Action]bool{fault.Status: false, fault.Drop: true} {
 		w.strike(faults, fault.Rule{Operation: "accelerator.agent.report", Subject: "cn0", Action: action})
 		err := w.server.Report(t.Context())
-		var report *fakecyborg.ReportError
+		var report *driver.ReportError
 		if !errors.As(err, &report) || report.Host != "cn0" || report.Step != "ask the agent" {
 			t.Errorf("%s: got %v, want a ReportError of cn0", action, err)
 		}
 		again := w.server.Report(t.Context())
-		if errors.Is(again, fakecyborg.ErrAgentDown) != down {
+		if errors.Is(again, driver.ErrAgentDown) != down {
 			t.Errorf("%s: the next report: %v", action, again)
 		}
 		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
@@ -197,7 +197,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 			faults := fault.NewSet()
 			card := newHardware("test", vgpu("af", 4))
 			w := newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
-			if err := w.server.AddHost(fakecyborg.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.lose}); err != nil {
+			if err := w.server.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{card}, Reboot: card.lose}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.server.Report(t.Context()); err != nil {
@@ -240,12 +240,12 @@ func TestAnAgentThatIsSilentForATime(t *testing.T) {
 			w.strike(faults, fault.Rule{Operation: operation, Subject: "cn0", Action: fault.Drop, Delay: 5 * time.Minute})
 			if operation == "accelerator.agent.call" {
 				w.want(w.patch(binding(instanceA, vgpuProvider(), arqs[1])), 500, "")
-			} else if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			} else if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
 				t.Errorf("the report of a silent agent: %v", err)
 			}
 			hits(t, faults, 1)
 			time.Sleep(4 * time.Minute)
-			if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
+			if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
 				t.Errorf("%s: after four minutes: %v", operation, err)
 			}
 			if state := w.server.ARQs()[0].State; state != "unknown" {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
 // ErrHost is matched by the error about an unknown host.
@@ -60,7 +59,7 @@ func ignoreUnsupported(m *machine, err error) error {
 	var rest []error
 	for _, each := range joined.Unwrap() {
 		unreadable := m.dir != nil && errors.As(each, new(driver.Problem))
-		if !unreadable && !errors.Is(each, fakecyborg.ErrStandardTrait) {
+		if !unreadable && !errors.Is(each, driver.ErrStandardTrait) {
 			rest = append(rest, each)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/driver/verbatim"
-	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -63,7 +62,7 @@ func providerUUID(seed uint64, name string) string {
 
 // agent is the host as Cyborg knows it: what the drivers find, then what the
 // model describes.
-func (m *machine) agent() (fakecyborg.Host, error) {
+func (m *machine) agent() (driver.Host, error) {
 	drivers, err := m.drivers()
 	if len(m.host.Devices) > 0 {
 		drivers = append(drivers, m.verbatim)
@@ -74,7 +73,7 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 			m.snapshotters[d.Name()] = snapshotter
 		}
 	}
-	agent := fakecyborg.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}
+	agent := driver.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}
 	if nova := m.host.Nova; nova != nil && len(nova.DeviceSpec) > 0 {
 		agent.NovaClaims = nova.claims
 	}
@@ -84,7 +83,7 @@ func (m *machine) agent() (fakecyborg.Host, error) {
 // Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their
 // hardware, drivers and verbatim devices. Call the function returned to close the
 // directories they read. The error matches [ErrModel].
-func (m Model) Agents() (hosts []fakecyborg.Host, closeAll func() error, err error) {
+func (m Model) Agents() (hosts []driver.Host, closeAll func() error, err error) {
 	if err := m.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -112,20 +111,20 @@ func (m Model) Agents() (hosts []fakecyborg.Host, closeAll func() error, err err
 
 // newAgent makes host i of a model. The machine, if there is one, is to be closed even
 // with an error.
-func newAgent(seed uint64, i int, h Host) (*machine, fakecyborg.Host, error) {
+func newAgent(seed uint64, i int, h Host) (*machine, driver.Host, error) {
 	m, err := newMachine(seed, h)
 	if err != nil {
-		return nil, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
+		return nil, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
 	agent, err := m.agent()
 	if err != nil {
-		return m, fakecyborg.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
+		return m, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
 	return m, agent, nil
 }
 
 // newMachine makes host i of the cloud, which closes it.
-func (c *Cloud) newMachine(i int, h Host) (*machine, fakecyborg.Host, error) {
+func (c *Cloud) newMachine(i int, h Host) (*machine, driver.Host, error) {
 	m, agent, err := newAgent(c.model.Seed, i, h)
 	if m != nil {
 		c.machines = append(c.machines, m)
@@ -203,4 +202,4 @@ func (c *Cloud) Overlaid(host string) []string {
 
 // Findings returns what the drivers of all hosts found last: how many devices, which were
 // left out and why, and which problems they had.
-func (c *Cloud) Findings() []fakecyborg.DriverReport { return c.Cyborg.DriverReports() }
+func (c *Cloud) Findings() []driver.HostReport { return c.Cyborg.DriverReports() }

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -208,7 +208,7 @@ func fromState(st state, set settings) (*Cloud, error) {
 // restore is to a cloud of a state what build is to one of a model. The agents start when
 // all is there that they know.
 func (c *Cloud) restore(st state, set settings) error {
-	agents := make([]fakecyborg.Host, 0, len(c.model.Hosts))
+	agents := make([]driver.Host, 0, len(c.model.Hosts))
 	for i, h := range c.model.Hosts {
 		_, agent, err := c.newMachine(i, h)
 		if err != nil {
@@ -276,7 +276,7 @@ func (c *Cloud) rediscover(ctx context.Context) error {
 	c.faults.Clear()
 	for _, m := range c.machines {
 		err := ignoreUnsupported(m, c.Cyborg.ReportHost(ctx, m.host.Name))
-		if err != nil && !errors.Is(err, fakecyborg.ErrAgentDown) {
+		if err != nil && !errors.Is(err, driver.ErrAgentDown) {
 			return fmt.Errorf("simcloud: the agent of host %s starts: %w", m.host.Name, err)
 		}
 	}

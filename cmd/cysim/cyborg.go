@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -121,7 +122,7 @@ func fixed(token string) func(context.Context) (string, error) {
 // buildWorld creates the model's device profiles and lets the agents of its hosts report.
 // A report may fail, because a Placement may not be up yet or may not know a host: the
 // agents report again.
-func buildWorld(ctx context.Context, p *command.Process, server *fakecyborg.Server, model simcloud.Model, hosts []fakecyborg.Host) error {
+func buildWorld(ctx context.Context, p *command.Process, server *fakecyborg.Server, model simcloud.Model, hosts []driver.Host) error {
 	for _, profile := range model.DeviceProfiles {
 		if _, err := server.CreateDeviceProfile(profile.Name, profile.Groups); err != nil {
 			return err

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -38,7 +38,7 @@ func (f hardwareFlags) apply(model simcloud.Model) simcloud.Model {
 }
 
 // logFindings logs the devices that the drivers left out or could not read.
-func logFindings(log *slog.Logger, reports []fakecyborg.DriverReport) {
+func logFindings(log *slog.Logger, reports []driver.HostReport) {
 	for _, report := range reports {
 		for _, left := range report.LeftOut {
 			log.Info("device left out", "host", report.Host, "driver", report.Driver, "address", left.Address, "reason", left.Reason)

@@ -54,7 +54,7 @@ func newWorld(t *testing.T, mode string, images []simcloud.Image, profiles map[s
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.cloud.Cyborg.AddHost(fakecyborg.Host{Name: "cn0", Drivers: drivers}); err != nil {
+	if err := w.cloud.Cyborg.AddHost(driver.Host{Name: "cn0", Drivers: drivers}); err != nil {
 		t.Fatal(err)
 	}
 	w.report()

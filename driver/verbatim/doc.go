@@ -7,5 +7,5 @@
 // corresponds to it. What is noted can be dumped and loaded: it is a driver.Snapshotter.
 //
 //	cards := verbatim.New(devices)
-//	err := server.AddHost(fakecyborg.Host{Name: "cn0", Drivers: []driver.Driver{cards}})
+//	err := server.AddHost(driver.Host{Name: "cn0", Drivers: []driver.Driver{cards}})
 package verbatim

@@ -7,17 +7,13 @@ const today = "stands until the package is reworked"
 // itself: remove its line.
 func exceptions() []Exception {
 	return []Exception{
-		{"context", "fakecyborg.Server", today},
-		{"context", "fakecyborg.claims", today},
 		{"error", "placementsim/internal/engine.refuse", today},
 		{"error", "placementsim/internal/engine.unknownTraits", today},
-		{"receiver", "fakecyborg.deployableRow", today},
 		{"size", "cyborgclient/spawn", today},
 		{"size", "fakecyborg", today},
 		{"size", "placementsim", today},
 		{"size", "placementsim/internal/engine", today},
 		{"twice", "simcloud.DeviceProfile", "the simulators share no code with the library"},
 		{"twice", "simcloud.Flavor", "the simulators share no code with the library"},
-		{"unlock", "fakecyborg.unlock", today},
 	}
 }

@@ -78,9 +78,22 @@ func serverHalf() []Package {
 			Others:  []string{uuid},
 		},
 		{
-			Pattern: "fakecyborg",
-			Ours:    []string{"driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables"},
+			Pattern: "fakecyborg/internal/store",
+			Ours:    []string{"driver", "internal/tables", "sim"},
 			Others:  []string{uuid},
+			Never:   []string{"net/http", "context", "os"},
+		},
+		{Pattern: "fakecyborg/internal/layout", Ours: []string{"fakecyborg/internal/store", "driver", "sim", "internal/simhttp"}},
+		{
+			Pattern: "fakecyborg/internal/agent",
+			Ours:    []string{"fakecyborg/internal/store", "fakecyborg/internal/layout", "driver", "fault", "sim", "internal/simhttp"},
+		},
+		{
+			Pattern: "fakecyborg",
+			Ours: []string{
+				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables",
+			},
+			Others: []string{uuid},
 		},
 		{
 			Pattern: "simcloud",

@@ -346,7 +346,7 @@ func TestBadListingsAreRefused(t *testing.T) {
 		"a deployable too many":               {func(l *transfer.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
 		"no accelerators":                     {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
 		"too many accelerators":               {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
-		"a device profile that is not listed": {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "device profile"},
+		"a device profile that is not listed": {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "device_profile"},
 		"an unknown group":                    {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "no group 7"},
 		"an unknown state":                    {func(l *transfer.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
 		"a deployable that is not listed":     {func(l *transfer.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},

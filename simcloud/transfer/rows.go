@@ -18,11 +18,18 @@ import (
 // object is a JSON object of a state; the services that load it check it.
 type object map[string]any
 
+// record is one row of a state.
+type record struct {
+	Table string `json:"table"`
+	Key   string `json:"key"`
+	Row   object `json:"row"`
+}
+
 // put returns the state of a cloud with the model and the rows of the listing in place of
 // its own, and without a clock.
 func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 	var out bytes.Buffer
-	var header, accelerator object
+	var header object
 	enc, dec := json.NewEncoder(&out), json.NewDecoder(bytes.NewReader(state))
 	if err := dec.Decode(&header); err != nil {
 		return nil, err
@@ -30,6 +37,11 @@ func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 	header["model"] = m
 	if err := enc.Encode(header); err != nil {
 		return nil, err
+	}
+	for _, r := range w.accelerator() {
+		if err := enc.Encode(r); err != nil {
+			return nil, err
+		}
 	}
 	placement, err := w.placement()
 	if err != nil {
@@ -44,13 +56,10 @@ func (w *imported) put(state []byte, m simcloud.Model) ([]byte, error) {
 		var r sim.Record
 		err := dec.Decode(&r)
 		switch {
-		case r.Table == "sim.clock", strings.HasPrefix(r.Table, "placement."):
+		case r.Table == "sim.clock", strings.HasPrefix(r.Table, "placement."),
+			slices.Contains(cyborgTables(), strings.TrimPrefix(r.Table, "accelerator.")),
+			r.Table == "accelerator.sequences" && slices.Contains(cyborgTables(), r.Key):
 			continue
-		case r.Table == "accelerator.dump":
-			if err = json.Unmarshal(r.Row, &accelerator); err == nil {
-				maps.Copy(accelerator, w.accelerator())
-				r.Row, err = json.Marshal(accelerator)
-			}
 		}
 		if err == nil {
 			err = enc.Encode(r)
@@ -154,36 +163,59 @@ func (w *imported) row(id int, listed any, more object) object {
 	return row
 }
 
-// accelerator are the rows of a Cyborg that knows what is listed, by table.
-func (w *imported) accelerator() object {
+// cyborgTables are the tables of Cyborg's whose rows are those of the listing.
+func cyborgTables() []string {
+	return []string{"device_profiles", "devices", "deployables", "attributes", "attach_handles", "accelerator_requests"}
+}
+
+// accelerator are the rows of a Cyborg that knows what is listed.
+func (w *imported) accelerator() []record {
 	l := cmp.Or(w.Accelerator, &AcceleratorListing{})
-	tables, last := make(map[string][]object), make(map[string]int)
+	var list []record
+	last := make(map[string]int)
 	add := func(table string, id int, listed any, more object) {
-		tables[table], last[table] = append(tables[table], w.row(id, listed, more)), id
+		list = append(list, record{"accelerator." + table, fmt.Sprintf("%010d", id), w.row(id, listed, more)})
+		last[table] = max(last[table], id)
 	}
-	profiles, held := make(map[string]string), make(map[string]string)
+	held := make(map[string]string) // attach handles by request
 	for i, p := range l.DeviceProfiles {
-		profiles[p.Name] = p.UUID
-		add("device_profiles", i+1, p, nil)
+		groups := [][]object{}
+		for _, g := range p.Groups {
+			items := []object{}
+			for _, key := range slices.Sorted(maps.Keys(g)) {
+				items = append(items, object{"key": key, "value": g[key]})
+			}
+			groups = append(groups, items)
+		}
+		add("device_profiles", i+1, p, object{"groups": groups, "updated_at": nil})
 	}
 	for _, d := range w.devices {
 		add("devices", d.id, d.ListedDevice, object{
 			"driver": "verbatim", "status": cmp.Or(d.Status, fakecyborg.StatusEnabled), "controlpath_id": d.reported.ControlPath, "nested": d.nested, "resources": d.reported.Resources,
 		})
 	}
+	holders := make(map[string]string) // requests by attach handle
+	for _, d := range w.deployables {
+		for i, a := range d.arqs {
+			if i < len(d.reported.AttachHandles) {
+				held[a.UUID] = cmp.Or(a.AttachHandleUUID, w.id("attach handle", d.UUID, i)) // Zed shows none
+				holders[held[a.UUID]] = a.UUID
+			}
+		}
+	}
 	for _, d := range w.deployables {
 		_, offered := w.providers[d.ProviderUUID]
 		add("deployables", d.id, d.ListedDeployable, object{
-			"device": d.device.UUID, "offered": offered, "resources": d.reported.Resources, "device_id": nil, "attributes": nil,
+			"device": d.device.UUID, "in_placement": offered, "resources": d.reported.Resources, "device_id": nil, "attributes": nil,
 		})
 		for i, h := range d.reported.AttachHandles {
 			id := w.id("attach handle", d.UUID, i)
 			if i < len(d.arqs) {
-				id = cmp.Or(d.arqs[i].AttachHandleUUID, id) // Zed shows none
-				held[d.arqs[i].UUID] = id
+				id = held[d.arqs[i].UUID]
 			}
-			add("attach_handles", last["attach_handles"]+1, ListedTimes{CreatedAt: d.CreatedAt}, object{
-				"uuid": id, "deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info, "in_use": i < len(d.arqs),
+			add("attach_handles", last["attach_handles"]+1, ListedTimes{}, object{
+				"uuid": id, "deployable": d.UUID, "attach_type": h.Type, "attach_info": h.Info,
+				"in_use": i < len(d.arqs), "held_by": holders[id], "created_at": nil,
 			})
 		}
 	}
@@ -192,13 +224,11 @@ func (w *imported) accelerator() object {
 	}
 	for i, a := range l.ARQs {
 		add("accelerator_requests", i+1, a, object{
-			"device_profile": profiles[a.ProfileName], "attach_handle_uuid": held[a.UUID],
-			"device_profile_name": nil, "attach_handle_type": nil, "attach_handle_info": nil,
+			"attach_handle": held[a.UUID], "attach_handle_uuid": nil, "attach_handle_type": nil, "attach_handle_info": nil,
 		})
 	}
-	out := object{"ids": object{"request": 0, "named": object{}, "last": last}}
-	for _, table := range []string{"device_profiles", "devices", "deployables", "attributes", "attach_handles", "accelerator_requests"} {
-		out[table] = tables[table]
+	for _, table := range cyborgTables() {
+		list = append(list, record{"accelerator.sequences", table, object{"name": table, "last": last[table]}})
 	}
-	return out
+	return list
 }

@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrHost is matched by Cyborg's errors about a host that is unknown or cannot be added.
+var ErrHost = errors.New("fakecyborg: bad host")
+
+// ErrAgentDown is matched by Cyborg's error about an agent that does not run.
+var ErrAgentDown = errors.New("fakecyborg: the agent is down")
+
+// ErrStandardTrait is matched by the error about a device that Zed with its defects cannot
+// report, because it has a trait such as OWNER_CYBORG.
+var ErrStandardTrait = errors.New("fakecyborg: zed tries to create a standard trait")
+
+// Host is a compute host with an agent of Cyborg. Its name is the name of its resource
+// provider in Placement.
+type Host struct {
+	Name    string
+	Drivers []Driver
+	// Fallback is the name that counts instead when no resource provider has Name:
+	// upstream's agent looks for its fully qualified name and then for [DEFAULT] host.
+	// Empty: none.
+	Fallback string
+	// NovaClaims names the setting of Nova's by which Nova offers a device, too, such as
+	// "[pci] device_spec entry 0", or "" if none does. A claimed device is refused (with the
+	// defects of upstream: reported). Nil: Nova's settings are not known.
+	NovaClaims func(Device) string
+	// Reboot does to the hardware what a restart of the host does. Nil: nothing.
+	Reboot func()
+	// Changed is called after each change of the hardware: of a mediated device, or of what
+	// a region is programmed with. Nil: nothing.
+	Changed func()
+}
+
+// HostReport is what one driver of one host found last.
+type HostReport struct {
+	Host   string
+	Driver string
+	// At is when the driver looked; zero in a state that was loaded.
+	At time.Time
+	// Devices is how many devices were found.
+	Devices  int
+	LeftOut  []LeftOut
+	Problems []Problem
+	Warnings []Warning
+	// Err is why the discovery could not be done at all.
+	Err error
+}
+
+// ReportError says why one device of a host, or the host as a whole, could not be reported
+// to Cyborg. Everything else of the report was done.
+type ReportError struct {
+	Host string
+	// Device is the control path as JSON text, the name of the driver, or empty when the
+	// whole host is concerned.
+	Device string
+	// Step is what was being done: "discover", "find the host's provider", "add provider
+	// cn0_FakeDevice".
+	Step string
+	Err  error
+}
+
+// Error names host, device, step and cause.
+func (e *ReportError) Error() string {
+	if e.Device == "" {
+		return fmt.Sprintf("fakecyborg: report of host %s: %s: %v", e.Host, e.Step, e.Err)
+	}
+	return fmt.Sprintf("fakecyborg: report of host %s: device %s: %s: %v", e.Host, e.Device, e.Step, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ReportError) Unwrap() error { return e.Err }

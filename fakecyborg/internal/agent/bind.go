@@ -1,0 +1,353 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// Patch is what a PATCH asks of one request: to bind it, or to unbind it.
+type Patch struct {
+	ARQ    string
+	Unbind bool
+	Args   store.BindArgs
+}
+
+// Caller is on whose behalf something is done.
+type Caller struct {
+	Project string
+	Scope   store.Scope
+}
+
+// Apply executes a checked PATCH: each request in the order of the body. The first failure
+// ends it: requests before stay bound, requests after are not touched and Nova gets no event,
+// because the answer says it.
+func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) error {
+	ctx, end := c.work.detach(ctx)
+	defer end()
+	if c.cfg.Async || c.wantsProgramming(caller, patches) {
+		return c.applyLater(ctx, caller, patches)
+	}
+	events, patch := &eventBatch{c: c}, int64(0)
+	defer func() { c.endPatch(patch) }()
+	for i, p := range patches {
+		if p.Unbind {
+			if err := c.Unbind(ctx, p.ARQ, caller.Scope); err != nil {
+				return err
+			}
+			continue
+		}
+		b, err := c.startBind(ctx, caller, patches, i, patch)
+		if err != nil {
+			return err
+		}
+		patch = b.Patch
+		if err := c.runBind(ctx, b); err != nil {
+			return err
+		}
+		events.add(ctx, b, store.Bound)
+	}
+	return events.end(ctx)
+}
+
+func (c *Conductor) endPatch(patch int64) {
+	if patch != 0 {
+		c.db.Update(nil, func(tx store.Tx) { tx.EndPatch(patch) })
+	}
+}
+
+// startBind begins the i-th bind of a PATCH. The check for requests that the instance has
+// already is done once and in the same transaction as the first bind, so that of two PATCHes
+// at a time one is refused.
+func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patch, i int, patch int64) (b store.Bind, err error) {
+	now := c.now()
+	c.update(ctx, func(tx store.Tx) {
+		if i == 0 {
+			if err = c.checkUnused(tx, caller, patches); err != nil {
+				return
+			}
+		}
+		var a store.ARQ
+		if a, err = tx.ARQ(patches[i].ARQ, caller.Scope); err != nil {
+			return
+		}
+		if shown := c.ShownState(tx, now)(a); shown == StateUnknown {
+			err = store.WrongState(shown, a.UUID)
+			return
+		}
+		b, err = tx.StartBind(a, patches[i].Args, caller.Project, patch, now)
+	})
+	return b, err
+}
+
+// checkUnused refuses a bind for an instance that has requests already. Upstream looks only
+// at the first request's instance, and only at what the caller sees.
+func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) error {
+	scope := store.Everything()
+	if c.cfg.Quirks {
+		scope, patches = caller.Scope, patches[:1]
+	}
+	for _, p := range patches {
+		if p.Unbind || p.Args.Instance == "" {
+			continue
+		}
+		for range tx.ARQs(p.Args.Instance, scope) {
+			return store.BadPatch("Instance %s already has accelerator requests. Cannot bind additional ARQs.", p.Args.Instance)
+		}
+	}
+	return nil
+}
+
+// wantsProgramming reports whether a request of the PATCH wants its device programmed, which
+// takes too long to be waited for.
+func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) (wants bool) {
+	c.db.View(func(tx store.Tx) {
+		wants = slices.ContainsFunc(patches, func(p Patch) bool {
+			a, err := tx.ARQ(p.ARQ, caller.Scope)
+			return !p.Unbind && err == nil && tx.WantsProgramming(a, p.Args.Provider)
+		})
+	})
+	return wants
+}
+
+// runBind finishes a bind: the image is written and the mediated device, if the handle is
+// one, is created between two transactions.
+func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
+	worked, ours, err := c.workFor(ctx, b)
+	if !ours {
+		return overtaken(b)
+	}
+	return c.finishBind(ctx, b, worked, err)
+}
+
+// workFor lets the agent do what a bind needs of it. Ours is false when the request was
+// unbound or deleted before.
+func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleWork, ours bool, err error) {
+	if !b.Mdev && !b.Bitstream.Named() {
+		return nil, true, nil
+	}
+	var work store.HandleWork
+	c.db.Update(nil, func(tx store.Tx) { work, ours = tx.BeginBindWork(b) })
+	if !ours {
+		return nil, false, nil
+	}
+	if b.Bitstream.Named() {
+		err = c.programForBind(ctx, b)
+	}
+	if err == nil && b.Mdev {
+		err = c.createMdev(ctx, work)
+	}
+	return &work, true, err
+}
+
+// finishBind stores how the agent's work ended. If it failed, or the request was unbound or
+// deleted meanwhile, nothing of it may stay; upstream keeps the handle in use until an unbind.
+func (c *Conductor) finishBind(ctx context.Context, b store.Bind, worked *store.HandleWork, cause error) error {
+	if cause == nil {
+		finished := false
+		c.update(ctx, func(tx store.Tx) { finished = tx.FinishBind(b, c.now()) })
+		if finished {
+			return nil
+		}
+		cause = overtaken(b)
+	}
+	keep := false
+	if worked != nil && b.Mdev {
+		ctx, end := c.work.detach(ctx)
+		defer end()
+		keep = c.cfg.Quirks || c.removeMdev(ctx, *worked) != nil
+	}
+	c.update(ctx, func(tx store.Tx) {
+		if errors.Is(cause, errUnwritten) {
+			tx.AbandonBind(b)
+			return
+		}
+		tx.FailBind(b, cause, keep, c.now())
+	})
+	return cause
+}
+
+func overtaken(b store.Bind) error {
+	return store.Refuse(store.Conflict, "ARQ %s was unbound or deleted while it was being bound", b.ARQ)
+}
+
+// applyLater is Apply for binds that take their time: everything that can be refused is
+// refused now, the rest happens in the background.
+func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Patch) (err error) {
+	patch := int64(0)
+	defer func() {
+		if patch == 0 {
+			return
+		}
+		if err != nil { // the answer says it
+			c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
+		}
+		c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+	}()
+	for i, p := range patches {
+		if p.Unbind {
+			if err := c.Unbind(ctx, p.ARQ, caller.Scope); err != nil {
+				return err
+			}
+			continue
+		}
+		b, err := c.startBind(ctx, caller, patches, i, patch)
+		if err != nil {
+			return err
+		}
+		patch = b.Patch
+	}
+	return nil
+}
+
+// bindLater ends the binds of a PATCH after the configured delay and notifies Nova. Binds that
+// would take longer than the bind timeout fail; upstream stops watching them instead and
+// never sends their event, and sends none of a PATCH of which one request was left
+// BindStarted.
+func (c *Conductor) bindLater(ctx context.Context, patch int64) {
+	late := c.cfg.BindDelay > c.cfg.BindTimeout
+	wait := c.cfg.BindDelay
+	if late && !c.cfg.Quirks {
+		wait = c.cfg.BindTimeout
+	}
+	epoch := c.epoch()
+	if c.cfg.Clock.Wait(ctx, wait) != nil || c.epoch() != epoch {
+		return // closed, or another state was loaded meanwhile
+	}
+	var binds []store.Bind
+	c.db.View(func(tx store.Tx) { binds = tx.Binds(patch) })
+	silent := late && c.cfg.Quirks || slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Silent })
+	events := &eventBatch{c: c}
+	within, cancel := c.limited(ctx, c.cfg.BindTimeout-wait)
+	defer cancel()
+	for _, b := range binds {
+		result := c.endLater(within, b, late)
+		silent = silent || result == store.BindStarted
+		if silent {
+			continue
+		}
+		events.add(ctx, b, result)
+		if c.cfg.EventForm == EventFormTrain && ctx.Err() == nil {
+			c.db.Update(nil, func(tx store.Tx) { tx.DropBind(b.ID) })
+		}
+	}
+	if !silent {
+		_ = events.end(ctx) // upstream logs it
+	}
+	if ctx.Err() == nil { // else the binds are for the next process, see Resume
+		c.endPatch(patch)
+	}
+}
+
+// limited is a context that ends after d on the clock, so that an image service or an agent
+// that hangs does not keep a bind for ever. Upstream's job goes on behind the back of the
+// monitor that gave up.
+func (c *Conductor) limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if !c.cfg.Quirks && d > 0 {
+		go func() {
+			if c.cfg.Clock.Wait(ctx, d) == nil {
+				cancel()
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+// endLater ends a bind and returns its result, BindStarted for one that was given up or is
+// left to the next process.
+func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) string {
+	if b.Result != "" { // it ended in an earlier process
+		return b.Result
+	}
+	var err error
+	var worked *store.HandleWork
+	ours := true
+	if late && !c.cfg.Quirks {
+		err = store.Refuse(store.Internal, "bind timeout")
+	} else {
+		worked, ours, err = c.workFor(ctx, b)
+	}
+	if !ours {
+		return store.BindFailed
+	}
+	if err != nil && c.work.ended() {
+		interrupted := false
+		c.db.Update(nil, func(tx store.Tx) { interrupted = tx.EndBindWork(b) })
+		if interrupted {
+			return store.BindStarted
+		}
+	}
+	err = c.finishBind(ctx, b, worked, err)
+	switch {
+	case errors.Is(err, errUnwritten):
+		return store.BindStarted
+	case err != nil:
+		return store.BindFailed
+	}
+	return store.Bound
+}
+
+// Unbind frees the handle of a request and makes it Unbound, from any state.
+func (c *Conductor) Unbind(ctx context.Context, uuid string, scope store.Scope) error {
+	return c.release(ctx, uuid, scope, func(tx store.Tx, a store.ARQ) { tx.Unbind(a, c.now()) })
+}
+
+// Delete deletes a request after freeing its handle.
+func (c *Conductor) Delete(ctx context.Context, uuid string, scope store.Scope) error {
+	ctx, end := c.work.detach(ctx)
+	defer end()
+	return c.release(ctx, uuid, scope, store.Tx.DeleteARQ)
+}
+
+// release frees the handle, removing its mediated device between two transactions, and does
+// the rest in the second. A device that cannot be removed leaves everything as it was, so
+// that the same call may be tried again.
+func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope, finish func(store.Tx, store.ARQ)) error {
+	for {
+		var work store.HandleWork
+		var err error
+		attempt, mdev := 0, false
+		c.update(ctx, func(tx store.Tx) {
+			var a store.ARQ
+			if a, err = tx.ARQ(uuid, scope); err != nil {
+				return
+			}
+			work, mdev = tx.ReleaseARQ(a, c.cfg.BindingStates && tx.AgentDown(a.Host))
+			a, _ = tx.ARQ(uuid, store.Everything())
+			if attempt = a.Attempt; !mdev {
+				finish(tx, a)
+			}
+		})
+		if err != nil || !mdev {
+			return err
+		}
+		if err := c.removeHandle(ctx, work); err != nil {
+			return err
+		}
+		done := false
+		c.update(ctx, func(tx store.Tx) {
+			a, err := tx.ARQ(uuid, store.Everything())
+			if done = err != nil || a.Attempt == attempt; err == nil && done {
+				finish(tx, a)
+			}
+		})
+		if done { // else it was unbound beside us and may be bound again
+			return nil
+		}
+		scope = store.Everything()
+	}
+}
+
+// removeHandle removes the mediated device of a handle that is being released.
+func (c *Conductor) removeHandle(ctx context.Context, w store.HandleWork) error {
+	err := c.removeMdev(ctx, w)
+	c.update(ctx, func(tx store.Tx) { tx.EndRemoval(w, err == nil, c.now()) })
+	if err != nil && c.cfg.Quirks {
+		return store.Refuse(store.Internal, "'UnbindFailed'")
+	}
+	return err
+}

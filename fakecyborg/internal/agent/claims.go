@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// traitOwnerNova is on the providers that Nova makes for its own devices.
+const traitOwnerNova = "OWNER_NOVA"
+
+// refuseClaimed takes those devices out of a discovery that Nova offers, too: a device with
+// two owners is given away twice. Nova's settings are asked about every device, its providers
+// about devices that are new, so that a report without changes still costs one call. Upstream
+// reports such a device.
+func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []storedDevice) {
+	if r.c.cfg.Quirks {
+		return
+	}
+	var providers []string // names of Nova's
+	asked := r.c.cfg.Placement == nil
+	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
+		by := ""
+		if r.host.NovaClaims != nil {
+			by = r.host.NovaClaims(f.Device.Clone())
+		}
+		if by == "" && !isStored(stored, f.Device) {
+			if !asked {
+				asked, providers = true, r.novaProviders(ctx)
+			}
+			by = claimedBy(providers, f.Device)
+		}
+		if by == "" {
+			return false
+		}
+		key := f.ControlPath.Key()
+		delete(seen.present, key)
+		r.fail(key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
+		r.leaveOut(f, "offered by Nova, too: "+by)
+		return true
+	})
+}
+
+// leaveOut makes it show in what a driver found that a device is not offered.
+func (r *report) leaveOut(f found, reason string) {
+	r.c.db.Update(nil, func(tx store.Tx) {
+		tx.ChangeReport(r.name, f.source, func(report *store.DriverReport) {
+			report.Devices--
+			report.LeftOut = append(slices.Clone(report.LeftOut), driver.LeftOut{
+				Address: f.ControlPath.Address().String(), Driver: f.source, Reason: reason,
+			})
+		})
+	})
+}
+
+// novaProviders are the names of Nova's providers below the host.
+func (r *report) novaProviders(ctx context.Context) (names []string) {
+	list, err := r.c.cfg.Placement.List(ctx, "in_tree="+r.parent+"&required="+traitOwnerNova, "1.18")
+	r.fail("", "look for devices of Nova's", err)
+	for _, p := range list {
+		if p.UUID != r.parent {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// claimedBy names the provider of Nova's that stands for a device, or "".
+func claimedBy(providers []string, d driver.Device) string {
+	for _, address := range addressesOf(d) {
+		for _, name := range providers {
+			if namesAddress(name, address) {
+				return "resource provider " + name + " carries " + traitOwnerNova
+			}
+		}
+	}
+	return ""
+}
+
+// addressesOf lists the PCI functions of a device: where it is reached, and what guests get of
+// it.
+func addressesOf(d driver.Device) []driver.PCIAddress {
+	var list []driver.PCIAddress
+	add := func(info driver.Info) {
+		if address, err := driver.PCIAddressOf(info); err == nil && !slices.Contains(list, address) {
+			list = append(list, address)
+		}
+	}
+	add(d.ControlPath.Info)
+	for _, part := range d.Deployables {
+		for _, h := range part.AttachHandles {
+			if h.Type != driver.HandleTestPCI { // stands for no function
+				add(h.Info)
+			}
+		}
+	}
+	return list
+}
+
+// namesAddress reports whether the name of a provider of Nova's ends with an address:
+// HOST_0000:3b:00.0 for PCI devices, HOST_pci_0000_3b_00_0 for cards divided into vGPUs
+// (nova/compute/pci_placement_translator.py, nova/virt/libvirt/driver.py).
+func namesAddress(name string, address driver.PCIAddress) bool {
+	text := address.String()
+	return strings.HasSuffix(name, "_"+text) ||
+		strings.HasSuffix(name, "pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(text))
+}

@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// Config is what a Conductor is made of. The fields without a comment are those of
+// fakecyborg.Config.
+type Config struct {
+	Quirks             bool
+	Layout             string // PlacementMode
+	Async              bool   // a bind ends after its PATCH was answered
+	BindDelay          time.Duration
+	BindTimeout        time.Duration
+	EventForm          string
+	BindingStates      bool
+	HeartbeatPeriod    time.Duration
+	MissedBeats        int
+	RuntimeProgramming bool
+
+	Clock     sim.Clock
+	Faults    *fault.Set
+	Placement *layout.Client // nil: none, as of the other peers
+	Nova      *simhttp.Peer
+	Glance    *simhttp.Peer
+	// Loop lets the agents report by themselves.
+	Loop bool
+}
+
+// Conductor is Cyborg's conductor with the agents of its hosts.
+type Conductor struct {
+	cfg    Config
+	db     *store.Store
+	layout layout.Layout
+	rules  layout.Rules
+	work   background
+
+	mu        sync.RWMutex
+	hosts     map[string]*host // by each of their names
+	added     []*host          // in the order in which they were added
+	reported  map[string]time.Time
+	agentless chan struct{} // the turn of all hosts without an agent
+	states    int           // that were replaced by others
+	resumed   bool          // what an earlier process left
+}
+
+// host is a compute host with an agent.
+type host struct {
+	driver.Host
+	turn chan struct{} // holds one token: reports of a host follow each other
+}
+
+// New returns a conductor without hosts.
+func New(cfg Config, db *store.Store) *Conductor {
+	return &Conductor{
+		cfg: cfg, db: db, layout: layout.New(cfg.Layout, cfg.Placement, db), rules: layout.Rules{Layout: cfg.Layout, Quirks: cfg.Quirks},
+		hosts: make(map[string]*host), reported: make(map[string]time.Time), agentless: make(chan struct{}, 1), resumed: true,
+	}
+}
+
+// Close ends the agents and the binds that are still to finish, and waits for them.
+func (c *Conductor) Close() { c.work.close() }
+
+// update changes the database on behalf of the request that ctx is of.
+func (c *Conductor) update(ctx context.Context, write func(store.Tx)) {
+	c.db.Update(simhttp.ChangeLogOf(ctx), write)
+}
+
+func (c *Conductor) now() time.Time { return c.cfg.Clock.Now() }
+
+// AddHost makes a host known. The error matches driver.ErrHost.
+func (c *Conductor) AddHost(h driver.Host) error {
+	if h.Name == "" {
+		return fmt.Errorf("%w: it has no name", driver.ErrHost)
+	}
+	names := make(map[string]bool)
+	for _, d := range h.Drivers {
+		if d == nil || d.Name() == "" || names[d.Name()] {
+			return fmt.Errorf("%w %s: a driver is missing, has no name or is given twice", driver.ErrHost, h.Name)
+		}
+		names[d.Name()] = true
+	}
+	h.Drivers = slices.Clone(h.Drivers)
+	added := &host{Host: h, turn: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range []string{h.Name, h.Fallback} {
+		if _, taken := c.hosts[name]; taken {
+			return fmt.Errorf("%w %s: it is there already", driver.ErrHost, name)
+		}
+	}
+	c.hosts[h.Name] = added
+	if h.Fallback != "" {
+		c.hosts[h.Fallback] = added // both names are the host's
+	}
+	c.added = append(c.added, added)
+	c.db.Update(nil, func(tx store.Tx) { tx.AddAgent(h.Name, h.Fallback, c.now()) })
+	if c.cfg.Loop {
+		c.work.start(func(ctx context.Context) { c.reportLoop(ctx, h.Name) })
+	}
+	return nil
+}
+
+// host finds a host by one of its names.
+func (c *Conductor) host(name string) (*host, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if h, ok := c.hosts[name]; ok {
+		return h, nil
+	}
+	return nil, fmt.Errorf("%w %s: it is not there", driver.ErrHost, name)
+}
+
+// Hosts are the names under which the devices of the hosts are stored, in the order in which
+// the hosts were added.
+func (c *Conductor) Hosts() []string {
+	c.mu.RLock()
+	added := slices.Clone(c.added)
+	c.mu.RUnlock()
+	names := make([]string, 0, len(added))
+	c.db.View(func(tx store.Tx) {
+		for _, h := range added {
+			names = append(names, h.storedName(tx))
+		}
+	})
+	return names
+}
+
+func (h *host) storedName(tx store.Tx) string {
+	if a, ok := tx.Agent(h.Name); ok {
+		return a.Name()
+	}
+	return h.Name
+}
+
+// enter waits for a turn: what an agent does about its devices, it does one after the other.
+// The error is the context's.
+func enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// EnterTurn waits for the turn of the agent of a host. Hosts without an agent, which only a
+// loaded state can have, share a turn.
+func (c *Conductor) EnterTurn(ctx context.Context, name string) (leave func(), err error) {
+	h, err := c.host(name)
+	if err != nil {
+		return enter(ctx, c.agentless)
+	}
+	return enter(ctx, h.turn)
+}
+
+// EnterAll waits for the turn of every agent. A conductor that was closed has no reports to
+// wait for.
+func (c *Conductor) EnterAll() (leave func()) {
+	c.mu.RLock()
+	turns := []chan struct{}{c.agentless}
+	for _, h := range c.added {
+		turns = append(turns, h.turn)
+	}
+	c.mu.RUnlock()
+	ctx, end := c.work.detach(context.Background())
+	defer end()
+	var leaves []func()
+	for _, turn := range turns {
+		if leave, err := enter(ctx, turn); err == nil {
+			leaves = append(leaves, leave)
+		}
+	}
+	return func() {
+		for _, leave := range leaves {
+			leave()
+		}
+	}
+}
+
+// driverOf finds the driver that reported a device.
+func (c *Conductor) driverOf(name, source string) (driver.Driver, error) {
+	h, err := c.host(name)
+	if err != nil {
+		return nil, fmt.Errorf("no agent on host %s", name)
+	}
+	down := false
+	c.db.View(func(tx store.Tx) { down = tx.AgentDown(name) })
+	if down {
+		return nil, fmt.Errorf("%w on host %s", driver.ErrAgentDown, name)
+	}
+	for _, d := range h.Drivers {
+		if d.Name() == source {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("no driver of host %s is in charge of the device", name)
+}
+
+// hardwareChanged tells the owner of a host's hardware.
+func (c *Conductor) hardwareChanged(name string) {
+	if h, err := c.host(name); err == nil && h.Changed != nil {
+		h.Changed()
+	}
+}

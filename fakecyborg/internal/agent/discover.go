@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// found is a device of one report with the driver that found it.
+type found struct {
+	driver.Device
+	source string
+}
+
+// discovery is what all drivers of a host found.
+type discovery struct {
+	devices []found
+	present map[string]bool // control paths that are there, usable or not
+	failed  map[string]bool // drivers that could not look
+	// abort is set for a report that upstream gives up as a whole: a driver failed, or
+	// reported a device without attributes, as that of Huawei's Ascend does.
+	abort bool
+}
+
+// gone reports whether a stored device is known to be away.
+func (v discovery) gone(d store.Device) bool {
+	return !v.present[d.ControlPath.Key()] && !v.failed[d.Driver]
+}
+
+// discover asks all drivers. A driver that fails, or has trouble with one device, leaves what
+// it reported before alone; upstream drops the report of the whole host.
+func (r *report) discover(ctx context.Context) discovery {
+	v := discovery{present: make(map[string]bool), failed: make(map[string]bool)}
+	now := r.c.now()
+	all, err := driver.DiscoverAll(ctx, r.host.Drivers)
+	failed := new(driver.DiscoveryError)
+	errors.As(err, &failed)
+	rows := make([]store.DriverReport, 0, len(all))
+	for i, d := range r.host.Drivers {
+		report, err := all[i], failed.Failed[i]
+		rows = append(rows, reportRow(d.Name(), report, err))
+		if err != nil {
+			v.failed[d.Name()], v.abort = true, true
+			r.fail(d.Name(), "discover", err)
+			continue
+		}
+		for _, problem := range report.Problems {
+			r.fail(d.Name(), "discover", problem)
+			if problem.Address != "" {
+				v.present[addressOf(problem.Address).ControlPath().Key()] = true
+			}
+		}
+		r.take(&v, report.Devices, d.Name())
+	}
+	r.c.db.Update(nil, func(tx store.Tx) { tx.SetReport(r.name, rows) })
+	r.c.setReported(r.name, now)
+	return v
+}
+
+func reportRow(name string, found driver.Report, err error) store.DriverReport {
+	row := store.DriverReport{
+		Driver: name, Devices: len(found.Devices), LeftOut: found.LeftOut, Warnings: found.Warnings, Error: textOf(err),
+	}
+	for _, p := range found.Problems {
+		row.Problems = append(row.Problems, store.Problem{Address: p.Address, File: p.File, Error: textOf(p.Err)})
+	}
+	return row
+}
+
+// addressOf understands the address of a problem: a PCI function, or a device of another kind
+// by its name.
+func addressOf(text string) driver.Address {
+	if at, err := driver.ParsePCIAddress(text); err == nil {
+		return driver.Address{Kind: driver.ControlPathPCI, PCI: at}
+	}
+	return driver.MdevParent(text)
+}
+
+// take takes the devices of one driver that can be stored.
+func (r *report) take(v *discovery, devices []driver.Device, source string) {
+	step := "take what driver " + source + " reports"
+	for _, d := range devices {
+		key := d.ControlPath.Key()
+		if d.Stub {
+			v.present[key] = true
+			continue
+		}
+		hidden, err := r.c.discoveryFault(d)
+		if hidden {
+			continue
+		}
+		if err != nil {
+			v.present[key] = true
+			r.fail(key, "read the device", err)
+			continue
+		}
+		if slices.ContainsFunc(v.devices, func(f found) bool { return f.ControlPath.Key() == key }) {
+			r.fail(key, step, errors.New("another driver, or the same one twice, reports the device"))
+			continue
+		}
+		v.present[key] = true
+		v.abort = v.abort || slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return len(p.Attributes) == 0 })
+		if err := d.Validate(); err != nil {
+			r.fail(key, step, err)
+			continue
+		}
+		d, err = r.c.rules.PlaceMemory(withProgrammability(d))
+		r.fail(key, "place the local memory", err)
+		v.devices = append(v.devices, found{Device: d, source: source})
+	}
+}
+
+// withProgrammability is a device of which what is pre-programmed is not offered for
+// programming.
+func withProgrammability(d driver.Device) driver.Device {
+	d = d.Clone()
+	for i := range d.Deployables {
+		part := &d.Deployables[i]
+		if d.Programmable != nil && part.Programmable == nil {
+			part.Programmable = d.Programmable
+		}
+		if part.Preprogrammed() {
+			part.Attributes = slices.DeleteFunc(part.Attributes, func(a driver.Attribute) bool {
+				return strings.HasPrefix(a.Key, "trait") && a.Value == store.TraitProgrammable
+			})
+		}
+	}
+	return d
+}
+
+// dropTraitMismatches takes those devices out of a discovery that cannot stand beside the
+// others: on a flat host all must have the same traits, since Placement could not tell them
+// apart. The first device that is known already counts, or else the first.
+func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
+	if r.c.cfg.Layout != store.LayoutFlat || len(seen.devices) == 0 {
+		return
+	}
+	var model driver.Deployable
+	for _, f := range seen.devices {
+		known := isStored(stored, f.Device)
+		if len(f.Deployables) > 0 && (model.Name == "" || known) {
+			model = f.Deployables[0]
+		}
+		if known && model.Name != "" {
+			break
+		}
+	}
+	want := layout.FlatTraits(model.Traits())
+	expected := make(map[string]int)
+	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
+		for _, part := range f.Deployables {
+			if got := layout.FlatTraits(part.Traits()); !slices.Equal(got, want) {
+				key := f.ControlPath.Key()
+				delete(seen.present, key)
+				r.fail(key, "put the device on the provider of its host", fmt.Errorf(
+					"deployable %s has the traits [%s] and %s has [%s]; on a flat host all devices need the same",
+					part.Name, strings.Join(got, " "), model.Name, strings.Join(want, " ")))
+				return true
+			}
+		}
+		for _, part := range f.Deployables {
+			expected[part.ResourceClass()] += part.NumAccelerators
+			for class, mib := range part.Resources {
+				expected[class] += mib
+			}
+		}
+		return false
+	})
+	r.c.layout.BeginReport(r.parent, expected)
+}
+
+func isStored(stored []storedDevice, d driver.Device) bool {
+	return slices.ContainsFunc(stored, func(s storedDevice) bool { return s.key() == d.ControlPath.Key() })
+}

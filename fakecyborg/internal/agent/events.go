@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// The forms of the event that notifies Nova of resolved requests.
+const (
+	EventFormShipped = "shipped"
+	EventFormTrain   = "train"
+	EventFormUssuri  = "ussuri"
+)
+
+// The names of the events. Nova knows the shipped one only.
+const (
+	eventName       = "accelerator-request-bound"
+	eventNameTrain  = "arq_resolved"
+	eventNameUssuri = "accelerator-requests-bound"
+)
+
+// The statuses of an event.
+const (
+	eventCompleted = "completed"
+	eventFailed    = "failed"
+	eventOK        = "ok" // completed, in the words of the Train specification
+)
+
+// computeVersion is the microversion that knows the event.
+const computeVersion = "2.82"
+
+// eventsFor puts binds that have ended into the form of the configuration.
+func eventsFor(form string, binds []store.Bind) []sim.Event {
+	var events []sim.Event
+	for _, b := range binds {
+		status := eventFailed
+		if b.Result == store.Bound {
+			status = eventCompleted
+		}
+		e := sim.Event{Name: eventName, ServerUUID: b.Instance, Tag: &b.ARQ, Status: status}
+		switch form {
+		case EventFormTrain:
+			e.Name = eventNameTrain
+			if status == eventCompleted {
+				e.Status = eventOK
+			}
+		case EventFormUssuri:
+			e.Name, e.Tag = eventNameUssuri, &b.Profile
+			same := slices.IndexFunc(events, func(o sim.Event) bool { return o.ServerUUID == e.ServerUUID && *o.Tag == *e.Tag })
+			if same >= 0 {
+				if status == eventFailed {
+					events[same].Status = eventFailed
+				}
+				continue
+			}
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// eventBatch is the events of one PATCH, or of one instance.
+type eventBatch struct {
+	c        *Conductor
+	first    string // the instance that was resolved first
+	binds    []store.Bind
+	deferred [][]sim.Event // of the POSTs that a fault rule puts last
+	err      error         // of the first POST that went wrong
+}
+
+// add notifies Nova of a bind that has ended: at once if the form is that of Train, else at
+// the end. Upstream gives all events of a PATCH the instance of the first.
+func (e *eventBatch) add(ctx context.Context, b store.Bind, result string) {
+	b.Result = result
+	e.first = cmp.Or(e.first, b.Instance)
+	if e.c.cfg.Quirks {
+		b.Instance = e.first
+	}
+	e.binds = append(e.binds, b)
+	if e.c.cfg.EventForm == EventFormTrain {
+		e.send(ctx)
+	}
+}
+
+// end sends what was not sent yet; what was put last comes in reverse.
+func (e *eventBatch) end(ctx context.Context) error {
+	e.send(ctx)
+	for _, events := range slices.Backward(e.deferred) {
+		slices.Reverse(events)
+		e.keep(e.c.postEvents(ctx, events))
+	}
+	e.deferred = nil
+	return e.err
+}
+
+func (e *eventBatch) send(ctx context.Context) {
+	events := eventsFor(e.c.cfg.EventForm, e.binds)
+	deferred, err := e.c.sendEvents(ctx, events)
+	if deferred {
+		e.deferred = append(e.deferred, events)
+	}
+	e.keep(err)
+	e.binds = nil
+}
+
+// keep keeps the first error.
+func (e *eventBatch) keep(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+// sendEvents posts the events of one PATCH to Nova, in one request and without a second try,
+// as upstream does. The error is the refusal that a client waiting for the bind gets. With
+// deferred a rule wants the events to come after all others of the PATCH; then they were not
+// sent.
+func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferred bool, err error) {
+	if len(events) == 0 {
+		return false, nil
+	}
+	c.db.Update(nil, func(tx store.Tx) { tx.AddEvents(events) })
+	rule, _ := c.cfg.Faults.Decide(eventOperation, events[0].ServerUUID)
+	switch {
+	case rule.Action == fault.Reorder:
+		return true, nil
+	case rule.Action == fault.Delay:
+		if err := c.cfg.Clock.Wait(ctx, rule.Delay); err != nil {
+			return false, novaRefusal(err.Error())
+		}
+	case rule.Action == fault.Duplicate:
+		err := c.postEvents(ctx, events)
+		_ = c.postEvents(ctx, events) // upstream knows of one
+		return false, err
+	case rule.Action != "" && !rule.Applied():
+		return false, eventFault(rule)
+	}
+	err = c.postEvents(ctx, events)
+	if rule.Action != "" && rule.Applied() && rule.Action != fault.Delay {
+		return false, eventFault(rule)
+	}
+	return false, err
+}
+
+// eventFault is what a rule makes of a send: a dropped event is lost unnoticed, all else is a
+// bad answer of Nova's.
+func eventFault(rule fault.Rule) error {
+	if rule.Action == fault.Drop {
+		return nil
+	}
+	return novaRefusal(fmt.Sprintf("injected status %d", rule.Status))
+}
+
+func novaRefusal(details string) error {
+	return store.Refuse(store.Invalid, "Bad API response from Nova for os-server-external-events API. Details: %s", details)
+}
+
+// postEvents sends events, if there is a Nova to send them to.
+func (c *Conductor) postEvents(ctx context.Context, events []sim.Event) error {
+	if c.cfg.Nova == nil {
+		return nil
+	}
+	got, err := c.cfg.Nova.Do(ctx, simhttp.PeerCall{
+		Method: http.MethodPost, Path: "/os-server-external-events",
+		Header: map[string]string{
+			"OpenStack-API-Version":        "compute " + computeVersion,
+			"X-OpenStack-Nova-API-Version": computeVersion,
+		},
+		Body: map[string]any{"events": events},
+	})
+	if err != nil {
+		return novaRefusal(err.Error())
+	}
+	return checkEventsAnswer(got)
+}
+
+// checkEventsAnswer applies upstream's delivery rules (cyborg/common/nova_client.py): 200 is
+// fine; a 207 in which every event was refused with 422 is ignored, because the instance
+// merely has no host yet; everything else is an error.
+func checkEventsAnswer(got simhttp.Answer) error {
+	switch got.Status {
+	case http.StatusOK:
+		return nil
+	case http.StatusMultiStatus:
+		var body struct {
+			Events []struct {
+				Code int `json:"code"`
+			} `json:"events"`
+		}
+		if err := got.Decode(&body); err != nil {
+			return novaRefusal(err.Error())
+		}
+		for _, event := range body.Events {
+			if event.Code != http.StatusUnprocessableEntity {
+				return novaRefusal(fmt.Sprintf("an event was answered %d", event.Code))
+			}
+		}
+		return nil
+	}
+	return novaRefusal(fmt.Sprintf("status %d", got.Status))
+}
+
+// notifyRestored notifies Nova of the requests of a host that came up again, one instance
+// after the other.
+func (c *Conductor) notifyRestored(ctx context.Context, binds []store.Bind) error {
+	var errs []error
+	for len(binds) > 0 {
+		batch := &eventBatch{c: c}
+		var later []store.Bind
+		for _, b := range binds {
+			if b.Instance == binds[0].Instance {
+				batch.add(ctx, b, b.Result)
+			} else {
+				later = append(later, b)
+			}
+		}
+		errs = append(errs, batch.end(ctx))
+		binds = later
+	}
+	return errors.Join(errs...)
+}

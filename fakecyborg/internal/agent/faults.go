@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// The names by which fault rules act on what Cyborg does by itself.
+const (
+	eventOperation       = "accelerator.event.send"
+	mdevCreateOperation  = "accelerator.mdev.create"
+	mdevRemoveOperation  = "accelerator.mdev.remove"
+	programOperation     = "accelerator.deployable.write"
+	deviceFindOperation  = "accelerator.device.find"
+	agentCallOperation   = "accelerator.agent.call"
+	agentReportOperation = "accelerator.agent.report"
+)
+
+// Operations lists these operations with the actions that they take:
+//
+//   - Sending events: status is Nova's bad answer, drop loses them, duplicate sends
+//     them twice, and reorder sends them after all others of the PATCH, the last one
+//     first.
+//   - Creating and removing a mediated device, writing a bitstream: status and drop
+//     make it fail, and with After it is done all the same.
+//   - Finding a device in a report: drop lets it vanish from that report, status is
+//     a driver's trouble with it, which leaves alone what is known of it.
+//   - A call of the conductor to an agent, and an agent's report: status makes it
+//     fail, drop silences the agent from then on, for the rule's delay or, without
+//     one, until it is started, and reboot lets its host go down and come up again
+//     after the rule's delay.
+func Operations() []fault.Operation {
+	failing := []fault.Action{fault.Status, fault.Drop, fault.Delay}
+	calling := append(failing[:len(failing):len(failing)], fault.Reboot)
+	sending := append(failing[:len(failing):len(failing)], fault.Duplicate, fault.Reorder)
+	return []fault.Operation{
+		{Name: eventOperation, Subject: "the uuid of the instance", Actions: sending},
+		{Name: mdevCreateOperation, Subject: "the uuid of the attach handle", Actions: failing},
+		{Name: mdevRemoveOperation, Subject: "the uuid of the attach handle", Actions: failing},
+		{Name: programOperation, Subject: "the name of the deployable", Actions: failing},
+		{Name: deviceFindOperation, Subject: "the name of the device's first deployable", Actions: []fault.Action{fault.Status, fault.Drop}},
+		{Name: agentCallOperation, Subject: "the host", Actions: calling},
+		{Name: agentReportOperation, Subject: "the host", Actions: calling},
+	}
+}
+
+// errInjected is the cause of a failure that a fault rule asked for.
+var errInjected = errors.New("injected fault")
+
+// withFault does a piece of work, unless a rule wants it to go wrong, before or after it was
+// done.
+func (c *Conductor) withFault(ctx context.Context, operation, subject string, do func() error) error {
+	rule, hit := c.cfg.Faults.Decide(operation, subject)
+	if !hit {
+		return do()
+	}
+	var done error
+	if rule.Applied() {
+		done = do()
+	}
+	if err := c.applyFault(ctx, rule, subject); err != nil {
+		return errors.Join(done, err)
+	}
+	if rule.Applied() {
+		return done
+	}
+	return do()
+}
+
+// applyFault lets a rule act; without an error the work may go on.
+func (c *Conductor) applyFault(ctx context.Context, rule fault.Rule, subject string) error {
+	toAgent := rule.Operation == agentCallOperation || rule.Operation == agentReportOperation
+	switch {
+	case rule.Action == fault.Delay:
+		return c.cfg.Clock.Wait(ctx, rule.Delay)
+	case rule.Action == fault.Reboot:
+		return c.reboot(subject, rule.Delay)
+	case rule.Action == fault.Drop && toAgent:
+		return c.silence(subject, rule.Delay)
+	}
+	return errInjected
+}
+
+// silence lets an agent answer no more: for a time, or until it is started.
+func (c *Conductor) silence(host string, away time.Duration) error {
+	if err := c.StopAgent(host); err != nil {
+		return err
+	}
+	if away > 0 {
+		c.startLater(host, away)
+	}
+	return fmt.Errorf("%w on host %s: %w", driver.ErrAgentDown, host, errInjected)
+}
+
+// reboot lets a host go down now, and come up again later.
+func (c *Conductor) reboot(name string, away time.Duration) error {
+	if err := c.StopAgent(name); err != nil {
+		return err
+	}
+	if h, err := c.host(name); err == nil && h.Reboot != nil {
+		h.Reboot()
+	}
+	c.startLater(name, away)
+	return fmt.Errorf("%w on host %s, which reboots: %w", driver.ErrAgentDown, name, errInjected)
+}
+
+// startLater starts an agent again after a time.
+func (c *Conductor) startLater(host string, away time.Duration) {
+	c.db.Update(nil, func(tx store.Tx) { tx.SetReturn(host, c.now().Add(away)) })
+	c.work.start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
+}
+
+// comeBack starts the agent of a host after a time.
+func (c *Conductor) comeBack(ctx context.Context, host string, after time.Duration) {
+	if c.cfg.Clock.Wait(ctx, after) == nil {
+		_ = c.StartAgent(ctx, host) // kept for DriverReports; the next report tries again
+	}
+}
+
+// discoveryFault lets a rule hide a device from a report, or make it unreadable.
+func (c *Conductor) discoveryFault(d driver.Device) (hidden bool, err error) {
+	if len(d.Deployables) == 0 {
+		return false, nil
+	}
+	rule, _ := c.cfg.Faults.Decide(deviceFindOperation, d.Deployables[0].Name)
+	switch rule.Action {
+	case fault.Drop:
+		return true, nil
+	case fault.Status:
+		return false, errInjected
+	}
+	return false, nil
+}

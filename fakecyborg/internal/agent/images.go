@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+var errNoGlance = errors.New("no image service is configured")
+
+// DescribeImage reads the properties of an image of Glance.
+func (c *Conductor) DescribeImage(ctx context.Context, id string) (store.Image, error) {
+	if c.cfg.Glance == nil {
+		return store.Image{}, fmt.Errorf("image %s: %w", id, errNoGlance)
+	}
+	path := "/images/" + url.PathEscape(id)
+	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: path})
+	if err != nil {
+		return store.Image{}, err
+	}
+	if got.Status == http.StatusNotFound {
+		return store.Image{}, store.Refuse(store.NoReferent, "Image %s could not be found.", id)
+	}
+	if !got.OK() {
+		return store.Image{}, fmt.Errorf("the image service answered %d to GET %s", got.Status, path)
+	}
+	var fields map[string]json.RawMessage
+	if err := got.Decode(&fields); err != nil {
+		return store.Image{}, err
+	}
+	return imageOf(id, fields), nil
+}
+
+// imageOf keeps what Cyborg may ask of an image.
+func imageOf(id string, fields map[string]json.RawMessage) store.Image {
+	image := store.Image{ID: id, Properties: make(map[string]string)}
+	for key, raw := range fields {
+		var text string
+		if strings.HasPrefix(key, store.PrefixAccel) && json.Unmarshal(raw, &text) == nil {
+			image.Properties[key] = text
+		}
+	}
+	return image
+}
+
+// findImage finds the image that a request wants. Of a function or a name, Glance must have
+// exactly one.
+func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (store.Image, error) {
+	if want.By == store.ByBitstreamID {
+		return c.DescribeImage(ctx, want.Value)
+	}
+	if c.cfg.Glance == nil {
+		return store.Image{}, fmt.Errorf("%s: %w", want, errNoGlance)
+	}
+	query := url.Values{want.By.Property(): {want.Value}}
+	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: "/images?" + query.Encode()})
+	if err != nil {
+		return store.Image{}, err
+	}
+	if !got.OK() {
+		return store.Image{}, fmt.Errorf("the image service answered %d to the search for %s", got.Status, want)
+	}
+	var body struct {
+		Images []map[string]json.RawMessage `json:"images"`
+	}
+	if err := got.Decode(&body); err != nil {
+		return store.Image{}, err
+	}
+	return oneImage(want, body.Images)
+}
+
+// oneImage refuses none and several, naming them.
+func oneImage(want store.BitstreamRef, images []map[string]json.RawMessage) (store.Image, error) {
+	ids := make([]string, len(images))
+	for i, fields := range images {
+		if json.Unmarshal(fields["id"], &ids[i]) != nil {
+			return store.Image{}, fmt.Errorf("%s: the image service lists an image without id", want)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return store.Image{}, fmt.Errorf("%s: no image has it, want exactly one", want)
+	case 1:
+		return imageOf(ids[0], images[0]), nil
+	}
+	return store.Image{}, fmt.Errorf("%s: %d images have it, want exactly one: %s", want, len(ids), strings.Join(ids, ", "))
+}
+
+// readImage fetches a bitstream from Glance.
+func (c *Conductor) readImage(ctx context.Context, image string) ([]byte, error) {
+	if c.cfg.Glance == nil {
+		return nil, errNoGlance
+	}
+	path := "/images/" + url.PathEscape(image) + "/file"
+	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: path, Header: map[string]string{"Accept": "*/*"}})
+	switch {
+	case err != nil:
+		return nil, err
+	case got.Status != http.StatusOK:
+		return nil, fmt.Errorf("the image service answered %d to GET %s", got.Status, path)
+	}
+	return got.Body, nil
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// createMdev creates the mediated device of a handle on its host; its UUID is the handle's.
+func (c *Conductor) createMdev(ctx context.Context, w store.HandleWork) error {
+	return c.withMdevDriver(ctx, mdevCreateOperation, w, driver.MdevDriver.CreateMdev)
+}
+
+// removeMdev removes it; one that is not there is no error.
+func (c *Conductor) removeMdev(ctx context.Context, w store.HandleWork) error {
+	return c.withMdevDriver(ctx, mdevRemoveOperation, w, driver.MdevDriver.RemoveMdev)
+}
+
+func (c *Conductor) withMdevDriver(ctx context.Context, operation string, w store.HandleWork,
+	do func(driver.MdevDriver, context.Context, driver.Mdev) error,
+) error {
+	fail := func(err error) error {
+		return store.Refuse(store.Internal, "%s: host %s, mediated device %s: %v", operation, w.Host, w.UUID, err)
+	}
+	m, err := w.Handle.Mdev(w.UUID)
+	if err != nil {
+		return fail(err)
+	}
+	err = c.withFault(ctx, agentCallOperation, w.Host, func() error {
+		d, err := c.driverOf(w.Host, w.Driver)
+		if err != nil {
+			return err
+		}
+		agent, ok := d.(driver.MdevDriver)
+		if !ok {
+			return fmt.Errorf("driver %s makes no mediated devices", d.Name())
+		}
+		return c.withFault(ctx, operation, w.UUID, func() error {
+			defer c.hardwareChanged(w.Host)
+			return logMdev(ctx, d, m, operation == mdevCreateOperation, func() error { return do(agent, ctx, m) })
+		})
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// logMdev does something to a mediated device and logs whether it was created or removed,
+// whatever the driver says of it. A driver that cannot be asked is believed.
+func logMdev(ctx context.Context, d driver.Driver, m driver.Mdev, create bool, do func() error) error {
+	log := simhttp.ChangeLogOf(ctx)
+	if log == nil {
+		return do()
+	}
+	before, known := mdevExists(d, m)
+	err := do()
+	after, _ := mdevExists(d, m)
+	if !known {
+		before, after = !create, create == (err == nil)
+	}
+	change := sim.Change{Kind: "mediated_device", ID: m.UUID, What: m.Type + " on " + m.Parent}
+	switch {
+	case after && !before:
+		change.Action = sim.Created
+		log.Add(change)
+	case before && !after:
+		change.Action = sim.Deleted
+		log.Add(change)
+	}
+	return err
+}
+
+// mdevExists reports whether a mediated device is on its host, as far as that can be known.
+func mdevExists(d driver.Driver, m driver.Mdev) (exists, known bool) {
+	switch d := d.(type) {
+	case interface{ Mdevs() []driver.Mdev }:
+		return slices.ContainsFunc(d.Mdevs(), func(other driver.Mdev) bool { return other.UUID == m.UUID }), true
+	case driver.TreeDriver:
+		_, err := d.Tree().Readlink(driver.MdevParentTypes(m.Parent) + "/" + m.Type + "/devices/" + m.UUID)
+		return err == nil, true
+	}
+	return false, false
+}

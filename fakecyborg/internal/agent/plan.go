@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// storedDevice is a device as it is stored.
+type storedDevice struct {
+	store.Device
+	deployables []storedDeployable
+}
+
+func (d storedDevice) key() string { return d.ControlPath.Key() }
+
+// storedDeployable is a deployable as it is stored.
+type storedDeployable struct {
+	store.Deployable
+	reported   driver.Deployable // as Placement knows it
+	attributes int               // with those of users
+	handles    []store.Handle
+}
+
+// difference is what a report changes.
+type difference struct {
+	vanished []storedDevice
+	devices  []deviceChange // in the order in which they were found; those without a difference are not in it
+}
+
+// deviceChange is what a report changes about a device that was found.
+type deviceChange struct {
+	found  found
+	stored *storedDevice // nil for a new device, of which all deployables are added
+	// updated is set if the row of the device differs.
+	updated bool
+	// reshaped is set if the providers of all deployables have to stand elsewhere.
+	reshaped    bool
+	vanished    []storedDeployable
+	deployables []deployableChange
+}
+
+// device is the row of the device after the change.
+func (c deviceChange) device() store.Device { return c.stored.Merge(c.found.Device, c.found.source) }
+
+// deployableChange is what a report changes about a deployable.
+type deployableChange struct {
+	stored *storedDeployable // nil for a new one
+	found  driver.Deployable // as the driver reported it
+	spec   driver.Deployable // as it is to be stored
+	change layout.Change
+}
+
+// planReport compares what is stored of a host with what was found.
+func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d difference) {
+	known := make(map[string]*storedDevice, len(stored))
+	for i, device := range stored {
+		known[device.key()] = &stored[i]
+		if seen.gone(device.Device) {
+			d.vanished = append(d.vanished, device)
+		}
+	}
+	for _, f := range seen.devices {
+		change := deviceChange{found: f, stored: known[f.ControlPath.Key()]}
+		if change.stored == nil || change.plan(rules) {
+			d.devices = append(d.devices, change)
+		}
+	}
+	return d
+}
+
+// plan fills in the difference of a device that is known and answers whether there is one.
+func (c *deviceChange) plan(rules layout.Rules) bool {
+	device := c.device()
+	c.updated = !reflect.DeepEqual(device, c.stored.Device)
+	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
+		return true
+	}
+	for _, part := range c.stored.deployables {
+		if !slices.ContainsFunc(c.found.Deployables, func(d driver.Deployable) bool { return d.Name == part.Name }) {
+			c.vanished = append(c.vanished, part)
+		}
+	}
+	for _, spec := range c.found.Deployables {
+		i := slices.IndexFunc(c.stored.deployables, func(part storedDeployable) bool { return part.Name == spec.Name })
+		if i < 0 {
+			c.deployables = append(c.deployables, deployableChange{found: spec, spec: spec})
+			continue
+		}
+		if change, needed := planDeployable(rules, device, c.stored.deployables[i], spec); needed {
+			c.deployables = append(c.deployables, change)
+		}
+	}
+	return c.updated || len(c.vanished)+len(c.deployables) > 0
+}
+
+// planDeployable compares a deployable with what a driver reports of it. What is bound counts,
+// though the hardware may be short of it now.
+func planDeployable(rules layout.Rules, device store.Device, part storedDeployable, found driver.Deployable) (deployableChange, bool) {
+	row, spec := part.Deployable, found
+	if !rules.Quirks {
+		row = row.Observe(found)
+	}
+	spec = row.AsProgrammed(spec)
+	if !rules.Quirks {
+		spec.NumAccelerators = max(spec.NumAccelerators, part.inUse())
+	}
+	change := rules.Compare(device, row, part.reported, spec)
+	same := change.Empty() && reflect.DeepEqual(row, part.Deployable) && part.matches(spec, rules.Quirks)
+	return deployableChange{stored: &part, found: found, spec: spec, change: change}, !same
+}
+
+func (d storedDeployable) inUse() int {
+	n := 0
+	for _, h := range d.handles {
+		if h.InUse {
+			n++
+		}
+	}
+	return n
+}
+
+// matches reports whether storing the deployable as it is reported changes nothing.
+func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
+	if d.Total != spec.NumAccelerators || d.DriverName != spec.DriverName || d.Preprogrammed != spec.Preprogrammed() ||
+		len(d.handles) != len(spec.AttachHandles) || quirks && d.attributes != len(d.reported.Attributes) {
+		return false
+	}
+	if !sameAttributes(d.reported.Attributes, spec.Attributes) {
+		return false
+	}
+	types := make(map[store.Info]string, len(spec.AttachHandles))
+	for _, h := range spec.AttachHandles {
+		types[store.Info(h.Key())] = h.Type
+	}
+	return !slices.ContainsFunc(d.handles, func(h store.Handle) bool {
+		kind, found := types[h.Info]
+		return !found || h.Vanished || !h.InUse && kind != h.Type
+	})
+}
+
+// sameAttributes compares attributes in any order; a driver reports a key once.
+func sameAttributes(a, b []driver.Attribute) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x driver.Attribute) bool { return !slices.Contains(b, x) })
+}
+
+// shrunk is the deployable as if only what is in use were there; false if that is nothing, or
+// all of it.
+func (d storedDeployable) shrunk() (driver.Deployable, bool) {
+	spec, n := d.reported, d.inUse()
+	if n == 0 || n >= d.Total {
+		return spec, false
+	}
+	spec.DriverName, spec.NumAccelerators = d.DriverName, n
+	if d.Preprogrammed {
+		spec.Programmable = new(bool)
+	}
+	for _, h := range d.handles {
+		if h.InUse {
+			spec.AttachHandles = append(spec.AttachHandles, driver.AttachHandle{Type: h.Type, Info: h.Info.Map()})
+		}
+	}
+	return spec, true
+}

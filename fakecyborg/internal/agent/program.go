@@ -1,0 +1,264 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// errUnwritten is why upstream leaves a request BindStarted for ever: the image is on the
+// card, and the trait of its function cannot be made.
+var errUnwritten = errors.New("the function's trait was refused")
+
+// Program writes an image to a region for a caller. A region that is in use is left alone,
+// unless RuntimeProgramming is on and the caller's project uses it; upstream does not look.
+// Denied is the error for a caller who may not program regions of others, nil for one who
+// may.
+func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project string, denied error) error {
+	ctx, end := c.work.detach(ctx)
+	defer end()
+	image := store.Image{ID: id}
+	if !c.cfg.Quirks {
+		var err error
+		if image, err = c.DescribeImage(ctx, id); err != nil {
+			return c.programFailed(d, id, err)
+		}
+	}
+	var l store.Lease
+	var err error
+	c.db.Update(nil, func(tx store.Tx) {
+		// the caller may have lost the region since it was let in
+		switch {
+		case c.cfg.RuntimeProgramming && tx.OwnedBy(d.UUID, project):
+			l, err = tx.ClaimForOwner(d, image)
+		case denied != nil:
+			err = denied
+		default:
+			l, err = tx.ClaimUnused(d, image)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if c.cfg.Quirks {
+		return c.program(ctx, d, image.ID) // and does not remember it
+	}
+	return c.write(ctx, l, image, true)
+}
+
+// programForBind writes the image that a bind wants to the region of its handle, if it is
+// not there yet.
+func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
+	image, err := c.findImage(ctx, b.Bitstream)
+	if err != nil {
+		return store.Refuse(store.Internal, "ARQ %s: %v", b.ARQ, err)
+	}
+	var l store.Lease
+	var needed bool
+	c.db.Update(nil, func(tx store.Tx) { l, needed, err = tx.ClaimForBind(b, image) })
+	if err != nil || !needed {
+		return err
+	}
+	return c.write(ctx, l, image, !c.cfg.Quirks || b.Bitstream.IsFunction())
+}
+
+// write does the work on a region that was claimed: driver, and if told to, the function in
+// the store and in Placement.
+func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image, withFunction bool) error {
+	var d store.Deployable
+	var err error
+	c.db.View(func(tx store.Tx) { d, err = tx.Deployable(l.Deployable) })
+	if err == nil {
+		err = c.program(ctx, d, image.ID)
+	}
+	if err == nil && withFunction {
+		err = c.publishFunction(ctx, d, image)
+	}
+	c.update(ctx, func(tx store.Tx) { tx.EndProgramming(l, err != nil, c.now()) })
+	return err
+}
+
+// publishFunction makes the function's trait tell what was written, here and in Placement. A
+// report of the host waits meanwhile.
+func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, image store.Image) error {
+	host := c.deviceOf(d).Host
+	leave, err := c.EnterTurn(ctx, host)
+	if err != nil {
+		return c.programFailed(d, image.ID, err)
+	}
+	defer leave()
+	var spec, stored driver.Deployable
+	var programmed store.Programmed
+	var device store.Device
+	c.db.View(func(tx store.Tx) {
+		row, gone := tx.Deployable(d.UUID)
+		if gone != nil {
+			err = errors.New("the deployable vanished meanwhile")
+			return
+		}
+		d, stored = row, tx.Reported(row)
+		device, _ = tx.Device(row.Device)
+		spec, programmed, err = tx.PlanFunction(row, image)
+	})
+	if err != nil {
+		return c.programFailed(d, image.ID, err)
+	}
+	if err := c.changeFunction(ctx, device, d, stored, spec); err != nil {
+		if c.cfg.Quirks {
+			err = errors.Join(errUnwritten, err)
+		}
+		return err
+	}
+	c.update(ctx, func(tx store.Tx) { tx.SetFunction(d.UUID, spec, programmed, c.now()) })
+	return nil
+}
+
+func (c *Conductor) deviceOf(d store.Deployable) (device store.Device) {
+	c.db.View(func(tx store.Tx) { device, _ = tx.Device(d.Device) })
+	return device
+}
+
+// changeFunction brings the provider's traits in line with what was written.
+func (c *Conductor) changeFunction(ctx context.Context, device store.Device, d store.Deployable, stored, spec driver.Deployable) error {
+	if c.cfg.Placement == nil {
+		return nil
+	}
+	_, err := c.cfg.Placement.Parent(ctx, device.Host) // upstream asks
+	if err == nil {
+		err = c.layout.Change(ctx, c.rules.Compare(device, d, stored, spec))
+	}
+	if err != nil {
+		return store.Refuse(store.Internal, "FPGA programming: deployable %s: tell Placement the function: %v", d.Name, err)
+	}
+	return nil
+}
+
+func (c *Conductor) programFailed(d store.Deployable, image string, err error) error {
+	kind := store.Internal
+	var refused *store.Refusal
+	if errors.As(err, &refused) {
+		kind = refused.Kind
+	}
+	device := c.deviceOf(d)
+	return store.Refuse(kind, "FPGA programming failed: host %s, device %s, image %s: %v", device.Host, device.ControlPath.Key(), image, err)
+}
+
+// program reads the image and hands it to the driver. Upstream looks its Xilinx driver up by
+// a name that it does not have.
+func (c *Conductor) program(ctx context.Context, d store.Deployable, image string) error {
+	device := c.deviceOf(d)
+	if c.cfg.Quirks && d.DriverName == "XILINX" {
+		return c.programFailed(d, image, fmt.Errorf("no driver has the name %s", "XILINX"))
+	}
+	found, err := c.driverOf(device.Host, device.Driver)
+	if err != nil {
+		return c.programFailed(d, image, err)
+	}
+	programmer, ok := found.(driver.Programmer)
+	if !ok {
+		return c.programFailed(d, image, fmt.Errorf("driver %s programs nothing", found.Name()))
+	}
+	data, err := c.readImage(ctx, image)
+	if err != nil {
+		return c.programFailed(d, image, err)
+	}
+	err = c.withFault(ctx, agentCallOperation, device.Host, func() error {
+		return c.withFault(ctx, programOperation, d.Name, func() error {
+			defer c.hardwareChanged(device.Host)
+			err := writeRegion(ctx, programmer, device.ControlPath, d.Name, data)
+			if err == nil {
+				simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return c.programFailed(d, image, err)
+	}
+	return nil
+}
+
+// writeRegion has a driver write an image to a region.
+func writeRegion(ctx context.Context, d driver.Programmer, path driver.ControlPath, region string, data []byte) error {
+	if regions, ok := d.(driver.RegionProgrammer); ok {
+		return regions.ProgramRegion(ctx, path, region, data)
+	}
+	return d.Program(ctx, path, data)
+}
+
+// SetStatus enables or disables a device: Placement hears of it first, so that a failure
+// changes nothing. Upstream stores the status first, takes the deployable that happens to
+// have the device's number, and loses max_unit.
+func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
+	var d store.Device
+	var err error
+	c.db.View(func(tx store.Tx) { d, err = tx.Device(uuid) })
+	if err != nil {
+		return err
+	}
+	leave, err := c.EnterTurn(ctx, d.Host) // a report would otherwise meet half of the change
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, end := c.work.detach(ctx)
+	defer end()
+	if c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat { // upstream has no flat hosts, which that would wipe
+		return c.setStatusAsUpstream(ctx, d, status)
+	}
+	var wants []layout.Want
+	c.db.View(func(tx store.Tx) {
+		d.Status = status
+		for _, part := range tx.DeviceDeployables(d.UUID) {
+			want := c.rules.Want(d, part, tx.Reported(part), "")
+			want.Reserved = 0
+			if status == store.StatusMaintaining {
+				want.Reserved = want.Total
+			}
+			wants = append(wants, want)
+		}
+	})
+	for _, want := range wants {
+		if err := c.layout.Reserve(ctx, want); err != nil {
+			return store.Refuse(store.Internal, "Device %s: set status %s: %v", uuid, status, err)
+		}
+	}
+	c.update(ctx, func(tx store.Tx) { tx.SetDeviceStatus(uuid, status, c.now()) })
+	return nil
+}
+
+// setStatusAsUpstream imitates two defects: the status is stored before Placement is asked,
+// and the deployable taken is the one whose number is that of the device, whichever device it
+// is of. Its inventory loses max_unit.
+func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, status string) error {
+	var want layout.Want
+	found := false
+	c.update(ctx, func(tx store.Tx) {
+		tx.SetDeviceStatus(d.UUID, status, c.now())
+		var part store.Deployable
+		if part, found = tx.DeployableByID(d.ID); found {
+			device, _ := tx.Device(part.Device)
+			want = c.rules.Want(device, part, tx.Reported(part), "")
+		}
+	})
+	switch {
+	case !found:
+		return store.Refuse(store.Internal, "list index out of range")
+	case c.cfg.Placement == nil:
+		return nil
+	}
+	amount := store.Inventory{Total: want.Total}
+	if status == store.StatusMaintaining {
+		amount.Reserved = want.Total
+	}
+	if err := c.cfg.Placement.PutAmount(ctx, want.UUID, want.Class, amount, "1.26"); err != nil {
+		return store.Refuse(store.Internal, "%v", err)
+	}
+	return nil
+}

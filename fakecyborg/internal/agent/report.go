@@ -1,0 +1,472 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// reportPeriod is upstream's periodic_interval.
+const reportPeriod = time.Minute
+
+// startPauses are upstream's pauses between the tries of a starting agent to find its host in
+// Placement (resource_provider_startup_retries).
+var startPauses = [...]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
+
+// Report lets the agent of every host report once, in the order in which the hosts were
+// added. The error joins a driver.ReportError for each problem; all else is reported.
+func (c *Conductor) Report(ctx context.Context) error {
+	var errs []error
+	for _, name := range c.Hosts() {
+		errs = append(errs, c.ReportHost(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+// ReportHost lets the agent of one host report once.
+func (c *Conductor) ReportHost(ctx context.Context, name string) error {
+	ctx = simhttp.WithoutChangeLog(ctx) // no request's, whoever asked for it
+	h, err := c.host(name)
+	if err != nil {
+		return err
+	}
+	leave, err := enter(ctx, h.turn)
+	if err != nil {
+		return &driver.ReportError{Host: name, Step: "wait for its turn", Err: err}
+	}
+	defer leave()
+	down := false
+	c.db.View(func(tx store.Tx) { down = tx.AgentDown(name) })
+	if down {
+		return &driver.ReportError{Host: name, Step: "ask the agent", Err: driver.ErrAgentDown}
+	}
+	var reported error
+	err = c.withFault(ctx, agentReportOperation, name, func() error {
+		reported = c.report(ctx, h)
+		return nil
+	})
+	if err == nil {
+		return reported
+	}
+	return errors.Join(reported, &driver.ReportError{Host: name, Step: "ask the agent", Err: err})
+}
+
+// reportLoop is the life of an agent: report now, then every minute.
+func (c *Conductor) reportLoop(ctx context.Context, name string) {
+	err := c.ReportHost(ctx, name)
+	for _, pause := range startPauses {
+		if !errors.Is(err, layout.ErrNoParent) {
+			break
+		}
+		if c.cfg.Clock.Wait(ctx, pause) != nil {
+			return
+		}
+		err = c.ReportHost(ctx, name)
+	}
+	if errors.Is(err, layout.ErrNoParent) && c.cfg.Quirks {
+		return // upstream's agent refuses to start
+	}
+	for c.cfg.Clock.Wait(ctx, reportPeriod) == nil {
+		_ = c.ReportHost(ctx, name) // kept for DriverReports; the next one tries again
+	}
+}
+
+// report is one report in progress.
+type report struct {
+	c      *Conductor
+	host   *host
+	name   string // under which the devices are stored
+	parent string // provider of the host
+	errs   []error
+}
+
+func (r *report) fail(device, step string, err error) {
+	if err != nil {
+		r.errs = append(r.errs, &driver.ReportError{Host: r.name, Device: device, Step: step, Err: err})
+	}
+}
+
+// report discovers, compares with what is stored, and applies the difference.
+func (c *Conductor) report(ctx context.Context, h *host) error {
+	r := &report{c: c, host: h}
+	c.db.View(func(tx store.Tx) { r.name = h.storedName(tx) })
+	seen := r.discover(ctx)
+	if seen.abort && c.cfg.Quirks {
+		return errors.Join(r.errs...)
+	}
+	r.removeOrphans(ctx)
+	if !c.cfg.Quirks {
+		r.restoreMdevs(ctx)
+	}
+	if c.cfg.Placement != nil {
+		if err := r.findParent(ctx); err != nil {
+			r.fail("", "find the host's provider", err)
+			return errors.Join(r.errs...)
+		}
+	}
+	stored := r.stored()
+	r.refuseClaimed(ctx, &seen, stored)
+	r.dropTraitMismatches(&seen, stored)
+	r.apply(ctx, planReport(c.rules, stored, seen))
+	if c.cfg.Placement != nil {
+		r.fail("", "put its devices on the provider of the host", c.layout.EndReport(ctx, r.parent))
+	}
+	return errors.Join(r.errs...)
+}
+
+// stored is what is stored of the host.
+func (r *report) stored() (list []storedDevice) {
+	r.c.db.View(func(tx store.Tx) {
+		for d := range tx.HostDevices(r.name) {
+			device := storedDevice{Device: d}
+			for _, part := range tx.DeviceDeployables(d.UUID) {
+				device.deployables = append(device.deployables, loadDeployable(tx, part))
+			}
+			list = append(list, device)
+		}
+	})
+	return list
+}
+
+func loadDeployable(tx store.Tx, d store.Deployable) storedDeployable {
+	s := storedDeployable{Deployable: d, reported: tx.Reported(d), attributes: len(tx.Attributes(d.UUID))}
+	for h := range tx.Handles(d.UUID) {
+		s.handles = append(s.handles, h)
+	}
+	return s
+}
+
+// findParent finds the provider of the host, by the fallback as long as the agent has stored
+// nothing under its name.
+func (r *report) findParent(ctx context.Context) error {
+	c := r.c
+	var err error
+	r.parent, err = c.cfg.Placement.Parent(ctx, r.name)
+	known := r.host.Fallback == "" || r.name == r.host.Fallback
+	c.db.View(func(tx store.Tx) {
+		for range tx.HostDevices(r.name) {
+			known = true
+		}
+	})
+	if !errors.Is(err, layout.ErrNoParent) || known {
+		return err
+	}
+	if r.parent, err = c.cfg.Placement.Parent(ctx, r.host.Fallback); err != nil {
+		return err
+	}
+	c.db.Update(nil, func(tx store.Tx) { tx.FallBack(r.name) })
+	c.setReported(r.host.Fallback, c.reportedAt(r.name))
+	r.name = r.host.Fallback
+	return nil
+}
+
+// removeOrphans tries again to remove mediated devices whose requests are gone.
+func (r *report) removeOrphans(ctx context.Context) {
+	var orphans []string
+	r.c.db.View(func(tx store.Tx) { orphans = tx.Orphans(r.name) })
+	for _, handle := range orphans {
+		if work, ok := r.c.begin(store.WorkRemove, handle); ok {
+			r.fail(work.Device, "remove a mediated device left over", r.c.removeHandle(ctx, work))
+		}
+	}
+}
+
+// begin takes the lease of a handle, unless it was released meanwhile.
+func (c *Conductor) begin(work, handle string) (w store.HandleWork, ok bool) {
+	c.db.Update(nil, func(tx store.Tx) { w, ok = tx.BeginWork(work, handle) })
+	return w, ok
+}
+
+// restoreMdevs creates the mediated devices of bound requests again, which do not survive a
+// restart of their host. One that is there stays as it is. Upstream planned this and does not
+// do it.
+func (r *report) restoreMdevs(ctx context.Context) {
+	c := r.c
+	var handles []string
+	c.db.View(func(tx store.Tx) { handles = tx.Restorable(r.name) })
+	var resolved []store.Bind
+	patch := int64(0)
+	for _, handle := range handles {
+		work, ok := r.c.begin(store.WorkRestore, handle)
+		if !ok {
+			continue
+		}
+		err := c.createMdev(ctx, work)
+		var ended []store.Bind
+		held := false
+		c.db.Update(nil, func(tx store.Tx) { ended, held = tx.EndRestore(work, err, patch, c.now()) })
+		if !held { // unbound or deleted meanwhile
+			err = c.removeHandle(ctx, work)
+		}
+		for _, b := range ended {
+			resolved, patch = append(resolved, b), b.Patch
+		}
+		r.fail(work.Device, "restore a mediated device", err)
+	}
+	r.fail("", "tell Nova of the mediated devices made again", c.notifyRestored(ctx, resolved))
+	if !c.work.ended() {
+		c.endPatch(patch)
+	}
+}
+
+// apply makes the difference, in Placement and in the store.
+func (r *report) apply(ctx context.Context, d difference) {
+	for _, device := range d.vanished {
+		r.removeDevice(ctx, device)
+	}
+	for _, change := range d.devices {
+		switch {
+		case change.stored == nil:
+			r.addDevice(ctx, change)
+		case change.reshaped:
+			r.reshapeDevice(ctx, change)
+		default:
+			r.changeDevice(ctx, change)
+		}
+	}
+}
+
+// removeDevice removes a device that no driver reports any more. While requests hold a part
+// of it, what is free is taken out of the offer.
+func (r *report) removeDevice(ctx context.Context, d storedDevice) {
+	if err := r.withdraw(d.deployables...); err != nil {
+		r.fail(d.key(), "drop the vanished device", err)
+		r.shrink(ctx, d)
+		return
+	}
+	for _, part := range d.deployables {
+		r.removeDeployable(ctx, d.Device, part)
+	}
+	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
+}
+
+// withdraw takes deployables out of the offer, all or none of them.
+func (r *report) withdraw(parts ...storedDeployable) (err error) {
+	rows := make([]store.Deployable, len(parts))
+	for i, part := range parts {
+		rows[i] = part.Deployable
+	}
+	r.c.db.Update(nil, func(tx store.Tx) { err = tx.Withdraw(rows) })
+	return err
+}
+
+// removeDeployable removes a withdrawn deployable from Placement and then from the store. If
+// Placement refuses, because something is allocated from it, it is offered again.
+func (r *report) removeDeployable(ctx context.Context, device store.Device, part storedDeployable) {
+	err := r.c.layout.Remove(ctx, r.c.rules.Want(device, part.Deployable, part.reported, r.parent))
+	r.c.db.Update(nil, func(tx store.Tx) {
+		if err == nil {
+			tx.RemoveDeployable(part.UUID)
+		} else {
+			tx.SetInPlacement(part.UUID, true)
+		}
+	})
+	r.fail(device.ControlPath.Key(), "remove provider "+part.Name, err)
+}
+
+// shrink lowers the capacity of a vanished device to what is bound, not below. When the device
+// comes back, the report that sees it makes all of it anew.
+func (r *report) shrink(ctx context.Context, d storedDevice) {
+	if r.c.cfg.Quirks {
+		return
+	}
+	for _, part := range d.deployables {
+		if spec, ok := part.shrunk(); ok {
+			if change, needed := planDeployable(r.c.rules, d.Device, part, spec); needed {
+				r.changeDeployable(ctx, d.key(), change)
+			}
+		}
+	}
+}
+
+// addDevice reports all deployables of a new device, or none of them.
+func (r *report) addDevice(ctx context.Context, change deviceChange) {
+	c, found := r.c, change.found
+	var device store.Device
+	c.db.Update(nil, func(tx store.Tx) {
+		device = tx.AddDevice(r.name, found.Device, found.source, c.rules.Nests(found.Device), c.now())
+	})
+	for _, spec := range found.Deployables {
+		if r.addDeployable(ctx, device, spec) {
+			continue
+		}
+		ctx, end := c.work.detach(ctx)
+		defer end()
+		for _, part := range r.deployablesOf(device) {
+			if r.withdraw(part) == nil {
+				r.removeDeployable(ctx, device, part)
+			}
+		}
+		c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(device.UUID) })
+		return
+	}
+}
+
+func (r *report) deployablesOf(device store.Device) (parts []storedDeployable) {
+	r.c.db.View(func(tx store.Tx) {
+		for _, d := range tx.DeviceDeployables(device.UUID) {
+			parts = append(parts, loadDeployable(tx, d))
+		}
+	})
+	return parts
+}
+
+// addDeployable stores a new deployable and makes its provider. If that fails, nothing of it
+// stays.
+func (r *report) addDeployable(ctx context.Context, device store.Device, spec driver.Deployable) bool {
+	c := r.c
+	step := "add provider " + spec.Name
+	var d store.Deployable
+	var want layout.Want
+	var err error
+	c.db.Update(nil, func(tx store.Tx) {
+		if d, err = tx.AddDeployable(device, spec, r.parent, c.now()); err == nil {
+			want = c.rules.Want(device, d, tx.Reported(d), r.parent)
+		}
+	})
+	if err != nil {
+		r.fail(device.ControlPath.Key(), step, err)
+		return false
+	}
+	made, err := c.layout.Add(ctx, want)
+	if err != nil && made {
+		ctx, end := c.work.detach(ctx)
+		defer end()
+		err = errors.Join(err, c.layout.Remove(ctx, want))
+	}
+	c.db.Update(nil, func(tx store.Tx) {
+		if err != nil {
+			tx.RemoveDeployable(d.UUID)
+		} else {
+			tx.OfferDeployable(d.UUID, c.now())
+		}
+	})
+	r.fail(device.ControlPath.Key(), step, err)
+	return err == nil
+}
+
+// reshapeDevice makes the deployables of a device anew when it gets regions, or loses all but
+// one: their providers have to stand elsewhere.
+func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
+	c, device := r.c, change.stored.Device
+	r.updateDevice(change)
+	if err := r.withdraw(change.stored.deployables...); err != nil {
+		r.fail(device.ControlPath.Key(), "move the providers of its regions", err)
+		return
+	}
+	for _, part := range change.stored.deployables {
+		r.removeDeployable(ctx, device, part)
+	}
+	if len(r.deployablesOf(device)) > 0 {
+		return
+	}
+	c.db.Update(nil, func(tx store.Tx) {
+		tx.SetNested(device.UUID, c.rules.Nests(change.found.Device))
+		device, _ = tx.Device(device.UUID)
+	})
+	for _, spec := range change.found.Deployables {
+		r.addDeployable(ctx, device, spec)
+	}
+}
+
+func (r *report) updateDevice(change deviceChange) {
+	if change.updated {
+		r.c.db.Update(nil, func(tx store.Tx) {
+			tx.UpdateDevice(change.stored.UUID, change.found.Device, change.found.source, r.c.now())
+		})
+	}
+}
+
+// changeDevice reports the differences of a device that was known.
+func (r *report) changeDevice(ctx context.Context, change deviceChange) {
+	r.updateDevice(change)
+	key := change.stored.key()
+	for _, part := range change.vanished {
+		if err := r.withdraw(part); err != nil {
+			r.fail(key, "drop the vanished deployable", err)
+			continue
+		}
+		r.removeDeployable(ctx, change.stored.Device, part)
+	}
+	for _, d := range change.deployables {
+		if d.stored == nil {
+			r.addDeployable(ctx, change.device(), d.spec)
+		} else {
+			r.changeDeployable(ctx, key, d)
+		}
+	}
+}
+
+// changeDeployable tells Placement what changed about a deployable and then stores it.
+func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
+	c := r.c
+	step := "update provider " + d.stored.Name
+	if !c.cfg.Quirks {
+		c.db.Update(nil, func(tx store.Tx) { tx.ObserveDeployable(d.stored.UUID, d.found) })
+	}
+	if !d.change.Empty() {
+		if err := c.layout.Change(ctx, d.change); err != nil {
+			r.fail(key, step, err)
+			return
+		}
+	}
+	var err error
+	c.db.Update(nil, func(tx store.Tx) { err = tx.UpdateDeployable(d.stored.UUID, d.spec, c.now()) })
+	r.fail(key, step, err)
+}
+
+// setReported keeps when a host was looked at; it is no part of the state.
+func (c *Conductor) setReported(name string, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reported[name] = at
+}
+
+func (c *Conductor) reportedAt(name string) time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.reported[name]
+}
+
+// DriverReports is what each driver of each host found last, by host and then in the order of
+// the drivers.
+func (c *Conductor) DriverReports() (list []driver.HostReport) {
+	c.db.View(func(tx store.Tx) {
+		for host := range tx.Reports() {
+			for _, r := range host.Drivers {
+				list = append(list, hostReport(host.Host, c.reportedAt(host.Host), r))
+			}
+		}
+	})
+	return list
+}
+
+func hostReport(host string, at time.Time, r store.DriverReport) driver.HostReport {
+	report := driver.HostReport{
+		Host: host, Driver: r.Driver, At: at, Devices: r.Devices, LeftOut: r.LeftOut, Warnings: r.Warnings, Err: errorOf(r.Error),
+	}
+	for _, p := range r.Problems {
+		report.Problems = append(report.Problems, driver.Problem{Address: p.Address, File: p.File, Err: errorOf(p.Error)})
+	}
+	return report
+}
+
+func errorOf(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprint(err)
+}

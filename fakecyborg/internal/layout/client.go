@@ -1,0 +1,347 @@
+package layout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// Client speaks to Placement as upstream's conductor does (cyborg/services/report.py): the
+// same calls in the same order and at the same microversions, one by one.
+type Client struct {
+	simhttp.Peer
+	// CreatesStandardTraits makes the standard traits be created that exist, which Placement
+	// refuses: a defect of Zed's, for which devices with OWNER_CYBORG are dropped.
+	CreatesStandardTraits bool
+}
+
+// maxConflicts is how often a write is tried that meets another writer's
+// generation. Upstream leaves it to the next report.
+const maxConflicts = 5
+
+// send makes one call. Version is the minor version, "" for Placement's default.
+func (p *Client) send(ctx context.Context, method, path, version string, body any) (simhttp.Answer, error) {
+	c := simhttp.PeerCall{Method: method, Path: path, Body: body}
+	if version != "" {
+		c.Header = map[string]string{"OpenStack-API-Version": "placement " + version}
+	}
+	return p.Do(ctx, c)
+}
+
+// Must is send for calls that have to succeed; statuses are those that are fine
+// beside 2xx.
+func (p *Client) Must(ctx context.Context, method, path, version string, body any, statuses ...int) (simhttp.Answer, error) {
+	got, err := p.send(ctx, method, path, version, body)
+	if err != nil {
+		return got, err
+	}
+	if !got.OK() && !slices.Contains(statuses, got.Status) {
+		return got, placementError(method, path, got)
+	}
+	return got, nil
+}
+
+// placementError takes the details out of Placement's error body.
+func placementError(method, path string, got simhttp.Answer) error {
+	var body struct {
+		Errors []struct {
+			Code   string `json:"code"`
+			Detail string `json:"detail"`
+		} `json:"errors"`
+	}
+	detail := ""
+	if got.Decode(&body) == nil && len(body.Errors) > 0 {
+		detail = ": " + strings.TrimSpace(body.Errors[0].Code+" "+strings.Join(strings.Fields(body.Errors[0].Detail), " "))
+	}
+	return fmt.Errorf("placement answered %d to %s %s%s", got.Status, method, path, detail)
+}
+
+// Provider is a resource provider as Placement shows it.
+type Provider struct {
+	UUID       string `json:"uuid"`
+	Name       string `json:"name"`
+	Generation int    `json:"generation"`
+	Parent     string `json:"parent_provider_uuid"`
+}
+
+// ErrNoParent is the cause when the host itself is not in Placement.
+var ErrNoParent = errors.New("no resource provider has the name of the host")
+
+// Parent finds the provider of a host by its name.
+func (p *Client) Parent(ctx context.Context, host string) (string, error) {
+	list, err := p.List(ctx, "name="+url.QueryEscape(host), "")
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "", fmt.Errorf("%w %s", ErrNoParent, host)
+	}
+	return list[0].UUID, nil
+}
+
+// List lists the resource providers that a query selects.
+func (p *Client) List(ctx context.Context, query, version string) ([]Provider, error) {
+	got, err := p.Must(ctx, http.MethodGet, "/resource_providers?"+query, version, nil)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Providers []Provider `json:"resource_providers"`
+	}
+	return body.Providers, got.Decode(&body)
+}
+
+// ProviderPath is the path of a resource provider.
+func ProviderPath(uuid string) string { return "/resource_providers/" + uuid }
+
+// add makes a provider with its inventory and traits. The answer tells whether
+// the provider may be one that this call made.
+func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
+	if err := p.ensureClasses(ctx, want.classes()...); err != nil {
+		return false, err
+	}
+	if made, err = p.ensureProvider(ctx, want); err != nil {
+		return made, err
+	}
+	if err := p.putInventory(ctx, want, ""); err != nil {
+		return made, err
+	}
+	return made, p.ChangeTraits(ctx, want.UUID, want.Traits, nil)
+}
+
+// ensureClass makes a custom resource class known.
+func (p *Client) ensureClass(ctx context.Context, class string) error {
+	if !strings.HasPrefix(class, "CUSTOM_") {
+		return nil
+	}
+	_, err := p.Must(ctx, http.MethodPut, "/resource_classes/"+class, "1.7", nil)
+	return err
+}
+
+func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
+	for _, class := range classes {
+		if err := p.ensureClass(ctx, class); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureProvider creates the provider, or takes over one that an earlier life
+// of Cyborg made: it has the same uuid, name and parent.
+func (p *Client) ensureProvider(ctx context.Context, want Want) (made bool, err error) {
+	got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.6", nil, http.StatusNotFound)
+	if err != nil {
+		return false, err
+	}
+	if got.Status != http.StatusOK {
+		got, err := p.Must(ctx, http.MethodPost, "/resource_providers", "1.20",
+			map[string]string{"uuid": want.UUID, "name": want.Name, "parent_provider_uuid": want.Parent})
+		return err == nil || got.Status == 0, err
+	}
+	return false, p.checkOurs(ctx, want)
+}
+
+// checkOurs refuses a provider that Cyborg cannot have made.
+func (p *Client) checkOurs(ctx context.Context, want Want) error {
+	got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.14", nil)
+	if err != nil {
+		return err
+	}
+	var have Provider
+	if err := got.Decode(&have); err != nil {
+		return err
+	}
+	if have.Name != want.Name || have.Parent != want.Parent {
+		return fmt.Errorf("resource provider %s (name %s, parent %s) is there and was not made by Cyborg", want.UUID, have.Name, have.Parent)
+	}
+	return nil
+}
+
+// generation reads the number that the next write of the provider must carry.
+func (p *Client) generation(ctx context.Context, uuid string) (int, error) {
+	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid), "", nil)
+	if err != nil {
+		return 0, err
+	}
+	var have Provider
+	return have.Generation, got.Decode(&have)
+}
+
+// write tries a change that carries the provider's generation until no other
+// writer is in between.
+func (p *Client) write(ctx context.Context, uuid string, put func(generation int) (simhttp.Answer, error)) error {
+	for attempt := 1; ; attempt++ {
+		generation, err := p.generation(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		got, err := put(generation)
+		switch {
+		case err != nil:
+			return err
+		case got.Status == http.StatusConflict && attempt < maxConflicts:
+		case !got.OK():
+			return placementError(http.MethodPut, ProviderPath(uuid), got)
+		default:
+			return nil
+		}
+	}
+}
+
+// putInventory replaces the inventory. Version is "" as in a report, or newer.
+func (p *Client) putInventory(ctx context.Context, want Want, version string) error {
+	amounts := memoryAmounts(want.Memory, want.Reserved > 0)
+	amounts[want.Class] = store.Inventory{Total: want.Total, MaxUnit: want.Total, Reserved: want.Reserved}
+	if want.Reserved > 0 && version == "" {
+		version = "1.26" // before, the total could not be reserved as a whole
+	}
+	return p.putAmounts(ctx, want.UUID, amounts, version)
+}
+
+// memoryAmounts are inventories of local memory. That of a device which is not to be
+// given out is reserved, too.
+func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Inventory {
+	amounts := make(map[string]store.Inventory, len(memory)+1)
+	for class, mib := range memory {
+		amount := store.Inventory{Total: mib, MaxUnit: mib}
+		if reserved {
+			amount.Reserved = mib
+		}
+		amounts[class] = amount
+	}
+	return amounts
+}
+
+// PutAmount makes one inventory all that a provider has.
+func (p *Client) PutAmount(ctx context.Context, uuid, class string, amount store.Inventory, version string) error {
+	return p.putAmounts(ctx, uuid, map[string]store.Inventory{class: amount}, version)
+}
+
+// putAmounts replaces all inventories of a provider.
+func (p *Client) putAmounts(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
+	return p.write(ctx, uuid, func(generation int) (simhttp.Answer, error) {
+		return p.send(ctx, http.MethodPut, ProviderPath(uuid)+"/inventories", version, map[string]any{
+			"resource_provider_generation": generation,
+			"inventories":                  amounts,
+		})
+	})
+}
+
+// ChangeTraits adds and removes traits of a provider and leaves all others.
+func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []string) error {
+	for _, trait := range add {
+		there, err := p.knowsTrait(ctx, trait)
+		if err != nil {
+			return err
+		}
+		if there {
+			continue
+		}
+		_, err = p.Must(ctx, http.MethodPut, "/traits/"+trait, "1.6", nil)
+		if err != nil && p.CreatesStandardTraits && !strings.HasPrefix(trait, "CUSTOM_") {
+			return fmt.Errorf("%w: %w", driver.ErrStandardTrait, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(add)+len(drop) == 0 {
+		return nil
+	}
+	return p.putTraits(ctx, uuid, add, drop)
+}
+
+// knowsTrait asks whether a trait is there.
+func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
+	if p.CreatesStandardTraits && !strings.HasPrefix(trait, "CUSTOM_") {
+		return false, nil
+	}
+	got, err := p.Must(ctx, http.MethodGet, "/traits/"+trait, "1.6", nil, http.StatusNotFound)
+	return got.OK(), err
+}
+
+// putTraits replaces the traits by those that are there, with add and without
+// drop; both are read again when another writer comes in between.
+func (p *Client) putTraits(ctx context.Context, uuid string, add, drop []string) error {
+	for attempt := 1; ; attempt++ {
+		traits, err := p.Traits(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		wanted := slices.DeleteFunc(slices.Concat(traits, add), func(t string) bool {
+			return slices.Contains(drop, t) && !slices.Contains(add, t)
+		})
+		slices.Sort(wanted)
+		generation, err := p.generation(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		got, err := p.send(ctx, http.MethodPut, ProviderPath(uuid)+"/traits", "1.6", map[string]any{
+			"resource_provider_generation": generation, "traits": slices.Compact(wanted),
+		})
+		switch {
+		case err != nil:
+			return err
+		case got.OK():
+			return nil
+		case got.Status != http.StatusConflict || attempt == maxConflicts:
+			return placementError(http.MethodPut, ProviderPath(uuid)+"/traits", got)
+		}
+	}
+}
+
+// Traits lists the traits of a provider.
+func (p *Client) Traits(ctx context.Context, uuid string) ([]string, error) {
+	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid)+"/traits", "1.6", nil)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Traits []string `json:"traits"`
+	}
+	return body.Traits, got.Decode(&body)
+}
+
+// remove deletes a provider and then what is not used elsewhere of its traits and
+// its class. A provider that has children Cyborg did not make stays, because
+// Placement refuses to delete it.
+func (p *Client) remove(ctx context.Context, want Want) error {
+	if _, err := p.Must(ctx, http.MethodGet, "/resource_providers?in_tree="+want.UUID, "1.14", nil); err != nil {
+		return err
+	}
+	if _, err := p.Must(ctx, http.MethodDelete, ProviderPath(want.UUID), "", nil, http.StatusNotFound); err != nil {
+		return err
+	}
+	p.DropTraits(ctx, want.Traits)
+	for _, class := range want.classes() {
+		p.DropClass(ctx, class)
+	}
+	return nil
+}
+
+// DropTraits deletes custom traits that are not used. Placement refuses the
+// others, which is as it should be.
+func (p *Client) DropTraits(ctx context.Context, traits []string) {
+	for _, trait := range traits {
+		if strings.HasPrefix(trait, "CUSTOM_") {
+			_, _ = p.send(ctx, http.MethodDelete, "/traits/"+trait, "1.6", nil)
+		}
+	}
+}
+
+// DropClass deletes a custom class that is not used. Upstream asks at
+// microversion 1.0, where Placement has no such route.
+func (p *Client) DropClass(ctx context.Context, class string) {
+	if strings.HasPrefix(class, "CUSTOM_") {
+		_, _ = p.send(ctx, http.MethodDelete, "/resource_classes/"+class, "1.7", nil)
+	}
+}

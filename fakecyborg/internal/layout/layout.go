@@ -1,0 +1,91 @@
+package layout
+
+import (
+	"context"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// Layout is how devices stand in Placement. Calls for one host follow each other.
+type Layout interface {
+	// BeginReport announces what the report that begins will come to on the provider of a
+	// host, by resource class.
+	BeginReport(provider string, expected map[string]int)
+	// EndReport ends a report.
+	EndReport(ctx context.Context, provider string) error
+	// Add makes a deployable known; the answer tells whether something may be there that
+	// this call made.
+	Add(ctx context.Context, want Want) (made bool, err error)
+	// Change makes the difference about a deployable that is known.
+	Change(ctx context.Context, c Change) error
+	// Remove takes a deployable away; one that is not there is no error.
+	Remove(ctx context.Context, want Want) error
+	// Reserve writes the inventory of a deployable for its reserved amount.
+	Reserve(ctx context.Context, want Want) error
+}
+
+// New returns the layout of a name; without a client it does nothing.
+func New(name string, client *Client, db *store.Store) Layout {
+	switch {
+	case client == nil:
+		return none{}
+	case name == store.LayoutFlat:
+		return &flat{client: client, db: db, expected: make(map[string]map[string]int)}
+	case name == store.LayoutNested:
+		return nested{tree: tree{client: client}, db: db}
+	}
+	return tree{client: client}
+}
+
+// none is the layout without a Placement.
+type none struct{}
+
+func (none) BeginReport(string, map[string]int)               {}
+func (none) EndReport(context.Context, string) error          { return nil }
+func (none) Add(context.Context, Want) (made bool, err error) { return false, nil }
+func (none) Change(context.Context, Change) error             { return nil }
+func (none) Remove(context.Context, Want) error               { return nil }
+func (none) Reserve(context.Context, Want) error              { return nil }
+
+// tree is one provider for each deployable, below that of the host.
+type tree struct {
+	none
+	client *Client
+}
+
+// Add makes a provider with its inventory and traits.
+func (t tree) Add(ctx context.Context, want Want) (made bool, err error) {
+	return t.client.add(ctx, want)
+}
+
+// Change writes the difference in upstream's order: inventory or class, then traits taken
+// away, then traits added.
+func (t tree) Change(ctx context.Context, c Change) error {
+	p := t.client
+	if err := p.ensureClasses(ctx, without(c.New.classes(), c.Old.classes())...); err != nil {
+		return err
+	}
+	if c.Class || c.Amount {
+		if err := p.putInventory(ctx, c.New, ""); err != nil {
+			return err
+		}
+	}
+	for _, class := range without(c.Old.classes(), c.New.classes()) {
+		p.DropClass(ctx, class)
+	}
+	if len(c.Drop) > 0 {
+		if err := p.ChangeTraits(ctx, c.New.UUID, nil, c.Drop); err != nil {
+			return err
+		}
+		p.DropTraits(ctx, c.Drop)
+	}
+	return p.ChangeTraits(ctx, c.New.UUID, c.Add, nil)
+}
+
+// Remove deletes the provider.
+func (t tree) Remove(ctx context.Context, want Want) error { return t.client.remove(ctx, want) }
+
+// Reserve replaces the inventory at the version in which all of it may be reserved.
+func (t tree) Reserve(ctx context.Context, want Want) error {
+	return t.client.putInventory(ctx, want, "1.26")
+}

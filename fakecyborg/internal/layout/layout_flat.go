@@ -1,0 +1,246 @@
+package layout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// flat puts the classes and traits of all devices of a host on the provider of the host,
+// which is Nova's: only what was added here is ever changed or taken away again, one
+// inventory at a time, so that everything else on the provider stays as it is (Rocky
+// specification of Nova's interaction with Cyborg, "Representation").
+type flat struct {
+	client *Client
+	db     *store.Store
+	mu     sync.Mutex
+	// expected is what reports in progress will come to, by provider and class. An
+	// inventory that an earlier Cyborg left is that large, and is taken over.
+	expected map[string]map[string]int
+}
+
+// BeginReport implements Layout.
+func (f *flat) BeginReport(provider string, expected map[string]int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expected[provider] = expected
+}
+
+func (f *flat) expects(provider, class string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.expected[provider][class]
+}
+
+// EndReport removes what was taken over and was not reported.
+func (f *flat) EndReport(ctx context.Context, provider string) error {
+	f.mu.Lock()
+	delete(f.expected, provider)
+	f.mu.Unlock()
+	return f.sync(ctx, provider, f.share(provider).Deployables)
+}
+
+// Add counts a deployable in. Whatever fails, Remove undoes it.
+func (f *flat) Add(ctx context.Context, want Want) (made bool, err error) {
+	return true, f.Reserve(ctx, want)
+}
+
+// Change counts a deployable in as it is now.
+func (f *flat) Change(ctx context.Context, c Change) error {
+	if c.Empty() {
+		return nil
+	}
+	return f.Reserve(ctx, c.New)
+}
+
+// Reserve counts a deployable in, reserved or not.
+func (f *flat) Reserve(ctx context.Context, want Want) error {
+	others := f.sharesBeside(want)
+	at, _ := slices.BinarySearchFunc(others, want.Name, func(s store.FlatShare, name string) int { return strings.Compare(s.Name, name) })
+	return f.sync(ctx, want.UUID, slices.Insert(others, at, store.FlatShare{
+		Name: want.Name, Class: want.Class, Total: want.Total, Reserved: want.Reserved, Memory: want.Memory, Traits: want.Traits,
+	}))
+}
+
+// Remove counts a deployable out.
+func (f *flat) Remove(ctx context.Context, want Want) error {
+	return f.sync(ctx, want.UUID, f.sharesBeside(want))
+}
+
+func (f *flat) share(provider string) (share store.ComputeShare) {
+	f.db.View(func(tx store.Tx) { share = tx.ComputeShare(provider) })
+	return share
+}
+
+// sharesBeside are the shares of the other deployables on a provider.
+func (f *flat) sharesBeside(want Want) []store.FlatShare {
+	return slices.DeleteFunc(slices.Clone(f.share(want.UUID).Deployables), func(s store.FlatShare) bool { return s.Name == want.Name })
+}
+
+// update stores what was written.
+func (f *flat) update(provider string, change func(*store.ComputeShare)) {
+	f.db.Update(nil, func(tx store.Tx) {
+		old := tx.ComputeShare(provider)
+		share := old
+		share.Inventories = maps.Clone(old.Inventories)
+		change(&share)
+		if !reflect.DeepEqual(share, old) {
+			tx.PutComputeShare(share)
+		}
+	})
+}
+
+// sync makes Cyborg's share of the provider that of the deployables. What was written is kept
+// step by step, so that a failure in between can be continued or undone.
+func (f *flat) sync(ctx context.Context, provider string, deployables []store.FlatShare) error {
+	classes, traits := flatTotal(deployables)
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		if err := f.putClass(ctx, provider, class, classes[class]); err != nil {
+			return err
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(f.share(provider).Inventories)) {
+		if _, wanted := classes[class]; wanted {
+			continue
+		}
+		if _, err := f.client.Must(ctx, http.MethodDelete, InventoryPath(provider, class), "1.26", nil, http.StatusNotFound); err != nil {
+			return err
+		}
+		f.update(provider, func(s *store.ComputeShare) { delete(s.Inventories, class) })
+		f.client.DropClass(ctx, class)
+	}
+	if err := f.putTraits(ctx, provider, traits); err != nil {
+		return err
+	}
+	f.update(provider, func(s *store.ComputeShare) { s.Deployables = deployables })
+	return nil
+}
+
+// flatTotal adds up what the deployables of a host bring to its provider. The provider stays
+// Nova's, so no trait says that Cyborg owns it.
+func flatTotal(deployables []store.FlatShare) (classes map[string]store.Inventory, traits []string) {
+	classes = make(map[string]store.Inventory)
+	add := func(class string, amount store.Inventory) {
+		sum := classes[class]
+		sum.Total += amount.Total
+		sum.MaxUnit += amount.MaxUnit
+		sum.Reserved += amount.Reserved
+		classes[class] = sum
+	}
+	for _, d := range deployables {
+		add(d.Class, store.Inventory{Total: d.Total, MaxUnit: d.Total, Reserved: d.Reserved})
+		for class, amount := range memoryAmounts(d.Memory, d.Reserved > 0) {
+			add(class, amount)
+		}
+		traits = append(traits, FlatTraits(d.Traits)...)
+	}
+	slices.Sort(traits)
+	return classes, slices.Compact(traits)
+}
+
+// FlatTraits are the traits of a deployable that go to the provider of the host.
+func FlatTraits(traits []string) []string {
+	kept := slices.DeleteFunc(slices.Clone(traits), func(t string) bool { return t == driver.TraitOwnerCyborg })
+	slices.Sort(kept)
+	return slices.Compact(kept)
+}
+
+// InventoryPath is the path of one inventory of a resource provider.
+func InventoryPath(uuid, class string) string { return ProviderPath(uuid) + "/inventories/" + class }
+
+// putClass writes one inventory and touches no other.
+func (f *flat) putClass(ctx context.Context, provider, class string, amount store.Inventory) error {
+	written, ours := f.share(provider).Inventories[class]
+	if ours && (written == amount || f.expects(provider, class) == written.Total && amount.Total < written.Total) {
+		return nil // or it is still to be reported what was taken over
+	}
+	method, path := http.MethodPut, InventoryPath(provider, class)
+	if !ours {
+		taken, err := f.takeOver(ctx, provider, class)
+		if err != nil {
+			return err
+		}
+		if taken {
+			return f.putClass(ctx, provider, class, amount)
+		}
+		method, path = http.MethodPost, ProviderPath(provider)+"/inventories"
+	}
+	err := f.client.write(ctx, provider, func(generation int) (simhttp.Answer, error) {
+		body := map[string]any{
+			"total": amount.Total, "max_unit": amount.MaxUnit, "reserved": amount.Reserved,
+			"resource_provider_generation": generation,
+		}
+		if !ours {
+			body["resource_class"] = class
+		}
+		return f.client.send(ctx, method, path, "1.26", body)
+	})
+	if err == nil {
+		f.setInventory(provider, class, amount, false)
+	}
+	return err
+}
+
+func (f *flat) setInventory(provider, class string, amount store.Inventory, adopted bool) {
+	f.update(provider, func(s *store.ComputeShare) {
+		if s.Inventories == nil {
+			s.Inventories = make(map[string]store.Inventory)
+		}
+		s.Inventories[class], s.Adopted = amount, s.Adopted || adopted
+	})
+}
+
+// takeOver looks for an inventory of the class that is there. One that is just what will be
+// reported was left by an earlier life of this Cyborg. Any other is not Cyborg's, and so may
+// be one of VGPU, which Nova has on its own providers.
+func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, error) {
+	if err := f.client.ensureClass(ctx, class); err != nil {
+		return false, err
+	}
+	got, err := f.client.Must(ctx, http.MethodGet, InventoryPath(provider, class), "1.26", nil, http.StatusNotFound)
+	if err != nil || !got.OK() {
+		return false, err
+	}
+	var there store.Inventory
+	if err := got.Decode(&there); err != nil {
+		return false, err
+	}
+	if class == "VGPU" || there.Total != f.expects(provider, class) || there.MaxUnit != there.Total {
+		return false, fmt.Errorf("resource provider %s has an inventory of %s that this Cyborg did not make; if an earlier one did, unflatten removes it", provider, class)
+	}
+	f.setInventory(provider, class, there, true)
+	return true, nil
+}
+
+// putTraits adds what is missing and takes away what was added here and is no longer wanted.
+// A trait that was there before stays.
+func (f *flat) putTraits(ctx context.Context, provider string, traits []string) error {
+	share := f.share(provider)
+	missing, drop := without(traits, share.Traits), without(share.Traits, traits)
+	if len(missing)+len(drop) == 0 {
+		return nil
+	}
+	there, err := f.client.Traits(ctx, provider)
+	if err != nil {
+		return err
+	}
+	add := without(missing, there)
+	if err := f.client.ChangeTraits(ctx, provider, add, drop); err != nil {
+		return err
+	}
+	if share.Adopted { // with the classes of an earlier life come its traits
+		add = missing
+	}
+	f.update(provider, func(s *store.ComputeShare) { s.Traits = slices.Concat(without(s.Traits, drop), add) })
+	f.client.DropTraits(ctx, drop)
+	return nil
+}

@@ -1,0 +1,179 @@
+package layout
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// nested is tree, but a device of several regions has a provider of its own between the host
+// and its regions, with the traits of the device: type and family. The regions carry these,
+// too, and their own: region, function, CUSTOM_PROGRAMMABLE, functionality. A device without
+// partial reconfiguration is one region and needs no provider above it (Rocky specification
+// of Nova's interaction with Cyborg, "Representation").
+type nested struct {
+	tree
+	db *store.Store
+}
+
+// isRegional reports whether a trait is that of a region and not of its device.
+func isRegional(trait string) bool {
+	switch trait {
+	case store.TraitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
+		return true
+	}
+	return strings.Contains(trait, "_REGION_") || strings.Contains(trait, "_FUNCTION_")
+}
+
+// Add makes the provider of a region, and before it that of its device.
+func (n nested) Add(ctx context.Context, want Want) (made bool, err error) {
+	if want.Device == "" {
+		return n.tree.Add(ctx, want)
+	}
+	n.putRegion(want)
+	made, err = n.addRegion(ctx, want)
+	if err != nil && !made {
+		n.deleteRegion(want)
+	}
+	return made, err
+}
+
+// addRegion makes the provider of a device, if it is not there, and that of the region.
+func (n nested) addRegion(ctx context.Context, want Want) (made bool, err error) {
+	// the provider of the device has no inventory but memory that the regions share: the
+	// regions are what is given out
+	made, err = n.client.ensureProvider(ctx, Want{UUID: want.Parent, Name: want.Device, Parent: want.Root})
+	if err == nil {
+		err = n.syncDevice(ctx, want)
+	}
+	if err != nil {
+		return made, err
+	}
+	madeRegion, err := n.client.add(ctx, want)
+	return made || madeRegion, err
+}
+
+func (n nested) putRegion(want Want) {
+	n.db.Update(nil, func(tx store.Tx) {
+		tx.PutRegion(store.Region{Name: want.Name, Device: want.Device, Traits: want.Traits})
+	})
+}
+
+// deleteRegion forgets a region and answers whether its device has no other.
+func (n nested) deleteRegion(want Want) (last bool) {
+	n.db.Update(nil, func(tx store.Tx) {
+		tx.DeleteRegion(want.Name)
+		last = true
+		for range tx.Regions(want.Device) {
+			last = false
+		}
+	})
+	return last
+}
+
+// Change changes the provider of a region and what its device has of it.
+func (n nested) Change(ctx context.Context, c Change) error {
+	if err := n.tree.Change(ctx, c); err != nil || c.New.Device == "" {
+		return err
+	}
+	n.putRegion(c.New)
+	return n.syncDevice(ctx, c.New)
+}
+
+// syncDevice gives the provider of a device the memory that its regions share, and the traits
+// that they have in common as traits of the device.
+func (n nested) syncDevice(ctx context.Context, want Want) error {
+	var wanted []string
+	var written store.DeviceProvider
+	n.db.View(func(tx store.Tx) {
+		written = tx.DeviceProvider(want.Device)
+		for region := range tx.Regions(want.Device) {
+			wanted = append(wanted, slices.DeleteFunc(slices.Clone(region.Traits), isRegional)...)
+		}
+	})
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	if err := n.syncMemory(ctx, want); err != nil {
+		return err
+	}
+	if slices.Equal(written.Traits, wanted) {
+		return nil
+	}
+	drop := without(written.Traits, wanted)
+	if err := n.client.ChangeTraits(ctx, want.Parent, without(wanted, written.Traits), drop); err != nil {
+		return err
+	}
+	n.update(want.Device, func(p *store.DeviceProvider) { p.Traits = wanted })
+	n.client.DropTraits(ctx, drop)
+	return nil
+}
+
+func (n nested) update(name string, change func(*store.DeviceProvider)) {
+	n.db.Update(nil, func(tx store.Tx) {
+		p := tx.DeviceProvider(name)
+		change(&p)
+		tx.PutDeviceProvider(p)
+	})
+}
+
+// syncMemory gives the provider of a device the memory that its regions share.
+func (n nested) syncMemory(ctx context.Context, want Want) error {
+	var written map[string]store.Inventory
+	n.db.View(func(tx store.Tx) { written = tx.DeviceProvider(want.Device).Inventories })
+	amounts := memoryAmounts(want.Shared, want.Reserved > 0)
+	if maps.Equal(written, amounts) {
+		return nil
+	}
+	if err := n.client.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...); err != nil {
+		return err
+	}
+	version := ""
+	if want.Reserved > 0 {
+		version = "1.26" // before, the total could not be reserved as a whole
+	}
+	if err := n.client.putAmounts(ctx, want.Parent, amounts, version); err != nil {
+		return err
+	}
+	n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = amounts })
+	for class := range written {
+		if _, kept := amounts[class]; !kept {
+			n.client.DropClass(ctx, class)
+		}
+	}
+	return nil
+}
+
+// Remove deletes the provider of a region, and that of its device with the last one.
+func (n nested) Remove(ctx context.Context, want Want) error {
+	if err := n.tree.Remove(ctx, want); err != nil || want.Device == "" {
+		return err
+	}
+	if !n.deleteRegion(want) {
+		return n.syncDevice(ctx, want)
+	}
+	var written store.DeviceProvider
+	n.db.Update(nil, func(tx store.Tx) {
+		written = tx.DeviceProvider(want.Device)
+		tx.DeleteDeviceProvider(want.Device)
+	})
+	if _, err := n.client.Must(ctx, http.MethodDelete, ProviderPath(want.Parent), "", nil, http.StatusNotFound); err != nil {
+		return err
+	}
+	n.client.DropTraits(ctx, written.Traits)
+	for class := range written.Inventories {
+		n.client.DropClass(ctx, class)
+	}
+	return nil
+}
+
+// Reserve writes the inventories of a region and of its device.
+func (n nested) Reserve(ctx context.Context, want Want) error {
+	if err := n.tree.Reserve(ctx, want); err != nil || want.Device == "" {
+		return err
+	}
+	return n.syncMemory(ctx, want)
+}

@@ -1,0 +1,141 @@
+package layout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// Want is what a deployable is to look like in Placement.
+type Want struct {
+	UUID, Name, Parent string
+	Class              string
+	Total, Reserved    int
+	Traits             []string
+	// Memory is the local memory on the provider, MiB by resource class; Shared is that on
+	// the provider of the device, for a region.
+	Memory, Shared map[string]int
+	// Device and Root are set for a region: the name of the provider of its device, which
+	// is its parent, and the provider of the host above that.
+	Device, Root string
+}
+
+// classes lists the resource classes of a provider, that of the handles first.
+func (w Want) classes() []string {
+	return append([]string{w.Class}, slices.Sorted(maps.Keys(w.Memory))...)
+}
+
+// Change is the difference between a stored deployable and a reported one, as far as
+// Placement is concerned.
+type Change struct {
+	Old, New  Want
+	Amount    bool // the size of an inventory differs
+	Class     bool // the resource class differs
+	Add, Drop []string
+}
+
+// Empty reports whether Placement need not be told anything.
+func (c Change) Empty() bool { return !c.Amount && !c.Class && len(c.Add)+len(c.Drop) == 0 }
+
+// Rules are what of the configuration decides what devices look like in Placement.
+type Rules struct {
+	Layout string
+	Quirks bool
+}
+
+// Want is a deployable as a provider. Parent is the provider of its host.
+func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deployable, parent string) Want {
+	w := Want{
+		UUID: d.Provider, Name: d.Name, Parent: parent, Class: spec.ResourceClass(), Total: spec.NumAccelerators,
+		Traits: r.withOwner(r.withProgrammable(device, d, spec.Traits())), Memory: spec.Resources,
+	}
+	if device.Nested {
+		w.Shared = device.Resources
+		w.Device, w.Root = deviceProviderName(device), parent
+		w.Parent = driver.ProviderUUID(w.Device)
+	}
+	if device.Status == store.StatusMaintaining && !r.Quirks {
+		w.Reserved = w.Total
+	}
+	return w
+}
+
+// withOwner adds the trait that says whose a provider is. Upstream leaves that to its
+// drivers, of which two add it.
+func (r Rules) withOwner(reported []string) []string {
+	if r.Quirks || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
+		return reported
+	}
+	return append([]string{driver.TraitOwnerCyborg}, reported...)
+}
+
+// withProgrammable adds that a region can be programmed, as the Rocky specification wants it
+// of every region that is not pre-programmed.
+func (r Rules) withProgrammable(device store.Device, d store.Deployable, reported []string) []string {
+	if r.Layout != store.LayoutNested || device.Type != driver.TypeFPGA || d.Preprogrammed || slices.Contains(reported, store.TraitProgrammable) {
+		return reported
+	}
+	return append(slices.Clone(reported), store.TraitProgrammable)
+}
+
+// Compare finds what differs between a deployable as it is stored and as it is reported. The
+// provider of the host has no part in it.
+func (r Rules) Compare(device store.Device, d store.Deployable, stored, reported driver.Deployable) Change {
+	before, after := r.Want(device, d, stored, ""), r.Want(device, d, reported, "")
+	return Change{
+		Old: before, New: after,
+		Class:  before.Class != after.Class,
+		Amount: before.Total != after.Total || !maps.Equal(before.Memory, after.Memory),
+		Add:    without(after.Traits, before.Traits), Drop: without(before.Traits, after.Traits),
+	}
+}
+
+// Nests reports whether a device gets a provider of its own.
+func (r Rules) Nests(d driver.Device) bool {
+	return r.Layout == store.LayoutNested && d.Type == driver.TypeFPGA && len(d.Deployables) > 1
+}
+
+// PlaceMemory puts the memory that the regions of a device share where it is to stand: on the
+// provider of the device where there is one, else on the only region. On a flat host all is
+// one provider, and the first region brings it there. Several regions without a provider
+// above them have no place for it; it is left out, and the error says so.
+func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
+	if len(d.Resources) == 0 || r.Nests(d) {
+		return d, nil
+	}
+	shared := d.Resources
+	d.Resources = nil
+	if len(d.Deployables) == 0 {
+		return d, nil
+	}
+	if len(d.Deployables) > 1 && r.Layout != store.LayoutFlat {
+		return d, fmt.Errorf("the %d providers of the device cannot share memory; placement_mode %q gives an FPGA one of its own",
+			len(d.Deployables), store.LayoutNested)
+	}
+	first := &d.Deployables[0] // the device is a clone
+	memory := maps.Clone(shared)
+	for class, mib := range first.Resources {
+		memory[class] += mib
+	}
+	first.Resources = memory
+	return d, nil
+}
+
+// without are the names that are not among others.
+func without(names, others []string) []string {
+	var list []string
+	for _, name := range names {
+		if !slices.Contains(others, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// deviceProviderName is the name of the provider of a device with regions.
+func deviceProviderName(d store.Device) string {
+	return d.Host + "_" + d.Type + "_" + d.ControlPath.Address().String()
+}

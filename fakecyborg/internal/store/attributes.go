@@ -1,0 +1,82 @@
+package store
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// AllAttributes iterates over the attributes of all deployables, oldest first.
+func (t Tx) AllAttributes() iter.Seq[Attribute] { return t.s.attributes.All(t.tx) }
+
+// Attributes lists the attributes of a deployable, oldest first.
+func (t Tx) Attributes(deployable string) []Attribute {
+	return slices.Collect(t.s.attributeByDeployable.All(t.tx, deployable))
+}
+
+// Attribute finds an attribute; any text is taken for a UUID.
+func (t Tx) Attribute(uuid string) (Attribute, error) {
+	if a, ok := t.s.attributes.byUUID.Get(t.tx, uuid); ok {
+		return a, nil
+	}
+	return Attribute{}, Refuse(NotFound, "Attribute not found with uuid=%s", uuid)
+}
+
+// CreateAttribute stores an attribute that a user made.
+func (t Tx) CreateAttribute(deployable, key, value string, now time.Time) Attribute {
+	return t.insertAttribute(Attribute{
+		UUID: t.newUUID(kindAttribute), CreatedAt: now, Deployable: deployable, Key: key, Value: value, ByUser: true,
+	})
+}
+
+// DeleteAttribute deletes an attribute, whoever made it.
+func (t Tx) DeleteAttribute(a Attribute) { t.s.attributes.Delete(t.tx, a.ID) }
+
+func (t Tx) addAttribute(d Deployable, key, value string, now time.Time) {
+	t.insertAttribute(Attribute{
+		UUID: t.s.uuidOf(kindAttribute, d.Name+"\x00"+key), CreatedAt: now, Deployable: d.UUID, Key: key, Value: value,
+	})
+}
+
+func (t Tx) insertAttribute(a Attribute) Attribute {
+	a.ID = t.s.attributes.ids.Next(t.tx)
+	t.s.attributes.Put(t.tx, a)
+	return a
+}
+
+// UpdateAttributes makes the attributes of a deployable those that a driver reports. Those of
+// users stay; upstream deletes them.
+func (t Tx) UpdateAttributes(d Deployable, reported []driver.Attribute, now time.Time) {
+	old := t.Attributes(d.UUID)
+	wanted := make(map[string]bool, len(reported))
+	for _, r := range reported {
+		wanted[r.Key] = true
+		i := slices.IndexFunc(old, func(a Attribute) bool { return a.Key == r.Key && !a.ByUser })
+		switch {
+		case i < 0:
+			t.addAttribute(d, r.Key, r.Value, now)
+		case old[i].Value != r.Value:
+			a := old[i]
+			a.Value, a.UpdatedAt = r.Value, now
+			t.s.attributes.Put(t.tx, a)
+		}
+	}
+	for _, a := range old {
+		if (!a.ByUser || t.s.cfg.Quirks) && !wanted[a.Key] {
+			t.DeleteAttribute(a)
+		}
+	}
+}
+
+// Reported is a deployable as Placement knows it: attributes of users are Cyborg's alone.
+func (t Tx) Reported(d Deployable) driver.Deployable {
+	spec := driver.Deployable{Name: d.Name, NumAccelerators: d.Total, Resources: d.Resources}
+	for a := range t.s.attributeByDeployable.All(t.tx, d.UUID) {
+		if !a.ByUser {
+			spec.Attributes = append(spec.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
+		}
+	}
+	return spec
+}

@@ -1,0 +1,299 @@
+package store
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// BindArgs says where a request is to be bound.
+type BindArgs struct {
+	Host, Provider, Instance string
+	Project                  string // empty: not given
+}
+
+// WrongState refuses a bind in a state that allows none.
+func WrongState(state, uuid string) error {
+	return Refuse(BadState, "Bad state: %s for ARQ: %s. Expected state(s): %s", state, uuid, PythonList(Initial, Unbound))
+}
+
+// StartBind does everything of a bind that needs no agent: it stores the fields, finds the
+// deployable and takes its first free handle. On an error other than that of a wrong state,
+// the request is BindFailed (with quirks and an unknown provider: BindStarted for ever).
+//
+// The caller's project is that of whom the request belongs to afterwards if nothing else
+// says it. Patch is the first bind of the PATCH, 0 if it is this one.
+func (t Tx) StartBind(a ARQ, args BindArgs, caller string, patch int64, now time.Time) (Bind, error) {
+	if a.State != Initial && a.State != Unbound {
+		return Bind{}, WrongState(a.State, a.UUID)
+	}
+	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure = BindStarted, args.Host, args.Provider, args.Instance, now, ""
+	a.Project = t.ownerAfterBind(a.Project, args.Project, caller)
+	a.Attempt++
+	bind, err := t.takeHandle(&a)
+	t.s.arqs.Put(t.tx, a)
+	if err != nil {
+		return Bind{}, err
+	}
+	bind.Patch = patch
+	return t.addBind(bind), nil
+}
+
+func (t Tx) addBind(b Bind) Bind {
+	b.ID = t.s.bindIDs.Next(t.tx)
+	if b.Patch == 0 {
+		b.Patch = b.ID
+	}
+	t.s.binds.Put(t.tx, b)
+	return b
+}
+
+// takeHandle gives the first free handle of a deployable to the request, which its caller
+// stores. A bitstream that is there already need not be written; one that would take its
+// function from another request is refused.
+func (t Tx) takeHandle(a *ARQ) (Bind, error) {
+	d, ok := t.deployableFor(*a)
+	if !ok || !d.InPlacement {
+		err := Refuse(NotFound, "Deployable not found with resource provider uuid=%s", a.Provider)
+		if !t.s.cfg.Quirks {
+			a.State, a.Failure = BindFailed, err.Error()
+		}
+		return Bind{}, err
+	}
+	fail := func(err error) (Bind, error) {
+		a.State, a.Failure = BindFailed, err.Error()
+		return Bind{}, err
+	}
+	ref, err := t.RequestedBitstream(*a)
+	if err != nil {
+		return fail(err)
+	}
+	if t.Carries(d, ref) {
+		ref = BitstreamRef{}
+	}
+	if err := t.checkRegionOf(*a, d, ref); err != nil {
+		return fail(err)
+	}
+	h, ok := t.firstFreeHandle(d.UUID)
+	if !ok {
+		return fail(Refuse(NotFound, "AttachHandle not found Matching deployable_id %d", d.ID))
+	}
+	h.InUse, h.HeldBy, a.Handle = true, a.UUID, h.UUID
+	t.s.handles.Put(t.tx, h)
+	return Bind{
+		ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Attempt: a.Attempt,
+		Handle: h.UUID, Mdev: h.NeedsAgent(), Bitstream: ref,
+	}, nil
+}
+
+// deployableFor is the deployable that a request is bound to on its provider. Where several
+// share it, that is the first enabled one of the request's class that has a free handle.
+func (t Tx) deployableFor(a ARQ) (Deployable, bool) {
+	if t.s.cfg.Layout != LayoutFlat {
+		return t.s.deployableByProvider.First(t.tx, a.Provider)
+	}
+	var full Deployable
+	for d := range t.s.deployableByProvider.All(t.tx, a.Provider) {
+		_, fits := t.group(a).get(prefixResources + t.Reported(d).ResourceClass())
+		device, _ := t.s.devices.byUUID.Get(t.tx, d.Device)
+		if !fits || !d.InPlacement || device.Status == StatusMaintaining {
+			continue
+		}
+		if _, free := t.firstFreeHandle(d.UUID); free {
+			return d, true
+		}
+		if full.UUID == "" {
+			full = d
+		}
+	}
+	return full, full.UUID != ""
+}
+
+// WantsProgramming reports whether a bind of the request on a provider has to program it.
+func (t Tx) WantsProgramming(a ARQ, provider string) bool {
+	ref, err := t.RequestedBitstream(a)
+	if err != nil || !ref.Named() {
+		return false
+	}
+	a.Provider = provider
+	d, ok := t.deployableFor(a)
+	return !ok || !t.Carries(d, ref)
+}
+
+// checkRegionOf keeps a request from a region that is being programmed for another one, and
+// a region that others use, or that is pre-programmed, from being programmed. Upstream looks
+// at none of it.
+func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
+	if t.s.cfg.Quirks {
+		return nil
+	}
+	if t.Programming(d.UUID) && !ref.Named() {
+		return Refuse(Conflict, "deployable %s is being programmed", d.Name)
+	}
+	for h := range t.Handles(d.UUID) {
+		if other, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && t.programs(other) && !t.shares(other, a.Instance, ref) {
+			return Refuse(Conflict, "deployable %s is being programmed for ARQ %s", d.Name, other.UUID)
+		}
+	}
+	if !ref.Named() || ref.By == ByBitstreamName { // Glance knows what the name stands for
+		return nil
+	}
+	if d.Preprogrammed {
+		return Refuse(Conflict, "deployable %s is pre-programmed and cannot be programmed", d.Name)
+	}
+	if users := t.otherUsers(d.UUID, "", a.Instance, ref); len(users) > 0 {
+		return Refuse(Conflict, "deployable %s is in use by %s and cannot be programmed", d.Name, strings.Join(users, ", "))
+	}
+	return nil
+}
+
+// programs reports whether the bind in progress of a request writes an image.
+func (t Tx) programs(a ARQ) bool {
+	for b := range t.s.bindByARQ.All(t.tx, a.UUID) {
+		if b.Result == "" && b.Attempt == a.Attempt && b.Bitstream.Named() {
+			return true
+		}
+	}
+	return false
+}
+
+// shares reports whether a request may be on a region that is programmed for a request of an
+// instance: it is of the same instance, still being bound, and wants the same bitstream.
+func (t Tx) shares(other ARQ, instance string, ref BitstreamRef) bool {
+	wanted, err := t.RequestedBitstream(other)
+	return err == nil && other.Instance == instance && other.State == BindStarted && wanted == ref
+}
+
+// otherUsers are the requests that hold handles of a region, except for one handle and for
+// the requests of the instance that want the same bitstream written.
+func (t Tx) otherUsers(deployable, except, instance string, ref BitstreamRef) []string {
+	var users []string
+	for h := range t.Handles(deployable) {
+		if !h.InUse || h.UUID == except {
+			continue
+		}
+		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
+		switch {
+		case !held:
+			users = append(users, "a request that is gone")
+		case !t.shares(a, instance, ref):
+			users = append(users, "ARQ "+a.UUID)
+		}
+	}
+	return users
+}
+
+// ownerAfterBind keeps the tenant's project when the patch names none; upstream hands the
+// request to whoever binds it, so that the tenant's later deletion finds nothing.
+func (t Tx) ownerAfterBind(present, patched, caller string) string {
+	switch {
+	case patched != "":
+		return patched
+	case present != "" && !t.s.cfg.Quirks:
+		return present
+	}
+	return caller
+}
+
+// current finds the request of a bind, if it is still in the bind.
+func (t Tx) current(b Bind) (ARQ, bool) {
+	a, ok := t.s.arqs.byUUID.Get(t.tx, b.ARQ)
+	return a, ok && a.Attempt == b.Attempt
+}
+
+// BeginBindWork takes the lease of the bind's handle for the agent. It answers false when
+// the request was unbound or deleted since the bind began.
+func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
+	h, ok := t.Handle(b.Handle)
+	_, current := t.current(b)
+	if _, busy := t.s.leaseByHandle.Get(t.tx, b.Handle); !ok || !current || busy {
+		return HandleWork{}, false
+	}
+	return t.lease(Lease{Work: WorkBind, Bind: b.ID, Handle: b.Handle}, h), true
+}
+
+// EndBindWork gives the lease back and leaves the bind as it is, for [Tx.Recover]. It answers
+// false when the request was unbound or deleted meanwhile.
+func (t Tx) EndBindWork(b Bind) bool {
+	if _, current := t.current(b); !current {
+		return false
+	}
+	t.endBindLease(b)
+	return true
+}
+
+// endBindLease ends the lease that a bind has, if it has one.
+func (t Tx) endBindLease(b Bind) bool {
+	l, ok := t.s.leaseByHandle.Get(t.tx, b.Handle)
+	if !ok || l.Bind != b.ID {
+		return false
+	}
+	return t.endLease(l)
+}
+
+// FinishBind makes the request Bound. It answers false when the request was unbound or
+// deleted meanwhile; what the agent did must then be undone and [Tx.FailBind] be called.
+func (t Tx) FinishBind(b Bind, now time.Time) bool {
+	a, current := t.current(b)
+	if !current {
+		return false
+	}
+	t.endBindLease(b)
+	a.State, a.UpdatedAt = Bound, now
+	t.s.arqs.Put(t.tx, a)
+	t.setResult(b, Bound)
+	return true
+}
+
+// AbandonBind leaves a request BindStarted and without a handle, as upstream does when it
+// trips over its own trait name.
+func (t Tx) AbandonBind(b Bind) {
+	t.endBindLease(b)
+	t.releaseHandle(b.Handle)
+	t.setResult(b, BindStarted)
+}
+
+// FailBind makes the request BindFailed if it is still in the bind. The handle is kept if
+// its mediated device may still exist, so that an unbind tries again.
+func (t Tx) FailBind(b Bind, cause error, keepHandle bool, now time.Time) {
+	worked := t.endBindLease(b)
+	_, current := t.current(b)
+	if !keepHandle && (worked || current) {
+		t.releaseHandle(b.Handle)
+	}
+	if a, current := t.current(b); current {
+		a.State, a.UpdatedAt, a.Failure = BindFailed, now, cause.Error()
+		t.s.arqs.Put(t.tx, a)
+	}
+	t.setResult(b, BindFailed)
+}
+
+func (t Tx) setResult(b Bind, result string) {
+	if row, ok := t.s.binds.Get(t.tx, b.ID); ok {
+		row.Result = result
+		t.s.binds.Put(t.tx, row)
+	}
+}
+
+// Binds lists the binds of a PATCH of which Nova was not notified yet.
+func (t Tx) Binds(patch int64) []Bind {
+	return slices.Collect(t.s.bindByPatch.All(t.tx, patchKey(patch)))
+}
+
+// DropBind forgets a bind that Nova was notified of.
+func (t Tx) DropBind(id int64) { t.s.binds.Delete(t.tx, id) }
+
+// EndPatch forgets all binds of a PATCH.
+func (t Tx) EndPatch(patch int64) {
+	for b := range t.s.bindByPatch.All(t.tx, patchKey(patch)) {
+		t.s.binds.Delete(t.tx, b.ID)
+	}
+}
+
+// SilencePatch says that Nova is not notified of the binds of a PATCH.
+func (t Tx) SilencePatch(patch int64) {
+	for b := range t.s.bindByPatch.All(t.tx, patchKey(patch)) {
+		b.Silent = true
+		t.s.binds.Put(t.tx, b)
+	}
+}

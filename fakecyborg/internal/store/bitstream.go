@@ -1,0 +1,114 @@
+package store
+
+import (
+	"slices"
+	"strings"
+)
+
+// Selector is a key by which a group, or an image of Glance, names the FPGA image that is
+// meant.
+type Selector string
+
+// The selectors. Upstream reads those that end in _id, its specifications know all four.
+const (
+	ByBitstreamID   Selector = "bitstream_id"
+	ByFunctionID    Selector = "function_id"
+	ByBitstreamName Selector = "bitstream_name"
+	ByFunctionName  Selector = "function_name"
+)
+
+// selectors are all of them, in the order in which a refusal names them.
+func selectors(quirks bool) []Selector {
+	ids := []Selector{ByBitstreamID, ByFunctionID}
+	if quirks {
+		return ids
+	}
+	return append(ids, ByBitstreamName, ByFunctionName)
+}
+
+// Property is the name of the selector in a group and in Glance.
+func (s Selector) Property() string { return PrefixAccel + string(s) }
+
+// Get is the value of a selector in the properties of an image.
+func (i Image) Get(by Selector) string { return i.Properties[by.Property()] }
+
+// BitstreamRef names the FPGA image that a request wants on its device.
+type BitstreamRef struct {
+	By    Selector `json:"by"`
+	Value string   `json:"value"`
+}
+
+// Named reports whether there is an image at all.
+func (r BitstreamRef) Named() bool { return r.Value != "" }
+
+// String names the image for errors.
+func (r BitstreamRef) String() string { return string(r.By) + " " + r.Value }
+
+// IsFunction reports whether a function is named rather than an image.
+func (r BitstreamRef) IsFunction() bool { return r.By == ByFunctionID || r.By == ByFunctionName }
+
+func (r BitstreamRef) valid() bool {
+	return r == BitstreamRef{} || r.Named() && slices.Contains(selectors(false), r.By)
+}
+
+// bitstream is what the group wants programmed. Naming it in more than one way is refused
+// when the request is bound; for the two that upstream knows in its own words, braces
+// included.
+func (g Group) bitstream(profile string, quirks bool) (BitstreamRef, error) {
+	if !g.programmable(quirks) {
+		return BitstreamRef{}, nil
+	}
+	return pickBitstream(profile, quirks, func(s Selector) string {
+		value, _ := g.get(s.Property())
+		return value
+	})
+}
+
+// BitstreamOf is what an image of image_uuid names, if anything.
+func BitstreamOf(i Image) (BitstreamRef, error) {
+	return pickBitstream("of image "+i.ID, false, i.Get)
+}
+
+// pickBitstream takes the one selector that has a value.
+func pickBitstream(profile string, quirks bool, get func(Selector) string) (BitstreamRef, error) {
+	var found []BitstreamRef
+	for _, by := range selectors(quirks) {
+		if value := get(by); value != "" {
+			found = append(found, BitstreamRef{by, value})
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return BitstreamRef{}, nil
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 2 && found[0].By == ByBitstreamID && found[1].By == ByFunctionID:
+		return BitstreamRef{}, Refuse(Invalid, "In device profile {0}, only one among bitstream_id and function_id must be set, but both are set")
+	}
+	names := make([]string, 0, len(found))
+	for _, i := range found {
+		names = append(names, string(i.By))
+	}
+	return BitstreamRef{}, Refuse(Invalid, "In device profile %s, only one among bitstream_id, function_id, bitstream_name and function_name must be set, but %s are set",
+		profile, strings.Join(names, " and "))
+}
+
+// RequestedBitstream is the image of a request: what its group names, or else what the
+// image_uuid of its creation stands for.
+func (t Tx) RequestedBitstream(a ARQ) (BitstreamRef, error) {
+	g := t.group(a)
+	ref, err := g.bitstream(a.Profile, t.s.cfg.Quirks)
+	if err == nil && !ref.Named() && g.programmable(t.s.cfg.Quirks) {
+		ref = a.Bitstream
+	}
+	return ref, err
+}
+
+// group is the group of the profile that a request is of.
+func (t Tx) group(a ARQ) Group {
+	p, _ := t.s.profileByName.Get(t.tx, a.Profile)
+	if a.Group >= len(p.Groups) {
+		return nil
+	}
+	return p.Groups[a.Group]
+}

@@ -1,0 +1,308 @@
+package store
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// The states of a device.
+const (
+	StatusEnabled     = "enabled"
+	StatusMaintaining = "maintaining" // disabled: its inventory is reserved in Placement
+)
+
+// Devices iterates over all devices, oldest first.
+func (t Tx) Devices() iter.Seq[Device] { return t.s.devices.All(t.tx) }
+
+// HostDevices iterates over the devices of a host, oldest first.
+func (t Tx) HostDevices(host string) iter.Seq[Device] { return t.s.deviceByHost.All(t.tx, host) }
+
+// Device finds a device; any text is taken for a UUID.
+func (t Tx) Device(uuid string) (Device, error) {
+	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok {
+		return d, nil
+	}
+	return Device{}, Refuse(NotFound, "Device not found with uuid=%s", uuid)
+}
+
+// DeviceAt finds a device of a host by its control path, which is its identity from one
+// report to the next.
+func (t Tx) DeviceAt(host, path string) (Device, bool) {
+	return t.s.deviceByPath.Get(t.tx, pathKey(host, path))
+}
+
+// SetDeviceStatus stores the status of a device.
+func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
+	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok {
+		d.Status, d.UpdatedAt = status, now
+		t.s.devices.Put(t.tx, d)
+	}
+}
+
+// Merge is the device with what a driver reports of it.
+func (d Device) Merge(found driver.Device, source string) Device {
+	d.Driver, d.Type, d.Vendor, d.Model, d.StdBoardInfo, d.VendorBoardInfo, d.ControlPath, d.Resources =
+		source, found.Type, found.Vendor, found.Model, found.StdBoardInfo, found.VendorBoardInfo, found.ControlPath, found.Resources
+	return d
+}
+
+// AddDevice stores a new device without its deployables.
+func (t Tx) AddDevice(host string, found driver.Device, source string, nested bool, now time.Time) Device {
+	d := Device{
+		ID: t.s.devices.ids.Next(t.tx), UUID: t.s.uuidOf(kindDevice, pathKey(host, found.ControlPath.Key())), CreatedAt: now,
+		Host: host, Status: StatusEnabled, Nested: nested,
+	}.Merge(found, source)
+	t.s.devices.Put(t.tx, d)
+	return d
+}
+
+// UpdateDevice stores what may change about a device that stays.
+func (t Tx) UpdateDevice(uuid string, found driver.Device, source string, now time.Time) {
+	old, ok := t.s.devices.byUUID.Get(t.tx, uuid)
+	d := old.Merge(found, source)
+	if !ok || reflect.DeepEqual(d, old) {
+		return
+	}
+	if d.Vendor != old.Vendor || d.Model != old.Model || d.Type != old.Type ||
+		d.StdBoardInfo != old.StdBoardInfo || d.VendorBoardInfo != old.VendorBoardInfo {
+		d.UpdatedAt = now
+	}
+	t.s.devices.Put(t.tx, d)
+}
+
+// SetNested stores whether a device has a provider of its own.
+func (t Tx) SetNested(uuid string, nested bool) {
+	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok && d.Nested != nested {
+		d.Nested = nested
+		t.s.devices.Put(t.tx, d)
+	}
+}
+
+// RemoveEmptyDevice deletes a device that has no deployables any more. It answers whether it
+// has none.
+func (t Tx) RemoveEmptyDevice(uuid string) bool {
+	if _, has := t.s.deployableByDevice.First(t.tx, uuid); has {
+		return false
+	}
+	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok {
+		t.s.devices.Delete(t.tx, d.ID)
+	}
+	return true
+}
+
+// Deployables iterates over all deployables, oldest first.
+func (t Tx) Deployables() iter.Seq[Deployable] { return t.s.deployables.All(t.tx) }
+
+// DeviceDeployables lists the deployables of a device, oldest first.
+func (t Tx) DeviceDeployables(device string) []Deployable {
+	return slices.Collect(t.s.deployableByDevice.All(t.tx, device))
+}
+
+// HostDeployables iterates over the deployables of a host.
+func (t Tx) HostDeployables(host string) iter.Seq[Deployable] {
+	return func(yield func(Deployable) bool) {
+		for device := range t.HostDevices(host) {
+			for d := range t.s.deployableByDevice.All(t.tx, device.UUID) {
+				if !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Deployable finds a deployable.
+func (t Tx) Deployable(uuid string) (Deployable, error) {
+	if d, ok := t.s.deployables.byUUID.Get(t.tx, uuid); ok {
+		return d, nil
+	}
+	return Deployable{}, Refuse(NotFound, "Deployable not found with uuid=%s", uuid)
+}
+
+// DeployableByID finds a deployable by its number.
+func (t Tx) DeployableByID(id int64) (Deployable, bool) { return t.s.deployables.Get(t.tx, id) }
+
+// AddDeployable stores a new deployable with its attributes and handles. It gives out no
+// handle until it is in Placement. Parent is the provider of the host.
+func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, now time.Time) (Deployable, error) {
+	if other, taken := t.s.deployableByName.Get(t.tx, spec.Name); taken {
+		on, _ := t.Device(other.Device)
+		return Deployable{}, fmt.Errorf("deployable %s exists already, on host %s, device %s", spec.Name, on.Host, on.ControlPath.Key())
+	}
+	d := Deployable{
+		ID: t.s.deployables.ids.Next(t.tx), UUID: t.s.uuidOf(kindDeployable, spec.Name), CreatedAt: now, Device: device.UUID,
+		Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators, Resources: maps.Clone(spec.Resources),
+		Provider: t.providerOf(device, spec.Name, parent), Preprogrammed: spec.Preprogrammed(),
+	}
+	t.s.deployables.Put(t.tx, d)
+	for _, a := range spec.Attributes {
+		t.addAttribute(d, a.Key, a.Value, now)
+	}
+	for _, h := range spec.AttachHandles {
+		t.addHandle(d, h)
+	}
+	return d, nil
+}
+
+// providerOf is the provider of a deployable: one of its own, or that of the host.
+func (t Tx) providerOf(device Device, name, parent string) string {
+	switch {
+	case t.s.cfg.Layout != LayoutFlat:
+		return driver.ProviderUUID(name)
+	case parent == "": // no Placement
+		return driver.ProviderUUID(device.Host)
+	}
+	return parent
+}
+
+func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
+	info := spec.Key()
+	t.s.handles.Put(t.tx, Handle{
+		ID: t.s.handles.ids.Next(t.tx), UUID: t.s.uuidOf(kindHandle, d.Name+"\x00"+info),
+		Deployable: d.UUID, Type: spec.Type, Info: Info(info),
+	})
+}
+
+// Withdraw takes deployables out of the offer, all or none of them: the error names who uses
+// one.
+func (t Tx) Withdraw(deployables []Deployable) error {
+	for _, d := range deployables {
+		if users := t.users(d.UUID); len(users) > 0 {
+			return fmt.Errorf("deployable %s is in use by %s", d.Name, strings.Join(users, ", "))
+		}
+	}
+	for _, d := range deployables {
+		t.SetInPlacement(d.UUID, false)
+	}
+	return nil
+}
+
+// SetInPlacement stores whether Placement knows a deployable.
+func (t Tx) SetInPlacement(uuid string, known bool) {
+	if d, ok := t.s.deployables.byUUID.Get(t.tx, uuid); ok && d.InPlacement != known {
+		d.InPlacement = known
+		t.s.deployables.Put(t.tx, d)
+	}
+}
+
+// OfferDeployable stores that Placement knows a new deployable.
+func (t Tx) OfferDeployable(uuid string, now time.Time) {
+	if d, ok := t.s.deployables.byUUID.Get(t.tx, uuid); ok {
+		d.InPlacement, d.UpdatedAt = true, now
+		t.s.deployables.Put(t.tx, d)
+	}
+}
+
+// RemoveDeployable deletes a deployable and what belongs to it.
+func (t Tx) RemoveDeployable(uuid string) {
+	for a := range t.s.attributeByDeployable.All(t.tx, uuid) {
+		t.s.attributes.Delete(t.tx, a.ID)
+	}
+	for h := range t.Handles(uuid) {
+		t.s.handles.Delete(t.tx, h.ID)
+	}
+	if d, ok := t.s.deployables.byUUID.Get(t.tx, uuid); ok {
+		t.s.deployables.Delete(t.tx, d.ID)
+	}
+}
+
+// UpdateDeployable stores a reported deployable over its row; what is the same is not
+// written. Handles that are no longer reported but in use stay until they are released; the
+// error names their users.
+func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time) error {
+	old, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
+	if !ok {
+		return nil
+	}
+	d := old
+	d.Total, d.DriverName, d.Preprogrammed = spec.NumAccelerators, spec.DriverName, spec.Preprogrammed()
+	if !maps.Equal(d.Resources, spec.Resources) {
+		d.Resources = maps.Clone(spec.Resources)
+	}
+	if d.Total != old.Total || d.DriverName != old.DriverName {
+		d.UpdatedAt = now
+	}
+	if !reflect.DeepEqual(d, old) {
+		t.s.deployables.Put(t.tx, d)
+	}
+	t.UpdateAttributes(d, spec.Attributes, now)
+	return t.updateHandles(d, spec.AttachHandles)
+}
+
+func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
+	if t.s.cfg.Quirks {
+		return t.updateHandlesAsUpstream(d, reported)
+	}
+	specs := make(map[Info]driver.AttachHandle, len(reported))
+	for _, h := range reported {
+		specs[Info(h.Key())] = h
+	}
+	known := make(map[Info]bool, len(reported))
+	var users []string
+	for h := range t.Handles(d.UUID) {
+		spec, found := specs[h.Info]
+		known[h.Info] = true
+		changed := h
+		changed.Vanished = !found
+		switch {
+		case found && !h.InUse:
+			changed.Type = spec.Type
+		case !found && h.HeldBy != "":
+			users = append(users, "ARQ "+h.HeldBy)
+		case !found && !h.InUse:
+			t.s.handles.Delete(t.tx, h.ID)
+			continue
+		}
+		if changed != h {
+			t.s.handles.Put(t.tx, changed)
+		}
+	}
+	for _, h := range reported {
+		if !known[Info(h.Key())] {
+			t.addHandle(d, h)
+		}
+	}
+	if len(users) > 0 {
+		return fmt.Errorf("deployable %s: attach handles vanished that are in use by %s", d.Name, strings.Join(users, ", "))
+	}
+	return nil
+}
+
+// updateHandlesAsUpstream imitates a defect: a handle that is no longer reported is looked
+// for without its attach_info, so that the newest handle of the deployable is deleted
+// instead. One that a request holds cannot be deleted, because its row refers to it.
+func (t Tx) updateHandlesAsUpstream(d Deployable, reported []driver.AttachHandle) error {
+	wanted, known := make(map[Info]bool), make(map[Info]bool)
+	for _, h := range reported {
+		wanted[Info(h.Key())] = true
+	}
+	handles := slices.Collect(t.Handles(d.UUID))
+	missing := 0
+	for _, h := range handles {
+		known[h.Info] = true
+		if !wanted[h.Info] {
+			missing++
+		}
+	}
+	for range missing {
+		newest := handles[len(handles)-1]
+		if newest.InUse {
+			return fmt.Errorf("deployable %s: cannot delete attach handle %s: a foreign key constraint fails", d.Name, newest.UUID)
+		}
+		t.s.handles.Delete(t.tx, newest.ID)
+		handles = handles[:len(handles)-1]
+	}
+	for _, h := range reported {
+		if !known[Info(h.Key())] {
+			t.addHandle(d, h)
+		}
+	}
+	return nil
+}

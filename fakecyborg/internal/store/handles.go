@@ -1,0 +1,249 @@
+package store
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// The work that leases are for.
+const (
+	WorkBind    = "bind"    // the agent does what a bind needs
+	WorkRestore = "restore" // a mediated device is created again after a restart of its host
+	WorkRemove  = "remove"  // a mediated device is removed
+	WorkProgram = "program" // an image is written to a deployable
+)
+
+// Handles iterates over the attach handles of a deployable, lowest first.
+func (t Tx) Handles(deployable string) iter.Seq[Handle] {
+	return t.s.handleByDeployable.All(t.tx, deployable)
+}
+
+// AllHandles iterates over all attach handles, lowest first.
+func (t Tx) AllHandles() iter.Seq[Handle] { return t.s.handles.All(t.tx) }
+
+// Handle finds an attach handle.
+func (t Tx) Handle(uuid string) (Handle, bool) { return t.s.handles.byUUID.Get(t.tx, uuid) }
+
+// NeedsAgent reports whether the handle comes to life on the host only.
+func (h Handle) NeedsAgent() bool { return h.Type == driver.HandleMDEV }
+
+func (h Handle) spec() driver.AttachHandle {
+	return driver.AttachHandle{Type: h.Type, Info: h.Info.Map()}
+}
+
+// firstFreeHandle is the free handle of a deployable with the lowest id.
+func (t Tx) firstFreeHandle(deployable string) (Handle, bool) {
+	for h := range t.Handles(deployable) {
+		if !h.InUse && !h.Vanished {
+			return h, true
+		}
+	}
+	return Handle{}, false
+}
+
+// HandlesInUse counts the handles of a deployable that are in use.
+func (t Tx) HandlesInUse(deployable string) int {
+	n := 0
+	for h := range t.Handles(deployable) {
+		if h.InUse {
+			n++
+		}
+	}
+	return n
+}
+
+// users names the requests that hold handles of a deployable.
+func (t Tx) users(deployable string) []string {
+	var names []string
+	for h := range t.Handles(deployable) {
+		switch {
+		case !h.InUse:
+		case h.HeldBy == "":
+			names = append(names, "a mediated device waiting for its removal, "+h.UUID)
+		default:
+			names = append(names, "ARQ "+h.HeldBy)
+		}
+	}
+	return names
+}
+
+// releaseHandle gives a handle back. One that is no longer reported is deleted.
+func (t Tx) releaseHandle(uuid string) {
+	h, ok := t.Handle(uuid)
+	if !ok {
+		return
+	}
+	t.unlink(h)
+	if h.Vanished {
+		t.s.handles.Delete(t.tx, h.ID)
+		return
+	}
+	h.InUse, h.HeldBy = false, ""
+	t.s.handles.Put(t.tx, h)
+}
+
+// unlink takes a handle from the request that has it.
+func (t Tx) unlink(h Handle) {
+	if a, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && a.Handle == h.UUID {
+		a.Handle = ""
+		t.s.arqs.Put(t.tx, a)
+	}
+}
+
+// HandleWork is what an agent needs to know of a handle that it works on.
+type HandleWork struct {
+	Lease        Lease
+	Host, Driver string
+	Device       string // key of its control path
+	Handle       driver.AttachHandle
+	UUID         string
+}
+
+// BeginWork takes the lease of a handle, unless it is taken or the handle is not, or no
+// longer, as the work wants it.
+func (t Tx) BeginWork(work, handle string) (HandleWork, bool) {
+	h, ok := t.Handle(handle)
+	if _, busy := t.s.leaseByHandle.Get(t.tx, handle); !ok || busy {
+		return HandleWork{}, false
+	}
+	if work == WorkRestore && !t.restorable(h) || work == WorkRemove && (!h.InUse || h.HeldBy != "") {
+		return HandleWork{}, false
+	}
+	return t.lease(Lease{Work: work, Handle: handle}, h), true
+}
+
+func (t Tx) lease(l Lease, h Handle) HandleWork {
+	l.ID = t.s.leaseIDs.Next(t.tx)
+	t.s.leases.Put(t.tx, l)
+	d, _ := t.s.deployables.byUUID.Get(t.tx, h.Deployable)
+	device, _ := t.s.devices.byUUID.Get(t.tx, d.Device)
+	return HandleWork{
+		Lease: l, Host: device.Host, Driver: device.Driver, Device: device.ControlPath.Key(), Handle: h.spec(), UUID: h.UUID,
+	}
+}
+
+// endLease ends a lease; false if it was ended before.
+func (t Tx) endLease(l Lease) bool {
+	_, ok := t.s.leases.Get(t.tx, l.ID)
+	t.s.leases.Delete(t.tx, l.ID)
+	return ok
+}
+
+// ReleaseARQ begins an unbind or a deletion. The answer true comes with a mediated device
+// that must be removed first, see [Tx.EndRemoval]; else the request is free of its handle. A
+// bind in progress is outdated from now on.
+//
+// While the agent is unreachable the mediated device stays, for it to be removed when the
+// agent comes back, see [Tx.Orphans].
+func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
+	a.Attempt++
+	t.s.arqs.Put(t.tx, a)
+	h, ok := t.Handle(a.Handle)
+	if !ok {
+		return HandleWork{}, false
+	}
+	_, busy := t.s.leaseByHandle.Get(t.tx, h.UUID)
+	switch {
+	case busy, h.NeedsAgent() && unreachable:
+		// what keeps the agent busy finds the request gone, and cleans up
+		t.unlink(h)
+		h.HeldBy = ""
+		t.s.handles.Put(t.tx, h)
+	case h.NeedsAgent():
+		return t.lease(Lease{Work: WorkRemove, Handle: h.UUID}, h), true
+	default:
+		t.releaseHandle(h.UUID)
+	}
+	return HandleWork{}, false
+}
+
+// EndRemoval follows the removal of a mediated device. A failed one leaves the handle in use
+// and its request, if it still has one, able to be released again.
+func (t Tx) EndRemoval(w HandleWork, removed bool, now time.Time) {
+	if !t.endLease(w.Lease) {
+		return
+	}
+	if removed {
+		t.releaseHandle(w.UUID)
+		return
+	}
+	h, _ := t.Handle(w.UUID)
+	if a, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && a.State == BindStarted {
+		a.State, a.UpdatedAt = BindFailed, now
+		t.s.arqs.Put(t.tx, a)
+	}
+}
+
+// EndRestore follows the restoration of a mediated device. It answers false if the request
+// was unbound or deleted meanwhile: the device must then be removed, and the lease is kept
+// for that. A request that was provisioning is resolved; its bind, which is the answer, is
+// stored so that Nova is notified.
+func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (resolved []Bind, held bool) {
+	h, ok := t.Handle(w.UUID)
+	a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
+	if ok && !held {
+		return nil, false
+	}
+	t.endLease(w.Lease)
+	if a.State != Provisioning || cause != nil && t.AgentDown(a.Host) {
+		return nil, true // the next start tries again
+	}
+	a.State, a.UpdatedAt = Bound, now
+	if cause != nil {
+		a.State, a.Failure = BindFailed, cause.Error()
+	}
+	t.s.arqs.Put(t.tx, a)
+	return []Bind{t.addBind(Bind{Patch: patch, ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Result: a.State})}, true
+}
+
+// Orphans are the handles of a host in use that no request holds: their mediated devices
+// could not be removed when the request went.
+func (t Tx) Orphans(host string) []string {
+	return t.handlesOf(host, func(h Handle) bool { return h.InUse && h.HeldBy == "" })
+}
+
+// Restorable are the handles of a host whose mediated devices guests have.
+func (t Tx) Restorable(host string) []string { return t.handlesOf(host, t.restorable) }
+
+func (t Tx) restorable(h Handle) bool {
+	if !h.NeedsAgent() || h.Vanished || h.HeldBy == "" {
+		return false
+	}
+	a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
+	return a.State == Bound || a.State == Provisioning
+}
+
+// handlesOf lists those handles of a host that nothing works on.
+func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
+	var list []string
+	for d := range t.HostDeployables(host) {
+		for h := range t.Handles(d.UUID) {
+			if _, busy := t.s.leaseByHandle.Get(t.tx, h.UUID); h.InUse && !busy && which(h) {
+				list = append(list, h.UUID)
+			}
+		}
+	}
+	return list
+}
+
+// MarkProvisioning makes the bound requests of a host with mediated devices provisioning.
+func (t Tx) MarkProvisioning(host string, now time.Time) {
+	for _, uuid := range t.Restorable(host) {
+		h, _ := t.Handle(uuid)
+		a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
+		a.State, a.UpdatedAt = Provisioning, now
+		t.s.arqs.Put(t.tx, a)
+	}
+}
+
+// HasProvisioning reports whether a request of a host is provisioning.
+func (t Tx) HasProvisioning(host string) bool {
+	return slices.ContainsFunc(t.Restorable(host), func(uuid string) bool {
+		h, _ := t.Handle(uuid)
+		a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
+		return a.State == Provisioning
+	})
+}

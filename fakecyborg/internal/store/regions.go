@@ -1,0 +1,309 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
+
+// The traits of FPGA regions.
+const (
+	// TraitProgrammable marks a region that may be programmed.
+	TraitProgrammable = "CUSTOM_PROGRAMMABLE"
+	// traitFunction starts the traits that name the function of a region: upstream's
+	// CUSTOM_FPGA_FUNCTION_ID_INTEL_X and the CUSTOM_FPGA_FUNCTION_INTEL_X of the Rocky
+	// specification.
+	traitFunction = "CUSTOM_FPGA_FUNCTION_"
+)
+
+// regionProperty is the property of an image that names the type of region it was built for.
+// Upstream has no such check; its specifications call the property differently from release
+// to release.
+const regionProperty = "accel:region_id"
+
+// isFunction knows the trait of a function in all forms, CUSTOM_FPGA_INTEL_FUNCTION_X of the
+// Rocky specification of the agent among them.
+func isFunction(trait string) bool {
+	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_FUNCTION_")
+}
+
+func functionTraits(spec driver.Deployable) []string {
+	return slices.DeleteFunc(spec.Traits(), func(trait string) bool { return !isFunction(trait) })
+}
+
+// Identifiers are compared with or without hyphens: the kernel's have none.
+func sameName(a, b string) bool          { return bare(a) == bare(b) }
+func hasSuffixName(trait, n string) bool { return strings.HasSuffix(bare(trait), bare(n)) }
+func bare(name string) string            { return strings.ReplaceAll(name, "_", "") }
+
+// Carries reports whether the region is known to have what a request wants, so that nothing
+// has to be written. Of a name of a bitstream Glance must be asked first. Upstream compares
+// bitstreams only, writes a function every time, and believes that what a failed programming
+// was to replace is still there.
+func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
+	quirks := t.s.cfg.Quirks
+	if d.Unknown && !quirks {
+		return false
+	}
+	if want.By == ByBitstreamID {
+		return want.Value == d.Bitstream
+	}
+	if quirks || !want.IsFunction() {
+		return false
+	}
+	if d.Programmed != nil && d.Programmed.Image.Get(want.By) == want.Value {
+		return true
+	}
+	name, err := driver.NamePart(want.Value)
+	return want.By == ByFunctionID && err == nil && slices.ContainsFunc(functionTraits(t.Reported(d)), func(trait string) bool {
+		return hasSuffixName(trait, name)
+	})
+}
+
+// AsProgrammed is what a driver reports, with the function that was written since in place of
+// the one it reports. A driver that reads the function from the card, and so has reported
+// another one than before, is believed from then on: a card that starts again with its first
+// function is not taken for the programmed one.
+func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
+	if d.Programmed == nil || d.Programmed.outdatedBy(spec) {
+		return spec
+	}
+	return withFunction(spec, d.Programmed.Trait)
+}
+
+// outdatedBy reports whether the driver has looked at the region since it was written.
+func (p Programmed) outdatedBy(spec driver.Deployable) bool {
+	return p.Read || !slices.Equal(functionTraits(spec), p.Reported)
+}
+
+// Observe is the row after a driver has reported the region. What was written is forgotten
+// where the driver reports something else.
+func (d Deployable) Observe(spec driver.Deployable) Deployable {
+	if d.Programmed == nil || !d.Programmed.outdatedBy(spec) {
+		return d
+	}
+	p := *d.Programmed
+	traits := functionTraits(spec)
+	if !p.Read && p.Trait == "" && len(traits) == 1 {
+		p.Trait = traits[0] // an image that did not name its function
+	}
+	p.Read = true
+	d.Programmed = &p
+	if len(traits) != len(traitList(p.Trait)) || len(traits) == 1 && !sameName(traits[0], p.Trait) {
+		d.Programmed, d.Bitstream = nil, ""
+	}
+	return d
+}
+
+// ObserveDeployable stores what a driver's report says of the function of a region.
+func (t Tx) ObserveDeployable(uuid string, spec driver.Deployable) {
+	old, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
+	if !ok || old.Programmed == nil {
+		return
+	}
+	d := old.Observe(spec)
+	if d.Programmed == nil || d.Programmed.Read != old.Programmed.Read || d.Programmed.Trait != old.Programmed.Trait {
+		t.s.deployables.Put(t.tx, d)
+	}
+}
+
+func traitList(trait string) []string {
+	if trait == "" {
+		return nil
+	}
+	return []string{trait}
+}
+
+// withFunction replaces the function traits of a deployable by one, or by none.
+func withFunction(spec driver.Deployable, trait string) driver.Deployable {
+	kept := make([]driver.Attribute, 0, len(spec.Attributes)+1)
+	used := make(map[string]bool)
+	placed := trait == ""
+	for _, a := range spec.Attributes {
+		if strings.HasPrefix(a.Key, "trait") && isFunction(a.Value) {
+			if placed {
+				continue
+			}
+			a.Value, placed = trait, true
+		}
+		used[a.Key] = true
+		kept = append(kept, a)
+	}
+	for n := 0; !placed; n++ {
+		if key := fmt.Sprint("trait", n); !used[key] {
+			kept, placed = append(kept, driver.Attribute{Key: key, Value: trait}), true
+		}
+	}
+	spec.Attributes = kept
+	return spec
+}
+
+// OwnedBy reports whether the region is in use, and by requests of one instance of the
+// project only.
+func (t Tx) OwnedBy(deployable, project string) bool {
+	instance := ""
+	for h := range t.Handles(deployable) {
+		if !h.InUse {
+			continue
+		}
+		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
+		if !held || a.State != Bound || a.Project != project || instance != "" && a.Instance != instance {
+			return false
+		}
+		instance = a.Instance
+	}
+	return instance != ""
+}
+
+// Programming reports whether an image is being written to a deployable.
+func (t Tx) Programming(deployable string) bool {
+	_, writing := t.s.leaseByDeployable.Get(t.tx, deployable)
+	return writing
+}
+
+// ClaimForBind reserves the region of a bind's handle for an image. With nothing to write the
+// answer is false: the image is there already.
+func (t Tx) ClaimForBind(b Bind, image Image) (l Lease, write bool, err error) {
+	h, _ := t.Handle(b.Handle)
+	d, err := t.Deployable(h.Deployable)
+	if err != nil {
+		return Lease{}, false, err
+	}
+	if !t.s.cfg.Quirks && !d.Unknown && (image.ID == d.Bitstream || t.Carries(d, b.Bitstream)) {
+		return Lease{}, false, nil
+	}
+	l, err = t.claim(d, image, t.otherUsers(d.UUID, b.Handle, b.Instance, b.Bitstream))
+	return l, true, err
+}
+
+// ClaimForOwner reserves a region for an image at the word of the one who uses it.
+func (t Tx) ClaimForOwner(d Deployable, image Image) (Lease, error) { return t.claim(d, image, nil) }
+
+// ClaimUnused reserves a region that is not in use for an image.
+func (t Tx) ClaimUnused(d Deployable, image Image) (Lease, error) {
+	return t.claim(d, image, t.users(d.UUID))
+}
+
+// claim takes the lease of a region, or says why it must not be programmed.
+func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
+	l := Lease{Work: WorkProgram, Deployable: d.UUID, Image: image.ID}
+	if t.s.cfg.Quirks {
+		return l, nil
+	}
+	region := image.Properties[regionProperty]
+	switch {
+	case d.Preprogrammed:
+		return l, Refuse(Conflict, "deployable %s is pre-programmed and cannot be programmed", d.Name)
+	case t.Programming(d.UUID):
+		return l, Refuse(Conflict, "deployable %s is being programmed already", d.Name)
+	case len(users) > 0:
+		return l, Refuse(Conflict, "deployable %s is in use by %s and cannot be programmed", d.Name, strings.Join(users, ", "))
+	case region != "" && !t.regionFits(d, region):
+		return l, Refuse(Conflict, "image %s is for regions of type %s, deployable %s is none", image.ID, region, d.Name)
+	}
+	if _, err := t.FunctionTrait(d, image); err != nil {
+		return l, Refuse(Invalid, "image %s: %v", image.ID, err)
+	}
+	l.ID = t.s.leaseIDs.Next(t.tx)
+	t.s.leases.Put(t.tx, l)
+	return l, nil
+}
+
+// regionFits compares the type of region an image is for with the region's traits. A region
+// without a type takes every image.
+func (t Tx) regionFits(d Deployable, region string) bool {
+	name, err := driver.NamePart(region)
+	if err != nil {
+		return false
+	}
+	typed := false
+	for _, trait := range t.Reported(d).Traits() {
+		if strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_REGION_") {
+			typed = true
+			if hasSuffixName(trait, name) {
+				return true
+			}
+		}
+	}
+	return !typed
+}
+
+// FunctionTrait is the trait of the function of an image, empty if the image names none.
+// Upstream puts "_-" in place of a hyphen, which Placement refuses.
+func (t Tx) FunctionTrait(d Deployable, image Image) (string, error) {
+	function := image.Get(ByFunctionID)
+	if function == "" {
+		return "", nil
+	}
+	if t.s.cfg.Quirks {
+		text := strings.ToUpper(strings.ReplaceAll(function, "-", "_-"))
+		return traitFunction + "ID_" + strings.ToUpper(d.DriverName) + "_" + text, nil
+	}
+	name, err := driver.CustomName(append(t.functionWords(d), function)...)
+	if err != nil {
+		return "", fmt.Errorf("%s %q: %w", ByFunctionID.Property(), function, err)
+	}
+	return name, nil
+}
+
+// functionWords are what stands before the function in its trait, in the form of the names
+// that the driver reports.
+func (t Tx) functionWords(d Deployable) []string {
+	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
+	spec := t.Reported(d)
+	if agent, err := driver.CustomName("FPGA", vendor, "REGION"); err == nil &&
+		slices.ContainsFunc(spec.Traits(), func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
+		return []string{"FPGA", vendor, "FUNCTION"}
+	}
+	if strings.HasPrefix(spec.ResourceClass(), "CUSTOM_ACCELERATOR_") {
+		return []string{"FPGA", "FUNCTION", vendor}
+	}
+	return []string{"FPGA", "FUNCTION", "ID", vendor}
+}
+
+// PlanFunction is the deployable as it is to be reported with an image, and what is
+// remembered of the image.
+func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programmed, error) {
+	trait, err := t.FunctionTrait(d, image)
+	if err != nil {
+		return driver.Deployable{}, Programmed{}, err
+	}
+	spec := t.Reported(d)
+	before := functionTraits(spec)
+	if d.Programmed != nil && slices.Equal(before, traitList(d.Programmed.Trait)) {
+		before = d.Programmed.Reported // the driver has not reported otherwise
+	}
+	return withFunction(spec, trait), Programmed{Image: image, Trait: trait, Reported: before}, nil
+}
+
+// SetFunction stores the function that was written to a region.
+func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now time.Time) {
+	d, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
+	if !ok {
+		return
+	}
+	d.Programmed = &p
+	t.s.deployables.Put(t.tx, d)
+	t.UpdateAttributes(d, spec.Attributes, now)
+}
+
+// EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure half of the
+// image may be there; upstream takes no notice of it.
+func (t Tx) EndProgramming(l Lease, failed bool, now time.Time) {
+	t.endLease(l)
+	d, ok := t.s.deployables.byUUID.Get(t.tx, l.Deployable)
+	if !ok || failed && t.s.cfg.Quirks {
+		return
+	}
+	d.Unknown, d.Bitstream, d.UpdatedAt = failed, l.Image, now
+	if failed {
+		d.Bitstream = ""
+	}
+	t.s.deployables.Put(t.tx, d)
+}
+
+// Unclaim ends the lease of a region without a word about its content.
+func (t Tx) Unclaim(l Lease) { t.endLease(l) }

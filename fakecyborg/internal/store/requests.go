@@ -1,0 +1,136 @@
+package store
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+)
+
+// The states of upstream's enumeration. Deleting is never reached by itself.
+const (
+	Initial      = "Initial"
+	BindStarted  = "BindStarted"
+	Bound        = "Bound"
+	Unbound      = "Unbound"
+	BindFailed   = "BindFailed"
+	UnbindFailed = "UnbindFailed"
+	Deleting     = "Deleting"
+	// Provisioning is the state of the Wallaby specification for a bound request whose
+	// mediated device is being created again.
+	Provisioning = "provisioning"
+)
+
+// Scope is whose requests a caller may see: those of a project, or all.
+type Scope struct {
+	Project string
+	All     bool
+	// Revealing makes another project's request a 403 instead of a 404, as releases
+	// before the service token check did.
+	Revealing bool
+}
+
+// Everything is the scope of Cyborg itself.
+func Everything() Scope { return Scope{All: true} }
+
+func (sc Scope) sees(a ARQ) bool {
+	return sc.All || a.Project == sc.Project || sc.Revealing && a.Project == ""
+}
+
+// ARQs iterates over the requests of an instance, oldest first, or over all if none is named.
+func (t Tx) ARQs(instance string, sc Scope) iter.Seq[ARQ] {
+	all := t.s.arqs.All(t.tx)
+	if instance != "" {
+		all = t.s.arqByInstance.All(t.tx, instance)
+	}
+	return func(yield func(ARQ) bool) {
+		for a := range all {
+			if sc.sees(a) && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// ARQ finds a request that the caller may see.
+func (t Tx) ARQ(uuid string, sc Scope) (ARQ, error) {
+	a, ok := t.s.arqs.byUUID.Get(t.tx, uuid)
+	switch {
+	case ok && sc.sees(a):
+		return a, nil
+	case ok && sc.Revealing:
+		return ARQ{}, Denied("cyborg:arq:get_one")
+	}
+	return ARQ{}, Refuse(NotFound, "ExtArq not found with uuid=%s", uuid)
+}
+
+// CreateARQs makes the requests of a profile: one per unit of each group, in the order of
+// the groups.
+func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time.Time) ([]ARQ, error) {
+	p, err := t.ProfileByName(profile)
+	if err != nil {
+		return nil, err
+	}
+	created := []ARQ{}
+	for index, g := range p.Groups {
+		for range g.requests(t.s.cfg.Quirks) {
+			a := ARQ{
+				ID: t.s.arqs.ids.Next(t.tx), UUID: t.newUUID(nameARQ), CreatedAt: now,
+				Profile: p.Name, Group: index, State: Initial, Project: project, Bitstream: bitstream,
+			}
+			t.s.arqs.Put(t.tx, a)
+			created = append(created, a)
+		}
+	}
+	return created, nil
+}
+
+// SetARQState puts a request into a state by force. The error says why it cannot be.
+func (t Tx) SetARQState(uuid, state string, now time.Time) error {
+	a, err := t.ARQ(uuid, Everything())
+	if err != nil {
+		return err
+	}
+	if _, busy := t.s.leaseByHandle.Get(t.tx, a.Handle); busy {
+		return fmt.Errorf("ARQ %s: the agent is at work on it", uuid)
+	}
+	problem := ""
+	switch state {
+	case Bound, Provisioning:
+		if a.Handle == "" {
+			problem = "it holds no attach handle"
+		}
+	case Initial, Unbound:
+		if a.Handle != "" {
+			problem = "it holds attach handle " + a.Handle
+		}
+	default:
+		if !slices.Contains(storedStates(), state) {
+			problem = "there is no such state to store"
+		}
+	}
+	if problem != "" {
+		return fmt.Errorf("ARQ %s, %s: %s", uuid, state, problem)
+	}
+	a.Attempt++ // a bind in progress is overtaken
+	if state == Initial || state == Unbound {
+		a.Host, a.Provider, a.Instance = "", "", ""
+	}
+	a.State, a.UpdatedAt, a.Failure = state, now, ""
+	t.s.arqs.Put(t.tx, a)
+	return nil
+}
+
+// storedStates are those that a request may be found in.
+func storedStates() []string {
+	return []string{Initial, BindStarted, Bound, Unbound, BindFailed, UnbindFailed, Deleting, Provisioning}
+}
+
+// Unbind makes a request Unbound that holds no handle any more.
+func (t Tx) Unbind(a ARQ, now time.Time) {
+	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure = Unbound, "", "", "", now, ""
+	t.s.arqs.Put(t.tx, a)
+}
+
+// DeleteARQ deletes a request that holds no handle any more.
+func (t Tx) DeleteARQ(a ARQ) { t.s.arqs.Delete(t.tx, a.ID) }

@@ -1,0 +1,247 @@
+package store
+
+import (
+	"time"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// Profile is a device profile. It never changes.
+type Profile struct {
+	ID          int64     `json:"id"`
+	UUID        string    `json:"uuid"`
+	Name        string    `json:"name"`
+	Description *string   `json:"description,omitempty"`
+	Groups      []Group   `json:"groups"`
+	CreatedAt   time.Time `json:"created_at"`
+}
+
+// Device is one piece of hardware.
+type Device struct {
+	ID              int64              `json:"id"`
+	UUID            string             `json:"uuid"`
+	Host            string             `json:"hostname"`
+	Driver          string             `json:"driver"` // name of the driver that reported it
+	Type            string             `json:"type"`
+	Vendor          string             `json:"vendor"`
+	Model           string             `json:"model"`
+	StdBoardInfo    string             `json:"std_board_info,omitempty"`
+	VendorBoardInfo string             `json:"vendor_board_info,omitempty"`
+	ControlPath     driver.ControlPath `json:"controlpath_id"`
+	Resources       map[string]int     `json:"resources,omitempty"` // shared by its deployables, MiB by class
+	Status          string             `json:"status"`
+	// Nested is set for a device with a provider of its own, above those of its
+	// deployables.
+	Nested    bool      `json:"nested,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"` // zero until the first change, as in all rows
+}
+
+// Deployable is a part of a device, and one resource provider.
+type Deployable struct {
+	ID         int64          `json:"id"`
+	UUID       string         `json:"uuid"`
+	Device     string         `json:"device"`
+	Name       string         `json:"name"`
+	DriverName string         `json:"driver_name"`
+	Total      int            `json:"num_accelerators"`
+	Resources  map[string]int `json:"resources,omitempty"` // local memory on the provider, MiB by class
+	Provider   string         `json:"rp_uuid"`
+	// InPlacement is set while Placement knows the provider. Only then its attach handles
+	// are given out.
+	InPlacement bool `json:"in_placement"`
+	// Preprogrammed is set for a region that is never programmed.
+	Preprogrammed bool        `json:"preprogrammed,omitempty"`
+	Bitstream     string      `json:"bitstream_id,omitempty"`
+	Programmed    *Programmed `json:"programmed,omitempty"`
+	// Unknown is set after a programming that failed: what the region has is not known.
+	Unknown   bool      `json:"content_unknown,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+}
+
+// Programmed is what was written to a region last.
+type Programmed struct {
+	Image Image `json:"image"`
+	// Trait is the function's, empty for an image that does not name its function.
+	Trait string `json:"trait,omitempty"`
+	// Reported are the function traits that the driver reported then. A driver that still
+	// reports the same has not looked at the region since.
+	Reported []string `json:"reported_traits,omitempty"`
+	// Read is set once the driver has reported something else since: it reads the function
+	// from the card.
+	Read bool `json:"read_by_driver,omitempty"`
+}
+
+// Image is a bitstream image as Glance describes it.
+type Image struct {
+	ID         string            `json:"image_id"`
+	Properties map[string]string `json:"properties,omitempty"` // those that begin with "accel:"
+}
+
+// Attribute is one attribute of a deployable.
+type Attribute struct {
+	ID         int64  `json:"id"`
+	UUID       string `json:"uuid"`
+	Deployable string `json:"deployable"`
+	Key        string `json:"key"`
+	Value      string `json:"value"`
+	// ByUser is set for an attribute that was created through the API. It is Cyborg's
+	// alone and not in Placement.
+	ByUser    bool      `json:"by_user,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+}
+
+// Handle is an attach handle: one unit of a deployable. There may be hundreds of thousands.
+type Handle struct {
+	ID         int64  `json:"id"`
+	UUID       string `json:"uuid"`
+	Deployable string `json:"deployable"`
+	Type       string `json:"attach_type"`
+	Info       Info   `json:"attach_info"`
+	// HeldBy is the request that has the handle. A handle in use that no request has waits
+	// for its mediated device to be removed.
+	HeldBy string `json:"held_by,omitempty"`
+	InUse  bool   `json:"in_use,omitempty"`
+	// Vanished is set for a handle that is no longer reported; it is deleted when it is
+	// released.
+	Vanished bool `json:"vanished,omitempty"`
+}
+
+// ARQ is an accelerator request.
+type ARQ struct {
+	ID        int64        `json:"id"`
+	UUID      string       `json:"uuid"`
+	Profile   string       `json:"device_profile_name"`
+	Group     int          `json:"device_profile_group_id"`
+	State     string       `json:"state"`
+	Host      string       `json:"hostname,omitempty"`
+	Provider  string       `json:"device_rp_uuid,omitempty"`
+	Instance  string       `json:"instance_uuid,omitempty"`
+	Project   string       `json:"project_id,omitempty"`
+	Handle    string       `json:"attach_handle,omitempty"` // its UUID
+	Failure   string       `json:"failure,omitempty"`
+	Bitstream BitstreamRef `json:"bitstream,omitzero"` // of image_uuid, for a group that names none
+	// Attempt grows with each bind and unbind, so that a late bind notices.
+	Attempt   int       `json:"attempt,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+}
+
+// Bind is one bind of a PATCH, from its beginning until Nova was notified of how all binds of
+// the PATCH ended. Upstream keeps it in the memory of its API service.
+type Bind struct {
+	ID       int64  `json:"id"`
+	Patch    int64  `json:"patch"` // the first bind of the PATCH
+	ARQ      string `json:"accelerator_request"`
+	Instance string `json:"instance_uuid"` // that the event is for
+	Profile  string `json:"device_profile_name"`
+	Attempt  int    `json:"attempt,omitempty"`
+	Handle   string `json:"attach_handle,omitempty"`
+	// Mdev is set if the handle is a mediated device, which has to be created on the host.
+	Mdev bool `json:"mdev,omitempty"`
+	// Bitstream is programmed first.
+	Bitstream BitstreamRef `json:"bitstream,omitzero"`
+	// Result is empty while the bind goes on, then Bound or BindFailed, and BindStarted
+	// for a bind that was given up.
+	Result string `json:"result,omitempty"`
+	// Silent is set if Nova is not notified, because the answer to the PATCH says it.
+	Silent bool `json:"silent,omitempty"`
+}
+
+// Lease marks an attach handle or a deployable as being worked on outside of the
+// transactions. Each has one lease at a time. A process that finds leases of an earlier one
+// ends them, see [Tx.Recover].
+type Lease struct {
+	ID         int64  `json:"id"` // of the attempt
+	Work       string `json:"work"`
+	Bind       int64  `json:"bind,omitempty"`
+	Handle     string `json:"attach_handle,omitempty"`
+	Deployable string `json:"deployable,omitempty"`
+	Image      string `json:"image_id,omitempty"` // that is written to the deployable
+}
+
+// Agent is the health of the agent of a host.
+type Agent struct {
+	Host string `json:"hostname"`
+	// Fallback is the other name of the host, under which its devices are stored if
+	// FellBack is set.
+	Fallback  string    `json:"fallback,omitempty"`
+	FellBack  bool      `json:"fell_back,omitempty"`
+	Down      bool      `json:"down,omitempty"`
+	StartedAt time.Time `json:"started_at"`            // the first heartbeat
+	BeatAt    time.Time `json:"last_beat_at,omitzero"` // the last heartbeat, of an agent that is down
+	ReturnsAt time.Time `json:"returns_at,omitzero"`   // when an agent that is down starts again, if that is known
+}
+
+// HostReport is what the drivers of a host found last.
+type HostReport struct {
+	Host    string         `json:"hostname"`
+	Drivers []DriverReport `json:"drivers"`
+}
+
+// DriverReport is what one driver found.
+type DriverReport struct {
+	Driver   string           `json:"driver"`
+	Devices  int              `json:"devices"`
+	LeftOut  []driver.LeftOut `json:"left_out,omitempty"`
+	Problems []Problem        `json:"problems,omitempty"`
+	Warnings []driver.Warning `json:"warnings,omitempty"`
+	Error    string           `json:"error,omitempty"`
+}
+
+// Problem is something that a driver could not read.
+type Problem struct {
+	Address string `json:"address,omitempty"`
+	File    string `json:"file,omitempty"`
+	Error   string `json:"error"`
+}
+
+// Event is an event for Nova.
+type Event struct {
+	ID int64 `json:"id"`
+	sim.Event
+}
+
+// Inventory is an inventory of a resource provider.
+type Inventory struct {
+	Total    int `json:"total"`
+	MaxUnit  int `json:"max_unit,omitempty"`
+	Reserved int `json:"reserved,omitempty"`
+}
+
+// ComputeShare is what Cyborg has on the provider of a compute host, in the flat layout.
+type ComputeShare struct {
+	Provider    string               `json:"uuid"`
+	Inventories map[string]Inventory `json:"inventories,omitempty"` // as written, by class
+	Traits      []string             `json:"traits,omitempty"`      // that were added
+	// Adopted is set if an inventory of an earlier Cyborg was taken over.
+	Adopted     bool        `json:"adopted,omitempty"`
+	Deployables []FlatShare `json:"deployables,omitempty"` // ordered by name
+}
+
+// FlatShare is what one deployable brings to the provider of its host.
+type FlatShare struct {
+	Name     string         `json:"name"`
+	Class    string         `json:"resource_class"`
+	Total    int            `json:"total"`
+	Reserved int            `json:"reserved,omitempty"`
+	Memory   map[string]int `json:"resources,omitempty"`
+	Traits   []string       `json:"traits,omitempty"`
+}
+
+// DeviceProvider is the provider of a device with regions, in the nested layout.
+type DeviceProvider struct {
+	Name        string               `json:"name"`
+	Inventories map[string]Inventory `json:"inventories,omitempty"` // shared memory, as written
+	Traits      []string             `json:"traits,omitempty"`      // as written
+}
+
+// Region is the provider of a region below that of its device, in the nested layout.
+type Region struct {
+	Name   string   `json:"name"`
+	Device string   `json:"device_provider"`
+	Traits []string `json:"traits,omitempty"`
+}

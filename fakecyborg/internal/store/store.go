@@ -1,0 +1,56 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/gocyborg/gocyborg/internal/tables"
+)
+
+// Tx is a view of the database, or a transaction.
+type Tx struct {
+	s  *Store
+	tx *tables.Tx
+}
+
+// DB is the database as tables of records.
+func (s *Store) DB() *tables.DB { return s.db }
+
+// View calls read with a view of the database. Nothing changes meanwhile.
+func (s *Store) View(read func(Tx)) {
+	s.db.View(func(tx *tables.Tx) { read(Tx{s, tx}) })
+}
+
+// Update calls write with a transaction, which is committed when it returns. What it changes
+// is added to the log, which may be nil.
+func (s *Store) Update(log *tables.ChangeLog, write func(Tx)) {
+	s.db.Update(log, func(tx *tables.Tx) {
+		write(Tx{s, tx})
+		if n := s.cfg.requestIDs(); n > s.requestIDs.Last(tx) {
+			s.requestIDs.Set(tx, n)
+		}
+	})
+}
+
+// RequestIDs is how many request ids had been given at the last change.
+func (s *Store) RequestIDs() (n int64) {
+	s.View(func(t Tx) { n = s.requestIDs.Last(t.tx) })
+	return n
+}
+
+// newUUID names the next row of a kind by its number.
+func (t Tx) newUUID(kind string) string {
+	return t.s.uuidOf(kind, fmt.Sprint(t.s.names[kind].Next(t.tx)))
+}
+
+// uuidOf names a row after what it stands for, so that hosts may report in any order.
+func (s *Store) uuidOf(kind, name string) string {
+	return uuid.NewSHA1(s.space, fmt.Appendf(nil, "%d/%s/%s", s.cfg.Seed, kind, name)).String()
+}
+
+// IsUUID reports whether oslo.utils takes a text for a UUID: 32 hexadecimal digits, with or
+// without hyphens, in either case.
+func IsUUID(text string) bool {
+	return (len(text) == 36 || len(text) == 32) && uuid.Validate(text) == nil
+}
