@@ -236,7 +236,7 @@ func TestChangeLogIsBounded(t *testing.T) {
 // two transactions, unbound and deleted.
 func BenchmarkARQLife(b *testing.B) {
 	for _, listening := range []bool{false, true} {
-		b.Run(map[bool]string{false: "unheard", true: "published"}[listening], func(b *testing.B) {
+		b.Run(map[bool]string{false: "without a listener", true: "with a listener"}[listening], func(b *testing.B) {
 			f := newFixture()
 			f.db.Update(nil, func(tx *tables.Tx) {
 				for i := range int64(80000) {

@@ -195,7 +195,7 @@ func (pl *plan) check(over overlay) error {
 
 // watchPlan watches all that a plan is about, and further providers.
 func (s *State) watchPlan(pl *plan, more ...*provider) (end func()) {
-	if s.unheard() {
+	if !s.listening() {
 		return noop
 	}
 	return s.watch(func(to rows) {

@@ -78,7 +78,7 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 	if s.names[n.Name] != nil {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider name: %s already exists.", n.Name)
 	}
-	if !s.unheard() {
+	if s.listening() {
 		defer s.watch(func(to rows) {
 			if p := s.providers[n.UUID]; p != nil {
 				s.addProviderRows(to, p)
@@ -146,7 +146,7 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 // watchMove watches a provider that may get another parent, and all below it, which then
 // get another root.
 func (s *State) watchMove(p, parent *provider) (end func()) {
-	if s.unheard() || parent == p.parent {
+	if !s.listening() || parent == p.parent {
 		return s.watchProvider(p)
 	}
 	touched := []*provider{p}

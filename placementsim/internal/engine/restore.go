@@ -35,7 +35,7 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.unheard() {
+	if s.listening() {
 		defer s.publish(s.allRows().changes(now))
 	}
 	s.providers, s.names, s.order, s.trees = fresh.providers, fresh.names, fresh.order, fresh.trees

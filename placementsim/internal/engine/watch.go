@@ -20,13 +20,14 @@ func (s *State) OnCommit(listener func([]sim.RecordChange)) {
 	s.listeners = append(s.listeners, listener)
 }
 
-func (s *State) unheard() bool { return s.record == nil && len(s.listeners) == 0 }
+// listening reports whether the changes of rows are published to anything.
+func (s *State) listening() bool { return s.record != nil || len(s.listeners) > 0 }
 
 func noop() {}
 
 // watch returns a function that publishes what has changed since in the rows that add adds.
 func (s *State) watch(add func(to rows)) (end func()) {
-	if s.unheard() {
+	if !s.listening() {
 		return noop
 	}
 	before := make(rows)
@@ -54,7 +55,7 @@ func (s *State) publish(changes []sim.RecordChange) {
 
 // watchProvider watches the rows of a provider.
 func (s *State) watchProvider(p *provider) (end func()) {
-	if s.unheard() {
+	if !s.listening() {
 		return noop
 	}
 	return s.watch(func(to rows) { s.addProviderRows(to, p) })
@@ -62,7 +63,7 @@ func (s *State) watchProvider(p *provider) (end func()) {
 
 // watchConsumer watches the rows of a consumer that there is or will be.
 func (s *State) watchConsumer(uuid string) (end func()) {
-	if s.unheard() {
+	if !s.listening() {
 		return noop
 	}
 	return s.watch(func(to rows) { s.addConsumerRows(to, uuid) })
@@ -70,7 +71,7 @@ func (s *State) watchConsumer(uuid string) (end func()) {
 
 // watchName watches the custom resource class and the custom trait of a name.
 func (s *State) watchName(name string) (end func()) {
-	if s.unheard() {
+	if !s.listening() {
 		return noop
 	}
 	return s.watch(func(to rows) {
@@ -85,7 +86,7 @@ func (s *State) watchName(name string) (end func()) {
 
 // watchClass watches a resource class and all rows that name it.
 func (s *State) watchClass(c *class) (end func()) {
-	if s.unheard() {
+	if !s.listening() {
 		return noop
 	}
 	return s.watch(func(to rows) {
