@@ -60,7 +60,7 @@ func (c *Cloud) keepIn(file *tables.File, isNew bool) error {
 			return stateError(err)
 		}
 	}
-	c.keeper.Store(&keeper{c, file, queue})
+	c.keeper.Store(&keeper{file, queue})
 	return nil
 }
 
@@ -129,28 +129,21 @@ func ReadStateFile(path string) (data []byte, err error) {
 // rather than by a request, such as [Cloud.DefineGuest]; without a file it does nothing.
 func (c *Cloud) Save() error {
 	if k := c.keeper.Load(); k != nil {
-		return k.sync(true)
+		return k.sync()
 	}
 	return nil
 }
 
 // keeper keeps the state of a cloud in a file.
 type keeper struct {
-	cloud *Cloud
 	file  *tables.File
 	queue *tables.Queue
 }
 
 // sync returns when all commits so far are on the disk.
-func (k *keeper) sync(dumped bool) error {
-	if dumped {
-		k.cloud.commitDumped()
-	}
-	return k.queue.Sync()
-}
+func (k *keeper) sync() error { return k.queue.Sync() }
 
 func (k *keeper) close() error {
-	k.cloud.commitDumped()
 	return errors.Join(k.queue.Close(), k.file.Close())
 }
 
@@ -164,13 +157,9 @@ func (c *Cloud) syncBeforeReply(next http.Handler) http.Handler {
 		case k == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions:
 			next.ServeHTTP(w, r)
 		case simhttp.IsInternal(r.Context()):
-			defer k.commitLater()
 			next.ServeHTTP(w, r)
 		default:
-			out := &syncedReply{ResponseWriter: w, keeper: k, dumped: changesDumped(r.URL.Path)}
-			if out.dumped {
-				defer k.commitLater()
-			}
+			out := &syncedReply{ResponseWriter: w, keeper: k}
 			next.ServeHTTP(out, r)
 			out.WriteHeader(http.StatusOK) // of a handler that wrote nothing
 		}
@@ -181,7 +170,6 @@ func (c *Cloud) syncBeforeReply(next http.Handler) http.Handler {
 type syncedReply struct {
 	http.ResponseWriter
 	keeper  *keeper
-	dumped  bool // services without records may have changed
 	began   bool
 	refused bool
 }
@@ -192,7 +180,7 @@ func (w *syncedReply) WriteHeader(status int) {
 		return
 	}
 	w.began = true
-	if err := w.keeper.sync(w.dumped); err != nil {
+	if err := w.keeper.sync(); err != nil {
 		w.refused = true
 		w.Header().Del("Content-Length")
 		http.Error(w.ResponseWriter, "the change was made, but could not be written to the state file: "+err.Error(), http.StatusInternalServerError)

@@ -46,8 +46,8 @@ type state struct {
 func (c *Cloud) components() tables.Group {
 	group := tables.Group{
 		{Name: "identity", Recorded: c.identity.State()},
-		{Name: "placement", Recorded: recorded("placement", c.Placement)},
-		{Name: "accelerator", Recorded: recorded("accelerator", c.Cyborg)},
+		{Name: "placement", Recorded: c.Placement},
+		{Name: "accelerator", Recorded: c.Cyborg},
 		{Name: "compute", Recorded: c.compute.State()},
 		{Name: "image", Recorded: c.images.State()},
 		{Name: hardwareTable, Recorded: &c.hardware},
