@@ -10,7 +10,6 @@ func exceptions() []Exception {
 		{"error", "placementsim/internal/engine.refuse", today},
 		{"error", "placementsim/internal/engine.unknownTraits", today},
 		{"size", "cyborgclient/spawn", today},
-		{"size", "fakecyborg", today},
 		{"size", "placementsim", today},
 		{"size", "placementsim/internal/engine", today},
 		{"twice", "simcloud.DeviceProfile", "the simulators share no code with the library"},

@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// card is a device with one deployable of n units.
+func card(n int, traits ...string) driver.Device {
+	d := driver.Deployable{Name: "cn0_card", NumAccelerators: n, DriverName: "test", Attributes: driver.Attributes("PGPU", traits...)}
+	for i := range n {
+		d.AttachHandles = append(d.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: driver.Info{"function": string(rune('0' + i))}})
+	}
+	return driver.Device{
+		Type: driver.TypeGPU, Vendor: "10de", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: driver.Info{"bus": "3b"}},
+		Deployables: []driver.Deployable{d},
+	}
+}
+
+// storedCard is what a report of a card leaves.
+func storedCard(d driver.Device) storedDevice {
+	spec := d.Deployables[0]
+	part := storedDeployable{
+		Deployable: store.Deployable{Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators},
+		reported:   driver.Deployable{Name: spec.Name, NumAccelerators: spec.NumAccelerators, Attributes: spec.Attributes},
+		attributes: len(spec.Attributes),
+	}
+	for _, h := range spec.AttachHandles {
+		part.handles = append(part.handles, store.Handle{Type: h.Type, Info: store.Info(h.Key())})
+	}
+	return storedDevice{Device: store.Device{}.Merge(d, "test"), deployables: []storedDeployable{part}}
+}
+
+func TestPlanOfAReport(t *testing.T) {
+	t.Parallel()
+	bound := storedCard(card(2))
+	bound.deployables[0].handles[0].InUse = true
+	model := card(2)
+	model.Model = "new"
+	other := card(2)
+	other.Deployables[0].Name = "cn0_other"
+	for name, tt := range map[string]struct {
+		stored                                []storedDevice
+		found                                 []driver.Device
+		failed                                bool // the driver could not look
+		vanished, changed, parts, vanishedOne int
+	}{
+		"nothing":            {},
+		"new":                {found: []driver.Device{card(2)}, changed: 1},
+		"unchanged":          {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2)}},
+		"vanished":           {stored: []storedDevice{storedCard(card(2))}, vanished: 1},
+		"driver failed":      {stored: []storedDevice{storedCard(card(2))}, failed: true},
+		"more units":         {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, parts: 1},
+		"another trait":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, parts: 1},
+		"in use, unchanged":  {stored: []storedDevice{bound}, found: []driver.Device{card(2)}},
+		"another model":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{model}, changed: 1},
+		"another deployable": {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, parts: 1, vanishedOne: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := discovery{present: make(map[string]bool), failed: map[string]bool{"test": tt.failed}}
+			for _, d := range tt.found {
+				seen.devices = append(seen.devices, found{Device: d, source: "test"})
+				seen.present[d.ControlPath.Key()] = true
+			}
+			d := planReport(layout.Rules{Layout: store.LayoutTree}, tt.stored, seen)
+			parts, vanished := 0, 0
+			for _, change := range d.devices {
+				parts, vanished = parts+len(change.deployables), vanished+len(change.vanished)
+			}
+			if len(d.vanished) != tt.vanished || len(d.devices) != tt.changed || parts != tt.parts || vanished != tt.vanishedOne {
+				t.Errorf("%d devices vanished, %d changed with %d deployables, %d deployables vanished; want %+v", len(d.vanished), len(d.devices), parts, vanished, tt)
+			}
+		})
+	}
+}
