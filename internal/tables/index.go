@@ -56,34 +56,34 @@ func (x *index) all(tx *Tx, value string, yield func(row any) bool) {
 }
 
 // Unique is an index in which no two rows have the same value.
-type Unique[K Key, R any] struct{ *index }
+type Unique[K Key, R any] struct{ index *index }
 
 // Unique adds an index of values that no two rows share, except that any number may have
 // the empty one, which is not indexed.
 func (t *Table[K, R]) Unique(value func(R) string) Unique[K, R] {
-	return Unique[K, R]{t.addIndex(true, textOf(value))}
+	return Unique[K, R]{t.rows.addIndex(true, textOf(value))}
 }
 
 // Get returns the row with a value.
 func (x Unique[K, R]) Get(tx *Tx, value string) (row R, ok bool) {
-	if found, ok := x.get(tx, value); ok {
+	if found, ok := x.index.get(tx, value); ok {
 		return *found.(*R), true
 	}
 	return row, false
 }
 
 // Index is an index in which any number of rows have the same value.
-type Index[K Key, R any] struct{ *index }
+type Index[K Key, R any] struct{ index *index }
 
 // Index adds an index of values. The empty value is not indexed.
 func (t *Table[K, R]) Index(value func(R) string) Index[K, R] {
-	return Index[K, R]{t.addIndex(false, textOf(value))}
+	return Index[K, R]{t.rows.addIndex(false, textOf(value))}
 }
 
 // All iterates over the rows with a value, in the order of their keys.
 func (x Index[K, R]) All(tx *Tx, value string) iter.Seq[R] {
 	return func(yield func(R) bool) {
-		x.all(tx, value, func(row any) bool { return yield(*row.(*R)) })
+		x.index.all(tx, value, func(row any) bool { return yield(*row.(*R)) })
 	}
 }
 

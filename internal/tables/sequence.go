@@ -25,7 +25,7 @@ func (db *DB) Sequence(name string) Sequence {
 // KeySequence returns the sequence of a table's keys, which has the table's name. A key
 // above its last number is an error of [DB.Replace].
 func KeySequence[R any](t *Table[int64, R]) Sequence {
-	return t.keySequence()
+	return t.rows.keySequence()
 }
 
 func (r *rows) keySequence() Sequence {

@@ -29,7 +29,7 @@ type Spec[K Key, R any] struct {
 }
 
 // Table is the rows of one type.
-type Table[K Key, R any] struct{ *rows }
+type Table[K Key, R any] struct{ rows *rows }
 
 // Add adds a table to a DB.
 func Add[K Key, R any](db *DB, spec Spec[K, R]) *Table[K, R] {
@@ -69,14 +69,14 @@ func textOf[R any](text func(R) string) func(any) string {
 
 // Get returns the row with a key.
 func (t *Table[K, R]) Get(tx *Tx, key K) (row R, ok bool) {
-	if found, ok := t.get(tx, keyOf(key)); ok {
+	if found, ok := t.rows.get(tx, keyOf(key)); ok {
 		return *found.(*R), true
 	}
 	return row, false
 }
 
 // Len is the number of rows.
-func (t *Table[K, R]) Len(tx *Tx) int { return t.len(tx) }
+func (t *Table[K, R]) Len(tx *Tx) int { return t.rows.len(tx) }
 
 // All iterates over the rows in the order of their keys. Like every iteration it may write
 // to the tables: rows ahead of it are visited as they are when it gets there.
@@ -88,21 +88,21 @@ func (t *Table[K, R]) All(tx *Tx) iter.Seq[R] {
 // From iterates over the rows from a key on.
 func (t *Table[K, R]) From(tx *Tx, key K) iter.Seq[R] {
 	return func(yield func(R) bool) {
-		t.from(tx, keyOf(key), func(row any) bool { return yield(*row.(*R)) })
+		t.rows.from(tx, keyOf(key), func(row any) bool { return yield(*row.(*R)) })
 	}
 }
 
 // Put writes a row, in place of the one with its key. It panics if another row has the same
 // value in a unique index: the caller looks for it before.
-func (t *Table[K, R]) Put(tx *Tx, row R) { t.put(tx, &row) }
+func (t *Table[K, R]) Put(tx *Tx, row R) { t.rows.put(tx, &row) }
 
 // Delete removes the row with a key, if there is one.
-func (t *Table[K, R]) Delete(tx *Tx, key K) { t.remove(tx, keyOf(key)) }
+func (t *Table[K, R]) Delete(tx *Tx, key K) { t.rows.remove(tx, keyOf(key)) }
 
 // Errorf returns an error about a row that matches [sim.ErrRecords] and names table and key. It
 // is for checks.
 func (t *Table[K, R]) Errorf(key K, format string, args ...any) error {
-	return t.errorf(keyOf(key), format, args...)
+	return t.rows.errorf(keyOf(key), format, args...)
 }
 
 // rows is a table without the type of its rows, which are pointers.
