@@ -54,15 +54,8 @@ func WithFaults(faults *fault.Set) Option {
 	return func(s *Server) { s.service.Faults = faults }
 }
 
-// WithRecorder records every request.
-func WithRecorder(r *simhttp.Recorder) Option { return func(s *Server) { s.service.Recorder = r } }
-
 // WithTokenVerifier checks tokens; without it the conventions of simhttp.NoAuth hold.
 func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
-
-// WithEventClient sets the client that carries events to URLs; one with a limit of 10
-// seconds by default.
-func WithEventClient(c *http.Client) Option { return func(s *Server) { s.urlClient = c } }
 
 // Server is the compute service. It is an http.Handler for /compute, /compute/v2.1 and
 // the same without /compute, and safe for parallel use.

@@ -19,19 +19,6 @@ func ChangeLogOf(ctx context.Context) *tables.ChangeLog {
 	return log
 }
 
-// Note adds to what the exchange that is being served under ctx has changed. After its
-// end, and outside of one, it does nothing.
-func Note(ctx context.Context, changes ...sim.Change) { ChangeLogOf(ctx).Add(changes...) }
-
-// WithChangeLogOf is ctx with the log of another context: for work that a request waits
-// for although it is not bound to the request's life.
-func WithChangeLogOf(ctx, other context.Context) context.Context {
-	if log := ChangeLogOf(other); log != nil {
-		return context.WithValue(ctx, changeLogKey{}, log)
-	}
-	return ctx
-}
-
 // WithoutChangeLog is ctx for work that belongs to no exchange, or to one of another
 // service.
 func WithoutChangeLog(ctx context.Context) context.Context {

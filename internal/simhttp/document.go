@@ -22,21 +22,6 @@ func DecodeStrict(data []byte, into any) error {
 	return nil
 }
 
-// DumpSchema is the version of the form of every dump.
-const DumpSchema = 1
-
-// DecodeDump reads a dump into a struct, whose field for schema_version it is given, too:
-// one JSON value, without unknown fields, of schema_version DumpSchema.
-func DecodeDump(data []byte, into any, version *int) error {
-	if err := DecodeStrict(data, into); err != nil {
-		return err
-	}
-	if *version != DumpSchema {
-		return fmt.Errorf("schema_version %d, want %d", *version, DumpSchema)
-	}
-	return nil
-}
-
 // LastYear is the last year of a time in JSON.
 const LastYear = 9999
 

@@ -9,26 +9,22 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-func TestOnlyWholeDumpsOfTheKnownVersionAreRead(t *testing.T) {
+func TestDecodeStrictReadsOneValueWithoutUnknownMembers(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"schema_version": 1, "name": "a"}`: "<nil>",
-		`{"schema_version": 1} `:             "<nil>",
-		``:                                   "EOF",
-		`{"schema_version": 1`:               "unexpected EOF",
-		`{"schema_version": 1} {}`:           "something follows the JSON value",
-		`{"schema_version": 1}]`:             "something follows the JSON value",
-		`{"schema_version": 2}`:              "schema_version 2, want 1",
-		`{"name": "a"}`:                      "schema_version 0, want 1",
-		`null`:                               "schema_version 0, want 1",
-		`[]`:                                 "cannot unmarshal array",
-		`{"schema_version": 1, "more": 1}`:   `unknown field "more"`,
+		`{"name": "a"}`: "<nil>",
+		`{} `:           "<nil>",
+		``:              "EOF",
+		`{"name": "a"`:  "unexpected EOF",
+		`{} {}`:         "something follows the JSON value",
+		`{}]`:           "something follows the JSON value",
+		`[]`:            "cannot unmarshal array",
+		`{"more": 1}`:   `unknown field "more"`,
 	} {
-		var d struct {
-			SchemaVersion int    `json:"schema_version"`
-			Name          string `json:"name"`
+		var value struct {
+			Name string `json:"name"`
 		}
-		if err := simhttp.DecodeDump([]byte(text), &d, &d.SchemaVersion); !strings.Contains(fmt.Sprint(err), want) {
+		if err := simhttp.DecodeStrict([]byte(text), &value); !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

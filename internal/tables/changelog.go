@@ -109,36 +109,6 @@ func (t *thing) follow(next sim.Change) {
 	}
 }
 
-// Step is a value of a thing that changed.
-type Step struct{ Name, From, To string }
-
-// AddSteps adds the change of a thing of a service that does not keep its rows in tables.
-func (l *ChangeLog) AddSteps(kind, id, label string, steps ...Step) {
-	from, to := make(stepValues, len(steps)), make(stepValues, len(steps))
-	for i, s := range steps {
-		from[i], to[i] = [2]string{s.Name, s.From}, [2]string{s.Name, s.To}
-	}
-	if slices.Equal(from, to) {
-		return
-	}
-	l.Record([]sim.RecordChange{{Table: kind, Key: id, Before: from, After: to, Kind: kind, ID: id, Label: label}})
-}
-
-// stepValues is a row made of the values of steps.
-type stepValues [][2]string
-
-// MarshalJSON implements json.Marshaler.
-func (v stepValues) MarshalJSON() ([]byte, error) {
-	text := []byte{'{'}
-	for i, pair := range v {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = fmt.Appendf(text, "%q:%q", pair[0], pair[1])
-	}
-	return append(text, '}'), nil
-}
-
 // End returns the changes. Later ones are discarded.
 func (l *ChangeLog) End() []sim.Change {
 	if l == nil {

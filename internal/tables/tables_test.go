@@ -178,6 +178,10 @@ func TestChangeLogHasOneChangeOfEachThing(t *testing.T) {
 	c := func(action, what string) sim.Change {
 		return sim.Change{Action: action, Kind: "thing", ID: "1", What: what}
 	}
+	type row struct{ State, Host, Same, Size string }
+	step := func(n *tables.ChangeLog, label string, from, to row) {
+		n.Record([]sim.RecordChange{{Table: "thing", Key: "1", Before: from, After: to, Kind: "thing", ID: "1", Label: label}})
+	}
 	for _, tt := range []struct {
 		name string
 		do   func(*tables.ChangeLog)
@@ -190,21 +194,21 @@ func TestChangeLogHasOneChangeOfEachThing(t *testing.T) {
 			n.Add(c(sim.Created, "new"), c(sim.Deleted, "gone"), c(sim.Created, "again"))
 		}, []sim.Change{c(sim.Created, "again")}},
 		{"changed and unmade", func(n *tables.ChangeLog) {
-			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "a", To: "b"})
+			step(n, "", row{State: "a"}, row{State: "b"})
 			n.Add(c(sim.Deleted, "gone"))
 		}, []sim.Change{c(sim.Deleted, "gone")}},
 		{"replaced", func(n *tables.ChangeLog) { n.Add(c(sim.Deleted, "old"), c(sim.Created, "new")) }, []sim.Change{c(sim.Changed, "new")}},
 		{"unmade and touched", func(n *tables.ChangeLog) { n.Add(c(sim.Deleted, "old"), c(sim.Changed, "no")) }, []sim.Change{c(sim.Deleted, "old")}},
 		{"two steps", func(n *tables.ChangeLog) {
-			n.AddSteps("thing", "1", "it", tables.Step{Name: "state", From: "a", To: "b"}, tables.Step{Name: "host", From: "", To: "cn0"}, tables.Step{Name: "same", From: "x", To: "x"}, tables.Step{Name: "size", From: "1", To: "1"})
-			n.AddSteps("thing", "1", "it", tables.Step{Name: "state", From: "b", To: "c"}, tables.Step{Name: "host", From: "cn0", To: "cn0"}, tables.Step{Name: "same", From: "x", To: "x"}, tables.Step{Name: "size", From: "1", To: ""})
-		}, []sim.Change{c(sim.Changed, "it: state a -> c, host none -> cn0, size 1 -> none")}},
+			step(n, "it", row{"a", "", "x", "1"}, row{"b", "cn0", "x", "1"})
+			step(n, "it", row{"b", "cn0", "x", "1"}, row{"c", "cn0", "x", ""})
+		}, []sim.Change{c(sim.Changed, "it: State a -> c, Host none -> cn0, Size 1 -> none")}},
 		{"there and back", func(n *tables.ChangeLog) {
-			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "a", To: "b"})
-			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "b", To: "a"})
+			step(n, "", row{State: "a"}, row{State: "b"})
+			step(n, "", row{State: "b"}, row{State: "a"})
 		}, nil},
 		{"nowhere", func(n *tables.ChangeLog) {
-			n.AddSteps("thing", "1", "", tables.Step{Name: "state", From: "a", To: "a"})
+			step(n, "", row{State: "a"}, row{State: "a"})
 		}, nil},
 		{"two things", func(n *tables.ChangeLog) {
 			n.Add(c(sim.Created, ""), sim.Change{Action: sim.Created, Kind: "thing", ID: "2"}, sim.Change{Action: sim.Created, Kind: "other", ID: "1"})
