@@ -71,9 +71,7 @@ func (t *classTable) lookup(name string) (*class, error) {
 	if c := t.byName[name]; c != nil {
 		return c, nil
 	}
-	err := refuse(ErrUnknownClass, "No such resource class %s.", name)
-	err.Names = []string{name}
-	return nil, err
+	return nil, &Error{Kind: ErrUnknownClass, Text: "No such resource class " + name + ".", Names: []string{name}}
 }
 
 // Class is a resource class.

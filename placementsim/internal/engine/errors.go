@@ -53,6 +53,6 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the kind, for errors.Is.
 func (e *Error) Unwrap() error { return e.Kind }
 
-func refuse(kind error, format string, args ...any) *Error {
+func refuse(kind error, format string, args ...any) error {
 	return &Error{Kind: kind, Text: fmt.Sprintf(format, args...)}
 }

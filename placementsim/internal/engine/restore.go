@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -45,9 +46,7 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error 
 }
 
 func wrong(c sim.RecordChange, format string, args ...any) error {
-	err := refuse(ErrInvalid, format, args...)
-	err.Text = c.Table + " " + c.Key + ": " + err.Text
-	return err
+	return refuse(ErrInvalid, "%s %s: %s", c.Table, c.Key, fmt.Sprintf(format, args...))
 }
 
 // rowsOf returns the rows of a type with their changes, ordered by id.

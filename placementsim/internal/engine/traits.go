@@ -81,12 +81,10 @@ func (t *traitTable) lookup(names []string) ([]*trait, error) {
 	return found, nil
 }
 
-func unknownTraits(names []string) *Error {
+func unknownTraits(names []string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
-	err := refuse(ErrUnknownTrait, "No such trait(s): %s.", strings.Join(names, ", "))
-	err.Names = names
-	return err
+	return &Error{Kind: ErrUnknownTrait, Text: "No such trait(s): " + strings.Join(names, ", ") + ".", Names: names}
 }
 
 // set returns the one set with these traits.
