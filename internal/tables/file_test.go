@@ -34,12 +34,12 @@ func newKept(t *testing.T) kept {
 	if k.file, err = tables.OpenFile(k.path, false); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = k.file.Close() })
 	k.put("first")
 	if err := k.file.Init([]byte(`{"hosts":2}`), k.db); err != nil {
 		t.Fatal(err)
 	}
 	k.queue = tables.NewQueue(k.file)
+	t.Cleanup(func() { _ = k.queue.Close(); _ = k.file.Close() })
 	k.db.OnCommit(k.queue.Append)
 	return k
 }
@@ -102,8 +102,8 @@ func TestAFailedWriteStaysInTheQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
 	q := tables.NewQueue(other) // which cannot be written to before it has a header
+	defer func() { _ = q.Close(); _ = other.Close() }()
 	k.db.OnCommit(q.Append)
 	for _, uuid := range []string{"second", "third"} {
 		k.put(uuid)

@@ -111,12 +111,16 @@ func (q *Queue) end(rows map[place]any, head int, err error) {
 	q.ended.Broadcast()
 }
 
-// Close writes what is pending, and discards later commits.
+// Close writes what is pending, waits for a write that has begun, and discards later commits.
+// The file may be closed then.
 func (q *Queue) Close() error {
 	err := q.Sync()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	for q.writing {
+		q.ended.Wait()
+	}
 	if q.timer != nil {
 		q.timer.Stop()
 	}

@@ -49,3 +49,26 @@ func TestSyncsThatWaitForAWriteShareTheNext(t *testing.T) {
 		waiting.Wait()
 	})
 }
+
+// A write that nothing waits for ends before Close returns.
+func TestCloseWaitsForAWriteThatHasBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(nil)
+		_, _ = q.take() // as the timer does
+		closed := make(chan error, 1)
+		go func() { closed <- q.Close() }()
+		synctest.Wait()
+		select {
+		case err := <-closed:
+			t.Fatalf("closed with %v while a write goes on", err)
+		default:
+		}
+		q.mu.Lock()
+		q.end(nil, 0, nil)
+		q.mu.Unlock()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
