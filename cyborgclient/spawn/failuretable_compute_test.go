@@ -370,6 +370,17 @@ func rowDeleteFails(t *testing.T) {
 		}
 		w.cloud.CheckNoLeaks(t)
 	})
+	bubble(t, "and none is listed: the instance is named, because ARQs of another project are not listed either", func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 403, Times: -1})
+		var failure *spawn.Error
+		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v, want ErrLeftover", err)
+		}
+		if want := "of instance " + instance; len(failure.Leftovers) != 1 || failure.Leftovers[0].ID != want {
+			t.Errorf("leftovers %v, want one with the id %q", failure.Leftovers, want)
+		}
+	})
 	bubble(t, "after an explicit unbind: the ARQs are named although they have no instance", func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{Compat: spawn.Compat{UnbindFirst: true}}})
 		result := w.spawned(t, request("mixed"))

@@ -145,7 +145,10 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	left, err := o.flow.deleteInstanceARQs(ctx, i.UUID)
+	left, listed, err := o.flow.deleteInstanceARQs(ctx, i.UUID)
+	if listed && len(left) == 0 { // the deletion was applied and its answer lost
+		err = nil
+	}
 	for _, arq := range left { // the instance still has these and their devices
 		delete(devices, arq.DeviceRPUUID)
 	}

@@ -66,7 +66,7 @@ func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *cleanup) {
 	if byInstance {
-		left, err := f.deleteInstanceARQs(ctx, i.UUID)
+		left, _, err := f.deleteInstanceARQs(ctx, i.UUID)
 		if err != nil {
 			ids := uuidsOf(left)
 			if len(ids) == 0 {
@@ -88,30 +88,28 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *
 }
 
 // deleteInstanceARQs deletes all ARQs of an instance. With an error it returns those
-// that are left, or none when Cyborg does not list them.
-func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string) (left []cyborgclient.ARQ, err error) {
+// that are left, and whether Cyborg listed them. That none is listed is no evidence that
+// none is left: ARQs of another project are not listed either.
+func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string) (left []cyborgclient.ARQ, listed bool, err error) {
 	list := cyborgclient.ListARQsOpts{Instance: instance}
 	if f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance, so they are deleted by UUID
 		left, err = f.cyborg.ListARQs(ctx, list)
 		if err != nil || len(left) == 0 {
-			return nil, err
+			return nil, err == nil, err
 		}
 		failed := f.deleteARQs(ctx, uuidsOf(left))
 		left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil })
 		for _, arq := range left {
 			err = failed[arq.UUID]
 		}
-		return left, err
+		return left, true, err
 	}
 	err = f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
 	if err == nil {
-		return nil, nil
+		return nil, true, nil
 	}
 	left, listErr := f.cyborg.ListARQs(ctx, list)
-	if listErr == nil && len(left) == 0 {
-		return nil, nil
-	}
-	return left, err
+	return left, listErr == nil, err
 }
 
 // deleteARQs deletes ARQs and returns the errors of those that are left.
