@@ -15,7 +15,7 @@ type projectBody struct {
 	Enabled     bool              `json:"enabled"`
 	IsDomain    bool              `json:"is_domain"`
 	Tags        []string          `json:"tags"`
-	Options     map[string]any    `json:"options"`
+	Options     struct{}          `json:"options"` // none are set
 	Links       map[string]string `json:"links"`
 }
 
@@ -25,7 +25,7 @@ type accountBody struct {
 	DomainID          string            `json:"domain_id"`
 	Enabled           bool              `json:"enabled"`
 	PasswordExpiresAt *string           `json:"password_expires_at"`
-	Options           map[string]any    `json:"options"`
+	Options           struct{}          `json:"options"`
 	Links             map[string]string `json:"links"`
 }
 
@@ -33,21 +33,21 @@ func (s *Server) projectBody(c *simhttp.Call, p project) projectBody {
 	domain := domainID
 	return projectBody{
 		ID: p.id, Name: p.name, DomainID: &domain, ParentID: &domain, Enabled: true, Tags: []string{},
-		Options: map[string]any{}, Links: map[string]string{"self": c.BaseURL() + "/identity/v3/projects/" + p.id},
+		Links: map[string]string{"self": c.BaseURL() + "/identity/v3/projects/" + p.id},
 	}
 }
 
 func userAccount(c *simhttp.Call, u user) accountBody {
 	return accountBody{
 		ID: u.id, Name: u.name, DomainID: domainID, Enabled: true,
-		Options: map[string]any{}, Links: map[string]string{"self": c.BaseURL() + "/identity/v3/users/" + u.id},
+		Links: map[string]string{"self": c.BaseURL() + "/identity/v3/users/" + u.id},
 	}
 }
 
 func domainBody(c *simhttp.Call) projectBody {
 	return projectBody{
 		ID: domainID, Name: domainName, Description: "The default domain", Enabled: true, Tags: []string{},
-		Options: map[string]any{}, Links: map[string]string{"self": c.BaseURL() + "/identity/v3/domains/" + domainID},
+		Links: map[string]string{"self": c.BaseURL() + "/identity/v3/domains/" + domainID},
 	}
 }
 

@@ -1,4 +1,4 @@
-package archtest_test
+package archtest
 
 import (
 	"fmt"
@@ -8,13 +8,11 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/gocyborg/gocyborg/internal/archtest"
 )
 
 func TestTheModuleKeepsToItsPlan(t *testing.T) {
 	t.Parallel()
-	findings, err := archtest.Check(os.DirFS("../.."), archtest.Plan())
+	findings, err := Check(os.DirFS("../.."), Plan())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,10 +22,10 @@ func TestTheModuleKeepsToItsPlan(t *testing.T) {
 }
 
 // smallRules is a plan for the modules written in these tests.
-func smallRules() archtest.Rules {
-	return archtest.Rules{
+func smallRules() Rules {
+	return Rules{
 		Module: "example.org/m",
-		Packages: []archtest.Package{
+		Packages: []Package{
 			{Pattern: "a", Ours: []string{"b", "d/*", "e/...", "internal/i"}, Others: []string{"example.com/lib"}, Never: []string{"os", "d/never"}},
 			{Pattern: "b"},
 			{Pattern: "internal/i", Ours: []string{"internal/j"}},
@@ -36,7 +34,7 @@ func smallRules() archtest.Rules {
 		BadNames: []string{"util"},
 		MaxFiles: 2, MaxPackageLines: 40,
 		Rows:       []string{"a"},
-		Exceptions: []archtest.Exception{{Rule: "context", Subject: "b.Job", Reason: "a test of exceptions"}},
+		Exceptions: []Exception{{Rule: "context", Subject: "b.Job", Reason: "a test of exceptions"}},
 	}
 }
 
@@ -186,7 +184,7 @@ func checkFindings(t *testing.T, tree fstest.MapFS, want []string) {
 	t.Helper()
 	rules := smallRules()
 	rules.Exceptions = nil
-	findings, err := archtest.Check(tree, rules)
+	findings, err := Check(tree, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +262,7 @@ func TestExceptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			findings, err := archtest.Check(fstest.MapFS{"b/doc.go": {Data: []byte(tt.source)}}, smallRules())
+			findings, err := Check(fstest.MapFS{"b/doc.go": {Data: []byte(tt.source)}}, smallRules())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -282,7 +280,7 @@ func TestExceptions(t *testing.T) {
 
 func TestGarbledSourceIsAnError(t *testing.T) {
 	t.Parallel()
-	findings, err := archtest.Check(fstest.MapFS{"b/b.go": {Data: []byte("package")}}, smallRules())
+	findings, err := Check(fstest.MapFS{"b/b.go": {Data: []byte("package")}}, smallRules())
 	if err == nil || !strings.Contains(err.Error(), "b/b.go") {
 		t.Errorf("got %v, error %v; want an error naming b/b.go", findings, err)
 	}
@@ -293,8 +291,8 @@ func ExampleCheck() {
 		"b/doc.go": {Data: []byte("// Package b is an island.\npackage b\n")},
 		"b/b.go":   {Data: []byte("package b\n\nimport \"example.org/m/a\"\n\nfunc Reach() { a.Touch() }\n")},
 	}
-	rules := archtest.Rules{Module: "example.org/m", MaxLines: 100, MaxFiles: 25, MaxPackageLines: 4000, Packages: []archtest.Package{{Pattern: "b"}}}
-	findings, err := archtest.Check(tree, rules)
+	rules := Rules{Module: "example.org/m", MaxLines: 100, MaxFiles: 25, MaxPackageLines: 4000, Packages: []Package{{Pattern: "b"}}}
+	findings, err := Check(tree, rules)
 	if err != nil {
 		fmt.Println(err)
 	}

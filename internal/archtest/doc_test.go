@@ -1,0 +1,14 @@
+// Package archtest holds the module to its plan: who may import whom, no
+// package-level mutable state, every exported name documented, no internal type
+// in a public signature and no public type declared twice, no overlong function,
+// no oversized package, one lock for the rows of a service, no stored context, no
+// concrete error type as a result.
+//
+// The plan is in plan_test.go, the exceptions from its rules are in exceptions_plan_test.go.
+// The package has test files only: nothing imports it.
+//
+// It reads source text only and applies the rules it is given. It deliberately does not
+// compile or list packages, so a build tag hides nothing from it and it needs no tool beside
+// the standard library. Test files are outside the plan. What source text cannot show, such
+// as a table that is changed through a function it was passed to, is not found.
+package archtest
