@@ -20,8 +20,8 @@
 // goroutine and has no clock of its own, so it works inside a testing/synctest
 // bubble.
 //
-// The specifications of Train and Ussuri have other forms of the event, which name
-// each request or a device profile. [WithForms] accepts them.
+// The specifications of Train and Ussuri have other events, which name each request
+// or a device profile. [Registry.Accept] enables them.
 //
 // Upstream behaviour followed: nova/compute/manager.py (InstanceEvents,
 // ComputeVirtAPI.wait_for_instance_event),

@@ -6,9 +6,12 @@ const (
 	// ARQBound names the event that Cyborg sends for a resolved accelerator
 	// request; its tag is the request's UUID. (Nova's release note misspells it.)
 	ARQBound = "accelerator-request-bound"
-	// ARQResolved is its name in [FormTrain].
+	// ARQResolved is the event of the Train specification: its status is ok or failed,
+	// its tag that of ARQBound. Nova does not have it; see [Registry.Accept].
 	ARQResolved = "arq_resolved"
-	// ARQsBound is its name in [FormUssuri].
+	// ARQsBound is the event of the Ussuri specification: its tag is the name of a
+	// device profile, and all requests of the instance for it are resolved; failed
+	// means that at least one of them failed. Nova does not have it.
 	ARQsBound = "accelerator-requests-bound"
 	// Microversion is the lowest compute API version with [ARQBound].
 	Microversion = "2.82"

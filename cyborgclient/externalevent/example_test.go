@@ -44,8 +44,9 @@ func ExampleRegistry_Handler() {
 	// 200 {"events":[{"name":"accelerator-request-bound","server_uuid":"b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001","tag":"arq-a","status":"completed","code":200}]}
 }
 
-func ExampleWithForms() {
-	registry := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormUssuri))
+func ExampleRegistry_PrepareExpected() {
+	registry := externalevent.NewRegistry()
+	registry.Accept = []string{externalevent.ARQsBound}
 	waiter, err := registry.PrepareExpected("b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001",
 		externalevent.Expected{ARQ: "arq-a", DeviceProfile: "gpu"}, externalevent.Expected{ARQ: "arq-b", DeviceProfile: "gpu"})
 	if err != nil {
@@ -54,7 +55,7 @@ func ExampleWithForms() {
 	}
 	defer waiter.Close()
 
-	// In the form of Ussuri one event is for all requests of a device profile.
+	// In the specification of Ussuri one event is for all requests of a device profile.
 	registry.Deliver(externalevent.Event{Name: externalevent.ARQsBound,
 		ServerUUID: "b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001", Tag: "gpu", Status: externalevent.StatusCompleted})
 

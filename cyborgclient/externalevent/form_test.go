@@ -22,6 +22,13 @@ func ussuri(profile, status string) string {
 	return `{"name":"accelerator-requests-bound","server_uuid":"` + instance + `","tag":"` + profile + `","status":"` + status + `"}`
 }
 
+// accepting is a registry that accepts events of the specifications.
+func accepting(names ...string) *externalevent.Registry {
+	r := externalevent.NewRegistry()
+	r.Accept = names
+	return r
+}
+
 // prepareTwo expects two requests of the profile gpu and one of fpga.
 func prepareTwo(t *testing.T, r *externalevent.Registry) *externalevent.Waiter {
 	t.Helper()
@@ -40,29 +47,29 @@ func TestFormsAreDecoded(t *testing.T) {
 	received, missing, unread := ": received after waiting 0.00 seconds", ": timed out after 300.00 seconds", ": received but not processed"
 	tests := []struct {
 		name   string
-		forms  []externalevent.Form
+		forms  []string
 		body   string
 		code   int
 		states []string // nil: all have arrived well
 	}{
-		{"train", []externalevent.Form{"train"}, events(train(arq1, "ok"), train(arq2, "ok"), train(arq3, "")), 200, nil},
-		{"train in another case", []externalevent.Form{"train"}, events(train("AAAAAAAA-0000-4000-8000-000000000001", "ok"), train(arq2, "ok"), train(arq3, "ok")), 200, nil},
-		{"train failed", []externalevent.Form{"train"}, events(train(arq1, "ok"), train(arq2, "failed")), 200,
+		{"train", []string{"arq_resolved"}, events(train(arq1, "ok"), train(arq2, "ok"), train(arq3, "")), 200, nil},
+		{"train in another case", []string{"arq_resolved"}, events(train("AAAAAAAA-0000-4000-8000-000000000001", "ok"), train(arq2, "ok"), train(arq3, "ok")), 200, nil},
+		{"train failed", []string{"arq_resolved"}, events(train(arq1, "ok"), train(arq2, "failed")), 200,
 			[]string{name + arq1 + received, name + arq2 + received, name + arq3 + ": expected but not received"}},
-		{"ussuri for all", []externalevent.Form{"ussuri"}, events(ussuri("gpu", "completed"), ussuri("fpga", "completed")), 200, nil},
-		{"ussuri for one profile", []externalevent.Form{"ussuri"}, events(ussuri("gpu", "completed")), 200,
+		{"ussuri for all", []string{"accelerator-requests-bound"}, events(ussuri("gpu", "completed"), ussuri("fpga", "completed")), 200, nil},
+		{"ussuri for one profile", []string{"accelerator-requests-bound"}, events(ussuri("gpu", "completed")), 200,
 			[]string{name + arq1 + received, name + arq2 + missing, name + arq3 + unread}},
-		{"ussuri failed", []externalevent.Form{"ussuri"}, events(ussuri("gpu", "failed")), 200,
+		{"ussuri failed", []string{"accelerator-requests-bound"}, events(ussuri("gpu", "failed")), 200,
 			[]string{name + arq1 + received, name + arq2 + ": expected but not received", name + arq3 + unread}},
-		{"ussuri of a foreign profile", []externalevent.Form{"ussuri"}, events(ussuri("GPU", "completed")), 200,
+		{"ussuri of a foreign profile", []string{"accelerator-requests-bound"}, events(ussuri("GPU", "completed")), 200,
 			[]string{name + arq1 + missing, name + arq2 + ": expected but not received", name + arq3 + ": expected but not received"}},
-		{"all forms at once", []externalevent.Form{"train", "ussuri"}, events(train(arq2, "ok"), ussuri("gpu", "completed"), tagged(arq3)), 200, nil},
+		{"all forms at once", []string{"arq_resolved", "accelerator-requests-bound"}, events(train(arq2, "ok"), ussuri("gpu", "completed"), tagged(arq3)), 200, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := externalevent.NewRegistry(externalevent.WithForms(tt.forms...))
+				r := accepting(tt.forms...)
 				w := prepareTwo(t, r)
 				if got := answer(r.Handler(), request(tt.body)); got.Code != tt.code {
 					t.Fatalf("answer %d %s, want %d", got.Code, got.Body, tt.code)
@@ -82,32 +89,29 @@ func TestFormsAreDecoded(t *testing.T) {
 func TestFormsThatAreNotEnabledAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		forms []externalevent.Form
+		forms []string
 		body  string
 	}{
-		"train, as with Nova":     {nil, events(tagged(arq1), train(arq2, "ok"))},
-		"ussuri, as with Nova":    {nil, events(tagged(arq1), ussuri("gpu", "completed"))},
-		"train where ussuri is":   {[]externalevent.Form{"ussuri"}, events(train(arq1, "ok"))},
-		"train's status on ours":  {[]externalevent.Form{"train"}, events(item(`,"tag":"` + arq1 + `","status":"ok"`))},
-		"our status on train":     {[]externalevent.Form{"train"}, events(train(arq1, "completed"))},
-		"train's status, ussuri":  {[]externalevent.Form{"ussuri"}, events(ussuri("gpu", "ok"))},
-		"a form that is not ours": {[]externalevent.Form{"stein"}, events(train(arq1, "ok"))},
+		"train, as with Nova":    {nil, events(tagged(arq1), train(arq2, "ok"))},
+		"ussuri, as with Nova":   {nil, events(tagged(arq1), ussuri("gpu", "completed"))},
+		"train where ussuri is":  {[]string{"accelerator-requests-bound"}, events(train(arq1, "ok"))},
+		"train's status on ours": {[]string{"arq_resolved"}, events(item(`,"tag":"` + arq1 + `","status":"ok"`))},
+		"our status on train":    {[]string{"arq_resolved"}, events(train(arq1, "completed"))},
+		"train's status, ussuri": {[]string{"accelerator-requests-bound"}, events(ussuri("gpu", "ok"))},
+		"an unknown name":        {[]string{"bound"}, events(item(`,"tag":"` + arq1 + `","name":"bound"`))},
 	} {
-		r := externalevent.NewRegistry(externalevent.WithForms(tt.forms...))
+		r := accepting(tt.forms...)
 		prepareTwo(t, r)
 		if got := answer(r.Handler(), request(tt.body)); got.Code != http.StatusBadRequest {
 			t.Errorf("%s: answer %d %s, want 400", name, got.Code, got.Body)
 		}
 		wantPending(t, r, 3)
 	}
-	if externalevent.Form("stein").Known() || !externalevent.FormTrain.Known() {
-		t.Error("Known is wrong")
-	}
 }
 
 func TestFormsNeedATagAndNoMicroversion(t *testing.T) {
 	t.Parallel()
-	r := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormTrain, externalevent.FormUssuri))
+	r := accepting(externalevent.ARQResolved, externalevent.ARQsBound)
 	prepareTwo(t, r)
 	for _, name := range []string{"arq_resolved", "accelerator-requests-bound"} {
 		got := answer(r.Handler(), request(events(`{"name":"`+name+`","server_uuid":"`+instance+`"}`), withoutVersion))
@@ -126,7 +130,7 @@ func TestFormsNeedATagAndNoMicroversion(t *testing.T) {
 // is one event per instance there.
 func TestUssuriWithoutProfilesIsForTheWholeInstance(t *testing.T) {
 	t.Parallel()
-	r := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormUssuri))
+	r := accepting(externalevent.ARQsBound)
 	w := prepare(t, r, arq1, arq2)
 	all := externalevent.Event{Name: externalevent.ARQsBound, ServerUUID: instance, Tag: "gpu"}
 	if !r.Deliver(all) || r.Deliver(all) {
@@ -148,7 +152,7 @@ func TestUssuriWithoutProfilesIsForTheWholeInstance(t *testing.T) {
 func TestDeliveredEventsOfAllForms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		r := externalevent.NewRegistry(externalevent.WithForms(externalevent.FormTrain, externalevent.FormUssuri))
+		r := accepting(externalevent.ARQResolved, externalevent.ARQsBound)
 		profiles := rapid.SampledFrom([]string{"", "gpu", "fpga"})
 		expected := map[string]string{} // ARQ to profile
 		for _, arq := range []string{arq1, arq2, arq3, arq4} {
@@ -190,14 +194,14 @@ func FuzzEventsBody(f *testing.F) {
 	f.Add([]byte(events(train(arq1, ""), ussuri("fpga", "in-progress"), item(""))), uint8(3))
 	f.Add([]byte(`{"events":[{"name":"arq_resolved","server_uuid":null,"tag":7}]}`), uint8(3))
 	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
-		var forms []externalevent.Form
+		var forms []string
 		if which&1 != 0 {
-			forms = append(forms, externalevent.FormTrain)
+			forms = append(forms, externalevent.ARQResolved)
 		}
 		if which&2 != 0 {
-			forms = append(forms, externalevent.FormUssuri)
+			forms = append(forms, externalevent.ARQsBound)
 		}
-		r := externalevent.NewRegistry(externalevent.WithForms(forms...))
+		r := accepting(forms...)
 		prepareTwo(t, r)
 		got := answer(r.Handler(), request(string(body)))
 		switch got.Code {

@@ -103,10 +103,11 @@ func TestHandlerAnswersEachEventByItsState(t *testing.T) {
 			t.Parallel()
 			r := externalevent.NewRegistry()
 			prepare(t, r, arq1)
-			h := r.Handler(externalevent.WithInstances(func(uuid string) externalevent.InstanceState {
-				return map[string]externalevent.InstanceState{instance: externalevent.Ready, noHost: externalevent.NoHost}[uuid]
-			}))
-			got := answer(h, request(events(tt.items...)))
+			r.Instances = func(uuid string) (host string, known bool) {
+				host, known = map[string]string{instance: "cn0", noHost: ""}[uuid]
+				return host, known
+			}
+			got := answer(r.Handler(), request(events(tt.items...)))
 			var body struct{ Events []externalevent.Event }
 			if err := json.Unmarshal(got.Body.Bytes(), &body); err != nil {
 				t.Fatal(err)
@@ -253,7 +254,8 @@ func TestHandlerAsksForAuthorizationFirst(t *testing.T) {
 	t.Parallel()
 	r := externalevent.NewRegistry()
 	prepare(t, r, arq1)
-	h := r.Handler(externalevent.WithAuthorize(func(r *http.Request) bool { return r.Header.Get("X-Auth-Token") == "service-token" }))
+	r.Authorize = func(r *http.Request) bool { return r.Header.Get("X-Auth-Token") == "service-token" }
+	h := r.Handler()
 	for name, req := range map[string]*http.Request{
 		"good": request(events(tagged(arq1))), "malformed": request("{"), "GET": httptest.NewRequest("GET", path, nil),
 		"another token": request(events(tagged(arq1)), header("X-Auth-Token", "guessed")),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,7 +23,7 @@ var nameSince = map[string]int{
 
 // needsTag reports whether Nova refuses an event of this name without a tag.
 func needsTag(name string) bool {
-	return formOf(name) != "" || name == "volume-extended" || name == "power-update"
+	return slices.Contains([]string{ARQBound, ARQResolved, ARQsBound, "volume-extended", "power-update"}, name)
 }
 
 // requestedVersion returns the minor microversion of a request: that of the service

@@ -30,9 +30,11 @@ func novaAPI(t *testing.T) (*externalevent.Registry, http.Handler) {
 	t.Helper()
 	r := externalevent.NewRegistry()
 	prepare(t, r, arq1)
-	return r, r.Handler(externalevent.WithInstances(func(uuid string) externalevent.InstanceState {
-		return map[string]externalevent.InstanceState{instance: externalevent.Ready, novaNoHost: externalevent.NoHost}[uuid]
-	}))
+	r.Instances = func(uuid string) (host string, known bool) {
+		host, known = map[string]string{instance: "cn0", novaNoHost: ""}[uuid]
+		return host, known
+	}
+	return r, r.Handler()
 }
 
 // TestNovaEventsAPI has the rows of Nova's own tests of the API (test_server_external_events).

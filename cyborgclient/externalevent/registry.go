@@ -3,16 +3,29 @@ package externalevent
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
 
 // Registry holds the expected events by instance, name and tag, and delivers each
-// event that arrives to its waiters. It is safe for concurrent use. The zero value
-// is not usable; see [NewRegistry].
+// event that arrives to its waiters. It is safe for concurrent use once its fields are
+// set. The zero value is not usable; see [NewRegistry].
 type Registry struct {
-	log   *slog.Logger
-	forms []Form // besides the shipped one; never changes
+	// Accept lists the events of the specifications to accept besides [ARQBound]:
+	// [ARQResolved], [ARQsBound]. Without it, as with Nova, the handler refuses a
+	// request with such an event, and Deliver drops it.
+	Accept []string
+	// Logger logs dropped events; nil logs nothing.
+	Logger *slog.Logger
+	// Instances looks up an instance for the handler, by the UUID as received: is it
+	// known, and on which host is it, if any. Nil means that every instance has a host.
+	Instances func(uuid string) (host string, known bool)
+	// Authorize is called for each request before the handler reads it; a refused
+	// request is answered 401. With nil any client may send events, so protect the
+	// handler by other means or use it on a private network.
+	Authorize func(*http.Request) bool
 
 	mu        sync.Mutex
 	closed    bool
@@ -28,21 +41,14 @@ type expected struct {
 	status  Status // valid once done is closed
 }
 
-// RegistryOption is an option of [NewRegistry].
-type RegistryOption func(*Registry)
-
-// WithLogger logs dropped events to log. Without it nothing is logged.
-func WithLogger(log *slog.Logger) RegistryOption {
-	return func(r *Registry) { r.log = log }
+// NewRegistry makes an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{instances: map[string]map[key]*expected{}}
 }
 
-// NewRegistry makes an empty registry.
-func NewRegistry(opts ...RegistryOption) *Registry {
-	r := &Registry{log: slog.New(slog.DiscardHandler), instances: map[string]map[key]*expected{}}
-	for _, o := range opts {
-		o(r)
-	}
-	return r
+// accepts reports whether an event of a specification is accepted.
+func (r *Registry) accepts(name string) bool {
+	return (name == ARQResolved || name == ARQsBound) && slices.Contains(r.Accept, name)
 }
 
 // Prepare registers the [ARQBound] events of an instance with the given tags (the
@@ -67,13 +73,13 @@ func (r *Registry) Prepare(instance string, tags ...string) (*Waiter, error) {
 type Expected struct {
 	// ARQ is the UUID of the accelerator request.
 	ARQ string
-	// DeviceProfile is the name of its device profile. [FormUssuri] events of other
+	// DeviceProfile is the name of its device profile. [ARQsBound] events of other
 	// profiles are ignored; empty accepts those of any profile.
 	DeviceProfile string
 }
 
 // PrepareExpected is [Registry.Prepare] with the device profile of each request. It
-// is needed only for [FormUssuri] and instances with requests of several profiles.
+// is needed only for [ARQsBound] and instances with requests of several profiles.
 func (r *Registry) PrepareExpected(instance string, events ...Expected) (*Waiter, error) {
 	if err := checkNames(instance, events); err != nil {
 		return nil, err
@@ -148,9 +154,8 @@ func (r *Registry) forget(id string, k key) {
 // event is received once: a duplicate, an unknown name and an event that is not
 // expected are dropped with a warning. It never blocks.
 //
-// An event of a form that [WithForms] accepts is converted: that of Train to the
-// event of its request, that of Ussuri to those of all requests of the device
-// profile in its tag.
+// An accepted [ARQResolved] is converted to the event of its request, [ARQsBound] to
+// those of all requests of the device profile in its tag.
 func (r *Registry) Deliver(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,8 +181,8 @@ func (r *Registry) Deliver(e Event) bool {
 			delivered = true
 		}
 	}
-	if !delivered {
-		r.log.Warn("unexpected event", "event", e.Name+"-"+e.Tag, "instance", e.ServerUUID, "status", string(e.Status))
+	if !delivered && r.Logger != nil {
+		r.Logger.Warn("unexpected event", "event", e.Name+"-"+e.Tag, "instance", e.ServerUUID, "status", string(e.Status))
 	}
 	return delivered
 }

@@ -12,24 +12,13 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// SendResult is Nova's answer to events that it accepted or ignored.
-type SendResult struct {
-	// Status is the HTTP status, 200 or 207.
-	Status int
-	// Events are those of the answer, each with a code.
-	Events []Event
-	// Ignored is set when Nova delivered none of the events because no instance
-	// has a host yet (all codes 422). This is not an error: the host lists the
-	// accelerator requests before it waits for events.
-	Ignored bool
-}
-
 // Send posts events to Nova in one call, with the microversion 2.82 in both
 // headers. The service client is one for compute; it is not changed. Nothing is
-// retried.
+// retried. It returns the events of Nova's answer, each with a code:
 //
 //   - HTTP status 200 is success.
-//   - 207 with the code 422 for every event is success with Ignored set.
+//   - 207 with the code 422 for every event is success, too: no instance has a host
+//     yet, which lists the accelerator requests before it waits for events.
 //   - Anything else is a [*DeliveryError]: 207 with other or mixed codes, where it
 //     lists each event with its code; another status, where it unwraps to
 //     gophercloud's error; no answer.
@@ -37,10 +26,10 @@ type SendResult struct {
 // An empty list, and an event without a name, a server or a tag or with an unknown
 // status, is [ErrInvalid] and nothing is sent. These are the rules of Cyborg's
 // sender (cyborg/common/nova_client.py).
-func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Event) (SendResult, error) {
+func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Event) ([]Event, error) {
 	sent, err := outgoing(events)
 	if err != nil {
-		return SendResult{}, err
+		return nil, err
 	}
 	client := *compute
 	client.Type, client.Microversion = "compute", Microversion
@@ -50,21 +39,21 @@ func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Even
 		KeepResponseBody: true,
 	})
 	if err != nil {
-		return SendResult{}, refused(err, sent)
+		return nil, refused(err, sent)
 	}
 	defer resp.Body.Close()
 	answered, err := answeredEvents(resp.Body)
 	if resp.StatusCode == http.StatusOK {
-		return SendResult{Status: resp.StatusCode, Events: answered}, nil // the status alone decides
+		return answered, nil // the status alone decides
 	}
 	if err != nil {
-		return SendResult{}, &DeliveryError{Status: resp.StatusCode, Events: sent, Err: err}
+		return nil, &DeliveryError{Status: resp.StatusCode, Events: sent, Err: err}
 	}
 	hasHost := func(e Event) bool { return e.Code != http.StatusUnprocessableEntity }
 	if len(answered) == 0 || slices.ContainsFunc(answered, hasHost) {
-		return SendResult{}, &DeliveryError{Status: resp.StatusCode, Events: answered}
+		return nil, &DeliveryError{Status: resp.StatusCode, Events: answered}
 	}
-	return SendResult{Status: resp.StatusCode, Events: answered, Ignored: true}, nil
+	return answered, nil
 }
 
 // outgoing checks events and returns copies without codes, which Nova's schema

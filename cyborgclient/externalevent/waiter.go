@@ -80,39 +80,29 @@ func (w *Waiter) Wait(ctx context.Context, timeout time.Duration) error {
 }
 
 func (w *Waiter) await(ctx context.Context, a *awaited, deadline time.Time) error {
-	if w.finished(a) {
-		return nil
-	}
-	left := time.Until(deadline)
-	if left <= 0 {
-		return fmt.Errorf("%w: no time left for %s", ErrTimeout, a.key)
-	}
-	if !w.enter(a) {
-		return nil
-	}
 	start := time.Now()
+	left := deadline.Sub(start)
+	if finished, err := w.enter(a, left); finished || err != nil {
+		return err
+	}
 	err := w.block(ctx, a, left)
 	return w.leave(a, time.Since(start), err)
 }
 
-// finished reports whether an event needs no waiting: marked early, or received
-// completed by an earlier Wait.
-func (w *Waiter) finished(a *awaited) bool {
+// enter begins waiting for an event, unless it was marked early, or received completed
+// by an earlier Wait.
+func (w *Waiter) enter(a *awaited, left time.Duration) (finished bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	status, _ := a.expected.received()
-	return a.state == StateEarly || a.state == StateReceived && status == StatusCompleted
-}
-
-// enter begins waiting for an event, unless it was marked early meanwhile.
-func (w *Waiter) enter(a *awaited) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a.state == StateEarly {
-		return false
+	switch {
+	case a.state == StateEarly || a.state == StateReceived && status == StatusCompleted:
+		return true, nil
+	case left <= 0:
+		return false, fmt.Errorf("%w: no time left for %s", ErrTimeout, a.key)
 	}
 	a.state = StateWaiting
-	return true
+	return false, nil
 }
 
 // leave records how waiting for one event ended. An event that has arrived takes

@@ -20,16 +20,20 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// eventForms are those of fakecyborg.Config.EventForm.
+var eventForms = []string{"shipped", "train", "ussuri"}
+
 // eventWorld is a slow world whose Cyborg sends one form of event, and whose registry
 // takes it.
-func eventWorld(t *testing.T, form externalevent.Form, opts worldOpts) *world {
+func eventWorld(t *testing.T, form string, opts worldOpts) *world {
 	t.Helper()
 	if opts.model == nil {
 		opts.model = slowModel(10 * time.Second)
 	}
-	opts.model.Cyborg.EventForm = string(form)
+	opts.model.Cyborg.EventForm = form
 	w := newWorld(t, opts)
-	w.events = externalevent.NewRegistry(externalevent.WithForms(form))
+	w.events = externalevent.NewRegistry()
+	w.events.Accept = []string{externalevent.ARQResolved, externalevent.ARQsBound}
 	w.cloud.HandleEvents(w.events.Handler())
 	placement, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
 	if err != nil {
@@ -95,13 +99,13 @@ func TestEventsOnTheirWay(t *testing.T) {
 			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Status}}
 		}, externalevent.ErrFailed, 10 * time.Second, cyborgclient.StateBound},
 	}
-	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
+	for _, form := range eventForms {
 		for _, tt := range tests {
-			t.Run(string(form)+"/"+tt.name, func(t *testing.T) {
+			t.Run(form+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					tag := knownARQs(t)[0].UUID
-					if form == externalevent.FormUssuri {
+					if form == "ussuri" {
 						tag = "mixed"
 					}
 					w := eventWorld(t, form, worldOpts{})
@@ -112,7 +116,7 @@ func TestEventsOnTheirWay(t *testing.T) {
 					if took := time.Since(start); !errors.Is(err, tt.want) || took != tt.after {
 						t.Errorf("got error %v after %s, want %v after %s", err, took, tt.want, tt.after)
 					}
-					if form != externalevent.FormTrain || tt.want != externalevent.ErrFailed { // Train's comes while others are on their way
+					if form != "train" || tt.want != externalevent.ErrFailed { // Train's comes while others are on their way
 						checkStatesTold(t, err, tt.state)
 					}
 					for _, rule := range w.cloud.Faults().Rules() {
@@ -150,7 +154,7 @@ func TestForeignEventsDoNotEndTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ours := knownARQs(t)
-		w := eventWorld(t, externalevent.FormShipped, worldOpts{})
+		w := eventWorld(t, "shipped", worldOpts{})
 		provider, err := w.cloud.ProviderClient(t.Context(), "admin")
 		if err != nil {
 			t.Fatal(err)
@@ -188,14 +192,14 @@ func TestForeignEventsDoNotEndTheWait(t *testing.T) {
 // Before the wait, inside the PATCH, every form is early.
 func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 	t.Parallel()
-	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
+	for _, form := range eventForms {
 		model := simcloud.DefaultModel()
 		w := eventWorld(t, form, worldOpts{model: &model})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
-		want := map[externalevent.Form]int{externalevent.FormShipped: 1, externalevent.FormTrain: 4, externalevent.FormUssuri: 1}[form]
+		want := map[string]int{"shipped": 1, "train": 4, "ussuri": 1}[form]
 		posts := 0
 		for _, r := range w.cloud.Requests() {
 			if r.Operation == "compute.external_events.create" {
@@ -212,7 +216,7 @@ func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 // A bind that failed is never a success, in any form of the event.
 func TestAFailedBindFailsInEachForm(t *testing.T) {
 	t.Parallel()
-	for _, form := range []externalevent.Form{externalevent.FormShipped, externalevent.FormTrain, externalevent.FormUssuri} {
+	for _, form := range eventForms {
 		synctest.Test(t, func(t *testing.T) {
 			w := eventWorld(t, form, worldOpts{})
 			w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
