@@ -159,13 +159,15 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 
 // start makes the services and connects them.
 func (c *Cloud) start(set settings) error {
-	c.identity = keystone.New(c.model.identity(),
-		keystone.WithClock(c.clock), keystone.WithFaults(c.faults))
 	c.recorder.RefusesUnrecognized = c.model.StrictRequests
-	c.compute = nova.New(nova.Config{Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm},
-		nova.WithClock(c.clock), nova.WithFaults(c.faults), nova.WithTokenVerifier(c.identity))
-	c.images = glance.New(glance.Config{Seed: c.model.Seed},
-		glance.WithClock(c.clock), glance.WithFaults(c.faults), glance.WithTokenVerifier(c.identity))
+	identity := c.model.identity()
+	identity.Clock, identity.Faults = c.clock, c.faults
+	c.identity = keystone.New(identity)
+	c.compute = nova.New(nova.Config{
+		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm,
+		Clock: c.clock, Faults: c.faults, Verifier: c.identity,
+	})
+	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})
 	done := make(chan struct{})
 	c.endStreams = sync.OnceFunc(func() { close(done) })
 	c.page = statuspage.New(c.world, c.version)

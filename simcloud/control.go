@@ -18,7 +18,7 @@ func (c *Cloud) control() simhttp.Control {
 	maps.Copy(more, c.ownRoutes())
 	return simhttp.Control{
 		Faults: c.faults, Recorder: c.recorder,
-		Routes: slices.Concat(c.Cyborg.Routes(), c.Placement.Routes(), c.identity.Service().Routes(), c.compute.Service().Routes(), c.images.Service().Routes()),
+		Routes: slices.Concat(c.Cyborg.Routes(), c.Placement.Routes(), c.identity.Routes(), c.compute.Routes(), c.images.Routes()),
 		More:   more,
 	}
 }

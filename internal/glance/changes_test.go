@@ -18,7 +18,7 @@ func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		c := newClient(t)
 		var last sim.Exchange
-		c.server.Service().Observe = func(e sim.Exchange) { last = e }
+		c.server.Service.Observe = func(e sim.Exchange) { last = e }
 		for range 100 {
 			before := c.things()
 			id := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", rng.IntN(3))
@@ -86,7 +86,7 @@ func TestChangesOfAnImageInWords(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	var last sim.Exchange
-	c.server.Service().Observe = func(e sim.Exchange) { last = e }
+	c.server.Service.Observe = func(e sim.Exchange) { last = e }
 	const one = "/v2/images/" + imageA
 	c.want(201, "admin", "POST", "/v2/images", `{"id":"`+imageA+`","name":"gzip"}`)
 	c.want(204, "admin", "PUT", one+"/file", "bits")

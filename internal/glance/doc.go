@@ -10,7 +10,7 @@
 // Behaviour follows glance/api/v2/images.py, glance/api/v2/image_data.py and
 // glance/api/versions.py of the 2024 releases. Errors are HTML, as there.
 //
-//	images := glance.New(glance.Config{}, glance.WithTokenVerifier(identity))
+//	images := glance.New(glance.Config{Verifier: identity})
 //	image, err := images.AddImage(glance.Image{
 //		Name: "gzip", Properties: map[string]string{"accel:function_id": id}, Data: bits,
 //	})

@@ -154,7 +154,7 @@ func (s *Server) patchImage(c *simhttp.Call) error {
 	if err := json.Unmarshal(data, &ops); err != nil {
 		return simhttp.Refuse(http.StatusBadRequest, "Request body must be a JSON array of operation objects.")
 	}
-	now := s.clock.Now().UTC()
+	now := s.Clock.Now().UTC()
 	var changed imageRow
 	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
 		if changed, err = s.findOwn(tx, c); err != nil {
@@ -249,7 +249,7 @@ func (s *Server) putFile(c *simhttp.Call) error {
 	if len(data) > maxData {
 		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "The image has more than %d bytes.", maxData)
 	}
-	now := s.clock.Now().UTC()
+	now := s.Clock.Now().UTC()
 	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
 		var found imageRow
 		switch found, err = s.findOwn(tx, c); {

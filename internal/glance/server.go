@@ -15,58 +15,38 @@ import (
 type Config struct {
 	// Seed determines identifiers.
 	Seed uint64
+	// Clock is the machine's if nil.
+	Clock sim.Clock
+	// Faults are the rules that act on requests; nil has none.
+	Faults *fault.Set
+	// Verifier checks tokens; if nil, the conventions of simhttp.NoAuth hold.
+	Verifier sim.TokenVerifier
 }
-
-// Option changes how a Server works.
-type Option func(*Server)
-
-// WithClock sets the clock; the machine's by default.
-func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
-
-// WithFaults lets the rules of a set act on requests.
-func WithFaults(faults *fault.Set) Option {
-	return func(s *Server) { s.service.Faults = faults }
-}
-
-// WithTokenVerifier checks tokens; without it the conventions of simhttp.NoAuth hold.
-func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
 
 // Server is the image service. It is an http.Handler for /image and the same without
 // that prefix, and safe for parallel use.
 type Server struct {
-	clock    sim.Clock
-	verifier sim.TokenVerifier
-	service  *simhttp.Service
-	seed     uint64
-	state    state
+	*simhttp.Service
+	cfg   Config
+	state state
 }
 
 var _ http.Handler = (*Server)(nil)
 
 // New returns a server without images.
-func New(cfg Config, opts ...Option) *Server {
-	s := &Server{clock: sim.Wall{}, seed: cfg.Seed, state: newState()}
-	s.service = &simhttp.Service{
+func New(cfg Config) *Server {
+	if cfg.Clock == nil {
+		cfg.Clock = sim.Wall{}
+	}
+	s := &Server{cfg: cfg, state: newState()}
+	s.Service = &simhttp.Service{
 		Name: "image", Prefixes: []string{"/image"},
 		Canonical: func(path string) string { return strings.TrimRight(path, "/") },
 		Router:    simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...), Handler: s.serve,
-		WriteError: writeError, IDs: simhttp.NewIDs(cfg.Seed, "glance"),
+		WriteError: writeError, Clock: cfg.Clock, Faults: cfg.Faults, IDs: simhttp.NewIDs(cfg.Seed, "glance"),
 	}
-	for _, opt := range opts {
-		opt(s)
-	}
-	s.service.Clock = s.clock
 	return s
 }
-
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
-
-// Service is the server as the other simulators wrap themselves, for lists of routes.
-func (s *Server) Service() *simhttp.Service { return s.service }
-
-// Operations lists the names that fault rules may use, sorted.
-func (s *Server) Operations() []string { return s.service.Router.Operations() }
 
 func (s *Server) routes() []simhttp.Route {
 	return []simhttp.Route{
@@ -88,7 +68,7 @@ func (s *Server) routes() []simhttp.Route {
 // no token.
 func (s *Server) serve(c *simhttp.Call) error {
 	if c.Route == nil || c.Route.Operation != "image.versions.list" {
-		if err := c.Authenticate(s.verifier); err != nil {
+		if err := c.Authenticate(s.cfg.Verifier); err != nil {
 			return err
 		}
 	}

@@ -128,10 +128,10 @@ func (s *Server) AddImage(i Image) (Image, error) {
 }
 
 func (s *Server) add(log *tables.ChangeLog, i Image) (row imageRow, err error) {
-	now := s.clock.Now().UTC()
+	now := s.Clock.Now().UTC()
 	s.state.db.Update(log, func(tx *tables.Tx) {
 		if i.ID == "" {
-			i.ID = simhttp.UUIDAt(s.seed, "image", uint64(s.state.ids.Next(tx)))
+			i.ID = simhttp.UUIDAt(s.cfg.Seed, "image", uint64(s.state.ids.Next(tx)))
 		}
 		row, err = s.put(tx, i, now)
 		if err != nil {

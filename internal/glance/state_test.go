@@ -32,7 +32,7 @@ func (c *ticking) Wait(context.Context, time.Duration) error { return nil }
 // newTicking is a server whose clock starts at a time.
 func newTicking(now time.Time) (*glance.Server, *ticking) {
 	clock := &ticking{now}
-	return glance.New(glance.Config{Seed: 5}, glance.WithClock(clock)), clock
+	return glance.New(glance.Config{Seed: 5, Clock: clock}), clock
 }
 
 // dumped is the state of a server as JSON.

@@ -28,7 +28,7 @@ type changesWorld struct {
 func newChangesWorld(t *testing.T) *changesWorld {
 	t.Helper()
 	w := &changesWorld{t: t, server: newServer(), tokens: make(map[string]string)}
-	w.server.Service().Observe = func(e sim.Exchange) { w.last = e }
+	w.server.Service.Observe = func(e sim.Exchange) { w.last = e }
 	w.token = login(t, w.server, "admin", "admin")
 	header, err := w.server.VerifyToken(w.token)
 	if err != nil {

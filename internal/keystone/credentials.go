@@ -39,7 +39,7 @@ func (s *Server) byCredential(id *identityRef) (*session, error) {
 		return nil, malformed("secret", "application_credential")
 	}
 	found, ok := s.findCredential(*ref)
-	now, secret := s.clock.Now(), digestOf(ref.Secret)
+	now, secret := s.Clock.Now(), digestOf(ref.Secret)
 	if !ok || subtle.ConstantTimeCompare(secret[:], found.SecretSHA256[:]) != 1 ||
 		!found.Expires.IsZero() && !now.Before(found.Expires) {
 		return nil, unauthorized()
@@ -163,7 +163,7 @@ func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, 
 			return made, "", err
 		}
 	}
-	made.Expires, err = readExpiry(in.ExpiresAt, s.clock.Now())
+	made.Expires, err = readExpiry(in.ExpiresAt, s.Clock.Now())
 	return made, in.Secret, err
 }
 

@@ -15,7 +15,9 @@ import (
 // the user admin; they are the same each time.
 func inputWorld(t *testing.T) (server *keystone.Server, token string, ids map[string]string) {
 	t.Helper()
-	server = newServer(keystone.WithClock(newStopped()))
+	config := serverConfig()
+	config.Clock = newStopped()
+	server = keystone.New(config)
 	token, err := server.IssueToken("admin")
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 	}
 	refused := func(c inputtest.Case) inputtest.Case { c.Refused = true; return c }
 	get := func(path string) inputtest.Case { return inputtest.Case{Method: "GET", Path: path} }
-	inputtest.Check(t, system.Service().Router.Routes(), []inputtest.Case{
+	inputtest.Check(t, system.Service.Router.Routes(), []inputtest.Case{
 		login(auth(byName, `{"project": {"name": "admin", "domain": {"name": "Default"}}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"id": "`+ids["user"]+`", "password": "secret"}}}`, `{"project": {"id": "`+ids["project"]+`"}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"name": "admin", "password": "secret", "domain": {"id": "default"}}}}`,

@@ -24,9 +24,9 @@ var services = []keystone.CatalogEntry{
 	{Type: "accelerator", Name: "cyborg", Path: "/accelerator/v2"},
 }
 
-func newServer(opts ...keystone.Option) *keystone.Server {
-	return keystone.New(keystone.Config{Seed: 7, Services: services}, opts...)
-}
+func newServer() *keystone.Server { return keystone.New(serverConfig()) }
+
+func serverConfig() keystone.Config { return keystone.Config{Seed: 7, Services: services} }
 
 // answer is a response with its body read.
 type answer struct {
@@ -432,8 +432,10 @@ func TestListsForAdministrators(t *testing.T) {
 func TestFaultsUseKeystonesShape(t *testing.T) {
 	t.Parallel()
 	faults, recorder := fault.NewSet(newServer().Operations()...), simhttp.NewRecorder(10)
-	server := newServer(keystone.WithFaults(faults))
-	server.Service().Recorder = recorder
+	config := serverConfig()
+	config.Faults = faults
+	server := keystone.New(config)
+	server.Service.Recorder = recorder
 	if err := faults.Set(fault.Rule{Operation: "identity.token.create", Action: fault.Status, Status: 503}); err != nil {
 		t.Fatal(err)
 	}

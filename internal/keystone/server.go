@@ -31,6 +31,10 @@ type Config struct {
 	Users []User
 	// Services are the catalog's entries beside identity itself.
 	Services []CatalogEntry
+	// Clock is what tokens expire by; the machine's clock if nil.
+	Clock sim.Clock
+	// Faults are the rules that act on requests; nil has none.
+	Faults *fault.Set
 }
 
 // CatalogEntry is a service in the catalog.
@@ -42,24 +46,14 @@ type CatalogEntry struct {
 	Path string
 }
 
-// Option changes how a Server works.
-type Option func(*Server)
-
-// WithClock sets the clock that tokens expire by; the machine's clock by default.
-func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
-
-// WithFaults lets the rules of a set act on the requests.
-func WithFaults(faults *fault.Set) Option { return func(s *Server) { s.service.Faults = faults } }
-
 // Server is the identity service. It is an http.Handler for /identity, /identity/v3,
 // /v3 and the version list at /, and safe for parallel use.
 type Server struct {
+	*simhttp.Service
 	cfg       Config
-	clock     sim.Clock
 	directory directory
 	state     state
 	sweepAt   int64 // tokens; changed in transactions only
-	service   *simhttp.Service
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -67,43 +61,31 @@ var _ http.Handler = (*Server)(nil)
 // New returns a server with the users admin (project admin, role admin), demo
 // (project demo, role member), nova (project service, role service) and cyborg
 // (project service, roles service and admin).
-func New(cfg Config, opts ...Option) *Server {
+func New(cfg Config) *Server {
 	if cfg.Region == "" {
 		cfg.Region = "RegionOne"
 	}
 	if cfg.TokenLifetime <= 0 {
 		cfg.TokenLifetime = DefaultTokenLifetime
 	}
-	cfg.Services = append([]CatalogEntry{{"identity", "keystone", "/identity/v3"}}, cfg.Services...)
-	s := &Server{
-		cfg:       cfg,
-		clock:     sim.Wall{},
-		directory: newDirectory(cfg.Seed, cfg.Users),
+	if cfg.Clock == nil {
+		cfg.Clock = sim.Wall{}
 	}
+	cfg.Services = append([]CatalogEntry{{"identity", "keystone", "/identity/v3"}}, cfg.Services...)
+	s := &Server{cfg: cfg, directory: newDirectory(cfg.Seed, cfg.Users)}
 	s.state = newState(&s.directory)
-	s.service = &simhttp.Service{
+	s.Service = &simhttp.Service{
 		Name:       "identity",
 		Prefixes:   []string{"/identity"},
 		Router:     simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
 		Handler:    s.serve,
 		WriteError: writeError,
+		Clock:      cfg.Clock,
+		Faults:     cfg.Faults,
 		IDs:        simhttp.NewIDs(cfg.Seed, "identity"),
 	}
-	for _, opt := range opts {
-		opt(s)
-	}
-	s.service.Clock = s.clock
 	return s
 }
-
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
-
-// Service is the server as the other simulators wrap themselves, for lists of routes.
-func (s *Server) Service() *simhttp.Service { return s.service }
-
-// Operations lists the names that fault rules may use, sorted.
-func (s *Server) Operations() []string { return s.service.Router.Operations() }
 
 // routes registers every version root in both spellings: ServeMux would redirect one
 // to the other, and keystoneauth refuses the redirect.

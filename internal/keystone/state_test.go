@@ -71,8 +71,8 @@ func hexOf(text string) string {
 }
 
 // identityConfig has users with roles on several projects.
-func identityConfig() keystone.Config {
-	return keystone.Config{Seed: 7, Services: services, Users: []keystone.User{
+func identityConfig(clock sim.Clock) keystone.Config {
+	return keystone.Config{Seed: 7, Clock: clock, Services: services, Users: []keystone.User{
 		{Name: "guest", Roles: map[string][]string{"lab": {"member"}, "demo": {"reader"}}},
 	}}
 }
@@ -88,7 +88,7 @@ type player struct {
 }
 
 func newPlayer(t *testing.T, clock *stopped) *player {
-	s := keystone.New(identityConfig(), keystone.WithClock(clock))
+	s := keystone.New(identityConfig(clock))
 	p := &player{t: t, servers: []*keystone.Server{s}}
 	admin := login(t, s, "admin", "admin")
 	p.tokens = []string{admin}
@@ -98,7 +98,7 @@ func newPlayer(t *testing.T, clock *stopped) *player {
 // reload puts a server that has loaded the dump of the first beside it.
 func (p *player) reload(rt *rapid.T, clock *stopped) {
 	once := dumped(rt, p.servers[0])
-	other := keystone.New(identityConfig(), keystone.WithClock(clock))
+	other := keystone.New(identityConfig(clock))
 	if err := load(other, once); err != nil {
 		rt.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestARevokedTokenStaysRevoked(t *testing.T) {
 // full is a dump with one of everything.
 func full(t testing.TB) (*keystone.Server, string) {
 	t.Helper()
-	s := keystone.New(identityConfig(), keystone.WithClock(newStopped()))
+	s := keystone.New(identityConfig(newStopped()))
 	login(t, s, "admin", "admin")
 	guest := login(t, s, "guest", "lab")
 	h, err := s.VerifyToken(guest)
@@ -348,7 +348,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(text))
 	f.Add([]byte(strings.Replace(text, `"2027-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-23:59"`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := keystone.New(identityConfig())
+		s := keystone.New(identityConfig(nil))
 		before := dumped(t, s)
 		if err := load(s, data); err != nil {
 			if !bytes.Equal(before, dumped(t, s)) {
@@ -369,7 +369,7 @@ func FuzzLoad(f *testing.F) {
 // Each dump is of one moment: it is loaded whatever was going on.
 func TestADumpIsOfOneMoment(t *testing.T) {
 	t.Parallel()
-	s := keystone.New(identityConfig())
+	s := keystone.New(identityConfig(nil))
 	path := credentialsOf(t, s, login(t, s, "guest", "lab"))
 	var group sync.WaitGroup
 	for worker := range 3 {
@@ -392,7 +392,7 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 	}
 	group.Go(func() {
 		for range 40 {
-			other := keystone.New(identityConfig())
+			other := keystone.New(identityConfig(nil))
 			if err := load(other, dumped(t, s)); err != nil {
 				t.Error(err)
 			}

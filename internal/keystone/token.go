@@ -26,7 +26,7 @@ const minSweep = 1024
 // issue makes a token of what was proved, and returns its text. A proof that came from a
 // token expires with that token.
 func (s *Server) issue(log *tables.ChangeLog, who *session) string {
-	now := s.clock.Now().UTC()
+	now := s.Clock.Now().UTC()
 	s.dropExpired(now)
 	who.Issued = now
 	who.User = who.user.name
@@ -74,7 +74,7 @@ func (s *Server) dropExpired(now time.Time) {
 func (s *Server) lookup(text string) (who session, ok bool) {
 	s.state.db.View(func(tx *tables.Tx) {
 		var t token
-		if t, ok = s.state.tokens.Get(tx, digestOf(text).key()); ok && s.clock.Now().Before(t.Expires) {
+		if t, ok = s.state.tokens.Get(tx, digestOf(text).key()); ok && s.Clock.Now().Before(t.Expires) {
 			var err error
 			who, err = s.state.session(tx, &s.directory, t)
 			ok = err == nil

@@ -12,7 +12,7 @@ func TestAcceptedEventsAreNoted(t *testing.T) {
 	t.Parallel()
 	server := strictServer(t)
 	var last sim.Exchange
-	server.Service().Observe = func(e sim.Exchange) { last = e }
+	server.Service.Observe = func(e sim.Exchange) { last = e }
 	post(t, server, events(event(noHost, `,"tag":"a"`)))
 	if len(last.Changes) != 0 {
 		t.Errorf("a refused event is noted: %v", last.Changes)

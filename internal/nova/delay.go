@@ -72,7 +72,7 @@ func (d *deliveries) close() {
 // forwardAt forwards delayed events one after the other at a time.
 func (s *Server) forwardAt(due time.Time, numbers ...int64) {
 	s.deliveries.start(numbers, func(ctx context.Context) {
-		if s.clock.Wait(ctx, due.Sub(s.clock.Now())) != nil {
+		if s.Clock.Wait(ctx, due.Sub(s.Clock.Now())) != nil {
 			return
 		}
 		for _, number := range numbers {
@@ -111,7 +111,7 @@ func (s *Server) Resume() {
 	slices.SortFunc(waiting, func(a, b eventRow) int {
 		return cmp.Or(a.ForwardAt.Compare(b.ForwardAt), cmp.Compare(a.Number, b.Number))
 	})
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	var overdue []int64
 	for _, e := range waiting {
 		if !e.ForwardAt.After(now) {

@@ -17,7 +17,7 @@
 // and nova/compute/api.py (external_instance_event) of the 2024 releases. Unlike there,
 // events are forwarded before the answer, so that runs repeat; a delayed one comes later.
 //
-//	compute := nova.New(nova.Config{StrictInstances: true}, nova.WithTokenVerifier(identity))
+//	compute := nova.New(nova.Config{StrictInstances: true, Verifier: identity})
 //	compute.HandleEvents(registry.Handler())
 //	err := compute.DefineGuest(sim.Guest{UUID: id, Host: "cn0"})
 package nova

@@ -37,7 +37,7 @@ func (s *Server) postEvents(c *simhttp.Call) error {
 	var accepted []int64
 	for _, event := range events {
 		code := s.codeOf(event)
-		number := s.receive(sim.ReceivedEvent{Event: event, Code: code, At: s.clock.Now().UTC()})
+		number := s.receive(sim.ReceivedEvent{Event: event, Code: code, At: s.Clock.Now().UTC()})
 		answer := eventAnswer{event, code}
 		answer.Status = statusCompleted
 		if code == http.StatusOK {

@@ -53,12 +53,12 @@ func (s *Server) forward(ctx context.Context, numbers []int64) {
 	failed := map[int64]bool{}
 	for _, number := range numbers {
 		event, _ := s.eventOf(number)
-		rule, _ := s.service.Faults.Decide(opForward, tagOf(event))
+		rule, _ := s.Faults.Decide(opForward, tagOf(event))
 		switch rule.Action {
 		case "":
 			now = append(now, number)
 		case fault.Delay:
-			due := s.clock.Now().Add(rule.Delay).UTC()
+			due := s.Clock.Now().Add(rule.Delay).UTC()
 			s.update(number, func(e *eventRow) { e.ForwardAt = due })
 			s.forwardAt(due, number)
 		case fault.Reorder:

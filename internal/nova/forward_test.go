@@ -18,7 +18,7 @@ func TestEachEventIsPassedOnAsItsRuleSays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		box, faults := &inbox{}, fault.NewSet()
-		server := nova.New(nova.Config{}, nova.WithFaults(faults))
+		server := nova.New(nova.Config{Faults: faults})
 		defer server.Close()
 		server.HandleEvents(box)
 		var rules []fault.Rule

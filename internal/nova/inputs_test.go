@@ -14,7 +14,7 @@ import (
 
 func TestWhatIsDeclaredIsRead(t *testing.T) {
 	t.Parallel()
-	inputtest.Check(t, nova.New(nova.Config{}).Service().Router.Routes(), []inputtest.Case{{
+	inputtest.Check(t, nova.New(nova.Config{}).Service.Router.Routes(), []inputtest.Case{{
 		Method: "POST", Path: "/v2.1/os-server-external-events", Version: "compute 2.82",
 		Body: `{"events": [{"name": "accelerator-request-bound", "server_uuid": "` + ready + `", "tag": "` + arq + `", "status": "failed"}]}`,
 	}}, func(c inputtest.Case) inputtest.Answer {

@@ -288,7 +288,7 @@ func TestFaultsOfForwarding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		box, faults := &inbox{}, fault.NewSet()
-		server := nova.New(nova.Config{}, nova.WithFaults(faults))
+		server := nova.New(nova.Config{Faults: faults})
 		faults.Register(server.Operations()...)
 		server.HandleEvents(box)
 		forward := func(tag string, action fault.Action) fault.Rule {
@@ -325,7 +325,7 @@ func TestFaultsOfForwarding(t *testing.T) {
 func TestEventsArePassedOnTwiceOrLast(t *testing.T) {
 	t.Parallel()
 	box, faults := &inbox{}, fault.NewSet()
-	server := nova.New(nova.Config{}, nova.WithFaults(faults))
+	server := nova.New(nova.Config{Faults: faults})
 	defer server.Close()
 	server.HandleEvents(box)
 	var rules []fault.Rule

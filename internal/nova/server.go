@@ -32,6 +32,12 @@ type Config struct {
 	// EventForm is the form of the specifications that is taken beside the shipped one:
 	// EventFormTrain or EventFormUssuri; empty: none, as in Nova itself.
 	EventForm string
+	// Clock is the machine's if nil.
+	Clock sim.Clock
+	// Faults are the rules that act on requests and on the forwarding of events; nil has none.
+	Faults *fault.Set
+	// Verifier checks tokens; if nil, the conventions of simhttp.NoAuth hold.
+	Verifier sim.TokenVerifier
 }
 
 // The forms of the event of the specifications, of which Nova took neither.
@@ -43,28 +49,12 @@ const (
 	EventFormUssuri = "ussuri"
 )
 
-// Option changes how a Server works.
-type Option func(*Server)
-
-// WithClock sets the clock; the machine's by default.
-func WithClock(clock sim.Clock) Option { return func(s *Server) { s.clock = clock } }
-
-// WithFaults lets the rules of a set act on requests and on the forwarding of events.
-func WithFaults(faults *fault.Set) Option {
-	return func(s *Server) { s.service.Faults = faults }
-}
-
-// WithTokenVerifier checks tokens; without it the conventions of simhttp.NoAuth hold.
-func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
-
 // Server is the compute service. It is an http.Handler for /compute, /compute/v2.1 and
 // the same without /compute, and safe for parallel use.
 type Server struct {
+	*simhttp.Service
 	cfg       Config
-	clock     sim.Clock
-	verifier  sim.TokenVerifier
 	urlClient *http.Client
-	service   *simhttp.Service
 	state     state
 	// deliveries forward the delayed events.
 	deliveries deliveries
@@ -81,28 +71,24 @@ const eventTimeout = 10 * time.Second
 
 // New returns a server without guests. Close it, or delayed events may still be
 // forwarded.
-func New(cfg Config, opts ...Option) *Server {
-	s := &Server{
-		cfg:       cfg,
-		clock:     sim.Wall{},
-		urlClient: &http.Client{Timeout: eventTimeout},
-		state:     newState(),
+func New(cfg Config) *Server {
+	if cfg.Clock == nil {
+		cfg.Clock = sim.Wall{}
 	}
-	s.service = &simhttp.Service{
+	s := &Server{cfg: cfg, urlClient: &http.Client{Timeout: eventTimeout}, state: newState()}
+	s.Service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},
 		Router:        simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
 		Handler:       s.serve,
 		WriteError:    writeError,
 		VersionHeader: headerVersion,
+		Clock:         cfg.Clock,
+		Faults:        cfg.Faults,
 		IDs:           simhttp.NewIDs(cfg.Seed, "compute"),
 	}
-	for _, opt := range opts {
-		opt(s)
-	}
-	s.service.Clock = s.clock
-	if s.service.Faults != nil {
-		s.service.Faults.RegisterWork(fault.Operation{
+	if cfg.Faults != nil {
+		cfg.Faults.RegisterWork(fault.Operation{
 			Name: opForward, Subject: "the event's tag",
 			Actions: []fault.Action{fault.Status, fault.Drop, fault.Delay, fault.Duplicate, fault.Reorder},
 		})
@@ -112,17 +98,6 @@ func New(cfg Config, opts ...Option) *Server {
 
 // Close stops delayed events and waits until none is being forwarded.
 func (s *Server) Close() { s.deliveries.close() }
-
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
-
-// Service is the server as the other simulators wrap themselves, for lists of routes.
-func (s *Server) Service() *simhttp.Service { return s.service }
-
-// Operations lists the names that fault rules may use, sorted.
-func (s *Server) Operations() []string {
-	return append([]string{opForward}, s.service.Router.Operations()...)
-}
 
 func (s *Server) routes() []simhttp.Route {
 	routes := []simhttp.Route{{
@@ -145,7 +120,7 @@ func (s *Server) serve(c *simhttp.Call) error {
 	if c.Route != nil && c.Route.Operation != opEvents {
 		return c.Dispatch()
 	}
-	if err := c.Authenticate(s.verifier); err != nil {
+	if err := c.Authenticate(s.cfg.Verifier); err != nil {
 		return err
 	}
 	if err := c.RequireRoute(); err != nil {

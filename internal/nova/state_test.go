@@ -60,7 +60,7 @@ func withoutRequestID(h http.Header) http.Header {
 func newDelaying(t rapid.TB) (*nova.Server, *inbox) {
 	t.Helper()
 	box, faults := &inbox{}, fault.NewSet()
-	s := nova.New(nova.Config{Seed: 3, StrictInstances: true}, nova.WithFaults(faults))
+	s := nova.New(nova.Config{Seed: 3, StrictInstances: true, Faults: faults})
 	if err := faults.Set(
 		fault.Rule{Operation: "compute.external_event.forward", Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
 		fault.Rule{Operation: "compute.external_event.forward", Subject: "lost", Action: fault.Drop, Times: -1},
@@ -327,7 +327,7 @@ func TestTheOldestEventsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last sim.Exchange
-	other.Service().Observe = func(e sim.Exchange) { last = e }
+	other.Service.Observe = func(e sim.Exchange) { last = e }
 	post(t, other, events(event(ready, `,"tag":"x"`)))
 	if len(last.Changes) != 1 || last.Changes[0].ID != fmt.Sprint(10000+batch) || len(other.Events()) != 10000 {
 		t.Errorf("the next event is %v of %d", last.Changes, len(other.Events()))

@@ -49,6 +49,9 @@ func (s *Service) Routes() []sim.Route {
 	return list
 }
 
+// Operations lists the names that fault rules may use, sorted.
+func (s *Service) Operations() []string { return s.Router.Operations() }
+
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := s.Clock.Now()
