@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
@@ -29,11 +30,11 @@ type identityRef struct {
 	ApplicationCredential *credentialRef `json:"application_credential"`
 }
 
-type userRef struct {
-	ID       string     `json:"id"`
-	Name     string     `json:"name"`
-	Password string     `json:"password"`
-	Domain   *domainRef `json:"domain"`
+// ref names a user or a project: by its id, or by its name and domain.
+type ref struct {
+	ID     string     `json:"id"`
+	Name   string     `json:"name"`
+	Domain *domainRef `json:"domain"`
 }
 
 type domainRef struct {
@@ -41,10 +42,35 @@ type domainRef struct {
 	Name string `json:"name"`
 }
 
-type projectRef struct {
-	ID     string     `json:"id"`
-	Name   string     `json:"name"`
-	Domain *domainRef `json:"domain"`
+type userRef struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Password string     `json:"password"`
+	Domain   *domainRef `json:"domain"`
+}
+
+// inDomain is the reference to a name in the only domain.
+func inDomain(name string) ref { return ref{Name: name, Domain: &domainRef{ID: domainID}} }
+
+// check refuses a reference that is not complete.
+func (r ref) check(target string) error {
+	switch {
+	case r.ID == "" && r.Name == "":
+		return malformed("id or name", target)
+	case r.ID == "" && r.Domain == nil:
+		return malformed("domain", target)
+	}
+	return nil
+}
+
+// is reports whether the reference is to the user or project with an id and a name. Names of
+// domains compare without case, as they do in the databases that Keystone is deployed on.
+func (r ref) is(id, name string) bool {
+	if r.ID != "" {
+		return r.ID == id
+	}
+	d := r.Domain
+	return r.Name == name && d != nil && (d.ID == domainID || d.ID == "" && strings.EqualFold(d.Name, domainName))
 }
 
 // createToken is POST /v3/auth/tokens.
@@ -87,6 +113,24 @@ func decode(data []byte, into any) error {
 		return simhttp.Refuse(http.StatusBadRequest, "Invalid input for field '%s': it has the wrong type.", wrongType.Field)
 	}
 	return simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
+}
+
+// authPaths are the members of an authRequest.
+func authPaths() []string {
+	const (
+		identity   = "auth.identity."
+		password   = identity + "password.user."
+		credential = identity + "application_credential."
+		project    = "auth.scope.project."
+	)
+	return []string{
+		identity + "methods", identity + "token.id",
+		password + "id", password + "name", password + "password", password + "domain.id", password + "domain.name",
+		credential + "id", credential + "name", credential + "secret",
+		credential + "user.id", credential + "user.name", credential + "user.domain.id", credential + "user.domain.name",
+		project + "id", project + "name", project + "domain.id", project + "domain.name",
+		"auth.scope.domain", "auth.scope.system.all", "auth.scope.OS-TRUST:trust", "auth.scope.unscoped",
+	}
 }
 
 // readAuth decodes the body.
@@ -150,15 +194,13 @@ func (s *Server) byPassword(id *identityRef) (*session, error) {
 	case id.Password.User == nil:
 		return nil, malformed("user", "password")
 	}
-	ref := id.Password.User
-	switch {
-	case ref.ID == "" && ref.Name == "":
-		return nil, malformed("id or name", "user")
-	case ref.ID == "" && ref.Domain == nil:
-		return nil, malformed("domain", "user")
+	sent := id.Password.User
+	named := ref{sent.ID, sent.Name, sent.Domain}
+	if err := named.check("user"); err != nil {
+		return nil, err
 	}
-	found, ok := s.directory.findUser(*ref)
-	if !ok || subtle.ConstantTimeCompare([]byte(ref.Password), []byte(found.password)) != 1 {
+	found, ok := s.directory.findUser(named)
+	if !ok || subtle.ConstantTimeCompare([]byte(sent.Password), []byte(found.password)) != 1 {
 		return nil, unauthorized()
 	}
 	return &session{user: found, token: token{Methods: []string{"password"}}}, nil

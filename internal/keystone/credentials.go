@@ -11,14 +11,17 @@ import (
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
-const credentialsPath = "/v3/users/{id}/application_credentials"
+const (
+	credentialsPath = "/v3/users/{id}/application_credentials"
+	credentialPath  = credentialsPath + "/{credential}"
+)
 
 // credentialRef names an application credential in an authentication request.
 type credentialRef struct {
-	ID     string   `json:"id"`
-	Name   string   `json:"name"`
-	Secret string   `json:"secret"`
-	User   *userRef `json:"user"`
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Secret string `json:"secret"`
+	User   *ref   `json:"user"`
 }
 
 // credentialRefusal is the answer to an application credential that tries to manage others.
@@ -27,19 +30,19 @@ const credentialRefusal = "Using method 'application_credential' is not allowed 
 // byCredential proves a user by an application credential. The token is for its
 // project and roles, and expires with it at the latest.
 func (s *Server) byCredential(id *identityRef) (*session, error) {
-	ref := id.ApplicationCredential
+	sent := id.ApplicationCredential
 	switch {
-	case ref == nil:
+	case sent == nil:
 		return nil, malformed("application_credential", "identity")
-	case ref.ID == "" && ref.Name == "":
+	case sent.ID == "" && sent.Name == "":
 		return nil, malformed("id or name", "application_credential")
-	case ref.ID == "" && ref.User == nil:
+	case sent.ID == "" && sent.User == nil:
 		return nil, malformed("user", "application_credential")
-	case ref.Secret == "":
+	case sent.Secret == "":
 		return nil, malformed("secret", "application_credential")
 	}
-	found, ok := s.findCredential(*ref)
-	now, secret := s.Clock.Now(), digestOf(ref.Secret)
+	found, ok := s.findCredential(*sent)
+	now, secret := s.Clock.Now(), digestOf(sent.Secret)
 	if !ok || subtle.ConstantTimeCompare(secret[:], found.SecretSHA256[:]) != 1 ||
 		!found.Expires.IsZero() && !now.Before(found.Expires) {
 		return nil, unauthorized()
@@ -53,12 +56,12 @@ func (s *Server) byCredential(id *identityRef) (*session, error) {
 	}}, nil
 }
 
-func (s *Server) findCredential(ref credentialRef) (found credential, ok bool) {
+func (s *Server) findCredential(sent credentialRef) (found credential, ok bool) {
 	s.state.db.View(func(tx *tables.Tx) {
-		if ref.ID != "" {
-			found, ok = s.state.credentialByID.Get(tx, ref.ID)
-		} else if owner, known := s.directory.findUser(*ref.User); known {
-			found, ok = s.state.credentialByName.Get(tx, ownName(owner.name, ref.Name))
+		if sent.ID != "" {
+			found, ok = s.state.credentialByID.Get(tx, sent.ID)
+		} else if owner, known := s.directory.findUser(*sent.User); known {
+			found, ok = s.state.credentialByName.Get(tx, ownName(owner.name, sent.Name))
 		}
 	})
 	return found, ok
@@ -67,7 +70,7 @@ func (s *Server) findCredential(ref credentialRef) (found credential, ok bool) {
 // owner finds the user of the path, who must be the caller or be read by an
 // administrator.
 func (s *Server) owner(c *simhttp.Call, who session, policy string, admins bool) (*user, error) {
-	found, ok := s.directory.findUser(userRef{ID: c.PathValue("id")})
+	found, ok := s.directory.findUser(ref{ID: c.PathValue("id")})
 	if ok && (who.user == found || admins && slices.Contains(who.roles, roleAdmin)) {
 		return found, nil
 	}
@@ -77,19 +80,18 @@ func (s *Server) owner(c *simhttp.Call, who session, policy string, admins bool)
 // credentialBody is an application credential on the wire. The secret is added once, for
 // its creator.
 func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) map[string]any {
-	project, _ := s.directory.findProject(projectRef{Name: row.Project, Domain: &domainRef{ID: domainID}})
-	body := map[string]any{
-		"id": row.ID, "name": row.Name, "description": nil, "project_id": project.id, "user_id": owner.id,
+	project, _ := s.directory.findProject(inDomain(row.Project))
+	shown := body(c, "users/"+owner.id+"/application_credentials", row.ID, map[string]any{
+		"name": row.Name, "description": nil, "project_id": project.id, "user_id": owner.id,
 		"roles": s.roleBodies(row.Roles), "unrestricted": row.Unrestricted, "expires_at": nil, "system": nil,
-		"links": map[string]string{"self": c.BaseURL() + "/identity/v3/users/" + owner.id + "/application_credentials/" + row.ID},
-	}
+	})
 	if row.Description != "" {
-		body["description"] = row.Description
+		shown["description"] = row.Description
 	}
 	if !row.Expires.IsZero() {
-		body["expires_at"] = formatTime(row.Expires)
+		shown["expires_at"] = formatTime(row.Expires)
 	}
-	return body
+	return shown
 }
 
 // newCredential is the body of a creation.
@@ -100,6 +102,13 @@ type newCredential struct {
 	ExpiresAt    string  `json:"expires_at"`
 	Roles        []named `json:"roles"`
 	Unrestricted bool    `json:"unrestricted"`
+}
+
+func newCredentialPaths() []string {
+	const in = "application_credential."
+	return []string{
+		in + "name", in + "description", in + "secret", in + "expires_at", in + "roles[].id", in + "roles[].name", in + "unrestricted",
+	}
 }
 
 func (s *Server) createCredential(c *simhttp.Call, who session) error {
@@ -127,9 +136,9 @@ func (s *Server) createCredential(c *simhttp.Call, who session) error {
 	if err != nil {
 		return err
 	}
-	body := s.credentialBody(c, owner, made)
-	body["secret"] = secret
-	return c.JSON(http.StatusCreated, map[string]any{"application_credential": body})
+	shown := s.credentialBody(c, owner, made)
+	shown["secret"] = secret
+	return c.JSON(http.StatusCreated, map[string]any{"application_credential": shown})
 }
 
 // readCredential checks a creation: the roles are some of the caller's own. The secret is
@@ -205,7 +214,7 @@ func (s *Server) listCredentials(c *simhttp.Call, who session) error {
 			}
 		}
 	})
-	return c.JSON(http.StatusOK, map[string]any{"application_credentials": list, "links": selfLink(c)})
+	return listOf(c, "application_credentials", list)
 }
 
 // credentialOf finds the credential of the path among those of its user.
@@ -254,23 +263,4 @@ func (s *Server) deleteCredential(c *simhttp.Call, who session) error {
 		return err
 	}
 	return c.Empty(http.StatusNoContent)
-}
-
-// listRoles is GET /v3/roles.
-func (s *Server) listRoles(c *simhttp.Call, _ session) error {
-	var names []string
-	for name := range s.directory.roleIDs {
-		if matchesFilter(c, "name", name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	list := []map[string]any{}
-	for _, role := range s.roleBodies(names) {
-		list = append(list, map[string]any{
-			"id": role.ID, "name": role.Name, "domain_id": nil, "description": nil, "options": map[string]any{},
-			"links": map[string]string{"self": c.BaseURL() + "/identity/v3/roles/" + role.ID},
-		})
-	}
-	return c.JSON(http.StatusOK, map[string]any{"roles": list, "links": selfLink(c)})
 }

@@ -9,7 +9,7 @@ import (
 
 // scopeRef is the scope of an authentication request in its object form.
 type scopeRef struct {
-	Project  *projectRef     `json:"project"`
+	Project  *ref            `json:"project"`
 	Domain   *domainRef      `json:"domain"`
 	System   json.RawMessage `json:"system"`
 	Trust    json.RawMessage `json:"OS-TRUST:trust"`
@@ -63,14 +63,11 @@ func (s *scopeRef) count() int {
 }
 
 // scopeToProject refuses an unknown project and one the user has no role on alike.
-func (s *Server) scopeToProject(proof *session, ref projectRef) error {
-	switch {
-	case ref.ID == "" && ref.Name == "":
-		return malformed("id or name", "project")
-	case ref.ID == "" && ref.Domain == nil:
-		return malformed("domain", "project")
+func (s *Server) scopeToProject(proof *session, sent ref) error {
+	if err := sent.check("project"); err != nil {
+		return err
 	}
-	found, ok := s.directory.findProject(ref)
+	found, ok := s.directory.findProject(sent)
 	if !ok || len(proof.user.roles[found.name]) == 0 {
 		return unauthorized()
 	}

@@ -116,7 +116,7 @@ func (s *Server) VerifyToken(text string) (http.Header, error) {
 // IssueToken returns a token of a user in the user's first project without a request, for
 // the simulator's own services. An unknown name gives ErrUser.
 func (s *Server) IssueToken(name string) (string, error) {
-	found, ok := s.directory.userNamed(name)
+	found, ok := s.directory.findUser(inDomain(name))
 	if !ok {
 		return "", fmt.Errorf("%w: %q", ErrUser, name)
 	}
@@ -144,7 +144,7 @@ func (s *Server) Users() []string {
 // ProjectOf returns the name and id of the last project that a user has roles on. An
 // unknown name gives ErrUser.
 func (s *Server) ProjectOf(name string) (project, id string, err error) {
-	found, ok := s.directory.userNamed(name)
+	found, ok := s.directory.findUser(inDomain(name))
 	if !ok {
 		return "", "", fmt.Errorf("%w: %q", ErrUser, name)
 	}
@@ -154,4 +154,10 @@ func (s *Server) ProjectOf(name string) (project, id string, err error) {
 		}
 	}
 	return project, id, nil
+}
+
+// HasProject reports whether there is a project of an id.
+func (s *Server) HasProject(id string) bool {
+	_, ok := s.directory.findProject(ref{ID: id})
+	return ok
 }

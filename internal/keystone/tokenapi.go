@@ -12,6 +12,8 @@ import (
 // timeLayout is how Keystone writes times.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
+const tokensPath = "/v3/auth/tokens"
+
 func formatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 type named struct {
