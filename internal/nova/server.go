@@ -79,7 +79,7 @@ func New(cfg Config) *Server {
 	s.Service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},
-		Router:        simhttp.NewRouter(simhttp.WithInputs(s.routes(), inputs())...),
+		Router:        simhttp.NewRouter(s.routes()...),
 		Handler:       s.serve,
 		WriteError:    writeError,
 		VersionHeader: headerVersion,
@@ -102,6 +102,7 @@ func (s *Server) Close() { s.deliveries.close() }
 func (s *Server) routes() []simhttp.Route {
 	routes := []simhttp.Route{{
 		Operation: opEvents, Method: http.MethodPost, Pattern: "/v2.1/os-server-external-events", Handler: s.postEvents,
+		Input: simhttp.Input{Body: []string{"events[].name", "events[].server_uuid", "events[].tag", "events[].status"}},
 	}}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		for _, pattern := range []string{"", "/"} {
