@@ -139,8 +139,8 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var calls recorder
-			client, transport := newClient(t, fixed(200, "{}"), cyborgclient.WithObserver(calls.observe))
-			err := test.call(t.Context(), client)
+			client, transport := newClient(t, fixed(200, "{}"))
+			err := test.call(cyborgclient.Observe(t.Context(), calls.observe), client)
 			if !errorsIs(err, cyborgclient.ErrInvalid) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("err = %v, want ErrInvalid saying %q", err, test.says)
 			}

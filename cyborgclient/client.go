@@ -27,14 +27,13 @@ var errSameToken = errors.New("the token was refused and reauthentication return
 type Client struct {
 	service      *gophercloud.ServiceClient
 	serviceToken func(context.Context) (string, error)
-	observer     func(Call)
 	maxMinor     atomic.Int32 // highest minor version of the server, plus one; 0: unknown
 }
 
 // New makes a Client from an authenticated provider. The endpoint is the one
 // of type "accelerator" in its catalog (public interface, any region, unless
-// WithAvailability and WithRegion say otherwise); an endpoint without a
-// version gets /v2 appended.
+// WithEndpointOpts says otherwise); an endpoint without a version gets /v2
+// appended.
 //
 // The given provider is not changed. The Client has a provider of its own for
 // retries, WithTransport and the redirect policy. It copies its token from the
@@ -50,14 +49,12 @@ func New(provider *gophercloud.ProviderClient, opts ...Option) (*Client, error) 
 	if provider.EndpointLocator == nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: the provider has no service catalog", ErrInvalid)
 	}
-	location := gophercloud.EndpointOpts{
-		Type: serviceType, Region: settings.region, Availability: settings.availability,
-	}
+	location := gophercloud.EndpointOpts{Region: settings.endpoint.Region, Availability: settings.endpoint.Availability}
 	location.ApplyDefaults(serviceType)
 	raw, err := provider.EndpointLocator(location)
 	if err != nil {
 		return nil, fmt.Errorf("cyborgclient: find the %s endpoint (%s, region %q) in the catalog: %w",
-			serviceType, location.Availability, settings.region, err)
+			serviceType, location.Availability, location.Region, err)
 	}
 	return newClient(provider, raw, settings)
 }
@@ -83,9 +80,7 @@ func NewFromCloud(ctx context.Context, cloud string, opts ...Option) (*Client, e
 		return nil, fmt.Errorf("cyborgclient: authenticate with cloud %q: %w", cloud, err)
 	}
 	// The region and interface of clouds.yaml come first, so that options override them.
-	return New(provider, append([]Option{
-		WithRegion(location.Region), WithAvailability(location.Availability),
-	}, opts...)...)
+	return New(provider, append([]Option{WithEndpointOpts(location)}, opts...)...)
 }
 
 // cloudHTTPClient is also used to authenticate. A transport given by the caller
@@ -103,15 +98,15 @@ func cloudHTTPClient(transport http.RoundTripper, tlsConfig *tls.Config) http.Cl
 }
 
 // NewWithEndpoint makes a Client for the Cyborg at endpoint, such as
-// "http://127.0.0.1:6666/v2", without a catalog. No token is sent unless
-// WithToken gives one. An endpoint without a version gets /v2 appended.
-func NewWithEndpoint(endpoint string, opts ...Option) (*Client, error) {
+// "http://127.0.0.1:6666/v2", without a catalog, and sends a fixed token, or
+// none if it is empty. An endpoint without a version gets /v2 appended.
+func NewWithEndpoint(endpoint, token string, opts ...Option) (*Client, error) {
 	settings := newSettings(opts)
 	provider, err := openstack.NewClient(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("cyborgclient: new client: %w: the endpoint is not a URL", ErrInvalid)
 	}
-	provider.SetToken(settings.token)
+	provider.SetToken(token)
 	return newClient(provider, endpoint, settings)
 }
 
@@ -125,7 +120,6 @@ func newClient(provider *gophercloud.ProviderClient, endpoint string, settings s
 	return &Client{
 		service:      &gophercloud.ServiceClient{ProviderClient: own, Endpoint: base, Type: serviceType},
 		serviceToken: settings.serviceToken,
-		observer:     settings.observer,
 	}, nil
 }
 

@@ -31,7 +31,7 @@ func TestEndpoints(t *testing.T) {
 		{"http://user:secret@h/v2", ""},
 	}
 	for _, test := range tests {
-		client, err := cyborgclient.NewWithEndpoint(test.given)
+		client, err := cyborgclient.NewWithEndpoint(test.given, "")
 		switch {
 		case test.want == "":
 			if !errorsIs(err, cyborgclient.ErrInvalid) || strings.Contains(err.Error(), "secret") {
@@ -60,7 +60,7 @@ func provider(transport http.RoundTripper, token string) *gophercloud.ProviderCl
 
 func TestEndpointComesFromTheCatalog(t *testing.T) {
 	t.Parallel()
-	client, err := cyborgclient.New(provider(nil, ""), cyborgclient.WithAvailability(gophercloud.AvailabilityInternal))
+	client, err := cyborgclient.New(provider(nil, ""), cyborgclient.WithEndpointOpts(gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal}))
 	if err != nil || client.Service().Endpoint != "http://internal.example/accelerator/v2/" {
 		t.Errorf("New: %v, %v", client, err)
 	}
@@ -68,7 +68,7 @@ func TestEndpointComesFromTheCatalog(t *testing.T) {
 	if err != nil || client.Service().Endpoint != "http://public.example/accelerator/v2/" {
 		t.Errorf("New: %v, %v", client, err)
 	}
-	_, err = cyborgclient.New(provider(nil, ""), cyborgclient.WithRegion("nowhere"))
+	_, err = cyborgclient.New(provider(nil, ""), cyborgclient.WithEndpointOpts(gophercloud.EndpointOpts{Region: "nowhere"}))
 	var missing *gophercloud.ErrEndpointNotFound
 	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("New in an unknown region: %v", err)
@@ -264,7 +264,7 @@ func TestNewFromCloud(t *testing.T) {
 	}{
 		{"named", "sim", nil, "GET http://regionone.internal.example/accelerator/v2/accelerator_requests"},
 		{"from OS_CLOUD", "", nil, "GET http://regionone.internal.example/accelerator/v2/accelerator_requests"},
-		{"options win", "sim", []cyborgclient.Option{cyborgclient.WithAvailability(gophercloud.AvailabilityPublic), cyborgclient.WithRegion("Other")},
+		{"options win", "sim", []cyborgclient.Option{cyborgclient.WithEndpointOpts(gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic}), cyborgclient.WithEndpointOpts(gophercloud.EndpointOpts{Region: "Other"})},
 			"GET http://other.public.example/accelerator/v2/accelerator_requests"},
 	}
 	for _, test := range tests {

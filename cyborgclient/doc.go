@@ -28,7 +28,7 @@
 //
 // # Observing
 //
-// WithObserver and Observe report calls, WithLogger logs attempts. For traces,
+// Observe reports calls, WithLogger logs attempts. For traces,
 // wrap the transport; any http.RoundTripper will do:
 //
 //	cyborgclient.WithTransport(otelhttp.NewTransport(http.DefaultTransport))

@@ -55,7 +55,7 @@ func mocked(t *testing.T, respond httpmock.Responder) *cyborgclient.Client {
 	t.Helper()
 	mock := httpmock.NewMockTransport()
 	mock.RegisterNoResponder(respond)
-	client, err := cyborgclient.NewWithEndpoint(endpoint, cyborgclient.WithTransport(mock),
+	client, err := cyborgclient.NewWithEndpoint(endpoint, "", cyborgclient.WithTransport(mock),
 		cyborgclient.WithRetry(cyborgclient.RetryOpts{Max: -1}))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestErrorTextNamesOperationSubjectAndCause(t *testing.T) {
 
 func TestTokensNeverReachAnErrorText(t *testing.T) {
 	t.Parallel()
-	const token, service = "gAAAA-user-token", "gAAAA-service-token"
+	const token, service = userToken, "gAAAA-service-token"
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		reply(w, 400, `{"error_message": "bad headers `+r.Header.Get("X-Auth-Token")+" "+r.Header.Get("X-Service-Token")+`"}`)
 	}
@@ -161,8 +161,8 @@ func TestTokensNeverReachAnErrorText(t *testing.T) {
 		return nil, fmt.Errorf("proxy says %v", r.Header)
 	})
 	serviceToken := cyborgclient.WithServiceToken(func(context.Context) (string, error) { return service, nil })
-	echoing, _ := newClient(t, echo, cyborgclient.WithToken(token), serviceToken)
-	quoting, _ := newClient(t, echo, cyborgclient.WithToken(token), serviceToken, cyborgclient.WithTransport(quote))
+	echoing, _ := newClient(t, echo, serviceToken)
+	quoting, _ := newClient(t, echo, serviceToken, cyborgclient.WithTransport(quote))
 	for _, client := range []*cyborgclient.Client{echoing, quoting} {
 		err := create(t.Context(), client)
 		if err == nil {
@@ -265,9 +265,9 @@ func TestBadServiceTokenStopsTheCallBeforeItIsSent(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var calls recorder
-			client, transport := newClient(t, fixed(201, `{"arqs": []}`), cyborgclient.WithObserver(calls.observe),
+			client, transport := newClient(t, fixed(201, `{"arqs": []}`),
 				cyborgclient.WithServiceToken(func(context.Context) (string, error) { return test.token, test.err }))
-			err := create(t.Context(), client)
+			err := create(cyborgclient.Observe(t.Context(), calls.observe), client)
 			if !errorsIs(err, cyborgclient.ErrUnauthorized) || errors.Is(err, cyborgclient.ErrReplyLost) {
 				t.Errorf("err = %v", err)
 			}
@@ -308,7 +308,7 @@ func TestRedirectsNeitherChangeTheMethodNorCarryTokensAway(t *testing.T) {
 					return
 				}
 				http.Redirect(w, r, test.location, test.status)
-			}, cyborgclient.WithToken("t0ken"))
+			})
 			err := test.call(t.Context(), client)
 			if (err == nil) != test.ok || len(transport.requests()) != test.requests {
 				t.Errorf("err = %v after %v", err, transport.lines())

@@ -58,7 +58,7 @@ func (c *tiny) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func Example() {
 	ctx := context.Background()
-	cyborg, err := cyborgclient.NewWithEndpoint("http://cyborg.example", cyborgclient.WithTransport(&tiny{}))
+	cyborg, err := cyborgclient.NewWithEndpoint("http://cyborg.example", "", cyborgclient.WithTransport(&tiny{}))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -89,7 +89,7 @@ func Example() {
 }
 
 func ExampleAPIError() {
-	cyborg, err := cyborgclient.NewWithEndpoint("http://cyborg.example", cyborgclient.WithTransport(&tiny{}))
+	cyborg, err := cyborgclient.NewWithEndpoint("http://cyborg.example", "", cyborgclient.WithTransport(&tiny{}))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -103,7 +103,7 @@ func ExampleAPIError() {
 }
 
 func ExampleObserve() {
-	cyborg, err := cyborgclient.NewWithEndpoint("http://cyborg.example", cyborgclient.WithTransport(&tiny{}))
+	cyborg, err := cyborgclient.NewWithEndpoint("http://cyborg.example", "", cyborgclient.WithTransport(&tiny{}))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -25,6 +25,8 @@ const (
 	server1  = "bbbbbbbb-0000-4000-8000-000000000001"
 	server2  = "bbbbbbbb-0000-4000-8000-000000000002"
 	project1 = "c0590302ca0948e0b3fe4f8ca9bbd799"
+
+	userToken = "t0ken"
 )
 
 // sent is one request that reached the transport.
@@ -80,7 +82,7 @@ func (w *wire) lines() []string {
 func newClient(t *testing.T, handler http.HandlerFunc, opts ...cyborgclient.Option) (*cyborgclient.Client, *wire) {
 	t.Helper()
 	transport := &wire{handler: handler}
-	client, err := cyborgclient.NewWithEndpoint(endpoint,
+	client, err := cyborgclient.NewWithEndpoint(endpoint, userToken,
 		append([]cyborgclient.Option{cyborgclient.WithTransport(transport)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)

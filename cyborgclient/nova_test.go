@@ -89,14 +89,14 @@ func TestNovaClient(t *testing.T) {
 				asked = o
 				return "http://region-b.example/accelerator", nil
 			}}
-			client, err := cyborgclient.New(provider, cyborgclient.WithRegion("b"), cyborgclient.WithAvailability(gophercloud.AvailabilityInternal))
+			client, err := cyborgclient.New(provider, cyborgclient.WithEndpointOpts(gophercloud.EndpointOpts{Region: "b", Availability: gophercloud.AvailabilityInternal}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if asked.Type != "accelerator" || asked.Region != "b" || asked.Availability != gophercloud.AvailabilityInternal {
 				t.Errorf("asked the catalog for %+v", asked)
 			}
-			overridden, err := cyborgclient.NewWithEndpoint("http://override.example/v2")
+			overridden, err := cyborgclient.NewWithEndpoint("http://override.example/v2", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package cyborgclient
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -13,13 +14,10 @@ type Option func(*settings)
 
 type settings struct {
 	serviceToken func(context.Context) (string, error)
-	observer     func(Call)
 	logger       *slog.Logger
 	retry        RetryOpts
 	transport    http.RoundTripper
-	token        string
-	region       string
-	availability gophercloud.Availability
+	endpoint     gophercloud.EndpointOpts // Region and Availability only
 }
 
 func newSettings(opts []Option) settings {
@@ -45,11 +43,6 @@ func WithServiceToken(token func(context.Context) (string, error)) Option {
 	return func(s *settings) { s.serviceToken = token }
 }
 
-// WithObserver calls observe once after each call, retries included. Requests
-// refused before sending (ErrInvalid, ErrMicroversion) are not reported. observe
-// runs on the caller's goroutine and must be safe for concurrent use.
-func WithObserver(observe func(Call)) Option { return func(s *settings) { s.observer = observe } }
-
 // WithLogger logs every attempt and retry at debug level, and every failed
 // connection at error level. Without it, or with nil, nothing is logged.
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
@@ -65,15 +58,12 @@ func WithTransport(transport http.RoundTripper) Option {
 	return func(s *settings) { s.transport = transport }
 }
 
-// WithToken sends a fixed X-Auth-Token. Only NewWithEndpoint uses it; with the
-// other constructors the provider has the token.
-func WithToken(token string) Option { return func(s *settings) { s.token = token } }
-
-// WithRegion selects the endpoint of a region. The default, also for "", is the
-// first of the catalog, or the region of clouds.yaml.
-func WithRegion(region string) Option { return func(s *settings) { s.region = region } }
-
-// WithAvailability selects the public (the default), internal or admin interface.
-func WithAvailability(availability gophercloud.Availability) Option {
-	return func(s *settings) { s.availability = availability }
+// WithEndpointOpts selects the region and the interface (Availability) of the
+// endpoint in the catalog. Empty fields keep the default: the public interface
+// and the first region of the catalog, or those of clouds.yaml.
+func WithEndpointOpts(opts gophercloud.EndpointOpts) Option {
+	return func(s *settings) {
+		s.endpoint.Region = cmp.Or(opts.Region, s.endpoint.Region)
+		s.endpoint.Availability = cmp.Or(opts.Availability, s.endpoint.Availability)
+	}
 }

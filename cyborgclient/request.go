@@ -62,23 +62,14 @@ type Call struct {
 
 type observerKey struct{}
 
-// Observe returns a context whose calls are also reported to observe, besides the
-// client's own observer and those of outer contexts. It traces one flow through
-// a client that others use too.
+// Observe returns a context whose calls are reported to observe, besides those of
+// outer contexts, each once after it ended, retries included. It traces one flow
+// through a client that others use too. Requests refused before sending
+// (ErrInvalid, ErrMicroversion) are not reported. observe runs on the caller's
+// goroutine.
 func Observe(ctx context.Context, observe func(Call)) context.Context {
 	outer, _ := ctx.Value(observerKey{}).([]func(Call))
 	return context.WithValue(ctx, observerKey{}, append(slices.Clip(outer), observe))
-}
-
-// observe reports a call to every observer.
-func (c *Client) observe(ctx context.Context, call Call) {
-	if c.observer != nil {
-		c.observer(call)
-	}
-	inContext, _ := ctx.Value(observerKey{}).([]func(Call))
-	for _, observe := range inContext {
-		observe(call)
-	}
 }
 
 // request is one call before it is sent.
@@ -132,7 +123,10 @@ func (c *Client) do(ctx context.Context, r request) error {
 	call := Call{Operation: r.op, IDs: slices.Clone(r.ids), Method: r.method, Start: time.Now()}
 	call.Err = c.send(ctx, r, minor, &call)
 	call.Duration = time.Since(call.Start)
-	c.observe(ctx, call)
+	observers, _ := ctx.Value(observerKey{}).([]func(Call))
+	for _, observe := range observers {
+		observe(call)
+	}
 	return call.Err
 }
 

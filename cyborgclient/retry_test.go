@@ -126,8 +126,8 @@ func TestRetryPolicy(t *testing.T) {
 				transport, at := script(t, test.steps...)
 				var calls recorder
 				client, _ := newClient(t, nil, cyborgclient.WithTransport(transport),
-					cyborgclient.WithRetry(test.opts), cyborgclient.WithObserver(calls.observe))
-				err := test.call(t.Context(), client)
+					cyborgclient.WithRetry(test.opts))
+				err := test.call(cyborgclient.Observe(t.Context(), calls.observe), client)
 				if (test.want == nil) != (err == nil) || test.want != nil && !errors.Is(err, test.want) {
 					t.Errorf("err = %v, want %v", err, test.want)
 				}
@@ -233,8 +233,7 @@ func TestAttemptsAreLoggedWithoutTokens(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		transport, _ := script(t, step{}, step{status: 200, body: `{"arqs": []}`})
-		client, _ := newClient(t, nil, cyborgclient.WithTransport(transport), cyborgclient.WithLogger(logger),
-			cyborgclient.WithToken("t0ken"))
+		client, _ := newClient(t, nil, cyborgclient.WithTransport(transport), cyborgclient.WithLogger(logger))
 		if err := listARQs(t.Context(), client); err != nil {
 			t.Fatal(err)
 		}
@@ -280,12 +279,12 @@ func TestOverARealSocket(t *testing.T) {
 	}))
 	defer server.Close()
 	var calls recorder
-	client, err := cyborgclient.NewWithEndpoint(server.URL, cyborgclient.WithObserver(calls.observe),
+	client, err := cyborgclient.NewWithEndpoint(server.URL, "",
 		cyborgclient.WithRetry(cyborgclient.RetryOpts{WaitMin: time.Millisecond}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := listARQs(t.Context(), client); err != nil || attempts != 2 {
+	if err := listARQs(cyborgclient.Observe(t.Context(), calls.observe), client); err != nil || attempts != 2 {
 		t.Fatalf("err = %v after %d attempts", err, attempts)
 	}
 	if want := at("2026-11-20T21:18:37Z"); !calls.calls[0].Date.Equal(want.Time) {

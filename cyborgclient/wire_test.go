@@ -154,7 +154,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
 	for _, test := range everyCall() {
-		client, transport := newClient(t, serve(t, test.status, test.answer), cyborgclient.WithToken("t0ken"),
+		client, transport := newClient(t, serve(t, test.status, test.answer),
 			cyborgclient.WithServiceToken(func(context.Context) (string, error) { return "serv1ce", nil }))
 		if err := test.call(t.Context(), client); err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -211,23 +211,22 @@ func TestEveryCallIsObservedOnce(t *testing.T) {
 	for _, test := range everyCall() {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var all, inContext recorder
-			client, _ := newClient(t, serve(t, test.status, test.answer), cyborgclient.WithObserver(all.observe))
+			var outer, inner recorder
+			client, _ := newClient(t, serve(t, test.status, test.answer))
 			if _, err := client.GetVersion(t.Context()); err != nil { // so that none asks for it
 				t.Fatal(err)
 			}
-			all.calls = nil
-			ctx := cyborgclient.Observe(t.Context(), inContext.observe)
+			ctx := cyborgclient.Observe(cyborgclient.Observe(t.Context(), outer.observe), inner.observe)
 			if err := test.call(ctx, client); err != nil {
 				t.Fatal(err)
 			}
-			if len(all.calls) != 1 {
-				t.Fatalf("observed %d calls, want 1: %+v", len(all.calls), all.calls)
+			if len(outer.calls) != 1 {
+				t.Fatalf("observed %d calls, want 1: %+v", len(outer.calls), outer.calls)
 			}
-			if diff := cmp.Diff(all.calls, inContext.calls); diff != "" {
-				t.Errorf("the observers got different calls (-client +context):\n%s", diff)
+			if diff := cmp.Diff(outer.calls, inner.calls); diff != "" {
+				t.Errorf("the observers got different calls (-outer +inner):\n%s", diff)
 			}
-			call := all.calls[0]
+			call := outer.calls[0]
 			if call.Operation == "" || call.Method == "" || call.Status != test.status || call.Attempts != 1 || call.Err != nil {
 				t.Errorf("call = %+v", call)
 			}

@@ -25,7 +25,7 @@ func (c *realCloud) flow(ctx context.Context, spawnConfig spawn.Config) (*spawn.
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: --os-cloud %s: %w", errUsage, c.opts.OSCloud, err)
 	}
-	clientOpts := []cyborgclient.Option{cyborgclient.WithRegion(endpoint.Region), cyborgclient.WithAvailability(endpoint.Availability)}
+	clientOpts := []cyborgclient.Option{cyborgclient.WithEndpointOpts(endpoint)}
 	if c.opts.ServiceCloud != "" {
 		service, _, err := authenticate(ctx, c.opts.ServiceCloud)
 		if err != nil {

@@ -73,7 +73,7 @@ func openCloud(ctx context.Context, name string, progress func(string, ...any)) 
 		return nil, fmt.Errorf("placement: find its endpoint: %w", err)
 	}
 	c := &cloud{region: endpoint.Region, progress: progress, placement: &placementReader{service: service, progress: progress, pause: retryPause}}
-	c.cyborg, err = cyborgclient.New(provider, cyborgclient.WithRegion(endpoint.Region), cyborgclient.WithAvailability(endpoint.Availability))
+	c.cyborg, err = cyborgclient.New(provider, cyborgclient.WithEndpointOpts(endpoint))
 	if err != nil && !errors.As(err, new(*gophercloud.ErrEndpointNotFound)) && !errors.As(err, new(gophercloud.ErrEndpointNotFound)) {
 		return nil, fmt.Errorf("accelerator: %w", err)
 	}

@@ -74,7 +74,7 @@ func newFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.Endpoint
 	token func(context.Context) (string, error), events *externalevent.Registry,
 ) (*spawn.Flow, error) {
 	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(token),
-		cyborgclient.WithRegion(endpoint.Region), cyborgclient.WithAvailability(endpoint.Availability))
+		cyborgclient.WithEndpointOpts(endpoint))
 	if err != nil {
 		return nil, err
 	}
