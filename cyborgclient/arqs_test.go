@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,9 +129,6 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"delete of a bad name", func(ctx context.Context, c *cyborgclient.Client) error {
 			return c.DeleteDeviceProfile(ctx, "a,b")
 		}, "a,b"},
-		{"delete of bad names", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteDeviceProfiles(ctx, []string{"a", ""})
-		}, "name"},
 		{"attribute without value", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.CreateAttribute(ctx, cyborgclient.CreateAttributeOpts{DeployableID: 1, Key: "k"})
 			return err
@@ -155,8 +154,7 @@ func TestEmptyListsSendNothing(t *testing.T) {
 	t.Parallel()
 	client, transport := newClient(t, fixed(500, ""))
 	ctx := t.Context()
-	err := errors.Join(client.BindARQs(ctx, nil), client.UnbindARQs(ctx, nil), client.DeleteARQs(ctx, nil),
-		client.DeleteDeviceProfiles(ctx, nil))
+	err := errors.Join(client.BindARQs(ctx, nil), client.UnbindARQs(ctx, nil), client.DeleteARQs(ctx, nil))
 	if err != nil || len(transport.requests()) != 0 {
 		t.Errorf("err = %v, sent %q", err, transport.lines())
 	}
@@ -253,9 +251,7 @@ func TestDeleteARQsLeavesNothingThatCouldBeDeleted(t *testing.T) {
 			var failed []string
 			var deleteErr *cyborgclient.DeleteError
 			if errors.As(err, &deleteErr) {
-				for _, failure := range deleteErr.Failed {
-					failed = append(failed, failure.ARQ)
-				}
+				failed = slices.Sorted(maps.Keys(deleteErr.Failed))
 				if !errors.Is(err, cyborgclient.ErrServiceToken) || !strings.Contains(err.Error(), test.locked) {
 					t.Errorf("err = %v", err)
 				}
@@ -332,43 +328,4 @@ func TestDeleteARQsNamesAllWhenCyborgIsAway(t *testing.T) {
 			t.Errorf("err = %v", err)
 		}
 	})
-}
-
-func TestDeleteDeviceProfilesContinuesAfterALostReply(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		left := map[string]bool{"b": true} // a was deleted, then the connection broke
-		attempts := 0
-		var lines []string
-		client, _ := newClient(t, nil, cyborgclient.WithTransport(transportFunc(func(r *http.Request) (*http.Response, error) {
-			attempts++
-			lines = append(lines, r.Method+" "+strings.TrimPrefix(r.URL.String(), endpoint))
-			if attempts == 1 {
-				return nil, io.ErrUnexpectedEOF
-			}
-			status := 404
-			if name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; left[name] {
-				delete(left, name)
-				status = 204
-			}
-			return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}, nil
-		})))
-		if err := client.DeleteDeviceProfiles(t.Context(), []string{"a", "b"}); err != nil || len(left) != 0 {
-			t.Errorf("err = %v, left %v", err, left)
-		}
-		want := []string{"DELETE /device_profiles?value=a%2Cb", "DELETE /device_profiles?value=a%2Cb",
-			"DELETE /device_profiles/a", "DELETE /device_profiles/b"}
-		if diff := cmp.Diff(want, lines); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestDeleteProfilesReportsAnUnknownName(t *testing.T) {
-	t.Parallel()
-	client, transport := newClient(t, fixed(404, quoted("Device Profile not found with name=a")))
-	err := client.DeleteDeviceProfiles(t.Context(), []string{"a", "b"})
-	if !errorsIs(err, cyborgclient.ErrNotFound) || len(transport.requests()) != 1 {
-		t.Errorf("err = %v, requests %q", err, transport.lines())
-	}
 }

@@ -3,6 +3,7 @@ package cyborgclient
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -66,7 +67,7 @@ var (
 // decoded message without markup; it never holds a token.
 type APIError struct {
 	Service   string   // "accelerator"
-	Op        string   // one of the Op constants
+	Op        string   // see Call.Operation
 	IDs       []string // UUIDs and names of the call
 	Method    string
 	URL       string
@@ -77,8 +78,6 @@ type APIError struct {
 	RequestID string // x-openstack-request-id
 
 	cause error // gophercloud.ErrUnexpectedResponseCode
-	// repeated: an earlier attempt of the same call may have been applied.
-	repeated bool
 }
 
 // Error returns the operation, its subject, the status and the first line of the
@@ -149,21 +148,17 @@ func (e *APIError) says(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.Detail, text) })
 }
 
-// ARQFailure is an ARQ that could not be deleted, and why.
-type ARQFailure struct {
-	ARQ string
-	Err error
-}
-
 // DeleteError is returned by DeleteARQs when some ARQs could not be deleted.
 // The others are gone.
-type DeleteError struct{ Failed []ARQFailure }
+type DeleteError struct {
+	Failed map[string]error // by the UUID of the ARQ
+}
 
 // Error lists the remaining ARQs, each with its cause.
 func (e *DeleteError) Error() string {
-	texts := make([]string, len(e.Failed))
-	for i, failure := range e.Failed {
-		texts[i] = failure.ARQ + ": " + failure.Err.Error()
+	var texts []string
+	for _, arq := range slices.Sorted(maps.Keys(e.Failed)) {
+		texts = append(texts, arq+": "+e.Failed[arq].Error())
 	}
 	return "cyborgclient: accelerator requests not deleted: " + strings.Join(texts, "; ")
 }
@@ -171,9 +166,9 @@ func (e *DeleteError) Error() string {
 // Unwrap returns the error of each ARQ, so that errors.Is and errors.As find
 // any of them.
 func (e *DeleteError) Unwrap() []error {
-	errs := make([]error, len(e.Failed))
-	for i, failure := range e.Failed {
-		errs[i] = failure.Err
+	var errs []error
+	for _, arq := range slices.Sorted(maps.Keys(e.Failed)) {
+		errs = append(errs, e.Failed[arq])
 	}
 	return errs
 }

@@ -45,7 +45,7 @@ func FuzzErrorBody(f *testing.F) {
 		if !utf8.ValidString(decoded.detail) || !utf8.ValidString(decoded.title) {
 			t.Errorf("not text: %+q", decoded)
 		}
-		apiErr := &APIError{Op: OpGetARQ, Status: http.StatusConflict, Title: decoded.title, Detail: decoded.detail}
+		apiErr := &APIError{Op: "accelerator.arq.get", Status: http.StatusConflict, Title: decoded.title, Detail: decoded.detail}
 		if text := apiErr.Error(); !strings.Contains(text, "409") || len(text) > 1000 {
 			t.Errorf("error text %q", text)
 		}
@@ -81,7 +81,7 @@ func FuzzARQs(f *testing.F) {
 			t.Errorf("changed by a round trip: %v\n%s\n%s", err, again, third)
 		}
 		for _, arq := range first {
-			if arq.UUID == "" || arq.DeviceProfileGroupID < NoGroup {
+			if arq.UUID == "" || arq.DeviceProfileGroupID < noGroup {
 				t.Errorf("accepted %+v", arq)
 			}
 		}

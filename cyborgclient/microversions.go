@@ -79,7 +79,7 @@ func (c *Client) negotiate(ctx context.Context, r request) (int, error) {
 // no token. The client itself calls it once, before the first operation that
 // needs more than 2.0.
 func (c *Client) GetVersion(ctx context.Context) (*APIVersion, error) {
-	r := request{op: OpGetVersion, url: strings.TrimSuffix(c.service.Endpoint, "/")}
+	r := request{op: "accelerator.version.get", url: strings.TrimSuffix(c.service.Endpoint, "/")}
 	version, err := call(ctx, c, r, decodeVersion)
 	if err != nil {
 		return nil, err

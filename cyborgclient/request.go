@@ -15,41 +15,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Operation names of Call.Operation and APIError.Op.
-const (
-	OpGetVersion = "accelerator.version.get"
-
-	OpListDeviceProfiles  = "accelerator.device_profile.list"
-	OpGetDeviceProfile    = "accelerator.device_profile.get"
-	OpCreateDeviceProfile = "accelerator.device_profile.create"
-	OpDeleteDeviceProfile = "accelerator.device_profile.delete"
-
-	OpCreateARQs = "accelerator.arq.create"
-	OpListARQs   = "accelerator.arq.list"
-	OpGetARQ     = "accelerator.arq.get"
-	OpBindARQs   = "accelerator.arq.bind"
-	OpUnbindARQs = "accelerator.arq.unbind"
-	OpDeleteARQs = "accelerator.arq.delete"
-
-	OpListDevices   = "accelerator.device.list"
-	OpGetDevice     = "accelerator.device.get"
-	OpEnableDevice  = "accelerator.device.enable"
-	OpDisableDevice = "accelerator.device.disable"
-
-	OpListDeployables   = "accelerator.deployable.list"
-	OpGetDeployable     = "accelerator.deployable.get"
-	OpProgramDeployable = "accelerator.deployable.program"
-
-	OpListAttributes  = "accelerator.attribute.list"
-	OpGetAttribute    = "accelerator.attribute.get"
-	OpCreateAttribute = "accelerator.attribute.create"
-	OpDeleteAttribute = "accelerator.attribute.delete"
-)
-
 // Call describes one call to Cyborg for observers. Retries belong to it and are
 // counted in Attempts.
 type Call struct {
-	Operation string        // one of the Op constants
+	Operation string        // such as "accelerator.arq.bind", named as in the fault rules of the simulators
 	IDs       []string      // UUIDs and names of the call, as given
 	Method    string        // HTTP method
 	Status    int           // of the last answer; 0 without an answer
@@ -194,7 +163,7 @@ func (c *Client) failure(r request, err error, tries *attempts, secrets []string
 	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound {
 		return nil
 	}
-	apiErr := newAPIError(r, answer, secrets, tries.uncertain)
+	apiErr := newAPIError(r, answer, secrets)
 	var reauth *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &reauth) && !errors.Is(reauth.ErrReauth, errSameToken) {
 		return &callError{
@@ -206,7 +175,7 @@ func (c *Client) failure(r request, err error, tries *attempts, secrets []string
 }
 
 // newAPIError decodes an error answer.
-func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string, repeated bool) error {
+func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secrets []string) error {
 	answer.Body = []byte(redact(string(answer.Body), secrets))
 	decoded := decodeFault(answer.Body)
 	if location := answer.ResponseHeader.Get("Location"); answer.Actual/100 == 3 && decoded.detail == "" {
@@ -218,7 +187,7 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 	return &APIError{
 		Service: serviceType, Op: r.op, IDs: slices.Clone(r.ids), Method: r.method, URL: r.url, Status: answer.Actual,
 		Code: decoded.code, Title: decoded.title, Detail: decoded.detail,
-		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer, repeated: repeated,
+		RequestID: clip(answer.ResponseHeader.Get("X-Openstack-Request-Id"), 100), cause: answer,
 	}
 }
 

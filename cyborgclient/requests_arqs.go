@@ -31,7 +31,7 @@ func (c *Client) CreateARQs(ctx context.Context, opts CreateARQsOpts) ([]ARQ, er
 		invalid = checkUUID("image", opts.ImageUUID)
 	}
 	return call(ctx, c, request{
-		op: OpCreateARQs, ids: []string{opts.DeviceProfileName}, invalid: invalid,
+		op: "accelerator.arq.create", ids: []string{opts.DeviceProfileName}, invalid: invalid,
 		method: http.MethodPost, url: c.resourceURL(pathARQs), body: opts,
 	}, decodeARQs)
 }
@@ -50,7 +50,7 @@ type ListARQsOpts struct {
 // ListARQs lists the accelerator requests of the token's project, or all of
 // them for an admin, oldest first (GET /accelerator_requests).
 func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error) {
-	r := request{op: OpListARQs}
+	r := request{op: "accelerator.arq.list"}
 	var query pairs
 	if opts.Instance != "" {
 		r.ids, r.invalid = []string{opts.Instance}, checkUUID("instance", opts.Instance)
@@ -82,7 +82,7 @@ func decodeARQs(body []byte) ([]ARQ, error) {
 // ErrNotFound when there is none or it belongs to another project.
 func (c *Client) GetARQ(ctx context.Context, uuid string) (*ARQ, error) {
 	return call(ctx, c, request{
-		op: OpGetARQ, ids: []string{uuid}, invalid: checkUUID("accelerator request", uuid),
+		op: "accelerator.arq.get", ids: []string{uuid}, invalid: checkUUID("accelerator request", uuid),
 		url: c.resourceURL(pathARQs, uuid),
 	}, decodeObject[ARQ])
 }
@@ -127,7 +127,7 @@ func (c *Client) BindARQs(ctx context.Context, bindings []Binding) error {
 		}
 	}
 	return c.do(ctx, request{
-		op: OpBindARQs, ids: ids, invalid: checkBindings(ids, bindings),
+		op: "accelerator.arq.bind", ids: ids, invalid: checkBindings(ids, bindings),
 		method: http.MethodPatch, url: c.resourceURL(pathARQs), body: body, need: minor,
 	})
 }
@@ -195,7 +195,7 @@ func (c *Client) UnbindARQs(ctx context.Context, uuids []string) error {
 		}}
 	}
 	return c.do(ctx, request{
-		op: OpUnbindARQs, ids: uuids, invalid: checkUUIDs("accelerator request", uuids),
+		op: "accelerator.arq.unbind", ids: uuids, invalid: checkUUIDs("accelerator request", uuids),
 		method: http.MethodPatch, url: c.resourceURL(pathARQs), body: body,
 	})
 }
@@ -253,34 +253,25 @@ const deleteBatch = 100
 func (c *Client) DeleteARQs(ctx context.Context, uuids []string) error {
 	wanted := unique(uuids)
 	if err := checkUUIDs("accelerator request", wanted); err != nil {
-		return request{op: OpDeleteARQs, ids: wanted}.failed(ErrInvalid, err)
+		return request{op: "accelerator.arq.delete", ids: wanted}.failed(ErrInvalid, err)
 	}
-	var failed []ARQFailure
+	failed := map[string]error{}
 	for batch := range slices.Chunk(wanted, deleteBatch) {
-		failed = append(failed, c.deleteBatch(ctx, batch)...)
+		err := c.deleteARQs(ctx, batch)
+		oneByOne := len(batch) > 1 && causedByOne(err)
+		for _, uuid := range batch {
+			if oneByOne {
+				err = c.deleteARQs(ctx, []string{uuid})
+			}
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				failed[uuid] = err
+			}
+		}
 	}
 	if len(failed) > 0 {
 		return &DeleteError{Failed: failed}
 	}
 	return nil
-}
-
-// deleteBatch deletes with one request and, when a single ARQ made that fail, one
-// by one.
-func (c *Client) deleteBatch(ctx context.Context, uuids []string) []ARQFailure {
-	err := c.deleteARQs(ctx, uuids)
-	oneByOne := len(uuids) > 1 && causedByOne(err)
-	var failed []ARQFailure
-	for _, uuid := range uuids {
-		one := err
-		if oneByOne {
-			one = c.deleteARQs(ctx, []string{uuid})
-		}
-		if one != nil && !errors.Is(one, ErrNotFound) {
-			failed = append(failed, ARQFailure{ARQ: uuid, Err: one})
-		}
-	}
-	return failed
 }
 
 // causedByOne reports that Cyborg refused a list because of the first entry that
@@ -293,7 +284,7 @@ func causedByOne(err error) bool {
 
 func (c *Client) deleteARQs(ctx context.Context, uuids []string) error {
 	return c.do(ctx, request{
-		op: OpDeleteARQs, ids: uuids, method: http.MethodDelete,
+		op: "accelerator.arq.delete", ids: uuids, method: http.MethodDelete,
 		url: c.queryURL(pathARQs, pairs{{"arqs", strings.Join(uuids, ",")}}), gone: len(uuids) == 1,
 	})
 }
@@ -303,7 +294,7 @@ func (c *Client) deleteARQs(ctx context.Context, uuids []string) error {
 // ErrServiceToken: Cyborg of 2026 and later requires X-Service-Token.
 func (c *Client) DeleteARQsForInstance(ctx context.Context, instance string) error {
 	return c.do(ctx, request{
-		op: OpDeleteARQs, ids: []string{instance}, invalid: checkUUID("instance", instance), method: http.MethodDelete,
+		op: "accelerator.arq.delete", ids: []string{instance}, invalid: checkUUID("instance", instance), method: http.MethodDelete,
 		url: c.queryURL(pathARQs, pairs{{"instance", instance}}), gone: true,
 	})
 }

@@ -28,7 +28,7 @@ func (c *Client) ListDevices(ctx context.Context, opts ListDevicesOpts) ([]Devic
 	query.add("hostname", opts.Hostname)
 	query.order(opts.SortKey, opts.SortDir, opts.Limit)
 	return call(ctx, c, request{
-		op: OpListDevices, url: c.queryURL(pathDevices, query), prefer: minorDeviceStatus,
+		op: "accelerator.device.list", url: c.queryURL(pathDevices, query), prefer: minorDeviceStatus,
 	}, decodeList[Device]("devices"))
 }
 
@@ -45,7 +45,7 @@ func (p *pairs) order(sortKey, sortDir string, limit int) {
 // is requested when the server supports 2.3.
 func (c *Client) GetDevice(ctx context.Context, uuid string) (*Device, error) {
 	return call(ctx, c, request{
-		op: OpGetDevice, ids: []string{uuid}, invalid: checkUUID("device", uuid),
+		op: "accelerator.device.get", ids: []string{uuid}, invalid: checkUUID("device", uuid),
 		url: c.resourceURL(pathDevices, uuid), prefer: minorDeviceStatus,
 	}, decodeObject[Device])
 }
@@ -55,7 +55,7 @@ func (c *Client) GetDevice(ctx context.Context, uuid string) (*Device, error) {
 // when the device does not exist. Releases up to 2025 have no such call and
 // answer 404 or 405.
 func (c *Client) EnableDevice(ctx context.Context, uuid string) error {
-	return c.switchDevice(ctx, OpEnableDevice, uuid, "enable")
+	return c.switchDevice(ctx, uuid, "enable")
 }
 
 // DisableDevice puts a device into maintenance: its whole inventory becomes
@@ -63,12 +63,12 @@ func (c *Client) EnableDevice(ctx context.Context, uuid string) error {
 // and an ARQ that already has an allocation can still be bound. Otherwise it is
 // like EnableDevice.
 func (c *Client) DisableDevice(ctx context.Context, uuid string) error {
-	return c.switchDevice(ctx, OpDisableDevice, uuid, "disable")
+	return c.switchDevice(ctx, uuid, "disable")
 }
 
-func (c *Client) switchDevice(ctx context.Context, op, uuid, action string) error {
+func (c *Client) switchDevice(ctx context.Context, uuid, action string) error {
 	return c.do(ctx, request{
-		op: op, ids: []string{uuid}, invalid: checkUUID("device", uuid),
+		op: "accelerator.device." + action, ids: []string{uuid}, invalid: checkUUID("device", uuid),
 		method: http.MethodPost, url: c.resourceURL(pathDevices, uuid, action), body: struct{}{},
 	})
 }
@@ -87,14 +87,14 @@ func (c *Client) ListDeployables(ctx context.Context, opts ListDeployablesOpts) 
 	query.filter("name", opts.Name)
 	query.order(opts.SortKey, opts.SortDir, opts.Limit)
 	return call(ctx, c, request{
-		op: OpListDeployables, url: c.queryURL(pathDeployables, query),
+		op: "accelerator.deployable.list", url: c.queryURL(pathDeployables, query),
 	}, decodeList[Deployable]("deployables"))
 }
 
 // GetDeployable returns one deployable (GET /deployables/{uuid}), or ErrNotFound.
 func (c *Client) GetDeployable(ctx context.Context, uuid string) (*Deployable, error) {
 	return call(ctx, c, request{
-		op: OpGetDeployable, ids: []string{uuid}, invalid: checkUUID("deployable", uuid),
+		op: "accelerator.deployable.get", ids: []string{uuid}, invalid: checkUUID("deployable", uuid),
 		url: c.resourceURL(pathDeployables, uuid),
 	}, decodeObject[Deployable])
 }
@@ -114,7 +114,7 @@ func (c *Client) ProgramDeployable(ctx context.Context, uuid, image string) (*De
 		Value []programImage `json:"value"`
 	}
 	return call(ctx, c, request{
-		op: OpProgramDeployable, ids: []string{uuid, image},
+		op: "accelerator.deployable.program", ids: []string{uuid, image},
 		invalid: cmp.Or(checkUUID("deployable", uuid), checkUUID("image", image)),
 		method:  http.MethodPatch, url: c.resourceURL(pathDeployables, uuid, "program"),
 		body: []programOp{{Path: "/program", Op: "replace", Value: []programImage{{ImageUUID: image}}}},
@@ -135,14 +135,14 @@ func (c *Client) ListAttributes(ctx context.Context, opts ListAttributesOpts) ([
 	}
 	query.add("key", opts.Key)
 	return call(ctx, c, request{
-		op: OpListAttributes, url: c.queryURL(pathAttributes, query),
+		op: "accelerator.attribute.list", url: c.queryURL(pathAttributes, query),
 	}, decodeList[Attribute]("attributes"))
 }
 
 // GetAttribute returns one attribute (GET /attributes/{uuid}), or ErrNotFound.
 func (c *Client) GetAttribute(ctx context.Context, uuid string) (*Attribute, error) {
 	return call(ctx, c, request{
-		op: OpGetAttribute, ids: []string{uuid}, invalid: checkUUID("attribute", uuid),
+		op: "accelerator.attribute.get", ids: []string{uuid}, invalid: checkUUID("attribute", uuid),
 		url: c.resourceURL(pathAttributes, uuid),
 	}, decodeObject[Attribute])
 }
@@ -164,7 +164,7 @@ func (c *Client) CreateAttribute(ctx context.Context, opts CreateAttributeOpts) 
 		invalid = errors.New("deployable id, key and value are required")
 	}
 	return call(ctx, c, request{
-		op: OpCreateAttribute, ids: []string{strconv.Itoa(opts.DeployableID), opts.Key}, invalid: invalid,
+		op: "accelerator.attribute.create", ids: []string{strconv.Itoa(opts.DeployableID), opts.Key}, invalid: invalid,
 		method: http.MethodPost, url: c.resourceURL(pathAttributes), body: opts,
 	}, decodeObject[Attribute])
 }
@@ -173,7 +173,7 @@ func (c *Client) CreateAttribute(ctx context.Context, opts CreateAttributeOpts) 
 // for admins only). It returns ErrNotFound when there is none.
 func (c *Client) DeleteAttribute(ctx context.Context, uuid string) error {
 	return c.do(ctx, request{
-		op: OpDeleteAttribute, ids: []string{uuid}, invalid: checkUUID("attribute", uuid),
+		op: "accelerator.attribute.delete", ids: []string{uuid}, invalid: checkUUID("attribute", uuid),
 		method: http.MethodDelete, url: c.resourceURL(pathAttributes, uuid), gone: true,
 	})
 }

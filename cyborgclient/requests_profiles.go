@@ -19,7 +19,7 @@ func (c *Client) ListDeviceProfiles(ctx context.Context, opts ListDeviceProfiles
 	var query pairs
 	query.add("name", strings.Join(opts.Names, ","))
 	return call(ctx, c, request{
-		op: OpListDeviceProfiles, ids: opts.Names, invalid: checkProfileNames(opts.Names...),
+		op: "accelerator.device_profile.list", ids: opts.Names, invalid: checkProfileNames(opts.Names...),
 		url: c.queryURL(pathDeviceProfiles, query),
 	}, decodeList[DeviceProfile]("device_profiles"))
 }
@@ -39,7 +39,7 @@ func (c *Client) GetDeviceProfileByName(ctx context.Context, name string) (*Devi
 
 func (c *Client) getDeviceProfile(ctx context.Context, id string, minor int, invalid error) (*DeviceProfile, error) {
 	return call(ctx, c, request{
-		op: OpGetDeviceProfile, ids: []string{id}, invalid: invalid,
+		op: "accelerator.device_profile.get", ids: []string{id}, invalid: invalid,
 		url: c.resourceURL(pathDeviceProfiles, id), need: minor,
 	}, func(body []byte) (*DeviceProfile, error) {
 		var profile DeviceProfile
@@ -71,7 +71,7 @@ func (c *Client) CreateDeviceProfile(ctx context.Context, opts CreateDeviceProfi
 		invalid = checkUUID("device profile", opts.UUID)
 	}
 	return call(ctx, c, request{
-		op: OpCreateDeviceProfile, ids: []string{opts.Name}, invalid: invalid,
+		op: "accelerator.device_profile.create", ids: []string{opts.Name}, invalid: invalid,
 		method: http.MethodPost, url: c.resourceURL(pathDeviceProfiles),
 		body: []CreateDeviceProfileOpts{opts}, // the API takes a list of exactly one
 	}, decodeObject[DeviceProfile])
@@ -81,33 +81,8 @@ func (c *Client) CreateDeviceProfile(ctx context.Context, opts CreateDeviceProfi
 // ErrNotFound when there is none, ErrConflict while ARQs use it.
 func (c *Client) DeleteDeviceProfile(ctx context.Context, uuidOrName string) error {
 	return c.do(ctx, request{
-		op: OpDeleteDeviceProfile, ids: []string{uuidOrName},
+		op: "accelerator.device_profile.delete", ids: []string{uuidOrName},
 		invalid: checkProfileNames(uuidOrName), // a UUID has the form of a name
 		method:  http.MethodDelete, url: c.resourceURL(pathDeviceProfiles, uuidOrName), gone: true,
 	})
-}
-
-// DeleteDeviceProfiles deletes the device profiles with these names in one
-// request. The server deletes them in order and stops at the first that it
-// cannot delete (ErrNotFound, ErrConflict); those before it stay deleted. When
-// the reply to a first attempt was lost and the retry finds one missing, the
-// rest are deleted one by one. Without names it does nothing.
-func (c *Client) DeleteDeviceProfiles(ctx context.Context, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	err := c.do(ctx, request{
-		op: OpDeleteDeviceProfile, ids: names, invalid: checkProfileNames(names...), method: http.MethodDelete,
-		url: c.queryURL(pathDeviceProfiles, pairs{{"value", strings.Join(names, ",")}}), gone: len(names) == 1,
-	})
-	var answer *APIError
-	if !errors.As(err, &answer) || !answer.repeated || answer.Status != http.StatusNotFound {
-		return err
-	}
-	for _, name := range names {
-		if err := c.DeleteDeviceProfile(ctx, name); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	return nil
 }

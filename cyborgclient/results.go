@@ -49,15 +49,6 @@ const (
 	HandleTestPCI HandleType = "TEST_PCI" // of the fake driver; never attached
 )
 
-// Known reports whether t is one of the types that Cyborg can store.
-func (t HandleType) Known() bool {
-	switch t {
-	case HandlePCI, HandleMDEV, HandleTestPCI:
-		return true
-	}
-	return false
-}
-
 // DeviceProfile is a named list of groups of resources and traits. The index of a
 // group is the DeviceProfileGroupID of the accelerator requests made from it.
 type DeviceProfile struct {
@@ -83,9 +74,6 @@ func (p *DeviceProfile) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NoGroup is the DeviceProfileGroupID of an accelerator request without a group.
-const NoGroup = -1
-
 // ARQ is an accelerator request: one device for one instance.
 //
 // The attach handle fields are set only while State is Bound, and those of the
@@ -94,7 +82,7 @@ type ARQ struct {
 	UUID                 string     `json:"uuid"`
 	State                State      `json:"state"`
 	DeviceProfileName    string     `json:"device_profile_name"`
-	DeviceProfileGroupID int        `json:"device_profile_group_id"` // or NoGroup
+	DeviceProfileGroupID int        `json:"device_profile_group_id"` // -1 without a group
 	Hostname             string     `json:"hostname"`
 	DeviceRPUUID         string     `json:"device_rp_uuid"`
 	InstanceUUID         string     `json:"instance_uuid"`
@@ -114,7 +102,7 @@ func (a *ARQ) UnmarshalJSON(data []byte) error {
 	wire := struct {
 		*plain
 		Group groupID `json:"device_profile_group_id"`
-	}{plain: (*plain)(a), Group: NoGroup}
+	}{plain: (*plain)(a), Group: noGroup}
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return err
 	}
@@ -131,9 +119,6 @@ const (
 	DeviceEnabled     DeviceStatus = "enabled"
 	DeviceMaintaining DeviceStatus = "maintaining" // after DisableDevice
 )
-
-// Known reports whether s is one of the statuses that Cyborg documents.
-func (s DeviceStatus) Known() bool { return s == DeviceEnabled || s == DeviceMaintaining }
 
 // Device is a piece of hardware on a host.
 type Device struct {
@@ -160,7 +145,7 @@ type Deployable struct {
 	// DeviceID is the device's primary key. The device itself does not show it, so
 	// the two can only be joined by name.
 	DeviceID int `json:"device_id"`
-	// AttributesList is JSON text: a list of one-key objects. See Pairs.
+	// AttributesList is JSON text: a list of one-key objects. See Attributes.
 	AttributesList string  `json:"attributes_list"`
 	RPUUID         string  `json:"rp_uuid"`
 	DriverName     string  `json:"driver_name"`
@@ -169,11 +154,8 @@ type Deployable struct {
 	UpdatedAt      Time    `json:"updated_at,omitzero"`
 }
 
-// Pair is one key and value of a deployable's attributes.
-type Pair struct{ Key, Value string }
-
 // Attribute is a key and a value of a deployable, such as its resource class
-// ("rc") or one of its traits ("trait0").
+// ("rc") or one of its traits ("trait0"). Deployable.Attributes sets no other field.
 type Attribute struct {
 	UUID         string `json:"uuid"`
 	DeployableID int    `json:"deployable_id"` // primary key of the deployable

@@ -59,19 +59,19 @@ func (c *Client) queryURL(collection string, query pairs) string {
 		if i == 0 {
 			separator = "?"
 		}
-		address += separator + url.QueryEscape(pair.Key) + "=" + url.QueryEscape(pair.Value)
+		address += separator + url.QueryEscape(pair.key) + "=" + url.QueryEscape(pair.value)
 	}
 	return address
 }
 
 // pairs is a query in the order of writing: the server combines the n-th
 // filters.field with the n-th filters.value.
-type pairs []Pair
+type pairs []struct{ key, value string }
 
 // add appends a parameter unless its value is empty.
 func (p *pairs) add(key, value string) {
 	if value != "" {
-		*p = append(*p, Pair{key, value})
+		*p = append(*p, pairs{{key, value}}...)
 	}
 }
 
@@ -79,6 +79,6 @@ func (p *pairs) add(key, value string) {
 // accept the JSON form that its reference documents.
 func (p *pairs) filter(field, value string) {
 	if value != "" {
-		*p = append(*p, Pair{"filters.field", field}, Pair{"filters.value", value})
+		*p = append(*p, pairs{{"filters.field", field}, {"filters.value", value}}...)
 	}
 }

@@ -40,6 +40,9 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// noGroup is the group of an accelerator request without one.
+const noGroup = -1
+
 // groupID is a group's index. Cyborg sends a number; some clients and older
 // documents have a string.
 type groupID int
@@ -47,8 +50,8 @@ type groupID int
 // UnmarshalJSON implements json.Unmarshaler.
 func (g *groupID) UnmarshalJSON(data []byte) error {
 	text := strings.Trim(string(data), `"`)
-	if text == "null" || text == "" || text == strconv.Itoa(NoGroup) {
-		*g = NoGroup
+	if text == "null" || text == "" || text == strconv.Itoa(noGroup) {
+		*g = noGroup
 		return nil
 	}
 	index, err := strconv.Atoi(text)
@@ -94,9 +97,9 @@ func plainGroups(groups []group) []map[string]string {
 	return plain
 }
 
-// Pairs parses AttributesList and preserves its order. Text that is not a list
+// Attributes parses AttributesList and preserves its order. Text that is not a list
 // of objects is an error that matches ErrMalformed.
-func (d Deployable) Pairs() ([]Pair, error) {
+func (d Deployable) Attributes() ([]Attribute, error) {
 	if d.AttributesList == "" {
 		return nil, nil
 	}
@@ -104,13 +107,13 @@ func (d Deployable) Pairs() ([]Pair, error) {
 	if err := json.Unmarshal([]byte(d.AttributesList), &objects); err != nil {
 		return nil, fmt.Errorf("cyborgclient: attributes_list of deployable %s: %w: %w", d.UUID, ErrMalformed, err)
 	}
-	var pairs []Pair
+	var attributes []Attribute
 	for _, object := range objects {
 		for _, key := range slices.Sorted(maps.Keys(object)) {
-			pairs = append(pairs, Pair{Key: key, Value: string(object[key])})
+			attributes = append(attributes, Attribute{Key: key, Value: string(object[key])})
 		}
 	}
-	return pairs, nil
+	return attributes, nil
 }
 
 // member decodes one required member of a JSON object into value.

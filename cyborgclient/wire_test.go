@@ -55,9 +55,6 @@ func everyCall() []oneCall {
 		{"DeleteDeviceProfile", 204, "", func(ctx context.Context, c *cyborgclient.Client) error {
 			return c.DeleteDeviceProfile(ctx, "dp-pgpu")
 		}},
-		{"DeleteDeviceProfiles", 204, "", func(ctx context.Context, c *cyborgclient.Client) error {
-			return c.DeleteDeviceProfiles(ctx, []string{"dp-space", "dp-custom"})
-		}},
 		{"CreateARQs", 201, "arq_create", create},
 		{"ListARQs", 200, "arq_list", func(ctx context.Context, c *cyborgclient.Client) error {
 			_, err := c.ListARQs(ctx, cyborgclient.ListARQsOpts{})

@@ -207,10 +207,10 @@ func functionOf(deployable cyborgclient.Deployable) RegionFunction {
 	if deployable.BitstreamID != nil {
 		f.Bitstream = *deployable.BitstreamID
 	}
-	pairs, _ := deployable.Pairs()
-	for _, pair := range pairs {
-		if strings.HasPrefix(pair.Key, "trait") && strings.HasPrefix(pair.Value, "CUSTOM_FPGA_FUNCTION_") {
-			f.Traits = append(f.Traits, pair.Value)
+	attributes, _ := deployable.Attributes()
+	for _, a := range attributes {
+		if strings.HasPrefix(a.Key, "trait") && strings.HasPrefix(a.Value, "CUSTOM_FPGA_FUNCTION_") {
+			f.Traits = append(f.Traits, a.Value)
 		}
 	}
 	slices.Sort(f.Traits)

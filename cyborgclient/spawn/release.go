@@ -118,14 +118,12 @@ func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error 
 		_ = f.cyborg.UnbindARQs(ctx, uuids) // if it fails, the deletion unbinds
 	}
 	err := f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, uuids) })
-	failed := map[string]error{}
 	var partial *cyborgclient.DeleteError
-	switch {
-	case errors.As(err, &partial):
-		for _, failure := range partial.Failed {
-			failed[failure.ARQ] = failure.Err
-		}
-	case err != nil:
+	if errors.As(err, &partial) {
+		return partial.Failed
+	}
+	failed := map[string]error{}
+	if err != nil {
 		for _, uuid := range uuids {
 			failed[uuid] = err
 		}

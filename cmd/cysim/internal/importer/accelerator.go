@@ -26,12 +26,12 @@ func (c *cloud) accelerator(ctx context.Context) (*transfer.AcceleratorListing, 
 		return nil, err
 	}
 	for i, d := range deployables {
-		pairs, err := d.Pairs()
+		attributes, err := d.Attributes()
 		if err != nil {
 			return nil, err
 		}
-		for _, pair := range pairs {
-			l.Deployables[i].Attributes = append(l.Deployables[i].Attributes, transfer.ListedPair(pair))
+		for _, a := range attributes {
+			l.Deployables[i].Attributes = append(l.Deployables[i].Attributes, transfer.ListedPair{Key: a.Key, Value: a.Value})
 		}
 	}
 	_, err = list(ctx, c, "attributes", c.cyborg.ListAttributes, &l.Attributes)
