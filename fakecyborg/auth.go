@@ -1,35 +1,19 @@
 package fakecyborg
 
 import (
-	"slices"
+	"encoding/json"
+	"net/url"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// caller is who sent a request, and with which backing.
-type caller struct {
-	simhttp.Identity
-	// service is set for a request with a valid service token, whatever the
-	// user's own token says.
-	service bool
-}
+// isAdmin is what upstream's context calls is_admin.
+func isAdmin(c *simhttp.Call) bool { return c.Identity.HasRole("admin") }
 
-// admin is what upstream's context calls is_admin.
-func (c caller) admin() bool { return c.HasRole("admin") }
-
-// scope is whose accelerator requests the caller sees.
-func (s *Server) scope(c caller) store.Scope {
-	return store.Scope{Project: c.Project, All: c.admin(), Revealing: s.cfg.zed()}
-}
-
-// callerOf is who sent a call whose token was checked.
-func (s *Server) callerOf(c *simhttp.Call) caller {
-	if s.verifier == nil {
-		return caller{c.Identity, c.Header.Get("X-Service-Token") != ""}
-	}
-	backing, valid := simhttp.IdentifyService(c.Request, s.verifier)
-	return caller{c.Identity, valid && backing.HasRole("service")}
+// scope says which accelerator requests the caller sees.
+func (s *Server) scope(c *simhttp.Call) store.Scope {
+	return store.Scope{Project: c.Identity.Project, All: isAdmin(c), Revealing: s.cfg.zed()}
 }
 
 // errServiceToken is upstream's refusal since CVE-2026-40214.
@@ -37,71 +21,87 @@ var errServiceToken error = &store.Refusal{
 	Kind: store.Forbidden, Text: "This operation requires a service token. Use the Compute API to manage instance accelerators.",
 }
 
-// requireService guards what only Nova may do.
-func (s *Server) requireService(c caller) error {
-	if c.service || !*s.cfg.RequireServiceToken {
+// requireService refuses a call without a valid service token to do what only Nova may do,
+// whatever the user's own token says.
+func (s *Server) requireService(c *simhttp.Call) error {
+	valid := c.Header.Get("X-Service-Token") != ""
+	if s.verifier != nil {
+		backing, known := simhttp.IdentifyService(c.Request, s.verifier)
+		valid = known && backing.HasRole("service")
+	}
+	if valid || !*s.cfg.RequireServiceToken {
 		return nil
 	}
 	return errServiceToken
 }
 
-// The policy rules that differ from each other (cyborg/policies).
+// The policy rules (cyborg/common/policies).
 const (
-	ruleProfileRead   = "cyborg:device_profile:get_one"
-	ruleProfileList   = "cyborg:device_profile:get_all"
-	ruleProfileCreate = "cyborg:device_profile:create"
-	ruleProfileDelete = "cyborg:device_profile:delete"
-	ruleARQList       = "cyborg:arq:get_all"
-	ruleARQRead       = "cyborg:arq:get_one"
-	ruleARQCreate     = "cyborg:arq:create"
-	ruleARQUpdate     = "cyborg:arq:update"
-	ruleARQDelete     = "cyborg:arq:delete"
-	ruleDeviceList    = "cyborg:device:get_all"
-	ruleDeviceRead    = "cyborg:device:get_one"
-	ruleDeviceEnable  = "cyborg:device:enable"
-	ruleDeviceDisable = "cyborg:device:disable"
-	rulePartList      = "cyborg:deployable:get_all"
-	rulePartRead      = "cyborg:deployable:get_one"
-	rulePartProgram   = "cyborg:deployable:program"
-	ruleAttrList      = "cyborg:attribute:get_all"
-	ruleAttrRead      = "cyborg:attribute:get_one"
-	ruleAttrCreate    = "cyborg:attribute:create"
-	ruleAttrDelete    = "cyborg:attribute:delete"
+	ruleProfileRead       = "cyborg:device_profile:get_one"
+	ruleProfileList       = "cyborg:device_profile:get_all"
+	ruleProfileCreate     = "cyborg:device_profile:create"
+	ruleProfileDelete     = "cyborg:device_profile:delete"
+	ruleARQList           = "cyborg:arq:get_all"
+	ruleARQRead           = "cyborg:arq:get_one"
+	ruleARQCreate         = "cyborg:arq:create"
+	ruleARQUpdate         = "cyborg:arq:update"
+	ruleARQDelete         = "cyborg:arq:delete"
+	ruleDeviceList        = "cyborg:device:get_all"
+	ruleDeviceRead        = "cyborg:device:get_one"
+	ruleDeviceEnable      = "cyborg:device:enable"
+	ruleDeviceDisable     = "cyborg:device:disable"
+	ruleDeployableList    = "cyborg:deployable:get_all"
+	ruleDeployableRead    = "cyborg:deployable:get_one"
+	ruleDeployableProgram = "cyborg:deployable:program"
+	ruleAttributeList     = "cyborg:attribute:get_all"
+	ruleAttributeRead     = "cyborg:attribute:get_one"
+	ruleAttributeCreate   = "cyborg:attribute:create"
+	ruleAttributeDelete   = "cyborg:attribute:delete"
 )
 
-// authorize applies the policy. All rules ask for a token of a project. By
-// default reading and requests are open to any role, because the deprecated
-// rules are still or-ed in, and writing is the administrator's.
-func (s *Server) authorize(c caller, rule string) error {
-	if c.SystemScope {
-		return store.Denied(rule)
-	}
-	allowed := c.admin() || !adminOnly(rule)
-	if s.cfg.EnforceNewDefaults && !c.admin() {
-		allowed = c.HasRole(newDefaultRoles(rule)...)
-	}
-	if !allowed {
+// authorize applies the policy. All rules ask for a token of a project. By default any role
+// may do what is not reserved for administrators, because the deprecated rules are still
+// or-ed in.
+func (s *Server) authorize(c *simhttp.Call, rule string) error {
+	roles := rolesOf(rule)
+	open := roles != nil && (!s.cfg.EnforceNewDefaults || c.Identity.HasRole(roles...))
+	if c.Identity.SystemScope || !open && !isAdmin(c) {
 		return store.Denied(rule)
 	}
 	return nil
 }
 
-func adminOnly(rule string) bool {
-	return slices.Contains([]string{
-		ruleProfileCreate, ruleProfileDelete, ruleDeviceEnable, ruleDeviceDisable,
-		rulePartProgram, ruleAttrCreate, ruleAttrDelete,
-	}, rule)
-}
-
-// newDefaultRoles are the roles beside admin that enforce_new_defaults lets in.
-func newDefaultRoles(rule string) []string {
+// rolesOf lists the roles beside admin that enforce_new_defaults lets in, nil for a rule that
+// is for administrators in any case.
+func rolesOf(rule string) []string {
 	switch rule {
 	case ruleProfileRead, ruleProfileList, ruleARQRead, ruleARQList:
 		return []string{"manager", "member", "reader"}
 	case ruleARQCreate, ruleARQUpdate, ruleARQDelete:
 		return []string{"manager", "member", "service"}
-	case ruleDeviceList, ruleDeviceRead, rulePartList, rulePartRead, ruleAttrList, ruleAttrRead:
+	case ruleDeviceList, ruleDeviceRead, ruleDeployableList, ruleDeployableRead, ruleAttributeList, ruleAttributeRead:
 		return []string{"manager"}
 	}
 	return nil
+}
+
+// authorizeQuery is how most calls without a body begin: with the policy rule, and then the query.
+func (s *Server) authorizeQuery(c *simhttp.Call, rule string) (url.Values, error) {
+	if err := s.authorize(c, rule); err != nil {
+		return nil, err
+	}
+	return queryArgs(c)
+}
+
+// authorizeBody is how the calls with a body begin: the body is read before the policy rule is
+// applied, and must be JSON after it. Upstream's handler calls it argument.
+func (s *Server) authorizeBody(c *simhttp.Call, rule, argument string) (json.RawMessage, error) {
+	body, err := readBody(c, argument)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authorize(c, rule); err != nil {
+		return nil, err
+	}
+	return body, checkJSON(body)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -46,10 +48,10 @@ func (s *Server) DeviceProfiles() []DeviceProfile {
 func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (DeviceProfile, error) {
 	wire := []map[string]any{{"name": name, "groups": groups}}
 	in, err := parseProfile([]byte(jsonText(wire)), s.cfg.UpstreamQuirks)
-	if err != nil {
-		return DeviceProfile{}, fmt.Errorf("fakecyborg: create device profile %s: %w", name, err)
+	var p store.Profile
+	if err == nil {
+		p, err = s.storeProfile(context.Background(), in)
 	}
-	p, err := s.storeProfile(context.Background(), in)
 	if err != nil {
 		return DeviceProfile{}, fmt.Errorf("fakecyborg: create device profile %s: %w", name, err)
 	}
@@ -83,3 +85,145 @@ func (s *Server) Events() []sim.Event {
 // then in the order of the drivers. Devices left out and problems are in no
 // other list. Errors are texts.
 func (s *Server) DriverReports() []driver.HostReport { return s.conductor.DriverReports() }
+
+// DeleteDeviceProfile deletes the profile of a name. The error, for an unknown one
+// and for one that requests use, has the API's text.
+func (s *Server) DeleteDeviceProfile(name string) (err error) {
+	s.db.Update(nil, func(tx store.Tx) {
+		var p store.Profile
+		if p, err = tx.ProfileByName(name); err == nil {
+			err = tx.DeleteProfile(p)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("fakecyborg: delete device profile %s: %w", name, err)
+	}
+	return nil
+}
+
+// CreateARQs makes the requests of a device profile for a project, as POST
+// accelerator_requests does. The error has the API's text.
+func (s *Server) CreateARQs(profile, project string) ([]ARQ, error) {
+	arqs, err := s.storeARQs(context.Background(), profile, project, store.BitstreamRef{})
+	if err != nil {
+		return nil, fmt.Errorf("fakecyborg: create ARQs of %s: %w", profile, err)
+	}
+	return arqs, nil
+}
+
+// Binding says where a request is to be bound.
+type Binding struct {
+	ARQ, Host, Provider, Instance string
+}
+
+// Bind binds requests as one PATCH does, events and all. The error has the API's
+// text; with Config.AsyncBind or an FPGA to be programmed, the binds end later.
+func (s *Server) Bind(ctx context.Context, bindings ...Binding) error {
+	patches := make([]agent.Patch, 0, len(bindings))
+	for _, b := range bindings {
+		args := store.BindArgs{Host: b.Host, Provider: b.Provider, Instance: b.Instance}
+		if err := checkBindArgs(args); err != nil && !s.cfg.UpstreamQuirks {
+			return fmt.Errorf("fakecyborg: bind ARQ %s: %w", b.ARQ, err)
+		}
+		s.db.View(func(tx store.Tx) {
+			a, _ := tx.ARQ(b.ARQ, store.Everything())
+			args.Project = a.Project // is kept
+		})
+		patches = append(patches, agent.Patch{ARQ: b.ARQ, Args: args})
+	}
+	return s.patch(ctx, "bind", patches)
+}
+
+// Unbind frees the handles of requests and makes them Unbound, as a PATCH does.
+func (s *Server) Unbind(ctx context.Context, arqs ...string) error {
+	patches := make([]agent.Patch, 0, len(arqs))
+	for _, arq := range arqs {
+		patches = append(patches, agent.Patch{ARQ: arq, Unbind: true})
+	}
+	return s.patch(ctx, "unbind", patches)
+}
+
+func (s *Server) patch(ctx context.Context, verb string, patches []agent.Patch) error {
+	if len(patches) == 0 {
+		return nil
+	}
+	if err := s.conductor.Apply(ctx, agent.Caller{Scope: store.Everything()}, patches); err != nil {
+		return fmt.Errorf("fakecyborg: %s: %w", verb, err)
+	}
+	return nil
+}
+
+// DeleteARQs frees the handles of requests and deletes them. It stops at the
+// first that cannot be deleted.
+func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
+	for _, arq := range arqs {
+		if err := s.conductor.Delete(ctx, arq, store.Everything()); err != nil {
+			return fmt.Errorf("fakecyborg: delete ARQ %s: %w", arq, err)
+		}
+	}
+	return nil
+}
+
+// SetARQState puts a request into a state that would take others to bring about,
+// so that clients can be tried against it. Nova hears nothing. A request that
+// holds no attach handle cannot be Bound or provisioning, one that holds one
+// cannot be Initial or Unbound, and unknown is no state but the lack of one. The
+// error has the reason; nothing is changed then.
+func (s *Server) SetARQState(arq string, state State) (err error) {
+	now := s.clock.Now()
+	s.db.Update(nil, func(tx store.Tx) { err = tx.SetARQState(arq, string(state), now) })
+	if err != nil {
+		return fmt.Errorf("fakecyborg: set state: %w", err)
+	}
+	return nil
+}
+
+// SetDeviceStatus enables or disables a device, as POST devices/{uuid}/enable and
+// disable do, Placement included. The error has the API's text.
+func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) error {
+	if !slices.Contains([]string{StatusEnabled, StatusMaintaining}, status) {
+		return fmt.Errorf("fakecyborg: device %s: there is no status %q", device, status)
+	}
+	if err := s.conductor.SetStatus(ctx, device, status); err != nil {
+		return fmt.Errorf("fakecyborg: %w", err)
+	}
+	return nil
+}
+
+// ProgramDeployable writes an image of Glance to a deployable, as PATCH
+// deployables/{uuid}/program does for an administrator. The error has the API's
+// text.
+func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID string) error {
+	if err := s.program(ctx, deployable, imageID, "", nil); err != nil {
+		return fmt.Errorf("fakecyborg: program: %w", err)
+	}
+	return nil
+}
+
+// CreateAttribute gives a deployable an attribute, as POST attributes does. The
+// error, for an unknown deployable, an empty or too long text, has the API's text.
+func (s *Server) CreateAttribute(deployable, key, value string) (a Attribute, err error) {
+	now := s.clock.Now()
+	s.db.Update(nil, func(tx store.Tx) {
+		if key == "" || len(key) > store.MaxName || len(value) > store.MaxName {
+			err = store.Refuse(store.Invalid, "key and value have at most %d bytes, the key at least one", store.MaxName)
+			return
+		}
+		if _, err = tx.Deployable(deployable); err == nil {
+			a = attributeOf(tx.CreateAttribute(deployable, key, value, now))
+		}
+	})
+	if err != nil {
+		return Attribute{}, fmt.Errorf("fakecyborg: create attribute %s of deployable %s: %w", key, deployable, err)
+	}
+	return a, nil
+}
+
+// DeleteAttribute takes an attribute away, as DELETE attributes does. The error,
+// for an unknown one, has the API's text.
+func (s *Server) DeleteAttribute(uuid string) error {
+	if err := s.removeAttribute(context.Background(), uuid); err != nil {
+		return fmt.Errorf("fakecyborg: delete attribute: %w", err)
+	}
+	return nil
+}

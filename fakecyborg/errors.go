@@ -1,7 +1,6 @@
 package fakecyborg
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -12,10 +11,10 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// statusOf is the status of a refusal; quirks restores the exceptions to which
-// upstream gives no status, so that they become 500.
-func statusOf(r *store.Refusal, quirks bool) int {
-	switch r.Kind {
+// statusOf is the status of a refusal; quirks restores the exceptions to which upstream gives no
+// status, so that they become 500.
+func statusOf(kind store.RefusalKind, quirks bool) int {
+	switch kind {
 	case store.NotFound:
 		return http.StatusNotFound
 	case store.Forbidden:
@@ -26,53 +25,51 @@ func statusOf(r *store.Refusal, quirks bool) int {
 		return http.StatusUnsupportedMediaType
 	case store.Conflict:
 		return http.StatusConflict
-	case store.Internal:
-		return http.StatusInternalServerError
 	case store.Invalid:
 		return http.StatusBadRequest
 	}
-	if quirks {
+	switch {
+	case quirks || kind == store.Internal:
 		return http.StatusInternalServerError
-	}
-	switch r.Kind {
-	case store.BadState:
+	case kind == store.BadState:
 		return http.StatusConflict
-	case store.NoReferent:
+	case kind == store.NoReferent:
 		return http.StatusNotFound
 	}
 	return http.StatusBadRequest
 }
 
-// routingError is a refusal that is found before a handler runs: unacceptable version or
-// media type. Unknown paths and wrong methods are answered in the same form.
+// routingError is a refusal that is found before a handler runs: unacceptable version or media
+// type. Unknown paths and wrong methods are answered in the same form.
 type routingError struct {
 	status int
-	detail string
+	text   string
 }
 
-func (e *routingError) Error() string { return e.detail }
+// Error implements error.
+func (e *routingError) Error() string { return e.text }
 
-// writeError answers with a refusal of a handler: JSON within JSON, as WSME's
-// fault becomes a string in the wrapper of upstream's parsable-error hook.
+func notAcceptable(text string) error { return &routingError{http.StatusNotAcceptable, text} }
+
+// writeError answers with a refusal of a handler: JSON within JSON, as WSME's fault becomes a
+// string in the wrapper of upstream's parsable-error hook.
 func (s *Server) writeError(c *simhttp.Call, err error) {
 	var routing *routingError
-	var general *simhttp.Error
-	var r *store.Refusal
+	var refusal *store.Refusal
+	e := simhttp.AsError(err)
 	switch {
 	case errors.Is(err, errUnresolved):
 		writeWrapped(c.W, http.StatusLocked, "null")
 	case errors.As(err, &routing):
-		writeRouting(c, routing.status, routing.detail)
-	case errors.As(err, &r):
-		writeFault(c.W, statusOf(r, s.cfg.UpstreamQuirks), err.Error())
-	case !errors.As(err, &general):
-		writeFault(c.W, http.StatusInternalServerError, err.Error())
-	case general.Status == http.StatusUnauthorized:
+		writeRouting(c, routing.status, routing.text)
+	case errors.As(err, &refusal):
+		writeFault(c.W, statusOf(refusal.Kind, s.cfg.UpstreamQuirks), e.Text)
+	case e.Status == http.StatusUnauthorized:
 		c.WriteUnauthorized(c.BaseURL())
-	case general.Text == "":
-		writeRouting(c, general.Status, "")
+	case e.Text == "":
+		writeRouting(c, e.Status, "")
 	default:
-		writeFault(c.W, general.Status, strings.TrimSpace(general.Text+" "+general.Code))
+		writeFault(c.W, e.Status, strings.TrimSpace(e.Text+" "+e.Code))
 	}
 }
 
@@ -126,15 +123,4 @@ func explanation(status int) string {
 		return "The resource could not be generated that was acceptable to your browser (content of type text/plain)."
 	}
 	return ""
-}
-
-// jsonText encodes plain values, which cannot fail.
-func jsonText(value any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		return err.Error()
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

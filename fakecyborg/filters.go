@@ -3,6 +3,7 @@ package fakecyborg
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // filterNames are the fields that the filters argument of devices and
@@ -31,38 +33,42 @@ type listing struct {
 	name     *string
 }
 
+// authorizeList is how a list with filters begins: with the policy rule, the filters, and the
+// other arguments of the route.
+func (s *Server) authorizeList(c *simhttp.Call, rule string) (query url.Values, l listing, err error) {
+	if err = s.authorize(c, rule); err != nil {
+		return nil, l, err
+	}
+	if query, err = parseQuery(c); err != nil {
+		return nil, l, err
+	}
+	if l, err = takeFilters(query); err != nil {
+		return nil, l, err
+	}
+	l.filtered = l.filtered || len(query) > 0
+	return query, l, checkArgs(query, c.Route.Query)
+}
+
 // takeFilters reads the filters out of a query and leaves the rest.
 func takeFilters(query url.Values) (listing, error) {
 	fields, values := query["filters.field"], query["filters.value"]
 	delete(query, "filters.field")
 	delete(query, "filters.value")
-	indexed := make(map[int]*[2]string)
+	indexed := make(map[int]map[string]string)
 	for name, list := range query {
 		match := indexedFilter.FindStringSubmatch(name)
 		if match == nil {
 			continue
 		}
-		at, err := strconv.Atoi(match[1])
-		if err != nil {
-			continue
-		}
+		at, _ := strconv.Atoi(match[1]) // it has up to three digits
 		if indexed[at] == nil {
-			indexed[at] = &[2]string{}
+			indexed[at] = make(map[string]string)
 		}
-		part := 0
-		if match[2] == "value" {
-			part = 1
-		}
-		indexed[at][part] = list[len(list)-1]
+		indexed[at][match[2]] = list[len(list)-1]
 		delete(query, name)
 	}
-	order := make([]int, 0, len(indexed))
-	for at := range indexed {
-		order = append(order, at)
-	}
-	slices.Sort(order)
-	for _, at := range order {
-		fields, values = append(fields, indexed[at][0]), append(values, indexed[at][1])
+	for _, at := range slices.Sorted(maps.Keys(indexed)) {
+		fields, values = append(fields, indexed[at]["field"]), append(values, indexed[at]["value"])
 	}
 	if len(fields) != len(values) {
 		return listing{}, store.Refuse(store.Invalid, "Invalid input for field/attribute filters. %d fields and %d values", len(fields), len(values))
@@ -101,9 +107,8 @@ func listingOf(fields, values []string) (listing, error) {
 	return l, nil
 }
 
-// arrange sorts and cuts the rows: without a filter the oldest comes first,
-// with one the newest. Text answers the text of a row by which to sort, false
-// for an unknown key.
+// arrange sorts and cuts the rows: without a filter the oldest comes first, with one the
+// newest. Text is the text of a row by which to sort, false for an unknown key.
 func arrange[R any](l listing, rows []R, text func(row R, key string) (string, bool)) ([]R, error) {
 	if !l.filtered {
 		return rows, nil

@@ -6,81 +6,71 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-func (s *Server) listAttributes(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleAttrList); err != nil {
-		return 0, nil, err
-	}
-	query, err := queryArgs(r, "deployable_id", "key")
+func (s *Server) listAttributes(c *simhttp.Call) error {
+	query, err := s.authorizeQuery(c, ruleAttributeList)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	deployable := 0
 	if query.Has("deployable_id") {
 		if deployable, err = checkInt("deployable_id", query.Get("deployable_id")); err != nil {
-			return 0, nil, err
+			return err
 		}
 	}
-	list := []attributeBody{}
+	links, list := s.links(c), []attributeBody{}
 	s.db.View(func(tx store.Tx) {
 		for a := range tx.AllAttributes() {
-			if !matches(query, "key", a.Key) {
-				continue
-			}
-			if body := r.links.attribute(tx, a); !query.Has("deployable_id") || body.Deployable == int64(deployable) {
+			body := links.attribute(tx, a)
+			if matches(query, "key", a.Key) && (!query.Has("deployable_id") || body.Deployable == int64(deployable)) {
 				list = append(list, body)
 			}
 		}
 	})
-	return http.StatusOK, map[string]any{"attributes": list}, nil
+	return c.JSON(http.StatusOK, map[string]any{"attributes": list})
 }
 
-func (s *Server) getAttribute(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleAttrRead); err != nil {
-		return 0, nil, err
+func (s *Server) getAttribute(c *simhttp.Call) error {
+	if err := s.authorize(c, ruleAttributeRead); err != nil {
+		return err
 	}
-	var body attributeBody
-	var err error
-	s.db.View(func(tx store.Tx) {
-		var a store.Attribute
-		a, err = tx.Attribute(r.PathValue("id"))
-		body = r.links.attribute(tx, a)
+	body, err := store.Find(s.db, func(tx store.Tx) (attributeBody, error) {
+		a, err := tx.Attribute(c.PathValue("id"))
+		return s.links(c).attribute(tx, a), err
 	})
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusOK, body, nil
+	return c.JSON(http.StatusOK, body)
 }
 
-// createAttribute stores an attribute beside those of the driver. It is
-// Cyborg's alone: Placement never hears of it.
-func (s *Server) createAttribute(r request) (int, any, error) {
-	body, err := readBody(r, "req_attr")
+// createAttribute stores an attribute beside those of the driver. Such an attribute is not in
+// Placement.
+func (s *Server) createAttribute(c *simhttp.Call) error {
+	body, err := s.authorizeBody(c, ruleAttributeCreate, "req_attr")
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := s.authorize(r.caller, ruleAttrCreate); err != nil {
-		return 0, nil, err
+		return err
 	}
 	in, err := parseAttribute(body)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	now := s.clock.Now()
 	var answer attributeBody
-	s.update(r.Context(), func(tx store.Tx) {
-		part, ok := tx.DeployableByID(int64(in.deployable))
+	s.update(c.Context(), func(tx store.Tx) {
+		d, ok := tx.DeployableByID(int64(in.deployable))
 		if !ok {
 			err = store.Refuse(store.NoReferent, "FOREIGN KEY constraint failed: there is no deployable %d", in.deployable)
 			return
 		}
-		answer = r.links.attribute(tx, tx.CreateAttribute(part.UUID, in.key, in.value, now))
+		answer = s.links(c).attribute(tx, tx.CreateAttribute(d.UUID, in.key, in.value, now))
 	})
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusCreated, answer, nil
+	return c.JSON(http.StatusCreated, answer)
 }
 
 // attributeInput is the body of a create.
@@ -89,59 +79,39 @@ type attributeInput struct {
 	key, value string
 }
 
-// parseAttribute coerces the values to text and drops unknown fields.
-func parseAttribute(body []byte) (attributeInput, error) {
-	if !json.Valid(body) {
-		return attributeInput{}, errJSON
-	}
+// parseAttribute reads the values as text and drops unknown fields.
+func parseAttribute(body json.RawMessage) (in attributeInput, err error) {
 	if jsonKind(body) != '{' {
-		return attributeInput{}, store.Refuse(store.Uncoded, "attribute is not an object")
+		return in, store.Refuse(store.Uncoded, "attribute is not an object")
 	}
-	fields, err := decodeObject(body)
+	names := []string{"deployable_id", "key", "value"}
+	texts, err := textsOf("attribute ", body, names...)
 	if err != nil {
-		return attributeInput{}, err
+		return in, err
 	}
-	text := make(map[string]string)
-	for _, f := range fields {
-		if f.key != "deployable_id" && f.key != "key" && f.key != "value" || jsonKind(f.value) == 'n' {
-			continue
+	for _, name := range names {
+		text, ok := texts[name]
+		if !ok {
+			return in, store.Refuse(store.Uncoded, "Cannot load '%s' in the base class", name)
 		}
-		if text[f.key], err = scalarText(f.value); err != nil {
-			return attributeInput{}, store.Refuse(store.Invalid, "attribute %s: %v", f.key, err)
-		}
-	}
-	for _, name := range []string{"deployable_id", "key", "value"} {
-		if _, ok := text[name]; !ok {
-			return attributeInput{}, store.Refuse(store.Uncoded, "Cannot load '%s' in the base class", name)
-		}
-		if len(text[name]) > store.MaxName {
-			return attributeInput{}, store.Refuse(store.Uncoded, "Data too long for column '%s'", name)
+		if len(text) > store.MaxName {
+			return in, store.Refuse(store.Uncoded, "Data too long for column '%s'", name)
 		}
 	}
-	in := attributeInput{key: text["key"], value: text["value"]}
-	in.deployable, err = checkInt("deployable_id", text["deployable_id"])
+	in.key, in.value = texts["key"], texts["value"]
+	in.deployable, err = checkInt("deployable_id", texts["deployable_id"])
 	return in, err
 }
 
-func (s *Server) deleteAttribute(r request) (int, any, error) {
-	query, err := queryArgs(r, "uuid")
+func (s *Server) deleteAttribute(c *simhttp.Call) error {
+	id, err := s.deletedID(c, ruleAttributeDelete, "uuid")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	id := r.PathValue("id")
-	if id == "" {
-		id = query.Get("uuid")
+	if err := s.removeAttribute(c.Context(), id); err != nil {
+		return err
 	}
-	if id == "" {
-		return 0, nil, missing("uuid")
-	}
-	if err := s.authorize(r.caller, ruleAttrDelete); err != nil {
-		return 0, nil, err
-	}
-	if err := s.removeAttribute(r.Context(), id); err != nil {
-		return 0, nil, err
-	}
-	return http.StatusNoContent, nil, nil
+	return c.Empty(http.StatusNoContent)
 }
 
 func (s *Server) removeAttribute(ctx context.Context, uuid string) (err error) {

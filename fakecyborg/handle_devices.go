@@ -2,37 +2,15 @@ package fakecyborg
 
 import (
 	"net/http"
-	"net/url"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// listArgs reads the query of a list: its own arguments and the filters.
-func listArgs(r request, known ...string) (url.Values, listing, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+func (s *Server) listDevices(c *simhttp.Call) error {
+	query, l, err := s.authorizeList(c, ruleDeviceList)
 	if err != nil {
-		return nil, listing{}, store.Refuse(store.Invalid, "Invalid query string: %v", err)
-	}
-	l, err := takeFilters(query)
-	if err != nil {
-		return nil, l, err
-	}
-	rest := *r.Request
-	u := *r.URL
-	u.RawQuery, rest.URL = query.Encode(), &u
-	r.Request = &rest
-	query, err = queryArgs(r, known...)
-	l.filtered = l.filtered || len(query) > 0
-	return query, l, err
-}
-
-func (s *Server) listDevices(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleDeviceList); err != nil {
-		return 0, nil, err
-	}
-	query, l, err := listArgs(r, "type", "vendor", "hostname")
-	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	var rows []store.Device
 	s.db.View(func(tx store.Tx) {
@@ -43,17 +21,13 @@ func (s *Server) listDevices(r request) (int, any, error) {
 		}
 	})
 	if rows, err = arrange(l, rows, deviceText); err != nil {
-		return 0, nil, err
+		return err
 	}
-	list := make([]deviceBody, 0, len(rows))
+	links, list := s.links(c), make([]deviceBody, 0, len(rows))
 	for _, d := range rows {
-		list = append(list, r.links.device(d, r.minor))
+		list = append(list, links.device(d, c.Minor))
 	}
-	return http.StatusOK, map[string]any{"devices": list}, nil
-}
-
-func matches(query url.Values, name, value string) bool {
-	return !query.Has(name) || query.Get(name) == value
+	return c.JSON(http.StatusOK, map[string]any{"devices": list})
 }
 
 // deviceText is the text by which devices are sorted.
@@ -66,46 +40,41 @@ func deviceText(d store.Device, key string) (string, bool) {
 	return text, ok
 }
 
-func (s *Server) getDevice(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleDeviceRead); err != nil {
-		return 0, nil, err
-	}
-	if _, err := queryArgs(r); err != nil {
-		return 0, nil, err
-	}
-	var d store.Device
-	var err error
-	s.db.View(func(tx store.Tx) { d, err = tx.Device(r.PathValue("id")) })
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, r.links.device(d, r.minor), nil
-}
-
-func (s *Server) enableDevice(r request) (int, any, error) {
-	return http.StatusNoContent, nil, s.setStatus(r, ruleDeviceEnable, StatusEnabled)
-}
-
-func (s *Server) disableDevice(r request) (int, any, error) {
-	return http.StatusNoContent, nil, s.setStatus(r, ruleDeviceDisable, StatusMaintaining)
-}
-
-func (s *Server) setStatus(r request, rule, status string) error {
-	if err := s.authorize(r.caller, rule); err != nil {
+func (s *Server) getDevice(c *simhttp.Call) error {
+	if _, err := s.authorizeQuery(c, ruleDeviceRead); err != nil {
 		return err
 	}
-	return s.conductor.SetStatus(r.Context(), r.PathValue("id"), status)
+	d, err := store.Find(s.db, func(tx store.Tx) (store.Device, error) { return tx.Device(c.PathValue("id")) })
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, s.links(c).device(d, c.Minor))
 }
 
-func (s *Server) listDeployables(r request) (int, any, error) {
-	if err := s.authorize(r.caller, rulePartList); err != nil {
-		return 0, nil, err
+func (s *Server) enableDevice(c *simhttp.Call) error {
+	return s.setStatus(c, ruleDeviceEnable, StatusEnabled)
+}
+
+func (s *Server) disableDevice(c *simhttp.Call) error {
+	return s.setStatus(c, ruleDeviceDisable, StatusMaintaining)
+}
+
+func (s *Server) setStatus(c *simhttp.Call, rule, status string) error {
+	if err := s.authorize(c, rule); err != nil {
+		return err
 	}
-	_, l, err := listArgs(r)
+	if err := s.conductor.SetStatus(c.Context(), c.PathValue("id"), status); err != nil {
+		return err
+	}
+	return c.Empty(http.StatusNoContent)
+}
+
+func (s *Server) listDeployables(c *simhttp.Call) error {
+	_, l, err := s.authorizeList(c, ruleDeployableList)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	list := []deployableBody{}
+	links, list := s.links(c), []deployableBody{}
 	s.db.View(func(tx store.Tx) {
 		var rows []store.Deployable
 		for d := range tx.Deployables() {
@@ -113,18 +82,15 @@ func (s *Server) listDeployables(r request) (int, any, error) {
 				rows = append(rows, d)
 			}
 		}
-		text := func(d store.Deployable, key string) (string, bool) { return deployableText(tx, d, key) }
-		if rows, err = arrange(l, rows, text); err != nil {
-			return
-		}
+		rows, err = arrange(l, rows, func(d store.Deployable, key string) (string, bool) { return deployableText(tx, d, key) })
 		for _, d := range rows {
-			list = append(list, r.links.deployable(tx, d))
+			list = append(list, links.deployable(tx, d))
 		}
 	})
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusOK, map[string]any{"deployables": list}, nil
+	return c.JSON(http.StatusOK, map[string]any{"deployables": list})
 }
 
 // deployableText is the text by which deployables are sorted.
@@ -141,30 +107,24 @@ func deployableText(tx store.Tx, d store.Deployable, key string) (string, bool) 
 	return text, ok
 }
 
-func (s *Server) getDeployable(r request) (int, any, error) {
-	id := r.PathValue("id")
-	if err := checkUUID("uuid", id); err != nil {
-		return 0, nil, err
+func (s *Server) getDeployable(c *simhttp.Call) error {
+	if err := checkUUID("uuid", c.PathValue("id")); err != nil {
+		return err
 	}
-	if err := s.authorize(r.caller, rulePartRead); err != nil {
-		return 0, nil, err
+	if _, err := s.authorizeQuery(c, ruleDeployableRead); err != nil {
+		return err
 	}
-	if _, err := queryArgs(r); err != nil {
-		return 0, nil, err
-	}
-	body, err := s.deployableBody(r, id)
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, body, nil
+	return s.answerDeployable(c)
 }
 
-func (s *Server) deployableBody(r request, id string) (body deployableBody, err error) {
-	s.db.View(func(tx store.Tx) {
-		var d store.Deployable
-		if d, err = tx.Deployable(id); err == nil {
-			body = r.links.deployable(tx, d)
-		}
+// answerDeployable answers with the deployable that the path names.
+func (s *Server) answerDeployable(c *simhttp.Call) error {
+	body, err := store.Find(s.db, func(tx store.Tx) (deployableBody, error) {
+		d, err := tx.Deployable(c.PathValue("id"))
+		return s.links(c).deployable(tx, d), err
 	})
-	return body, err
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, body)
 }

@@ -1,92 +1,89 @@
 package fakecyborg
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // nameMinor is the microversion since which a profile can be fetched by name.
 const nameMinor = 2
 
-func (s *Server) listProfiles(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleProfileList); err != nil {
-		return 0, nil, err
-	}
-	query, err := queryArgs(r, "name")
+func (s *Server) listProfiles(c *simhttp.Call) error {
+	query, err := s.authorizeQuery(c, ruleProfileList)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	var names []string
-	if query.Has("name") {
-		names = strings.Split(query.Get("name"), ",")
-	}
-	list := []profileBody{}
+	names := strings.Split(query.Get("name"), ",")
+	links, list := s.links(c), []profileBody{}
 	s.db.View(func(tx store.Tx) {
 		for p := range tx.Profiles() {
-			if names != nil && !slices.Contains(names, p.Name) {
+			if query.Has("name") && !slices.Contains(names, p.Name) {
 				continue
 			}
-			if !store.IsUUID(p.UUID) { // stored by an UpstreamQuirks create: nothing can be listed any more
-				err = store.Refuse(store.Invalid, "Expected a uuid but received %s.", p.UUID)
+			if err = showable(p.UUID); err != nil {
 				return
 			}
-			list = append(list, r.links.profile(p))
+			list = append(list, links.profile(p))
 		}
 	})
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusOK, map[string]any{"device_profiles": list}, nil
+	return c.JSON(http.StatusOK, map[string]any{"device_profiles": list})
 }
 
-func (s *Server) getProfile(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleProfileRead); err != nil {
-		return 0, nil, err
+// showable refuses to show a row with an identifier that is no UUID, which only UpstreamQuirks
+// lets a client store. As upstream, lists that have such a row cannot be shown any more.
+func showable(ids ...string) error {
+	for _, id := range ids {
+		if id != "" && !store.IsUUID(id) {
+			return store.Refuse(store.Invalid, "Expected a uuid but received %s.", id)
+		}
 	}
-	if _, err := queryArgs(r); err != nil {
-		return 0, nil, err
+	return nil
+}
+
+func (s *Server) getProfile(c *simhttp.Call) error {
+	if _, err := s.authorizeQuery(c, ruleProfileRead); err != nil {
+		return err
 	}
-	id := r.PathValue("id")
-	find := store.Tx.ProfileByUUID
+	id, find := c.PathValue("id"), store.Tx.ProfileByUUID
 	if !store.IsUUID(id) {
-		if r.minor < nameMinor {
-			return 0, nil, tooOld(nameMinor)
+		if c.Minor < nameMinor {
+			return tooOld(nameMinor)
 		}
 		find = store.Tx.ProfileByName
 	}
-	var p store.Profile
-	var err error
-	s.db.View(func(tx store.Tx) { p, err = find(tx, id) })
+	p, err := store.Find(s.db, func(tx store.Tx) (store.Profile, error) { return find(tx, id) })
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusOK, map[string]any{"device_profile": r.links.oneProfile(p)}, nil
+	return c.JSON(http.StatusOK, map[string]any{"device_profile": s.links(c).oneProfile(p)})
 }
 
-func (s *Server) createProfile(r request) (int, any, error) {
-	body, err := readBody(r, "req_devprof_list")
+func (s *Server) createProfile(c *simhttp.Call) error {
+	body, err := s.authorizeBody(c, ruleProfileCreate, "req_devprof_list")
 	if err != nil {
-		return 0, nil, err
-	}
-	if err := s.authorize(r.caller, ruleProfileCreate); err != nil {
-		return 0, nil, err
+		return err
 	}
 	in, err := parseProfile(body, s.cfg.UpstreamQuirks)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	p, err := s.storeProfile(r.Context(), in)
+	p, err := s.storeProfile(c.Context(), in)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	if !store.IsUUID(p.UUID) {
-		return 0, nil, store.Refuse(store.Invalid, "Expected a uuid but received %s.", p.UUID)
+	if err := showable(p.UUID); err != nil {
+		return err
 	}
-	return http.StatusCreated, r.links.profile(p), nil
+	return c.JSON(http.StatusCreated, s.links(c).profile(p))
 }
 
 func (s *Server) storeProfile(ctx context.Context, in store.Profile) (p store.Profile, err error) {
@@ -95,28 +92,18 @@ func (s *Server) storeProfile(ctx context.Context, in store.Profile) (p store.Pr
 	return p, err
 }
 
-// deleteProfiles deletes one after the other and stops at the first that it
-// cannot delete; those before stay deleted.
-func (s *Server) deleteProfiles(r request) (int, any, error) {
-	query, err := queryArgs(r, "value")
+// deleteProfiles deletes one after the other and stops at the first that it cannot delete;
+// those before stay deleted.
+func (s *Server) deleteProfiles(c *simhttp.Call) error {
+	value, err := s.deletedID(c, ruleProfileDelete, "value")
 	if err != nil {
-		return 0, nil, err
-	}
-	value := r.PathValue("id")
-	if value == "" {
-		value = query.Get("value")
-	}
-	if value == "" {
-		return 0, nil, missing("value")
-	}
-	if err := s.authorize(r.caller, ruleProfileDelete); err != nil {
-		return 0, nil, err
+		return err
 	}
 	find, names := store.Tx.ProfileByName, strings.Split(value, ",")
 	if store.IsUUID(value) {
 		find, names = store.Tx.ProfileByUUID, []string{value}
 	}
-	s.update(r.Context(), func(tx store.Tx) {
+	s.update(c.Context(), func(tx store.Tx) {
 		for _, name := range names {
 			var p store.Profile
 			if p, err = find(tx, name); err == nil {
@@ -128,7 +115,20 @@ func (s *Server) deleteProfiles(r request) (int, any, error) {
 		}
 	})
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusNoContent, nil, nil
+	return c.Empty(http.StatusNoContent)
+}
+
+// deletedID is how a DELETE begins whose resource stands in the path or in an argument.
+func (s *Server) deletedID(c *simhttp.Call, rule, argument string) (string, error) {
+	query, err := queryArgs(c, argument)
+	if err != nil {
+		return "", err
+	}
+	id := cmp.Or(c.PathValue("id"), query.Get(argument))
+	if id == "" {
+		return "", missing(argument)
+	}
+	return id, s.authorize(c, rule)
 }

@@ -3,11 +3,11 @@ package fakecyborg
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // patchPath is upstream's pattern of a path in a JSON patch.
@@ -16,65 +16,58 @@ var patchPath = regexp.MustCompile(`^(/[\w-]+)+$`)
 // internalPaths are the fields of a deployable that a patch may not name.
 var internalPaths = []string{"/uuid", "/id", "/links", "/created_at", "/updated_at", "/name", "/num_accelerators"}
 
-// programDeployable writes an image to a deployable through the driver that
-// reported it. Upstream does not remember which image it was, so that a later
-// bind may take another one for being there already, and programs a region
-// whoever uses it.
-func (s *Server) programDeployable(r request) (int, any, error) {
-	id := r.PathValue("id")
+// programDeployable writes an image to a deployable through the driver that reported it.
+// Upstream does not store which image it was, so that a later bind may take another one for
+// being there already, and programs a region that is in use.
+func (s *Server) programDeployable(c *simhttp.Call) error {
+	id := c.PathValue("id")
 	if err := checkUUID("uuid", id); err != nil {
-		return 0, nil, err
+		return err
 	}
-	body, err := readBody(r, "program_info")
+	body, err := readBody(c, "program_info")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	if err := s.authorizeProgram(r.caller, id); err != nil {
-		return 0, nil, err
+	if err := s.authorizeProgram(c, id); err != nil {
+		return err
 	}
 	image, err := parseProgram(body)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	if err := s.program(r.Context(), r.caller, id, image); err != nil {
-		return 0, nil, err
+	if err := s.program(c.Context(), id, image, c.Identity.Project, s.authorize(c, ruleDeployableProgram)); err != nil {
+		return err
 	}
-	answer, err := s.deployableBody(r, id)
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, answer, nil
+	return s.answerDeployable(c)
 }
 
-func (s *Server) program(ctx context.Context, c caller, id, image string) error {
-	var d store.Deployable
-	var err error
-	s.db.View(func(tx store.Tx) { d, err = tx.Deployable(id) })
+// program programs a deployable for a project; denied is the error for a caller who may not
+// program the regions of others.
+func (s *Server) program(ctx context.Context, id, image, project string, denied error) error {
+	d, err := store.Find(s.db, func(tx store.Tx) (store.Deployable, error) { return tx.Deployable(id) })
 	if err != nil {
 		return err
 	}
-	return s.conductor.Program(ctx, d, image, c.Project, s.authorize(c, rulePartProgram))
+	return s.conductor.Program(ctx, d, image, project, denied)
 }
 
-// authorizeProgram lets administrators program, and with RuntimeProgramming the
-// owner of the requests that are Bound to the region.
-func (s *Server) authorizeProgram(c caller, deployable string) error {
-	err := s.authorize(c, rulePartProgram)
-	if err == nil || !s.cfg.RuntimeProgramming || c.SystemScope {
+// authorizeProgram lets administrators program, and with RuntimeProgramming the owner of the
+// requests that are Bound to the region.
+func (s *Server) authorizeProgram(c *simhttp.Call, deployable string) error {
+	err := s.authorize(c, ruleDeployableProgram)
+	if err == nil || !s.cfg.RuntimeProgramming || c.Identity.SystemScope {
 		return err
 	}
-	s.db.View(func(tx store.Tx) {
-		if tx.OwnedBy(deployable, c.Project) {
-			err = nil
-		}
-	})
+	if store.Read(s.db, func(tx store.Tx) bool { return tx.OwnedBy(deployable, c.Identity.Project) }) {
+		return nil
+	}
 	return err
 }
 
 // parseProgram reads the JSON patch; only its first entry counts.
-func parseProgram(body []byte) (image string, err error) {
-	if !json.Valid(body) {
-		return "", errJSON
+func parseProgram(body json.RawMessage) (image string, err error) {
+	if err := checkJSON(body); err != nil {
+		return "", err
 	}
 	var ops []patchOp
 	if jsonKind(body) != '[' || json.Unmarshal(body, &ops) != nil {
@@ -94,10 +87,11 @@ func parseProgram(body []byte) (image string, err error) {
 	if json.Unmarshal(ops[0].Value, &value) != nil || len(value) == 0 {
 		return "", store.Refuse(store.Uncoded, "the value is not a list with an image_uuid")
 	}
-	if !store.IsUUID(value[0].Image) {
-		return "", store.Refuse(store.Invalid, "Expected a uuid but received %s.", value[0].Image)
+	image = value[0].Image
+	if !store.IsUUID(image) {
+		return "", store.Refuse(store.Invalid, "Expected a uuid but received %s.", image)
 	}
-	return value[0].Image, nil
+	return image, nil
 }
 
 func checkProgramOp(op patchOp) error {

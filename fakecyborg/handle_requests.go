@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // stateResolved is the only value of the query argument bind_state.
@@ -18,66 +20,53 @@ const stateResolved = "resolved"
 // errUnresolved is the answer 423, whose body upstream makes of nothing.
 var errUnresolved = errors.New("not all accelerator requests are resolved")
 
-func (s *Server) arqBodies(r request, arqs []ARQ) []arqBody {
-	list := make([]arqBody, 0, len(arqs))
+// answerARQs answers with requests.
+func (s *Server) answerARQs(c *simhttp.Call, status int, arqs []ARQ) error {
+	links, list := s.links(c), make([]arqBody, 0, len(arqs))
 	for _, a := range arqs {
-		list = append(list, r.links.arq(a, s.cfg.zed()))
+		list = append(list, links.arq(a, s.cfg.zed()))
 	}
-	return list
-}
-
-// readableARQ refuses, under quirks, what cannot be shown: a bind may store an
-// instance or provider that is no uuid.
-func readableARQ(a ARQ) error {
-	for _, id := range []string{a.DeviceRPUUID, a.InstanceUUID} {
-		if id != "" && !store.IsUUID(id) {
-			return store.Refuse(store.Invalid, "Expected a uuid but received %s.", id)
-		}
-	}
-	return nil
+	return c.JSON(status, map[string]any{"arqs": list})
 }
 
 // listARQs lists what the caller may see.
-func (s *Server) listARQs(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleARQList); err != nil {
-		return 0, nil, err
-	}
-	query, err := queryArgs(r, "bind_state", "instance")
+func (s *Server) listARQs(c *simhttp.Call) error {
+	query, err := s.authorizeQuery(c, ruleARQList)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	instance, bindState := query.Get("instance"), query.Get("bind_state")
 	if query.Has("instance") {
 		if err := checkUUID("instance", instance); err != nil {
-			return 0, nil, err
+			return err
 		}
 	}
 	if query.Has("bind_state") && bindState != stateResolved {
-		return 0, nil, store.Refuse(store.Uncoded, "Bad state: %s for ARQ: None. Expected state(s): %s", bindState, store.PythonList(stateResolved))
+		return store.Refuse(store.Uncoded, "Bad state: %s for ARQ: None. Expected state(s): %s", bindState, store.PythonList(stateResolved))
 	}
-	arqs, err := s.selectARQs(r, instance, bindState == stateResolved)
+	arqs, err := s.selectARQs(s.scope(c), instance, bindState == stateResolved)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusOK, map[string]any{"arqs": s.arqBodies(r, arqs)}, nil
+	return s.answerARQs(c, http.StatusOK, arqs)
 }
 
-// selectARQs lists the visible requests. Of an instance either all are
-// resolved or none is shown; without an instance those that are resolved are.
-func (s *Server) selectARQs(r request, instance string, resolved bool) (list []ARQ, err error) {
-	list = []ARQ{}
+// selectARQs lists the visible requests. Of an instance either all are resolved or none is
+// shown; without an instance those that are resolved are.
+func (s *Server) selectARQs(scope store.Scope, instance string, resolved bool) (list []ARQ, err error) {
 	s.db.View(func(tx store.Tx) {
 		view := s.arqView(tx)
-		for row := range tx.ARQs(instance, s.scope(r.caller)) {
+		for row := range tx.ARQs(instance, scope) {
 			a := view(row)
-			if resolved && !a.State.Resolved() {
-				if instance != "" {
-					err = errUnresolved
-					return
-				}
+			switch unresolved := resolved && !a.State.Resolved(); {
+			case unresolved && instance != "":
+				err = errUnresolved
+			case unresolved:
 				continue
+			default:
+				err = showable(a.DeviceRPUUID, a.InstanceUUID)
 			}
-			if err = readableARQ(a); err != nil {
+			if err != nil {
 				return
 			}
 			list = append(list, a)
@@ -86,61 +75,58 @@ func (s *Server) selectARQs(r request, instance string, resolved bool) (list []A
 	return list, err
 }
 
-func (s *Server) getARQ(r request) (int, any, error) {
-	id := r.PathValue("id")
+func (s *Server) getARQ(c *simhttp.Call) error {
+	id := c.PathValue("id")
 	if err := checkUUID("uuid", id); err != nil {
-		return 0, nil, err
+		return err
 	}
-	if _, err := queryArgs(r); err != nil {
-		return 0, nil, err
+	if _, err := queryArgs(c); err != nil {
+		return err
 	}
-	if err := s.authorize(r.caller, ruleARQRead); err != nil {
-		return 0, nil, err
+	if err := s.authorize(c, ruleARQRead); err != nil {
+		return err
 	}
-	var a ARQ
-	var err error
-	s.db.View(func(tx store.Tx) {
-		var row store.ARQ
-		if row, err = tx.ARQ(id, s.scope(r.caller)); err == nil {
-			a = s.arqView(tx)(row)
-		}
+	a, err := store.Find(s.db, func(tx store.Tx) (ARQ, error) {
+		row, err := tx.ARQ(id, s.scope(c))
+		return s.arqView(tx)(row), err
 	})
-	if err == nil {
-		err = readableARQ(a)
+	if err := cmp.Or(err, showable(a.DeviceRPUUID, a.InstanceUUID)); err != nil {
+		return err
 	}
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, r.links.arq(a, s.cfg.zed()), nil
+	return c.JSON(http.StatusOK, s.links(c).arq(a, s.cfg.zed()))
 }
 
-// createARQs makes the requests of a profile; other fields of the body are
-// ignored, as upstream does with what its clients send.
-func (s *Server) createARQs(r request) (int, any, error) {
-	body, err := readBody(r, "req")
+// createARQs makes the requests of a profile; other fields of the body are ignored, as upstream
+// does with what its clients send.
+func (s *Server) createARQs(c *simhttp.Call) error {
+	body, err := s.authorizeBody(c, ruleARQCreate, "req")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	if err := s.authorize(r.caller, ruleARQCreate); err != nil {
-		return 0, nil, err
+	if jsonKind(body) != '{' {
+		return store.Refuse(store.Uncoded, "'list' object has no attribute 'get'")
 	}
-	name, err := profileNameOf(body)
+	texts, err := textsOf("", body, "device_profile_name")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	from, err := s.imageOfRequest(r.Context(), body)
+	name, ok := texts["device_profile_name"]
+	if !ok {
+		return store.Refuse(store.Uncoded, "DeviceProfile name needed.")
+	}
+	from, err := s.imageOfRequest(c.Context(), body)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	project := r.caller.Project
+	project := c.Identity.Project
 	if s.cfg.zed() {
 		project = "" // older releases learn it with the bind, or never
 	}
-	arqs, err := s.storeARQs(r.Context(), name, project, from)
+	arqs, err := s.storeARQs(c.Context(), name, project, from)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return http.StatusCreated, map[string]any{"arqs": s.arqBodies(r, arqs)}, nil
+	return s.answerARQs(c, http.StatusCreated, arqs)
 }
 
 // storeARQs makes the requests of a profile.
@@ -156,140 +142,109 @@ func (s *Server) storeARQs(ctx context.Context, profile, project string, bitstre
 	return arqs, err
 }
 
-func profileNameOf(body []byte) (string, error) {
-	if !json.Valid(body) {
-		return "", errJSON
+// imageOfRequest is the bitstream or function that the image of image_uuid names. An image that
+// names neither is no error: most images have nothing to do with FPGAs.
+func (s *Server) imageOfRequest(ctx context.Context, body json.RawMessage) (ref store.BitstreamRef, err error) {
+	if !s.cfg.UseImageUUID {
+		return ref, nil
 	}
-	if jsonKind(body) != '{' {
-		return "", store.Refuse(store.Uncoded, "'list' object has no attribute 'get'")
-	}
-	fields, err := decodeObject(body)
-	if err != nil {
-		return "", err
-	}
-	for _, f := range fields {
-		if f.key == "device_profile_name" && jsonKind(f.value) != 'n' {
-			text, err := scalarText(f.value)
-			if err != nil {
-				return "", store.Refuse(store.Invalid, "device_profile_name: %v", err)
-			}
-			return text, nil
+	var id *string
+	for _, m := range membersOf(body) {
+		if m.key == "image_uuid" && json.Unmarshal(m.value, &id) != nil {
+			return ref, store.Refuse(store.Invalid, "image_uuid is not a text")
 		}
 	}
-	return "", store.Refuse(store.Uncoded, "DeviceProfile name needed.")
-}
-
-// imageOfRequest is the bitstream or function that the image of image_uuid
-// names. An image that names neither is no error: most images have nothing to do
-// with FPGAs.
-func (s *Server) imageOfRequest(ctx context.Context, body []byte) (store.BitstreamRef, error) {
-	if !s.cfg.UseImageUUID {
-		return store.BitstreamRef{}, nil
+	if id == nil || *id == "" {
+		return ref, nil
 	}
-	var fields struct {
-		Image *string `json:"image_uuid"`
+	if !store.IsUUID(*id) {
+		return ref, store.Refuse(store.Invalid, "image_uuid: Expected a uuid but received %s.", *id)
 	}
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return store.BitstreamRef{}, store.Refuse(store.Invalid, "image_uuid is not a text")
-	}
-	if fields.Image == nil || *fields.Image == "" {
-		return store.BitstreamRef{}, nil
-	}
-	if !store.IsUUID(*fields.Image) {
-		return store.BitstreamRef{}, store.Refuse(store.Invalid, "image_uuid: Expected a uuid but received %s.", *fields.Image)
-	}
-	found, err := s.conductor.DescribeImage(ctx, *fields.Image)
+	image, err := s.conductor.DescribeImage(ctx, *id)
 	var refused *store.Refusal
 	switch {
 	case errors.As(err, &refused):
-		return store.BitstreamRef{}, err
+		return ref, err
 	case err != nil:
-		return store.BitstreamRef{}, store.Refuse(store.Internal, "image_uuid: %v", err)
+		return ref, store.Refuse(store.Internal, "image_uuid: %v", err)
 	}
-	return store.BitstreamOf(found)
+	return store.BitstreamOf(image)
 }
 
-// patchARQs binds and unbinds. The first request's op decides whether the
-// service token is asked for, which comes after the checks of the body.
-func (s *Server) patchARQs(r request) (int, any, error) {
-	body, err := readBody(r, "patch_list")
+// patchARQs binds and unbinds. The first request's op decides whether the service token is asked
+// for, which comes after the checks of the body.
+func (s *Server) patchARQs(c *simhttp.Call) error {
+	body, err := s.authorizeBody(c, ruleARQUpdate, "patch_list")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	if err := s.authorize(r.caller, ruleARQUpdate); err != nil {
-		return 0, nil, err
-	}
-	patches, err := parsePatch(body, r.minor, s.cfg)
+	patches, err := parsePatch(body, c.Minor, s.cfg)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	work := make([]agent.Patch, len(patches))
 	for i, p := range patches {
-		if p.setsProject && !r.caller.admin() && !s.cfg.zed() {
-			return 0, nil, store.Denied(ruleARQUpdate)
+		if p.setsProject && !isAdmin(c) && !s.cfg.zed() {
+			return store.Denied(ruleARQUpdate)
 		}
 		work[i] = p.Patch
 	}
-	if err := s.requireService(r.caller); err != nil {
-		return 0, nil, err
+	if err := s.requireService(c); err != nil {
+		return err
 	}
-	by := agent.Caller{Project: r.caller.Project, Scope: s.scope(r.caller)}
-	if err := s.conductor.Apply(r.Context(), by, work); err != nil {
-		return 0, nil, err
+	scope := s.scope(c)
+	if err := s.conductor.Apply(c.Context(), agent.Caller{Project: c.Identity.Project, Scope: scope}, work); err != nil {
+		return err
 	}
-	return http.StatusAccepted, s.patchAnswer(r, work), nil
-}
-
-// patchAnswer is nothing, or what the specifications promise: the requests.
-func (s *Server) patchAnswer(r request, patches []agent.Patch) any {
 	if !s.cfg.AnswerPatch {
-		return nil
+		return c.Empty(http.StatusAccepted)
 	}
-	list := make([]ARQ, 0, len(patches))
+	var arqs []ARQ
 	s.db.View(func(tx store.Tx) {
 		view := s.arqView(tx)
-		for _, p := range patches {
-			if a, err := tx.ARQ(p.ARQ, s.scope(r.caller)); err == nil {
-				list = append(list, view(a))
+		for _, p := range work {
+			if a, err := tx.ARQ(p.ARQ, scope); err == nil {
+				arqs = append(arqs, view(a))
 			}
 		}
 	})
-	return map[string]any{"arqs": s.arqBodies(r, list)}
+	return s.answerARQs(c, http.StatusAccepted, arqs)
 }
 
-// deleteARQs deletes by uuids or by instance.
-func (s *Server) deleteARQs(r request) (int, any, error) {
-	if err := s.authorize(r.caller, ruleARQDelete); err != nil {
-		return 0, nil, err
+// deleteARQs deletes by UUIDs or by instance.
+func (s *Server) deleteARQs(c *simhttp.Call) error {
+	if err := s.authorize(c, ruleARQDelete); err != nil {
+		return err
 	}
-	query, err := queryArgs(r, "arqs", "instance")
+	query, err := queryArgs(c, "arqs", "instance")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	arqs, instance := query.Get("arqs"), query.Get("instance")
-	if id := r.PathValue("id"); id != "" {
-		arqs = id
-	}
+	arqs, instance := cmp.Or(c.PathValue("id"), query.Get("arqs")), query.Get("instance")
 	switch {
 	case (arqs == "") == (instance == ""):
-		return 0, nil, store.Refuse(store.Uncoded, "Object action delete failed because: Provide either an ARQ uuid list or an instance UUID")
+		return store.Refuse(store.Uncoded, "Object action delete failed because: Provide either an ARQ uuid list or an instance UUID")
 	case arqs != "":
-		return http.StatusNoContent, nil, s.deleteByUUID(r, strings.Split(arqs, ","))
+		err = s.deleteByUUID(c, strings.Split(arqs, ","))
+	default:
+		err = s.deleteByInstance(c, instance)
 	}
-	if err := checkUUID("instance", instance); err != nil {
-		return 0, nil, err
+	if err != nil {
+		return err
 	}
-	if err := s.requireService(r.caller); err != nil {
-		return 0, nil, err
-	}
-	return http.StatusNoContent, nil, s.deleteByInstance(r, instance)
+	return c.Empty(http.StatusNoContent)
 }
 
-// deleteByUUID looks all of them up before it deletes one.
-func (s *Server) deleteByUUID(r request, uuids []string) error {
-	err := s.checkDeletable(r, uuids)
+// deleteByUUID looks all of them up before it deletes one. Releases before the service token
+// check delete what they can of a list with an unknown one, and then answer 404.
+func (s *Server) deleteByUUID(c *simhttp.Call, uuids []string) error {
+	err := s.checkDeletable(c, uuids)
 	if err != nil && s.cfg.zed() {
-		return s.deleteKnown(r, uuids)
+		var first error
+		for _, uuid := range uuids {
+			first = cmp.Or(first, s.conductor.Delete(c.Context(), uuid, s.scope(c)))
+		}
+		return first
 	}
 	if err != nil {
 		return err
@@ -298,29 +253,17 @@ func (s *Server) deleteByUUID(r request, uuids []string) error {
 		slices.Sort(uuids)
 		uuids = slices.Compact(uuids)
 	}
-	return s.removeAll(r, uuids, "ARQ not found with uuids ['%s']")
+	return s.removeAll(c, uuids, "ARQ not found with uuids ['%s']")
 }
 
-// deleteKnown is what releases before the service token check did with a list of
-// which one is unknown: the others are deleted, and then it is 404.
-func (s *Server) deleteKnown(r request, uuids []string) error {
-	var first error
-	for _, uuid := range uuids {
-		if err := s.conductor.Delete(r.Context(), uuid, s.scope(r.caller)); first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-func (s *Server) checkDeletable(r request, uuids []string) (err error) {
+func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 	s.db.View(func(tx store.Tx) {
 		for _, uuid := range uuids {
 			var a store.ARQ
-			if a, err = tx.ARQ(uuid, s.scope(r.caller)); err != nil {
+			if a, err = tx.ARQ(uuid, s.scope(c)); err != nil {
 				return
 			}
-			if a.Instance != "" && s.requireService(r.caller) != nil {
+			if a.Instance != "" && s.requireService(c) != nil {
 				err = store.Refuse(store.Forbidden, "ARQ %s is bound to instance %s. Use the Compute API to manage instance accelerators.", uuid, a.Instance)
 				return
 			}
@@ -329,24 +272,30 @@ func (s *Server) checkDeletable(r request, uuids []string) (err error) {
 	return err
 }
 
-// deleteByInstance deletes what the caller sees; nothing is fine, too.
-func (s *Server) deleteByInstance(r request, instance string) error {
+// deleteByInstance deletes what the caller sees, if there is anything.
+func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
+	if err := checkUUID("instance", instance); err != nil {
+		return err
+	}
+	if err := s.requireService(c); err != nil {
+		return err
+	}
 	var uuids []string
 	s.db.View(func(tx store.Tx) {
-		for a := range tx.ARQs(instance, s.scope(r.caller)) {
+		for a := range tx.ARQs(instance, s.scope(c)) {
 			uuids = append(uuids, a.UUID)
 		}
 	})
-	return s.removeAll(r, uuids, "")
+	return s.removeAll(c, uuids, "")
 }
 
-// removeAll deletes the requests. One that cannot be deleted does not keep the
-// others from it, unlike upstream. One that another caller deleted meanwhile is
-// an error only if there is a text for it.
-func (s *Server) removeAll(r request, uuids []string, absent string) error {
+// removeAll deletes the requests. One that cannot be deleted does not keep the others from it,
+// unlike upstream. One that another caller deleted meanwhile is an error only if there is a text
+// for it.
+func (s *Server) removeAll(c *simhttp.Call, uuids []string, absent string) error {
 	var first error
 	for _, uuid := range uuids {
-		err := s.conductor.Delete(r.Context(), uuid, s.scope(r.caller))
+		err := s.conductor.Delete(c.Context(), uuid, s.scope(c))
 		var refused *store.Refusal
 		if errors.As(err, &refused) && refused.Kind == store.NotFound {
 			err = nil
@@ -354,10 +303,7 @@ func (s *Server) removeAll(r request, uuids []string, absent string) error {
 				err = store.Refuse(store.NotFound, absent, uuid)
 			}
 		}
-		if first == nil {
-			first = err
-		}
-		if first != nil && s.cfg.UpstreamQuirks {
+		if first = cmp.Or(first, err); first != nil && s.cfg.UpstreamQuirks {
 			break
 		}
 	}

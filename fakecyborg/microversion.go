@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -18,69 +17,56 @@ const (
 	serviceType   = "accelerator"
 )
 
-// versionNumber is a microversion as the header may give it.
+// versionNumber is the form of a microversion.
 var versionNumber = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
-// versionRefusal is a 406 with its text; ranged ones tell the supported range
-// in headers.
-type versionRefusal struct {
-	text   string
-	ranged bool
-}
-
-// parseVersion reads the header's value: "accelerator 2.N" or "accelerator
-// latest", alone or in a list with other services, and the deprecated form
-// without the service type. Nothing means 2.0.
-func parseVersion(value string, maxMinor int) (minor int, bad *versionRefusal) {
-	text := strings.ToLower(versionText(value))
+// requestedMinor is the minor version that a call asks for, 0 for none. The error is a refusal;
+// ranged tells that it comes with the headers of the supported range. A header that names other
+// services only is refused, too: upstream reads it with the deprecated parser, which takes a
+// version alone.
+func requestedMinor(h http.Header, highest int) (minor int, ranged bool, err error) {
+	text := simhttp.RequestedVersion(h, serviceType)
+	if text == "" {
+		text = strings.Join(h.Values(headerVersion), ",")
+	}
+	text = strings.ToLower(strings.TrimSpace(text))
 	switch text {
 	case "":
-		return 0, nil
+		return 0, true, nil
 	case "latest":
-		return maxMinor, nil
+		return highest, true, nil
 	}
-	match := versionNumber.FindStringSubmatch(text)
-	if match == nil {
-		return 0, &versionRefusal{text: "Invalid value for OpenStack-API-Version header"}
+	if !versionNumber.MatchString(text) {
+		return 0, false, notAcceptable("Invalid value for OpenStack-API-Version header")
 	}
-	supported := fmt.Sprintf("supported by this service. The supported version range is: [2.0, 2.%d].", maxMinor)
-	minor, err := strconv.Atoi(match[2])
+	problem := ""
+	major, minor, _ := simhttp.ParseVersion(text)
 	switch {
-	case match[1] != "2":
-		return 0, &versionRefusal{fmt.Sprintf("Mutually exclusive versions requested. Version %s requested but not %s", text, supported), true}
-	case err != nil || minor > maxMinor:
-		return 0, &versionRefusal{fmt.Sprintf("Version %s was requested but the minor version is not %s", text, supported), true}
+	case major != 2:
+		problem = fmt.Sprintf("Mutually exclusive versions requested. Version %s requested but", text)
+	case minor > highest:
+		problem = fmt.Sprintf("Version %s was requested but the minor version is", text)
+	default:
+		return minor, true, nil
 	}
-	return minor, nil
-}
-
-// versionText is the version meant for this service. A value that names other
-// services only is judged as a whole, and so is refused: upstream falls back to
-// the deprecated parser.
-func versionText(value string) string {
-	for entry := range strings.SplitSeq(value, ",") {
-		service, version, found := strings.Cut(strings.TrimSpace(entry), " ")
-		if found && strings.EqualFold(service, serviceType) {
-			return strings.TrimSpace(version)
-		}
-	}
-	return strings.TrimSpace(value)
+	return 0, true, notAcceptable(
+		fmt.Sprintf("%s not supported by this service. The supported version range is: [2.0, 2.%d].", problem, highest))
 }
 
 // negotiate sets the version headers and the minor version, or refuses with 406.
 func (s *Server) negotiate(c *simhttp.Call) error {
 	highest := s.cfg.maxMinor()
-	minor, bad := parseVersion(strings.Join(c.Header.Values(headerVersion), ","), highest)
-	if bad != nil && !bad.ranged && s.cfg.zed() {
-		minor, bad = 0, nil // older releases take what they cannot read for nothing
+	minor, ranged, err := requestedMinor(c.Header, highest)
+	if !ranged && s.cfg.zed() {
+		minor, ranged, err = 0, true, nil // older releases ignore what they cannot read
 	}
-	if bad == nil || bad.ranged {
+	if ranged {
 		c.W.Header().Set("Vary", headerVersion)
 		c.W.Header().Set(headerMinimum, "2.0")
 		c.W.Header().Set(headerMaximum, fmt.Sprintf("2.%d", highest))
 	}
-	if bad != nil {
-		return &routingError{http.StatusNotAcceptable, bad.text}
+	if err != nil {
+		return err
 	}
 	c.Minor = minor
 	c.W.Header().Set(headerVersion, fmt.Sprintf("%s 2.%d", serviceType, minor))
@@ -129,5 +115,5 @@ func (s *Server) getRoot(c *simhttp.Call) error {
 }
 
 func (s *Server) getVersion(c *simhttp.Call) error {
-	return c.JSON(http.StatusOK, s.document("v2.0", s.linksOf(c).base+"/accelerator/v2/"))
+	return c.JSON(http.StatusOK, s.document("v2.0", s.links(c).base+"/accelerator/v2/"))
 }

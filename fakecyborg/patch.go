@@ -28,36 +28,26 @@ type arqPatch struct {
 }
 
 // parsePatch reads and checks the whole body before anything is done
-// (cyborg/api/controllers/v2/arqs.py, _validate_arq_patch): an object of
-// request uuids, each with a list that is not JSON Patch but only looks so.
-func parsePatch(body []byte, minor int, cfg Config) ([]arqPatch, error) {
+// (cyborg/api/controllers/v2/arqs.py, _validate_arq_patch): an object of request UUIDs, each
+// with a list that is not JSON Patch but only looks so.
+func parsePatch(body json.RawMessage, minor int, cfg Config) ([]arqPatch, error) {
 	switch jsonKind(body) {
 	case '{':
 	case '[':
-		if !json.Valid(body) {
-			return nil, errJSON
-		}
 		return nil, store.Refuse(store.Uncoded, "'list' object has no attribute 'items'")
 	default:
-		if len(body) == 0 || !json.Valid(body) {
-			return nil, errJSON
-		}
 		return nil, store.Refuse(store.Uncoded, "patch is not an object of ARQ uuids")
 	}
-	members, err := decodeObject(body)
-	if err != nil {
-		return nil, err
-	}
-	if len(members) == 0 {
-		return nil, store.Refuse(store.Uncoded, "list index out of range")
-	}
-	patches := make([]arqPatch, 0, len(members))
-	for _, m := range members {
+	var patches []arqPatch
+	for _, m := range membersOf(body) {
 		p, err := parseARQPatch(m, minor, cfg)
 		if err != nil {
 			return nil, err
 		}
 		patches = append(patches, p)
+	}
+	if len(patches) == 0 {
+		return nil, store.Refuse(store.Uncoded, "list index out of range")
 	}
 	return patches, nil
 }

@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,69 +10,90 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// router lists everything that is served, below /accelerator or the root.
+// router lists everything that is served, below /accelerator or the root, with what it reads of
+// a request. Other query keys are refused where the handler reads any (queryArgs); other members
+// of a body are ignored, as upstream does.
 func (s *Server) router() *simhttp.Router {
-	routes := []simhttp.Route{
+	routes := slices.Concat([]simhttp.Route{
 		{Operation: "accelerator.root.get", Method: "GET", Pattern: "", Handler: s.getRoot},
 		{Operation: "accelerator.version.get", Method: "GET", Pattern: "/v2", Handler: s.getVersion},
-	}
-	add := func(operation, method, pattern string, h handler, subject func(*http.Request) string) {
-		routes = append(routes, simhttp.Route{
-			Operation: "accelerator." + operation, Method: method, Pattern: "/v2/" + pattern,
-			Handler: s.answering(h), Subject: subject,
-		})
-	}
-	add("device_profile.list", "GET", "device_profiles", s.listProfiles, queryOf("name"))
-	add("device_profile.create", "POST", "device_profiles", s.createProfile, nil)
-	add("device_profile.delete", "DELETE", "device_profiles", s.deleteProfiles, queryOf("value"))
-	add("device_profile.get", "GET", "device_profiles/{id}", s.getProfile, nil)
-	add("device_profile.create", "POST", "device_profiles/{id}", s.createProfile, nil)
-	add("device_profile.delete", "DELETE", "device_profiles/{id}", s.deleteProfiles, nil)
-
-	add("arq.list", "GET", "accelerator_requests", s.listARQs, queryOf("instance"))
-	add("arq.create", "POST", "accelerator_requests", s.createARQs, nil)
-	add("arq.bind", "PATCH", "accelerator_requests", s.patchARQs, nil)
-	add("arq.delete", "DELETE", "accelerator_requests", s.deleteARQs, queryOf("arqs", "instance"))
-	add("arq.get", "GET", "accelerator_requests/{id}", s.getARQ, nil)
-	add("arq.bind", "PATCH", "accelerator_requests/{id}", s.patchARQs, nil)
-	add("arq.delete", "DELETE", "accelerator_requests/{id}", s.deleteARQs, nil)
-
-	add("device.list", "GET", "devices", s.listDevices, nil)
-	add("device.get", "GET", "devices/{id}", s.getDevice, nil)
-	add("deployable.list", "GET", "deployables", s.listDeployables, nil)
-	add("deployable.get", "GET", "deployables/{id}", s.getDeployable, nil)
-	add("deployable.program", "PATCH", "deployables/{id}/program", s.programDeployable, nil)
-	if !s.cfg.zed() {
-		add("device.enable", "POST", "devices/{id}/enable", s.enableDevice, nil)
-		add("device.disable", "POST", "devices/{id}/disable", s.disableDevice, nil)
-		add("attribute.list", "GET", "attributes", s.listAttributes, nil)
-		add("attribute.create", "POST", "attributes", s.createAttribute, nil)
-		add("attribute.delete", "DELETE", "attributes", s.deleteAttribute, nil)
-		add("attribute.get", "GET", "attributes/{id}", s.getAttribute, nil)
-		add("attribute.delete", "DELETE", "attributes/{id}", s.deleteAttribute, nil)
-	}
-	return simhttp.NewRouter(simhttp.WithInputs(routes, inputs(s.cfg))...)
+	}, s.requestRoutes(), s.hardwareRoutes())
+	return simhttp.NewRouter(routes...)
 }
+
+func (s *Server) requestRoutes() []simhttp.Route {
+	profile := simhttp.Input{Body: []string{"[].name", "[].description", "[].uuid", "[].groups[].*"}}
+	create := simhttp.Input{Body: []string{"device_profile_name"}}
+	if s.cfg.UseImageUUID {
+		create.Body = append(create.Body, "image_uuid")
+	}
+	patch := simhttp.Input{Body: []string{"*[].path", "*[].op", "*[].value"}}
+	return []simhttp.Route{
+		route("device_profile.list", "GET", "device_profiles", s.listProfiles, reads("name"), "name"),
+		route("device_profile.create", "POST", "device_profiles", s.createProfile, profile),
+		route("device_profile.delete", "DELETE", "device_profiles", s.deleteProfiles, reads("value"), "value"),
+		route("device_profile.get", "GET", "device_profiles/{id}", s.getProfile, reads()),
+		route("device_profile.create", "POST", "device_profiles/{id}", s.createProfile, profile),
+		route("device_profile.delete", "DELETE", "device_profiles/{id}", s.deleteProfiles, reads()),
+
+		route("arq.list", "GET", "accelerator_requests", s.listARQs, reads("instance", "bind_state"), "instance"),
+		route("arq.create", "POST", "accelerator_requests", s.createARQs, create),
+		route("arq.bind", "PATCH", "accelerator_requests", s.patchARQs, patch),
+		route("arq.delete", "DELETE", "accelerator_requests", s.deleteARQs, reads("arqs", "instance"), "arqs", "instance"),
+		route("arq.get", "GET", "accelerator_requests/{id}", s.getARQ, reads()),
+		route("arq.bind", "PATCH", "accelerator_requests/{id}", s.patchARQs, patch),
+		route("arq.delete", "DELETE", "accelerator_requests/{id}", s.deleteARQs, reads("instance")), // refused beside an id
+	}
+}
+
+func (s *Server) hardwareRoutes() []simhttp.Route {
+	filters := []string{"filters.field", "filters.value", "filters[*"}
+	program := simhttp.Input{Body: []string{"[].path", "[].op", "[].value[].image_uuid"}}
+	routes := []simhttp.Route{
+		route("device.list", "GET", "devices", s.listDevices, reads(slices.Concat(filters, []string{"type", "vendor", "hostname"})...)),
+		route("device.get", "GET", "devices/{id}", s.getDevice, reads()),
+		route("deployable.list", "GET", "deployables", s.listDeployables, reads(filters...)),
+		route("deployable.get", "GET", "deployables/{id}", s.getDeployable, reads()),
+		route("deployable.program", "PATCH", "deployables/{id}/program", s.programDeployable, program),
+	}
+	if s.cfg.zed() {
+		return routes
+	}
+	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value"}}
+	return append(routes,
+		route("device.enable", "POST", "devices/{id}/enable", s.enableDevice, reads()),
+		route("device.disable", "POST", "devices/{id}/disable", s.disableDevice, reads()),
+		route("attribute.list", "GET", "attributes", s.listAttributes, reads("deployable_id", "key")),
+		route("attribute.create", "POST", "attributes", s.createAttribute, attribute),
+		route("attribute.delete", "DELETE", "attributes", s.deleteAttribute, reads("uuid")),
+		route("attribute.get", "GET", "attributes/{id}", s.getAttribute, reads()),
+		route("attribute.delete", "DELETE", "attributes/{id}", s.deleteAttribute, reads()),
+	)
+}
+
+// route is a route of API v2. What a request is about stands in the path, or in the first of
+// the subject arguments that it has.
+func route(operation, method, path string, h simhttp.Handler, in simhttp.Input, subject ...string) simhttp.Route {
+	r := simhttp.Route{Operation: "accelerator." + operation, Method: method, Pattern: "/v2/" + path, Handler: h, Input: in}
+	if len(subject) > 0 {
+		r.Subject = func(r *http.Request) string {
+			query, values := r.URL.Query(), make([]string, len(subject))
+			for i, name := range subject {
+				values[i] = query.Get(name)
+			}
+			return cmp.Or(values...)
+		}
+	}
+	return r
+}
+
+func reads(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
 
 // Routes lists what the server does in its release.
 func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 
-// queryOf takes the subject of a request from the first of the query arguments
-// that is there.
-func queryOf(names ...string) func(*http.Request) string {
-	return func(r *http.Request) string {
-		query := r.URL.Query()
-		for _, name := range names {
-			if value := query.Get(name); value != "" {
-				return value
-			}
-		}
-		return ""
-	}
-}
-
-// allowed is the Allow header of a 405: the methods of the whole collection, on
-// the collection as on its members, because upstream asks the one controller.
+// allowed is the Allow header of a 405: the methods of the whole collection, on the collection
+// as on its members, because upstream asks the one controller.
 func allowed(found []string, r *http.Request) []string {
 	collection, _, _ := strings.Cut(strings.TrimPrefix(canonicalPath(strings.TrimPrefix(r.URL.Path, "/accelerator")), "/v2/"), "/")
 	switch collection {
@@ -81,36 +103,4 @@ func allowed(found []string, r *http.Request) []string {
 		return []string{"DELETE", "GET", "POST"}
 	}
 	return slices.DeleteFunc(found, func(method string) bool { return method == "POST" && collection == "devices" })
-}
-
-// inputs tells what each operation reads. Query keys beyond these are refused where the
-// handler reads any (queryArgs); members of a body beyond these are ignored, as upstream
-// does.
-func inputs(cfg Config) map[string]simhttp.Input {
-	query := func(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
-	body := func(paths ...string) simhttp.Input { return simhttp.Input{Body: paths} }
-	filters := []string{"filters.field", "filters.value", "filters[*"}
-	create := body("device_profile_name")
-	if cfg.UseImageUUID {
-		create = body("device_profile_name", "image_uuid")
-	}
-	const one = " /v2/accelerator_requests/{id}"
-	return map[string]simhttp.Input{
-		"accelerator.device_profile.list":   query("name"),
-		"accelerator.device_profile.create": body("[].name", "[].description", "[].uuid", "[].groups[].*"),
-		"accelerator.device_profile.delete": query("value"),
-		"DELETE /v2/device_profiles/{id}":   {},
-		"accelerator.arq.list":              query("bind_state", "instance"),
-		"accelerator.arq.create":            create,
-		"accelerator.arq.bind":              body("*[].path", "*[].op", "*[].value"),
-		"accelerator.arq.delete":            query("arqs", "instance"),
-		"DELETE" + one:                      query("instance"), // refused beside an id
-		"accelerator.device.list":           {Query: append([]string{"type", "vendor", "hostname"}, filters...)},
-		"accelerator.deployable.list":       {Query: filters},
-		"accelerator.deployable.program":    body("[].path", "[].op", "[].value[].image_uuid"),
-		"accelerator.attribute.list":        query("deployable_id", "key"),
-		"accelerator.attribute.create":      body("deployable_id", "key", "value"),
-		"accelerator.attribute.delete":      query("uuid"),
-		"DELETE /v2/attributes/{id}":        {},
-	}
 }

@@ -1,6 +1,7 @@
 package fakecyborg
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -110,18 +111,6 @@ func canonicalPath(path string) string {
 	return path
 }
 
-// request is what a handler works on.
-type request struct {
-	*simhttp.Call
-	caller caller
-	minor  int
-	links  links
-}
-
-// handler answers an authenticated request: a status and a JSON value, nil for
-// an empty body.
-type handler func(r request) (status int, body any, err error)
-
 // handle checks a call in upstream's order: token, version, path, method,
 // and then the handler's own checks.
 func (s *Server) handle(c *simhttp.Call) error {
@@ -145,23 +134,9 @@ func (s *Server) handle(c *simhttp.Call) error {
 		return err
 	}
 	if !acceptsJSON(c.Request) {
-		return &routingError{http.StatusNotAcceptable, ""}
+		return notAcceptable("")
 	}
 	return c.Dispatch()
-}
-
-// answering turns a handler into what the router calls.
-func (s *Server) answering(h handler) simhttp.Handler {
-	return func(c *simhttp.Call) error {
-		status, body, err := h(request{Call: c, caller: s.callerOf(c), minor: c.Minor, links: s.linksOf(c)})
-		switch {
-		case err != nil:
-			return err
-		case body == nil:
-			return c.Empty(status)
-		}
-		return c.JSON(status, body)
-	}
 }
 
 // acceptsJSON tells whether the caller would take JSON.
@@ -181,11 +156,8 @@ func acceptsJSON(r *http.Request) bool {
 // links writes the addresses of resources.
 type links struct{ base string }
 
-func (s *Server) linksOf(c *simhttp.Call) links {
-	if s.cfg.PublicEndpoint != "" {
-		return links{s.cfg.PublicEndpoint}
-	}
-	return links{c.BaseURL()}
+func (s *Server) links(c *simhttp.Call) links {
+	return links{cmp.Or(s.cfg.PublicEndpoint, c.BaseURL())}
 }
 
 // link is one reference in a body.

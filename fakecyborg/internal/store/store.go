@@ -22,6 +22,18 @@ func (s *Store) View(read func(Tx)) {
 	s.db.View(func(tx *tables.Tx) { read(Tx{s, tx}) })
 }
 
+// Read returns what read finds in a view of the database.
+func Read[T any](s *Store, read func(Tx) T) (found T) {
+	s.View(func(t Tx) { found = read(t) })
+	return found
+}
+
+// Find is Read for what may not be there.
+func Find[T any](s *Store, find func(Tx) (T, error)) (found T, err error) {
+	s.View(func(t Tx) { found, err = find(t) })
+	return found, err
+}
+
 // Update calls write with a transaction, which is committed when it returns. What it changes
 // is added to the log, which may be nil.
 func (s *Store) Update(log *tables.ChangeLog, write func(Tx)) {

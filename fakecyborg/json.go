@@ -1,0 +1,120 @@
+package fakecyborg
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// errJSON is upstream's answer to every body that is not JSON.
+var errJSON error = &store.Refusal{Kind: store.Invalid, Text: "Request is not in valid JSON format"}
+
+// checkJSON is asked of each body once; the functions below take what it has accepted.
+func checkJSON(body []byte) error {
+	if !json.Valid(body) {
+		return errJSON
+	}
+	return nil
+}
+
+// jsonKind is the first character of a JSON value: { [ " t f n or a digit. No value counts as
+// null.
+func jsonKind(value json.RawMessage) byte {
+	trimmed := bytes.TrimSpace(value)
+	switch {
+	case len(trimmed) == 0:
+		return 'n'
+	case trimmed[0] == '-' || trimmed[0] >= '0' && trimmed[0] <= '9':
+		return '0'
+	}
+	return trimmed[0]
+}
+
+// member is one field of a JSON object.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// membersOf lists the fields of a JSON object in their order, which upstream's answers depend
+// on. Of a key given twice the last value counts, in the first place, as in a Python dictionary.
+func membersOf(object json.RawMessage) []member {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	_, _ = dec.Token()
+	var members []member
+	index := make(map[string]int)
+	for dec.More() {
+		token, _ := dec.Token()
+		key, _ := token.(string)
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			break
+		}
+		if at, again := index[key]; again {
+			members[at].value = value
+			continue
+		}
+		index[key] = len(members)
+		members = append(members, member{key, value})
+	}
+	return members
+}
+
+// itemsOf lists the items of a JSON array; any other value has none.
+func itemsOf(array json.RawMessage) []json.RawMessage {
+	var items []json.RawMessage
+	if json.Unmarshal(array, &items) != nil {
+		return nil
+	}
+	return items
+}
+
+// textsOf is the fields of a JSON object that have one of the names and are not null, as text.
+// The error names the field after what the object is.
+func textsOf(what string, object json.RawMessage, names ...string) (map[string]string, error) {
+	texts := make(map[string]string, len(names))
+	for _, m := range membersOf(object) {
+		if !slices.Contains(names, m.key) || jsonKind(m.value) == 'n' {
+			continue
+		}
+		text, err := scalarText(m.value)
+		if err != nil {
+			return nil, store.Refuse(store.Invalid, "%s%s: %v", what, m.key, err)
+		}
+		texts[m.key] = text
+	}
+	return texts, nil
+}
+
+// scalarText is a JSON string, number or boolean as the text that upstream stores, where 1 is
+// "1" and true is "True".
+func scalarText(value json.RawMessage) (string, error) {
+	switch jsonKind(value) {
+	case '"':
+		var text string
+		err := json.Unmarshal(value, &text)
+		return text, err
+	case '0':
+		return string(bytes.TrimSpace(value)), nil
+	case 't':
+		return "True", nil
+	case 'f':
+		return "False", nil
+	}
+	return "", fmt.Errorf("%s is not a text", bytes.TrimSpace(value))
+}
+
+// jsonText encodes plain values, which cannot fail.
+func jsonText(value any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
