@@ -25,11 +25,11 @@ type ARQ struct {
 // Binding assigns an accelerator request to a provider.
 type Binding struct {
 	// ARQ is the UUID of the accelerator request.
-	ARQ string
+	ARQ string `json:"arq"`
 	// DeviceRP is the UUID of the device's resource provider.
-	DeviceRP string
+	DeviceRP string `json:"device_rp"`
 	// Group is the index of its group in the device profile.
-	Group int
+	Group int `json:"group"`
 }
 
 // Providers returns the provider of each suffixed group, by requester id. It ignores

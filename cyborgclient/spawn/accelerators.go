@@ -136,18 +136,17 @@ func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
 func (w *arqWait) verify(cause error) error {
 	ordered, others := inOrder(w.arqs, w.expected)
 	w.arqs = ordered
-	failure := &NotBoundError{Err: cause}
-	bad := cause != nil || len(others) > 0
+	failure := &NotBoundError{ARQs: slices.Concat(ordered, others), Problems: map[string]string{}, Err: cause}
 	for _, arq := range ordered {
-		state := ARQState{ARQ: arq.UUID, State: arq.State, Problem: problemOf(arq, w.instance.Host, "")}
-		bad = bad || state.Problem != ""
-		failure.ARQs = append(failure.ARQs, state)
+		if problem := problemOf(arq, w.instance.Host, ""); problem != "" {
+			failure.Problems[arq.UUID] = problem
+		}
 	}
 	for _, arq := range others {
-		failure.ARQs = append(failure.ARQs, ARQState{ARQ: arq.UUID, State: arq.State, Problem: "not among those that the instance was given"})
+		failure.Problems[arq.UUID] = "not among those that the instance was given"
 	}
-	if bad {
-		return failure
+	if cause == nil && len(failure.Problems) == 0 {
+		return nil
 	}
-	return nil
+	return failure
 }

@@ -65,12 +65,12 @@ type Result struct {
 	Devices []domainxml.Device
 	// Skipped are the ARQs whose handle has no hardware (TEST_PCI).
 	Skipped []domainxml.Skipped
-	// Ports are the ports that got a device. Their ARQs are in ARQs; their devices
-	// are neither in Devices nor in Skipped.
-	Ports []BoundPort
+	// Ports are the ports that got a device, with their new binding profiles. Their
+	// ARQs are in ARQs; their devices are neither in Devices nor in Skipped.
+	Ports []Port
 	// Domain is the domain XML with the devices.
 	Domain []byte
-	Trace  Trace
+	Trace  []StepTrace
 }
 
 // Attempt is one run of the ten steps for one instance. Its methods are called in
@@ -88,7 +88,7 @@ type Attempt struct {
 	Bindings   []matching.Binding         // step 7
 	Devices    []domainxml.Device         // step 10
 	Skipped    []domainxml.Skipped        // step 10
-	Ports      []BoundPort                // step 10
+	Ports      []Port                     // step 10, those with a device
 	Domain     []byte                     // step 10
 
 	// PortProfiles are the device profiles of ports by port (step 1), PortOf is the
@@ -161,7 +161,7 @@ func (a *Attempt) end() {
 }
 
 // Trace returns the record so far.
-func (a *Attempt) Trace() Trace { return a.record.trace() }
+func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 
 // Result returns what the instance has got; it is complete after Compose.
 func (a *Attempt) Result() *Result {

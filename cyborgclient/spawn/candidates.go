@@ -272,19 +272,6 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 	return "host " + host, nil
 }
 
-// The weighers that Config.Weighers may name.
-const (
-	// WeighFunction ranks candidates first whose regions have the function of the
-	// device profile loaded; see matching.FunctionLoaded.
-	WeighFunction = "function"
-	// WeighFragments ranks candidates first that begin to use the fewest unused
-	// devices; see matching.FewestFragments.
-	WeighFragments = "fragments"
-	// WeighNUMA ranks candidates first whose devices are on one NUMA node; see
-	// matching.NUMAAffinity.
-	WeighNUMA = "numa"
-)
-
 // OrderBy returns a Request.Order that ranks the candidates by weighers, best
 // first: the first decides, the next where it scores equal. The reason for each
 // rank is in Candidate.Reason, and that of the chosen one in the trace.
@@ -333,7 +320,7 @@ func (a *Attempt) order() error {
 // unknown one.
 func weighersOf(names []string, profile requestspec.DeviceProfile) ([]matching.Weigher, error) {
 	known := map[string]matching.Weigher{
-		WeighFunction: matching.FunctionLoaded(profile, nil), WeighFragments: matching.FewestFragments(), WeighNUMA: matching.NUMAAffinity(),
+		"function": matching.FunctionLoaded(profile, nil), "fragments": matching.FewestFragments(), "numa": matching.NUMAAffinity(),
 	}
 	weighers := make([]matching.Weigher, 0, len(names))
 	for _, name := range names {

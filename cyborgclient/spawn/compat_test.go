@@ -258,7 +258,7 @@ func hardRebootWithPort(t *testing.T, config spawn.Config) string {
 // deviceCount counts the host devices and the interfaces passed through.
 func (s *site) deviceCount(t *testing.T, i spawn.Instance) int {
 	t.Helper()
-	domain := s.guests.saved[s.guest(i)]
+	domain := s.guests.saved[placeOf(i)]
 	devices, err := domainxml.Read([]byte(domain))
 	if err != nil {
 		t.Fatal(err)

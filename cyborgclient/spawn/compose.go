@@ -17,8 +17,8 @@ import (
 // too is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
 	return a.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
-		if unbound := a.unbound(); len(unbound) > 0 {
-			return "", &NotBoundError{ARQs: a.states()}
+		if err := a.checkBound(); err != nil {
+			return "", err
 		}
 		if err := a.compose(ctx); err != nil {
 			return "", err
@@ -154,8 +154,8 @@ func (a *Attempt) portARQs() map[string]Port {
 }
 
 // bindPorts makes the binding profiles of the ports from the handles of their ARQs.
-func (a *Attempt) bindPorts(ports map[string]Port) ([]BoundPort, error) {
-	var bound []BoundPort
+func (a *Attempt) bindPorts(ports map[string]Port) ([]Port, error) {
+	var bound []Port
 	for _, arq := range a.ARQs {
 		port, ok := ports[arq.UUID]
 		if !ok {
@@ -165,7 +165,8 @@ func (a *Attempt) bindPorts(ports map[string]Port) ([]BoundPort, error) {
 		if err != nil {
 			return nil, fmt.Errorf("port %s: %w", port.UUID, err)
 		}
-		bound = append(bound, BoundPort{Port: port.UUID, ARQ: arq.UUID, BindingProfile: profile})
+		port.BindingProfile = profile
+		bound = append(bound, port)
 	}
 	return bound, nil
 }

@@ -153,7 +153,7 @@ func buildWithPort(t *testing.T) {
 	if len(result.ARQs) != 3 || len(result.Devices) != 2 || len(result.Ports) != 1 {
 		t.Errorf("%d ARQs, devices %v, ports %v; want 3, 2, 1", len(result.ARQs), result.Devices, result.Ports)
 	}
-	if slices.ContainsFunc(result.Devices, func(d domainxml.Device) bool { return d.ARQ == result.Ports[0].ARQ }) {
+	if slices.ContainsFunc(result.Devices, func(d domainxml.Device) bool { return d.ARQ == result.Ports[0].ARQ() }) {
 		t.Error("the port's ARQ is a host device, too")
 	}
 	s.checkPromise(t, result, err)
@@ -304,7 +304,7 @@ func powerOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.running(t, i, true)
-	if devices, err := domainxml.Read([]byte(s.guests.runs[s.guest(i)])); err != nil || len(devices) != 4 {
+	if devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)])); err != nil || len(devices) != 4 {
 		t.Errorf("the guest has %v, %v", devices, err)
 	}
 	s.sound(t)
@@ -498,7 +498,7 @@ func localDeleteForARQs(t *testing.T) {
 func resizeWithAccelerator(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "gpu")
-	err := s.unchanged(t, i, func() error { return spawn.PermitResize(i, plainFlavor()) })
+	err := s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpResize, i) })
 	blocked(t, err, 400, forbiddenAccelerators)
 }
 

@@ -45,7 +45,11 @@ type Config struct {
 	// that name only vendor and product match nothing.
 	PCIDeviceSpec string `json:"pci_device_spec,omitempty"`
 	// Weighers order the candidates when Request.Order is nil: the first one decides,
-	// the next among equals. See the Weigh constants.
+	// the next among equals. First come, with "function", candidates whose regions have
+	// the function of the device profile loaded (matching.FunctionLoaded); with
+	// "fragments", those that begin to use the fewest unused devices
+	// (matching.FewestFragments); with "numa", those whose devices are on one NUMA node
+	// (matching.NUMAAffinity).
 	Weighers []string `json:"weighers,omitempty"`
 	// RockyFlavors converts flavors of the Rocky specification.
 	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
@@ -53,24 +57,26 @@ type Config struct {
 	Compat Compat `json:"compat,omitzero"`
 }
 
-// withDefaults sets the zero fields and refuses invalid ones; the error matches
-// ErrConfig.
-func (c Config) withDefaults() (Config, error) {
+// withDefaults sets the zero fields.
+func (c Config) withDefaults() Config {
 	c.ARQBindingTimeout = cmp.Or(c.ARQBindingTimeout, defaultARQBindingTimeout)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, defaultMaxAttempts)
 	c.UnwindTimeout = cmp.Or(c.UnwindTimeout, defaultUnwindTimeout)
-	if _, err := weighersOf(c.Weighers, requestspec.DeviceProfile{}); err != nil {
-		return c, err
-	}
+	return c
+}
+
+// check refuses invalid options; the error matches ErrConfig.
+func (c Config) check() error {
 	switch {
 	case c.ARQBindingTimeout < 1:
-		return c, fmt.Errorf("%w: arq_binding_timeout: %d is below 1 second", ErrConfig, c.ARQBindingTimeout)
+		return fmt.Errorf("%w: arq_binding_timeout: %d is below 1 second", ErrConfig, c.ARQBindingTimeout)
 	case c.MaxAttempts < 1:
-		return c, fmt.Errorf("%w: max_attempts: %d is below 1", ErrConfig, c.MaxAttempts)
+		return fmt.Errorf("%w: max_attempts: %d is below 1", ErrConfig, c.MaxAttempts)
 	case c.UnwindTimeout < 0:
-		return c, fmt.Errorf("%w: unwind timeout: %s is negative", ErrConfig, c.UnwindTimeout)
+		return fmt.Errorf("%w: unwind timeout: %s is negative", ErrConfig, c.UnwindTimeout)
 	}
-	return c, nil
+	_, err := weighersOf(c.Weighers, requestspec.DeviceProfile{})
+	return err
 }
 
 func (c Config) bindingTimeout() time.Duration {
@@ -78,61 +84,39 @@ func (c Config) bindingTimeout() time.Duration {
 }
 
 // UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3, "compat":
-// {"rebind": true}}. Unknown options are refused; so is, unlike in Go, a zero that
-// is written down. The error matches ErrConfig.
+// {"rebind": true}}; options that are not set get their defaults. Unknown options are
+// refused; so is, unlike in Go, a zero that is written down. The error matches
+// ErrConfig.
 func (c *Config) UnmarshalJSON(data []byte) error {
 	type options Config // without this method
-	fresh := *c
-	given := struct {
-		*options
-		ARQBindingTimeout *int `json:"arq_binding_timeout"`
-		MaxAttempts       *int `json:"max_attempts"`
-	}{options: (*options)(&fresh)}
+	fresh := options(c.withDefaults())
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&given); err != nil {
+	if err := dec.Decode(&fresh); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	for _, option := range []struct {
-		name      string
-		value, to *int
-	}{
-		{"arq_binding_timeout", given.ARQBindingTimeout, &fresh.ARQBindingTimeout},
-		{"max_attempts", given.MaxAttempts, &fresh.MaxAttempts},
-	} {
-		if option.value == nil {
-			continue
-		}
-		if *option.to = *option.value; *option.to < 1 {
-			return fmt.Errorf("%w: %s: %d is below 1", ErrConfig, option.name, *option.to)
-		}
+	return c.set(Config(fresh))
+}
+
+// set replaces the configuration by a valid one.
+func (c *Config) set(fresh Config) error {
+	err := fresh.check()
+	if err == nil {
+		*c = fresh
 	}
-	*c = fresh
-	return nil
+	return err
 }
 
 // ReadNovaConf reads options from a file in the format of nova-cpu.conf or nova.conf:
 // arq_binding_timeout, [scheduler]max_attempts and [pci]device_spec. Options that the
-// file does not set keep their value; other options are ignored. The error names the
-// option and matches ErrConfig.
+// file does not set keep their value or get their defaults; other options are ignored.
+// The error names the option and matches ErrConfig.
 func (c *Config) ReadNovaConf(r io.Reader) error {
-	data, err := io.ReadAll(io.LimitReader(r, maxConfSize+1))
+	file, err := loadINI(r)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if len(data) > maxConfSize {
-		return fmt.Errorf("%w: larger than %d bytes", ErrConfig, maxConfSize)
-	}
-	file, err := ini.LoadSources(ini.LoadOptions{
-		IgnoreInlineComment:        true, // oslo.config keeps them as part of the value
-		AllowPythonMultilineValues: true,
-		SkipUnrecognizableLines:    true,
-		AllowShadows:               true, // device_spec may be given many times
-	}, data)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	fresh := *c
+	fresh := c.withDefaults()
 	for _, option := range []struct {
 		section, name string
 		to            *int
@@ -148,15 +132,30 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 		if *option.to, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("%w: %s: %q is not a whole number", ErrConfig, option.name, text)
 		}
-		if *option.to < 1 {
-			return fmt.Errorf("%w: %s: %d is below 1", ErrConfig, option.name, *option.to)
-		}
 	}
 	if err := fresh.readDeviceSpecs(file.Section("pci")); err != nil {
 		return err
 	}
-	*c = fresh
-	return nil
+	return c.set(fresh)
+}
+
+// maxConfSize is far above the size of a nova.conf with all its comments.
+const maxConfSize = 4 << 20
+
+func loadINI(r io.Reader) (*ini.File, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxConfSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxConfSize {
+		return nil, fmt.Errorf("larger than %d bytes", maxConfSize)
+	}
+	return ini.LoadSources(ini.LoadOptions{
+		IgnoreInlineComment:        true, // oslo.config keeps them as part of the value
+		AllowPythonMultilineValues: true,
+		SkipUnrecognizableLines:    true,
+		AllowShadows:               true, // device_spec may be given many times
+	}, data)
 }
 
 // readDeviceSpecs reads [pci]device_spec and its old name. Each may be given many
@@ -183,9 +182,6 @@ func (c *Config) readDeviceSpecs(section *ini.Section) error {
 	}
 	return nil
 }
-
-// maxConfSize is far above the size of a nova.conf with all its comments.
-const maxConfSize = 4 << 20
 
 // Compat switches single decisions of a flow from what shipped Nova does to what
 // one of the specifications says. The zero value is the default; docs/compat.md

@@ -12,6 +12,18 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
+// configured is a configuration with its defaults.
+func configured(c spawn.Config) spawn.Config {
+	if c.ARQBindingTimeout == 0 {
+		c.ARQBindingTimeout = 300
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 3
+	}
+	c.UnwindTimeout = 2 * time.Minute
+	return c
+}
+
 func TestReadNovaConf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -39,6 +51,9 @@ func TestReadNovaConf(t *testing.T) {
 			t.Parallel()
 			var got spawn.Config
 			err := got.ReadNovaConf(strings.NewReader(tt.file))
+			if tt.wantErr == "" {
+				tt.want = configured(tt.want)
+			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
@@ -76,6 +91,9 @@ func TestConfigJSON(t *testing.T) {
 			t.Parallel()
 			var got spawn.Config
 			err := json.Unmarshal([]byte(tt.text), &got)
+			if tt.wantErr == "" {
+				tt.want = configured(tt.want)
+			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
@@ -92,7 +110,7 @@ func TestConfigJSONRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got spawn.Config
-		if err := json.Unmarshal(data, &got); err != nil || !cmp.Equal(got, want) {
+		if err := json.Unmarshal(data, &got); err != nil || !cmp.Equal(got, configured(want)) {
 			t.Errorf("%s: got %+v, %v; want %+v", data, got, err, want)
 		}
 	}

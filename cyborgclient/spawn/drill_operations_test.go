@@ -68,7 +68,7 @@ func drilledExercises() []drilledExercise {
 // rebootHost lets the host of an instance go down and come up again, and starts its guest
 // with its devices.
 func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
-	if _, runs := s.guests.runs[s.guest(*i)]; runs {
+	if _, runs := s.guests.runs[placeOf(*i)]; runs {
 		if err := s.guests.powerCut(i.Host); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 			return err
 		}
 		delete(s.guests.down, host)
-		delete(s.guests.saved, spawn.Guest{Instance: i.UUID, Host: host})
+		delete(s.guests.saved, place{i.UUID, host})
 	}
 	return nil
 }

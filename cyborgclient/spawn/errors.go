@@ -38,7 +38,7 @@ var (
 	// ErrNoARQs: Cyborg lists no ARQ of an instance that should have some. Its guest
 	// is not started, as in Nova.
 	ErrNoARQs = errors.New("no accelerator requests")
-	// ErrProgram: see [ProgramError].
+	// ErrProgram: Cyborg could not load a function; the ARQ stays Bound.
 	ErrProgram = errors.New("region not programmed")
 
 	// ErrAbort ends the spawn without trying another host, when a hook wraps it
@@ -66,7 +66,7 @@ type Error struct {
 	// matches ErrLeftover.
 	Leftovers []Leftover
 	// Trace is the record of the attempt, unwinding included.
-	Trace Trace
+	Trace []StepTrace
 }
 
 // Leftover is something that may still hold an accelerator.
@@ -75,8 +75,14 @@ type Leftover struct {
 	// a create with a lost reply may have created, but that may belong to another
 	// client.
 	Kind string `json:"kind"`
-	ID   string `json:"id"`
-	Err  error  `json:"-"`
+	// ID is the UUID of the ARQ or of the mediated device; otherwise of the instance.
+	ID string `json:"id"`
+	// Instance and Reason are set by [Flow.Reconcile]: the instance that an ARQ
+	// belonged to, empty if it was never bound, and why this belongs to no living one.
+	Instance string `json:"instance,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	// Err is why it could not be given back; nil if it was, or was not to be.
+	Err error `json:"-"`
 }
 
 // String returns kind, ID and error.
@@ -143,35 +149,29 @@ func (e *NoCandidatesError) Error() string {
 // Unwrap returns ErrNoCandidates.
 func (e *NoCandidatesError) Unwrap() error { return ErrNoCandidates }
 
-// NotBoundError has the state of each ARQ of an instance after a bind that did not
-// succeed. It matches ErrNotBound and what ended the wait:
-// externalevent.ErrTimeout, externalevent.ErrFailed, the context's error.
+// NotBoundError has each ARQ of an instance after a bind that did not succeed. It
+// matches ErrNotBound and what ended the wait: externalevent.ErrTimeout,
+// externalevent.ErrFailed, the context's error.
 type NotBoundError struct {
-	ARQs []ARQState
+	// ARQs are the expected ones and others of the instance. State is empty for an ARQ
+	// that Cyborg does not list for the instance, or when it could not be read.
+	ARQs []cyborgclient.ARQ
+	// Problems says by UUID why the guest cannot be started with an ARQ.
+	Problems map[string]string
 	// Err is what ended the wait; nil when the wait itself succeeded.
 	Err error
-}
-
-// ARQState is the state of one expected ARQ.
-type ARQState struct {
-	ARQ string
-	// State is empty for an ARQ that Cyborg does not list for the instance, or when
-	// the states could not be read.
-	State cyborgclient.State
-	// Problem is empty for an ARQ that is Bound with a handle.
-	Problem string
 }
 
 // Error names every ARQ with its state.
 func (e *NotBoundError) Error() string {
 	states := make([]string, len(e.ARQs))
 	for i, arq := range e.ARQs {
-		states[i] = fmt.Sprintf("ARQ %s is %s", arq.ARQ, arq.State)
-		if arq.State == "" {
-			states[i] = "ARQ " + arq.ARQ
+		states[i] = "ARQ " + arq.UUID
+		if arq.State != "" {
+			states[i] += " is " + string(arq.State)
 		}
-		if arq.Problem != "" {
-			states[i] += " (" + arq.Problem + ")"
+		if problem := e.Problems[arq.UUID]; problem != "" {
+			states[i] += " (" + problem + ")"
 		}
 	}
 	text := ErrNotBound.Error() + ": " + strings.Join(states, ", ")

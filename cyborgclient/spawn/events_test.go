@@ -141,7 +141,7 @@ func checkStatesTold(t *testing.T, err error, state cyborgclient.State) {
 	}
 	for _, arq := range notBound.ARQs {
 		if arq.State != state {
-			t.Errorf("ARQ %s is told as %s, want %s", arq.ARQ, arq.State, state)
+			t.Errorf("ARQ %s is told as %s, want %s", arq.UUID, arq.State, state)
 		}
 	}
 	if len(notBound.ARQs) != 4 {

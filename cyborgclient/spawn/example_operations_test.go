@@ -21,25 +21,25 @@ type notebook struct {
 	running bool
 }
 
-func (n *notebook) Domain(context.Context, spawn.Guest) ([]byte, bool, error) {
+func (n *notebook) Domain(context.Context, spawn.Instance) ([]byte, bool, error) {
 	if n.domain == nil {
 		return nil, false, spawn.ErrNoGuest
 	}
 	return n.domain, n.running, nil
 }
 
-func (n *notebook) Define(_ context.Context, _ spawn.Guest, domain []byte) error {
+func (n *notebook) Define(_ context.Context, _ spawn.Instance, domain []byte) error {
 	n.domain = domain
 	return nil
 }
 
-func (n *notebook) Start(context.Context, spawn.Guest) error { n.running = true; return nil }
+func (n *notebook) Start(context.Context, spawn.Instance) error { n.running = true; return nil }
 
-func (n *notebook) Shutdown(context.Context, spawn.Guest) error { n.running = false; return nil }
+func (n *notebook) Shutdown(context.Context, spawn.Instance) error { n.running = false; return nil }
 
-func (n *notebook) Destroy(context.Context, spawn.Guest) error { n.running = false; return nil }
+func (n *notebook) Destroy(context.Context, spawn.Instance) error { n.running = false; return nil }
 
-func (n *notebook) Undefine(context.Context, spawn.Guest) error { n.domain = nil; return nil }
+func (n *notebook) Undefine(context.Context, spawn.Instance) error { n.domain = nil; return nil }
 
 // An agent keeps the instance of a spawn, and does with it what Nova's users ask
 // for.

@@ -74,8 +74,8 @@ func (t *tracker) has(uuid string) bool {
 // event registry where Nova's events arrive; with a nil registry the flow polls
 // Cyborg instead. The error matches ErrConfig.
 func New(config Config, cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient, events *externalevent.Registry) (*Flow, error) {
-	config, err := config.withDefaults()
-	if err != nil {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
 		return nil, err
 	}
 	if cyborg == nil || placementClient == nil || placementClient.ProviderClient == nil {

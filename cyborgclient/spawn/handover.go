@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,9 +22,11 @@ type Handover struct {
 	Instance string `json:"instance"`
 	// Host is the name of the compute node.
 	Host string `json:"host"`
-	// DeviceProfile is empty for a flavor without one; there are no ARQs then.
-	DeviceProfile string        `json:"device_profile,omitempty"`
-	ARQs          []HandoverARQ `json:"arqs"`
+	// DeviceProfile is that of the flavor; empty for a flavor without one.
+	DeviceProfile string `json:"device_profile,omitempty"`
+	// ARQs are bound; PortOf has the ports, by ARQ, of those that are not of the flavor.
+	ARQs   []matching.Binding `json:"arqs"`
+	PortOf map[string]string  `json:"port_of,omitempty"`
 	// Flavor is the size of the domain when none is given.
 	Flavor requestspec.Flavor `json:"flavor"`
 	// Claimed is the allocation after the claim, Before the one before it:
@@ -37,16 +40,6 @@ type Handover struct {
 	UserID    string `json:"user_id"`
 }
 
-// HandoverARQ is one accelerator request of a handover.
-type HandoverARQ struct {
-	UUID  string `json:"uuid"`
-	Group int    `json:"group"`
-	// Provider is the UUID of the device's resource provider.
-	Provider string `json:"provider"`
-	// Port is the UUID of its port; empty for an ARQ of the flavor.
-	Port string `json:"port,omitempty"`
-}
-
 // Handover ends the attempt on this side after Bind and unregisters its events.
 // Unwind still works, in case the other side cannot be reached. The error matches
 // ErrOrder before Bind.
@@ -55,31 +48,30 @@ func (a *Attempt) Handover() (Handover, error) {
 		return Handover{}, err
 	}
 	h := Handover{
-		Instance: a.Request.Instance, Host: a.Host, ARQs: []HandoverARQ{}, Flavor: a.Request.Flavor,
-		Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
+		Instance: a.Request.Instance, Host: a.Host, ARQs: slices.Clone(a.Bindings), PortOf: maps.Clone(a.PortOf),
+		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
 		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User,
 	}
 	if a.Profile != nil {
 		h.DeviceProfile = a.Profile.Name
-	}
-	for _, b := range a.Bindings {
-		h.ARQs = append(h.ARQs, HandoverARQ{UUID: b.ARQ, Group: b.Group, Provider: b.DeviceRP, Port: a.PortOf[b.ARQ]})
 	}
 	a.closeWaiter()
 	a.end()
 	return h, nil
 }
 
-// ParseHandover reads a handover and refuses unknown fields; the error matches
-// ErrRequest.
-func ParseHandover(data []byte) (Handover, error) {
-	var h Handover
+// UnmarshalJSON refuses unknown fields and a handover that cannot be continued; the
+// error matches ErrRequest.
+func (h *Handover) UnmarshalJSON(data []byte) error {
+	type fields Handover // without this method
+	var fresh fields
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&h); err != nil {
-		return Handover{}, fmt.Errorf("%w: handover: %w", ErrRequest, err)
+	if err := dec.Decode(&fresh); err != nil {
+		return fmt.Errorf("%w: handover: %w", ErrRequest, err)
 	}
-	return h, h.check()
+	*h = Handover(fresh)
+	return h.check()
 }
 
 func (h Handover) check() error {
@@ -94,22 +86,23 @@ func (h Handover) check() error {
 	}
 	ofFlavor := 0
 	seen := make(map[string]bool, len(h.ARQs))
-	for _, arq := range h.ARQs {
-		if err := checkUUID("ARQ", arq.UUID); err != nil {
+	for _, bound := range h.ARQs {
+		if err := checkUUID("ARQ", bound.ARQ); err != nil {
 			return err
 		}
-		if err := checkUUID("provider of ARQ "+arq.UUID, arq.Provider); err != nil {
+		if err := checkUUID("provider of ARQ "+bound.ARQ, bound.DeviceRP); err != nil {
 			return err
 		}
+		port, ofPort := h.PortOf[bound.ARQ]
 		switch {
-		case seen[arq.UUID]:
-			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, arq.UUID)
-		case arq.Port == "":
+		case seen[bound.ARQ]:
+			return fmt.Errorf("%w: handover of instance %s names ARQ %s twice", ErrRequest, h.Instance, bound.ARQ)
+		case !ofPort:
 			ofFlavor++
-		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }):
-			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for unknown port %s", ErrRequest, h.Instance, arq.UUID, arq.Port)
+		case !slices.ContainsFunc(h.Ports, func(p Port) bool { return p.UUID == port }):
+			return fmt.Errorf("%w: handover of instance %s: ARQ %s is for unknown port %s", ErrRequest, h.Instance, bound.ARQ, port)
 		}
-		seen[arq.UUID] = true
+		seen[bound.ARQ] = true
 	}
 	if (h.DeviceProfile == "") != (ofFlavor == 0) {
 		return fmt.Errorf("%w: handover of instance %s: device profile %q with %s", ErrRequest, h.Instance, h.DeviceProfile, count(ofFlavor, "ARQ"))
@@ -136,21 +129,19 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Running: len(h.Before) > 0, Ports: h.Ports,
 		},
 		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{},
-		Host: h.Host, flow: f, bound: time.Now(),
+		Host: h.Host, Bindings: h.ARQs, flow: f, bound: time.Now(),
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed}, sent: true, certain: true},
 	}
 	if h.DeviceProfile != "" {
 		a.Profile = &requestspec.DeviceProfile{Name: h.DeviceProfile}
 	}
-	for _, arq := range h.ARQs {
-		if arq.Port != "" {
-			a.PortOf[arq.UUID] = arq.Port
-			i := slices.IndexFunc(h.Ports, func(p Port) bool { return p.UUID == arq.Port }) // checked above
-			a.PortProfiles[arq.Port] = requestspec.DeviceProfile{Name: h.Ports[i].DeviceProfile}
-		}
-		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: arq.UUID, DeviceProfileGroupID: arq.Group})
-		a.Bindings = append(a.Bindings, matching.Binding{ARQ: arq.UUID, DeviceRP: arq.Provider, Group: arq.Group})
+	for _, bound := range h.ARQs {
+		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group})
+	}
+	maps.Copy(a.PortOf, h.PortOf)
+	for _, port := range a.portARQs() {
+		a.PortProfiles[port.UUID] = requestspec.DeviceProfile{Name: port.DeviceProfile}
 	}
 	f.instances.add(h.Instance)
 	return a, nil

@@ -43,6 +43,11 @@ func (w *world) conduct(t *testing.T, req spawn.Request) []byte {
 	return data
 }
 
+func parseHandover(data []byte) (h spawn.Handover, err error) {
+	err = json.Unmarshal(data, &h)
+	return h, err
+}
+
 func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -66,7 +71,7 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 					t.Errorf("the conductor's side still waits for %d events", pending)
 				}
 				w.restart(t) // the compute side is another process
-				handover, err := spawn.ParseHandover(data)
+				handover, err := parseHandover(data)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +110,7 @@ func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 	held := w.cloud.Placement.Allocations()
 	req := request("gpu")
 	req.Running = true
-	handover, err := spawn.ParseHandover(w.conduct(t, req))
+	handover, err := parseHandover(w.conduct(t, req))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +132,13 @@ func TestABadHandoverIsRefused(t *testing.T) {
 	good := string(w.conduct(t, request("gpu")))
 	arq := w.cloud.Cyborg.ARQs()[0].UUID
 	tests := map[string]string{
-		"not JSON":           good[1:],
+		"no object":          "[" + good + "]",
 		"unknown field":      strings.Replace(good, `"host"`, `"hots"`, 1),
 		"no host":            strings.Replace(good, `"host":"cn0"`, `"host":""`, 1),
 		"instance":           strings.Replace(good, instance, "vm1", 1),
 		"ARQ":                strings.Replace(good, arq, "x", 1),
 		"profile and ARQs":   strings.Replace(good, `"device_profile":"gpu"`, `"device_profile":""`, 1),
-		"the same ARQ twice": strings.Replace(good, `"arqs":[`, `"arqs":[{"uuid":"`+arq+`","group":0,"provider":"`+instance+`"},`, 1),
+		"the same ARQ twice": strings.Replace(good, `"arqs":[`, `"arqs":[{"arq":"`+arq+`","group":0,"device_rp":"`+instance+`"},`, 1),
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,12 +146,12 @@ func TestABadHandoverIsRefused(t *testing.T) {
 			if text == good {
 				t.Fatal("the case changes nothing")
 			}
-			if _, err := spawn.ParseHandover([]byte(text)); !errors.Is(err, spawn.ErrRequest) {
+			if _, err := parseHandover([]byte(text)); !errors.Is(err, spawn.ErrRequest) {
 				t.Errorf("got error %v, want ErrRequest", err)
 			}
 		})
 	}
-	handover, err := spawn.ParseHandover([]byte(good))
+	handover, err := parseHandover([]byte(good))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func TestHooksRunInTheOrderOfNova(t *testing.T) {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
 	var steps []string
-	for _, step := range result.Trace.Steps {
+	for _, step := range result.Trace {
 		steps = append(steps, step.Step.String())
 	}
 	if got := strings.Join(steps[7:], " "); got != "bind host wait prepare compose start" {
@@ -166,7 +166,7 @@ func TestAPortsDeviceIsAnInterfaceOfTheDomain(t *testing.T) {
 		t.Errorf("the domain lacks the interface of the port whose MAC is known:\n%s", domain)
 	}
 	want := map[string]any{
-		"trusted": true, "arq_uuid": result.Ports[0].ARQ, "physical_network": "PHYNET1", "pci_slot": "0000:0d:0.1",
+		"trusted": true, "arq_uuid": result.Ports[0].ARQ(), "physical_network": "PHYNET1", "pci_slot": "0000:0d:0.1",
 	}
 	if diff := cmp.Diff(want, result.Ports[0].BindingProfile); diff != "" {
 		t.Errorf("binding profile (-want +got):\n%s", diff)
@@ -189,7 +189,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := spawn.ParseHandover(data)
+	parsed, err := parseHandover(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 		}
 		time.Sleep(20 * time.Minute)
 		old, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: nobody})
-		if err != nil || len(old) != 2 || old[0].ID != result.ARQs[0].UUID || !old[0].Freed {
+		if err != nil || len(old) != 2 || old[0].ID != result.ARQs[0].UUID || old[0].Err != nil {
 			t.Errorf("later: %+v, %v", old, err)
 		}
 		w.cloud.RemoveGuest(instance)

@@ -18,16 +18,21 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
+// place is where a guest is.
+type place struct{ instance, host string }
+
+func placeOf(i spawn.Instance) place { return place{i.UUID, i.Host} }
+
 // hypervisor has the guests of a cloud: what a host has saved, what runs, and
 // libvirt's requirement that a mediated device exists when its guest starts.
 // It registers the guest in the cloud with the domain of its present host.
 type hypervisor struct {
 	cloud *simcloud.Cloud
-	saved map[spawn.Guest]string
-	runs  map[spawn.Guest]string // the domain that a guest was started with
-	home  map[string]string      // host in the cloud's registration
-	down  map[string]bool        // hosts that do not answer
-	own   map[string]bool        // mediated devices of Nova's
+	saved map[place]string
+	runs  map[place]string  // the domain that a guest was started with
+	home  map[string]string // host in the cloud's registration
+	down  map[string]bool   // hosts that do not answer
+	own   map[string]bool   // mediated devices of Nova's
 	calls []string
 	fail  map[string]int // call -> how many times it fails
 	after bool           // a failing call has done its work
@@ -38,7 +43,7 @@ type hypervisor struct {
 
 func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 	return &hypervisor{
-		cloud: cloud, saved: map[spawn.Guest]string{}, runs: map[spawn.Guest]string{}, home: map[string]string{},
+		cloud: cloud, saved: map[place]string{}, runs: map[place]string{}, home: map[string]string{},
 		down: map[string]bool{}, own: map[string]bool{}, fail: map[string]int{},
 	}
 }
@@ -46,7 +51,7 @@ func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
 var errHypervisor = errors.New("the hypervisor failed")
 
 // call records a call, fails it if a fault is set, and does the work.
-func (h *hypervisor) call(ctx context.Context, name string, guest spawn.Guest, work func() error) error {
+func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, work func() error) error {
 	h.calls = append(h.calls, name)
 	if h.hook != nil {
 		h.hook(len(h.calls))
@@ -54,10 +59,10 @@ func (h *hypervisor) call(ctx context.Context, name string, guest spawn.Guest, w
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if h.down[guest.Host] {
-		return fmt.Errorf("host %s is down", guest.Host)
+	if h.down[i.Host] {
+		return fmt.Errorf("host %s is down", i.Host)
 	}
-	rule, failing := h.cloud.Faults().Decide(hypervisorWork+name, guest.Instance)
+	rule, failing := h.cloud.Faults().Decide(hypervisorWork+name, i.UUID)
 	before, after := failing && !rule.Applied(), failing && rule.Applied()
 	if h.fail[name] != 0 {
 		h.fail[name]--
@@ -69,7 +74,7 @@ func (h *hypervisor) call(ctx context.Context, name string, guest spawn.Guest, w
 	if err := work(); err != nil {
 		return err
 	}
-	if err := h.tell(guest.Instance); err != nil {
+	if err := h.tell(i.UUID); err != nil {
 		return err
 	}
 	if after {
@@ -93,11 +98,11 @@ func (h *hypervisor) work() []fault.Operation {
 
 // tell shows the cloud the guest on its host; one that is nowhere is gone.
 func (h *hypervisor) tell(instance string) error {
-	home := spawn.Guest{Instance: instance, Host: h.home[instance]}
+	home := place{instance, h.home[instance]}
 	if _, there := h.saved[home]; !there {
 		hosts := slices.Sorted(func(yield func(string) bool) {
 			for guest := range maps.Keys(h.saved) {
-				if guest.Instance == instance && !yield(guest.Host) {
+				if guest.instance == instance && !yield(guest.host) {
 					return
 				}
 			}
@@ -106,57 +111,57 @@ func (h *hypervisor) tell(instance string) error {
 			h.cloud.RemoveGuest(instance)
 			return nil
 		}
-		home.Host = hosts[0]
-		h.home[instance] = home.Host
+		home.host = hosts[0]
+		h.home[instance] = home.host
 	}
 	domain := h.saved[home]
-	if h.down[home.Host] {
+	if h.down[home.host] {
 		domain = "" // a host that is off uses no devices
 	}
-	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: home.Host, Domain: domain})
+	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: home.host, Domain: domain})
 }
 
 // Domain implements spawn.Hypervisor.
-func (h *hypervisor) Domain(ctx context.Context, guest spawn.Guest) (domain []byte, running bool, err error) {
-	err = h.call(ctx, "domain", guest, func() error {
-		if _, there := h.saved[guest]; !there {
-			return fmt.Errorf("instance %s: %w", guest.Instance, spawn.ErrNoGuest)
+func (h *hypervisor) Domain(ctx context.Context, i spawn.Instance) (domain []byte, running bool, err error) {
+	err = h.call(ctx, "domain", i, func() error {
+		if _, there := h.saved[placeOf(i)]; !there {
+			return fmt.Errorf("instance %s: %w", i.UUID, spawn.ErrNoGuest)
 		}
 		return nil
 	})
-	_, running = h.runs[guest]
-	return []byte(h.saved[guest]), running, err
+	_, running = h.runs[placeOf(i)]
+	return []byte(h.saved[placeOf(i)]), running, err
 }
 
 // Define implements spawn.Hypervisor.
-func (h *hypervisor) Define(ctx context.Context, guest spawn.Guest, domain []byte) error {
-	return h.call(ctx, "define", guest, func() error {
-		h.saved[guest] = string(domain)
-		h.home[guest.Instance] = guest.Host
+func (h *hypervisor) Define(ctx context.Context, i spawn.Instance, domain []byte) error {
+	return h.call(ctx, "define", i, func() error {
+		h.saved[placeOf(i)] = string(domain)
+		h.home[i.UUID] = i.Host
 		return nil
 	})
 }
 
 // Start implements spawn.Hypervisor.
-func (h *hypervisor) Start(ctx context.Context, guest spawn.Guest) error {
-	return h.call(ctx, "start", guest, func() error {
-		if _, running := h.runs[guest]; running {
+func (h *hypervisor) Start(ctx context.Context, i spawn.Instance) error {
+	return h.call(ctx, "start", i, func() error {
+		if _, running := h.runs[placeOf(i)]; running {
 			return errors.New("it runs already")
 		}
-		if err := h.devicesExist(guest); err != nil {
+		if err := h.devicesExist(i); err != nil {
 			return err
 		}
-		h.runs[guest] = h.saved[guest]
+		h.runs[placeOf(i)] = h.saved[placeOf(i)]
 		return nil
 	})
 }
 
-func (h *hypervisor) devicesExist(guest spawn.Guest) error {
-	devices, err := domainxml.Read([]byte(h.saved[guest]))
+func (h *hypervisor) devicesExist(i spawn.Instance) error {
+	devices, err := domainxml.Read([]byte(h.saved[placeOf(i)]))
 	if err != nil {
 		return err
 	}
-	mdevs, err := h.cloud.Mdevs(guest.Host)
+	mdevs, err := h.cloud.Mdevs(i.Host)
 	if err != nil {
 		return err
 	}
@@ -173,24 +178,24 @@ func (h *hypervisor) devicesExist(guest spawn.Guest) error {
 }
 
 // Shutdown implements spawn.Hypervisor.
-func (h *hypervisor) Shutdown(ctx context.Context, guest spawn.Guest) error {
-	return h.call(ctx, "shutdown", guest, func() error {
+func (h *hypervisor) Shutdown(ctx context.Context, i spawn.Instance) error {
+	return h.call(ctx, "shutdown", i, func() error {
 		if h.stuck {
 			return errors.New("the guest ignores it")
 		}
-		delete(h.runs, guest)
+		delete(h.runs, placeOf(i))
 		return nil
 	})
 }
 
 // Destroy implements spawn.Hypervisor.
-func (h *hypervisor) Destroy(ctx context.Context, guest spawn.Guest) error {
-	return h.call(ctx, "destroy", guest, func() error { delete(h.runs, guest); return nil })
+func (h *hypervisor) Destroy(ctx context.Context, i spawn.Instance) error {
+	return h.call(ctx, "destroy", i, func() error { delete(h.runs, placeOf(i)); return nil })
 }
 
 // Undefine implements spawn.Hypervisor.
-func (h *hypervisor) Undefine(ctx context.Context, guest spawn.Guest) error {
-	return h.call(ctx, "undefine", guest, func() error { delete(h.saved, guest); return nil })
+func (h *hypervisor) Undefine(ctx context.Context, i spawn.Instance) error {
+	return h.call(ctx, "undefine", i, func() error { delete(h.saved, placeOf(i)); return nil })
 }
 
 // powerCut stops a host: nothing runs there any more.
@@ -198,7 +203,7 @@ func (h *hypervisor) powerCut(host string) error {
 	if err := h.cloud.StopHost(host); err != nil {
 		return err
 	}
-	maps.DeleteFunc(h.runs, func(guest spawn.Guest, _ string) bool { return guest.Host == host })
+	maps.DeleteFunc(h.runs, func(guest place, _ string) bool { return guest.host == host })
 	return nil
 }
 
@@ -259,14 +264,10 @@ func (s *site) launch(ctx context.Context, profile string, ports ...spawn.Port) 
 		return i, err
 	}
 	i = spawn.InstanceOf(req, result)
-	if err := s.guests.Define(ctx, s.guest(i), result.Domain); err != nil {
+	if err := s.guests.Define(ctx, i, result.Domain); err != nil {
 		return i, err
 	}
-	return i, s.guests.Start(ctx, s.guest(i))
-}
-
-func (s *site) guest(i spawn.Instance) spawn.Guest {
-	return spawn.Guest{Instance: i.UUID, Host: i.Host}
+	return i, s.guests.Start(ctx, i)
 }
 
 // running checks whether the guest runs, and that one that runs has every device
@@ -279,11 +280,11 @@ func (s *site) running(t *testing.T, i spawn.Instance, want bool) {
 }
 
 func (s *site) runs(i spawn.Instance, want bool) error {
-	domain, runs := s.guests.runs[s.guest(i)]
+	domain, runs := s.guests.runs[placeOf(i)]
 	if runs != want {
 		return fmt.Errorf("the guest runs: %t, want %t", runs, want)
 	}
-	if want && domain != s.guests.saved[s.guest(i)] {
+	if want && domain != s.guests.saved[placeOf(i)] {
 		return fmt.Errorf("the guest runs with another domain than the saved one:\n%s", domain)
 	}
 	return nil

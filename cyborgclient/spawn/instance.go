@@ -14,8 +14,7 @@ type Instance struct {
 	// and offloaded.
 	Host   string
 	Flavor requestspec.Flavor
-	// Ports are its network ports. The binding profile of an accelerated one
-	// names its ARQ (arq_uuid), as Neutron keeps it.
+	// Ports are its network ports, with their binding profiles as Neutron keeps them.
 	Ports []Port
 	// ARQs are the UUIDs of all its ARQs, those of ports included. Empty means
 	// those that Cyborg lists.
@@ -36,11 +35,9 @@ func InstanceOf(request Request, result *Result) Instance {
 	for _, arq := range result.ARQs {
 		i.ARQs = append(i.ARQs, arq.UUID)
 	}
-	for _, bound := range result.Ports {
-		for n := range i.Ports {
-			if i.Ports[n].UUID == bound.Port {
-				i.Ports[n].BindingProfile = bound.BindingProfile
-			}
+	for n, port := range i.Ports {
+		if bound := slices.IndexFunc(result.Ports, func(p Port) bool { return p.UUID == port.UUID }); bound >= 0 {
+			i.Ports[n] = result.Ports[bound]
 		}
 	}
 	return i
@@ -60,14 +57,12 @@ func (i Instance) accelerated() bool { return i.hasProfile() || i.hasPort() }
 func (i Instance) portARQs() map[string]Port {
 	ports := make(map[string]Port, len(i.Ports))
 	for _, port := range i.Ports {
-		if arq, _ := port.BindingProfile["arq_uuid"].(string); arq != "" {
+		if arq := port.ARQ(); arq != "" {
 			ports[arq] = port
 		}
 	}
 	return ports
 }
-
-func (i Instance) guest() Guest { return Guest{Instance: i.UUID, Host: i.Host} }
 
 func (i Instance) check() error {
 	if err := checkUUID("instance", i.UUID); err != nil {

@@ -190,7 +190,7 @@ func TestAFailedBindIsNeverASuccess(t *testing.T) {
 		}
 		failed := 0
 		for _, arq := range notBound.ARQs {
-			if arq.State == cyborgclient.StateBindFailed && arq.Problem == "not Bound" {
+			if arq.State == cyborgclient.StateBindFailed && notBound.Problems[arq.UUID] == "not Bound" {
 				failed++
 			}
 		}

@@ -28,18 +28,15 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 		Options: opts.Options, Order: opts.Order,
 		Hooks: Hooks{
 			Start: func(ctx context.Context, result *Result) error {
-				guest := Guest{Instance: result.Instance, Host: result.Host}
-				if err := o.hypervisor.Define(ctx, guest, result.Domain); err != nil {
+				i.Host = result.Host
+				if err := o.hypervisor.Define(ctx, i, result.Domain); err != nil {
 					return fmt.Errorf("define: %w", err)
 				}
-				return o.hypervisor.Start(ctx, guest)
+				return o.hypervisor.Start(ctx, i)
 			},
 			Destroy: func(ctx context.Context, result *Result) error {
-				guest := Guest{Instance: result.Instance, Host: result.Host}
-				if err := o.hypervisor.Destroy(ctx, guest); err != nil {
-					return err
-				}
-				return o.hypervisor.Undefine(ctx, guest)
+				i.Host = result.Host
+				return o.removeGuest(ctx, i)
 			},
 		},
 	}

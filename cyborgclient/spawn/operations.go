@@ -10,34 +10,28 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
-// Guest names the guest of an instance and its host for a [Hypervisor].
-type Guest struct {
-	Instance string
-	// Host is the name of the compute node.
-	Host string
-}
-
-// Hypervisor manages the guests of the hosts; the caller implements it. With
-// libvirt each method is one call of the domain API. Every method may be called
-// again after a failure, even if the failed call had an effect.
+// Hypervisor manages the guests of the hosts; the caller implements it. UUID and Host
+// of the instance name the guest. With libvirt each method is one call of the domain
+// API. Every method may be called again after a failure, even if the failed call had
+// an effect.
 type Hypervisor interface {
 	// Domain returns the saved XML of a guest, with which it starts the next time,
 	// and whether it runs. The error matches ErrNoGuest for an unknown guest.
-	Domain(ctx context.Context, guest Guest) (domain []byte, running bool, err error)
+	Domain(ctx context.Context, i Instance) (domain []byte, running bool, err error)
 	// Define saves the XML of a guest without changing a running guest. After an
 	// error the old XML is still saved.
-	Define(ctx context.Context, guest Guest, domain []byte) error
+	Define(ctx context.Context, i Instance, domain []byte) error
 	// Start starts a guest with its saved XML. Starting a running guest is an error.
-	Start(ctx context.Context, guest Guest) error
+	Start(ctx context.Context, i Instance) error
 	// Shutdown asks a guest to power off and waits until it has, or returns an
 	// error; then the guest still runs.
-	Shutdown(ctx context.Context, guest Guest) error
+	Shutdown(ctx context.Context, i Instance) error
 	// Destroy powers a guest off. Destroying a stopped or missing guest is not an
 	// error.
-	Destroy(ctx context.Context, guest Guest) error
+	Destroy(ctx context.Context, i Instance) error
 	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an
 	// error.
-	Undefine(ctx context.Context, guest Guest) error
+	Undefine(ctx context.Context, i Instance) error
 }
 
 // Operations are what happens to instances after their spawn: Nova's rules for
@@ -107,14 +101,14 @@ func (o *Operations) Shelve(ctx context.Context, i Instance) error {
 
 // powerOff shuts the guest down, or destroys it when that fails.
 func (o *Operations) powerOff(ctx context.Context, i Instance) error {
-	shutdownErr := o.hypervisor.Shutdown(ctx, i.guest())
+	shutdownErr := o.hypervisor.Shutdown(ctx, i)
 	if shutdownErr == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := o.hypervisor.Destroy(ctx, i.guest()); err != nil {
+	if err := o.hypervisor.Destroy(ctx, i); err != nil {
 		return fmt.Errorf("power off: %w", errors.Join(shutdownErr, err))
 	}
 	return nil
@@ -214,8 +208,8 @@ func (o *Operations) SoftReboot(ctx context.Context, i Instance) error {
 			return err
 		}
 		if diff, err := domainxml.Diff(saved, accel.devices()); err == nil && len(diff.Missing) == 0 && running {
-			if err = o.hypervisor.Shutdown(ctx, i.guest()); err == nil {
-				err = o.hypervisor.Start(ctx, i.guest())
+			if err = o.hypervisor.Shutdown(ctx, i); err == nil {
+				err = o.hypervisor.Start(ctx, i)
 			}
 			if err == nil {
 				return nil
@@ -267,7 +261,7 @@ func (o *Operations) withoutDevices(ctx context.Context, i Instance, domain []by
 
 // domain returns the saved XML and whether the guest runs.
 func (o *Operations) domain(ctx context.Context, i Instance) (domain []byte, running bool, err error) {
-	domain, running, err = o.hypervisor.Domain(ctx, i.guest())
+	domain, running, err = o.hypervisor.Domain(ctx, i)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the guest on host %s: %w", i.Host, err)
 	}
@@ -306,15 +300,15 @@ func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerato
 // exchange destroys the guest, saves the new XML and starts it. After a failure the
 // guest is off, and the old XML is saved.
 func (o *Operations) exchange(ctx context.Context, i Instance, old, fresh []byte) error {
-	if err := o.hypervisor.Destroy(ctx, i.guest()); err != nil {
+	if err := o.hypervisor.Destroy(ctx, i); err != nil {
 		return fmt.Errorf("power off: %w", err)
 	}
 	if !bytes.Equal(old, fresh) {
-		if err := o.hypervisor.Define(ctx, i.guest(), fresh); err != nil {
+		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
 			return errors.Join(fmt.Errorf("define: %w", err), o.redefine(ctx, i, old, fresh))
 		}
 	}
-	if err := o.hypervisor.Start(ctx, i.guest()); err != nil {
+	if err := o.hypervisor.Start(ctx, i); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", errStart, err), o.redefine(ctx, i, old, fresh))
 	}
 	return nil
@@ -327,10 +321,10 @@ func (o *Operations) redefine(ctx context.Context, i Instance, old, fresh []byte
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	err := o.flow.retry(ctx, func(ctx context.Context) error {
-		if err := o.hypervisor.Destroy(ctx, i.guest()); err != nil || bytes.Equal(old, fresh) {
+		if err := o.hypervisor.Destroy(ctx, i); err != nil || bytes.Equal(old, fresh) {
 			return err
 		}
-		return o.hypervisor.Define(ctx, i.guest(), old)
+		return o.hypervisor.Define(ctx, i, old)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: the old domain could not be restored: %w", ErrLeftover, err)

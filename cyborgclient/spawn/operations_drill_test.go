@@ -73,7 +73,7 @@ func exercises() []exercise {
 		{name: "delete with a port", model: portModel, prepare: anInstance("port"), done: gone,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Delete })},
 		{name: "local delete", done: gone, prepare: then("gpu", func(_ context.Context, s *site, i *spawn.Instance) error {
-			delete(s.guests.saved, s.guest(*i))
+			delete(s.guests.saved, placeOf(*i))
 			return s.guests.powerCut(i.Host)
 		}), run: func(ctx context.Context, s *site, i *spawn.Instance) error {
 			err := s.ops.LocalDelete(ctx, *i)
@@ -137,7 +137,7 @@ func evacuate(ctx context.Context, s *site, i *spawn.Instance) error {
 // stillOnTheDeadHost: what the dead host has saved uses nothing; what the instance has
 // not lost is as it was.
 func stillOnTheDeadHost(s *site, i spawn.Instance) error {
-	dead := sim.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[s.guest(i)]}
+	dead := sim.Guest{UUID: i.UUID, Host: i.Host, Domain: s.guests.saved[placeOf(i)]}
 	if !slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.InstanceUUID == i.UUID }) {
 		dead.Host, dead.Domain = "", ""
 	}

@@ -289,12 +289,12 @@ func opSoftReboot(t *testing.T) {
 
 func opHardReboot(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		saved := s.guests.saved[s.guest(i)]
+		saved := s.guests.saved[placeOf(i)]
 		if err := s.unchanged(t, i, func() error { return s.ops.HardReboot(t.Context(), i, nil) }); err != nil {
 			t.Fatal(err)
 		}
 		s.running(t, i, true)
-		if diff := cmp.Diff(saved, s.guests.saved[s.guest(i)]); diff != "" {
+		if diff := cmp.Diff(saved, s.guests.saved[placeOf(i)]); diff != "" {
 			t.Errorf("a complete domain changed (-before +after):\n%s", diff)
 		}
 		regenerated := domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})
@@ -302,8 +302,8 @@ func opHardReboot(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.running(t, i, true)
-		if !strings.Contains(s.guests.saved[s.guest(i)], "<name>regenerated</name>") {
-			t.Errorf("the saved domain is not the regenerated one:\n%s", s.guests.saved[s.guest(i)])
+		if !strings.Contains(s.guests.saved[placeOf(i)], "<name>regenerated</name>") {
+			t.Errorf("the saved domain is not the regenerated one:\n%s", s.guests.saved[placeOf(i)])
 		}
 	})
 }
@@ -325,7 +325,7 @@ func opFree(ops ...spawn.Operation) func(*testing.T) {
 func opRescue(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		before := s.usage(t, i)
-		was := s.guests.saved[s.guest(i)]
+		was := s.guests.saved[placeOf(i)]
 		rescue := strings.Replace(was, "<name>", "<title>rescue</title><name>", 1) // with every device
 		saved, err := s.ops.Rescue(t.Context(), i, []byte(rescue))
 		if err != nil {
@@ -334,7 +334,7 @@ func opRescue(t *testing.T) {
 		if string(saved) != was {
 			t.Errorf("saved:\n%s", saved)
 		}
-		if left, err := domainxml.Read([]byte(s.guests.runs[s.guest(i)])); err != nil || len(left) > 0 {
+		if left, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)])); err != nil || len(left) > 0 {
 			t.Errorf("the rescue guest has %v, %v", left, err)
 		}
 		if diff := cmp.Diff(before, s.usage(t, i)); diff != "" {
@@ -344,8 +344,8 @@ func opRescue(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.running(t, i, true)
-		if s.guests.saved[s.guest(i)] != was {
-			t.Errorf("not restored:\n%s", s.guests.saved[s.guest(i)])
+		if s.guests.saved[placeOf(i)] != was {
+			t.Errorf("not restored:\n%s", s.guests.saved[placeOf(i)])
 		}
 		s.sound(t)
 	})
@@ -565,17 +565,18 @@ func textFor(i spawn.Instance) string {
 
 func opResizeFrom(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		blocked(t, s.unchanged(t, i, func() error { return spawn.PermitResize(i, plainFlavor()) }), 400, textFor(i))
+		blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpResize, i) }), 400, textFor(i))
 	})
 }
 
 func opResizeTo(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "")
-	blocked(t, spawn.PermitResize(i, flavor("gpu")), 400, forbiddenAccelerators)
-	if err := spawn.PermitResize(i, plainFlavor()); err != nil {
+	if err := spawn.Permit(spawn.OpResize, i); err != nil {
 		t.Errorf("without accelerators: %v", err)
 	}
+	i.Flavor = flavor("gpu")
+	blocked(t, spawn.Permit(spawn.OpResize, i), 400, forbiddenAccelerators)
 }
 
 func opMigrate(t *testing.T) {
@@ -668,7 +669,7 @@ func TestLifecycle(t *testing.T) {
 		}{
 			{"create", func() error { return nil }},
 			{"guest reboot", func() error {
-				return errors.Join(s.guests.Shutdown(ctx, s.guest(i)), s.guests.Start(ctx, s.guest(i)))
+				return errors.Join(s.guests.Shutdown(ctx, i), s.guests.Start(ctx, i))
 			}},
 			{"soft reboot", func() error { return s.ops.SoftReboot(ctx, i) }},
 			{"hard reboot", func() error { return s.ops.HardReboot(ctx, i, nil) }},

@@ -200,9 +200,9 @@ func TestRealPlacementReschedule(t *testing.T) {
 	real.checkEmpty(t, "allocations", "consumers")
 }
 
-func claimsOf(trace spawn.Trace) int {
+func claimsOf(trace []spawn.StepTrace) int {
 	n := 0
-	for _, step := range trace.Steps {
+	for _, step := range trace {
 		for _, r := range step.Requests {
 			if r.Name == "PUT allocations" && r.Status == http.StatusNoContent {
 				n++

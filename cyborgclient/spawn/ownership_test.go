@@ -78,12 +78,12 @@ func launchNovaVGPU(ctx context.Context, s *site) (spawn.Instance, error) {
 	if err != nil {
 		return i, err
 	}
-	if err := s.guests.Define(ctx, s.guest(i), domain); err != nil {
+	if err := s.guests.Define(ctx, i, domain); err != nil {
 		return i, err
 	}
-	delete(s.guests.runs, s.guest(i))
+	delete(s.guests.runs, placeOf(i))
 	i.ARQs = nil
-	return i, s.guests.Start(ctx, s.guest(i))
+	return i, s.guests.Start(ctx, i)
 }
 
 func change(i spawn.Instance) spawn.OwnershipChange {
@@ -102,11 +102,11 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 			s := newSite(t, worldOpts{model: novaVGPUModel()})
 			i := novaVGPU(t, s)
 			if !runs {
-				if err := s.guests.Destroy(t.Context(), s.guest(i)); err != nil {
+				if err := s.guests.Destroy(t.Context(), i); err != nil {
 					t.Fatal(err)
 				}
 			}
-			before, held := s.guests.saved[s.guest(i)], s.cloud.Placement.Allocations()
+			before, held := s.guests.saved[placeOf(i)], s.cloud.Placement.Allocations()
 			var released []string
 			c := change(i)
 			c.Release = func(_ context.Context, mdev string) error {
@@ -123,7 +123,7 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 				t.Fatalf("ARQs %+v", arqs)
 			}
 			want := strings.Replace(before, novasMdev, arqs[0].AttachHandleUUID, 1)
-			if diff := cmp.Diff(want, s.guests.saved[s.guest(i)]); diff != "" || string(result.Domain) != want {
+			if diff := cmp.Diff(want, s.guests.saved[placeOf(i)]); diff != "" || string(result.Domain) != want {
 				t.Errorf("domain (-want +got):\n%s", diff)
 			}
 			s.running(t, i, runs)
@@ -208,14 +208,14 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 				c := change(i)
 				c.Release = func(context.Context, string) error { t.Error("Nova's device was released"); return nil }
 				tt.change(t, s, &c)
-				before, held := s.guests.saved[s.guest(i)], sorted(s.cloud.Placement.Allocations())
+				before, held := s.guests.saved[placeOf(i)], sorted(s.cloud.Placement.Allocations())
 				result, err := s.ops.TakeOver(t.Context(), c)
 				if err == nil || result != nil || tt.want != nil && !errors.Is(err, tt.want) || errors.Is(err, spawn.ErrLeftover) {
 					t.Errorf("result %v, error %v; want %v and nothing left", result, err, tt.want)
 				}
 				s.running(t, i, true)
-				if s.guests.saved[s.guest(i)] != before {
-					t.Errorf("the domain changed:\n%s", s.guests.saved[s.guest(i)])
+				if s.guests.saved[placeOf(i)] != before {
+					t.Errorf("the domain changed:\n%s", s.guests.saved[placeOf(i)])
 				}
 				if diff := cmp.Diff(held, sorted(s.cloud.Placement.Allocations())); diff != "" {
 					t.Errorf("allocation (-before +after):\n%s", diff)

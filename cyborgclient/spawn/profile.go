@@ -151,18 +151,16 @@ type Port struct {
 	// Without a MAC the caller adds the interface.
 	MAC  string `json:"mac,omitempty"`
 	VLAN int    `json:"vlan,omitempty"`
-	// BindingProfile is the port's binding:profile before the spawn.
+	// BindingProfile is the port's binding:profile. A spawn adds arq_uuid, pci_slot
+	// and physical_network; domainxml.CleanBindingProfile removes these when the port
+	// is unbound.
 	BindingProfile map[string]any `json:"binding_profile,omitempty"`
 }
 
-// BoundPort is a port with its device.
-type BoundPort struct {
-	Port string `json:"port"`
-	ARQ  string `json:"arq"`
-	// BindingProfile is the port's new binding:profile: the old one with arq_uuid,
-	// pci_slot and physical_network. When the port is unbound,
-	// domainxml.CleanBindingProfile removes these.
-	BindingProfile map[string]any `json:"binding_profile"`
+// ARQ returns the UUID of the ARQ that the binding profile names; empty for none.
+func (p Port) ARQ() string {
+	arq, _ := p.BindingProfile["arq_uuid"].(string)
+	return arq
 }
 
 func checkPorts(ports []Port) error {

@@ -48,36 +48,14 @@ func (f RegionFunction) String() string {
 	return cmp.Or(strings.Join(loaded, ", "), "nothing known")
 }
 
-// Programmed is the result of [Flow.Program].
+// Programmed is what [Flow.Program] did.
 type Programmed struct {
 	// Region is the UUID of the deployable, Image that of the bitstream's image.
 	Region, Image string
-	// Before and After are what the region had loaded before, and has now.
+	// Before is what the region had loaded before, After what it has now; empty where
+	// that could not be read.
 	Before, After RegionFunction
 }
-
-// ProgramError is a programming that failed. It matches ErrProgram and its cause.
-// The ARQ stays Bound.
-type ProgramError struct {
-	Instance, ARQ string
-	Programmed
-	// AfterUnknown reports that After could not be read.
-	AfterUnknown bool
-	Err          error
-}
-
-// Error names instance, ARQ, region, image, and the old and present function.
-func (e *ProgramError) Error() string {
-	present := e.After.String()
-	if e.AfterUnknown {
-		present = "could not be read"
-	}
-	return fmt.Sprintf("spawn: instance %s: ARQ %s: %v: region %s, image %s: function before: %s; present: %s: %v",
-		e.Instance, e.ARQ, ErrProgram, e.Region, e.Image, e.Before, present, e.Err)
-}
-
-// Unwrap returns ErrProgram and the cause.
-func (e *ProgramError) Unwrap() []error { return []error{ErrProgram, e.Err} }
 
 // Program loads another function into the accelerator of a running instance: it
 // finds the region of the ARQ and makes Cyborg program it, which is synchronous. The
@@ -85,8 +63,9 @@ func (e *ProgramError) Unwrap() []error { return []error{ErrProgram, e.Err} }
 //
 // The error matches ErrRequest for an invalid request, an ARQ of another instance, or
 // a function without exactly one image, and ErrNotBound for an ARQ that is not Bound;
-// nothing was written then. Otherwise it is a [*ProgramError], which names the old
-// and the present function. After a lost reply the loaded function decides.
+// nothing was written then. Otherwise it matches ErrProgram and its cause, names the old
+// and the present function, and these are returned with it. After a lost reply the
+// loaded function decides.
 func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed, error) {
 	if err := request.check(); err != nil {
 		return Programmed{}, err
@@ -101,14 +80,17 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	}
 	done := Programmed{Region: region.UUID, Image: image, Before: functionOf(*region)}
 	_, err = f.cyborg.ProgramDeployable(ctx, region.UUID, image)
-	var readErr error
-	done.After, readErr = f.loadedFunction(ctx, region.UUID)
-	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && readErr == nil && done.After.Bitstream == image {
+	after, readErr := f.loadedFunction(ctx, region.UUID)
+	done.After = after
+	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && readErr == nil && after.Bitstream == image {
 		return done, nil
 	}
-	return Programmed{}, &ProgramError{
-		Instance: request.Instance, ARQ: request.ARQ, Programmed: done, AfterUnknown: readErr != nil, Err: err,
+	present := after.String()
+	if readErr != nil {
+		present = "could not be read"
 	}
+	return done, fmt.Errorf("spawn: instance %s: ARQ %s: %w: region %s, image %s: function before: %s; present: %s: %w",
+		request.Instance, request.ARQ, ErrProgram, region.UUID, image, done.Before, present, err)
 }
 
 func (r ProgramRequest) check() error {

@@ -31,7 +31,7 @@ func statesModel() *simcloud.Model {
 func (s *site) stayed(t *testing.T, i spawn.Instance, saved string, before usage) {
 	t.Helper()
 	s.running(t, i, false)
-	if got := s.guests.saved[s.guest(i)]; got != saved {
+	if got := s.guests.saved[placeOf(i)]; got != saved {
 		t.Errorf("the saved XML changed:\n%s", got)
 	}
 	after := s.usage(t, i)
@@ -79,7 +79,7 @@ func TestHostReboot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, worldOpts{model: statesModel(), poll: tt.poll})
 				i := s.spawn(t, tt.profile)
-				saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
+				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 				s.powerCut(t, i.Host)
 				if tt.slow > 0 {
 					s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: tt.slow, Times: -1})
@@ -117,7 +117,7 @@ func TestAStaleBoundDoesNotKeepAGuestOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: statesModel()})
 			i := s.spawn(t, "mixed")
-			saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
+			saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 			s.powerCut(t, i.Host)
 			if agent > 0 {
 				time.AfterFunc(agent, func() {
@@ -154,13 +154,13 @@ func TestAResumedGuestGetsWhatItsDomainLacks(t *testing.T) {
 		}
 		// Nova has defined the domain anew, without accelerators.
 		bare := domainxml.NewDomain(domainxml.DomainOpts{Name: "bare"})
-		if err := s.guests.Define(t.Context(), s.guest(i), bare); err != nil {
+		if err := s.guests.Define(t.Context(), i, bare); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
-		devices, err := domainxml.Read([]byte(s.guests.runs[s.guest(i)]))
+		devices, err := domainxml.Read([]byte(s.guests.runs[placeOf(i)]))
 		if err != nil || len(devices) != 4 {
 			t.Errorf("the guest has %v, %v; want its four devices", devices, err)
 		}
@@ -176,7 +176,7 @@ func TestAFailedRestorationLeavesTheGuestOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, worldOpts{model: statesModel()})
 				i := s.spawn(t, "vgpu")
-				saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
+				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 				s.powerCut(t, i.Host)
 				s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
 				_ = s.cloud.StartHost(t.Context(), i.Host) // the agent tells of its failure
@@ -206,7 +206,7 @@ func TestAFailedEventEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: statesModel()})
 		i := s.spawn(t, "vgpu")
-		saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
+		saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 		s.powerCut(t, i.Host)
 		s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
 		began := time.Now()
@@ -233,7 +233,7 @@ func TestTheWaitForTheAgentEndsWithTheContext(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: statesModel(), poll: poll})
 			i := s.spawn(t, "vgpu")
-			saved, before := s.guests.saved[s.guest(i)], s.usage(t, i)
+			saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 			s.powerCut(t, i.Host)
 			time.Sleep(time.Minute)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
@@ -289,9 +289,9 @@ func TestARebootFailsWithARQsOfOtherInstances(t *testing.T) {
 		}, "not among the ARQs of the instance"},
 		{"an ARQ more", func(_ *testing.T, _ *site, i *spawn.Instance) { i.ARQs = i.ARQs[1:] }, "not among those that the instance was given"},
 		{"another host", func(_ *testing.T, s *site, i *spawn.Instance) {
-			saved := s.guests.saved[s.guest(*i)]
+			saved := s.guests.saved[placeOf(*i)]
 			i.Host = "elsewhere"
-			s.guests.saved[s.guest(*i)] = saved
+			s.guests.saved[placeOf(*i)] = saved
 		}, "bound to host"},
 		{"being deleted", func(t *testing.T, s *site, i *spawn.Instance) {
 			if err := s.cloud.Cyborg.SetARQState(i.ARQs[1], fakecyborg.StateDeleting); err != nil {
@@ -329,7 +329,7 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 		if err := s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "regenerated"})); err != nil {
 			t.Fatal(err)
 		}
-		domain := []byte(s.guests.runs[s.guest(i)])
+		domain := []byte(s.guests.runs[placeOf(i)])
 		hostdevs, err := domainxml.Read(domain)
 		interfaces, err2 := domainxml.ReadInterfaces(domain)
 		if err != nil || err2 != nil || len(hostdevs) != 1 || len(interfaces) != 1 {

@@ -166,13 +166,20 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 }
 
 func (o *Operations) remove(ctx context.Context, i Instance) error {
-	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Destroy(ctx, i.guest()) }); err != nil {
-		return fmt.Errorf("destroy the guest: %w", err)
-	}
-	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Undefine(ctx, i.guest()) }); err != nil {
-		return fmt.Errorf("undefine the guest: %w", err)
+	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) }); err != nil {
+		return err
 	}
 	return o.release(ctx, i)
+}
+
+func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
+	if err := o.hypervisor.Destroy(ctx, i); err != nil {
+		return fmt.Errorf("destroy the guest: %w", err)
+	}
+	if err := o.hypervisor.Undefine(ctx, i); err != nil {
+		return fmt.Errorf("undefine the guest: %w", err)
+	}
+	return nil
 }
 
 func (o *Operations) release(ctx context.Context, i Instance) error {
@@ -198,23 +205,6 @@ type ReconcileOpts struct {
 	DryRun bool
 }
 
-// Orphan is an ARQ or allocation that belongs to no living instance.
-type Orphan struct {
-	// Kind is "arq" or "allocation".
-	Kind string `json:"kind"`
-	// ID is the UUID of the ARQ, or of the consumer that holds the allocation.
-	ID string `json:"id"`
-	// Instance is the instance that it belonged to; empty for an ARQ that was never
-	// bound.
-	Instance string `json:"instance,omitempty"`
-	// Reason is why it is an orphan.
-	Reason string `json:"reason"`
-	// Freed reports that it was freed.
-	Freed bool `json:"freed"`
-	// Err is why it could not be freed.
-	Err error `json:"-"`
-}
-
 // Reconcile finds and frees what earlier crashes of an agent left: ARQs of
 // instances that do not exist, ARQs of no instance that have been Initial or Unbound
 // for MinAge, and allocations of consumers that do not exist on providers of
@@ -222,9 +212,10 @@ type Orphan struct {
 // of this flow are left alone.
 //
 // It finds what its token may list: with that of an admin, the ARQs of all projects.
-// Everything is read before anything is freed. The error joins what could not be
-// freed and then matches ErrLeftover; the orphans are returned with it.
-func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Orphan, error) {
+// Everything is read before anything is freed. All that was found is returned, also with
+// an error; Err of what could not be freed is set, and the error, which joins these,
+// matches ErrLeftover.
+func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, error) {
 	if opts.Living == nil {
 		return nil, fmt.Errorf("%w: ReconcileOpts.Living is required", ErrConfig)
 	}
@@ -249,7 +240,7 @@ type reconciliation struct {
 }
 
 // find lists the orphans, ARQs before allocations.
-func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
+func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 	arqs, err := r.orphanARQs(ctx)
 	if err != nil {
 		return nil, err
@@ -264,7 +255,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
 			return nil, err
 		}
 		if gone {
-			arqs = append(arqs, Orphan{
+			arqs = append(arqs, Leftover{
 				Kind: "allocation", ID: consumer, Instance: consumer, Reason: "the consumer is not a living instance and uses a provider of Cyborg's",
 			})
 		}
@@ -272,19 +263,19 @@ func (r *reconciliation) find(ctx context.Context) ([]Orphan, error) {
 	return arqs, nil
 }
 
-func (r *reconciliation) orphanARQs(ctx context.Context) ([]Orphan, error) {
+func (r *reconciliation) orphanARQs(ctx context.Context) ([]Leftover, error) {
 	arqs, now, err := r.flow.listAllARQs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var orphans []Orphan
+	var orphans []Leftover
 	for _, arq := range arqs {
 		reason, err := r.orphanReason(ctx, arq, now)
 		if err != nil {
 			return nil, err
 		}
 		if reason != "" {
-			orphans = append(orphans, Orphan{Kind: "arq", ID: arq.UUID, Instance: arq.InstanceUUID, Reason: reason})
+			orphans = append(orphans, Leftover{Kind: "arq", ID: arq.UUID, Instance: arq.InstanceUUID, Reason: reason})
 		}
 	}
 	return orphans, nil
@@ -349,7 +340,7 @@ func (r *reconciliation) consumers(ctx context.Context) ([]string, error) {
 }
 
 // free frees each orphan, also after one could not be freed.
-func (r *reconciliation) free(ctx context.Context, orphans []Orphan) error {
+func (r *reconciliation) free(ctx context.Context, orphans []Leftover) error {
 	var errs []error
 	for i := range orphans {
 		orphan := &orphans[i]
@@ -359,7 +350,6 @@ func (r *reconciliation) free(ctx context.Context, orphans []Orphan) error {
 			}
 			return r.flow.placement.DeleteAllocation(ctx, orphan.ID)
 		})
-		orphan.Freed = orphan.Err == nil
 		if orphan.Err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", orphan.Kind, orphan.ID, orphan.Err))
 		}

@@ -66,14 +66,14 @@ func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
 	if err != nil || !strings.Contains(strings.Join(p.Traits, " "), "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B") {
 		t.Errorf("the region was not programmed: traits %v, %v", p.Traits, err)
 	}
-	if got := result.Trace.Steps[0].Decision; !strings.HasPrefix(got, "created for the Rocky flavor: rocky-afaas-") {
+	if got := result.Trace[0].Decision; !strings.HasPrefix(got, "created for the Rocky flavor: rocky-afaas-") {
 		t.Errorf("decision %q", got)
 	}
 	if len(original.ExtraSpecs) != 4 {
 		t.Errorf("the caller's flavor changed: %v", original.ExtraSpecs)
 	}
 	second, err := w.flow.Run(t.Context(), spawn.Request{Instance: secondInstance, Flavor: original})
-	if err != nil || !strings.HasPrefix(second.Trace.Steps[0].Decision, "of the Rocky flavor: ") {
+	if err != nil || !strings.HasPrefix(second.Trace[0].Decision, "of the Rocky flavor: ") {
 		t.Errorf("second spawn: %v", err)
 	}
 	w.checkPromise(t, second, err)

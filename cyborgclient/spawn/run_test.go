@@ -138,7 +138,7 @@ func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, step := range result.Trace.Steps {
+	for _, step := range result.Trace {
 		text := step.Step.String()
 		for _, r := range step.Requests {
 			text += fmt.Sprintf(" %s=%d", r.Name, r.Status)

@@ -152,7 +152,7 @@ func (s *site) spawnOf(t *testing.T, req spawn.Request) spawn.Instance {
 		t.Fatal(err)
 	}
 	i := spawn.InstanceOf(req, result)
-	if err := errors.Join(s.guests.Define(t.Context(), s.guest(i), result.Domain), s.guests.Start(t.Context(), s.guest(i))); err != nil {
+	if err := errors.Join(s.guests.Define(t.Context(), i, result.Domain), s.guests.Start(t.Context(), i)); err != nil {
 		t.Fatal(err)
 	}
 	s.cloud.CheckNoLeaks(t)
@@ -240,7 +240,7 @@ func refuses(ports bool, change func(*spawn.Instance), run func(context.Context,
 }
 
 func operationRows() map[string]func(*testing.T) {
-	resize := func(_ context.Context, _ *site, i spawn.Instance) error { return spawn.PermitResize(i, plainFlavor()) }
+	resize := permitted(spawn.OpResize)
 	suspend := permitted(spawn.OpSuspend)
 	migrate := permitted(spawn.OpMigrate)
 	live := permitted(spawn.OpLiveMigrate)

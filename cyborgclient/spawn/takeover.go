@@ -160,13 +160,13 @@ func (o *Operations) swap(ctx context.Context, i Instance, old, fresh []byte, ru
 			return errors.Join(err, o.revive(ctx, i, old, true))
 		}
 	}
-	if err := o.hypervisor.Define(ctx, i.guest(), fresh); err != nil {
+	if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
 		return errors.Join(fmt.Errorf("define: %w", err), o.revive(ctx, i, old, running))
 	}
 	if !running {
 		return nil
 	}
-	if err := o.hypervisor.Start(ctx, i.guest()); err != nil {
+	if err := o.hypervisor.Start(ctx, i); err != nil {
 		return errors.Join(fmt.Errorf("start: %w", err), o.revive(ctx, i, old, true))
 	}
 	return nil
@@ -179,7 +179,7 @@ func (o *Operations) revive(ctx context.Context, i Instance, old []byte, running
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i.guest()) }); err != nil {
+	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i) }); err != nil {
 		return fmt.Errorf("%w: the guest could not be started again: %w", ErrLeftover, err)
 	}
 	return nil

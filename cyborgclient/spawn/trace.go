@@ -45,11 +45,6 @@ func (s Step) String() string {
 // MarshalText writes the short name.
 func (s Step) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Trace is the record of one attempt.
-type Trace struct {
-	Steps []StepTrace `json:"steps"`
-}
-
 // StepTrace is the record of one step.
 type StepTrace struct {
 	Step     Step           `json:"step"`
@@ -92,13 +87,13 @@ func (r *recorder) reopen(ctx context.Context) context.Context {
 }
 
 // trace returns a copy of the record so far.
-func (r *recorder) trace() Trace {
-	t := Trace{Steps: make([]StepTrace, len(r.steps))}
+func (r *recorder) trace() []StepTrace {
+	steps := make([]StepTrace, len(r.steps))
 	for i, s := range r.steps {
-		t.Steps[i] = *s
-		t.Steps[i].Requests = slices.Clip(s.Requests)
+		steps[i] = *s
+		steps[i].Requests = slices.Clip(s.Requests)
 	}
-	return t
+	return steps
 }
 
 func (s *StepTrace) close(decision string, err error) {

@@ -35,8 +35,8 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if err != nil {
 			return "", a.notBound(ctx, err)
 		}
-		if len(a.unbound()) > 0 {
-			return "", &NotBoundError{ARQs: a.states()}
+		if err := a.checkBound(); err != nil {
+			return "", err
 		}
 		return fmt.Sprintf("%s Bound, %d before the wait", count(len(a.ARQs), "ARQ"), early), nil
 	})
@@ -164,21 +164,27 @@ func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 	return ""
 }
 
-// states returns the state of every ARQ.
-func (a *Attempt) states() []ARQState {
+// problems returns why the guest cannot be started with its ARQs, by their UUIDs.
+func (a *Attempt) problems() map[string]string {
 	providers := make(map[string]string, len(a.Bindings))
 	for _, binding := range a.Bindings {
 		providers[binding.ARQ] = binding.DeviceRP
 	}
-	states := make([]ARQState, len(a.ARQs))
-	for i, arq := range a.ARQs {
-		states[i] = ARQState{ARQ: arq.UUID, State: arq.State, Problem: problemOf(arq, a.Host, providers[arq.UUID])}
+	problems := map[string]string{}
+	for _, arq := range a.ARQs {
+		if problem := problemOf(arq, a.Host, providers[arq.UUID]); problem != "" {
+			problems[arq.UUID] = problem
+		}
 	}
-	return states
+	return problems
 }
 
-func (a *Attempt) unbound() []ARQState {
-	return slices.DeleteFunc(a.states(), func(state ARQState) bool { return state.Problem == "" })
+// checkBound returns a [*NotBoundError] unless every ARQ is Bound with a handle.
+func (a *Attempt) checkBound() error {
+	if problems := a.problems(); len(problems) > 0 {
+		return &NotBoundError{ARQs: a.ARQs, Problems: problems}
+	}
+	return nil
 }
 
 // notBound is the error of a wait that ended early. It reads the states once more,
@@ -187,13 +193,14 @@ func (a *Attempt) notBound(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
 	if err := a.refresh(ctx); err == nil {
-		return &NotBoundError{ARQs: a.states(), Err: cause}
+		return &NotBoundError{ARQs: a.ARQs, Problems: a.problems(), Err: cause}
 	}
-	states := make([]ARQState, len(a.ARQs))
-	for i, arq := range a.ARQs {
-		states[i] = ARQState{ARQ: arq.UUID, Problem: "state unknown"}
+	unknown := &NotBoundError{Problems: map[string]string{}, Err: cause}
+	for _, arq := range a.ARQs {
+		unknown.ARQs = append(unknown.ARQs, cyborgclient.ARQ{UUID: arq.UUID})
+		unknown.Problems[arq.UUID] = "state unknown"
 	}
-	return &NotBoundError{ARQs: states, Err: cause}
+	return unknown
 }
 
 // stateTimeout bounds the request for the states after a failure.

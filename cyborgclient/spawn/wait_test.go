@@ -76,7 +76,7 @@ func checkTimeout(t *testing.T, err error, arqs int) {
 		t.Errorf("the error tells of %d ARQs, want %d", len(notBound.ARQs), arqs)
 	}
 	for _, arq := range notBound.ARQs {
-		if arq.State != cyborgclient.StateBindStarted || arq.Problem == "" || !strings.Contains(err.Error(), arq.ARQ) {
+		if arq.State != cyborgclient.StateBindStarted || notBound.Problems[arq.UUID] == "" || !strings.Contains(err.Error(), arq.UUID) {
 			t.Errorf("ARQ not told apart: %+v in %q", arq, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestARefusedEventIsSettledByAGet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bind := result.Trace.Steps[7]
+	bind := result.Trace[7]
 	if bind.Step != spawn.StepBind || bind.Requests[0].Status != http.StatusBadRequest || !strings.Contains(bind.Decision, "refused the event") {
 		t.Errorf("the trace does not tell what happened: %+v", bind)
 	}

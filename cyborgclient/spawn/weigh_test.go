@@ -16,7 +16,7 @@ import (
 // rankOf is the decision of the step that chose the host.
 func rankOf(t *testing.T, result *spawn.Result) string {
 	t.Helper()
-	for _, step := range result.Trace.Steps {
+	for _, step := range result.Trace {
 		if step.Step == spawn.StepSelect {
 			return step.Decision
 		}
@@ -29,7 +29,7 @@ func rankOf(t *testing.T, result *spawn.Result) string {
 // the other first.
 func TestFewestFragmentsFillsUsedCards(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{spawn.WeighFragments}}})
+	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{"fragments"}}})
 	reversed := request("vgpu")
 	reversed.Order = func(list []spawn.Candidate) []spawn.Candidate {
 		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
@@ -88,7 +88,7 @@ func TestOrderByReadsTheProviderSummaries(t *testing.T) {
 
 func TestWeighersOfTheConfiguration(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{spawn.WeighFunction, spawn.WeighFragments, spawn.WeighNUMA}}})
+	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{"function", "fragments", "numa"}}})
 	plain := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "plain", VCPUs: 1}}
 	result, err := w.flow.Run(t.Context(), plain)
 	if err != nil || !strings.Contains(rankOf(t, result), "no programming is needed; partly used devices filled: 0") {
@@ -103,7 +103,7 @@ func TestWeighersOfTheConfiguration(t *testing.T) {
 func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	t.Parallel()
 	want := spawn.Config{
-		Weighers:     []string{spawn.WeighNUMA},
+		Weighers:     []string{"numa"},
 		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true, ShippedClasses: true},
 	}
 	data, err := json.Marshal(want)
@@ -114,7 +114,7 @@ func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(configured(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", data, diff)
 	}
 	for _, bad := range []string{`{"rocky_flavors": {"converted": true}}`, `{"rocky_flavors": true}`, `{"weighers": "numa"}`} {

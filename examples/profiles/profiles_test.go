@@ -308,7 +308,7 @@ func TestTheProfilesAreThoseOfTheFlavors(t *testing.T) {
 func TestTheRegionThatHasTheFunctionIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spawn.Config{
-		Weighers:     []string{spawn.WeighFunction, spawn.WeighFragments},
+		Weighers:     []string{"function", "fragments"},
 		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true},
 	})
 	f := flavor(t, "afaas-function-id")
@@ -333,7 +333,7 @@ func TestTheRegionThatHasTheFunctionIsTakenAgain(t *testing.T) {
 	if weighed.ARQs[0].DeviceRPUUID != first.ARQs[0].DeviceRPUUID {
 		t.Errorf("bound to %s, want the region %s that has the function", weighed.ARQs[0].DeviceRPUUID, first.ARQs[0].DeviceRPUUID)
 	}
-	for _, step := range weighed.Trace.Steps {
+	for _, step := range weighed.Trace {
 		if step.Step == spawn.StepSelect && !strings.Contains(step.Decision, "has d8424dc4-a4a3-c413-f89e-433683f9040b") {
 			t.Errorf("decision %q has no reason", step.Decision)
 		}

@@ -19,9 +19,9 @@ type call struct {
 }
 
 // callsOf returns the requests of the flow.
-func callsOf(trace spawn.Trace) []call {
+func callsOf(trace []spawn.StepTrace) []call {
 	var calls []call
-	for _, step := range trace.Steps {
+	for _, step := range trace {
 		at := step.Started
 		for _, r := range step.Requests {
 			calls = append(calls, call{

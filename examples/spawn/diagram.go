@@ -8,13 +8,13 @@ import (
 )
 
 // diagram draws the calls of each step as a Mermaid sequence diagram.
-func diagram(trace spawn.Trace, calls []call) string {
+func diagram(trace []spawn.StepTrace, calls []call) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
 	for _, name := range participants(calls) {
 		fmt.Fprintf(&b, "    participant %s\n", name)
 	}
-	for _, step := range trace.Steps {
+	for _, step := range trace {
 		title := strings.TrimSpace(number(step.Step) + " " + step.Step.String())
 		fmt.Fprintf(&b, "    Note over spawn: %s: %s\n", title, plain(stepOutcome(step)))
 		for _, c := range during(calls, step) {

@@ -108,7 +108,7 @@ func (e *embedded) running() bool { return false }
 
 // conversation returns the cloud's record, which includes the requests between the
 // services.
-func (e *embedded) conversation(spawn.Trace) []call {
+func (e *embedded) conversation([]spawn.StepTrace) []call {
 	var calls []call
 	for _, r := range e.cloud.Requests() {
 		calls = append(calls, call{

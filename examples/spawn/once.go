@@ -24,7 +24,7 @@ type cloud interface {
 	// running reports whether instances exist before the flow begins.
 	running() bool
 	// conversation returns the requests between the services, in order.
-	conversation(trace spawn.Trace) []call
+	conversation(trace []spawn.StepTrace) []call
 	// define registers the started guest with the cloud and checks for leaks; after a
 	// failure result is nil.
 	define(ctx context.Context, result *spawn.Result) error
@@ -97,7 +97,7 @@ func (o *options) request() (spawn.Request, error) {
 	return request, nil
 }
 
-func traceOf(result *spawn.Result, err error) spawn.Trace {
+func traceOf(result *spawn.Result, err error) []spawn.StepTrace {
 	var failure *spawn.Error
 	switch {
 	case result != nil:
@@ -105,5 +105,5 @@ func traceOf(result *spawn.Result, err error) spawn.Trace {
 	case errors.As(err, &failure):
 		return failure.Trace
 	}
-	return spawn.Trace{}
+	return nil
 }

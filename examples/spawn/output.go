@@ -52,10 +52,10 @@ func (o *output) finish(result *spawn.Result, err error) error {
 			return err
 		}
 	}
-	if len(trace.Steps) > 0 {
+	if len(trace) > 0 {
 		o.timeline(trace)
 	}
-	if o.opts.Diagram != "" && len(trace.Steps) > 0 {
+	if o.opts.Diagram != "" && len(trace) > 0 {
 		if err := os.WriteFile(o.opts.Diagram, []byte(diagram(trace, o.calls)), 0o644); err != nil {
 			return fmt.Errorf("%w: --diagram: %w", errUsage, err)
 		}
@@ -85,9 +85,9 @@ const (
 )
 
 // timeline prints a row per step and below it a row per call.
-func (o *output) timeline(trace spawn.Trace) {
+func (o *output) timeline(trace []spawn.StepTrace) {
 	t := o.newTable("", "step", "time", "request", outcome)
-	for _, step := range trace.Steps {
+	for _, step := range trace {
 		t.AppendRow(table.Row{number(step.Step), step.Step.String(), milliseconds(step.Duration), "", stepOutcome(step)})
 		for _, c := range during(o.calls, step) {
 			t.AppendRow(table.Row{"", "", milliseconds(c.Duration), c.From + " -> " + c.To + "  " + c.What, statusText(c.Status)})
@@ -201,8 +201,12 @@ type document struct {
 	Step      string             `json:"step,omitempty"`
 	Undone    []string           `json:"undone,omitempty"`
 	Leftovers []string           `json:"leftovers,omitempty"`
-	Trace     spawn.Trace        `json:"trace"`
+	Trace     steps              `json:"trace"`
 	Calls     []call             `json:"calls"`
+}
+
+type steps struct {
+	Steps []spawn.StepTrace `json:"steps"`
 }
 
 type device struct {
@@ -212,7 +216,7 @@ type device struct {
 }
 
 func (o *output) json(result *spawn.Result, err error) error {
-	doc := document{ARQs: []cyborgclient.ARQ{}, Devices: []device{}, Skipped: []device{}, Calls: o.calls, Trace: traceOf(result, err)}
+	doc := document{ARQs: []cyborgclient.ARQ{}, Devices: []device{}, Skipped: []device{}, Calls: o.calls, Trace: steps{traceOf(result, err)}}
 	if result != nil {
 		doc.Instance, doc.Host, doc.ARQs, doc.Domain = result.Instance, result.Host, result.ARQs, string(result.Domain)
 		for _, d := range result.Devices {

@@ -69,4 +69,4 @@ func (c *realCloud) hint(*spawn.NoCandidatesError) string {
 // define does nothing: the server of a real cloud exists already.
 func (c *realCloud) define(context.Context, *spawn.Result) error { return nil }
 
-func (c *realCloud) conversation(trace spawn.Trace) []call { return callsOf(trace) }
+func (c *realCloud) conversation(trace []spawn.StepTrace) []call { return callsOf(trace) }
