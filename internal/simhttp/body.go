@@ -17,9 +17,6 @@ var ErrBodyTooLarge = errors.New("request body is larger than 4 MiB")
 
 // ReadBody reads the whole request body, up to MaxBody.
 func ReadBody(r *http.Request) ([]byte, error) {
-	if kept, ok := r.Body.(*readAhead); ok && kept.untouched() {
-		return kept.take()
-	}
 	if r.ContentLength > MaxBody {
 		return nil, ErrBodyTooLarge
 	}
@@ -32,6 +29,30 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// bufferBody reads the body of a request as far as a service would, and puts it back. It
+// returns nil where there is none, and where the route does not read it as JSON.
+func bufferBody(r *http.Request, match Match) []byte {
+	if r.Body == nil || r.Body == http.NoBody || match.Route == nil || match.Route.Data {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	rest := io.Reader(r.Body)
+	if err != nil {
+		rest = failingReader{err}
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(data), rest), r.Body}
+	return data
+}
+
+// failingReader is the end of a body that was cut off.
+type failingReader struct{ err error }
+
+// Read implements io.Reader.
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // WriteJSON answers with a JSON body and its length. In the body <, > and & are written as
 // they are, as Python does: clients search the texts of errors for them.

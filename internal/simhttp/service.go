@@ -54,36 +54,20 @@ func (s *Service) Operations() []string { return s.Router.Operations() }
 
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := s.Clock.Now()
-	id := s.IDs.RequestID()
-	mount, path := s.route(r.URL.EscapedPath())
-	match := s.Router.Match(r.Method, path)
 	ctx, log := s.withChangeLog(r.Context())
-	r = r.WithContext(ctx)
-	w.Header().Set(RequestIDHeader, id)
-	w.Header().Set("Date", started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
-
-	exchange := sim.Exchange{
-		Service: s.Name, From: r.UserAgent(), Method: r.Method, Path: r.URL.Path,
-		Query: r.URL.RawQuery, RequestID: id, Started: started, Internal: IsInternal(r.Context()),
-	}
+	out := &statusWriter{ResponseWriter: w}
+	mount, path := s.route(r.URL.EscapedPath())
+	c := &Call{Request: r.WithContext(ctx), W: out, Match: s.Router.Match(r.Method, path), Mount: mount}
+	exchange := s.begin(c)
 	var rule fault.Rule
-	if match.Route != nil {
-		for name, value := range match.vars {
-			r.SetPathValue(name, value)
-		}
-		exchange.Operation, exchange.Subject = match.Route.Operation, match.Route.subject(r)
+	if c.Route != nil {
 		rule, _ = s.Faults.Decide(exchange.Operation, exchange.Subject)
 		exchange.Fault = string(rule.Action)
 	}
-	out := &statusWriter{ResponseWriter: w}
-	recorder := s.Recorder
-	if recorder == nil {
-		recorder = recorderOf(r.Context())
-	}
+	recorder := cmp.Or(s.Recorder, recorderOf(ctx))
 	number := recorder.begin()
 	defer func() {
-		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(started)
+		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(exchange.Started)
 		exchange.Microversion = lastWord(w.Header().Get(s.VersionHeader))
 		exchange.Changes = log.End()
 		recorder.add(number, exchange)
@@ -92,14 +76,31 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if recorder != nil {
-		exchange.Unrecognized = unrecognized(r, match, bufferBody(r, match))
+		exchange.Unrecognized = unrecognized(c.Request, c.Match, bufferBody(c.Request, c.Match))
 	}
-	c := &Call{Request: r, W: out, Match: match, Mount: mount}
 	if len(exchange.Unrecognized) > 0 && recorder.RefusesUnrecognized {
 		s.WriteError(c, Refuse(http.StatusBadRequest, "The simulator is strict about requests. Unrecognized: %s", strings.Join(exchange.Unrecognized, ", ")))
 		return
 	}
 	s.serve(c, rule)
+}
+
+// begin sets the variables of the path and the headers that every answer has, and returns
+// what is known of the exchange.
+func (s *Service) begin(c *Call) sim.Exchange {
+	exchange := sim.Exchange{
+		Service: s.Name, From: c.UserAgent(), Method: c.Method, Path: c.URL.Path, Query: c.URL.RawQuery,
+		RequestID: s.IDs.RequestID(), Started: s.Clock.Now(), Internal: IsInternal(c.Context()),
+	}
+	c.W.Header().Set(RequestIDHeader, exchange.RequestID)
+	c.W.Header().Set("Date", exchange.Started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
+	if c.Route != nil {
+		for name, value := range c.vars {
+			c.SetPathValue(name, value)
+		}
+		exchange.Operation, exchange.Subject = c.Route.Operation, c.Route.subject(c.Request)
+	}
+	return exchange
 }
 
 // serve lets a fault rule act on a call.

@@ -1,7 +1,9 @@
 package simhttp
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,41 +83,42 @@ const (
 // unrecognizedBody lists the members of a body that have no shape: "body [0].colour". A body
 // that is no JSON is not checked: the service refuses it.
 func (s *shape) unrecognizedBody(body []byte) []string {
-	w := &shapeWalk{walker: walker{data: body}}
 	switch {
-	case s != nil && s.leaf(), w.peek() == 0:
+	case s != nil && s.leaf(), len(bytes.TrimSpace(body)) == 0:
 		return nil
 	case s == nil:
 		return []string{"body"}
 	case !json.Valid(body):
 		return nil
 	}
-	w.at = 0
-	w.value(s, "")
+	var w shapeWalk
+	w.value(s, body, "")
 	return w.found
 }
 
-type shapeWalk struct {
-	walker
-	found []string
-}
+type shapeWalk struct{ found []string }
 
-func (w *shapeWalk) value(s *shape, path string) {
-	switch first := w.peek(); {
-	case first == '{' && (s.members != nil || s.any != nil):
-		w.object(func(name string) {
-			here := strings.TrimPrefix(path+"."+name, ".")
-			if next := s.member(name); next != nil {
-				w.value(next, here)
-				return
-			}
-			w.skip()
+// value visits the parts of a valid JSON value.
+func (w *shapeWalk) value(s *shape, value json.RawMessage, path string) {
+	dec := json.NewDecoder(bytes.NewReader(value))
+	open, err := dec.Token()
+	isObject := open == json.Delim('{') && (s.members != nil || s.any != nil)
+	isList := open == json.Delim('[') && s.items != nil
+	for i := 0; err == nil && (isObject || isList) && dec.More(); i++ {
+		next, here := s.items, fmt.Sprintf("%s[%d]", path, i)
+		if isObject {
+			var name json.Token
+			name, err = dec.Token()
+			text, _ := name.(string)
+			next, here = s.member(text), strings.TrimPrefix(path+"."+text, ".")
+		}
+		var part json.RawMessage
+		err = errors.Join(err, dec.Decode(&part))
+		if next != nil {
+			w.value(next, part, here)
+		} else {
 			w.note(here)
-		})
-	case first == '[' && s.items != nil:
-		w.array(func(i int) { w.value(s.items, fmt.Sprintf("%s[%d]", path, i)) })
-	default:
-		w.skip()
+		}
 	}
 }
 

@@ -152,7 +152,7 @@ func response(req *http.Request, answer *buffer, dropped bool) *http.Response {
 	var body io.Reader = bytes.NewReader(answer.body.Bytes())
 	length := int64(answer.body.Len())
 	if dropped {
-		body = io.MultiReader(body, failingReader{})
+		body = io.MultiReader(body, failingReader{io.ErrUnexpectedEOF})
 		length = -1
 		if n, err := strconv.ParseInt(answer.header.Get("Content-Length"), 10, 64); err == nil {
 			length = n
@@ -171,8 +171,3 @@ func response(req *http.Request, answer *buffer, dropped bool) *http.Response {
 		Request:       req,
 	}
 }
-
-type failingReader struct{}
-
-// Read implements io.Reader.
-func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

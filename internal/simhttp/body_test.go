@@ -26,8 +26,7 @@ func TestBodiesAreReadAsTheyWereSent(t *testing.T) {
 		{"beyond what a service reads", strings.NewReader(long), long, nil},
 		{"cut off", io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(failed)), "ab", failed},
 	} {
-		ahead := newReadAhead(io.NopCloser(test.body))
-		got, err := io.ReadAll(ahead)
+		got, err := io.ReadAll(buffered(test.body).Body)
 		if string(got) != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: %d bytes, %v; want %d, %v", test.name, len(got), err, len(test.want), test.err)
 		}
@@ -42,8 +41,7 @@ func TestBodiesAreReadAsTheyWereSent(t *testing.T) {
 		{"too long", strings.NewReader(long), "", ErrBodyTooLarge},
 		{"cut off", io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(failed)), "", failed},
 	} {
-		r := httptest.NewRequest(http.MethodPost, "/", nil)
-		r.Body = newReadAhead(io.NopCloser(test.body))
+		r := buffered(test.body)
 		got, err := ReadBody(r)
 		if string(got) != test.want || !errors.Is(err, test.err) {
 			t.Errorf("ReadBody, %s: %d bytes, %v; want %d, %v", test.name, len(got), err, len(test.want), test.err)
@@ -52,6 +50,13 @@ func TestBodiesAreReadAsTheyWereSent(t *testing.T) {
 			t.Errorf("ReadBody again, %s: %d bytes, %v", test.name, len(again), err)
 		}
 	}
+}
+
+// buffered is a request whose body was read ahead.
+func buffered(body io.Reader) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", body)
+	bufferBody(r, Match{Route: &Route{}})
+	return r
 }
 
 func TestOwnServicesAreMarked(t *testing.T) {
