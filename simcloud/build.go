@@ -3,7 +3,6 @@ package simcloud
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // ErrHost is matched by the error about an unknown host.
@@ -19,7 +19,7 @@ var ErrHost = errors.New("simcloud: no such host")
 
 // build creates the world of the model through the services' APIs.
 func (c *Cloud) build(ctx context.Context) error {
-	admin := &api{client: &http.Client{Transport: c.inside}, token: c.tokenSource("admin").Token, base: baseURL}
+	admin := &api{simhttp.Peer{Endpoint: c.peer("", "admin"), Agent: "simcloud"}}
 	for i, h := range c.model.Hosts {
 		m, agent, err := c.newMachine(i, h)
 		if err != nil {
@@ -67,11 +67,7 @@ func ignoreUnsupported(m *machine, err error) error {
 }
 
 // api is a client of the cloud's services.
-type api struct {
-	client *http.Client
-	token  func(context.Context) (string, error)
-	base   string // prefix of all paths
-}
+type api struct{ simhttp.Peer }
 
 // The microversions of the requests.
 const (
@@ -175,31 +171,10 @@ func (a *api) call(ctx context.Context, method, path, version string, body any) 
 }
 
 // exchange sends a request that has to succeed and returns the answer.
-func (a *api) exchange(ctx context.Context, method, path, version string, body any) ([]byte, error) {
-	var data []byte
-	if body != nil {
-		var err error
-		if data, err = json.Marshal(body); err != nil {
-			return nil, err
-		}
+func (a *api) exchange(ctx context.Context, method, path, version string, body any) (simhttp.Answer, error) {
+	answer, err := a.Do(ctx, simhttp.PeerCall{Method: method, Path: path, Header: map[string]string{simhttp.VersionHeader: version}, Body: body})
+	if err == nil && !answer.OK() {
+		err = fmt.Errorf("%s %s: %d %s: %s", method, path, answer.Status, http.StatusText(answer.Status), bytes.TrimSpace(answer.Body))
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	token, err := a.token(ctx)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("X-Auth-Token", token)
-	req.Header.Set("OpenStack-API-Version", version)
-	req.Header.Set("User-Agent", "simcloud")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := a.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	return answerOf(method, path, res)
+	return answer, err
 }

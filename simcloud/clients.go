@@ -17,44 +17,26 @@ import (
 // Password is the default password of the users of a cloud.
 const Password = keystone.Password
 
-// tokenSource issues tokens of a user and renews them before they expire.
-type tokenSource struct {
-	identity *keystone.Server
-	clock    sim.Clock
-	user     string
-
-	mu    sync.Mutex
-	token string
-	until time.Time
-}
-
-func (c *Cloud) tokenSource(user string) *tokenSource {
-	s := &tokenSource{identity: c.identity, clock: c.clock, user: user}
-	c.tokens = append(c.tokens, s)
-	return s
-}
-
-// forget makes the next call of Token issue a new one.
-func (s *tokenSource) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.token = ""
-}
-
-// Token returns a token that is valid for at least half of the token lifetime.
-func (s *tokenSource) Token(context.Context) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	if s.token != "" && now.Before(s.until) {
-		return s.token, nil
+// tokenSource issues tokens of a user, each valid for at least half of the token lifetime, and
+// renews them.
+func (c *Cloud) tokenSource(user string) func(context.Context) (string, error) {
+	var mu sync.Mutex
+	var token string
+	var until time.Time
+	var loads int64
+	return func(context.Context) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := c.clock.Now()
+		if token != "" && now.Before(until) && loads == c.loads.Load() {
+			return token, nil
+		}
+		issued, err := c.identity.IssueToken(user)
+		if err == nil {
+			token, loads, until = issued, c.loads.Load(), now.Add(c.identity.TokenLifetime()/2)
+		}
+		return issued, err
 	}
-	token, err := s.identity.IssueToken(s.user)
-	if err != nil {
-		return "", err
-	}
-	s.token, s.until = token, now.Add(s.identity.TokenLifetime()/2)
-	return token, nil
 }
 
 // Provider returns a client of the user admin that reaches the cloud in process. A login
@@ -94,7 +76,7 @@ func (c *Cloud) ProviderClient(ctx context.Context, user string) (*gophercloud.P
 
 // ServiceToken returns a token of the user nova with the role service, for the header
 // X-Service-Token that binding and unbinding require.
-func (c *Cloud) ServiceToken(ctx context.Context) (string, error) { return c.nova.Token(ctx) }
+func (c *Cloud) ServiceToken(ctx context.Context) (string, error) { return c.serviceToken(ctx) }
 
 // ProjectID returns the id of the project of a user's roles, or "" for an unknown user.
 func (c *Cloud) ProjectID(user string) string {

@@ -71,17 +71,17 @@ type Cloud struct {
 	handler   http.Handler
 	transport *simhttp.Transport
 	inside    http.RoundTripper // for requests between the services
-	nova      *tokenSource      // the service token
-	tokens    []*tokenSource    // all of them
 	machines  []*machine
 	external  *external // nil: Placement is simulated
 	page      *statuspage.Page
 	agentLoop bool
+	loads     atomic.Int64 // of a state, which may not know the tokens issued before
 	hardware  hardware
 	state     tables.Group
 	keeper    atomic.Pointer[keeper] // nil: no file keeps the state
 
-	endStreams func()
+	endStreams   func()
+	serviceToken func(context.Context) (string, error) // of the user nova
 }
 
 // New makes a cloud from a model: it starts the services, creates the providers of each host
@@ -172,7 +172,7 @@ func (c *Cloud) start(set settings) error {
 	c.endStreams = sync.OnceFunc(func() { close(done) })
 	c.page = statuspage.New(c.world, c.version)
 	c.page.Done = done
-	c.nova = c.tokenSource("nova")
+	c.serviceToken = c.tokenSource("nova")
 	recorded := simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
 	c.handler = c.syncBeforeReply(recorded)
 	c.transport = simhttp.NewTransport(c.handler)
@@ -208,16 +208,10 @@ func (c *Cloud) startPlacement(external *externalConfig) (err error) {
 }
 
 func (c *Cloud) startCyborg() (err error) {
-	peer := func(path string) sim.Endpoint {
-		return sim.Endpoint{
-			URL: baseURL + path, Client: &http.Client{Transport: c.inside},
-			Token: c.tokenSource("cyborg").Token,
-		}
-	}
 	opts := []fakecyborg.Option{
 		fakecyborg.WithTokenVerifier(c.identity), fakecyborg.WithFaults(c.faults), fakecyborg.WithClock(c.clock),
-		fakecyborg.WithPlacement(peer("/placement")), fakecyborg.WithNova(peer("/compute/v2.1")),
-		fakecyborg.WithGlance(peer("/image/v2")),
+		fakecyborg.WithPlacement(c.peer("/placement", "cyborg")), fakecyborg.WithNova(c.peer("/compute/v2.1", "cyborg")),
+		fakecyborg.WithGlance(c.peer("/image/v2", "cyborg")),
 	}
 	if c.agentLoop {
 		opts = append(opts, fakecyborg.WithAgentLoop())
@@ -226,6 +220,11 @@ func (c *Cloud) startCyborg() (err error) {
 		return fmt.Errorf("%w: cyborg: %w", ErrModel, err)
 	}
 	return nil
+}
+
+// peer is a service of the cloud as another one, or the cloud itself, reaches it.
+func (c *Cloud) peer(path, user string) sim.Endpoint {
+	return sim.Endpoint{URL: baseURL + path, Client: &http.Client{Transport: c.inside}, Token: c.tokenSource(user)}
 }
 
 // catalog has the long forms of the paths. That of the accelerator must end in /v2, because

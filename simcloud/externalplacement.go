@@ -2,10 +2,8 @@ package simcloud
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -13,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // WithExternalPlacement gives a cloud a Placement that is not simulated, such as a real
@@ -47,11 +47,10 @@ func (c *Cloud) newExternal(e externalConfig) (*external, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true // the server of a test may close first
-	x := &external{api: &api{
-		client: &http.Client{Transport: transport, Timeout: time.Minute},
-		token:  func(context.Context) (string, error) { return e.token, nil },
-		base:   strings.TrimSuffix(e.url, "/"),
-	}}
+	x := &external{api: &api{simhttp.Peer{Agent: "simcloud", Endpoint: sim.Endpoint{
+		URL: e.url, Client: &http.Client{Transport: transport, Timeout: time.Minute},
+		Token: func(context.Context) (string, error) { return e.token, nil },
+	}}}}
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/placement")
 		r.Out.URL.RawPath = strings.TrimPrefix(r.In.URL.RawPath, "/placement")
@@ -159,11 +158,14 @@ func (x *external) allocations(ctx context.Context, provider string) ([]placemen
 }
 
 func (x *external) get(ctx context.Context, path string, into any) error {
-	data, err := x.api.exchange(ctx, http.MethodGet, path, placementVersion, nil)
+	answer, err := x.api.exchange(ctx, http.MethodGet, path, placementVersion, nil)
+	if err == nil {
+		err = answer.Decode(into)
+	}
 	if err != nil {
 		return fmt.Errorf("simcloud: external placement: %w", err)
 	}
-	return json.Unmarshal(data, into)
+	return nil
 }
 
 // remove deletes the trees of all hosts that were created, children first.
@@ -181,23 +183,10 @@ func (x *external) remove(machines []*machine) error {
 		tree, err := x.tree(ctx, m.provider)
 		errs = append(errs, err)
 		for _, p := range slices.Backward(tree) {
-			if _, err := x.api.exchange(ctx, http.MethodDelete, "/resource_providers/"+p.UUID, placementVersion, nil); err != nil {
+			if err := x.api.call(ctx, http.MethodDelete, "/resource_providers/"+p.UUID, placementVersion, nil); err != nil {
 				errs = append(errs, fmt.Errorf("simcloud: external placement: remove provider %s: %w", p.Name, err))
 			}
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// answerOf reads the answer to a request that has to succeed.
-func answerOf(method, path string, res *http.Response) ([]byte, error) {
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, strings.TrimSpace(string(answer)))
-	}
-	return answer, nil
 }
