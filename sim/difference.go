@@ -1,5 +1,10 @@
 package sim
 
+import (
+	"strings"
+	"time"
+)
+
 // Difference is a row that only one of two states has, or a value in which a row differs.
 type Difference struct {
 	// Path is TABLE[KEY], or TABLE[KEY].FIELD and further into the row. The key is followed
@@ -19,4 +24,20 @@ func (d Difference) String() string {
 		return "- " + d.Path + ": " + d.Before
 	}
 	return "  " + d.Path + ": " + d.Before + " -> " + d.After
+}
+
+// IsTime reports whether the value is a time in both states.
+func (d Difference) IsTime() bool {
+	for _, text := range []string{d.Before, d.After} {
+		if _, err := time.Parse(`"`+time.RFC3339Nano+`"`, text); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// IsToken reports whether the difference is in a table of tokens.
+func (d Difference) IsToken() bool {
+	table, _, _ := strings.Cut(d.Path, "[")
+	return strings.HasSuffix(table, ".tokens")
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// ErrHost is matched by the error about an unknown host.
-var ErrHost = errors.New("simcloud: no such host")
-
 // build creates the world of the model through the services' APIs.
 func (c *Cloud) build(ctx context.Context) error {
 	admin := &api{simhttp.Peer{Endpoint: c.peer("", "admin"), Agent: "simcloud"}}

@@ -459,7 +459,7 @@ func TestADirectoryIsNotWritten(t *testing.T) {
 
 func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]simcloud.Model{"default": {}, "directory": simcloud.SysfsModel(captured(t))} {
+	for name, m := range map[string]simcloud.Model{"default": {}, "directory": {Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: captured(t)}}}}} {
 		hosts, closeAll, err := m.Agents()
 		if err != nil {
 			t.Fatal(err)

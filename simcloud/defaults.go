@@ -51,13 +51,6 @@ func ScaleModel(hosts, gpusPerHost int) Model {
 	return m.withDefaults()
 }
 
-// SysfsModel is a cloud of one host cn0 with the hardware below a directory, the live /sys
-// or a captured copy, and the nvidia driver. The directory is only read. Profiles and
-// flavors are the defaults.
-func SysfsModel(dir string) Model {
-	return Model{Hosts: []Host{{Name: "cn0", Sysfs: &Sysfs{Dir: dir}}}}.withDefaults()
-}
-
 const (
 	firstGPUBus = 0x10
 	maxGPUs     = 0x100 - firstGPUBus

@@ -29,7 +29,7 @@
 // what it leaves behind.
 //
 // [Cloud.Dump] writes the state of a cloud, [Cloud.Load] restores it, [FromState] makes
-// another cloud from it, [DiffStates] compares two states, and [WithStateFile] keeps the
+// another cloud from it, [State.Diff] compares two states, and [WithStateFile] keeps the
 // state in a file. [Cloud.Requests] lists the requests and what each of them changed,
 // [Cloud.Unrecognized] their unknown query keys and body fields.
 package simcloud

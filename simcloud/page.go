@@ -44,14 +44,14 @@ func (c *Cloud) lastRequests() []sim.Exchange {
 	return requests[max(0, len(requests)-shownRequests):]
 }
 
-// SequenceDiagram draws requests, such as those of [Cloud.Requests], as a sequence diagram
-// of Mermaid: sender, receiver, path, the first changes, and the answer with the fault that
-// acted. Identifiers are cut to their first eight digits.
-func SequenceDiagram(requests []sim.Exchange) string { return statuspage.Mermaid(requests) }
+// SequenceDiagram draws the last hundred requests as a sequence diagram of Mermaid: sender,
+// receiver, path, the first changes, and the answer with the fault that acted. Identifiers
+// are cut to their first eight digits.
+func (c *Cloud) SequenceDiagram() string { return statuspage.Mermaid(c.lastRequests()) }
 
 // getDiagram answers the diagram of the last requests.
 func (c *Cloud) getDiagram(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write([]byte(SequenceDiagram(c.lastRequests()))) // the client may be gone
+	_, _ = w.Write([]byte(c.SequenceDiagram())) // the client may be gone
 }

@@ -12,9 +12,6 @@ import (
 	"strings"
 )
 
-// ErrModel is matched by every error about an invalid model.
-var ErrModel = errors.New("simcloud: bad model")
-
 // ParseModel reads a model from JSON and validates it. It refuses unknown fields and fields
 // of a wrong type; the error matches [ErrModel] and names the path of the field, such as
 // hosts[0].sysfs.devices[2].address.

@@ -26,7 +26,7 @@ func WithStateFile(path string) Option { return func(s *settings) { s.stateFile 
 
 // newInFile makes a cloud with the state in the state file, if there is one, and keeps it
 // there.
-func newInFile(set settings, make func(old state, set settings) (*Cloud, error)) (*Cloud, error) {
+func newInFile(set settings, make func(old document, set settings) (*Cloud, error)) (*Cloud, error) {
 	if set.external != nil {
 		return nil, fmt.Errorf("%w: it would have an external Placement", ErrNoState)
 	}
@@ -34,7 +34,7 @@ func newInFile(set settings, make func(old state, set settings) (*Cloud, error))
 	if err != nil {
 		return nil, stateError(err)
 	}
-	var old state
+	var old document
 	if old.model, old.records, err = file.Read(); err != nil {
 		return nil, errors.Join(stateError(err), file.Close())
 	}
@@ -77,7 +77,7 @@ func stateError(err error) error {
 
 // newKept makes a cloud of a model in a state file, or goes on with the one that is there.
 func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
-	return newInFile(set, func(old state, set settings) (*Cloud, error) {
+	return newInFile(set, func(old document, set settings) (*Cloud, error) {
 		if old.model == nil {
 			return newBuilt(ctx, m, set)
 		}
@@ -101,7 +101,7 @@ func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
 // ReadStateFile returns the state in a file of [WithStateFile] as [Cloud.Dump] gives it.
 // The error matches [ErrState] for a file that holds none, and names a file that another
 // process has open.
-func ReadStateFile(path string) (data []byte, err error) {
+func ReadStateFile(path string) (s State, err error) {
 	file, err := tables.OpenFile(path, true)
 	if err != nil {
 		return nil, stateError(err)

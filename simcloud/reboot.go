@@ -2,15 +2,10 @@ package simcloud
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
-
-// ErrDirectory is matched by the error about a host whose hardware is a directory: such a
-// machine cannot be restarted.
-var ErrDirectory = errors.New("simcloud: the host's hardware is a directory")
 
 // StopHost shuts a host down: its mediated devices vanish and its agent is silent. The
 // guests stay defined. The error matches [ErrHost] or [ErrDirectory].

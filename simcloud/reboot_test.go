@@ -92,7 +92,7 @@ func TestAHostWithADirectoryCannotBeStopped(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "bus/pci/devices"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cloud := simcloud.Run(t, simcloud.SysfsModel(dir))
+	cloud := simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: dir}}}})
 	if err := cloud.RebootHost(t.Context(), "cn0"); !errors.Is(err, simcloud.ErrDirectory) {
 		t.Error(err)
 	}

@@ -16,27 +16,17 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// ErrState is matched by the errors about a state that cannot be loaded: of another
-// schema_version, with unknown tables or members, contradictory, or of another model than
-// the cloud's.
-var ErrState = errors.New("simcloud: bad state")
-
-// ErrEmptyState is matched, beside [ErrState], by the error about a state file that holds
-// nothing yet.
-var ErrEmptyState = errors.New("simcloud: the state file is empty")
-
-// ErrNoState is matched by the error of a cloud whose state is incomplete because its
-// Placement is not simulated.
-var ErrNoState = errors.New("simcloud: the state is not all here")
-
 // maxState is the longest state that a request may bring, in bytes.
 const maxState = 256 << 20
 
 // clockName is the component of a manual clock.
 const clockName = "sim.clock"
 
-// state is a model and the records of all components.
-type state struct {
+// State is the state of a cloud as [Cloud.Dump] gives it: JSON lines.
+type State []byte
+
+// document is the model and the records of a state.
+type document struct {
 	model   json.RawMessage
 	records []sim.Record
 }
@@ -69,7 +59,7 @@ func (c *Cloud) components() tables.Group {
 // Not in it are the recorded requests, the receivers of events, and the time of any clock
 // but a [sim.ManualClock]. A dump that is taken while requests are under way may show a
 // part of what they do. The error is [ErrNoState] for a cloud with [WithExternalPlacement].
-func (c *Cloud) Dump() ([]byte, error) {
+func (c *Cloud) Dump() (State, error) {
 	var out bytes.Buffer
 	err := c.writeState(&out)
 	return out.Bytes(), err
@@ -86,23 +76,23 @@ func (c *Cloud) writeState(w io.Writer) error {
 	return tables.WriteDocument(w, model, c.state.Records())
 }
 
-// parseState reads a dump; the error matches [ErrState].
-func parseState(data []byte) (state, error) {
-	header, records, err := tables.ReadDocument(bytes.NewReader(data))
+// parse reads the state; the error matches [ErrState].
+func (s State) parse() (document, error) {
+	header, records, err := tables.ReadDocument(bytes.NewReader(s))
 	if err != nil {
-		return state{}, fmt.Errorf("%w: %w", ErrState, err)
+		return document{}, fmt.Errorf("%w: %w", ErrState, err)
 	}
-	st := state{model: header.Model}
+	st := document{model: header.Model}
 	for r, err := range records {
 		if err != nil {
-			return state{}, fmt.Errorf("%w: %w", ErrState, err)
+			return document{}, fmt.Errorf("%w: %w", ErrState, err)
 		}
 		st.records = append(st.records, r)
 	}
 	return st, nil
 }
 
-func (st state) parseModel() (Model, error) {
+func (st document) parseModel() (Model, error) {
 	m, err := ParseModel(st.model)
 	if err != nil {
 		return Model{}, fmt.Errorf("%w: model: %w", ErrState, err)
@@ -111,7 +101,7 @@ func (st state) parseModel() (Model, error) {
 }
 
 // isOf refuses a state of another model.
-func (st state) isOf(m Model) error {
+func (st document) isOf(m Model) error {
 	own, err := st.parseModel()
 	if err != nil {
 		return err
@@ -135,11 +125,11 @@ func (st state) isOf(m Model) error {
 // is for moments when nothing is going on. Binds that were going on when the dump was made
 // begin again. A [sim.ManualClock] is set to the time of the dump, if it has one; any other
 // clock goes on.
-func (c *Cloud) Load(data []byte) error {
+func (c *Cloud) Load(from State) error {
 	if c.external != nil {
 		return fmt.Errorf("%w: it has an external Placement", ErrNoState)
 	}
-	st, err := parseState(data)
+	st, err := from.parse()
 	if err != nil {
 		return err
 	}
@@ -152,7 +142,7 @@ func (c *Cloud) Load(data []byte) error {
 }
 
 // load replaces the records of all components.
-func (c *Cloud) load(st state) error {
+func (c *Cloud) load(st document) error {
 	if err := st.isOf(c.model); err != nil {
 		return err
 	}
@@ -171,14 +161,14 @@ func (c *Cloud) load(st state) error {
 // of a cloud with a manual clock gives one, too. The error matches [ErrState] for a
 // document that cannot be loaded. Events that a fault rule had delayed are passed on once
 // [Cloud.HandleEvents] or [Cloud.ForwardEventsTo] names a receiver.
-func FromState(_ context.Context, data []byte, opts ...Option) (*Cloud, error) {
-	st, err := parseState(data)
+func FromState(_ context.Context, from State, opts ...Option) (*Cloud, error) {
+	st, err := from.parse()
 	if err != nil {
 		return nil, err
 	}
 	set := newSettings(opts)
 	if set.stateFile != "" {
-		return newInFile(set, func(old state, set settings) (*Cloud, error) {
+		return newInFile(set, func(old document, set settings) (*Cloud, error) {
 			if old.model != nil {
 				return nil, fmt.Errorf("%w: %s holds a state already", ErrState, set.stateFile)
 			}
@@ -188,7 +178,7 @@ func FromState(_ context.Context, data []byte, opts ...Option) (*Cloud, error) {
 	return fromState(st, set)
 }
 
-func fromState(st state, set settings) (*Cloud, error) {
+func fromState(st document, set settings) (*Cloud, error) {
 	m, err := st.parseModel()
 	if err != nil {
 		return nil, err
@@ -205,7 +195,7 @@ func fromState(st state, set settings) (*Cloud, error) {
 
 // restore is to a cloud of a state what build is to one of a model. The agents start when
 // all is there that they know.
-func (c *Cloud) restore(st state, set settings) error {
+func (c *Cloud) restore(st document, set settings) error {
 	agents := make([]driver.Host, 0, len(c.model.Hosts))
 	for i, h := range c.model.Hosts {
 		_, agent, err := c.newMachine(i, h)
@@ -229,23 +219,23 @@ func (c *Cloud) restore(st state, set settings) error {
 	return nil
 }
 
-// StateModel returns the model in a state. The error matches [ErrState].
-func StateModel(data []byte) (Model, error) {
-	st, err := parseState(data)
+// Model returns the model of the state. The error matches [ErrState].
+func (s State) Model() (Model, error) {
+	st, err := s.parse()
 	if err != nil {
 		return Model{}, err
 	}
 	return st.parseModel()
 }
 
-// DiffStates compares two states, ordered by table and key. The error matches [ErrState]
-// for a document that is no state.
-func DiffStates(before, after []byte) ([]sim.Difference, error) {
-	a, err := parseState(before)
+// Diff compares the state with a later one, ordered by table and key. The error matches
+// [ErrState] for a document that is no state.
+func (s State) Diff(after State) ([]sim.Difference, error) {
+	a, err := s.parse()
 	if err != nil {
 		return nil, err
 	}
-	b, err := parseState(after)
+	b, err := after.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +243,7 @@ func DiffStates(before, after []byte) ([]sim.Difference, error) {
 	for i := range inModel {
 		inModel[i].Path = "model." + inModel[i].Path
 	}
-	found, diffErr := tables.Diff(a.records, b.records, tables.Ignore{})
+	found, diffErr := tables.Diff(a.records, b.records)
 	if err := cmp.Or(err, diffErr); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}

@@ -56,7 +56,7 @@ func sameState(t *testing.T, what string, want, got []byte) {
 	if string(want) == string(got) {
 		return
 	}
-	found, err := simcloud.DiffStates(want, got)
+	found, err := simcloud.State(want).Diff(got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestTheDifferenceOfTwoStatesReadsLikeWhatHappened(t *testing.T) {
 	admin := login(t, cloud, "admin", "admin")
 	admin.do(http.MethodPost, "/accelerator/v2/accelerator_requests", accelerator, map[string]string{"device_profile_name": "gpu"}, http.StatusCreated, nil)
 	admin.do(http.MethodPut, "/placement/traits/CUSTOM_NEW", placement, nil, http.StatusCreated, nil)
-	found, err := simcloud.DiffStates(before, dump(t, cloud))
+	found, err := simcloud.State(before).Diff(dump(t, cloud))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,10 +309,10 @@ func TestTheDifferenceOfTwoStatesReadsLikeWhatHappened(t *testing.T) {
 	if len(found) > 20 {
 		t.Errorf("%d differences are too many to read:\n%s", len(found), strings.Join(lines, "\n"))
 	}
-	if again, err := simcloud.DiffStates(before, before); err != nil || len(again) != 0 {
+	if again, err := simcloud.State(before).Diff(before); err != nil || len(again) != 0 {
 		t.Errorf("of one state: %v, %v", again, err)
 	}
-	if _, err := simcloud.DiffStates(before, []byte("{}")); !errors.Is(err, simcloud.ErrState) {
+	if _, err := simcloud.State(before).Diff([]byte("{}")); !errors.Is(err, simcloud.ErrState) {
 		t.Errorf("of no state: got %v, want ErrState", err)
 	}
 }

@@ -125,7 +125,7 @@ func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, err := simcloud.DiffStates(before, after)
+	changed, err := simcloud.State(before).Diff(after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestImportedStateIsServed(t *testing.T) {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	first, second := readFile(t, state), readFile(t, again)
-	if diff, err := simcloud.DiffStates(first, second); err != nil || len(diff) > 0 {
+	if diff, err := simcloud.State(first).Diff(second); err != nil || len(diff) > 0 {
 		t.Errorf("with and without the network: %v %v", diff, err)
 	}
 	served := start(t, "serve", "--from", again)

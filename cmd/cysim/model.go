@@ -30,10 +30,7 @@ func (f hardwareFlags) apply(model simcloud.Model) simcloud.Model {
 	if f.Sysfs == "" {
 		return model
 	}
-	model.Hosts = simcloud.SysfsModel(f.Sysfs).Hosts
-	for i := range model.Hosts {
-		model.Hosts[i].Sysfs.Write = f.SysfsWrite
-	}
+	model.Hosts = []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: f.Sysfs, Write: f.SysfsWrite}}}
 	return model
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -49,7 +50,7 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 		case err != nil:
 			return nil, fmt.Errorf("--state: %w", err)
 		default:
-			if model, err = simcloud.StateModel(data); err != nil {
+			if model, err = data.Model(); err != nil {
 				return nil, fmt.Errorf("--state: %w", err)
 			}
 		}
@@ -73,7 +74,7 @@ func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if _, err := simcloud.StateModel(data); err != nil {
+	if _, err := data.Model(); err != nil {
 		return command.BadInput(fmt.Errorf("%s: %w", c.File, err))
 	}
 	_, err = fmt.Fprintf(p.Stdout, "%s\n", bytes.TrimSpace(data))
@@ -81,9 +82,10 @@ func (c *stateShowCommand) Run(_ context.Context, p *command.Process) error {
 }
 
 type stateDiffCommand struct {
-	Before string `arg:"" help:"File of serve --state, or a state document."`
-	After  string `arg:"" help:"State to compare with."`
-	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per difference; json, a list with path, before and after."`
+	Before string   `arg:"" help:"File of serve --state, or a state document."`
+	After  string   `arg:"" help:"State to compare with."`
+	Ignore []string `enum:"times,tokens" placeholder:"times,tokens" help:"Leave out times that only have other values (times), and issued tokens (tokens)."`
+	Output string   `short:"o" enum:"text,json" default:"text" help:"Output format: text, one line per difference; json, a list with path, before and after."`
 }
 
 // Run implements the command.
@@ -96,10 +98,13 @@ func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	found, err := simcloud.DiffStates(before, after)
+	found, err := before.Diff(after)
 	if err != nil {
 		return command.BadInput(err)
 	}
+	found = slices.DeleteFunc(found, func(d sim.Difference) bool {
+		return slices.Contains(c.Ignore, "times") && d.IsTime() || slices.Contains(c.Ignore, "tokens") && d.IsToken()
+	})
 	if err := command.WriteList(p.Stdout, c.Output, found, sim.Difference.String); err != nil {
 		return err
 	}
@@ -110,7 +115,7 @@ func (c *stateDiffCommand) Run(_ context.Context, p *command.Process) error {
 }
 
 // readState reads a document, or the state in a file of serve --state.
-func readState(name string) ([]byte, error) {
+func readState(name string) (simcloud.State, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func TestServeContinuesFromItsStateFile(t *testing.T) {
 
 func compareStates(t *testing.T, before, after string) []sim.Difference {
 	t.Helper()
-	found, err := simcloud.DiffStates([]byte(before), []byte(after))
+	found, err := simcloud.State(before).Diff(simcloud.State(after))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +70,24 @@ func TestStatesAreShownAndCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, "PUT", served.env["CYSIM_URL"]+"/_sim/guests/"+keptGuest, `{"host": "cn0"}`)
+	late := filepath.Join(t.TempDir(), "late.json")
+	put(t, "POST", served.env["CYSIM_URL"]+"/_sim/clock", `{"advance": "1s"}`)
+	if err := os.WriteFile(late, []byte(put(t, "GET", served.env["CYSIM_URL"]+"/_sim/state", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	served.stop()
 
 	status, shown, text := cysim(t, "state", "show", file)
-	if _, err := simcloud.StateModel([]byte(shown)); status != 0 || err != nil {
+	if _, err := simcloud.State(shown).Model(); status != 0 || err != nil {
 		t.Errorf("show: %d %v %s", status, err, text)
 	}
-	if status, lines, text := cysim(t, "state", "diff", early, file); status != 1 || !strings.HasPrefix(lines, "+ compute.") || !strings.Contains(lines, keptGuest) || !strings.Contains(text, "the states differ: 1 difference") {
+	if status, lines, _ := cysim(t, "state", "diff", early, late); status != 1 || !strings.Contains(lines, "sim.clock[now].now") {
+		t.Errorf("diff with times: %d %s", status, lines)
+	}
+	if status, lines, text := cysim(t, "state", "diff", "--ignore", "times,tokens", early, file); status != 1 || !strings.HasPrefix(lines, "+ compute.") || !strings.Contains(lines, keptGuest) || !strings.Contains(text, "the states differ: 1 difference") {
 		t.Errorf("diff: %d %s %s", status, lines, text)
 	}
-	_, list, _ := cysim(t, "state", "diff", "-o", "json", early, file)
+	_, list, _ := cysim(t, "state", "diff", "-o", "json", "--ignore=times", early, file)
 	var found []sim.Difference
 	if err := json.Unmarshal([]byte(list), &found); err != nil || len(found) != 1 || found[0].Before != "" {
 		t.Errorf("diff as JSON: %s %v", list, err)

@@ -34,14 +34,14 @@ type embedded struct {
 func newEmbedded(ctx context.Context, opts options) (*embedded, error) {
 	model := simcloud.DefaultModel()
 	if opts.Sysfs != "" {
-		model = simcloud.SysfsModel(opts.Sysfs)
+		model = simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: opts.Sysfs}}}}
 	}
 	model.Seed = opts.Seed
 	sim, err := simcloud.New(ctx, model)
 	if err != nil {
 		return nil, fmt.Errorf("%w: embedded cloud: %w", errUsage, err)
 	}
-	return &embedded{cloud: sim, model: model, seed: opts.Seed}, nil
+	return &embedded{cloud: sim, model: sim.Model(), seed: opts.Seed}, nil
 }
 
 func (e *embedded) title() string {

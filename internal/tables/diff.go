@@ -7,26 +7,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Ignore is what a comparison leaves out.
-type Ignore struct {
-	Times  bool // fields that are times in both states
-	Tokens bool // the tables named tokens
-}
-
 // Diff compares the records of two states, in the order of tables and keys.
-func Diff(before, after []sim.Record, ignore Ignore) ([]sim.Difference, error) {
-	d := differ{ignore: ignore}
+func Diff(before, after []sim.Record) ([]sim.Difference, error) {
+	var d differ
 	rows := make(map[[2]string][2]json.RawMessage)
 	for i, records := range [][]sim.Record{before, after} {
 		for _, r := range records {
-			if ignore.Tokens && strings.HasSuffix(r.Table, ".tokens") {
-				continue
-			}
 			both := rows[[2]string{r.Table, r.Key}]
 			both[i] = r.Row
 			rows[[2]string{r.Table, r.Key}] = both
@@ -59,10 +49,7 @@ func DiffJSON(before, after json.RawMessage) ([]sim.Difference, error) {
 // absent stands for the value that one side does not have.
 type absent struct{}
 
-type differ struct {
-	ignore Ignore
-	found  []sim.Difference
-}
+type differ struct{ found []sim.Difference }
 
 func (d *differ) rows(table, key string, rows [2]json.RawMessage) error {
 	if bytes.Equal(rows[0], rows[1]) {
@@ -119,7 +106,6 @@ func (d *differ) values(path string, a, b any) {
 		for i := range max(len(listA), len(listB)) {
 			d.values(fmt.Sprintf("%s[%d]", path, i), element(listA, i), element(listB, i))
 		}
-	case d.ignore.Times && isTime(a) && isTime(b):
 	default:
 		if before, after := text(a), text(b); before != after {
 			d.found = append(d.found, sim.Difference{Path: strings.TrimPrefix(path, "."), Before: before, After: after})
@@ -139,12 +125,6 @@ func element(list []any, i int) any {
 		return list[i]
 	}
 	return absent{}
-}
-
-func isTime(value any) bool {
-	text, _ := value.(string)
-	_, err := time.Parse(time.RFC3339Nano, text)
-	return err == nil
 }
 
 func text(value any) string {
