@@ -7,6 +7,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The fields that a PATCH may set, in the order in which upstream names the
@@ -135,9 +136,9 @@ func checkBindArgs(b store.BindArgs) error {
 	switch {
 	case b.Host == "" || len(b.Host) > store.MaxName:
 		return store.BadPatch("hostname has %d characters, want 1 to %d", len(b.Host), store.MaxName)
-	case !store.IsUUID(b.Provider):
+	case !sim.IsUUIDLike(b.Provider):
 		return store.BadPatch("device_rp_uuid: Expected a uuid but received %s.", b.Provider)
-	case !store.IsUUID(b.Instance):
+	case !sim.IsUUIDLike(b.Instance):
 		return store.BadPatch("instance_uuid: Expected a uuid but received %s.", b.Instance)
 	case len(b.Project) > store.MaxName:
 		return store.BadPatch("project_id has more than %d characters", store.MaxName)

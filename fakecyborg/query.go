@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // queryArgs reads the query and refuses, as WSME does, arguments that are neither the route's
@@ -75,7 +76,7 @@ func missing(argument string) error {
 
 // checkUUID is the check of an argument that is a UUID.
 func checkUUID(argument, value string) error {
-	if store.IsUUID(value) {
+	if sim.IsUUIDLike(value) {
 		return nil
 	}
 	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to uuid. Error: Expected a uuid but received %s.",

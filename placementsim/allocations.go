@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 const (
@@ -78,10 +78,10 @@ func (c *call) writes() engine.Writes {
 
 func putAllocations(c *call) error {
 	consumer := c.PathValue("consumer")
-	if !simhttp.IsUUIDLike(consumer) {
+	if !sim.IsUUIDLike(consumer) {
 		return badRequest("Malformed consumer_uuid: " + consumer)
 	}
-	consumer = simhttp.CanonicalUUID(consumer)
+	consumer = sim.CanonicalUUID(consumer)
 	body, err := c.body(c.schemaFor("allocations-put", 0, 8, 12, 28, 34, 38))
 	if err != nil {
 		return err

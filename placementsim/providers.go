@@ -6,8 +6,8 @@ import (
 	"net/url"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // sinceTrees is the microversion that added parents and roots.
@@ -130,7 +130,7 @@ func createProvider(c *call) error {
 	fields := object(body)
 	n := engine.NewProvider{Name: text(fields["name"]), Parent: text(fields["parent_provider_uuid"])}
 	if sent, ok := fields["uuid"]; ok {
-		n.UUID = simhttp.CanonicalUUID(text(sent))
+		n.UUID = sim.CanonicalUUID(text(sent))
 	} else {
 		n.UUID = c.server.ids.UUID()
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -62,7 +61,7 @@ func (c *Cloud) snapshot() *snapshot {
 	}
 	s.allocations = make(map[string][]amount)
 	for _, a := range s.allocated {
-		id := simhttp.CanonicalUUID(a.Consumer)
+		id := sim.CanonicalUUID(a.Consumer)
 		if s.allocations[id] == nil {
 			s.consumers = append(s.consumers, id)
 		}
@@ -125,7 +124,7 @@ func (s *snapshot) leak(kind, subject, format string, args ...any) {
 
 // owner returns the guest that an accelerator request belongs to.
 func (s *snapshot) owner(arq fakecyborg.ARQ) (sim.Guest, bool) {
-	g, ok := s.guest[simhttp.CanonicalUUID(arq.InstanceUUID)]
+	g, ok := s.guest[sim.CanonicalUUID(arq.InstanceUUID)]
 	return g, ok && arq.InstanceUUID != ""
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -29,7 +28,7 @@ func (s *Server) DefineGuest(g sim.Guest) error {
 
 // checkedGuest returns the guest with its UUID in canonical form.
 func checkedGuest(g sim.Guest) (sim.Guest, error) {
-	if !simhttp.IsUUID(g.UUID) {
+	if !sim.IsUUID(g.UUID) {
 		return g, fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
 	}
 	g.UUID = strings.ToLower(g.UUID)
@@ -65,7 +64,7 @@ func checkDomain(text string) error {
 
 // RemoveGuest removes a guest and reports whether there was one.
 func (s *Server) RemoveGuest(id string) (found bool) {
-	id = simhttp.CanonicalUUID(id)
+	id = sim.CanonicalUUID(id)
 	s.state.db.Update(nil, func(tx *tables.Tx) {
 		_, found = s.state.guests.Get(tx, id)
 		s.state.guests.Delete(tx, id)
@@ -75,7 +74,7 @@ func (s *Server) RemoveGuest(id string) (found bool) {
 
 // Guest returns the guest with a UUID.
 func (s *Server) Guest(id string) (g sim.Guest, ok bool) {
-	s.state.db.View(func(tx *tables.Tx) { g, ok = s.state.guests.Get(tx, simhttp.CanonicalUUID(id)) })
+	s.state.db.View(func(tx *tables.Tx) { g, ok = s.state.guests.Get(tx, sim.CanonicalUUID(id)) })
 	return g, ok
 }
 

@@ -87,7 +87,7 @@ func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
 var schemaFiles embed.FS
 
 var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
-	return schema.Load(schemaFiles, "schemas", func(text string) bool { return simhttp.IsUUIDLike(text) && !strings.HasPrefix(text, "urn:") })
+	return schema.Load(schemaFiles, "schemas", func(text string) bool { return sim.IsUUIDLike(text) && !strings.HasPrefix(text, "urn:") })
 })
 
 func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {

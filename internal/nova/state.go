@@ -25,7 +25,7 @@ type eventRow struct {
 func (e eventRow) check() error {
 	codes := map[int]bool{200: true, 400: true, 404: true, 422: true}
 	switch {
-	case !simhttp.IsUUIDLike(e.ServerUUID):
+	case !sim.IsUUIDLike(e.ServerUUID):
 		return fmt.Errorf("server_uuid %q is not a UUID", e.ServerUUID)
 	case e.Name == "" || e.Status == "":
 		return errors.New("name or status is missing")

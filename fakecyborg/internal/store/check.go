@@ -10,12 +10,13 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The checks of rows that come from a file, see [tables.DB.Replace].
 
 func checkUUID(uuid string) error {
-	if !IsUUID(uuid) {
+	if !sim.IsUUIDLike(uuid) {
 		return fmt.Errorf("%q is no uuid", uuid)
 	}
 	return nil
@@ -70,7 +71,7 @@ func (d Deployable) check() error {
 	switch {
 	case d.Name == "":
 		return errors.New("no name")
-	case !IsUUID(d.Provider):
+	case !sim.IsUUIDLike(d.Provider):
 		return fmt.Errorf("rp_uuid %q is no uuid", d.Provider)
 	case d.Total < 1 || d.Total > math.MaxInt32:
 		return fmt.Errorf("num_accelerators %d, want 1 to %d", d.Total, math.MaxInt32)

@@ -60,9 +60,3 @@ func (t Tx) newUUID(kind string) string {
 func (s *Store) uuidOf(kind, name string) string {
 	return uuid.NewSHA1(s.space, fmt.Appendf(nil, "%d/%s/%s", s.cfg.Seed, kind, name)).String()
 }
-
-// IsUUID reports whether oslo.utils takes a text for a UUID: 32 hexadecimal digits, with or
-// without hyphens, in either case.
-func IsUUID(text string) bool {
-	return (len(text) == 36 || len(text) == 32) && uuid.Validate(text) == nil
-}

@@ -1,4 +1,4 @@
-package simhttp
+package sim
 
 import "strings"
 
