@@ -137,19 +137,18 @@ func (f *Flow) owner() (project, user string) {
 }
 
 func tokenOwner(result gophercloud.AuthResult) (project, user string) {
-	if r, ok := result.(interface {
+	token, ok := result.(interface {
 		ExtractProject() (*tokens.Project, error)
-	}); ok {
-		if p, err := r.ExtractProject(); err == nil && p != nil {
-			project = p.ID
-		}
-	}
-	if r, ok := result.(interface {
 		ExtractUser() (*tokens.User, error)
-	}); ok {
-		if u, err := r.ExtractUser(); err == nil && u != nil {
-			user = u.ID
-		}
+	})
+	if !ok {
+		return "", ""
+	}
+	if p, err := token.ExtractProject(); err == nil && p != nil {
+		project = p.ID
+	}
+	if u, err := token.ExtractUser(); err == nil && u != nil {
+		user = u.ID
 	}
 	return project, user
 }

@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -79,9 +78,10 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 			return err
 		}
 		final := a.Chosen.Allocations
-		err = o.rewrite(ctx, a, func(placement.Allocation) placement.Resources { return final })
+		var c cleanup
+		c.add("allocation", i.UUID, o.rewrite(ctx, a, func(placement.Resources) placement.Resources { return final }))
 		result = a.Result()
-		return a.leftover("the old claim could not be given up", Leftover{Kind: "allocation", ID: i.UUID, Err: err})
+		return c.err(i.UUID, "the old claim could not be given up", &a.record)
 	})
 	return result, err
 }
@@ -160,36 +160,15 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 
 // rewrite replaces what an instance holds after a move that succeeded, also after
 // the caller's context ended.
-func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held placement.Allocation) placement.Resources) error {
+func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held placement.Resources) placement.Resources) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	ctx, step := a.record.open(ctx, StepUnwind)
-	err := o.flow.retry(ctx, func(ctx context.Context) error {
-		held, err := o.flow.placement.Allocation(ctx, a.Request.Instance)
-		if err != nil {
-			return err
-		}
+	_, err := o.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, bool) {
 		next := held
-		if next.Resources = want(held); placement.Equal(held.Resources, next.Resources) {
-			return nil
-		}
-		return o.flow.placement.SetAllocation(ctx, a.Request.Instance, next)
+		next.Resources = want(held.Resources)
+		return next, !placement.Equal(held.Resources, next.Resources)
 	})
 	step.close("the old claim is given up", err)
 	return err
-}
-
-// leftover is the error of a move that succeeded and left things behind: those
-// with an error.
-func (a *Attempt) leftover(cause string, candidates ...Leftover) error {
-	var left []Leftover
-	for _, l := range candidates {
-		if l.Err != nil {
-			left = append(left, l)
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return &Error{Instance: a.Request.Instance, Step: StepUnwind, Err: errors.New(cause), Leftovers: left, Trace: a.Trace()}
 }

@@ -297,27 +297,38 @@ func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerato
 	return o.exchange(ctx, i, saved, complete)
 }
 
-// exchange destroys the guest, saves the new XML and starts it. After a failure the
-// guest is off, and the old XML is saved.
+// exchange destroys the guest and starts it with the new XML. After a failure the guest
+// is off, and the old XML is saved.
 func (o *Operations) exchange(ctx context.Context, i Instance, old, fresh []byte) error {
 	if err := o.hypervisor.Destroy(ctx, i); err != nil {
 		return fmt.Errorf("power off: %w", err)
 	}
-	if !bytes.Equal(old, fresh) {
-		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
-			return errors.Join(fmt.Errorf("define: %w", err), o.redefine(ctx, i, old, fresh))
-		}
-	}
-	if err := o.hypervisor.Start(ctx, i); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", errStart, err), o.redefine(ctx, i, old, fresh))
+	if err := o.boot(ctx, i, old, fresh, true); err != nil {
+		return errors.Join(err, o.restore(ctx, i, old, fresh, false))
 	}
 	return nil
 }
 
-// redefine restores the saved XML if it was another one, also after the caller's
-// context ended. The guest may run although its start returned an error, so it is
-// destroyed first.
-func (o *Operations) redefine(ctx context.Context, i Instance, old, fresh []byte) error {
+// boot saves the new XML of a guest that is off, and starts it.
+func (o *Operations) boot(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
+	if !bytes.Equal(old, fresh) {
+		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
+			return fmt.Errorf("define: %w", err)
+		}
+	}
+	if !start {
+		return nil
+	}
+	if err := o.hypervisor.Start(ctx, i); err != nil {
+		return fmt.Errorf("%w: %w", errStart, err)
+	}
+	return nil
+}
+
+// restore saves the old XML again if it was another one, also after the caller's context
+// ended, and starts the guest if it is to run. The guest may run although its start
+// returned an error, so it is destroyed first.
+func (o *Operations) restore(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	err := o.flow.retry(ctx, func(ctx context.Context) error {
@@ -326,8 +337,11 @@ func (o *Operations) redefine(ctx context.Context, i Instance, old, fresh []byte
 		}
 		return o.hypervisor.Define(ctx, i, old)
 	})
+	if err == nil && start {
+		err = o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i) })
+	}
 	if err != nil {
-		return fmt.Errorf("%w: the old domain could not be restored: %w", ErrLeftover, err)
+		return fmt.Errorf("%w: the guest could not be restored: %w", ErrLeftover, err)
 	}
 	return nil
 }

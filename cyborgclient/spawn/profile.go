@@ -22,7 +22,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 			if !port.Accelerated() {
 				continue
 			}
-			profile, err := a.readProfile(ctx, port.DeviceProfile)
+			profile, err := a.flow.readProfile(ctx, port.DeviceProfile)
 			if err != nil {
 				return "", fmt.Errorf("port %s: %w", port.UUID, err)
 			}
@@ -43,7 +43,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 		if !ok {
 			return "the flavor names no device profile" + ports, nil
 		}
-		profile, err := a.readProfile(ctx, name)
+		profile, err := a.flow.readProfile(ctx, name)
 		if err != nil {
 			return "", err
 		}
@@ -52,19 +52,27 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 	})
 }
 
-func (a *Attempt) readProfile(ctx context.Context, name string) (requestspec.DeviceProfile, error) {
-	found, err := a.flow.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
-	if err != nil {
-		return requestspec.DeviceProfile{}, fmt.Errorf("device profile %s: %w", name, err)
+// readProfile reads a device profile; an error that matches ErrProfile names one that
+// does not exist.
+func (f *Flow) readProfile(ctx context.Context, name string) (requestspec.DeviceProfile, error) {
+	found, exists, err := f.findProfile(ctx, name)
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: device profile %q does not exist", ErrProfile, name)
 	}
-	switch len(found) {
-	case 0:
-		return requestspec.DeviceProfile{}, fmt.Errorf("%w: device profile %q does not exist", ErrProfile, name)
-	case 1:
-	default:
-		return requestspec.DeviceProfile{}, fmt.Errorf("%w: Cyborg lists %d device profiles %q", ErrProfile, len(found), name)
+	return found, err
+}
+
+func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspec.DeviceProfile, exists bool, err error) {
+	found, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
+	switch {
+	case err != nil:
+		return profile, false, fmt.Errorf("device profile %s: %w", name, err)
+	case len(found) == 0:
+		return profile, false, nil
+	case len(found) > 1:
+		return profile, false, fmt.Errorf("%w: Cyborg lists %d device profiles %q", ErrProfile, len(found), name)
 	}
-	return requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}, nil
+	return requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}, true, nil
 }
 
 // BuildRequest is step 2: flavor and profile become request groups. A profile
@@ -316,18 +324,12 @@ func (f *Flow) ensureProfile(ctx context.Context, rocky requestspec.Rocky) (crea
 // sameProfile reports whether a profile of that name exists; one with other groups is
 // an error.
 func (f *Flow) sameProfile(ctx context.Context, want requestspec.DeviceProfile) (bool, error) {
-	found, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{want.Name}})
-	if err != nil {
-		return false, fmt.Errorf("device profile %s: %w", want.Name, err)
+	found, exists, err := f.findProfile(ctx, want.Name)
+	if err != nil || !exists {
+		return false, err
 	}
-	for _, p := range found {
-		if p.Name != want.Name {
-			continue
-		}
-		if err := matching.Unchanged(want, requestspec.DeviceProfile{Name: p.Name, Groups: p.Groups}); err != nil {
-			return false, fmt.Errorf("%w: device profile %s differs from what its flavor needs: %w", ErrProfile, want.Name, err)
-		}
-		return true, nil
+	if err := matching.Unchanged(want, found); err != nil {
+		return false, fmt.Errorf("%w: device profile %s differs from what its flavor needs: %w", ErrProfile, want.Name, err)
 	}
-	return false, nil
+	return true, nil
 }

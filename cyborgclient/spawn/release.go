@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // cleanup collects what was given back and what could not be.
@@ -26,10 +27,25 @@ func (c *cleanup) add(kind, id string, err error) {
 	c.undone = append(c.undone, kind+" "+id)
 }
 
+// outcome is the decision of the step.
+func (c *cleanup) outcome() string {
+	return fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers))
+}
+
 // addARQs adds ARQs of which some could not be deleted.
 func (c *cleanup) addARQs(uuids []string, failed map[string]error) {
 	for _, uuid := range uuids {
 		c.add("arq", uuid, failed[uuid])
+	}
+}
+
+// err returns the [*Error] of an instance of which something is left behind.
+func (c *cleanup) err(instance, cause string, record *recorder) error {
+	if len(c.leftovers) == 0 {
+		return nil
+	}
+	return &Error{
+		Instance: instance, Step: StepUnwind, Err: errors.New(cause), Undone: c.undone, Leftovers: c.leftovers, Trace: record.trace(),
 	}
 }
 
@@ -55,13 +71,9 @@ func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 	ctx, step := record.open(ctx, StepUnwind)
 	var c cleanup
 	f.releaseARQs(ctx, i, byInstance, &c)
-	c.add("allocation", i.UUID, f.retry(ctx, func(ctx context.Context) error { return f.placement.DeleteAllocation(ctx, i.UUID) }))
-	if len(c.leftovers) == 0 {
-		return nil
-	}
-	err := errors.New("not everything could be released")
-	step.close("", err)
-	return &Error{Instance: i.UUID, Step: StepUnwind, Err: err, Undone: c.undone, Leftovers: c.leftovers, Trace: record.trace()}
+	c.add("allocation", i.UUID, f.deleteAllocation(ctx, i.UUID))
+	step.close(c.outcome(), nil)
+	return c.err(i.UUID, "not everything could be released", &record)
 }
 
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *cleanup) {
@@ -129,6 +141,33 @@ func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error 
 		}
 	}
 	return failed
+}
+
+func (f *Flow) deleteAllocation(ctx context.Context, instance string) error {
+	return f.retry(ctx, func(ctx context.Context) error { return f.placement.DeleteAllocation(ctx, instance) })
+}
+
+// changeAllocation replaces what an instance holds, with the generation that was read.
+// The function returns what it is to hold, or false to leave it as it is.
+func (f *Flow) changeAllocation(
+	ctx context.Context, instance string, change func(held placement.Allocation) (next placement.Allocation, ok bool),
+) (changed bool, err error) {
+	err = f.retry(ctx, func(ctx context.Context) error {
+		held, err := f.placement.Allocation(ctx, instance)
+		if err != nil {
+			return err
+		}
+		var next placement.Allocation
+		if next, changed = change(held); !changed {
+			return nil
+		}
+		if len(next.Resources) == 0 {
+			return f.placement.DeleteAllocation(ctx, instance)
+		}
+		next.Generation = held.Generation
+		return f.placement.SetAllocation(ctx, instance, next)
+	})
+	return changed, err
 }
 
 // listAllARQs lists the ARQs of all instances, and the time of the server's clock.
@@ -241,29 +280,6 @@ type reconciliation struct {
 
 // find lists the orphans, ARQs before allocations.
 func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
-	arqs, err := r.orphanARQs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	consumers, err := r.consumers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, consumer := range consumers {
-		gone, err := r.gone(ctx, consumer)
-		if err != nil {
-			return nil, err
-		}
-		if gone {
-			arqs = append(arqs, Leftover{
-				Kind: "allocation", ID: consumer, Instance: consumer, Reason: "the consumer is not a living instance and uses a provider of Cyborg's",
-			})
-		}
-	}
-	return arqs, nil
-}
-
-func (r *reconciliation) orphanARQs(ctx context.Context) ([]Leftover, error) {
 	arqs, now, err := r.flow.listAllARQs(ctx)
 	if err != nil {
 		return nil, err
@@ -276,6 +292,21 @@ func (r *reconciliation) orphanARQs(ctx context.Context) ([]Leftover, error) {
 		}
 		if reason != "" {
 			orphans = append(orphans, Leftover{Kind: "arq", ID: arq.UUID, Instance: arq.InstanceUUID, Reason: reason})
+		}
+	}
+	consumers, err := r.consumers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, consumer := range consumers {
+		gone, err := r.gone(ctx, consumer)
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			orphans = append(orphans, Leftover{
+				Kind: "allocation", ID: consumer, Instance: consumer, Reason: "the consumer is not a living instance and uses a provider of Cyborg's",
+			})
 		}
 	}
 	return orphans, nil
@@ -344,12 +375,11 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) error {
 	var errs []error
 	for i := range orphans {
 		orphan := &orphans[i]
-		orphan.Err = r.flow.retry(ctx, func(ctx context.Context) error {
-			if orphan.Kind == "arq" {
-				return r.flow.cyborg.DeleteARQs(ctx, []string{orphan.ID})
-			}
-			return r.flow.placement.DeleteAllocation(ctx, orphan.ID)
-		})
+		if orphan.Kind == "arq" {
+			orphan.Err = r.flow.deleteARQs(ctx, []string{orphan.ID})[orphan.ID]
+		} else {
+			orphan.Err = r.flow.deleteAllocation(ctx, orphan.ID)
+		}
 		if orphan.Err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", orphan.Kind, orphan.ID, orphan.Err))
 		}

@@ -155,32 +155,15 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 // swap gives the guest its new domain. After a failure the guest has the old one,
 // and runs if it ran.
 func (o *Operations) swap(ctx context.Context, i Instance, old, fresh []byte, running bool) error {
+	var err error
 	if running {
-		if err := o.powerOff(ctx, i); err != nil {
-			return errors.Join(err, o.revive(ctx, i, old, true))
-		}
+		err = o.powerOff(ctx, i)
 	}
-	if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
-		return errors.Join(fmt.Errorf("define: %w", err), o.revive(ctx, i, old, running))
+	if err == nil {
+		err = o.boot(ctx, i, old, fresh, running)
 	}
-	if !running {
-		return nil
-	}
-	if err := o.hypervisor.Start(ctx, i); err != nil {
-		return errors.Join(fmt.Errorf("start: %w", err), o.revive(ctx, i, old, true))
-	}
-	return nil
-}
-
-// revive restores the guest as it was.
-func (o *Operations) revive(ctx context.Context, i Instance, old []byte, running bool) error {
-	if err := o.redefine(ctx, i, old, nil); err != nil || !running {
-		return err
-	}
-	ctx, cancel := o.flow.detached(ctx)
-	defer cancel()
-	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i) }); err != nil {
-		return fmt.Errorf("%w: the guest could not be started again: %w", ErrLeftover, err)
+	if err != nil {
+		return errors.Join(err, o.restore(ctx, i, old, fresh, running))
 	}
 	return nil
 }
@@ -193,11 +176,12 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 	}
 	claimed := a.claim.wanted.Resources[provider][classVGPU]
 	kept := a.Chosen.Allocations[provider][classVGPU]
-	allocationErr := o.rewrite(ctx, a, func(held placement.Allocation) placement.Resources {
-		if held.Resources[provider][classVGPU] != claimed {
-			return held.Resources // released already
+	var c cleanup
+	c.add("allocation", a.Request.Instance, o.rewrite(ctx, a, func(held placement.Resources) placement.Resources {
+		if held[provider][classVGPU] != claimed {
+			return held // released already
 		}
-		next := placement.Add(held.Resources, nil) // a copy
+		next := placement.Add(held, nil) // a copy
 		if next[provider][classVGPU] = kept; kept == 0 {
 			delete(next[provider], classVGPU)
 		}
@@ -205,13 +189,11 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 			delete(next, provider)
 		}
 		return next
-	})
-	var mdevErr error
+	}))
 	if change.Release != nil {
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
-		mdevErr = o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) })
+		c.add("mdev", change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
 	}
-	return a.leftover("Nova's vGPU could not be released",
-		Leftover{Kind: "allocation", ID: a.Request.Instance, Err: allocationErr}, Leftover{Kind: "mdev", ID: change.Mdev, Err: mdevErr})
+	return c.err(a.Request.Instance, "Nova's vGPU could not be released", &a.record)
 }

@@ -142,7 +142,7 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) (undone []string, l
 		stage(limited)
 		cancel()
 	}
-	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
+	step.close(c.outcome(), nil)
 	a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
 	return c.undone, c.leftovers
 }
@@ -249,43 +249,25 @@ func arqCount(profile requestspec.DeviceProfile) int {
 }
 
 // releaseClaim gives the allocation back. With Request.Running it writes what the
-// instance held before.
+// instance held before. It reads before it writes unless the allocation is certainly
+// this attempt's claim: when the reply was lost, the claim may not have been made, and
+// the allocation may be another client's.
 func (a *Attempt) releaseClaim(ctx context.Context, c *cleanup) {
 	if !a.claim.sent {
 		return
 	}
-	released := false
-	err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
-		released, err = a.release(ctx)
-		return err
-	})
+	released, err := true, error(nil)
+	if a.claim.certain && len(a.before.Resources) == 0 {
+		err = a.flow.deleteAllocation(ctx, a.Request.Instance)
+	} else {
+		released, err = a.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, bool) {
+			return a.before, placement.Equal(held.Resources, a.claim.wanted.Resources)
+		})
+	}
 	if err == nil {
 		a.claim = claimState{}
 	}
 	if released || err != nil {
 		c.add("allocation", a.Request.Instance, err)
 	}
-}
-
-// release reads before it writes unless the allocation is certainly this attempt's
-// claim: when the reply was lost, the claim may not have been made, and the
-// allocation may be another client's.
-func (a *Attempt) release(ctx context.Context) (released bool, err error) {
-	p, instance := a.flow.placement, a.Request.Instance
-	if a.claim.certain && len(a.before.Resources) == 0 {
-		return true, p.DeleteAllocation(ctx, instance)
-	}
-	held, err := p.Allocation(ctx, instance)
-	if err != nil {
-		return false, err
-	}
-	if !placement.Equal(held.Resources, a.claim.wanted.Resources) {
-		return false, nil // the claim was never made, or was changed since
-	}
-	if len(a.before.Resources) == 0 {
-		return true, p.DeleteAllocation(ctx, instance)
-	}
-	before := a.before
-	before.Generation = held.Generation
-	return true, p.SetAllocation(ctx, instance, before)
 }
