@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -38,7 +39,11 @@ func New(flavor Flavor, profile *DeviceProfile, opts Options) (RequestSpec, erro
 		return RequestSpec{}, err
 	}
 	a := assembly{byID: map[string]*Group{}, numeric: opts.NumericSuffixes}
-	if err := a.addExtraSpecs(flavor); err != nil {
+	form := stringForm
+	if a.numeric {
+		form = numericForm
+	}
+	if err := a.addExtraSpecs(flavor, form); err != nil {
 		return RequestSpec{}, err
 	}
 	ownGroups := a.suffixed()
@@ -119,10 +124,10 @@ func (a *assembly) suffixed() int {
 
 // addExtraSpecs reads the flavor's own groups. A bad value still creates its
 // group, which counts for the group policy.
-func (a *assembly) addExtraSpecs(flavor Flavor) error {
+func (a *assembly) addExtraSpecs(flavor Flavor, form *regexp.Regexp) error {
 	for _, key := range slices.Sorted(maps.Keys(flavor.ExtraSpecs)) {
 		value := flavor.ExtraSpecs[key]
-		k, ok := a.parseKey(key)
+		k, ok := parseKeyAs(form, key)
 		if !ok {
 			a.warnIgnored(key, value)
 			continue
@@ -171,10 +176,28 @@ func (a *assembly) addFlavorResource(g *Group, key, class, value string) error {
 // restrict adds the constraints of image and destination to the unsuffixed group.
 func (a *assembly) restrict(opts Options) {
 	g := a.group("")
-	g.Required = append(g.Required, opts.ImageTraits...)
+	a.addImageTraits(g, opts.ImageProperties)
 	g.Aggregates = cloneLists(opts.Aggregates)
 	g.ForbiddenAggregates = slices.Clone(opts.ForbiddenAggregates)
 	g.InTree = opts.InTree
+}
+
+// addImageTraits adds the traits that the image requires (nova/objects/image_meta.py).
+// Nova ignores other values silently.
+func (a *assembly) addImageTraits(g *Group, properties map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		name, ok := strings.CutPrefix(key, prefixTrait+":")
+		switch value := properties[key]; {
+		case !ok:
+			continue
+		case value != traitRequired:
+			a.warn(key, value, "An image can only require traits; the property is ignored unless its value is 'required'.")
+			continue
+		case !validTrait(name):
+			a.warn(key, value, "Placement refuses the query: '%s' is not a valid trait name.", name)
+		}
+		g.Required = append(g.Required, name)
+	}
 }
 
 // insert adds a group that is not the flavor's, with the checks of Nova's

@@ -108,7 +108,7 @@ func TestRequestsThatPlacementRefusesHaveWarnings(t *testing.T) {
 			[]requestspec.Warning{{Key: "resources1", Message: "The group has no resources; Placement refuses the query."}}},
 		{"traits for trait", flavor("traits:CUSTOM_A", "required"), requestspec.Options{},
 			[]requestspec.Warning{{Key: "resourcess", Message: "The group has no resources; Placement refuses the query. The key of a trait without suffix is trait:<trait>."}}},
-		{"trait of image and flavor disagree", flavor("trait:CUSTOM_A", "forbidden"), requestspec.Options{ImageTraits: []string{"CUSTOM_A"}},
+		{"trait of image and flavor disagree", flavor("trait:CUSTOM_A", "forbidden"), requestspec.Options{ImageProperties: map[string]string{"trait:CUSTOM_A": "required"}},
 			[]requestspec.Warning{{Key: "required", Value: "CUSTOM_A", Message: "The trait CUSTOM_A is required and forbidden; Placement refuses the query."}}},
 		{"two own groups without policy", flavor("resources1:VGPU", "1", "resources2:VGPU", "1"), requestspec.Options{},
 			[]requestspec.Warning{{Key: "group_policy", Message: "The flavor has 2 groups of its own and no group_policy; Placement refuses the query."}}},
@@ -329,12 +329,12 @@ func TestDeviceGroupsAreThoseOfTheProfile(t *testing.T) {
 
 func TestNewSharesNothingWithItsInput(t *testing.T) {
 	opts := requestspec.Options{
-		ImageTraits: []string{"CUSTOM_B", "CUSTOM_A"}, Aggregates: [][]string{{"b", "a"}}, ForbiddenAggregates: []string{"d"},
+		ImageProperties: map[string]string{"trait:CUSTOM_B": "required"}, Aggregates: [][]string{{"b", "a"}}, ForbiddenAggregates: []string{"d"},
 		RootRequired: []string{"CUSTOM_Z", "CUSTOM_Y"}, SameSubtree: [][]string{{"p", "q"}},
 		Groups: []requestspec.Group{{RequesterID: "p", Resources: map[string]int{"FPGA": 1, "VGPU": 0}, Required: []string{"CUSTOM_D", "CUSTOM_C"}}},
 	}
 	before := requestspec.Options{
-		ImageTraits: []string{"CUSTOM_B", "CUSTOM_A"}, Aggregates: [][]string{{"b", "a"}}, ForbiddenAggregates: []string{"d"},
+		ImageProperties: map[string]string{"trait:CUSTOM_B": "required"}, Aggregates: [][]string{{"b", "a"}}, ForbiddenAggregates: []string{"d"},
 		RootRequired: []string{"CUSTOM_Z", "CUSTOM_Y"}, SameSubtree: [][]string{{"p", "q"}},
 		Groups: []requestspec.Group{{RequesterID: "p", Resources: map[string]int{"FPGA": 1, "VGPU": 0}, Required: []string{"CUSTOM_D", "CUSTOM_C"}}},
 	}

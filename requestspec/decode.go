@@ -107,7 +107,7 @@ func checkKeys(p DeviceProfile) error {
 	for i, group := range p.Groups {
 		for _, key := range slices.Sorted(maps.Keys(group)) {
 			if !profileKey.MatchString(key) {
-				return &ProfileError{Profile: p.Name, Group: i, Key: key, Value: group[key], Problem: "keys start with resources:, trait: or accel:"}
+				return invalidEntry(groupPart(p.Name, i), key, group[key], "keys start with resources:, trait: or accel:")
 			}
 		}
 	}

@@ -12,7 +12,7 @@
 // errors here that name profile, group and key.
 //
 // Optional features are
-//   - groups of Neutron ports ([PortGroups]), image traits ([ImageTraits]) and
+//   - groups of Neutron ports ([PortGroups]), image traits and
 //     the request filters with their version checks ([Options]);
 //   - numeric suffixes for Placement before 1.33 ([RequestSpec.Microversion]);
 //   - flavors of the Rocky specification, which name no device profile ([FromRocky]).

@@ -25,36 +25,16 @@ var (
 	ErrInvalidPort = errors.New("invalid port")
 )
 
-// ProfileError describes a mistake in a group of a device profile. It matches
-// [ErrInvalidProfile].
-type ProfileError struct {
-	// Profile is the name of the device profile.
-	Profile string
-	// Group is the index of the group, from 0; -1 for the whole profile.
-	Group int
-	// Key is the wrong key of the group, as given; empty for the whole group.
-	Key string
-	// Value is the value of Key.
-	Value string
-	// Problem is the cause.
-	Problem string
+// invalidEntry returns the error of an entry of a device profile, or without a key
+// of the whole part, such as ` "gpu" group 0`.
+func invalidEntry(part, key, value, problem string) error {
+	if key != "" {
+		part += fmt.Sprintf(" key %q", key)
+	}
+	if quoted := strconv.Quote(value); key != "" && !strings.Contains(problem, quoted) {
+		problem += ", its value is " + quoted
+	}
+	return fmt.Errorf("requestspec: %w%s: %s", ErrInvalidProfile, part, problem)
 }
 
-// Error returns profile, group index, key and value, if set, and the cause.
-func (e *ProfileError) Error() string {
-	text := fmt.Sprintf("requestspec: device profile %q", e.Profile)
-	if e.Group >= 0 {
-		text += fmt.Sprintf(" group %d", e.Group)
-	}
-	if e.Key != "" {
-		text += fmt.Sprintf(" key %q", e.Key)
-	}
-	text += ": " + e.Problem
-	if value := strconv.Quote(e.Value); e.Key != "" && !strings.Contains(e.Problem, value) {
-		text += ", its value is " + value
-	}
-	return text
-}
-
-// Unwrap returns [ErrInvalidProfile].
-func (e *ProfileError) Unwrap() error { return ErrInvalidProfile }
+func groupPart(profile string, group int) string { return fmt.Sprintf(" %q group %d", profile, group) }

@@ -60,7 +60,7 @@ func ExampleParseProfile() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, requestspec.ErrInvalidProfile))
 	// Output:
-	// requestspec: device profile "gpu" group 1 key "resources:PGPU": amount "0" is not a positive integer
+	// requestspec: invalid device profile "gpu" group 1 key "resources:PGPU": amount "0" is not a positive integer
 	// true
 }
 

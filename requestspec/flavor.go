@@ -2,10 +2,6 @@ package requestspec
 
 import "fmt"
 
-// DeviceProfileKey is the extra spec that Nova reads for accelerators. Its value
-// is the name of a device profile.
-const DeviceProfileKey = "accel:device_profile"
-
 // Flavor is the part of a Nova flavor that determines the query.
 type Flavor struct {
 	// Name is only used in messages.

@@ -77,12 +77,8 @@ func FuzzDeviceProfileGroups(f *testing.F) {
 		parsed, err := requestspec.ParseProfile("dp", groups)
 		spec, newErr := requestspec.New(flavor(requestspec.DeviceProfileKey, "dp"), profile(groups), requestspec.Options{})
 		if err != nil {
-			var profileErr *requestspec.ProfileError
-			if !errors.As(err, &profileErr) || !errors.Is(newErr, requestspec.ErrInvalidProfile) || profileErr.Group >= len(groups) {
+			if !errors.Is(err, requestspec.ErrInvalidProfile) || newErr == nil || newErr.Error() != err.Error() {
 				t.Fatalf("ParseProfile: %v, New: %v", err, newErr)
-			}
-			if key := profileErr.Key; key != "" && (!strings.Contains(err.Error(), strconv.Quote(key)) || !strings.Contains(err.Error(), strconv.Quote(groups[profileErr.Group][key]))) {
-				t.Fatalf("the error does not name key and value: %v", err)
 			}
 			return
 		}

@@ -26,42 +26,25 @@ const (
 // parseKey, or a query parameter that extra specs cannot set.
 var strayForm = regexp.MustCompile(`(?i)^\s*(resources?|traits?|others|member_of|in_tree|same_subtree|root_required)[a-z0-9_ -]*:`)
 
-// maxSuffix is the length of the longest suffix of a group.
-const maxSuffix = 64
+// Nova's expressions for the keys of a flavor or of a profile group. The first is that
+// of strings, by which "traits:A" is trait A of a group "s"; the second that of releases
+// before Ussuri, whose suffixes are integers from 1.
+var (
+	stringForm  = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$`)
+	numericForm = regexp.MustCompile(`^(resources|trait)([1-9][0-9]{0,8})?:(.*)$`)
+)
 
 // specKey is a parsed key of an extra spec or of a profile group.
 type specKey struct{ prefix, suffix, name string }
 
-// parseKey parses a key of a flavor or of a profile group like Nova's expression
-// ^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$. So "traits:A" is trait A of a
-// group "s".
-func parseKey(key string) (specKey, bool) {
-	for _, prefix := range [...]string{prefixResources, prefixTrait} {
-		rest, ok := strings.CutPrefix(key, prefix)
-		if !ok {
-			continue
-		}
-		suffix, name, ok := strings.Cut(rest, ":")
-		if !ok || len(suffix) > maxSuffix || !onlyOf(suffix, isSuffixByte) || strings.IndexByte(name, '\n') >= 0 {
-			return specKey{}, false
-		}
-		return specKey{prefix: prefix, suffix: suffix, name: name}, true
+func parseKey(key string) (specKey, bool) { return parseKeyAs(stringForm, key) }
+
+func parseKeyAs(form *regexp.Regexp, key string) (specKey, bool) {
+	m := form.FindStringSubmatch(key)
+	if m == nil {
+		return specKey{}, false
 	}
-	return specKey{}, false
-}
-
-func isSuffixByte(c byte) bool { return isNameByte(c) || c >= 'a' && c <= 'z' || c == '-' }
-
-// isNameByte reports the characters of trait and class names.
-func isNameByte(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' }
-
-func onlyOf(text string, allowed func(byte) bool) bool {
-	for i := range len(text) {
-		if !allowed(text[i]) {
-			return false
-		}
-	}
-	return true
+	return specKey{prefix: m[1], suffix: m[2], name: m[3]}, true
 }
 
 var (
@@ -101,12 +84,14 @@ func acceptedClass(name string) bool {
 	return standardClasses[name] || strings.HasPrefix(name, customPrefix)
 }
 
+var (
+	traitForm       = regexp.MustCompile(`^[A-Z0-9_]+$`)
+	customClassForm = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
+)
+
 // validClass reports whether Placement can have the class.
 func validClass(name string) bool {
-	rest, custom := strings.CutPrefix(name, customPrefix)
-	return standardClasses[name] || custom && rest != "" && len(name) <= maxName && onlyOf(rest, isNameByte)
+	return standardClasses[name] || customClassForm.MatchString(name) && len(name) <= maxName
 }
 
-func validTrait(name string) bool {
-	return name != "" && len(name) <= maxName && onlyOf(name, isNameByte)
-}
+func validTrait(name string) bool { return traitForm.MatchString(name) && len(name) <= maxName }

@@ -2,26 +2,10 @@ package requestspec
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// numericForm matches keys before Ussuri, whose suffixes are integers from 1.
-var numericForm = regexp.MustCompile(`^(resources|trait)([1-9][0-9]{0,8})?:(.*)$`)
-
-// parseKey parses the key of an extra spec by the grammar of the request.
-func (a *assembly) parseKey(key string) (specKey, bool) {
-	if !a.numeric {
-		return parseKey(key)
-	}
-	m := numericForm.FindStringSubmatch(key)
-	if m == nil {
-		return specKey{}, false
-	}
-	return specKey{prefix: m[1], suffix: m[2], name: m[3]}, true
-}
 
 // nextNumber returns the suffix of an inserted group: the highest number in use
 // plus one, as in nova/scheduler/utils.py of Stein and Train.

@@ -23,8 +23,10 @@ type Options struct {
 	// NoFilters omits the traits that Nova's request filters add for the root
 	// provider: COMPUTE_ACCELERATORS, COMPUTE_STATUS_DISABLED and OWNER_NOVA.
 	NoFilters bool `json:"no_filters,omitempty"`
-	// ImageTraits are the traits that the image requires of the unsuffixed group.
-	ImageTraits []string `json:"image_traits,omitempty"`
+	// ImageProperties are the properties of the image. Those of the form
+	// trait:<name>=required are traits of the unsuffixed group; another value gives a
+	// warning.
+	ImageProperties map[string]string `json:"image_properties,omitempty"`
 	// Limit is the maximum number of candidates: 0 means [DefaultLimit], a negative
 	// number omits the parameter, as Nova does for host hints.
 	Limit int `json:"limit,omitempty"`
@@ -48,6 +50,15 @@ type Options struct {
 }
 
 const (
+	// DeviceProfileKey is the extra spec that Nova reads for accelerators. Its value is
+	// the name of a device profile.
+	DeviceProfileKey = "accel:device_profile"
+
+	// Types of virtual NIC whose ports are backed by an accelerator. Nova's release note
+	// calls the second unsupported, but Nova accepts it.
+	VNICAcceleratorDirect         = "accelerator-direct"
+	VNICAcceleratorDirectPhysical = "accelerator-direct-physical"
+
 	// DefaultLimit is Nova's [scheduler]max_placement_results.
 	DefaultLimit = 1000
 	// MinComputeOwnerNova is the service version of nova-compute that allows OWNER_NOVA:

@@ -6,13 +6,6 @@ import (
 	"regexp"
 )
 
-// Types of virtual NIC whose ports are backed by an accelerator. Nova's release note
-// calls the second unsupported, but Nova accepts it.
-const (
-	VNICAcceleratorDirect         = "accelerator-direct"
-	VNICAcceleratorDirectPhysical = "accelerator-direct-physical"
-)
-
 // Port has the fields of a Neutron port that concern accelerators.
 type Port struct {
 	// UUID identifies the port.
@@ -28,9 +21,9 @@ func (p Port) Accelerated() bool {
 	return p.VNICType == VNICAcceleratorDirect || p.VNICType == VNICAcceleratorDirectPhysical
 }
 
-// PortRequesterID returns the requester id of a group of a port's device profile:
+// RequesterID returns the requester id of a group of the port's device profile:
 // device_profile_<group><port uuid>, without a separator.
-func PortRequesterID(group int, port string) string { return RequesterID(group) + port }
+func (p Port) RequesterID(group int) string { return RequesterID(group) + p.UUID }
 
 // profileError is Nova's DeviceProfileError.
 func profileError(name, text string) error {
@@ -72,7 +65,7 @@ func PortGroups(port Port, profile *DeviceProfile, computeVersion int) ([]Group,
 	}
 	sum, requests := int64(0), int64(0)
 	for i := range groups {
-		groups[i].RequesterID = PortRequesterID(i, port.UUID)
+		groups[i].RequesterID = port.RequesterID(i)
 		requests += arqCount(groups[i])
 		for _, amount := range groups[i].Resources {
 			sum += int64(amount)

@@ -41,24 +41,25 @@ func RequesterID(group int) string { return "device_profile_" + strconv.Itoa(gro
 //   - a group that requires the trait CUSTOM_FPGA_XILINX without resources:FPGA,
 //     by which Cyborg counts the accelerator requests of such a group.
 //
-// Every error is a [*ProfileError] and matches [ErrInvalidProfile].
+// Errors match [ErrInvalidProfile] and name the profile, the group, and the key with its
+// value.
 func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 	if len(groups) == 0 {
-		return nil, &ProfileError{Profile: name, Group: -1, Problem: "no groups"}
+		return nil, invalidEntry(fmt.Sprintf(" %q", name), "", "", "no groups")
 	}
 	parsed := make([]Group, 0, len(groups))
 	devices := int64(0)
 	for i, group := range groups {
-		g, bad := parseGroup(group)
-		if bad.problem != "" {
-			return nil, &ProfileError{Profile: name, Group: i, Key: bad.key, Value: group[bad.key], Problem: bad.problem}
+		g, err := parseGroup(groupPart(name, i), group)
+		if err != nil {
+			return nil, err
 		}
 		g.RequesterID = RequesterID(i)
 		parsed = append(parsed, g)
 		devices += arqCount(g)
 	}
 	if devices == 0 {
-		return nil, &ProfileError{Profile: name, Group: -1, Problem: "requests memory but no device"}
+		return nil, invalidEntry(fmt.Sprintf(" %q", name), "", "", "requests memory but no device")
 	}
 	return parsed, nil
 }
@@ -73,11 +74,8 @@ func ParseProfile(name string, groups []map[string]string) ([]Group, error) {
 // The group must satisfy the rules of [ParseProfile]; an error matches
 // [ErrInvalidProfile] and names the key.
 func ARQCount(group map[string]string) (int, error) {
-	g, bad := parseGroup(group)
-	if bad.problem != "" {
-		return 0, fmt.Errorf("requestspec: %w: %s", ErrInvalidProfile, bad)
-	}
-	return int(arqCount(g)), nil
+	g, err := parseGroup(" group", group)
+	return int(arqCount(g)), err
 }
 
 // memoryClass is the prefix of the resource classes of device memory.
@@ -96,20 +94,9 @@ func arqCount(g Group) int64 {
 	return sum
 }
 
-// keyProblem is a mistake in a group; key is empty for the whole group, problem if
-// there is none.
-type keyProblem struct{ key, problem string }
-
-func (p keyProblem) String() string {
-	if p.key == "" {
-		return "group: " + p.problem
-	}
-	return fmt.Sprintf("key %q: %s", p.key, p.problem)
-}
-
 // parseGroup parses one group, without its requester id. Of several mistakes it
-// reports the first by key.
-func parseGroup(group map[string]string) (Group, keyProblem) {
+// reports the first by key; part is the group's name in the error.
+func parseGroup(part string, group map[string]string) (Group, error) {
 	g := Group{UseSameProvider: true, Resources: map[string]int{}}
 	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(group)) {
@@ -120,17 +107,18 @@ func parseGroup(group map[string]string) (Group, keyProblem) {
 		k.name = strings.TrimSpace(k.name)
 		same := k.prefix + ":" + k.name
 		if other, twice := seen[same]; twice {
-			return Group{}, keyProblem{key, fmt.Sprintf("has the same meaning as key %q: suffixes in a device profile are ignored", other)}
+			problem := fmt.Sprintf("has the same meaning as key %q: suffixes in a device profile are ignored", other)
+			return Group{}, invalidEntry(part, key, group[key], problem)
 		}
 		seen[same] = key
 		if problem := g.addProfileEntry(k, group[key]); problem != "" {
-			return Group{}, keyProblem{key, problem}
+			return Group{}, invalidEntry(part, key, group[key], problem)
 		}
 	}
 	if problem := g.unschedulable(); problem != "" {
-		return Group{}, keyProblem{problem: problem}
+		return Group{}, invalidEntry(part, "", "", problem)
 	}
-	return g, keyProblem{}
+	return g, nil
 }
 
 // addProfileEntry adds one entry, or returns what is wrong with it.

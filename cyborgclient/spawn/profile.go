@@ -200,7 +200,7 @@ func (s source) ofPort() bool { return s.port.UUID != "" }
 // requesterID is the requester id of a group; that of a port's profile ends with the
 // port's UUID.
 func (s source) requesterID(group int) string {
-	return requestspec.PortRequesterID(group, s.port.UUID)
+	return s.port.RequesterID(group)
 }
 
 // mappings returns those of this profile, by the requester ids of a flavor's profile.
