@@ -200,7 +200,7 @@ func TestNovaClient(t *testing.T) {
 		}},
 		{"get_arq_device_rp_uuid", func(t *testing.T) {
 			providers, err := matching.Providers([]requestspec.Group{{RequesterID: requestspec.RequesterID(0)}},
-				matching.Mappings{"device_profile_0": {rp1}, "": {rp2}})
+				map[string][]string{"device_profile_0": {rp1}, "": {rp2}})
 			if diff := cmp.Diff(map[string]string{"device_profile_0": rp1}, providers); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -354,7 +354,7 @@ func checkMatch(t *testing.T, arqs []cyborgclient.ARQ) {
 	for _, arq := range arqs {
 		in = append(in, matching.ARQ{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName})
 	}
-	got, err := matching.Bindings(profile, matching.Mappings{"device_profile_0": {rp1}, "device_profile_1": {rp2}}, in)
+	got, err := matching.Bindings(profile, map[string][]string{"device_profile_0": {rp1}, "device_profile_1": {rp2}}, in)
 	want := []matching.Binding{{ARQ: arq1, DeviceRP: rp1, Group: 0}, {ARQ: arq2, DeviceRP: rp2, Group: 1}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, bindings (-want +got):\n%s", err, diff)

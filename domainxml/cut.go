@@ -94,7 +94,7 @@ func ReplaceMDEV(domain []byte, old, replacement string) ([]byte, error) {
 		return nil, notDomain(err)
 	}
 	replaced := slices.Concat(domain[:e.open+from], []byte(fresh.MDEV), domain[e.open+to:])
-	if again, err := Has(replaced, fresh); err != nil || !again {
+	if again, err := parse(replaced); err != nil || !again.has(fresh) {
 		return nil, notDomain(errors.Join(fmt.Errorf("the uuid of mdev %s could not be replaced", shortened(old)), err))
 	}
 	return replaced, nil

@@ -7,7 +7,8 @@ type Difference struct {
 	// Present are those that it has, as given in the list.
 	Present []Device
 	// Foreign are the PCI and mediated host devices of the domain that are not in
-	// the list: Nova's own, or those of deleted accelerators.
+	// the list: Nova's own, which Nova has to keep when it regenerates the domain, or
+	// those of deleted accelerators.
 	Foreign []Device
 }
 
@@ -53,27 +54,4 @@ func Complete(domain []byte, devices []Device) ([]byte, error) {
 		return nil, err
 	}
 	return Merge(domain, diff.Missing)
-}
-
-// NovaMdevs returns the mediated devices of a domain that belong to none of the
-// handles: those that Nova has to keep when it regenerates the domain. The error is
-// [ErrNotDomain].
-func NovaMdevs(domain []byte, handles []Handle) ([]string, error) {
-	devices, err := Read(domain)
-	if err != nil {
-		return nil, err
-	}
-	ours := map[string]bool{}
-	for _, h := range handles {
-		if uuid, err := canonicalUUID(h.UUID); err == nil && h.Type == HandleMDEV {
-			ours[uuid] = true
-		}
-	}
-	var mdevs []string
-	for _, d := range devices {
-		if d.MDEV != "" && !ours[d.MDEV] {
-			mdevs = append(mdevs, d.MDEV)
-		}
-	}
-	return mdevs, nil
 }

@@ -90,25 +90,22 @@ func TestCompleteAddsOnlyWhatIsMissing(t *testing.T) {
 
 // Whoever regenerates a domain takes over Nova's mediated devices of the old one;
 // Cyborg's come from the accelerator requests and must not be there twice.
-func TestNovaMdevsExcludesThoseOfHandles(t *testing.T) {
+func TestForeignDevicesAreNovasOwn(t *testing.T) {
 	t.Parallel()
-	handles := mixture("MDEV", "PCI")
 	old, err := domainxml.Merge(inputs(t)["nova-order"], mustHostdevs(t, "MDEV", "PCI"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := domainxml.NovaMdevs(old, handles)
+	diff, err := domainxml.Diff(old, mustHostdevs(t, "MDEV", "PCI"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{mdevUUID2}, got); diff != "" {
+	if diff := cmp.Diff([]string{"pci 0000:3b:00.0", "mdev " + mdevUUID2}, names(diff.Foreign)); diff != "" {
 		t.Errorf("Nova's own (-want +got):\n%s", diff)
 	}
-	regenerated := domainxml.NewDomain(domainxml.DomainOpts{})
-	for _, uuid := range got {
-		if regenerated, err = domainxml.Merge(regenerated, []domainxml.Device{{MDEV: uuid}}); err != nil {
-			t.Fatal(err)
-		}
+	regenerated, err := domainxml.Merge(domainxml.NewDomain(domainxml.DomainOpts{}), diff.Foreign)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := domainxml.Merge(regenerated, mustHostdevs(t, "MDEV", "PCI")); err != nil {
 		t.Errorf("the regenerated domain does not take Cyborg's devices: %v", err)
@@ -249,8 +246,7 @@ func TestNodeDeviceDocuments(t *testing.T) {
 	noUUID.UUID = ""
 	for field, bad := range map[string]domainxml.Handle{"asked_type": noType, "function": noAddress, "uuid": noUUID, "type": mixture("PCI")[0]} {
 		text, err := domainxml.NodeDevice(bad, "")
-		var failure *domainxml.HandleError
-		if text != nil || !errors.As(err, &failure) || failure.Field != field {
+		if text != nil || !isAbout(err, bad.ARQ, bad.Type, field) {
 			t.Errorf("NodeDevice = %s, %v; want an error about %s", text, err, field)
 		}
 	}

@@ -6,8 +6,9 @@ import (
 )
 
 var (
-	// ErrHandle reports an attach handle that cannot become a device. Every
-	// [*HandleError] matches it.
+	// ErrHandle reports an attach handle that cannot become a device. The text names
+	// the accelerator request, the type of the handle and the wrong field: type, uuid,
+	// or a key of its info.
 	ErrHandle = errors.New("unusable attach handle")
 	// ErrNotDomain reports a document that is not a libvirt domain in UTF-8.
 	ErrNotDomain = errors.New("not a libvirt domain")
@@ -20,23 +21,6 @@ var (
 	// ErrAbsent reports a device that a domain lacks.
 	ErrAbsent = errors.New("device not present")
 )
-
-// HandleError describes an unusable attach handle of an accelerator request. It
-// matches [ErrHandle] and its cause.
-type HandleError struct {
-	ARQ   string // UUID of the accelerator request
-	Type  string // handle type as received
-	Field string // "type", "uuid", or a key of the handle's info
-	Err   error  // the cause
-}
-
-// Error returns the accelerator request, the handle type, the field and the cause.
-func (e *HandleError) Error() string {
-	return fmt.Sprintf("domainxml: handle of accelerator request %s (type %q): %s: %v", e.ARQ, e.Type, e.Field, e.Err)
-}
-
-// Unwrap returns [ErrHandle] and the cause.
-func (e *HandleError) Unwrap() []error { return []error{ErrHandle, e.Err} }
 
 // DuplicateError reports a device that would be present twice. It matches
 // [ErrDuplicate].

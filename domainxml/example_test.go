@@ -22,7 +22,7 @@ func ExampleMerge() {
     <console type="pty"/> <!-- kept -->
   </devices>
 </domain>`), devices)
-	fmt.Printf("%s\n%v\nskipped: %+v", merged, err, skipped)
+	fmt.Printf("%s\n%v\nskipped: %s", merged, err, skipped[0].ARQ)
 	// Output:
 	// <domain type="kvm">
 	//   <name>vm</name>
@@ -41,7 +41,7 @@ func ExampleMerge() {
 	//   </devices>
 	// </domain>
 	// <nil>
-	// skipped: [{ARQ:a3 Type:TEST_PCI}]
+	// skipped: a3
 }
 
 func ExampleHostdevs_error() {
@@ -50,7 +50,7 @@ func ExampleHostdevs_error() {
 	})
 	fmt.Println(err)
 	// Output:
-	// domainxml: handle of accelerator request 5f0c7d0e-3c3b-4c58-a8ce-6e2d2f8e4b10 (type "PCI"): bus: "13b" does not fit in 8 bits
+	// domainxml: unusable attach handle of accelerator request 5f0c7d0e-3c3b-4c58-a8ce-6e2d2f8e4b10 (type "PCI"): bus: "13b" does not fit in 8 bits
 }
 
 func ExampleRead() {

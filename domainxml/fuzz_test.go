@@ -62,8 +62,8 @@ func otherForms(t *testing.T, h domainxml.Handle) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has, err := domainxml.Has(merged, devices[0]); err != nil || !has {
-			t.Errorf("Has(%s) = %t, %v after the merge", devices[0], has, err)
+		if there, err := has(merged, devices[0]); err != nil || !there {
+			t.Errorf("Has(%s) = %t, %v after the merge", devices[0], there, err)
 		}
 	}
 	own := map[string]any{"kept": 1}

@@ -8,11 +8,15 @@ import (
 	"strings"
 )
 
-// Attach handle types of Cyborg.
 const (
+	// Attach handle types of Cyborg.
 	HandlePCI     = "PCI"
 	HandleMDEV    = "MDEV"
 	HandleTestPCI = "TEST_PCI"
+
+	// Values of [MdevTag].
+	TagAccelerator = "ACCELERATOR" // Cyborg owns the guest's mediated devices
+	TagCompute     = "COMPUTE"     // Nova owns them, or there are none
 )
 
 // Handle is the attach handle of one bound accelerator request.
@@ -30,26 +34,20 @@ type Handle struct {
 	Info map[string]any
 }
 
-// Skipped is a TEST_PCI handle, which has no device.
-type Skipped struct {
-	ARQ  string
-	Type string
-}
-
 // Hostdevs converts attach handles to devices, in the order of the handles.
 //
 //   - PCI gives a managed PCI hostdev at the address of the handle's info;
 //     Cyborg's "device" is libvirt's slot.
 //   - MDEV gives a mediated device hostdev (model vfio-pci, not managed) with the
 //     handle's UUID, as in the Wallaby vGPU specification.
-//   - TEST_PCI gives no device and is listed in skipped.
+//   - TEST_PCI gives no device, as there is no hardware, and is returned in skipped.
 //
 // Any other type, a missing or malformed value, and a device that two handles name
-// are errors; each is a [*HandleError] (the last also matches [ErrDuplicate]). All of
-// them are reported together, without devices. Released Nova ignores all handles when
+// are errors that match [ErrHandle] (the last also [ErrDuplicate]). All of them are
+// reported together, without devices. Released Nova ignores all handles when
 // one is not PCI (nova/virt/libvirt/driver.py), which starts guests without their
 // devices.
-func Hostdevs(handles []Handle) (devices []Device, skipped []Skipped, err error) {
+func Hostdevs(handles []Handle) (devices []Device, skipped []Handle, err error) {
 	return convert(handles)
 }
 
@@ -57,13 +55,13 @@ func Hostdevs(handles []Handle) (devices []Device, skipped []Skipped, err error)
 func convert[H interface {
 	handle() Handle
 	device() (Device, error)
-}](handles []H) (devices []Device, skipped []Skipped, err error) {
+}](handles []H) (devices []Device, skipped []Handle, err error) {
 	var errs []error
 	holders := map[string]string{}
 	for _, one := range handles {
 		h := one.handle()
 		if h.Type == HandleTestPCI {
-			skipped = append(skipped, Skipped{ARQ: h.ARQ, Type: h.Type})
+			skipped = append(skipped, h)
 			continue
 		}
 		d, err := one.device()
@@ -139,7 +137,7 @@ func (h Handle) checkDuplicate(d Device, holders map[string]string) error {
 }
 
 func (h Handle) fail(field string, err error) error {
-	return &HandleError{ARQ: h.ARQ, Type: h.Type, Field: field, Err: err}
+	return fmt.Errorf("domainxml: %w of accelerator request %s (type %q): %s: %w", ErrHandle, h.ARQ, h.Type, field, err)
 }
 
 func keysOf(info map[string]any) string {
@@ -151,4 +149,19 @@ func keysOf(info map[string]any) string {
 		keys[i] = shortened(key)
 	}
 	return strings.Join(keys, ", ")
+}
+
+// MdevTag returns the mdev_tag of the Wallaby vGPU specification, the owner of a
+// guest's mediated devices: [TagAccelerator] if a handle has type MDEV, a UUID and a
+// non-empty asked_type, else [TagCompute]. With TagAccelerator, do not copy the
+// mediated devices of the old domain in a hard reboot: the accelerator requests add
+// them, and libvirt refuses duplicates.
+func MdevTag(handles []Handle) string {
+	for _, h := range handles {
+		asked, _ := h.Info["asked_type"].(string)
+		if h.Type == HandleMDEV && h.UUID != "" && asked != "" {
+			return TagAccelerator
+		}
+	}
+	return TagCompute
 }

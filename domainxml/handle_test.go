@@ -39,16 +39,16 @@ func TestEachHandleIsConvertedByItsType(t *testing.T) {
 		name        string
 		kinds       []string
 		wantDevices []string
-		wantSkipped []domainxml.Skipped
+		wantSkipped []domainxml.Handle
 		wantErr     error
 	}{
 		{"all PCI", []string{"PCI", "PCI2"}, []string{"arq-pci pci 0000:0c:00.1", "arq-pci2 pci 0000:0c:00.2"}, nil, nil},
-		{"all TEST_PCI", []string{"TEST_PCI"}, nil, []domainxml.Skipped{{ARQ: "arq-test", Type: "TEST_PCI"}}, nil},
+		{"all TEST_PCI", []string{"TEST_PCI"}, nil, mixture("TEST_PCI"), nil},
 		{
 			"a mixture",
 			[]string{"PCI", "TEST_PCI", "MDEV"},
 			[]string{"arq-pci pci 0000:0c:00.1", "arq-mdev mdev " + mdevUUID},
-			[]domainxml.Skipped{{ARQ: "arq-test", Type: "TEST_PCI"}},
+			mixture("TEST_PCI"),
 			nil,
 		},
 		{"unknown type", []string{"PCI", "NEW"}, nil, nil, domainxml.ErrHandle},

@@ -196,8 +196,8 @@ func TestMergeAcceptsADeviceThatOnlyLooksPresent(t *testing.T) {
 		}
 		insertion(t, []byte(domain), merged)
 		for _, d := range twoDevices(t) {
-			if has, err := domainxml.Has(merged, d); err != nil || !has {
-				t.Errorf("%s: Has(%s) = %v, %v after the merge:\n%s", name, d, has, err, merged)
+			if there, err := has(merged, d); err != nil || !there {
+				t.Errorf("%s: Has(%s) = %v, %v after the merge:\n%s", name, d, there, err, merged)
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func TestMergeRefusesDevicesWithoutOneName(t *testing.T) {
 		if merged != nil || !errors.Is(err, domainxml.ErrDevice) {
 			t.Errorf("%s: Merge = %q, %v; want ErrDevice", name, merged, err)
 		}
-		if _, err := domainxml.Has(domainxml.NewDomain(domainxml.DomainOpts{}), d); !errors.Is(err, domainxml.ErrDevice) {
+		if _, err := has(domainxml.NewDomain(domainxml.DomainOpts{}), d); !errors.Is(err, domainxml.ErrDevice) {
 			t.Errorf("%s: Has = %v; want ErrDevice", name, err)
 		}
 	}

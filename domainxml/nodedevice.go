@@ -9,8 +9,8 @@ import (
 // the mediated device of an MDEV handle. The vGPU specification of Nova 2026.2 has
 // Nova create the device; in the one of Wallaby Cyborg's agent does, without this
 // document. parent is libvirt's name of the parent device; empty means that of the PCI
-// address in the handle's info. The info must have asked_type; errors are
-// [*HandleError].
+// address in the handle's info. The info must have asked_type; errors match
+// [ErrHandle].
 func NodeDevice(h Handle, parent string) ([]byte, error) {
 	if h.Type != HandleMDEV {
 		return nil, h.fail("type", fmt.Errorf("only %s handles have a mediated device", HandleMDEV))

@@ -26,7 +26,7 @@ type PortHandle struct {
 // TEST_PCI handles are skipped as in [Hostdevs]. A handle of another type than PCI, a
 // malformed address, MAC or VLAN, and a function that two ports have are errors as
 // there.
-func Interfaces(ports []PortHandle) (devices []Device, skipped []Skipped, err error) {
+func Interfaces(ports []PortHandle) (devices []Device, skipped []Handle, err error) {
 	return convert(ports)
 }
 
@@ -79,7 +79,7 @@ const (
 // BindingProfile returns a copy of a port's binding:profile with physical_network,
 // pci_slot and arq_uuid of its accelerator. The slot has the padding of the handle:
 // "0000:0c:0.0". The handle must be PCI or TEST_PCI and have a physical_network;
-// errors are [*HandleError] (nova/network/neutron.py,
+// errors match [ErrHandle] (nova/network/neutron.py,
 // _populate_neutron_binding_profile).
 func BindingProfile(profile map[string]any, h Handle) (map[string]any, error) {
 	if h.Type != HandlePCI && h.Type != HandleTestPCI {

@@ -25,31 +25,6 @@ func Read(domain []byte) ([]Device, error) {
 	return p.devices, nil
 }
 
-// ReadInterfaces returns the network interfaces of type hostdev with a PCI function,
-// in the order of the document; the error is that of [Read].
-func ReadInterfaces(domain []byte) ([]Device, error) {
-	p, err := parse(domain)
-	if err != nil {
-		return nil, err
-	}
-	return p.interfaces, nil
-}
-
-// Has reports whether a domain has the device d among its host devices, or, for the
-// device of a network port, among its interfaces. It parses the domain; for several
-// devices use [Diff]. Errors are [ErrNotDomain] as in [Read], and [ErrDevice].
-func Has(domain []byte, d Device) (bool, error) {
-	want, err := d.complete()
-	if err != nil {
-		return false, err
-	}
-	p, err := parse(domain)
-	if err != nil {
-		return false, err
-	}
-	return p.has(want), nil
-}
-
 func (p *parsed) has(want Device) bool {
 	list := p.devices
 	if want.Interface != nil {

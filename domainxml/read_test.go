@@ -41,13 +41,13 @@ func TestHasComparesByValue(t *testing.T) {
 		<hostdev mode="subsystem" type="mdev" model="vfio-pci"><source><address uuid="` + strings.ToUpper(mdevUUID) + `"/></source></hostdev>
 	</devices></domain>`)
 	for _, d := range twoDevices(t) {
-		if has, err := domainxml.Has(domain, d); err != nil || !has {
-			t.Errorf("Has(%s) = %v, %v; want true", d, has, err)
+		if there, err := has(domain, d); err != nil || !there {
+			t.Errorf("Has(%s) = %v, %v; want true", d, there, err)
 		}
 	}
 	for _, d := range []domainxml.Device{{PCI: &domainxml.PCIAddress{Bus: 12}}, {MDEV: mdevUUID2}} {
-		if has, err := domainxml.Has(domain, d); err != nil || has {
-			t.Errorf("Has(%s) = %v, %v; want false", d, has, err)
+		if there, err := has(domain, d); err != nil || there {
+			t.Errorf("Has(%s) = %v, %v; want false", d, there, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package domainxml_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,6 +18,18 @@ func names(devices []domainxml.Device) []string {
 		list = append(list, strings.TrimSpace(d.ARQ+" "+d.String()))
 	}
 	return list
+}
+
+// has reports whether a domain has the device.
+func has(domain []byte, d domainxml.Device) (bool, error) {
+	diff, err := domainxml.Diff(domain, []domainxml.Device{d})
+	return len(diff.Present) == 1, err
+}
+
+// isAbout reports whether err is that of a field of an accelerator request's handle.
+func isAbout(err error, arq, kind, field string) bool {
+	return errors.Is(err, domainxml.ErrHandle) &&
+		strings.Contains(err.Error(), fmt.Sprintf("accelerator request %s (type %q): %s: ", arq, kind, field))
 }
 
 func hex(format string, n uint) string { return fmt.Sprintf(format, n) }

@@ -335,7 +335,7 @@ func TestTheQEMUDriverAttachesAndDetachesOurDocuments(t *testing.T) {
 			t.Errorf("attach %s: %v\n%s", d, err, attach)
 			continue
 		}
-		if has, err := domainxml.Has(current(), d); err != nil || !has {
+		if there, err := has(current(), d); err != nil || !there {
 			t.Errorf("attached %s is not there: %v", d, err)
 		}
 		detach, err := domainxml.DetachXML(current(), d)
@@ -345,7 +345,7 @@ func TestTheQEMUDriverAttachesAndDetachesOurDocuments(t *testing.T) {
 		if _, err := q.virsh(t, "detach-device live --config "+saved(t, detach)); err != nil {
 			t.Errorf("detach %s: %v\n%s", d, err, detach)
 		}
-		if has, err := domainxml.Has(current(), d); err != nil || has {
+		if there, err := has(current(), d); err != nil || there {
 			t.Errorf("detached %s is still there: %v", d, err)
 		}
 	}

@@ -98,7 +98,7 @@ func BenchmarkWeigh(b *testing.B) {
 		providers[uuid] = matching.Provider{Traits: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_FUNCTION_INTEL_B"}, Capacity: resources{"FPGA": 2}, Used: resources{"FPGA": i % 3}}
 		candidates = append(candidates, matching.Candidate{
 			Host: fmt.Sprint("host", i%10), Providers: providers,
-			Allocations: map[string]map[string]int{uuid: {"FPGA": 1}}, Mappings: matching.Mappings{"device_profile_0": {uuid}},
+			Allocations: map[string]map[string]int{uuid: {"FPGA": 1}}, Mappings: map[string][]string{"device_profile_0": {uuid}},
 		})
 	}
 	b.ReportAllocs()

@@ -10,8 +10,8 @@
 // Without mappings (Placement before 1.34), [Search] finds the assignment in the
 // allocations. [Unchanged] detects a profile that was replaced by one with the same
 // counts. [Weigh] orders the candidates by weighers: [FunctionLoaded],
-// [FewestFragments], [NUMAAffinity], or the caller's own, in order of priority or in a
-// [Sum], each with its reason.
+// [FewestFragments], [NUMAAffinity], or the caller's own, in order of priority, each
+// with its reason.
 //
 // The package does no I/O and keeps no state. It does not compare amounts with the
 // inventory of a provider, as Placement has done that.

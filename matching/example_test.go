@@ -14,7 +14,7 @@ func ExampleBindings() {
 		{"resources:PGPU": "2"},
 		{"resources:FPGA": "1"},
 	}}
-	mappings := matching.Mappings{"device_profile_0": {"rp-gpus"}, "device_profile_1": {"rp-fpga"}}
+	mappings := map[string][]string{"device_profile_0": {"rp-gpus"}, "device_profile_1": {"rp-fpga"}}
 	arqs := []matching.ARQ{
 		{UUID: "arq-1", Group: 0, DeviceProfileName: "pair"},
 		{UUID: "arq-2", Group: 0, DeviceProfileName: "pair"},
@@ -42,7 +42,7 @@ func ExampleProviders() {
 		{Resources: map[string]int{"VCPU": 2}},
 		{RequesterID: "device_profile_0", UseSameProvider: true, Resources: map[string]int{"PGPU": 1}},
 	}
-	providers, err := matching.Providers(groups, matching.Mappings{"": {"compute-1"}, "device_profile_0": {"gpu-1"}})
+	providers, err := matching.Providers(groups, map[string][]string{"": {"compute-1"}, "device_profile_0": {"gpu-1"}})
 	fmt.Println(providers, err)
 	// Output: map[device_profile_0:gpu-1] <nil>
 }
@@ -71,7 +71,7 @@ func TestWeighPutsScoresThatAreNoNumberLast(t *testing.T) {
 	if got[0].Host != "high" || got[1].Host != "low" || got[2].Host != "nan" {
 		t.Errorf("order %v", got)
 	}
-	if got := matching.Weigh(candidates, nil); len(got) != 3 || got[0].Host != "nan" || got[0].Score != 0 {
+	if got := matching.Weigh(candidates, nil); len(got) != 3 || got[0].Host != "nan" || got[0].Scores[0] != 0 {
 		t.Errorf("without a weigher: %v", got)
 	}
 }

@@ -8,10 +8,6 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// Mappings are the mappings of an allocation candidate: the UUIDs of the providers of
-// each group by requester id.
-type Mappings map[string][]string
-
 // ARQ has the fields of a Cyborg accelerator request that [Bindings] needs.
 type ARQ struct {
 	// UUID identifies the request.
@@ -32,12 +28,13 @@ type Binding struct {
 	Group int `json:"group"`
 }
 
-// Providers returns the provider of each suffixed group, by requester id. It ignores
-// the unsuffixed group, which may have several, and mappings of other groups.
+// Providers returns the provider of each suffixed group, by requester id. mappings are
+// those of an allocation candidate: the UUIDs of the providers of each group by requester
+// id. The unsuffixed group, which may have several, and other groups are ignored.
 //
 // Errors are of type [*Error]: [ErrNoMapping] when a group has no provider or an empty
 // UUID, [ErrAmbiguous] when it has several providers or its requester id occurs twice.
-func Providers(groups []requestspec.Group, m Mappings) (map[string]string, error) {
+func Providers(groups []requestspec.Group, mappings map[string][]string) (map[string]string, error) {
 	providers := make(map[string]string, len(groups))
 	for i, g := range groups {
 		if g.RequesterID == "" {
@@ -47,7 +44,7 @@ func Providers(groups []requestspec.Group, m Mappings) (map[string]string, error
 			return nil, &Error{RequesterID: g.RequesterID, Group: i, Err: ErrAmbiguous,
 				Want: "one group of this requester id", Got: "a second"}
 		}
-		provider, err := m.provider(i, g.RequesterID)
+		provider, err := onlyProvider(mappings, i, g.RequesterID)
 		if err != nil {
 			return nil, err
 		}
@@ -56,9 +53,9 @@ func Providers(groups []requestspec.Group, m Mappings) (map[string]string, error
 	return providers, nil
 }
 
-// provider returns the provider of a group.
-func (m Mappings) provider(group int, id string) (string, error) {
-	uuids := m[id]
+// onlyProvider returns the provider of a group.
+func onlyProvider(mappings map[string][]string, group int, id string) (string, error) {
+	uuids := mappings[id]
 	fail := func(sentinel error, got string) (string, error) {
 		return "", &Error{RequesterID: id, Group: group, Want: "one provider", Got: got, Err: sentinel}
 	}
@@ -83,7 +80,7 @@ func (m Mappings) provider(group int, id string) (string, error) {
 //
 // Errors of the last three are of type [*Error]. The first error is returned, in the
 // order of the requests, then of the groups.
-func Bindings(profile requestspec.DeviceProfile, m Mappings, arqs []ARQ) ([]Binding, error) {
+func Bindings(profile requestspec.DeviceProfile, mappings map[string][]string, arqs []ARQ) ([]Binding, error) {
 	groups, err := requestspec.ParseProfile(profile.Name, profile.Groups)
 	if err != nil {
 		return nil, err
@@ -102,7 +99,7 @@ func Bindings(profile requestspec.DeviceProfile, m Mappings, arqs []ARQ) ([]Bind
 				Want: strconv.Itoa(want) + " ARQs", Got: strconv.Itoa(counts[i])}
 		}
 	}
-	providers, err := Providers(groups, m)
+	providers, err := Providers(groups, mappings)
 	if err != nil {
 		return nil, err
 	}

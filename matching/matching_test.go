@@ -18,8 +18,8 @@ var mixed = requestspec.DeviceProfile{Name: "mixed", Groups: []map[string]string
 	{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"},
 }}
 
-func mixedMappings() matching.Mappings {
-	return matching.Mappings{
+func mixedMappings() map[string][]string {
+	return map[string][]string{
 		"":                 {"root", "other"},
 		"1":                {"rp-of-the-flavor"},
 		"device_profile_0": {"rp-gpu"},
@@ -70,14 +70,14 @@ func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
 		change(&list[at])
 		return list
 	}
-	mapped := func(id string, rps ...string) matching.Mappings {
+	mapped := func(id string, rps ...string) map[string][]string {
 		m := mixedMappings()
 		m[id] = rps
 		return m
 	}
 	tests := []struct {
 		name     string
-		mappings matching.Mappings
+		mappings map[string][]string
 		arqs     []matching.ARQ
 		want     matching.Error
 	}{

@@ -15,12 +15,12 @@ import (
 type world struct {
 	profile  requestspec.DeviceProfile
 	wanted   []int // requests per group, counted while drawing
-	mappings matching.Mappings
+	mappings map[string][]string
 	arqs     []matching.ARQ
 }
 
 func drawWorld(t *rapid.T) world {
-	w := world{profile: requestspec.DeviceProfile{Name: "dp"}, mappings: matching.Mappings{"": {"root"}}}
+	w := world{profile: requestspec.DeviceProfile{Name: "dp"}, mappings: map[string][]string{"": {"root"}}}
 	for g := range rapid.IntRange(1, 5).Draw(t, "groups") {
 		fpga, other := rapid.IntRange(1, 3).Draw(t, "fpga"), rapid.IntRange(0, 2).Draw(t, "other")
 		xilinx := rapid.Bool().Draw(t, "xilinx")
@@ -138,7 +138,7 @@ func TestWeighIsAStableOrder(t *testing.T) {
 			return scores[at-1], "because"
 		})
 		for i, w := range weighed {
-			if w.Host != fmt.Sprint(want[i].index) || w.Score != want[i].score || w.Reason != "because" {
+			if w.Host != fmt.Sprint(want[i].index) || w.Scores[0] != want[i].score || w.Reason != "because" {
 				t.Fatalf("place %d: %+v, want %+v", i, w, want[i])
 			}
 		}

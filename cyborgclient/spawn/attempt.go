@@ -47,7 +47,7 @@ type Candidate struct {
 	// Allocations is provider UUID -> resource class -> amount.
 	Allocations map[string]map[string]int
 	// Mappings is request group -> provider UUIDs.
-	Mappings matching.Mappings
+	Mappings map[string][]string
 	// Reason is why it has its rank, set by [OrderBy].
 	Reason string
 
@@ -64,7 +64,7 @@ type Result struct {
 	// Devices are in Domain, one for each ARQ that is not in Skipped.
 	Devices []domainxml.Device
 	// Skipped are the ARQs whose handle has no hardware (TEST_PCI).
-	Skipped []domainxml.Skipped
+	Skipped []domainxml.Handle
 	// Ports are the ports that got a device, with their new binding profiles. Their
 	// ARQs are in ARQs; their devices are neither in Devices nor in Skipped.
 	Ports []Port
@@ -87,7 +87,7 @@ type Attempt struct {
 	ARQs       []cyborgclient.ARQ         // step 6, as Cyborg last showed them
 	Bindings   []matching.Binding         // step 7
 	Devices    []domainxml.Device         // step 10
-	Skipped    []domainxml.Skipped        // step 10
+	Skipped    []domainxml.Handle         // step 10
 	Ports      []Port                     // step 10, those with a device
 	Domain     []byte                     // step 10
 

@@ -157,7 +157,7 @@ func (a *Attempt) mapGroups(ctx context.Context, candidate Candidate) error {
 }
 
 // search finds the providers as Nova did before Placement had mappings.
-func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candidate Candidate) (matching.Mappings, error) {
+func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candidate Candidate) (map[string][]string, error) {
 	traits := make(map[string][]string, len(candidate.Allocations))
 	var allocated []matching.Allocated
 	for _, provider := range slices.Sorted(maps.Keys(candidate.Allocations)) {
@@ -172,7 +172,7 @@ func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candid
 	if err != nil {
 		return nil, err
 	}
-	mappings := make(matching.Mappings, len(found))
+	mappings := make(map[string][]string, len(found))
 	for id, provider := range found {
 		mappings[id] = []string{provider}
 	}

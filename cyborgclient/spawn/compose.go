@@ -78,7 +78,7 @@ func (a *Attempt) baseDomain() []byte {
 type accelerators struct {
 	hostdevs   []domainxml.Device // of the flavor
 	interfaces []domainxml.Device // of ports whose MAC is known
-	skipped    []domainxml.Skipped
+	skipped    []domainxml.Handle
 }
 
 // acceleratorsOf composes the devices of Bound ARQs: those of ports become

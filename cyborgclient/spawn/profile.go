@@ -204,11 +204,11 @@ func (s source) requesterID(group int) string {
 }
 
 // mappings returns those of this profile, by the requester ids of a flavor's profile.
-func (s source) mappings(all matching.Mappings) matching.Mappings {
+func (s source) mappings(all map[string][]string) map[string][]string {
 	if !s.ofPort() {
 		return all
 	}
-	own := make(matching.Mappings, len(s.profile.Groups))
+	own := make(map[string][]string, len(s.profile.Groups))
 	for i := range s.profile.Groups {
 		if providers, ok := all[s.requesterID(i)]; ok {
 			own[requestspec.RequesterID(i)] = providers

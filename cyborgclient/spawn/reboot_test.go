@@ -331,9 +331,8 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 		}
 		domain := []byte(s.guests.runs[placeOf(i)])
 		hostdevs, err := domainxml.Read(domain)
-		interfaces, err2 := domainxml.ReadInterfaces(domain)
-		if err != nil || err2 != nil || len(hostdevs) != 1 || len(interfaces) != 1 {
-			t.Errorf("host devices %v, interfaces %v (%v, %v); want one of each", hostdevs, interfaces, err, err2)
+		if err != nil || len(hostdevs) != 1 || strings.Count(string(domain), `<interface type="hostdev"`) != 1 {
+			t.Errorf("host devices %v, %v, in\n%s; want one, and one interface", hostdevs, err, domain)
 		}
 		s.sound(t)
 	})

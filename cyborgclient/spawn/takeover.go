@@ -73,18 +73,24 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 
 // novaMdev returns the mediated device that is to be replaced.
 func novaMdev(domain []byte, mdev string) (string, error) {
-	mdevs, err := domainxml.NovaMdevs(domain, nil)
-	if err != nil {
-		return "", err
-	}
-	switch {
-	case mdev != "":
-		has, err := domainxml.Has(domain, domainxml.Device{MDEV: mdev})
-		if err == nil && !has {
+	if mdev != "" {
+		diff, err := domainxml.Diff(domain, []domainxml.Device{{MDEV: mdev}})
+		if len(diff.Missing) > 0 {
 			err = fmt.Errorf("%w: the domain has no mediated device %s", ErrRequest, mdev)
 		}
 		return mdev, err
-	case len(mdevs) != 1:
+	}
+	devices, err := domainxml.Read(domain)
+	if err != nil {
+		return "", err
+	}
+	var mdevs []string
+	for _, d := range devices {
+		if d.MDEV != "" {
+			mdevs = append(mdevs, d.MDEV)
+		}
+	}
+	if len(mdevs) != 1 {
 		return "", fmt.Errorf("%w: the domain has %s; set OwnershipChange.Mdev", ErrRequest, count(len(mdevs), "mediated device"))
 	}
 	return mdevs[0], nil
