@@ -10,9 +10,9 @@ import (
 
 const (
 	// Attach handle types of Cyborg.
-	HandlePCI     = "PCI"
-	HandleMDEV    = "MDEV"
-	HandleTestPCI = "TEST_PCI"
+	HandlePCI     = "PCI"      // a PCI function
+	HandleMDEV    = "MDEV"     // a mediated device
+	HandleTestPCI = "TEST_PCI" // no hardware, of the fake driver
 
 	// Values of [MdevTag].
 	TagAccelerator = "ACCELERATOR" // Cyborg owns the guest's mediated devices

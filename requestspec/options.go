@@ -54,9 +54,11 @@ const (
 	// the name of a device profile.
 	DeviceProfileKey = "accel:device_profile"
 
-	// Types of virtual NIC whose ports are backed by an accelerator. Nova's release note
-	// calls the second unsupported, but Nova accepts it.
-	VNICAcceleratorDirect         = "accelerator-direct"
+	// VNICAcceleratorDirect is a type of virtual NIC whose ports are backed by an
+	// accelerator.
+	VNICAcceleratorDirect = "accelerator-direct"
+	// VNICAcceleratorDirectPhysical is another. Nova's release note calls it unsupported,
+	// but Nova accepts it.
 	VNICAcceleratorDirectPhysical = "accelerator-direct-physical"
 
 	// DefaultLimit is Nova's [scheduler]max_placement_results.
