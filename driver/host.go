@@ -1,20 +1,9 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
-
-// ErrHost is matched by Cyborg's errors about a host that is unknown or cannot be added.
-var ErrHost = errors.New("fakecyborg: bad host")
-
-// ErrAgentDown is matched by Cyborg's error about an agent that does not run.
-var ErrAgentDown = errors.New("fakecyborg: the agent is down")
-
-// ErrStandardTrait is matched by the error about a device that Zed with its defects cannot
-// report, because it has a trait such as OWNER_CYBORG.
-var ErrStandardTrait = errors.New("fakecyborg: zed tries to create a standard trait")
 
 // Host is a compute host with an agent of Cyborg. Its name is the name of its resource
 // provider in Placement.

@@ -11,11 +11,25 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// ErrConfig is matched by every error about a configuration that cannot be used.
-var ErrConfig = errors.New("fakecyborg: bad configuration")
+// Errors to compare with errors.Is.
+var (
+	// ErrConfig is matched by every error about a configuration that cannot be used.
+	ErrConfig = errors.New("fakecyborg: bad configuration")
+	// ErrHost is matched by errors about a host that is unknown or cannot be added.
+	ErrHost error = agent.ErrHost
+	// ErrAgentDown is matched by the error about an agent that does not run.
+	ErrAgentDown error = agent.ErrAgentDown
+	// ErrStandardTrait is matched by the error about a device that Zed with its defects
+	// cannot report, because it has a trait such as OWNER_CYBORG.
+	ErrStandardTrait error = layout.ErrStandardTrait
+	// ErrAllocated is matched by the error of [Unflatten] when an accelerator is
+	// allocated on a compute provider.
+	ErrAllocated = errors.New("fakecyborg: accelerators are allocated")
+)
 
 // The releases whose API a Server can speak.
 const (

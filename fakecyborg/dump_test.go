@@ -249,7 +249,7 @@ func TestHostsMayBeAddedAfterTheDumpWasLoaded(t *testing.T) {
 		if got := dumped(t, other); !bytes.Equal(data, got) {
 			t.Errorf("after the hosts were added (-want +got):\n%s", cmp.Diff(string(data), string(got)))
 		}
-		if err := other.ReportHost(t.Context(), "cn1"); !errors.Is(err, driver.ErrAgentDown) {
+		if err := other.ReportHost(t.Context(), "cn1"); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("report of an agent that was down: %v", err)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 // AddHost makes a host known; it reports when asked, or with WithAgentLoop by
-// itself. The error matches [driver.ErrHost]: no name, a name taken, two drivers of
+// itself. The error matches [ErrHost]: no name, a name taken, two drivers of
 // one name.
 func (s *Server) AddHost(h driver.Host) error { return s.conductor.AddHost(h) }
 
@@ -22,7 +22,7 @@ func (s *Server) Report(ctx context.Context) error { return s.conductor.Report(c
 // hardware, and the conductor compares with what it knows, tells Placement the
 // difference and stores it. A device whose provider cannot be made is not
 // stored; a device that vanished stays while a request holds it. The error
-// matches [driver.ErrHost] for an unknown host, and else joins a [driver.ReportError]
+// matches [ErrHost] for an unknown host, and else joins a [driver.ReportError]
 // for each problem.
 func (s *Server) ReportHost(ctx context.Context, host string) error {
 	return s.conductor.ReportHost(ctx, host)
@@ -30,7 +30,7 @@ func (s *Server) ReportHost(ctx context.Context, host string) error {
 
 // StopAgent lets the agent of a host fall silent, as if the host had gone down:
 // it beats, reports, programs and creates mediated devices no more. One that is
-// down already stays so. The error matches [driver.ErrHost].
+// down already stays so. The error matches [ErrHost].
 func (s *Server) StopAgent(host string) error { return s.conductor.StopAgent(host) }
 
 // StartAgent starts the agent of a host again, as a host does that comes up: the

@@ -31,7 +31,7 @@ func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 		if err := w.server.StopAgent("cn0"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
+		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("report of a host that is down: %v", err)
 		}
 		w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 500, "") // nobody makes the device
@@ -234,10 +234,10 @@ func TestHostThatGoesDownAgainWhileProvisioning(t *testing.T) {
 func TestUnknownHostHasNoAgent(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, fakecyborg.Config{})
-	if err := w.server.StopAgent("cn9"); !errors.Is(err, driver.ErrHost) {
+	if err := w.server.StopAgent("cn9"); !errors.Is(err, fakecyborg.ErrHost) {
 		t.Error(err)
 	}
-	if err := w.server.StartAgent(t.Context(), "cn9"); !errors.Is(err, driver.ErrHost) {
+	if err := w.server.StartAgent(t.Context(), "cn9"); !errors.Is(err, fakecyborg.ErrHost) {
 		t.Error(err)
 	}
 }

@@ -643,11 +643,11 @@ func TestAddHostRefusesWhatCannotWork(t *testing.T) {
 		{}, {Name: "cn0"}, {Name: "cn1", Drivers: []driver.Driver{nil}},
 		{Name: "cn1", Drivers: []driver.Driver{newHardware("a"), newHardware("a")}}, {Name: "cn1", Drivers: []driver.Driver{newHardware("")}},
 	} {
-		if err := server.AddHost(bad); !errors.Is(err, driver.ErrHost) {
+		if err := server.AddHost(bad); !errors.Is(err, fakecyborg.ErrHost) {
 			t.Errorf("%+v: got %v, want ErrHost", bad, err)
 		}
 	}
-	if err := server.ReportHost(t.Context(), "cn9"); !errors.Is(err, driver.ErrHost) {
+	if err := server.ReportHost(t.Context(), "cn9"); !errors.Is(err, fakecyborg.ErrHost) {
 		t.Errorf("unknown host: %v", err)
 	}
 }

@@ -14,10 +14,6 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// ErrAllocated is matched by the error of [Unflatten] when an accelerator is
-// allocated on a compute provider.
-var ErrAllocated = errors.New("fakecyborg: accelerators are allocated")
-
 // UnflattenOpts says what of a compute provider is Cyborg's. A name that ends
 // with "*" stands for all that begin so.
 type UnflattenOpts struct {

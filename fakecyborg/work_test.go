@@ -47,7 +47,7 @@ func TestAnAgentThatFallsSilentFailsTheBindAndLeavesNothing(t *testing.T) {
 		}
 		checkStates(t, w, "BindFailed", "Initial")
 		hits(t, faults, 1)
-		if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
+		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("%s: report of a silent agent: %v", when, err)
 		}
 		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
@@ -90,7 +90,7 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 			t.Errorf("%s: got %v, want a ReportError of cn0", action, err)
 		}
 		again := w.server.Report(t.Context())
-		if errors.Is(again, driver.ErrAgentDown) != down {
+		if errors.Is(again, fakecyborg.ErrAgentDown) != down {
 			t.Errorf("%s: the next report: %v", action, again)
 		}
 		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
@@ -240,12 +240,12 @@ func TestAnAgentThatIsSilentForATime(t *testing.T) {
 			w.strike(faults, fault.Rule{Operation: operation, Subject: "cn0", Action: fault.Drop, Delay: 5 * time.Minute})
 			if operation == "accelerator.agent.call" {
 				w.want(w.patch(binding(instanceA, vgpuProvider(), arqs[1])), 500, "")
-			} else if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
+			} else if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 				t.Errorf("the report of a silent agent: %v", err)
 			}
 			hits(t, faults, 1)
 			time.Sleep(4 * time.Minute)
-			if err := w.server.Report(t.Context()); !errors.Is(err, driver.ErrAgentDown) {
+			if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 				t.Errorf("%s: after four minutes: %v", operation, err)
 			}
 			if state := w.server.ARQs()[0].State; state != "unknown" {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -56,7 +57,7 @@ func ignoreUnsupported(m *machine, err error) error {
 	var rest []error
 	for _, each := range joined.Unwrap() {
 		unreadable := m.dir != nil && errors.As(each, new(driver.Problem))
-		if !unreadable && !errors.Is(each, driver.ErrStandardTrait) {
+		if !unreadable && !errors.Is(each, fakecyborg.ErrStandardTrait) {
 			rest = append(rest, each)
 		}
 	}

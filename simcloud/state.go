@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -264,7 +265,7 @@ func (c *Cloud) rediscover(ctx context.Context) error {
 	c.faults.Clear()
 	for _, m := range c.machines {
 		err := ignoreUnsupported(m, c.Cyborg.ReportHost(ctx, m.host.Name))
-		if err != nil && !errors.Is(err, driver.ErrAgentDown) {
+		if err != nil && !errors.Is(err, fakecyborg.ErrAgentDown) {
 			return fmt.Errorf("simcloud: the agent of host %s starts: %w", m.host.Name, err)
 		}
 	}

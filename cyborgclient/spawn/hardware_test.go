@@ -11,7 +11,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -182,7 +181,7 @@ func TestAnAgentThatFallsSilentInItsReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.fail(t, fault.Rule{Operation: "accelerator.agent.report", Subject: result.Host, Action: fault.Drop})
-		if err := w.cloud.Cyborg.ReportHost(t.Context(), result.Host); !errors.Is(err, driver.ErrAgentDown) {
+		if err := w.cloud.Cyborg.ReportHost(t.Context(), result.Host); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("got error %v, want ErrAgentDown", err)
 		}
 		time.Sleep(time.Minute)

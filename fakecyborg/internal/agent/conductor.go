@@ -79,15 +79,15 @@ func (c *Conductor) update(ctx context.Context, write func(store.Tx)) {
 
 func (c *Conductor) now() time.Time { return c.cfg.Clock.Now() }
 
-// AddHost makes a host known. The error matches driver.ErrHost.
+// AddHost makes a host known. The error matches ErrHost.
 func (c *Conductor) AddHost(h driver.Host) error {
 	if h.Name == "" {
-		return fmt.Errorf("%w: it has no name", driver.ErrHost)
+		return fmt.Errorf("%w: it has no name", ErrHost)
 	}
 	names := make(map[string]bool)
 	for _, d := range h.Drivers {
 		if d == nil || d.Name() == "" || names[d.Name()] {
-			return fmt.Errorf("%w %s: a driver is missing, has no name or is given twice", driver.ErrHost, h.Name)
+			return fmt.Errorf("%w %s: a driver is missing, has no name or is given twice", ErrHost, h.Name)
 		}
 		names[d.Name()] = true
 	}
@@ -97,7 +97,7 @@ func (c *Conductor) AddHost(h driver.Host) error {
 	defer c.mu.Unlock()
 	for _, name := range []string{h.Name, h.Fallback} {
 		if _, taken := c.hosts[name]; taken {
-			return fmt.Errorf("%w %s: it is there already", driver.ErrHost, name)
+			return fmt.Errorf("%w %s: it is there already", ErrHost, name)
 		}
 	}
 	c.hosts[h.Name] = added
@@ -119,7 +119,7 @@ func (c *Conductor) host(name string) (*host, error) {
 	if h, ok := c.hosts[name]; ok {
 		return h, nil
 	}
-	return nil, fmt.Errorf("%w %s: it is not there", driver.ErrHost, name)
+	return nil, fmt.Errorf("%w %s: it is not there", ErrHost, name)
 }
 
 // Hosts are the names under which the devices of the hosts are stored, in the order in which
@@ -198,7 +198,7 @@ func (c *Conductor) driverOf(name, source string) (driver.Driver, error) {
 	down := false
 	c.db.View(func(tx store.Tx) { down = tx.AgentDown(name) })
 	if down {
-		return nil, fmt.Errorf("%w on host %s", driver.ErrAgentDown, name)
+		return nil, fmt.Errorf("%w on host %s", ErrAgentDown, name)
 	}
 	for _, d := range h.Drivers {
 		if d.Name() == source {

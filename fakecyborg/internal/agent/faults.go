@@ -50,6 +50,12 @@ func Operations() []fault.Operation {
 	}
 }
 
+// Errors about hosts, which are public in fakecyborg.
+var (
+	ErrHost      = errors.New("fakecyborg: bad host")
+	ErrAgentDown = errors.New("fakecyborg: the agent is down")
+)
+
 // errInjected is the cause of a failure that a fault rule asked for.
 var errInjected = errors.New("injected fault")
 
@@ -95,7 +101,7 @@ func (c *Conductor) silence(host string, away time.Duration) error {
 	if away > 0 {
 		c.startLater(host, away)
 	}
-	return fmt.Errorf("%w on host %s: %w", driver.ErrAgentDown, host, errInjected)
+	return fmt.Errorf("%w on host %s: %w", ErrAgentDown, host, errInjected)
 }
 
 // reboot lets a host go down now, and come up again later.
@@ -107,7 +113,7 @@ func (c *Conductor) reboot(name string, away time.Duration) error {
 		h.Reboot()
 	}
 	c.startLater(name, away)
-	return fmt.Errorf("%w on host %s, which reboots: %w", driver.ErrAgentDown, name, errInjected)
+	return fmt.Errorf("%w on host %s, which reboots: %w", ErrAgentDown, name, errInjected)
 }
 
 // startLater starts an agent again after a time.

@@ -44,7 +44,7 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 	down := false
 	c.db.View(func(tx store.Tx) { down = tx.AgentDown(name) })
 	if down {
-		return &driver.ReportError{Host: name, Step: "ask the agent", Err: driver.ErrAgentDown}
+		return &driver.ReportError{Host: name, Step: "ask the agent", Err: ErrAgentDown}
 	}
 	var reported error
 	err = c.withFault(ctx, agentReportOperation, name, func() error {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
@@ -72,8 +71,12 @@ type Provider struct {
 	Parent     string `json:"parent_provider_uuid"`
 }
 
-// ErrNoParent is the cause when the host itself is not in Placement.
-var ErrNoParent = errors.New("no resource provider has the name of the host")
+var (
+	// ErrNoParent is the cause when the host itself is not in Placement.
+	ErrNoParent = errors.New("no resource provider has the name of the host")
+	// ErrStandardTrait is public in fakecyborg.
+	ErrStandardTrait = errors.New("fakecyborg: zed tries to create a standard trait")
+)
 
 // Parent finds the provider of a host by its name.
 func (p *Client) Parent(ctx context.Context, host string) (string, error) {
@@ -248,7 +251,7 @@ func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []stri
 		}
 		_, err = p.Must(ctx, http.MethodPut, "/traits/"+trait, "1.6", nil)
 		if err != nil && p.CreatesStandardTraits && !strings.HasPrefix(trait, "CUSTOM_") {
-			return fmt.Errorf("%w: %w", driver.ErrStandardTrait, err)
+			return fmt.Errorf("%w: %w", ErrStandardTrait, err)
 		}
 		if err != nil {
 			return err
