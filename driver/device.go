@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // The device types that Cyborg stores (its devices.type column), and HPTS, which the
@@ -35,14 +34,6 @@ const (
 	ControlPathPCI        = "PCI"
 	ControlPathMdevParent = "MDEV_PARENT"
 )
-
-// KeyResourceClass is the attribute key whose value names the resource class of a
-// deployable's inventory in Placement.
-const KeyResourceClass = "rc"
-
-// prefixTrait starts every attribute key whose value is a trait: trait0, trait1, and
-// traits1 of upstream's fake driver.
-const prefixTrait = "trait"
 
 // Device is one piece of hardware as a driver reports it, with everything that hangs
 // below it. The JSON names are those of upstream's driver objects, so a device can be
@@ -88,8 +79,13 @@ type Deployable struct {
 	DriverName string `json:"driver_name"`
 	// Programmable is false for a region that is never to be programmed; nil is
 	// what the device says.
-	Programmable  *bool          `json:"programmable,omitempty"`
-	Attributes    []Attribute    `json:"attribute_list"`
+	Programmable *bool `json:"programmable,omitempty"`
+	// Class is the resource class of the provider's inventory, Traits are its traits.
+	Class  string   `json:"class,omitempty"`
+	Traits []string `json:"traits,omitempty"`
+	// Attributes are further ones. Cyborg stores class and traits as attributes, too: see
+	// AttributeList. Decoding accepts them in this list.
+	Attributes    []Attribute    `json:"attribute_list,omitempty"`
 	AttachHandles []AttachHandle `json:"attach_handle_list"`
 	// Resources are further inventories of the provider, by resource class: local memory
 	// in MiB. No attach handle stands for them. Not a field of upstream's.
@@ -98,44 +94,6 @@ type Deployable struct {
 
 // Preprogrammed reports whether the region must not be programmed.
 func (d Deployable) Preprogrammed() bool { return d.Programmable != nil && !*d.Programmable }
-
-// ResourceClass returns the value of the attribute rc, or "" when there is none.
-func (d Deployable) ResourceClass() string {
-	for _, a := range d.Attributes {
-		if a.Key == KeyResourceClass {
-			return a.Value
-		}
-	}
-	return ""
-}
-
-// Traits returns the values of the attributes whose key starts with "trait", in the
-// order reported. Upstream's conductor picks traits by that prefix, too.
-func (d Deployable) Traits() []string {
-	var traits []string
-	for _, a := range d.Attributes {
-		if strings.HasPrefix(a.Key, prefixTrait) {
-			traits = append(traits, a.Value)
-		}
-	}
-	return traits
-}
-
-// Attribute is one key and value of a deployable.
-type Attribute struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-}
-
-// Attributes returns the attributes of a deployable in the order that upstream's drivers
-// store them: rc first, then trait0, trait1 and so on.
-func Attributes(resourceClass string, traits ...string) []Attribute {
-	list := []Attribute{{Key: KeyResourceClass, Value: resourceClass}}
-	for i, trait := range traits {
-		list = append(list, Attribute{Key: fmt.Sprintf("%s%d", prefixTrait, i), Value: trait})
-	}
-	return list
-}
 
 // AttachHandle is one unit that can be given to a virtual machine.
 type AttachHandle struct {
@@ -191,7 +149,7 @@ func (d Device) Clone() Device {
 	d.Deployables = slices.Clone(d.Deployables)
 	for i := range d.Deployables {
 		p := &d.Deployables[i]
-		p.Attributes = slices.Clone(p.Attributes)
+		p.Traits, p.Attributes = slices.Clone(p.Traits), slices.Clone(p.Attributes)
 		p.Resources = maps.Clone(p.Resources)
 		p.AttachHandles = slices.Clone(p.AttachHandles)
 		for j := range p.AttachHandles {

@@ -40,8 +40,8 @@ func TestADeviceInUpstreamsFormDecodes(t *testing.T) {
 		t.Errorf("Validate() = %v", err)
 	}
 	p := d.Deployables[0]
-	if p.ResourceClass() != "FPGA" || !cmp.Equal(p.Traits(), []string{"CUSTOM_FPGA_INTEL"}) {
-		t.Errorf("resource class %q, traits %q", p.ResourceClass(), p.Traits())
+	if p.Class != "FPGA" || !cmp.Equal(p.Traits, []string{"CUSTOM_FPGA_INTEL"}) {
+		t.Errorf("resource class %q, traits %q", p.Class, p.Traits)
 	}
 	if d.ControlPath.Key() != p.AttachHandles[0].Key() {
 		t.Errorf("text and object differ: %s and %s", d.ControlPath.Key(), p.AttachHandles[0].Key())
@@ -71,7 +71,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	c := d.Clone()
 	c.ControlPath.Info["bus"] = "ff"
 	c.Deployables[0].Name = "other"
-	c.Deployables[0].Attributes[0].Value = "PGPU"
+	c.Deployables[0].Traits[0], c.Deployables[0].Attributes[0].Value = "CUSTOM_X", "y"
 	c.Deployables[0].AttachHandles[0].Info["bus"] = "ff"
 	if diff := cmp.Diff(decode(t, fpga), d); diff != "" {
 		t.Errorf("the original has changed (-want +got):\n%s", diff)
@@ -96,10 +96,10 @@ func TestValidateNamesTheFault(t *testing.T) {
 		"num_accelerators 0, want":                deployable(func(p *driver.Deployable) { p.NumAccelerators = 0 }),
 		"num_accelerators -1, want":               deployable(func(p *driver.Deployable) { p.NumAccelerators = -1 }),
 		"num_accelerators 2 with 1":               deployable(func(p *driver.Deployable) { p.NumAccelerators = 2 }),
-		`resource class "" is empty`:              deployable(func(p *driver.Deployable) { p.Attributes = nil }),
-		`resource class "GPU" is neither`:         deployable(func(p *driver.Deployable) { p.Attributes[0].Value = "GPU" }),
-		`character 'f' is not allowed`:            deployable(func(p *driver.Deployable) { p.Attributes[1].Value = "fast" }),
-		`key "rc" empty or twice`:                 deployable(func(p *driver.Deployable) { p.Attributes[2].Key = "rc" }),
+		`resource class "" is empty`:              deployable(func(p *driver.Deployable) { p.Class = "" }),
+		`resource class "GPU" is neither`:         deployable(func(p *driver.Deployable) { p.Class = "GPU" }),
+		`character 'f' is not allowed`:            deployable(func(p *driver.Deployable) { p.Traits[0] = "fast" }),
+		`key "rc" is empty, that of a class`:      deployable(func(p *driver.Deployable) { p.Attributes[0].Key = "rc" }),
 		`type "USB" is not PCI`:                   handle(driver.AttachHandle{Type: "USB"}),
 		`PCI: driver: bad PCI address: domain ""`: handle(driver.AttachHandle{Type: driver.HandlePCI}),
 		"MDEV without asked_type":                 handle(driver.AttachHandle{Type: driver.HandleMDEV}),
@@ -158,6 +158,38 @@ func TestMdevNamesCannotLeaveTheirDirectory(t *testing.T) {
 		change(&m)
 		if err := m.Validate(); !errors.Is(err, driver.ErrHandle) {
 			t.Errorf("%s: Validate() = %v, want ErrHandle", name, err)
+		}
+	}
+}
+
+func TestClassAndTraitsAreAttributesOfCyborg(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, driver string
+		want         []driver.Attribute
+	}{
+		{"of a driver", "intel", []driver.Attribute{{Key: "rc", Value: "FPGA"}, {Key: "trait0", Value: "CUSTOM_A"}, {Key: "trait1", Value: "CUSTOM_B"}, {Key: "note", Value: "x"}}},
+		{"of the fake driver", "fake", []driver.Attribute{{Key: "traits1", Value: "CUSTOM_A"}, {Key: "traits2", Value: "CUSTOM_B"}, {Key: "rc", Value: "FPGA"}, {Key: "note", Value: "x"}}},
+	} {
+		d := driver.Deployable{DriverName: tt.driver, Class: "FPGA", Traits: []string{"CUSTOM_A", "CUSTOM_B"}, Attributes: []driver.Attribute{{Key: "note", Value: "x"}}}
+		list := d.AttributeList()
+		if diff := cmp.Diff(tt.want, list); diff != "" {
+			t.Errorf("%s: attributes (-want +got):\n%s", tt.name, diff)
+		}
+		got := driver.Deployable{DriverName: tt.driver}
+		got.SetAttributeList(list)
+		if diff := cmp.Diff(d, got); diff != "" {
+			t.Errorf("%s: read again (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	for _, text := range []string{
+		`{"class": "FPGA", "attribute_list": [{"key": "rc", "value": "FPGA"}]}`,
+		`{"traits": ["CUSTOM_A"], "attribute_list": [{"key": "trait0", "value": "CUSTOM_A"}]}`,
+		`{"clas": "FPGA"}`,
+	} {
+		var d driver.Deployable
+		if err := json.Unmarshal([]byte(text), &d); err == nil {
+			t.Errorf("%s decodes to %+v", text, d)
 		}
 	}
 }

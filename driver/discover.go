@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// ErrDoubleClaim is the cause of the problem with a device that two drivers report.
-var ErrDoubleClaim = errors.New("driver: two drivers report one device")
-
 // DiscoveryError lists the drivers that failed; the others have reported.
 type DiscoveryError struct {
 	// Failed has the error of each driver that failed, by its index.

@@ -35,7 +35,7 @@ func (d sharkDriver) Discover(ctx context.Context) (driver.Report, error) {
 			ControlPath: f.Address.ControlPath(),
 			Deployables: []driver.Deployable{{
 				Name: d.host + "_" + f.Address.String(), NumAccelerators: 1, DriverName: d.Name(),
-				Attributes:    driver.Attributes("CUSTOM_NIC", "CUSTOM_SHARK"),
+				Class: "CUSTOM_NIC", Traits: []string{"CUSTOM_SHARK"},
 				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: f.Address.Info()}},
 			}},
 		})
@@ -59,7 +59,7 @@ func ExampleDriver() {
 		return
 	}
 	for _, device := range report.Devices {
-		fmt.Println(device.Deployables[0].Name, device.Deployables[0].Traits(), device.Validate())
+		fmt.Println(device.Deployables[0].Name, device.Deployables[0].Traits, device.Validate())
 	}
 	for _, l := range report.LeftOut {
 		fmt.Println(l.Address, l.Reason)

@@ -14,10 +14,6 @@ import (
 // PCIDevicesDir is the directory of sysfs with one entry per PCI function.
 const PCIDevicesDir = "bus/pci/devices"
 
-// ErrGarbled is the cause of a Problem with a file whose content is not what the kernel
-// writes there.
-var ErrGarbled = errors.New("garbled content")
-
 // PCIFunction identifies a PCI function.
 type PCIFunction struct {
 	Address PCIAddress

@@ -1,16 +1,11 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
 )
-
-// ErrHandle is the cause of every error about an attach handle whose information does
-// not fit its type.
-var ErrHandle = errors.New("driver: bad attach handle")
 
 // keyParent is the field of an MDEV handle whose parent is no PCI device.
 const keyParent = "parent"

@@ -90,9 +90,6 @@ type MdevCapacity struct {
 // the capacity would shrink with every guest.
 func (c MdevCapacity) Total() int { return c.Available + c.Existing }
 
-// ErrMdevType is the cause of the problem with a parent that lacks a type.
-var ErrMdevType = errors.New("driver: unsupported mediated device type")
-
 // ReadMdevCapacity reads what the directory of types of a parent says about one of them.
 // The error is a Problem without an address; that about a type that the parent lacks wraps
 // ErrMdevType.

@@ -1,13 +1,9 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
-
-// ErrName is the cause of every error about a trait, a resource class or a part of one.
-var ErrName = errors.New("driver: bad name")
 
 // The traits that say which service offers a device to guests. os-traits has both, and
 // Nova's own inventories carry OWNER_NOVA.

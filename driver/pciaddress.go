@@ -2,14 +2,10 @@ package driver
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
-
-// ErrPCIAddress is the cause of every error about a PCI address.
-var ErrPCIAddress = errors.New("driver: bad PCI address")
 
 // PCIAddress is the place of one PCI function: domain, bus, device and function. The
 // zero value is 0000:00:00.0.

@@ -2,15 +2,10 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 )
-
-// ErrConfig is the cause of every error about the configuration of a driver, and of
-// problems with configured hardware that is not there.
-var ErrConfig = errors.New("bad configuration")
 
 // CheckConfig checks what the configuration of every driver has: the name of the host and
 // the policy. The error wraps ErrConfig.
@@ -185,7 +180,7 @@ func (s PCISpec) suspectVF(scan *PCIScan, pf *Unit) *Unit {
 }
 
 func (s PCISpec) deployable(u Unit) (Deployable, error) {
-	attributes, err := s.Policy.Attributes(s.Subject(u))
+	class, traits, err := s.Policy.Names(s.Subject(u))
 	handle := AttachHandle{Type: HandlePCI, Info: u.Address.Info()}
 	if s.HandleInfo != nil {
 		maps.Copy(handle.Info, s.HandleInfo(u))
@@ -194,7 +189,8 @@ func (s PCISpec) deployable(u Unit) (Deployable, error) {
 		Name:            s.Host + "_" + u.Address.String(),
 		NumAccelerators: 1,
 		DriverName:      s.Driver,
-		Attributes:      attributes,
+		Class:           class,
+		Traits:          traits,
 		AttachHandles:   []AttachHandle{handle},
 	}, err
 }

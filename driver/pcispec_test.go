@@ -488,7 +488,7 @@ func ExampleNewPCIDriver() {
 	}
 	for _, device := range report.Devices {
 		for _, p := range device.Deployables {
-			fmt.Println(p.Name, p.ResourceClass(), p.Traits())
+			fmt.Println(p.Name, p.Class, p.Traits)
 		}
 	}
 	for _, l := range report.LeftOut {

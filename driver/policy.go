@@ -100,27 +100,25 @@ func (m LocalMemory) check() error {
 	return nil
 }
 
-// Attributes returns the attributes of a provider that the subjects describe, named in the
-// policy's shape: the class of the first and the traits of all, each with the extra traits.
-// The error wraps ErrName.
-func (p Policy) Attributes(subjects ...Subject) ([]Attribute, error) {
-	class, err := p.TraitShape.resourceClass(subjects[0])
-	if err != nil {
-		return nil, err
+// Names returns the names of a provider that the subjects describe, in the policy's shape:
+// the class of the first and the traits of all, each with the extra traits. The error wraps
+// ErrName.
+func (p Policy) Names(subjects ...Subject) (class string, traits []string, err error) {
+	if class, err = p.TraitShape.resourceClass(subjects[0]); err != nil {
+		return "", nil, err
 	}
-	var all []string
 	for _, s := range subjects {
-		traits, err := p.TraitShape.traits(s)
+		own, err := p.TraitShape.traits(s)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
-		for _, trait := range slices.Concat(traits, p.ExtraTraits, s.Always) {
-			if !slices.Contains(all, trait) {
-				all = append(all, trait)
+		for _, trait := range slices.Concat(own, p.ExtraTraits, s.Always) {
+			if !slices.Contains(traits, trait) {
+				traits = append(traits, trait)
 			}
 		}
 	}
-	return Attributes(class, all...), nil
+	return class, traits, nil
 }
 
 // AddMemory gives a device the local memory that is configured for its address: shared

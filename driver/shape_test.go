@@ -49,9 +49,9 @@ func TestEveryShapeHasTheNamesOfItsSpecification(t *testing.T) {
 	} {
 		t.Run(tt.name+" "+string(tt.shape), func(t *testing.T) {
 			t.Parallel()
-			got, err := driver.Policy{TraitShape: tt.shape}.Attributes(tt.subject)
-			if diff := cmp.Diff(driver.Attributes(tt.class, tt.want...), got); diff != "" || err != nil {
-				t.Errorf("attributes: %v (-want +got):\n%s", err, diff)
+			class, traits, err := driver.Policy{TraitShape: tt.shape}.Names(tt.subject)
+			if diff := cmp.Diff(tt.want, traits); class != tt.class || diff != "" || err != nil {
+				t.Errorf("class %s, traits: %v (-want +got):\n%s", class, err, diff)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestABadNameShowsTheCharacter(t *testing.T) {
 		{driver.ShapeShipped, driver.Subject{Shipped: []string{"CUSTOM_a"}, ShippedClass: "PGPU"}, "'a'"},
 		{"train", driver.Subject{}, `"train" is none of [shipped rocky-scheduling rocky-agent wallaby]`},
 	} {
-		if _, err := (driver.Policy{TraitShape: tt.shape}).Attributes(tt.subject); !errors.Is(err, driver.ErrName) || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := (driver.Policy{TraitShape: tt.shape}).Names(tt.subject); !errors.Is(err, driver.ErrName) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s of %+v: %v, want %s", tt.shape, tt.subject, err, tt.want)
 		}
 	}

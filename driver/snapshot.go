@@ -21,9 +21,6 @@ type Snapshotter interface {
 	Load(data []byte) error
 }
 
-// ErrSnapshot is matched by the errors of Snapshotter.Load.
-var ErrSnapshot = errors.New("bad snapshot")
-
 // SnapshotSchema is the schema_version of the snapshots of this module.
 const SnapshotSchema = 1
 

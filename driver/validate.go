@@ -6,10 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
-
-// ErrInvalidDevice is the cause of every error of Device.Validate.
-var ErrInvalidDevice = errors.New("driver: invalid device")
 
 const maxProviderName = 200 // Placement's limit for the name of a resource provider
 
@@ -70,7 +68,7 @@ func (d Deployable) faults() []error {
 		faults = append(faults, fmt.Errorf("num_accelerators %d with %d attach handles", d.NumAccelerators, len(d.AttachHandles)))
 	}
 	faults = append(faults, d.attributeFaults()...)
-	faults = append(faults, resourceFaults(d.Resources, d.ResourceClass())...)
+	faults = append(faults, resourceFaults(d.Resources, d.Class)...)
 	return append(faults, d.handleFaults()...)
 }
 
@@ -93,18 +91,18 @@ func resourceFaults(resources map[string]int, class string) []error {
 
 func (d Deployable) attributeFaults() []error {
 	var faults []error
-	if err := CheckResourceClass(d.ResourceClass()); err != nil {
+	if err := CheckResourceClass(d.Class); err != nil {
 		faults = append(faults, err)
 	}
-	for _, trait := range d.Traits() {
+	for _, trait := range d.Traits {
 		if err := CheckTrait(trait); err != nil {
 			faults = append(faults, err)
 		}
 	}
 	keys := make(map[string]bool)
 	for i, a := range d.Attributes {
-		if a.Key == "" || keys[a.Key] {
-			faults = append(faults, fmt.Errorf("attribute %d: key %q empty or twice", i, a.Key))
+		if a.Key == "" || a.Key == keyClass || strings.HasPrefix(a.Key, prefixTrait) || keys[a.Key] {
+			faults = append(faults, fmt.Errorf("attribute %d: key %q is empty, that of a class or a trait, or appears twice", i, a.Key))
 		}
 		keys[a.Key] = true
 	}

@@ -128,7 +128,7 @@ func (s *Server) Tree() string {
 // printDeployable writes a deployable with its handles in use.
 func printDeployable(b *strings.Builder, tx store.Tx, d store.Deployable, view func(store.ARQ) ARQ) {
 	spec := tx.Reported(d)
-	fmt.Fprintf(b, "    deployable %s, provider %s, %s:%d %v", d.Name, d.Provider, spec.ResourceClass(), d.Total, spec.Traits())
+	fmt.Fprintf(b, "    deployable %s, provider %s, %s:%d %v", d.Name, d.Provider, spec.Class, d.Total, spec.Traits)
 	if d.Bitstream != "" {
 		fmt.Fprintf(b, ", bitstream %s", d.Bitstream)
 	}

@@ -415,7 +415,7 @@ func TestADumpKnowsWhichDriversLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := func(function string) driver.Device {
 			d := fpgaCard("FPGA")
-			d.Deployables[0].Attributes[2].Value = "CUSTOM_FPGA_FUNCTION_ID_TEST_" + function
+			d.Deployables[0].Traits[1] = "CUSTOM_FPGA_FUNCTION_ID_TEST_" + function
 			return d
 		}
 		w, card := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`)

@@ -405,7 +405,7 @@ func pciInfo(bus, function string) driver.Info {
 func gpu(bus, class string, traits []string, functions ...string) driver.Device {
 	part := driver.Deployable{
 		Name: "cn0_0000:" + bus + ":00.0", NumAccelerators: len(functions), DriverName: "test",
-		Attributes: driver.Attributes(class, traits...),
+		Class: class, Traits: traits,
 	}
 	for _, f := range functions {
 		part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: pciInfo(bus, f)})

@@ -426,7 +426,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 
 func fpgaCardWith(trait string) driver.Device {
 	d := fpgaCard("FPGA")
-	d.Deployables[0].Attributes[2].Value = trait
+	d.Deployables[0].Traits[1] = trait
 	return d
 }
 
@@ -509,7 +509,7 @@ func TestPreprogrammedRegionIsLeftAlone(t *testing.T) {
 	for _, place := range []string{"device", "region"} {
 		synctest.Test(t, func(t *testing.T) {
 			d := fpgaCard("FPGA")
-			d.Deployables[0].Attributes = append(d.Deployables[0].Attributes, driver.Attribute{Key: "trait9", Value: "CUSTOM_PROGRAMMABLE"})
+			d.Deployables[0].Traits = append(d.Deployables[0].Traits, "CUSTOM_PROGRAMMABLE")
 			if place == "device" {
 				d.Programmable = &no
 			} else {

@@ -23,7 +23,7 @@ func cardOf(regions ...[]string) driver.Device {
 		function := string(rune('1' + i))
 		d.Deployables = append(d.Deployables, driver.Deployable{
 			Name: "cn0_region" + function, NumAccelerators: 1, DriverName: "test",
-			Attributes:    driver.Attributes("FPGA", traits...),
+			Class: "FPGA", Traits: traits,
 			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: pciInfo("5e", function)}},
 		})
 	}

@@ -100,7 +100,7 @@ func TestOneBadDriverSpoilsUpstreamsReport(t *testing.T) {
 				bad.err = errors.New("no lspci")
 			} else {
 				d := gpu("5e", "PGPU", nil, "0")
-				d.Deployables[0].Attributes = nil
+				d.Deployables[0].Class, d.Deployables[0].Traits = "", nil
 				bad.set(d)
 			}
 			if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}); err != nil {

@@ -112,12 +112,17 @@ type Deployable struct {
 
 // ResourceClass is the class of the provider's inventory.
 func (d Deployable) ResourceClass() string {
-	return driver.Deployable{Attributes: d.Attributes}.ResourceClass()
+	return d.spec().Class
 }
 
 // Traits are the provider's traits that Cyborg reports.
 func (d Deployable) Traits() []string {
-	return driver.Deployable{Attributes: d.Attributes}.Traits()
+	return d.spec().Traits
+}
+
+func (d Deployable) spec() (spec driver.Deployable) {
+	spec.SetAttributeList(d.Attributes)
+	return spec
 }
 
 // Attribute is a key and a value of a deployable.

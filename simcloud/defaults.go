@@ -185,7 +185,7 @@ func intelFPGA(host string) driver.Device {
 		ControlPath:  address.ControlPath(),
 		Deployables: []driver.Deployable{{
 			Name: host + "_" + address.String(), NumAccelerators: 1, DriverName: "intel_fpga",
-			Attributes:    driver.Attributes("FPGA", driver.TraitOwnerCyborg, "CUSTOM_FPGA_INTEL"),
+			Class: "FPGA", Traits: []string{driver.TraitOwnerCyborg, "CUSTOM_FPGA_INTEL"},
 			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: address.Info()}},
 		}},
 	}
@@ -200,7 +200,7 @@ func dualGPU(host string) driver.Device {
 		ControlPath:  first.ControlPath(),
 		Deployables: []driver.Deployable{{
 			Name: host + "_" + first.String(), NumAccelerators: 2, DriverName: "NVIDIA",
-			Attributes: driver.Attributes("PGPU", driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2", "CUSTOM_GPU_DUAL_BOARD", traitNVIDIA),
+			Class: "PGPU", Traits: []string{driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2", "CUSTOM_GPU_DUAL_BOARD", traitNVIDIA},
 			AttachHandles: []driver.AttachHandle{
 				{Type: driver.HandlePCI, Info: first.Info()},
 				{Type: driver.HandlePCI, Info: second.Info()},

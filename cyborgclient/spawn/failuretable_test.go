@@ -307,7 +307,7 @@ func portModel() *simcloud.Model {
 			Type: driver.TypeNIC, Vendor: "8086", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: control},
 			Deployables: []driver.Deployable{{
 				Name: host.Name + "_0000:0d:00.0", NumAccelerators: 2, DriverName: "intel",
-				Attributes: driver.Attributes("CUSTOM_NIC", "CUSTOM_NIC_X710"),
+				Class: "CUSTOM_NIC", Traits: []string{"CUSTOM_NIC_X710"},
 			}},
 		}
 		for _, function := range []string{"1", "2"} {

@@ -28,7 +28,7 @@ const (
 func fixtureDevice(host string, i int) driver.Device {
 	part := driver.Deployable{
 		Name: fmt.Sprintf("%s_FakeDevice%d", host, i), NumAccelerators: 2, DriverName: "fake",
-		Attributes: driver.Attributes("FPGA", fixtureTrait),
+		Class: "FPGA", Traits: []string{fixtureTrait},
 	}
 	for n := range 2 {
 		part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandleTestPCI, Info: driver.Info{

@@ -18,9 +18,7 @@ func TestDeviceMemoryIsClaimedWithoutADevice(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
 		Deployables: []driver.Deployable{{
 			Name: "cn0_0000:41:00.0", NumAccelerators: 1, DriverName: "xilinx",
-			Attributes: []driver.Attribute{
-				{Key: driver.KeyResourceClass, Value: "FPGA"}, {Key: "trait0", Value: "CUSTOM_FPGA_WITH_DDR"},
-			},
+			Class: "FPGA", Traits: []string{"CUSTOM_FPGA_WITH_DDR"},
 			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}},
 		}},
 	})

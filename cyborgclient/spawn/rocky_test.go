@@ -31,7 +31,7 @@ func rockyModel(fpgas int) *simcloud.Model {
 			Type: driver.TypeFPGA, Vendor: "8086", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
 			Deployables: []driver.Deployable{{
 				Name: "cn0_" + info["bus"], NumAccelerators: 1, DriverName: "intel",
-				Attributes:    driver.Attributes("CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_INTEL", "CUSTOM_PROGRAMMABLE"),
+				Class: "CUSTOM_ACCELERATOR_FPGA", Traits: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_PROGRAMMABLE"},
 				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}},
 			}},
 		})

@@ -258,7 +258,7 @@ func xilinxDoubling(t *testing.T) {
 			Type: driver.TypeFPGA, Vendor: "10ee", ControlPath: control.ControlPath(),
 			Deployables: []driver.Deployable{{
 				Name: name + "_" + control.String(), NumAccelerators: 2, DriverName: "xilinx",
-				Attributes: driver.Attributes("FPGA", "CUSTOM_FPGA_XILINX"),
+				Class: "FPGA", Traits: []string{"CUSTOM_FPGA_XILINX"},
 				AttachHandles: []driver.AttachHandle{
 					{Type: driver.HandlePCI, Info: control.Info()}, {Type: driver.HandlePCI, Info: user.Info()},
 				},

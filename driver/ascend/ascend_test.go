@@ -48,9 +48,7 @@ func TestAProcessor(t *testing.T) {
 		ControlPath:  driver.ControlPath{Type: "PCI", Info: address},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_0000:c1:00.0", NumAccelerators: 1, DriverName: "ascend",
-			Attributes: []driver.Attribute{
-				{Key: "rc", Value: "CUSTOM_AICHIP"}, {Key: "trait0", Value: "CUSTOM_AICHIP_HUAWEI"}, {Key: "trait1", Value: "CUSTOM_AICHIP_PRODUCT_ID_D100"},
-			},
+			Class: "CUSTOM_AICHIP", Traits: []string{"CUSTOM_AICHIP_HUAWEI", "CUSTOM_AICHIP_PRODUCT_ID_D100"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
@@ -108,7 +106,7 @@ func TestWhatIsOffered(t *testing.T) {
 			var offered map[string]string
 			for _, d := range report.Devices {
 				p := d.Deployables[0]
-				offered = map[string]string{strings.TrimPrefix(p.Name, "compute1_"): d.Model + " " + strings.Join(p.Traits(), " ")}
+				offered = map[string]string{strings.TrimPrefix(p.Name, "compute1_"): d.Model + " " + strings.Join(p.Traits, " ")}
 			}
 			if diff := cmp.Diff(tt.offered, offered); diff != "" {
 				t.Errorf("offered (-want +got):\n%s", diff)
@@ -152,7 +150,7 @@ func Example() {
 		return
 	}
 	p := report.Devices[0].Deployables[0]
-	fmt.Println(p.Name, p.ResourceClass(), p.Traits())
+	fmt.Println(p.Name, p.Class, p.Traits)
 	// Output:
 	// compute1_0000:c1:00.0 CUSTOM_AICHIP [CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100]
 }

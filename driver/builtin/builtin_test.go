@@ -41,7 +41,7 @@ func offered(report driver.Report) []string {
 	for _, d := range report.Devices {
 		text := d.Type + " " + d.ControlPath.Address().String()
 		for _, p := range d.Deployables {
-			text += fmt.Sprintf(" %s:%d", p.ResourceClass(), p.NumAccelerators)
+			text += fmt.Sprintf(" %s:%d", p.Class, p.NumAccelerators)
 		}
 		list = append(list, text)
 	}
@@ -94,12 +94,12 @@ func TestOneShapeForAllDrivers(t *testing.T) {
 			}
 			for _, d := range report.Devices {
 				for _, p := range d.Deployables {
-					traits, middle := strings.Join(p.Traits(), " "), ""
+					traits, middle := strings.Join(p.Traits, " "), ""
 					if shape != driver.ShapeWallaby {
 						middle = d.Type
 					}
-					if !strings.HasPrefix(traits, tt.traits+middle) || !strings.HasPrefix(p.ResourceClass(), tt.class+middle) && tt.class != "" {
-						t.Errorf("%s: %s: %s %s", shape, p.Name, p.ResourceClass(), traits)
+					if !strings.HasPrefix(traits, tt.traits+middle) || !strings.HasPrefix(p.Class, tt.class+middle) && tt.class != "" {
+						t.Errorf("%s: %s: %s %s", shape, p.Name, p.Class, traits)
 					}
 				}
 			}
@@ -264,7 +264,7 @@ func TestASectionsOptionsWin(t *testing.T) {
 	c.ExtraTraits, c.NVIDIA.ExtraTraits = []string{"CUSTOM_ALL"}, []string{"CUSTOM_GPU"}
 	reports := discover(t, c, generate(t, everything()))
 	for name, want := range map[string]string{"nvidia": "CUSTOM_GPU", "intel_qat": "CUSTOM_ALL"} {
-		traits := reports[name].Devices[0].Deployables[0].Traits()
+		traits := reports[name].Devices[0].Deployables[0].Traits
 		if !slices.Contains(traits, want) || slices.Contains(traits, "CUSTOM_ALL") != (want == "CUSTOM_ALL") {
 			t.Errorf("%s: %v", name, traits)
 		}

@@ -75,7 +75,7 @@ func everyOffer(reports map[string]driver.Report) []string {
 	for name, report := range reports {
 		for _, d := range report.Devices {
 			for _, p := range d.Deployables {
-				list = append(list, strings.Join(append([]string{name, p.Name, p.ResourceClass()}, p.Traits()...), " "))
+				list = append(list, strings.Join(append([]string{name, p.Name, p.Class}, p.Traits...), " "))
 			}
 		}
 		for _, l := range report.LeftOut {

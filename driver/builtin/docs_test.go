@@ -73,8 +73,8 @@ func driverTable(t *testing.T) string {
 		for _, device := range reports[i].Devices {
 			add(&types, device.Type)
 			for _, p := range device.Deployables {
-				if !slices.ContainsFunc(classes, func(c string) bool { return strings.HasPrefix(c, "`"+p.ResourceClass()+"`") }) {
-					add(&classes, strings.TrimSuffix(code(p.ResourceClass())+": "+code(p.Traits()...), ": -"))
+				if !slices.ContainsFunc(classes, func(c string) bool { return strings.HasPrefix(c, "`"+p.Class+"`") }) {
+					add(&classes, strings.TrimSuffix(code(p.Class)+": "+code(p.Traits...), ": -"))
 				}
 				add(&handles, p.AttachHandles[0].Type)
 			}

@@ -47,7 +47,7 @@ func TestCheckNamesEachFault(t *testing.T) {
 	t.Parallel()
 	at := driver.PCIAddress{Bus: 0x3b}
 	device := driver.Device{Vendor: "v", Type: driver.TypeGPU, ControlPath: at.ControlPath(), Deployables: []driver.Deployable{{
-		Name: "h_0000:3b:00.0", NumAccelerators: 1, Attributes: driver.Attributes("PGPU"),
+		Name: "h_0000:3b:00.0", NumAccelerators: 1, Class: "PGPU",
 		AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: at.Info()}},
 	}}}
 	record := &failures{TB: t}

@@ -53,11 +53,9 @@ func (d *Driver) deployable() driver.Deployable {
 		Name:            strings.Map(safe, d.host+"_FakeDevice"),
 		NumAccelerators: accelerators,
 		DriverName:      "fake",
-		Attributes: []driver.Attribute{ // the key and the order are upstream's
-			{Key: "traits1", Value: "CUSTOM_FAKE_DEVICE"},
-			{Key: driver.KeyResourceClass, Value: "FPGA"},
-		},
-		AttachHandles: handles(),
+		Class:           "FPGA",
+		Traits:          []string{"CUSTOM_FAKE_DEVICE"},
+		AttachHandles:   handles(),
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSixteenHandlesCountedFromOne(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: "PCI", Info: driver.Info{"domain": "0000", "bus": "0c", "device": "00", "function": "0"}},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_FakeDevice", NumAccelerators: 16, DriverName: "fake",
-			Attributes:    []driver.Attribute{{Key: "traits1", Value: "CUSTOM_FAKE_DEVICE"}, {Key: "rc", Value: "FPGA"}},
+			Class: "FPGA", Traits: []string{"CUSTOM_FAKE_DEVICE"},
 			AttachHandles: handles,
 		}},
 	}}}
@@ -68,7 +68,7 @@ func Example() {
 		return
 	}
 	p := report.Devices[0].Deployables[0]
-	fmt.Println(p.Name, p.NumAccelerators, p.ResourceClass(), p.Traits())
+	fmt.Println(p.Name, p.NumAccelerators, p.Class, p.Traits)
 	fmt.Println(driver.ProviderUUID(p.Name))
 	// Output:
 	// compute1_FakeDevice 16 FPGA [CUSTOM_FAKE_DEVICE]

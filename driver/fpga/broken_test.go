@@ -313,7 +313,7 @@ func faults(tree driver.Tree, reports []driver.Report) []string {
 				list = append(list, err.Error())
 			}
 			for _, p := range d.Deployables {
-				if p.Preprogrammed() == slices.Contains(p.Traits(), "CUSTOM_PROGRAMMABLE") {
+				if p.Preprogrammed() == slices.Contains(p.Traits, "CUSTOM_PROGRAMMABLE") {
 					list = append(list, p.Name+" contradicts itself about being programmable")
 				}
 				for _, h := range p.AttachHandles {

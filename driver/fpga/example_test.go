@@ -37,7 +37,7 @@ func ExampleNewIntel() {
 	}
 	for _, part := range report.Devices[0].Deployables {
 		fmt.Println(part.Name)
-		for _, trait := range part.Traits() {
+		for _, trait := range part.Traits {
 			fmt.Println(" ", trait)
 		}
 	}

@@ -163,13 +163,13 @@ func (v *intelVisit) deployables(b *board, functions []*driver.Unit) ([]driver.D
 	}
 	var parts []driver.Deployable
 	for _, s := range shares {
-		attributes, err := v.settings.Attributes(v.subjects(b, s)...)
+		class, traits, err := v.settings.Names(v.subjects(b, s)...)
 		if err != nil {
 			return nil, err
 		}
 		part := driver.Deployable{
 			Name: v.settings.Host + "_" + s.name, NumAccelerators: len(s.functions), DriverName: v.driverName,
-			Attributes: attributes, AttachHandles: handles(s.functions),
+			Class: class, Traits: traits, AttachHandles: handles(s.functions),
 		}
 		if !s.programmable {
 			no := false

@@ -29,13 +29,7 @@ func TestAWholeCardIsReportedAsUpstreamDoes(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: "PCI", Info: info},
 		Deployables: []driver.Deployable{{
 			Name: "cn0_0000:5e:00.0", NumAccelerators: 1, DriverName: "intel",
-			Attributes: []driver.Attribute{
-				{Key: "rc", Value: "FPGA"}, {Key: "trait0", Value: "CUSTOM_FPGA_INTEL"},
-				{Key: "trait1", Value: "CUSTOM_FPGA_INTEL_PAC_ARRIA10"},
-				{Key: "trait2", Value: "CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b")},
-				{Key: "trait3", Value: "CUSTOM_FPGA_REGION_INTEL_" + traitID("a")},
-				{Key: "trait4", Value: "CUSTOM_PROGRAMMABLE"},
-			},
+			Class: "FPGA", Traits: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_INTEL_PAC_ARRIA10", "CUSTOM_FPGA_FUNCTION_ID_INTEL_" + traitID("b"), "CUSTOM_FPGA_REGION_INTEL_" + traitID("a"), "CUSTOM_PROGRAMMABLE"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: info}},
 		}},
 	}}}

@@ -71,7 +71,7 @@ func lines(report driver.Report) []string {
 			if p.Preprogrammed() {
 				programs = " fixed"
 			}
-			traits := strings.ReplaceAll(strings.Join(p.Traits(), " "), "CUSTOM_", "")
+			traits := strings.ReplaceAll(strings.Join(p.Traits, " "), "CUSTOM_", "")
 			for digit := range strings.SplitSeq("0123456789abcdef", "") {
 				traits = strings.ReplaceAll(traits, traitID(digit), digit)
 			}

@@ -59,7 +59,7 @@ func TestEveryTraitShape(t *testing.T) {
 				t.Fatalf("report: %+v", report)
 			}
 			_, traits, _ := strings.Cut(lines(report)[0], ": ")
-			if got := report.Devices[0].Deployables[0].ResourceClass() + ": " + traits; got != tt.want {
+			if got := report.Devices[0].Deployables[0].Class + ": " + traits; got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})

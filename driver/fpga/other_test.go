@@ -51,8 +51,8 @@ func TestAXilinxCardIsReportedAsUpstreamDoes(t *testing.T) {
 		ControlPath:     driver.ControlPath{Type: "PCI", Info: info("0")},
 		Deployables: []driver.Deployable{{
 			Name: "cn0_0000:3b:00.0", NumAccelerators: 1, DriverName: "XILINX",
-			Attributes: driver.Attributes("FPGA", "CUSTOM_FPGA_XILINX", "CUSTOM_FPGA_PRODUCT_ID_5000",
-				"CUSTOM_FPGA_PRODUCT_ID_5001", "CUSTOM_PROGRAMMABLE"),
+			Class: "FPGA", Traits: []string{"CUSTOM_FPGA_XILINX", "CUSTOM_FPGA_PRODUCT_ID_5000",
+				"CUSTOM_FPGA_PRODUCT_ID_5001", "CUSTOM_PROGRAMMABLE"},
 			AttachHandles: []driver.AttachHandle{handle("0"), handle("1")},
 		}},
 	}
@@ -148,7 +148,7 @@ func TestAnInspurDiskIsNoFPGA(t *testing.T) {
 		ControlPath:     driver.ControlPath{Type: "PCI", Info: info},
 		Deployables: []driver.Deployable{{
 			Name: "cn0_0000:3c:00.0", NumAccelerators: 1, DriverName: "INSPUR", Programmable: &no,
-			Attributes:    driver.Attributes("FPGA", "CUSTOM_FPGA_INSPUR", "CUSTOM_FPGA_PRODUCT_ID_A115"),
+			Class: "FPGA", Traits: []string{"CUSTOM_FPGA_INSPUR", "CUSTOM_FPGA_PRODUCT_ID_A115"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: info}},
 		}},
 	}}}

@@ -63,7 +63,7 @@ func loaded(report driver.Report) map[string]string {
 	for _, d := range report.Devices {
 		for _, p := range d.Deployables {
 			var functions []string
-			for _, trait := range p.Traits() {
+			for _, trait := range p.Traits {
 				if id, ok := strings.CutPrefix(trait, "CUSTOM_FPGA_FUNCTION_ID_INTEL_"); ok {
 					functions = append(functions, strings.ToLower(id[:1]))
 				}

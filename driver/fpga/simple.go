@@ -36,7 +36,7 @@ func productTrait(f driver.PCIFunction) string {
 
 // simple reports a card.
 func (v *visit) simple(c simpleCard) {
-	attributes, err := v.settings.Attributes(c.subject)
+	class, traits, err := v.settings.Names(c.subject)
 	if err != nil {
 		v.Problem(c.card, err)
 		return
@@ -49,7 +49,7 @@ func (v *visit) simple(c simpleCard) {
 		ControlPath:     at.ControlPath(),
 		Deployables: []driver.Deployable{{
 			Name: v.settings.Host + "_" + at.String(), NumAccelerators: c.count, DriverName: v.driverName,
-			Attributes: attributes, AttachHandles: handles(c.functions),
+			Class: class, Traits: traits, AttachHandles: handles(c.functions),
 		}},
 	}
 	if !c.subject.Programmable {

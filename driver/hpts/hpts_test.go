@@ -61,7 +61,7 @@ func TestATimeCard(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: "PCI", Info: address},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_0000:a1:00.0", NumAccelerators: 1, DriverName: "hpts",
-			Attributes:    []driver.Attribute{{Key: "rc", Value: "CUSTOM_ACCELERATOR_HPTS"}, {Key: "trait0", Value: "CUSTOM_HPTS_ZTE"}},
+			Class: "CUSTOM_ACCELERATOR_HPTS", Traits: []string{"CUSTOM_HPTS_ZTE"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
@@ -114,7 +114,7 @@ func TestWhatIsOffered(t *testing.T) {
 			report := discover(t, tt.config, drivertest.Tree(t, tt.devices...))
 			var offered map[string]string
 			for _, d := range report.Devices {
-				offered = map[string]string{d.ControlPath.Address().String(): strings.Join(d.Deployables[0].Traits(), " ")}
+				offered = map[string]string{d.ControlPath.Address().String(): strings.Join(d.Deployables[0].Traits, " ")}
 			}
 			if diff := cmp.Diff(tt.offered, offered); diff != "" || len(report.Devices) > 1 {
 				t.Errorf("offered (-want +got):\n%s", diff)
@@ -140,8 +140,8 @@ func TestTraitShapes(t *testing.T) {
 		driver.ShapeWallaby:         {"OWNER_CYBORG", "CUSTOM_ZTE_2001", "CUSTOM_HPTS_ZTE"},
 	} {
 		p := discover(t, hpts.Config{Policy: driver.Policy{TraitShape: shape}}, drivertest.Tree(t, card())).Devices[0].Deployables[0]
-		if diff := cmp.Diff(want, p.Traits()); diff != "" || p.ResourceClass() != "CUSTOM_ACCELERATOR_HPTS" {
-			t.Errorf("%s: class %s, traits (-want +got):\n%s", shape, p.ResourceClass(), diff)
+		if diff := cmp.Diff(want, p.Traits); diff != "" || p.Class != "CUSTOM_ACCELERATOR_HPTS" {
+			t.Errorf("%s: class %s, traits (-want +got):\n%s", shape, p.Class, diff)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func Example() {
 		return
 	}
 	p := report.Devices[0].Deployables[0]
-	fmt.Println(p.Name, p.ResourceClass(), p.Traits())
+	fmt.Println(p.Name, p.Class, p.Traits)
 	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
 	// Output:
 	// compute1_0000:a1:00.0 CUSTOM_ACCELERATOR_HPTS [CUSTOM_HPTS_ZTE]

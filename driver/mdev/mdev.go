@@ -83,7 +83,7 @@ func (d *Driver) device(parent string, t Type, capacity driver.MdevCapacity) (dr
 	if err != nil {
 		return driver.Device{}, err
 	}
-	attributes, err := d.config.Attributes(driver.Subject{
+	class, traits, err := d.config.Names(driver.Subject{
 		Type: t.DeviceType, Vendor: parent, Product: t.Name,
 		Shipped: []string{driver.TraitOwnerCyborg, trait}, ShippedClass: t.Class,
 	})
@@ -91,7 +91,7 @@ func (d *Driver) device(parent string, t Type, capacity driver.MdevCapacity) (dr
 	return driver.Device{
 		Vendor: parent, Model: capacity.Name, Type: t.DeviceType, ControlPath: path,
 		Deployables: []driver.Deployable{{
-			Name: d.config.Host + "_" + parent, NumAccelerators: capacity.Total(), DriverName: name, Attributes: attributes,
+			Name: d.config.Host + "_" + parent, NumAccelerators: capacity.Total(), DriverName: name, Class: class, Traits: traits,
 			AttachHandles: driver.MdevHandles(path, t.Name, capacity.Total()),
 		}},
 	}, err

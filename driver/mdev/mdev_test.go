@@ -56,7 +56,7 @@ func TestAParentThatIsNotOnPCI(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: "MDEV_PARENT", Info: driver.Info{"parent": "mtty"}},
 		Deployables: []driver.Deployable{{
 			Name: "cn0_mtty", NumAccelerators: 2, DriverName: "mdev",
-			Attributes:    driver.Attributes("CUSTOM_SERIAL", "OWNER_CYBORG", "CUSTOM_MDEV_MTTY_2"),
+			Class: "CUSTOM_SERIAL", Traits: []string{"OWNER_CYBORG", "CUSTOM_MDEV_MTTY_2"},
 			AttachHandles: []driver.AttachHandle{handle(0), handle(1)},
 		}},
 	}}}
@@ -213,7 +213,7 @@ func Example() {
 	}
 	for _, device := range report.Devices {
 		p := device.Deployables[0]
-		fmt.Println(p.Name, p.NumAccelerators, p.ResourceClass(), p.Traits())
+		fmt.Println(p.Name, p.NumAccelerators, p.Class, p.Traits)
 	}
 	// Output:
 	// cn0_mtty 12 VGPU [OWNER_CYBORG CUSTOM_MDEV_MTTY_2]

@@ -73,10 +73,7 @@ func TestAWholePort(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: "PCI", Info: address},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_0000:18:00.0", NumAccelerators: 1, DriverName: "intel_nic",
-			Attributes: []driver.Attribute{
-				{Key: "rc", Value: "CUSTOM_NIC"}, {Key: "trait0", Value: "CUSTOM_PF"},
-				{Key: "trait1", Value: "CUSTOM_GTPV1"}, {Key: "trait2", Value: "CUSTOM_PHYSNET1"},
-			},
+			Class: "CUSTOM_NIC", Traits: []string{"CUSTOM_PF", "CUSTOM_GTPV1", "CUSTOM_PHYSNET1"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: handle}},
 		}},
 	}
@@ -99,7 +96,7 @@ func TestVirtualFunctionsShareTheNetworkOfTheirPort(t *testing.T) {
 		if want := fmt.Sprintf("compute1_0000:18:02.%d", i); p.Name != want {
 			t.Errorf("name %s, want %s", p.Name, want)
 		}
-		if diff := cmp.Diff([]string{"CUSTOM_VF", "CUSTOM_GTPV1", "CUSTOM_PHYSNET1"}, p.Traits()); diff != "" {
+		if diff := cmp.Diff([]string{"CUSTOM_VF", "CUSTOM_GTPV1", "CUSTOM_PHYSNET1"}, p.Traits); diff != "" {
 			t.Errorf("traits (-want +got):\n%s", diff)
 		}
 		if got := p.AttachHandles[0].Info["physical_network"]; got != "physnet1" {
@@ -156,7 +153,7 @@ func TestWhatIsOffered(t *testing.T) {
 					if offered == nil {
 						offered = make(map[string]string)
 					}
-					offered[strings.TrimPrefix(p.Name, "compute1_")] = strings.Join(p.Traits(), " ")
+					offered[strings.TrimPrefix(p.Name, "compute1_")] = strings.Join(p.Traits, " ")
 				}
 			}
 			if diff := cmp.Diff(tt.offered, offered); diff != "" {
@@ -202,11 +199,11 @@ func TestTheChosenTraitsAreInEveryShape(t *testing.T) {
 		c := static(t)
 		c.TraitShape = shape
 		report := discover(t, c, port(), port(second))
-		virtual := discover(t, c, port(vfs(1)), port(second)).Devices[0].Deployables[0].Traits()
+		virtual := discover(t, c, port(vfs(1)), port(second)).Devices[0].Deployables[0].Traits
 		if got := strings.ReplaceAll(strings.Join(virtual, " "), "CUSTOM_VF", "CUSTOM_PF"); got != strings.Join(want, " ") {
 			t.Errorf("%s: traits of a virtual function: %s", shape, got)
 		}
-		if diff := cmp.Diff(want, report.Devices[0].Deployables[0].Traits()); diff != "" {
+		if diff := cmp.Diff(want, report.Devices[0].Deployables[0].Traits); diff != "" {
 			t.Errorf("%s: traits (-want +got):\n%s", shape, diff)
 		}
 	}
@@ -321,7 +318,7 @@ func Example() {
 		return
 	}
 	p := report.Devices[0].Deployables[0]
-	fmt.Println(p.Name, p.Traits(), p.AttachHandles[0].Info["physical_network"])
+	fmt.Println(p.Name, p.Traits, p.AttachHandles[0].Info["physical_network"])
 	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
 	// Output:
 	// compute1_0000:18:00.0 [CUSTOM_PF CUSTOM_PHYSNET1] physnet1

@@ -120,7 +120,7 @@ func (d *Driver) offerDivided(scan *driver.PCIScan, u *driver.Unit, typ string) 
 
 // offer reports a GPU with its handles.
 func (d *Driver) offer(scan *driver.PCIScan, u *driver.Unit, s driver.Subject, handles []driver.AttachHandle) bool {
-	attributes, err := d.config.Attributes(s)
+	class, traits, err := d.config.Names(s)
 	if err != nil {
 		scan.Problem(u, err)
 		return false
@@ -140,7 +140,8 @@ func (d *Driver) offer(scan *driver.PCIScan, u *driver.Unit, s driver.Subject, h
 			Name:            d.config.Host + "_" + u.Address.String(),
 			NumAccelerators: len(handles),
 			DriverName:      driverName,
-			Attributes:      attributes,
+			Class:           class,
+			Traits:          traits,
 			AttachHandles:   handles,
 		}},
 	})

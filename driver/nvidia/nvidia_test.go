@@ -75,10 +75,7 @@ func TestAWholeGPU(t *testing.T) {
 		ControlPath:     driver.ControlPath{Type: "PCI", Info: address},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_0000:84:00.0", NumAccelerators: 1, DriverName: "NVIDIA",
-			Attributes: []driver.Attribute{
-				{Key: "rc", Value: "PGPU"}, {Key: "trait0", Value: "OWNER_CYBORG"},
-				{Key: "trait1", Value: "CUSTOM_NVIDIA_1EB8"}, {Key: "trait2", Value: "CUSTOM_RACK_7"},
-			},
+			Class: "PGPU", Traits: []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8", "CUSTOM_RACK_7"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
@@ -92,9 +89,7 @@ func TestADividedGPU(t *testing.T) {
 	report := discover(t, divide("nvidia-35", card), drivertest.Tree(t, t4(card)))
 	want := driver.Deployable{
 		Name: "compute1_0000:84:00.0", NumAccelerators: 3, DriverName: "NVIDIA",
-		Attributes: []driver.Attribute{
-			{Key: "rc", Value: "VGPU"}, {Key: "trait0", Value: "OWNER_CYBORG"}, {Key: "trait1", Value: "CUSTOM_NVIDIA_1EB8_T4_1B"},
-		},
+		Class: "VGPU", Traits: []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8_T4_1B"},
 	}
 	for i := range 3 {
 		want.AttachHandles = append(want.AttachHandles, driver.AttachHandle{Type: "MDEV", Info: driver.Info{
@@ -463,7 +458,7 @@ func Example() {
 	}
 	for _, device := range report.Devices {
 		p := device.Deployables[0]
-		fmt.Println(p.Name, p.NumAccelerators, p.ResourceClass(), p.Traits())
+		fmt.Println(p.Name, p.NumAccelerators, p.Class, p.Traits)
 	}
 	// Output:
 	// compute1_0000:84:00.0 3 VGPU [OWNER_CYBORG CUSTOM_NVIDIA_1EB8_T4_1B]

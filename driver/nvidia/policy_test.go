@@ -13,7 +13,7 @@ import (
 
 func TestTheNamesOfEveryShape(t *testing.T) {
 	t.Parallel()
-	names := func(p driver.Deployable) []string { return append([]string{p.ResourceClass()}, p.Traits()...) }
+	names := func(p driver.Deployable) []string { return append([]string{p.Class}, p.Traits...) }
 	for _, tt := range []struct {
 		shape       driver.TraitShape
 		whole, vgpu []string
@@ -46,7 +46,7 @@ func TestAProductWithoutAWordHasItsID(t *testing.T) {
 	t.Parallel()
 	report := discover(t, nvidia.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}},
 		drivertest.Tree(t, t4(card, func(d *sysfs.PCIDevice) { d.Product = "ffff" })))
-	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_GPU_NVIDIA_FFFF"}, report.Devices[0].Deployables[0].Traits()); diff != "" {
+	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_GPU_NVIDIA_FFFF"}, report.Devices[0].Deployables[0].Traits); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -125,7 +125,7 @@ func (d *Driver) offer(scan *driver.PCIScan, u *driver.Unit) {
 	if vendorName(u.Vendor) != "" {
 		shipped = append(shipped, "CUSTOM_PCI_"+vendor)
 	}
-	attributes, err := d.config.Attributes(driver.Subject{
+	class, traits, err := d.config.Names(driver.Subject{
 		Type: driver.TypeGPU, Vendor: vendor, ProductID: u.ProductID(),
 		Shipped: append(shipped, "CUSTOM_PCI_PRODUCT_ID_"+strings.ToUpper(u.ProductID())), ShippedClass: "CUSTOM_PCI",
 	})
@@ -144,7 +144,8 @@ func (d *Driver) offer(scan *driver.PCIScan, u *driver.Unit) {
 			Name:            d.config.Host + "_" + u.Address.String(),
 			NumAccelerators: 1,
 			DriverName:      vendor,
-			Attributes:      attributes,
+			Class:           class,
+			Traits:          traits,
 			AttachHandles:   []driver.AttachHandle{{Type: driver.HandlePCI, Info: u.Address.Info()}},
 		}},
 	})

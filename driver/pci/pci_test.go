@@ -70,16 +70,13 @@ func TestAWhitelistedFunction(t *testing.T) {
 	report := discover(t, machine(t), `[{"vendor_id": "8086", "product_id": "1520", "address": "*:05:10.0"}, {"vendor_id": "1b36"}]`)
 	device := func(vendor, product, bus, slot, name string, traits ...string) driver.Device {
 		info := driver.Info{"domain": "0000", "bus": bus, "device": slot, "function": "0"}
-		attributes := []driver.Attribute{{Key: "rc", Value: "CUSTOM_PCI"}, {Key: "trait0", Value: "OWNER_CYBORG"}}
-		for i, trait := range traits {
-			attributes = append(attributes, driver.Attribute{Key: fmt.Sprintf("trait%d", i+1), Value: trait})
-		}
 		return driver.Device{
 			Vendor: vendor, Model: product, Type: "GPU", VendorBoardInfo: "miss_vb_info",
 			StdBoardInfo: `{"product_id": "` + product + `", "controller": null}`,
 			ControlPath:  driver.ControlPath{Type: "PCI", Info: info},
 			Deployables: []driver.Deployable{{
-				Name: "compute1_0000:" + bus + ":" + slot + ".0", NumAccelerators: 1, DriverName: name, Attributes: attributes,
+				Name: "compute1_0000:" + bus + ":" + slot + ".0", NumAccelerators: 1, DriverName: name,
+				Class: "CUSTOM_PCI", Traits: append([]string{"OWNER_CYBORG"}, traits...),
 				AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: info}},
 			}},
 		}
@@ -300,7 +297,7 @@ func Example() {
 		return
 	}
 	p := report.Devices[0].Deployables[0]
-	fmt.Println(p.Name, p.ResourceClass(), p.Traits())
+	fmt.Println(p.Name, p.Class, p.Traits)
 	// Output:
 	// compute1_0000:0a:00.0 CUSTOM_PCI [OWNER_CYBORG CUSTOM_PCI_XILINX CUSTOM_PCI_PRODUCT_ID_5001]
 }

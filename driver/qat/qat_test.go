@@ -54,7 +54,7 @@ func TestAWholeAccelerator(t *testing.T) {
 		ControlPath: driver.ControlPath{Type: "PCI", Info: address("3d", "00", "0")},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_0000:3d:00.0", NumAccelerators: 1, DriverName: "intel_qat",
-			Attributes:    []driver.Attribute{{Key: "rc", Value: "CUSTOM_QAT"}},
+			Class:         "CUSTOM_QAT",
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address("3d", "00", "0")}},
 		}},
 	}}}
@@ -70,7 +70,7 @@ func TestVirtualFunctionsAreDeployablesOfTheirAccelerator(t *testing.T) {
 	for _, device := range []string{"0", "1"} {
 		want = append(want, driver.Deployable{
 			Name: "compute1_0000:3d:01." + device, NumAccelerators: 1, DriverName: "intel_qat",
-			Attributes:    []driver.Attribute{{Key: "rc", Value: "CUSTOM_QAT"}},
+			Class:         "CUSTOM_QAT",
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address("3d", "01", device)}},
 		})
 	}
@@ -111,7 +111,7 @@ func TestEveryFamilyIsFound(t *testing.T) {
 			}
 			want := []string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL", "CUSTOM_QAT_INTEL_" + tt.family}
 			for _, d := range report.Devices {
-				if diff := cmp.Diff(want, d.Deployables[0].Traits()); diff != "" {
+				if diff := cmp.Diff(want, d.Deployables[0].Traits); diff != "" {
 					t.Errorf("%s: traits (-want +got):\n%s", d.ControlPath.Key(), diff)
 				}
 			}
@@ -123,7 +123,7 @@ func TestAVirtualFunctionOfAnUnknownIdIsOfTheFamilyOfItsAccelerator(t *testing.T
 	t.Parallel()
 	config := qat.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}}
 	report := discover(t, config, drivertest.Tree(t, accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Product = "9999" })))
-	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL_C62X"}, report.Devices[0].Deployables[0].Traits()); diff != "" {
+	if diff := cmp.Diff([]string{"OWNER_CYBORG", "CUSTOM_QAT_INTEL_C62X"}, report.Devices[0].Deployables[0].Traits); diff != "" {
 		t.Errorf("traits (-want +got):\n%s", diff)
 	}
 }
@@ -148,8 +148,8 @@ func TestTraitShapes(t *testing.T) {
 				"whole": discover(t, config, drivertest.Tree(t, accelerator())), "virtual": discover(t, config, drivertest.Tree(t, accelerator(vfs(1)))),
 			} {
 				p := report.Devices[0].Deployables[0]
-				if diff := cmp.Diff(tt.traits, p.Traits()); diff != "" || p.ResourceClass() != tt.class {
-					t.Errorf("%s: class %s, traits (-want +got):\n%s", name, p.ResourceClass(), diff)
+				if diff := cmp.Diff(tt.traits, p.Traits); diff != "" || p.Class != tt.class {
+					t.Errorf("%s: class %s, traits (-want +got):\n%s", name, p.Class, diff)
 				}
 			}
 		})
@@ -245,7 +245,7 @@ func Example() {
 		return
 	}
 	for _, p := range report.Devices[0].Deployables {
-		fmt.Println(p.Name, p.NumAccelerators, p.ResourceClass())
+		fmt.Println(p.Name, p.NumAccelerators, p.Class)
 	}
 	for _, l := range report.LeftOut {
 		fmt.Println("left out:", l.Address, l.Reason)

@@ -55,9 +55,7 @@ func TestADisk(t *testing.T) {
 		ControlPath:     driver.ControlPath{Type: "PCI", Info: address},
 		Deployables: []driver.Deployable{{
 			Name: "compute1_0000:db:00.0", NumAccelerators: 1, DriverName: "inspur_ssd",
-			Attributes: []driver.Attribute{
-				{Key: "rc", Value: "CUSTOM_SSD"}, {Key: "trait0", Value: "CUSTOM_SSD_INSPUR"}, {Key: "trait1", Value: "CUSTOM_SSD_PRODUCT_ID_1001"},
-			},
+			Class: "CUSTOM_SSD", Traits: []string{"CUSTOM_SSD_INSPUR", "CUSTOM_SSD_PRODUCT_ID_1001"},
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
@@ -141,8 +139,8 @@ func TestNamesByVendorAndShape(t *testing.T) {
 		config := ssd.Config{Vendors: []string{tt.vendor}, Policy: driver.Policy{TraitShape: tt.shape}}
 		report := discover(t, config, disk(func(d *sysfs.PCIDevice) { d.Vendor = tt.vendor }))
 		p := report.Devices[0].Deployables[0]
-		if diff := cmp.Diff(tt.traits, p.Traits()); diff != "" || p.ResourceClass() != tt.class {
-			t.Errorf("%s %q: class %s, traits (-want +got):\n%s", tt.vendor, tt.shape, p.ResourceClass(), diff)
+		if diff := cmp.Diff(tt.traits, p.Traits); diff != "" || p.Class != tt.class {
+			t.Errorf("%s %q: class %s, traits (-want +got):\n%s", tt.vendor, tt.shape, p.Class, diff)
 		}
 	}
 }
@@ -196,7 +194,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(report.Devices[0].Deployables[0].Name, report.Devices[0].Deployables[0].Traits())
+	fmt.Println(report.Devices[0].Deployables[0].Name, report.Devices[0].Deployables[0].Traits)
 	fmt.Println(report.LeftOut[0].Address, report.LeftOut[0].Reason)
 	// Output:
 	// compute1_0000:db:00.0 [CUSTOM_SSD_INSPUR CUSTOM_SSD_PRODUCT_ID_1001]

@@ -18,7 +18,7 @@ func card() driver.Device {
 		ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
 		Deployables: []driver.Deployable{{
 			Name: "cn0_card", NumAccelerators: 1, DriverName: "nvidia",
-			Attributes:    []driver.Attribute{{Key: driver.KeyResourceClass, Value: "VGPU"}},
+			Class:         "VGPU",
 			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}},
 		}},
 	}

@@ -243,15 +243,17 @@ func (d *deployable) shows(attributes []*attribute) bool {
 func (d *deployable) findReported(p ListedProvider, mode string) {
 	d.reported = driver.Deployable{Name: d.Name, NumAccelerators: d.NumAccelerators, DriverName: d.DriverName}
 	keys := make(map[string]bool)
+	var list []driver.Attribute
 	for _, a := range d.attributes {
 		missing := p.UUID != "" && strings.HasPrefix(a.Key, "trait") && !slices.Contains(p.Traits, a.Value)
 		a.byUser = keys[a.Key] || missing && (p.Parent != "" || a.Value != driver.TraitOwnerCyborg)
 		if keys[a.Key] = keys[a.Key] || !a.byUser; !a.byUser {
-			d.reported.Attributes = append(d.reported.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
+			list = append(list, driver.Attribute{Key: a.Key, Value: a.Value})
 		}
 	}
+	d.reported.SetAttributeList(list)
 	if mode != fakecyborg.ModeFlat {
-		d.reported.Resources = totals(p, d.reported.ResourceClass())
+		d.reported.Resources = totals(p, d.reported.Class)
 	}
 }
 
@@ -356,7 +358,7 @@ func (w *imported) holder(a ListedARQ) (best *deployable) {
 		this := 1
 		if address, ok := d.address(); ok && err == nil && address == at {
 			this = 3
-		} else if len(d.arqs) < d.NumAccelerators && w.asks(a, d.reported.ResourceClass()) {
+		} else if len(d.arqs) < d.NumAccelerators && w.asks(a, d.reported.Class) {
 			this = 2
 		}
 		if this > rank {

@@ -105,7 +105,7 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 			continue
 		}
 		v.present[key] = true
-		v.abort = v.abort || slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return len(p.Attributes) == 0 })
+		v.abort = v.abort || slices.ContainsFunc(d.Deployables, func(p driver.Deployable) bool { return len(p.AttributeList()) == 0 })
 		if err := d.Validate(); err != nil {
 			r.fail(key, step, err)
 			continue
@@ -126,9 +126,7 @@ func withProgrammability(d driver.Device) driver.Device {
 			part.Programmable = d.Programmable
 		}
 		if part.Preprogrammed() {
-			part.Attributes = slices.DeleteFunc(part.Attributes, func(a driver.Attribute) bool {
-				return strings.HasPrefix(a.Key, "trait") && a.Value == store.TraitProgrammable
-			})
+			part.Traits = slices.DeleteFunc(part.Traits, func(trait string) bool { return trait == driver.TraitProgrammable })
 		}
 	}
 	return d
@@ -151,11 +149,11 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 			break
 		}
 	}
-	want := layout.FlatTraits(model.Traits())
+	want := layout.FlatTraits(model.Traits)
 	expected := make(map[string]int)
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
 		for _, part := range f.Deployables {
-			if got := layout.FlatTraits(part.Traits()); !slices.Equal(got, want) {
+			if got := layout.FlatTraits(part.Traits); !slices.Equal(got, want) {
 				key := f.ControlPath.Key()
 				delete(seen.present, key)
 				r.fail(key, "put the device on the provider of its host", fmt.Errorf(
@@ -165,7 +163,7 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 			}
 		}
 		for _, part := range f.Deployables {
-			expected[part.ResourceClass()] += part.NumAccelerators
+			expected[part.Class] += part.NumAccelerators
 			for class, mib := range part.Resources {
 				expected[class] += mib
 			}

@@ -20,9 +20,10 @@ func (d storedDevice) key() string { return d.ControlPath.Key() }
 // storedDeployable is a deployable as it is stored.
 type storedDeployable struct {
 	store.Deployable
-	reported   driver.Deployable // as Placement knows it
-	attributes int               // with those of users
-	handles    []store.Handle
+	reported driver.Deployable // as Placement knows it
+	// byUser is set if users have added attributes.
+	byUser  bool
+	handles []store.Handle
 }
 
 // difference is what a report changes.
@@ -126,10 +127,10 @@ func (d storedDeployable) inUse() int {
 // matches reports whether storing the deployable as it is reported changes nothing.
 func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	if d.Total != spec.NumAccelerators || d.DriverName != spec.DriverName || d.Preprogrammed != spec.Preprogrammed() ||
-		len(d.handles) != len(spec.AttachHandles) || quirks && d.attributes != len(d.reported.Attributes) {
+		len(d.handles) != len(spec.AttachHandles) || quirks && d.byUser {
 		return false
 	}
-	if !sameAttributes(d.reported.Attributes, spec.Attributes) {
+	if d.reported.Class != spec.Class || !sameItems(d.reported.Traits, spec.Traits) || !sameItems(d.reported.Attributes, spec.Attributes) {
 		return false
 	}
 	types := make(map[store.Info]string, len(spec.AttachHandles))
@@ -142,9 +143,9 @@ func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	})
 }
 
-// sameAttributes compares attributes in any order; a driver reports a key once.
-func sameAttributes(a, b []driver.Attribute) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(x driver.Attribute) bool { return !slices.Contains(b, x) })
+// sameItems compares lists in any order; a driver reports each item once.
+func sameItems[T comparable](a, b []T) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x T) bool { return !slices.Contains(b, x) })
 }
 
 // shrunk is the deployable as if only what is in use were there; false if that is nothing, or

@@ -10,7 +10,7 @@ import (
 
 // card is a device with one deployable of n units.
 func card(n int, traits ...string) driver.Device {
-	d := driver.Deployable{Name: "cn0_card", NumAccelerators: n, DriverName: "test", Attributes: driver.Attributes("PGPU", traits...)}
+	d := driver.Deployable{Name: "cn0_card", NumAccelerators: n, DriverName: "test", Class: "PGPU", Traits: traits}
 	for i := range n {
 		d.AttachHandles = append(d.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: driver.Info{"function": string(rune('0' + i))}})
 	}
@@ -25,8 +25,7 @@ func storedCard(d driver.Device) storedDevice {
 	spec := d.Deployables[0]
 	part := storedDeployable{
 		Deployable: store.Deployable{Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators},
-		reported:   driver.Deployable{Name: spec.Name, NumAccelerators: spec.NumAccelerators, Attributes: spec.Attributes},
-		attributes: len(spec.Attributes),
+		reported:   driver.Deployable{Name: spec.Name, NumAccelerators: spec.NumAccelerators, Class: spec.Class, Traits: spec.Traits},
 	}
 	for _, h := range spec.AttachHandles {
 		part.handles = append(part.handles, store.Handle{Type: h.Type, Info: store.Info(h.Key())})

@@ -135,7 +135,10 @@ func (r *report) stored() (list []storedDevice) {
 }
 
 func loadDeployable(tx store.Tx, d store.Deployable) storedDeployable {
-	s := storedDeployable{Deployable: d, reported: tx.Reported(d), attributes: len(tx.Attributes(d.UUID))}
+	s := storedDeployable{Deployable: d, reported: tx.Reported(d)}
+	for _, a := range tx.Attributes(d.UUID) {
+		s.byUser = s.byUser || a.ByUser
+	}
 	for h := range tx.Handles(d.UUID) {
 		s.handles = append(s.handles, h)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
@@ -23,7 +24,7 @@ type nested struct {
 // isRegional reports whether a trait is that of a region and not of its device.
 func isRegional(trait string) bool {
 	switch trait {
-	case store.TraitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
+	case driver.TraitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
 		return true
 	}
 	return strings.Contains(trait, "_REGION_") || strings.Contains(trait, "_FUNCTION_")

@@ -49,8 +49,8 @@ type Rules struct {
 // Want is a deployable as a provider. Parent is the provider of its host.
 func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deployable, parent string) Want {
 	w := Want{
-		UUID: d.Provider, Name: d.Name, Parent: parent, Class: spec.ResourceClass(), Total: spec.NumAccelerators,
-		Traits: r.withOwner(r.withProgrammable(device, d, spec.Traits())), Memory: spec.Resources,
+		UUID: d.Provider, Name: d.Name, Parent: parent, Class: spec.Class, Total: spec.NumAccelerators,
+		Traits: r.withOwner(r.withProgrammable(device, d, spec.Traits)), Memory: spec.Resources,
 	}
 	if device.Nested {
 		w.Shared = device.Resources
@@ -75,10 +75,10 @@ func (r Rules) withOwner(reported []string) []string {
 // withProgrammable adds that a region can be programmed, as the Rocky specification wants it
 // of every region that is not pre-programmed.
 func (r Rules) withProgrammable(device store.Device, d store.Deployable, reported []string) []string {
-	if r.Layout != store.LayoutNested || device.Type != driver.TypeFPGA || d.Preprogrammed || slices.Contains(reported, store.TraitProgrammable) {
+	if r.Layout != store.LayoutNested || device.Type != driver.TypeFPGA || d.Preprogrammed || slices.Contains(reported, driver.TraitProgrammable) {
 		return reported
 	}
-	return append(slices.Clone(reported), store.TraitProgrammable)
+	return append(slices.Clone(reported), driver.TraitProgrammable)
 }
 
 // Compare finds what differs between a deployable as it is stored and as it is reported. The

@@ -48,8 +48,8 @@ func (t Tx) insertAttribute(a Attribute) Attribute {
 
 // UpdateAttributes makes the attributes of a deployable those that a driver reports. Those of
 // users stay; upstream deletes them.
-func (t Tx) UpdateAttributes(d Deployable, reported []driver.Attribute, now time.Time) {
-	old := t.Attributes(d.UUID)
+func (t Tx) UpdateAttributes(d Deployable, spec driver.Deployable, now time.Time) {
+	old, reported := t.Attributes(d.UUID), spec.AttributeList()
 	wanted := make(map[string]bool, len(reported))
 	for _, r := range reported {
 		wanted[r.Key] = true
@@ -72,11 +72,13 @@ func (t Tx) UpdateAttributes(d Deployable, reported []driver.Attribute, now time
 
 // Reported is a deployable as Placement knows it: attributes of users are Cyborg's alone.
 func (t Tx) Reported(d Deployable) driver.Deployable {
-	spec := driver.Deployable{Name: d.Name, NumAccelerators: d.Total, Resources: d.Resources}
+	spec := driver.Deployable{Name: d.Name, DriverName: d.DriverName, NumAccelerators: d.Total, Resources: d.Resources}
+	var list []driver.Attribute
 	for a := range t.s.attributeByDeployable.All(t.tx, d.UUID) {
 		if !a.ByUser {
-			spec.Attributes = append(spec.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
+			list = append(list, driver.Attribute{Key: a.Key, Value: a.Value})
 		}
 	}
+	spec.SetAttributeList(list)
 	return spec
 }

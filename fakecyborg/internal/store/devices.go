@@ -142,7 +142,7 @@ func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, 
 		Provider: t.providerOf(device, spec.Name, parent), Preprogrammed: spec.Preprogrammed(),
 	}
 	t.s.deployables.Put(t.tx, d)
-	for _, a := range spec.Attributes {
+	for _, a := range spec.AttributeList() {
 		t.addAttribute(d, a.Key, a.Value, now)
 	}
 	for _, h := range spec.AttachHandles {
@@ -232,7 +232,7 @@ func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time)
 	if !reflect.DeepEqual(d, old) {
 		t.s.deployables.Put(t.tx, d)
 	}
-	t.UpdateAttributes(d, spec.Attributes, now)
+	t.UpdateAttributes(d, spec, now)
 	return t.updateHandles(d, spec.AttachHandles)
 }
 

@@ -9,15 +9,10 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// The traits of FPGA regions.
-const (
-	// TraitProgrammable marks a region that may be programmed.
-	TraitProgrammable = "CUSTOM_PROGRAMMABLE"
-	// traitFunction starts the traits that name the function of a region: upstream's
-	// CUSTOM_FPGA_FUNCTION_ID_INTEL_X and the CUSTOM_FPGA_FUNCTION_INTEL_X of the Rocky
-	// specification.
-	traitFunction = "CUSTOM_FPGA_FUNCTION_"
-)
+// traitFunction starts the traits that name the function of a region: upstream's
+// CUSTOM_FPGA_FUNCTION_ID_INTEL_X and the CUSTOM_FPGA_FUNCTION_INTEL_X of the Rocky
+// specification.
+const traitFunction = "CUSTOM_FPGA_FUNCTION_"
 
 // regionProperty is the property of an image that names the type of region it was built for.
 // Upstream has no such check; its specifications call the property differently from release
@@ -31,7 +26,7 @@ func isFunction(trait string) bool {
 }
 
 func functionTraits(spec driver.Deployable) []string {
-	return slices.DeleteFunc(spec.Traits(), func(trait string) bool { return !isFunction(trait) })
+	return slices.DeleteFunc(slices.Clone(spec.Traits), func(trait string) bool { return !isFunction(trait) })
 }
 
 // Identifiers are compared with or without hyphens: the kernel's have none.
@@ -119,25 +114,12 @@ func traitList(trait string) []string {
 
 // withFunction replaces the function traits of a deployable by one, or by none.
 func withFunction(spec driver.Deployable, trait string) driver.Deployable {
-	kept := make([]driver.Attribute, 0, len(spec.Attributes)+1)
-	used := make(map[string]bool)
-	placed := trait == ""
-	for _, a := range spec.Attributes {
-		if strings.HasPrefix(a.Key, "trait") && isFunction(a.Value) {
-			if placed {
-				continue
-			}
-			a.Value, placed = trait, true
-		}
-		used[a.Key] = true
-		kept = append(kept, a)
+	at := slices.IndexFunc(spec.Traits, isFunction)
+	if at < 0 {
+		at = len(spec.Traits)
 	}
-	for n := 0; !placed; n++ {
-		if key := fmt.Sprint("trait", n); !used[key] {
-			kept, placed = append(kept, driver.Attribute{Key: key, Value: trait}), true
-		}
-	}
-	spec.Attributes = kept
+	spec.Traits = slices.DeleteFunc(slices.Clone(spec.Traits), isFunction)
+	spec.Traits = slices.Insert(spec.Traits, at, traitList(trait)...)
 	return spec
 }
 
@@ -220,7 +202,7 @@ func (t Tx) regionFits(d Deployable, region string) bool {
 		return false
 	}
 	typed := false
-	for _, trait := range t.Reported(d).Traits() {
+	for _, trait := range t.Reported(d).Traits {
 		if strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_REGION_") {
 			typed = true
 			if hasSuffixName(trait, name) {
@@ -255,10 +237,10 @@ func (t Tx) functionWords(d Deployable) []string {
 	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
 	spec := t.Reported(d)
 	if agent, err := driver.CustomName("FPGA", vendor, "REGION"); err == nil &&
-		slices.ContainsFunc(spec.Traits(), func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
+		slices.ContainsFunc(spec.Traits, func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
 		return []string{"FPGA", vendor, "FUNCTION"}
 	}
-	if strings.HasPrefix(spec.ResourceClass(), "CUSTOM_ACCELERATOR_") {
+	if strings.HasPrefix(spec.Class, "CUSTOM_ACCELERATOR_") {
 		return []string{"FPGA", "FUNCTION", vendor}
 	}
 	return []string{"FPGA", "FUNCTION", "ID", vendor}
@@ -287,7 +269,7 @@ func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now t
 	}
 	d.Programmed = &p
 	t.s.deployables.Put(t.tx, d)
-	t.UpdateAttributes(d, spec.Attributes, now)
+	t.UpdateAttributes(d, spec, now)
 }
 
 // EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure half of the

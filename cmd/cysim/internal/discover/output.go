@@ -90,7 +90,7 @@ func foundDevices(name string, device driver.Device, warnings []driver.Warning) 
 	var list []foundDevice
 	for _, p := range device.Deployables {
 		f := foundDevice{
-			Address: address, ResourceClass: p.ResourceClass(), Traits: append([]string{}, p.Traits()...),
+			Address: address, ResourceClass: p.Class, Traits: append([]string{}, p.Traits...),
 			Units: p.NumAccelerators, Name: p.Name, Type: device.Type, Vendor: device.Vendor, Product: productOf(device), Model: device.Model,
 			Driver: name, Handles: []foundHandle{}, Resources: p.Resources,
 		}
