@@ -14,11 +14,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 )
 
 func main() {
@@ -30,14 +37,96 @@ func main() {
 
 // run runs the program and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	opts, status, done := parse(args, stdout, stderr)
-	if done {
-		return status
+	var opts options
+	exited := false // after --help
+	parser, err := kong.New(&opts,
+		kong.Name("spawn"),
+		kong.Description("From a flavor with a device profile to a libvirt domain with its accelerators."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { exited = true }),
+	)
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	if exited {
+		return 0
 	}
 	out := newOutput(opts, stdout, stderr)
+	if err != nil {
+		return out.failed(err)
+	}
 	result, err := spawnOnce(ctx, opts, out)
 	if err := out.finish(result, err); err != nil {
 		return out.failed(err)
 	}
 	return exitStatus(err)
 }
+
+// spawnOnce runs the flow once.
+func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Result, err error) {
+	config, err := opts.config()
+	if err != nil {
+		return nil, err
+	}
+	target, err := openCloud(ctx, opts, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, target.close()) }()
+	profile, err := ensureProfile(ctx, opts, target.cyborg)
+	if err != nil {
+		return nil, err
+	}
+	request := spawn.Request{
+		Instance: cmp.Or(opts.Instance, target.instance), Flavor: target.flavor(profile), Domain: opts.Domain.Contents,
+		Running: target.sim == nil, // a server of a real cloud exists already
+	}
+	out.begin(target.title, request)
+	result, err = target.flow.Run(ctx, request)
+	var none *spawn.NoCandidatesError
+	if errors.As(err, &none) {
+		out.hint = target.hint(none)
+	}
+	out.calls = target.calls(traceOf(result, err))
+	return result, errors.Join(err, target.define(result))
+}
+
+func traceOf(result *spawn.Result, err error) []spawn.StepTrace {
+	var failure *spawn.Error
+	switch {
+	case result != nil:
+		return result.Trace
+	case errors.As(err, &failure):
+		return failure.Trace
+	}
+	return nil
+}
+
+var (
+	errUsage = errors.New("bad input")   // on the command line or in a file that it names
+	errLeak  = errors.New("left behind") // in the embedded cloud
+)
+
+const statusBadInput = 2
+
+// exitStatus returns the exit status for an error. Leaks take precedence.
+func exitStatus(err error) int {
+	var failure *spawn.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, spawn.ErrLeftover), errors.Is(err, errLeak):
+		return 9
+	case !errors.As(err, &failure):
+		return statusBadInput
+	}
+	return cmp.Or(statusOfStep[failure.Step], statusBadInput)
+}
+
+var statusOfStep = map[spawn.Step]int{
+	spawn.StepCandidates: 3, spawn.StepSelect: 3, spawn.StepClaim: 4, spawn.StepCreate: 5, spawn.StepMatch: 5,
+	spawn.StepBind: 6, spawn.StepWait: 7, spawn.StepCompose: 8,
+}
+
+// badInput is an error in what a flag says.
+func badInput(flag string, err error) error { return fmt.Errorf("%w: %s: %w", errUsage, flag, err) }

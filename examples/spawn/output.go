@@ -37,12 +37,10 @@ func newOutput(opts options, stdout, stderr io.Writer) *output {
 	return o
 }
 
-func (o *output) begin(target cloud, request spawn.Request) {
+func (o *output) begin(title string, request spawn.Request) {
 	name, _ := request.Flavor.DeviceProfile()
-	fmt.Fprintf(o.text, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, capital(target.title()))
+	fmt.Fprintf(o.text, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, title)
 }
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // finish writes the requested output.
 func (o *output) finish(result *spawn.Result, err error) error {
@@ -57,7 +55,7 @@ func (o *output) finish(result *spawn.Result, err error) error {
 	}
 	if o.opts.Diagram != "" && len(trace) > 0 {
 		if err := os.WriteFile(o.opts.Diagram, []byte(diagram(trace, o.calls)), 0o644); err != nil {
-			return fmt.Errorf("%w: --diagram: %w", errUsage, err)
+			return badInput("--diagram", err)
 		}
 	}
 	if err != nil {
@@ -151,7 +149,7 @@ func (o *output) xml(domain []byte) error {
 		return err
 	}
 	if err := os.WriteFile(o.opts.XML, domain, 0o644); err != nil {
-		return fmt.Errorf("%w: --xml: %w", errUsage, err)
+		return badInput("--xml", err)
 	}
 	fmt.Fprintf(o.text, "Domain XML written to %s\n", o.opts.XML)
 	return nil
