@@ -80,6 +80,8 @@ type Cloud struct {
 	state     tables.Group
 	keeper    atomic.Pointer[keeper] // nil: no file keeps the state
 
+	countCommits sync.Once
+	commits      atomic.Int64
 	endStreams   func()
 	serviceToken func(context.Context) (string, error) // of the user nova
 }

@@ -26,147 +26,138 @@ func (c *Cloud) control() simhttp.Control {
 // ownRoutes are the routes of a whole cloud.
 func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /_sim/guests":           c.getGuests,
-		"GET /_sim/guests/{uuid}":    c.getGuest,
-		"PUT /_sim/guests/{uuid}":    c.putGuest,
-		"DELETE /_sim/guests/{uuid}": c.deleteGuest,
-		"GET /_sim/leaks":            c.getLeaks,
-		"GET /_sim/model":            c.getModel,
-		"GET /_sim/events":           c.getEvents,
-		"POST /_sim/report":          c.postReport,
+		"GET /_sim/guests":           shows("guests", func() any { return c.Guests() }),
+		"GET /_sim/guests/{uuid}":    fallible(c.getGuest),
+		"PUT /_sim/guests/{uuid}":    fallible(c.putGuest),
+		"DELETE /_sim/guests/{uuid}": fallible(c.deleteGuest),
+		"GET /_sim/leaks":            shows("leaks", func() any { return append([]Leak{}, c.Leaks()...) }), // not null
+		"GET /_sim/model":            shows("model", func() any { return c.model }),
+		"GET /_sim/events":           shows("events", func() any { return c.ReceivedEvents() }),
+		"POST /_sim/report":          acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) }),
 		"GET /_sim/explain":          c.Placement.ServeExplain,
-		"GET /_sim/clock":            c.getClock,
+		"GET /_sim/clock":            shows("clock", c.clockBody),
 		"GET /_sim/requests/diagram": c.getDiagram,
-		"POST /_sim/clock":           c.postClock,
-		"GET /_sim/state":            c.getState,
-		"PUT /_sim/state":            c.putState,
-		"GET /_sim/unrecognized":     c.getUnrecognized,
+		"POST /_sim/clock":           fallible(c.postClock),
+		"GET /_sim/state":            fallible(c.getState),
+		"PUT /_sim/state":            fallible(c.putState),
+		"GET /_sim/unrecognized":     shows("unrecognized", func() any { return c.Unrecognized() }),
 
-		"POST /_sim/hosts/{host}/stop":   c.hostRoute(func(_ context.Context, host string) error { return c.StopHost(host) }),
-		"POST /_sim/hosts/{host}/start":  c.hostRoute(c.StartHost),
-		"POST /_sim/hosts/{host}/reboot": c.hostRoute(c.RebootHost),
+		"POST /_sim/hosts/{host}/stop":   acts(func(_ context.Context, host string) error { return c.StopHost(host) }),
+		"POST /_sim/hosts/{host}/start":  acts(c.StartHost),
+		"POST /_sim/hosts/{host}/reboot": acts(c.RebootHost),
 	}
 }
 
-func (c *Cloud) getGuests(w http.ResponseWriter, _ *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guests", c.Guests()))
+// shows is the handler of a route that answers a value.
+func shows(key string, value func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody(key, value()))
+	}
 }
 
-func (c *Cloud) getGuest(w http.ResponseWriter, r *http.Request) {
-	g, ok := c.compute.Guest(r.PathValue("uuid"))
-	if !ok {
-		http.Error(w, "no such guest", http.StatusNotFound)
-		return
-	}
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guest", g))
-}
-
-// putGuest defines a guest; the body has host and domain, and may repeat the uuid.
-func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("uuid")
-	g := sim.Guest{UUID: id}
-	if !readJSON(w, r, "guest", &g) {
-		return
-	}
-	err := errors.New("the uuid differs from that in the path")
-	if g.UUID == id {
-		err = c.DefineGuest(g)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	c.getGuest(w, r)
-}
-
-func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) {
-	if !c.compute.RemoveGuest(r.PathValue("uuid")) {
-		http.Error(w, "no such guest", http.StatusNotFound)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (c *Cloud) getLeaks(w http.ResponseWriter, _ *http.Request) {
-	leaks := append([]Leak{}, c.Leaks()...) // not null
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("leaks", leaks))
-}
-
-func (c *Cloud) getModel(w http.ResponseWriter, _ *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("model", c.model))
-}
-
-func (c *Cloud) getEvents(w http.ResponseWriter, _ *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("events", c.ReceivedEvents()))
-}
-
-// getClock answers the time of the cloud, and whether it can be advanced.
-func (c *Cloud) getClock(w http.ResponseWriter, _ *http.Request) {
-	body := map[string]any{"now": c.clock.Now().UTC(), "manual": false}
-	if manual, ok := c.clock.(*sim.ManualClock); ok {
-		body["manual"], body["waiting"] = true, manual.Waiting()
-	}
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("clock", body))
-}
-
-// postClock advances a manual clock: {"advance": "90s"}.
-func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) {
-	manual, ok := c.clock.(*sim.ManualClock)
-	if !ok {
-		http.Error(w, "only a manual clock can be advanced (cysim serve --manual-clock)", http.StatusConflict)
-		return
-	}
-	var body struct {
-		Advance *Duration `json:"advance"`
-	}
-	if !readJSON(w, r, "advance", &body) {
-		return
-	}
-	if body.Advance == nil || *body.Advance < 0 {
-		http.Error(w, `advance: want a duration that is not negative, such as {"advance": "90s"}`, http.StatusBadRequest)
-		return
-	}
-	manual.Advance(time.Duration(*body.Advance))
-	c.getClock(w, r)
-}
-
-// readJSON decodes the body of a request, or answers an error that begins with the name and
-// returns false.
-func readJSON(w http.ResponseWriter, r *http.Request, name string, into any) bool {
-	data, err := simhttp.ReadBody(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		return false
-	}
-	err = simhttp.DecodeStrict(data, into)
-	if err != nil {
-		http.Error(w, name+": "+err.Error(), http.StatusBadRequest)
-	}
-	return err == nil
-}
-
-// hostRoute is the handler of a route that acts on one host.
-func (c *Cloud) hostRoute(do func(ctx context.Context, host string) error) http.HandlerFunc {
+// fallible is the handler of a route that may end with an error.
+func fallible(do func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := do(r.Context(), r.PathValue("host"))
-		switch {
-		case errors.Is(err, ErrHost):
-			http.Error(w, err.Error(), http.StatusNotFound)
-		case errors.Is(err, ErrDirectory):
-			http.Error(w, err.Error(), http.StatusConflict)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		default:
-			w.WriteHeader(http.StatusNoContent)
+		if err := do(w, r); err != nil {
+			http.Error(w, err.Error(), statusOf(err)) // without effect where the answer has begun
 		}
 	}
 }
 
-// postReport makes every agent report now.
-func (c *Cloud) postReport(w http.ResponseWriter, r *http.Request) {
-	if err := c.Cyborg.Report(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+// acts is the handler of a route that does something with a host, or with all of them.
+func acts(do func(ctx context.Context, host string) error) http.HandlerFunc {
+	return fallible(func(w http.ResponseWriter, r *http.Request) error {
+		if err := do(r.Context(), r.PathValue("host")); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
+}
+
+// statusOf is the status of an answer about an error.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, ErrHost):
+		return http.StatusNotFound
+	case errors.Is(err, ErrDirectory), errors.Is(err, ErrNoState):
+		return http.StatusConflict
+	case errors.Is(err, ErrState):
+		return http.StatusBadRequest
+	}
+	return simhttp.AsError(err).Status
+}
+
+// readJSON decodes the body of a request. The error begins with the name.
+func readJSON(r *http.Request, name string, into any) error {
+	data, err := simhttp.ReadBody(r)
+	if err != nil {
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
+	}
+	if err := simhttp.DecodeStrict(data, into); err != nil {
+		return simhttp.Refuse(http.StatusBadRequest, "%s: %v", name, err)
+	}
+	return nil
+}
+
+func (c *Cloud) getGuest(w http.ResponseWriter, r *http.Request) error {
+	g, ok := c.compute.Guest(r.PathValue("uuid"))
+	if !ok {
+		return simhttp.Refuse(http.StatusNotFound, "no such guest")
+	}
+	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("guest", g))
+	return nil
+}
+
+// putGuest defines a guest; the body has host and domain, and may repeat the uuid.
+func (c *Cloud) putGuest(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("uuid")
+	g := sim.Guest{UUID: id}
+	if err := readJSON(r, "guest", &g); err != nil {
+		return err
+	}
+	if g.UUID != id {
+		return simhttp.Refuse(http.StatusBadRequest, "the uuid differs from that in the path")
+	}
+	if err := c.DefineGuest(g); err != nil {
+		return simhttp.Refuse(http.StatusBadRequest, "%v", err)
+	}
+	return c.getGuest(w, r)
+}
+
+func (c *Cloud) deleteGuest(w http.ResponseWriter, r *http.Request) error {
+	if !c.compute.RemoveGuest(r.PathValue("uuid")) {
+		return simhttp.Refuse(http.StatusNotFound, "no such guest")
 	}
 	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// clockBody is the time of the cloud, and whether it can be advanced.
+func (c *Cloud) clockBody() any {
+	body := map[string]any{"now": c.clock.Now().UTC(), "manual": false}
+	if manual, ok := c.clock.(*sim.ManualClock); ok {
+		body["manual"], body["waiting"] = true, manual.Waiting()
+	}
+	return body
+}
+
+// postClock advances a manual clock: {"advance": "90s"}.
+func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
+	manual, ok := c.clock.(*sim.ManualClock)
+	if !ok {
+		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be advanced (cysim serve --manual-clock)")
+	}
+	var body struct {
+		Advance *Duration `json:"advance"`
+	}
+	if err := readJSON(r, "advance", &body); err != nil {
+		return err
+	}
+	if body.Advance == nil || *body.Advance < 0 {
+		return simhttp.Refuse(http.StatusBadRequest, `advance: want a duration that is not negative, such as {"advance": "90s"}`)
+	}
+	manual.Advance(time.Duration(*body.Advance))
+	shows("clock", c.clockBody)(w, r)
+	return nil
 }

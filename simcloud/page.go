@@ -15,14 +15,11 @@ const shownRequests = 100
 // server. It is for [net/http.Server.RegisterOnShutdown].
 func (c *Cloud) EndStreams() { c.endStreams() }
 
-// version changes with the state that the page shows.
+// version changes with the state that the page shows. The first call begins to count commits,
+// since Placement describes its changes only for those who listen.
 func (c *Cloud) version() string {
-	hits := 0
-	rules := c.faults.Rules()
-	for _, r := range rules {
-		hits += r.Hits
-	}
-	return fmt.Sprint(c.recorder.Started(), len(rules), hits, len(c.Guests()), c.clock.Now().Unix()/10)
+	c.countCommits.Do(func() { c.state.OnCommit(func([]sim.RecordChange) { c.commits.Add(1) }) })
+	return fmt.Sprint(c.commits.Load(), c.recorder.Started(), c.clock.Now().Unix()/10)
 }
 
 // world is the state that the page shows.

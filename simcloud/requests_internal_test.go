@@ -67,3 +67,22 @@ func TestTheRecordOfASpawnIsFrozen(t *testing.T) {
 		compareGolden(t, name, got)
 	}
 }
+
+func TestTheVersionOfThePageFollowsTheCommits(t *testing.T) {
+	t.Parallel()
+	c, err := New(t.Context(), Model{}, WithClock(sim.NewManualClock(time.Unix(0, 0))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	before := c.version()
+	if again := c.version(); again != before {
+		t.Errorf("nothing happened: %s, then %s", before, again)
+	}
+	if err := c.DefineGuest(sim.Guest{UUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"}); err != nil {
+		t.Fatal(err)
+	}
+	if after := c.version(); after == before {
+		t.Errorf("a guest was defined: still %s", after)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -273,34 +274,20 @@ func (c *Cloud) rediscover(ctx context.Context) error {
 }
 
 // getState is the whole cloud, as Dump gives it.
-func (c *Cloud) getState(w http.ResponseWriter, _ *http.Request) {
+func (c *Cloud) getState(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/jsonl")
-	if err := c.writeState(w); err != nil {
-		http.Error(w, err.Error(), statusOf(err)) // without effect where the answer has begun
-	}
+	return c.writeState(w)
 }
 
 // putState makes the cloud what the body says, in place of all that happened in it.
-func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) {
+func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxState))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		return
+		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
 	}
 	if err := c.Load(data); err != nil {
-		http.Error(w, err.Error(), statusOf(err))
-		return
+		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// statusOf is the status of an answer about a state.
-func statusOf(err error) int {
-	switch {
-	case errors.Is(err, ErrNoState):
-		return http.StatusConflict
-	case errors.Is(err, ErrState):
-		return http.StatusBadRequest
-	}
-	return http.StatusInternalServerError
+	return nil
 }

@@ -3,13 +3,11 @@ package simcloud
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/plural"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -75,8 +73,4 @@ func (c *Cloud) CheckNothingUnrecognized(t sim.TB) {
 		text += fmt.Sprintf("  %s: %s (%s, the last from %s)\n", u.Operation, u.What, plural.Count(u.Count, "request"), orNone(u.LastFrom))
 	}
 	t.Errorf("%s", text)
-}
-
-func (c *Cloud) getUnrecognized(w http.ResponseWriter, _ *http.Request) {
-	simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody("unrecognized", c.Unrecognized()))
 }

@@ -1,9 +1,7 @@
 package nova
 
 import (
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
@@ -36,30 +34,19 @@ func (s *Server) postEvents(c *simhttp.Call) error {
 	answers := make([]eventAnswer, 0, len(events))
 	var accepted []int64
 	for _, event := range events {
-		code := s.codeOf(event)
-		number := s.receive(sim.ReceivedEvent{Event: event, Code: code, At: s.Clock.Now().UTC()})
-		answer := eventAnswer{event, code}
-		answer.Status = statusCompleted
-		if code == http.StatusOK {
-			accepted = append(accepted, number)
-			c.Log().Add(eventChange(event, number))
+		received := sim.ReceivedEvent{Event: event, Code: s.codeOf(event), At: s.Clock.Now().UTC()}
+		answer := eventAnswer{event, received.Code}
+		if received.Code == http.StatusOK {
+			answer.Status = statusCompleted
+			accepted = append(accepted, s.receive(c.Log(), received))
 		} else {
 			answer.Status, status = statusFailed, http.StatusMultiStatus
+			s.receive(nil, received)
 		}
 		answers = append(answers, answer)
 	}
 	s.forward(c.Context(), accepted)
 	return c.JSON(status, map[string]any{"events": answers})
-}
-
-// eventChange describes an event that was accepted. Changes of rows would list the refused
-// events, too.
-func eventChange(e sim.Event, number int64) sim.Change {
-	what := fmt.Sprintf("%s %s for instance %s", e.Name, e.Status, e.ServerUUID)
-	if e.Tag != nil {
-		what += ", tag " + *e.Tag
-	}
-	return sim.Change{Action: sim.Created, Kind: "event", ID: strconv.FormatInt(number, 10), What: what}
 }
 
 // codeOf checks one event in Nova's order.
@@ -78,12 +65,12 @@ func (s *Server) codeOf(event sim.Event) int {
 
 // receive stores the event and returns its number, from 0 on. The oldest event goes when
 // there are too many.
-func (s *Server) receive(event sim.ReceivedEvent) (number int64) {
-	s.state.db.Update(nil, func(tx *tables.Tx) {
+func (s *Server) receive(log *tables.ChangeLog, event sim.ReceivedEvent) (number int64) {
+	s.state.db.Update(log, func(tx *tables.Tx) {
 		number = s.state.eventNumbers.Next(tx) - 1
 		s.state.events.Put(tx, eventRow{Number: number, ReceivedEvent: event})
-		s.state.events.Delete(tx, number-maxReceived)
 	})
+	s.state.db.Update(nil, func(tx *tables.Tx) { s.state.events.Delete(tx, number-maxReceived) })
 	return number
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -39,6 +40,14 @@ func (e eventRow) check() error {
 	return errors.Join(simhttp.CheckTime("at", e.At), simhttp.CheckTime("forward_at", e.ForwardAt))
 }
 
+func (e eventRow) label() string {
+	text := fmt.Sprintf("%s %s for instance %s", e.Name, e.Status, e.ServerUUID)
+	if e.Tag != nil {
+		text += ", tag " + *e.Tag
+	}
+	return text
+}
+
 // state is the tables of the service. The receivers that events are forwarded to are the
 // process's.
 type state struct {
@@ -63,7 +72,8 @@ func newState() state {
 		},
 	})
 	s.events = tables.Add(db, tables.Spec[int64, eventRow]{
-		Name: "events", Key: func(e eventRow) int64 { return e.Number }, Check: eventRow.check,
+		Name: "events", Kind: "event", Key: func(e eventRow) int64 { return e.Number },
+		ID: func(e eventRow) string { return strconv.FormatInt(e.Number, 10) }, Label: eventRow.label, Check: eventRow.check,
 	})
 	s.delayed = s.events.Index(func(e eventRow) string {
 		if e.ForwardAt.IsZero() {
