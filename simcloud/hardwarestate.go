@@ -86,40 +86,21 @@ func (h *hardware) Records() iter.Seq2[sim.Record, error] {
 
 // Replace implements sim.Recorded.
 func (h *hardware) Replace(records []sim.Record) error {
-	rows := make(map[*machine]hostRow)
-	for _, r := range records {
-		var row hostRow
-		if err := r.Decode(&row); err != nil {
-			return err
-		}
-		m := h.cloud.machine(r.Key)
-		_, twice := rows[m]
-		switch {
-		case r.Table != hardwareTable:
-			return r.Errorf("there is no such table")
-		case m == nil || row.Host != r.Key:
-			return r.Errorf("the model has no host %q", row.Host)
-		case twice:
-			return r.Errorf("there are two rows")
-		}
-		rows[m] = row
+	rows, err := h.parse(records)
+	if err != nil {
+		return err
 	}
-	var loaded []*machine
-	before := make(map[*machine]hostRow)
+	var before []hostRow // of the machines that were loaded
 	for _, m := range h.cloud.machines {
-		row, ok := rows[m]
 		old, err := m.row()
-		if err == nil && !ok {
-			err = errors.New("the row is missing")
-		}
-		if before[m] = old; err == nil {
-			loaded = append(loaded, m)
-			err = m.load(row)
+		if err == nil {
+			before = append(before, old)
+			err = m.load(rows[m])
 		}
 		if err != nil {
 			err = sim.Record{Table: hardwareTable, Key: m.host.Name}.Errorf("%w", err)
-			for _, m := range loaded {
-				err = errors.Join(err, m.load(before[m]))
+			for i, old := range before {
+				err = errors.Join(err, h.cloud.machines[i].load(old))
 			}
 			return err
 		}
@@ -128,6 +109,34 @@ func (h *hardware) Replace(records []sim.Record) error {
 		h.commit(m)
 	}
 	return nil
+}
+
+// parse returns the row of each machine.
+func (h *hardware) parse(records []sim.Record) (map[*machine]hostRow, error) {
+	rows := make(map[*machine]hostRow)
+	for _, r := range records {
+		var row hostRow
+		if err := r.Decode(&row); err != nil {
+			return nil, err
+		}
+		m := h.cloud.machine(r.Key)
+		_, twice := rows[m]
+		switch {
+		case r.Table != hardwareTable:
+			return nil, r.Errorf("there is no such table")
+		case m == nil || row.Host != r.Key:
+			return nil, r.Errorf("the model has no host %q", row.Host)
+		case twice:
+			return nil, r.Errorf("there are two rows")
+		}
+		rows[m] = row
+	}
+	for _, m := range h.cloud.machines {
+		if _, ok := rows[m]; !ok {
+			return nil, sim.Record{Table: hardwareTable, Key: m.host.Name}.Errorf("the row is missing")
+		}
+	}
+	return rows, nil
 }
 
 // row is the hardware as it is now.

@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +27,8 @@ type snapshot struct {
 	onProvider  map[string]fakecyborg.Deployable // by provider; on a flat host one of several
 	classes     map[string]map[string]bool       // Cyborg's resource classes, by provider
 	providers   []placementsim.ResourceProvider
-	names       map[string]string // of providers
-	roots       map[string]bool   // providers of hosts
+	provider    map[string]placementsim.ResourceProvider
+	roots       map[string]bool // providers of hosts
 	allocated   []placementsim.Allocation
 	consumers   []string
 	allocations map[string][]amount // by consumer
@@ -55,10 +56,7 @@ func (c *Cloud) snapshot() *snapshot {
 	if s.providers, s.allocated, err = c.placementState(); err != nil {
 		s.leak(LeakHost, "placement", "Placement cannot be read: %v", err)
 	}
-	s.names = make(map[string]string)
-	for _, p := range s.providers {
-		s.names[p.UUID] = p.Name
-	}
+	s.provider = byKey(s.providers, func(p placementsim.ResourceProvider) string { return p.UUID })
 	s.allocations = make(map[string][]amount)
 	for _, a := range s.allocated {
 		id := sim.CanonicalUUID(a.Consumer)
@@ -77,31 +75,37 @@ func (c *Cloud) snapshot() *snapshot {
 
 // index makes the maps of guests, accelerator requests, attach handles and deployables.
 func (s *snapshot) index(deployables []fakecyborg.Deployable) {
-	s.guest = make(map[string]sim.Guest)
-	for _, g := range s.guests {
-		s.guest[g.UUID] = g
-	}
-	s.arq, s.arqsOf = make(map[string]fakecyborg.ARQ), make(map[string][]fakecyborg.ARQ)
+	s.guest = byKey(s.guests, func(g sim.Guest) string { return g.UUID })
+	s.arq = byKey(s.arqs, func(a fakecyborg.ARQ) string { return a.UUID })
+	s.handle = byKey(s.handles, func(h fakecyborg.AttachHandle) string { return h.UUID })
+	s.deployable = byKey(deployables, func(d fakecyborg.Deployable) string { return d.UUID })
+	s.onProvider = byKey(deployables, func(d fakecyborg.Deployable) string { return d.ProviderUUID })
+	s.arqsOf = make(map[string][]fakecyborg.ARQ)
 	for _, a := range s.arqs {
-		s.arq[a.UUID] = a
 		if g, ok := s.owner(a); ok {
 			s.arqsOf[g.UUID] = append(s.arqsOf[g.UUID], a)
 		}
 	}
-	s.handle, s.handlesOn = make(map[string]fakecyborg.AttachHandle), make(map[string][]fakecyborg.AttachHandle)
+	s.handlesOn = make(map[string][]fakecyborg.AttachHandle)
 	for _, h := range s.handles {
-		s.handle[h.UUID] = h
 		s.handlesOn[h.Hostname] = append(s.handlesOn[h.Hostname], h)
 	}
-	s.deployable, s.onProvider = make(map[string]fakecyborg.Deployable), make(map[string]fakecyborg.Deployable)
 	s.classes = make(map[string]map[string]bool)
 	for _, d := range deployables {
-		s.deployable[d.UUID], s.onProvider[d.ProviderUUID] = d, d
 		if s.classes[d.ProviderUUID] == nil {
 			s.classes[d.ProviderUUID] = make(map[string]bool)
 		}
 		s.classes[d.ProviderUUID][d.ResourceClass()] = true
 	}
+}
+
+// byKey makes a map of a list; of two with one key the later counts.
+func byKey[T any](list []T, key func(T) string) map[string]T {
+	all := make(map[string]T, len(list))
+	for _, item := range list {
+		all[key(item)] = item
+	}
+	return all
 }
 
 // readMdevs leaves out the mediated devices that are older than the cloud.
@@ -159,10 +163,7 @@ func deviceText(kind, handle string, info map[string]string) string {
 
 // providerText is the name of a provider, or its uuid if it does not exist.
 func (s *snapshot) providerText(id string) string {
-	if name, ok := s.names[id]; ok {
-		return name
-	}
-	return id
+	return cmp.Or(s.provider[id].Name, id)
 }
 
 func (s *snapshot) amountsText(amounts []amount) string {
@@ -222,9 +223,4 @@ func (s *snapshot) drawProvider(b *strings.Builder, id string) {
 	}
 }
 
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
+func orNone(text string) string { return cmp.Or(text, "none") }

@@ -19,7 +19,7 @@ type Config struct {
 	Clock sim.Clock
 	// Faults are the rules that act on requests; nil has none.
 	Faults *fault.Set
-	// Verifier checks tokens; if nil, the conventions of simhttp.NoAuth hold.
+	// Verifier checks tokens; if nil, callers say who they are (simhttp.Call.Authenticate).
 	Verifier sim.TokenVerifier
 }
 

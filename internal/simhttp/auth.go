@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,9 +24,8 @@ func (id Identity) HasRole(roles ...string) bool {
 	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(id.Roles, role) })
 }
 
-// IdentityFromHeaders reads the identity headers that keystonemiddleware sets
-// for the service behind it.
-func IdentityFromHeaders(h http.Header) Identity {
+// identityOf reads the identity headers that keystonemiddleware sets for the service behind it.
+func identityOf(h http.Header) Identity {
 	return Identity{
 		User:        h.Get("X-User-Id"),
 		Project:     h.Get("X-Project-Id"),
@@ -34,48 +34,32 @@ func IdentityFromHeaders(h http.Header) Identity {
 	}
 }
 
-// NoAuth reads the identity that a request claims for itself, by the
-// conventions of Placement's "noauth2": the token is the user, or user:project;
-// the user "admin" has the role admin; X-Roles and X-Project-Id win over the
-// token. It reports false for a request without a token.
-func NoAuth(r *http.Request) (Identity, bool) {
-	token := r.Header.Get("X-Auth-Token")
-	if token == "" {
-		return Identity{}, false
-	}
-	user, project, found := strings.Cut(token, ":")
+// claimed reads the identity that a request claims for itself, by the conventions of
+// Placement's "noauth2": the token is the user, or user:project; the user "admin" has the role
+// admin; X-Roles and X-Project-Id win over the token.
+func claimed(h http.Header) Identity {
+	id := identityOf(h)
+	user, project, found := strings.Cut(h.Get("X-Auth-Token"), ":")
 	if !found {
 		project = user
 	}
-	id := Identity{User: user, Project: project, SystemScope: r.Header.Get("OpenStack-System-Scope") == "all"}
-	if sent := r.Header.Get("X-Project-Id"); sent != "" {
-		id.Project = sent
-	}
-	switch roles := r.Header.Get("X-Roles"); {
-	case roles != "":
-		id.Roles = splitList(roles)
-	case user == "admin":
+	id.User, id.Project = user, cmp.Or(id.Project, project)
+	if user == "admin" && h.Get("X-Roles") == "" {
 		id.Roles = []string{"admin"}
 	}
-	return id, true
-}
-
-// Identify finds out who sent a request: by its X-Auth-Token and the verifier,
-// or by the conventions of NoAuth if there is none. It reports false for a
-// request whose answer is 401.
-func Identify(r *http.Request, verifier sim.TokenVerifier) (Identity, bool) {
-	if verifier == nil {
-		return NoAuth(r)
-	}
-	return verified(r.Header.Get("X-Auth-Token"), verifier)
+	return id
 }
 
 // textUnauthorized is what every service says of a missing or invalid token.
 const textUnauthorized = "The request you have made requires authentication."
 
-// Authenticate sets the identity of the call as [Identify] does. Its error has status 401.
+// Authenticate sets the identity of the call: that of its X-Auth-Token, or, without a verifier,
+// the one that it claims by the conventions of Placement's "noauth2". The error has status 401.
 func (c *Call) Authenticate(verifier sim.TokenVerifier) error {
-	id, ok := Identify(c.Request, verifier)
+	id, ok := claimed(c.Header), c.Header.Get("X-Auth-Token") != ""
+	if verifier != nil {
+		id, ok = verified(c.Header.Get("X-Auth-Token"), verifier)
+	}
 	if !ok {
 		return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
 	}
@@ -106,7 +90,7 @@ func verified(token string, verifier sim.TokenVerifier) (Identity, bool) {
 	if err != nil {
 		return Identity{}, false
 	}
-	return IdentityFromHeaders(headers), true
+	return identityOf(headers), true
 }
 
 func splitList(s string) []string {

@@ -294,8 +294,9 @@ func TestNoAuthConventions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := simhttp.NoAuth(&http.Request{Header: tt.header})
-			if diff := gocmp.Diff(tt.want, got); diff != "" || ok != tt.wantOK {
+			call := simhttp.Call{Request: &http.Request{Header: tt.header}}
+			ok := call.Authenticate(nil) == nil
+			if diff := gocmp.Diff(tt.want, call.Identity); diff != "" || ok != tt.wantOK {
 				t.Errorf("identity, ok %v (-want +got):\n%s", ok, diff)
 			}
 		})
@@ -313,7 +314,7 @@ func (keys) VerifyToken(token string) (http.Header, error) {
 	return http.Header{"X-User-Id": {token}, "X-Roles": {"member, reader"}}, nil
 }
 
-func TestIdentifyAsksTheVerifierIfThereIsOne(t *testing.T) {
+func TestAuthenticateAsksTheVerifierIfThereIsOne(t *testing.T) {
 	t.Parallel()
 	known := simhttp.Identity{User: "demo", Roles: []string{"member", "reader"}}
 	tests := []struct {
@@ -335,8 +336,9 @@ func TestIdentifyAsksTheVerifierIfThereIsOne(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := &http.Request{Header: tt.header}
-			user, userOK := simhttp.Identify(r, tt.verifier)
-			if diff := gocmp.Diff(tt.user, user); diff != "" || userOK != tt.userOK {
+			call := simhttp.Call{Request: r}
+			userOK := call.Authenticate(tt.verifier) == nil
+			if diff := gocmp.Diff(tt.user, call.Identity); diff != "" || userOK != tt.userOK {
 				t.Errorf("user, ok %v (-want +got):\n%s", userOK, diff)
 			}
 			if tt.verifier == nil {

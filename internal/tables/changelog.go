@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -174,12 +175,7 @@ func changedFields(before, after any, hidden []string) string {
 	return strings.Join(texts, ", ")
 }
 
-func orNone(value string) string {
-	if value == "" {
-		return "none"
-	}
-	return value
-}
+func orNone(value string) string { return cmp.Or(value, "none") }
 
 // field is a field of a row; null, "", [] and {} are empty values.
 type field struct{ name, value string }

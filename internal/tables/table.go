@@ -81,14 +81,8 @@ func (t *Table[K, R]) Len(tx *Tx) int { return t.rows.len(tx) }
 // All iterates over the rows in the order of their keys. Like every iteration it may write
 // to the tables: rows ahead of it are visited as they are when it gets there.
 func (t *Table[K, R]) All(tx *Tx) iter.Seq[R] {
-	var first K
-	return t.From(tx, first)
-}
-
-// From iterates over the rows from a key on.
-func (t *Table[K, R]) From(tx *Tx, key K) iter.Seq[R] {
 	return func(yield func(R) bool) {
-		t.rows.from(tx, keyOf(key), func(row any) bool { return yield(*row.(*R)) })
+		t.rows.from(tx, key{}, func(row any) bool { return yield(*row.(*R)) })
 	}
 }
 
