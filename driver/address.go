@@ -26,9 +26,14 @@ func (a Address) ControlPath() ControlPath {
 	return ControlPath{Type: a.Kind, Info: Info{keyParent: a.Name}}
 }
 
-// MdevParent is the address of a device that is not on PCI and that mediated devices are
-// made on.
-func MdevParent(name string) Address { return Address{Kind: ControlPathMdevParent, Name: name} }
+// ParseAddress reads what String returns: a PCI address, or the name of a device that is not
+// on PCI and that mediated devices are made on.
+func ParseAddress(text string) Address {
+	if at, err := ParsePCIAddress(text); err == nil {
+		return Address{Kind: ControlPathPCI, PCI: at}
+	}
+	return Address{Kind: ControlPathMdevParent, Name: text}
+}
 
 // Address returns the address of the control path. One that is neither a PCI address nor
 // a parent has its information for a name, so that addresses stay distinct.
@@ -43,7 +48,7 @@ func (c ControlPath) Address() Address {
 // addressOf understands the information of control paths and of attach handles.
 func addressOf(info Info) Address {
 	if name := info[keyParent]; name != "" {
-		return MdevParent(name)
+		return Address{Kind: ControlPathMdevParent, Name: name}
 	}
 	if at, err := PCIAddressOf(info); err == nil {
 		return Address{Kind: ControlPathPCI, PCI: at}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 )
 
 // The device types that Cyborg stores (its devices.type column), and HPTS, which the
@@ -152,7 +154,7 @@ func (d *Deployable) SetAttributeList(list []Attribute) {
 func (d *Deployable) UnmarshalJSON(data []byte) error {
 	type fields Deployable
 	var in fields
-	if err := DecodeStrict(data, &in); err != nil {
+	if err := strictjson.Decode(data, &in); err != nil {
 		return err
 	}
 	listed := Deployable{}

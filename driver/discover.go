@@ -9,48 +9,15 @@ import (
 	"strings"
 )
 
-// DiscoveryError lists the drivers that failed; the others have reported.
-type DiscoveryError struct {
-	// Failed has the error of each driver that failed, by its index.
-	Failed map[int]error
-	// names of the drivers, by index.
-	names []string
-}
-
-// Error names the drivers and the causes.
-func (e *DiscoveryError) Error() string {
-	var texts []string
-	for i, name := range e.names {
-		if err := e.Failed[i]; err != nil {
-			texts = append(texts, fmt.Sprintf("driver %s: %v", name, err))
-		}
-	}
-	return "driver: discover: " + strings.Join(texts, "; ")
-}
-
-// Unwrap returns the causes in the order of the drivers.
-func (e *DiscoveryError) Unwrap() []error {
-	var errs []error
-	for i := range e.names {
-		if err := e.Failed[i]; err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
-
 // DiscoverAll runs all drivers, those of one tree on one view of it, and returns their
-// reports in the same order. A device or an attach handle that two drivers
-// report is offered by none of them; both reports have a problem that wraps
-// ErrDoubleClaim and names both. A problem that several drivers have is in the first
-// report only. The error is a *DiscoveryError; the report of a driver that failed is
-// empty.
-func DiscoverAll(ctx context.Context, drivers []Driver) ([]Report, error) {
+// reports in the same order; that of a driver that failed has only Err. A device or an attach
+// handle that two drivers report is offered by none of them; both reports have a problem that
+// wraps ErrDoubleClaim and names both. A problem that several drivers have is in the first
+// report only.
+func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	reports := make([]Report, len(drivers))
-	failed := &DiscoveryError{Failed: make(map[int]error)}
 	views := &views{}
 	for i, d := range drivers {
-		failed.names = append(failed.names, d.Name())
 		var err error
 		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
 			reports[i], err = t.DiscoverIn(ctx, views.of(t.Tree()))
@@ -58,24 +25,21 @@ func DiscoverAll(ctx context.Context, drivers []Driver) ([]Report, error) {
 			reports[i], err = d.Discover(ctx)
 		}
 		if err != nil {
-			reports[i], failed.Failed[i] = Report{}, err
+			reports[i] = Report{Err: err}
 		}
 	}
 	refuseDoubleClaims(drivers, reports)
 	dropRepeatedProblems(reports)
-	if len(failed.Failed) > 0 {
-		return reports, failed
-	}
-	return reports, nil
+	return reports
 }
 
 // views has one view for each tree.
 type views struct {
 	trees []Tree
-	made  []Tree
+	made  []*View
 }
 
-func (v *views) of(tree Tree) Tree {
+func (v *views) of(tree Tree) *View {
 	for i, t := range v.trees {
 		if same(t, tree) {
 			return v.made[i]

@@ -13,8 +13,8 @@ import (
 
 const blockClassDir = "class/block"
 
-// BlockDevice is a disk or a partition of one.
-type BlockDevice struct {
+// Disk is a block device that a PCI function drives, or a partition of one.
+type Disk struct {
 	Name string
 	// Number is MAJOR:MINOR, empty where the file dev is absent.
 	Number string
@@ -23,18 +23,16 @@ type BlockDevice struct {
 	// FileSystem is the kind of a file system on it that is mounted, as far as sysfs
 	// tells: ext4, xfs, btrfs and some others do.
 	FileSystem string
+	Partitions []Disk
 }
 
-// Disk is a block device that a PCI function drives.
-type Disk struct {
-	BlockDevice
-	Partitions []BlockDevice
-}
+// parts are the disk and its partitions.
+func (d Disk) parts() []Disk { return append([]Disk{d}, d.Partitions...) }
 
 // held names what the kernel holds of a disk: a volume group, an array, an encrypted
 // volume, a mounted file system.
 func (d Disk) held() string {
-	for _, part := range append([]BlockDevice{d.BlockDevice}, d.Partitions...) {
+	for _, part := range d.parts() {
 		if part.FileSystem != "" {
 			return fmt.Sprintf("block device %s is mounted, with file system %s", part.Name, part.FileSystem)
 		}
@@ -180,7 +178,7 @@ func (r *stateReader) disk(dir string) {
 		}
 		return
 	}
-	d := Disk{BlockDevice: r.blockDevice(dir)}
+	d := r.blockDevice(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), path.Base(dir)) && r.isPartition(dir+"/"+e.Name()) {
 			d.Partitions = append(d.Partitions, r.blockDevice(dir+"/"+e.Name()))
@@ -191,9 +189,9 @@ func (r *stateReader) disk(dir string) {
 	}
 }
 
-func (r *stateReader) blockDevice(dir string) BlockDevice {
-	d := BlockDevice{Name: path.Base(dir), FileSystem: r.blocks.mounted[path.Base(dir)]}
-	number, err := ReadText(r.tree, dir+"/dev")
+func (r *stateReader) blockDevice(dir string) Disk {
+	d := Disk{Name: path.Base(dir), FileSystem: r.blocks.mounted[path.Base(dir)]}
+	number, err := r.tree.ReadText(dir + "/dev")
 	switch {
 	case err == nil && deviceNumber(number):
 		d.Number = number

@@ -24,16 +24,9 @@ type Driver interface {
 // Programmer is implemented by drivers of programmable devices. Upstream's agent calls
 // it for the FPGA family, at bind or through the deployable's program call.
 type Programmer interface {
-	// Program writes an image to the device at the control path.
-	Program(ctx context.Context, path ControlPath, image []byte) error
-}
-
-// RegionProgrammer is a Programmer for cards with several regions, which may be of one
-// type: the name of the deployable selects the region.
-type RegionProgrammer interface {
-	Programmer
-	// ProgramRegion writes an image to the region.
-	ProgramRegion(ctx context.Context, path ControlPath, deployable string, image []byte) error
+	// Program writes an image to the device at the control path. The name of the deployable
+	// selects the region of a card with several; empty leaves the choice to the driver.
+	Program(ctx context.Context, path ControlPath, deployable string, image []byte) error
 }
 
 // MdevDriver is implemented by drivers whose handles are mediated devices. Both methods
@@ -52,7 +45,7 @@ type TreeDriver interface {
 	// Tree is the tree that the driver was made for.
 	Tree() Tree
 	// DiscoverIn is Discover on a view of Tree, which it only reads.
-	DiscoverIn(ctx context.Context, view Tree) (Report, error)
+	DiscoverIn(ctx context.Context, view *View) (Report, error)
 }
 
 // Claimer is implemented by drivers that say which PCI functions are theirs.
@@ -101,6 +94,8 @@ type Report struct {
 	Problems []Problem
 	// Warnings are about devices that are offered and with which a guest may not start.
 	Warnings []Warning
+	// Err is why a driver that DiscoverAll asked failed altogether; the report is empty then.
+	Err error
 }
 
 // Warning is a reason why a guest may not start with a device that is offered.

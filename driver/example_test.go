@@ -18,13 +18,14 @@ type sharkDriver struct {
 func (d sharkDriver) Name() string { return "shark" }
 
 func (d sharkDriver) Discover(ctx context.Context) (driver.Report, error) {
-	functions, problems, err := driver.PCIFunctions(ctx, d.tree)
+	view := driver.NewView(d.tree)
+	functions, problems, err := view.PCIFunctions(ctx)
 	report := driver.Report{Problems: problems}
 	for _, f := range functions {
 		if f.VendorID() != "1d55" {
 			continue
 		}
-		state, problems := driver.ReadPCIState(d.tree, f)
+		state, problems := view.PCIState(f)
 		report.Problems = append(report.Problems, problems...)
 		if reason := state.Divided(); reason != "" {
 			report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: f.Address.String(), Driver: d.Name(), Reason: reason})
@@ -85,12 +86,7 @@ func ExampleDiscoverAll() {
 		fmt.Println(err)
 		return
 	}
-	reports, err := driver.DiscoverAll(context.Background(), []driver.Driver{sharkDriver{host: "compute1", tree: tree}, everything})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, report := range reports {
+	for _, report := range driver.DiscoverAll(context.Background(), []driver.Driver{sharkDriver{host: "compute1", tree: tree}, everything}) {
 		for _, device := range report.Devices {
 			fmt.Println(device.ControlPath.Address())
 		}

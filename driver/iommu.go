@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // from each other, so a guest gets none of them while the host drives one. Bridges do not
 // count, nor do functions bound to no driver, to vfio-pci or to pci-stub. The problem is
 // one with the list of the group.
-func groupUse(tree Tree, f PCIFunction, s PCIState) (string, error) {
+func groupUse(tree *View, f PCIFunction, s PCIState) (string, error) {
 	if s.IOMMUGroup == nil {
 		return "", nil
 	}
@@ -28,7 +30,7 @@ func groupUse(tree Tree, f PCIFunction, s PCIState) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", Problem{File: dir, Err: Cause(err)}
+		return "", Problem{File: dir, Err: file.Cause(err)}
 	}
 	for _, e := range entries {
 		address, err := ParsePCIAddress(e.Name())
@@ -44,15 +46,15 @@ func groupUse(tree Tree, f PCIFunction, s PCIState) (string, error) {
 
 // siblingUse says how the host uses a function of the same group, or "". One that cannot
 // be read counts as in use; the problem is reported by the driver it belongs to.
-func siblingUse(tree Tree, address PCIAddress) string {
-	f, err := readFunction(tree, address.String())
+func siblingUse(tree *View, address PCIAddress) string {
+	f, err := tree.readFunction(address.String())
 	if err != nil {
 		return fmt.Sprintf("not understood: %v", problemOf("", err).Err)
 	}
 	if f.DeviceClass()>>8 == baseBridge {
 		return ""
 	}
-	s, problems := ReadPCIState(tree, f)
+	s, problems := tree.PCIState(f)
 	if len(problems) > 0 {
 		return fmt.Sprintf("not understood: %v", problems[0].Err)
 	}

@@ -2,9 +2,10 @@ package driver
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // keyParent is the field of an MDEV handle whose parent is no PCI device.
@@ -27,18 +28,13 @@ func (m Mdev) Validate() error {
 	if uuid.Validate(m.UUID) != nil || len(m.UUID) != len(uuid.UUID{})*2+4 {
 		return fmt.Errorf("%w: mdev uuid %q", ErrHandle, m.UUID)
 	}
-	if !FileName(m.Parent) {
+	if !file.IsName(m.Parent) {
 		return fmt.Errorf("%w: mdev %s: parent %q", ErrHandle, m.UUID, m.Parent)
 	}
-	if !FileName(m.Type) {
+	if !file.IsName(m.Type) {
 		return fmt.Errorf("%w: mdev %s: type %q", ErrHandle, m.UUID, m.Type)
 	}
 	return nil
-}
-
-// FileName reports whether a text can be one part of a path.
-func FileName(text string) bool {
-	return text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00\n")
 }
 
 // Mdev returns the mediated device that an MDEV handle stands for once it has a uuid.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 const (
@@ -14,26 +16,43 @@ const (
 	maxMdevs = 4096
 )
 
-// MdevParentTypes is the directory of the types of a parent.
-func MdevParentTypes(parent string) string {
-	return mdevBusDir + "/" + parent + "/" + MdevTypesDir
+// typeDir is the directory of the device's type.
+func (m Mdev) typeDir() string {
+	return mdevBusDir + "/" + m.Parent + "/" + mdevTypesDir + "/" + m.Type
 }
 
-func mdevTypeDir(m Mdev) string { return MdevParentTypes(m.Parent) + "/" + m.Type }
+// Dir is the directory of the device below its type, in a Tree.
+func (m Mdev) Dir() string { return m.typeDir() + "/devices/" + m.UUID }
 
-// MakeMdev makes a mediated device by writing its uuid to the create file of its type. A
+// MdevParents makes the mediated devices of devices that are divided, each into one type. A
+// driver that embeds it is an MdevDriver.
+type MdevParents struct {
+	tree  Tree
+	types map[string]string
+}
+
+var _ MdevDriver = MdevParents{}
+
+// NewMdevParents returns the parents of a tree, and the type of each by its name.
+func NewMdevParents(tree Tree, types map[string]string) MdevParents {
+	return MdevParents{tree, types}
+}
+
+// CreateMdev makes a mediated device by writing its uuid to the create file of its type. A
 // device that is there already, of the same type on the same parent, is no error: after a
 // restart of the host the agent asks for every bound device again. Errors wrap ErrHandle
-// for an impossible name, fs.ErrNotExist for a parent or type that is gone, fs.ErrExist
-// for a uuid in use elsewhere.
-func MakeMdev(ctx context.Context, tree Tree, m Mdev) error {
+// for an impossible name, ErrConfig for a parent that is not divided into the type,
+// fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
+func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 	if err := checkMdev(ctx, m); err != nil {
 		return err
 	}
-	dir := mdevTypeDir(m)
-	err := tree.WriteFile(dir+"/create", []byte(m.UUID))
+	if p.types[m.Parent] != m.Type {
+		return fmt.Errorf("%w: mdev %s: %s is not configured for type %s", ErrConfig, m.UUID, m.Parent, m.Type)
+	}
+	err := p.tree.WriteFile(m.typeDir()+"/create", []byte(m.UUID))
 	if errors.Is(err, fs.ErrExist) {
-		if _, linkErr := tree.Readlink(dir + "/devices/" + m.UUID); linkErr == nil {
+		if _, linkErr := p.tree.Readlink(m.Dir()); linkErr == nil {
 			return nil
 		}
 	}
@@ -43,13 +62,14 @@ func MakeMdev(ctx context.Context, tree Tree, m Mdev) error {
 	return nil
 }
 
-// DropMdev removes a mediated device by writing 1 to its remove file. A device that is
-// not there is no error. Errors wrap ErrHandle for an impossible name.
-func DropMdev(ctx context.Context, tree Tree, m Mdev) error {
+// RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its
+// remove file. A device that is not there is no error. Errors wrap ErrHandle for an
+// impossible name.
+func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
 	if err := checkMdev(ctx, m); err != nil {
 		return err
 	}
-	err := tree.WriteFile(mdevTypeDir(m)+"/devices/"+m.UUID+"/remove", []byte("1"))
+	err := p.tree.WriteFile(m.Dir()+"/remove", []byte("1"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove mdev %s: %w", m.UUID, err)
 	}
@@ -63,22 +83,11 @@ func checkMdev(ctx context.Context, m Mdev) error {
 	return m.Validate()
 }
 
-// MdevHandles returns the attach handles of a parent that is divided into mediated devices
-// of one type, by the control path of the parent. A mark tells them apart.
-func MdevHandles(parent ControlPath, typ string, count int) []AttachHandle {
-	handles := make([]AttachHandle, count)
-	for i := range handles {
-		info := parent.Info.clone()
-		info["asked_type"], info["vgpu_mark"] = typ, fmt.Sprintf("%s_%d", typ, i)
-		handles[i] = AttachHandle{Type: HandleMDEV, Info: info}
-	}
-	return handles
-}
-
-// MdevCapacity is what a parent can hold of one type.
+// MdevCapacity is what a parent can hold of its type.
 type MdevCapacity struct {
-	// Available is how many could be made now, Existing how many there are.
-	Available, Existing int
+	// Handles are the attach handles: one for each device that exists or could be made, or
+	// the capacity would shrink with every guest. A mark tells them apart.
+	Handles []AttachHandle
 	// Foreign counts the devices of other types. Most parents take one type at a time,
 	// so one of them may leave no room.
 	Foreign int
@@ -86,40 +95,50 @@ type MdevCapacity struct {
 	Name string
 }
 
-// Total is the capacity to report: what exists counts as much as what could be made, or
-// the capacity would shrink with every guest.
-func (c MdevCapacity) Total() int { return c.Available + c.Existing }
-
-// ReadMdevCapacity reads what the directory of types of a parent says about one of them.
-// The error is a Problem without an address; that about a type that the parent lacks wraps
-// ErrMdevType.
-func ReadMdevCapacity(tree Tree, dir, typ string) (c MdevCapacity, err error) {
-	entries, err := tree.ReadDir(dir)
+// Capacity reads what a parent can hold of its type. The error is a Problem without an
+// address; that about a type that the parent lacks wraps ErrMdevType.
+func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err error) {
+	dir, typ := mdevBusDir+"/"+parent.Name+"/"+mdevTypesDir, p.types[parent.String()]
+	if parent.Kind == ControlPathPCI {
+		dir = PCIFunction{Address: parent.PCI}.Dir() + "/" + mdevTypesDir
+	}
+	entries, err := view.ReadDir(dir)
 	if err != nil {
-		return c, Problem{File: dir, Err: Cause(err)}
+		return c, Problem{File: dir, Err: file.Cause(err)}
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == typ }) {
 		return c, Problem{Err: fmt.Errorf("%w: Invalid requested vGPU type: %s", ErrMdevType, typ)}
 	}
+	existing := 0
 	for _, e := range entries {
-		file := dir + "/" + e.Name() + "/devices"
-		devices, err := tree.ReadDir(file)
+		name := dir + "/" + e.Name() + "/devices"
+		devices, err := view.ReadDir(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return c, Problem{File: file, Err: Cause(err)}
+			return c, Problem{File: name, Err: file.Cause(err)}
 		}
 		if e.Name() == typ {
-			c.Existing = len(devices)
+			existing = len(devices)
 		} else {
 			c.Foreign += len(devices)
 		}
 	}
-	file := dir + "/" + typ + "/available_instances"
-	if c.Available, err = ReadCount(tree, file, maxMdevs); err != nil {
-		return c, Problem{File: file, Err: err}
+	available, err := view.ReadCount(dir+"/"+typ+"/available_instances", maxMdevs)
+	if err != nil {
+		return c, Problem{File: dir + "/" + typ + "/available_instances", Err: err}
 	}
-	file = dir + "/" + typ + "/name"
-	if c.Name, err = ReadText(tree, file); err != nil {
-		return c, Problem{File: file, Err: err}
+	if c.Name, err = view.ReadText(dir + "/" + typ + "/name"); err != nil {
+		return c, Problem{File: dir + "/" + typ + "/name", Err: err}
 	}
+	c.Handles = mdevHandles(parent.ControlPath(), typ, available+existing)
 	return c, nil
+}
+
+func mdevHandles(parent ControlPath, typ string, count int) []AttachHandle {
+	handles := make([]AttachHandle, count)
+	for i := range handles {
+		info := parent.Info.clone()
+		info["asked_type"], info["vgpu_mark"] = typ, fmt.Sprintf("%s_%d", typ, i)
+		handles[i] = AttachHandle{Type: HandleMDEV, Info: info}
+	}
+	return handles
 }

@@ -21,7 +21,7 @@ const maxName = 255 // Placement's limit for traits and resource classes
 func CustomName(parts ...string) (string, error) {
 	names := make([]string, 0, len(parts))
 	for _, part := range parts {
-		name, err := NamePart(part)
+		name, err := namePart(part)
 		if err != nil {
 			return "", err
 		}
@@ -34,9 +34,9 @@ func CustomName(parts ...string) (string, error) {
 	return name, nil
 }
 
-// NamePart normalises one part of a custom name by the rules of CustomName. An empty
+// namePart normalises one part of a custom name by the rules of CustomName. An empty
 // part is refused.
-func NamePart(part string) (string, error) {
+func namePart(part string) (string, error) {
 	if part == "" {
 		return "", fmt.Errorf("%w: empty part", ErrName)
 	}

@@ -53,7 +53,7 @@ func pciAddress(domain, bus, device, function string) (PCIAddress, error) {
 	}
 	var values [4]uint64
 	for i, f := range fields {
-		v, err := ParseHex(f.text, f.digits)
+		v, err := parseHex(f.text, f.digits)
 		if err != nil || v > f.limit {
 			return PCIAddress{}, fmt.Errorf("%w: %s %q", ErrPCIAddress, f.name, f.text)
 		}
@@ -62,9 +62,9 @@ func pciAddress(domain, bus, device, function string) (PCIAddress, error) {
 	return PCIAddress{uint32(values[0]), uint8(values[1]), uint8(values[2]), uint8(values[3])}, nil
 }
 
-// ParseHex reads at most the given number of plain hexadecimal digits: no sign, no
+// parseHex reads at most the given number of plain hexadecimal digits: no sign, no
 // prefix, no underscore. The error is strconv.ErrSyntax.
-func ParseHex(text string, digits int) (uint64, error) {
+func parseHex(text string, digits int) (uint64, error) {
 	if text == "" || len(text) > digits || strings.Trim(text, "0123456789abcdefABCDEF") != "" {
 		return 0, strconv.ErrSyntax
 	}

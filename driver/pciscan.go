@@ -29,8 +29,8 @@ type Unit struct {
 // PCIScan is one discovery by a driver of PCI functions: the functions that are the
 // driver's, related to each other, and the report so far.
 type PCIScan struct {
-	// Tree is what is read, best a view.
-	Tree Tree
+	// View is what is read.
+	View *View
 	// Units are the driver's functions and their virtual functions, in the order of
 	// addresses.
 	Units  []*Unit
@@ -47,12 +47,12 @@ type PCIScan struct {
 // a virtual function belongs to the physical function that its physfn link leads to, and
 // to one whose virtfn link leads to it; where the two disagree, the function is a problem.
 // The error is that of ctx.
-func ScanPCI(ctx context.Context, tree Tree, driver string, policy Policy, own func(PCIFunction) bool) (*PCIScan, error) {
-	functions, problems, err := PCIFunctions(ctx, tree)
+func ScanPCI(ctx context.Context, view *View, driver string, policy Policy, own func(PCIFunction) bool) (*PCIScan, error) {
+	functions, problems, err := view.PCIFunctions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: discover: %w", driver, err)
 	}
-	s := &PCIScan{Tree: tree, Report: Report{Problems: problems}, driver: driver, policy: policy, own: own, units: make(map[PCIAddress]*Unit)}
+	s := &PCIScan{View: view, Report: Report{Problems: problems}, driver: driver, policy: policy, own: own, units: make(map[PCIAddress]*Unit)}
 	onBus := make(map[string]bool, len(functions))
 	for _, p := range problems {
 		onBus[p.Address] = true
@@ -81,11 +81,11 @@ func ScanPCI(ctx context.Context, tree Tree, driver string, policy Policy, own f
 // read adds the functions that are wanted and not read yet.
 func (s *PCIScan) read(functions []PCIFunction, wanted func(PCIFunction) bool) {
 	functions = slices.DeleteFunc(slices.Clone(functions), func(f PCIFunction) bool { return s.units[f.Address] != nil || !wanted(f) })
-	readAhead(s.Tree, functions)
+	forEachParallel(len(functions), func(i int) { s.View.PCIState(functions[i]) })
 	for _, f := range functions {
 		u := &Unit{PCIFunction: f}
 		var problems []Problem
-		u.PCIState, problems = ReadPCIState(s.Tree, f)
+		u.PCIState, problems = s.View.PCIState(f)
 		u.Unreadable = len(problems) > 0
 		s.Report.Problems = append(s.Report.Problems, problems...)
 		s.units[f.Address] = u
@@ -186,7 +186,7 @@ func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 		s.LeaveOut(u, "%s", reason)
 		return false
 	}
-	reason, err := groupUse(s.Tree, u.PCIFunction, u.PCIState)
+	reason, err := groupUse(s.View, u.PCIFunction, u.PCIState)
 	switch {
 	case err != nil:
 		s.Problem(u, err)
@@ -238,12 +238,4 @@ func (s *PCIScan) Result() Report {
 		}
 	}
 	return s.Report
-}
-
-// readAhead reads the states of functions that will be asked for. It is of use with a
-// tree made by NewView only, which remembers them.
-func readAhead(tree Tree, functions []PCIFunction) {
-	if v, ok := tree.(*view); ok {
-		forEachParallel(len(functions), func(i int) { v.state(functions[i]) })
-	}
 }

@@ -3,18 +3,8 @@ package driver
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 )
-
-// CheckConfig checks what the configuration of every driver has: the name of the host and
-// the policy. The error wraps ErrConfig.
-func CheckConfig(host string, policy Policy) error {
-	if host == "" {
-		return fmt.Errorf("%w: no host name", ErrConfig)
-	}
-	return policy.Check()
-}
 
 // PCISpec describes a driver of PCI functions that guests get as they are: a function as a
 // whole, or each of its virtual functions. What a driver adds is which functions are its
@@ -25,7 +15,7 @@ func CheckConfig(host string, policy Policy) error {
 //     function of one. A virtual function of another driver's function is left out.
 //   - A physical function with virtual functions is left out, and each of these is a
 //     deployable of its device. One whose physical function is not in the tree, as in a
-//     guest, is a device of its own.
+//     guest, is a device of its own. With Separate each function is.
 //   - Where the tree has no information on SR-IOV, VirtualIDs decides.
 //   - Vet and PCIScan.Assignable decide about each function that would be offered.
 //   - A function with a problem is not offered; its virtual functions may be.
@@ -41,6 +31,9 @@ type PCISpec struct {
 	// Own narrows the claims down where they are wider than what the driver takes; nil:
 	// all that they cover.
 	Own func(PCIFunction) bool
+	// Separate offers each function of the driver by itself. A virtual function is the
+	// driver's if Claims and Own say so, whatever its physical function is.
+	Separate bool
 	// VirtualIDs reports by their ids whether the first function may be a virtual one of
 	// the second. Where the tree has no information on SR-IOV, as in some captures, a
 	// function with such a one on its bus is left out. It may be nil.
@@ -50,17 +43,20 @@ type PCISpec struct {
 	// Vet says why the driver must not offer a function, beside all that
 	// PCIScan.Assignable checks, or "". It may be nil.
 	Vet func(Unit) string
+	// Divide offers a function in parts, as mediated devices, and answers true; false is
+	// for one that is to be offered whole. It may be nil.
+	Divide func(*PCIScan, *Unit) bool
 	// Device describes the device of a function. Its control path and its deployables
 	// are filled in.
 	Device func(Unit) Device
 	// Subject is what the class and the traits of a function are named after. The unit is
 	// the function offered; Unit.Card is the one that its device is named after.
 	Subject func(Unit) Subject
-	// HandleInfo has further fields of the attach handle; it may be nil.
-	HandleInfo func(Unit) Info
+	// Complete changes the deployable of a function; it may be nil.
+	Complete func(Unit, *Deployable)
 	// Prepare is called before each discovery and completes the description with what it
 	// reads from the tree. It may be nil.
-	Prepare func(ctx context.Context, tree Tree, spec *PCISpec) error
+	Prepare func(ctx context.Context, view *View, spec *PCISpec) error
 	// Finish is called after each discovery and may add to the report. It may be nil.
 	Finish func(*PCIScan)
 }
@@ -83,7 +79,7 @@ var _ Claimer = (*PCIDriver)(nil)
 
 // NewPCIDriver returns the driver of a tree. The error wraps ErrConfig.
 func NewPCIDriver(spec PCISpec, tree Tree) (*PCIDriver, error) {
-	if err := CheckConfig(spec.Host, spec.Policy); err != nil {
+	if err := spec.Policy.CheckConfig(spec.Host); err != nil {
 		return nil, err
 	}
 	return &PCIDriver{NewTreeReader(spec.Driver, tree, spec.discover), spec.Claims}, nil
@@ -92,7 +88,10 @@ func NewPCIDriver(spec PCISpec, tree Tree) (*PCIDriver, error) {
 // Claims lists the PCI functions of the driver.
 func (d *PCIDriver) Claims() []Claim { return slices.Clone(d.claims) }
 
-func (s PCISpec) discover(ctx context.Context, view Tree) (Report, error) {
+func (s PCISpec) discover(ctx context.Context, view *View) (Report, error) {
+	if len(s.Claims) == 0 && s.Own == nil {
+		return Report{}, ctx.Err()
+	}
 	if s.Prepare != nil {
 		if err := s.Prepare(ctx, view, &s); err != nil {
 			return Report{}, fmt.Errorf("%s: discover: %w", s.Driver, err)
@@ -103,7 +102,7 @@ func (s PCISpec) discover(ctx context.Context, view Tree) (Report, error) {
 		return Report{}, err
 	}
 	for _, u := range scan.Units {
-		if u.Physical == nil && !u.ForeignVF {
+		if s.Separate && s.owns(u.PCIFunction) || !s.Separate && u.Physical == nil && !u.ForeignVF {
 			s.offer(scan, u)
 		}
 	}
@@ -120,7 +119,7 @@ func (s PCISpec) owns(f PCIFunction) bool {
 // offer reports a physical function, or its virtual ones.
 func (s PCISpec) offer(scan *PCIScan, u *Unit) {
 	assigned := []*Unit{u}
-	if len(u.Virtual) > 0 {
+	if len(u.Virtual) > 0 && !s.Separate {
 		assigned = u.Virtual
 		scan.LeaveOut(u, "physical function with virtual functions (%d), which are offered instead", len(assigned))
 	}
@@ -142,7 +141,7 @@ func (s PCISpec) offer(scan *PCIScan, u *Unit) {
 	scan.Offer(u, device)
 }
 
-// assignable reports whether one function can be offered, and otherwise why not.
+// assignable reports whether one function can be offered whole, and otherwise why not.
 func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 	if u.Unreadable {
 		return false
@@ -156,6 +155,9 @@ func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 			scan.LeaveOut(u, "%s", reason)
 			return false
 		}
+	}
+	if s.Divide != nil && s.Divide(scan, u) {
+		return false
 	}
 	var kernel []string
 	if s.KernelDrivers != nil {
@@ -181,16 +183,16 @@ func (s PCISpec) suspectVF(scan *PCIScan, pf *Unit) *Unit {
 
 func (s PCISpec) deployable(u Unit) (Deployable, error) {
 	class, traits, err := s.Policy.Names(s.Subject(u))
-	handle := AttachHandle{Type: HandlePCI, Info: u.Address.Info()}
-	if s.HandleInfo != nil {
-		maps.Copy(handle.Info, s.HandleInfo(u))
-	}
-	return Deployable{
+	d := Deployable{
 		Name:            s.Host + "_" + u.Address.String(),
 		NumAccelerators: 1,
 		DriverName:      s.Driver,
 		Class:           class,
 		Traits:          traits,
-		AttachHandles:   []AttachHandle{handle},
-	}, err
+		AttachHandles:   []AttachHandle{{Type: HandlePCI, Info: u.Address.Info()}},
+	}
+	if s.Complete != nil {
+		s.Complete(u, &d)
+	}
+	return d, err
 }

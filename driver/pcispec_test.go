@@ -98,7 +98,7 @@ func divided(enabled int) func(*sysfs.PCIDevice) {
 
 func TestPCIDriversDoNotOfferBrokenFunctions(t *testing.T) {
 	t.Parallel()
-	dir := driver.PCIDevicesDir + "/" + damaged
+	dir := "bus/pci/devices" + "/" + damaged
 	deny := func(m *sysfs.Memory, name string) {
 		if err := m.Deny(name); err != nil {
 			panic(err)
@@ -172,7 +172,7 @@ func TestAFileThatVanishesWhileReadIsAProblemOfItsDevice(t *testing.T) {
 	t.Parallel()
 	for _, o := range pciDrivers() {
 		m := drivertest.Tree(t, o.at(damaged, divided(0)), o.at(sound))
-		file := driver.PCIDevicesDir + "/" + damaged + "/sriov_numvfs" // listed, and not there when read
+		file := "bus/pci/devices" + "/" + damaged + "/sriov_numvfs" // listed, and not there when read
 		report := drivertest.Discover(t, o.new(t, driver.Policy{}, vanishing{m, file}))
 		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" {
 			t.Errorf("%s: offered (-want +got):\n%s", o.name, diff)
@@ -185,7 +185,7 @@ func TestAFileThatVanishesWhileReadIsAProblemOfItsDevice(t *testing.T) {
 
 func TestPCIDriversOfferVirtualFunctionsInsteadOfTheirPhysicalOne(t *testing.T) {
 	t.Parallel()
-	dir := driver.PCIDevicesDir + "/" + damaged
+	dir := "bus/pci/devices" + "/" + damaged
 	vfs := []string{"0000:84:00.1", "0000:84:00.2"}
 	for _, tt := range []struct {
 		name    string
@@ -205,7 +205,7 @@ func TestPCIDriversOfferVirtualFunctionsInsteadOfTheirPhysicalOne(t *testing.T) 
 				m.Remove(dir + name)
 			}
 			for _, vf := range vfs {
-				m.Remove(driver.PCIDevicesDir + "/" + vf)
+				m.Remove("bus/pci/devices" + "/" + vf)
 			}
 		}, nil, []string{damaged}},
 		{"a physical function in trouble", func(m *sysfs.Memory) { m.SetFile(dir+"/sriov_numvfs", []byte("x")) }, vfs, []string{damaged}},
@@ -243,7 +243,7 @@ func TestVirtualFunctionsOfAnotherDriversFunctionAreLeftOut(t *testing.T) {
 		})
 		m := drivertest.Tree(t, foreign, o.at(sound))
 		for _, vf := range []string{"0000:84:00.1", "0000:84:00.2"} { // of the driver's own kind
-			m.SetFile(driver.PCIDevicesDir+"/"+vf+"/vendor", []byte("0x"+o.device.Vendor+"\n"))
+			m.SetFile("bus/pci/devices"+"/"+vf+"/vendor", []byte("0x"+o.device.Vendor+"\n"))
 		}
 		report := drivertest.Discover(t, o.new(t, driver.Policy{}, m))
 		if diff := cmp.Diff([]string{sound}, handles(report)); diff != "" || len(report.Problems) > 0 || len(report.LeftOut) != 2 ||
@@ -274,7 +274,7 @@ func TestABrokenFunctionOfTheIOMMUGroupIsAWarning(t *testing.T) {
 	t.Parallel()
 	group := 3
 	join := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }
-	file := driver.PCIDevicesDir + "/" + damaged + "/device"
+	file := "bus/pci/devices" + "/" + damaged + "/device"
 	for _, o := range pciDrivers() {
 		m := drivertest.Tree(t, o.at(damaged, join), o.at(sound, join))
 		m.SetFile(file, []byte("x\n"))
@@ -314,7 +314,7 @@ func TestPCIDriversListTheirClaims(t *testing.T) {
 	t.Parallel()
 	for _, o := range pciDrivers() {
 		d := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(damaged)))
-		functions, _, err := driver.PCIFunctions(t.Context(), d.(driver.TreeDriver).Tree())
+		functions, _, err := driver.NewView(d.(driver.TreeDriver).Tree()).PCIFunctions(t.Context())
 		if err != nil || len(functions) != 1 {
 			t.Fatal(functions, err)
 		}
@@ -356,9 +356,9 @@ func TestADiscoveryOpensAFileAtMostOnceAndTheNextReadsItAgain(t *testing.T) {
 			}
 		}
 		m.Remove("devices/pci0000:84")
-		m.Remove(driver.PCIDevicesDir + "/" + damaged)
-		m.Remove(driver.PCIDevicesDir + "/0000:84:00.1")
-		m.Remove(driver.PCIDevicesDir + "/0000:84:00.2")
+		m.Remove("bus/pci/devices" + "/" + damaged)
+		m.Remove("bus/pci/devices" + "/0000:84:00.1")
+		m.Remove("bus/pci/devices" + "/0000:84:00.2")
 		if got := handles(drivertest.Discover(t, d)); len(got) != 0 {
 			t.Errorf("%s: offers %v, which are gone", o.name, got)
 		}
@@ -373,29 +373,6 @@ func TestACancelledDiscoveryReportsNothing(t *testing.T) {
 		report, err := o.new(t, driver.Policy{}, drivertest.Tree(t, o.at(damaged))).Discover(ctx)
 		if !errors.Is(err, context.Canceled) || len(report.Devices) > 0 {
 			t.Errorf("%s: %+v, %v", o.name, report, err)
-		}
-	}
-}
-
-func TestVendorsHaveWordsThatCanBeTraits(t *testing.T) {
-	t.Parallel()
-	for id := range 1 << 16 {
-		word := driver.VendorWord(uint16(id))
-		if _, err := driver.CustomName(word); err != nil {
-			t.Errorf("%04x: %v", id, err)
-		}
-		if title := driver.VendorTitle(uint16(id)); (title == "") != (word == fmt.Sprintf("%04x", id)) {
-			t.Errorf("%04x: word %q with title %q", id, word, title)
-		}
-	}
-	for text, want := range map[string]uint16{"1bd4": 0x1bd4, "0x1BD4": 0x1bd4, "ffff": 0xffff} {
-		if got, err := driver.ParsePCIID(text); got != want || err != nil {
-			t.Errorf("%q: %04x, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "0000", "1bd", "1bd40", "0x", "+bd4", "wxyz", " 1bd4"} {
-		if got, err := driver.ParsePCIID(text); !errors.Is(err, driver.ErrName) {
-			t.Errorf("%q: %04x, %v, want ErrName", text, got, err)
 		}
 	}
 }

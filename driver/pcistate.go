@@ -10,15 +10,15 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// MdevTypesDir is the directory of a device with one directory per mediated device type.
-const MdevTypesDir = "mdev_supported_types"
-
 const (
-	maxVFs     = 1<<16 - 1
-	classVGA   = 0x0300
-	driverVFIO = "vfio-pci"
+	mdevTypesDir = "mdev_supported_types" // with one directory per mediated device type
+	maxVFs       = 1<<16 - 1
+	classVGA     = 0x0300
+	driverVFIO   = "vfio-pci"
 )
 
 // PCIState says what a PCI function is used for at present.
@@ -51,24 +51,9 @@ type PCIState struct {
 	Disks []Disk
 }
 
-// ReadPCIState reads the directory of a function. Only files that are there are read,
-// since captured trees, old kernels and functions without a feature lack most of them.
-// A file that cannot be read or parsed becomes a problem; drivers do not offer a function
-// with a problem, because its use is not known.
-//
-// A tree made by NewView remembers the state, and what ReadPCIState returns must not be
-// changed.
-func ReadPCIState(tree Tree, f PCIFunction) (PCIState, []Problem) {
-	if v, ok := tree.(*view); ok {
-		return v.state(f)
-	}
-	return readPCIState(tree, f, readBlocks(tree))
-}
-
-// readPCIState uses what is known of all block devices.
-func readPCIState(tree Tree, f PCIFunction, blocks blocks) (PCIState, []Problem) {
-	r := &stateReader{tree: tree, function: f, blocks: blocks}
-	entries, err := tree.ReadDir(f.Dir())
+func (v *View) readState(f PCIFunction) (PCIState, []Problem) {
+	r := &stateReader{tree: v, function: f, blocks: v.blocks()}
+	entries, err := v.ReadDir(f.Dir())
 	if err != nil {
 		r.problem("", err)
 		return r.state, r.problems
@@ -85,7 +70,7 @@ func readPCIState(tree Tree, f PCIFunction, blocks blocks) (PCIState, []Problem)
 
 // stateReader gathers a PCIState.
 type stateReader struct {
-	tree     Tree
+	tree     *View
 	function PCIFunction
 	blocks   blocks
 	state    PCIState
@@ -98,8 +83,8 @@ func (r *stateReader) problem(name string, err error) {
 	r.problemAt(r.path(name), err)
 }
 
-func (r *stateReader) problemAt(file string, err error) {
-	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: file, Err: Cause(err)})
+func (r *stateReader) problemAt(name string, err error) {
+	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: name, Err: file.Cause(err)})
 }
 
 // checkAlias notices an entry of the bus that leads to another function: it would be
@@ -133,7 +118,7 @@ func (r *stateReader) entry(name string) {
 		r.interfaces(name)
 	case strings.HasPrefix(name, "virtio"): // such a device stands between function and interface
 		r.interfaces(name + "/net")
-	case name == MdevTypesDir:
+	case name == mdevTypesDir:
 		r.mdevTypes()
 	case uuid.Validate(name) == nil && !slices.ContainsFunc(s.Mdevs, func(m Mdev) bool { return m.UUID == name }):
 		s.Mdevs = append(s.Mdevs, Mdev{UUID: name, Parent: r.function.Address.String()})
@@ -163,7 +148,7 @@ func (r *stateReader) iommuGroup(name string) {
 }
 
 func (r *stateReader) count(name string, limit int) int {
-	n, err := ReadCount(r.tree, r.path(name), limit)
+	n, err := r.tree.ReadCount(r.path(name), limit)
 	if err != nil {
 		r.problem(name, err)
 	}
@@ -192,12 +177,12 @@ func (r *stateReader) interfaces(dir string) {
 	for _, name := range r.list(dir) {
 		r.state.Interfaces = append(r.state.Interfaces, name)
 		file := dir + "/" + name + "/flags"
-		text, err := ReadText(r.tree, r.path(file))
+		text, err := r.tree.ReadText(r.path(file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		number, _ := strings.CutPrefix(text, "0x")
-		flags, parseErr := ParseHex(number, 8)
+		flags, parseErr := parseHex(number, 8)
 		if err == nil && parseErr != nil {
 			err = garbled(text)
 		}
@@ -214,9 +199,9 @@ func (r *stateReader) interfaces(dir string) {
 // mdevTypes gathers the types and the devices made of them.
 func (r *stateReader) mdevTypes() {
 	s := &r.state
-	s.MdevTypes = r.list(MdevTypesDir)
+	s.MdevTypes = r.list(mdevTypesDir)
 	for _, typ := range s.MdevTypes {
-		for _, id := range r.list(MdevTypesDir + "/" + typ + "/devices") {
+		for _, id := range r.list(mdevTypesDir + "/" + typ + "/devices") {
 			m := Mdev{UUID: id, Parent: r.function.Address.String(), Type: typ}
 			s.Mdevs = slices.DeleteFunc(s.Mdevs, func(o Mdev) bool { return o.UUID == id })
 			s.Mdevs = append(s.Mdevs, m)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Policy holds the options that every driver of PCI hardware has. The configuration of
@@ -30,6 +32,15 @@ type Policy struct {
 	Mounts []string `json:"mounts,omitzero"`
 }
 
+// CheckConfig checks what the configuration of every driver has: the name of the host and
+// the policy. The error wraps ErrConfig.
+func (p Policy) CheckConfig(host string) error {
+	if host == "" {
+		return fmt.Errorf("%w: no host name", ErrConfig)
+	}
+	return p.Check()
+}
+
 // Check says whether the options make sense. All faults found are joined; each wraps
 // ErrConfig, and ErrName where a name is at fault.
 func (p Policy) Check() error {
@@ -41,7 +52,7 @@ func (p Policy) Check() error {
 		fault("trait_shape: %w", err)
 	}
 	for _, name := range p.AllowedDrivers {
-		if !FileName(name) {
+		if !file.IsName(name) {
 			fault("allowed_drivers: %q is no name of a kernel driver", name)
 		}
 	}
@@ -60,7 +71,7 @@ func (p Policy) Check() error {
 		}
 	}
 	for _, name := range p.Mounts {
-		if !FileName(name) {
+		if !file.IsName(name) {
 			fault("mounts: %q is neither MAJOR:MINOR nor the name of a block device", name)
 		}
 	}
@@ -186,7 +197,7 @@ func (p Policy) HostUse(f PCIFunction, s PCIState) string {
 		return reason
 	}
 	for _, d := range s.Disks {
-		for _, part := range append([]BlockDevice{d.BlockDevice}, d.Partitions...) {
+		for _, part := range d.parts() {
 			if slices.Contains(p.Mounts, part.Name) || part.Number != "" && slices.Contains(p.Mounts, part.Number) {
 				return fmt.Sprintf("in the host's use: block device %s is mounted", part.Name)
 			}

@@ -33,16 +33,15 @@ const (
 // TraitProgrammable is on every region that may be programmed.
 const TraitProgrammable = "CUSTOM_PROGRAMMABLE"
 
-// TraitShapes lists the known shapes.
-func TraitShapes() []TraitShape {
+func traitShapes() []TraitShape {
 	return []TraitShape{ShapeShipped, ShapeRockyScheduling, ShapeRockyAgent, ShapeWallaby}
 }
 
 // check says whether the shape is one of the constants, or empty. The error wraps ErrName
 // and lists the shapes.
 func (s TraitShape) check() error {
-	if s != "" && !slices.Contains(TraitShapes(), s) {
-		return fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, TraitShapes())
+	if s != "" && !slices.Contains(traitShapes(), s) {
+		return fmt.Errorf("%w: trait shape %q is none of %v", ErrName, s, traitShapes())
 	}
 	return nil
 }

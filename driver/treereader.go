@@ -7,14 +7,14 @@ import "context"
 type TreeReader struct {
 	name     string
 	tree     Tree
-	discover func(ctx context.Context, view Tree) (Report, error)
+	discover func(ctx context.Context, view *View) (Report, error)
 }
 
 var _ TreeDriver = TreeReader{}
 
 // NewTreeReader returns the methods of a driver by its name, the tree that it was made for,
 // and its discovery on a view of that tree.
-func NewTreeReader(name string, tree Tree, discover func(ctx context.Context, view Tree) (Report, error)) TreeReader {
+func NewTreeReader(name string, tree Tree, discover func(ctx context.Context, view *View) (Report, error)) TreeReader {
 	return TreeReader{name, tree, discover}
 }
 
@@ -30,6 +30,6 @@ func (r TreeReader) Discover(ctx context.Context) (Report, error) {
 }
 
 // DiscoverIn implements TreeDriver.
-func (r TreeReader) DiscoverIn(ctx context.Context, view Tree) (Report, error) {
+func (r TreeReader) DiscoverIn(ctx context.Context, view *View) (Report, error) {
 	return r.discover(ctx, view)
 }

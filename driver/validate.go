@@ -22,7 +22,7 @@ func (d Device) Validate() error {
 		faults = append(faults, fmt.Errorf("%w %s: "+format,
 			append([]any{ErrInvalidDevice, d.ControlPath.Key()}, args...)...))
 	}
-	if !KnownType(d.Type) {
+	if !knownType(d.Type) {
 		fault("type %q is not one of GPU, FPGA, AICHIP, QAT, NIC, SSD, HPTS", d.Type)
 	}
 	if d.Vendor == "" {
@@ -47,8 +47,8 @@ func (d Device) Validate() error {
 	return errors.Join(faults...)
 }
 
-// KnownType reports whether a device may have the type: one that Cyborg stores, or HPTS.
-func KnownType(name string) bool {
+// knownType reports whether a device may have the type: one that Cyborg stores, or HPTS.
+func knownType(name string) bool {
 	switch name {
 	case TypeGPU, TypeFPGA, TypeAICHIP, TypeQAT, TypeNIC, TypeSSD, TypeHPTS:
 		return true

@@ -1,176 +1,178 @@
 package driver
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// NewView returns a Tree that reads each file, directory and link of another at most
-// once, and knows from a directory it has read what is not in it. It is made for one
-// discovery and thrown away, so every discovery sees the tree as it is then. WriteFile is
-// refused with fs.ErrPermission. A view of a view is the view itself. What a view returns
-// is shared and must not be changed.
-func NewView(tree Tree) Tree {
-	if v, ok := tree.(*view); ok {
+// View is a Tree that reads each file, directory and link of another at most once, and
+// knows from a directory it has read what is not in it. It is made for one discovery and
+// thrown away, so every discovery sees the tree as it is then. WriteFile is refused with
+// fs.ErrPermission. What a view returns is shared and must not be changed.
+type View struct {
+	tree   Tree
+	blocks func() blocks
+
+	mu        sync.Mutex // protects the maps; each entry is read once, outside the lock
+	files     map[string]func() ([]byte, error)
+	dirs      map[string]func() ([]fs.DirEntry, error)
+	links     map[string]func() (string, error)
+	states    map[PCIAddress]func() (PCIState, []Problem)
+	listed    map[string][]fs.DirEntry // the directories that were read
+	functions *pciBus
+}
+
+var _ Tree = (*View)(nil)
+
+// pciBus is what the view's PCIFunctions returns.
+type pciBus struct {
+	functions []PCIFunction
+	problems  []Problem
+}
+
+// NewView returns a view of a tree. A view of a view is the view itself.
+func NewView(tree Tree) *View {
+	if v, ok := tree.(*View); ok {
 		return v
 	}
-	return &view{
-		tree: tree, files: make(map[string]*content), dirs: make(map[string]*listing), links: make(map[string]*link),
-		states: make(map[PCIAddress]*stateResult),
+	v := &View{
+		tree: tree, files: make(map[string]func() ([]byte, error)), dirs: make(map[string]func() ([]fs.DirEntry, error)),
+		links: make(map[string]func() (string, error)), states: make(map[PCIAddress]func() (PCIState, []Problem)),
+		listed: make(map[string][]fs.DirEntry),
 	}
+	v.blocks = sync.OnceValue(func() blocks { return readBlocks(v) })
+	return v
 }
 
-// view caches. Its lock protects the maps; each entry is read once, outside the lock, so
-// that several functions can be read in parallel.
-type view struct {
-	tree Tree
-
-	mu        sync.Mutex
-	files     map[string]*content
-	dirs      map[string]*listing
-	links     map[string]*link
-	states    map[PCIAddress]*stateResult
-	functions *functionsResult
-
-	blocksOnce sync.Once
-	blocks     blocks
-}
-
-type content struct {
-	once sync.Once
-	data []byte
-	err  error
-}
-
-type listing struct {
-	once    sync.Once
-	done    bool // under the view's lock
-	entries []fs.DirEntry
-	sorted  bool // as they should be
-	err     error
-}
-
-// has reports whether the directory has a name.
-func (l *listing) has(name string) bool {
-	if !l.sorted {
-		return slices.ContainsFunc(l.entries, func(e fs.DirEntry) bool { return e.Name() == name })
-	}
-	_, found := slices.BinarySearchFunc(l.entries, name, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
-	return found
-}
-
-type link struct {
-	once   sync.Once
-	target string
-	err    error
-}
-
-type functionsResult struct {
-	list     []PCIFunction
-	problems []Problem
-}
-
-type stateResult struct {
-	once     sync.Once
-	state    PCIState
-	problems []Problem
-}
-
-// entryOf returns the entry of a key in one of the view's maps. Absent is set when the
-// directory of the name was read and does not have it.
-func entryOf[T any](v *view, entries map[string]*T, name string) (entry *T, absent bool) {
+// once reads a name through one of the view's maps.
+func once[T any](v *View, op string, known map[string]func() (T, error), read func(string) (T, error), name string) (T, error) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	if entry, ok := entries[name]; ok {
-		return entry, false
+	result, ok := known[name]
+	if !ok && !v.absent(name) {
+		result = sync.OnceValues(func() (T, error) { return read(name) })
+		known[name] = result
 	}
-	if l, ok := v.dirs[path.Dir(name)]; ok && l.done && l.err == nil && !l.has(path.Base(name)) {
-		return nil, true
+	v.mu.Unlock()
+	if result == nil {
+		var none T
+		return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
-	entry = new(T)
-	entries[name] = entry
-	return entry, false
+	return result()
 }
 
-func notThere(op, name string) error {
-	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+// absent reports whether the directory of a name was read and does not have it. It expects
+// the lock held.
+func (v *View) absent(name string) bool {
+	entries, ok := v.listed[path.Dir(name)]
+	if !ok {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(entries, path.Base(name), func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
+	return !found
 }
 
 // ReadFile implements Tree.
-func (v *view) ReadFile(name string) ([]byte, error) {
-	c, absent := entryOf(v, v.files, name)
-	if absent {
-		return nil, notThere("open", name)
-	}
-	c.once.Do(func() { c.data, c.err = v.tree.ReadFile(name) })
-	return c.data, c.err
+func (v *View) ReadFile(name string) ([]byte, error) {
+	return once(v, "open", v.files, v.tree.ReadFile, name)
 }
 
 // ReadDir implements Tree.
-func (v *view) ReadDir(name string) ([]fs.DirEntry, error) {
-	l, absent := entryOf(v, v.dirs, name)
-	if absent {
-		return nil, notThere("open", name)
-	}
-	l.once.Do(func() {
-		l.entries, l.err = v.tree.ReadDir(name)
-		l.sorted = slices.IsSortedFunc(l.entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+func (v *View) ReadDir(name string) ([]fs.DirEntry, error) {
+	return once(v, "open", v.dirs, v.readDir, name)
+}
+
+func (v *View) readDir(name string) ([]fs.DirEntry, error) {
+	entries, err := v.tree.ReadDir(name)
+	if err == nil && slices.IsSortedFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }) {
 		v.mu.Lock()
-		l.done = true
+		v.listed[name] = entries
 		v.mu.Unlock()
-	})
-	return l.entries, l.err
+	}
+	return entries, err
 }
 
 // Readlink implements Tree.
-func (v *view) Readlink(name string) (string, error) {
-	l, absent := entryOf(v, v.links, name)
-	if absent {
-		return "", notThere("readlink", name)
-	}
-	l.once.Do(func() { l.target, l.err = v.tree.Readlink(name) })
-	return l.target, l.err
+func (v *View) Readlink(name string) (string, error) {
+	return once(v, "readlink", v.links, v.tree.Readlink, name)
 }
 
 // WriteFile implements Tree by refusing.
-func (v *view) WriteFile(name string, _ []byte) error {
+func (v *View) WriteFile(name string, _ []byte) error {
 	return &fs.PathError{Op: "write", Path: name, Err: fs.ErrPermission}
 }
 
-// pciFunctions is PCIFunctions done once.
-func (v *view) pciFunctions(ctx context.Context) ([]PCIFunction, []Problem, error) {
+// ReadText returns the content of a file without blanks and line ends around it. An
+// empty file is an error, ErrGarbled. The path is left out of errors, since a Problem
+// names it.
+func (v *View) ReadText(path string) (string, error) {
+	data, err := v.ReadFile(path)
+	if err != nil {
+		return "", file.Cause(err)
+	}
+	text := string(bytes.TrimSpace(data))
+	if text == "" {
+		return "", fmt.Errorf("%w: the file is empty", ErrGarbled)
+	}
+	return text, nil
+}
+
+// ReadCount reads a decimal number from 0 to limit. A number outside is ErrGarbled.
+func (v *View) ReadCount(path string, limit int) (int, error) {
+	text, err := v.ReadText(path)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, garbled(text)
+	}
+	if n < 0 || n > limit {
+		return 0, fmt.Errorf("%w: %d is not within 0 to %d", ErrGarbled, n, limit)
+	}
+	return n, nil
+}
+
+// PCIFunctions lists the functions of the tree in the order of addresses. Entries whose
+// name is no address and functions whose identity cannot be read become problems, and so
+// does a missing bus. The error is that of ctx.
+func (v *View) PCIFunctions(ctx context.Context) ([]PCIFunction, []Problem, error) {
 	v.mu.Lock()
 	known := v.functions
 	v.mu.Unlock()
 	if known == nil {
-		list, problems, err := pciFunctions(ctx, v)
+		functions, problems, err := v.readFunctions(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		known = &functionsResult{list, problems}
+		known = &pciBus{functions, problems}
 		v.mu.Lock()
 		v.functions = known
 		v.mu.Unlock()
 	}
-	return slices.Clone(known.list), slices.Clone(known.problems), ctx.Err()
+	return slices.Clone(known.functions), slices.Clone(known.problems), ctx.Err()
 }
 
-// state is ReadPCIState done once per function.
-func (v *view) state(f PCIFunction) (PCIState, []Problem) {
+// PCIState reads the directory of a function. Only files that are there are read, since
+// captured trees, old kernels and functions without a feature lack most of them. A file
+// that cannot be read or parsed becomes a problem; drivers do not offer a function with a
+// problem, because its use is not known.
+func (v *View) PCIState(f PCIFunction) (PCIState, []Problem) {
 	v.mu.Lock()
-	s, ok := v.states[f.Address]
+	state, ok := v.states[f.Address]
 	if !ok {
-		s = new(stateResult)
-		v.states[f.Address] = s
+		state = sync.OnceValues(func() (PCIState, []Problem) { return v.readState(f) })
+		v.states[f.Address] = state
 	}
 	v.mu.Unlock()
-	s.once.Do(func() {
-		v.blocksOnce.Do(func() { v.blocks = readBlocks(v) })
-		s.state, s.problems = readPCIState(v, f, v.blocks)
-	})
-	return s.state, slices.Clone(s.problems)
+	s, problems := state()
+	return s, slices.Clone(problems)
 }

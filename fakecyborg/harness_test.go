@@ -366,7 +366,7 @@ func (h *hardware) RemoveMdev(_ context.Context, m driver.Mdev) error {
 	return nil
 }
 
-func (h *hardware) Program(_ context.Context, _ driver.ControlPath, image []byte) error {
+func (h *hardware) Program(_ context.Context, _ driver.ControlPath, _ string, image []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if bytes.Contains(image, []byte("bad")) {

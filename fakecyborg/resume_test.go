@@ -24,11 +24,11 @@ type slowCard struct {
 	writing func()
 }
 
-func (c *slowCard) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
+func (c *slowCard) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	if c.writing != nil {
 		c.writing()
 	}
-	return c.hardware.Program(ctx, path, image)
+	return c.hardware.Program(ctx, path, deployable, image)
 }
 
 // bindCase is a kind of handle with everything that a bind of it needs.

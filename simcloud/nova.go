@@ -106,7 +106,7 @@ func (c *validation) nova(path string, h Host) {
 		}
 		c.notNegative(here, map[string]int{"total": d.Total})
 		for name, id := range map[string]string{"vendor": d.Vendor, "product": d.Product} {
-			if _, err := driver.ParseHex(id, 4); (err != nil || len(id) != 4) && kind == "pci" {
+			if _, err := strconv.ParseUint(id, 16, 16); (err != nil || len(id) != 4) && kind == "pci" {
 				c.fault(here+"."+name, fmt.Sprintf("%q is not four hexadecimal digits", id))
 			}
 		}

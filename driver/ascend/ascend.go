@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/pciid"
 )
 
 const (
@@ -26,7 +27,7 @@ type Config struct {
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // product.
 func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
-	products, err := driver.ParsePCIIDs("product_ids", config.ProductIDs, 0xd100, 0xd500, 0xd801, 0xd802)
+	products, err := pciid.ParseList("product_ids", config.ProductIDs, 0xd100, 0xd500, 0xd801, 0xd802)
 	if err != nil {
 		return nil, err
 	}

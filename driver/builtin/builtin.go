@@ -41,9 +41,9 @@ func Names() []string {
 }
 
 // New loads the enabled drivers for a host's tree, in the order in which they are
-// enabled. Options are for the FPGA drivers. All faults are joined; each wraps
+// enabled. All faults are joined; each wraps
 // driver.ErrConfig and names the driver.
-func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, error) {
+func New(c Config, tree driver.Tree) ([]driver.Driver, error) {
 	enabled := c.EnabledDrivers
 	if enabled == nil {
 		enabled = []string{Fake}
@@ -57,7 +57,7 @@ func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, e
 			faults = append(faults, fmt.Errorf("%w: enabled_drivers: %s appears twice", driver.ErrConfig, name))
 			continue
 		}
-		d, err := c.load(name, tree, options)
+		d, err := c.load(name, tree)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -71,7 +71,7 @@ func New(c Config, tree driver.Tree, options ...fpga.Option) ([]driver.Driver, e
 }
 
 // load makes one driver.
-func (c Config) load(name string, tree driver.Tree, options []fpga.Option) (driver.Driver, error) {
+func (c Config) load(name string, tree driver.Tree) (driver.Driver, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("%w: enabled_drivers: unknown driver (known: %s)", driver.ErrConfig, strings.Join(Names(), ", "))
 	}
@@ -81,7 +81,7 @@ func (c Config) load(name string, tree driver.Tree, options []fpga.Option) (driv
 	if tree == nil && name != Fake {
 		return nil, fmt.Errorf("%w: the driver reads a sysfs tree, and there is none", driver.ErrConfig)
 	}
-	host, policy, section, load := c.section(name, tree, options)
+	host, policy, section, load := c.section(name, tree)
 	if err := c.complete(section, host, policy); err != nil {
 		return nil, err
 	}
@@ -90,18 +90,16 @@ func (c Config) load(name string, tree driver.Tree, options []fpga.Option) (driv
 
 // section finds the section of a driver, whose host and policy are completed before the
 // driver is loaded.
-func (c *Config) section(name string, tree driver.Tree, options []fpga.Option) (
+func (c *Config) section(name string, tree driver.Tree) (
 	host *string, policy *driver.Policy, section string, load func() (driver.Driver, error),
 ) {
 	switch name {
 	case NVIDIA:
 		return &c.NVIDIA.Host, &c.NVIDIA.Policy, "gpu_devices", loader(nvidia.New, &c.NVIDIA, tree)
 	case IntelFPGA:
-		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func(f fpga.Config, tree driver.Tree) (*fpga.Intel, error) { return fpga.NewIntel(f, tree, options...) }, &c.FPGA, tree)
+		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(fpga.NewIntel, &c.FPGA, tree)
 	case XilinxFPGA:
-		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(func(f fpga.Config, tree driver.Tree) (*fpga.Xilinx, error) {
-			return fpga.NewXilinx(f, tree, options...)
-		}, &c.FPGA, tree)
+		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(fpga.NewXilinx, &c.FPGA, tree)
 	case InspurFPGA:
 		return &c.FPGA.Host, &c.FPGA.Policy, "fpga_devices", loader(fpga.NewInspur, &c.FPGA, tree)
 	case IntelQAT:

@@ -7,6 +7,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/ascend"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/hpts"
+	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 	"github.com/gocyborg/gocyborg/driver/mdev"
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
@@ -42,7 +43,7 @@ type Config struct {
 // driver.ErrConfig. What the drivers refuse shows in New.
 func ParseConfig(data []byte) (Config, error) {
 	var c Config
-	if err := driver.DecodeStrict(data, &c); err != nil {
+	if err := strictjson.Decode(data, &c); err != nil {
 		return Config{}, fmt.Errorf("%w: %w", driver.ErrConfig, err)
 	}
 	return c, nil

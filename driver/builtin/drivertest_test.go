@@ -15,7 +15,7 @@ func claimedHardware(t *testing.T, c builtin.Config) sysfs.Description {
 	t.Helper()
 	all := everything()
 	tree := generate(t, all)
-	functions, _, err := driver.PCIFunctions(t.Context(), tree)
+	functions, _, err := driver.NewView(tree).PCIFunctions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func checkComplete(t testing.TB, d driver.Driver, tree driver.Tree, report drive
 	if !ok {
 		return
 	}
-	functions, _, err := driver.PCIFunctions(t.Context(), tree)
+	functions, _, err := driver.NewView(tree).PCIFunctions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

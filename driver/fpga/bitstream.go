@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 )
-
-// ErrBitstream is the cause of every error about an image.
-var ErrBitstream = errors.New("fpga: bad image")
 
 // Bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, says of
 // itself: 16 bytes that mark it, the length of a JSON document in 4 bytes, lowest first,

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // What Intel's kernel driver makes: a container for each PCI function it drives, in it a
@@ -26,8 +27,8 @@ const (
 
 // containersOf finds the directories of the containers by the functions they belong to.
 // The error is that of ctx.
-func containersOf(ctx context.Context, view driver.Tree) (map[driver.PCIAddress][]string, []driver.Problem, error) {
-	functions, unreadable, err := driver.PCIFunctions(ctx, view)
+func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress][]string, []driver.Problem, error) {
+	functions, unreadable, err := view.PCIFunctions(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +37,7 @@ func containersOf(ctx context.Context, view driver.Tree) (map[driver.PCIAddress]
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, []driver.Problem{{File: classDir, Err: driver.Cause(err)}}, nil
+		return nil, []driver.Problem{{File: classDir, Err: file.Cause(err)}}, nil
 	}
 	containers := make(map[driver.PCIAddress][]string)
 	var problems []driver.Problem
@@ -44,8 +45,8 @@ func containersOf(ctx context.Context, view driver.Tree) (map[driver.PCIAddress]
 		if !strings.HasPrefix(e.Name(), containerPrefix) {
 			continue
 		}
-		file := classDir + "/" + e.Name() + "/device"
-		target, err := view.Readlink(file)
+		link := classDir + "/" + e.Name() + "/device"
+		target, err := view.Readlink(link)
 		var at driver.PCIAddress
 		if err == nil {
 			at, err = driver.ParsePCIAddress(path.Base(target))
@@ -57,7 +58,7 @@ func containersOf(ctx context.Context, view driver.Tree) (map[driver.PCIAddress]
 			err = fmt.Errorf("%w: it leads to %s, which is not on the bus or not understood", driver.ErrGarbled, at)
 		}
 		if err != nil {
-			problems = append(problems, driver.Problem{File: file, Err: driver.Cause(err)})
+			problems = append(problems, driver.Problem{File: link, Err: file.Cause(err)})
 			continue
 		}
 		containers[at] = append(containers[at], classDir+"/"+e.Name())
@@ -89,12 +90,12 @@ type contents struct {
 // read reads the containers of a function. What cannot be parsed is a problem.
 func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 	ok = true
-	fail := func(file string, err error) {
-		v.Report.AddProblem(u.Address.String(), driver.Problem{File: file, Err: driver.Cause(err)})
+	fail := func(name string, err error) {
+		v.Report.AddProblem(u.Address.String(), driver.Problem{File: name, Err: file.Cause(err)})
 		ok = false
 	}
 	for _, dir := range v.containers[u.Address] {
-		entries, err := v.view.ReadDir(dir)
+		entries, err := v.View.ReadDir(dir)
 		if err != nil {
 			fail(dir, err)
 			c.broken = true
@@ -102,17 +103,17 @@ func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 		}
 		for _, e := range entries {
 			name := dir + "/" + e.Name()
-			var file string
+			var at string
 			var err error
 			switch {
 			case strings.HasPrefix(e.Name(), enginePrefix):
-				file, err = c.addEngine(v.view, name)
+				at, err = c.addEngine(v.View, name)
 				c.broken = c.broken || err != nil
 			case strings.HasPrefix(e.Name(), portPrefix):
-				file, err = c.addPort(v.view, name)
+				at, err = c.addPort(v.View, name)
 			}
 			if err != nil {
-				fail(file, err)
+				fail(at, err)
 			}
 		}
 	}
@@ -121,7 +122,7 @@ func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 	return c, ok
 }
 
-func (c *contents) addEngine(view driver.Tree, dir string) (file string, err error) {
+func (c *contents) addEngine(view *driver.View, dir string) (file string, err error) {
 	e := engine{ports: -1}
 	if e.number, err = numberOf(dir); err != nil {
 		return dir, err
@@ -129,7 +130,7 @@ func (c *contents) addEngine(view driver.Tree, dir string) (file string, err err
 	if e.kind, err = readID(view, dir+"/pr/interface_id"); err != nil {
 		return dir + "/pr/interface_id", err
 	}
-	switch n, err := driver.ReadCount(view, dir+"/ports_num", maxPorts); {
+	switch n, err := view.ReadCount(dir+"/ports_num", maxPorts); {
 	case err == nil:
 		e.ports = n
 	case !errors.Is(err, fs.ErrNotExist):
@@ -139,7 +140,7 @@ func (c *contents) addEngine(view driver.Tree, dir string) (file string, err err
 	return "", nil
 }
 
-func (c *contents) addPort(view driver.Tree, dir string) (file string, err error) {
+func (c *contents) addPort(view *driver.View, dir string) (file string, err error) {
 	var p port
 	if p.number, err = numberOf(dir); err != nil {
 		return dir, err
@@ -160,8 +161,8 @@ func numberOf(name string) (int, error) {
 }
 
 // readID reads 32 hexadecimal digits; a file that is not there is none.
-func readID(view driver.Tree, file string) (string, error) {
-	text, err := driver.ReadText(view, file)
+func readID(view *driver.View, file string) (string, error) {
+	text, err := view.ReadText(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -1,10 +1,12 @@
 package fpga
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -38,6 +40,10 @@ type Config struct {
 	// Cyborg makes two requests of a group that requires CUSTOM_FPGA_XILINX, so such a
 	// group can be bound with this option only.
 	DoubledHandles bool `json:"doubled_handles,omitempty"`
+	// Load writes an image to hardware, such as with the vendor's tool run with Job.Command.
+	// Without it only cards of a tree in memory can be programmed: no driver here runs a
+	// program.
+	Load func(ctx context.Context, job Job) error `json:"-"`
 }
 
 // Product gives a PCI id the name of the product it belongs to. Several ids may belong to
@@ -126,7 +132,7 @@ func (s *settings) addProducts() error {
 			p.Family = p.Name
 		}
 		for _, part := range []string{p.Name, p.Family} {
-			if _, err := driver.NamePart(part); err != nil {
+			if _, err := driver.CustomName(part); err != nil {
 				return fmt.Errorf("products entry %d: %w", i, err)
 			}
 		}
@@ -139,8 +145,8 @@ func (s *settings) addProducts() error {
 func pciID(text string) (string, error) {
 	vendor, product, ok := strings.Cut(strings.ToLower(text), ":")
 	vendor, product = strings.TrimPrefix(vendor, "0x"), strings.TrimPrefix(product, "0x")
-	_, err1 := driver.ParseHex(vendor, 4)
-	_, err2 := driver.ParseHex(product, 4)
+	_, err1 := strconv.ParseUint(vendor, 16, 16)
+	_, err2 := strconv.ParseUint(product, 16, 16)
 	if !ok || err1 != nil || err2 != nil || len(vendor) != 4 || len(product) != 4 {
 		return "", fmt.Errorf("id %q is not VENDOR:PRODUCT, four hexadecimal digits each", text)
 	}

@@ -64,7 +64,7 @@ func TestADirectoryIsReadAsATreeInMemoryAndNeverWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Program(t.Context(), path(t, other), gbs(t, "3", "d")); !errors.Is(err, fpga.ErrNoLoader) {
+	if err := d.Program(t.Context(), path(t, other), "", gbs(t, "3", "d")); !errors.Is(err, fpga.ErrNoLoader) {
 		t.Errorf("error %v, want %v", err, fpga.ErrNoLoader)
 	}
 	if diff := cmp.Diff(want, everything(t, fpga.Config{}, dir)); diff != "" {

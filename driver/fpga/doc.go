@@ -27,8 +27,8 @@
 // functions in a region may get the other; such a region has a warning in the report, and
 // Config.SeparateFunctions keeps them apart.
 //
-// WithLoader sets what programs a card, such as the vendor's tool; this package runs no
-// program. Without a loader, cards of a tree in memory can be programmed:
+// Config.Load programs a card, such as with the vendor's tool; this package runs no
+// program. Without it, cards of a tree in memory can be programmed:
 // the functions that the image names show in afu_id afterwards. An image is a .gbs file,
 // or its JSON metadata alone. The kernel shows nothing of the functions of other vendors'
 // cards; and it does not show those of virtual functions that are bound to vfio-pci.
@@ -44,5 +44,5 @@
 //
 //	d, err := fpga.NewIntel(fpga.Config{Host: "compute1"}, tree)
 //	report, err := d.Discover(ctx)
-//	err = d.Program(ctx, report.Devices[0].ControlPath, image)
+//	err = d.Program(ctx, report.Devices[0].ControlPath, "", image)
 package fpga

@@ -57,8 +57,8 @@ func ExampleNewIntel() {
 	// left out: 0000:5e:00.0 physical function with virtual functions enabled (2)
 }
 
-// A loader that runs the vendor's tool, for real cards.
-func ExampleWithLoader() {
+// Load runs the vendor's tool, for real cards.
+func ExampleConfig_load() {
 	load := func(ctx context.Context, job fpga.Job) error {
 		file, err := os.CreateTemp("", "*.gbs")
 		if err != nil {
@@ -77,7 +77,7 @@ func ExampleWithLoader() {
 		}
 		return nil
 	}
-	_, err := fpga.NewIntel(fpga.Config{Host: "compute1"}, sysfs.NewMemory(), fpga.WithLoader(load))
+	_, err := fpga.NewIntel(fpga.Config{Host: "compute1", Load: load}, sysfs.NewMemory())
 	fmt.Println(err)
 	// Output: <nil>
 }

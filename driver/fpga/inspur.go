@@ -17,7 +17,7 @@ var _ driver.Claimer = (*Inspur)(nil)
 // NewInspur returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewInspur(config Config, tree driver.Tree) (*Inspur, error) {
-	b, err := newBase("INSPUR", config, nil)
+	b, err := newBase("INSPUR", config)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (d *Inspur) Claims() []driver.Claim {
 	return []driver.Claim{{Vendor: vendorInspur, Class: classAccelerator, Why: "Inspur processing accelerator"}}
 }
 
-func (d *Inspur) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Inspur) discover(ctx context.Context, view *driver.View) (driver.Report, error) {
 	v, err := d.visit(ctx, view, d.Claims()[0].Covers)
 	if err != nil {
 		return driver.Report{}, err

@@ -2,18 +2,12 @@ package fpga
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
-
-// ErrRegionType is the cause of the problem with cards of two products that have regions
-// of one type: the Rocky specification rules that out, and an image for the one would be
-// taken for the other.
-var ErrRegionType = errors.New("fpga: one region type in two products")
 
 // Intel finds the FPGAs that Intel's kernel driver shows below class/fpga, and those
 // known by their ids.
@@ -31,8 +25,8 @@ func intelDrivers() []string { return []string{"intel-fpga-pci", "dfl-pci"} }
 
 // NewIntel returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
-func NewIntel(config Config, tree driver.Tree, opts ...Option) (*Intel, error) {
-	b, err := newBase("intel", config, opts)
+func NewIntel(config Config, tree driver.Tree) (*Intel, error) {
+	b, err := newBase("intel", config)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +38,7 @@ func NewIntel(config Config, tree driver.Tree, opts ...Option) (*Intel, error) {
 // Claims lists the known ids. Functions below class/fpga are the driver's, too.
 func (d *Intel) Claims() []driver.Claim { return d.settings.claims(vendorIntel) }
 
-func (d *Intel) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Intel) discover(ctx context.Context, view *driver.View) (driver.Report, error) {
 	v, err := d.boards(ctx, view)
 	if err != nil {
 		return driver.Report{}, err
@@ -58,7 +52,7 @@ func (d *Intel) discover(ctx context.Context, view driver.Tree) (driver.Report, 
 }
 
 // boards finds the cards with their regions, and decides nothing about them.
-func (d *Intel) boards(ctx context.Context, view driver.Tree) (*intelVisit, error) {
+func (d *Intel) boards(ctx context.Context, view *driver.View) (*intelVisit, error) {
 	containers, problems, err := containersOf(ctx, view)
 	if err != nil {
 		return nil, fmt.Errorf("%s: discover: %w", d.Name(), err)
@@ -271,8 +265,8 @@ func (b *base) productName(f driver.PCIFunction) string {
 func (v *intelVisit) shipped(b *board, kind string, functions []string) []string {
 	traits := []string{"CUSTOM_FPGA_INTEL"}
 	if p, ok := v.settings.product(b.PCIFunction); ok {
-		if name, err := driver.NamePart(p.Name); err == nil { // checked with the configuration
-			traits = append(traits, "CUSTOM_FPGA_INTEL_"+name)
+		if trait, err := driver.CustomName("FPGA", "INTEL", p.Name); err == nil { // checked with the configuration
+			traits = append(traits, trait)
 		}
 	}
 	for _, id := range functions {

@@ -3,6 +3,7 @@ package fpga
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -32,8 +33,8 @@ func builtinProducts() map[string]Product {
 func (s *settings) claims(vendor uint16) []driver.Claim {
 	var list []driver.Claim
 	for _, id := range slices.Sorted(maps.Keys(s.products)) {
-		v, _ := driver.ParseHex(id[:4], 4)
-		p, _ := driver.ParseHex(id[5:], 4) // checked with the configuration
+		v, _ := strconv.ParseUint(id[:4], 16, 16)
+		p, _ := strconv.ParseUint(id[5:], 16, 16) // checked with the configuration
 		if uint16(v) == vendor {
 			list = append(list, driver.Claim{Vendor: vendor, Product: uint16(p), Why: "FPGA " + s.products[id].Name})
 		}

@@ -10,16 +10,22 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// The causes of a refusal to program, beside ErrBitstream.
+// Errors to compare with errors.Is: the causes of a refusal to program, and of a problem.
 var (
+	// ErrBitstream: the image is no image, or not one for the region.
+	ErrBitstream = errors.New("fpga: bad image")
 	// ErrNoDevice: no card of the driver's is at the control path.
 	ErrNoDevice = errors.New("fpga: no such device")
 	// ErrPreprogrammed: the configuration says that the region is not to be programmed.
 	ErrPreprogrammed = errors.New("fpga: pre-programmed")
 	// ErrRegion: it is not clear which region is meant.
 	ErrRegion = errors.New("fpga: unclear region")
-	// ErrNoLoader: the driver has no loader, and the tree is not in memory.
+	// ErrNoLoader: Config.Load is not set, and the tree is not in memory.
 	ErrNoLoader = errors.New("fpga: no loader")
+	// ErrRegionType is the cause of the problem with cards of two products that have regions
+	// of one type: the Rocky specification rules that out, and an image for the one would be
+	// taken for the other.
+	ErrRegionType = errors.New("fpga: one region type in two products")
 )
 
 // Job is one image to be written to one region.
@@ -44,7 +50,7 @@ type Job struct {
 // Command is the command line of the vendor's tool for the job, with the image in a file:
 // that of upstream's drivers, but for the address of a Xilinx card, where upstream writes
 // a colon before the function and the tool wants a dot, and for Intel cards in another
-// PCI domain than 0, which upstream cannot name. It is for a Loader; nothing here runs it.
+// PCI domain than 0, which upstream cannot name. It is for Config.Load; nothing here runs it.
 func (j Job) Command(file string) []string {
 	a := j.Address
 	if j.Vendor == "xilinx" {
@@ -58,17 +64,6 @@ func (j Job) Command(file string) []string {
 		"--function", fmt.Sprintf("0x%x", a.Function), file)
 }
 
-// Loader writes an image to hardware.
-type Loader func(ctx context.Context, job Job) error
-
-// Option sets up a driver in code.
-type Option func(*base)
-
-// WithLoader gives a driver what writes images to hardware, such as the vendor's tool run
-// with Job.Command. Without it only cards of a tree in memory can be programmed: no
-// driver here runs a program.
-func WithLoader(load Loader) Option { return func(b *base) { b.load = load } }
-
 // programmable is a tree in which a card can be programmed: a function is loaded into a
 // port, and afu_id shows it afterwards. Trees in memory are.
 type programmable interface {
@@ -76,29 +71,28 @@ type programmable interface {
 }
 
 // Program writes an image to the card at the control path, which is that of its physical
-// function. On a card of several regions the image must name the type of exactly one.
-// The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion, ErrBitstream or ErrNoLoader,
-// or is the loader's; with each of those named nothing was written.
-func (d *Intel) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
-	return d.program(ctx, path, "", image)
+// function. The name of the deployable selects the region; without one the image must name
+// the type of exactly one region of a card with several. The error wraps ErrNoDevice,
+// ErrPreprogrammed, ErrRegion, ErrBitstream or ErrNoLoader, or is that of Config.Load; with
+// each of those named nothing was written.
+func (d *Intel) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+	return d.program(path, func(at driver.PCIAddress) error {
+		job, err := d.plan(ctx, at, deployable, image)
+		if err != nil {
+			return err
+		}
+		return d.write(ctx, job)
+	})
 }
 
-// ProgramRegion is Program for the region that a deployable stands for, by its name.
-func (d *Intel) ProgramRegion(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
-	return d.program(ctx, path, deployable, image)
-}
-
-func (d *Intel) program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+// program programs the card at a control path; errors name both.
+func (b *base) program(path driver.ControlPath, write func(driver.PCIAddress) error) error {
 	at, err := driver.PCIAddressOf(path.Info)
 	if err != nil {
-		return fmt.Errorf("%s: program: %w: %w", d.Name(), ErrNoDevice, err)
+		return fmt.Errorf("%s: program: %w: %w", b.Name(), ErrNoDevice, err)
 	}
-	job, err := d.plan(ctx, at, deployable, image)
-	if err == nil {
-		err = d.write(ctx, job)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: program %s: %w", d.Name(), at, err)
+	if err := write(at); err != nil {
+		return fmt.Errorf("%s: program %s: %w", b.Name(), at, err)
 	}
 	return nil
 }
@@ -114,7 +108,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 		return Job{}, err
 	}
 	bits, err := ParseBitstream(image)
-	if err != nil && (d.load == nil || len(image) == 0) {
+	if err != nil && (d.settings.Load == nil || len(image) == 0) {
 		return Job{}, err // a tool does its own checks
 	}
 	if regions, err = d.fitting(b, bits, regions); err != nil {
@@ -229,8 +223,8 @@ func (d *Intel) write(ctx context.Context, job Job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.load != nil {
-		return d.load(ctx, job)
+	if d.settings.Load != nil {
+		return d.settings.Load(ctx, job)
 	}
 	card, ok := d.Tree().(programmable)
 	if !ok {

@@ -105,9 +105,9 @@ func TestTheNextDiscoveryTellsWhatWasProgrammed(t *testing.T) {
 			}
 			image := gbs(t, tt.kind, tt.functions...)
 			if tt.deployable == "" {
-				err = d.Program(t.Context(), path(t, pf), image)
+				err = d.Program(t.Context(), path(t, pf), "", image)
 			} else {
-				err = d.ProgramRegion(t.Context(), path(t, pf), tt.deployable, image)
+				err = d.Program(t.Context(), path(t, pf), tt.deployable, image)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -163,9 +163,9 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 			}
 			before, _ := d.Discover(t.Context())
 			if tt.deployable == "" {
-				err = d.Program(t.Context(), path(t, tt.at), tt.image)
+				err = d.Program(t.Context(), path(t, tt.at), "", tt.image)
 			} else {
-				err = d.ProgramRegion(t.Context(), path(t, tt.at), tt.deployable, tt.image)
+				err = d.Program(t.Context(), path(t, tt.at), tt.deployable, tt.image)
 			}
 			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error %v, want %v about %s", err, tt.want, tt.text)
@@ -180,12 +180,12 @@ func TestARefusedImageChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Program(t.Context(), driver.ControlPath{Type: "PCI", Info: driver.Info{"bus": "x"}}, nil); !errors.Is(err, fpga.ErrNoDevice) {
+	if err := d.Program(t.Context(), driver.ControlPath{Type: "PCI", Info: driver.Info{"bus": "x"}}, "", nil); !errors.Is(err, fpga.ErrNoDevice) {
 		t.Errorf("garbled control path: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Program(ctx, path(t, pf), gbs(t, "1", "c")); !errors.Is(err, context.Canceled) {
+	if err := d.Program(ctx, path(t, pf), "", gbs(t, "1", "c")); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -196,32 +196,31 @@ type dirTree struct{ driver.Tree }
 func TestHardwareNeedsALoader(t *testing.T) {
 	t.Parallel()
 	tree := dirTree{drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2))...)}
-	config := fpga.Config{Host: "cn0"}
 	var jobs []fpga.Job
-	load := fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+	load := func(_ context.Context, job fpga.Job) error {
 		jobs = append(jobs, job)
 		return nil
-	})
+	}
 	for name, tt := range map[string]struct {
-		make func(opts ...fpga.Option) (driver.Programmer, error)
+		make func(fpga.Config) (driver.Programmer, error)
 		at   string
 		tool string
 	}{
-		"intel":  {func(o ...fpga.Option) (driver.Programmer, error) { return fpga.NewIntel(config, tree, o...) }, pf, "fpgaconf"},
-		"xilinx": {func(o ...fpga.Option) (driver.Programmer, error) { return fpga.NewXilinx(config, tree, o...) }, "0000:3b:00.0", "xbmgmt"},
+		"intel":  {func(c fpga.Config) (driver.Programmer, error) { return fpga.NewIntel(c, tree) }, pf, "fpgaconf"},
+		"xilinx": {func(c fpga.Config) (driver.Programmer, error) { return fpga.NewXilinx(c, tree) }, "0000:3b:00.0", "xbmgmt"},
 	} {
-		d, err := tt.make()
+		d, err := tt.make(fpga.Config{Host: "cn0"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		image := gbs(t, "2", "c")
-		if err := d.Program(t.Context(), path(t, tt.at), image); !errors.Is(err, fpga.ErrNoLoader) || !strings.Contains(err.Error(), tt.tool) {
+		if err := d.Program(t.Context(), path(t, tt.at), "", image); !errors.Is(err, fpga.ErrNoLoader) || !strings.Contains(err.Error(), tt.tool) {
 			t.Errorf("%s without a loader: %v", name, err)
 		}
-		if d, err = tt.make(load); err != nil {
+		if d, err = tt.make(fpga.Config{Host: "cn0", Load: load}); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Program(t.Context(), path(t, tt.at), image); err != nil {
+		if err := d.Program(t.Context(), path(t, tt.at), "", image); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -243,16 +242,16 @@ func TestALoaderJudgesImagesOfAnotherForm(t *testing.T) {
 	t.Parallel()
 	tree := drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0))
 	broken := errors.New("the tool says no")
-	d, err := fpga.NewIntel(fpga.Config{Host: "cn0"}, tree, fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+	d, err := fpga.NewIntel(fpga.Config{Host: "cn0", Load: func(_ context.Context, job fpga.Job) error {
 		if string(job.Image) != "raw" || job.Functions != nil {
 			t.Errorf("job %+v", job)
 		}
 		return broken
-	}))
+	}}, tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Program(t.Context(), path(t, pf), []byte("raw")); !errors.Is(err, broken) || !strings.Contains(err.Error(), pf) {
+	if err := d.Program(t.Context(), path(t, pf), "", []byte("raw")); !errors.Is(err, broken) || !strings.Contains(err.Error(), pf) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -303,23 +302,23 @@ func TestProgrammingAXilinxCard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Program(t.Context(), path(t, tt.at), []byte(tt.image)); !errors.Is(err, tt.want) {
+			if err := d.Program(t.Context(), path(t, tt.at), "", []byte(tt.image)); !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
 		})
 	}
 	var at driver.PCIAddress
-	d, err := fpga.NewXilinx(fpga.Config{Host: "cn0"}, drivertest.Tree(t, swapped...), fpga.WithLoader(func(_ context.Context, job fpga.Job) error {
+	d, err := fpga.NewXilinx(fpga.Config{Host: "cn0", Load: func(_ context.Context, job fpga.Job) error {
 		at = job.Address
 		return nil
-	}))
+	}}, drivertest.Tree(t, swapped...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Program(t.Context(), path(t, "0000:3b:00.0"), []byte("x")); err != nil || at.Function != 1 {
+	if err := d.Program(t.Context(), path(t, "0000:3b:00.0"), "", []byte("x")); err != nil || at.Function != 1 {
 		t.Errorf("error %v, programmed %s, want the management function", err, at)
 	}
-	if err := d.Program(t.Context(), driver.ControlPath{}, []byte("x")); !errors.Is(err, fpga.ErrNoDevice) {
+	if err := d.Program(t.Context(), driver.ControlPath{}, "", []byte("x")); !errors.Is(err, fpga.ErrNoDevice) {
 		t.Errorf("no control path: %v", err)
 	}
 }

@@ -16,38 +16,29 @@ type base struct {
 	// functions are made of.
 	driverName string
 	settings   settings
-	load       Loader
 }
 
-func newBase(driverName string, config Config, opts []Option) (base, error) {
+func newBase(driverName string, config Config) (base, error) {
 	s, err := config.check()
-	if err != nil {
-		return base{}, err
-	}
-	b := base{driverName: driverName, settings: s}
-	for _, opt := range opts {
-		opt(&b)
-	}
-	return b, nil
+	return base{driverName: driverName, settings: s}, err
 }
 
 // visit is one discovery of one of the drivers.
 type visit struct {
 	*base
 	*driver.PCIScan
-	view driver.Tree
 	// cards are the physical functions, and the virtual ones whose physical function is
 	// not in the tree, as in a guest.
 	cards []*driver.Unit
 }
 
 // visit scans the functions for which own answers true.
-func (b *base) visit(ctx context.Context, view driver.Tree, own func(driver.PCIFunction) bool) (*visit, error) {
+func (b *base) visit(ctx context.Context, view *driver.View, own func(driver.PCIFunction) bool) (*visit, error) {
 	scan, err := driver.ScanPCI(ctx, view, b.Name(), b.settings.Policy, own)
 	if err != nil {
 		return nil, err
 	}
-	v := &visit{base: b, PCIScan: scan, view: view}
+	v := &visit{base: b, PCIScan: scan}
 	for _, u := range scan.Units {
 		if u.Physical == nil && !u.ForeignVF && !u.Unreadable {
 			v.cards = append(v.cards, u)
@@ -85,7 +76,7 @@ func handles(functions []*driver.Unit) []driver.AttachHandle {
 // finish adds the configured cards that are not there to the report. The three drivers have
 // one configuration, so a card of another of them is no fault.
 func (v *visit) finish(ctx context.Context) (driver.Report, error) {
-	functions, _, err := driver.PCIFunctions(ctx, v.view)
+	functions, _, err := v.View.PCIFunctions(ctx)
 	for _, at := range slices.SortedFunc(maps.Keys(v.settings.devices), driver.PCIAddress.Compare) {
 		if !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at && v.anyFPGA(f) }) {
 			v.Report.AddProblem(at.String(), fmt.Errorf("%w: the device is configured, and no FPGA that could be read is at its address", driver.ErrConfig))
@@ -99,6 +90,6 @@ func (v *visit) anyFPGA(f driver.PCIFunction) bool {
 	if _, known := v.settings.product(f); known || f.DeviceClass() == classAccelerator {
 		return true
 	}
-	_, err := v.view.ReadDir(f.Dir() + "/fpga")
+	_, err := v.View.ReadDir(f.Dir() + "/fpga")
 	return err == nil
 }

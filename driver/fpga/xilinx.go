@@ -29,8 +29,8 @@ func xilinxDrivers() []string { return []string{managementDriver, userDriver} }
 
 // NewXilinx returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
-func NewXilinx(config Config, tree driver.Tree, opts ...Option) (*Xilinx, error) {
-	b, err := newBase("XILINX", config, opts)
+func NewXilinx(config Config, tree driver.Tree) (*Xilinx, error) {
+	b, err := newBase("XILINX", config)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (d *Xilinx) Claims() []driver.Claim {
 	return []driver.Claim{{Vendor: vendorXilinx, Class: classAccelerator, Why: "Xilinx processing accelerator"}}
 }
 
-func (d *Xilinx) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Xilinx) discover(ctx context.Context, view *driver.View) (driver.Report, error) {
 	v, err := d.visit(ctx, view, d.Claims()[0].Covers)
 	if err != nil {
 		return driver.Report{}, err
@@ -164,22 +164,15 @@ func (v *visit) xilinxSubject(s slotCard) driver.Subject {
 	return subject
 }
 
-// Program writes an image to the card at the control path. What it does to the card is
-// not to be seen in sysfs, so on a tree in memory nothing changes; hardware needs a
-// loader. The error wraps ErrNoDevice, ErrPreprogrammed, ErrBitstream or ErrNoLoader, or
-// is the loader's.
-func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
-	at, err := driver.PCIAddressOf(path.Info)
-	if err != nil {
-		return fmt.Errorf("%s: program: %w: %w", d.Name(), ErrNoDevice, err)
-	}
-	if err := d.program(ctx, at, image); err != nil {
-		return fmt.Errorf("%s: program %s: %w", d.Name(), at, err)
-	}
-	return nil
+// Program writes an image to the card at the control path; the deployable does not matter,
+// since a card has one. What it does to the card is not to be seen in sysfs, so on a tree in
+// memory nothing changes; hardware needs Config.Load. The error wraps ErrNoDevice,
+// ErrPreprogrammed, ErrBitstream or ErrNoLoader, or is that of Config.Load.
+func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, _ string, image []byte) error {
+	return d.program(path, func(at driver.PCIAddress) error { return d.programCard(ctx, at, image) })
 }
 
-func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte) error {
+func (d *Xilinx) programCard(ctx context.Context, at driver.PCIAddress, image []byte) error {
 	v, err := d.visit(ctx, driver.NewView(d.Tree()), d.Claims()[0].Covers)
 	if err != nil {
 		return err
@@ -195,8 +188,8 @@ func (d *Xilinx) program(ctx context.Context, at driver.PCIAddress, image []byte
 		return fmt.Errorf("%w: it is empty", ErrBitstream)
 	}
 	job := Job{Vendor: "xilinx", Address: list[i].management().Address, Image: image}
-	if d.load != nil {
-		return d.load(ctx, job)
+	if d.settings.Load != nil {
+		return d.settings.Load(ctx, job)
 	}
 	if _, simulated := d.Tree().(programmable); !simulated {
 		return errNoLoader(job)

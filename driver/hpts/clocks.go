@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 const (
@@ -26,13 +27,13 @@ type clock struct {
 
 // clocks lists the clocks of PCI functions. What cannot be parsed is a problem; a
 // kernel without such clocks has no directory for them.
-func clocks(ctx context.Context, tree driver.Tree) ([]clock, []driver.Problem, error) {
-	entries, err := tree.ReadDir(clockDir)
+func clocks(ctx context.Context, view *driver.View) ([]clock, []driver.Problem, error) {
+	entries, err := view.ReadDir(clockDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, []driver.Problem{{File: clockDir, Err: driver.Cause(err)}}, ctx.Err()
+		return nil, []driver.Problem{{File: clockDir, Err: file.Cause(err)}}, ctx.Err()
 	}
 	var list []clock
 	var problems []driver.Problem
@@ -40,7 +41,7 @@ func clocks(ctx context.Context, tree driver.Tree) ([]clock, []driver.Problem, e
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		c, found, problem := readClock(tree, e.Name())
+		c, found, problem := readClock(view, e.Name())
 		if problem != nil {
 			problems = append(problems, *problem)
 		}
@@ -53,29 +54,29 @@ func clocks(ctx context.Context, tree driver.Tree) ([]clock, []driver.Problem, e
 
 // readClock reads one clock. It is not found on a PCI function when it is of a
 // hypervisor, or of a device on another bus.
-func readClock(tree driver.Tree, name string) (clock, bool, *driver.Problem) {
+func readClock(view *driver.View, name string) (clock, bool, *driver.Problem) {
 	dir := clockDir + "/" + name
-	target, err := tree.Readlink(dir + "/device")
+	target, err := view.Readlink(dir + "/device")
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := tree.ReadDir(dir); err != nil { // the clock itself is out of reach
-			return clock{}, false, &driver.Problem{File: dir, Err: driver.Cause(err)}
+		if _, err := view.ReadDir(dir); err != nil { // the clock itself is out of reach
+			return clock{}, false, &driver.Problem{File: dir, Err: file.Cause(err)}
 		}
 		return clock{}, false, nil
 	}
 	if err != nil {
-		return clock{}, false, &driver.Problem{File: dir + "/device", Err: driver.Cause(err)}
+		return clock{}, false, &driver.Problem{File: dir + "/device", Err: file.Cause(err)}
 	}
 	address, err := driver.ParsePCIAddress(path.Base(target))
 	if err != nil {
 		return clock{}, false, nil
 	}
 	c := clock{address: address, name: name}
-	c.called, err = driver.ReadText(tree, dir+"/clock_name")
+	c.called, err = view.ReadText(dir + "/clock_name")
 	if len(c.called) > maxName || strings.ContainsFunc(c.called, unprintable) {
 		c.called, err = "", fmt.Errorf("%w: %d bytes that are no name", driver.ErrGarbled, len(c.called))
 	}
 	if err != nil {
-		return c, true, &driver.Problem{Address: address.String(), File: dir + "/clock_name", Err: driver.Cause(err)}
+		return c, true, &driver.Problem{Address: address.String(), File: dir + "/clock_name", Err: file.Cause(err)}
 	}
 	return c, true, nil
 }

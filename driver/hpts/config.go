@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/pciid"
 )
 
 const vendorZTE = "1cf2"
@@ -49,15 +50,15 @@ func (c Config) claims() ([]driver.Claim, error) {
 }
 
 func (d Device) claim() (driver.Claim, error) {
-	vendor, err := driver.ParsePCIID(d.VendorID)
+	vendor, err := pciid.Parse(d.VendorID)
 	if err != nil {
 		return driver.Claim{}, fmt.Errorf("vendor_id: %w", err)
 	}
-	claim := driver.Claim{Vendor: vendor, Why: "time cards of " + driver.VendorWord(vendor)}
+	claim := driver.Claim{Vendor: vendor, Why: "time cards of " + pciid.Word(vendor)}
 	if d.ProductID == "" || d.ProductID == "*" {
 		return claim, nil
 	}
-	if claim.Product, err = driver.ParsePCIID(d.ProductID); err != nil {
+	if claim.Product, err = pciid.Parse(d.ProductID); err != nil {
 		return driver.Claim{}, fmt.Errorf("product_id: %w", err)
 	}
 	claim.Why = fmt.Sprintf("time card %04x:%04x", vendor, claim.Product)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/pciid"
 )
 
 const (
@@ -33,12 +34,12 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 }
 
 // prepare completes the description with the clocks that the kernel knows at present.
-func prepare(ctx context.Context, tree driver.Tree, spec *driver.PCISpec) error {
-	functions, _, err := driver.PCIFunctions(ctx, tree)
+func prepare(ctx context.Context, view *driver.View, spec *driver.PCISpec) error {
+	functions, _, err := view.PCIFunctions(ctx)
 	if err != nil {
 		return err
 	}
-	known, problems, err := clocks(ctx, tree)
+	known, problems, err := clocks(ctx, view)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func vet(u driver.Unit, known []clock) string {
 
 // device describes a card.
 func device(u driver.Unit, known []clock) driver.Device {
-	model := strings.TrimSpace(driver.VendorTitle(u.Vendor) + " Device")
+	model := strings.TrimSpace(pciid.Title(u.Vendor) + " Device")
 	if len(known) > 0 {
 		model = known[0].called
 	}
@@ -116,7 +117,7 @@ func device(u driver.Unit, known []clock) driver.Device {
 }
 
 func subject(u driver.Unit) driver.Subject {
-	vendor := driver.VendorWord(u.Vendor)
+	vendor := pciid.Word(u.Vendor)
 	return driver.Subject{
 		Type: driver.TypeHPTS, Vendor: vendor, ProductID: u.ProductID(), ShippedClass: "CUSTOM_ACCELERATOR_HPTS",
 		Shipped: []string{"CUSTOM_HPTS_" + strings.ToUpper(vendor)},

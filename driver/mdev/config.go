@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Config is the configuration of the driver.
@@ -38,15 +39,15 @@ type Type struct {
 // check validates the configuration and returns the type of each parent, and the parents
 // in order.
 func (c Config) check() (types map[string]Type, parents []string, err error) {
-	if err := driver.CheckConfig(c.Host, c.Policy); err != nil {
+	if err := c.CheckConfig(c.Host); err != nil {
 		return nil, nil, err
 	}
 	types = make(map[string]Type)
 	for _, t := range c.EnabledMdevTypes {
+		t.Class, t.DeviceType = cmp.Or(t.Class, "VGPU"), cmp.Or(t.DeviceType, driver.TypeGPU)
 		if err := t.check(types); err != nil {
 			return nil, nil, fmt.Errorf("%w: mdev type %q: %w", driver.ErrConfig, t.Name, err)
 		}
-		t.Class, t.DeviceType = cmp.Or(t.Class, "VGPU"), cmp.Or(t.DeviceType, driver.TypeGPU)
 		for _, parent := range t.Parents {
 			types[parent] = t
 		}
@@ -56,7 +57,7 @@ func (c Config) check() (types map[string]Type, parents []string, err error) {
 
 // check checks one type against those before it.
 func (t Type) check(before map[string]Type) error {
-	if !driver.FileName(t.Name) {
+	if !file.IsName(t.Name) {
 		return errors.New("the name is no file name")
 	}
 	if len(t.Parents) == 0 {
@@ -65,16 +66,15 @@ func (t Type) check(before map[string]Type) error {
 	if _, err := driver.CustomName("MDEV", t.Name); err != nil {
 		return err
 	}
-	if t.DeviceType != "" && !driver.KnownType(t.DeviceType) {
-		return fmt.Errorf("device type %q is none of Cyborg's", t.DeviceType)
+	if err := driver.CheckResourceClass(t.Class); err != nil {
+		return err
 	}
-	if t.Class != "" {
-		if err := driver.CheckResourceClass(t.Class); err != nil {
-			return err
-		}
+	sample := driver.Device{Type: t.DeviceType, Vendor: t.Name, ControlPath: driver.ParseAddress(t.Name).ControlPath()}
+	if err := sample.Validate(); err != nil {
+		return err
 	}
 	for i, parent := range t.Parents {
-		if !driver.FileName(parent) {
+		if !file.IsName(parent) {
 			return fmt.Errorf("parent %q is no file name", parent)
 		}
 		if _, err := driver.ParsePCIAddress(parent); err == nil {

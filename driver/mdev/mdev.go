@@ -14,15 +14,13 @@ const name = "mdev"
 // Driver offers the mediated devices of one host's parents.
 type Driver struct {
 	driver.TreeReader
+	driver.MdevParents
 	config  Config
 	types   map[string]Type // by parent
 	parents []string
 }
 
-var (
-	_ driver.Claimer    = (*Driver)(nil)
-	_ driver.MdevDriver = (*Driver)(nil)
-)
+var _ driver.Claimer = (*Driver)(nil)
 
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig.
 func New(config Config, tree driver.Tree) (*Driver, error) {
@@ -30,7 +28,11 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{config: config, types: types, parents: parents}
+	names := make(map[string]string)
+	for parent, t := range types {
+		names[parent] = t.Name
+	}
+	d := &Driver{config: config, types: types, parents: parents, MdevParents: driver.NewMdevParents(tree, names)}
 	d.TreeReader = driver.NewTreeReader(name, tree, d.discover)
 	return d, nil
 }
@@ -39,7 +41,7 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 func (d *Driver) Claims() []driver.Claim { return nil }
 
 // discover reports the configured parents.
-func (d *Driver) discover(ctx context.Context, view driver.Tree) (driver.Report, error) {
+func (d *Driver) discover(ctx context.Context, view *driver.View) (driver.Report, error) {
 	var report driver.Report
 	for _, parent := range d.parents {
 		if err := ctx.Err(); err != nil {
@@ -51,9 +53,9 @@ func (d *Driver) discover(ctx context.Context, view driver.Tree) (driver.Report,
 }
 
 // parent reports one parent, or what is wrong with it.
-func (d *Driver) parent(view driver.Tree, parent string, report *driver.Report) {
+func (d *Driver) parent(view *driver.View, parent string, report *driver.Report) {
 	t := d.types[parent]
-	capacity, err := driver.ReadMdevCapacity(view, driver.MdevParentTypes(parent), t.Name)
+	capacity, err := d.Capacity(view, driver.ParseAddress(parent))
 	if p := new(driver.Problem); errors.As(err, p) && errors.Is(err, fs.ErrNotExist) {
 		p.Err = fmt.Errorf("%w: configured for type %s: %w", driver.ErrConfig, t.Name, p.Err)
 		err = *p
@@ -66,7 +68,7 @@ func (d *Driver) parent(view driver.Tree, parent string, report *driver.Report) 
 		report.AddProblem(parent, err)
 		return
 	}
-	if capacity.Total() == 0 {
+	if len(capacity.Handles) == 0 {
 		report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: parent, Driver: name,
 			Reason: fmt.Sprintf("no instance of type %s is left, and none exists", t.Name)})
 		return
@@ -87,31 +89,12 @@ func (d *Driver) device(parent string, t Type, capacity driver.MdevCapacity) (dr
 		Type: t.DeviceType, Vendor: parent, Product: t.Name,
 		Shipped: []string{driver.TraitOwnerCyborg, trait}, ShippedClass: t.Class,
 	})
-	path := driver.MdevParent(parent).ControlPath()
+	path := driver.ParseAddress(parent).ControlPath()
 	return driver.Device{
 		Vendor: parent, Model: capacity.Name, Type: t.DeviceType, ControlPath: path,
 		Deployables: []driver.Deployable{{
-			Name: d.config.Host + "_" + parent, NumAccelerators: capacity.Total(), DriverName: name, Class: class, Traits: traits,
-			AttachHandles: driver.MdevHandles(path, t.Name, capacity.Total()),
+			Name: d.config.Host + "_" + parent, NumAccelerators: len(capacity.Handles), DriverName: name, Class: class, Traits: traits,
+			AttachHandles: capacity.Handles,
 		}},
 	}, err
-}
-
-// CreateMdev makes a mediated device on a parent that is configured for its type; one
-// that is there already is no error. Errors are those of driver.MakeMdev, and
-// driver.ErrConfig for a parent that is not configured for the type.
-func (d *Driver) CreateMdev(ctx context.Context, m driver.Mdev) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	if d.types[m.Parent].Name != m.Type {
-		return fmt.Errorf("%w: mdev %s: parent %s is not configured for type %s", driver.ErrConfig, m.UUID, m.Parent, m.Type)
-	}
-	return driver.MakeMdev(ctx, d.Tree(), m)
-}
-
-// RemoveMdev removes a mediated device, whatever is configured now; one that is not there
-// is no error. Errors are those of driver.DropMdev.
-func (d *Driver) RemoveMdev(ctx context.Context, m driver.Mdev) error {
-	return driver.DropMdev(ctx, d.Tree(), m)
 }

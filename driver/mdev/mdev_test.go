@@ -164,7 +164,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"0000:01:00.0 is on the PCI bus":     one(mdev.Type{Name: "x", Parents: []string{"0000:01:00.0"}}),
 		"duplicate types for parent mtty":    one(mdev.Type{Name: "x", Parents: []string{"mtty"}}, mdev.Type{Name: "y", Parents: []string{"mtty"}}),
 		`resource class "SERIAL" is neither`: one(mdev.Type{Name: "x", Parents: []string{"mtty"}, Class: "SERIAL"}),
-		`device type "TPU" is none`:          one(mdev.Type{Name: "x", Parents: []string{"mtty"}, DeviceType: "TPU"}),
+		`type "TPU" is not one of GPU`:       one(mdev.Type{Name: "x", Parents: []string{"mtty"}, DeviceType: "TPU"}),
 		"is not allowed":                     one(mdev.Type{Name: "a.b", Parents: []string{"mtty"}}),
 	} {
 		if _, err := mdev.New(c, sysfs.NewMemory()); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {

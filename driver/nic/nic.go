@@ -33,7 +33,7 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 		Vet:           func(u driver.Unit) string { return vet(u, config.AllowedDrivers) },
 		Device:        device,
 		Subject:       p.subject,
-		HandleInfo:    p.handleInfo,
+		Complete:      p.complete,
 		Finish:        p.reportMissing,
 	}, tree)
 }
@@ -133,10 +133,9 @@ func (p ports) subject(u driver.Unit) driver.Subject {
 	return s
 }
 
-// handleInfo is the field of the attach handle that the ports of guests are bound with.
-func (p ports) handleInfo(u driver.Unit) driver.Info {
+// complete adds the field of the attach handle that the ports of guests are bound with.
+func (p ports) complete(u driver.Unit, d *driver.Deployable) {
 	if network := p.of(u).network; network != "" {
-		return driver.Info{"physical_network": network}
+		d.AttachHandles[0].Info["physical_network"] = network
 	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Config is the configuration of the driver. Upstream's option is named with each field.
@@ -35,7 +36,7 @@ type VGPUType struct {
 // check validates the configuration and returns the type of each card that is divided.
 // Errors about vGPUs have upstream's words.
 func (c Config) check() (map[string]string, error) {
-	if err := driver.CheckConfig(c.Host, c.Policy); err != nil {
+	if err := c.CheckConfig(c.Host); err != nil {
 		return nil, err
 	}
 	fault := func(format string, args ...any) error {
@@ -43,7 +44,7 @@ func (c Config) check() (map[string]string, error) {
 	}
 	types := make(map[string]string)
 	for i, t := range c.EnabledVGPUTypes {
-		if !driver.FileName(t.Name) {
+		if !file.IsName(t.Name) {
 			return nil, fault("Incorrect vgpu type name: %q", t.Name)
 		}
 		if slices.ContainsFunc(c.EnabledVGPUTypes[:i], func(o VGPUType) bool { return o.Name == t.Name }) {

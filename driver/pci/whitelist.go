@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
+	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 )
 
 // wildcard stands for every value of a field.
@@ -53,7 +56,7 @@ func (a *Address) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(trimmed, &a.Glob)
 	}
 	var parts addressParts
-	if err := driver.DecodeStrict(data, &parts); err != nil {
+	if err := strictjson.Decode(data, &parts); err != nil {
 		return fmt.Errorf("address: neither a string nor an object of expressions: %w", err)
 	}
 	*a = Address{Domain: parts.Domain, Bus: parts.Bus, Slot: parts.Slot, Function: parts.Function}
@@ -106,7 +109,7 @@ func (w *Whitelist) add(data []byte, level int) error {
 		return w.add([]byte(text), level+1)
 	case '{':
 		var spec Spec
-		if err := driver.DecodeStrict(data, &spec); err != nil {
+		if err := strictjson.Decode(data, &spec); err != nil {
 			return err
 		}
 		*w = append(*w, spec)
@@ -117,7 +120,7 @@ func (w *Whitelist) add(data []byte, level int) error {
 
 func (w *Whitelist) addList(data []byte, level int) error {
 	var list []json.RawMessage
-	if err := driver.DecodeStrict(data, &list); err != nil {
+	if err := strictjson.Decode(data, &list); err != nil {
 		return err
 	}
 	for i, item := range list {
@@ -139,12 +142,12 @@ func (w Whitelist) Check() error {
 // the name of a network interface admits none, since no tree is read. The error wraps
 // driver.ErrConfig.
 func (w Whitelist) Match(f driver.PCIFunction) (int, error) {
-	matchers, err := w.matchers()
-	return slices.IndexFunc(matchers, func(m matcher) bool { return m.fits(f, nil) }), err
+	m, err := w.matchers()
+	return m.admit(f, nil), err
 }
 
-func (w Whitelist) matchers() ([]matcher, error) {
-	var list []matcher
+func (w Whitelist) matchers() (matchers, error) {
+	var list matchers
 	for i, spec := range w {
 		m, err := newMatcher(spec)
 		if err != nil {
@@ -153,6 +156,14 @@ func (w Whitelist) matchers() ([]matcher, error) {
 		list = append(list, m)
 	}
 	return list, nil
+}
+
+// matchers are the entries of a whitelist made ready.
+type matchers []matcher
+
+// admit returns the index of the first entry that admits a function, or -1.
+func (m matchers) admit(f driver.PCIFunction, interfaces map[string]driver.PCIAddress) int {
+	return slices.IndexFunc(m, func(entry matcher) bool { return entry.fits(f, interfaces) })
 }
 
 // matcher is a Spec made ready.
@@ -174,7 +185,7 @@ func newMatcher(s Spec) (matcher, error) {
 	switch {
 	case s.DevName != "" && s.Address != nil:
 		return m, errors.New("devname and address exclude each other")
-	case s.DevName != "" && !driver.FileName(s.DevName):
+	case s.DevName != "" && !file.IsName(s.DevName):
 		return m, fmt.Errorf("devname %q is no interface name", s.DevName)
 	case s.Address == nil:
 		return m, nil
@@ -204,8 +215,9 @@ func hexField(name, text string, width, most int) (string, error) {
 	if text == "" || text == wildcard {
 		return wildcard, nil
 	}
-	v, err := driver.ParseHex(strings.TrimPrefix(text, "0x"), most)
-	if err != nil {
+	digits := strings.TrimPrefix(text, "0x")
+	v, err := strconv.ParseUint(digits, 16, 32)
+	if err != nil || len(digits) > most {
 		return "", fmt.Errorf("%s %q is neither * nor a hexadecimal number of at most %d digits", name, text, most)
 	}
 	return fmt.Sprintf("%0*x", width, v), nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/pciid"
 )
 
 const (
@@ -25,13 +26,13 @@ type Config struct {
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // vendor.
 func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
-	vendors, err := driver.ParsePCIIDs("vendors", config.Vendors, vendorInspur)
+	vendors, err := pciid.ParseList("vendors", config.Vendors, vendorInspur)
 	if err != nil {
 		return nil, err
 	}
 	var claims []driver.Claim
 	for _, id := range vendors {
-		claims = append(claims, driver.Claim{Vendor: id, Class: classNVM, Why: "NVMe disks of " + driver.VendorWord(id)})
+		claims = append(claims, driver.Claim{Vendor: id, Class: classNVM, Why: "NVMe disks of " + pciid.Word(id)})
 	}
 	return driver.NewPCIDriver(driver.PCISpec{
 		Driver: "inspur_ssd", Host: config.Host, Policy: config.Policy, Claims: claims,
@@ -45,7 +46,7 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 func device(u driver.Unit) driver.Device {
 	return driver.Device{
 		Vendor:          u.VendorID(),
-		Model:           strings.TrimSpace(driver.VendorTitle(u.Vendor) + " Device"),
+		Model:           strings.TrimSpace(pciid.Title(u.Vendor) + " Device"),
 		Type:            driver.TypeSSD,
 		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": "Non-Volatile memory controller"}`, u.ProductID()),
 		VendorBoardInfo: `{"vendor_info": "ssd_vb_info"}`,
@@ -53,7 +54,7 @@ func device(u driver.Unit) driver.Device {
 }
 
 func subject(u driver.Unit) driver.Subject {
-	vendor := driver.VendorWord(u.Vendor)
+	vendor := pciid.Word(u.Vendor)
 	return driver.Subject{
 		Type: driver.TypeSSD, Vendor: vendor, ProductID: u.ProductID(), ShippedClass: "CUSTOM_SSD",
 		Shipped: []string{"CUSTOM_SSD_" + strings.ToUpper(vendor), "CUSTOM_SSD_PRODUCT_ID_" + strings.ToUpper(u.ProductID())},

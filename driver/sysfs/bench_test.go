@@ -41,7 +41,7 @@ func BenchmarkPCIFunctions(b *testing.B) {
 		b.Run(fmt.Sprintf("read=identity/tree=%s/functions=%d", name, functions), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if got, problems, err := driver.PCIFunctions(b.Context(), tree); len(got) != functions || len(problems) > 0 || err != nil {
+				if got, problems, err := driver.NewView(tree).PCIFunctions(b.Context()); len(got) != functions || len(problems) > 0 || err != nil {
 					b.Fatal(len(got), problems, err)
 				}
 			}
@@ -50,9 +50,9 @@ func BenchmarkPCIFunctions(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				view := driver.NewView(tree)
-				got, _, _ := driver.PCIFunctions(b.Context(), view)
+				got, _, _ := view.PCIFunctions(b.Context())
 				for _, f := range got {
-					if _, problems := driver.ReadPCIState(view, f); len(problems) > 0 {
+					if _, problems := view.PCIState(f); len(problems) > 0 {
 						b.Fatal(problems)
 					}
 				}

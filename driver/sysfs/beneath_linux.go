@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // beneath opens names below a directory with one call of the kernel, which follows links
@@ -129,7 +129,7 @@ func (b *beneath) readDir(name string) (entries []fs.DirEntry, supported bool, e
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	entries, err = f.ReadDir(-1)
-	return entries, true, driver.Cause(err)
+	return entries, true, file.Cause(err)
 }
 
 // readlink is Readlink without the name in its errors.

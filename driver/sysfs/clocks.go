@@ -3,7 +3,7 @@ package sysfs
 import (
 	"fmt"
 
-	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Clock describes a precision time protocol clock of a PCI function.
@@ -15,7 +15,7 @@ type Clock struct {
 }
 
 func (c Clock) check() error {
-	if !driver.FileName(c.Name) {
+	if !file.IsName(c.Name) {
 		return fmt.Errorf("clock name %q is not a file name", c.Name)
 	}
 	return nil

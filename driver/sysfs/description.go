@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // ErrDescription is the cause of every error about a description of hardware.
@@ -31,7 +33,7 @@ type MdevParent struct {
 }
 
 func (p MdevParent) check() error {
-	if !driver.FileName(p.Name) {
+	if !file.IsName(p.Name) {
 		return fmt.Errorf("name %q is not a file name", p.Name)
 	}
 	if _, err := driver.ParsePCIAddress(p.Name); err == nil {
@@ -151,7 +153,7 @@ func (d PCIDevice) identity() (identity, error) {
 		if f.optional && f.text == "" {
 			continue
 		}
-		v, err := driver.ParseHex(f.text, f.digits)
+		v, err := strconv.ParseUint(f.text, 16, 32)
 		if err != nil || len(f.text) != f.digits {
 			return id, fmt.Errorf("%s %q is not %d hexadecimal digits", f.name, f.text, f.digits)
 		}
@@ -169,11 +171,11 @@ func (d PCIDevice) check() error {
 	if _, err := d.identity(); err != nil {
 		return err
 	}
-	if d.Driver != "" && !driver.FileName(d.Driver) {
+	if d.Driver != "" && !file.IsName(d.Driver) {
 		return fmt.Errorf("driver %q is not a file name", d.Driver)
 	}
 	for _, i := range d.Interfaces {
-		if !driver.FileName(i.Name) {
+		if !file.IsName(i.Name) {
 			return fmt.Errorf("interface name %q is not a file name", i.Name)
 		}
 	}
@@ -217,11 +219,11 @@ func (v *VFs) check() error {
 		return fmt.Errorf("vfs: offset %d, stride %d, want none negative", v.Offset, v.Stride)
 	}
 	if p := trimHex(v.Product); p != "" {
-		if _, err := driver.ParseHex(p, 4); err != nil || len(p) != 4 {
+		if _, err := strconv.ParseUint(p, 16, 16); err != nil || len(p) != 4 {
 			return fmt.Errorf("vfs: product %q is not 4 hexadecimal digits", v.Product)
 		}
 	}
-	if v.Driver != "" && !driver.FileName(v.Driver) {
+	if v.Driver != "" && !file.IsName(v.Driver) {
 		return fmt.Errorf("vfs: driver %q is not a file name", v.Driver)
 	}
 	return checkMdevTypes(v.MdevTypes)
@@ -229,7 +231,7 @@ func (v *VFs) check() error {
 
 func checkMdevTypes(types []MdevType) error {
 	for i, t := range types {
-		if !driver.FileName(t.Type) {
+		if !file.IsName(t.Type) {
 			return fmt.Errorf("mdev type %q is not a file name", t.Type)
 		}
 		if t.AvailableInstances < 0 {
@@ -244,7 +246,7 @@ func checkMdevTypes(types []MdevType) error {
 
 func validRelative(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
-		if !driver.FileName(part) {
+		if !file.IsName(part) {
 			return false
 		}
 	}

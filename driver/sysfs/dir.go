@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // DirOptions says how a directory is used.
@@ -112,7 +113,7 @@ func at[T any](op, name string, do func() (T, error)) (T, error) {
 		result, err = do()
 	}
 	if err != nil { // the paths of the standard library may lie outside the tree's own naming
-		err = &fs.PathError{Op: op, Path: name, Err: driver.Cause(err)}
+		err = &fs.PathError{Op: op, Path: name, Err: file.Cause(err)}
 	}
 	return result, err
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Disk describes a disk of a PCI function.
@@ -40,14 +40,14 @@ const (
 )
 
 func (d Disk) check() error {
-	if !driver.FileName(d.Name) {
+	if !file.IsName(d.Name) {
 		return fmt.Errorf("disk name %q is not a file name", d.Name)
 	}
 	if err := checkBlock(d.Name, d.Major, d.Minor, d.Holders); err != nil {
 		return err
 	}
 	for _, p := range d.Partitions {
-		if !driver.FileName(p.Name) || p.Name == d.Name {
+		if !file.IsName(p.Name) || p.Name == d.Name {
 			return fmt.Errorf("disk %s: partition name %q is not another file name", d.Name, p.Name)
 		}
 		if err := checkBlock(p.Name, d.Major, p.Minor, p.Holders); err != nil {
@@ -62,7 +62,7 @@ func checkBlock(name string, major, minor int, holders []string) error {
 		return fmt.Errorf("block device %s: number %d:%d is not within 0:0 and %d:%d", name, major, minor, maxMajor, maxMinor)
 	}
 	for _, h := range holders {
-		if !driver.FileName(h) {
+		if !file.IsName(h) {
 			return fmt.Errorf("block device %s: holder %q is not a file name", name, h)
 		}
 	}

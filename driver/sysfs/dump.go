@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 )
 
 // treeDump is what became of a described machine, as JSON.
@@ -39,7 +40,7 @@ type dumpPort struct {
 func (m *Memory) Dump() ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	d := treeDump{SchemaVersion: driver.SnapshotSchema, VFs: []dumpVFs{}, Ports: []dumpPort{}, Mdevs: m.sortedMdevs()}
+	d := treeDump{SchemaVersion: strictjson.SnapshotVersion, VFs: []dumpVFs{}, Ports: []dumpPort{}, Mdevs: m.sortedMdevs()}
 	for _, f := range m.sorted() {
 		if f.vfs != nil && len(f.virtual) != f.enabledAtStart {
 			d.VFs = append(d.VFs, dumpVFs{f.address.String(), len(f.virtual)})
@@ -62,7 +63,7 @@ func (m *Memory) Dump() ([]byte, error) {
 // [driver.ErrSnapshot] and names the device, and the tree is as it was.
 func (m *Memory) Load(data []byte) error {
 	var d treeDump
-	if err := driver.DecodeSnapshot(data, &d, &d.SchemaVersion); err != nil {
+	if err := strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	h, err := generate(m.described)

@@ -86,7 +86,7 @@ func (f *function) newVF(index int) *function {
 	above, _, _ := cutLast(f.dir)
 	id := f.id
 	if p := trimHex(f.vfs.Product); p != "" {
-		v, _ := driver.ParseHex(p, 4) // checked with the description
+		v, _ := strconv.ParseUint(p, 16, 16) // checked with the description
 		id.product = uint32(v)
 	}
 	vf := &function{

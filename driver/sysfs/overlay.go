@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // errReadOnly is the cause when a tree opened for reading is asked for a write that the
@@ -194,7 +195,7 @@ func (o *overlay) WriteFile(name string, data []byte) error {
 	defer o.mu.Unlock()
 	err := o.write(name, strings.TrimSpace(string(data)))
 	if err != nil {
-		return &fs.PathError{Op: "write", Path: name, Err: driver.Cause(err)}
+		return &fs.PathError{Op: "write", Path: name, Err: file.Cause(err)}
 	}
 	o.log = append(o.log, name+" <- "+strings.TrimSpace(string(data)))
 	return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 )
 
 // overlayDump is what an overlay remembers, as JSON.
@@ -24,7 +25,7 @@ type overlayDump struct {
 // writes go through nothing is. The same state gives the same bytes, and a tree that has
 // loaded a dump gives the same dump.
 func (t *DirTree) Dump() ([]byte, error) {
-	d := overlayDump{SchemaVersion: driver.SnapshotSchema, Made: []driver.Mdev{}, Removed: []driver.Mdev{}, Writes: []string{}}
+	d := overlayDump{SchemaVersion: strictjson.SnapshotVersion, Made: []driver.Mdev{}, Removed: []driver.Mdev{}, Writes: []string{}}
 	if o := t.overlay; o != nil {
 		o.mu.RLock()
 		defer o.mu.RUnlock()
@@ -43,7 +44,7 @@ func (t *DirTree) Dump() ([]byte, error) {
 // [driver.ErrSnapshot] and names the device, and the tree is as it was.
 func (t *DirTree) Load(data []byte) error {
 	var d overlayDump
-	err := driver.DecodeSnapshot(data, &d, &d.SchemaVersion)
+	err := strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion)
 	switch {
 	case err != nil:
 	case t.overlay != nil:

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 )
 
 // stateDump is what a driver remembers, as JSON.
@@ -34,7 +35,7 @@ var _ driver.Snapshotter = (*Driver)(nil)
 func (d *Driver) Dump() ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := stateDump{SchemaVersion: driver.SnapshotSchema, Mdevs: []driver.Mdev{}, Images: []dumpImage{}}
+	out := stateDump{SchemaVersion: strictjson.SnapshotVersion, Mdevs: []driver.Mdev{}, Images: []dumpImage{}}
 	for _, id := range slices.Sorted(maps.Keys(d.mdevs)) {
 		out.Mdevs = append(out.Mdevs, d.mdevs[id])
 	}
@@ -50,7 +51,7 @@ func (d *Driver) Dump() ([]byte, error) {
 // the driver is as it was.
 func (d *Driver) Load(data []byte) error {
 	var in stateDump
-	err := driver.DecodeSnapshot(data, &in, &in.SchemaVersion)
+	err := strictjson.DecodeSnapshot(data, &in, &in.SchemaVersion)
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}

@@ -48,7 +48,7 @@ func step(t *testing.T, rt *rapid.T) func(*verbatim.Driver) error {
 	case 2:
 		return func(d *verbatim.Driver) error { return d.RemoveMdev(t.Context(), m) }
 	case 3:
-		return func(d *verbatim.Driver) error { return d.Program(t.Context(), path, image) }
+		return func(d *verbatim.Driver) error { return d.Program(t.Context(), path, "", image) }
 	}
 	return func(d *verbatim.Driver) error { d.Reboot(); return nil }
 }
@@ -92,7 +92,7 @@ func busy(t testing.TB) (*verbatim.Driver, string) {
 	if err := d.CreateMdev(t.Context(), driver.Mdev{UUID: mdev1, Parent: "0000:af:00.0", Type: "nvidia-35"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Program(t.Context(), fpgas()[0].ControlPath, []byte{1, 2}); err != nil {
+	if err := d.Program(t.Context(), fpgas()[0].ControlPath, "", []byte{1, 2}); err != nil {
 		t.Fatal(err)
 	}
 	return d, string(dumped(t, d))

@@ -86,7 +86,7 @@ func (d *Driver) Mdevs() []driver.Mdev {
 
 // Program records the image that was written to an FPGA. The error is for a
 // control path that is none of an FPGA's, and that of ctx.
-func (d *Driver) Program(ctx context.Context, path driver.ControlPath, image []byte) error {
+func (d *Driver) Program(ctx context.Context, path driver.ControlPath, _ string, image []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -79,11 +79,14 @@ func foundations() []Package {
 // drivers are the hardware drivers.
 func drivers() []Package {
 	return []Package{
-		{Pattern: "driver", Others: []string{uuid}},
-		{Pattern: "driver/sysfs", Ours: []string{"driver"}, Others: []string{xsys}},
-		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*"}},
+		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/strictjson"}, Others: []string{uuid}},
+		{Pattern: "driver/internal/file"},
+		{Pattern: "driver/internal/strictjson"},
+		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
+		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*"}, Others: []string{xsys}},
+		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*"}},
 		{Pattern: "driver/drivertest", Ours: []string{"driver", "driver/sysfs"}},
-		{Pattern: "driver/*", Ours: []string{"driver"}},
+		{Pattern: "driver/*", Ours: []string{"driver", "driver/internal/*"}},
 	}
 }
 

@@ -38,22 +38,20 @@ func (v discovery) gone(d store.Device) bool {
 func (r *report) discover(ctx context.Context) discovery {
 	v := discovery{present: make(map[string]bool), failed: make(map[string]bool)}
 	now := r.c.now()
-	all, err := driver.DiscoverAll(ctx, r.host.Drivers)
-	failed := new(driver.DiscoveryError)
-	errors.As(err, &failed)
+	all := driver.DiscoverAll(ctx, r.host.Drivers)
 	rows := make([]store.DriverReport, 0, len(all))
 	for i, d := range r.host.Drivers {
-		report, err := all[i], failed.Failed[i]
-		rows = append(rows, reportRow(d.Name(), report, err))
-		if err != nil {
+		report := all[i]
+		rows = append(rows, reportRow(d.Name(), report))
+		if report.Err != nil {
 			v.failed[d.Name()], v.abort = true, true
-			r.fail(d.Name(), "discover", err)
+			r.fail(d.Name(), "discover", report.Err)
 			continue
 		}
 		for _, problem := range report.Problems {
 			r.fail(d.Name(), "discover", problem)
 			if problem.Address != "" {
-				v.present[addressOf(problem.Address).ControlPath().Key()] = true
+				v.present[driver.ParseAddress(problem.Address).ControlPath().Key()] = true
 			}
 		}
 		r.take(&v, report.Devices, d.Name())
@@ -63,23 +61,14 @@ func (r *report) discover(ctx context.Context) discovery {
 	return v
 }
 
-func reportRow(name string, found driver.Report, err error) store.DriverReport {
+func reportRow(name string, found driver.Report) store.DriverReport {
 	row := store.DriverReport{
-		Driver: name, Devices: len(found.Devices), LeftOut: found.LeftOut, Warnings: found.Warnings, Error: textOf(err),
+		Driver: name, Devices: len(found.Devices), LeftOut: found.LeftOut, Warnings: found.Warnings, Error: textOf(found.Err),
 	}
 	for _, p := range found.Problems {
 		row.Problems = append(row.Problems, store.Problem{Address: p.Address, File: p.File, Error: textOf(p.Err)})
 	}
 	return row
-}
-
-// addressOf understands the address of a problem: a PCI function, or a device of another kind
-// by its name.
-func addressOf(text string) driver.Address {
-	if at, err := driver.ParsePCIAddress(text); err == nil {
-		return driver.Address{Kind: driver.ControlPathPCI, PCI: at}
-	}
-	return driver.MdevParent(text)
 }
 
 // take takes the devices of one driver that can be stored.

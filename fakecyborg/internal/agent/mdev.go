@@ -82,7 +82,7 @@ func mdevExists(d driver.Driver, m driver.Mdev) (exists, known bool) {
 	case interface{ Mdevs() []driver.Mdev }:
 		return slices.ContainsFunc(d.Mdevs(), func(other driver.Mdev) bool { return other.UUID == m.UUID }), true
 	case driver.TreeDriver:
-		_, err := d.Tree().Readlink(driver.MdevParentTypes(m.Parent) + "/" + m.Type + "/devices/" + m.UUID)
+		_, err := d.Tree().Readlink(m.Dir())
 		return err == nil, true
 	}
 	return false, false

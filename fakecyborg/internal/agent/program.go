@@ -171,7 +171,7 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	err = c.withFault(ctx, agentCallOperation, device.Host, func() error {
 		return c.withFault(ctx, programOperation, d.Name, func() error {
 			defer c.hardwareChanged(device.Host)
-			err := writeRegion(ctx, programmer, device.ControlPath, d.Name, data)
+			err := programmer.Program(ctx, device.ControlPath, d.Name, data)
 			if err == nil {
 				simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
 			}
@@ -182,14 +182,6 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 		return c.programFailed(d, image, err)
 	}
 	return nil
-}
-
-// writeRegion has a driver write an image to a region.
-func writeRegion(ctx context.Context, d driver.Programmer, path driver.ControlPath, region string, data []byte) error {
-	if regions, ok := d.(driver.RegionProgrammer); ok {
-		return regions.ProgramRegion(ctx, path, region, data)
-	}
-	return d.Program(ctx, path, data)
 }
 
 // SetStatus enables or disables a device: Placement hears of it first, so that a failure

@@ -34,6 +34,12 @@ func sameName(a, b string) bool          { return bare(a) == bare(b) }
 func hasSuffixName(trait, n string) bool { return strings.HasSuffix(bare(trait), bare(n)) }
 func bare(name string) string            { return strings.ReplaceAll(name, "_", "") }
 
+// traitPart is an identifier as it stands in a trait.
+func traitPart(id string) (string, error) {
+	name, err := driver.CustomName(id)
+	return strings.TrimPrefix(name, "CUSTOM_"), err
+}
+
 // Carries reports whether the region is known to have what a request wants, so that nothing
 // has to be written. Of a name of a bitstream Glance must be asked first. Upstream compares
 // bitstreams only, writes a function every time, and believes that what a failed programming
@@ -52,7 +58,7 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	if d.Programmed != nil && d.Programmed.Image.Get(want.By) == want.Value {
 		return true
 	}
-	name, err := driver.NamePart(want.Value)
+	name, err := traitPart(want.Value)
 	return want.By == ByFunctionID && err == nil && slices.ContainsFunc(functionTraits(t.Reported(d)), func(trait string) bool {
 		return hasSuffixName(trait, name)
 	})
@@ -197,7 +203,7 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 // regionFits compares the type of region an image is for with the region's traits. A region
 // without a type takes every image.
 func (t Tx) regionFits(d Deployable, region string) bool {
-	name, err := driver.NamePart(region)
+	name, err := traitPart(region)
 	if err != nil {
 		return false
 	}

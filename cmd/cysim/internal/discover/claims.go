@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -56,12 +57,12 @@ func findDoubleClaims(ctx context.Context, tree driver.Tree, cyborg cyborgClaims
 	s := &claimSearch{cyborg: cyborg, nova: nova, byNova: make(map[string]string)}
 	view := driver.NewView(tree)
 	nova.resolve(view)
-	functions, _, err := driver.PCIFunctions(ctx, view) // its problems are in a report
+	functions, _, err := view.PCIFunctions(ctx) // its problems are in a report
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range functions {
-		state, _ := driver.ReadPCIState(view, f)
+		state, _ := view.PCIState(f)
 		if by := nova.claims(f, state); by != "" {
 			s.byNova[f.Address.String()] = by
 		}
@@ -213,7 +214,7 @@ func sameID(a, b string) bool {
 }
 
 func normalID(id string) string {
-	v, err := driver.ParseHex(strings.TrimPrefix(strings.TrimSpace(id), "0x"), 4)
+	v, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(id), "0x"), 16, 16)
 	if err != nil {
 		return id
 	}

@@ -2,7 +2,6 @@ package discover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -85,19 +84,19 @@ func (c *Command) config() (config builtin.Config, err error) {
 // discover runs the drivers, compares their reports with Nova's claims, and writes the
 // result.
 func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.Tree, config builtin.Config, drivers []driver.Driver, nova *novaClaims) error {
-	reports, err := driver.DiscoverAll(ctx, drivers)
-	failed := new(driver.DiscoveryError)
-	if err != nil && !errors.As(err, &failed) || ctx.Err() != nil {
+	reports := driver.DiscoverAll(ctx, drivers)
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	var both []doubleClaim
+	var err error
 	if nova != nil {
 		cyborg := cyborgClaims{drivers, config.PCI.PassthroughWhitelist, vgpuAddresses(config.NVIDIA), c.Config != ""}
 		if both, err = findDoubleClaims(ctx, tree, cyborg, nova, reports); err != nil {
 			return err
 		}
 	}
-	found := newDiscovery(drivers, reports, failed.Failed)
+	found := newDiscovery(drivers, reports)
 	if c.Output == "json" {
 		err = command.WriteJSON(p.Stdout, found)
 	} else if err = found.findUnclaimed(ctx, tree); err == nil {

@@ -67,7 +67,7 @@ type foundProblem struct {
 
 // newDiscovery collects the reports of the drivers, in their order. A driver that failed is
 // a problem.
-func newDiscovery(drivers []driver.Driver, reports []driver.Report, failed map[int]error) discovery {
+func newDiscovery(drivers []driver.Driver, reports []driver.Report) discovery {
 	d := discovery{Devices: []foundDevice{}, LeftOut: []driver.LeftOut{}, Problems: []foundProblem{}}
 	for i, report := range reports {
 		name := drivers[i].Name()
@@ -78,7 +78,7 @@ func newDiscovery(drivers []driver.Driver, reports []driver.Report, failed map[i
 		for _, p := range report.Problems {
 			d.Problems = append(d.Problems, foundProblem{p.Address, p.File, name, command.OneLine(p.Err.Error())})
 		}
-		if err := failed[i]; err != nil {
+		if err := report.Err; err != nil {
 			d.Problems = append(d.Problems, foundProblem{Driver: name, Reason: command.OneLine(err.Error())})
 		}
 	}
@@ -131,7 +131,7 @@ func (d *discovery) findUnclaimed(ctx context.Context, tree driver.Tree) error {
 	for _, p := range d.Problems {
 		known[p.Address] = true
 	}
-	functions, _, err := driver.PCIFunctions(ctx, tree) // its problems are in the list
+	functions, _, err := driver.NewView(tree).PCIFunctions(ctx) // its problems are in the list
 	for _, f := range functions {
 		if className(f) != "" && !known[f.Address.String()] {
 			d.unclaimed = append(d.unclaimed, f)

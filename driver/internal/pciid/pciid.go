@@ -1,56 +1,59 @@
-package driver
+package pciid
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/driver"
 )
 
-// ParsePCIID reads the id of a vendor or product as it stands in configuration: four
+// Parse reads the id of a vendor or product as it stands in configuration: four
 // hexadecimal digits in either case, with or without 0x before them. 0000 is no id. The
-// error wraps ErrName and quotes the text.
-func ParsePCIID(text string) (uint16, error) {
+// error wraps driver.ErrName and quotes the text.
+func Parse(text string) (uint16, error) {
 	digits := strings.TrimPrefix(text, "0x")
-	id, err := ParseHex(digits, 4)
+	id, err := strconv.ParseUint(digits, 16, 16)
 	if err != nil || id == 0 || len(digits) != 4 {
-		return 0, fmt.Errorf("%w: id %q is not four hexadecimal digits", ErrName, text)
+		return 0, fmt.Errorf("%w: id %q is not four hexadecimal digits", driver.ErrName, text)
 	}
 	return uint16(id), nil
 }
 
-// ParsePCIIDs reads the value of an option that lists such ids; nil stands for the
-// defaults. The error wraps ErrConfig and names the option.
-func ParsePCIIDs(option string, texts []string, defaults ...uint16) ([]uint16, error) {
+// ParseList reads the value of an option that lists such ids; nil stands for the
+// defaults. The error wraps driver.ErrConfig and names the option.
+func ParseList(option string, texts []string, defaults ...uint16) ([]uint16, error) {
 	if texts == nil {
 		return defaults, nil
 	}
 	var ids []uint16
 	for _, text := range texts {
-		id, err := ParsePCIID(text)
+		id, err := Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrConfig, option, err)
+			return nil, fmt.Errorf("%w: %s: %w", driver.ErrConfig, option, err)
 		}
 		if slices.Contains(ids, id) {
-			return nil, fmt.Errorf("%w: %s: %q appears twice", ErrConfig, option, text)
+			return nil, fmt.Errorf("%w: %s: %q appears twice", driver.ErrConfig, option, text)
 		}
 		ids = append(ids, id)
 	}
 	return ids, nil
 }
 
-// VendorWord returns the word for a PCI vendor that stands in traits and configuration,
+// Word returns the word for a PCI vendor that stands in traits and configuration,
 // such as "intel". The words are those of upstream's drivers, 144d added, which is the id
 // that Samsung's disks carry; another vendor has its id for a word, four hexadecimal
 // digits in lower case. It follows cyborg/accelerator/drivers/pci and drivers/ssd.
-func VendorWord(vendor uint16) string {
+func Word(vendor uint16) string {
 	word, _ := vendorNames(vendor)
 	return cmp.Or(word, fmt.Sprintf("%04x", vendor))
 }
 
-// VendorTitle returns the full name of a vendor that VendorWord has a word for, and "" for
+// Title returns the full name of a vendor that Word has a word for, and "" for
 // another. It is as lspci writes it, but for ZTE, which lspci does not know by this id.
-func VendorTitle(vendor uint16) string {
+func Title(vendor uint16) string {
 	_, title := vendorNames(vendor)
 	return title
 }

@@ -1,0 +1,2 @@
+// Package file has what the drivers need of names and errors of files.
+package file
