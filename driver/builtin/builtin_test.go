@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/qat"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -213,7 +214,7 @@ func TestConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	tree := sysfs.NewMemory()
 	vgpu := func(types ...nvidia.VGPUType) builtin.Config {
-		return builtin.Config{EnabledDrivers: []string{builtin.NVIDIA}, Host: "h", NVIDIA: nvidia.Config{EnabledVGPUTypes: types}}
+		return builtin.Config{EnabledDrivers: []string{builtin.NVIDIA}, Host: "h", NVIDIA: &nvidia.Config{EnabledVGPUTypes: types}}
 	}
 	one := func(name string) builtin.Config { return builtin.Config{EnabledDrivers: []string{name}, Host: "h"} }
 	spoiled := func(c builtin.Config, change func(*builtin.Config)) builtin.Config {
@@ -221,15 +222,15 @@ func TestConfigurationErrors(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]builtin.Config{
-		"amd_driver: bad configuration: enabled_drivers: unknown driver (known: fake_driver, nvidia_gpu_driver": one("amd_driver"),
-		"enabled_drivers: pci_driver appears twice":                                                             {EnabledDrivers: []string{"pci_driver", "pci_driver"}, Host: "h"},
+		`enabled_drivers[0]: unknown driver "amd_driver" (known: fake_driver, nvidia_gpu_driver`: one("amd_driver"),
+		`enabled_drivers[1]: "pci_driver" occurs twice`:                                          {EnabledDrivers: []string{"pci_driver", "pci_driver"}, Host: "h"},
 		"no host name": {EnabledDrivers: []string{builtin.PCI}},
 		"Invalid vGPU config: Missing device addresses config for vgpu type a": vgpu(nvidia.VGPUType{Name: "a"}),
 		"Invalid vGPU config: Duplicate types for PCI address 0000:01:00.0":    vgpu(nvidia.VGPUType{Name: "a", DeviceAddresses: []string{"0000:01:00.0"}}, nvidia.VGPUType{Name: "b", DeviceAddresses: []string{"0000:01:00.0"}}),
 		"Invalid vGPU config: Incorrect PCI address: 01:00.0":                  vgpu(nvidia.VGPUType{Name: "a", DeviceAddresses: []string{"01:00.0"}}),
-		`qat_devices: host "other" is not "h"`:                                 spoiled(one(builtin.IntelQAT), func(c *builtin.Config) { c.QAT.Host = "other" }),
+		`qat.host: "other" is not "h"`:                                         spoiled(one(builtin.IntelQAT), func(c *builtin.Config) { c.QAT = &qat.Config{Host: "other"} }),
 		`trait shape "train"`:                                                  spoiled(one(builtin.HPTS), func(c *builtin.Config) { c.TraitShape = "train" }),
-		"passthrough_whitelist entry 0":                                        spoiled(one(builtin.PCI), func(c *builtin.Config) { c.PCI.PassthroughWhitelist = pci.Whitelist{{VendorID: "x"}} }),
+		"passthrough_whitelist entry 0":                                        spoiled(one(builtin.PCI), func(c *builtin.Config) { c.PCI = &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "x"}}} }),
 	} {
 		if _, err := builtin.New(c, tree); !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -239,7 +240,7 @@ func TestConfigurationErrors(t *testing.T) {
 		t.Errorf("without a tree: %v", err)
 	}
 	for name, want := range map[*builtin.Config][]string{
-		{Host: "h"}: {"fake"}, {Host: "h", EnabledDrivers: []string{}}: nil,
+		{Host: "h"}: nil, {Host: "h", EnabledDrivers: []string{}}: nil, {Host: "h", Fake: true}: {"fake"},
 	} {
 		drivers, err := builtin.New(*name, nil)
 		var got []string
@@ -267,7 +268,7 @@ func TestASectionsOptionsWin(t *testing.T) {
 
 func TestParseConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{`{"enabled_driver": []}`, `{"pci": {"whitelist": []}}`, `{"gpu_devices": {"trait_shapes": "x"}}`, `[]`, `{} {}`, ``, `{"host": 5}`} {
+	for _, text := range []string{`{"enabled_driver": []}`, `{"pci": {"whitelist": []}}`, `{"nvidia": {"trait_shapes": "x"}}`, `[]`, `{} {}`, ``, `{"host": 5}`} {
 		if _, err := builtin.ParseConfig([]byte(text)); !errors.Is(err, driver.ErrConfig) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -278,7 +279,7 @@ func TestParseConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := builtin.Config{EnabledDrivers: []string{"pci_driver"}, Host: "cn0", Policy: driver.Policy{TraitShape: "wallaby", Mounts: []string{}},
-		PCI: pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086"}}, Policy: driver.Policy{RequireViableIOMMUGroup: true}}}
+		PCI: &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086"}}, Policy: driver.Policy{RequireViableIOMMUGroup: true}}}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -1,11 +1,6 @@
 package builtin_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,26 +18,8 @@ import (
 // captured opens a tree of a real machine.
 func captured(t *testing.T, name string) *sysfs.DirTree {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "sysfs", "testdata", name+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	plain, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for r := tar.NewReader(plain); err == nil; {
-		var h *tar.Header
-		if h, err = r.Next(); err == nil {
-			err = extract(filepath.Join(dir, filepath.FromSlash(h.Name)), h, r)
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	tree, err := sysfs.OpenDir(filepath.Join(dir, "sys"), sysfs.DirOptions{})
+	dir := drivertest.Unpack(t, filepath.Join("..", "sysfs", "testdata", name+".tar.gz"))
+	tree, err := sysfs.OpenDir(dir, sysfs.DirOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,23 +27,9 @@ func captured(t *testing.T, name string) *sysfs.DirTree {
 	return tree
 }
 
-func extract(path string, h *tar.Header, r io.Reader) error {
-	if h.Typeflag == tar.TypeDir {
-		return os.MkdirAll(path, 0o755)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if h.Typeflag == tar.TypeSymlink {
-		return os.Symlink(h.Linkname, path)
-	}
-	data, err := io.ReadAll(r)
-	return errors.Join(err, os.WriteFile(path, data, 0o644))
-}
-
 // hardware is every driver but the one that finds what is not there.
 func hardware() builtin.Config {
-	return builtin.Config{EnabledDrivers: builtin.Names()[1:], Host: "h"}
+	return builtin.Config{EnabledDrivers: builtin.Names()[1:], Host: "h", PCI: &pci.Config{}}
 }
 
 // everyOffer lists what drivers offer and leave out, each with its names.

@@ -2,9 +2,12 @@ package builtin
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
+	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/hpts"
 	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
@@ -16,27 +19,36 @@ import (
 	"github.com/gocyborg/gocyborg/driver/ssd"
 )
 
-// Config is the configuration of the drivers of one host. Upstream's option or section is
-// named with each field.
+// Config is the configuration of the drivers of one host. A driver without a section has
+// its defaults.
 type Config struct {
 	// EnabledDrivers are the drivers to load, by the names that Names lists ([agent]
-	// enabled_drivers). Nil means fake_driver, upstream's default; an empty list loads
-	// none. Sections of drivers that are not loaded say nothing.
-	EnabledDrivers []string `json:"enabled_drivers"`
+	// enabled_drivers). Nil means those that have a section.
+	EnabledDrivers []string `json:"enabled_drivers,omitzero"`
 	// Host starts the names of deployables ([DEFAULT] host). A section has the same, or
 	// leaves it out.
-	Host string `json:"host"`
+	Host string `json:"host,omitempty"`
 	// Policy counts for every driver whose section does not set the option.
 	driver.Policy
-	NVIDIA nvidia.Config `json:"gpu_devices"`    // [gpu_devices], [vgpu_TYPE]
-	FPGA   fpga.Config   `json:"fpga_devices"`   // of all three FPGA drivers; upstream has no options
-	QAT    qat.Config    `json:"qat_devices"`    // upstream has no options
-	NIC    nic.Config    `json:"nic_devices"`    // [nic_devices], [TYPE]
-	SSD    ssd.Config    `json:"ssd_devices"`    // upstream has no options
-	Ascend ascend.Config `json:"ascend_devices"` // upstream has no options
-	HPTS   hpts.Config   `json:"hpts_devices"`   // not a driver of upstream's
-	PCI    pci.Config    `json:"pci"`            // [pci]
-	Mdev   mdev.Config   `json:"mdev_devices"`   // not a driver of upstream's; Nova's [mdev_TYPE]
+	// Fake reports a device with sixteen TEST_PCI handles.
+	Fake bool `json:"fake,omitempty"`
+	// NVIDIA finds GPUs, whole or divided ([gpu_devices], [vgpu_TYPE]).
+	NVIDIA *nvidia.Config `json:"nvidia,omitempty"`
+	// FPGA finds the FPGAs of Intel, Xilinx and Inspur, which are three drivers.
+	FPGA *fpga.Config `json:"fpga,omitempty"`
+	// QAT finds Intel's QuickAssist.
+	QAT *qat.Config `json:"qat,omitempty"`
+	// NIC finds Intel's network cards ([nic_devices], [TYPE]).
+	NIC *nic.Config `json:"nic,omitempty"`
+	// SSD finds NVMe disks, Ascend Huawei's AI chips, HPTS high precision time cards.
+	SSD    *ssd.Config    `json:"ssd,omitempty"`
+	Ascend *ascend.Config `json:"ascend,omitempty"`
+	HPTS   *hpts.Config   `json:"hpts,omitempty"`
+	// PCI offers the functions of a whitelist ([pci]).
+	PCI *pci.Config `json:"pci,omitempty"`
+	// Mdev makes mediated devices on parents that are not on the PCI bus (Nova's
+	// [mdev_TYPE]).
+	Mdev *mdev.Config `json:"mdev,omitempty"`
 }
 
 // ParseConfig reads a configuration from JSON. Unknown fields are refused; the error wraps
@@ -49,11 +61,116 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, nil
 }
 
-// complete gives a section the host and the common policy.
-func (c Config) complete(section string, host *string, policy *driver.Policy) error {
-	if *host != "" && *host != c.Host {
-		return fmt.Errorf("%w: %s: host %q is not %q, the host of all", driver.ErrConfig, section, *host, c.Host)
+// section is a section of a Config and the drivers that it is for.
+type section struct {
+	field string
+	set   bool
+	host  string // as the section has it
+	names []string
+	load  func(name string, tree driver.Tree) (driver.Driver, error)
+}
+
+// loaders make the drivers of a section, by their names.
+type loaders[C any] map[string]func(C, driver.Tree) (driver.Driver, error)
+
+// loader keeps a nil pointer of a driver from becoming an interface that is not nil.
+func loader[C any, D driver.Driver](newDriver func(C, driver.Tree) (D, error)) func(C, driver.Tree) (driver.Driver, error) {
+	return func(config C, tree driver.Tree) (driver.Driver, error) {
+		d, err := newDriver(config, tree)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+}
+
+// sectionOf describes a section. Common finds what all sections have.
+func sectionOf[C any](c Config, field string, p *C, common func(*C) (*string, *driver.Policy), drivers loaders[C]) section {
+	config := new(C)
+	if p != nil {
+		*config = *p
+	}
+	host, policy := common(config)
+	s := section{field: field, set: p != nil, host: *host}
+	for _, name := range Names() {
+		if drivers[name] != nil {
+			s.names = append(s.names, name)
+		}
 	}
 	*host, *policy = c.Host, policy.Or(c.Policy)
+	s.load = func(name string, tree driver.Tree) (driver.Driver, error) { return drivers[name](*config, tree) }
+	return s
+}
+
+func (c Config) sections() []section {
+	return []section{
+		{field: "fake", set: c.Fake, names: []string{Fake}, load: func(string, driver.Tree) (driver.Driver, error) { return fake.New(c.Host), nil }},
+		sectionOf(c, "nvidia", c.NVIDIA, func(s *nvidia.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[nvidia.Config]{NVIDIA: loader(nvidia.New)}),
+		sectionOf(c, "fpga", c.FPGA, func(s *fpga.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[fpga.Config]{IntelFPGA: loader(fpga.NewIntel), XilinxFPGA: loader(fpga.NewXilinx), InspurFPGA: loader(fpga.NewInspur)}),
+		sectionOf(c, "qat", c.QAT, func(s *qat.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[qat.Config]{IntelQAT: loader(qat.New)}),
+		sectionOf(c, "nic", c.NIC, func(s *nic.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[nic.Config]{IntelNIC: loader(nic.New)}),
+		sectionOf(c, "ssd", c.SSD, func(s *ssd.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[ssd.Config]{InspurSSD: loader(ssd.New)}),
+		sectionOf(c, "ascend", c.Ascend, func(s *ascend.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[ascend.Config]{Ascend: loader(ascend.New)}),
+		sectionOf(c, "hpts", c.HPTS, func(s *hpts.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[hpts.Config]{HPTS: loader(hpts.New)}),
+		sectionOf(c, "pci", c.PCI, func(s *pci.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[pci.Config]{PCI: loader(pci.New)}),
+		sectionOf(c, "mdev", c.Mdev, func(s *mdev.Config) (*string, *driver.Policy) { return &s.Host, &s.Policy },
+			loaders[mdev.Config]{Mdev: loader(mdev.New)}),
+	}
+}
+
+// Enabled lists the drivers to load.
+func (c Config) Enabled() []string {
+	if c.EnabledDrivers != nil {
+		return c.EnabledDrivers
+	}
+	names := []string{}
+	for _, s := range c.sections() {
+		if s.set {
+			names = append(names, s.names...)
+		}
+	}
+	return names
+}
+
+// Check checks which drivers are loaded; their options are checked in New. The text of each
+// error begins with the JSON path of the field: enabled_drivers[1], qat.host. A section of
+// a driver that EnabledDrivers does not name is an error here, and none in New.
+func (c Config) Check() []error {
+	faults := c.checkEnabled()
+	for _, s := range c.sections() {
+		if s.set && !slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(c.Enabled(), name) }) {
+			faults = append(faults, fmt.Errorf("%s: enabled_drivers does not name the driver: %s", s.field, strings.Join(s.names, ", ")))
+		}
+		if err := s.checkHost(c.Host); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return faults
+}
+
+func (c Config) checkEnabled() (faults []error) {
+	for i, name := range c.EnabledDrivers {
+		switch {
+		case !slices.Contains(Names(), name):
+			faults = append(faults, fmt.Errorf("enabled_drivers[%d]: unknown driver %q (known: %s)", i, name, strings.Join(Names(), ", ")))
+		case slices.Contains(c.EnabledDrivers[:i], name):
+			faults = append(faults, fmt.Errorf("enabled_drivers[%d]: %q occurs twice", i, name))
+		}
+	}
+	return faults
+}
+
+func (s section) checkHost(host string) error {
+	if s.host != "" && s.host != host {
+		return fmt.Errorf("%s.host: %q is not %q, the host of all", s.field, s.host, host)
+	}
 	return nil
 }

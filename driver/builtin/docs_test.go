@@ -160,13 +160,13 @@ func fileTable(t *testing.T) string {
 // nothing like are not in it.
 func upstreamNames() map[string]string {
 	return map[string]string{
-		"enabled_drivers":                 "[agent] enabled_drivers",
-		"host":                            "[DEFAULT] host",
-		"gpu_devices.enabled_vgpu_types":  "[gpu_devices] enabled_vgpu_types, [vgpu_TYPE] device_addresses",
-		"gpu_devices.filter_sriov_vfs":    "[gpu_devices] filter_sriov_vfs",
-		"nic_devices.enabled_nic_types":   "[nic_devices] enabled_nic_types, [TYPE] physical_device_mappings, function_device_mappings",
-		"pci.passthrough_whitelist":       "[pci] passthrough_whitelist",
-		"mdev_devices.enabled_mdev_types": "Nova's [devices] enabled_mdev_types, [mdev_TYPE] device_addresses, mdev_class",
+		"enabled_drivers":           "[agent] enabled_drivers",
+		"host":                      "[DEFAULT] host",
+		"nvidia.enabled_vgpu_types": "[gpu_devices] enabled_vgpu_types, [vgpu_TYPE] device_addresses",
+		"nvidia.filter_sriov_vfs":   "[gpu_devices] filter_sriov_vfs",
+		"nic.enabled_nic_types":     "[nic_devices] enabled_nic_types, [TYPE] physical_device_mappings, function_device_mappings",
+		"pci.passthrough_whitelist": "[pci] passthrough_whitelist",
+		"mdev.enabled_mdev_types":   "Nova's [devices] enabled_mdev_types, [mdev_TYPE] device_addresses, mdev_class",
 	}
 }
 
@@ -187,11 +187,11 @@ func optionTable(t *testing.T) string {
 			for j := range field.Type.NumField() {
 				add(tagOf(field.Type.Field(j)))
 			}
-		case field.Type.Kind() != reflect.Struct:
+		case field.Type.Kind() != reflect.Pointer:
 			add(name)
 		default:
-			for j := range field.Type.NumField() {
-				if below := field.Type.Field(j); !below.Anonymous && !slices.Contains([]string{"host", "-"}, tagOf(below)) {
+			for j := range field.Type.Elem().NumField() {
+				if below := field.Type.Elem().Field(j); !below.Anonymous && !slices.Contains([]string{"host", "-"}, tagOf(below)) {
 					add(name + "." + tagOf(below))
 				}
 			}

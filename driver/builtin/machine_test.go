@@ -6,10 +6,13 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/fpga"
+	"github.com/gocyborg/gocyborg/driver/hpts"
 	"github.com/gocyborg/gocyborg/driver/mdev"
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/qat"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -64,10 +67,10 @@ func allOn() builtin.Config {
 	return builtin.Config{
 		EnabledDrivers: builtin.Names(), Host: "cn0",
 		Policy: driver.Policy{Mounts: []string{"nvme1n1p1"}},
-		NVIDIA: nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{"0000:11:00.0"}}}},
-		NIC:    nic.Config{},
-		PCI:    pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086", ProductID: "1520"}, {VendorID: "102b"}}},
-		Mdev:   mdev.Config{EnabledMdevTypes: []mdev.Type{{Name: "mtty-2", Parents: []string{"mtty"}, Class: "CUSTOM_MTTY"}}},
+		NVIDIA: &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{"0000:11:00.0"}}}},
+		NIC:    &nic.Config{}, FPGA: &fpga.Config{}, QAT: &qat.Config{}, HPTS: &hpts.Config{},
+		PCI:  &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086", ProductID: "1520"}, {VendorID: "102b"}}},
+		Mdev: &mdev.Config{EnabledMdevTypes: []mdev.Type{{Name: "mtty-2", Parents: []string{"mtty"}, Class: "CUSTOM_MTTY"}}},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -36,7 +37,7 @@ func onDisk(t testing.TB) string {
 
 func TestACapturedTreeIsReadThroughItsLinks(t *testing.T) {
 	t.Parallel()
-	tree := open(t, unpack(t, "testdata/nvidia-p100.tar.gz"), sysfs.DirOptions{})
+	tree := open(t, drivertest.Unpack(t, "testdata/nvidia-p100.tar.gz"), sysfs.DirOptions{})
 	if got := read(t, tree, "bus/pci/devices/0000:06:00.0/vendor"); got != "0x10de\n" {
 		t.Errorf("vendor = %q", got)
 	}

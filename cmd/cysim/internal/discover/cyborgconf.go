@@ -38,8 +38,8 @@ func parseCyborgConf(data []byte) (builtin.Config, error) {
 	}
 	config := builtin.Config{EnabledDrivers: conf.list("agent", "enabled_drivers")}
 	config.Host, _ = conf.last("DEFAULT", "host")
+	config.NVIDIA, config.NIC, config.PCI = &nvidia.Config{EnabledVGPUTypes: vgpuTypes(conf)}, &nic.Config{}, &pci.Config{}
 	var errs [3]error
-	config.NVIDIA.EnabledVGPUTypes = vgpuTypes(conf)
 	config.NVIDIA.FilterSRIOVVFs, errs[0] = conf.flag("gpu_devices", "filter_sriov_vfs")
 	config.NIC.EnabledNICTypes, errs[1] = nicTypes(conf)
 	config.PCI.PassthroughWhitelist, errs[2] = whitelist(conf)
@@ -87,8 +87,11 @@ func whitelist(conf openstackConf) (pci.Whitelist, error) {
 
 // vgpuAddresses gives the vGPU type of each card that is configured to be divided. The
 // driver has refused malformed addresses.
-func vgpuAddresses(config nvidia.Config) map[driver.PCIAddress]string {
+func vgpuAddresses(config *nvidia.Config) map[driver.PCIAddress]string {
 	cards := make(map[driver.PCIAddress]string)
+	if config == nil {
+		return cards
+	}
 	for _, t := range config.EnabledVGPUTypes {
 		for _, text := range t.DeviceAddresses {
 			if address, err := driver.ParsePCIAddress(text); err == nil {

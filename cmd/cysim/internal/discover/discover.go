@@ -91,7 +91,10 @@ func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.
 	var both []doubleClaim
 	var err error
 	if nova != nil {
-		cyborg := cyborgClaims{drivers, config.PCI.PassthroughWhitelist, vgpuAddresses(config.NVIDIA), c.Config != ""}
+		cyborg := cyborgClaims{drivers: drivers, vgpus: vgpuAddresses(config.NVIDIA), configured: c.Config != ""}
+		if config.PCI != nil {
+			cyborg.whitelist = config.PCI.PassthroughWhitelist
+		}
 		if both, err = findDoubleClaims(ctx, tree, cyborg, nova, reports); err != nil {
 			return err
 		}

@@ -1,13 +1,10 @@
 package discover
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,46 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
 // capturedTree unpacks the tree of a real machine and returns its sys.
 func capturedTree(t testing.TB, machine string) string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	plain, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for r := tar.NewReader(plain); err == nil; {
-		var h *tar.Header
-		if h, err = r.Next(); err == nil {
-			err = unpackEntry(filepath.Join(dir, filepath.FromSlash(h.Name)), h, r)
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "sys")
-}
-
-func unpackEntry(path string, h *tar.Header, r io.Reader) error {
-	if h.Typeflag == tar.TypeDir {
-		return os.MkdirAll(path, 0o755)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if h.Typeflag == tar.TypeSymlink {
-		return os.Symlink(h.Linkname, path)
-	}
-	data, err := io.ReadAll(r)
-	return errors.Join(err, os.WriteFile(path, data, 0o644))
+	return drivertest.Unpack(t, filepath.Join("..", "..", "..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
 }
 
 // laidOut writes a synthetic tree to a directory of the test.

@@ -58,7 +58,7 @@ func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 	if diff := cmp.Diff([]string{"nvidia_gpu_driver", "intel_nic_driver", "pci_driver"}, got.EnabledDrivers); diff != "" || got.Host != "compute1" {
 		t.Errorf("host %q, enabled_drivers (-want +got):\n%s", got.Host, diff)
 	}
-	wantGPUs := nvidia.Config{FilterSRIOVVFs: true, EnabledVGPUTypes: []nvidia.VGPUType{
+	wantGPUs := &nvidia.Config{FilterSRIOVVFs: true, EnabledVGPUTypes: []nvidia.VGPUType{
 		{Name: "nvidia-35", DeviceAddresses: []string{"0000:84:00.0", "0000:85:00.0"}}, {Name: "nvidia-36", DeviceAddresses: []string{"0000:86:00.0"}},
 	}}
 	if diff := cmp.Diff(wantGPUs, got.NVIDIA); diff != "" {

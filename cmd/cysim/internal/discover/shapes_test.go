@@ -183,7 +183,7 @@ func sharedCards() []shape {
 	a100 := with(fn("0000:3b:00.0", "10de", "20f1", "0302", "nvidia"), func(d *sysfs.PCIDevice) {
 		d.VFs = &sysfs.VFs{Total: 4, Enabled: 4, Offset: 4, Driver: "nvidia", MdevTypes: []sysfs.MdevType{{Type: "nvidia-474", Name: "GRID A100-4C", AvailableInstances: 1}}}
 	})
-	listed := `{"host": "h", "gpu_devices": {"enabled_vgpu_types": [{"name": "nvidia-474", "device_addresses": ["0000:3b:00.4", "0000:3b:00.5"]}]}}`
+	listed := `{"host": "h", "nvidia": {"enabled_vgpu_types": [{"name": "nvidia-474", "device_addresses": ["0000:3b:00.4", "0000:3b:00.5"]}]}}`
 	allOff := map[string]string{"0000:3b:00.0 nvidia": "virtual functions enabled (4)"}
 	for _, vf := range []string{"00.4", "00.5", "00.6", "00.7"} {
 		allOff["0000:3b:"+vf+" nvidia"] = "virtual function of 0000:3b:00.0"
@@ -288,7 +288,7 @@ func everyKind() []shape {
 	clock := with(fn("0000:70:00.0", "1cf2", "1001", "0880", ""), func(d *sysfs.PCIDevice) { d.Clocks = []sysfs.Clock{{Name: "ptp0", ClockName: "zte"}} })
 	return []shape{{
 		name:   "one device for each driver",
-		config: `{"host": "h", "gpu_devices": {"enabled_vgpu_types": [{"name": "nvidia-35", "device_addresses": ["0000:84:00.0"]}]}, "pci": {"passthrough_whitelist": {"vendor_id": "1002"}}}`,
+		config: `{"host": "h", "nvidia": {"enabled_vgpu_types": [{"name": "nvidia-35", "device_addresses": ["0000:84:00.0"]}]}, "pci": {"passthrough_whitelist": {"vendor_id": "1002"}}}`,
 		devices: []sysfs.PCIDevice{
 			intel, qat, vgpu, clock, fn("0000:3b:00.0", "10de", "15f8", "0302", "vfio-pci"),
 			fn("0000:d8:00.0", "10ee", "5000", "1200", "xclmgmt"), fn("0000:d8:00.1", "10ee", "5001", "1200", "xocl"),

@@ -1,4 +1,4 @@
-package sysfs_test
+package drivertest
 
 import (
 	"archive/tar"
@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// unpack puts a captured tree into a directory of the test and returns its sys.
-func unpack(t testing.TB, archive string) string {
+// Unpack unpacks a captured sysfs, a .tar.gz with the directory sys, and returns that
+// directory, for sysfs.OpenDir. It keeps symbolic links as they are.
+func Unpack(t testing.TB, archive string) string {
 	t.Helper()
 	f, err := os.Open(archive)
 	if err != nil {
@@ -48,8 +49,5 @@ func unpackOne(path string, h *tar.Header, r io.Reader) error {
 		return os.Symlink(h.Linkname, path)
 	}
 	data, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
+	return errors.Join(err, os.WriteFile(path, data, 0o644))
 }
