@@ -135,7 +135,7 @@ func FuzzExplain(f *testing.F) {
 			return
 		}
 		anywhere := false
-		for _, h := range why.Hosts {
+		for _, h := range why.hosts {
 			anywhere = anywhere || h.Candidate
 			if h.Candidate == (len(h.Words) > 0) {
 				t.Errorf("%s: candidate is %t, words %q", h.Name, h.Candidate, h.Words)

@@ -14,12 +14,16 @@ type operation struct {
 	// is maskStatus (404 if zero).
 	since      version
 	maskStatus int
-	// maskLast judges since after the media types instead of before.
+	// maskLast: since is checked after the media types instead of before.
 	maskLast bool
-	// reads tells that the body must be JSON, below bodyUntil if that is set.
+	// reads: the body must be JSON, below bodyUntil if that is set, and a closed schema
+	// checks it as a whole.
 	reads     bool
 	bodyUntil version
-	// answers tells that the caller must accept JSON.
+	// query are the keys of the query that are read. Some operations refuse others; the
+	// newer keys are refused below the microversions that introduced them.
+	query []string
+	// answers: the caller must accept JSON.
 	answers bool
 	rule    rule
 	handle  func(*call) error
@@ -31,7 +35,7 @@ func operations() []operation {
 		{name: "placement.root.get", method: "GET", pattern: "/", rule: anybody, handle: getRoot},
 		{name: "placement.root.get", method: "GET", pattern: "", rule: anybody, handle: getRoot},
 
-		{name: "placement.resource_provider.list", method: "GET", pattern: "/resource_providers", answers: true, handle: listProviders},
+		{name: "placement.resource_provider.list", method: "GET", pattern: "/resource_providers", answers: true, query: []string{"name", "uuid", "member_of", "resources", "in_tree", "required"}, handle: listProviders},
 		{name: "placement.resource_provider.create", method: "POST", pattern: "/resource_providers", reads: true, handle: createProvider},
 		{name: "placement.resource_provider.get", method: "GET", pattern: rp, answers: true, handle: getProvider},
 		{name: "placement.resource_provider.update", method: "PUT", pattern: rp, reads: true, handle: updateProvider},
@@ -53,7 +57,7 @@ func operations() []operation {
 		{name: "placement.rp_traits.put", method: "PUT", pattern: rp + "/traits", since: 6, reads: true, handle: putProviderTraits},
 		{name: "placement.rp_traits.delete", method: "DELETE", pattern: rp + "/traits", since: 6, handle: deleteProviderTraits},
 
-		{name: "placement.trait.list", method: "GET", pattern: "/traits", since: 6, answers: true, handle: listTraits},
+		{name: "placement.trait.list", method: "GET", pattern: "/traits", since: 6, answers: true, query: []string{"name", "associated"}, handle: listTraits},
 		{name: "placement.trait.get", method: "GET", pattern: "/traits/{name}", since: 6, handle: getTrait},
 		{name: "placement.trait.put", method: "PUT", pattern: "/traits/{name}", since: 6, handle: putTrait},
 		{name: "placement.trait.delete", method: "DELETE", pattern: "/traits/{name}", since: 6, handle: deleteTrait},
@@ -69,8 +73,8 @@ func operations() []operation {
 		{name: "placement.allocations.delete", method: "DELETE", pattern: "/allocations/{consumer}", handle: deleteAllocations},
 		{name: "placement.allocations.post", method: "POST", pattern: "/allocations", since: 13, reads: true, handle: postAllocations},
 
-		{name: "placement.allocation_candidates.list", method: "GET", pattern: "/allocation_candidates", since: 10, answers: true, handle: listCandidates},
-		{name: "placement.usages.get", method: "GET", pattern: "/usages", since: 9, answers: true, rule: ownUsages, handle: getUsages},
+		{name: "placement.allocation_candidates.list", method: "GET", pattern: "/allocation_candidates", since: 10, answers: true, query: []string{"resources*", "required*", "member_of*", "in_tree*", "limit", "group_policy", "root_required", "same_subtree"}, handle: listCandidates},
+		{name: "placement.usages.get", method: "GET", pattern: "/usages", since: 9, answers: true, rule: ownUsages, query: []string{"project_id", "user_id", "consumer_type"}, handle: getUsages},
 		{name: "placement.reshaper.post", method: "POST", pattern: "/reshaper", since: 30, reads: true, rule: reshaping, handle: postReshaper},
 	}
 }
@@ -82,47 +86,24 @@ func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 func (s *Server) router() *simhttp.Router {
 	var routes []simhttp.Route
 	for _, op := range operations() {
-		routes = append(routes, simhttp.Route{Operation: op.name, Method: op.method, Pattern: op.pattern, Handler: s.handler(op)})
+		routes = append(routes, simhttp.Route{
+			Operation: op.name, Method: op.method, Pattern: op.pattern, Handler: s.handler(op), Input: op.input(),
+		})
 	}
-	return simhttp.NewRouter(simhttp.WithInputs(routes, inputs())...)
+	return simhttp.NewRouter(routes...)
 }
 
-// judged is a body that a closed schema judges as a whole: a member that it does not know
-// is refused.
-func judged() simhttp.Input { return simhttp.Input{Body: []string{""}} }
-
-// queried is a query of these keys; some operations refuse others.
-func queried(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
-
-// inputs tells what each operation reads. The newer query keys are refused below the
-// microversions that introduced them.
-func inputs() map[string]simhttp.Input {
-	renamed := judged()
-	renamed.BodyOf = readsClassBody
-	return map[string]simhttp.Input{
-		"placement.resource_provider.list":   queried("name", "uuid", "member_of", "resources", "in_tree", "required"),
-		"placement.resource_provider.create": judged(),
-		"placement.resource_provider.update": judged(),
-		"placement.inventories.post":         judged(),
-		"placement.inventories.put":          judged(),
-		"placement.inventory.put":            judged(),
-		"placement.aggregates.put":           judged(),
-		"placement.rp_traits.put":            judged(),
-		"placement.trait.list":               queried("name", "associated"),
-		"placement.resource_class.create":    judged(),
-		"placement.resource_class.put":       renamed,
-		"placement.allocations.put":          judged(),
-		"placement.allocations.post":         judged(),
-		"placement.allocation_candidates.list": queried("resources*", "required*", "member_of*", "in_tree*",
-			"limit", "group_policy", "root_required", "same_subtree"),
-		"placement.usages.get":    queried("project_id", "user_id", "consumer_type"),
-		"placement.reshaper.post": judged(),
+// input is what the operation reads of a request.
+func (op operation) input() simhttp.Input {
+	input := simhttp.Input{Query: op.query}
+	if op.reads {
+		input.Body = []string{""}
 	}
-}
-
-// readsClassBody tells whether the PUT of a resource class renames it: later
-// microversions do not look at the body.
-func readsClassBody(r *http.Request) bool {
-	v, refused := parseVersion(r.Header)
-	return refused == nil && v < sinceEnsureClass
+	if op.bodyUntil > 0 {
+		input.BodyOf = func(r *http.Request) bool {
+			v, err := parseVersion(r.Header)
+			return err == nil && v < op.bodyUntil
+		}
+	}
+	return input
 }

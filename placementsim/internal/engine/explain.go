@@ -27,32 +27,54 @@ const (
 // Reason is why something cannot be part of a candidate. The zero value is no
 // reason.
 type Reason struct {
-	Kind ReasonKind
-	Text string
+	Kind ReasonKind `json:"kind"`
+	Text string     `json:"text"`
 }
 
 // HostVerdict tells whether candidates are anchored at a root, and if not, why.
 type HostVerdict struct {
-	UUID, Name string
-	Candidate  bool
-	// Reason is what rules the host out as a whole, or what is in the way of
-	// the groups together though each of them alone could be served.
-	Reason Reason
-	Groups []GroupVerdict // in the query's order; none if Reason is about the root
+	UUID      string `json:"uuid"`
+	Name      string `json:"name"`
+	Candidate bool   `json:"candidate"`
+	// Reason is what rules the host out as a whole, or what prevents the groups
+	// together though each of them alone could be served.
+	Reason Reason         `json:"reason,omitzero"`
+	Groups []GroupVerdict `json:"groups,omitempty"` // in the query's order; none if Reason is about the root
+	// Words are the reasons of the host and its groups as sentences; none for a
+	// candidate.
+	Words []string `json:"words,omitempty"`
 }
 
 // GroupVerdict tells whether one group alone could be served.
 type GroupVerdict struct {
-	Suffix    string
-	Served    bool
-	Reason    Reason            // of the first provider or, without any, of the host
-	Providers []ProviderVerdict // that were considered and refused
+	Suffix    string            `json:"group"`
+	Served    bool              `json:"served"`
+	Reason    Reason            `json:"reason,omitzero"`     // of the first provider or, without any, of the host
+	Providers []ProviderVerdict `json:"providers,omitempty"` // that have a resource of the group and were refused
 }
 
 // ProviderVerdict is the first reason why a provider does not serve a group.
 type ProviderVerdict struct {
-	UUID, Name string
-	Reason     Reason
+	UUID   string `json:"uuid"`
+	Name   string `json:"name"`
+	Reason Reason `json:"reason"`
+}
+
+// addWords puts the reasons into sentences.
+func (v *HostVerdict) addWords() {
+	say := func(text string) { v.Words = append(v.Words, "host "+v.Name+": "+text) }
+	if v.Reason != (Reason{}) {
+		say(v.Reason.Text)
+	}
+	for _, g := range v.Groups {
+		switch {
+		case g.Reason == Reason{}:
+		case g.Suffix == "":
+			say("the group without suffix: " + g.Reason.Text)
+		default:
+			say("group " + g.Suffix + ": " + g.Reason.Text)
+		}
+	}
 }
 
 // Explain looks at every root, whatever the query's limit, and tells why no
@@ -69,7 +91,9 @@ func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	verdicts := make([]HostVerdict, 0, len(s.trees.trees))
 	for _, t := range s.trees.trees {
 		if t != nil {
-			verdicts = append(verdicts, sr.judge(t))
+			v := sr.judge(t)
+			v.addWords()
+			verdicts = append(verdicts, v)
 		}
 	}
 	return verdicts, nil
