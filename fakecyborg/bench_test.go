@@ -177,7 +177,7 @@ func BenchmarkReport(b *testing.B) {
 			b.Fatal(err)
 		}
 		for h := range hosts {
-			if _, err := placement.CreateProvider(placementsim.NewProvider{Name: fmt.Sprintf("cn%d", h)}); err != nil {
+			if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: fmt.Sprintf("cn%d", h)}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -35,7 +35,7 @@ func newTwin(t *testing.T, cfg fakecyborg.Config) *twin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"}); err != nil {
+	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	card := newHardware("test")

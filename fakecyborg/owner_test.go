@@ -45,7 +45,7 @@ func TestADeviceThatNovaHasIsRefusedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newReportWorld(t, gpu("3b", "VGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"))
-			nova, err := w.placement.CreateProvider(placementsim.NewProvider{
+			nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
 				Name: name, Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
 			})
 			if err != nil {

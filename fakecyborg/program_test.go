@@ -351,7 +351,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"}); err != nil {
+	if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 		t.Fatal(err)
 	}
 	card := newHardware("test", fpgaCard("FPGA"))
@@ -440,7 +440,7 @@ func TestUpstreamTripsOverItsTraitName(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"}); err != nil {
+			if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"}); err != nil {
 				t.Fatal(err)
 			}
 			w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{newHardware("test", fpgaCard("FPGA"))}, withImages(t),
@@ -638,7 +638,7 @@ func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"})
+		host, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -199,7 +199,7 @@ func TestClassesAndTraitsThatNobodyUsesAreForgotten(t *testing.T) {
 	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode},
 			gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A"}, "0"), gpu("5e", "CUSTOM_SHARED", []string{"CUSTOM_A"}, "0"))
-		other, err := w.placement.CreateProvider(placementsim.NewProvider{
+		other, err := w.placement.CreateProvider(placementsim.ResourceProvider{
 			Name: "other", Traits: []string{"CUSTOM_A"}, Inventories: map[string]placementsim.Inventory{"CUSTOM_SHARED": {Total: 1}},
 		})
 		if err != nil {

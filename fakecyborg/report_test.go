@@ -81,7 +81,7 @@ func newReportWorldOf(t *testing.T, cfg fakecyborg.Config, devices ...driver.Dev
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := placement.CreateProvider(placementsim.NewProvider{Name: "cn0"})
+	root, err := placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,11 +515,11 @@ func TestProvidersOfOthersAreNotTouched(t *testing.T) {
 	name := "cn0_0000:3b:00.0"
 	for _, tt := range []struct {
 		name string
-		new  placementsim.NewProvider
+		new  placementsim.ResourceProvider
 	}{
-		{"same name, other uuid", placementsim.NewProvider{Name: name}},
-		{"same uuid, other name", placementsim.NewProvider{Name: "other", UUID: driver.ProviderUUID(name)}},
-		{"same uuid and name, other parent", placementsim.NewProvider{Name: name, UUID: driver.ProviderUUID(name)}},
+		{"same name, other uuid", placementsim.ResourceProvider{Name: name}},
+		{"same uuid, other name", placementsim.ResourceProvider{Name: "other", UUID: driver.ProviderUUID(name)}},
+		{"same uuid and name, other parent", placementsim.ResourceProvider{Name: name, UUID: driver.ProviderUUID(name)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -546,7 +546,7 @@ func TestProvidersOfAnEarlierLifeAreTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newReportWorld(t, gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"))
 	uuid := driver.ProviderUUID("cn0_0000:3b:00.0")
-	if _, err := w.placement.CreateProvider(placementsim.NewProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root}); err != nil {
+	if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn0_0000:3b:00.0", UUID: uuid, Parent: w.root}); err != nil {
 		t.Fatal(err)
 	}
 	w.report()

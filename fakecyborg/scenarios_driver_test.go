@@ -106,7 +106,7 @@ func TestOneBadDriverSpoilsUpstreamsReport(t *testing.T) {
 			if err := w.cyborg.AddHost(driver.Host{Name: "cn1", Drivers: []driver.Driver{newHardware("good", named("cn1_card", gpu("3b", "PGPU", nil, "0"))), bad}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.placement.CreateProvider(placementsim.NewProvider{Name: "cn1"}); err != nil {
+			if _, err := w.placement.CreateProvider(placementsim.ResourceProvider{Name: "cn1"}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.cyborg.ReportHost(t.Context(), "cn1"); err == nil {

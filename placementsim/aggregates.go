@@ -10,47 +10,39 @@ import (
 // written under a generation.
 const sinceAggregateGeneration version = 19
 
-func (c *call) writeAggregates(a engine.ProviderAggregates) error {
-	body := map[string]any{"aggregates": a.UUIDs}
+func (c *call) writeAggregates(p engine.Inspection) error {
+	body := map[string]any{"aggregates": p.Aggregates}
 	if c.version >= sinceAggregateGeneration {
-		body["resource_provider_generation"] = a.Generation
+		body["resource_provider_generation"] = p.Generation
 	}
-	c.modified(c.now)
+	c.modified()
 	return c.JSON(http.StatusOK, body)
 }
 
 func getAggregates(c *call) error {
-	a, err := c.server.state.ProviderAggregates(c.PathValue("uuid"))
+	p, err := c.server.state.Inspect(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
-	return c.writeAggregates(a)
+	return c.writeAggregates(p)
 }
 
 func putAggregates(c *call) error {
 	uuid := c.PathValue("uuid")
-	if _, err := c.server.state.Provider(uuid); err != nil {
+	if _, err := c.server.state.Inspect(uuid); err != nil {
 		return err
 	}
-	var uuids []string
-	var generation *int
-	if c.version < sinceAggregateGeneration {
-		body, err := c.body("aggregates-1.1")
-		if err != nil {
-			return err
-		}
-		uuids = textList(body)
-	} else {
-		body, err := c.body("aggregates-1.19")
-		if err != nil {
-			return err
-		}
-		given := int(integer(object(body)["resource_provider_generation"]))
-		uuids, generation = textList(object(body)["aggregates"]), &given
-	}
-	a, err := c.state().SetAggregates(uuid, generation, uuids, c.now)
+	body, err := c.anyBody(c.schemaFor("aggregates", 1, sinceAggregateGeneration))
 	if err != nil {
 		return err
 	}
-	return c.writeAggregates(a)
+	list, generation := body, (*int)(nil) // the body is the list itself at first
+	if c.version >= sinceAggregateGeneration {
+		list, generation = object(body)["aggregates"], generationIn(object(body))
+	}
+	p, err := c.state().SetAggregates(uuid, generation, textList(list), c.now)
+	if err != nil {
+		return err
+	}
+	return c.writeAggregates(p)
 }

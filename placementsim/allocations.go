@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -86,11 +87,9 @@ func putAllocations(c *call) error {
 	if err != nil {
 		return err
 	}
-	claim := c.readClaim(consumer, object(body))
-	if err := c.state().Claim([]engine.Claim{claim}, c.writes()); err != nil {
-		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory for consumer "+consumer+": ")
-	}
-	return c.Empty(http.StatusNoContent)
+	claim := c.readClaim(consumer, body)
+	err = c.state().Claim([]engine.Claim{claim}, c.writes())
+	return c.done(prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory for consumer "+consumer+": "))
 }
 
 func postAllocations(c *call) error {
@@ -98,26 +97,21 @@ func postAllocations(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.state().Claim(c.readClaims(body), c.writes()); err != nil {
-		return prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory: ")
-	}
-	return c.Empty(http.StatusNoContent)
+	err = c.state().Claim(c.readClaims(body), c.writes())
+	return c.done(prefixed(err, engine.ErrUnknownClass, "Unable to allocate inventory: "))
 }
 
 // readClaims reads a map of claims by consumer.
-func (c *call) readClaims(value any) []engine.Claim {
+func (c *call) readClaims(body map[string]any) []engine.Claim {
 	var claims []engine.Claim
-	for _, consumer := range sortedKeys(object(value)) {
-		claims = append(claims, c.readClaim(consumer, object(object(value)[consumer])))
+	for _, consumer := range sortedKeys(body) {
+		claims = append(claims, c.readClaim(consumer, object(body[consumer])))
 	}
 	return claims
 }
 
 func deleteAllocations(c *call) error {
-	if err := c.state().Release(c.PathValue("consumer")); err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	return c.done(c.state().Release(c.PathValue("consumer")))
 }
 
 type resourcesBody struct {
@@ -137,7 +131,7 @@ func getAllocations(c *call) error {
 	consumer, generations, found := c.server.state.ConsumerAllocations(c.PathValue("consumer"))
 	body := consumerBody{Allocations: make(map[string]resourcesBody)}
 	if !found {
-		c.modified(c.now)
+		c.modified()
 		return c.JSON(http.StatusOK, body)
 	}
 	for _, a := range consumer.Allocations {
@@ -161,12 +155,7 @@ func getAllocations(c *call) error {
 	return c.JSON(http.StatusOK, body)
 }
 
-func typeOrUnknown(kind string) string {
-	if kind == "" {
-		return unknownType
-	}
-	return kind
-}
+func typeOrUnknown(kind string) string { return cmp.Or(kind, unknownType) }
 
 func getProviderAllocations(c *call) error {
 	generation, consumers, err := c.server.state.ProviderAllocations(c.PathValue("uuid"))
@@ -178,7 +167,7 @@ func getProviderAllocations(c *call) error {
 		Generation *int             `json:"consumer_generation,omitempty"`
 	}
 	entries := make(map[string]entry, len(consumers))
-	newest := time.Time{}
+	var created []time.Time
 	for _, consumer := range consumers {
 		e := entry{Resources: make(map[string]int64)}
 		for _, a := range consumer.Allocations {
@@ -188,13 +177,8 @@ func getProviderAllocations(c *call) error {
 			e.Generation = &consumer.Generation
 		}
 		entries[consumer.UUID] = e
-		if consumer.Created.After(newest) {
-			newest = consumer.Created
-		}
+		created = append(created, consumer.Created)
 	}
-	if len(consumers) == 0 {
-		newest = c.now
-	}
-	c.modified(newest)
+	c.modified(created...)
 	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": generation, "allocations": entries})
 }

@@ -84,7 +84,7 @@ func probed(t *testing.T) *Server {
 	t.Helper()
 	s := newServer(t, Config{Seed: 1})
 	fpga := map[string]Inventory{"FPGA": {Total: 2}}
-	for _, n := range []NewProvider{
+	for _, n := range []ResourceProvider{
 		{UUID: rp1, Name: "cn0", Inventories: map[string]Inventory{"VCPU": {Total: 8}, "DISK_GB": {Total: 100}}, Traits: []string{"COMPUTE_NODE"}},
 		{UUID: rp2, Name: "cn0_fpga", Parent: rp1, Inventories: fpga, Traits: []string{"CUSTOM_FPGA_INTEL"}},
 		{UUID: rp3, Name: "cn1", Inventories: fpga},

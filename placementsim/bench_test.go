@@ -23,7 +23,7 @@ func benchWorld(b *testing.B, hosts int) *Server {
 	b.Helper()
 	s := newServer(b, Config{Seed: 1})
 	for h := range hosts {
-		root, err := s.CreateProvider(NewProvider{
+		root, err := s.CreateProvider(ResourceProvider{
 			Name: fmt.Sprintf("host%05d", h), Traits: []string{"COMPUTE_NODE"},
 			Inventories: map[string]Inventory{"VCPU": {Total: 64}, "MEMORY_MB": {Total: 262144}, "DISK_GB": {Total: 4000}},
 		})
@@ -35,7 +35,7 @@ func benchWorld(b *testing.B, hosts int) *Server {
 			if d%2 == 1 {
 				class, traits = "PGPU", []string{"CUSTOM_GPU_NVIDIA", "OWNER_CYBORG"}
 			}
-			_, err := s.CreateProvider(NewProvider{
+			_, err := s.CreateProvider(ResourceProvider{
 				Name: fmt.Sprintf("%s_0000:%02x:00.0", root.Name, d+1), Parent: root.UUID, Traits: traits,
 				Inventories: map[string]Inventory{class: {Total: 1 + d%8}},
 			})
@@ -268,12 +268,12 @@ func BenchmarkExplain(b *testing.B) {
 // any search can list.
 func BenchmarkWorstCase(b *testing.B) {
 	s := newServer(b, Config{Seed: 1})
-	root, err := s.CreateProvider(NewProvider{Name: "host"})
+	root, err := s.CreateProvider(ResourceProvider{Name: "host"})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for d := range 500 {
-		if _, err := s.CreateProvider(NewProvider{Name: fmt.Sprintf("d%d", d), Parent: root.UUID, Inventories: map[string]Inventory{"FPGA": {Total: 1}}}); err != nil {
+		if _, err := s.CreateProvider(ResourceProvider{Name: fmt.Sprintf("d%d", d), Parent: root.UUID, Inventories: map[string]Inventory{"FPGA": {Total: 1}}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,8 +132,28 @@ func (c *call) requireJSON() error {
 	return &simhttp.Error{Status: http.StatusUnsupportedMediaType, Text: "The media type " + sent + " is not supported, use application/json"}
 }
 
-// body reads the request body and checks it against the schema of a name.
-func (c *call) body(name string) (any, error) {
+// body reads a request body that is an object of the schema of a name.
+func (c *call) body(name string) (map[string]any, error) {
+	value, err := c.anyBody(name)
+	return object(value), err
+}
+
+// bodyAbout is body for a request about a provider, whose absence is reported first.
+func (c *call) bodyAbout(provider, name string) (map[string]any, error) {
+	if _, err := c.server.state.Inspect(provider); err != nil {
+		return nil, err
+	}
+	return c.body(name)
+}
+
+// generationIn returns the generation of the provider in a body.
+func generationIn(body map[string]any) *int {
+	generation := int(integer(body["resource_provider_generation"]))
+	return &generation
+}
+
+// anyBody reads a request body and checks it against the schema of a name.
+func (c *call) anyBody(name string) (any, error) {
 	data, err := simhttp.ReadBody(c.Request)
 	switch {
 	case errors.Is(err, simhttp.ErrBodyTooLarge):
@@ -150,12 +171,36 @@ func (c *call) body(name string) (any, error) {
 	return value, nil
 }
 
-// modified sets the caching headers that exist from microversion 1.15 on.
-func (c *call) modified(at time.Time) {
-	if c.version >= 15 {
+// sinceCacheHeaders is the microversion that added caching headers.
+const sinceCacheHeaders version = 15
+
+// noCache sets the caching header of an answer without a time.
+func (c *call) noCache() {
+	if c.version >= sinceCacheHeaders {
 		c.W.Header().Set("Cache-Control", "no-cache")
-		c.W.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
 	}
+}
+
+// modified sets the caching headers with the latest of the times, or with the present
+// time when there is none.
+func (c *call) modified(times ...time.Time) {
+	if c.version < sinceCacheHeaders {
+		return
+	}
+	at := c.now
+	if len(times) > 0 {
+		at = slices.MaxFunc(times, time.Time.Compare)
+	}
+	c.noCache()
+	c.W.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
+}
+
+// done answers 204, or returns the error of a transition.
+func (c *call) done(err error) error {
+	if err != nil {
+		return err
+	}
+	return c.Empty(http.StatusNoContent)
 }
 
 // location names a new or existing entity, as an absolute URL.

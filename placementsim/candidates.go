@@ -28,7 +28,7 @@ func listCandidates(c *call) error {
 	if err != nil {
 		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
 	}
-	c.modified(c.now)
+	c.modified()
 	writeBytes(c.W, http.StatusOK, "application/json", body)
 	if cap(body) <= maxKeptBuffer {
 		*buffer = body

@@ -16,7 +16,7 @@ func worked(t testing.TB) *Server {
 	s := newServer(t, Config{})
 	memory0 := Inventory{Total: 2048, MinUnit: 512, StepSize: 256}
 	memory1 := Inventory{Total: 2048, MinUnit: 256, MaxUnit: 1024}
-	for i, n := range []NewProvider{
+	for i, n := range []ResourceProvider{
 		{Name: "cn1", Traits: []string{"CUSTOM_T"}, Aggregates: []string{agg}},
 		{Name: "numa0", Parent: "cn1", Inventories: map[string]Inventory{"VCPU": {Total: 4}, "MEMORY_MB": memory0}},
 		{Name: "numa1", Parent: "cn1", Inventories: map[string]Inventory{"VCPU": {Total: 4}, "MEMORY_MB": memory1}, Traits: []string{"CUSTOM_FOO"}},

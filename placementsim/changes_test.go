@@ -131,7 +131,7 @@ func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var last sim.Exchange
 		s := seeded(t, Config{NoLeftoverConsumers: seed%2 == 0}, WithObserver(func(e sim.Exchange) { last = e }))
-		if _, err := s.CreateProvider(NewProvider{UUID: rp3, Name: "o", Parent: rp2}); err != nil {
+		if _, err := s.CreateProvider(ResourceProvider{UUID: rp3, Name: "o", Parent: rp2}); err != nil {
 			t.Fatal(err)
 		}
 		before := thingsOf(t, s)

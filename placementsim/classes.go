@@ -3,7 +3,9 @@ package placementsim
 import (
 	"net/http"
 	"net/url"
+	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -24,14 +26,12 @@ func (c *call) classBody(class engine.Class) classBody {
 
 func listClasses(c *call) error {
 	bodies := []classBody{}
-	newest := c.now
-	for i, class := range c.server.state.Classes() {
+	var changed []time.Time
+	for _, class := range c.server.state.Classes() {
 		bodies = append(bodies, c.classBody(class))
-		if i == 0 || class.Changed.After(newest) {
-			newest = class.Changed
-		}
+		changed = append(changed, class.Changed)
 	}
-	c.modified(newest)
+	c.modified(changed...)
 	return c.JSON(http.StatusOK, map[string]any{"resource_classes": bodies})
 }
 
@@ -40,9 +40,9 @@ func createClass(c *call) error {
 	if err != nil {
 		return err
 	}
-	name := text(object(body)["name"])
-	if err := c.state().CreateClass(name, c.now); err != nil {
-		return err
+	name := text(body["name"])
+	if !c.state().EnsureClass(name, c.now) {
+		return simhttp.Refuse(http.StatusConflict, "Conflicting resource class already exists: %s", name)
 	}
 	c.location(classPath(name))
 	return c.Empty(http.StatusCreated)
@@ -77,7 +77,7 @@ func renameClass(c *call, from string) error {
 	if err != nil {
 		return err
 	}
-	to := text(object(body)["name"])
+	to := text(body["name"])
 	if err := c.state().RenameClass(from, to, c.now); err != nil {
 		return err
 	}
@@ -89,8 +89,5 @@ func renameClass(c *call, from string) error {
 }
 
 func deleteClass(c *call) error {
-	if err := c.state().DeleteClass(c.PathValue("name")); err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	return c.done(c.state().DeleteClass(c.PathValue("name")))
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// The decisions that a caller of the direct API can make about an error.
+// The decisions that a caller can make about an error.
 var (
+	// ErrConfig: [New] cannot use the configuration.
+	ErrConfig = errors.New("placementsim: bad configuration")
 	// ErrNotFound: there is no such provider, consumer or inventory.
 	ErrNotFound = errors.New("placementsim: not found")
 	// ErrConflict: the present state does not allow the change: no room, in
@@ -21,15 +23,17 @@ var (
 	ErrInvalid = errors.New("placementsim: invalid")
 )
 
-// ResourceProvider is a provider with all it has.
+// ResourceProvider is a provider with all it has. [Server.CreateProvider] ignores
+// Generation and Root.
 type ResourceProvider struct {
-	UUID, Name  string
+	UUID        string // to create one, may be empty: made from the seed
+	Name        string
 	Generation  int
-	Parent      string // empty for a root
+	Parent      string // uuid; empty for a root
 	Root        string // of a root: itself
 	Inventories map[string]Inventory
-	Traits      []string // in creation order, the standard ones first
-	Aggregates  []string
+	Traits      []string // in creation order, the standard ones first; custom ones are created
+	Aggregates  []string // uuids
 }
 
 // Inventory is how much of a resource class a provider has. Zero values of
@@ -46,16 +50,6 @@ type Inventory struct {
 type Allocation struct {
 	Consumer, Provider, Class string
 	Used                      int
-}
-
-// NewProvider describes a provider for [Server.CreateProvider].
-type NewProvider struct {
-	UUID        string // empty: made from the seed
-	Name        string
-	Parent      string // uuid; empty for a root
-	Inventories map[string]Inventory
-	Traits      []string // custom ones are created
-	Aggregates  []string // uuids
 }
 
 // Claim describes what a consumer is to have for [Server.Claim].
@@ -118,7 +112,7 @@ func direct(step, subject string, err error) error {
 // CreateProvider adds a provider with all it has, creating the custom classes
 // and traits it names. The error matches [ErrConflict] when the uuid or name is
 // taken, or [ErrInvalid]; then no provider is added.
-func (s *Server) CreateProvider(n NewProvider) (ResourceProvider, error) {
+func (s *Server) CreateProvider(n ResourceProvider) (ResourceProvider, error) {
 	if n.UUID == "" {
 		n.UUID = s.ids.UUID()
 	}
@@ -138,7 +132,7 @@ func (s *Server) CreateProvider(n NewProvider) (ResourceProvider, error) {
 
 // equip gives a new provider what it has. Inventories come last: from then on
 // others can use it.
-func (s *Server) equip(n NewProvider) error {
+func (s *Server) equip(n ResourceProvider) error {
 	if len(n.Aggregates) > 0 {
 		if err := s.SetAggregates(n.UUID, n.Aggregates...); err != nil {
 			return err
@@ -281,13 +275,10 @@ func (s *Server) ConsumerProject(consumer string) string {
 // Usage returns how much of a class of a provider is allocated, 0 for an
 // unknown one.
 func (s *Server) Usage(provider, class string) int {
-	_, used, err := s.state.ProviderUsages(provider)
-	if err != nil {
-		return 0
-	}
-	for _, u := range used {
-		if u.Class == class {
-			return int(u.Amount)
+	p, _ := s.state.Inspect(provider)
+	for _, i := range p.Inventories {
+		if i.Class == class {
+			return int(i.Used)
 		}
 	}
 	return 0

@@ -48,18 +48,18 @@ func TestDirectAPIErrorsTellWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := dumpOf(s)
-	create := func(n NewProvider) error { _, err := s.CreateProvider(n); return err }
+	create := func(n ResourceProvider) error { _, err := s.CreateProvider(n); return err }
 	tests := []struct {
 		name string
 		err  error
 		want error
 		text string
 	}{
-		{"duplicate uuid", create(NewProvider{UUID: rp1, Name: "x"}), ErrConflict, "already exists"},
-		{"bad uuid", create(NewProvider{UUID: "x", Name: "x"}), ErrInvalid, `"x"`},
-		{"no name", create(NewProvider{}), ErrInvalid, "needs a name"},
-		{"unknown parent", create(NewProvider{Name: "x", Parent: rp3}), ErrInvalid, "parent provider UUID does not exist"},
-		{"unknown trait", create(NewProvider{Name: "x", Traits: []string{"NOPE"}}), ErrInvalid, "NOPE"},
+		{"duplicate uuid", create(ResourceProvider{UUID: rp1, Name: "x"}), ErrConflict, "already exists"},
+		{"bad uuid", create(ResourceProvider{UUID: "x", Name: "x"}), ErrInvalid, `"x"`},
+		{"no name", create(ResourceProvider{}), ErrInvalid, "needs a name"},
+		{"unknown parent", create(ResourceProvider{Name: "x", Parent: rp3}), ErrInvalid, "parent provider UUID does not exist"},
+		{"unknown trait", create(ResourceProvider{Name: "x", Traits: []string{"NOPE"}}), ErrInvalid, "NOPE"},
 		{"unknown class", s.SetInventory(rp1, map[string]Inventory{"NOPE": {Total: 1}}), ErrInvalid, "NOPE"},
 		{"no total", s.SetInventory(rp1, map[string]Inventory{"VCPU": {}}), ErrInvalid, "total 0"},
 		{"all reserved and more", s.SetInventory(rp1, map[string]Inventory{"VCPU": {Total: 1, Reserved: 2}}), ErrInvalid, "greater than total"},

@@ -15,7 +15,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	host, err := server.CreateProvider(placementsim.NewProvider{
+	host, err := server.CreateProvider(placementsim.ResourceProvider{
 		UUID: "4e5b1dc2-0ba0-4c44-9cd0-9e3a2b6a3e5a", Name: "cn0",
 		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}},
 	})

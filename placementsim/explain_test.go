@@ -16,10 +16,10 @@ func ExampleServer_Explain() {
 		fmt.Println(err)
 		return
 	}
-	host, _ := server.CreateProvider(placementsim.NewProvider{Name: "cn7", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}})
+	host, _ := server.CreateProvider(placementsim.ResourceProvider{Name: "cn7", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}})
 	gpu := map[string]placementsim.Inventory{"PGPU": {Total: 1}}
-	_, _ = server.CreateProvider(placementsim.NewProvider{Name: "gpu0", Parent: host.UUID, Inventories: gpu})
-	full, _ := server.CreateProvider(placementsim.NewProvider{Name: "gpu1", Parent: host.UUID, Inventories: gpu, Traits: []string{"CUSTOM_GPU_A100"}})
+	_, _ = server.CreateProvider(placementsim.ResourceProvider{Name: "gpu0", Parent: host.UUID, Inventories: gpu})
+	full, _ := server.CreateProvider(placementsim.ResourceProvider{Name: "gpu1", Parent: host.UUID, Inventories: gpu, Traits: []string{"CUSTOM_GPU_A100"}})
 	_ = server.Claim(placementsim.Claim{Consumer: "c0000000-0000-4000-8000-000000000000", Project: "p", User: "u",
 		Allocations: []placementsim.Allocation{{Provider: full.UUID, Class: "PGPU", Used: 1}}})
 
@@ -39,7 +39,7 @@ func TestExplainAnswersOnTheControlRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.CreateProvider(placementsim.NewProvider{Name: "cn0", UUID: "11111111-1111-4111-8111-111111111111", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}}); err != nil {
+	if _, err := server.CreateProvider(placementsim.ResourceProvider{Name: "cn0", UUID: "11111111-1111-4111-8111-111111111111", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}}); err != nil {
 		t.Fatal(err)
 	}
 	const head = `{"explanation":{"hosts":[{"uuid":"11111111-1111-4111-8111-111111111111","name":"cn0",`

@@ -118,7 +118,7 @@ func converse(t *testing.T, s http.Handler, turns ...turn) {
 func seeded(t testing.TB, cfg Config, opts ...Option) *Server {
 	t.Helper()
 	s := newServer(t, cfg, opts...)
-	for _, n := range []NewProvider{
+	for _, n := range []ResourceProvider{
 		{UUID: rp1, Name: "cn0", Inventories: map[string]Inventory{"VCPU": {Total: 8}}, Traits: []string{"COMPUTE_ACCELERATORS"}},
 		{UUID: rp2, Name: "cn0_fpga", Parent: rp1, Inventories: map[string]Inventory{"FPGA": {Total: 2}}, Traits: []string{"CUSTOM_FPGA_INTEL"}},
 	} {

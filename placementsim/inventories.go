@@ -1,7 +1,6 @@
 package placementsim
 
 import (
-	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -68,41 +67,39 @@ func (c *call) inventoryWrite() engine.InventoryWrite {
 
 // writeInventories answers all inventories. Without any, the answer has no
 // last-modified, as in the service.
-func (c *call) writeInventories(all engine.ProviderInventories) error {
-	body := inventoriesBody{all.Generation, make(map[string]inventoryBody, len(all.Inventories))}
-	var newest time.Time
-	for _, i := range all.Inventories {
+func (c *call) writeInventories(p engine.Inspection) error {
+	body := inventoriesBody{p.Generation, make(map[string]inventoryBody, len(p.Inventories))}
+	var changed []time.Time
+	for _, i := range p.Inventories {
 		body.Inventories[i.Class] = newInventoryBody(i.Inventory)
-		if i.Changed.After(newest) {
-			newest = i.Changed
-		}
+		changed = append(changed, i.Changed)
 	}
-	if len(all.Inventories) > 0 {
-		c.modified(newest)
-	} else if c.version >= 15 {
-		c.W.Header().Set("Cache-Control", "no-cache")
+	if changed == nil {
+		c.noCache()
+	} else {
+		c.modified(changed...)
 	}
 	return c.JSON(http.StatusOK, body)
 }
 
 func getInventories(c *call) error {
-	all, err := c.server.state.Inventories(c.PathValue("uuid"))
+	p, err := c.server.state.Inspect(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
-	return c.writeInventories(all)
+	return c.writeInventories(p)
 }
 
 func getInventory(c *call) error {
 	uuid, class := c.PathValue("uuid"), c.PathValue("class")
-	all, err := c.server.state.Inventories(uuid)
+	p, err := c.server.state.Inspect(uuid)
 	if err != nil {
 		return err
 	}
-	for _, i := range all.Inventories {
+	for _, i := range p.Inventories {
 		if i.Class == class {
 			c.modified(i.Changed)
-			return c.JSON(http.StatusOK, oneInventoryBody{all.Generation, newInventoryBody(i.Inventory)})
+			return c.JSON(http.StatusOK, oneInventoryBody{p.Generation, newInventoryBody(i.Inventory)})
 		}
 	}
 	return &simhttp.Error{Status: http.StatusNotFound, Text: "No inventory of class " + class + " for " + uuid}
@@ -115,63 +112,52 @@ func inventoryFailure(err error, verb, uuid string) error {
 
 func postInventory(c *call) error {
 	uuid := c.PathValue("uuid")
-	if _, err := c.server.state.Provider(uuid); err != nil {
-		return err
-	}
-	body, err := c.body("inventory-post")
+	body, err := c.bodyAbout(uuid, "inventory-post")
 	if err != nil {
 		return err
 	}
-	class, spec := text(object(body)["resource_class"]), readInventory(object(body))
-	generation, err := c.state().AddInventory(uuid, class, spec, c.inventoryWrite())
+	class, spec := text(body["resource_class"]), readInventory(body)
+	p, err := c.state().AddInventory(uuid, class, spec, c.inventoryWrite())
 	if err != nil {
 		return prefixed(inventoryFailure(err, "create", uuid), engine.ErrUnknownClass,
 			"Unable to create inventory for resource provider "+uuid+": ")
 	}
 	c.location(providerPath(uuid) + "/inventories/" + url.PathEscape(class))
-	c.modified(c.now)
-	return c.JSON(http.StatusCreated, oneInventoryBody{generation, newInventoryBody(spec)})
+	c.modified()
+	return c.JSON(http.StatusCreated, oneInventoryBody{p.Generation, newInventoryBody(spec)})
 }
 
 func putInventory(c *call) error {
 	uuid, class := c.PathValue("uuid"), c.PathValue("class")
-	if _, err := c.server.state.Provider(uuid); err != nil {
-		return err
-	}
-	body, err := c.body("inventory-put")
+	body, err := c.bodyAbout(uuid, "inventory-put")
 	if err != nil {
 		return err
 	}
-	spec := readInventory(object(body))
-	given := int(integer(object(body)["resource_provider_generation"]))
-	generation, err := c.state().SetInventory(uuid, class, given, spec, c.inventoryWrite())
+	spec := readInventory(body)
+	p, err := c.state().SetInventory(uuid, class, generationIn(body), spec, c.inventoryWrite())
 	if err != nil {
 		return inventoryFailure(err, "update", uuid)
 	}
-	c.modified(c.now)
-	return c.JSON(http.StatusOK, oneInventoryBody{generation, newInventoryBody(spec)})
+	c.modified()
+	return c.JSON(http.StatusOK, oneInventoryBody{p.Generation, newInventoryBody(spec)})
 }
 
 func putInventories(c *call) error {
 	uuid := c.PathValue("uuid")
-	if _, err := c.server.state.Provider(uuid); err != nil {
-		return err
-	}
-	body, err := c.body("inventories-put")
+	body, err := c.bodyAbout(uuid, "inventories-put")
 	if err != nil {
 		return err
 	}
-	specs, err := readInventories(object(body)["inventories"])
+	specs, err := readInventories(body["inventories"])
 	if err != nil {
 		return err
 	}
-	given := int(integer(object(body)["resource_provider_generation"]))
-	all, err := c.state().SetInventories(uuid, &given, specs, c.inventoryWrite())
+	p, err := c.state().SetInventories(uuid, generationIn(body), specs, c.inventoryWrite())
 	if err != nil {
 		err = prefixed(inventoryFailure(err, "update", uuid), engine.ErrInventoryInUse, "update conflict: ")
 		return prefixed(err, engine.ErrUnknownClass, "Unknown resource class in inventory for resource provider "+uuid+": ")
 	}
-	return c.writeInventories(all)
+	return c.writeInventories(p)
 }
 
 // readInventories reads a map of inventories by class. The schema does not look
@@ -190,21 +176,11 @@ func readInventories(value any) (map[string]engine.Inventory, error) {
 }
 
 func deleteInventories(c *call) error {
-	uuid := c.PathValue("uuid")
-	if err := c.state().DeleteInventories(uuid, c.now); err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	return c.done(c.state().DeleteInventories(c.PathValue("uuid"), c.now))
 }
 
 func deleteInventory(c *call) error {
-	uuid, class := c.PathValue("uuid"), c.PathValue("class")
-	err := c.state().DeleteInventory(uuid, class, c.now)
-	if errors.Is(err, engine.ErrConcurrentUpdate) {
-		return prefixed(err, engine.ErrConcurrentUpdate, "Unable to delete inventory of class "+class+": ")
-	}
-	if err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	class := c.PathValue("class")
+	err := c.state().DeleteInventory(c.PathValue("uuid"), class, c.now)
+	return c.done(prefixed(err, engine.ErrConcurrentUpdate, "Unable to delete inventory of class "+class+": "))
 }

@@ -120,7 +120,7 @@ func getRoot(c *call) error {
 		Status     string `json:"status"`
 		Links      []link `json:"links"`
 	}
-	c.modified(c.now)
+	c.modified()
 	return c.JSON(http.StatusOK, map[string][]document{"versions": {{
 		ID: "v1.0", MinVersion: minVersion.String(), MaxVersion: maxVersion.String(), Status: "CURRENT",
 		Links: []link{{Rel: "self"}},

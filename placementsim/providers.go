@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
@@ -71,14 +72,12 @@ func listProviders(c *call) error {
 		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
 	}
 	bodies := make([]any, 0, len(providers))
-	newest := c.now
-	for i, p := range providers {
+	var changed []time.Time
+	for _, p := range providers {
 		bodies = append(bodies, c.providerBody(p))
-		if i == 0 || p.Changed().After(newest) {
-			newest = p.Changed()
-		}
+		changed = append(changed, p.Changed())
 	}
-	c.modified(newest)
+	c.modified(changed...)
 	return c.JSON(http.StatusOK, map[string]any{"resource_providers": bodies})
 }
 
@@ -119,17 +118,12 @@ func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
 }
 
 func createProvider(c *call) error {
-	schema := "provider-post-1.0"
-	if c.version >= sinceTrees {
-		schema = "provider-post-1.14"
-	}
-	body, err := c.body(schema)
+	body, err := c.body(c.schemaFor("provider-post", 0, sinceTrees))
 	if err != nil {
 		return err
 	}
-	fields := object(body)
-	n := engine.NewProvider{Name: text(fields["name"]), Parent: text(fields["parent_provider_uuid"])}
-	if sent, ok := fields["uuid"]; ok {
+	n := engine.NewProvider{Name: text(body["name"]), Parent: text(body["parent_provider_uuid"])}
+	if sent, ok := body["uuid"]; ok {
 		n.UUID = sim.CanonicalUUID(text(sent))
 	} else {
 		n.UUID = c.server.ids.UUID()
@@ -147,38 +141,32 @@ func createProvider(c *call) error {
 }
 
 func getProvider(c *call) error {
-	p, err := c.server.state.Provider(c.PathValue("uuid"))
+	p, err := c.server.state.Inspect(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
 	c.modified(p.Changed())
-	return c.JSON(http.StatusOK, c.providerBody(p))
+	return c.JSON(http.StatusOK, c.providerBody(p.Provider))
 }
 
 func updateProvider(c *call) error {
 	uuid := c.PathValue("uuid")
-	before, err := c.server.state.Provider(uuid)
+	before, err := c.server.state.Inspect(uuid)
 	if err != nil {
 		return err
 	}
-	schema := "provider-put-1.0"
-	if c.version >= sinceTrees {
-		schema = "provider-put-1.14"
-	}
-	body, err := c.body(schema)
+	body, err := c.body(c.schemaFor("provider-put", 0, sinceTrees))
 	if err != nil {
 		return err
 	}
-	parent, sent := object(body)["parent_provider_uuid"]
+	parent, sent := body["parent_provider_uuid"]
 	p, err := c.state().UpdateProvider(uuid, engine.ProviderUpdate{
-		Name: text(object(body)["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
+		Name: text(body["name"]), SetParent: sent, Parent: text(parent), Reparent: c.version >= 37,
 	}, c.now)
 	if err != nil {
 		return prefixed(err, engine.ErrInvalid, fmt.Sprintf("Unable to save resource provider %s: Object action update failed because: ", uuid))
 	}
-	if c.version >= 15 {
-		c.W.Header().Set("Cache-Control", "no-cache")
-	}
+	c.noCache()
 	if !before.Updated.IsZero() || before.Parent == "" { // creating a root counts as an update of it
 		c.modified(before.Changed())
 	}
@@ -186,8 +174,5 @@ func updateProvider(c *call) error {
 }
 
 func deleteProvider(c *call) error {
-	if err := c.state().DeleteProvider(c.PathValue("uuid")); err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	return c.done(c.state().DeleteProvider(c.PathValue("uuid")))
 }

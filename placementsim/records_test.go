@@ -21,11 +21,11 @@ func filled(t *testing.T) *placementsim.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := s.CreateProvider(placementsim.NewProvider{Name: "cn0", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}, Traits: []string{"COMPUTE_ACCELERATORS"}})
+	root, err := s.CreateProvider(placementsim.ResourceProvider{Name: "cn0", Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}}, Traits: []string{"COMPUTE_ACCELERATORS"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gpu, err := s.CreateProvider(placementsim.NewProvider{
+	gpu, err := s.CreateProvider(placementsim.ResourceProvider{
 		Name: "cn0_gpu", Parent: root.UUID, Inventories: map[string]placementsim.Inventory{"CUSTOM_PGPU": {Total: 2, Reserved: 1}},
 		Traits: []string{"CUSTOM_A", "CUSTOM_B"}, Aggregates: []string{"1f4a4b6e-6b52-4d3c-8c8e-0d5a2f5f0a01"},
 	})
@@ -70,11 +70,11 @@ func TestAServiceWithTheSameRecordsIsTheSame(t *testing.T) {
 	if diff := cmp.Diff(s.ResourceProviders(), other.ResourceProviders()); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
 	}
-	want, err := s.CreateProvider(placementsim.NewProvider{Name: "next"})
+	want, err := s.CreateProvider(placementsim.ResourceProvider{Name: "next"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := other.CreateProvider(placementsim.NewProvider{Name: "next"}); err != nil || got.UUID != want.UUID {
+	if got, err := other.CreateProvider(placementsim.ResourceProvider{Name: "next"}); err != nil || got.UUID != want.UUID {
 		t.Errorf("the next provider is %s, %v, want %s as in the original", got.UUID, err, want.UUID)
 	}
 }

@@ -13,8 +13,8 @@ func postReshaper(c *call) error {
 	if err != nil {
 		return err
 	}
-	reshape := engine.Reshape{Claims: c.readClaims(object(body)["allocations"])}
-	inventories := object(object(body)["inventories"])
+	reshape := engine.Reshape{Claims: c.readClaims(object(body["allocations"]))}
+	inventories := object(body["inventories"])
 	for _, uuid := range sortedKeys(inventories) {
 		entry := object(inventories[uuid])
 		specs, err := readInventories(entry["inventories"])
@@ -29,8 +29,5 @@ func postReshaper(c *call) error {
 	if errors.Is(err, engine.ErrNotFound) {
 		return &simhttp.Error{Status: http.StatusBadRequest, Code: codeProviderNotFound, Text: err.Error()}
 	}
-	if err != nil {
-		return prefixed(err, engine.ErrInventoryInUse, "update conflict: ")
-	}
-	return c.Empty(http.StatusNoContent)
+	return c.done(prefixed(err, engine.ErrInventoryInUse, "update conflict: "))
 }

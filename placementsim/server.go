@@ -2,7 +2,6 @@ package placementsim
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,10 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
 )
-
-// ErrConfig is matched by the error of [New] for a configuration that cannot
-// be used.
-var ErrConfig = errors.New("placementsim: bad configuration")
 
 // Config says how a Placement service behaves. The zero value is the service
 // as it is shipped.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
@@ -15,14 +16,12 @@ func listTraits(c *call) error {
 		return err
 	}
 	names := []string{}
-	newest := c.now
-	for i, t := range c.server.state.Traits(filter) {
+	var created []time.Time
+	for _, t := range c.server.state.Traits(filter) {
 		names = append(names, t.Name)
-		if i == 0 || t.Created.After(newest) {
-			newest = t.Created
-		}
+		created = append(created, t.Created)
 	}
-	c.modified(newest)
+	c.modified(created...)
 	return c.JSON(http.StatusOK, map[string]any{"traits": names})
 }
 
@@ -79,10 +78,7 @@ func putTrait(c *call) error {
 }
 
 func deleteTrait(c *call) error {
-	if err := c.state().DeleteTrait(c.PathValue("name")); err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	return c.done(c.state().DeleteTrait(c.PathValue("name")))
 }
 
 type providerTraitsBody struct {
@@ -90,21 +86,21 @@ type providerTraitsBody struct {
 	Generation int      `json:"resource_provider_generation"`
 }
 
-func (c *call) writeProviderTraits(t engine.ProviderTraits) error {
-	newest := t.Newest
-	if len(t.Names) == 0 {
-		newest = c.now
+func (c *call) writeProviderTraits(p engine.Inspection) error {
+	if len(p.Traits) == 0 {
+		c.modified()
+	} else {
+		c.modified(p.NewestTrait)
 	}
-	c.modified(newest)
-	return c.JSON(http.StatusOK, providerTraitsBody{append([]string{}, t.Names...), t.Generation})
+	return c.JSON(http.StatusOK, providerTraitsBody{append([]string{}, p.Traits...), p.Generation})
 }
 
 func getProviderTraits(c *call) error {
-	t, err := c.server.state.ProviderTraits(c.PathValue("uuid"))
+	p, err := c.server.state.Inspect(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
-	return c.writeProviderTraits(t)
+	return c.writeProviderTraits(p)
 }
 
 func putProviderTraits(c *call) error {
@@ -112,13 +108,11 @@ func putProviderTraits(c *call) error {
 	if err != nil {
 		return err
 	}
-	names := textList(object(body)["traits"])
-	given := int(integer(object(body)["resource_provider_generation"]))
-	t, err := c.state().SetProviderTraits(c.PathValue("uuid"), &given, names, c.now)
+	p, err := c.state().SetProviderTraits(c.PathValue("uuid"), generationIn(body), textList(body["traits"]), c.now)
 	if err != nil {
 		return unknownTraits(err)
 	}
-	return c.writeProviderTraits(t)
+	return c.writeProviderTraits(p)
 }
 
 // unknownTraits words the error about traits that do not exist as it is worded
@@ -132,8 +126,6 @@ func unknownTraits(err error) error {
 }
 
 func deleteProviderTraits(c *call) error {
-	if _, err := c.state().SetProviderTraits(c.PathValue("uuid"), nil, nil, c.now); err != nil {
-		return err
-	}
-	return c.Empty(http.StatusNoContent)
+	_, err := c.state().SetProviderTraits(c.PathValue("uuid"), nil, nil, c.now)
+	return c.done(err)
 }

@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -10,16 +11,16 @@ import (
 )
 
 func getProviderUsages(c *call) error {
-	generation, used, err := c.server.state.ProviderUsages(c.PathValue("uuid"))
+	p, err := c.server.state.Inspect(c.PathValue("uuid"))
 	if err != nil {
 		return err
 	}
-	usages := make(map[string]int64, len(used))
-	for _, u := range used {
-		usages[u.Class] = u.Amount
+	usages := make(map[string]int64, len(p.Inventories))
+	for _, i := range p.Inventories {
+		usages[i.Class] = i.Used
 	}
-	c.modified(c.now)
-	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": generation, "usages": usages})
+	c.modified()
+	return c.JSON(http.StatusOK, map[string]any{"resource_provider_generation": p.Generation, "usages": usages})
 }
 
 func getUsages(c *call) error {
@@ -28,16 +29,14 @@ func getUsages(c *call) error {
 		return err
 	}
 	groups := c.server.state.Usages(q.last("project_id"), q.last("user_id"))
-	c.modified(c.now)
+	c.modified()
 	if c.version < sinceConsumerType {
 		return c.JSON(http.StatusOK, map[string]any{"usages": merged(groups).Amounts})
 	}
 	usages := make(map[string]map[string]int64)
 	for _, g := range selectUsages(groups, q) {
 		entry := map[string]int64{"consumer_count": int64(g.Consumers)}
-		for class, amount := range g.Amounts {
-			entry[class] = amount
-		}
+		maps.Copy(entry, g.Amounts)
 		usages[g.Type] = entry
 	}
 	return c.JSON(http.StatusOK, map[string]any{"usages": usages})

@@ -41,7 +41,7 @@ func TestInventoryLife(t *testing.T) {
 	t.Parallel()
 	const all, vcpu = rpPath + "/inventories", rpPath + "/inventories/VCPU"
 	s := newServer(t, Config{})
-	if _, err := s.CreateProvider(NewProvider{UUID: rp1, Name: "a"}); err != nil {
+	if _, err := s.CreateProvider(ResourceProvider{UUID: rp1, Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	converse(t, s,
@@ -80,7 +80,7 @@ func TestAggregatesAndTraitsOfAProvider(t *testing.T) {
 	t.Parallel()
 	const aggregates, traits = rpPath + "/aggregates", rpPath + "/traits"
 	s := newServer(t, Config{})
-	if _, err := s.CreateProvider(NewProvider{UUID: rp1, Name: "a"}); err != nil {
+	if _, err := s.CreateProvider(ResourceProvider{UUID: rp1, Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	converse(t, s,
@@ -119,7 +119,7 @@ func TestAggregatesAndTraitsOfAProvider(t *testing.T) {
 func TestResourceClassLife(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, Config{})
-	if _, err := s.CreateProvider(NewProvider{UUID: rp1, Name: "a", Inventories: map[string]Inventory{"CUSTOM_USED": {Total: 1}}}); err != nil {
+	if _, err := s.CreateProvider(ResourceProvider{UUID: rp1, Name: "a", Inventories: map[string]Inventory{"CUSTOM_USED": {Total: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	converse(t, s,

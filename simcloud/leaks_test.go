@@ -41,7 +41,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			u.claimDirectly(instance(9), u.cloud.ProviderUUID("cn1"), "VCPU")
 		}, []string{"allocation: consumer " + instance(9) + ", which is not a registered guest, has allocated VCPU:1 on cn1"}},
 		{"allocation elsewhere is not ours", func(u *user, _, _ spawned) {
-			p, err := u.cloud.Placement.CreateProvider(placementsim.NewProvider{Name: "storage", Inventories: map[string]placementsim.Inventory{"DISK_GB": {Total: 10}}})
+			p, err := u.cloud.Placement.CreateProvider(placementsim.ResourceProvider{Name: "storage", Inventories: map[string]placementsim.Inventory{"DISK_GB": {Total: 10}}})
 			if err != nil {
 				u.t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ func flatPlacement(t *testing.T) (*placementsim.Server, string, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := server.CreateProvider(placementsim.NewProvider{
+	host, err := server.CreateProvider(placementsim.ResourceProvider{
 		Name: "cn0", Traits: []string{"OWNER_NOVA", "CUSTOM_GPU_NVIDIA"},
 		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 8}, "PGPU": {Total: 2}},
 	})

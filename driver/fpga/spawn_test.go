@@ -48,7 +48,7 @@ func newWorld(t *testing.T, mode string, images []simcloud.Image, profiles map[s
 		model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: name, Groups: []map[string]string{group}})
 	}
 	w := &world{t: t, cloud: simcloud.Run(t, model)}
-	if _, err := w.cloud.Placement.CreateProvider(placementsim.NewProvider{
+	if _, err := w.cloud.Placement.CreateProvider(placementsim.ResourceProvider{
 		Name: "cn0", Traits: []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"},
 		Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 64}, "MEMORY_MB": {Total: 65536}, "DISK_GB": {Total: 4000}},
 	}); err != nil {

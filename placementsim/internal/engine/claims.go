@@ -20,7 +20,7 @@ func (s *State) Claim(claims []Claim, w Writes) error {
 	if err := plan.check(nil); err != nil {
 		return err
 	}
-	defer s.watchPlan(plan)()
+	defer watch(s, (*State).addPlanRows, plan)()
 	s.apply(plan, w)
 	return nil
 }
@@ -36,6 +36,8 @@ type plan struct {
 	claims  []plannedClaim
 	changes map[place]*change
 	bumped  map[*provider]struct{}
+	// reshaped are the providers whose inventories change as well.
+	reshaped []*provider
 }
 
 type plannedClaim struct {
@@ -133,7 +135,7 @@ func sortAllocations(allocs []allocation) {
 func (s *State) leaveConsumers(claims []Claim) {
 	for _, claim := range claims {
 		if s.consumers[claim.Consumer] == nil {
-			defer s.watchConsumer(claim.Consumer)()
+			defer watch(s, (*State).addConsumerRows, claim.Consumer)()
 			s.consumers[claim.Consumer] = newConsumer(claim)
 		}
 	}
@@ -191,24 +193,6 @@ func (pl *plan) check(over overlay) error {
 		}
 	}
 	return nil
-}
-
-// watchPlan watches all that a plan is about, and further providers.
-func (s *State) watchPlan(pl *plan, more ...*provider) (end func()) {
-	if !s.listening() {
-		return noop
-	}
-	return s.watch(func(to rows) {
-		for _, p := range more {
-			s.addProviderRows(to, p)
-		}
-		for p := range pl.bumped {
-			s.addProviderRows(to, p)
-		}
-		for _, claim := range pl.claims {
-			s.addConsumerRows(to, claim.Consumer)
-		}
-	})
 }
 
 // apply carries a plan out.
@@ -291,7 +275,7 @@ func (s *State) Release(uuid string) error {
 		return refuse(ErrNotFound, "No allocations for consumer '%s'", uuid)
 	}
 	allocs := c.allocs
-	defer s.watchConsumer(uuid)()
+	defer watch(s, (*State).addConsumerRows, uuid)()
 	s.release(c)
 	for _, a := range allocs {
 		s.updateRoom(a.provider.tree, a.class, a.provider.traits)

@@ -115,19 +115,6 @@ func (s *State) Class(name string) (Class, error) {
 	return c.view(), nil
 }
 
-// CreateClass adds a custom resource class. The error matches [ErrConflict]
-// when it exists already.
-func (s *State) CreateClass(name string, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.classes.byName[name] != nil {
-		return refuse(ErrConflict, "Conflicting resource class already exists: %s", name)
-	}
-	defer s.watchName(name)()
-	s.classes.add(name, now)
-	return nil
-}
-
 // EnsureClass adds a custom resource class unless it exists, and reports
 // whether it did.
 func (s *State) EnsureClass(name string, now time.Time) (created bool) {
@@ -136,7 +123,7 @@ func (s *State) EnsureClass(name string, now time.Time) (created bool) {
 	if s.classes.byName[name] != nil {
 		return false
 	}
-	defer s.watchName(name)()
+	defer watch(s, (*State).addNameRows, name)()
 	s.classes.add(name, now)
 	return true
 }
@@ -156,7 +143,7 @@ func (s *State) RenameClass(from, to string, now time.Time) error {
 	case s.classes.byName[to] != nil && to != from:
 		return refuse(ErrConflict, "Resource class already exists: %s", to)
 	}
-	defer s.watchClass(c)()
+	defer watch(s, (*State).addClassRows, c)()
 	delete(s.classes.byName, from)
 	c.name, c.updated = to, now
 	s.classes.byName[to] = c
@@ -178,7 +165,7 @@ func (s *State) DeleteClass(name string) error {
 	case c.inventories > 0:
 		return refuse(ErrConflict, "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name)
 	}
-	defer s.watchName(name)()
+	defer watch(s, (*State).addNameRows, name)()
 	delete(s.classes.byName, name)
 	return nil
 }

@@ -1,18 +1,31 @@
 package engine
 
+import (
+	"slices"
+	"time"
+)
+
 // Inspection is a provider with all it has.
 type Inspection struct {
 	Provider
-	Inventories []ClassInventory
-	Traits      []string // in creation order, the standard ones first
-	Aggregates  []string
+	Inventories []ClassInventory // in class order
+	Traits      []string         // in creation order, the standard ones first
+	NewestTrait time.Time        // when the newest of the traits was created
+	Aggregates  []string         // in the order they were set
 }
 
 func (p *provider) inspect() Inspection {
-	return Inspection{
-		Provider: p.view(), Inventories: p.inventoriesView().Inventories,
-		Traits: p.traitsView().Names, Aggregates: p.aggregatesView().UUIDs,
+	view := Inspection{
+		Provider: p.view(), Inventories: make([]ClassInventory, 0, len(p.invs)),
+		Traits: slices.Clone(p.traits.names), Aggregates: p.aggregateUUIDs(),
 	}
+	for i := range p.invs {
+		view.Inventories = append(view.Inventories, p.invs[i].view())
+	}
+	for _, tr := range p.traits.traits {
+		view.NewestTrait = later(view.NewestTrait, tr.created)
+	}
+	return view
 }
 
 // Inspect returns one provider with all it has, or an error that matches
@@ -38,19 +51,27 @@ func (s *State) InspectAll() []Inspection {
 	return list
 }
 
-// ProviderUsages lists what is used of each class in a provider's inventories,
-// in class order, and the provider's generation. The error matches
-// [ErrNotFound].
-func (s *State) ProviderUsages(uuid string) (generation int, used []ClassAmount, err error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+// change changes one provider and returns it as it is then. A change that is
+// refused must have changed nothing. The error matches [ErrNotFound], or is that of
+// the change.
+func (s *State) change(uuid string, change func(*provider) error) (Inspection, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	p, err := s.find(uuid)
 	if err != nil {
-		return 0, nil, err
+		return Inspection{}, err
 	}
-	used = make([]ClassAmount, 0, len(p.invs))
-	for i := range p.invs {
-		used = append(used, ClassAmount{p.invs[i].class.name, p.invs[i].used})
+	defer watch(s, (*State).addProviderRows, uuid)()
+	if err := change(p); err != nil {
+		return Inspection{}, err
 	}
-	return p.generation, used, nil
+	return p.inspect(), nil
+}
+
+// expect refuses a generation that is given and not the present one.
+func (p *provider) expect(generation *int, text string) error {
+	if generation != nil && *generation != p.generation {
+		return refuse(ErrConcurrentUpdate, "%s", text)
+	}
+	return nil
 }

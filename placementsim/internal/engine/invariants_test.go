@@ -265,7 +265,8 @@ func steps() []step {
 			if names := sortedKeys(specs); len(names) > 0 {
 				_, err := s.AddInventory(name, names[0], specs[names[0]], InventoryWrite{Now: now})
 				if err != nil {
-					_, err = s.SetInventory(name, names[0], drawGeneration(t, s, name), specs[names[0]], InventoryWrite{Now: now})
+					given := drawGeneration(t, s, name)
+					_, err = s.SetInventory(name, names[0], &given, specs[names[0]], InventoryWrite{Now: now})
 				}
 				return err
 			}

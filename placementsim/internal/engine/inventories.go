@@ -91,34 +91,8 @@ type ClassInventory struct {
 	Changed time.Time // when it was last written
 }
 
-// ProviderInventories are the inventories of a provider, in class order.
-type ProviderInventories struct {
-	Generation  int
-	Inventories []ClassInventory
-}
-
 func (i *inventory) view() ClassInventory {
 	return ClassInventory{i.class.name, i.Inventory, i.used, i.changed}
-}
-
-func (p *provider) inventoriesView() ProviderInventories {
-	view := ProviderInventories{Generation: p.generation, Inventories: make([]ClassInventory, 0, len(p.invs))}
-	for i := range p.invs {
-		view.Inventories = append(view.Inventories, p.invs[i].view())
-	}
-	return view
-}
-
-// Inventories returns the inventories of a provider, or an error that matches
-// [ErrNotFound].
-func (s *State) Inventories(uuid string) (ProviderInventories, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return ProviderInventories{}, err
-	}
-	return p.inventoriesView(), nil
 }
 
 // InventoryWrite tells how an inventory is judged and stamped.
@@ -138,95 +112,80 @@ func (w InventoryWrite) check(uuid, className string, spec Inventory) error {
 	return nil
 }
 
-// AddInventory gives a provider an inventory of one more class and returns the
-// provider's new generation. The error matches [ErrNotFound], [ErrCapacity],
-// [ErrUnknownClass], or [ErrConcurrentUpdate] when it has one of the class.
-func (s *State) AddInventory(uuid, className string, spec Inventory, w InventoryWrite) (generation int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return 0, err
-	}
-	if err := w.check(uuid, className, spec); err != nil {
-		return 0, err
-	}
-	c, err := s.classes.lookup(className)
-	if err != nil {
-		return 0, err
-	}
-	if p.inventory(c) != nil {
-		return 0, refuse(ErrConcurrentUpdate, "Update conflict: resource provider %s already has an inventory of %s", uuid, className)
-	}
-	defer s.watchProvider(p)()
-	invs := append(slices.Clone(p.invs), newInventory(c, spec, 0, w.Now))
-	s.replaceInventories(p, invs)
-	p.bump(w.Now)
-	return p.generation, nil
+// AddInventory gives a provider an inventory of one more class. The error matches
+// [ErrNotFound], [ErrCapacity], [ErrUnknownClass], or [ErrConcurrentUpdate] when it
+// has one of the class.
+func (s *State) AddInventory(uuid, className string, spec Inventory, w InventoryWrite) (Inspection, error) {
+	return s.change(uuid, func(p *provider) error {
+		if err := w.check(uuid, className, spec); err != nil {
+			return err
+		}
+		c, err := s.classes.lookup(className)
+		if err != nil {
+			return err
+		}
+		if p.inventory(c) != nil {
+			return refuse(ErrConcurrentUpdate, "Update conflict: resource provider %s already has an inventory of %s", uuid, className)
+		}
+		s.replaceInventories(p, append(slices.Clone(p.invs), newInventory(c, spec, 0, w.Now)))
+		p.bump(w.Now)
+		return nil
+	})
 }
 
-// SetInventory changes the inventory of a class that the provider has. The
-// error matches [ErrNotFound] also for an unknown class, [ErrConcurrentUpdate],
+const inventoriesChanged = "resource provider generation conflict"
+
+// SetInventory changes the inventory of a class that the provider has. With a
+// generation it must be the present one. The error matches [ErrNotFound] also for an unknown class, [ErrConcurrentUpdate],
 // [ErrCapacity], or [ErrInvalid] when the provider has no such inventory.
-func (s *State) SetInventory(uuid, className string, generation int, spec Inventory, w InventoryWrite) (newGeneration int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return 0, err
-	}
-	if generation != p.generation {
-		return 0, refuse(ErrConcurrentUpdate, "resource provider generation conflict")
-	}
-	if err := w.check(uuid, className, spec); err != nil {
-		return 0, err
-	}
-	c := s.classes.byName[className]
-	if c == nil {
-		return 0, refuse(ErrNotFound, "No such resource class %s.", className)
-	}
-	inv := p.inventory(c)
-	if inv == nil {
-		return 0, refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
-	}
-	defer s.watchProvider(p)()
-	*inv = newInventory(c, spec, inv.used, w.Now)
-	s.updateRoom(p.tree, c, p.traits)
-	p.bump(w.Now)
-	return p.generation, nil
+func (s *State) SetInventory(uuid, className string, generation *int, spec Inventory, w InventoryWrite) (Inspection, error) {
+	return s.change(uuid, func(p *provider) error {
+		if err := p.expect(generation, inventoriesChanged); err != nil {
+			return err
+		}
+		if err := w.check(uuid, className, spec); err != nil {
+			return err
+		}
+		c := s.classes.byName[className]
+		if c == nil {
+			return refuse(ErrNotFound, "No such resource class %s.", className)
+		}
+		inv := p.inventory(c)
+		if inv == nil {
+			return refuse(ErrInvalid, "No inventory record with resource class for resource provider %s: No inventory of class %s found.", uuid, className)
+		}
+		*inv = newInventory(c, spec, inv.used, w.Now)
+		s.updateRoom(p.tree, c, p.traits)
+		p.bump(w.Now)
+		return nil
+	})
 }
 
 // SetInventories replaces all inventories of a provider. With a generation it
 // must be the present one. The error matches [ErrNotFound],
 // [ErrConcurrentUpdate], [ErrCapacity], [ErrUnknownClass] or
 // [ErrInventoryInUse].
-func (s *State) SetInventories(uuid string, generation *int, specs map[string]Inventory, w InventoryWrite) (ProviderInventories, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return ProviderInventories{}, err
-	}
-	if generation != nil && *generation != p.generation {
-		return ProviderInventories{}, refuse(ErrConcurrentUpdate, "resource provider generation conflict")
-	}
-	names := sortedKeys(specs)
-	for _, name := range names {
-		if err := w.check(uuid, name, specs[name]); err != nil {
-			return ProviderInventories{}, err
+func (s *State) SetInventories(uuid string, generation *int, specs map[string]Inventory, w InventoryWrite) (Inspection, error) {
+	return s.change(uuid, func(p *provider) error {
+		if err := p.expect(generation, inventoriesChanged); err != nil {
+			return err
 		}
-	}
-	invs, err := s.newInventories(p, specs, w.Now)
-	if err != nil {
-		return ProviderInventories{}, err
-	}
-	if err := p.checkRemoval(invs); err != nil {
-		return ProviderInventories{}, err
-	}
-	defer s.watchProvider(p)()
-	s.replaceInventories(p, invs)
-	p.bump(w.Now)
-	return p.inventoriesView(), nil
+		for _, name := range sortedKeys(specs) {
+			if err := w.check(uuid, name, specs[name]); err != nil {
+				return err
+			}
+		}
+		invs, err := s.newInventories(p, specs, w.Now)
+		if err != nil {
+			return err
+		}
+		if err := p.checkRemoval(invs); err != nil {
+			return err
+		}
+		s.replaceInventories(p, invs)
+		p.bump(w.Now)
+		return nil
+	})
 }
 
 // newInventories builds inventories that keep the present use.
@@ -286,19 +245,15 @@ func (s *State) replaceInventories(p *provider, invs []inventory) {
 // DeleteInventories removes all inventories of a provider. The error matches
 // [ErrNotFound] or [ErrInventoryInUse].
 func (s *State) DeleteInventories(uuid string, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return err
-	}
-	if err := p.checkRemoval(nil); err != nil {
-		return err
-	}
-	defer s.watchProvider(p)()
-	s.replaceInventories(p, nil)
-	p.bump(now)
-	return nil
+	_, err := s.change(uuid, func(p *provider) error {
+		if err := p.checkRemoval(nil); err != nil {
+			return err
+		}
+		s.replaceInventories(p, nil)
+		p.bump(now)
+		return nil
+	})
+	return err
 }
 
 // DeleteInventory removes the inventory of one class. The error matches
@@ -306,21 +261,17 @@ func (s *State) DeleteInventories(uuid string, now time.Time) error {
 // has allocations: this is the code that the service gives here, though it
 // gives another one when all are deleted.
 func (s *State) DeleteInventory(uuid, className string, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(p.invs, func(inv inventory) bool { return inv.class.name == className })
-	switch {
-	case i < 0:
-		return refuse(ErrNotFound, "No inventory of class %s found for delete", className)
-	case p.invs[i].used > 0:
-		return inventoryInUse(ErrConcurrentUpdate, p, []string{className})
-	}
-	defer s.watchProvider(p)()
-	s.replaceInventories(p, slices.Delete(slices.Clone(p.invs), i, i+1))
-	p.bump(now)
-	return nil
+	_, err := s.change(uuid, func(p *provider) error {
+		i := slices.IndexFunc(p.invs, func(inv inventory) bool { return inv.class.name == className })
+		switch {
+		case i < 0:
+			return refuse(ErrNotFound, "No inventory of class %s found for delete", className)
+		case p.invs[i].used > 0:
+			return inventoryInUse(ErrConcurrentUpdate, p, []string{className})
+		}
+		s.replaceInventories(p, slices.Delete(slices.Clone(p.invs), i, i+1))
+		p.bump(now)
+		return nil
+	})
+	return err
 }

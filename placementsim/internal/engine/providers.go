@@ -40,17 +40,6 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// Provider returns one provider, or an error that matches [ErrNotFound].
-func (s *State) Provider(uuid string) (Provider, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return Provider{}, err
-	}
-	return p.view(), nil
-}
-
 // NewProvider describes a provider to be created.
 type NewProvider struct {
 	UUID, Name string
@@ -78,13 +67,7 @@ func (s *State) CreateProvider(n NewProvider, now time.Time) (Provider, error) {
 	if s.names[n.Name] != nil {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider name: %s already exists.", n.Name)
 	}
-	if s.listening() {
-		defer s.watch(func(to rows) {
-			if p := s.providers[n.UUID]; p != nil {
-				s.addProviderRows(to, p)
-			}
-		})()
-	}
+	defer watch(s, (*State).addProviderRows, n.UUID)()
 	return s.addProvider(n, parent, now).view(), nil
 }
 
@@ -130,7 +113,11 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 	if other := s.names[u.Name]; other != nil && other != p {
 		return Provider{}, refuse(ErrDuplicateName, "Conflicting resource provider %s already exists.", u.Name)
 	}
-	defer s.watchMove(p, parent)()
+	touched := []*provider{p}
+	if parent != p.parent { // all below it may get another root
+		touched = p.branch()
+	}
+	defer watch(s, (*State).addBranchRows, touched)()
 	if p.name != u.Name || p.parent != parent { // what stays the same is no update to the service
 		p.updated = now
 	}
@@ -143,23 +130,15 @@ func (s *State) UpdateProvider(uuid string, u ProviderUpdate, now time.Time) (Pr
 	return p.view(), nil
 }
 
-// watchMove watches a provider that may get another parent, and all below it, which then
-// get another root.
-func (s *State) watchMove(p, parent *provider) (end func()) {
-	if !s.listening() || parent == p.parent {
-		return s.watchProvider(p)
-	}
-	touched := []*provider{p}
+// branch returns a provider and all below it, in creation order.
+func (p *provider) branch() []*provider {
+	var branch []*provider
 	for _, member := range p.tree.members {
-		if member != p && p.isAncestorOf(member) {
-			touched = append(touched, member)
+		if p.isAncestorOf(member) {
+			branch = append(branch, member)
 		}
 	}
-	return s.watch(func(to rows) {
-		for _, p := range touched {
-			s.addProviderRows(to, p)
-		}
-	})
+	return branch
 }
 
 // newParent judges a change of parent.
@@ -187,12 +166,7 @@ func (s *State) newParent(p *provider, u ProviderUpdate) (*provider, error) {
 // it a root. Those that get another root count as updated.
 func (s *State) move(p, parent *provider, now time.Time) {
 	from := p.tree
-	var branch []*provider
-	for _, member := range p.tree.members {
-		if p.isAncestorOf(member) {
-			branch = append(branch, member)
-		}
-	}
+	branch := p.branch()
 	if p.parent != nil {
 		p.parent.children--
 	}
@@ -230,7 +204,7 @@ func (s *State) DeleteProvider(uuid string) error {
 	case len(p.consumers) > 0:
 		return refuse(ErrProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", uuid)
 	}
-	defer s.watchProvider(p)()
+	defer watch(s, (*State).addProviderRows, uuid)()
 	s.replaceInventories(p, nil)
 	s.changeTraits(p, s.traits.none)
 	s.leaveSet(s.traits.none)

@@ -50,11 +50,10 @@ func (s *State) Reshape(r Reshape, w Writes) error {
 			return err
 		}
 	}
-	touched := make([]*provider, 0, len(changes))
 	for _, change := range changes {
-		touched = append(touched, change.provider)
+		pl.reshaped = append(pl.reshaped, change.provider)
 	}
-	defer s.watchPlan(pl, touched...)()
+	defer watch(s, (*State).addPlanRows, pl)()
 	for _, change := range changes {
 		if len(change.final) > 0 {
 			s.replaceInventories(change.provider, change.interim)

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 
@@ -49,34 +50,44 @@ func wrong(c sim.RecordChange, format string, args ...any) error {
 	return refuse(ErrInvalid, "%s %s: %s", c.Table, c.Key, fmt.Sprintf(format, args...))
 }
 
-// rowsOf returns the rows of a type with their changes, ordered by id.
-func rowsOf[R any](list []sim.RecordChange, table string, id func(*R) int64) (changes []sim.RecordChange, found []*R) {
-	for _, c := range list {
-		if c.Table == table {
-			changes = append(changes, c)
+// rowsOf iterates over the rows of a table with their changes, ordered by id.
+func rowsOf[R any](list []sim.RecordChange, table string, id func(*R) int64) iter.Seq2[sim.RecordChange, *R] {
+	return func(yield func(sim.RecordChange, *R) bool) {
+		var changes []sim.RecordChange
+		for _, c := range list {
+			if c.Table == table {
+				changes = append(changes, c)
+			}
+		}
+		slices.SortStableFunc(changes, func(a, b sim.RecordChange) int { return cmp.Compare(id(a.After.(*R)), id(b.After.(*R))) })
+		for _, c := range changes {
+			if !yield(c, c.After.(*R)) {
+				return
+			}
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b sim.RecordChange) int { return cmp.Compare(id(a.After.(*R)), id(b.After.(*R))) })
-	for _, c := range changes {
-		found = append(found, c.After.(*R))
-	}
-	return changes, found
 }
 
 func unordered[R any](*R) int64 { return 0 }
 
 func theSequences(list []sim.RecordChange) (*SequencesRow, error) {
-	_, found := rowsOf(list, tableSequences, unordered[SequencesRow])
-	if len(found) != 1 {
-		return nil, refuse(ErrInvalid, "%s %s is missing or there twice", tableSequences, sequencesKey)
-	}
-	for _, last := range []int64{found[0].Providers, found[0].Trees, found[0].Classes, found[0].Traits} {
-		if last < 0 || last > 9_999_999_999 {
-			return nil, refuse(ErrInvalid, "%s %s: the number %d is out of range", tableSequences, sequencesKey, last)
+	var found *SequencesRow
+	for row, r := range rowsOf(list, tableSequences, unordered[SequencesRow]) {
+		if found != nil {
+			return nil, wrong(row, "it is there twice")
+		}
+		found = r
+		for _, last := range []int64{r.Providers, r.Trees, r.Classes, r.Traits} {
+			if last < 0 || last > 9_999_999_999 {
+				return nil, wrong(row, "the number %d is out of range", last)
+			}
 		}
 	}
-	found[0].Created = stamp(found[0].Created)
-	return found[0], nil
+	if found == nil {
+		return nil, refuse(ErrInvalid, "%s %s is missing", tableSequences, sequencesKey)
+	}
+	found.Created = stamp(found.Created)
+	return found, nil
 }
 
 // outside refuses an ID that its sequence has not given.
@@ -88,27 +99,25 @@ func outside(c sim.RecordChange, id, last int64) error {
 }
 
 func (s *State) restoreNames(list []sim.RecordChange, last *SequencesRow) error {
-	changes, classes := rowsOf(list, tableClasses, func(r *NameRow) int64 { return r.ID })
-	for i, r := range classes {
+	for row, r := range rowsOf(list, tableClasses, func(r *NameRow) int64 { return r.ID }) {
 		r.Created, r.Updated = stamp(r.Created), stamp(r.Updated)
-		if err := outside(changes[i], r.ID, last.Classes); err != nil {
+		if err := outside(row, r.ID, last.Classes); err != nil {
 			return err
 		}
 		if s.classes.byName[r.Name] != nil || r.Name == "" {
-			return wrong(changes[i], "resource class %q is there twice, or has no name", r.Name)
+			return wrong(row, "resource class %q is there twice, or has no name", r.Name)
 		}
 		c := s.classes.add(r.Name, r.Created)
 		c.id, c.updated = len(StandardClasses())+int(r.ID)-1, r.Updated
 	}
 	s.classes.nextID = len(StandardClasses()) + int(last.Classes)
-	changes, traits := rowsOf(list, tableNames, func(r *NameRow) int64 { return r.ID })
-	for i, r := range traits {
+	for row, r := range rowsOf(list, tableNames, func(r *NameRow) int64 { return r.ID }) {
 		r.Created = stamp(r.Created)
-		if err := outside(changes[i], r.ID, last.Traits); err != nil {
+		if err := outside(row, r.ID, last.Traits); err != nil {
 			return err
 		}
 		if s.traits.byName[r.Name] != nil || r.Name == "" {
-			return wrong(changes[i], "trait %q is there twice, or has no name", r.Name)
+			return wrong(row, "trait %q is there twice, or has no name", r.Name)
 		}
 		s.traits.add(r.Name, r.Created).seq = s.traits.standard + int(r.ID)
 	}
@@ -118,14 +127,13 @@ func (s *State) restoreNames(list []sim.RecordChange, last *SequencesRow) error 
 
 // restoreProviders makes the providers without what they have.
 func (s *State) restoreProviders(list []sim.RecordChange, last *SequencesRow) error {
-	changes, rows := rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.ID })
-	for i, r := range rows {
+	for row, r := range rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.ID }) {
 		r.Created, r.Updated = stamp(r.Created), stamp(r.Updated)
-		if err := outside(changes[i], r.ID, last.Providers); err != nil {
+		if err := outside(row, r.ID, last.Providers); err != nil {
 			return err
 		}
 		if r.UUID == "" || r.Name == "" || s.providers[r.UUID] != nil || s.names[r.Name] != nil {
-			return wrong(changes[i], "resource provider %q %q is there twice, or has no name", r.UUID, r.Name)
+			return wrong(row, "resource provider %q %q is there twice, or has no name", r.UUID, r.Name)
 		}
 		p := &provider{uuid: r.UUID, name: r.Name, generation: r.Generation, seq: r.ID, traits: s.traits.none, created: r.Created, updated: r.Updated}
 		s.traits.none.users++
@@ -138,29 +146,27 @@ func (s *State) restoreProviders(list []sim.RecordChange, last *SequencesRow) er
 
 // restoreTrees joins the providers.
 func (s *State) restoreTrees(list []sim.RecordChange, last *SequencesRow) error {
-	changes, rows := rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.ID })
-	for i, r := range rows {
+	for row, r := range rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.ID }) {
 		if r.Parent == "" {
 			continue
 		}
 		p, parent := s.providers[r.UUID], s.providers[r.Parent]
 		if parent == nil || p.isAncestorOf(parent) {
-			return wrong(changes[i], "the parent %s does not exist or is below the provider", r.Parent)
+			return wrong(row, "the parent %s does not exist or is below the provider", r.Parent)
 		}
 		p.parent = parent
 		parent.children++
 	}
-	changes, rows = rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.Tree })
 	trees := make(map[*provider]*tree)
-	for i, r := range rows {
+	for row, r := range rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.Tree }) {
 		if r.Parent != "" {
 			continue
 		}
-		if err := outside(changes[i], r.Tree, last.Trees); err != nil {
+		if err := outside(row, r.Tree, last.Trees); err != nil {
 			return err
 		}
 		if r.Tree == s.trees.planted {
-			return wrong(changes[i], "tree %d has two roots", r.Tree)
+			return wrong(row, "tree %d has two roots", r.Tree)
 		}
 		s.trees.planted = r.Tree - 1
 		trees[s.providers[r.UUID]] = s.newTree(s.providers[r.UUID])
@@ -179,15 +185,14 @@ func (s *State) restoreTrees(list []sim.RecordChange, last *SequencesRow) error 
 // restoreContents gives the providers what they have.
 func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error {
 	inventories := make(map[*provider][]inventory)
-	changes, rows := rowsOf(list, tableInventories, unordered[InventoryRow])
-	for i, r := range rows {
+	for row, r := range rowsOf(list, tableInventories, unordered[InventoryRow]) {
 		r.Updated = stamp(r.Updated)
 		p, c := s.providers[r.Provider], s.classes.byName[r.Class]
 		if p == nil || c == nil {
-			return wrong(changes[i], "there is no resource provider %q or no resource class %q", r.Provider, r.Class)
+			return wrong(row, "there is no resource provider %q or no resource class %q", r.Provider, r.Class)
 		}
 		if hasClass(inventories[p], c) {
-			return wrong(changes[i], "there are two inventories of %s", r.Class)
+			return wrong(row, "there are two inventories of %s", r.Class)
 		}
 		spec := Inventory{r.Total, r.Reserved, r.MinUnit, r.MaxUnit, r.StepSize, r.AllocationRatio}
 		inventories[p] = append(inventories[p], newInventory(c, spec, 0, r.Updated))
@@ -195,22 +200,20 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 	for p, invs := range inventories {
 		s.replaceInventories(p, invs)
 	}
-	changes, traits := rowsOf(list, tableTraits, unordered[TraitsRow])
-	for i, r := range traits {
+	for row, r := range rowsOf(list, tableTraits, unordered[TraitsRow]) {
 		p := s.providers[r.Provider]
 		named, err := s.traits.lookup(r.Traits)
 		if p == nil || err != nil {
-			return wrong(changes[i], "there is no resource provider %q or none of the traits %q", r.Provider, r.Traits)
+			return wrong(row, "there is no resource provider %q or none of the traits %q", r.Provider, r.Traits)
 		}
 		if s.changeTraits(p, s.traits.set(named)); len(p.traits.names) == len(r.Traits) {
 			r.Traits = p.traits.names // in the engine's order
 		}
 	}
-	changes, aggregates := rowsOf(list, tableAggregates, unordered[AggregatesRow])
-	for i, r := range aggregates {
+	for row, r := range rowsOf(list, tableAggregates, unordered[AggregatesRow]) {
 		p := s.providers[r.Provider]
 		if p == nil || len(p.aggregates) > 0 {
-			return wrong(changes[i], "there is no resource provider %q, or two rows", r.Provider)
+			return wrong(row, "there is no resource provider %q, or two rows", r.Provider)
 		}
 		for _, name := range r.Aggregates {
 			s.join(p, name)
@@ -220,19 +223,17 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 }
 
 func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error {
-	changes, rows := rowsOf(list, tableConsumers, unordered[ConsumerRow])
-	for i, r := range rows {
+	for row, r := range rowsOf(list, tableConsumers, unordered[ConsumerRow]) {
 		r.Created = stamp(r.Created)
 		if r.UUID == "" || s.consumers[r.UUID] != nil {
-			return wrong(changes[i], "consumer %q is there twice, or has no uuid", r.UUID)
+			return wrong(row, "consumer %q is there twice, or has no uuid", r.UUID)
 		}
 		s.consumers[r.UUID] = &consumer{uuid: r.UUID, project: r.Project, user: r.User, kind: r.Type, generation: r.Generation, created: r.Created}
 	}
-	changes, allocations := rowsOf(list, tableAllocations, unordered[AllocationRow])
-	for i, r := range allocations {
+	for row, r := range rowsOf(list, tableAllocations, unordered[AllocationRow]) {
 		c, p, class := s.consumers[r.Consumer], s.providers[r.Provider], s.classes.byName[r.Class]
 		if c == nil || p == nil || class == nil || p.inventory(class) == nil || r.Amount < 1 {
-			return wrong(changes[i], "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
+			return wrong(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
 		}
 		c.allocs = append(c.allocs, allocation{p, class, r.Amount})
 		p.inventory(class).used += r.Amount

@@ -76,8 +76,9 @@ func pointers(list []sim.RecordChange) []sim.RecordChange {
 func TestRowsThatAreNoStateAreNotRestored(t *testing.T) {
 	t.Parallel()
 	original := New([]string{"T1"}, start())
+	original.EnsureClass("CUSTOM_C", start())
 	for _, err := range []error{
-		original.CreateClass("CUSTOM_C", start()), created(original.EnsureTrait("CUSTOM_T", start())),
+		created(original.EnsureTrait("CUSTOM_T", start())),
 		created(original.CreateProvider(NewProvider{UUID: "a", Name: "a"}, start())),
 		created(original.CreateProvider(NewProvider{UUID: "b", Name: "b", Parent: "a"}, start())),
 		created(original.SetProviderTraits("a", nil, []string{"CUSTOM_T"}, start())),

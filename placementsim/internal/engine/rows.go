@@ -186,14 +186,14 @@ func (s *State) Rows() []sim.RecordChange {
 
 func (s *State) allRows() rows {
 	all := make(rows)
-	for _, c := range s.classes.byName {
-		s.addClass(all, c)
+	for name := range s.classes.byName {
+		s.addNameRows(all, name)
 	}
-	for _, t := range s.traits.byName {
-		s.addTrait(all, t)
+	for name := range s.traits.byName {
+		s.addNameRows(all, name)
 	}
 	for _, p := range s.order {
-		s.addProviderRows(all, p)
+		s.addProviderRows(all, p.uuid)
 	}
 	for uuid := range s.consumers {
 		s.addConsumerRows(all, uuid)
@@ -209,23 +209,43 @@ func (s *State) addSequences(to rows) {
 	})
 }
 
-func (s *State) addClass(to rows, c *class) {
+// addNameRows adds the row of the custom resource class, and of the custom trait, of a name.
+func (s *State) addNameRows(to rows, name string) {
+	if c := s.classes.byName[name]; c != nil {
+		s.addClassRow(to, c)
+	}
+	if t := s.traits.byName[name]; t != nil && !t.standard {
+		id := int64(t.seq - s.traits.standard)
+		to.add(tableNames, numberKey(id), "trait", t.name, "", NameRow{ID: id, Name: t.name, Created: stamp(t.created)})
+	}
+}
+
+func (s *State) addClassRow(to rows, c *class) {
 	if !c.standard {
 		id := int64(c.id - len(StandardClasses()) + 1)
 		to.add(tableClasses, numberKey(id), "resource_class", c.name, "", NameRow{id, c.name, stamp(c.created), stamp(c.updated)})
 	}
 }
 
-func (s *State) addTrait(to rows, t *trait) {
-	if !t.standard {
-		id := int64(t.seq - s.traits.standard)
-		to.add(tableNames, numberKey(id), "trait", t.name, "", NameRow{ID: id, Name: t.name, Created: stamp(t.created)})
+// addClassRows adds the row of a resource class and all rows that name it.
+func (s *State) addClassRows(to rows, c *class) {
+	s.addClassRow(to, c)
+	for _, p := range s.order {
+		if p.inventory(c) != nil {
+			s.addProviderRows(to, p.uuid)
+		}
+	}
+	for uuid, consumer := range s.consumers {
+		if slices.ContainsFunc(consumer.allocs, func(a allocation) bool { return a.class == c }) {
+			s.addConsumerRows(to, uuid)
+		}
 	}
 }
 
-// addProviderRows adds the rows of a provider, unless it is gone.
-func (s *State) addProviderRows(to rows, p *provider) {
-	if s.providers[p.uuid] != p {
+// addProviderRows adds the rows of a provider, if there is one.
+func (s *State) addProviderRows(to rows, uuid string) {
+	p := s.providers[uuid]
+	if p == nil {
 		return
 	}
 	row := ProviderRow{ID: p.seq, UUID: p.uuid, Name: p.name, Generation: p.generation, Created: stamp(p.created), Updated: stamp(p.updated)}
@@ -245,7 +265,25 @@ func (s *State) addProviderRows(to rows, p *provider) {
 		to.add(tableTraits, key, "provider_traits", p.uuid, p.name, TraitsRow{p.uuid, p.traits.names})
 	}
 	if len(p.aggregates) > 0 {
-		to.add(tableAggregates, key, "aggregates", p.uuid, p.name, AggregatesRow{p.uuid, p.aggregatesView().UUIDs})
+		to.add(tableAggregates, key, "aggregates", p.uuid, p.name, AggregatesRow{p.uuid, p.aggregateUUIDs()})
+	}
+}
+
+// addBranchRows adds the rows of several providers.
+func (s *State) addBranchRows(to rows, branch []*provider) {
+	for _, p := range branch {
+		s.addProviderRows(to, p.uuid)
+	}
+}
+
+// addPlanRows adds all rows that a plan may change.
+func (s *State) addPlanRows(to rows, pl *plan) {
+	s.addBranchRows(to, pl.reshaped)
+	for p := range pl.bumped {
+		s.addProviderRows(to, p.uuid)
+	}
+	for _, claim := range pl.claims {
+		s.addConsumerRows(to, claim.Consumer)
 	}
 }
 

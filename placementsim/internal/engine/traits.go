@@ -168,7 +168,7 @@ func (s *State) EnsureTrait(name string, now time.Time) (t Trait, created bool) 
 	defer s.mu.Unlock()
 	tr := s.traits.byName[name]
 	if tr == nil {
-		defer s.watchName(name)()
+		defer watch(s, (*State).addNameRows, name)()
 		tr, created = s.traits.add(name, now), true
 	}
 	return Trait{name, tr.created}, created
@@ -189,25 +189,10 @@ func (s *State) DeleteTrait(name string) error {
 	case tr.providers > 0:
 		return refuse(ErrConflict, "The trait %s is in use by a resource provider.", name)
 	}
-	defer s.watchName(name)()
+	defer watch(s, (*State).addNameRows, name)()
 	delete(s.traits.byName, name)
 	s.traits.free = append(s.traits.free, tr.id)
 	return nil
-}
-
-// ProviderTraits are the traits of a provider.
-type ProviderTraits struct {
-	Generation int
-	Names      []string  // in creation order, the standard ones first
-	Newest     time.Time // when the newest of them was created
-}
-
-func (p *provider) traitsView() ProviderTraits {
-	view := ProviderTraits{Generation: p.generation, Names: slices.Clone(p.traits.names)}
-	for _, tr := range p.traits.traits {
-		view.Newest = later(view.Newest, tr.created)
-	}
-	return view
 }
 
 func later(a, b time.Time) time.Time {
@@ -217,44 +202,27 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// ProviderTraits returns the traits of a provider, or an error that matches
-// [ErrNotFound].
-func (s *State) ProviderTraits(uuid string) (ProviderTraits, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return ProviderTraits{}, err
-	}
-	return p.traitsView(), nil
-}
-
 const generationChanged = "Resource provider's generation already changed. Please update the generation and try again."
 
 // SetProviderTraits replaces the traits of a provider. With a generation it
 // must be the present one. The provider's generation grows only if the set
 // changes. The error matches [ErrNotFound], [ErrConcurrentUpdate] or
 // [ErrUnknownTrait].
-func (s *State) SetProviderTraits(uuid string, generation *int, names []string, now time.Time) (ProviderTraits, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.find(uuid)
-	if err != nil {
-		return ProviderTraits{}, err
-	}
-	if generation != nil && *generation != p.generation {
-		return ProviderTraits{}, refuse(ErrConcurrentUpdate, "%s", generationChanged)
-	}
-	traits, err := s.traits.lookup(names)
-	if err != nil {
-		return ProviderTraits{}, err
-	}
-	if set := s.traits.set(traits); set != p.traits {
-		defer s.watchProvider(p)()
-		s.changeTraits(p, set)
-		p.bump(now)
-	}
-	return p.traitsView(), nil
+func (s *State) SetProviderTraits(uuid string, generation *int, names []string, now time.Time) (Inspection, error) {
+	return s.change(uuid, func(p *provider) error {
+		if err := p.expect(generation, generationChanged); err != nil {
+			return err
+		}
+		traits, err := s.traits.lookup(names)
+		if err != nil {
+			return err
+		}
+		if set := s.traits.set(traits); set != p.traits {
+			s.changeTraits(p, set)
+			p.bump(now)
+		}
+		return nil
+	})
 }
 
 // changeTraits gives a provider another set and keeps the indexes right.
@@ -282,7 +250,7 @@ func (s *State) changeTraits(p *provider, set *traitSet) {
 
 // updateSharing keeps the list of sharing providers.
 func (s *State) updateSharing(p *provider) {
-	i, listed := slices.BinarySearchFunc(s.sharing, p, func(a, b *provider) int { return cmp.Compare(a.seq, b.seq) })
+	i, listed := slices.BinarySearchFunc(s.sharing, p, bySeq)
 	switch shares := p.shares(); {
 	case shares && !listed:
 		s.sharing = slices.Insert(s.sharing, i, p)

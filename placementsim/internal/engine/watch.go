@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/gocyborg/gocyborg/sim"
-)
+import "github.com/gocyborg/gocyborg/sim"
 
 // With returns the same state for a caller that wants to know which rows are changed
 // through it. The caller's function is called under the lock.
@@ -25,17 +21,18 @@ func (s *State) listening() bool { return s.record != nil || len(s.listeners) > 
 
 func noop() {}
 
-// watch returns a function that publishes what has changed since in the rows that add adds.
-func (s *State) watch(add func(to rows)) (end func()) {
+// watch returns a function that publishes what has changed since in the rows of a subject,
+// which add adds. It allocates nothing when nothing listens.
+func watch[T any](s *State, add func(*State, rows, T), subject T) (end func()) {
 	if !s.listening() {
 		return noop
 	}
 	before := make(rows)
-	add(before)
+	add(s, before, subject)
 	s.addSequences(before)
 	return func() {
 		after := make(rows)
-		add(after)
+		add(s, after, subject)
 		s.addSequences(after)
 		s.publish(before.changes(after))
 	}
@@ -51,55 +48,4 @@ func (s *State) publish(changes []sim.RecordChange) {
 	if s.record != nil {
 		s.record(changes)
 	}
-}
-
-// watchProvider watches the rows of a provider.
-func (s *State) watchProvider(p *provider) (end func()) {
-	if !s.listening() {
-		return noop
-	}
-	return s.watch(func(to rows) { s.addProviderRows(to, p) })
-}
-
-// watchConsumer watches the rows of a consumer that there is or will be.
-func (s *State) watchConsumer(uuid string) (end func()) {
-	if !s.listening() {
-		return noop
-	}
-	return s.watch(func(to rows) { s.addConsumerRows(to, uuid) })
-}
-
-// watchName watches the custom resource class and the custom trait of a name.
-func (s *State) watchName(name string) (end func()) {
-	if !s.listening() {
-		return noop
-	}
-	return s.watch(func(to rows) {
-		if c := s.classes.byName[name]; c != nil {
-			s.addClass(to, c)
-		}
-		if t := s.traits.byName[name]; t != nil {
-			s.addTrait(to, t)
-		}
-	})
-}
-
-// watchClass watches a resource class and all rows that name it.
-func (s *State) watchClass(c *class) (end func()) {
-	if !s.listening() {
-		return noop
-	}
-	return s.watch(func(to rows) {
-		s.addClass(to, c)
-		for _, p := range s.order {
-			if p.inventory(c) != nil {
-				s.addProviderRows(to, p)
-			}
-		}
-		for uuid, consumer := range s.consumers {
-			if slices.ContainsFunc(consumer.allocs, func(a allocation) bool { return a.class == c }) {
-				s.addConsumerRows(to, uuid)
-			}
-		}
-	})
 }
