@@ -48,6 +48,8 @@ type DeliveryError struct {
 	Status int     // HTTP status of the answer, 0 when there was none
 	Events []Event // with the codes of the answer; as sent when Nova answered none
 	Err    error   // the cause, unless the codes show it
+
+	message string // of Nova's answer, instead of its whole body
 }
 
 // Error returns the HTTP status, the cause and each event with its code.
@@ -57,7 +59,9 @@ func (e *DeliveryError) Error() string {
 		text += fmt.Sprintf(": HTTP status %d", e.Status)
 	}
 	text += ": " + ErrDelivery.Error()
-	if e.Err != nil {
+	if e.message != "" {
+		text += ": " + e.message
+	} else if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
 	events := make([]string, len(e.Events))

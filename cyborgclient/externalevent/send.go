@@ -98,22 +98,10 @@ func refused(err error, sent []Event) error {
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &unexpected) {
 		d.Status = unexpected.Actual
-		d.Err = &answerError{message: faultMessage(unexpected.Body), cause: err}
+		d.message = faultMessage(unexpected.Body)
 	}
 	return d
 }
-
-// answerError shows Nova's message instead of the whole body.
-type answerError struct {
-	message string
-	cause   error
-}
-
-// Error returns Nova's message.
-func (e *answerError) Error() string { return e.message }
-
-// Unwrap returns gophercloud's error.
-func (e *answerError) Unwrap() error { return e.cause }
 
 // faultMessage returns the message of an error body of Nova, an object with one
 // named fault; other bodies are quoted and truncated.

@@ -136,17 +136,5 @@ func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
 func (w *arqWait) verify(cause error) error {
 	ordered, others := inOrder(w.arqs, w.expected)
 	w.arqs = ordered
-	failure := &NotBoundError{ARQs: slices.Concat(ordered, others), Problems: map[string]string{}, Err: cause}
-	for _, arq := range ordered {
-		if problem := problemOf(arq, w.instance.Host, ""); problem != "" {
-			failure.Problems[arq.UUID] = problem
-		}
-	}
-	for _, arq := range others {
-		failure.Problems[arq.UUID] = "not among those that the instance was given"
-	}
-	if cause == nil && len(failure.Problems) == 0 {
-		return nil
-	}
-	return failure
+	return checkARQs(ordered, others, w.instance.Host, nil, cause)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -107,9 +106,7 @@ type Attempt struct {
 
 	tried     map[string]bool // roots of the hosts that were claimed on
 	guestMade bool            // a hook may have made a guest
-	undeleted []string        // ARQs that an earlier unwinding could not delete
-	undone    []string        // on earlier hosts
-	leftovers []Leftover      // of the previous host
+	cleanup   cleanup         // of all unwindings so far
 }
 
 type claimState struct {
@@ -213,24 +210,11 @@ func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context
 
 // fail unwinds and returns the error of the attempt.
 func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
-	undone, leftovers := a.Unwind(ctx)
+	a.Unwind(ctx)
 	return &Error{
 		Instance: a.Request.Instance, Step: step, Err: cause,
-		Undone: append(a.undone, undone...), Leftovers: a.allLeftovers(undone, leftovers), Trace: a.Trace(),
+		Undone: a.cleanup.undone, Leftovers: a.cleanup.leftovers, Trace: a.Trace(),
 	}
-}
-
-// allLeftovers adds to the leftovers of the last unwinding those of earlier hosts
-// that it has neither undone nor named again.
-func (a *Attempt) allLeftovers(undone []string, last []Leftover) []Leftover {
-	var all []Leftover
-	for _, earlier := range a.leftovers {
-		same := func(l Leftover) bool { return l.Kind == earlier.Kind && l.ID == earlier.ID }
-		if !slices.Contains(undone, earlier.Kind+" "+earlier.ID) && !slices.ContainsFunc(last, same) {
-			all = append(all, earlier)
-		}
-	}
-	return append(all, last...)
 }
 
 // needs returns an ErrOrder unless the given step was done.

@@ -108,7 +108,7 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return decision, nil
-		case errors.Is(err, cyborgclient.ErrEventRefused) && a.refresh(ctx) == nil && len(a.problems()) == 0:
+		case errors.Is(err, cyborgclient.ErrEventRefused) && a.refresh(ctx) == nil && a.checkBound(nil) == nil:
 			return decision + "; Nova refused the event, a GET showed all Bound", nil
 		}
 		return "", fmt.Errorf("host %s: %w", a.Host, err)

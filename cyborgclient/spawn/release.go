@@ -18,8 +18,9 @@ type cleanup struct {
 	leftovers []Leftover
 }
 
-// add adds one thing: undone, or left behind with the error.
+// add adds one thing: undone, or left behind with the error, again or for the first time.
 func (c *cleanup) add(kind, id string, err error) {
+	c.settle(kind, id)
 	if err != nil {
 		c.leftovers = append(c.leftovers, Leftover{Kind: kind, ID: id, Err: err})
 		return
@@ -27,9 +28,20 @@ func (c *cleanup) add(kind, id string, err error) {
 	c.undone = append(c.undone, kind+" "+id)
 }
 
-// outcome is the decision of the step.
-func (c *cleanup) outcome() string {
-	return fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers))
+// settle removes a thing from those left behind.
+func (c *cleanup) settle(kind, id string) {
+	c.leftovers = slices.DeleteFunc(slices.Clone(c.leftovers), func(l Leftover) bool { return l.Kind == kind && l.ID == id })
+}
+
+// arqs are the ARQs that are left behind.
+func (c *cleanup) arqs() []string {
+	var uuids []string
+	for _, l := range c.leftovers {
+		if l.Kind == "arq" {
+			uuids = append(uuids, l.ID)
+		}
+	}
+	return uuids
 }
 
 // addARQs adds ARQs of which some could not be deleted.
@@ -72,7 +84,7 @@ func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 	var c cleanup
 	f.releaseARQs(ctx, i, byInstance, &c)
 	c.add("allocation", i.UUID, f.deleteAllocation(ctx, i.UUID))
-	step.close(c.outcome(), nil)
+	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
 	return c.err(i.UUID, "not everything could be released", &record)
 }
 

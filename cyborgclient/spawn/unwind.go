@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -55,9 +54,8 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	undone, leftovers := a.giveBack(ctx, true)
-	a.undone, a.leftovers = append(a.undone, undone...), leftovers
-	if len(leftovers) > 0 {
+	a.giveBack(ctx, true)
+	if len(a.cleanup.leftovers) > 0 {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
@@ -115,73 +113,75 @@ func (f *Flow) retry(ctx context.Context, try func(ctx context.Context) error) e
 // Unwind gives back everything that the attempt made, in reverse: guest, events,
 // ARQs (which frees handles and mediated devices), allocation. It does not end with
 // the caller's context, but after Config.UnwindTimeout; failures are retried. It
-// may be called after any step, more than once.
+// may be called after any step, more than once, and returns what it has undone and all
+// that is left behind.
 func (a *Attempt) Unwind(ctx context.Context) (undone []string, leftovers []Leftover) {
 	defer a.end()
-	return a.giveBack(ctx, false)
+	earlier := len(a.cleanup.undone)
+	a.giveBack(ctx, false)
+	return a.cleanup.undone[earlier:], a.cleanup.leftovers
 }
 
 // giveBack gives back what was made on one host. Before a move to another host
 // Compat.Rebind keeps the ARQs.
-func (a *Attempt) giveBack(ctx context.Context, moving bool) (undone []string, leftovers []Leftover) {
+func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 	began := time.Now()
+	c := &a.cleanup
+	earlier := len(c.undone)
 	ctx, step := a.record.open(context.WithoutCancel(ctx), StepUnwind)
 	a.closeWaiter()
-	var c cleanup
 	stages := [unwindStages]func(context.Context){
-		func(ctx context.Context) { a.destroyGuest(ctx, &c); a.findLostARQs(ctx, &c) },
+		func(ctx context.Context) { a.destroyGuest(ctx); a.findLostARQs(ctx) },
 		func(ctx context.Context) {
-			if !moving || !a.flow.config.Compat.Rebind || !a.unbindARQs(ctx, &c) {
-				a.deleteARQs(ctx, &c)
+			if !moving || !a.flow.config.Compat.Rebind || !a.unbindARQs(ctx) {
+				a.deleteARQs(ctx)
 			}
 		},
-		func(ctx context.Context) { a.releaseClaim(ctx, &c) },
+		a.releaseClaim,
 	}
 	for i, stage := range stages {
 		limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
 		stage(limited)
 		cancel()
 	}
-	step.close(c.outcome(), nil)
+	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
 	a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
-	return c.undone, c.leftovers
 }
 
 // destroyGuest calls the Destroy hook after a hook that may have made a guest. It
 // runs before the ARQs are deleted: a guest must not run with a device that is free.
-func (a *Attempt) destroyGuest(ctx context.Context, c *cleanup) {
+func (a *Attempt) destroyGuest(ctx context.Context) {
 	destroy := a.Request.Hooks.Destroy
 	if !a.guestMade || destroy == nil {
 		return
 	}
 	err := destroy(ctx, a.Result())
 	a.guestMade = err != nil
-	c.add("guest", a.Request.Instance, err)
+	a.cleanup.add("guest", a.Request.Instance, err)
 }
 
 // unbindARQs unbinds the ARQs and keeps them for the next host. It reports false
 // when they are to be deleted instead.
-func (a *Attempt) unbindARQs(ctx context.Context, c *cleanup) bool {
+func (a *Attempt) unbindARQs(ctx context.Context) bool {
 	uuids := uuidsOf(a.ARQs)
 	if len(uuids) == 0 || a.flow.retry(ctx, func(ctx context.Context) error { return a.flow.cyborg.UnbindARQs(ctx, uuids) }) != nil {
 		return false
 	}
 	for _, uuid := range uuids {
-		c.add("binding of arq", uuid, nil)
+		a.cleanup.add("binding of arq", uuid, nil)
 	}
 	return true
 }
 
 // deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance that
 // had ARQs before keeps them.
-func (a *Attempt) deleteARQs(ctx context.Context, c *cleanup) {
-	uuids := append(slices.Clone(a.undeleted), uuidsOf(a.ARQs)...)
+func (a *Attempt) deleteARQs(ctx context.Context) {
+	uuids := append(a.cleanup.arqs(), uuidsOf(a.ARQs)...) // those of an earlier unwinding, too
 	if len(uuids) == 0 {
 		return
 	}
-	failed := a.flow.deleteARQs(ctx, uuids)
-	c.addARQs(uuids, failed)
-	a.ARQs, a.undeleted = nil, slices.Sorted(maps.Keys(failed)) // another unwinding tries again
+	a.cleanup.addARQs(uuids, a.flow.deleteARQs(ctx, uuids))
+	a.ARQs = nil
 	a.flow.arqs.remove(uuids...)
 }
 
@@ -190,7 +190,7 @@ func (a *Attempt) deleteARQs(ctx context.Context, c *cleanup) {
 // profile, younger than the create by the server's clock, and not held by another
 // attempt of this flow. If there are as many as one create makes, they are adopted.
 // Otherwise some may belong to another client: they are named, not deleted.
-func (a *Attempt) findLostARQs(ctx context.Context, c *cleanup) {
+func (a *Attempt) findLostARQs(ctx context.Context) {
 	if !a.create.lost {
 		return
 	}
@@ -200,10 +200,12 @@ func (a *Attempt) findLostARQs(ctx context.Context, c *cleanup) {
 		suspects, err = a.suspects(ctx)
 		return err
 	})
+	unseen := "of device profile " + profile.Name
 	if err != nil {
-		c.add("suspect arq", "of device profile "+profile.Name, err)
+		a.cleanup.add("suspect arq", unseen, err)
 		return
 	}
+	a.cleanup.settle("suspect arq", unseen)
 	a.create.lost = false
 	expected := arqCount(profile)
 	if len(suspects) == expected {
@@ -211,7 +213,7 @@ func (a *Attempt) findLostARQs(ctx context.Context, c *cleanup) {
 		return
 	}
 	for _, arq := range suspects {
-		c.add("suspect arq", arq.UUID,
+		a.cleanup.add("suspect arq", arq.UUID,
 			fmt.Errorf("device profile %s has %d unbound ARQs of that age, one create makes %d", profile.Name, len(suspects), expected))
 	}
 }
@@ -252,7 +254,7 @@ func arqCount(profile requestspec.DeviceProfile) int {
 // instance held before. It reads before it writes unless the allocation is certainly
 // this attempt's claim: when the reply was lost, the claim may not have been made, and
 // the allocation may be another client's.
-func (a *Attempt) releaseClaim(ctx context.Context, c *cleanup) {
+func (a *Attempt) releaseClaim(ctx context.Context) {
 	if !a.claim.sent {
 		return
 	}
@@ -268,6 +270,6 @@ func (a *Attempt) releaseClaim(ctx context.Context, c *cleanup) {
 		a.claim = claimState{}
 	}
 	if released || err != nil {
-		c.add("allocation", a.Request.Instance, err)
+		a.cleanup.add("allocation", a.Request.Instance, err)
 	}
 }

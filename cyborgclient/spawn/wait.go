@@ -35,7 +35,7 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if err != nil {
 			return "", a.notBound(ctx, err)
 		}
-		if err := a.checkBound(); err != nil {
+		if err := a.checkBound(nil); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("%s Bound, %d before the wait", count(len(a.ARQs), "ARQ"), early), nil
@@ -164,27 +164,31 @@ func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 	return ""
 }
 
-// problems returns why the guest cannot be started with its ARQs, by their UUIDs.
-func (a *Attempt) problems() map[string]string {
+// checkARQs returns a [*NotBoundError] with the cause, if any, unless every expected ARQ
+// is Bound with a handle and there are no others.
+func checkARQs(expected, others []cyborgclient.ARQ, host string, providers map[string]string, cause error) error {
+	problems := map[string]string{}
+	for _, arq := range expected {
+		if problem := problemOf(arq, host, providers[arq.UUID]); problem != "" {
+			problems[arq.UUID] = problem
+		}
+	}
+	for _, arq := range others {
+		problems[arq.UUID] = "not among those that the instance was given"
+	}
+	if cause == nil && len(problems) == 0 {
+		return nil
+	}
+	return &NotBoundError{ARQs: slices.Concat(expected, others), Problems: problems, Err: cause}
+}
+
+// checkBound returns a [*NotBoundError] unless every ARQ is Bound with a handle.
+func (a *Attempt) checkBound(cause error) error {
 	providers := make(map[string]string, len(a.Bindings))
 	for _, binding := range a.Bindings {
 		providers[binding.ARQ] = binding.DeviceRP
 	}
-	problems := map[string]string{}
-	for _, arq := range a.ARQs {
-		if problem := problemOf(arq, a.Host, providers[arq.UUID]); problem != "" {
-			problems[arq.UUID] = problem
-		}
-	}
-	return problems
-}
-
-// checkBound returns a [*NotBoundError] unless every ARQ is Bound with a handle.
-func (a *Attempt) checkBound() error {
-	if problems := a.problems(); len(problems) > 0 {
-		return &NotBoundError{ARQs: a.ARQs, Problems: problems}
-	}
-	return nil
+	return checkARQs(a.ARQs, nil, a.Host, providers, cause)
 }
 
 // notBound is the error of a wait that ended early. It reads the states once more,
@@ -193,7 +197,7 @@ func (a *Attempt) notBound(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
 	if err := a.refresh(ctx); err == nil {
-		return &NotBoundError{ARQs: a.ARQs, Problems: a.problems(), Err: cause}
+		return a.checkBound(cause)
 	}
 	unknown := &NotBoundError{Problems: map[string]string{}, Err: cause}
 	for _, arq := range a.ARQs {

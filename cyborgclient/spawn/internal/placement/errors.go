@@ -13,48 +13,42 @@ import (
 // Error is an error answer of Placement. It unwraps to gophercloud's
 // ErrUnexpectedResponseCode.
 type Error struct {
-	Op        string // "GET allocation_candidates"
-	Subject   string // the consumer or provider
-	Status    int
-	Code      string // such as "placement.concurrent_update"
-	Detail    string
-	RequestID string
+	Status int
+	Code   string // such as "placement.concurrent_update"
+	Detail string
 
+	text  string // operation, subject, request id
 	cause error
 }
 
 // Error names the operation, the subject and the server's message.
-func (e *Error) Error() string {
-	text := fmt.Sprintf("placement: %s", e.Op)
-	if e.Subject != "" {
-		text += " " + e.Subject
-	}
-	text += fmt.Sprintf(": %d %s", e.Status, http.StatusText(e.Status))
-	if e.Detail != "" {
-		text += ": " + strings.Join(strings.Fields(e.Detail), " ")
-	}
-	if e.RequestID != "" {
-		text += " (" + e.RequestID + ")"
-	}
-	return text
-}
+func (e *Error) Error() string { return e.text }
 
 // Unwrap returns gophercloud's error.
 func (e *Error) Unwrap() error { return e.cause }
 
+// decodeError names the operation, such as "GET allocations", and the consumer or
+// provider.
 func decodeError(op, subject string, err error) error {
+	what := strings.TrimSpace("placement: " + op + " " + subject)
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &unexpected) {
-		return fmt.Errorf("placement: %s %s: %w", op, subject, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	e := &Error{Op: op, Subject: subject, Status: unexpected.Actual, cause: err}
+	e := &Error{Status: unexpected.Actual, cause: err}
 	var body struct {
-		Errors []struct{ Detail, Code, RequestID string } `json:"errors"`
+		Errors []struct{ Detail, Code string } `json:"errors"`
 	}
 	if json.Unmarshal(unexpected.Body, &body) == nil && len(body.Errors) > 0 {
 		e.Detail, e.Code = body.Errors[0].Detail, body.Errors[0].Code
 	}
-	e.RequestID = unexpected.ResponseHeader.Get("X-Openstack-Request-Id")
+	e.text = fmt.Sprintf("%s: %d %s", what, e.Status, http.StatusText(e.Status))
+	if e.Detail != "" {
+		e.text += ": " + strings.Join(strings.Fields(e.Detail), " ")
+	}
+	if id := unexpected.ResponseHeader.Get("X-Openstack-Request-Id"); id != "" {
+		e.text += " (" + id + ")"
+	}
 	return e
 }
 
