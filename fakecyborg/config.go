@@ -1,7 +1,7 @@
 package fakecyborg
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // Errors to compare with errors.Is.
@@ -26,51 +27,47 @@ var (
 	// ErrStandardTrait is matched by the error about a device that Zed with its defects
 	// cannot report, because it has a trait such as OWNER_CYBORG.
 	ErrStandardTrait error = layout.ErrStandardTrait
-	// ErrAllocated is matched by the error of [Unflatten] when an accelerator is
-	// allocated on a compute provider.
-	ErrAllocated = errors.New("fakecyborg: accelerators are allocated")
+	// ErrAllocated is matched by the error of [Unflatten] when an accelerator is allocated on a
+	// compute provider.
+	ErrAllocated = errors.New("accelerators are allocated")
 )
 
-// The releases whose API a Server can speak.
+// The named values of a Config, and of a device's status.
 const (
-	// Release20262 is the present API, microversions 2.0 to 2.3, and the
-	// default.
+	// Release20262 is the default release, with microversions 2.0 to 2.3.
 	Release20262 = "2026.2"
-	// ReleaseZed is Cyborg 9: microversions 2.0 to 2.2, no service token, no
-	// attributes, no enabling and disabling of devices.
+	// ReleaseZed is Cyborg 9: microversions 2.0 to 2.2, no service token, no attributes, no
+	// enabling and disabling of devices.
 	ReleaseZed = "zed"
-)
 
-// Where devices stand in Placement (Config.PlacementMode).
-const (
-	// ModeTree gives each deployable a provider right below that of its host, as
-	// upstream does. It is the default.
+	// ModeTree is the default placement mode: each deployable has a provider right below that of
+	// its host, as upstream.
 	ModeTree = store.LayoutTree
-	// ModeFlat puts classes and traits on the provider of the compute host
-	// itself, as the Rocky specification does for a Nova without nested
-	// providers. Devices of one host must all have the same traits.
+	// ModeFlat puts classes and traits on the provider of the compute host itself, as the Rocky
+	// specification does for a Nova without nested providers. Devices of one host must all have
+	// the same traits.
 	ModeFlat = store.LayoutFlat
-	// ModeNested is ModeTree, with a provider for each device of several regions
-	// between the host and the regions, as the Rocky specification wants it.
+	// ModeNested is ModeTree with a provider for each device of several regions, between the host
+	// and the regions, as the Rocky specification wants it.
 	ModeNested = store.LayoutNested
-)
 
-// The forms of the event that notifies Nova of resolved requests
-// (Config.EventForm).
-const (
-	// EventFormShipped is what Cyborg sends and Nova takes: one event
-	// accelerator-request-bound for each request, all of a PATCH in one POST once
-	// the last is resolved. It is the default.
+	// EventFormShipped is the default form of events, which Cyborg sends and Nova accepts: an
+	// event accelerator-request-bound for each request, all of a PATCH in one POST once the last
+	// is resolved.
 	EventFormShipped = agent.EventFormShipped
-	// EventFormTrain is the form of the Train specification: an event arq_resolved
-	// of status ok or failed for each request, in a POST of its own, as soon as the
-	// request is resolved.
+	// EventFormTrain is the form of the Train specification: an event arq_resolved of status ok
+	// or failed for each request, in a POST of its own, as soon as the request is resolved.
 	EventFormTrain = agent.EventFormTrain
 	// EventFormUssuri is the form of the Ussuri specification: one event
-	// accelerator-requests-bound for an instance once all requests of a PATCH are
-	// resolved, with the name of the device profile as its tag. It has failed if
-	// one request has.
+	// accelerator-requests-bound for an instance once all requests of a PATCH are resolved, with
+	// the name of the device profile as its tag. Its status is failed if one request failed.
 	EventFormUssuri = agent.EventFormUssuri
+
+	// StatusEnabled is the status of a device that is offered.
+	StatusEnabled = store.StatusEnabled
+	// StatusMaintaining is the status of a disabled device: its inventory is reserved in
+	// Placement.
+	StatusMaintaining = store.StatusMaintaining
 )
 
 // defaultBindTimeout is upstream's [DEFAULT] bind_timeout.
@@ -83,129 +80,120 @@ const (
 	defaultMissedBeats = 3
 )
 
-// Config says which Cyborg a Server is. The zero value is the present release
-// with its defects repaired, binding inline, as upstream does for everything
-// but FPGA programming. In JSON the durations are texts such as "1.5s".
+// Config says which Cyborg a Server is. The zero value is the present release with its defects
+// fixed, binding inline, as upstream does for everything but FPGA programming. In JSON the
+// durations are texts such as "1.5s".
 type Config struct {
 	// Release is one of the Release constants; empty means Release20262.
 	Release string `json:"release,omitempty"`
-	// UpstreamQuirks restores the defects of upstream, such as the statuses 500
-	// for bad input, profiles that make no request, an ARQ left in BindStarted
-	// for ever, every event naming the first instance of its PATCH. [Quirks]
-	// lists all of them.
+	// UpstreamQuirks restores the defects of upstream, such as the status 500 for bad input,
+	// profiles that make no request, an ARQ that stays BindStarted, and events that all name the
+	// first instance of their PATCH. docs/cyborg-behaviour.md lists all of them.
 	UpstreamQuirks bool `json:"upstream_quirks,omitempty"`
-	// AsyncBind answers every PATCH at once and lets its binds end in the
-	// background, whatever the type of the handle. Upstream does so for FPGAs
-	// that are to be programmed, its specifications for all.
+	// AsyncBind answers every PATCH at once and ends its binds in the background, whatever the
+	// type of the handle. Upstream does so for FPGAs that are to be programmed, its
+	// specifications for all.
 	AsyncBind bool `json:"async_bind,omitempty"`
-	// BindDelay is how long a bind in the background takes on the server's
-	// clock. Above zero it implies AsyncBind.
+	// BindDelay is how long a bind in the background takes on the server's clock. Above zero it
+	// implies AsyncBind.
 	BindDelay time.Duration `json:"-"`
-	// BindTimeout is upstream's bind_timeout, 60 s if zero: a delayed bind that
-	// takes longer fails (UpstreamQuirks: is not reported).
+	// BindTimeout is upstream's bind_timeout, 60 s if zero: a delayed bind that takes longer
+	// fails (UpstreamQuirks: is not reported).
 	BindTimeout time.Duration `json:"-"`
-	// AnswerPatch gives the 202 of a PATCH the body {"arqs": [...]} of the
-	// specifications; the real service sends none.
+	// AnswerPatch gives the 202 of a PATCH the body {"arqs": [...]} of the specifications; the
+	// real service sends none.
 	AnswerPatch bool `json:"answer_patch,omitempty"`
-	// EventForm is how Nova is told that requests are resolved: one of the
-	// EventForm constants; empty means EventFormShipped.
+	// EventForm is the form of the events for Nova: one of the EventForm constants; empty means
+	// EventFormShipped.
 	EventForm string `json:"event_form,omitempty"`
-	// BindingStates shows the states provisioning and unknown of the Wallaby
-	// specification: the first while the mediated devices of a host that
-	// started again are being made, the second while its agent is silent.
+	// BindingStates shows the states provisioning and unknown of the Wallaby specification: the
+	// first while the mediated devices of a restarted host are being created, the second while
+	// heartbeats of its agent are missing.
 	BindingStates bool `json:"binding_states,omitempty"`
-	// HeartbeatPeriod is the time between two beats of an agent, 10 s if zero.
+	// HeartbeatPeriod is the time between two heartbeats of an agent, 10 s if zero.
 	HeartbeatPeriod time.Duration `json:"-"`
-	// MissedBeats is how many beats must fail to come before an agent counts as
-	// silent; 3 if zero.
+	// MissedBeats is how many heartbeats must be missing before the state of a request is
+	// unknown; 3 if zero.
 	MissedBeats int `json:"missed_beats,omitempty"`
-	// RuntimeProgramming lets the owner of a Bound request program the region it
-	// holds; otherwise only administrators may, as upstream.
+	// RuntimeProgramming lets the owner of a Bound request program the region it holds;
+	// otherwise only administrators may, as upstream.
 	RuntimeProgramming bool `json:"runtime_programming,omitempty"`
-	// UseImageUUID makes the creation of requests read image_uuid: the bitstream
-	// or function that this image of Glance names is programmed where the group
-	// names none (Train specification). Upstream ignores the field.
+	// UseImageUUID makes the creation of requests read image_uuid: the bitstream or function
+	// that this image of Glance names is programmed where the group names none (Train
+	// specification). Upstream ignores the field.
 	UseImageUUID bool `json:"use_image_uuid,omitempty"`
-	// RequireServiceToken tells whether bind, unbind and deletion by instance
-	// need X-Service-Token; nil means what the release does.
+	// RequireServiceToken says whether bind, unbind and deletion by instance need
+	// X-Service-Token; nil means what the release does.
 	RequireServiceToken *bool `json:"require_service_token,omitempty"`
 	// EnforceNewDefaults chooses the secure policy defaults (oslo.policy's
 	// enforce_new_defaults).
 	EnforceNewDefaults bool `json:"enforce_new_defaults,omitempty"`
-	// PlacementMode says where devices stand in Placement; empty means
-	// [ModeTree].
+	// PlacementMode is one of the Mode constants; empty means [ModeTree].
 	PlacementMode string `json:"placement_mode,omitempty"`
 	// Seed chooses the identifiers.
 	Seed uint64 `json:"seed,omitempty"`
-	// PublicEndpoint is the scheme and host that links start with; empty means
-	// those of each request. It is upstream's [api] public_endpoint.
+	// PublicEndpoint is the scheme and host that links start with; empty means those of each
+	// request. It is upstream's [api] public_endpoint.
 	PublicEndpoint string `json:"public_endpoint,omitempty"`
+}
+
+// duration is a duration as text in JSON.
+type duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
 }
 
 type plainConfig Config
 
+// configJSON is a Config in JSON.
 type configJSON struct {
 	plainConfig
-	BindDelay       string `json:"bind_delay,omitempty"`
-	BindTimeout     string `json:"bind_timeout,omitempty"`
-	HeartbeatPeriod string `json:"heartbeat_period,omitempty"`
+	BindDelay       duration `json:"bind_delay,omitempty"`
+	BindTimeout     duration `json:"bind_timeout,omitempty"`
+	HeartbeatPeriod duration `json:"heartbeat_period,omitempty"`
 }
 
 // MarshalJSON writes the configuration with its durations as text.
 func (c Config) MarshalJSON() ([]byte, error) {
-	wire := configJSON{plainConfig: plainConfig(c)}
-	if c.BindDelay != 0 {
-		wire.BindDelay = c.BindDelay.String()
-	}
-	if c.BindTimeout != 0 {
-		wire.BindTimeout = c.BindTimeout.String()
-	}
-	if c.HeartbeatPeriod != 0 {
-		wire.HeartbeatPeriod = c.HeartbeatPeriod.String()
-	}
-	return json.Marshal(wire)
+	return json.Marshal(configJSON{plainConfig(c), duration(c.BindDelay), duration(c.BindTimeout), duration(c.HeartbeatPeriod)})
 }
 
-// UnmarshalJSON reads a configuration and refuses unknown fields; the error
-// matches [ErrConfig].
+// UnmarshalJSON reads a configuration and refuses unknown fields; the error matches
+// [ErrConfig].
 func (c *Config) UnmarshalJSON(data []byte) error {
 	var wire configJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&wire); err != nil {
+	if err := simhttp.DecodeStrict(data, &wire); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	for _, field := range []struct {
-		name, text string
-		value      *time.Duration
-	}{
-		{"bind_delay", wire.BindDelay, &wire.plainConfig.BindDelay},
-		{"bind_timeout", wire.BindTimeout, &wire.plainConfig.BindTimeout},
-		{"heartbeat_period", wire.HeartbeatPeriod, &wire.plainConfig.HeartbeatPeriod},
-	} {
-		if field.text == "" {
-			continue
-		}
-		d, err := time.ParseDuration(field.text)
-		if err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrConfig, field.name, err)
-		}
-		*field.value = d
-	}
 	*c = Config(wire.plainConfig)
+	c.BindDelay, c.BindTimeout = time.Duration(wire.BindDelay), time.Duration(wire.BindTimeout)
+	c.HeartbeatPeriod = time.Duration(wire.HeartbeatPeriod)
 	return nil
 }
 
-// Validate tells whether a Server can be made of the configuration; the error
-// matches [ErrConfig] and names the field.
+// Validate reports why no Server can be made of the configuration; the error matches
+// [ErrConfig] and names the field.
 func (c Config) Validate() error {
+	for _, field := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"release", c.Release, []string{Release20262, ReleaseZed}},
+		{"placement_mode", c.PlacementMode, []string{ModeTree, ModeFlat, ModeNested}},
+		{"event_form", c.EventForm, []string{EventFormShipped, EventFormTrain, EventFormUssuri}},
+	} {
+		if field.value != "" && !slices.Contains(field.known, field.value) {
+			return fmt.Errorf("%w: %s %q (known: %s)", ErrConfig, field.name, field.value, strings.Join(field.known, ", "))
+		}
+	}
 	switch {
-	case c.Release != "" && c.Release != Release20262 && c.Release != ReleaseZed:
-		return fmt.Errorf("%w: release %q (known: %s, %s)", ErrConfig, c.Release, Release20262, ReleaseZed)
-	case !slices.Contains([]string{"", ModeTree, ModeFlat, ModeNested}, c.PlacementMode):
-		return fmt.Errorf("%w: placement_mode %q (known: %s, %s, %s)", ErrConfig, c.PlacementMode, ModeTree, ModeFlat, ModeNested)
-	case !slices.Contains([]string{"", EventFormShipped, EventFormTrain, EventFormUssuri}, c.EventForm):
-		return fmt.Errorf("%w: event_form %q (known: %s, %s, %s)", ErrConfig, c.EventForm, EventFormShipped, EventFormTrain, EventFormUssuri)
 	case c.BindDelay < 0:
 		return fmt.Errorf("%w: bind_delay %s is negative", ErrConfig, c.BindDelay)
 	case c.BindTimeout < 0:
@@ -227,21 +215,11 @@ func (c Config) Validate() error {
 
 // withDefaults fills what the zero value stands for.
 func (c Config) withDefaults() Config {
-	if c.Release == "" {
-		c.Release = Release20262
-	}
-	if c.PlacementMode == "" {
-		c.PlacementMode = ModeTree
-	}
-	if c.BindTimeout == 0 {
-		c.BindTimeout = defaultBindTimeout
-	}
-	if c.HeartbeatPeriod == 0 {
-		c.HeartbeatPeriod = defaultHeartbeat
-	}
-	if c.MissedBeats == 0 {
-		c.MissedBeats = defaultMissedBeats
-	}
+	c.Release = cmp.Or(c.Release, Release20262)
+	c.PlacementMode = cmp.Or(c.PlacementMode, ModeTree)
+	c.BindTimeout = cmp.Or(c.BindTimeout, defaultBindTimeout)
+	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, defaultHeartbeat)
+	c.MissedBeats = cmp.Or(c.MissedBeats, defaultMissedBeats)
 	if c.RequireServiceToken == nil {
 		required := c.Release != ReleaseZed
 		c.RequireServiceToken = &required

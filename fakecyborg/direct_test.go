@@ -273,14 +273,3 @@ func TestAttributesAreMadeWithoutHTTP(t *testing.T) {
 		}
 	}
 }
-
-func TestQuirksAreListed(t *testing.T) {
-	t.Parallel()
-	seen := make(map[string]bool)
-	for _, quirk := range fakecyborg.Quirks() {
-		if !strings.HasSuffix(quirk, ".") || seen[quirk] {
-			t.Errorf("%q is no sentence, or there twice", quirk)
-		}
-		seen[quirk] = true
-	}
-}

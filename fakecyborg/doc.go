@@ -13,8 +13,8 @@
 // By default the defects of upstream are repaired: bad input is answered 400,
 // 404 or 409 instead of 500, a profile that could never be used is refused, and
 // a bind that fails leaves nothing behind. Config.UpstreamQuirks restores them,
-// so that a client can be tried against what it will really meet; [Quirks] lists
-// them. One is kept on purpose: a PATCH that fails halfway keeps the requests it
+// so that a client can be tried against what it will really meet;
+// docs/cyborg-behaviour.md lists them. One is kept on purpose: a PATCH that fails halfway keeps the requests it
 // has bound, and sends no event, because the answer tells Nova. Config.Release
 // chooses between today's API and that of Zed.
 //

@@ -14,31 +14,27 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// UnflattenOpts says what of a compute provider is Cyborg's. A name that ends
-// with "*" stands for all that begin so.
+// UnflattenOpts says what of a compute provider is Cyborg's. A name that ends with "*" stands for
+// all that begin so.
 type UnflattenOpts struct {
 	// DryRun finds out and changes nothing.
 	DryRun bool
-	// Classes are resource classes; nil means DefaultFlatClasses.
+	// Classes are resource classes; nil means those that Cyborg's drivers report and the Rocky
+	// specification names. VGPU is not among them: without nested providers Nova had its own
+	// vGPUs on the same provider.
 	Classes []string
-	// Traits are traits; nil means DefaultFlatTraits.
+	// Traits are traits; nil means those that Cyborg's drivers report.
 	Traits []string
 }
 
-// DefaultFlatClasses are the resource classes that Cyborg's drivers report and
-// the Rocky specification names. VGPU is not among them: without nested
-// providers Nova had its own vGPUs on the same provider.
-func DefaultFlatClasses() []string {
-	return []string{"CUSTOM_ACCELERATOR_*", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD", "FPGA", "PGPU"}
-}
-
-// DefaultFlatTraits are the traits that Cyborg's drivers report.
-func DefaultFlatTraits() []string {
-	return []string{
+// The defaults of UnflattenOpts.
+var (
+	flatClasses = []string{"CUSTOM_ACCELERATOR_*", "CUSTOM_NIC", "CUSTOM_PCI", "CUSTOM_QAT", "CUSTOM_SSD", "FPGA", "PGPU"}
+	flatTraits  = []string{
 		"CUSTOM_AICHIP_*", "CUSTOM_FAKE_DEVICE", "CUSTOM_FPGA_*", "CUSTOM_GPU_*", "CUSTOM_HPTS_*", "CUSTOM_NVIDIA_*",
 		"CUSTOM_PCI_*", "CUSTOM_PF", "CUSTOM_PROGRAMMABLE", "CUSTOM_QAT_*", "CUSTOM_SSD_*", "CUSTOM_VF", "CUSTOM_VGPU_*", "OWNER_CYBORG",
 	}
-}
+)
 
 // Unflattened is what was found, and unless it was a dry run removed, on one
 // compute provider.
@@ -47,36 +43,19 @@ type Unflattened struct {
 	Classes, Traits []string
 }
 
-// AllocatedError names the instances that still use accelerators of a compute
-// provider. It matches [ErrAllocated].
-type AllocatedError struct {
-	Provider, Name string
-	Instances      []string
-}
-
-// Error names the provider and the instances.
-func (e *AllocatedError) Error() string {
-	return fmt.Sprintf("fakecyborg: unflatten resource provider %s (%s): accelerators are allocated by %s",
-		e.Name, e.Provider, strings.Join(e.Instances, ", "))
-}
-
-// Is reports ErrAllocated.
-func (e *AllocatedError) Is(target error) bool { return target == ErrAllocated }
-
-// Unflatten is the upgrade from [ModeFlat] to one of the other modes, against
-// any Placement from microversion 1.26: it removes Cyborg's classes and traits
-// from all compute providers, so that the next report of each agent builds the
-// tree. Nothing is changed while an instance has an accelerator there; the error
-// then matches [ErrAllocated] and joins an [AllocatedError] for each provider.
-// Everything else on the providers stays, under changes by others, too.
+// Unflatten is the upgrade from [ModeFlat] to one of the other modes, against any Placement from
+// microversion 1.26: it removes Cyborg's classes and traits from all compute providers, so that
+// the next report of each agent builds the tree. Nothing is changed while an instance has an
+// accelerator there; the error then matches [ErrAllocated] and names providers and instances.
+// Everything else on the providers stays, whoever changes it meanwhile.
 //
-// With another error, the answer tells what was removed before it.
+// With another error, the result is what was removed before it.
 func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) ([]Unflattened, error) {
 	if opts.Classes == nil {
-		opts.Classes = DefaultFlatClasses()
+		opts.Classes = flatClasses
 	}
 	if opts.Traits == nil {
-		opts.Traits = DefaultFlatTraits()
+		opts.Traits = flatTraits
 	}
 	u := unflattening{
 		client: &layout.Client{Peer: simhttp.Peer{Endpoint: placement, Agent: "cyborg-unflatten"}}, opts: opts,
@@ -122,7 +101,8 @@ func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 			return nil, fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w", p.Name, p.UUID, err)
 		}
 		if len(users) > 0 {
-			busy = append(busy, &AllocatedError{Provider: p.UUID, Name: p.Name, Instances: users})
+			busy = append(busy, fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w by %s",
+				p.Name, p.UUID, ErrAllocated, strings.Join(users, ", ")))
 		}
 		if len(f.Classes)+len(f.Traits) > 0 {
 			found = append(found, f)

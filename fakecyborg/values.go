@@ -12,26 +12,21 @@ import (
 // State is where an ARQ is in its life.
 type State string
 
-// The states of upstream's enumeration. Deleting is never stored, and
-// UnbindFailed cannot be.
+// The states of a request.
 const (
 	StateInitial      State = store.Initial
 	StateBindStarted  State = store.BindStarted
 	StateBound        State = store.Bound
 	StateUnbound      State = store.Unbound
 	StateBindFailed   State = store.BindFailed
-	StateUnbindFailed State = store.UnbindFailed
-	StateDeleting     State = store.Deleting
-)
+	StateUnbindFailed State = store.UnbindFailed // cannot be reached
+	StateDeleting     State = store.Deleting     // is never stored
 
-// The states of the Wallaby specification, see Config.BindingStates. In neither
-// of them the handle is shown, and neither is resolved.
-const (
-	// StateProvisioning is the state of a bound request whose mediated device is
-	// being made again.
+	// StateProvisioning is the state of a bound request whose mediated device is being created
+	// again, see Config.BindingStates. Its handle is not shown, and it is not resolved.
 	StateProvisioning State = store.Provisioning
-	// StateUnknown is what a bound request shows while the agent of its host is
-	// silent. It is never stored.
+	// StateUnknown is what a bound request shows while its host sends no heartbeats, see
+	// Config.BindingStates. It is never stored, its handle is not shown, and it is not resolved.
 	StateUnknown State = agent.StateUnknown
 )
 
@@ -40,15 +35,6 @@ const (
 func (s State) Resolved() bool {
 	return s == StateBound || s == StateBindFailed || s == StateDeleting
 }
-
-// The states of a device.
-const (
-	// StatusEnabled is the state of a device that is offered.
-	StatusEnabled = store.StatusEnabled
-	// StatusMaintaining is the state of a disabled device: its inventory is
-	// reserved in Placement.
-	StatusMaintaining = store.StatusMaintaining
-)
 
 // DeviceProfile is a stored device profile.
 type DeviceProfile struct {
