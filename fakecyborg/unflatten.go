@@ -70,10 +70,8 @@ func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) 
 		}
 	}
 	for _, f := range found {
-		u.client.DropTraits(ctx, f.Traits)
-		for _, class := range f.Classes {
-			u.client.DropClass(ctx, class)
-		}
+		u.client.DropTraits(ctx, f.Traits...)
+		u.client.DropClasses(ctx, f.Classes...)
 	}
 	return found, nil
 }

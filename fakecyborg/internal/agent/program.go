@@ -249,7 +249,7 @@ func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, sta
 	if status == store.StatusMaintaining {
 		amount.Reserved = want.Total
 	}
-	if err := c.cfg.Placement.PutAmount(ctx, want.UUID, want.Class, amount, "1.26"); err != nil {
+	if err := c.cfg.Placement.PutInventories(ctx, want.UUID, map[string]store.Inventory{want.Class: amount}, "1.26"); err != nil {
 		return store.Refuse(store.Internal, "%v", err)
 	}
 	return nil

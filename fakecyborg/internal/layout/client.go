@@ -120,18 +120,13 @@ func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
 	return made, p.ChangeTraits(ctx, want.UUID, want.Traits, nil)
 }
 
-// ensureClass makes a custom resource class known.
-func (p *Client) ensureClass(ctx context.Context, class string) error {
-	if !strings.HasPrefix(class, "CUSTOM_") {
-		return nil
-	}
-	_, err := p.Must(ctx, http.MethodPut, "/resource_classes/"+class, "1.7", nil)
-	return err
-}
-
+// ensureClasses makes custom resource classes known.
 func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 	for _, class := range classes {
-		if err := p.ensureClass(ctx, class); err != nil {
+		if !strings.HasPrefix(class, "CUSTOM_") {
+			continue
+		}
+		if _, err := p.Must(ctx, http.MethodPut, "/resource_classes/"+class, "1.7", nil); err != nil {
 			return err
 		}
 	}
@@ -155,12 +150,8 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (made bool, err 
 
 // checkOurs refuses a provider that Cyborg cannot have made.
 func (p *Client) checkOurs(ctx context.Context, want Want) error {
-	got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.14", nil)
+	have, err := p.provider(ctx, want.UUID, "1.14")
 	if err != nil {
-		return err
-	}
-	var have Provider
-	if err := got.Decode(&have); err != nil {
 		return err
 	}
 	if have.Name != want.Name || have.Parent != want.Parent {
@@ -171,31 +162,38 @@ func (p *Client) checkOurs(ctx context.Context, want Want) error {
 
 // generation reads the number that the next write of the provider must carry.
 func (p *Client) generation(ctx context.Context, uuid string) (int, error) {
-	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid), "", nil)
-	if err != nil {
-		return 0, err
-	}
-	var have Provider
-	return have.Generation, got.Decode(&have)
+	have, err := p.provider(ctx, uuid, "")
+	return have.Generation, err
 }
 
-// write tries a change that carries the provider's generation until no other
-// writer is in between.
-func (p *Client) write(ctx context.Context, uuid string, put func(generation int) (simhttp.Answer, error)) error {
+func (p *Client) provider(ctx context.Context, uuid, version string) (have Provider, err error) {
+	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid), version, nil)
+	if err != nil {
+		return have, err
+	}
+	return have, got.Decode(&have)
+}
+
+// write sends a change that carries the provider's generation, again when another writer came
+// in between. The body is made for each try, before the generation is read.
+func (p *Client) write(ctx context.Context, uuid, method, path, version string, body func() (map[string]any, error)) error {
+	path = ProviderPath(uuid) + path
 	for attempt := 1; ; attempt++ {
-		generation, err := p.generation(ctx, uuid)
+		fields, err := body()
+		if err == nil {
+			fields["resource_provider_generation"], err = p.generation(ctx, uuid)
+		}
 		if err != nil {
 			return err
 		}
-		got, err := put(generation)
+		got, err := p.send(ctx, method, path, version, fields)
 		switch {
 		case err != nil:
 			return err
-		case got.Status == http.StatusConflict && attempt < maxConflicts:
-		case !got.OK():
-			return placementError(http.MethodPut, ProviderPath(uuid), got)
-		default:
+		case got.OK():
 			return nil
+		case got.Status != http.StatusConflict || attempt == maxConflicts:
+			return placementError(method, path, got)
 		}
 	}
 }
@@ -204,14 +202,10 @@ func (p *Client) write(ctx context.Context, uuid string, put func(generation int
 func (p *Client) putInventory(ctx context.Context, want Want, version string) error {
 	amounts := memoryAmounts(want.Memory, want.Reserved > 0)
 	amounts[want.Class] = store.Inventory{Total: want.Total, MaxUnit: want.Total, Reserved: want.Reserved}
-	if want.Reserved > 0 && version == "" {
-		version = "1.26" // before, the total could not be reserved as a whole
-	}
-	return p.putAmounts(ctx, want.UUID, amounts, version)
+	return p.PutInventories(ctx, want.UUID, amounts, version)
 }
 
-// memoryAmounts are inventories of local memory. That of a device which is not to be
-// given out is reserved, too.
+// memoryAmounts are inventories of local memory. That of a disabled device is reserved, too.
 func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Inventory {
 	amounts := make(map[string]store.Inventory, len(memory)+1)
 	for class, mib := range memory {
@@ -224,18 +218,15 @@ func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Invent
 	return amounts
 }
 
-// PutAmount makes one inventory all that a provider has.
-func (p *Client) PutAmount(ctx context.Context, uuid, class string, amount store.Inventory, version string) error {
-	return p.putAmounts(ctx, uuid, map[string]store.Inventory{class: amount}, version)
-}
-
-// putAmounts replaces all inventories of a provider.
-func (p *Client) putAmounts(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
-	return p.write(ctx, uuid, func(generation int) (simhttp.Answer, error) {
-		return p.send(ctx, http.MethodPut, ProviderPath(uuid)+"/inventories", version, map[string]any{
-			"resource_provider_generation": generation,
-			"inventories":                  amounts,
-		})
+// PutInventories replaces all inventories of a provider.
+func (p *Client) PutInventories(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
+	for _, amount := range amounts {
+		if amount.Reserved > 0 && version == "" {
+			version = "1.26" // before, the total could not be reserved as a whole
+		}
+	}
+	return p.write(ctx, uuid, http.MethodPut, "/inventories", version, func() (map[string]any, error) {
+		return map[string]any{"inventories": amounts}, nil
 	})
 }
 
@@ -272,34 +263,15 @@ func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
 	return got.OK(), err
 }
 
-// putTraits replaces the traits by those that are there, with add and without
-// drop; both are read again when another writer comes in between.
+// putTraits replaces the traits by those that are there, with add and without drop.
 func (p *Client) putTraits(ctx context.Context, uuid string, add, drop []string) error {
-	for attempt := 1; ; attempt++ {
+	return p.write(ctx, uuid, http.MethodPut, "/traits", "1.6", func() (map[string]any, error) {
 		traits, err := p.Traits(ctx, uuid)
-		if err != nil {
-			return err
-		}
-		wanted := slices.DeleteFunc(slices.Concat(traits, add), func(t string) bool {
-			return slices.Contains(drop, t) && !slices.Contains(add, t)
-		})
+		wanted := []string{} // in JSON not null
+		wanted = append(append(wanted, without(traits, without(drop, add))...), add...)
 		slices.Sort(wanted)
-		generation, err := p.generation(ctx, uuid)
-		if err != nil {
-			return err
-		}
-		got, err := p.send(ctx, http.MethodPut, ProviderPath(uuid)+"/traits", "1.6", map[string]any{
-			"resource_provider_generation": generation, "traits": slices.Compact(wanted),
-		})
-		switch {
-		case err != nil:
-			return err
-		case got.OK():
-			return nil
-		case got.Status != http.StatusConflict || attempt == maxConflicts:
-			return placementError(http.MethodPut, ProviderPath(uuid)+"/traits", got)
-		}
-	}
+		return map[string]any{"traits": slices.Compact(wanted)}, err
+	})
 }
 
 // Traits lists the traits of a provider.
@@ -324,27 +296,26 @@ func (p *Client) remove(ctx context.Context, want Want) error {
 	if _, err := p.Must(ctx, http.MethodDelete, ProviderPath(want.UUID), "", nil, http.StatusNotFound); err != nil {
 		return err
 	}
-	p.DropTraits(ctx, want.Traits)
-	for _, class := range want.classes() {
-		p.DropClass(ctx, class)
-	}
+	p.DropTraits(ctx, want.Traits...)
+	p.DropClasses(ctx, want.classes()...)
 	return nil
 }
 
-// DropTraits deletes custom traits that are not used. Placement refuses the
-// others, which is as it should be.
-func (p *Client) DropTraits(ctx context.Context, traits []string) {
-	for _, trait := range traits {
-		if strings.HasPrefix(trait, "CUSTOM_") {
-			_, _ = p.send(ctx, http.MethodDelete, "/traits/"+trait, "1.6", nil)
-		}
-	}
+// DropTraits deletes custom traits. Placement refuses those that are in use.
+func (p *Client) DropTraits(ctx context.Context, traits ...string) {
+	p.drop(ctx, "/traits/", "1.6", traits)
 }
 
-// DropClass deletes a custom class that is not used. Upstream asks at
+// DropClasses deletes custom classes. Placement refuses those that are in use. Upstream asks at
 // microversion 1.0, where Placement has no such route.
-func (p *Client) DropClass(ctx context.Context, class string) {
-	if strings.HasPrefix(class, "CUSTOM_") {
-		_, _ = p.send(ctx, http.MethodDelete, "/resource_classes/"+class, "1.7", nil)
+func (p *Client) DropClasses(ctx context.Context, classes ...string) {
+	p.drop(ctx, "/resource_classes/", "1.7", classes)
+}
+
+func (p *Client) drop(ctx context.Context, path, version string, names []string) {
+	for _, name := range names {
+		if strings.HasPrefix(name, "CUSTOM_") {
+			_, _ = p.send(ctx, http.MethodDelete, path+name, version, nil)
+		}
 	}
 }

@@ -70,14 +70,12 @@ func (t tree) Change(ctx context.Context, c Change) error {
 			return err
 		}
 	}
-	for _, class := range without(c.Old.classes(), c.New.classes()) {
-		p.DropClass(ctx, class)
-	}
+	p.DropClasses(ctx, without(c.Old.classes(), c.New.classes())...)
 	if len(c.Drop) > 0 {
 		if err := p.ChangeTraits(ctx, c.New.UUID, nil, c.Drop); err != nil {
 			return err
 		}
-		p.DropTraits(ctx, c.Drop)
+		p.DropTraits(ctx, c.Drop...)
 	}
 	return p.ChangeTraits(ctx, c.New.UUID, c.Add, nil)
 }

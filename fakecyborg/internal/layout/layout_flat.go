@@ -12,7 +12,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // flat puts the classes and traits of all devices of a host on the provider of the host,
@@ -76,9 +75,8 @@ func (f *flat) Remove(ctx context.Context, want Want) error {
 	return f.sync(ctx, want.UUID, f.sharesBeside(want))
 }
 
-func (f *flat) share(provider string) (share store.ComputeShare) {
-	f.db.View(func(tx store.Tx) { share = tx.ComputeShare(provider) })
-	return share
+func (f *flat) share(provider string) store.ComputeShare {
+	return store.Read(f.db, func(tx store.Tx) store.ComputeShare { return tx.ComputeShare(provider) })
 }
 
 // sharesBeside are the shares of the other deployables on a provider.
@@ -116,7 +114,7 @@ func (f *flat) sync(ctx context.Context, provider string, deployables []store.Fl
 			return err
 		}
 		f.update(provider, func(s *store.ComputeShare) { delete(s.Inventories, class) })
-		f.client.DropClass(ctx, class)
+		f.client.DropClasses(ctx, class)
 	}
 	if err := f.putTraits(ctx, provider, traits); err != nil {
 		return err
@@ -163,7 +161,7 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 	if ours && (written == amount || f.expects(provider, class) == written.Total && amount.Total < written.Total) {
 		return nil // or it is still to be reported what was taken over
 	}
-	method, path := http.MethodPut, InventoryPath(provider, class)
+	method, path := http.MethodPut, "/inventories/"+class
 	if !ours {
 		taken, err := f.takeOver(ctx, provider, class)
 		if err != nil {
@@ -172,17 +170,14 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		if taken {
 			return f.putClass(ctx, provider, class, amount)
 		}
-		method, path = http.MethodPost, ProviderPath(provider)+"/inventories"
+		method, path = http.MethodPost, "/inventories"
 	}
-	err := f.client.write(ctx, provider, func(generation int) (simhttp.Answer, error) {
-		body := map[string]any{
-			"total": amount.Total, "max_unit": amount.MaxUnit, "reserved": amount.Reserved,
-			"resource_provider_generation": generation,
-		}
+	err := f.client.write(ctx, provider, method, path, "1.26", func() (map[string]any, error) {
+		body := map[string]any{"total": amount.Total, "max_unit": amount.MaxUnit, "reserved": amount.Reserved}
 		if !ours {
 			body["resource_class"] = class
 		}
-		return f.client.send(ctx, method, path, "1.26", body)
+		return body, nil
 	})
 	if err == nil {
 		f.setInventory(provider, class, amount, false)
@@ -203,7 +198,7 @@ func (f *flat) setInventory(provider, class string, amount store.Inventory, adop
 // reported was left by an earlier life of this Cyborg. Any other is not Cyborg's, and so may
 // be one of VGPU, which Nova has on its own providers.
 func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, error) {
-	if err := f.client.ensureClass(ctx, class); err != nil {
+	if err := f.client.ensureClasses(ctx, class); err != nil {
 		return false, err
 	}
 	got, err := f.client.Must(ctx, http.MethodGet, InventoryPath(provider, class), "1.26", nil, http.StatusNotFound)
@@ -241,6 +236,6 @@ func (f *flat) putTraits(ctx context.Context, provider string, traits []string) 
 		add = missing
 	}
 	f.update(provider, func(s *store.ComputeShare) { s.Traits = slices.Concat(without(s.Traits, drop), add) })
-	f.client.DropTraits(ctx, drop)
+	f.client.DropTraits(ctx, drop...)
 	return nil
 }

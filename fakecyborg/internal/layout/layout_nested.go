@@ -109,7 +109,7 @@ func (n nested) syncDevice(ctx context.Context, want Want) error {
 		return err
 	}
 	n.update(want.Device, func(p *store.DeviceProvider) { p.Traits = wanted })
-	n.client.DropTraits(ctx, drop)
+	n.client.DropTraits(ctx, drop...)
 	return nil
 }
 
@@ -123,8 +123,7 @@ func (n nested) update(name string, change func(*store.DeviceProvider)) {
 
 // syncMemory gives the provider of a device the memory that its regions share.
 func (n nested) syncMemory(ctx context.Context, want Want) error {
-	var written map[string]store.Inventory
-	n.db.View(func(tx store.Tx) { written = tx.DeviceProvider(want.Device).Inventories })
+	written := store.Read(n.db, func(tx store.Tx) store.DeviceProvider { return tx.DeviceProvider(want.Device) }).Inventories
 	amounts := memoryAmounts(want.Shared, want.Reserved > 0)
 	if maps.Equal(written, amounts) {
 		return nil
@@ -132,19 +131,11 @@ func (n nested) syncMemory(ctx context.Context, want Want) error {
 	if err := n.client.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...); err != nil {
 		return err
 	}
-	version := ""
-	if want.Reserved > 0 {
-		version = "1.26" // before, the total could not be reserved as a whole
-	}
-	if err := n.client.putAmounts(ctx, want.Parent, amounts, version); err != nil {
+	if err := n.client.PutInventories(ctx, want.Parent, amounts, ""); err != nil {
 		return err
 	}
 	n.update(want.Device, func(p *store.DeviceProvider) { p.Inventories = amounts })
-	for class := range written {
-		if _, kept := amounts[class]; !kept {
-			n.client.DropClass(ctx, class)
-		}
-	}
+	n.client.DropClasses(ctx, without(slices.Sorted(maps.Keys(written)), slices.Collect(maps.Keys(amounts)))...)
 	return nil
 }
 
@@ -164,10 +155,8 @@ func (n nested) Remove(ctx context.Context, want Want) error {
 	if _, err := n.client.Must(ctx, http.MethodDelete, ProviderPath(want.Parent), "", nil, http.StatusNotFound); err != nil {
 		return err
 	}
-	n.client.DropTraits(ctx, written.Traits)
-	for class := range written.Inventories {
-		n.client.DropClass(ctx, class)
-	}
+	n.client.DropTraits(ctx, written.Traits...)
+	n.client.DropClasses(ctx, slices.Sorted(maps.Keys(written.Inventories))...)
 	return nil
 }
 
