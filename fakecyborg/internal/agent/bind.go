@@ -31,26 +31,38 @@ func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) e
 	if c.cfg.Async || c.wantsProgramming(caller, patches) {
 		return c.applyLater(ctx, caller, patches)
 	}
-	events, patch := &eventBatch{c: c}, int64(0)
-	defer func() { c.endPatch(patch) }()
-	for i, p := range patches {
-		if p.Unbind {
-			if err := c.Unbind(ctx, p.ARQ, caller.Scope); err != nil {
-				return err
-			}
-			continue
+	events := &eventBatch{c: c}
+	patch, err := c.applyEach(ctx, caller, patches, func(b store.Bind) error {
+		err := c.runBind(ctx, b)
+		if err == nil {
+			events.add(ctx, b, store.Bound)
 		}
-		b, err := c.startBind(ctx, caller, patches, i, patch)
-		if err != nil {
-			return err
-		}
-		patch = b.Patch
-		if err := c.runBind(ctx, b); err != nil {
-			return err
-		}
-		events.add(ctx, b, store.Bound)
+		return err
+	})
+	defer c.endPatch(patch)
+	if err != nil {
+		return err
 	}
 	return events.end(ctx)
+}
+
+// applyEach starts the binds of a PATCH, which started is called for, and does its unbinds, in the
+// order of the body until one fails. It returns the number of the PATCH, 0 if no bind was started.
+func (c *Conductor) applyEach(ctx context.Context, caller Caller, patches []Patch, started func(store.Bind) error) (patch int64, err error) {
+	for i, p := range patches {
+		if p.Unbind {
+			err = c.Unbind(ctx, p.ARQ, caller.Scope)
+		} else {
+			var b store.Bind
+			if b, err = c.startBind(ctx, caller, patches, i, patch); err == nil {
+				patch, err = b.Patch, started(b)
+			}
+		}
+		if err != nil {
+			return patch, err
+		}
+	}
+	return patch, nil
 }
 
 func (c *Conductor) endPatch(patch int64) {
@@ -103,14 +115,13 @@ func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) err
 
 // wantsProgramming reports whether a request of the PATCH wants its device programmed, which
 // takes too long to be waited for.
-func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) (wants bool) {
-	c.db.View(func(tx store.Tx) {
-		wants = slices.ContainsFunc(patches, func(p Patch) bool {
+func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
+	return store.Read(c.db, func(tx store.Tx) bool {
+		return slices.ContainsFunc(patches, func(p Patch) bool {
 			a, err := tx.ARQ(p.ARQ, caller.Scope)
 			return !p.Unbind && err == nil && tx.WantsProgramming(a, p.Args.Provider)
 		})
 	})
-	return wants
 }
 
 // runBind finishes a bind: the image is written and the mediated device, if the handle is
@@ -174,33 +185,18 @@ func overtaken(b store.Bind) error {
 	return store.Refuse(store.Conflict, "ARQ %s was unbound or deleted while it was being bound", b.ARQ)
 }
 
-// applyLater is Apply for binds that take their time: everything that can be refused is
-// refused now, the rest happens in the background.
-func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Patch) (err error) {
-	patch := int64(0)
-	defer func() {
-		if patch == 0 {
-			return
-		}
-		if err != nil { // the answer says it
-			c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
-		}
-		c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
-	}()
-	for i, p := range patches {
-		if p.Unbind {
-			if err := c.Unbind(ctx, p.ARQ, caller.Scope); err != nil {
-				return err
-			}
-			continue
-		}
-		b, err := c.startBind(ctx, caller, patches, i, patch)
-		if err != nil {
-			return err
-		}
-		patch = b.Patch
+// applyLater is Apply for binds that take their time: everything that can be refused is refused
+// now, the rest happens in the background.
+func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Patch) error {
+	patch, err := c.applyEach(ctx, caller, patches, func(store.Bind) error { return nil })
+	if patch == 0 {
+		return err
 	}
-	return nil
+	if err != nil { // the answer says it
+		c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
+	}
+	c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+	return err
 }
 
 // bindLater ends the binds of a PATCH after the configured delay and notifies Nova. Binds that
@@ -217,8 +213,7 @@ func (c *Conductor) bindLater(ctx context.Context, patch int64) {
 	if c.cfg.Clock.Wait(ctx, wait) != nil || c.epoch() != epoch {
 		return // closed, or another state was loaded meanwhile
 	}
-	var binds []store.Bind
-	c.db.View(func(tx store.Tx) { binds = tx.Binds(patch) })
+	binds := store.Read(c.db, func(tx store.Tx) []store.Bind { return tx.Binds(patch) })
 	silent := late && c.cfg.Quirks || slices.ContainsFunc(binds, func(b store.Bind) bool { return b.Silent })
 	events := &eventBatch{c: c}
 	within, cancel := c.limited(ctx, c.cfg.BindTimeout-wait)

@@ -195,9 +195,7 @@ func (c *Conductor) driverOf(name, source string) (driver.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no agent on host %s", name)
 	}
-	down := false
-	c.db.View(func(tx store.Tx) { down = tx.AgentDown(name) })
-	if down {
+	if c.down(name) {
 		return nil, fmt.Errorf("%w on host %s", ErrAgentDown, name)
 	}
 	for _, d := range h.Drivers {
@@ -206,6 +204,10 @@ func (c *Conductor) driverOf(name, source string) (driver.Driver, error) {
 		}
 	}
 	return nil, fmt.Errorf("no driver of host %s is in charge of the device", name)
+}
+
+func (c *Conductor) down(name string) bool {
+	return store.Read(c.db, func(tx store.Tx) bool { return tx.AgentDown(name) })
 }
 
 // hardwareChanged tells the owner of a host's hardware.

@@ -79,6 +79,21 @@ func (c *Conductor) withFault(ctx context.Context, operation, subject string, do
 	return do()
 }
 
+// callAgent calls the agent of a host, whose driver does an operation on a subject. Fault rules
+// act on the call and on the operation.
+func (c *Conductor) callAgent(ctx context.Context, host, source, operation, subject string, do func(driver.Driver) error) error {
+	return c.withFault(ctx, agentCallOperation, host, func() error {
+		d, err := c.driverOf(host, source)
+		if err != nil {
+			return err
+		}
+		return c.withFault(ctx, operation, subject, func() error {
+			defer c.hardwareChanged(host)
+			return do(d)
+		})
+	})
+}
+
 // applyFault lets a rule act; without an error the work may go on.
 func (c *Conductor) applyFault(ctx context.Context, rule fault.Rule, subject string) error {
 	toAgent := rule.Operation == agentCallOperation || rule.Operation == agentReportOperation

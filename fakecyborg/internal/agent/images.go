@@ -15,21 +15,28 @@ import (
 
 var errNoGlance = errors.New("no image service is configured")
 
+// fromGlance sends a GET to Glance. An answer other than 2xx is an error, too.
+func (c *Conductor) fromGlance(ctx context.Context, path, accept string) (simhttp.Answer, error) {
+	if c.cfg.Glance == nil {
+		return simhttp.Answer{}, errNoGlance
+	}
+	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: path, Header: map[string]string{"Accept": accept}})
+	if err == nil && !got.OK() {
+		err = fmt.Errorf("the image service answered %d to GET %s", got.Status, path)
+	}
+	return got, err
+}
+
 // DescribeImage reads the properties of an image of Glance.
 func (c *Conductor) DescribeImage(ctx context.Context, id string) (store.Image, error) {
-	if c.cfg.Glance == nil {
-		return store.Image{}, fmt.Errorf("image %s: %w", id, errNoGlance)
-	}
-	path := "/images/" + url.PathEscape(id)
-	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: path})
-	if err != nil {
-		return store.Image{}, err
-	}
-	if got.Status == http.StatusNotFound {
+	got, err := c.fromGlance(ctx, "/images/"+url.PathEscape(id), "application/json")
+	switch {
+	case got.Status == http.StatusNotFound:
 		return store.Image{}, store.Refuse(store.NoReferent, "Image %s could not be found.", id)
-	}
-	if !got.OK() {
-		return store.Image{}, fmt.Errorf("the image service answered %d to GET %s", got.Status, path)
+	case errors.Is(err, errNoGlance):
+		return store.Image{}, fmt.Errorf("image %s: %w", id, err)
+	case err != nil:
+		return store.Image{}, err
 	}
 	var fields map[string]json.RawMessage
 	if err := got.Decode(&fields); err != nil {
@@ -56,16 +63,10 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 	if want.By == store.ByBitstreamID {
 		return c.DescribeImage(ctx, want.Value)
 	}
-	if c.cfg.Glance == nil {
-		return store.Image{}, fmt.Errorf("%s: %w", want, errNoGlance)
-	}
 	query := url.Values{want.By.Property(): {want.Value}}
-	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: "/images?" + query.Encode()})
+	got, err := c.fromGlance(ctx, "/images?"+query.Encode(), "application/json")
 	if err != nil {
-		return store.Image{}, err
-	}
-	if !got.OK() {
-		return store.Image{}, fmt.Errorf("the image service answered %d to the search for %s", got.Status, want)
+		return store.Image{}, fmt.Errorf("%s: %w", want, err)
 	}
 	var body struct {
 		Images []map[string]json.RawMessage `json:"images"`
@@ -95,16 +96,10 @@ func oneImage(want store.BitstreamRef, images []map[string]json.RawMessage) (sto
 
 // readImage fetches a bitstream from Glance.
 func (c *Conductor) readImage(ctx context.Context, image string) ([]byte, error) {
-	if c.cfg.Glance == nil {
-		return nil, errNoGlance
-	}
 	path := "/images/" + url.PathEscape(image) + "/file"
-	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: path, Header: map[string]string{"Accept": "*/*"}})
-	switch {
-	case err != nil:
-		return nil, err
-	case got.Status != http.StatusOK:
-		return nil, fmt.Errorf("the image service answered %d to GET %s", got.Status, path)
+	got, err := c.fromGlance(ctx, path, "*/*")
+	if err == nil && got.Status != http.StatusOK {
+		err = fmt.Errorf("the image service has no data for GET %s", path)
 	}
-	return got.Body, nil
+	return got.Body, err
 }

@@ -13,40 +13,29 @@ import (
 
 // createMdev creates the mediated device of a handle on its host; its UUID is the handle's.
 func (c *Conductor) createMdev(ctx context.Context, w store.HandleWork) error {
-	return c.withMdevDriver(ctx, mdevCreateOperation, w, driver.MdevDriver.CreateMdev)
+	return c.changeMdev(ctx, mdevCreateOperation, w, driver.MdevDriver.CreateMdev)
 }
 
 // removeMdev removes it; one that is not there is no error.
 func (c *Conductor) removeMdev(ctx context.Context, w store.HandleWork) error {
-	return c.withMdevDriver(ctx, mdevRemoveOperation, w, driver.MdevDriver.RemoveMdev)
+	return c.changeMdev(ctx, mdevRemoveOperation, w, driver.MdevDriver.RemoveMdev)
 }
 
-func (c *Conductor) withMdevDriver(ctx context.Context, operation string, w store.HandleWork,
-	do func(driver.MdevDriver, context.Context, driver.Mdev) error,
+func (c *Conductor) changeMdev(ctx context.Context, operation string, w store.HandleWork,
+	change func(driver.MdevDriver, context.Context, driver.Mdev) error,
 ) error {
-	fail := func(err error) error {
-		return store.Refuse(store.Internal, "%s: host %s, mediated device %s: %v", operation, w.Host, w.UUID, err)
-	}
 	m, err := w.Handle.Mdev(w.UUID)
-	if err != nil {
-		return fail(err)
-	}
-	err = c.withFault(ctx, agentCallOperation, w.Host, func() error {
-		d, err := c.driverOf(w.Host, w.Driver)
-		if err != nil {
-			return err
-		}
-		agent, ok := d.(driver.MdevDriver)
-		if !ok {
-			return fmt.Errorf("driver %s makes no mediated devices", d.Name())
-		}
-		return c.withFault(ctx, operation, w.UUID, func() error {
-			defer c.hardwareChanged(w.Host)
-			return logMdev(ctx, d, m, operation == mdevCreateOperation, func() error { return do(agent, ctx, m) })
+	if err == nil {
+		err = c.callAgent(ctx, w.Host, w.Driver, operation, w.UUID, func(d driver.Driver) error {
+			agent, ok := d.(driver.MdevDriver)
+			if !ok {
+				return fmt.Errorf("driver %s makes no mediated devices", d.Name())
+			}
+			return logMdev(ctx, d, m, operation == mdevCreateOperation, func() error { return change(agent, ctx, m) })
 		})
-	})
+	}
 	if err != nil {
-		return fail(err)
+		return store.Refuse(store.Internal, "%s: host %s, mediated device %s: %v", operation, w.Host, w.UUID, err)
 	}
 	return nil
 }

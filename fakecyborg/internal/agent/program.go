@@ -71,9 +71,7 @@ func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
 // write does the work on a region that was claimed: driver, and if told to, the function in
 // the store and in Placement.
 func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image, withFunction bool) error {
-	var d store.Deployable
-	var err error
-	c.db.View(func(tx store.Tx) { d, err = tx.Deployable(l.Deployable) })
+	d, err := store.Find(c.db, func(tx store.Tx) (store.Deployable, error) { return tx.Deployable(l.Deployable) })
 	if err == nil {
 		err = c.program(ctx, d, image.ID)
 	}
@@ -119,8 +117,8 @@ func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, ima
 	return nil
 }
 
-func (c *Conductor) deviceOf(d store.Deployable) (device store.Device) {
-	c.db.View(func(tx store.Tx) { device, _ = tx.Device(d.Device) })
+func (c *Conductor) deviceOf(d store.Deployable) store.Device {
+	device, _ := store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(d.Device) })
 	return device
 }
 
@@ -149,34 +147,26 @@ func (c *Conductor) programFailed(d store.Deployable, image string, err error) e
 	return store.Refuse(kind, "FPGA programming failed: host %s, device %s, image %s: %v", device.Host, device.ControlPath.Key(), image, err)
 }
 
-// program reads the image and hands it to the driver. Upstream looks its Xilinx driver up by
-// a name that it does not have.
+// program reads the image and has the driver write it to the region. Upstream looks its Xilinx
+// driver up by a name that it does not have.
 func (c *Conductor) program(ctx context.Context, d store.Deployable, image string) error {
 	device := c.deviceOf(d)
 	if c.cfg.Quirks && d.DriverName == "XILINX" {
-		return c.programFailed(d, image, fmt.Errorf("no driver has the name %s", "XILINX"))
+		return c.programFailed(d, image, errors.New("no driver has the name XILINX"))
 	}
-	found, err := c.driverOf(device.Host, device.Driver)
-	if err != nil {
-		return c.programFailed(d, image, err)
-	}
-	programmer, ok := found.(driver.Programmer)
-	if !ok {
-		return c.programFailed(d, image, fmt.Errorf("driver %s programs nothing", found.Name()))
-	}
-	data, err := c.readImage(ctx, image)
-	if err != nil {
-		return c.programFailed(d, image, err)
-	}
-	err = c.withFault(ctx, agentCallOperation, device.Host, func() error {
-		return c.withFault(ctx, programOperation, d.Name, func() error {
-			defer c.hardwareChanged(device.Host)
-			err := programmer.Program(ctx, device.ControlPath, d.Name, data)
-			if err == nil {
-				simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
-			}
+	err := c.callAgent(ctx, device.Host, device.Driver, programOperation, d.Name, func(found driver.Driver) error {
+		programmer, ok := found.(driver.Programmer)
+		if !ok {
+			return fmt.Errorf("driver %s programs nothing", found.Name())
+		}
+		data, err := c.readImage(ctx, image)
+		if err != nil {
 			return err
-		})
+		}
+		if err = programmer.Program(ctx, device.ControlPath, d.Name, data); err == nil {
+			simhttp.ChangeLogOf(ctx).Add(sim.Change{Action: sim.Changed, Kind: "region", ID: d.Name, What: "image " + image + " written"})
+		}
+		return err
 	})
 	if err != nil {
 		return c.programFailed(d, image, err)
@@ -188,9 +178,7 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 // changes nothing. Upstream stores the status first, takes the deployable that happens to
 // have the device's number, and loses max_unit.
 func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
-	var d store.Device
-	var err error
-	c.db.View(func(tx store.Tx) { d, err = tx.Device(uuid) })
+	d, err := store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
 	if err != nil {
 		return err
 	}

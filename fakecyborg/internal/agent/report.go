@@ -41,9 +41,7 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 		return &driver.ReportError{Host: name, Step: "wait for its turn", Err: err}
 	}
 	defer leave()
-	down := false
-	c.db.View(func(tx store.Tx) { down = tx.AgentDown(name) })
-	if down {
+	if c.down(name) {
 		return &driver.ReportError{Host: name, Step: "ask the agent", Err: ErrAgentDown}
 	}
 	var reported error
@@ -94,8 +92,7 @@ func (r *report) fail(device, step string, err error) {
 
 // report discovers, compares with what is stored, and applies the difference.
 func (c *Conductor) report(ctx context.Context, h *host) error {
-	r := &report{c: c, host: h}
-	c.db.View(func(tx store.Tx) { r.name = h.storedName(tx) })
+	r := &report{c: c, host: h, name: store.Read(c.db, h.storedName)}
 	seen := r.discover(ctx)
 	if seen.abort && c.cfg.Quirks {
 		return errors.Join(r.errs...)
@@ -171,9 +168,7 @@ func (r *report) findParent(ctx context.Context) error {
 
 // removeOrphans tries again to remove mediated devices whose requests are gone.
 func (r *report) removeOrphans(ctx context.Context) {
-	var orphans []string
-	r.c.db.View(func(tx store.Tx) { orphans = tx.Orphans(r.name) })
-	for _, handle := range orphans {
+	for _, handle := range store.Read(r.c.db, func(tx store.Tx) []string { return tx.Orphans(r.name) }) {
 		if work, ok := r.c.begin(store.WorkRemove, handle); ok {
 			r.fail(work.Device, "remove a mediated device left over", r.c.removeHandle(ctx, work))
 		}
@@ -191,11 +186,9 @@ func (c *Conductor) begin(work, handle string) (w store.HandleWork, ok bool) {
 // do it.
 func (r *report) restoreMdevs(ctx context.Context) {
 	c := r.c
-	var handles []string
-	c.db.View(func(tx store.Tx) { handles = tx.Restorable(r.name) })
 	var resolved []store.Bind
 	patch := int64(0)
-	for _, handle := range handles {
+	for _, handle := range store.Read(c.db, func(tx store.Tx) []string { return tx.Restorable(r.name) }) {
 		work, ok := r.c.begin(store.WorkRestore, handle)
 		if !ok {
 			continue
