@@ -164,23 +164,10 @@ func (t Tx) shares(other ARQ, instance string, ref BitstreamRef) bool {
 	return err == nil && other.Instance == instance && other.State == BindStarted && wanted == ref
 }
 
-// otherUsers are the requests that hold handles of a region, except for one handle and for
-// the requests of the instance that want the same bitstream written.
+// otherUsers names the requests that hold handles of a region, except for one handle and for the
+// requests of the instance that want the same bitstream written.
 func (t Tx) otherUsers(deployable, except, instance string, ref BitstreamRef) []string {
-	var users []string
-	for h := range t.Handles(deployable) {
-		if !h.InUse || h.UUID == except {
-			continue
-		}
-		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
-		switch {
-		case !held:
-			users = append(users, "a request that is gone")
-		case !t.shares(a, instance, ref):
-			users = append(users, "ARQ "+a.UUID)
-		}
-	}
-	return users
+	return t.users(deployable, func(h Handle, a ARQ) bool { return h.UUID == except || t.shares(a, instance, ref) })
 }
 
 // ownerAfterBind keeps the tenant's project when the patch names none; upstream hands the

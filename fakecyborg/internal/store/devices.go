@@ -40,10 +40,7 @@ func (t Tx) DeviceAt(host, path string) (Device, bool) {
 
 // SetDeviceStatus stores the status of a device.
 func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
-	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok {
-		d.Status, d.UpdatedAt = status, now
-		t.s.devices.Put(t.tx, d)
-	}
+	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })
 }
 
 // Merge is the device with what a driver reports of it.
@@ -65,24 +62,19 @@ func (t Tx) AddDevice(host string, found driver.Device, source string, nested bo
 
 // UpdateDevice stores what may change about a device that stays.
 func (t Tx) UpdateDevice(uuid string, found driver.Device, source string, now time.Time) {
-	old, ok := t.s.devices.byUUID.Get(t.tx, uuid)
-	d := old.Merge(found, source)
-	if !ok || reflect.DeepEqual(d, old) {
-		return
-	}
-	if d.Vendor != old.Vendor || d.Model != old.Model || d.Type != old.Type ||
-		d.StdBoardInfo != old.StdBoardInfo || d.VendorBoardInfo != old.VendorBoardInfo {
-		d.UpdatedAt = now
-	}
-	t.s.devices.Put(t.tx, d)
+	t.s.devices.edit(t, uuid, func(d *Device) {
+		old := *d
+		*d = old.Merge(found, source)
+		if d.Vendor != old.Vendor || d.Model != old.Model || d.Type != old.Type ||
+			d.StdBoardInfo != old.StdBoardInfo || d.VendorBoardInfo != old.VendorBoardInfo {
+			d.UpdatedAt = now
+		}
+	})
 }
 
 // SetNested stores whether a device has a provider of its own.
 func (t Tx) SetNested(uuid string, nested bool) {
-	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok && d.Nested != nested {
-		d.Nested = nested
-		t.s.devices.Put(t.tx, d)
-	}
+	t.s.devices.edit(t, uuid, func(d *Device) { d.Nested = nested })
 }
 
 // RemoveEmptyDevice deletes a device that has no deployables any more. It answers whether it
@@ -174,7 +166,7 @@ func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 // one.
 func (t Tx) Withdraw(deployables []Deployable) error {
 	for _, d := range deployables {
-		if users := t.users(d.UUID); len(users) > 0 {
+		if users := t.users(d.UUID, nil); len(users) > 0 {
 			return fmt.Errorf("deployable %s is in use by %s", d.Name, strings.Join(users, ", "))
 		}
 	}
@@ -186,18 +178,12 @@ func (t Tx) Withdraw(deployables []Deployable) error {
 
 // SetInPlacement stores whether Placement knows a deployable.
 func (t Tx) SetInPlacement(uuid string, known bool) {
-	if d, ok := t.s.deployables.byUUID.Get(t.tx, uuid); ok && d.InPlacement != known {
-		d.InPlacement = known
-		t.s.deployables.Put(t.tx, d)
-	}
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement = known })
 }
 
 // OfferDeployable stores that Placement knows a new deployable.
 func (t Tx) OfferDeployable(uuid string, now time.Time) {
-	if d, ok := t.s.deployables.byUUID.Get(t.tx, uuid); ok {
-		d.InPlacement, d.UpdatedAt = true, now
-		t.s.deployables.Put(t.tx, d)
-	}
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement, d.UpdatedAt = true, now })
 }
 
 // RemoveDeployable deletes a deployable and what belongs to it.

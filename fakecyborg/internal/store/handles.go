@@ -55,16 +55,18 @@ func (t Tx) HandlesInUse(deployable string) int {
 	return n
 }
 
-// users names the requests that hold handles of a deployable.
-func (t Tx) users(deployable string) []string {
+// users names the requests that hold handles of a deployable, less those for which except, if it
+// is not nil, answers true. A handle in use whose request is gone counts.
+func (t Tx) users(deployable string, except func(Handle, ARQ) bool) []string {
 	var names []string
 	for h := range t.Handles(deployable) {
+		a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
 		switch {
-		case !h.InUse:
-		case h.HeldBy == "":
-			names = append(names, "a mediated device waiting for its removal, "+h.UUID)
+		case !h.InUse || except != nil && except(h, a):
+		case !held:
+			names = append(names, "attach handle "+h.UUID+", whose request is gone")
 		default:
-			names = append(names, "ARQ "+h.HeldBy)
+			names = append(names, "ARQ "+a.UUID)
 		}
 	}
 	return names
@@ -87,10 +89,11 @@ func (t Tx) releaseHandle(uuid string) {
 
 // unlink takes a handle from the request that has it.
 func (t Tx) unlink(h Handle) {
-	if a, ok := t.s.arqs.byUUID.Get(t.tx, h.HeldBy); ok && a.Handle == h.UUID {
-		a.Handle = ""
-		t.s.arqs.Put(t.tx, a)
-	}
+	t.s.arqs.edit(t, h.HeldBy, func(a *ARQ) {
+		if a.Handle == h.UUID {
+			a.Handle = ""
+		}
+	})
 }
 
 // HandleWork is what an agent needs to know of a handle that it works on.

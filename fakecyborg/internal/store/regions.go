@@ -101,14 +101,7 @@ func (d Deployable) Observe(spec driver.Deployable) Deployable {
 
 // ObserveDeployable stores what a driver's report says of the function of a region.
 func (t Tx) ObserveDeployable(uuid string, spec driver.Deployable) {
-	old, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
-	if !ok || old.Programmed == nil {
-		return
-	}
-	d := old.Observe(spec)
-	if d.Programmed == nil || d.Programmed.Read != old.Programmed.Read || d.Programmed.Trait != old.Programmed.Trait {
-		t.s.deployables.Put(t.tx, d)
-	}
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { *d = d.Observe(spec) })
 }
 
 func traitList(trait string) []string {
@@ -172,7 +165,7 @@ func (t Tx) ClaimForOwner(d Deployable, image Image) (Lease, error) { return t.c
 
 // ClaimUnused reserves a region that is not in use for an image.
 func (t Tx) ClaimUnused(d Deployable, image Image) (Lease, error) {
-	return t.claim(d, image, t.users(d.UUID))
+	return t.claim(d, image, t.users(d.UUID, nil))
 }
 
 // claim takes the lease of a region, or says why it must not be programmed.
@@ -269,28 +262,25 @@ func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programm
 
 // SetFunction stores the function that was written to a region.
 func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now time.Time) {
-	d, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
-	if !ok {
-		return
+	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.Programmed = &p })
+	if d, err := t.Deployable(uuid); err == nil {
+		t.UpdateAttributes(d, spec, now)
 	}
-	d.Programmed = &p
-	t.s.deployables.Put(t.tx, d)
-	t.UpdateAttributes(d, spec, now)
 }
 
-// EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure half of the
-// image may be there; upstream takes no notice of it.
+// EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure half of the image
+// may be there; upstream takes no notice of it.
 func (t Tx) EndProgramming(l Lease, failed bool, now time.Time) {
 	t.endLease(l)
-	d, ok := t.s.deployables.byUUID.Get(t.tx, l.Deployable)
-	if !ok || failed && t.s.cfg.Quirks {
+	if failed && t.s.cfg.Quirks {
 		return
 	}
-	d.Unknown, d.Bitstream, d.UpdatedAt = failed, l.Image, now
-	if failed {
-		d.Bitstream = ""
-	}
-	t.s.deployables.Put(t.tx, d)
+	t.s.deployables.edit(t, l.Deployable, func(d *Deployable) {
+		d.Unknown, d.Bitstream, d.UpdatedAt = failed, l.Image, now
+		if failed {
+			d.Bitstream = ""
+		}
+	})
 }
 
 // Unclaim ends the lease of a region without a word about its content.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -98,6 +99,15 @@ type numbered[R any] struct {
 func addNumbered[R any](db *tables.DB, spec tables.Spec[int64, R]) numbered[R] {
 	t := tables.Add(db, spec)
 	return numbered[R]{t, tables.KeySequence(t), t.Unique(spec.ID)}
+}
+
+// edit stores what change makes of the row with a UUID, if it is there and then differs.
+func (n numbered[R]) edit(t Tx, uuid string, change func(*R)) {
+	old, ok := n.byUUID.Get(t.tx, uuid)
+	row := old
+	if change(&row); ok && !reflect.DeepEqual(row, old) {
+		n.Put(t.tx, row)
+	}
 }
 
 // New returns an empty database.
