@@ -156,13 +156,13 @@ func TestLinksFollowThePublicEndpoint(t *testing.T) {
 	} {
 		w := fakeWorld(t, fakecyborg.Config{PublicEndpoint: endpoint})
 		r := w.send(sent{method: "GET", path: "/v2/deployables", header: map[string]string{"X-Forwarded-Proto": "https"}})
-		part := r.list(t, "deployables")[0]
-		uuid := part["uuid"].(string)
+		deployable := r.list(t, "deployables")[0]
+		uuid := deployable["uuid"].(string)
 		links := []any{
 			map[string]any{"href": want + "/accelerator/v2/deployables/" + uuid, "rel": "self"},
 			map[string]any{"href": want + "/accelerator/deployables/" + uuid, "rel": "bookmark"},
 		}
-		if diff := cmp.Diff(links, part["links"]); diff != "" {
+		if diff := cmp.Diff(links, deployable["links"]); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", endpoint, diff)
 		}
 	}

@@ -143,12 +143,12 @@ func manyCards(host string, n int) []driver.Device {
 	cards := make([]driver.Device, 0, n)
 	for c := range n {
 		card := gpu(fmt.Sprintf("%02x", c+1), "PGPU", []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8"})
-		part := &card.Deployables[0]
-		part.Name, part.NumAccelerators = fmt.Sprintf("%s_card%d", host, c), 16
+		deployable := &card.Deployables[0]
+		deployable.Name, deployable.NumAccelerators = fmt.Sprintf("%s_card%d", host, c), 16
 		for i := range 16 {
 			info := pciInfo(fmt.Sprintf("%02x", c+1), fmt.Sprint(i%8))
 			info["device"] = fmt.Sprintf("%02x", i/8)
-			part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: info})
+			deployable.AttachHandles = append(deployable.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: info})
 		}
 		cards = append(cards, card)
 	}

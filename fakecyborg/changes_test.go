@@ -81,7 +81,7 @@ func (w *world) randomRequest(rng *rand.Rand, profiles []string) sent {
 		return unknownID
 	}
 	instance := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", rng.IntN(4))
-	device, part := w.server.Devices()[rng.IntN(2)].UUID, w.server.Deployables()[rng.IntN(2)]
+	device, deployable := w.server.Devices()[rng.IntN(2)].UUID, w.server.Deployables()[rng.IntN(2)]
 	provider := pick(vgpuProvider(), fpgaProvider(), fpgaProvider(), unknownID)
 	const arqs = "/v2/accelerator_requests"
 	switch rng.IntN(16) {
@@ -104,16 +104,16 @@ func (w *world) randomRequest(rng *rand.Rand, profiles []string) sent {
 	case 12:
 		return sent{method: "POST", path: "/v2/devices/" + device + "/" + pick("enable", "disable")}
 	case 13:
-		return sent{method: "POST", path: "/v2/attributes", body: fmt.Sprintf(`{"deployable_id":%d,"key":"k","value":"v"}`, part.ID+rng.IntN(2))}
+		return sent{method: "POST", path: "/v2/attributes", body: fmt.Sprintf(`{"deployable_id":%d,"key":"k","value":"v"}`, deployable.ID+rng.IntN(2))}
 	case 14:
 		list := w.server.Attributes()
 		return sent{method: "DELETE", path: "/v2/attributes/" + list[rng.IntN(len(list))].UUID}
 	}
 	body := fmt.Sprintf(`[{"path":"/program","op":"replace","value":[{"image_uuid":%q}]}]`, pick(imageOne, imageUUID, imagePlain, imageBad, imageRegion))
-	for part.ProviderUUID != fpgaProvider() { // the driver of the tests would program anything
-		part = w.server.Deployables()[rng.IntN(2)]
+	for deployable.ProviderUUID != fpgaProvider() { // the driver of the tests would program anything
+		deployable = w.server.Deployables()[rng.IntN(2)]
 	}
-	return sent{method: "PATCH", path: "/v2/deployables/" + part.UUID + "/program", body: body}
+	return sent{method: "PATCH", path: "/v2/deployables/" + deployable.UUID + "/program", body: body}
 }
 
 // changesWorld is a world with a card of each sort and profiles for them.

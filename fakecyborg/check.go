@@ -72,10 +72,10 @@ func (s *Server) CheckHandlesInUse(t sim.TB, provider string, n int) {
 // image written to it, "" for none.
 func (s *Server) CheckBitstream(t sim.TB, provider, image string) {
 	t.Helper()
-	for _, part := range s.Deployables() {
-		if part.ProviderUUID == provider {
-			if part.BitstreamID != image {
-				t.Errorf("deployable %s has bitstream %q, want %q\n%s", part.Name, part.BitstreamID, image, s.Tree())
+	for _, deployable := range s.Deployables() {
+		if deployable.ProviderUUID == provider {
+			if deployable.BitstreamID != image {
+				t.Errorf("deployable %s has bitstream %q, want %q\n%s", deployable.Name, deployable.BitstreamID, image, s.Tree())
 			}
 			return
 		}
@@ -106,8 +106,8 @@ func (s *Server) Tree() string {
 			fmt.Fprintf(&b, "host %s%s\n", host, health)
 			for d := range tx.HostDevices(host) {
 				fmt.Fprintf(&b, "  device %s %s %s, %s\n", d.Type, d.ControlPath.Key(), d.UUID, d.Status)
-				for _, part := range tx.DeviceDeployables(d.UUID) {
-					printDeployable(&b, tx, part, view)
+				for _, deployable := range tx.DeviceDeployables(d.UUID) {
+					printDeployable(&b, tx, deployable, view)
 				}
 			}
 		}

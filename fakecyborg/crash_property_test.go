@@ -116,9 +116,9 @@ func TestNothingIsLostByACrash(t *testing.T) {
 			if err := other.server.Report(t.Context()); err != nil {
 				rt.Error(err)
 			}
-			for _, part := range other.server.Deployables() {
-				if part.ResourceClass() == "FPGA" {
-					if err := other.server.ProgramDeployable(t.Context(), part.UUID, imageUUID); err != nil {
+			for _, deployable := range other.server.Deployables() {
+				if deployable.ResourceClass() == "FPGA" {
+					if err := other.server.ProgramDeployable(t.Context(), deployable.UUID, imageUUID); err != nil {
 						rt.Error(err)
 					}
 				}

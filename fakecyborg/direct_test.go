@@ -247,13 +247,13 @@ func TestOldReleaseDeletesTheKnownOnes(t *testing.T) {
 func TestAttributesAreMadeWithoutHTTP(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, fakecyborg.Config{})
-	part := w.server.Deployables()[0].UUID
+	deployable := w.server.Deployables()[0].UUID
 	before := w.server.Attributes()
-	made, err := w.server.CreateAttribute(part, "rack", "r7")
+	made, err := w.server.CreateAttribute(deployable, "rack", "r7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fakecyborg.Attribute{UUID: made.UUID, DeployableUUID: part, Key: "rack", Value: "r7", ByUser: true}
+	want := fakecyborg.Attribute{UUID: made.UUID, DeployableUUID: deployable, Key: "rack", Value: "r7", ByUser: true}
 	if diff := cmp.Diff(append(before, want), w.server.Attributes()); diff != "" {
 		t.Errorf("after create (-want +got):\n%s", diff)
 	}
@@ -267,7 +267,7 @@ func TestAttributesAreMadeWithoutHTTP(t *testing.T) {
 	if err := w.server.DeleteAttribute(made.UUID); err == nil || !strings.Contains(err.Error(), made.UUID) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	for _, bad := range [][3]string{{unknownID, "k", "v"}, {part, "", "v"}, {part, strings.Repeat("k", 256), "v"}} {
+	for _, bad := range [][3]string{{unknownID, "k", "v"}, {deployable, "", "v"}, {deployable, strings.Repeat("k", 256), "v"}} {
 		if _, err := w.server.CreateAttribute(bad[0], bad[1], bad[2]); err == nil {
 			t.Errorf("%.60v: no error", bad)
 		}

@@ -87,7 +87,7 @@ func someStep(rt *rapid.T, w *twin) step {
 		}
 		return rapid.SampledFrom(list).Draw(rt, name)
 	}
-	var arqs, devices, parts, attributes []string
+	var arqs, devices, deployables, attributes []string
 	providers := []string{unknownID}
 	for _, a := range w.server.ARQs() {
 		arqs = append(arqs, a.UUID)
@@ -96,13 +96,13 @@ func someStep(rt *rapid.T, w *twin) step {
 		devices = append(devices, d.UUID)
 	}
 	for _, p := range w.server.Deployables() {
-		parts, providers = append(parts, p.UUID), append(providers, p.ProviderUUID)
+		deployables, providers = append(deployables, p.UUID), append(providers, p.ProviderUUID)
 	}
 	for _, a := range w.server.Attributes() {
 		attributes = append(attributes, a.UUID)
 	}
 	instance := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", rapid.IntRange(1, 5).Draw(rt, "instance"))
-	arq, part := draw("arq", arqs...), draw("part", parts...)
+	arq, deployable := draw("arq", arqs...), draw("deployable", deployables...)
 	api := func(method, path, body string) step {
 		return func(w *twin) any { return asked(w.send(sent{method: method, path: path, body: body})) }
 	}
@@ -122,7 +122,7 @@ func someStep(rt *rapid.T, w *twin) step {
 		return api("POST", "/v2/device_profiles", `[{"name":"`+draw("name", "m", "n")+`","groups":[{"resources:VGPU":"2"}],"description":"d"}]`)
 	case "attribute":
 		return func(w *twin) any {
-			a, err := w.server.CreateAttribute(part, "rack", "7")
+			a, err := w.server.CreateAttribute(deployable, "rack", "7")
 			return []any{a, textOf(err)}
 		}
 	case "no attribute":
@@ -131,7 +131,7 @@ func someStep(rt *rapid.T, w *twin) step {
 		return api("POST", "/v2/devices/"+draw("device", devices...)+"/"+draw("to", "enable", "disable"), "")
 	case "program":
 		image := draw("image", imageOne, imageUUID, imagePlain, imageBad)
-		return func(w *twin) any { return textOf(w.server.ProgramDeployable(w.t.Context(), part, image)) }
+		return func(w *twin) any { return textOf(w.server.ProgramDeployable(w.t.Context(), deployable, image)) }
 	case "state":
 		state := fakecyborg.State(draw("state", "Initial", "BindStarted", "Bound", "BindFailed", "UnbindFailed", "Deleting"))
 		return func(w *twin) any { return textOf(w.server.SetARQState(arq, state)) }

@@ -307,9 +307,9 @@ func TestADumpCanBeTakenWhileOthersWork(t *testing.T) {
 			_ = w.server.Report(t.Context()) // on a flat host not all can stand beside each other
 			w.profile("v", `[{"resources:VGPU":"1"},{"resources:VGPU":"1"}]`)
 			provider := vgpuProvider()
-			for _, part := range w.server.Deployables() {
-				if part.ResourceClass() == "VGPU" {
-					provider = part.ProviderUUID
+			for _, deployable := range w.server.Deployables() {
+				if deployable.ResourceClass() == "VGPU" {
+					provider = deployable.ProviderUUID
 				}
 			}
 			var busy sync.WaitGroup

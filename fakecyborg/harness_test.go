@@ -403,29 +403,29 @@ func pciInfo(bus, function string) driver.Info {
 
 // gpu is a whole card with one PCI handle per function.
 func gpu(bus, class string, traits []string, functions ...string) driver.Device {
-	part := driver.Deployable{
+	deployable := driver.Deployable{
 		Name: "cn0_0000:" + bus + ":00.0", NumAccelerators: len(functions), DriverName: "test",
 		Class: class, Traits: traits,
 	}
 	for _, f := range functions {
-		part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: pciInfo(bus, f)})
+		deployable.AttachHandles = append(deployable.AttachHandles, driver.AttachHandle{Type: driver.HandlePCI, Info: pciInfo(bus, f)})
 	}
 	return driver.Device{
 		Vendor: "10de", Model: "a card", Type: driver.TypeGPU,
 		ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: pciInfo(bus, "0")},
-		Deployables: []driver.Deployable{part},
+		Deployables: []driver.Deployable{deployable},
 	}
 }
 
 // vgpu is a card that makes n mediated devices.
 func vgpu(bus string, n int) driver.Device {
 	d := gpu(bus, "VGPU", []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8_T4_1B"})
-	part := &d.Deployables[0]
-	part.NumAccelerators = n
+	deployable := &d.Deployables[0]
+	deployable.NumAccelerators = n
 	for i := range n {
 		info := pciInfo(bus, "0")
 		info["asked_type"], info["vgpu_mark"] = "nvidia-222", fmt.Sprintf("nvidia-222_%d", i)
-		part.AttachHandles = append(part.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: info})
+		deployable.AttachHandles = append(deployable.AttachHandles, driver.AttachHandle{Type: driver.HandleMDEV, Info: info})
 	}
 	return d
 }

@@ -135,7 +135,7 @@ func badRows() map[string]badDump {
 	return map[string]badDump{
 		"id 0":              {put("devices", one, "id", -1), "out of range"},
 		"id twice":          {put("device_profiles", 1, "id", 1), "two rows"},
-		"part uuid":         {put("deployables", one, "uuid", "x"), `"x" is no uuid`},
+		"deployable uuid":   {put("deployables", one, "uuid", "x"), `"x" is no uuid`},
 		"attribute uuid":    {put("attributes", one, "uuid", "x"), `"x" is no uuid`},
 		"handle uuid":       {put("attach_handles", one, "uuid", "x"), `"x" is no uuid`},
 		"arq uuid":          {put("accelerator_requests", one, "uuid", "x"), `"x" is no uuid`},

@@ -22,10 +22,10 @@ func TestEveryRouteIsServedUnderEveryPrefix(t *testing.T) {
 	for _, release := range []string{fakecyborg.ReleaseZed, fakecyborg.Release20262} {
 		w := fakeWorld(t, fakecyborg.Config{Release: release})
 		w.fakeProfile("p", 1)
-		arq, part := w.arqs("p")[0], w.server.Deployables()[0]
+		arq, deployable := w.arqs("p")[0], w.server.Deployables()[0]
 		ids := map[string]string{
 			"device_profiles": w.server.DeviceProfiles()[0].UUID, "accelerator_requests": arq,
-			"devices": w.server.Devices()[0].UUID, "deployables": part.UUID, "attributes": unknownID,
+			"devices": w.server.Devices()[0].UUID, "deployables": deployable.UUID, "attributes": unknownID,
 		}
 		routes := 0
 		for _, route := range w.server.Routes() {

@@ -157,9 +157,9 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	if w.used() != 0 || card != nil && card.present() != 0 {
 		t.Errorf("left: %d handles\n%s", w.used(), w.server.Tree())
 	}
-	for _, part := range w.server.Deployables() {
-		if card != nil && part.BitstreamID != "" && len(card.images) == 0 {
-			t.Errorf("bitstream %s, and nothing was written", part.BitstreamID)
+	for _, deployable := range w.server.Deployables() {
+		if card != nil && deployable.BitstreamID != "" && len(card.images) == 0 {
+			t.Errorf("bitstream %s, and nothing was written", deployable.BitstreamID)
 		}
 	}
 	again := w.arqs("p")[0] // and the device is as good as before

@@ -204,8 +204,8 @@ func testVirtualFunctionsOfAVGPUCard(t *testing.T, quirks bool) {
 		}
 		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{d})
 		var names []string
-		for _, part := range w.server.Deployables() {
-			names = append(names, part.Name+" "+part.ResourceClass())
+		for _, deployable := range w.server.Deployables() {
+			names = append(names, deployable.Name+" "+deployable.ResourceClass())
 		}
 		if got, want := fmt.Sprint(names), either(filter, "[cn0_0000:3b:00.4 VGPU]", "[]"); got != want {
 			t.Errorf("filter_sriov_vfs %t: %s, want %s", filter, got, want)
@@ -236,9 +236,9 @@ func testPCIWhitelist(t *testing.T, quirks bool) {
 		}
 		w := newWorld(t, fakecyborg.Config{UpstreamQuirks: quirks}, []driver.Driver{d})
 		var found []string
-		for _, part := range w.server.Deployables() {
-			found = append(found, strings.TrimPrefix(part.Name, "cn0_"))
-			for _, trait := range part.Traits() {
+		for _, deployable := range w.server.Deployables() {
+			found = append(found, strings.TrimPrefix(deployable.Name, "cn0_"))
+			for _, trait := range deployable.Traits() {
 				if trait != driver.TraitOwnerCyborg {
 					found = append(found, trait)
 				}

@@ -399,18 +399,18 @@ var deviceScenarios = []scenario{
 	}},
 	{"deployables and attributes", func(t *testing.T, w *world, _ bool) {
 		device := w.server.Devices()[0]
-		part := w.get("/v2/deployables").list(t, "deployables")[0]
+		deployable := w.get("/v2/deployables").list(t, "deployables")[0]
 		want := map[string]any{
 			"name": "cn0_FakeDevice", "num_accelerators": 16.0, "device_id": float64(device.ID), "rp_uuid": fakeProvider(),
 			"driver_name": "fake", "bitstream_id": nil, "parent_id": nil, "root_id": nil,
 			"attributes_list": `[{"traits1": "CUSTOM_FAKE_DEVICE"}, {"rc": "FPGA"}]`,
 		}
 		for name, value := range want {
-			if part[name] != value {
-				t.Errorf("deployable %s: got %v, want %v", name, part[name], value)
+			if deployable[name] != value {
+				t.Errorf("deployable %s: got %v, want %v", name, deployable[name], value)
 			}
 		}
-		w.want(w.get("/v2/deployables/"+part["uuid"].(string)), 200, "")
+		w.want(w.get("/v2/deployables/"+deployable["uuid"].(string)), 200, "")
 		attributes := w.get("/v2/attributes").list(t, "attributes")
 		if len(attributes) != 2 {
 			t.Errorf("attributes: %v", attributes)

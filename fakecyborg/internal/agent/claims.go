@@ -91,8 +91,8 @@ func addressesOf(d driver.Device) []driver.PCIAddress {
 		}
 	}
 	add(d.ControlPath.Info)
-	for _, part := range d.Deployables {
-		for _, h := range part.AttachHandles {
+	for _, deployable := range d.Deployables {
+		for _, h := range deployable.AttachHandles {
 			if h.Type != driver.HandleTestPCI { // stands for no function
 				add(h.Info)
 			}

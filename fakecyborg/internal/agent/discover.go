@@ -110,12 +110,12 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 func withProgrammability(d driver.Device) driver.Device {
 	d = d.Clone()
 	for i := range d.Deployables {
-		part := &d.Deployables[i]
-		if d.Programmable != nil && part.Programmable == nil {
-			part.Programmable = d.Programmable
+		deployable := &d.Deployables[i]
+		if d.Programmable != nil && deployable.Programmable == nil {
+			deployable.Programmable = d.Programmable
 		}
-		if part.Preprogrammed() {
-			part.Traits = slices.DeleteFunc(part.Traits, func(trait string) bool { return trait == driver.TraitProgrammable })
+		if deployable.Preprogrammed() {
+			deployable.Traits = slices.DeleteFunc(deployable.Traits, func(trait string) bool { return trait == driver.TraitProgrammable })
 		}
 	}
 	return d
@@ -141,19 +141,19 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	want := layout.FlatTraits(model.Traits)
 	expected := make(map[string]int)
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
-		for _, part := range f.Deployables {
-			if got := layout.FlatTraits(part.Traits); !slices.Equal(got, want) {
+		for _, deployable := range f.Deployables {
+			if got := layout.FlatTraits(deployable.Traits); !slices.Equal(got, want) {
 				key := f.ControlPath.Key()
 				delete(seen.present, key)
 				r.fail(key, "put the device on the provider of its host", fmt.Errorf(
 					"deployable %s has the traits [%s] and %s has [%s]; on a flat host all devices need the same",
-					part.Name, strings.Join(got, " "), model.Name, strings.Join(want, " ")))
+					deployable.Name, strings.Join(got, " "), model.Name, strings.Join(want, " ")))
 				return true
 			}
 		}
-		for _, part := range f.Deployables {
-			expected[part.Class] += part.NumAccelerators
-			for class, mib := range part.Resources {
+		for _, deployable := range f.Deployables {
+			expected[deployable.Class] += deployable.NumAccelerators
+			for class, mib := range deployable.Resources {
 				expected[class] += mib
 			}
 		}

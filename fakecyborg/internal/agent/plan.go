@@ -80,13 +80,13 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
 		return true
 	}
-	for _, part := range c.stored.deployables {
-		if !slices.ContainsFunc(c.found.Deployables, func(d driver.Deployable) bool { return d.Name == part.Name }) {
-			c.vanished = append(c.vanished, part)
+	for _, deployable := range c.stored.deployables {
+		if !slices.ContainsFunc(c.found.Deployables, func(d driver.Deployable) bool { return d.Name == deployable.Name }) {
+			c.vanished = append(c.vanished, deployable)
 		}
 	}
 	for _, spec := range c.found.Deployables {
-		i := slices.IndexFunc(c.stored.deployables, func(part storedDeployable) bool { return part.Name == spec.Name })
+		i := slices.IndexFunc(c.stored.deployables, func(deployable storedDeployable) bool { return deployable.Name == spec.Name })
 		if i < 0 {
 			c.deployables = append(c.deployables, deployableChange{found: spec, spec: spec})
 			continue
@@ -100,18 +100,18 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 
 // planDeployable compares a deployable with what a driver reports of it. What is bound counts,
 // though the hardware may be short of it now.
-func planDeployable(rules layout.Rules, device store.Device, part storedDeployable, found driver.Deployable) (deployableChange, bool) {
-	row, spec := part.Deployable, found
+func planDeployable(rules layout.Rules, device store.Device, deployable storedDeployable, found driver.Deployable) (deployableChange, bool) {
+	row, spec := deployable.Deployable, found
 	if !rules.Quirks {
 		row = row.Observe(found)
 	}
 	spec = row.AsProgrammed(spec)
 	if !rules.Quirks {
-		spec.NumAccelerators = max(spec.NumAccelerators, part.inUse())
+		spec.NumAccelerators = max(spec.NumAccelerators, deployable.inUse())
 	}
-	change := rules.Compare(device, row, part.reported, spec)
-	same := change.Empty() && reflect.DeepEqual(row, part.Deployable) && part.matches(spec, rules.Quirks)
-	return deployableChange{stored: &part, found: found, spec: spec, change: change}, !same
+	change := rules.Compare(device, row, deployable.reported, spec)
+	same := change.Empty() && reflect.DeepEqual(row, deployable.Deployable) && deployable.matches(spec, rules.Quirks)
+	return deployableChange{stored: &deployable, found: found, spec: spec, change: change}, !same
 }
 
 func (d storedDeployable) inUse() int {

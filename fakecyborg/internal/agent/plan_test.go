@@ -23,14 +23,14 @@ func card(n int, traits ...string) driver.Device {
 // storedCard is what a report of a card leaves.
 func storedCard(d driver.Device) storedDevice {
 	spec := d.Deployables[0]
-	part := storedDeployable{
+	deployable := storedDeployable{
 		Deployable: store.Deployable{Name: spec.Name, DriverName: spec.DriverName, Total: spec.NumAccelerators},
 		reported:   driver.Deployable{Name: spec.Name, NumAccelerators: spec.NumAccelerators, Class: spec.Class, Traits: spec.Traits},
 	}
 	for _, h := range spec.AttachHandles {
-		part.handles = append(part.handles, store.Handle{Type: h.Type, Info: store.Info(h.Key())})
+		deployable.handles = append(deployable.handles, store.Handle{Type: h.Type, Info: store.Info(h.Key())})
 	}
-	return storedDevice{Device: store.Device{}.Merge(d, "test"), deployables: []storedDeployable{part}}
+	return storedDevice{Device: store.Device{}.Merge(d, "test"), deployables: []storedDeployable{deployable}}
 }
 
 func TestPlanOfAReport(t *testing.T) {
@@ -42,21 +42,21 @@ func TestPlanOfAReport(t *testing.T) {
 	other := card(2)
 	other.Deployables[0].Name = "cn0_other"
 	for name, tt := range map[string]struct {
-		stored                                []storedDevice
-		found                                 []driver.Device
-		failed                                bool // the driver could not look
-		vanished, changed, parts, vanishedOne int
+		stored                                      []storedDevice
+		found                                       []driver.Device
+		failed                                      bool // the driver could not look
+		vanished, changed, deployables, vanishedOne int
 	}{
 		"nothing":            {},
 		"new":                {found: []driver.Device{card(2)}, changed: 1},
 		"unchanged":          {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2)}},
 		"vanished":           {stored: []storedDevice{storedCard(card(2))}, vanished: 1},
 		"driver failed":      {stored: []storedDevice{storedCard(card(2))}, failed: true},
-		"more units":         {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, parts: 1},
-		"another trait":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, parts: 1},
+		"more units":         {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, deployables: 1},
+		"another trait":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, deployables: 1},
 		"in use, unchanged":  {stored: []storedDevice{bound}, found: []driver.Device{card(2)}},
 		"another model":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{model}, changed: 1},
-		"another deployable": {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, parts: 1, vanishedOne: 1},
+		"another deployable": {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, deployables: 1, vanishedOne: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,12 +66,12 @@ func TestPlanOfAReport(t *testing.T) {
 				seen.present[d.ControlPath.Key()] = true
 			}
 			d := planReport(layout.Rules{Layout: store.LayoutTree}, tt.stored, seen)
-			parts, vanished := 0, 0
+			deployables, vanished := 0, 0
 			for _, change := range d.devices {
-				parts, vanished = parts+len(change.deployables), vanished+len(change.vanished)
+				deployables, vanished = deployables+len(change.deployables), vanished+len(change.vanished)
 			}
-			if len(d.vanished) != tt.vanished || len(d.devices) != tt.changed || parts != tt.parts || vanished != tt.vanishedOne {
-				t.Errorf("%d devices vanished, %d changed with %d deployables, %d deployables vanished; want %+v", len(d.vanished), len(d.devices), parts, vanished, tt)
+			if len(d.vanished) != tt.vanished || len(d.devices) != tt.changed || deployables != tt.deployables || vanished != tt.vanishedOne {
+				t.Errorf("%d devices vanished, %d changed with %d deployables, %d deployables vanished; want %+v", len(d.vanished), len(d.devices), deployables, vanished, tt)
 			}
 		})
 	}

@@ -195,8 +195,8 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	var wants []layout.Want
 	c.db.View(func(tx store.Tx) {
 		d.Status = status
-		for _, part := range tx.DeviceDeployables(d.UUID) {
-			want := c.rules.Want(d, part, tx.Reported(part), "")
+		for _, deployable := range tx.DeviceDeployables(d.UUID) {
+			want := c.rules.Want(d, deployable, tx.Reported(deployable), "")
 			want.Reserved = 0
 			if status == store.StatusMaintaining {
 				want.Reserved = want.Total
@@ -221,10 +221,10 @@ func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, sta
 	found := false
 	c.update(ctx, func(tx store.Tx) {
 		tx.SetDeviceStatus(d.UUID, status, c.now())
-		var part store.Deployable
-		if part, found = tx.DeployableByID(d.ID); found {
-			device, _ := tx.Device(part.Device)
-			want = c.rules.Want(device, part, tx.Reported(part), "")
+		var deployable store.Deployable
+		if deployable, found = tx.DeployableByID(d.ID); found {
+			device, _ := tx.Device(deployable.Device)
+			want = c.rules.Want(device, deployable, tx.Reported(deployable), "")
 		}
 	})
 	switch {

@@ -122,8 +122,8 @@ func (r *report) stored() (list []storedDevice) {
 	r.c.db.View(func(tx store.Tx) {
 		for d := range tx.HostDevices(r.name) {
 			device := storedDevice{Device: d}
-			for _, part := range tx.DeviceDeployables(d.UUID) {
-				device.deployables = append(device.deployables, loadDeployable(tx, part))
+			for _, deployable := range tx.DeviceDeployables(d.UUID) {
+				device.deployables = append(device.deployables, loadDeployable(tx, deployable))
 			}
 			list = append(list, device)
 		}
@@ -236,17 +236,17 @@ func (r *report) removeDevice(ctx context.Context, d storedDevice) {
 		r.shrink(ctx, d)
 		return
 	}
-	for _, part := range d.deployables {
-		r.removeDeployable(ctx, d.Device, part)
+	for _, deployable := range d.deployables {
+		r.removeDeployable(ctx, d.Device, deployable)
 	}
 	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
 }
 
 // withdraw takes deployables out of the offer, all or none of them.
-func (r *report) withdraw(parts ...storedDeployable) (err error) {
-	rows := make([]store.Deployable, len(parts))
-	for i, part := range parts {
-		rows[i] = part.Deployable
+func (r *report) withdraw(deployables ...storedDeployable) (err error) {
+	rows := make([]store.Deployable, len(deployables))
+	for i, deployable := range deployables {
+		rows[i] = deployable.Deployable
 	}
 	r.c.db.Update(nil, func(tx store.Tx) { err = tx.Withdraw(rows) })
 	return err
@@ -254,16 +254,16 @@ func (r *report) withdraw(parts ...storedDeployable) (err error) {
 
 // removeDeployable removes a withdrawn deployable from Placement and then from the store. If
 // Placement refuses, because something is allocated from it, it is offered again.
-func (r *report) removeDeployable(ctx context.Context, device store.Device, part storedDeployable) {
-	err := r.c.layout.Remove(ctx, r.c.rules.Want(device, part.Deployable, part.reported, r.parent))
+func (r *report) removeDeployable(ctx context.Context, device store.Device, deployable storedDeployable) {
+	err := r.c.layout.Remove(ctx, r.c.rules.Want(device, deployable.Deployable, deployable.reported, r.parent))
 	r.c.db.Update(nil, func(tx store.Tx) {
 		if err == nil {
-			tx.RemoveDeployable(part.UUID)
+			tx.RemoveDeployable(deployable.UUID)
 		} else {
-			tx.SetInPlacement(part.UUID, true)
+			tx.SetInPlacement(deployable.UUID, true)
 		}
 	})
-	r.fail(device.ControlPath.Key(), "remove provider "+part.Name, err)
+	r.fail(device.ControlPath.Key(), "remove provider "+deployable.Name, err)
 }
 
 // shrink lowers the capacity of a vanished device to what is bound, not below. When the device
@@ -272,9 +272,9 @@ func (r *report) shrink(ctx context.Context, d storedDevice) {
 	if r.c.cfg.Quirks {
 		return
 	}
-	for _, part := range d.deployables {
-		if spec, ok := part.shrunk(); ok {
-			if change, needed := planDeployable(r.c.rules, d.Device, part, spec); needed {
+	for _, deployable := range d.deployables {
+		if spec, ok := deployable.shrunk(); ok {
+			if change, needed := planDeployable(r.c.rules, d.Device, deployable, spec); needed {
 				r.changeDeployable(ctx, d.key(), change)
 			}
 		}
@@ -294,9 +294,9 @@ func (r *report) addDevice(ctx context.Context, change deviceChange) {
 		}
 		ctx, end := c.work.detach(ctx)
 		defer end()
-		for _, part := range r.deployablesOf(device) {
-			if r.withdraw(part) == nil {
-				r.removeDeployable(ctx, device, part)
+		for _, deployable := range r.deployablesOf(device) {
+			if r.withdraw(deployable) == nil {
+				r.removeDeployable(ctx, device, deployable)
 			}
 		}
 		c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(device.UUID) })
@@ -304,13 +304,13 @@ func (r *report) addDevice(ctx context.Context, change deviceChange) {
 	}
 }
 
-func (r *report) deployablesOf(device store.Device) (parts []storedDeployable) {
+func (r *report) deployablesOf(device store.Device) (deployables []storedDeployable) {
 	r.c.db.View(func(tx store.Tx) {
 		for _, d := range tx.DeviceDeployables(device.UUID) {
-			parts = append(parts, loadDeployable(tx, d))
+			deployables = append(deployables, loadDeployable(tx, d))
 		}
 	})
-	return parts
+	return deployables
 }
 
 // addDeployable stores a new deployable and makes its provider. If that fails, nothing of it
@@ -356,8 +356,8 @@ func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 		r.fail(device.ControlPath.Key(), "move the providers of its regions", err)
 		return
 	}
-	for _, part := range change.stored.deployables {
-		r.removeDeployable(ctx, device, part)
+	for _, deployable := range change.stored.deployables {
+		r.removeDeployable(ctx, device, deployable)
 	}
 	if len(r.deployablesOf(device)) > 0 {
 		return
@@ -383,12 +383,12 @@ func (r *report) updateDevice(change deviceChange) {
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	r.updateDevice(change)
 	key := change.stored.key()
-	for _, part := range change.vanished {
-		if err := r.withdraw(part); err != nil {
+	for _, deployable := range change.vanished {
+		if err := r.withdraw(deployable); err != nil {
 			r.fail(key, "drop the vanished deployable", err)
 			continue
 		}
-		r.removeDeployable(ctx, change.stored.Device, part)
+		r.removeDeployable(ctx, change.stored.Device, deployable)
 	}
 	for _, d := range change.deployables {
 		if d.stored == nil {
