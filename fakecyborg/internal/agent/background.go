@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// background is the work that goes on after a request was answered, and the work of requests
-// that a vanished client must not interrupt. Both end with close.
+// background is the work that continues after the answer to its request, and the work that must
+// not end with the client's connection. Both end with close.
 type background struct {
 	mu      sync.Mutex
 	closed  bool
@@ -15,7 +15,7 @@ type background struct {
 	group   sync.WaitGroup
 }
 
-// start runs something in the background, unless close was called.
+// start runs a function in the background, unless close was called.
 func (b *background) start(run func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,7 +29,7 @@ func (b *background) start(run func(context.Context)) {
 	})
 }
 
-// detach returns a context with the values of another one that is canceled by close alone.
+// detach returns a context with the values of ctx that only close cancels.
 func (b *background) detach(ctx context.Context) (detached context.Context, end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.mu.Lock()
@@ -58,7 +58,7 @@ func (b *background) ended() bool {
 	return b.closed
 }
 
-// close cancels what goes on and waits for its end.
+// close cancels the work and waits for its end.
 func (b *background) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -16,15 +16,15 @@ type Patch struct {
 	Args   store.BindArgs
 }
 
-// Caller is on whose behalf something is done.
+// Caller is the client of a PATCH.
 type Caller struct {
 	Project string
 	Scope   store.Scope
 }
 
-// Apply executes a checked PATCH: each request in the order of the body. The first failure
-// ends it: requests before stay bound, requests after are not touched and Nova gets no event,
-// because the answer says it.
+// Apply executes a checked PATCH: each request in the order of the body. The first failure ends
+// it: requests before stay bound, requests after are not touched, and Nova gets the error of the
+// PATCH instead of an event.
 func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) error {
 	ctx, end := c.work.detach(ctx)
 	defer end()
@@ -71,9 +71,8 @@ func (c *Conductor) endPatch(patch int64) {
 	}
 }
 
-// startBind begins the i-th bind of a PATCH. The check for requests that the instance has
-// already is done once and in the same transaction as the first bind, so that of two PATCHes
-// at a time one is refused.
+// startBind begins the i-th bind of a PATCH. The check for requests that the instance has already
+// is in the transaction of the first bind, so that of two simultaneous PATCHes one is refused.
 func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patch, i int, patch int64) (b store.Bind, err error) {
 	now := c.now()
 	c.update(ctx, func(tx store.Tx) {
@@ -95,8 +94,8 @@ func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patc
 	return b, err
 }
 
-// checkUnused refuses a bind for an instance that has requests already. Upstream looks only
-// at the first request's instance, and only at what the caller sees.
+// checkUnused refuses a bind for an instance that has requests already. Upstream checks only the
+// first request's instance, and only requests that the caller sees.
 func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) error {
 	scope := store.Everything()
 	if c.cfg.Quirks {
@@ -113,8 +112,8 @@ func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) err
 	return nil
 }
 
-// wantsProgramming reports whether a request of the PATCH wants its device programmed, which
-// takes too long to be waited for.
+// wantsProgramming reports whether a bind of the PATCH programs a device, which takes too long for
+// an answer.
 func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
 	return store.Read(c.db, func(tx store.Tx) bool {
 		return slices.ContainsFunc(patches, func(p Patch) bool {
@@ -124,8 +123,8 @@ func (c *Conductor) wantsProgramming(caller Caller, patches []Patch) bool {
 	})
 }
 
-// runBind finishes a bind: the image is written and the mediated device, if the handle is
-// one, is created between two transactions.
+// runBind finishes a bind. Between two transactions the image is written and the mediated device
+// created, if there is one.
 func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
 	worked, ours, err := c.workFor(ctx, b)
 	if !ours {
@@ -134,8 +133,8 @@ func (c *Conductor) runBind(ctx context.Context, b store.Bind) error {
 	return c.finishBind(ctx, b, worked, err)
 }
 
-// workFor lets the agent do what a bind needs of it. Ours is false when the request was
-// unbound or deleted before.
+// workFor has the agent do its work of a bind. Ours is false when the request was unbound or
+// deleted before.
 func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleWork, ours bool, err error) {
 	if !b.Mdev && !b.Bitstream.Named() {
 		return nil, true, nil
@@ -155,7 +154,7 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleW
 }
 
 // finishBind stores how the agent's work ended. If it failed, or the request was unbound or
-// deleted meanwhile, nothing of it may stay; upstream keeps the handle in use until an unbind.
+// deleted meanwhile, it is undone; upstream keeps the handle in use until an unbind.
 func (c *Conductor) finishBind(ctx context.Context, b store.Bind, worked *store.HandleWork, cause error) error {
 	if cause == nil {
 		finished := false
@@ -185,14 +184,14 @@ func overtaken(b store.Bind) error {
 	return store.Refuse(store.Conflict, "ARQ %s was unbound or deleted while it was being bound", b.ARQ)
 }
 
-// applyLater is Apply for binds that take their time: everything that can be refused is refused
-// now, the rest happens in the background.
+// applyLater is Apply for binds in the background. What can be refused is refused before the
+// answer.
 func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Patch) error {
 	patch, err := c.applyEach(ctx, caller, patches, func(store.Bind) error { return nil })
 	if patch == 0 {
 		return err
 	}
-	if err != nil { // the answer says it
+	if err != nil { // Nova gets it with the answer
 		c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
 	}
 	c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
@@ -200,9 +199,8 @@ func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Pat
 }
 
 // bindLater ends the binds of a PATCH after the configured delay and notifies Nova. Binds that
-// would take longer than the bind timeout fail; upstream stops watching them instead and
-// never sends their event, and sends none of a PATCH of which one request was left
-// BindStarted.
+// would take longer than the bind timeout fail; upstream never sends their event, and no event of
+// a PATCH of which one request was left BindStarted.
 func (c *Conductor) bindLater(ctx context.Context, patch int64) {
 	late := c.cfg.BindDelay > c.cfg.BindTimeout
 	wait := c.cfg.BindDelay
@@ -237,9 +235,8 @@ func (c *Conductor) bindLater(ctx context.Context, patch int64) {
 	}
 }
 
-// limited is a context that ends after d on the clock, so that an image service or an agent
-// that hangs does not keep a bind for ever. Upstream's job goes on behind the back of the
-// monitor that gave up.
+// limited is a context that ends after d on the clock, so that an image service or an agent that
+// hangs does not block a bind. Upstream's job continues after its monitor has given up.
 func (c *Conductor) limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if !c.cfg.Quirks && d > 0 {
@@ -252,8 +249,8 @@ func (c *Conductor) limited(ctx context.Context, d time.Duration) (context.Conte
 	return ctx, cancel
 }
 
-// endLater ends a bind and returns its result, BindStarted for one that was given up or is
-// left to the next process.
+// endLater ends a bind and returns its result, BindStarted for one that was abandoned or is left to
+// the next process.
 func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) string {
 	if b.Result != "" { // it ended in an earlier process
 		return b.Result
@@ -298,9 +295,9 @@ func (c *Conductor) Delete(ctx context.Context, uuid string, scope store.Scope) 
 	return c.release(ctx, uuid, scope, store.Tx.DeleteARQ)
 }
 
-// release frees the handle, removing its mediated device between two transactions, and does
-// the rest in the second. A device that cannot be removed leaves everything as it was, so
-// that the same call may be tried again.
+// release frees the handle, removing its mediated device between two transactions, and calls finish
+// in the second. If the device cannot be removed nothing is changed, so that the call can be
+// repeated.
 func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope, finish func(store.Tx, store.ARQ)) error {
 	for {
 		var work store.HandleWork
@@ -330,7 +327,7 @@ func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope,
 				finish(tx, a)
 			}
 		})
-		if done { // else it was unbound beside us and may be bound again
+		if done { // else another caller has unbound it, and it may be bound again
 			return nil
 		}
 		scope = store.Everything()

@@ -13,10 +13,9 @@ import (
 // traitOwnerNova is on the providers that Nova makes for its own devices.
 const traitOwnerNova = "OWNER_NOVA"
 
-// refuseClaimed takes those devices out of a discovery that Nova offers, too: a device with
-// two owners is given away twice. Nova's settings are asked about every device, its providers
-// about devices that are new, so that a report without changes still costs one call. Upstream
-// reports such a device.
+// refuseClaimed removes the devices from a discovery that Nova offers, too, since both would assign
+// them. Nova's settings are read for every device, its providers only for new devices, so that a
+// report without changes still costs one call. Upstream reports such a device.
 func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Quirks {
 		return
@@ -45,7 +44,7 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 	})
 }
 
-// leaveOut makes it show in what a driver found that a device is not offered.
+// leaveOut adds a device that is not offered to the report of its driver.
 func (r *report) leaveOut(f found, reason string) {
 	r.c.db.Update(nil, func(tx store.Tx) {
 		tx.ChangeReport(r.name, f.source, func(report *store.DriverReport) {
@@ -81,8 +80,7 @@ func claimedBy(providers []string, d driver.Device) string {
 	return ""
 }
 
-// addressesOf lists the PCI functions of a device: where it is reached, and what guests get of
-// it.
+// addressesOf lists the PCI functions of a device: its control path and its attach handles.
 func addressesOf(d driver.Device) []driver.PCIAddress {
 	var list []driver.PCIAddress
 	add := func(info driver.Info) {

@@ -69,10 +69,10 @@ func New(cfg Config, db *store.Store) *Conductor {
 	}
 }
 
-// Close ends the agents and the binds that are still to finish, and waits for them.
+// Close ends the agents and the binds in the background, and waits for them.
 func (c *Conductor) Close() { c.work.close() }
 
-// update changes the database on behalf of the request that ctx is of.
+// update changes the database for the request of ctx.
 func (c *Conductor) update(ctx context.Context, write func(store.Tx)) {
 	c.db.Update(simhttp.ChangeLogOf(ctx), write)
 }
@@ -144,8 +144,7 @@ func (h *host) storedName(tx store.Tx) string {
 	return h.Name
 }
 
-// enter waits for a turn: what an agent does about its devices, it does one after the other.
-// The error is the context's.
+// enter waits for a turn: an agent does one thing at a time. The error is the context's.
 func enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
 	select {
 	case turn <- struct{}{}:
@@ -155,8 +154,8 @@ func enter(ctx context.Context, turn chan struct{}) (leave func(), err error) {
 	}
 }
 
-// EnterTurn waits for the turn of the agent of a host. Hosts without an agent, which only a
-// loaded state can have, share a turn.
+// EnterTurn waits for the turn of the agent of a host. Hosts without an agent, which a loaded state
+// can have, share a turn.
 func (c *Conductor) EnterTurn(ctx context.Context, name string) (leave func(), err error) {
 	h, err := c.host(name)
 	if err != nil {
@@ -165,8 +164,7 @@ func (c *Conductor) EnterTurn(ctx context.Context, name string) (leave func(), e
 	return enter(ctx, h.turn)
 }
 
-// EnterAll waits for the turn of every agent. A conductor that was closed has no reports to
-// wait for.
+// EnterAll waits for the turn of every agent, unless the conductor is closed.
 func (c *Conductor) EnterAll() (leave func()) {
 	c.mu.RLock()
 	turns := []chan struct{}{c.agentless}
@@ -210,7 +208,7 @@ func (c *Conductor) down(name string) bool {
 	return store.Read(c.db, func(tx store.Tx) bool { return tx.AgentDown(name) })
 }
 
-// hardwareChanged tells the owner of a host's hardware.
+// hardwareChanged notifies the owner of a host's hardware.
 func (c *Conductor) hardwareChanged(name string) {
 	if h, err := c.host(name); err == nil && h.Changed != nil {
 		h.Changed()

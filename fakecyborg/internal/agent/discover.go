@@ -21,20 +21,20 @@ type found struct {
 // discovery is what all drivers of a host found.
 type discovery struct {
 	devices []found
-	present map[string]bool // control paths that are there, usable or not
-	failed  map[string]bool // drivers that could not look
-	// abort is set for a report that upstream gives up as a whole: a driver failed, or
+	present map[string]bool // control paths that exist, usable or not
+	failed  map[string]bool // drivers that could not discover
+	// abort is set for a report that upstream drops as a whole: a driver failed, or
 	// reported a device without attributes, as that of Huawei's Ascend does.
 	abort bool
 }
 
-// gone reports whether a stored device is known to be away.
+// gone reports whether a stored device is known to be missing.
 func (v discovery) gone(d store.Device) bool {
 	return !v.present[d.ControlPath.Key()] && !v.failed[d.Driver]
 }
 
-// discover asks all drivers. A driver that fails, or has trouble with one device, leaves what
-// it reported before alone; upstream drops the report of the whole host.
+// discover calls all drivers. What a driver that fails, or that cannot read a device, reported
+// before stays as it is; upstream drops the report of the whole host.
 func (r *report) discover(ctx context.Context) discovery {
 	v := discovery{present: make(map[string]bool), failed: make(map[string]bool)}
 	now := r.c.now()
@@ -71,7 +71,7 @@ func reportRow(name string, found driver.Report) store.DriverReport {
 	return row
 }
 
-// take takes the devices of one driver that can be stored.
+// take adds the devices of one driver that can be stored.
 func (r *report) take(v *discovery, devices []driver.Device, source string) {
 	step := "take what driver " + source + " reports"
 	for _, d := range devices {
@@ -105,8 +105,7 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 	}
 }
 
-// withProgrammability is a device of which what is pre-programmed is not offered for
-// programming.
+// withProgrammability is a device whose pre-programmed deployables have no trait for programming.
 func withProgrammability(d driver.Device) driver.Device {
 	d = d.Clone()
 	for i := range d.Deployables {
@@ -121,9 +120,9 @@ func withProgrammability(d driver.Device) driver.Device {
 	return d
 }
 
-// dropTraitMismatches takes those devices out of a discovery that cannot stand beside the
-// others: on a flat host all must have the same traits, since Placement could not tell them
-// apart. The first device that is known already counts, or else the first.
+// dropTraitMismatches removes devices from the discovery of a flat host, where all must have the
+// same traits, since Placement could not distinguish them. The first device that is stored already
+// is the model, or else the first.
 func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Layout != store.LayoutFlat || len(seen.devices) == 0 {
 		return

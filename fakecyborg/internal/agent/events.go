@@ -38,7 +38,7 @@ const (
 // computeVersion is the microversion that knows the event.
 const computeVersion = "2.82"
 
-// eventsFor puts binds that have ended into the form of the configuration.
+// eventsFor returns the events for binds that have ended.
 func eventsFor(form string, binds []store.Bind) []sim.Event {
 	var events []sim.Event
 	for _, b := range binds {
@@ -74,11 +74,11 @@ type eventBatch struct {
 	first    string // the instance that was resolved first
 	binds    []store.Bind
 	deferred [][]sim.Event // of the POSTs that a fault rule puts last
-	err      error         // of the first POST that went wrong
+	err      error         // of the first POST that failed
 }
 
-// add notifies Nova of a bind that has ended: at once if the form is that of Train, else at
-// the end. Upstream gives all events of a PATCH the instance of the first.
+// add adds a bind that has ended; in the form of Train its event is sent at once. Upstream gives all
+// events of a PATCH the instance of the first.
 func (e *eventBatch) add(ctx context.Context, b store.Bind, result string) {
 	b.Result = result
 	e.first = cmp.Or(e.first, b.Instance)
@@ -91,7 +91,7 @@ func (e *eventBatch) add(ctx context.Context, b store.Bind, result string) {
 	}
 }
 
-// end sends what was not sent yet; what was put last comes in reverse.
+// end sends the events that were not sent yet, and then the deferred ones in reverse.
 func (e *eventBatch) end(ctx context.Context) error {
 	e.send(ctx)
 	for _, events := range slices.Backward(e.deferred) {
@@ -119,10 +119,9 @@ func (e *eventBatch) keep(err error) {
 	}
 }
 
-// sendEvents posts the events of one PATCH to Nova, in one request and without a second try,
-// as upstream does. The error is the refusal that a client waiting for the bind gets. With
-// deferred a rule wants the events to come after all others of the PATCH; then they were not
-// sent.
+// sendEvents posts the events of one PATCH to Nova, in one request and without a second try, as
+// upstream does. The error is the refusal for a client that waits for the bind. Deferred events
+// were not sent: a rule puts them after all others of the PATCH.
 func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferred bool, err error) {
 	if len(events) == 0 {
 		return false, nil
@@ -138,7 +137,7 @@ func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferre
 		}
 	case rule.Action == fault.Duplicate:
 		err := c.postEvents(ctx, events)
-		_ = c.postEvents(ctx, events) // upstream knows of one
+		_ = c.postEvents(ctx, events) // as if Nova had got it twice
 		return false, err
 	case rule.Action != "" && !rule.Applied():
 		return false, eventFault(rule)
@@ -150,7 +149,7 @@ func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferre
 	return false, err
 }
 
-// eventFault is what a rule makes of a send: a dropped event is lost unnoticed, all else is a
+// eventFault is the result of a send that a rule faults: a dropped event is no error, all else is a
 // bad answer of Nova's.
 func eventFault(rule fault.Rule) error {
 	if rule.Action == fault.Drop {
@@ -182,9 +181,9 @@ func (c *Conductor) postEvents(ctx context.Context, events []sim.Event) error {
 	return checkEventsAnswer(got)
 }
 
-// checkEventsAnswer applies upstream's delivery rules (cyborg/common/nova_client.py): 200 is
-// fine; a 207 in which every event was refused with 422 is ignored, because the instance
-// merely has no host yet; everything else is an error.
+// checkEventsAnswer applies upstream's delivery rules (cyborg/common/nova_client.py): 200 is fine;
+// a 207 in which every event was refused with 422 is ignored, because the instance has no host yet;
+// everything else is an error.
 func checkEventsAnswer(got simhttp.Answer) error {
 	switch got.Status {
 	case http.StatusOK:
@@ -208,8 +207,7 @@ func checkEventsAnswer(got simhttp.Answer) error {
 	return novaRefusal(fmt.Sprintf("status %d", got.Status))
 }
 
-// notifyRestored notifies Nova of the requests of a host that came up again, one instance
-// after the other.
+// notifyRestored notifies Nova of the requests of a restarted host, one instance after the other.
 func (c *Conductor) notifyRestored(ctx context.Context, binds []store.Bind) error {
 	var errs []error
 	for len(binds) > 0 {

@@ -24,17 +24,15 @@ const (
 
 // Operations lists these operations with the actions that they take:
 //
-//   - Sending events: status is Nova's bad answer, drop loses them, duplicate sends
-//     them twice, and reorder sends them after all others of the PATCH, the last one
-//     first.
-//   - Creating and removing a mediated device, writing a bitstream: status and drop
-//     make it fail, and with After it is done all the same.
-//   - Finding a device in a report: drop lets it vanish from that report, status is
-//     a driver's trouble with it, which leaves alone what is known of it.
-//   - A call of the conductor to an agent, and an agent's report: status makes it
-//     fail, drop silences the agent from then on, for the rule's delay or, without
-//     one, until it is started, and reboot lets its host go down and come up again
-//     after the rule's delay.
+//   - Sending events: status is Nova's bad answer, drop loses them, duplicate sends them twice, and
+//     reorder sends them after all others of the PATCH, the last one first.
+//   - Creating and removing a mediated device, writing a bitstream: status and drop make it fail,
+//     with After once it is done.
+//   - Finding a device in a report: drop hides it from that report, status makes it unreadable, so
+//     that its rows stay as they are.
+//   - A call of the conductor to an agent, and an agent's report: status makes it fail, drop stops
+//     the agent for the rule's delay or, without one, until it is started, and reboot restarts its
+//     host after the rule's delay.
 func Operations() []fault.Operation {
 	failing := []fault.Action{fault.Status, fault.Drop, fault.Delay}
 	calling := append(failing[:len(failing):len(failing)], fault.Reboot)
@@ -59,8 +57,7 @@ var (
 // errInjected is the cause of a failure that a fault rule asked for.
 var errInjected = errors.New("injected fault")
 
-// withFault does a piece of work, unless a rule wants it to go wrong, before or after it was
-// done.
+// withFault calls do, unless a rule makes the operation fail, before or after it.
 func (c *Conductor) withFault(ctx context.Context, operation, subject string, do func() error) error {
 	rule, hit := c.cfg.Faults.Decide(operation, subject)
 	if !hit {
@@ -94,7 +91,7 @@ func (c *Conductor) callAgent(ctx context.Context, host, source, operation, subj
 	})
 }
 
-// applyFault lets a rule act; without an error the work may go on.
+// applyFault applies a rule. Without an error the work continues.
 func (c *Conductor) applyFault(ctx context.Context, rule fault.Rule, subject string) error {
 	toAgent := rule.Operation == agentCallOperation || rule.Operation == agentReportOperation
 	switch {
@@ -108,7 +105,7 @@ func (c *Conductor) applyFault(ctx context.Context, rule fault.Rule, subject str
 	return errInjected
 }
 
-// silence lets an agent answer no more: for a time, or until it is started.
+// silence stops an agent for a time, or until it is started.
 func (c *Conductor) silence(host string, away time.Duration) error {
 	if err := c.StopAgent(host); err != nil {
 		return err
@@ -119,7 +116,7 @@ func (c *Conductor) silence(host string, away time.Duration) error {
 	return fmt.Errorf("%w on host %s: %w", ErrAgentDown, host, errInjected)
 }
 
-// reboot lets a host go down now, and come up again later.
+// reboot stops a host, and starts it again after a time.
 func (c *Conductor) reboot(name string, away time.Duration) error {
 	if err := c.StopAgent(name); err != nil {
 		return err
@@ -144,7 +141,7 @@ func (c *Conductor) comeBack(ctx context.Context, host string, after time.Durati
 	}
 }
 
-// discoveryFault lets a rule hide a device from a report, or make it unreadable.
+// discoveryFault applies a rule that hides a device from a report, or makes it unreadable.
 func (c *Conductor) discoveryFault(d driver.Device) (hidden bool, err error) {
 	if len(d.Deployables) == 0 {
 		return false, nil

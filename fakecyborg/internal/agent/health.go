@@ -7,12 +7,11 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// StateUnknown is what a bound request shows while the agent of its host is silent. It is
-// never stored.
+// StateUnknown is what a bound request shows while heartbeats of its host are missing. It is never
+// stored.
 const StateUnknown = "unknown"
 
-// StopAgent lets the agent of a host fall silent. One that is down already stays so. The
-// error matches ErrHost.
+// StopAgent stops the agent of a host, if it runs. The error matches ErrHost.
 func (c *Conductor) StopAgent(host string) error {
 	if _, err := c.host(host); err != nil {
 		return err
@@ -36,8 +35,8 @@ func (c *Conductor) StartAgent(ctx context.Context, host string) error {
 	return c.ReportHost(ctx, host)
 }
 
-// ShownState returns the states that requests show at one moment: what an agent is silent
-// about is unknown. It is valid as long as the view or transaction.
+// ShownState returns a function of the states that requests show at one moment: unknown while
+// heartbeats are missing. It is valid as long as the view or transaction.
 func (c *Conductor) ShownState(tx store.Tx, now time.Time) func(store.ARQ) string {
 	silent := make(map[string]bool)
 	return func(a store.ARQ) string {

@@ -45,7 +45,7 @@ func (c *Conductor) DescribeImage(ctx context.Context, id string) (store.Image, 
 	return imageOf(id, fields), nil
 }
 
-// imageOf keeps what Cyborg may ask of an image.
+// imageOf is an image with the properties that Cyborg may read.
 func imageOf(id string, fields map[string]json.RawMessage) store.Image {
 	image := store.Image{ID: id, Properties: make(map[string]string)}
 	for key, raw := range fields {
@@ -57,8 +57,7 @@ func imageOf(id string, fields map[string]json.RawMessage) store.Image {
 	return image
 }
 
-// findImage finds the image that a request wants. Of a function or a name, Glance must have
-// exactly one.
+// findImage finds the image of a reference. Of a function or a name, Glance must have exactly one.
 func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (store.Image, error) {
 	if want.By == store.ByBitstreamID {
 		return c.DescribeImage(ctx, want.Value)
@@ -77,7 +76,7 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 	return oneImage(want, body.Images)
 }
 
-// oneImage refuses none and several, naming them.
+// oneImage is the only image of a list.
 func oneImage(want store.BitstreamRef, images []map[string]json.RawMessage) (store.Image, error) {
 	ids := make([]string, len(images))
 	for i, fields := range images {

@@ -40,8 +40,8 @@ func (c *Conductor) changeMdev(ctx context.Context, operation string, w store.Ha
 	return nil
 }
 
-// logMdev does something to a mediated device and logs whether it was created or removed,
-// whatever the driver says of it. A driver that cannot be asked is believed.
+// logMdev calls do and logs whether the mediated device was created or removed, as its host shows
+// it, or else by the error.
 func logMdev(ctx context.Context, d driver.Driver, m driver.Mdev, create bool, do func() error) error {
 	log := simhttp.ChangeLogOf(ctx)
 	if log == nil {
@@ -65,7 +65,7 @@ func logMdev(ctx context.Context, d driver.Driver, m driver.Mdev, create bool, d
 	return err
 }
 
-// mdevExists reports whether a mediated device is on its host, as far as that can be known.
+// mdevExists reports whether a mediated device is on its host, if that can be known.
 func mdevExists(d driver.Driver, m driver.Mdev) (exists, known bool) {
 	switch d := d.(type) {
 	case interface{ Mdevs() []driver.Mdev }:

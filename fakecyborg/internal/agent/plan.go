@@ -9,7 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// storedDevice is a device as it is stored.
+// storedDevice is a device of the store.
 type storedDevice struct {
 	store.Device
 	deployables []storedDeployable
@@ -17,7 +17,7 @@ type storedDevice struct {
 
 func (d storedDevice) key() string { return d.ControlPath.Key() }
 
-// storedDeployable is a deployable as it is stored.
+// storedDeployable is a deployable of the store.
 type storedDeployable struct {
 	store.Deployable
 	reported driver.Deployable // as Placement knows it
@@ -29,7 +29,7 @@ type storedDeployable struct {
 // difference is what a report changes.
 type difference struct {
 	vanished []storedDevice
-	devices  []deviceChange // in the order in which they were found; those without a difference are not in it
+	devices  []deviceChange // those with a difference, in the order in which they were found
 }
 
 // deviceChange is what a report changes about a device that was found.
@@ -73,7 +73,7 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 	return d
 }
 
-// plan fills in the difference of a device that is known and answers whether there is one.
+// plan finds the difference of a stored device and reports whether there is one.
 func (c *deviceChange) plan(rules layout.Rules) bool {
 	device := c.device()
 	c.updated = !reflect.DeepEqual(device, c.stored.Device)
@@ -98,8 +98,8 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 	return c.updated || len(c.vanished)+len(c.deployables) > 0
 }
 
-// planDeployable compares a deployable with what a driver reports of it. What is bound counts,
-// though the hardware may be short of it now.
+// planDeployable compares a deployable with what a driver reports of it. Its total is never below
+// what is in use.
 func planDeployable(rules layout.Rules, device store.Device, deployable storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
 	if !rules.Quirks {
@@ -124,7 +124,7 @@ func (d storedDeployable) inUse() int {
 	return n
 }
 
-// matches reports whether storing the deployable as it is reported changes nothing.
+// matches reports whether the deployable is stored as it is reported.
 func (d storedDeployable) matches(spec driver.Deployable, quirks bool) bool {
 	if d.Total != spec.NumAccelerators || d.DriverName != spec.DriverName || d.Preprogrammed != spec.Preprogrammed() ||
 		len(d.handles) != len(spec.AttachHandles) || quirks && d.byUser {
@@ -148,8 +148,7 @@ func sameItems[T comparable](a, b []T) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x T) bool { return !slices.Contains(b, x) })
 }
 
-// shrunk is the deployable as if only what is in use were there; false if that is nothing, or
-// all of it.
+// shrunk is the deployable with nothing but what is in use; false if that is nothing, or all of it.
 func (d storedDeployable) shrunk() (driver.Deployable, bool) {
 	spec, n := d.reported, d.inUse()
 	if n == 0 || n >= d.Total {

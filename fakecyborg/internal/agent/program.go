@@ -12,14 +12,13 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// errUnwritten is why upstream leaves a request BindStarted for ever: the image is on the
-// card, and the trait of its function cannot be made.
+// errUnwritten is the reason why upstream leaves a request BindStarted: the image is on the card,
+// and the trait of its function cannot be created.
 var errUnwritten = errors.New("the function's trait was refused")
 
-// Program writes an image to a region for a caller. A region that is in use is left alone,
-// unless RuntimeProgramming is on and the caller's project uses it; upstream does not look.
-// Denied is the error for a caller who may not program regions of others, nil for one who
-// may.
+// Program writes an image to a region. A region in use is refused, unless RuntimeProgramming is on
+// and the project uses it; upstream does not check. Denied is the error for a caller who may not
+// program regions of others, or nil.
 func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project string, denied error) error {
 	ctx, end := c.work.detach(ctx)
 	defer end()
@@ -33,7 +32,7 @@ func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project
 	var l store.Lease
 	var err error
 	c.db.Update(nil, func(tx store.Tx) {
-		// the caller may have lost the region since it was let in
+		// the project may have lost the region since the caller was authorized
 		switch {
 		case c.cfg.RuntimeProgramming && tx.OwnedBy(d.UUID, project):
 			l, err = tx.ClaimForOwner(d, image)
@@ -47,13 +46,12 @@ func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project
 		return err
 	}
 	if c.cfg.Quirks {
-		return c.program(ctx, d, image.ID) // and does not remember it
+		return c.program(ctx, d, image.ID) // and does not store it
 	}
 	return c.write(ctx, l, image, true)
 }
 
-// programForBind writes the image that a bind wants to the region of its handle, if it is
-// not there yet.
+// programForBind writes the image of a bind to the region of its handle, unless the region has it.
 func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
 	image, err := c.findImage(ctx, b.Bitstream)
 	if err != nil {
@@ -68,8 +66,8 @@ func (c *Conductor) programForBind(ctx context.Context, b store.Bind) error {
 	return c.write(ctx, l, image, !c.cfg.Quirks || b.Bitstream.IsFunction())
 }
 
-// write does the work on a region that was claimed: driver, and if told to, the function in
-// the store and in Placement.
+// write writes an image to a claimed region, and with its function the trait in the store and in
+// Placement.
 func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image, withFunction bool) error {
 	d, err := store.Find(c.db, func(tx store.Tx) (store.Deployable, error) { return tx.Deployable(l.Deployable) })
 	if err == nil {
@@ -82,8 +80,8 @@ func (c *Conductor) write(ctx context.Context, l store.Lease, image store.Image,
 	return err
 }
 
-// publishFunction makes the function's trait tell what was written, here and in Placement. A
-// report of the host waits meanwhile.
+// publishFunction sets the function's trait in the store and in Placement. Reports of the host wait
+// meanwhile.
 func (c *Conductor) publishFunction(ctx context.Context, d store.Deployable, image store.Image) error {
 	host := c.deviceOf(d).Host
 	leave, err := c.EnterTurn(ctx, host)
@@ -122,7 +120,7 @@ func (c *Conductor) deviceOf(d store.Deployable) store.Device {
 	return device
 }
 
-// changeFunction brings the provider's traits in line with what was written.
+// changeFunction changes the provider's traits.
 func (c *Conductor) changeFunction(ctx context.Context, device store.Device, d store.Deployable, stored, spec driver.Deployable) error {
 	if c.cfg.Placement == nil {
 		return nil
@@ -174,9 +172,9 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	return nil
 }
 
-// SetStatus enables or disables a device: Placement hears of it first, so that a failure
-// changes nothing. Upstream stores the status first, takes the deployable that happens to
-// have the device's number, and loses max_unit.
+// SetStatus enables or disables a device, in Placement first, so that a failure changes nothing.
+// Upstream stores the status first, uses the deployable that has the device's number, and loses
+// max_unit.
 func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	d, err := store.Find(c.db, func(tx store.Tx) (store.Device, error) { return tx.Device(uuid) })
 	if err != nil {
@@ -213,9 +211,9 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 	return nil
 }
 
-// setStatusAsUpstream imitates two defects: the status is stored before Placement is asked,
-// and the deployable taken is the one whose number is that of the device, whichever device it
-// is of. Its inventory loses max_unit.
+// setStatusAsUpstream imitates three defects: the status is stored before Placement accepts it, the
+// deployable is the one with the device's number, whatever device it is of, and its inventory loses
+// max_unit.
 func (c *Conductor) setStatusAsUpstream(ctx context.Context, d store.Device, status string) error {
 	var want layout.Want
 	found := false

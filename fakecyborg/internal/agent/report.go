@@ -19,8 +19,8 @@ const reportPeriod = time.Minute
 // Placement (resource_provider_startup_retries).
 var startPauses = [...]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
 
-// Report lets the agent of every host report once, in the order in which the hosts were
-// added. The error joins a driver.ReportError for each problem; all else is reported.
+// Report makes the agent of every host report once, in the order in which the hosts were added. The
+// error joins a driver.ReportError for each problem; all else is reported.
 func (c *Conductor) Report(ctx context.Context) error {
 	var errs []error
 	for _, name := range c.Hosts() {
@@ -29,7 +29,7 @@ func (c *Conductor) Report(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ReportHost lets the agent of one host report once.
+// ReportHost makes the agent of one host report once.
 func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 	ctx = simhttp.WithoutChangeLog(ctx) // no request's, whoever asked for it
 	h, err := c.host(name)
@@ -55,7 +55,7 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 	return errors.Join(reported, &driver.ReportError{Host: name, Step: "ask the agent", Err: err})
 }
 
-// reportLoop is the life of an agent: report now, then every minute.
+// reportLoop reports now, and then every minute.
 func (c *Conductor) reportLoop(ctx context.Context, name string) {
 	err := c.ReportHost(ctx, name)
 	for _, pause := range startPauses {
@@ -142,8 +142,8 @@ func loadDeployable(tx store.Tx, d store.Deployable) storedDeployable {
 	return s
 }
 
-// findParent finds the provider of the host, by the fallback as long as the agent has stored
-// nothing under its name.
+// findParent finds the provider of the host, by its fallback name while no device is stored under
+// the first.
 func (r *report) findParent(ctx context.Context) error {
 	c := r.c
 	var err error
@@ -181,9 +181,8 @@ func (c *Conductor) begin(work, handle string) (w store.HandleWork, ok bool) {
 	return w, ok
 }
 
-// restoreMdevs creates the mediated devices of bound requests again, which do not survive a
-// restart of their host. One that is there stays as it is. Upstream planned this and does not
-// do it.
+// restoreMdevs creates the missing mediated devices of bound requests, which do not survive a
+// restart of their host. Upstream planned this and does not do it.
 func (r *report) restoreMdevs(ctx context.Context) {
 	c := r.c
 	var resolved []store.Bind
@@ -205,13 +204,13 @@ func (r *report) restoreMdevs(ctx context.Context) {
 		}
 		r.fail(work.Device, "restore a mediated device", err)
 	}
-	r.fail("", "tell Nova of the mediated devices made again", c.notifyRestored(ctx, resolved))
+	r.fail("", "notify Nova of the restored mediated devices", c.notifyRestored(ctx, resolved))
 	if !c.work.ended() {
 		c.endPatch(patch)
 	}
 }
 
-// apply makes the difference, in Placement and in the store.
+// apply applies the difference, in Placement and in the store.
 func (r *report) apply(ctx context.Context, d difference) {
 	for _, device := range d.vanished {
 		r.removeDevice(ctx, device)
@@ -228,8 +227,8 @@ func (r *report) apply(ctx context.Context, d difference) {
 	}
 }
 
-// removeDevice removes a device that no driver reports any more. While requests hold a part
-// of it, what is free is taken out of the offer.
+// removeDevice removes a device that no driver reports any more. While requests hold handles of it,
+// the others are withdrawn.
 func (r *report) removeDevice(ctx context.Context, d storedDevice) {
 	if err := r.withdraw(d.deployables...); err != nil {
 		r.fail(d.key(), "drop the vanished device", err)
@@ -242,7 +241,7 @@ func (r *report) removeDevice(ctx context.Context, d storedDevice) {
 	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
 }
 
-// withdraw takes deployables out of the offer, all or none of them.
+// withdraw stops offering deployables, all or none of them.
 func (r *report) withdraw(deployables ...storedDeployable) (err error) {
 	rows := make([]store.Deployable, len(deployables))
 	for i, deployable := range deployables {
@@ -266,8 +265,8 @@ func (r *report) removeDeployable(ctx context.Context, device store.Device, depl
 	r.fail(device.ControlPath.Key(), "remove provider "+deployable.Name, err)
 }
 
-// shrink lowers the capacity of a vanished device to what is bound, not below. When the device
-// comes back, the report that sees it makes all of it anew.
+// shrink lowers the capacity of a vanished device to what is in use. A report that finds the device
+// again restores it.
 func (r *report) shrink(ctx context.Context, d storedDevice) {
 	if r.c.cfg.Quirks {
 		return
@@ -313,8 +312,7 @@ func (r *report) deployablesOf(device store.Device) (deployables []storedDeploya
 	return deployables
 }
 
-// addDeployable stores a new deployable and makes its provider. If that fails, nothing of it
-// stays.
+// addDeployable stores a new deployable and creates its provider, or leaves nothing of either.
 func (r *report) addDeployable(ctx context.Context, device store.Device, spec driver.Deployable) bool {
 	c := r.c
 	step := "add provider " + spec.Name
@@ -347,8 +345,8 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 	return err == nil
 }
 
-// reshapeDevice makes the deployables of a device anew when it gets regions, or loses all but
-// one: their providers have to stand elsewhere.
+// reshapeDevice replaces the deployables of a device that gets regions, or loses all but one: their
+// providers move.
 func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	c, device := r.c, change.stored.Device
 	r.updateDevice(change)
@@ -379,7 +377,7 @@ func (r *report) updateDevice(change deviceChange) {
 	}
 }
 
-// changeDevice reports the differences of a device that was known.
+// changeDevice applies the difference of a stored device.
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	r.updateDevice(change)
 	key := change.stored.key()
@@ -399,7 +397,7 @@ func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	}
 }
 
-// changeDeployable tells Placement what changed about a deployable and then stores it.
+// changeDeployable changes a deployable in Placement and then in the store.
 func (r *report) changeDeployable(ctx context.Context, key string, d deployableChange) {
 	c := r.c
 	step := "update provider " + d.stored.Name
@@ -417,7 +415,7 @@ func (r *report) changeDeployable(ctx context.Context, key string, d deployableC
 	r.fail(key, step, err)
 }
 
-// setReported keeps when a host was looked at; it is no part of the state.
+// setReported sets when a host was discovered last, which is not part of the state.
 func (c *Conductor) setReported(name string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

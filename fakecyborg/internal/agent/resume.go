@@ -7,8 +7,8 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Replaced follows the replacement of the state: what goes on in the background for the
-// state before comes to nothing.
+// Replaced is called after the state was replaced. Work in the background for the previous state
+// ends without effect.
 func (c *Conductor) Replaced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -16,15 +16,15 @@ func (c *Conductor) Replaced() {
 	c.resumed = false
 }
 
-// epoch counts the states that there have been.
+// epoch counts the replacements of the state.
 func (c *Conductor) epoch() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.states
 }
 
-// Resume goes on with what an earlier process left, once after each replacement of the state.
-// It returns at once.
+// Resume continues what an earlier process left, once after each replacement of the state. It
+// returns at once.
 func (c *Conductor) Resume() {
 	c.mu.Lock()
 	added, resumed := slices.Clone(c.added), c.resumed
@@ -61,8 +61,8 @@ func (c *Conductor) Resume() {
 	c.resumeHosts()
 }
 
-// resumeHosts lets hosts come up that were going to, and finishes what those do that have just
-// come up.
+// resumeHosts starts the hosts whose restart was due, and finishes the start of those that were
+// starting.
 func (c *Conductor) resumeHosts() {
 	now := c.now()
 	for _, name := range c.Hosts() {
@@ -78,8 +78,8 @@ func (c *Conductor) resumeHosts() {
 	}
 }
 
-// writeAgain writes the images to regions whose programming was interrupted, so that it is
-// known what is on the cards.
+// writeAgain repeats programmings that were interrupted, so that the content of the regions is
+// known.
 func (c *Conductor) writeAgain(ctx context.Context, leases []store.Lease) {
 	for _, l := range leases {
 		within, cancel := c.limited(ctx, c.cfg.BindTimeout)

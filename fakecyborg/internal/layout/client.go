@@ -13,17 +13,17 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// Client speaks to Placement as upstream's conductor does (cyborg/services/report.py): the
-// same calls in the same order and at the same microversions, one by one.
+// Client calls Placement as upstream's conductor does (cyborg/services/report.py): the same calls in
+// the same order and at the same microversions, one by one.
 type Client struct {
 	simhttp.Peer
-	// CreatesStandardTraits makes the standard traits be created that exist, which Placement
-	// refuses: a defect of Zed's, for which devices with OWNER_CYBORG are dropped.
+	// CreatesStandardTraits creates standard traits, too, which Placement refuses: a defect of
+	// Zed, in which devices with OWNER_CYBORG are dropped.
 	CreatesStandardTraits bool
 }
 
-// maxConflicts is how often a write is tried that meets another writer's
-// generation. Upstream leaves it to the next report.
+// maxConflicts is how often a write is tried after generation conflicts. Upstream leaves it to the
+// next report.
 const maxConflicts = 5
 
 // send makes one call. Version is the minor version, "" for Placement's default.
@@ -35,8 +35,7 @@ func (p *Client) send(ctx context.Context, method, path, version string, body an
 	return p.Do(ctx, c)
 }
 
-// Must is send for calls that have to succeed; statuses are those that are fine
-// beside 2xx.
+// Must is send for calls that have to succeed; statuses are accepted beside 2xx.
 func (p *Client) Must(ctx context.Context, method, path, version string, body any, statuses ...int) (simhttp.Answer, error) {
 	got, err := p.send(ctx, method, path, version, body)
 	if err != nil {
@@ -48,7 +47,7 @@ func (p *Client) Must(ctx context.Context, method, path, version string, body an
 	return got, nil
 }
 
-// placementError takes the details out of Placement's error body.
+// placementError is an error with the details of Placement's error body.
 func placementError(method, path string, got simhttp.Answer) error {
 	var body struct {
 		Errors []struct {
@@ -72,7 +71,7 @@ type Provider struct {
 }
 
 var (
-	// ErrNoParent is the cause when the host itself is not in Placement.
+	// ErrNoParent is matched when the host itself is not in Placement.
 	ErrNoParent = errors.New("no resource provider has the name of the host")
 	// ErrStandardTrait is public in fakecyborg.
 	ErrStandardTrait = errors.New("fakecyborg: zed tries to create a standard trait")
@@ -105,8 +104,8 @@ func (p *Client) List(ctx context.Context, query, version string) ([]Provider, e
 // ProviderPath is the path of a resource provider.
 func ProviderPath(uuid string) string { return "/resource_providers/" + uuid }
 
-// add makes a provider with its inventory and traits. The answer tells whether
-// the provider may be one that this call made.
+// add creates a provider with its inventory and traits. Made reports whether this call may have
+// created it.
 func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
 	if err := p.ensureClasses(ctx, want.classes()...); err != nil {
 		return false, err
@@ -120,7 +119,7 @@ func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
 	return made, p.ChangeTraits(ctx, want.UUID, want.Traits, nil)
 }
 
-// ensureClasses makes custom resource classes known.
+// ensureClasses creates custom resource classes.
 func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 	for _, class := range classes {
 		if !strings.HasPrefix(class, "CUSTOM_") {
@@ -133,8 +132,8 @@ func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 	return nil
 }
 
-// ensureProvider creates the provider, or takes over one that an earlier life
-// of Cyborg made: it has the same uuid, name and parent.
+// ensureProvider creates the provider, or adopts one with the same UUID, name and parent, which an
+// earlier Cyborg made.
 func (p *Client) ensureProvider(ctx context.Context, want Want) (made bool, err error) {
 	got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.6", nil, http.StatusNotFound)
 	if err != nil {
@@ -254,7 +253,7 @@ func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []stri
 	return p.putTraits(ctx, uuid, add, drop)
 }
 
-// knowsTrait asks whether a trait is there.
+// knowsTrait reports whether a trait exists.
 func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
 	if p.CreatesStandardTraits && !strings.HasPrefix(trait, "CUSTOM_") {
 		return false, nil
@@ -286,9 +285,8 @@ func (p *Client) Traits(ctx context.Context, uuid string) ([]string, error) {
 	return body.Traits, got.Decode(&body)
 }
 
-// remove deletes a provider and then what is not used elsewhere of its traits and
-// its class. A provider that has children Cyborg did not make stays, because
-// Placement refuses to delete it.
+// remove deletes a provider, and then its traits and classes that are not used elsewhere. Placement
+// refuses to delete a provider with children, which Cyborg did not make.
 func (p *Client) remove(ctx context.Context, want Want) error {
 	if _, err := p.Must(ctx, http.MethodGet, "/resource_providers?in_tree="+want.UUID, "1.14", nil); err != nil {
 		return err

@@ -6,19 +6,18 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Layout is how devices stand in Placement. Calls for one host follow each other.
+// Layout writes devices to Placement. Calls for one host are sequential.
 type Layout interface {
-	// BeginReport announces what the report that begins will come to on the provider of a
-	// host, by resource class.
+	// BeginReport announces the totals of a report for the provider of a host, by resource
+	// class.
 	BeginReport(provider string, expected map[string]int)
 	// EndReport ends a report.
 	EndReport(ctx context.Context, provider string) error
-	// Add makes a deployable known; the answer tells whether something may be there that
-	// this call made.
+	// Add adds a deployable; made reports whether this call may have created something.
 	Add(ctx context.Context, want Want) (made bool, err error)
-	// Change makes the difference about a deployable that is known.
+	// Change applies the difference of a deployable.
 	Change(ctx context.Context, c Change) error
-	// Remove takes a deployable away; one that is not there is no error.
+	// Remove removes a deployable; a missing one is no error.
 	Remove(ctx context.Context, want Want) error
 	// Reserve writes the inventory of a deployable for its reserved amount.
 	Reserve(ctx context.Context, want Want) error
@@ -53,13 +52,13 @@ type tree struct {
 	client *Client
 }
 
-// Add makes a provider with its inventory and traits.
+// Add creates a provider with its inventory and traits.
 func (t tree) Add(ctx context.Context, want Want) (made bool, err error) {
 	return t.client.add(ctx, want)
 }
 
-// Change writes the difference in upstream's order: inventory or class, then traits taken
-// away, then traits added.
+// Change writes the difference in upstream's order: inventory or class, then removed traits, then
+// added traits.
 func (t tree) Change(ctx context.Context, c Change) error {
 	p := t.client
 	if err := p.ensureClasses(ctx, without(c.New.classes(), c.Old.classes())...); err != nil {
@@ -83,7 +82,7 @@ func (t tree) Change(ctx context.Context, c Change) error {
 // Remove deletes the provider.
 func (t tree) Remove(ctx context.Context, want Want) error { return t.client.remove(ctx, want) }
 
-// Reserve replaces the inventory at the version in which all of it may be reserved.
+// Reserve replaces the inventory.
 func (t tree) Reserve(ctx context.Context, want Want) error {
 	return t.client.putInventory(ctx, want, "1.26")
 }

@@ -15,15 +15,15 @@ import (
 )
 
 // flat puts the classes and traits of all devices of a host on the provider of the host,
-// which is Nova's: only what was added here is ever changed or taken away again, one
-// inventory at a time, so that everything else on the provider stays as it is (Rocky
-// specification of Nova's interaction with Cyborg, "Representation").
+// which is Nova's: only what was added here is changed or removed, one inventory at a time, so that
+// everything else on the provider stays as it is (Rocky specification of Nova's interaction with
+// Cyborg, "Representation").
 type flat struct {
 	client *Client
 	db     *store.Store
 	mu     sync.Mutex
-	// expected is what reports in progress will come to, by provider and class. An
-	// inventory that an earlier Cyborg left is that large, and is taken over.
+	// expected are the totals of reports in progress, by provider and class. An inventory of an
+	// earlier Cyborg has that total, and is adopted.
 	expected map[string]map[string]int
 }
 
@@ -40,7 +40,7 @@ func (f *flat) expects(provider, class string) int {
 	return f.expected[provider][class]
 }
 
-// EndReport removes what was taken over and was not reported.
+// EndReport removes what was adopted and not reported.
 func (f *flat) EndReport(ctx context.Context, provider string) error {
 	f.mu.Lock()
 	delete(f.expected, provider)
@@ -48,12 +48,12 @@ func (f *flat) EndReport(ctx context.Context, provider string) error {
 	return f.sync(ctx, provider, f.share(provider).Deployables)
 }
 
-// Add counts a deployable in. Whatever fails, Remove undoes it.
+// Add adds the share of a deployable. Remove undoes it, also after an error.
 func (f *flat) Add(ctx context.Context, want Want) (made bool, err error) {
 	return true, f.Reserve(ctx, want)
 }
 
-// Change counts a deployable in as it is now.
+// Change replaces the share of a deployable.
 func (f *flat) Change(ctx context.Context, c Change) error {
 	if c.Empty() {
 		return nil
@@ -61,7 +61,7 @@ func (f *flat) Change(ctx context.Context, c Change) error {
 	return f.Reserve(ctx, c.New)
 }
 
-// Reserve counts a deployable in, reserved or not.
+// Reserve replaces the share of a deployable, reserved or not.
 func (f *flat) Reserve(ctx context.Context, want Want) error {
 	others := f.sharesBeside(want)
 	at, _ := slices.BinarySearchFunc(others, want.Name, func(s store.FlatShare, name string) int { return strings.Compare(s.Name, name) })
@@ -70,7 +70,7 @@ func (f *flat) Reserve(ctx context.Context, want Want) error {
 	}))
 }
 
-// Remove counts a deployable out.
+// Remove removes the share of a deployable.
 func (f *flat) Remove(ctx context.Context, want Want) error {
 	return f.sync(ctx, want.UUID, f.sharesBeside(want))
 }
@@ -97,8 +97,8 @@ func (f *flat) update(provider string, change func(*store.ComputeShare)) {
 	})
 }
 
-// sync makes Cyborg's share of the provider that of the deployables. What was written is kept
-// step by step, so that a failure in between can be continued or undone.
+// sync makes Cyborg's share of the provider that of the deployables. Each step is stored, so that
+// after a failure it can be continued or undone.
 func (f *flat) sync(ctx context.Context, provider string, deployables []store.FlatShare) error {
 	classes, traits := flatTotal(deployables)
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
@@ -123,8 +123,8 @@ func (f *flat) sync(ctx context.Context, provider string, deployables []store.Fl
 	return nil
 }
 
-// flatTotal adds up what the deployables of a host bring to its provider. The provider stays
-// Nova's, so no trait says that Cyborg owns it.
+// flatTotal adds up the shares of the deployables of a host. The provider stays Nova's, so that the
+// trait OWNER_CYBORG is left out.
 func flatTotal(deployables []store.FlatShare) (classes map[string]store.Inventory, traits []string) {
 	classes = make(map[string]store.Inventory)
 	add := func(class string, amount store.Inventory) {
@@ -159,7 +159,7 @@ func InventoryPath(uuid, class string) string { return ProviderPath(uuid) + "/in
 func (f *flat) putClass(ctx context.Context, provider, class string, amount store.Inventory) error {
 	written, ours := f.share(provider).Inventories[class]
 	if ours && (written == amount || f.expects(provider, class) == written.Total && amount.Total < written.Total) {
-		return nil // or it is still to be reported what was taken over
+		return nil // or the rest of what was adopted is still to be reported
 	}
 	method, path := http.MethodPut, "/inventories/"+class
 	if !ours {
@@ -194,9 +194,9 @@ func (f *flat) setInventory(provider, class string, amount store.Inventory, adop
 	})
 }
 
-// takeOver looks for an inventory of the class that is there. One that is just what will be
-// reported was left by an earlier life of this Cyborg. Any other is not Cyborg's, and so may
-// be one of VGPU, which Nova has on its own providers.
+// takeOver adopts an existing inventory of the class, if its total is that of the report: then an
+// earlier Cyborg made it. Any other is not Cyborg's, nor may be one of VGPU, which Nova has on its
+// own providers.
 func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, error) {
 	if err := f.client.ensureClasses(ctx, class); err != nil {
 		return false, err
@@ -216,8 +216,7 @@ func (f *flat) takeOver(ctx context.Context, provider, class string) (bool, erro
 	return true, nil
 }
 
-// putTraits adds what is missing and takes away what was added here and is no longer wanted.
-// A trait that was there before stays.
+// putTraits adds missing traits and removes those that were added here and are no longer wanted.
 func (f *flat) putTraits(ctx context.Context, provider string, traits []string) error {
 	share := f.share(provider)
 	missing, drop := without(traits, share.Traits), without(share.Traits, traits)
@@ -232,7 +231,7 @@ func (f *flat) putTraits(ctx context.Context, provider string, traits []string) 
 	if err := f.client.ChangeTraits(ctx, provider, add, drop); err != nil {
 		return err
 	}
-	if share.Adopted { // with the classes of an earlier life come its traits
+	if share.Adopted { // so are the traits of the earlier Cyborg
 		add = missing
 	}
 	f.update(provider, func(s *store.ComputeShare) { s.Traits = slices.Concat(without(s.Traits, drop), add) })

@@ -11,17 +11,17 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// nested is tree, but a device of several regions has a provider of its own between the host
-// and its regions, with the traits of the device: type and family. The regions carry these,
-// too, and their own: region, function, CUSTOM_PROGRAMMABLE, functionality. A device without
-// partial reconfiguration is one region and needs no provider above it (Rocky specification
-// of Nova's interaction with Cyborg, "Representation").
+// nested is tree, but a device of several regions has a provider of its own between the host and its
+// regions, with the traits of the device: type and family. The regions carry these and their own:
+// region, function, CUSTOM_PROGRAMMABLE, functionality. A device without partial reconfiguration is
+// one region and has no provider above it (Rocky specification of Nova's interaction with Cyborg,
+// "Representation").
 type nested struct {
 	tree
 	db *store.Store
 }
 
-// isRegional reports whether a trait is that of a region and not of its device.
+// isRegional reports whether a trait belongs to a region and not to its device.
 func isRegional(trait string) bool {
 	switch trait {
 	case driver.TraitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
@@ -30,7 +30,7 @@ func isRegional(trait string) bool {
 	return strings.Contains(trait, "_REGION_") || strings.Contains(trait, "_FUNCTION_")
 }
 
-// Add makes the provider of a region, and before it that of its device.
+// Add creates the provider of a region, and before it that of its device.
 func (n nested) Add(ctx context.Context, want Want) (made bool, err error) {
 	if want.Device == "" {
 		return n.tree.Add(ctx, want)
@@ -43,10 +43,9 @@ func (n nested) Add(ctx context.Context, want Want) (made bool, err error) {
 	return made, err
 }
 
-// addRegion makes the provider of a device, if it is not there, and that of the region.
+// addRegion creates the provider of a device, if it is missing, and that of the region.
 func (n nested) addRegion(ctx context.Context, want Want) (made bool, err error) {
-	// the provider of the device has no inventory but memory that the regions share: the
-	// regions are what is given out
+	// the provider of the device has no inventory but the memory that its regions share
 	made, err = n.client.ensureProvider(ctx, Want{UUID: want.Parent, Name: want.Device, Parent: want.Root})
 	if err == nil {
 		err = n.syncDevice(ctx, want)
@@ -64,7 +63,7 @@ func (n nested) putRegion(want Want) {
 	})
 }
 
-// deleteRegion forgets a region and answers whether its device has no other.
+// deleteRegion deletes the row of a region and reports whether it was the last of its device.
 func (n nested) deleteRegion(want Want) (last bool) {
 	n.db.Update(nil, func(tx store.Tx) {
 		tx.DeleteRegion(want.Name)
@@ -85,8 +84,8 @@ func (n nested) Change(ctx context.Context, c Change) error {
 	return n.syncDevice(ctx, c.New)
 }
 
-// syncDevice gives the provider of a device the memory that its regions share, and the traits
-// that they have in common as traits of the device.
+// syncDevice gives the provider of a device the memory that its regions share, and their traits of
+// the device.
 func (n nested) syncDevice(ctx context.Context, want Want) error {
 	var wanted []string
 	var written store.DeviceProvider

@@ -9,7 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// Want is what a deployable is to look like in Placement.
+// Want is a deployable as it is to be in Placement.
 type Want struct {
 	UUID, Name, Parent string
 	Class              string
@@ -37,10 +37,10 @@ type Change struct {
 	Add, Drop []string
 }
 
-// Empty reports whether Placement need not be told anything.
+// Empty reports whether nothing differs in Placement.
 func (c Change) Empty() bool { return !c.Amount && !c.Class && len(c.Add)+len(c.Drop) == 0 }
 
-// Rules are what of the configuration decides what devices look like in Placement.
+// Rules are the part of the configuration that determines how devices are written to Placement.
 type Rules struct {
 	Layout string
 	Quirks bool
@@ -63,8 +63,7 @@ func (r Rules) Want(device store.Device, d store.Deployable, spec driver.Deploya
 	return w
 }
 
-// withOwner adds the trait that says whose a provider is. Upstream leaves that to its
-// drivers, of which two add it.
+// withOwner adds OWNER_CYBORG. Upstream leaves that to its drivers, of which two add it.
 func (r Rules) withOwner(reported []string) []string {
 	if r.Quirks || r.Layout == store.LayoutFlat || slices.Contains(reported, driver.TraitOwnerCyborg) {
 		return reported
@@ -72,8 +71,8 @@ func (r Rules) withOwner(reported []string) []string {
 	return append([]string{driver.TraitOwnerCyborg}, reported...)
 }
 
-// withProgrammable adds that a region can be programmed, as the Rocky specification wants it
-// of every region that is not pre-programmed.
+// withProgrammable adds CUSTOM_PROGRAMMABLE, which every region has in the Rocky specification that
+// is not pre-programmed.
 func (r Rules) withProgrammable(device store.Device, d store.Deployable, reported []string) []string {
 	if r.Layout != store.LayoutNested || device.Type != driver.TypeFPGA || d.Preprogrammed || slices.Contains(reported, driver.TraitProgrammable) {
 		return reported
@@ -81,8 +80,8 @@ func (r Rules) withProgrammable(device store.Device, d store.Deployable, reporte
 	return append(slices.Clone(reported), driver.TraitProgrammable)
 }
 
-// Compare finds what differs between a deployable as it is stored and as it is reported. The
-// provider of the host has no part in it.
+// Compare returns the difference between a deployable as it is stored and as it is reported, without
+// the provider of the host.
 func (r Rules) Compare(device store.Device, d store.Deployable, stored, reported driver.Deployable) Change {
 	before, after := r.Want(device, d, stored, ""), r.Want(device, d, reported, "")
 	return Change{
@@ -98,10 +97,9 @@ func (r Rules) Nests(d driver.Device) bool {
 	return r.Layout == store.LayoutNested && d.Type == driver.TypeFPGA && len(d.Deployables) > 1
 }
 
-// PlaceMemory puts the memory that the regions of a device share where it is to stand: on the
-// provider of the device where there is one, else on the only region. On a flat host all is
-// one provider, and the first region brings it there. Several regions without a provider
-// above them have no place for it; it is left out, and the error says so.
+// PlaceMemory moves the memory that the regions of a device share to the only region, or on a flat
+// host to the first, unless the device has a provider of its own. It is left out, with an error, for
+// several regions without a provider above them.
 func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
 	if len(d.Resources) == 0 || r.Nests(d) {
 		return d, nil
