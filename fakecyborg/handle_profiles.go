@@ -9,7 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // nameMinor is the microversion since which a profile can be fetched by name.
@@ -43,7 +43,7 @@ func (s *Server) listProfiles(c *simhttp.Call) error {
 // lets a client store. As upstream, lists that have such a row cannot be shown any more.
 func showable(ids ...string) error {
 	for _, id := range ids {
-		if id != "" && !sim.IsUUIDLike(id) {
+		if id != "" && !uuids.Like(id) {
 			return store.Refuse(store.Invalid, "Expected a uuid but received %s.", id)
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Server) getProfile(c *simhttp.Call) error {
 		return err
 	}
 	id, find := c.PathValue("id"), store.Tx.ProfileByUUID
-	if !sim.IsUUIDLike(id) {
+	if !uuids.Like(id) {
 		if c.Minor < nameMinor {
 			return tooOld(nameMinor)
 		}
@@ -101,7 +101,7 @@ func (s *Server) deleteProfiles(c *simhttp.Call) error {
 		return err
 	}
 	find, names := store.Tx.ProfileByName, strings.Split(value, ",")
-	if sim.IsUUIDLike(value) {
+	if uuids.Like(value) {
 		find, names = store.Tx.ProfileByUUID, []string{value}
 	}
 	s.update(c.Context(), func(tx store.Tx) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // patchPath is upstream's pattern of a path in a JSON patch.
@@ -89,7 +89,7 @@ func parseProgram(body json.RawMessage) (image string, err error) {
 		return "", store.Refuse(store.Uncoded, "the value is not a list with an image_uuid")
 	}
 	image = value[0].Image
-	if !sim.IsUUIDLike(image) {
+	if !uuids.Like(image) {
 		return "", store.Refuse(store.Invalid, "Expected a uuid but received %s.", image)
 	}
 	return image, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // stateResolved is the only value of the query argument bind_state.
@@ -158,7 +158,7 @@ func (s *Server) imageOfRequest(ctx context.Context, body json.RawMessage) (ref 
 	if id == nil || *id == "" {
 		return ref, nil
 	}
-	if !sim.IsUUIDLike(*id) {
+	if !uuids.Like(*id) {
 		return ref, store.Refuse(store.Invalid, "image_uuid: Expected a uuid but received %s.", *id)
 	}
 	image, err := s.conductor.DescribeImage(ctx, *id)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // The fields that a PATCH may set, in the order in which upstream names the
@@ -136,9 +136,9 @@ func checkBindArgs(b store.BindArgs) error {
 	switch {
 	case b.Host == "" || len(b.Host) > store.MaxName:
 		return store.BadPatch("hostname has %d characters, want 1 to %d", len(b.Host), store.MaxName)
-	case !sim.IsUUIDLike(b.Provider):
+	case !uuids.Like(b.Provider):
 		return store.BadPatch("device_rp_uuid: Expected a uuid but received %s.", b.Provider)
-	case !sim.IsUUIDLike(b.Instance):
+	case !uuids.Like(b.Instance):
 		return store.BadPatch("instance_uuid: Expected a uuid but received %s.", b.Instance)
 	case len(b.Project) > store.MaxName:
 		return store.BadPatch("project_id has more than %d characters", store.MaxName)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // queryArgs reads the query and refuses, as WSME does, arguments that are neither the route's
@@ -76,7 +76,7 @@ func missing(argument string) error {
 
 // checkUUID is the check of an argument that is a UUID.
 func checkUUID(argument, value string) error {
-	if sim.IsUUIDLike(value) {
+	if uuids.Like(value) {
 		return nil
 	}
 	return store.Refuse(store.Invalid, "Invalid input for field/attribute %s. Value: '%s'. unable to convert to uuid. Error: Expected a uuid but received %s.",

@@ -39,7 +39,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg.withDefaults(), clock: sim.Wall{}}
+	s := &Server{cfg: cfg.withDefaults(), clock: simhttp.Wall{}}
 	for _, opt := range opts {
 		opt(s)
 	}

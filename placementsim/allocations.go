@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 const (
@@ -79,10 +79,10 @@ func (c *call) writes() engine.Writes {
 
 func putAllocations(c *call) error {
 	consumer := c.PathValue("consumer")
-	if !sim.IsUUIDLike(consumer) {
+	if !uuids.Like(consumer) {
 		return badRequest("Malformed consumer_uuid: " + consumer)
 	}
-	consumer = sim.CanonicalUUID(consumer)
+	consumer = uuids.Canonical(consumer)
 	body, err := c.body(c.schemaFor("allocations-put", 0, 8, 12, 28, 34, 38))
 	if err != nil {
 		return err

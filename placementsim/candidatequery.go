@@ -7,8 +7,8 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The microversions that added to the candidates' query string.
@@ -261,7 +261,7 @@ func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 		}
 	}
 	if raw.has("in_tree") {
-		if g.InTree = lastOf(raw.values["in_tree"]); !sim.IsUUIDLike(g.InTree) {
+		if g.InTree = lastOf(raw.values["in_tree"]); !uuids.Like(g.InTree) {
 			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + g.InTree)
 		}
 	}

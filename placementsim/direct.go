@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // The decisions that a caller can make about an error.
@@ -116,10 +116,10 @@ func (s *Server) CreateProvider(n ResourceProvider) (ResourceProvider, error) {
 	if n.UUID == "" {
 		n.UUID = s.ids.UUID()
 	}
-	if !sim.IsUUIDLike(n.UUID) || n.Name == "" {
+	if !uuids.Like(n.UUID) || n.Name == "" {
 		return ResourceProvider{}, fmt.Errorf("%w: create provider %q: it needs a name and a uuid, not %q", ErrInvalid, n.Name, n.UUID)
 	}
-	n.UUID = sim.CanonicalUUID(n.UUID)
+	n.UUID = uuids.Canonical(n.UUID)
 	if _, err := s.state.CreateProvider(engine.NewProvider{UUID: n.UUID, Name: n.Name, Parent: n.Parent}, s.clock.Now()); err != nil {
 		return ResourceProvider{}, direct("create provider", n.Name, err)
 	}
@@ -193,7 +193,7 @@ func (s *Server) SetTraits(provider string, traits ...string) error {
 // [ErrNotFound], or [ErrInvalid] for something that is not a uuid.
 func (s *Server) SetAggregates(provider string, aggregates ...string) error {
 	for _, uuid := range aggregates {
-		if !sim.IsUUIDLike(uuid) {
+		if !uuids.Like(uuid) {
 			return fmt.Errorf("%w: set aggregates of %s: %q is not a uuid", ErrInvalid, provider, uuid)
 		}
 	}
@@ -205,10 +205,10 @@ func (s *Server) SetAggregates(provider string, aggregates ...string) error {
 // removes them all. The error matches [ErrNotFound] for an unknown provider,
 // [ErrInvalid], or [ErrConflict] when they do not fit; then nothing changes.
 func (s *Server) Claim(c Claim) error {
-	if !sim.IsUUIDLike(c.Consumer) {
+	if !uuids.Like(c.Consumer) {
 		return fmt.Errorf("%w: claim for %q: the consumer is not a uuid", ErrInvalid, c.Consumer)
 	}
-	claim := engine.Claim{Consumer: sim.CanonicalUUID(c.Consumer), Project: c.Project, User: c.User, SetType: true, Type: c.Type}
+	claim := engine.Claim{Consumer: uuids.Canonical(c.Consumer), Project: c.Project, User: c.User, SetType: true, Type: c.Type}
 	for _, a := range c.Allocations {
 		if a.Used < 1 {
 			return fmt.Errorf("%w: claim for %s: %d of %s on %s", ErrInvalid, c.Consumer, a.Used, a.Class, a.Provider)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // sinceTrees is the microversion that added parents and roots.
@@ -124,7 +124,7 @@ func createProvider(c *call) error {
 	}
 	n := engine.NewProvider{Name: text(body["name"]), Parent: text(body["parent_provider_uuid"])}
 	if sent, ok := body["uuid"]; ok {
-		n.UUID = sim.CanonicalUUID(text(sent))
+		n.UUID = uuids.Canonical(text(sent))
 	} else {
 		n.UUID = c.server.ids.UUID()
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // query is a parsed query string: keys in the order they first appear, each
@@ -151,7 +151,7 @@ func parseAggregates(value string) ([]string, error) {
 		return nil, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion.")
 	}
 	for _, uuid := range list {
-		if !sim.IsUUIDLike(uuid) {
+		if !uuids.Like(uuid) {
 			return nil, badQuery("Expected 'member_of' parameter to contain valid UUID(s). Got: " + value)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/gocyborg/gocyborg/internal/schema"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 //go:embed schemas/*.json
@@ -15,7 +15,7 @@ var schemaFiles embed.FS
 // loadSchemas compiles the embedded files once. They are part of the program,
 // so a failure is a defect that every test meets.
 var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
-	return schema.Load(schemaFiles, "schemas", sim.IsUUIDLike)
+	return schema.Load(schemaFiles, "schemas", uuids.Like)
 })
 
 // validate checks a value against the schema of a name.

@@ -86,11 +86,11 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		return nil, fmt.Errorf("%w: unknown policy %q (known: default, secure, open)", ErrConfig, cfg.Policy)
 	}
 	s := &Server{
-		config: cfg, clock: sim.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
+		config: cfg, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
 	}
 	s.service = &simhttp.Service{
 		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: writeError,
-		VersionHeader: versionHeader, Clock: sim.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
+		VersionHeader: versionHeader, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(cfg.Seed, "placement request"),
 	}
 	for _, opt := range opts {
 		opt(s)

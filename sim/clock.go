@@ -15,29 +15,6 @@ type Clock interface {
 	Wait(ctx context.Context, d time.Duration) error
 }
 
-// Wall is the machine's clock, which is virtual inside a testing/synctest bubble.
-type Wall struct{}
-
-var _ Clock = Wall{}
-
-// Now implements Clock.
-func (Wall) Now() time.Time { return time.Now() }
-
-// Wait implements Clock.
-func (Wall) Wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // ManualClock is a Clock that stands still until it is advanced. It is for programs that
 // cannot run in a bubble of testing/synctest, such as clients in other processes. It is
 // safe for parallel use.

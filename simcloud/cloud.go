@@ -142,7 +142,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 		return nil, err
 	}
 	if set.clock == nil {
-		set.clock = sim.Wall{}
+		set.clock = simhttp.Wall{}
 	}
 	c := &Cloud{
 		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,

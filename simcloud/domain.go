@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // domainDevices are the devices that a libvirt domain passes through. The leak check reads
@@ -58,7 +58,7 @@ func readDomain(text string) (domainDevices, error) {
 	for _, h := range domain.Hostdevs {
 		switch h.Type {
 		case "mdev":
-			d.mdevs[sim.CanonicalUUID(h.Address.UUID)] = true
+			d.mdevs[uuids.Canonical(h.Address.UUID)] = true
 		case "pci":
 			d.pci[h.Address.address()] = true
 		}
@@ -84,7 +84,7 @@ func number(text string, bits int) uint64 {
 // has reports whether the domain has the device of an attach handle.
 func (d domainDevices) has(kind, handle string, info map[string]string) bool {
 	if kind == driver.HandleMDEV {
-		return d.mdevs[sim.CanonicalUUID(handle)]
+		return d.mdevs[uuids.Canonical(handle)]
 	}
 	address, err := driver.PCIAddressOf(info)
 	return err == nil && d.pci[address]

@@ -6,6 +6,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -113,7 +114,7 @@ func (s *snapshot) checkEvents(events []sim.ReceivedEvent) {
 			continue
 		}
 		switch {
-		case sim.CanonicalUUID(e.ServerUUID) != g.UUID:
+		case uuids.Canonical(e.ServerUUID) != g.UUID:
 			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, arqText(a), e.ServerUUID)
 		case e.Status != "completed":
 			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, arqText(a), e.Status)

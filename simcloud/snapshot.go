@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -59,7 +60,7 @@ func (c *Cloud) snapshot() *snapshot {
 	s.provider = byKey(s.providers, func(p placementsim.ResourceProvider) string { return p.UUID })
 	s.allocations = make(map[string][]amount)
 	for _, a := range s.allocated {
-		id := sim.CanonicalUUID(a.Consumer)
+		id := uuids.Canonical(a.Consumer)
 		if s.allocations[id] == nil {
 			s.consumers = append(s.consumers, id)
 		}
@@ -128,7 +129,7 @@ func (s *snapshot) leak(kind, subject, format string, args ...any) {
 
 // owner returns the guest that an accelerator request belongs to.
 func (s *snapshot) owner(arq fakecyborg.ARQ) (sim.Guest, bool) {
-	g, ok := s.guest[sim.CanonicalUUID(arq.InstanceUUID)]
+	g, ok := s.guest[uuids.Canonical(arq.InstanceUUID)]
 	return g, ok && arq.InstanceUUID != ""
 }
 

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 const maxProviderName = 200 // Placement's limit
@@ -139,7 +138,7 @@ func isHostName(name string) bool { return !strings.ContainsAny(name, " /\t\n\x0
 // providerUUID checks that the uuid of a host's provider is a unique UUID.
 func (c *validation) providerUUID(path, id string) {
 	switch other, taken := c.uuids[id]; {
-	case len(id) != 36 || uuid.Validate(id) != nil || id != strings.ToLower(id):
+	case !uuids.Is(id) || id != strings.ToLower(id):
 		c.fault(path, fmt.Sprintf("%q is not a UUID in lower case", id))
 	case taken:
 		c.fault(path, fmt.Sprintf("the uuid %s occurs at %s, too", id, other))

@@ -65,13 +65,14 @@ func foundations() []Package {
 		{Pattern: "sim"},
 		{Pattern: "fault", Ours: []string{"sim"}},
 		{Pattern: "internal/plural"},
+		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/tables"}},
 		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp", "sim"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
-		{Pattern: "internal/nova", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "sim"}},
-		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "sim"}},
+		{Pattern: "internal/nova", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
+		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "sim", "fault", "fakecyborg", "placementsim"}},
 	}
 }
@@ -95,7 +96,7 @@ func placement() []Package {
 		{Pattern: "placementsim/internal/engine", Ours: []string{"sim"}, Never: []string{"net/http", "encoding/json"}},
 		{
 			Pattern: "placementsim",
-			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables"},
+			Ours:    []string{"placementsim/internal/engine", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids"},
 			Others:  []string{uuid},
 		},
 	}
@@ -105,7 +106,7 @@ func cyborg() []Package {
 	return []Package{
 		{
 			Pattern: "fakecyborg/internal/store",
-			Ours:    []string{"driver", "internal/tables", "sim"},
+			Ours:    []string{"driver", "internal/tables", "internal/uuids", "sim"},
 			Others:  []string{uuid},
 			Never:   []string{"net/http", "context", "os"},
 		},
@@ -117,7 +118,7 @@ func cyborg() []Package {
 		{
 			Pattern: "fakecyborg",
 			Ours: []string{
-				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables",
+				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids",
 			},
 			Others: []string{uuid},
 		},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // ErrImage is matched by the errors about an image that cannot be stored.
@@ -52,7 +52,7 @@ const maxText = 255
 // check refuses what Glance would.
 func (i Image) check() error {
 	switch {
-	case !sim.IsUUID(i.ID):
+	case !uuids.Is(i.ID):
 		return fmt.Errorf("%w: id %q is not a UUID", ErrImage, i.ID)
 	case len(i.Name) > maxText:
 		return fmt.Errorf("%w %s: the name has more than %d characters", ErrImage, i.ID, maxText)

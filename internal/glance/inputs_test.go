@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/glance"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // stopped is a clock that stands still.
-type stopped struct{ sim.Wall }
+type stopped struct{ simhttp.Wall }
 
 func (stopped) Now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 

@@ -1,6 +1,7 @@
 package glance
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"net/http"
@@ -35,9 +36,7 @@ var _ http.Handler = (*Server)(nil)
 
 // New returns a server without images.
 func New(cfg Config) *Server {
-	if cfg.Clock == nil {
-		cfg.Clock = sim.Wall{}
-	}
+	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
 	s := &Server{cfg: cfg, state: newState()}
 	s.Service = &simhttp.Service{
 		Name: "image", Prefixes: []string{"/image"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -48,7 +49,7 @@ func (i imageRow) check() error {
 	switch {
 	case (i.Status == statusActive) != (i.SHA256 != "") || i.Status != statusActive && i.Status != statusQueued:
 		return fmt.Errorf("%w %s: status %q does not fit its data", ErrImage, i.ID, i.Status)
-	case i.ID != sim.CanonicalUUID(i.ID):
+	case i.ID != uuids.Canonical(i.ID):
 		return fmt.Errorf("%w: id %q is not in canonical form", ErrImage, i.ID)
 	}
 	return errors.Join(i.Image.check(), simhttp.CheckTime("created_at", i.CreatedAt), simhttp.CheckTime("updated_at", i.UpdatedAt))
@@ -148,7 +149,7 @@ func (s *Server) put(tx *tables.Tx, i Image, now time.Time) (imageRow, error) {
 	if err := i.check(); err != nil {
 		return imageRow{}, err
 	}
-	i.ID = sim.CanonicalUUID(i.ID)
+	i.ID = uuids.Canonical(i.ID)
 	if _, exists := s.state.byID.Get(tx, i.ID); exists {
 		return imageRow{}, fmt.Errorf("%w: image %s", ErrExists, i.ID)
 	}

@@ -1,6 +1,7 @@
 package keystone
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -68,9 +69,7 @@ func New(cfg Config) *Server {
 	if cfg.TokenLifetime <= 0 {
 		cfg.TokenLifetime = DefaultTokenLifetime
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = sim.Wall{}
-	}
+	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
 	cfg.Services = append([]CatalogEntry{{"identity", "keystone", "/identity/v3"}}, cfg.Services...)
 	s := &Server{cfg: cfg, directory: newDirectory(cfg.Seed, cfg.Users)}
 	s.state = newState(&s.directory)

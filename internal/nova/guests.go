@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -28,7 +29,7 @@ func (s *Server) DefineGuest(g sim.Guest) error {
 
 // checkedGuest returns the guest with its UUID in canonical form.
 func checkedGuest(g sim.Guest) (sim.Guest, error) {
-	if !sim.IsUUID(g.UUID) {
+	if !uuids.Is(g.UUID) {
 		return g, fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
 	}
 	g.UUID = strings.ToLower(g.UUID)
@@ -64,7 +65,7 @@ func checkDomain(text string) error {
 
 // RemoveGuest removes a guest and reports whether there was one.
 func (s *Server) RemoveGuest(id string) (found bool) {
-	id = sim.CanonicalUUID(id)
+	id = uuids.Canonical(id)
 	s.state.db.Update(nil, func(tx *tables.Tx) {
 		_, found = s.state.guests.Get(tx, id)
 		s.state.guests.Delete(tx, id)
@@ -74,7 +75,7 @@ func (s *Server) RemoveGuest(id string) (found bool) {
 
 // Guest returns the guest with a UUID.
 func (s *Server) Guest(id string) (g sim.Guest, ok bool) {
-	s.state.db.View(func(tx *tables.Tx) { g, ok = s.state.guests.Get(tx, sim.CanonicalUUID(id)) })
+	s.state.db.View(func(tx *tables.Tx) { g, ok = s.state.guests.Get(tx, uuids.Canonical(id)) })
 	return g, ok
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/schema"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -87,7 +88,7 @@ func readEvents(c *simhttp.Call, form string) ([]sim.Event, error) {
 var schemaFiles embed.FS
 
 var loadSchemas = sync.OnceValues(func() (*schema.Set, error) {
-	return schema.Load(schemaFiles, "schemas", func(text string) bool { return sim.IsUUIDLike(text) && !strings.HasPrefix(text, "urn:") })
+	return schema.Load(schemaFiles, "schemas", func(text string) bool { return uuids.Like(text) && !strings.HasPrefix(text, "urn:") })
 })
 
 func parseEvents(data []byte, minor int, form string) ([]sim.Event, error) {

@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 	"time"
@@ -72,9 +73,7 @@ const eventTimeout = 10 * time.Second
 // New returns a server without guests. Close it, or delayed events may still be
 // forwarded.
 func New(cfg Config) *Server {
-	if cfg.Clock == nil {
-		cfg.Clock = sim.Wall{}
-	}
+	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
 	s := &Server{cfg: cfg, urlClient: &http.Client{Timeout: eventTimeout}, state: newState()}
 	s.Service = &simhttp.Service{
 		Name:          "compute",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -26,7 +27,7 @@ type eventRow struct {
 func (e eventRow) check() error {
 	codes := map[int]bool{200: true, 400: true, 404: true, 422: true}
 	switch {
-	case !sim.IsUUIDLike(e.ServerUUID):
+	case !uuids.Like(e.ServerUUID):
 		return fmt.Errorf("server_uuid %q is not a UUID", e.ServerUUID)
 	case e.Name == "" || e.Status == "":
 		return errors.New("name or status is missing")

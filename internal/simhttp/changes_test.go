@@ -18,7 +18,7 @@ import (
 // noting is a service whose one route does what it is told.
 func notingService(do func(context.Context)) *Service {
 	return &Service{
-		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"),
+		Name: "test", Clock: Wall{}, IDs: NewIDs(1, "test"),
 		Router: NewRouter(Route{Operation: "test.do", Method: "POST", Pattern: "/do"}),
 		Handler: func(c *Call) error {
 			do(c.Context())

@@ -42,7 +42,7 @@ func (c *counterService) service(faults *fault.Set, recorder *simhttp.Recorder) 
 			e := simhttp.AsError(err)
 			http.Error(c.W, e.Text+" "+e.Code, e.Status)
 		},
-		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: sim.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
+		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestShapesListUnrecognizedMembers(t *testing.T) {
@@ -82,7 +80,7 @@ func TestUnrecognizedQueryKeys(t *testing.T) {
 // strictService counts the requests that reach it.
 func strictService(served *int) *Service {
 	return &Service{
-		Name: "test", Clock: sim.Wall{}, IDs: NewIDs(1, "test"),
+		Name: "test", Clock: Wall{}, IDs: NewIDs(1, "test"),
 		Router: NewRouter(WithInputs([]Route{
 			{Operation: "test.create", Method: "POST", Pattern: "/things"},
 			{Operation: "test.data", Method: "PUT", Pattern: "/data"},

@@ -10,13 +10,13 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/tables"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // The checks of rows that come from a file, see [tables.DB.Replace].
 
 func checkUUID(uuid string) error {
-	if !sim.IsUUIDLike(uuid) {
+	if !uuids.Like(uuid) {
 		return fmt.Errorf("%q is no uuid", uuid)
 	}
 	return nil
@@ -71,7 +71,7 @@ func (d Deployable) check() error {
 	switch {
 	case d.Name == "":
 		return errors.New("no name")
-	case !sim.IsUUIDLike(d.Provider):
+	case !uuids.Like(d.Provider):
 		return fmt.Errorf("rp_uuid %q is no uuid", d.Provider)
 	case d.Total < 1 || d.Total > math.MaxInt32:
 		return fmt.Errorf("num_accelerators %d, want 1 to %d", d.Total, math.MaxInt32)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // MaxName is the width of the columns of names, in characters.
@@ -51,7 +51,7 @@ func (p Profile) Check(quirks bool) error {
 		return Refuse(Invalid, "Device profile asks for memory only, and for no accelerator")
 	case strings.HasSuffix(p.Name, "\n"):
 		return Refuse(Invalid, "Device profile name must be of the form ^[a-zA-Z0-9-_]+$")
-	case p.UUID != "" && !sim.IsUUIDLike(p.UUID):
+	case p.UUID != "" && !uuids.Like(p.UUID):
 		return Refuse(Invalid, "Expected a uuid but received %s.", p.UUID)
 	}
 	return nil
