@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,17 @@ type Device struct {
 	// Resources are amounts that all deployables share, by resource class: local memory
 	// in MiB. They stand on the provider of the device. Not a field of upstream's.
 	Resources map[string]int `json:"resources,omitempty"`
+}
+
+// ProductID returns the product id in the board information, where upstream's drivers put
+// it, in lower case and without 0x. It is empty if the driver does not report one.
+func (d Device) ProductID() string {
+	var board struct {
+		ProductID string `json:"product_id"`
+		DeviceID  string `json:"device_id"`
+	}
+	_ = json.Unmarshal([]byte(d.StdBoardInfo), &board) // opaque text has none
+	return strings.TrimPrefix(strings.ToLower(cmp.Or(board.ProductID, board.DeviceID)), "0x")
 }
 
 // ControlPath says how the host reaches a device. Its Info is the identity of the
@@ -218,7 +230,7 @@ func (i *Info) UnmarshalJSON(data []byte) error {
 
 // Clone returns a copy that shares nothing with d.
 func (d Device) Clone() Device {
-	d.ControlPath.Info = d.ControlPath.Info.clone()
+	d.ControlPath.Info = maps.Clone(d.ControlPath.Info)
 	d.Resources = maps.Clone(d.Resources)
 	d.Deployables = slices.Clone(d.Deployables)
 	for i := range d.Deployables {
@@ -227,19 +239,8 @@ func (d Device) Clone() Device {
 		p.Resources = maps.Clone(p.Resources)
 		p.AttachHandles = slices.Clone(p.AttachHandles)
 		for j := range p.AttachHandles {
-			p.AttachHandles[j].Info = p.AttachHandles[j].Info.clone()
+			p.AttachHandles[j].Info = maps.Clone(p.AttachHandles[j].Info)
 		}
 	}
 	return d
-}
-
-func (i Info) clone() Info {
-	if i == nil {
-		return nil
-	}
-	c := make(Info, len(i))
-	for k, v := range i {
-		c[k] = v
-	}
-	return c
 }

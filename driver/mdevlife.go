@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver/internal/file"
@@ -136,7 +137,7 @@ func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err e
 func mdevHandles(parent ControlPath, typ string, count int) []AttachHandle {
 	handles := make([]AttachHandle, count)
 	for i := range handles {
-		info := parent.Info.clone()
+		info := maps.Clone(parent.Info)
 		info["asked_type"], info["vgpu_mark"] = typ, fmt.Sprintf("%s_%d", typ, i)
 		handles[i] = AttachHandle{Type: HandleMDEV, Info: info}
 	}

@@ -59,7 +59,7 @@ func (n *Nova) providers(host string) []Provider {
 // claims names the entry of the device_spec that matches a device of Cyborg, or "".
 func (n *Nova) claims(d driver.Device) string {
 	vendor, _ := strconv.ParseUint(strings.TrimPrefix(d.Vendor, "0x"), 16, 16)
-	product, _ := strconv.ParseUint(productID(d), 16, 16)
+	product, _ := strconv.ParseUint(cmp.Or(d.ProductID(), d.Model), 16, 16)
 	infos := []driver.Info{d.ControlPath.Info}
 	for _, part := range d.Deployables {
 		for _, h := range part.AttachHandles {
@@ -79,17 +79,6 @@ func (n *Nova) claims(d driver.Device) string {
 		}
 	}
 	return ""
-}
-
-// productID returns the product id, which upstream's drivers put into the board info.
-func productID(d driver.Device) string {
-	for _, key := range []string{`"product_id": "`, `"device_id": "`} {
-		if _, rest, ok := strings.Cut(d.StdBoardInfo, key); ok {
-			id, _, _ := strings.Cut(rest, `"`)
-			return strings.TrimPrefix(id, "0x")
-		}
-	}
-	return d.Model
 }
 
 // nova checks the hardware of nova-compute.

@@ -3,6 +3,8 @@ package ascend
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -27,13 +29,13 @@ type Config struct {
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
 // product.
 func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
-	products, err := pciid.ParseList("product_ids", config.ProductIDs, 0xd100, 0xd500, 0xd801, 0xd802)
+	products, err := pciid.ParseList("product_ids", config.ProductIDs, slices.Sorted(maps.Keys(models))...)
 	if err != nil {
 		return nil, err
 	}
 	var claims []driver.Claim
 	for _, id := range products {
-		title := cmp.Or(model(id), fmt.Sprintf("%04x, configured", id))
+		title := cmp.Or(models[id], fmt.Sprintf("%04x, configured", id))
 		claims = append(claims, driver.Claim{Vendor: vendorHuawei, Product: id, Why: "Huawei " + title})
 	}
 	return driver.NewPCIDriver(driver.PCISpec{
@@ -44,20 +46,8 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 	}, tree)
 }
 
-// model returns the name of a product, or "".
-func model(product uint16) string {
-	switch product {
-	case 0xd100:
-		return "Ascend 310"
-	case 0xd500:
-		return "Ascend 310P"
-	case 0xd801:
-		return "Ascend 910"
-	case 0xd802:
-		return "Ascend 910B"
-	}
-	return ""
-}
+// models are the names of the products, which are claimed unless others are configured.
+var models = map[uint16]string{0xd100: "Ascend 310", 0xd500: "Ascend 310P", 0xd801: "Ascend 910", 0xd802: "Ascend 910B"}
 
 // device describes a processor. The class is in the words of lspci where it is the usual
 // one, else in digits.
@@ -68,7 +58,7 @@ func device(u driver.Unit) driver.Device {
 	}
 	return driver.Device{
 		Vendor:       u.VendorID(),
-		Model:        model(u.Product),
+		Model:        models[u.Product],
 		Type:         driver.TypeAICHIP,
 		StdBoardInfo: fmt.Sprintf(`{"device_id": "%s", "class": "%s"}`, u.ProductID(), class),
 	}
@@ -79,7 +69,7 @@ func subject(u driver.Unit) driver.Subject {
 	card := u.Card()
 	return driver.Subject{
 		Type: driver.TypeAICHIP, Vendor: "huawei", ProductID: card.ProductID(),
-		Product: strings.ReplaceAll(model(card.Product), " ", ""), ShippedClass: "CUSTOM_AICHIP",
+		Product: strings.ReplaceAll(models[card.Product], " ", ""), ShippedClass: "CUSTOM_AICHIP",
 		Shipped: []string{"CUSTOM_AICHIP_HUAWEI", "CUSTOM_AICHIP_PRODUCT_ID_" + strings.ToUpper(card.ProductID())},
 	}
 }

@@ -48,10 +48,7 @@ func (v *visit) inspurCard(c *driver.Unit) {
 	if len(functions) == 0 {
 		return
 	}
-	subject := v.simpleSubject("inspur", c.Address, c.PCIFunction)
+	subject := v.wholeSubject("inspur", c.Address, c.PCIFunction)
 	subject.Shipped = []string{"CUSTOM_FPGA_INSPUR", productTrait(c.PCIFunction)}
-	v.simple(simpleCard{
-		card: c, functions: functions, count: len(functions), subject: subject,
-		model: "Inspur Electronic Information Industry Co., Ltd. Device", product: c.ProductID(),
-	})
+	v.offerWhole(c, "Inspur Electronic Information Industry Co., Ltd. Device", c.ProductID(), len(functions), functions, subject)
 }

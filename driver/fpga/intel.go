@@ -20,9 +20,6 @@ var (
 	_ driver.Claimer    = (*Intel)(nil)
 )
 
-// intelDrivers are the kernel drivers of Intel's FPGAs, which are no obstacle.
-func intelDrivers() []string { return []string{"intel-fpga-pci", "dfl-pci"} }
-
 // NewIntel returns the driver for a host's tree. The error wraps driver.ErrConfig and joins all
 // faults.
 func NewIntel(config Config, tree driver.Tree) (*Intel, error) {
@@ -118,71 +115,27 @@ func (v *visit) productOf(f driver.PCIFunction) string {
 
 // offerBoard reports one card.
 func (v *intelVisit) offerBoard(b *board) {
-	functions := v.assignableFunctions(b.Unit, b.virtual, intelDrivers()...)
+	functions := v.assignableFunctions(b.Unit, b.virtual, "intel-fpga-pci", "dfl-pci")
 	if len(functions) == 0 {
 		return
 	}
-	parts, err := v.deployables(b, functions)
+	providers, err := v.providers(b, functions)
 	if err != nil {
 		v.Problem(b.Unit, err)
-	}
-	if len(parts) == 0 {
 		return
 	}
-	device := driver.Device{
-		Vendor: "0x" + b.VendorID(), Model: "miss_model_info", Type: driver.TypeFPGA,
+	v.offer(b.Unit, driver.Device{
+		Vendor: "0x" + b.VendorID(), Model: "miss_model_info",
 		StdBoardInfo: fmt.Sprintf(`{"product_id": "0x%s"}`, b.ProductID()), VendorBoardInfo: "miss_vb_info",
-		ControlPath: b.Address.ControlPath(), Deployables: parts,
-	}
-	if !slices.ContainsFunc(parts, func(p driver.Deployable) bool { return !p.Preprogrammed() }) {
-		no := false // true of the device as of all its regions
-		device.Programmable = &no
-	}
-	v.Offer(b.Unit, device)
+	}, providers...)
 }
 
-// share is a part of a card that becomes a provider.
-type share struct {
-	name         string
-	functions    []*driver.Unit
-	regions      []region
-	programmable bool
-}
-
-// deployables divides the functions that are offered among the regions.
-func (v *intelVisit) deployables(b *board, functions []*driver.Unit) ([]driver.Deployable, error) {
-	shares, err := v.shares(b, functions)
-	if err != nil {
-		return nil, err
-	}
-	var parts []driver.Deployable
-	for _, s := range shares {
-		class, traits, err := v.settings.Names(v.subjects(b, s)...)
-		if err != nil {
-			return nil, err
-		}
-		part := driver.Deployable{
-			Name: v.settings.Host + "_" + s.name, NumAccelerators: len(s.functions), DriverName: v.driverName,
-			Class: class, Traits: traits, AttachHandles: handles(s.functions),
-		}
-		if !s.programmable {
-			no := false
-			part.Programmable = &no
-		}
-		parts = append(parts, part)
-	}
-	return parts, nil
-}
-
-// shares is one provider for a card that is offered as a whole or has one region, else one
-// for each region, or with SeparateFunctions one for each function.
-func (v *intelVisit) shares(b *board, functions []*driver.Unit) ([]share, error) {
+// providers is one for a card that is offered as a whole or has one region, else one for
+// each region, or with SeparateFunctions one for each function.
+func (v *intelVisit) providers(b *board, functions []*driver.Unit) ([]provider, error) {
 	if !b.divided() {
-		whole := share{name: b.Address.String(), functions: functions, regions: b.regions}
-		for _, r := range b.regions {
-			whole.programmable = whole.programmable || v.settings.programmable(b.Address, r.number)
-		}
-		return []share{whole}, nil
+		programmable := slices.ContainsFunc(b.regions, func(r region) bool { return v.settings.programmable(b.Address, r.number) })
+		return []provider{v.provider(b, b.Address.String(), programmable, functions, b.regions...)}, nil
 	}
 	if b.unclear != nil {
 		return nil, b.unclear
@@ -192,33 +145,29 @@ func (v *intelVisit) shares(b *board, functions []*driver.Unit) ([]share, error)
 			v.LeaveOut(f, "devices.regions.pci_functions of %s has it in no region", b.Address)
 		}
 	}
-	var shares []share
+	var list []provider
 	for _, r := range b.regions {
 		inside := slices.DeleteFunc(slices.Clone(functions), func(f *driver.Unit) bool { return !r.reachedBy(f.Address) })
 		if len(inside) == 0 {
 			v.LeaveOut(b.Unit, "region %d: no PCI function that a guest could have leads to it", r.number)
 			continue
 		}
-		shares = append(shares, v.shareOf(b, r, inside)...)
+		list = append(list, v.regionProviders(b, r, inside)...)
 	}
-	return shares, nil
+	return list, nil
 }
 
-func (v *intelVisit) shareOf(b *board, r region, inside []*driver.Unit) []share {
+// regionProviders are those of one region of a divided card.
+func (v *intelVisit) regionProviders(b *board, r region, inside []*driver.Unit) []provider {
 	programmable := v.settings.programmable(b.Address, r.number)
-	if v.settings.SeparateFunctions {
-		var shares []share
-		for _, f := range inside {
-			shares = append(shares, share{
-				name: f.Address.String(), functions: []*driver.Unit{f}, regions: []region{r.only(f.Address)},
-				programmable: programmable && r.reached() == 1,
-			})
-		}
-		return shares
-	}
+	var list []provider
 	var addresses []driver.PCIAddress
 	for _, f := range inside {
 		addresses = append(addresses, f.Address)
+		list = append(list, v.provider(b, f.Address.String(), programmable && r.reached() == 1, []*driver.Unit{f}, r.only(f.Address)))
+	}
+	if v.settings.SeparateFunctions {
+		return list
 	}
 	part := r.only(addresses...)
 	if reason := part.mixed(); reason != "" {
@@ -228,28 +177,28 @@ func (v *intelVisit) shareOf(b *board, r region, inside []*driver.Unit) []share 
 	if len(b.regions) > 1 {
 		name += fmt.Sprintf("_region%d", r.number)
 	}
-	return []share{{name: name, functions: inside, regions: []region{part}, programmable: programmable}}
+	return []provider{v.provider(b, name, programmable, inside, part)}
 }
 
-// subjects describe a share: each region in it, once for each functionality it has.
-func (v *intelVisit) subjects(b *board, s share) []driver.Subject {
-	var list []driver.Subject
-	for _, r := range s.regions {
-		functions := r.functions()
+// provider describes each of the regions in a provider, once for each functionality it has.
+func (v *intelVisit) provider(b *board, name string, programmable bool, functions []*driver.Unit, regions ...region) provider {
+	p := provider{name: name, functions: functions, units: len(functions), programmable: programmable}
+	for _, r := range regions {
+		loaded := r.functions()
 		subject := driver.Subject{
 			Type: driver.TypeFPGA, Vendor: "intel", ProductID: b.ProductID(), Product: v.productName(b.PCIFunction),
-			Region: r.kind, Functions: functions, Programmable: s.programmable,
-			Shipped: v.shipped(b, r.kind, functions), ShippedClass: "FPGA",
+			Region: r.kind, Functions: loaded, Programmable: programmable,
+			Shipped: v.shipped(b, r.kind, loaded), ShippedClass: "FPGA",
 		}
-		words := v.settings.functionalities(b.Address, r.number, functions)
+		words := v.settings.functionalities(b.Address, r.number, loaded)
 		if len(words) == 0 {
 			words = []string{""}
 		}
 		for _, subject.Functionality = range words {
-			list = append(list, subject)
+			p.subjects = append(p.subjects, subject)
 		}
 	}
-	return list
+	return p
 }
 
 // productName is the family in the shape whose traits name families, else the product.

@@ -64,15 +64,6 @@ func (v *visit) assignableFunctions(card *driver.Unit, virtual []*driver.Unit, k
 	return slices.DeleteFunc(functions, func(u *driver.Unit) bool { return !v.Assignable(u, kernelDrivers...) })
 }
 
-// handles are the attach handles of functions.
-func handles(functions []*driver.Unit) []driver.AttachHandle {
-	var list []driver.AttachHandle
-	for _, f := range functions {
-		list = append(list, driver.AttachHandle{Type: driver.HandlePCI, Info: f.Address.Info()})
-	}
-	return list
-}
-
 // finish adds the configured cards that are not there to the report. The three drivers have
 // one configuration, so a card of another of them is no fault.
 func (v *visit) finish(ctx context.Context) (driver.Report, error) {

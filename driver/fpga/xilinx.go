@@ -146,10 +146,7 @@ func (v *visit) slotCard(s slotCard) {
 		}
 	}
 	slices.SortFunc(functions, func(a, b *driver.Unit) int { return a.Address.Compare(b.Address) })
-	v.simple(simpleCard{
-		card: s.first(), functions: functions, count: count, subject: v.xilinxSubject(s),
-		model: "Xilinx Corporation Device", product: user.ProductID(),
-	})
+	v.offerWhole(s.first(), "Xilinx Corporation Device", user.ProductID(), count, functions, v.xilinxSubject(s))
 }
 
 // xilinxSubject names a card by the ids of its functions.
@@ -158,7 +155,7 @@ func (v *visit) xilinxSubject(s slotCard) driver.Subject {
 	for _, c := range s.functions {
 		traits = append(traits, productTrait(c.PCIFunction))
 	}
-	subject := v.simpleSubject("xilinx", s.first().Address, s.user().PCIFunction)
+	subject := v.wholeSubject("xilinx", s.first().Address, s.user().PCIFunction)
 	subject.Shipped = traits
 	subject.Programmable = v.settings.programmable(s.first().Address, 0)
 	return subject

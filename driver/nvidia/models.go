@@ -1,6 +1,9 @@
 package nvidia
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // family is the word for a product in traits: P100 of "GP100GL [Tesla P100 PCIe 16GB]".
 // Products that are not listed have none.
@@ -16,54 +19,31 @@ func family(product uint16) string {
 // the data centre cards are listed here; others get the text of lspci for a product its
 // tables lack.
 func model(product uint16) string {
-	chip := "Device"
-	switch product {
-	case 0x13f2:
-		chip = "GM204GL [Tesla M60]"
-	case 0x15f7:
-		chip = "GP100GL [Tesla P100 PCIe 12GB]"
-	case 0x15f8:
-		chip = "GP100GL [Tesla P100 PCIe 16GB]"
-	case 0x15f9:
-		chip = "GP100GL [Tesla P100 SXM2 16GB]"
-	case 0x1b38:
-		chip = "GP102GL [Tesla P40]"
-	case 0x1bb3:
-		chip = "GP104GL [Tesla P4]"
-	case 0x1db1:
-		chip = "GV100GL [Tesla V100 SXM2 16GB]"
-	case 0x1db4:
-		chip = "GV100GL [Tesla V100 PCIe 16GB]"
-	case 0x1db5:
-		chip = "GV100GL [Tesla V100 SXM2 32GB]"
-	case 0x1db6:
-		chip = "GV100GL [Tesla V100 PCIe 32GB]"
-	case 0x1eb8:
-		chip = "TU104GL [Tesla T4]"
-	case 0x20b0:
-		chip = "GA100 [A100 SXM4 40GB]"
-	case 0x20b2:
-		chip = "GA100 [A100 SXM4 80GB]"
-	case 0x20b5:
-		chip = "GA100 [A100 PCIe 80GB]"
-	case 0x20f1:
-		chip = "GA100 [A100 PCIe 40GB]"
-	case 0x2235:
-		chip = "GA102GL [A40]"
-	case 0x2236:
-		chip = "GA102GL [A10]"
-	case 0x2330:
-		chip = "GH100 [H100 SXM5 80GB]"
-	case 0x2331:
-		chip = "GH100 [H100 PCIe]"
-	case 0x2335:
-		chip = "GH100 [H200 SXM 141GB]"
-	case 0x26b5:
-		chip = "AD102GL [L40]"
-	case 0x26b9:
-		chip = "AD102GL [L40S]"
-	case 0x27b8:
-		chip = "AD104GL [L4]"
-	}
-	return "NVIDIA Corporation " + chip
+	return "NVIDIA Corporation " + cmp.Or(chips[product], "Device")
+}
+
+var chips = map[uint16]string{
+	0x13f2: "GM204GL [Tesla M60]",
+	0x15f7: "GP100GL [Tesla P100 PCIe 12GB]",
+	0x15f8: "GP100GL [Tesla P100 PCIe 16GB]",
+	0x15f9: "GP100GL [Tesla P100 SXM2 16GB]",
+	0x1b38: "GP102GL [Tesla P40]",
+	0x1bb3: "GP104GL [Tesla P4]",
+	0x1db1: "GV100GL [Tesla V100 SXM2 16GB]",
+	0x1db4: "GV100GL [Tesla V100 PCIe 16GB]",
+	0x1db5: "GV100GL [Tesla V100 SXM2 32GB]",
+	0x1db6: "GV100GL [Tesla V100 PCIe 32GB]",
+	0x1eb8: "TU104GL [Tesla T4]",
+	0x20b0: "GA100 [A100 SXM4 40GB]",
+	0x20b2: "GA100 [A100 SXM4 80GB]",
+	0x20b5: "GA100 [A100 PCIe 80GB]",
+	0x20f1: "GA100 [A100 PCIe 40GB]",
+	0x2235: "GA102GL [A40]",
+	0x2236: "GA102GL [A10]",
+	0x2330: "GH100 [H100 SXM5 80GB]",
+	0x2331: "GH100 [H100 PCIe]",
+	0x2335: "GH100 [H200 SXM 141GB]",
+	0x26b5: "AD102GL [L40]",
+	0x26b9: "AD102GL [L40S]",
+	0x27b8: "AD104GL [L4]",
 }

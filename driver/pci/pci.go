@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -129,8 +130,7 @@ func vendorOf(u driver.Unit) string {
 
 // vendorName knows the vendors that upstream's driver knows, in the form of a trait.
 func vendorName(vendor uint16) string {
-	switch vendor {
-	case 0x10de, 0x102b, 0x8086, 0x1bd4, 0x10ee, 0x19e5:
+	if slices.Contains([]uint16{0x10de, 0x102b, 0x8086, 0x1bd4, 0x10ee, 0x19e5}, vendor) {
 		return strings.ToUpper(pciid.Word(vendor))
 	}
 	return ""

@@ -47,37 +47,22 @@ func ParseList(option string, texts []string, defaults ...uint16) ([]uint16, err
 // that Samsung's disks carry; another vendor has its id for a word, four hexadecimal
 // digits in lower case. It follows cyborg/accelerator/drivers/pci and drivers/ssd.
 func Word(vendor uint16) string {
-	word, _ := vendorNames(vendor)
-	return cmp.Or(word, fmt.Sprintf("%04x", vendor))
+	return cmp.Or(vendors[vendor][0], fmt.Sprintf("%04x", vendor))
 }
 
 // Title returns the full name of a vendor that Word has a word for, and "" for
 // another. It is as lspci writes it, but for ZTE, which lspci does not know by this id.
-func Title(vendor uint16) string {
-	_, title := vendorNames(vendor)
-	return title
-}
+func Title(vendor uint16) string { return vendors[vendor][1] }
 
-func vendorNames(vendor uint16) (word, title string) {
-	switch vendor {
-	case 0x102b:
-		return "matrox", "Matrox Electronics Systems Ltd."
-	case 0x1099:
-		return "samsung", "Samsung Electronics Co., Ltd"
-	case 0x144d:
-		return "samsung", "Samsung Electronics Co Ltd"
-	case 0x10de:
-		return "nvidia", "NVIDIA Corporation"
-	case 0x10ee:
-		return "xilinx", "Xilinx Corporation"
-	case 0x19e5:
-		return "huawei", "Huawei Technologies Co., Ltd."
-	case 0x1bd4:
-		return "inspur", "Inspur Electronic Information Industry Co., Ltd."
-	case 0x1cf2:
-		return "zte", "ZTE Corporation"
-	case 0x8086:
-		return "intel", "Intel Corporation"
-	}
-	return "", ""
+// vendors have a word and a title each.
+var vendors = map[uint16][2]string{
+	0x102b: {"matrox", "Matrox Electronics Systems Ltd."},
+	0x1099: {"samsung", "Samsung Electronics Co., Ltd"},
+	0x144d: {"samsung", "Samsung Electronics Co Ltd"},
+	0x10de: {"nvidia", "NVIDIA Corporation"},
+	0x10ee: {"xilinx", "Xilinx Corporation"},
+	0x19e5: {"huawei", "Huawei Technologies Co., Ltd."},
+	0x1bd4: {"inspur", "Inspur Electronic Information Industry Co., Ltd."},
+	0x1cf2: {"zte", "ZTE Corporation"},
+	0x8086: {"intel", "Intel Corporation"},
 }

@@ -1,9 +1,7 @@
 package discover
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -91,7 +89,7 @@ func foundDevices(name string, device driver.Device, warnings []driver.Warning) 
 	for _, p := range device.Deployables {
 		f := foundDevice{
 			Address: address, ResourceClass: p.Class, Traits: append([]string{}, p.Traits...),
-			Units: p.NumAccelerators, Name: p.Name, Type: device.Type, Vendor: device.Vendor, Product: productOf(device), Model: device.Model,
+			Units: p.NumAccelerators, Name: p.Name, Type: device.Type, Vendor: device.Vendor, Product: device.ProductID(), Model: device.Model,
 			Driver: name, Handles: []foundHandle{}, Resources: p.Resources,
 		}
 		for _, h := range p.AttachHandles {
@@ -213,18 +211,6 @@ func (f foundDevice) description() string {
 		model = ""
 	}
 	return strings.Join(strings.Fields(f.Type+" "+ids+" "+model), " ")
-}
-
-// productOf returns the product id, which upstream's drivers put into the board info.
-func productOf(d driver.Device) string {
-	var board struct {
-		ProductID string `json:"product_id"`
-		DeviceID  string `json:"device_id"`
-	}
-	if err := json.Unmarshal([]byte(d.StdBoardInfo), &board); err != nil {
-		return ""
-	}
-	return strings.TrimPrefix(strings.ToLower(cmp.Or(board.ProductID, board.DeviceID)), "0x")
 }
 
 // classes are the classes of all inventories.
