@@ -13,9 +13,10 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 )
 
-// The device types that Cyborg stores (its devices.type column), and HPTS, which the
-// high precision time card drivers of its specifications report.
+// The words that Cyborg stores.
 const (
+	// Device types (the column devices.type), and HPTS, which the high precision time card
+	// drivers of Cyborg's specifications report.
 	TypeGPU    = "GPU"
 	TypeFPGA   = "FPGA"
 	TypeAICHIP = "AICHIP"
@@ -23,21 +24,23 @@ const (
 	TypeNIC    = "NIC"
 	TypeSSD    = "SSD"
 	TypeHPTS   = "HPTS"
-)
 
-// The attach handle types that Cyborg stores; no other value survives a bind.
-const (
+	// Types of attach handles; no other value survives a bind.
 	HandlePCI     = "PCI"
 	HandleMDEV    = "MDEV"
 	HandleTestPCI = "TEST_PCI"
-)
 
-// The kinds of control paths. ControlPathPCI is the only one that upstream's drivers
-// report; ControlPathMdevParent is that of a device that is not on PCI and on which
-// mediated devices are made, such as mtty.
-const (
+	// Types of control paths. ControlPathPCI is the only one that upstream's drivers report;
+	// ControlPathMdevParent is that of a device that is not on PCI and on which mediated
+	// devices are made, such as mtty.
 	ControlPathPCI        = "PCI"
 	ControlPathMdevParent = "MDEV_PARENT"
+
+	// TraitOwnerCyborg says that Cyborg offers a device to guests; Nova's own inventories
+	// carry OWNER_NOVA.
+	TraitOwnerCyborg = "OWNER_CYBORG"
+	// TraitProgrammable is on every region that may be programmed.
+	TraitProgrammable = "CUSTOM_PROGRAMMABLE"
 )
 
 // Device is one piece of hardware as a driver reports it, with everything that hangs

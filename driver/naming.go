@@ -5,14 +5,10 @@ import (
 	"strings"
 )
 
-// The traits that say which service offers a device to guests. os-traits has both, and
-// Nova's own inventories carry OWNER_NOVA.
 const (
-	TraitOwnerCyborg = "OWNER_CYBORG"
-	customPrefix     = "CUSTOM_"
+	customPrefix = "CUSTOM_"
+	maxName      = 255 // Placement's limit for traits and resource classes
 )
-
-const maxName = 255 // Placement's limit for traits and resource classes
 
 // CustomName builds the name of a custom trait or resource class: CUSTOM_ and the parts,
 // joined by underscores. Parts are upper-cased, blanks and hyphens become underscores,

@@ -30,9 +30,6 @@ const (
 	ShapeWallaby TraitShape = "wallaby"
 )
 
-// TraitProgrammable is on every region that may be programmed.
-const TraitProgrammable = "CUSTOM_PROGRAMMABLE"
-
 func traitShapes() []TraitShape {
 	return []TraitShape{ShapeShipped, ShapeRockyScheduling, ShapeRockyAgent, ShapeWallaby}
 }

@@ -87,7 +87,7 @@ func spoil(c *choices, m *sysfs.Memory) {
 	case 1:
 		m.SetFile(name, []byte(pick(c, "", "\n", "0x8086\n", "-1", "99999999999999999999", "\x00", "../../x", regionA)))
 	case 2:
-		m.SetFile(name, make([]byte, sysfs.MaxFile+1))
+		m.SetFile(name, make([]byte, 1<<20))
 	case 3:
 		m.SetLink(name, pick(c, path.Base(name), "../../../../../../etc/passwd", "/etc/passwd", "..", ".", "nowhere", names[0]))
 	case 4:

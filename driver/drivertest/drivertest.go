@@ -190,7 +190,7 @@ func testBroken(t *testing.T, c Case) {
 			"not permitted":     func(m *sysfs.Memory) error { return m.Deny(name) },
 			"empty":             func(m *sysfs.Memory) error { m.SetFile(name, nil); return nil },
 			"garbled":           func(m *sysfs.Memory) error { m.SetFile(name, []byte("\x00\xff-1\n\n../..")); return nil },
-			"too large":         func(m *sysfs.Memory) error { m.SetFile(name, make([]byte, sysfs.MaxFile+1)); return nil },
+			"too large":         func(m *sysfs.Memory) error { m.SetFile(name, make([]byte, 1<<20)); return nil },
 			"out of the tree":   func(m *sysfs.Memory) error { m.SetLink(name, "../../../../../../../../etc/passwd"); return nil },
 			"a link to itself":  func(m *sysfs.Memory) error { m.SetLink(name, path.Base(name)); return nil },
 			"a link to nothing": func(m *sysfs.Memory) error { m.SetLink(name, "nothing"); return nil },

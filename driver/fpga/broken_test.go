@@ -54,7 +54,7 @@ func TestTroubleWithOneCardLeavesTheOthersAlone(t *testing.T) {
 		{name: "empty interface id", damage: file(fme+"/pr/interface_id", ""), address: pf, file: fme + "/pr/interface_id", cause: driver.ErrGarbled},
 		{name: "garbled interface id", damage: file(fme+"/pr/interface_id", "xyz\n"), address: pf, file: fme + "/pr/interface_id", cause: driver.ErrGarbled},
 		{name: "garbled interface id below virtual functions", vfs: 2, damage: file(fme+"/pr/interface_id", id("x")), address: pf, file: fme + "/pr/interface_id", cause: driver.ErrGarbled},
-		{name: "oversized interface id", damage: file(fme+"/pr/interface_id", strings.Repeat("a", sysfs.MaxFile+1)), address: pf, file: fme + "/pr/interface_id", cause: sysfs.ErrTooLarge},
+		{name: "oversized interface id", damage: file(fme+"/pr/interface_id", strings.Repeat("a", 64<<10+1)), address: pf, file: fme + "/pr/interface_id", cause: sysfs.ErrTooLarge},
 		{name: "denied interface id", damage: deny(fme + "/pr/interface_id"), address: pf, file: fme + "/pr/interface_id", cause: fs.ErrPermission},
 		{name: "cyclic interface id", damage: link(fme+"/pr/interface_id", "interface_id"), address: pf, file: fme + "/pr/interface_id"},
 		{name: "interface id out of the tree", damage: link(fme+"/pr/interface_id", "/etc/passwd"), address: pf, file: fme + "/pr/interface_id", cause: sysfs.ErrEscapes},

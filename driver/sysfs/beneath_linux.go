@@ -86,7 +86,7 @@ func (b *beneath) readFile(name string) (data []byte, supported bool, err error)
 	switch {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, true, ErrNotRegular
-	case stat.Size > MaxFile:
+	case stat.Size > maxFile:
 		return nil, true, ErrTooLarge
 	}
 	data, err = readAll(fd, stat.Size)
@@ -108,7 +108,7 @@ func readAll(fd int, size int64) ([]byte, error) {
 		case got == 0:
 			return append([]byte{}, buffer[:n]...), nil
 		}
-		if n += got; n > MaxFile {
+		if n += got; n > maxFile {
 			return nil, ErrTooLarge
 		}
 		if int64(n) == size {

@@ -2,8 +2,6 @@ package sysfs
 
 import (
 	"fmt"
-
-	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Clock describes a precision time protocol clock of a PCI function.
@@ -12,13 +10,6 @@ type Clock struct {
 	Name string `json:"name"`
 	// ClockName is what the kernel driver calls it, the content of clock_name.
 	ClockName string `json:"clock_name"`
-}
-
-func (c Clock) check() error {
-	if !file.IsName(c.Name) {
-		return fmt.Errorf("clock name %q is not a file name", c.Name)
-	}
-	return nil
 }
 
 const majorPTP = 248

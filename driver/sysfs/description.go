@@ -1,8 +1,10 @@
 package sysfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,9 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
-
-// ErrDescription is the cause of every error about a description of hardware.
-var ErrDescription = errors.New("sysfs: bad description")
 
 // Description says which hardware a synthetic tree has. The zero value is a machine with
 // an empty PCI bus.
@@ -33,8 +32,8 @@ type MdevParent struct {
 }
 
 func (p MdevParent) check() error {
-	if !file.IsName(p.Name) {
-		return fmt.Errorf("name %q is not a file name", p.Name)
+	if err := checkName("name", p.Name); err != nil {
+		return err
 	}
 	if _, err := driver.ParsePCIAddress(p.Name); err == nil {
 		return fmt.Errorf("name %q is that of a PCI function", p.Name)
@@ -166,44 +165,43 @@ func trimHex(text string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
 }
 
-// check finds the faults of one device that do not depend on the others.
+// check finds the first fault of one device that does not depend on the others.
 func (d PCIDevice) check() error {
-	if _, err := d.identity(); err != nil {
-		return err
-	}
-	if d.Driver != "" && !file.IsName(d.Driver) {
-		return fmt.Errorf("driver %q is not a file name", d.Driver)
-	}
+	_, err := d.identity()
+	errs := []error{err, checkOptionalName("driver", d.Driver)}
 	for _, i := range d.Interfaces {
-		if !file.IsName(i.Name) {
-			return fmt.Errorf("interface name %q is not a file name", i.Name)
-		}
+		errs = append(errs, checkName("interface name", i.Name))
 	}
 	for _, disk := range d.Disks {
-		if err := disk.check(); err != nil {
-			return err
-		}
+		errs = append(errs, disk.check())
 	}
 	for _, c := range d.Clocks {
-		if err := c.check(); err != nil {
-			return err
-		}
+		errs = append(errs, checkName("clock name", c.Name))
 	}
-	if err := d.FPGA.check(d.VFs); err != nil {
-		return err
-	}
+	errs = append(errs, d.FPGA.check(d.VFs))
 	for name := range d.Files {
-		if !validRelative(name) {
-			return fmt.Errorf("file name %q is not a relative path", name)
+		if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\x00\n") {
+			errs = append(errs, fmt.Errorf("file name %q is not a relative path", name))
 		}
 	}
 	if d.IOMMUGroup != nil && *d.IOMMUGroup < 0 {
-		return fmt.Errorf("iommu_group %d is negative", *d.IOMMUGroup)
+		errs = append(errs, fmt.Errorf("iommu_group %d is negative", *d.IOMMUGroup))
 	}
-	if err := checkMdevTypes(d.MdevTypes); err != nil {
-		return err
+	return cmp.Or(append(errs, checkMdevTypes(d.MdevTypes), d.VFs.check())...)
+}
+
+func checkName(what, name string) error {
+	if !file.IsName(name) {
+		return fmt.Errorf("%s %q is not a file name", what, name)
 	}
-	return d.VFs.check()
+	return nil
+}
+
+func checkOptionalName(what, name string) error {
+	if name == "" {
+		return nil
+	}
+	return checkName(what, name)
 }
 
 const maxVFs = 256 // of one physical function; the hardware's own limit is 65535
@@ -223,16 +221,13 @@ func (v *VFs) check() error {
 			return fmt.Errorf("vfs: product %q is not 4 hexadecimal digits", v.Product)
 		}
 	}
-	if v.Driver != "" && !file.IsName(v.Driver) {
-		return fmt.Errorf("vfs: driver %q is not a file name", v.Driver)
-	}
-	return checkMdevTypes(v.MdevTypes)
+	return cmp.Or(checkOptionalName("vfs: driver", v.Driver), checkMdevTypes(v.MdevTypes))
 }
 
 func checkMdevTypes(types []MdevType) error {
 	for i, t := range types {
-		if !file.IsName(t.Type) {
-			return fmt.Errorf("mdev type %q is not a file name", t.Type)
+		if err := checkName("mdev type", t.Type); err != nil {
+			return err
 		}
 		if t.AvailableInstances < 0 {
 			return fmt.Errorf("mdev type %q: available_instances %d is negative", t.Type, t.AvailableInstances)
@@ -242,13 +237,4 @@ func checkMdevTypes(types []MdevType) error {
 		}
 	}
 	return nil
-}
-
-func validRelative(name string) bool {
-	for part := range strings.SplitSeq(name, "/") {
-		if !file.IsName(part) {
-			return false
-		}
-	}
-	return true
 }

@@ -29,9 +29,15 @@ type DirOptions struct {
 // overlay: later reads through this tree see them, the directory does not change, and
 // Overlaid lists them. Other writes are refused with fs.ErrPermission.
 type DirTree struct {
+	tree
 	files   rootFiles
 	overlay *overlay // nil when writes go through
 }
+
+// tree is what a DirTree reads and writes: the directory or the overlay. A file larger than
+// maxFile is refused with ErrTooLarge, anything but a regular file with ErrNotRegular. A file
+// that does not exist is not made.
+type tree = driver.Tree
 
 // rootFiles reads and writes the directory itself.
 type rootFiles struct {
@@ -48,9 +54,11 @@ func OpenDir(dir string, opts DirOptions) (*DirTree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sysfs: open tree: %w", err)
 	}
-	t := &DirTree{files: rootFiles{root, newBeneath(root)}}
+	files := rootFiles{root, newBeneath(root)}
+	t := &DirTree{tree: files, files: files}
 	if !opts.Write {
-		t.overlay = newOverlay(t.files)
+		t.overlay = newOverlay(files)
+		t.tree = t.overlay
 	}
 	if !t.files.has("bus") && !t.files.has("devices") {
 		defer t.Close()
@@ -79,32 +87,6 @@ func (t *DirTree) Overlaid() []string {
 	return t.overlay.list()
 }
 
-// reader is where reads go.
-func (t *DirTree) reader() reader {
-	if t.overlay != nil {
-		return t.overlay
-	}
-	return t.files
-}
-
-// ReadFile implements driver.Tree. A file larger than MaxFile is refused with
-// ErrTooLarge, anything but a regular file with ErrNotRegular.
-func (t *DirTree) ReadFile(name string) ([]byte, error) { return t.reader().ReadFile(name) }
-
-// ReadDir implements driver.Tree.
-func (t *DirTree) ReadDir(name string) ([]fs.DirEntry, error) { return t.reader().ReadDir(name) }
-
-// Readlink implements driver.Tree.
-func (t *DirTree) Readlink(name string) (string, error) { return t.reader().Readlink(name) }
-
-// WriteFile implements driver.Tree. A file that does not exist is not made.
-func (t *DirTree) WriteFile(name string, data []byte) error {
-	if t.overlay != nil {
-		return t.overlay.WriteFile(name, data)
-	}
-	return t.files.WriteFile(name, data)
-}
-
 // at returns what a call did on a valid name; its error names both.
 func at[T any](op, name string, do func() (T, error)) (T, error) {
 	var result T
@@ -131,8 +113,8 @@ func (t rootFiles) ReadFile(name string) ([]byte, error) {
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 			return nil, cmp.Or(err, ErrNotRegular)
 		}
-		data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-		if err == nil && len(data) > MaxFile {
+		data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+		if err == nil && len(data) > maxFile {
 			return nil, ErrTooLarge
 		}
 		return data, err

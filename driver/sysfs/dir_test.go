@@ -112,8 +112,8 @@ func broken(t *testing.T) string {
 	must(os.Symlink("loop", filepath.Join(dir, "devices", "loop")))
 	must(os.Symlink("none", filepath.Join(dir, "devices", "dangling")))
 	must(os.Symlink("/proc/self/root/etc/passwd", filepath.Join(dir, "devices", "magic")))
-	must(os.WriteFile(filepath.Join(dir, "devices", "huge"), make([]byte, sysfs.MaxFile+1), 0o644))
-	must(os.WriteFile(filepath.Join(dir, "devices", "large"), make([]byte, sysfs.MaxFile), 0o644))
+	must(os.WriteFile(filepath.Join(dir, "devices", "huge"), make([]byte, 1<<20), 0o644))
+	must(os.WriteFile(filepath.Join(dir, "devices", "large"), make([]byte, 64<<10), 0o644))
 	must(os.WriteFile(filepath.Join(dir, "devices", "page"), make([]byte, 513), 0o644))
 	must(os.WriteFile(filepath.Join(dir, "devices", "empty"), nil, 0o644))
 	must(syscall.Mkfifo(filepath.Join(dir, "devices", "pipe"), 0o644))
@@ -152,7 +152,7 @@ func TestDirTreeRefusesWhatIsNoAttribute(t *testing.T) {
 			t.Errorf("ReadFile(%q): %q, %v, want a path error with %v", name, data, err, want)
 		}
 	}
-	for name, size := range map[string]int{"devices/large": sysfs.MaxFile, "devices/page": 513, "devices/empty": 0} {
+	for name, size := range map[string]int{"devices/large": 64 << 10, "devices/page": 513, "devices/empty": 0} {
 		if got := read(t, tree, name); len(got) != size {
 			t.Errorf("%s has %d bytes, want %d", name, len(got), size)
 		}

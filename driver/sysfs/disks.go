@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 // Disk describes a disk of a PCI function.
@@ -40,30 +38,30 @@ const (
 )
 
 func (d Disk) check() error {
-	if !file.IsName(d.Name) {
-		return fmt.Errorf("disk name %q is not a file name", d.Name)
-	}
-	if err := checkBlock(d.Name, d.Major, d.Minor, d.Holders); err != nil {
+	if err := checkBlock("disk name", d.Name, d.Major, d.Minor, d.Holders); err != nil {
 		return err
 	}
 	for _, p := range d.Partitions {
-		if !file.IsName(p.Name) || p.Name == d.Name {
+		if p.Name == d.Name {
 			return fmt.Errorf("disk %s: partition name %q is not another file name", d.Name, p.Name)
 		}
-		if err := checkBlock(p.Name, d.Major, p.Minor, p.Holders); err != nil {
-			return err
+		if err := checkBlock("partition name", p.Name, d.Major, p.Minor, p.Holders); err != nil {
+			return fmt.Errorf("disk %s: %w", d.Name, err)
 		}
 	}
 	return nil
 }
 
-func checkBlock(name string, major, minor int, holders []string) error {
+func checkBlock(what, name string, major, minor int, holders []string) error {
+	if err := checkName(what, name); err != nil {
+		return err
+	}
 	if major < 0 || major > maxMajor || minor < 0 || minor > maxMinor {
 		return fmt.Errorf("block device %s: number %d:%d is not within 0:0 and %d:%d", name, major, minor, maxMajor, maxMinor)
 	}
 	for _, h := range holders {
-		if !file.IsName(h) {
-			return fmt.Errorf("block device %s: holder %q is not a file name", name, h)
+		if err := checkName("holder", h); err != nil {
+			return fmt.Errorf("block device %s: %w", name, err)
 		}
 	}
 	return nil

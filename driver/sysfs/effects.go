@@ -10,8 +10,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-const errNotDir = syscall.ENOTDIR
-
 // vfAddress returns the place of the VF with the given index: a routing id is bus,
 // device and function in sixteen bits.
 func (f *function) vfAddress(index int) (driver.PCIAddress, bool) {

@@ -1,7 +1,6 @@
 package sysfs
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -44,9 +43,6 @@ type FPGAPort struct {
 	// from 1; 0 leaves it with the physical function.
 	VF int `json:"vf,omitempty"`
 }
-
-// ErrNoPort is returned for a port that no FPGA of the tree has.
-var ErrNoPort = errors.New("sysfs: no such FPGA port")
 
 const dirFPGA = "class/fpga"
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -63,81 +64,82 @@ func newHardware() *hardware {
 func (m *Memory) ReadFile(name string) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	n, err := m.find(name, true)
-	switch {
-	case err != nil:
-	case n.isDir():
-		err = ErrNotRegular
-	case n.hidden:
-		err = fs.ErrPermission
-	case len(n.data) > MaxFile:
-		err = ErrTooLarge
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-	}
-	return slices.Clone(n.data), nil
+	return at("read", name, func() ([]byte, error) {
+		n, err := m.root.walk(name, true)
+		switch {
+		case err != nil:
+			return nil, err
+		case n.isDir():
+			return nil, ErrNotRegular
+		case n.hidden:
+			return nil, fs.ErrPermission
+		case len(n.data) > maxFile:
+			return nil, ErrTooLarge
+		}
+		return slices.Clone(n.data), nil
+	})
 }
 
 // ReadDir implements driver.Tree.
 func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	n, err := m.find(name, true)
-	switch {
-	case err != nil:
-	case !n.isDir():
-		err = errNotDir
-	case n.hidden:
-		err = fs.ErrPermission
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
-	}
-	return n.entries(), nil
+	return at("readdir", name, func() ([]fs.DirEntry, error) {
+		n, err := m.root.walk(name, true)
+		switch {
+		case err != nil:
+			return nil, err
+		case !n.isDir():
+			return nil, syscall.ENOTDIR
+		case n.hidden:
+			return nil, fs.ErrPermission
+		}
+		return n.entries(), nil
+	})
 }
 
 // Readlink implements driver.Tree.
 func (m *Memory) Readlink(name string) (string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	n, err := m.find(name, false)
-	if err == nil && !n.isLink() {
-		err = fs.ErrInvalid
-	}
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
-	}
-	return n.target, nil
+	return at("readlink", name, func() (string, error) {
+		n, err := m.root.walk(name, false)
+		if err == nil && !n.isLink() {
+			err = fs.ErrInvalid
+		}
+		if err != nil {
+			return "", err
+		}
+		return n.target, nil
+	})
 }
 
 // WriteFile implements driver.Tree. Files that the kernel would not let change refuse
 // with fs.ErrPermission.
 func (m *Memory) WriteFile(name string, data []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.find(name, true)
-	switch {
-	case err != nil:
-	case n.isDir():
-		err = ErrNotRegular
-	case n.write == nil:
-		err = fs.ErrPermission
-	default:
-		err = n.write(data)
-	}
-	if err != nil {
-		return &fs.PathError{Op: "write", Path: name, Err: err}
-	}
-	return nil
+	return m.change("write", name, func(n *node) error {
+		switch {
+		case n.isDir():
+			return ErrNotRegular
+		case n.write == nil:
+			return fs.ErrPermission
+		}
+		return n.write(data)
+	})
 }
 
-// find expects the lock held.
-func (m *hardware) find(name string, follow bool) (*node, error) {
-	if !fs.ValidPath(name) {
-		return nil, fs.ErrInvalid
-	}
-	return m.root.walk(name, follow)
+// change does something to the node of a name.
+func (m *Memory) change(op, name string, do func(*node) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := at(op, name, func() (*node, error) {
+		n, err := m.root.walk(name, true)
+		if err == nil {
+			err = do(n)
+		}
+		return n, err
+	})
+	return err
 }
 
 // Mdevs returns the mediated devices present now, ordered by uuid.
@@ -222,12 +224,8 @@ func (m *Memory) Remove(path string) {
 // Deny makes reading the file or directory of a name fail with fs.ErrPermission. The
 // error is that of a name which is not there.
 func (m *Memory) Deny(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.find(name, true)
-	if err != nil {
-		return &fs.PathError{Op: "deny", Path: name, Err: err}
-	}
-	n.hidden = true
-	return nil
+	return m.change("deny", name, func(n *node) error {
+		n.hidden = true
+		return nil
+	})
 }

@@ -299,7 +299,7 @@ func TestMemoryNamesTheTroubleWithANameOrALink(t *testing.T) {
 	m.SetLink("devices/loop", "loop")
 	m.SetLink("devices/out", "../../etc/passwd")
 	m.SetLink("devices/absolute", "/etc/passwd")
-	m.SetFile("devices/huge", make([]byte, sysfs.MaxFile+1))
+	m.SetFile("devices/huge", make([]byte, 1<<20))
 	m.SetFile("devices/secret", []byte("x"))
 	if err := m.Deny("devices/secret"); err != nil {
 		t.Fatal(err)

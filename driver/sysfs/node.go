@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Errors of reading that the standard library has no value for. Both trees wrap them in
-// an *fs.PathError.
+// Errors to compare with errors.Is. Both trees wrap the first three, for which the standard
+// library has no value, in an *fs.PathError.
 var (
 	// ErrEscapes: a link leads out of the tree.
 	ErrEscapes = errors.New("link leads out of the tree")
@@ -19,11 +19,15 @@ var (
 	ErrTooLarge = errors.New("file too large for sysfs")
 	// ErrNotRegular: the name is a directory, a pipe, a socket or a device file.
 	ErrNotRegular = errors.New("not a regular file")
+	// ErrDescription is the cause of every error about a description of hardware.
+	ErrDescription = errors.New("sysfs: bad description")
+	// ErrNoPort: no FPGA of the tree has the port.
+	ErrNoPort = errors.New("sysfs: no such FPGA port")
 )
 
-// MaxFile is the size of the largest file that is read, in bytes. An attribute of sysfs
+// maxFile is the size of the largest file that is read, in bytes. An attribute of sysfs
 // is at most one page, which is 64 KiB on some machines.
-const MaxFile = 64 << 10
+const maxFile = 64 << 10
 
 const maxLinks = 40 // as many as Linux follows in one name
 

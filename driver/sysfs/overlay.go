@@ -20,17 +20,10 @@ import (
 // overlay does not support.
 var errReadOnly = fmt.Errorf("%w: the tree is open for reading only", fs.ErrPermission)
 
-// reader is the part of driver.Tree that the overlay lies over.
-type reader interface {
-	ReadFile(name string) ([]byte, error)
-	ReadDir(name string) ([]fs.DirEntry, error)
-	Readlink(name string) (string, error)
-}
-
 // overlay remembers the mediated devices made and removed over a tree that is only read,
 // and shows them to later reads where the kernel would.
 type overlay struct {
-	base reader
+	base driver.Tree
 
 	mu      sync.RWMutex
 	made    map[string]driver.Mdev // by uuid
@@ -38,7 +31,7 @@ type overlay struct {
 	log     []string
 }
 
-func newOverlay(base reader) *overlay {
+func newOverlay(base driver.Tree) *overlay {
 	return &overlay{base: base, made: make(map[string]driver.Mdev), removed: make(map[string]driver.Mdev)}
 }
 

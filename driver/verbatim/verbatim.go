@@ -11,9 +11,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// Name is the driver's name.
-const Name = "verbatim"
-
 // Driver reports given devices. It is safe for concurrent use.
 type Driver struct {
 	devices []driver.Device
@@ -44,7 +41,7 @@ func clone(devices []driver.Device) []driver.Device {
 }
 
 // Name returns "verbatim".
-func (d *Driver) Name() string { return Name }
+func (d *Driver) Name() string { return "verbatim" }
 
 // Discover reports the devices. The error is that of ctx.
 func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
