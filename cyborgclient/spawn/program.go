@@ -31,30 +31,13 @@ type ProgramRequest struct {
 	Bitstream, FunctionID, FunctionName string
 }
 
-// RegionFunction is what a region has loaded, according to Cyborg.
-type RegionFunction struct {
-	// Bitstream is the UUID of the image; empty when Cyborg has loaded none.
-	Bitstream string
-	// Traits are the function's traits (CUSTOM_FPGA_FUNCTION_...), sorted.
-	Traits []string
-}
-
-// String returns bitstream and traits, or "nothing known".
-func (f RegionFunction) String() string {
-	loaded := slices.Clone(f.Traits)
-	if f.Bitstream != "" {
-		loaded = slices.Insert(loaded, 0, "bitstream "+f.Bitstream)
-	}
-	return cmp.Or(strings.Join(loaded, ", "), "nothing known")
-}
-
 // Programmed is what [Flow.Program] did.
 type Programmed struct {
-	// Region is the UUID of the deployable, Image that of the bitstream's image.
-	Region, Image string
-	// Before is what the region had loaded before, After what it has now; empty where
-	// that could not be read.
-	Before, After RegionFunction
+	// Image is the UUID of the bitstream's image.
+	Image string
+	// Before and After are the region before and now, with its bitstream and the traits of
+	// its function. After is empty if it could not be read.
+	Before, After cyborgclient.Deployable
 }
 
 // Program loads another function into the accelerator of a running instance: it
@@ -78,19 +61,18 @@ func (f *Flow) Program(ctx context.Context, request ProgramRequest) (Programmed,
 	if err != nil {
 		return Programmed{}, err
 	}
-	done := Programmed{Region: region.UUID, Image: image, Before: functionOf(*region)}
+	done := Programmed{Image: image, Before: *region}
 	_, err = f.cyborg.ProgramDeployable(ctx, region.UUID, image)
-	after, readErr := f.loadedFunction(ctx, region.UUID)
-	done.After = after
-	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && readErr == nil && after.Bitstream == image {
+	present := "could not be read"
+	after, readErr := f.readRegion(ctx, region.UUID)
+	if readErr == nil {
+		done.After, present = *after, functionText(*after)
+	}
+	if err == nil || errors.Is(err, cyborgclient.ErrReplyLost) && deref(done.After.BitstreamID) == image {
 		return done, nil
 	}
-	present := after.String()
-	if readErr != nil {
-		present = "could not be read"
-	}
 	return done, fmt.Errorf("spawn: instance %s: ARQ %s: %w: region %s, image %s: function before: %s; present: %s: %w",
-		request.Instance, request.ARQ, ErrProgram, region.UUID, image, done.Before, present, err)
+		request.Instance, request.ARQ, ErrProgram, region.UUID, image, functionText(*region), present, err)
 }
 
 func (r ProgramRequest) check() error {
@@ -171,30 +153,25 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	return found[0], nil
 }
 
-// loadedFunction reads the function of a region, also after the caller's context
-// ended.
-func (f *Flow) loadedFunction(ctx context.Context, region string) (RegionFunction, error) {
+// readRegion reads a region, also after the caller's context ended.
+func (f *Flow) readRegion(ctx context.Context, region string) (*cyborgclient.Deployable, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
-	deployable, err := f.cyborg.GetDeployable(ctx, region)
-	if err != nil {
-		return RegionFunction{}, err
-	}
-	return functionOf(*deployable), nil
+	return f.cyborg.GetDeployable(ctx, region)
 }
 
-// functionOf returns the function of a deployable, without malformed attributes.
-func functionOf(deployable cyborgclient.Deployable) RegionFunction {
-	var f RegionFunction
-	if deployable.BitstreamID != nil {
-		f.Bitstream = *deployable.BitstreamID
-	}
-	attributes, _ := deployable.Attributes()
+// functionText names the bitstream and the function's traits, or "nothing known".
+func functionText(region cyborgclient.Deployable) string {
+	var traits []string
+	attributes, _ := region.Attributes() // without malformed ones
 	for _, a := range attributes {
 		if strings.HasPrefix(a.Key, "trait") && strings.HasPrefix(a.Value, "CUSTOM_FPGA_FUNCTION_") {
-			f.Traits = append(f.Traits, a.Value)
+			traits = append(traits, a.Value)
 		}
 	}
-	slices.Sort(f.Traits)
-	return f
+	slices.Sort(traits)
+	if bitstream := deref(region.BitstreamID); bitstream != "" {
+		traits = slices.Insert(traits, 0, "bitstream "+bitstream)
+	}
+	return cmp.Or(strings.Join(traits, ", "), "nothing known")
 }

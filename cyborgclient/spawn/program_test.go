@@ -40,6 +40,22 @@ func programModel() *simcloud.Model {
 	return &model
 }
 
+// functions are the traits of the function that a region shows.
+func functions(t *testing.T, region cyborgclient.Deployable) []string {
+	t.Helper()
+	attributes, err := region.Attributes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var traits []string
+	for _, a := range attributes {
+		if strings.HasPrefix(a.Value, "CUSTOM_FPGA_FUNCTION_") {
+			traits = append(traits, a.Value)
+		}
+	}
+	return traits
+}
+
 func TestProgramLoadsAnotherFunction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,10 +78,10 @@ func TestProgramLoadsAnotherFunction(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			if done.Image != step.image || done.After.Bitstream != step.image {
+			if done.Image != step.image || *done.After.BitstreamID != step.image {
 				t.Errorf("%s: %+v, want image %s", step.name, done, step.image)
 			}
-			if diff := cmp.Diff([][]string{step.was, step.is}, [][]string{done.Before.Traits, done.After.Traits}); diff != "" {
+			if diff := cmp.Diff([][]string{step.was, step.is}, [][]string{functions(t, done.Before), functions(t, done.After)}); diff != "" {
 				t.Errorf("%s: traits before and after (-want +got):\n%s", step.name, diff)
 			}
 			s.cloud.Cyborg.CheckBitstream(t, before.ARQs[0].DeviceRPUUID, step.image)
@@ -108,7 +124,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 				request.Bitstream = imageCrypto
 				done, err := s.flow.Program(t.Context(), request)
 				if tt.done {
-					if err != nil || done.After.Bitstream != imageCrypto {
+					if err != nil || *done.After.BitstreamID != imageCrypto {
 						t.Errorf("%+v, %v; want the lost reply settled", done, err)
 					}
 					return
@@ -121,7 +137,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 						t.Errorf("error %q does not name %q", err, text)
 					}
 				}
-				if done.Before.Bitstream != imageGzip || len(done.After.Traits) == 0 {
+				if *done.Before.BitstreamID != imageGzip || len(functions(t, done.After)) == 0 {
 					t.Errorf("with the error: %+v", done)
 				}
 				s.cloud.Faults().Clear()
