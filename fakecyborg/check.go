@@ -8,9 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// CheckARQs fails the test unless the instance has exactly n accelerator
-// requests, in whatever state. Like all Check methods it prints Tree with the
-// failure.
+// CheckARQs fails the test unless the instance has exactly n accelerator requests, in any state. Like
+// all Check methods it prints Tree with the failure.
 func (s *Server) CheckARQs(t sim.TB, instance string, n int) {
 	t.Helper()
 	if have := s.arqsOfInstance(instance); len(have) != n {
@@ -18,8 +17,8 @@ func (s *Server) CheckARQs(t sim.TB, instance string, n int) {
 	}
 }
 
-// CheckBound fails the test unless the instance has exactly n accelerator
-// requests and each is Bound and holds an attach handle.
+// CheckBound fails the test unless the instance has exactly n accelerator requests and each is Bound
+// and holds an attach handle.
 func (s *Server) CheckBound(t sim.TB, instance string, n int) {
 	t.Helper()
 	have := s.arqsOfInstance(instance)
@@ -34,27 +33,23 @@ func (s *Server) CheckBound(t sim.TB, instance string, n int) {
 	}
 }
 
-// CheckState fails the test unless the request is there and in the state.
+// CheckState fails the test unless the request exists and is in the state.
 func (s *Server) CheckState(t sim.TB, arq string, want State) {
 	t.Helper()
-	have := State("")
-	var err error
-	s.db.View(func(tx store.Tx) {
-		var a store.ARQ
-		if a, err = tx.ARQ(arq, store.Everything()); err == nil {
-			have = s.arqView(tx)(a).State
-		}
+	have, err := store.Find(s.db, func(tx store.Tx) (State, error) {
+		a, err := tx.ARQ(arq, store.Everything())
+		return s.arqView(tx)(a).State, err
 	})
 	switch {
 	case err != nil:
-		t.Errorf("ARQ %s is not there, want it %s\n%s", arq, want, s.Tree())
+		t.Errorf("ARQ %s does not exist, want it %s\n%s", arq, want, s.Tree())
 	case have != want:
 		t.Errorf("ARQ %s is %s, want %s\n%s", arq, have, want, s.Tree())
 	}
 }
 
-// CheckHandlesInUse fails the test unless exactly n attach handles of the
-// deployable with the provider are in use.
+// CheckHandlesInUse fails the test unless exactly n attach handles of the deployable with the provider
+// are in use.
 func (s *Server) CheckHandlesInUse(t sim.TB, provider string, n int) {
 	t.Helper()
 	used := 0
@@ -68,8 +63,7 @@ func (s *Server) CheckHandlesInUse(t sim.TB, provider string, n int) {
 	}
 }
 
-// CheckBitstream fails the test unless the deployable with the provider has the
-// image written to it, "" for none.
+// CheckBitstream fails the test unless the deployable with the provider has the image, "" for none.
 func (s *Server) CheckBitstream(t sim.TB, provider, image string) {
 	t.Helper()
 	for _, deployable := range s.Deployables() {
@@ -90,9 +84,8 @@ func (s *Server) arqsOfInstance(instance string) []ARQ {
 	return s.arqsOf(instance)
 }
 
-// Tree is everything that the server holds, for people to read: hosts, their
-// devices, deployables and the handles in use with the requests that hold them;
-// then the requests that hold none. Its form is not stable.
+// Tree describes the state for a reader: hosts, their devices, deployables and the handles in use with
+// their requests; then the requests without a handle. Its form is not stable.
 func (s *Server) Tree() string {
 	var b strings.Builder
 	hosts := s.conductor.Hosts()

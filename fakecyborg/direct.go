@@ -43,8 +43,7 @@ func (s *Server) DeviceProfiles() []DeviceProfile {
 	return list(s, store.Tx.Profiles, func(_ store.Tx, p store.Profile) DeviceProfile { return profileOf(p) })
 }
 
-// CreateDeviceProfile stores a device profile by the rules of the API; the
-// error has the API's text.
+// CreateDeviceProfile stores a device profile by the rules of the API. The error has the API's text.
 func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (DeviceProfile, error) {
 	wire := []map[string]any{{"name": name, "groups": groups}}
 	in, err := parseProfile([]byte(jsonText(wire)), s.cfg.UpstreamQuirks)
@@ -58,8 +57,7 @@ func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (D
 	return profileOf(p), nil
 }
 
-// Devices returns the devices of all hosts in the order in which they were
-// stored.
+// Devices returns the devices of all hosts, oldest first.
 func (s *Server) Devices() []Device {
 	return list(s, store.Tx.Devices, func(_ store.Tx, d store.Device) Device { return deviceOf(d) })
 }
@@ -75,19 +73,17 @@ func (s *Server) Attributes() []Attribute {
 	return list(s, store.Tx.AllAttributes, func(_ store.Tx, a store.Attribute) Attribute { return attributeOf(a) })
 }
 
-// Events returns the newest events that the server had for Nova, oldest first,
-// whether or not a Nova is there and took them.
+// Events returns the newest events for Nova, oldest first, whether or not they were delivered.
 func (s *Server) Events() []sim.Event {
 	return list(s, store.Tx.Events, func(_ store.Tx, e store.Event) sim.Event { return e.Event })
 }
 
-// DriverReports returns what each driver of each host found last, by host and
-// then in the order of the drivers. Devices left out and problems are in no
-// other list. Errors are texts.
+// DriverReports returns what each driver of each host found last, by host and then in the order of the
+// drivers, with devices left out and problems.
 func (s *Server) DriverReports() []driver.HostReport { return s.conductor.DriverReports() }
 
-// DeleteDeviceProfile deletes the profile of a name. The error, for an unknown one
-// and for one that requests use, has the API's text.
+// DeleteDeviceProfile deletes a profile. The error, for an unknown one and for one in use, has the
+// API's text.
 func (s *Server) DeleteDeviceProfile(name string) (err error) {
 	s.db.Update(nil, func(tx store.Tx) {
 		var p store.Profile
@@ -101,8 +97,8 @@ func (s *Server) DeleteDeviceProfile(name string) (err error) {
 	return nil
 }
 
-// CreateARQs makes the requests of a device profile for a project, as POST
-// accelerator_requests does. The error has the API's text.
+// CreateARQs creates the requests of a device profile for a project, as POST accelerator_requests does.
+// The error has the API's text.
 func (s *Server) CreateARQs(profile, project string) ([]ARQ, error) {
 	arqs, err := s.storeARQs(context.Background(), profile, project, store.BitstreamRef{})
 	if err != nil {
@@ -116,8 +112,8 @@ type Binding struct {
 	ARQ, Host, Provider, Instance string
 }
 
-// Bind binds requests as one PATCH does, events and all. The error has the API's
-// text; with Config.AsyncBind or an FPGA to be programmed, the binds end later.
+// Bind binds requests as one PATCH does, with its events. The error has the API's text; with
+// Config.AsyncBind or an FPGA to be programmed, the binds end later.
 func (s *Server) Bind(ctx context.Context, bindings ...Binding) error {
 	patches := make([]agent.Patch, 0, len(bindings))
 	for _, b := range bindings {
@@ -153,8 +149,8 @@ func (s *Server) patch(ctx context.Context, verb string, patches []agent.Patch) 
 	return nil
 }
 
-// DeleteARQs frees the handles of requests and deletes them. It stops at the
-// first that cannot be deleted.
+// DeleteARQs frees the handles of requests and deletes them. It stops at the first that cannot be
+// deleted.
 func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
 	for _, arq := range arqs {
 		if err := s.conductor.Delete(ctx, arq, store.Everything()); err != nil {
@@ -164,11 +160,9 @@ func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
 	return nil
 }
 
-// SetARQState puts a request into a state that would take others to bring about,
-// so that clients can be tried against it. Nova hears nothing. A request that
-// holds no attach handle cannot be Bound or provisioning, one that holds one
-// cannot be Initial or Unbound, and unknown is no state but the lack of one. The
-// error has the reason; nothing is changed then.
+// SetARQState sets the state of a request without an event, so that clients can be tested with it. A
+// request without an attach handle cannot be Bound or provisioning, one with a handle cannot be Initial
+// or Unbound, and unknown is never stored. The error has the reason, and nothing is changed then.
 func (s *Server) SetARQState(arq string, state State) (err error) {
 	now := s.clock.Now()
 	s.db.Update(nil, func(tx store.Tx) { err = tx.SetARQState(arq, string(state), now) })
@@ -178,8 +172,8 @@ func (s *Server) SetARQState(arq string, state State) (err error) {
 	return nil
 }
 
-// SetDeviceStatus enables or disables a device, as POST devices/{uuid}/enable and
-// disable do, Placement included. The error has the API's text.
+// SetDeviceStatus enables or disables a device, in Placement, too, as POST devices/{uuid}/enable and
+// disable do. The error has the API's text.
 func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) error {
 	if !slices.Contains([]string{StatusEnabled, StatusMaintaining}, status) {
 		return fmt.Errorf("fakecyborg: device %s: there is no status %q", device, status)
@@ -190,9 +184,8 @@ func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) err
 	return nil
 }
 
-// ProgramDeployable writes an image of Glance to a deployable, as PATCH
-// deployables/{uuid}/program does for an administrator. The error has the API's
-// text.
+// ProgramDeployable writes an image of Glance to a deployable, as PATCH deployables/{uuid}/program does
+// for an administrator. The error has the API's text.
 func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID string) error {
 	if err := s.program(ctx, deployable, imageID, "", nil); err != nil {
 		return fmt.Errorf("fakecyborg: program: %w", err)
@@ -200,8 +193,8 @@ func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID stri
 	return nil
 }
 
-// CreateAttribute gives a deployable an attribute, as POST attributes does. The
-// error, for an unknown deployable, an empty or too long text, has the API's text.
+// CreateAttribute adds an attribute to a deployable, as POST attributes does. The error, for an unknown
+// deployable, an empty or too long text, has the API's text.
 func (s *Server) CreateAttribute(deployable, key, value string) (a Attribute, err error) {
 	now := s.clock.Now()
 	s.db.Update(nil, func(tx store.Tx) {
@@ -219,8 +212,8 @@ func (s *Server) CreateAttribute(deployable, key, value string) (a Attribute, er
 	return a, nil
 }
 
-// DeleteAttribute takes an attribute away, as DELETE attributes does. The error,
-// for an unknown one, has the API's text.
+// DeleteAttribute deletes an attribute, as DELETE attributes does. The error, for an unknown one, has
+// the API's text.
 func (s *Server) DeleteAttribute(uuid string) error {
 	if err := s.removeAttribute(context.Background(), uuid); err != nil {
 		return fmt.Errorf("fakecyborg: delete attribute: %w", err)

@@ -7,40 +7,35 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Option is something a Server is given in code; what a file could say is in
-// Config.
+// Option passes what only code can give to a Server. Everything else is in Config.
 type Option func(*Server)
 
-// WithTokenVerifier makes the server check tokens. Without it the noauth
-// conventions of OpenStack's services hold: the token names user and project
-// ("user:project"), the user admin has the role admin, X-Roles and
-// X-Project-Id win, and any X-Service-Token is a service's.
+// WithTokenVerifier makes the server verify tokens. Without it the noauth conventions of OpenStack's
+// services hold: the token names user and project ("user:project"), the user admin has the role admin,
+// X-Roles and X-Project-Id take precedence, and any X-Service-Token is a service's.
 func WithTokenVerifier(v sim.TokenVerifier) Option {
 	return func(s *Server) { s.verifier = v }
 }
 
-// WithPlacement makes the conductor report resource providers to a Placement.
-// Without it, devices are known to Cyborg only.
+// WithPlacement makes the conductor report resource providers to a Placement; without it there are none.
 func WithPlacement(e sim.Endpoint) Option {
 	return func(s *Server) {
 		s.placement = &layout.Client{Peer: simhttp.Peer{Endpoint: e, Agent: "cyborg-conductor"}}
 	}
 }
 
-// WithNova makes the server post its events to Nova; without it they are only
-// kept, see Server.Events.
+// WithNova makes the server post its events to Nova; without it they are only stored, see Server.Events.
 func WithNova(e sim.Endpoint) Option {
 	return func(s *Server) { s.nova = &simhttp.Peer{Endpoint: e, Agent: "cyborg"} }
 }
 
-// WithGlance is where bitstream images are read: GET images/{id}/file below
-// the URL. Without it every programming of a deployable fails.
+// WithGlance makes the server read bitstream images from Glance: GET images/{id}/file below the URL.
+// Without it every programming of a deployable fails.
 func WithGlance(e sim.Endpoint) Option {
 	return func(s *Server) { s.glance = &simhttp.Peer{Endpoint: e, Agent: "cyborg-agent"} }
 }
 
-// WithFaults lets the rules of a set act; the names of Operations are
-// registered with it.
+// WithFaults applies the rules of a set, with which the names of Operations are registered.
 func WithFaults(set *fault.Set) Option {
 	return func(s *Server) { s.faults = set }
 }
@@ -50,15 +45,13 @@ func WithClock(c sim.Clock) Option {
 	return func(s *Server) { s.clock = c }
 }
 
-// WithObserver is told of every request when it ends, on the goroutine that
-// served it.
+// WithObserver calls observe with every request when it ends, on the goroutine that served it.
 func WithObserver(observe func(sim.Exchange)) Option {
 	return func(s *Server) { s.observe = observe }
 }
 
-// WithAgentLoop lets the agents report by themselves: at once and then every
-// minute on the server's clock, until Close. Upstream's agents do so with
-// periodic_interval.
+// WithAgentLoop makes the agents report by themselves: at once and then every minute on the server's
+// clock, until Close. Upstream's agents do so with periodic_interval.
 func WithAgentLoop() Option {
 	return func(s *Server) { s.loop = true }
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Server is a Cyborg: API, conductor and the agents of its hosts. It is an
-// http.Handler and safe for parallel use.
+// Server is a Cyborg: API, conductor and the agents of its hosts. It is an http.Handler and safe for
+// parallel use.
 type Server struct {
 	cfg       Config
 	verifier  sim.TokenVerifier
@@ -33,8 +33,7 @@ type Server struct {
 	conductor *agent.Conductor
 }
 
-// New returns a server without hosts and profiles. It speaks with no peer
-// before it is asked to. The error matches [ErrConfig].
+// New returns a server without hosts and profiles. The error matches [ErrConfig].
 func New(cfg Config, opts ...Option) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -73,19 +72,18 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 // without that prefix, with and without the version.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
 
-// Close ends the agents and the binds that are still to finish, and waits for
-// them. The server still answers afterwards, but speaks with no peer.
+// Close ends the agents and the binds in the background, and waits for them. The server still answers
+// afterwards, but calls no peer.
 func (s *Server) Close() { s.conductor.Close() }
 
-// update changes the database on behalf of the request that ctx is of.
+// update changes the database for the request of ctx.
 func (s *Server) update(ctx context.Context, write func(store.Tx)) {
 	s.db.Update(simhttp.ChangeLogOf(ctx), write)
 }
 
-// Operations lists the names that fault rules and Request.Operation use: those
-// of the API, and those of the things that Cyborg does by itself: it sends events,
-// makes and removes mediated devices, writes bitstreams, finds devices, and its
-// agents are called and report. [fault.Set.Describe] tells what rules can do to each.
+// Operations lists the names that fault rules use: those of the API, and those of sending events, creating
+// and removing mediated devices, writing bitstreams, finding devices, and calls and reports of agents.
+// [fault.Set.Describe] describes the actions of each.
 func Operations() []string {
 	names := (&Server{}).router().Operations()
 	for _, w := range agent.Operations() {
@@ -95,8 +93,8 @@ func Operations() []string {
 	return names
 }
 
-// canonicalPath makes one form of the many that upstream takes: no trailing
-// slash, no ".json" on a collection, the version always there.
+// canonicalPath is one form of the paths that upstream accepts: no trailing slash, no ".json" on a
+// collection, always with the version.
 func canonicalPath(path string) string {
 	path = strings.TrimRight(path, "/")
 	if path == "" {
@@ -111,8 +109,8 @@ func canonicalPath(path string) string {
 	return path
 }
 
-// handle checks a call in upstream's order: token, version, path, method,
-// and then the handler's own checks.
+// handle checks a call in upstream's order: token, version, path, method, and then the handler's own
+// checks.
 func (s *Server) handle(c *simhttp.Call) error {
 	public := c.Route != nil && (c.Route.Pattern == "" || c.Route.Pattern == "/v2")
 	if public && c.Route.Pattern == "" {
@@ -139,7 +137,7 @@ func (s *Server) handle(c *simhttp.Call) error {
 	return c.Dispatch()
 }
 
-// acceptsJSON tells whether the caller would take JSON.
+// acceptsJSON reports whether the client accepts JSON.
 func acceptsJSON(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if accept == "" {
@@ -166,8 +164,7 @@ type link struct {
 	Rel  string `json:"rel"`
 }
 
-// self is the list of one link that most resources carry. The prefix is always
-// there, whatever address the caller used, as with upstream.
+// self is the list of one link that most resources have. It has the prefix even if the request did not.
 func (l links) self(collection, id string) []link {
 	return []link{{l.base + "/accelerator/v2/" + collection + "/" + id, "self"}}
 }

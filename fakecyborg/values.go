@@ -9,7 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// State is where an ARQ is in its life.
+// State is the state of an ARQ.
 type State string
 
 // The states of a request.
@@ -30,8 +30,7 @@ const (
 	StateUnknown State = agent.StateUnknown
 )
 
-// Resolved reports whether binding has ended, well or not: Bound, BindFailed or
-// Deleting.
+// Resolved reports whether the bind has ended: Bound, BindFailed or Deleting.
 func (s State) Resolved() bool {
 	return s == StateBound || s == StateBindFailed || s == StateDeleting
 }
@@ -45,8 +44,7 @@ type DeviceProfile struct {
 	CreatedAt   time.Time
 }
 
-// ARQ is an accelerator request as the server holds it; the attach handle is
-// told in every state in which one is taken, unlike on the wire.
+// ARQ is an accelerator request. Unlike on the wire, it has its attach handle in every state.
 type ARQ struct {
 	UUID                 string
 	State                State
@@ -59,7 +57,7 @@ type ARQ struct {
 	AttachHandleType     string
 	AttachHandleUUID     string
 	AttachHandleInfo     map[string]string
-	// Failure is why a request is BindFailed, which no client is told by the API.
+	// Failure is why a request is BindFailed, which the API does not show.
 	Failure   string
 	CreatedAt time.Time
 	UpdatedAt time.Time // zero until the first change
@@ -81,7 +79,7 @@ type Device struct {
 	ControlPath driver.ControlPath
 }
 
-// Deployable is a part of a device, and one resource provider.
+// Deployable is an independently assigned part of a device, and one resource provider.
 type Deployable struct {
 	ID              int
 	UUID            string
@@ -116,8 +114,7 @@ type Attribute struct {
 	UUID           string
 	DeployableUUID string
 	Key, Value     string
-	// ByUser tells that no driver reported it. Such an attribute is not in
-	// Placement.
+	// ByUser is set for an attribute that no driver reported. It is not in Placement.
 	ByUser bool
 }
 
@@ -130,13 +127,13 @@ type AttachHandle struct {
 	Type           string
 	Info           map[string]string
 	InUse          bool
-	// ARQ is the request that holds the handle. An unused handle has none, and
-	// neither has one whose mediated device could not be removed yet.
+	// ARQ is the request that holds the handle. It is empty for an unused handle, and for one whose
+	// mediated device could not be removed yet.
 	ARQ string
 }
 
-// arqView returns the converter of requests as they are at one moment: what an
-// agent is silent about is unknown. It is valid as long as the view.
+// arqView returns the converter of requests with the states that they show at one moment. It is valid as
+// long as the view.
 func (s *Server) arqView(tx store.Tx) func(store.ARQ) ARQ {
 	shown := s.conductor.ShownState(tx, s.clock.Now())
 	return func(a store.ARQ) ARQ { return arqOf(tx, a, shown(a)) }

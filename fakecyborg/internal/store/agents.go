@@ -25,7 +25,7 @@ func (a Agent) Name() string {
 	return a.Host
 }
 
-// AddAgent stores the agent of a host, unless it is there already.
+// AddAgent stores the agent of a host, if it is new or has another fallback.
 func (t Tx) AddAgent(host, fallback string, now time.Time) {
 	a, ok := t.s.agents.Get(t.tx, host)
 	if !ok {
@@ -53,14 +53,14 @@ func (t Tx) FallBack(host string) {
 	}
 }
 
-// AgentDown reports whether the agent of a host is there and does not run.
+// AgentDown reports whether the agent of a host exists and does not run.
 func (t Tx) AgentDown(host string) bool {
 	a, _ := t.Agent(host)
 	return a.Down
 }
 
-// LastBeat is when the agent was heard last. One that runs beats when it starts and then
-// every period; nothing has to wake up for it.
+// LastBeat is the time of the last heartbeat. An agent that runs has one when it starts and then
+// every period, without a timer.
 func (a Agent) LastBeat(now time.Time, period time.Duration) time.Time {
 	if a.Down {
 		return a.BeatAt
@@ -68,7 +68,7 @@ func (a Agent) LastBeat(now time.Time, period time.Duration) time.Time {
 	return a.StartedAt.Add(now.Sub(a.StartedAt) / period * period)
 }
 
-// StopAgent stores that an agent runs no more.
+// StopAgent stores that an agent has stopped.
 func (t Tx) StopAgent(host string, now time.Time, period time.Duration) {
 	if a, ok := t.Agent(host); ok && !a.Down {
 		a.BeatAt, a.Down = a.LastBeat(now, period), true
@@ -121,7 +121,7 @@ func (t Tx) ChangeReport(host, source string, change func(*DriverReport)) {
 // maxEvents is how many events are kept.
 const maxEvents = 10000
 
-// AddEvents keeps events; the oldest are forgotten.
+// AddEvents stores events, and deletes the oldest beyond maxEvents.
 func (t Tx) AddEvents(events []sim.Event) {
 	for _, e := range events {
 		t.s.events.Put(t.tx, Event{ID: t.s.eventIDs.Next(t.tx), Event: e})

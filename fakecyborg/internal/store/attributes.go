@@ -16,7 +16,7 @@ func (t Tx) Attributes(deployable string) []Attribute {
 	return slices.Collect(t.s.attributeByDeployable.All(t.tx, deployable))
 }
 
-// Attribute finds an attribute; any text is taken for a UUID.
+// Attribute finds an attribute by its UUID.
 func (t Tx) Attribute(uuid string) (Attribute, error) {
 	if a, ok := t.s.attributes.byUUID.Get(t.tx, uuid); ok {
 		return a, nil
@@ -24,14 +24,14 @@ func (t Tx) Attribute(uuid string) (Attribute, error) {
 	return Attribute{}, Refuse(NotFound, "Attribute not found with uuid=%s", uuid)
 }
 
-// CreateAttribute stores an attribute that a user made.
+// CreateAttribute stores an attribute of a user.
 func (t Tx) CreateAttribute(deployable, key, value string, now time.Time) Attribute {
 	return t.insertAttribute(Attribute{
 		UUID: t.newUUID(kindAttribute), CreatedAt: now, Deployable: deployable, Key: key, Value: value, ByUser: true,
 	})
 }
 
-// DeleteAttribute deletes an attribute, whoever made it.
+// DeleteAttribute deletes an attribute of a user or a driver.
 func (t Tx) DeleteAttribute(a Attribute) { t.s.attributes.Delete(t.tx, a.ID) }
 
 func (t Tx) addAttribute(d Deployable, key, value string, now time.Time) {

@@ -17,12 +17,12 @@ func WrongState(state, uuid string) error {
 	return Refuse(BadState, "Bad state: %s for ARQ: %s. Expected state(s): %s", state, uuid, PythonList(Initial, Unbound))
 }
 
-// StartBind does everything of a bind that needs no agent: it stores the fields, finds the
-// deployable and takes its first free handle. On an error other than that of a wrong state,
-// the request is BindFailed (with quirks and an unknown provider: BindStarted for ever).
+// StartBind does the part of a bind that needs no agent: it stores the fields, finds the deployable
+// and takes its first free handle. On an error other than that of a wrong state, the request is
+// BindFailed (with quirks and an unknown provider it stays BindStarted).
 //
-// The caller's project is that of whom the request belongs to afterwards if nothing else
-// says it. Patch is the first bind of the PATCH, 0 if it is this one.
+// The caller's project owns the request afterwards if neither the request nor the arguments name
+// one. Patch is the first bind of the PATCH, 0 if it is this one.
 func (t Tx) StartBind(a ARQ, args BindArgs, caller string, patch int64, now time.Time) (Bind, error) {
 	if a.State != Initial && a.State != Unbound {
 		return Bind{}, WrongState(a.State, a.UUID)
@@ -48,9 +48,9 @@ func (t Tx) addBind(b Bind) Bind {
 	return b
 }
 
-// takeHandle gives the first free handle of a deployable to the request, which its caller
-// stores. A bitstream that is there already need not be written; one that would take its
-// function from another request is refused.
+// takeHandle gives the first free handle of a deployable to the request, which the caller stores. A
+// bitstream that the region has already is not written; one that would replace the function of
+// another request is refused.
 func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	d, ok := t.deployableFor(*a)
 	if !ok || !d.InPlacement {
@@ -86,8 +86,8 @@ func (t Tx) takeHandle(a *ARQ) (Bind, error) {
 	}, nil
 }
 
-// deployableFor is the deployable that a request is bound to on its provider. Where several
-// share it, that is the first enabled one of the request's class that has a free handle.
+// deployableFor is the deployable that a request is bound to on its provider: of several, the first
+// enabled one of the request's class that has a free handle.
 func (t Tx) deployableFor(a ARQ) (Deployable, bool) {
 	if t.s.cfg.Layout != LayoutFlat {
 		return t.s.deployableByProvider.First(t.tx, a.Provider)
@@ -109,7 +109,7 @@ func (t Tx) deployableFor(a ARQ) (Deployable, bool) {
 	return full, full.UUID != ""
 }
 
-// WantsProgramming reports whether a bind of the request on a provider has to program it.
+// WantsProgramming reports whether a bind of the request on a provider programs it.
 func (t Tx) WantsProgramming(a ARQ, provider string) bool {
 	ref, err := t.RequestedBitstream(a)
 	if err != nil || !ref.Named() {
@@ -120,9 +120,8 @@ func (t Tx) WantsProgramming(a ARQ, provider string) bool {
 	return !ok || !t.Carries(d, ref)
 }
 
-// checkRegionOf keeps a request from a region that is being programmed for another one, and
-// a region that others use, or that is pre-programmed, from being programmed. Upstream looks
-// at none of it.
+// checkRegionOf refuses a region that is being programmed for another request, and the programming of
+// a region that others use or that is pre-programmed. Upstream checks none of it.
 func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 	if t.s.cfg.Quirks {
 		return nil
@@ -135,7 +134,7 @@ func (t Tx) checkRegionOf(a ARQ, d Deployable, ref BitstreamRef) error {
 			return Refuse(Conflict, "deployable %s is being programmed for ARQ %s", d.Name, other.UUID)
 		}
 	}
-	if !ref.Named() || ref.By == ByBitstreamName { // Glance knows what the name stands for
+	if !ref.Named() || ref.By == ByBitstreamName { // only Glance knows the image of the name
 		return nil
 	}
 	if d.Preprogrammed {
@@ -157,8 +156,8 @@ func (t Tx) programs(a ARQ) bool {
 	return false
 }
 
-// shares reports whether a request may be on a region that is programmed for a request of an
-// instance: it is of the same instance, still being bound, and wants the same bitstream.
+// shares reports whether a request may use a region that is programmed for a request of an instance:
+// it has the same instance, is being bound, and wants the same bitstream.
 func (t Tx) shares(other ARQ, instance string, ref BitstreamRef) bool {
 	wanted, err := t.RequestedBitstream(other)
 	return err == nil && other.Instance == instance && other.State == BindStarted && wanted == ref
@@ -170,8 +169,8 @@ func (t Tx) otherUsers(deployable, except, instance string, ref BitstreamRef) []
 	return t.users(deployable, func(h Handle, a ARQ) bool { return h.UUID == except || t.shares(a, instance, ref) })
 }
 
-// ownerAfterBind keeps the tenant's project when the patch names none; upstream hands the
-// request to whoever binds it, so that the tenant's later deletion finds nothing.
+// ownerAfterBind keeps the tenant's project when the patch names none. Upstream takes the caller's,
+// so that the tenant's later deletion finds nothing.
 func (t Tx) ownerAfterBind(present, patched, caller string) string {
 	switch {
 	case patched != "":
@@ -182,14 +181,14 @@ func (t Tx) ownerAfterBind(present, patched, caller string) string {
 	return caller
 }
 
-// current finds the request of a bind, if it is still in the bind.
+// current returns the request of a bind, and whether it is still in the bind.
 func (t Tx) current(b Bind) (ARQ, bool) {
 	a, ok := t.s.arqs.byUUID.Get(t.tx, b.ARQ)
 	return a, ok && a.Attempt == b.Attempt
 }
 
-// BeginBindWork takes the lease of the bind's handle for the agent. It answers false when
-// the request was unbound or deleted since the bind began.
+// BeginBindWork takes the lease of the bind's handle for the agent. It returns false when the request
+// was unbound or deleted since the bind began.
 func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 	h, ok := t.Handle(b.Handle)
 	_, current := t.current(b)
@@ -199,8 +198,8 @@ func (t Tx) BeginBindWork(b Bind) (HandleWork, bool) {
 	return t.lease(Lease{Work: WorkBind, Bind: b.ID, Handle: b.Handle}, h), true
 }
 
-// EndBindWork gives the lease back and leaves the bind as it is, for [Tx.Recover]. It answers
-// false when the request was unbound or deleted meanwhile.
+// EndBindWork ends the lease and leaves the bind as it is, for [Tx.Recover]. It returns false when the
+// request was unbound or deleted meanwhile.
 func (t Tx) EndBindWork(b Bind) bool {
 	if _, current := t.current(b); !current {
 		return false
@@ -218,8 +217,8 @@ func (t Tx) endBindLease(b Bind) bool {
 	return t.endLease(l)
 }
 
-// FinishBind makes the request Bound. It answers false when the request was unbound or
-// deleted meanwhile; what the agent did must then be undone and [Tx.FailBind] be called.
+// FinishBind makes the request Bound. It returns false when the request was unbound or deleted
+// meanwhile; then the agent's work must be undone and [Tx.FailBind] be called.
 func (t Tx) FinishBind(b Bind, now time.Time) bool {
 	a, current := t.current(b)
 	if !current {
@@ -232,16 +231,16 @@ func (t Tx) FinishBind(b Bind, now time.Time) bool {
 	return true
 }
 
-// AbandonBind leaves a request BindStarted and without a handle, as upstream does when it
-// trips over its own trait name.
+// AbandonBind leaves a request BindStarted and without a handle, as upstream does when Placement
+// refuses its trait.
 func (t Tx) AbandonBind(b Bind) {
 	t.endBindLease(b)
 	t.releaseHandle(b.Handle)
 	t.setResult(b, BindStarted)
 }
 
-// FailBind makes the request BindFailed if it is still in the bind. The handle is kept if
-// its mediated device may still exist, so that an unbind tries again.
+// FailBind makes the request BindFailed if it is still in the bind. The handle is kept if its mediated
+// device may still exist, so that an unbind removes it.
 func (t Tx) FailBind(b Bind, cause error, keepHandle bool, now time.Time) {
 	worked := t.endBindLease(b)
 	_, current := t.current(b)
@@ -267,17 +266,17 @@ func (t Tx) Binds(patch int64) []Bind {
 	return slices.Collect(t.s.bindByPatch.All(t.tx, patchKey(patch)))
 }
 
-// DropBind forgets a bind that Nova was notified of.
+// DropBind deletes a bind that Nova was notified of.
 func (t Tx) DropBind(id int64) { t.s.binds.Delete(t.tx, id) }
 
-// EndPatch forgets all binds of a PATCH.
+// EndPatch deletes all binds of a PATCH.
 func (t Tx) EndPatch(patch int64) {
 	for b := range t.s.bindByPatch.All(t.tx, patchKey(patch)) {
 		t.s.binds.Delete(t.tx, b.ID)
 	}
 }
 
-// SilencePatch says that Nova is not notified of the binds of a PATCH.
+// SilencePatch stores that Nova is not notified of the binds of a PATCH.
 func (t Tx) SilencePatch(patch int64) {
 	for b := range t.s.bindByPatch.All(t.tx, patchKey(patch)) {
 		b.Silent = true

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Selector is a key by which a group, or an image of Glance, names the FPGA image that is
-// meant.
+// Selector is a key by which a group, or an image of Glance, names an FPGA image.
 type Selector string
 
 // The selectors. Upstream reads those that end in _id, its specifications know all four.
@@ -51,9 +50,8 @@ func (r BitstreamRef) valid() bool {
 	return r == BitstreamRef{} || r.Named() && slices.Contains(selectors(false), r.By)
 }
 
-// bitstream is what the group wants programmed. Naming it in more than one way is refused
-// when the request is bound; for the two that upstream knows in its own words, braces
-// included.
+// bitstream is what the group wants programmed. Naming it in more than one way is refused when the
+// request is bound, with upstream's text, braces included, for the two that upstream knows.
 func (g Group) bitstream(profile string, quirks bool) (BitstreamRef, error) {
 	if !g.programmable(quirks) {
 		return BitstreamRef{}, nil
@@ -93,8 +91,8 @@ func pickBitstream(profile string, quirks bool, get func(Selector) string) (Bits
 		profile, strings.Join(names, " and "))
 }
 
-// RequestedBitstream is the image of a request: what its group names, or else what the
-// image_uuid of its creation stands for.
+// RequestedBitstream is the image of a request: that of its group, or else that of the image_uuid of
+// its creation.
 func (t Tx) RequestedBitstream(a ARQ) (BitstreamRef, error) {
 	g := t.group(a)
 	ref, err := g.bitstream(a.Profile, t.s.cfg.Quirks)

@@ -24,7 +24,7 @@ func (t Tx) Devices() iter.Seq[Device] { return t.s.devices.All(t.tx) }
 // HostDevices iterates over the devices of a host, oldest first.
 func (t Tx) HostDevices(host string) iter.Seq[Device] { return t.s.deviceByHost.All(t.tx, host) }
 
-// Device finds a device; any text is taken for a UUID.
+// Device finds a device by its UUID.
 func (t Tx) Device(uuid string) (Device, error) {
 	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok {
 		return d, nil
@@ -32,8 +32,7 @@ func (t Tx) Device(uuid string) (Device, error) {
 	return Device{}, Refuse(NotFound, "Device not found with uuid=%s", uuid)
 }
 
-// DeviceAt finds a device of a host by its control path, which is its identity from one
-// report to the next.
+// DeviceAt finds a device of a host by its control path, which identifies it in all reports.
 func (t Tx) DeviceAt(host, path string) (Device, bool) {
 	return t.s.deviceByPath.Get(t.tx, pathKey(host, path))
 }
@@ -77,16 +76,12 @@ func (t Tx) SetNested(uuid string, nested bool) {
 	t.s.devices.edit(t, uuid, func(d *Device) { d.Nested = nested })
 }
 
-// RemoveEmptyDevice deletes a device that has no deployables any more. It answers whether it
-// has none.
-func (t Tx) RemoveEmptyDevice(uuid string) bool {
-	if _, has := t.s.deployableByDevice.First(t.tx, uuid); has {
-		return false
-	}
-	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok {
+// RemoveEmptyDevice deletes a device that has no deployables any more.
+func (t Tx) RemoveEmptyDevice(uuid string) {
+	_, used := t.s.deployableByDevice.First(t.tx, uuid)
+	if d, ok := t.s.devices.byUUID.Get(t.tx, uuid); ok && !used {
 		t.s.devices.Delete(t.tx, d.ID)
 	}
-	return true
 }
 
 // Deployables iterates over all deployables, oldest first.
@@ -121,8 +116,8 @@ func (t Tx) Deployable(uuid string) (Deployable, error) {
 // DeployableByID finds a deployable by its number.
 func (t Tx) DeployableByID(id int64) (Deployable, bool) { return t.s.deployables.Get(t.tx, id) }
 
-// AddDeployable stores a new deployable with its attributes and handles. It gives out no
-// handle until it is in Placement. Parent is the provider of the host.
+// AddDeployable stores a new deployable with its attributes and handles, which are not assigned until
+// it is in Placement. Parent is the provider of the host.
 func (t Tx) AddDeployable(device Device, spec driver.Deployable, parent string, now time.Time) (Deployable, error) {
 	if other, taken := t.s.deployableByName.Get(t.tx, spec.Name); taken {
 		on, _ := t.Device(other.Device)
@@ -162,8 +157,7 @@ func (t Tx) addHandle(d Deployable, spec driver.AttachHandle) {
 	})
 }
 
-// Withdraw takes deployables out of the offer, all or none of them: the error names who uses
-// one.
+// Withdraw stops offering deployables, all or none of them: the error names the users of one.
 func (t Tx) Withdraw(deployables []Deployable) error {
 	for _, d := range deployables {
 		if users := t.users(d.UUID, nil); len(users) > 0 {
@@ -199,9 +193,8 @@ func (t Tx) RemoveDeployable(uuid string) {
 	}
 }
 
-// UpdateDeployable stores a reported deployable over its row; what is the same is not
-// written. Handles that are no longer reported but in use stay until they are released; the
-// error names their users.
+// UpdateDeployable stores what differs of a reported deployable. Handles that are no longer reported
+// but in use stay until they are released; the error names their users.
 func (t Tx) UpdateDeployable(uuid string, spec driver.Deployable, now time.Time) error {
 	old, ok := t.s.deployables.byUUID.Get(t.tx, uuid)
 	if !ok {
@@ -261,9 +254,9 @@ func (t Tx) updateHandles(d Deployable, reported []driver.AttachHandle) error {
 	return nil
 }
 
-// updateHandlesAsUpstream imitates a defect: a handle that is no longer reported is looked
-// for without its attach_info, so that the newest handle of the deployable is deleted
-// instead. One that a request holds cannot be deleted, because its row refers to it.
+// updateHandlesAsUpstream imitates a defect: instead of a handle that is no longer reported, the newest
+// handle of the deployable is deleted. One that a request holds cannot be deleted, because the
+// request's row refers to it.
 func (t Tx) updateHandlesAsUpstream(d Deployable, reported []driver.AttachHandle) error {
 	wanted, known := make(map[Info]bool), make(map[Info]bool)
 	for _, h := range reported {

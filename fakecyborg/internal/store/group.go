@@ -18,8 +18,7 @@ const (
 	PrefixAccel = "accel:"
 )
 
-// maxRequests is how many requests one profile may stand for. Upstream has no limit; one
-// body could otherwise fill the memory.
+// maxRequests is how many requests one profile may make. Upstream has no limit.
 const maxRequests = 1024
 
 // GroupItem is one entry of a group; the value is nil for JSON's null.
@@ -28,8 +27,8 @@ type GroupItem struct {
 	Value *string `json:"value"`
 }
 
-// Group is one group of a device profile in the order in which it was given, since upstream
-// takes the first resource class for the one that matters.
+// Group is one group of a device profile in its order, since upstream binds by the first resource
+// class.
 type Group []GroupItem
 
 // Map is the group as a map, with null as the empty text.
@@ -53,12 +52,12 @@ func (g Group) get(key string) (string, bool) {
 	return "", false
 }
 
-// memoryClass starts the resource classes of a device's own memory (Rocky specification):
-// they are claimed in Placement together with the device, and have no attach handles.
+// memoryClass starts the resource classes of a device's own memory (Rocky specification), which have
+// no attach handles.
 const memoryClass = "CUSTOM_ACCELERATOR_MEMORY_"
 
-// firstClass is the resource class that decides how requests of the group are bound.
-// Upstream knows no memory classes and takes one for a device.
+// firstClass is the resource class that decides how requests of the group are bound. Upstream does not
+// know memory classes.
 func (g Group) firstClass(quirks bool) string {
 	for _, item := range g {
 		class, ok := strings.CutPrefix(item.Key, prefixResources)
@@ -69,16 +68,16 @@ func (g Group) firstClass(quirks bool) string {
 	return ""
 }
 
-// programmable reports whether devices of the group's class are programmed. Upstream looks
-// at FPGA only, and not at the class of the Rocky specification.
+// programmable reports whether devices of the group's class are programmed. Upstream does not know the
+// class of the Rocky specification.
 func (g Group) programmable(quirks bool) bool {
 	class := g.firstClass(quirks)
 	return class == "FPGA" || class == "CUSTOM_ACCELERATOR_FPGA" && !quirks
 }
 
-// requests is how many accelerator requests the group makes: the sum of its amounts, or
-// twice the FPGAs for Xilinx cards, which have a management and a user function
-// (cyborg/objects/ext_arq.py). Memory makes no request; with quirks it does, as upstream.
+// requests is how many accelerator requests the group makes: the sum of its amounts, or twice the FPGAs
+// for Xilinx cards, which have a management and a user function (cyborg/objects/ext_arq.py). Memory
+// makes requests only upstream.
 func (g Group) requests(quirks bool) int {
 	if value, _ := g.get("trait:CUSTOM_FPGA_XILINX"); value == "required" {
 		amount, _ := g.get("resources:FPGA")
@@ -100,7 +99,7 @@ func (g Group) requests(quirks bool) int {
 	return total
 }
 
-// amountOf is a stored amount; negative ones count, as upstream sums them.
+// amountOf is a stored amount, which may be negative.
 func amountOf(text string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n > math.MaxInt32 || n < math.MinInt32 {
@@ -109,7 +108,7 @@ func amountOf(text string) int {
 	return n
 }
 
-// traitName is what Placement takes for a custom trait.
+// traitName is the form of a custom trait or resource class in Placement.
 var traitName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
 
 // cyborgClasses are the classes a profile may ask for beside CUSTOM_ ones.
@@ -184,7 +183,7 @@ func checkTraitItem(name string, value *string) error {
 	return nil
 }
 
-// checkUsable refuses what upstream stores and Placement or Nova then cannot use.
+// checkUsable refuses what upstream stores although Placement or Nova cannot use it.
 func (g Group) checkUsable(index int) error {
 	classes := 0
 	for _, item := range g {

@@ -27,7 +27,7 @@ func (t Tx) AllHandles() iter.Seq[Handle] { return t.s.handles.All(t.tx) }
 // Handle finds an attach handle.
 func (t Tx) Handle(uuid string) (Handle, bool) { return t.s.handles.byUUID.Get(t.tx, uuid) }
 
-// NeedsAgent reports whether the handle comes to life on the host only.
+// NeedsAgent reports whether the agent has to create the handle's device.
 func (h Handle) NeedsAgent() bool { return h.Type == driver.HandleMDEV }
 
 func (h Handle) spec() driver.AttachHandle {
@@ -72,7 +72,7 @@ func (t Tx) users(deployable string, except func(Handle, ARQ) bool) []string {
 	return names
 }
 
-// releaseHandle gives a handle back. One that is no longer reported is deleted.
+// releaseHandle frees a handle. One that is no longer reported is deleted.
 func (t Tx) releaseHandle(uuid string) {
 	h, ok := t.Handle(uuid)
 	if !ok {
@@ -87,7 +87,7 @@ func (t Tx) releaseHandle(uuid string) {
 	t.s.handles.Put(t.tx, h)
 }
 
-// unlink takes a handle from the request that has it.
+// unlink removes a handle from the request that has it.
 func (t Tx) unlink(h Handle) {
 	t.s.arqs.edit(t, h.HeldBy, func(a *ARQ) {
 		if a.Handle == h.UUID {
@@ -105,8 +105,7 @@ type HandleWork struct {
 	UUID         string
 }
 
-// BeginWork takes the lease of a handle, unless it is taken or the handle is not, or no
-// longer, as the work wants it.
+// BeginWork takes the lease of a handle, unless it is taken or the work is not needed any more.
 func (t Tx) BeginWork(work, handle string) (HandleWork, bool) {
 	h, ok := t.Handle(handle)
 	if _, busy := t.s.leaseByHandle.Get(t.tx, handle); !ok || busy {
@@ -135,12 +134,10 @@ func (t Tx) endLease(l Lease) bool {
 	return ok
 }
 
-// ReleaseARQ begins an unbind or a deletion. The answer true comes with a mediated device
-// that must be removed first, see [Tx.EndRemoval]; else the request is free of its handle. A
-// bind in progress is outdated from now on.
+// ReleaseARQ begins an unbind or a deletion, and ends a bind in progress. With true comes the work of
+// removing a mediated device first, see [Tx.EndRemoval]; else the request has no handle any more.
 //
-// While the agent is unreachable the mediated device stays, for it to be removed when the
-// agent comes back, see [Tx.Orphans].
+// While the agent is unreachable the mediated device stays until it is back, see [Tx.Orphans].
 func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	a.Attempt++
 	t.s.arqs.Put(t.tx, a)
@@ -151,7 +148,7 @@ func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	_, busy := t.s.leaseByHandle.Get(t.tx, h.UUID)
 	switch {
 	case busy, h.NeedsAgent() && unreachable:
-		// what keeps the agent busy finds the request gone, and cleans up
+		// the work in progress finds that the request is gone, and cleans up
 		t.unlink(h)
 		h.HeldBy = ""
 		t.s.handles.Put(t.tx, h)
@@ -163,8 +160,8 @@ func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	return HandleWork{}, false
 }
 
-// EndRemoval follows the removal of a mediated device. A failed one leaves the handle in use
-// and its request, if it still has one, able to be released again.
+// EndRemoval ends the removal of a mediated device. After a failure the handle is in use, and its
+// request can be released again.
 func (t Tx) EndRemoval(w HandleWork, removed bool, now time.Time) {
 	if !t.endLease(w.Lease) {
 		return
@@ -180,10 +177,9 @@ func (t Tx) EndRemoval(w HandleWork, removed bool, now time.Time) {
 	}
 }
 
-// EndRestore follows the restoration of a mediated device. It answers false if the request
-// was unbound or deleted meanwhile: the device must then be removed, and the lease is kept
-// for that. A request that was provisioning is resolved; its bind, which is the answer, is
-// stored so that Nova is notified.
+// EndRestore ends the restoration of a mediated device. Held is false if the request was unbound or
+// deleted meanwhile: the device must then be removed, and the lease is kept for that. A request that
+// was provisioning is resolved, with a bind for the event.
 func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (resolved []Bind, held bool) {
 	h, ok := t.Handle(w.UUID)
 	a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
@@ -208,7 +204,7 @@ func (t Tx) Orphans(host string) []string {
 	return t.handlesOf(host, func(h Handle) bool { return h.InUse && h.HeldBy == "" })
 }
 
-// Restorable are the handles of a host whose mediated devices guests have.
+// Restorable are the handles of a host whose mediated devices guests use.
 func (t Tx) Restorable(host string) []string { return t.handlesOf(host, t.restorable) }
 
 func (t Tx) restorable(h Handle) bool {
@@ -219,7 +215,7 @@ func (t Tx) restorable(h Handle) bool {
 	return a.State == Bound || a.State == Provisioning
 }
 
-// handlesOf lists those handles of a host that nothing works on.
+// handlesOf lists handles of a host that have no lease.
 func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	var list []string
 	for d := range t.HostDeployables(host) {

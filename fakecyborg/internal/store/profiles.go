@@ -29,8 +29,8 @@ func CheckProfileName(name string) error {
 	return nil
 }
 
-// Check holds the limits that upstream lacks; with quirks only the one that protects the
-// server's memory. The name and the groups were checked before.
+// Check applies the limits that upstream lacks; with quirks only that of the number of requests. The
+// name and the groups were checked before.
 func (p Profile) Check(quirks bool) error {
 	total := 0
 	for i, g := range p.Groups {
@@ -57,8 +57,7 @@ func (p Profile) Check(quirks bool) error {
 	return nil
 }
 
-// checkOwner is upstream's refusal of a group that names the owner of its device: only
-// custom traits may be asked for there.
+// checkOwner is upstream's refusal of a group with OWNER_CYBORG: upstream allows custom traits only.
 func (p Profile) checkOwner() error {
 	for _, g := range p.Groups {
 		if _, ok := g.get(prefixTrait + driver.TraitOwnerCyborg); ok {
@@ -103,7 +102,7 @@ func (t Tx) CreateProfile(p Profile, now time.Time) (Profile, error) {
 	return p, nil
 }
 
-// DeleteProfile removes a profile that no request is of.
+// DeleteProfile deletes a profile that no request uses.
 func (t Tx) DeleteProfile(p Profile) error {
 	requests := 0
 	for range t.s.arqByProfile.All(t.tx, p.Name) {

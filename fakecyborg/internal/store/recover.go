@@ -7,7 +7,7 @@ import (
 
 // Recovery is what an earlier process left to be done.
 type Recovery struct {
-	// Patches are the binds that go on, or that Nova was not notified of, by the first.
+	// Patches are PATCHes with binds in progress, or that Nova was not notified of.
 	Patches []int64
 	// Programming are those of Patches that program a bitstream; they wait for Leases.
 	Programming []int64
@@ -17,9 +17,8 @@ type Recovery struct {
 	Orphans []string
 }
 
-// Recover ends the work of an earlier process: what its agents were doing for a request that
-// is gone is to be undone, and its binds are to be continued.
-// Without such work it changes nothing.
+// Recover ends the leases of an earlier process and returns what to undo and what to continue. Without
+// such work it changes nothing.
 func (t Tx) Recover(now time.Time) Recovery {
 	var r Recovery
 	for l := range t.s.leases.All(t.tx) {
@@ -47,8 +46,8 @@ func (t Tx) Recover(now time.Time) Recovery {
 	return r
 }
 
-// recoverHandle gives back a handle of which the request went meanwhile; if that needs an
-// agent, it answers true. A removal that was interrupted has failed.
+// recoverHandle frees a handle whose request is gone; orphaned reports that this needs an agent. A
+// removal that was interrupted has failed.
 func (t Tx) recoverHandle(l Lease, now time.Time) (orphaned bool) {
 	h, ok := t.Handle(l.Handle)
 	if !ok {
@@ -65,8 +64,8 @@ func (t Tx) recoverHandle(l Lease, now time.Time) (orphaned bool) {
 	return !held && h.NeedsAgent()
 }
 
-// recoverPatch finds out which binds of a PATCH go on. It answers whether there is something
-// left to do: of binds that Nova is not notified of, those that have ended are over.
+// recoverPatch fails the binds of a PATCH whose requests are no longer in them, and reports whether
+// there is something left to do: binds without a notification that have ended are deleted.
 func (t Tx) recoverPatch(patch int64) bool {
 	binds, silent := t.Binds(patch), false
 	for i, b := range binds {

@@ -19,8 +19,8 @@ const traitFunction = "CUSTOM_FPGA_FUNCTION_"
 // to release.
 const regionProperty = "accel:region_id"
 
-// isFunction knows the trait of a function in all forms, CUSTOM_FPGA_INTEL_FUNCTION_X of the
-// Rocky specification of the agent among them.
+// isFunction recognizes the trait of a function in all forms, also CUSTOM_FPGA_INTEL_FUNCTION_X of the
+// Rocky specification of the agent.
 func isFunction(trait string) bool {
 	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_FUNCTION_")
 }
@@ -40,10 +40,9 @@ func traitPart(id string) (string, error) {
 	return strings.TrimPrefix(name, "CUSTOM_"), err
 }
 
-// Carries reports whether the region is known to have what a request wants, so that nothing
-// has to be written. Of a name of a bitstream Glance must be asked first. Upstream compares
-// bitstreams only, writes a function every time, and believes that what a failed programming
-// was to replace is still there.
+// Carries reports whether the region is known to have what a request wants, which is not known of the
+// name of a bitstream before Glance has been read. Upstream compares bitstreams only, writes a
+// function every time, and assumes that a failed programming has changed nothing.
 func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	quirks := t.s.cfg.Quirks
 	if d.Unknown && !quirks {
@@ -64,10 +63,9 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	})
 }
 
-// AsProgrammed is what a driver reports, with the function that was written since in place of
-// the one it reports. A driver that reads the function from the card, and so has reported
-// another one than before, is believed from then on: a card that starts again with its first
-// function is not taken for the programmed one.
+// AsProgrammed is what a driver reports, with the function that was written since in place of the one
+// it reports. A driver that has reported another function than before reads it from the card, and
+// overrules what was written: a card may restart with its first function.
 func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
 	if d.Programmed == nil || d.Programmed.outdatedBy(spec) {
 		return spec
@@ -75,13 +73,13 @@ func (d Deployable) AsProgrammed(spec driver.Deployable) driver.Deployable {
 	return withFunction(spec, d.Programmed.Trait)
 }
 
-// outdatedBy reports whether the driver has looked at the region since it was written.
+// outdatedBy reports whether the driver has read the region since it was written.
 func (p Programmed) outdatedBy(spec driver.Deployable) bool {
 	return p.Read || !slices.Equal(functionTraits(spec), p.Reported)
 }
 
-// Observe is the row after a driver has reported the region. What was written is forgotten
-// where the driver reports something else.
+// Observe is the row after a driver has reported the region. What was written is removed where the
+// driver reports something else.
 func (d Deployable) Observe(spec driver.Deployable) Deployable {
 	if d.Programmed == nil || !d.Programmed.outdatedBy(spec) {
 		return d
@@ -145,8 +143,8 @@ func (t Tx) Programming(deployable string) bool {
 	return writing
 }
 
-// ClaimForBind reserves the region of a bind's handle for an image. With nothing to write the
-// answer is false: the image is there already.
+// ClaimForBind reserves the region of a bind's handle for an image. Write is false if the region has
+// the image already.
 func (t Tx) ClaimForBind(b Bind, image Image) (l Lease, write bool, err error) {
 	h, _ := t.Handle(b.Handle)
 	d, err := t.Deployable(h.Deployable)
@@ -160,7 +158,7 @@ func (t Tx) ClaimForBind(b Bind, image Image) (l Lease, write bool, err error) {
 	return l, true, err
 }
 
-// ClaimForOwner reserves a region for an image at the word of the one who uses it.
+// ClaimForOwner reserves a region for an image of its user.
 func (t Tx) ClaimForOwner(d Deployable, image Image) (Lease, error) { return t.claim(d, image, nil) }
 
 // ClaimUnused reserves a region that is not in use for an image.
@@ -168,7 +166,7 @@ func (t Tx) ClaimUnused(d Deployable, image Image) (Lease, error) {
 	return t.claim(d, image, t.users(d.UUID, nil))
 }
 
-// claim takes the lease of a region, or says why it must not be programmed.
+// claim takes the lease of a region, or refuses.
 func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 	l := Lease{Work: WorkProgram, Deployable: d.UUID, Image: image.ID}
 	if t.s.cfg.Quirks {
@@ -193,8 +191,8 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 	return l, nil
 }
 
-// regionFits compares the type of region an image is for with the region's traits. A region
-// without a type takes every image.
+// regionFits compares the type of region of an image with the region's traits. A region without a type
+// accepts every image.
 func (t Tx) regionFits(d Deployable, region string) bool {
 	name, err := traitPart(region)
 	if err != nil {
@@ -230,8 +228,7 @@ func (t Tx) FunctionTrait(d Deployable, image Image) (string, error) {
 	return name, nil
 }
 
-// functionWords are what stands before the function in its trait, in the form of the names
-// that the driver reports.
+// functionWords are the words before the function in its trait, in the form of the driver's traits.
 func (t Tx) functionWords(d Deployable) []string {
 	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
 	spec := t.Reported(d)
@@ -245,8 +242,8 @@ func (t Tx) functionWords(d Deployable) []string {
 	return []string{"FPGA", "FUNCTION", "ID", vendor}
 }
 
-// PlanFunction is the deployable as it is to be reported with an image, and what is
-// remembered of the image.
+// PlanFunction is the deployable as it is to be reported with an image, and what is stored of the
+// image.
 func (t Tx) PlanFunction(d Deployable, image Image) (driver.Deployable, Programmed, error) {
 	trait, err := t.FunctionTrait(d, image)
 	if err != nil {
@@ -268,8 +265,8 @@ func (t Tx) SetFunction(uuid string, spec driver.Deployable, p Programmed, now t
 	}
 }
 
-// EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure half of the image
-// may be there; upstream takes no notice of it.
+// EndProgramming ends a lease of [Tx.ClaimUnused] and the like. After a failure the content is unknown;
+// upstream ignores that.
 func (t Tx) EndProgramming(l Lease, failed bool, now time.Time) {
 	t.endLease(l)
 	if failed && t.s.cfg.Quirks {
@@ -283,5 +280,5 @@ func (t Tx) EndProgramming(l Lease, failed bool, now time.Time) {
 	})
 }
 
-// Unclaim ends the lease of a region without a word about its content.
+// Unclaim ends the lease of a region and leaves its row as it is.
 func (t Tx) Unclaim(l Lease) { t.endLease(l) }

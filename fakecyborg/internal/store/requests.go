@@ -85,7 +85,7 @@ func (t Tx) CreateARQs(profile, project string, bitstream BitstreamRef, now time
 	return created, nil
 }
 
-// SetARQState puts a request into a state by force. The error says why it cannot be.
+// SetARQState sets the state of a request. The error says why it cannot be.
 func (t Tx) SetARQState(uuid, state string, now time.Time) error {
 	a, err := t.ARQ(uuid, Everything())
 	if err != nil {

@@ -48,14 +48,14 @@ type Deployable struct {
 	Total      int            `json:"num_accelerators"`
 	Resources  map[string]int `json:"resources,omitempty"` // local memory on the provider, MiB by class
 	Provider   string         `json:"rp_uuid"`
-	// InPlacement is set while Placement knows the provider. Only then its attach handles
-	// are given out.
+	// InPlacement is set while the provider is in Placement. Only then its attach handles are
+	// assigned.
 	InPlacement bool `json:"in_placement"`
 	// Preprogrammed is set for a region that is never programmed.
 	Preprogrammed bool        `json:"preprogrammed,omitempty"`
 	Bitstream     string      `json:"bitstream_id,omitempty"`
 	Programmed    *Programmed `json:"programmed,omitempty"`
-	// Unknown is set after a programming that failed: what the region has is not known.
+	// Unknown is set after a failed programming: the content of the region is unknown.
 	Unknown   bool      `json:"content_unknown,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
@@ -67,7 +67,7 @@ type Programmed struct {
 	// Trait is the function's, empty for an image that does not name its function.
 	Trait string `json:"trait,omitempty"`
 	// Reported are the function traits that the driver reported then. A driver that still
-	// reports the same has not looked at the region since.
+	// reports the same has not read the region since.
 	Reported []string `json:"reported_traits,omitempty"`
 	// Read is set once the driver has reported something else since: it reads the function
 	// from the card.
