@@ -74,22 +74,17 @@ func cloudsYAML(base, region string) ([]byte, error) {
 
 // checkCloudsFile refuses to replace a file that writeCloudsFile has not written.
 func checkCloudsFile(name string) error {
-	info, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	if err != nil {
-		return fmt.Errorf("--clouds-yaml: %w", err)
+	if err := command.CheckOutput("clouds-yaml", name); err != nil {
+		return err
 	}
 	data, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("--clouds-yaml: %w", err)
-	}
-	if len(data) > 0 && !bytes.HasPrefix(data, []byte(cloudsMark)) {
-		return fmt.Errorf("--clouds-yaml %s: the file there was not written by cysim; name another one", name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return command.BadInput(fmt.Errorf("--clouds-yaml: %w", err))
+	case len(data) > 0 && !bytes.HasPrefix(data, []byte(cloudsMark)):
+		return command.BadInput(fmt.Errorf("--clouds-yaml %s: the file there was not written by cysim; name another one", name))
 	}
 	return nil
 }
@@ -99,8 +94,5 @@ func writeCloudsFile(name, base, region string) error {
 	if err != nil {
 		return fmt.Errorf("--clouds-yaml %s: %w", name, err)
 	}
-	if err := command.WriteFile(name, data); err != nil {
-		return fmt.Errorf("--clouds-yaml: %w", err)
-	}
-	return nil
+	return command.WriteFile("clouds-yaml", name, data)
 }

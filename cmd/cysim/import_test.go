@@ -145,7 +145,7 @@ func TestImportSendsNothingButGETAndTheLogin(t *testing.T) {
 	if diff := cmp.Diff(cloud.Cyborg.ARQs(), got.Cyborg.ARQs(), cmp.Comparer(func(a, b time.Time) bool { return a.Unix() == b.Unix() })); diff != "" {
 		t.Errorf("requests (-cloud +import):\n%s", diff)
 	}
-	for _, want := range []string{"placement: microversion 1.39\n", "accelerator: 12 devices\n", "accelerator: 2 accelerator_requests\n", " resource providers\n", "placement: 2 of 2 consumers\n"} {
+	for _, want := range []string{"placement=resource_providers\n", "accelerator=accelerator_requests\n", "resource_providers=", "consumers=\"2 of 2\"\n"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("progress lacks %q: %s", want, stderr)
 		}
@@ -235,7 +235,7 @@ func TestImportOfACloudWithoutCyborg(t *testing.T) {
 	})
 	handler = cloud.Handler()
 	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
-	if status != 0 || !strings.Contains(stderr, "accelerator: not in the catalog") {
+	if status != 0 || !strings.Contains(stderr, "the catalog has no accelerator") {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	got, err := simcloud.FromState(t.Context(), []byte(stdout))
@@ -250,18 +250,11 @@ func TestImportOfACloudWithoutCyborg(t *testing.T) {
 
 // older makes Placement one of an older release, which shows less.
 func older(minor int) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, r *http.Request) bool {
-		var asked int
-		if _, err := fmt.Sscanf(r.Header.Get("OpenStack-API-Version"), "placement 1.%d", &asked); err == nil && asked > minor {
-			http.Error(w, "unacceptable version", http.StatusNotAcceptable)
-			return true
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("OpenStack-API-Version") == "placement latest" {
+			r.Header.Set("OpenStack-API-Version", fmt.Sprint("placement 1.", minor))
 		}
-		if strings.Trim(r.URL.Path, "/") != "placement" {
-			return false
-		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"versions": [{"id": "v1.0", "max_version": "1.%d", "min_version": "1.0"}]}`, minor)
-		return true
+		return false
 	}
 }
 
@@ -272,9 +265,6 @@ func TestImportSpeaksOlderPlacements(t *testing.T) {
 			status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
 			if status != 0 {
 				t.Fatalf("status %d: %s", status, stderr)
-			}
-			if missing := strings.Contains(stderr, "generations of consumers"); missing != (minor < 28) {
-				t.Errorf("told that generations are missing: %v in %s", missing, stderr)
 			}
 			got, err := simcloud.FromState(t.Context(), []byte(stdout))
 			if err != nil {
@@ -287,7 +277,7 @@ func TestImportSpeaksOlderPlacements(t *testing.T) {
 		})
 	}
 	serveCloud(t, simcloud.Model{}, older(13))
-	if status, _, stderr := cysim(t, "import", "--os-cloud", "sim"); status != 1 || !strings.Contains(stderr, "import: placement: read the version document: its highest microversion is 1.13; parents") {
+	if status, _, stderr := cysim(t, "import", "--os-cloud", "sim"); status != 1 || !strings.Contains(stderr, "Placement must have microversion 1.14") {
 		t.Errorf("1.13: status %d: %s", status, stderr)
 	}
 }
@@ -297,7 +287,7 @@ func TestImportOfAnOldCyborg(t *testing.T) {
 	m.Cyborg.Release = "zed"
 	cloud := serveCloud(t, m, nil)
 	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
-	if status != 0 || !strings.Contains(stderr, "it lists no attributes") {
+	if status != 0 || !strings.Contains(stderr, "no attributes are listed") {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	got, err := simcloud.FromState(t.Context(), []byte(stdout))
@@ -334,12 +324,12 @@ func TestImportNamesWhatWentWrong(t *testing.T) {
 		change func(http.ResponseWriter, *http.Request) bool
 		want   []string
 	}{
-		{"placement's versions", fail("/placement/", 404), []string{"import: placement: find its endpoint: ", "404"}},
-		{"traits", fail("/placement/traits", 403), []string{"import: placement: read traits: ", "403"}},
-		{"a provider's inventories", fail("/inventories", 500), []string{"import: placement: resource provider ", "(cn", "read its inventories: ", "500"}},
+		{"placement's versions", fail("/placement/", 404), []string{"placement: find its endpoint: ", "404"}},
+		{"traits", fail("/placement/traits", 403), []string{"placement: read traits: ", "403"}},
+		{"a provider's inventories", fail("/inventories", 500), []string{"placement: resource provider ", `("cn`, "read its inventories: ", "500"}},
 		{"a consumer", fail("/placement/allocations/00000000-0000-4000-8000-000000000001", 500), []string{"read allocations of consumer 00000000-0000-4000-8000-000000000001: "}},
-		{"devices", fail("/accelerator/v2/devices", 403), []string{"import: accelerator: read devices: ", "403"}},
-		{"the login", fail("/auth/tokens", 401), []string{"import: log in at http://127.0.0.1"}},
+		{"devices", fail("/accelerator/v2/devices", 403), []string{"accelerator: read devices: ", "403"}},
+		{"the login", fail("/auth/tokens", 401), []string{"log in at http://127.0.0.1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serveCloud(t, simcloud.Model{}, tt.change)
@@ -375,7 +365,7 @@ func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
 		}
 	}
 	status, stdout, stderr := cysim(t, "import", "--os-cloud", "sim")
-	if status != 0 || !strings.Contains(stderr, "cn1_nic) was deleted meanwhile") || strings.Contains(stdout, gone) {
+	if status != 0 || !strings.Contains(stderr, "deleted meanwhile") || strings.Contains(stdout, gone) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
@@ -383,7 +373,7 @@ func TestImportLeavesOutAProviderThatIsDeletedMeanwhile(t *testing.T) {
 func TestImportRefusesBadFlags(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"schema_version":1,"providers":[]}`), 0o600); err != nil {
+	if err := os.WriteFile(bad, []byte(`{"schema_version":1,"placement":{}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "none.yaml"))
@@ -393,13 +383,13 @@ func TestImportRefusesBadFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--from-listing", bad, "--os-cloud", "sim"}, "leave --os-cloud and --listing out"},
+		{[]string{"--from-listing", bad, "--os-cloud", "sim"}, "can't be used together"},
 		{[]string{"--from-listing", filepath.Join(dir, "none.json")}, "no such file"},
-		{[]string{"--from-listing", bad}, "unknown field \"providers\""},
+		{[]string{"--from-listing", bad}, "the form of an earlier release"},
 		{[]string{"--os-cloud", "sim", "--output", dir}, "is not a regular file"},
 		{[]string{"--os-cloud", "sim", "--output", bad, "--listing", bad}, "the same file"},
-		{[]string{"--os-cloud", "sim"}, "import: log in: "},
-		{nil, "import: log in: "},
+		{[]string{"--os-cloud", "sim"}, "log in: "},
+		{nil, "log in: "},
 	} {
 		if status, stdout, stderr := cysim(t, append([]string{"import"}, tt.args...)...); status != command.StatusBadInput || stdout != "" || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%q: status %d: %s, want one with %q", tt.args, status, stderr, tt.want)

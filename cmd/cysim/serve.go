@@ -48,7 +48,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	if c.CloudsYAML != "" {
 		if err := checkCloudsFile(c.CloudsYAML); err != nil {
-			return command.BadInput(err)
+			return err
 		}
 	}
 	options, err := c.options()
@@ -102,7 +102,7 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base s
 	region := cloud.Model().Region
 	if c.CloudsYAML != "" {
 		if err := writeCloudsFile(c.CloudsYAML, base, region); err != nil {
-			return nil, command.BadInput(err)
+			return nil, err
 		}
 	}
 	if err := cloud.ForwardEventsTo(c.EventsTo...); err != nil {

@@ -134,7 +134,7 @@ func wholeCloud() []Package {
 		},
 		{
 			Pattern: "simcloud/transfer",
-			Ours:    []string{"fakecyborg", "driver", "placementsim", "sim", "simcloud"},
+			Ours:    []string{"fakecyborg", "driver", "driver/verbatim", "placementsim", "sim", "simcloud", "internal/tables", "internal/uuids"},
 			Others:  []string{uuid},
 		},
 		{Pattern: "simcloud/drill", Ours: []string{"simcloud", "fakecyborg", "fault", "internal/plural"}},

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 // Anonymization says what of a listing is replaced. Region, descriptions and board
@@ -37,8 +37,15 @@ func (l Listing) Anonymize(a Anonymization) (Listing, error) {
 		Anonymization: a, names: make(map[string]string), labels: make(map[string]string), ids: make(map[string]string),
 		used: make(map[string]bool), last: make(map[string]int),
 	}
+	if _, err := l.eachText(func(_, text string) string { x.used[text] = true; return text }); err != nil {
+		return Listing{}, err
+	}
+	o, err := l.original()
+	if err != nil {
+		return Listing{}, err
+	}
 	if a.Names {
-		x.learnNames(l)
+		x.learnNames(o)
 	}
 	if _, err := l.eachText(x.learn); err != nil {
 		return Listing{}, err
@@ -47,24 +54,22 @@ func (l Listing) Anonymize(a Anonymization) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
-	return out, out.Validate()
+	return out, out.check()
 }
 
 // eachText returns a copy of the listing in which each text is replaced. The field is the
 // name of the innermost member of the JSON form that has it, except that the keys of
-// allocations are texts of that field, and the values of an attach handle, too.
+// allocations are texts of that field, and the values of an attach handle and of a list of
+// attributes, too. An element of a list that is null is a text of the field null.
 func (l Listing) eachText(replace func(field, text string) string) (out Listing, err error) {
-	data, err := json.Marshal(l)
+	var tree any
+	data, err := l.JSON()
 	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(data))
-		dec.UseNumber()
-		var tree any
-		if err = dec.Decode(&tree); err == nil {
-			data, err = json.Marshal(eachText("", tree, replace))
-		}
+		err = json.Unmarshal(data, &tree)
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &out)
+		data, _ = json.Marshal(eachText("", tree, replace))
+		err = json.Unmarshal(data, &out.answers)
 	}
 	if err != nil {
 		return Listing{}, fmt.Errorf("%w: copy: %w", ErrListing, err)
@@ -78,6 +83,9 @@ func eachText(field string, value any, replace func(field, text string) string) 
 		return replace(field, v)
 	case []any:
 		for i := range v {
+			if v[i] == nil {
+				replace("null", "")
+			}
 			v[i] = eachText(field, v[i], replace)
 		}
 	case map[string]any:
@@ -86,7 +94,7 @@ func eachText(field string, value any, replace func(field, text string) string) 
 			switch field {
 			case "allocations":
 				out[replace(field, name)] = v[name]
-			case "attach_handle_info":
+			case "attach_handle_info", "attributes_list", "resource_classes":
 				out[name] = eachText(field, v[name], replace)
 			default:
 				out[name] = eachText(name, v[name], replace)
@@ -111,7 +119,7 @@ type anonymizer struct {
 	names  map[string]string // of hosts, resource providers and deployables
 	labels map[string]string // names of device profiles, and ids of projects and users
 	ids    map[string]string // new UUIDs by old ones without dashes
-	used   map[string]bool   // names of the listing and new ones
+	used   map[string]bool   // texts of the listing and new names
 	last   map[string]int    // the number of the newest name, by format
 }
 
@@ -127,20 +135,10 @@ func (x *anonymizer) fresh(format string) string {
 }
 
 // learnNames chooses the new form of each name, and of each UUID that is made of a name.
-func (x *anonymizer) learnNames(l Listing) {
-	hosts, a := l.hosts(), cmp.Or(l.Accelerator, &AcceleratorListing{})
-	providers := slices.Clone(l.Placement.ResourceProviders)
-	for _, d := range a.Deployables { // Placement has the same name, unless it lacks the provider
-		providers = append(providers, ListedProvider{UUID: d.ProviderUUID, Name: d.Name})
-	}
-	for _, name := range hosts {
-		x.used[name] = true
-	}
-	for _, p := range providers {
-		x.used[p.Name] = true
-	}
-	for _, p := range a.DeviceProfiles {
-		x.used[p.Name] = true
+func (x *anonymizer) learnNames(o *original) {
+	hosts, providers := o.hosts(), slices.Clone(o.Placement.Providers)
+	for _, d := range o.Cyborg.Deployables { // Placement has the same name, unless it lacks the provider
+		providers = append(providers, &provider{UUID: d.ProviderUUID, Name: d.Name})
 	}
 	prefixes := make(map[string]string, 2*len(hosts)) // new names, by what names may begin with
 	for _, host := range hosts {
@@ -156,7 +154,7 @@ func (x *anonymizer) learnNames(l Listing) {
 			x.ids[bareHex(p.UUID)] = driver.ProviderUUID(x.names[p.Name])
 		}
 	}
-	for _, p := range a.DeviceProfiles {
+	for _, p := range o.Cyborg.Profiles {
 		x.labels[p.Name] = x.fresh("profile-%d")
 	}
 }
@@ -195,7 +193,6 @@ func (x *anonymizer) learn(field, text string) string {
 	case owner && bare == "" && x.IDs: // a UUID, since a name could be one of the listing
 		x.labels[text] = newUUID(x.Seed, text)
 	case owner && bare == "" && x.Names:
-		x.used[text] = true
 		x.labels[text] = x.fresh(strings.TrimSuffix(field, "_id") + "-%d")
 	}
 	return text
@@ -212,7 +209,7 @@ func (x *anonymizer) replace(field, text string) string {
 	case "name", "device_profile_name":
 		return cmp.Or(x.names[text], x.labels[text], text)
 	}
-	if isID(field) || strings.HasPrefix(field, "accel:") || slices.Contains([]string{"hostname", "value", "attach_handle_info"}, field) {
+	if isID(field) || strings.HasPrefix(field, "accel:") || slices.Contains([]string{"hostname", "value", "attributes_list", "attach_handle_info"}, field) {
 		return cmp.Or(x.names[text], x.id(text))
 	}
 	return text
@@ -229,11 +226,10 @@ func (x *anonymizer) id(id string) string {
 
 // bareHex is a UUID without dashes in lower case, or "" for anything else.
 func bareHex(text string) string {
-	bare := strings.ToLower(strings.ReplaceAll(text, "-", ""))
-	if len(bare) != 32 || strings.Trim(bare, "0123456789abcdef") != "" {
+	if !uuids.Like(text) {
 		return ""
 	}
-	return bare
+	return strings.ReplaceAll(uuids.Canonical(text), "-", "")
 }
 
 // newUUID is a UUID that stands for a text.

@@ -1,4 +1,4 @@
-package transfer_test
+package transfer
 
 import (
 	"encoding/json"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/simcloud"
-	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 var longHex = regexp.MustCompile(`(?i)[0-9a-f-]{32,}`)
@@ -49,7 +48,7 @@ func named(t testing.TB, hosts ...string) *simcloud.Cloud {
 }
 
 // identifiers are all the ids of a listing.
-func identifiers(l transfer.Listing) map[string]bool {
+func identifiers(l Listing) map[string]bool {
 	ids := make(map[string]bool)
 	add := func(list ...string) {
 		for _, id := range list {
@@ -58,40 +57,40 @@ func identifiers(l transfer.Listing) map[string]bool {
 			}
 		}
 	}
-	for _, p := range l.Placement.ResourceProviders {
+	for _, p := range l.answers.Placement.Providers {
 		add(p.Aggregates...)
 		add(p.UUID)
 	}
-	for _, c := range l.Placement.Consumers {
+	for _, c := range l.answers.Placement.Consumers {
 		add(c.UUID, c.ProjectID)
 	}
-	for _, d := range l.Accelerator.Devices {
+	for _, d := range l.answers.Cyborg.Devices {
 		add(d.UUID)
 	}
-	for _, d := range l.Accelerator.Deployables {
+	for _, d := range l.answers.Cyborg.Deployables {
 		add(d.UUID)
 	}
-	for _, a := range l.Accelerator.Attributes {
+	for _, a := range l.answers.Cyborg.Attributes {
 		add(a.UUID)
 	}
-	for _, p := range l.Accelerator.DeviceProfiles {
+	for _, p := range l.answers.Cyborg.Profiles {
 		add(p.UUID)
 	}
-	for _, a := range l.Accelerator.ARQs {
-		add(a.UUID, a.InstanceUUID, a.ProjectID, a.AttachHandleUUID)
+	for _, a := range l.answers.Cyborg.ARQs {
+		add(a.UUID, a.InstanceUUID, a.ProjectID, a.HandleUUID)
 	}
 	return ids
 }
 
 // renamed is a listing as it would have been with other names of its hosts.
-func renamed(t testing.TB, l transfer.Listing, names map[string]string) transfer.Listing {
+func renamed(t testing.TB, l Listing, names map[string]string) Listing {
 	t.Helper()
 	var pairs []string
 	for before, after := range names {
 		pairs = append(pairs, before, after)
 	}
 	inNames := strings.NewReplacer(pairs...)
-	for _, p := range l.Placement.ResourceProviders {
+	for _, p := range l.answers.Placement.Providers {
 		if p.UUID == driver.ProviderUUID(p.Name) {
 			pairs = append(pairs, p.UUID, driver.ProviderUUID(inNames.Replace(p.Name)))
 		}
@@ -100,7 +99,7 @@ func renamed(t testing.TB, l transfer.Listing, names map[string]string) transfer
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := transfer.ParseListing([]byte(strings.NewReplacer(pairs...).Replace(string(data))))
+	out, err := ParseListing([]byte(strings.NewReplacer(pairs...).Replace(string(data))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ func TestNothingOfTheOriginalRemainsInAnImportWithReplacedNamesAndIDs(t *testing
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.StringMatching(`[xyz]{3}[0-9]{1,2}(-[xyz]{3})?(\.[xyz]{4})?`)
 		hosts := rapid.SliceOfNDistinct(name, 2, 2, rapid.ID).Draw(rt, "hosts")
-		r := transfer.Anonymization{Seed: rapid.Uint64().Draw(rt, "seed"), Names: rapid.Bool().Draw(rt, "names")}
+		r := Anonymization{Seed: rapid.Uint64().Draw(rt, "seed"), Names: rapid.Bool().Draw(rt, "names")}
 		r.IDs = !r.Names || rapid.Bool().Draw(rt, "ids")
 		l := renamed(t, base, map[string]string{"cn0": hosts[0], "cn1": hosts[1]})
 		replaced, err := l.Anonymize(r)
@@ -126,7 +125,7 @@ func TestNothingOfTheOriginalRemainsInAnImportWithReplacedNamesAndIDs(t *testing
 			rt.Fatal(err)
 		}
 		if round++; round%20 == 1 { // the cloud made of it says no more, and takes its time
-			data = append(data, stateOf(t, rt, replaced)...)
+			data = append(data, dumpOf(t, rt, replaced)...)
 		}
 		if r.Names {
 			absent(rt, string(data), hosts...)
@@ -151,9 +150,9 @@ func absent(t *rapid.T, text string, parts ...string) {
 	}
 }
 
-// stateOf is the state of the cloud of a listing, of which a report changes nothing.
-func stateOf(t *testing.T, rt *rapid.T, l transfer.Listing) []byte {
-	cloud, err := transfer.Import(t.Context(), l)
+// dumpOf is the state of the cloud of a listing, of which a report changes nothing.
+func dumpOf(t *testing.T, rt *rapid.T, l Listing) []byte {
+	cloud, err := Import(t.Context(), l)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -174,29 +173,29 @@ func stateOf(t *testing.T, rt *rapid.T, l transfer.Listing) []byte {
 }
 
 // shape is what of a listing stays the same: numbers, classes, traits, who is below whom.
-func shape(l transfer.Listing) []string {
+func shape(l Listing) []string {
 	index := make(map[string]int)
-	for i, p := range l.Placement.ResourceProviders {
+	for i, p := range l.answers.Placement.Providers {
 		index[p.UUID] = i
 	}
 	var list []string
-	for _, p := range l.Placement.ResourceProviders {
+	for _, p := range l.answers.Placement.Providers {
 		parent := -1
 		if p.Parent != "" {
 			parent = index[p.Parent]
 		}
 		list = append(list, fmt.Sprint(parent, p.Generation, p.Inventories, p.Traits, len(p.Aggregates)))
 	}
-	for _, c := range l.Placement.Consumers {
+	for _, c := range l.answers.Placement.Consumers {
 		for _, i := range slices.Sorted(maps.Keys(c.Allocations)) {
-			list = append(list, fmt.Sprint(c.ConsumerType, len(i)))
+			list = append(list, fmt.Sprint(c.Type, len(i)))
 		}
 	}
-	for _, d := range l.Accelerator.Deployables {
+	for _, d := range l.answers.Cyborg.Deployables {
 		list = append(list, fmt.Sprint(index[d.ProviderUUID], d.NumAccelerators, d.DeviceID, d.DriverName, d.Attributes))
 	}
-	for _, a := range l.Accelerator.ARQs {
-		list = append(list, fmt.Sprint(a.State, a.Group, index[a.ProviderUUID], a.AttachHandleType, len(a.AttachHandleInfo)))
+	for _, a := range l.answers.Cyborg.ARQs {
+		list = append(list, fmt.Sprint(a.State, a.Group, index[a.ProviderUUID], a.HandleType, len(a.HandleInfo)))
 	}
 	return list
 }
@@ -204,24 +203,24 @@ func shape(l transfer.Listing) []string {
 func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, named(t, "cn1", "cn10"))
-	l.Accelerator.Devices[0].StdBoardInfo = "serial number 7 of cn1"
+	l.answers.Cyborg.Devices[0].StdBoardInfo = "serial number 7 of cn1"
 	before, err := l.JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := l.Anonymize(transfer.Anonymization{Names: true, IDs: true, Seed: 7})
+	got, err := l.Anonymize(Anonymization{Names: true, IDs: true, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if after, err := l.JSON(); err != nil || string(after) != string(before) {
 		t.Errorf("the listing itself was changed (%v)", err)
 	}
-	device := got.Accelerator.Devices[0]
+	device := got.answers.Cyborg.Devices[0]
 	if device.StdBoardInfo+device.VendorBoardInfo != "" {
 		t.Errorf("board information %q, %q", device.StdBoardInfo, device.VendorBoardInfo)
 	}
 	names := make(map[string]bool)
-	for _, p := range got.Placement.ResourceProviders {
+	for _, p := range got.answers.Placement.Providers {
 		names[p.Name] = true
 	}
 	for _, want := range []string{"host-1", "host-2", "host-1_FakeDevice", "host-2_0000:3b:00.0", "host-1_pci_0000_e1_00_0", "host-1_provider-1"} {
@@ -229,35 +228,35 @@ func TestReplacedNamesAreTheSameEverywhere(t *testing.T) {
 			t.Errorf("no provider is called %s: %v", want, slices.Sorted(maps.Keys(names)))
 		}
 	}
-	for i, d := range got.Accelerator.Deployables {
+	for i, d := range got.answers.Cyborg.Deployables {
 		if !names[d.Name] || d.ProviderUUID != driver.ProviderUUID(d.Name) {
 			t.Errorf("deployable %d: %s has provider %s", i, d.Name, d.ProviderUUID)
 		}
 	}
-	for _, a := range got.Accelerator.ARQs {
+	for _, a := range got.answers.Cyborg.ARQs {
 		if !strings.HasPrefix(a.ProfileName, "profile-") || a.Hostname != "" && !strings.HasPrefix(a.Hostname, "host-") {
 			t.Errorf("request %+v", a)
 		}
 	}
-	other, err := l.Anonymize(transfer.Anonymization{IDs: true, Seed: 8})
+	other, err := l.Anonymize(Anonymization{IDs: true, Seed: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other.Accelerator.Devices[0].UUID == device.UUID || other.Accelerator.Devices[0].Hostname != "cn1" {
-		t.Errorf("with another seed and the names kept: %+v", other.Accelerator.Devices[0])
+	if other.answers.Cyborg.Devices[0].UUID == device.UUID || other.answers.Cyborg.Devices[0].Hostname != "cn1" {
+		t.Errorf("with another seed and the names kept: %+v", other.answers.Cyborg.Devices[0])
 	}
-	if again, err := l.Anonymize(transfer.Anonymization{Names: true, IDs: true, Seed: 7}); err != nil || cmp.Diff(got, again) != "" {
+	if again, err := l.Anonymize(Anonymization{Names: true, IDs: true, Seed: 7}); err != nil || diff(got, again) != "" {
 		t.Errorf("a second time it comes out otherwise (%v)", err)
 	}
 }
 
 func TestNewNamesAreNoNamesOfTheListing(t *testing.T) {
 	t.Parallel()
-	got, err := listingOf(t, named(t, "host-2", "host-1")).Anonymize(transfer.Anonymization{Names: true})
+	got, err := listingOf(t, named(t, "host-2", "host-1")).Anonymize(Anonymization{Names: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := got.Accelerator.Devices[0].Hostname, got.Placement.ResourceProviders[0].Name; a != "host-3" || b != "host-3" {
+	if a, b := got.answers.Cyborg.Devices[0].Hostname, got.answers.Placement.Providers[0].Name; a != "host-3" || b != "host-3" {
 		t.Errorf("the first host is called %s and %s", a, b)
 	}
 }

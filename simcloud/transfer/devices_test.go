@@ -1,22 +1,20 @@
-package transfer_test
+package transfer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
-	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // The listings of testdata are of clouds with a bound request for each device: drivers of
@@ -29,21 +27,21 @@ func TestTheDevicesOfEveryDriverAreImported(t *testing.T) {
 			t.Parallel()
 			l := recorded(t, name)
 			cloud := imported(t, l)
-			if diff := cmp.Diff(l, listingOf(t, cloud), cmpopts.EquateEmpty()); diff != "" {
+			if diff := diff(l, listingOf(t, cloud)); diff != "" {
 				t.Errorf("listings (-original +imported):\n%s", diff)
 			}
 			mdevs, err := cloud.Mdevs("cn0")
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, a := range l.Accelerator.ARQs {
+			for _, a := range l.answers.Cyborg.ARQs {
 				i := slices.IndexFunc(cloud.Cyborg.AttachHandles(), func(h fakecyborg.AttachHandle) bool { return h.ARQ == a.UUID })
-				if i < 0 || !maps.Equal(a.AttachHandleInfo, cloud.Cyborg.AttachHandles()[i].Info) {
+				if i < 0 || !maps.Equal(a.HandleInfo, cloud.Cyborg.AttachHandles()[i].Info) {
 					t.Errorf("the handle of request %s: %d", a.UUID, i)
 				}
-				made := slices.ContainsFunc(mdevs, func(m driver.Mdev) bool { return m.UUID == a.AttachHandleUUID })
-				if made != (a.AttachHandleType == driver.HandleMDEV) {
-					t.Errorf("%s handle %s: the mediated device is there: %v", a.AttachHandleType, a.AttachHandleUUID, made)
+				made := slices.ContainsFunc(mdevs, func(m driver.Mdev) bool { return m.UUID == a.HandleUUID })
+				if made != (a.HandleType == driver.HandleMDEV) {
+					t.Errorf("%s handle %s: the mediated device is there: %v", a.HandleType, a.HandleUUID, made)
 				}
 			}
 			checkReport(t, cloud)
@@ -56,23 +54,23 @@ func TestRequestsAreImportedInEveryState(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, busy(t, simcloud.Model{}))
 	for i, state := range []fakecyborg.State{fakecyborg.StateBindStarted, fakecyborg.StateBindFailed, fakecyborg.StateUnbound} {
-		a := &l.Accelerator.ARQs[i]
-		a.State, a.AttachHandleType, a.AttachHandleUUID, a.AttachHandleInfo = string(state), "", "", nil
+		a := l.answers.Cyborg.ARQs[i]
+		a.State, a.HandleType, a.HandleUUID, a.HandleInfo = string(state), "", "", nil
 		if state == fakecyborg.StateUnbound {
 			a.Hostname, a.ProviderUUID, a.InstanceUUID = "", "", ""
 		}
 	}
 	cloud := imported(t, l)
 	got := listingOf(t, cloud)
-	for i := range got.Accelerator.ARQs {
-		if len(got.Accelerator.ARQs[i].AttachHandleInfo) == 0 {
-			got.Accelerator.ARQs[i].AttachHandleInfo = nil
-		}
-		if len(l.Accelerator.ARQs[i].AttachHandleInfo) == 0 {
-			l.Accelerator.ARQs[i].AttachHandleInfo = nil
+	for _, list := range [][]*arq{got.answers.Cyborg.ARQs, l.answers.Cyborg.ARQs} {
+		for i := range list {
+			if len(list[i].HandleInfo) == 0 {
+				list[i].HandleInfo = nil
+			}
 		}
 	}
-	if diff := cmp.Diff(l.Accelerator.ARQs, got.Accelerator.ARQs); diff != "" {
+	l.answers.Placement = got.answers.Placement // only requests were changed
+	if diff := diff(l, got); diff != "" {
 		t.Errorf("requests (-original +imported):\n%s", diff)
 	}
 	release(t, cloud)
@@ -84,15 +82,15 @@ func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T)
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
 	l := listingOf(t, original)
-	bare := l.Accelerator.Devices[0]
+	bare := *l.answers.Cyborg.Devices[0]
 	bare.UUID = instance(1)
-	l.Accelerator.Devices = append(l.Accelerator.Devices, bare)
+	l.answers.Cyborg.Devices = append(l.answers.Cyborg.Devices, &bare)
 	cloud := imported(t, l)
 	devices := make(map[string]fakecyborg.Device)
 	for _, d := range cloud.Cyborg.Devices() {
 		devices[d.UUID] = d
 	}
-	for _, d := range l.Accelerator.Devices {
+	for _, d := range l.answers.Cyborg.Devices {
 		if _, ok := devices[d.UUID]; !ok {
 			t.Errorf("device %s of host %s is missing", d.UUID, d.Hostname)
 		}
@@ -113,12 +111,12 @@ func TestDeployablesOfUnknownDevicesStandBelowDevicesCalledUnknown(t *testing.T)
 func TestContradictoryAttributesAreThoseOfTheDeployables(t *testing.T) {
 	t.Parallel()
 	original := simcloud.Run(t, simcloud.Model{})
-	for name, change := range map[string]func(*transfer.AcceleratorListing){
-		"none":    func(a *transfer.AcceleratorListing) { a.Attributes = nil },
-		"one off": func(a *transfer.AcceleratorListing) { a.Attributes[3].Value = "CUSTOM_ELSE" },
+	for name, change := range map[string]func(*answers){
+		"none":    func(a *answers) { a.Cyborg.Attributes = []*attribute{} },
+		"one off": func(a *answers) { a.Cyborg.Attributes[3].Value = "CUSTOM_ELSE" },
 	} {
 		l := listingOf(t, original)
-		change(l.Accelerator)
+		change(&l.answers)
 		cloud := imported(t, l)
 		for i, d := range original.Cyborg.Deployables() {
 			if diff := cmp.Diff(d, cloud.Cyborg.Deployables()[i]); diff != "" {
@@ -132,14 +130,14 @@ func TestContradictoryAttributesAreThoseOfTheDeployables(t *testing.T) {
 func TestNumbersWithGapsAreKept(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, simcloud.Run(t, simcloud.Model{}))
-	for i := range l.Accelerator.Deployables {
-		l.Accelerator.Deployables[i].DeviceID = 3*l.Accelerator.Deployables[i].DeviceID + 4
+	for i := range l.answers.Cyborg.Deployables {
+		l.answers.Cyborg.Deployables[i].DeviceID = 3*l.answers.Cyborg.Deployables[i].DeviceID + 4
 	}
-	for i := range l.Accelerator.Attributes {
-		l.Accelerator.Attributes[i].DeployableID = 5*l.Accelerator.Attributes[i].DeployableID + 1
+	for i := range l.answers.Cyborg.Attributes {
+		l.answers.Cyborg.Attributes[i].DeployableID = 5*l.answers.Cyborg.Attributes[i].DeployableID + 1
 	}
 	cloud := imported(t, l)
-	if diff := cmp.Diff(l, listingOf(t, cloud)); diff != "" {
+	if diff := diff(l, listingOf(t, cloud)); diff != "" {
 		t.Errorf("listings (-original +imported):\n%s", diff)
 	}
 }
@@ -148,7 +146,7 @@ func TestAnImportCanBeKeptInAStateFile(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, busy(t, simcloud.Model{}))
 	file := filepath.Join(t.TempDir(), "state")
-	cloud, err := transfer.Import(t.Context(), l, simcloud.WithStateFile(file))
+	cloud, err := Import(t.Context(), l, simcloud.WithStateFile(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,13 +162,13 @@ func TestAnImportCanBeKeptInAStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if diff := cmp.Diff(l, listingOf(t, again)); diff != "" {
+	if diff := diff(l, listingOf(t, again)); diff != "" {
 		t.Errorf("listings (-imported +kept):\n%s", diff)
 	}
-	if _, err := transfer.Import(t.Context(), l, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
+	if _, err := Import(t.Context(), l, simcloud.WithStateFile(file)); !errors.Is(err, simcloud.ErrState) {
 		t.Errorf("into a file that holds a state: %v, want ErrState", err)
 	}
-	_, err = transfer.Import(t.Context(), l, simcloud.WithExternalPlacement("http://127.0.0.1:1", ""))
+	_, err = Import(t.Context(), l, simcloud.WithExternalPlacement("http://127.0.0.1:1", ""))
 	if !errors.Is(err, simcloud.ErrNoState) {
 		t.Errorf("with an external Placement: %v, want ErrNoState", err)
 	}
@@ -183,7 +181,7 @@ func TestListingsSurviveJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := transfer.ParseListing(data)
+	got, err := ParseListing(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,34 +191,24 @@ func TestListingsSurviveJSON(t *testing.T) {
 }
 
 func FuzzListing(f *testing.F) {
-	small := transfer.Listing{SchemaVersion: 1, ReadAt: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Placement: transfer.PlacementListing{
-		ResourceProviders: []transfer.ListedProvider{{UUID: instance(1), Name: "a"}, {UUID: instance(2), Name: "a_0000:3b:00.0", Parent: instance(1),
-			Inventories: map[string]transfer.ListedInventory{"PGPU": {Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}}}},
-		Consumers: []transfer.ListedConsumer{{UUID: instance(3), Allocations: map[string]map[string]int64{instance(2): {"PGPU": 1}}}},
-	}, Accelerator: &transfer.AcceleratorListing{
-		Devices:        []transfer.ListedDevice{{UUID: instance(4), Hostname: "a", Type: "GPU", Vendor: "10de"}},
-		Deployables:    []transfer.ListedDeployable{{UUID: instance(5), Name: "a_0000:3b:00.0", NumAccelerators: 1, DeviceID: 1, ProviderUUID: instance(2), Attributes: []transfer.ListedPair{{Key: "rc", Value: "PGPU"}}}},
-		DeviceProfiles: []transfer.ListedProfile{{UUID: instance(6), Name: "p", Groups: []map[string]string{{"resources:PGPU": "1"}}}},
-		ARQs: []transfer.ListedARQ{{UUID: instance(7), State: "Bound", ProfileName: "p", Hostname: "a", ProviderUUID: instance(2), InstanceUUID: instance(3),
-			AttachHandleType: "PCI", AttachHandleInfo: map[string]string{"domain": "0000", "bus": "3b", "device": "00", "function": "0"}}},
-	}}
-	data, err := json.Marshal(small)
+	data, err := os.ReadFile("testdata/small.json")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data, true)
-	f.Add([]byte(`{"schema_version":1,"read_at":"2026-11-20T00:00:00Z","placement":{"resource_providers":[]}}`), false)
+	f.Add([]byte(`{"schema_version":2,"read_at":"2026-11-20T00:00:00Z","placement":{"resource_providers":[]}}`), false)
+	f.Add([]byte(`{"schema_version":2,"read_at":"2026-11-20T00:00:00Z","placement":{"resource_providers":[null],"consumers":[null]},"accelerator":{"devices":[null],"deployables":[null],"arqs":[null]}}`), true)
 	f.Fuzz(func(t *testing.T, data []byte, replace bool) {
-		l, err := transfer.ParseListing(data)
+		l, err := ParseListing(data)
 		if err == nil && replace {
-			l, err = l.Anonymize(transfer.Anonymization{Names: true, IDs: true})
+			l, err = l.Anonymize(Anonymization{Names: true, IDs: true})
 		}
 		var cloud *simcloud.Cloud
 		if err == nil {
-			cloud, err = transfer.Import(t.Context(), l)
+			cloud, err = Import(t.Context(), l)
 		}
 		if err != nil {
-			if !errors.Is(err, transfer.ErrListing) {
+			if !errors.Is(err, ErrListing) {
 				t.Errorf("%q: error %v is not ErrListing", data, err)
 			}
 			return
@@ -240,7 +228,7 @@ func FuzzListing(f *testing.F) {
 
 func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 	t.Parallel()
-	const provider = "75c9d2f9-d15e-3a2c-b3b0-8d3b0b8a7f0c"
+	const provider1 = "75c9d2f9-d15e-3a2c-b3b0-8d3b0b8a7f0c"
 	pci := func(bus, function string) driver.Info {
 		return driver.Info{"domain": "ffff", "bus": bus, "device": "00", "function": function}
 	}
@@ -262,17 +250,16 @@ func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := transfer.Listing{SchemaVersion: 1, ReadAt: time.Unix(1e9, 0), Placement: transfer.PlacementListing{ResourceProviders: []transfer.ListedProvider{
-				{UUID: instance(3), Name: "cn0"}, {UUID: provider, Name: tt.deployable, Parent: instance(3)},
-			}}, Accelerator: &transfer.AcceleratorListing{
-				Devices: []transfer.ListedDevice{{UUID: instance(1), Hostname: "cn0", Type: "GPU", Vendor: "v"}},
-				Deployables: []transfer.ListedDeployable{{UUID: instance(2), Name: tt.deployable, NumAccelerators: 2, DeviceID: 1,
-					ProviderUUID: provider, DriverName: "nvidia", Attributes: []transfer.ListedPair{{Key: "rc", Value: "VGPU"}}}},
-				DeviceProfiles: []transfer.ListedProfile{{UUID: instance(4), Name: "p", Groups: []map[string]string{{"resources:VGPU": "1"}}}},
-			}}
+			l := Listing{answers{SchemaVersion: listingSchema, ReadAt: time.Unix(1e9, 0)}}
+			l.answers.Cyborg.Devices = []*device{{UUID: instance(1), Hostname: "cn0", Type: "GPU", Vendor: "v"}}
+			l.answers.Cyborg.Deployables = []*deployable{{UUID: instance(2), Name: tt.deployable, NumAccelerators: 2, DeviceID: 1,
+				ProviderUUID: provider1, DriverName: "nvidia", Attributes: pairs{{"rc": "VGPU"}}}}
+			l.answers.Cyborg.Profiles = []*deviceProfile{{UUID: instance(4), Name: "p", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
+			l.answers.Cyborg.Attributes = []*attribute{}
+			l.answers.Placement.Providers = []*provider{{UUID: instance(3), Name: "cn0"}, {UUID: provider1, Name: tt.deployable, Parent: instance(3)}}
 			if tt.bound != nil {
-				l.Accelerator.ARQs = []transfer.ListedARQ{{UUID: instance(5), State: "Bound", ProfileName: "p", Hostname: "cn0", ProviderUUID: provider,
-					InstanceUUID: instance(6), AttachHandleType: tt.bound.Type, AttachHandleInfo: tt.bound.Info}}
+				l.answers.Cyborg.ARQs = []*arq{{UUID: instance(5), State: "Bound", ProfileName: "p", Hostname: "cn0", ProviderUUID: provider1,
+					InstanceUUID: instance(6), HandleType: tt.bound.Type, HandleInfo: tt.bound.Info}}
 			}
 			cloud := imported(t, l)
 			var got []driver.AttachHandle
@@ -291,16 +278,16 @@ func TestWhatIsNotListedIsMarkedAsUnknown(t *testing.T) {
 
 func TestUnknownHandlesOfAHostAllDiffer(t *testing.T) {
 	t.Parallel()
-	l := transfer.Listing{SchemaVersion: 1, ReadAt: time.Unix(1e9, 0), Accelerator: &transfer.AcceleratorListing{}}
+	l := Listing{answers{SchemaVersion: listingSchema, ReadAt: time.Unix(1e9, 0)}}
 	for n := range 3 {
 		name := fmt.Sprint("nameless", n)
-		l.Accelerator.Devices = append(l.Accelerator.Devices, transfer.ListedDevice{UUID: instance(n), Hostname: "cn0", Type: "GPU", Vendor: "v"})
-		l.Accelerator.Deployables = append(l.Accelerator.Deployables, transfer.ListedDeployable{UUID: instance(100 + n), Name: name, NumAccelerators: 400,
-			DeviceID: n + 1, ProviderUUID: driver.ProviderUUID(name), DriverName: []string{"nvidia", "fake", "x"}[n], Attributes: []transfer.ListedPair{{Key: "rc", Value: "PGPU"}}})
+		l.answers.Cyborg.Devices = append(l.answers.Cyborg.Devices, &device{UUID: instance(n), Hostname: "cn0", Type: "GPU", Vendor: "v"})
+		l.answers.Cyborg.Deployables = append(l.answers.Cyborg.Deployables, &deployable{UUID: instance(100 + n), Name: name, NumAccelerators: 400,
+			DeviceID: n + 1, ProviderUUID: driver.ProviderUUID(name), DriverName: []string{"nvidia", "fake", "x"}[n], Attributes: pairs{{"rc": "PGPU"}}})
 	}
-	l.Placement.ResourceProviders = []transfer.ListedProvider{{UUID: instance(50), Name: "cn0"}}
-	for _, p := range l.Accelerator.Deployables {
-		l.Placement.ResourceProviders = append(l.Placement.ResourceProviders, transfer.ListedProvider{UUID: p.ProviderUUID, Name: p.Name, Parent: instance(50)})
+	l.answers.Placement.Providers = []*provider{{UUID: instance(50), Name: "cn0"}}
+	for _, p := range l.answers.Cyborg.Deployables {
+		l.answers.Placement.Providers = append(l.answers.Placement.Providers, &provider{UUID: p.ProviderUUID, Name: p.Name, Parent: instance(50)})
 	}
 	seen := make(map[string]bool)
 	for _, h := range imported(t, l).Cyborg.AttachHandles() {

@@ -1,4 +1,4 @@
-package transfer_test
+package transfer
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
-	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // instance is a UUID that differs with n.
@@ -138,9 +137,9 @@ func release(t *testing.T, cloud *simcloud.Cloud) {
 	cloud.CheckNoLeaks(t)
 }
 
-func imported(t testing.TB, l transfer.Listing, opts ...simcloud.Option) *simcloud.Cloud {
+func imported(t testing.TB, l Listing, opts ...simcloud.Option) *simcloud.Cloud {
 	t.Helper()
-	cloud, err := transfer.Import(t.Context(), l, opts...)
+	cloud, err := Import(t.Context(), l, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,13 +152,13 @@ func imported(t testing.TB, l transfer.Listing, opts ...simcloud.Option) *simclo
 }
 
 // recorded is a listing of testdata.
-func recorded(t testing.TB, name string) transfer.Listing {
+func recorded(t testing.TB, name string) Listing {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := transfer.ParseListing(data)
+	l, err := ParseListing(data)
 	if err != nil {
 		t.Fatal(err)
 	}

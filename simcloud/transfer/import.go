@@ -1,15 +1,15 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -28,104 +28,100 @@ import (
 // The error matches [ErrListing] for a listing that no cloud can be made of, and else is
 // that of [simcloud.FromState].
 func Import(ctx context.Context, l Listing, opts ...simcloud.Option) (*simcloud.Cloud, error) {
-	state, err := stateOf(ctx, l)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.Is(err, ErrListing):
+	if err := l.check(); err != nil {
 		return nil, err
-	case err != nil:
+	}
+	state, err := l.state(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w; if the cloud changed while it was read, read it again", ErrListing, err)
 	}
 	return simcloud.FromState(ctx, state, opts...)
 }
 
-// stateOf is the state of a cloud of the listing.
-func stateOf(ctx context.Context, l Listing) ([]byte, error) {
-	if err := l.Validate(); err != nil {
-		return nil, err
-	}
-	data, err := l.JSON()
+// stopped is a clock that stands and is no part of a state.
+type stopped struct{ *sim.ManualClock }
+
+// state is the state of the cloud after a report of its agents: they make the mediated
+// devices of bound requests, and remember what they have reported.
+func (l Listing) state(ctx context.Context) ([]byte, error) {
+	before, err := l.unreported()
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(data)
-	w, err := join(l, binary.BigEndian.Uint64(sum[:8])>>11) // 53 bits, which every reader of JSON has right
-	if err != nil {
-		return nil, err
-	}
-	m := w.model()
-	if err := m.Validate(); err != nil {
-		return nil, err
-	}
-	bare := m // its devices have nothing that Placement could refuse
-	bare.DeviceProfiles, bare.Hosts = []simcloud.DeviceProfile{}, slices.Clone(m.Hosts)
-	for i, h := range m.Hosts {
-		bare.Hosts[i].Devices = slices.Clone(h.Devices)
-		for j := range h.Devices {
-			bare.Hosts[i].Devices[j].Deployables, bare.Hosts[i].Devices[j].Resources = nil, nil
-		}
-	}
-	clock := simcloud.WithClock(sim.NewManualClock(l.ReadAt)) // so that two imports are the same
-	state, err := dump(simcloud.New(ctx, bare, clock))
-	if err != nil {
-		return nil, err
-	}
-	if state, err = w.put(state, m); err != nil {
-		return nil, err
-	}
-	// A report makes the mediated devices of bound requests, and the agents remember what
-	// they have reported. Rows that it changes are put back.
-	cloud, err := simcloud.FromState(ctx, state, clock)
+	clock := stopped{sim.NewManualClock(l.answers.ReadAt)} // so that two imports are the same
+	cloud, err := simcloud.FromState(ctx, before, simcloud.WithClock(clock))
 	if err != nil {
 		return nil, err
 	}
 	_ = cloud.Cyborg.Report(ctx) // what an agent cannot report is in Cloud.Findings
-	if state, err = dump(cloud, nil); err != nil {
-		return nil, err
-	}
-	return w.put(state, m)
+	after, err := cloud.Dump()
+	return after, errors.Join(err, cloud.Close())
 }
 
-// dump is the state of a cloud, which it closes.
-func dump(cloud *simcloud.Cloud, err error) ([]byte, error) {
+// unreported is the state of a cloud of the listing.
+func (l Listing) unreported() ([]byte, error) {
+	o, err := l.original()
 	if err != nil {
 		return nil, err
 	}
-	state, err := cloud.Dump()
-	return state, errors.Join(err, cloud.Close())
+	if err := o.join(); err != nil {
+		return nil, err
+	}
+	m := o.model()
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	model, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{original: o, last: make(map[string]int)}
+	w.placement()
+	w.accelerator()
+	w.cloud(m)
+	var out bytes.Buffer
+	err = tables.WriteDocument(&out, model, func(yield func(sim.Record, error) bool) {
+		for _, r := range w.records {
+			if !yield(r, w.err) {
+				return
+			}
+		}
+	})
+	return out.Bytes(), err
 }
 
 // model describes the cloud, as near as a model can.
-func (w *imported) model() simcloud.Model {
+func (o *original) model() simcloud.Model {
 	m := simcloud.Model{
-		Seed: w.seed, Region: w.Region, Hosts: []simcloud.Host{}, DeviceProfiles: []simcloud.DeviceProfile{},
-		Cyborg: fakecyborg.Config{PlacementMode: w.mode},
+		Seed: o.seed, Region: o.Region, Hosts: []simcloud.Host{}, DeviceProfiles: []simcloud.DeviceProfile{},
+		Cyborg: fakecyborg.Config{PlacementMode: o.mode},
 	}
-	roots, devices := make(map[string]ListedProvider), make(map[string][]driver.Device)
-	for _, p := range w.Placement.ResourceProviders {
+	roots, devices := make(map[string]*provider), make(map[string][]driver.Device)
+	for _, p := range o.Placement.Providers {
 		if p.Parent == "" {
 			roots[p.Name] = p
 		}
 	}
-	for _, d := range w.devices {
+	for _, d := range o.Cyborg.Devices {
 		devices[d.Hostname] = append(devices[d.Hostname], d.reported)
 	}
-	for _, name := range w.hosts() {
-		root := roots[name]
-		m.Hosts = append(m.Hosts, simcloud.Host{
-			Name: name, ProviderUUID: root.UUID, Traits: append([]string{}, root.Traits...), Devices: devices[name],
-			VCPUs: root.Inventories["VCPU"].Total, MemoryMB: root.Inventories["MEMORY_MB"].Total, DiskGB: root.Inventories["DISK_GB"].Total,
-		})
+	for _, name := range o.hosts() {
+		h := simcloud.Host{Name: name, Traits: []string{}, Devices: devices[name]}
+		if root := roots[name]; root != nil {
+			h.ProviderUUID, h.Traits = root.UUID, append(h.Traits, root.Traits...)
+			h.VCPUs, h.MemoryMB, h.DiskGB = root.Inventories["VCPU"].Total, root.Inventories["MEMORY_MB"].Total, root.Inventories["DISK_GB"].Total
+		}
+		m.Hosts = append(m.Hosts, h)
 	}
-	if w.Accelerator == nil {
+	if o.Cyborg.Devices == nil {
 		m.Flavors = []simcloud.Flavor{}
-		return m
 	}
-	if slices.Contains([]string{"2.0", "2.1", "2.2"}, w.Accelerator.MaxVersion) {
+	if o.zed {
 		m.Cyborg.Release = fakecyborg.ReleaseZed
 	}
-	for _, p := range w.Accelerator.DeviceProfiles {
+	for _, p := range o.Cyborg.Profiles {
 		m.DeviceProfiles = append(m.DeviceProfiles, simcloud.DeviceProfile{Name: p.Name, Description: p.Description, Groups: p.Groups})
 	}
 	return m

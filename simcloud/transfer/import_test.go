@@ -1,4 +1,4 @@
-package transfer_test
+package transfer
 
 import (
 	"encoding/json"
@@ -16,82 +16,65 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/simcloud"
-	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // listingOf reads a cloud with plain HTTP.
-func listingOf(t testing.TB, cloud *simcloud.Cloud) transfer.Listing {
+func listingOf(t testing.TB, cloud *simcloud.Cloud) Listing {
 	t.Helper()
 	u := login(t, cloud)
-	l := transfer.Listing{SchemaVersion: transfer.ListingSchema, ReadAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Accelerator: &transfer.AcceleratorListing{MaxVersion: "2.3"}}
-	readPlacement(u, &l.Placement)
-	a := l.Accelerator
-	u.get("/accelerator/v2/devices", accelerator, &struct{ Devices any }{&a.Devices})
-	u.get("/accelerator/v2/attributes", accelerator, &struct{ Attributes any }{&a.Attributes})
-	u.get("/accelerator/v2/device_profiles", accelerator, &struct {
-		Profiles any `json:"device_profiles"`
-	}{&a.DeviceProfiles})
-	u.get("/accelerator/v2/accelerator_requests", accelerator, &struct{ ARQs any }{&a.ARQs})
-	var parts struct {
-		Deployables []struct {
-			transfer.ListedDeployable
-			Attributes json.RawMessage `json:"attributes"`
-			List       string          `json:"attributes_list"`
-		} `json:"deployables"`
+	cyborg := make(map[string]any)
+	for _, path := range []string{"devices", "deployables", "attributes", "device_profiles", "accelerator_requests"} {
+		u.get("/accelerator/v2/"+path, accelerator, &cyborg)
 	}
-	u.get("/accelerator/v2/deployables", accelerator, &parts)
-	for _, p := range parts.Deployables {
-		var pairs []map[string]string
-		if err := json.Unmarshal([]byte(p.List), &pairs); err != nil {
-			t.Fatal(err)
-		}
-		for _, pair := range pairs {
-			for key, value := range pair {
-				p.ListedDeployable.Attributes = append(p.ListedDeployable.Attributes, transfer.ListedPair{Key: key, Value: value})
-			}
-		}
-		a.Deployables = append(a.Deployables, p.ListedDeployable)
+	data, err := json.Marshal(map[string]any{
+		"schema_version": listingSchema, "read_at": "2026-11-20T12:00:00Z", "placement": readPlacement(u), "accelerator": cyborg,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := ParseListing(data)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return l
 }
 
-func readPlacement(u *admin, l *transfer.PlacementListing) {
-	var classes struct {
-		Classes []struct{ Name string } `json:"resource_classes"`
+func readPlacement(u *admin) map[string]any {
+	all := make(map[string]any)
+	for _, path := range []string{"resource_classes", "traits", "resource_providers"} {
+		u.get("/placement/"+path, placement, &all)
 	}
-	u.get("/placement/resource_classes", placement, &classes)
-	for _, c := range classes.Classes {
-		l.ResourceClasses = append(l.ResourceClasses, c.Name)
-	}
-	u.get("/placement/traits", placement, &struct{ Traits any }{&l.Traits})
-	u.get("/placement/resource_providers", placement, &struct {
-		Providers any `json:"resource_providers"`
-	}{&l.ResourceProviders})
-	consumers := make(map[string]bool)
-	for i := range l.ResourceProviders {
-		p := &l.ResourceProviders[i]
-		path := "/placement/resource_providers/" + p.UUID
-		u.get(path+"/inventories", placement, &struct{ Inventories any }{&p.Inventories})
-		u.get(path+"/traits", placement, &struct{ Traits any }{&p.Traits})
-		u.get(path+"/aggregates", placement, &struct{ Aggregates any }{&p.Aggregates})
-		var held struct{ Allocations map[string]any }
-		u.get(path+"/allocations", placement, &held)
-		for id := range held.Allocations {
-			consumers[id] = true
+	held := make(map[string]any)
+	for _, p := range all["resource_providers"].([]any) {
+		p := p.(map[string]any)
+		for _, part := range []string{"inventories", "traits", "aggregates"} {
+			u.get(fmt.Sprint("/placement/resource_providers/", p["uuid"], "/", part), placement, &p)
 		}
+		var body struct{ Allocations map[string]any }
+		u.get(fmt.Sprint("/placement/resource_providers/", p["uuid"], "/allocations"), placement, &body)
+		maps.Copy(held, body.Allocations)
 	}
-	for _, id := range slices.Sorted(maps.Keys(consumers)) {
-		c := transfer.ListedConsumer{UUID: id, Allocations: make(map[string]map[string]int64)}
-		body := struct {
-			*transfer.ListedConsumer
-			Allocations map[string]struct{ Resources map[string]int64 } `json:"allocations"`
-		}{ListedConsumer: &c}
-		u.get("/placement/allocations/"+id, placement, &body)
-		for provider, amounts := range body.Allocations {
-			c.Allocations[provider] = amounts.Resources
+	consumers := []any{}
+	for _, id := range slices.Sorted(maps.Keys(held)) {
+		c := map[string]any{"uuid": id}
+		u.get("/placement/allocations/"+id, placement, &c)
+		consumers = append(consumers, c)
+	}
+	all["consumers"] = consumers
+	return all
+}
+
+// diff compares two listings.
+func diff(before, after Listing) string {
+	var texts [2]string
+	for i, l := range []Listing{before, after} {
+		data, err := json.MarshalIndent(l.answers, "", " ")
+		if err != nil {
+			return err.Error()
 		}
-		l.Consumers = append(l.Consumers, c)
+		texts[i] = string(data)
 	}
+	return cmp.Diff(texts[0], texts[1])
 }
 
 // busy is a cloud in which much is going on: instances with accelerators of all types, an
@@ -132,7 +115,7 @@ func TestAnImportedCloudListsWhatTheOriginalLists(t *testing.T) {
 	want := listingOf(t, original)
 	cloud := imported(t, want)
 	got := listingOf(t, cloud)
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := diff(want, got); diff != "" {
 		t.Errorf("listings (-original +imported):\n%s", diff)
 	}
 	for _, p := range original.Model().DeviceProfiles {
@@ -203,7 +186,7 @@ func checkReport(t *testing.T, cloud *simcloud.Cloud) {
 			t.Errorf("the report wrote: %s %s", r.Method, r.Path)
 		}
 	}
-	if diff := cmp.Diff(before, listingOf(t, cloud)); diff != "" {
+	if diff := diff(before, listingOf(t, cloud)); diff != "" {
 		t.Errorf("listings (-before +after the report):\n%s", diff)
 	}
 	for _, d := range cloud.Cyborg.DriverReports() {
@@ -273,7 +256,7 @@ func TestAnImportedStateSurvivesItsDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = again.Close() })
-	if diff := cmp.Diff(listingOf(t, cloud), listingOf(t, again)); diff != "" {
+	if diff := diff(listingOf(t, cloud), listingOf(t, again)); diff != "" {
 		t.Errorf("listings (-imported +of its dump):\n%s", diff)
 	}
 	other := imported(t, listingOf(t, again))
@@ -298,7 +281,7 @@ func TestInstancesOfAnImportedCloudAreLeaks(t *testing.T) {
 func TestACloudWithoutCyborgIsImported(t *testing.T) {
 	t.Parallel()
 	l := listingOf(t, simcloud.Run(t, simcloud.Model{Hosts: []simcloud.Host{{Name: "a", Providers: []simcloud.Provider{{Name: "a_nic", Inventory: map[string]int{"SRIOV_NET_VF": 2}}}}, {Name: "b"}}}))
-	l.Accelerator = nil
+	l.answers.Cyborg = answers{}.Cyborg
 	cloud := imported(t, l)
 	if diff := cmp.Diff([]string{"a", "b"}, cloud.HostNames()); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
@@ -307,7 +290,8 @@ func TestACloudWithoutCyborgIsImported(t *testing.T) {
 		t.Errorf("Cyborg has %d profiles and devices", n)
 	}
 	got := listingOf(t, cloud)
-	if diff := cmp.Diff(l.Placement, got.Placement); diff != "" {
+	got.answers.Cyborg = answers{}.Cyborg
+	if diff := diff(l, got); diff != "" {
 		t.Errorf("Placement (-original +imported):\n%s", diff)
 	}
 	checkReport(t, cloud)
@@ -320,51 +304,49 @@ func TestBadListingsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		change func(*transfer.Listing)
+		change func(*Listing)
 		want   string
 	}{
-		"schema_version": {func(l *transfer.Listing) { l.SchemaVersion = 2 }, "schema_version: 2"},
-		"read_at":        {func(l *transfer.Listing) { l.ReadAt = time.Time{} }, "read_at: missing"},
-		"a provider twice": {func(l *transfer.Listing) {
-			l.Placement.ResourceProviders[1].UUID = l.Placement.ResourceProviders[0].UUID
+		"read_at": {func(l *Listing) { l.answers.ReadAt = time.Time{} }, "read_at: missing"},
+		"a provider twice": {func(l *Listing) {
+			l.answers.Placement.Providers[1].UUID = l.answers.Placement.Providers[0].UUID
 		}, "is listed twice"},
-		"a name twice":                {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Name = "cn0" }, `"cn0"`},
-		"no uuid":                     {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].UUID = "x" }, `"x" is not a UUID`},
-		"a parent that is not listed": {func(l *transfer.Listing) { l.Placement.ResourceProviders[1].Parent = instance(99) }, instance(99) + " is not listed"},
-		"a provider below itself":     {func(l *transfer.Listing) { p := &l.Placement.ResourceProviders[0]; p.Parent = p.UUID }, "below itself"},
-		"a bad inventory": {func(l *transfer.Listing) {
-			l.Placement.ResourceProviders[0].Inventories["VCPU"] = transfer.ListedInventory{}
+		"a name twice":                {func(l *Listing) { l.answers.Placement.Providers[1].Name = "cn0" }, `"cn0"`},
+		"no uuid":                     {func(l *Listing) { l.answers.Placement.Providers[1].UUID = "x" }, `"x" is not a UUID`},
+		"a parent that is not listed": {func(l *Listing) { l.answers.Placement.Providers[1].Parent = instance(99) }, instance(99) + " does not exist"},
+		"a provider below itself":     {func(l *Listing) { p := l.answers.Placement.Providers[0]; p.Parent = p.UUID }, "is below the provider"},
+		"a bad inventory": {func(l *Listing) {
+			l.answers.Placement.Providers[0].Inventories["VCPU"] = inventory{}
 		}, "inventory of VCPU"},
-		"an allocation of nothing": {func(l *transfer.Listing) {
-			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"FPGA": 1}
-		}, "FPGA:1"},
-		"more allocated than the total": {func(l *transfer.Listing) {
-			l.Placement.Consumers[0].Allocations[l.Placement.ResourceProviders[0].UUID] = map[string]int64{"VCPU": 1e6}
-		}, ""},
-		"a device without host":               {func(l *transfer.Listing) { l.Accelerator.Devices[0].Hostname = "" }, `host "cn0"`},
-		"an unknown type":                     {func(l *transfer.Listing) { l.Accelerator.Devices[0].Type = "TPU" }, "TPU"},
-		"a deployable too many":               {func(l *transfer.Listing) { l.Accelerator.Devices = l.Accelerator.Devices[1:] }, `host "cn0"`},
-		"no accelerators":                     {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
-		"too many accelerators":               {func(l *transfer.Listing) { l.Accelerator.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
-		"a device profile that is not listed": {func(l *transfer.Listing) { l.Accelerator.DeviceProfiles = l.Accelerator.DeviceProfiles[1:] }, "device_profile"},
-		"an unknown group":                    {func(l *transfer.Listing) { l.Accelerator.ARQs[0].Group = 7 }, "no group 7"},
-		"an unknown state":                    {func(l *transfer.Listing) { l.Accelerator.ARQs[0].State = "Sleeping" }, "Sleeping"},
-		"a deployable that is not listed":     {func(l *transfer.Listing) { l.Accelerator.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
-		"no handle":                           {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleInfo = nil }, "bad attach handle"},
-		"a handle twice": {func(l *transfer.Listing) {
-			l.Accelerator.ARQs[2].AttachHandleInfo = l.Accelerator.ARQs[1].AttachHandleInfo
-			l.Accelerator.ARQs[2].ProviderUUID = l.Accelerator.ARQs[1].ProviderUUID
+		"an allocation of nothing":            {func(l *Listing) { allocate(l, "FPGA", 1) }, "FPGA:1"},
+		"more allocated than the total":       {func(l *Listing) { allocate(l, "VCPU", 1e6) }, ""},
+		"a device without host":               {func(l *Listing) { l.answers.Cyborg.Devices[0].Hostname = "" }, `host "cn0"`},
+		"an unknown type":                     {func(l *Listing) { l.answers.Cyborg.Devices[0].Type = "TPU" }, "TPU"},
+		"a deployable too many":               {func(l *Listing) { l.answers.Cyborg.Devices = l.answers.Cyborg.Devices[1:] }, `host "cn0"`},
+		"no accelerators":                     {func(l *Listing) { l.answers.Cyborg.Deployables[0].NumAccelerators = 0 }, "num_accelerators 0"},
+		"too many accelerators":               {func(l *Listing) { l.answers.Cyborg.Deployables[0].NumAccelerators = 1 << 30 }, "num_accelerators"},
+		"a device profile that is not listed": {func(l *Listing) { l.answers.Cyborg.Profiles = l.answers.Cyborg.Profiles[1:] }, "device_profile"},
+		"an unknown group":                    {func(l *Listing) { l.answers.Cyborg.ARQs[0].Group = 7 }, "no group 7"},
+		"an unknown state":                    {func(l *Listing) { l.answers.Cyborg.ARQs[0].State = "Sleeping" }, "Sleeping"},
+		"a deployable that is not listed":     {func(l *Listing) { l.answers.Cyborg.ARQs[0].ProviderUUID = instance(98) }, instance(98)},
+		"no handle":                           {func(l *Listing) { l.answers.Cyborg.ARQs[0].HandleInfo = nil }, "bad attach handle"},
+		"a mediated device without information": {func(l *Listing) {
+			l.answers.Cyborg.ARQs[1].HandleInfo = nil
+		}, "bad attach handle"},
+		"a handle twice": {func(l *Listing) {
+			l.answers.Cyborg.ARQs[2].HandleInfo = l.answers.Cyborg.ARQs[1].HandleInfo
+			l.answers.Cyborg.ARQs[2].ProviderUUID = l.answers.Cyborg.ARQs[1].ProviderUUID
 		}, "twice"},
-		"a handle of no type": {func(l *transfer.Listing) { l.Accelerator.ARQs[0].AttachHandleType = "USB" }, "USB"},
+		"a handle of no type": {func(l *Listing) { l.answers.Cyborg.ARQs[0].HandleType = "USB" }, "USB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := transfer.ParseListing(good)
+			l, err := ParseListing(good)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tt.change(&l)
-			cloud, err := transfer.Import(t.Context(), l)
+			cloud, err := Import(t.Context(), l)
 			if tt.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -372,14 +354,28 @@ func TestBadListingsAreRefused(t *testing.T) {
 				_ = cloud.Close()
 				return
 			}
-			if !errors.Is(err, transfer.ErrListing) || !strings.Contains(err.Error(), tt.want) || cloud != nil {
+			if !errors.Is(err, ErrListing) || !strings.Contains(err.Error(), tt.want) || cloud != nil {
 				t.Errorf("got error %v, want ErrListing with %q", err, tt.want)
 			}
 		})
 	}
-	for _, text := range []string{"", "{}", "{} {}", `{"schema_version":1,"secret":2}`, `{"schema_version":"1"}`, fmt.Sprintf(`{"schema_version":1,"placement":%s}`, "[]")} {
-		if _, err := transfer.ParseListing([]byte(text)); !errors.Is(err, transfer.ErrListing) {
-			t.Errorf("%s: %v, want ErrListing", text, err)
+	for text, want := range map[string]string{
+		"": "JSON", "{}": "schema_version: 0", "{} {}": "after top-level value", `{"schema_version":"1"}`: "schema_version", "[]": "array",
+		`{"schema_version":1,"placement":{"resource_classes":["VCPU"]}}`:                      "the form of an earlier release",
+		`{"schema_version":2,"read_at":"2026-11-20T00:00:00Z","accelerator":{"arqs":[null]}}`: "a list has null",
+		`{"schema_version":3}`: "schema_version: 3, want 2", `{"schema_version":2}`: "read_at: missing",
+	} {
+		if _, err := ParseListing([]byte(text)); !errors.Is(err, ErrListing) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want ErrListing with %q", text, err, want)
 		}
 	}
+}
+
+// allocate changes what the first consumer has of the first provider.
+func allocate(l *Listing, class string, amount int64) {
+	held := l.answers.Placement.Consumers[0].Allocations
+	id := l.answers.Placement.Providers[0].UUID
+	allocation := held[id]
+	allocation.Resources = map[string]int64{class: amount}
+	held[id] = allocation
 }

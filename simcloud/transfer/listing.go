@@ -1,174 +1,77 @@
 package transfer
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 )
 
-// ListingSchema is the version of the form of a [Listing].
-const ListingSchema = 1
+// listingSchema is the version of the JSON form of a listing. Version 1 had forms of its own
+// in place of those of the services.
+const listingSchema = 2
 
 // ErrListing is matched by every error about a listing that no cloud can be made of.
 var ErrListing = errors.New("transfer: bad listing")
 
-// Listing is what the read-only calls of a real cloud show of its accelerators: all of
-// Placement, and of Cyborg what its API shows. The lists are in the order of the answers.
-type Listing struct {
-	SchemaVersion int                 `json:"schema_version"` // [ListingSchema]
-	ReadAt        time.Time           `json:"read_at"`        // when the reading began; what shows no time counts as made then
-	Region        string              `json:"region,omitempty"`
-	Placement     PlacementListing    `json:"placement"`
-	Accelerator   *AcceleratorListing `json:"accelerator,omitempty"` // nil for a cloud without Cyborg
-}
+// Listing is what a real cloud answers to read-only requests about its accelerators.
+type Listing struct{ answers answers }
 
-// PlacementListing is what Placement holds.
-type PlacementListing struct {
-	Version           string           `json:"version,omitempty"` // microversion of the requests
-	ResourceClasses   []string         `json:"resource_classes"`
-	Traits            []string         `json:"traits"`
-	ResourceProviders []ListedProvider `json:"resource_providers"`
-	Consumers         []ListedConsumer `json:"consumers"`
-}
-
-// ListedProvider is a resource provider with what it has.
-type ListedProvider struct {
-	UUID        string                     `json:"uuid"`
-	Name        string                     `json:"name"`
-	Generation  int                        `json:"generation"`
-	Parent      string                     `json:"parent_provider_uuid,omitempty"` // empty for a root
-	Inventories map[string]ListedInventory `json:"inventories,omitempty"`          // by resource class
-	Traits      []string                   `json:"traits,omitempty"`
-	Aggregates  []string                   `json:"aggregates,omitempty"`
-}
-
-// ListedInventory is an inventory.
-type ListedInventory struct {
-	Total           int     `json:"total"`
-	Reserved        int     `json:"reserved"`
-	MinUnit         int     `json:"min_unit"`
-	MaxUnit         int     `json:"max_unit"`
-	StepSize        int     `json:"step_size"`
-	AllocationRatio float64 `json:"allocation_ratio"`
-}
-
-// ListedConsumer is a consumer of allocations, mostly an instance.
-type ListedConsumer struct {
-	UUID         string                      `json:"uuid"`
-	ProjectID    string                      `json:"project_id"`
-	UserID       string                      `json:"user_id"`
-	Generation   *int                        `json:"consumer_generation,omitempty"` // from 1.28; nil below, where it counts as 1
-	ConsumerType string                      `json:"consumer_type,omitempty"`       // from 1.38; empty below
-	Allocations  map[string]map[string]int64 `json:"allocations"`                   // by provider and resource class
-}
-
-// AcceleratorListing is what Cyborg's API shows: no control paths, and attach handles
-// only of bound requests.
-type AcceleratorListing struct {
-	MaxVersion     string             `json:"max_version,omitempty"` // the highest microversion
-	Devices        []ListedDevice     `json:"devices"`
-	Deployables    []ListedDeployable `json:"deployables"`
-	Attributes     []ListedAttribute  `json:"attributes"` // empty for Zed, which does not list them
-	DeviceProfiles []ListedProfile    `json:"device_profiles"`
-	ARQs           []ListedARQ        `json:"accelerator_requests"`
-}
-
-// ListedTimes are the times of a row.
-type ListedTimes struct {
-	CreatedAt time.Time `json:"created_at,omitzero"`
-	UpdatedAt time.Time `json:"updated_at,omitzero"` // zero: never changed
-}
-
-// ListedDevice is a device.
-type ListedDevice struct {
-	UUID            string `json:"uuid"`
-	Hostname        string `json:"hostname"`
-	Type            string `json:"type"`
-	Vendor          string `json:"vendor"`
-	Model           string `json:"model"`
-	StdBoardInfo    string `json:"std_board_info,omitempty"`
-	VendorBoardInfo string `json:"vendor_board_info,omitempty"`
-	Status          string `json:"status,omitempty"` // from 2.3; empty counts as enabled
-	ListedTimes
-}
-
-// ListedDeployable is a deployable.
-type ListedDeployable struct {
-	UUID            string       `json:"uuid"`
-	Name            string       `json:"name"`
-	NumAccelerators int          `json:"num_accelerators"`
-	DeviceID        int          `json:"device_id"` // number of the device, which the device does not show
-	ProviderUUID    string       `json:"rp_uuid"`
-	DriverName      string       `json:"driver_name"`
-	BitstreamID     string       `json:"bitstream_id,omitempty"`
-	Attributes      []ListedPair `json:"attributes"` // of attributes_list
-	ListedTimes
-}
-
-// ListedPair is a key and value of a deployable's attributes.
-type ListedPair struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-}
-
-// ListedAttribute is an attribute as a resource of its own.
-type ListedAttribute struct {
-	UUID         string `json:"uuid"`
-	DeployableID int    `json:"deployable_id"` // number of the deployable, which the deployable does not show
-	Key          string `json:"key"`
-	Value        string `json:"value"`
-	ListedTimes
-}
-
-// ListedProfile is a device profile.
-type ListedProfile struct {
-	UUID        string              `json:"uuid"`
-	Name        string              `json:"name"`
-	Description string              `json:"description,omitempty"`
-	Groups      []map[string]string `json:"groups"`
-	ListedTimes
-}
-
-// ListedARQ is an accelerator request. The attach handle is that of a Bound one.
-type ListedARQ struct {
-	UUID             string            `json:"uuid"`
-	State            string            `json:"state"`
-	ProfileName      string            `json:"device_profile_name"`
-	Group            int               `json:"device_profile_group_id"`
-	Hostname         string            `json:"hostname,omitempty"`
-	ProviderUUID     string            `json:"device_rp_uuid,omitempty"`
-	InstanceUUID     string            `json:"instance_uuid,omitempty"`
-	ProjectID        string            `json:"project_id,omitempty"`
-	AttachHandleType string            `json:"attach_handle_type,omitempty"`
-	AttachHandleUUID string            `json:"attach_handle_uuid,omitempty"` // not shown by Zed
-	AttachHandleInfo map[string]string `json:"attach_handle_info,omitempty"`
-	ListedTimes
-}
-
-// ParseListing reads a listing from JSON and checks it. Unknown fields are refused. The
-// error matches [ErrListing].
+// ParseListing reads a listing from JSON and checks it. The error matches [ErrListing].
+//
+// A listing is an object with schema_version 2, read_at, region, placement and, if the cloud
+// has a Cyborg, accelerator. These have the members of the answers: placement those of GET
+// resource_classes, traits and resource_providers; each resource provider also those of GET
+// inventories, traits and aggregates below it. The list consumers has the answer to GET
+// allocations/UUID of each consumer, and its uuid. The object accelerator has the members of
+// GET devices, deployables, attributes, device_profiles and accelerator_requests. Other
+// members are ignored.
 func ParseListing(data []byte) (Listing, error) {
 	var l Listing
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
+	err := json.Unmarshal(data, &l.answers)
+	if version := l.answers.SchemaVersion; version == 1 {
+		err = errors.New("schema_version 1, the form of an earlier release, cannot be read; list the cloud again")
+	} else if err == nil && version != listingSchema {
+		err = fmt.Errorf("schema_version: %d, want %d", version, listingSchema)
+	}
+	if err != nil {
 		return Listing{}, fmt.Errorf("%w: %w", ErrListing, err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Listing{}, fmt.Errorf("%w: more data follows the JSON value", ErrListing)
-	}
-	return l, l.Validate()
+	return l, l.check()
 }
 
-// JSON writes the listing as [ParseListing] reads it, indented. The error is for a
-// number that JSON has no form for.
-func (l Listing) JSON() ([]byte, error) {
-	data, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrListing, err)
+// JSON writes the listing as [ParseListing] reads it, with what an import needs.
+func (l Listing) JSON() ([]byte, error) { return json.Marshal(l.answers) }
+
+// check checks what the services that load the rows of the listing do not: that ids are
+// UUIDs, that no resource provider is listed twice, and inventories.
+func (l Listing) check() error {
+	if l.answers.ReadAt.IsZero() {
+		return fmt.Errorf("%w: read_at: missing", ErrListing)
 	}
-	return append(data, '\n'), nil
+	var fault error
+	_, err := l.eachText(func(field, text string) string {
+		if field == "null" {
+			fault = fmt.Errorf("%w: a list has null", ErrListing)
+		} else if isID(field) && text != "" && bareHex(text) == "" {
+			fault = fmt.Errorf("%w: %s: %q is not a UUID", ErrListing, field, text)
+		}
+		return text
+	})
+	if err := cmp.Or(err, fault); err != nil {
+		return err
+	}
+	providers := make(map[string]bool)
+	for _, p := range l.answers.Placement.Providers {
+		if providers[p.UUID] {
+			return fmt.Errorf("%w: resource provider %s is listed twice", ErrListing, p.UUID)
+		}
+		providers[p.UUID] = true
+		for class, i := range p.Inventories {
+			if min(i.Total, i.MinUnit, i.MaxUnit, i.StepSize, i.Reserved+1) < 1 || i.AllocationRatio <= 0 {
+				return fmt.Errorf("%w: resource provider %s: inventory of %s: %+v", ErrListing, p.UUID, class, i)
+			}
+		}
+	}
+	return nil
 }

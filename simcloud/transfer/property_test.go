@@ -1,4 +1,4 @@
-package transfer_test
+package transfer
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
-	"github.com/gocyborg/gocyborg/simcloud/transfer"
 )
 
 // use does something at random to a cloud; what the services refuse is nothing.
@@ -64,7 +63,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 			use(t, rt, original, n)
 		}
 		l := listingOf(t, original)
-		cloud, err := transfer.Import(t.Context(), l)
+		cloud, err := Import(t.Context(), l)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -75,7 +74,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 		if i := slices.IndexFunc(cloud.Requests(), func(r sim.Exchange) bool { return r.Service == "placement" && r.Method != "GET" }); i >= 0 {
 			rt.Fatalf("the report wrote: %+v", cloud.Requests()[i])
 		}
-		if diff := cmp.Diff(l, listingOf(t, cloud)); diff != "" {
+		if diff := diff(l, listingOf(t, cloud)); diff != "" {
 			rt.Fatalf("listings (-original +imported):\n%s", diff)
 		}
 		if diff := cmp.Diff(held(original), held(cloud)); diff != "" {

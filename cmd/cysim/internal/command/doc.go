@@ -1,3 +1,4 @@
 // Package command runs the commands of cysim: it parses their flags, reports their errors
-// with the exit status that documentation promises, and reads and writes their files.
+// with the exit status that documentation promises, reads and writes their files, and
+// logs in to real clouds.
 package command

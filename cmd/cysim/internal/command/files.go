@@ -41,19 +41,31 @@ func ParseFile[T any](flag, name string, limit int64, parse func([]byte) (T, err
 	return value, nil
 }
 
-// WriteFile replaces a file: a reader sees the old content or the new one, never a part.
-// Only the user may read it.
-func WriteFile(name string, data []byte) error {
+// CheckOutput refuses a name for WriteFile that is there and is no regular file. The error
+// is bad input and names the flag.
+func CheckOutput(flag, name string) error {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return BadInput(fmt.Errorf("--%s: %s is not a regular file", flag, name))
+	}
+	return nil
+}
+
+// WriteFile replaces the file that a flag names: a reader sees the old content or the new
+// one, never a part. Only the user may read it. The error is bad input and names the flag.
+func WriteFile(flag, name string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".cysim-*") // mode 0600
+	if err == nil {
+		defer os.Remove(temporary.Name()) // renamed already if all went well
+		_, err = temporary.Write(data)
+		err = errors.Join(err, temporary.Close())
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), name)
+	}
 	if err != nil {
-		return err
+		return BadInput(fmt.Errorf("--%s: %w", flag, err))
 	}
-	defer os.Remove(temporary.Name()) // renamed already if all went well
-	_, err = temporary.Write(data)
-	if err := errors.Join(err, temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), name)
+	return nil
 }
 
 // WriteJSON writes a value as indented JSON.

@@ -3,10 +3,6 @@ package importer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/simcloud/transfer"
@@ -14,16 +10,14 @@ import (
 
 // Command makes a state for serve of what a real cloud lists.
 type Command struct {
-	OSCloud      string `name:"os-cloud" placeholder:"NAME" help:"Read this cloud of clouds.yaml. Default: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
+	OSCloud      string `name:"os-cloud" xor:"cloud" placeholder:"NAME" help:"Read this cloud of clouds.yaml. Default: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
 	Output       string `placeholder:"FILE" help:"Write the state to this file instead of standard output."`
-	Listing      string `placeholder:"FILE" help:"Write what was read to this file, as it was read."`
-	FromListing  string `placeholder:"FILE" help:"Import what --listing wrote, without a network."`
+	Listing      string `xor:"listing" placeholder:"FILE" help:"Write what was read to this file, as it was read."`
+	FromListing  string `xor:"cloud,listing" placeholder:"FILE" help:"Import what --listing wrote, without a network."`
 	ReplaceNames bool   `help:"Replace the names of hosts, providers and device profiles by host-1, host-2 and so on."`
 	ReplaceIDs   bool   `name:"replace-ids" help:"Replace all UUIDs."`
 	Seed         uint64 `help:"Seed for the UUIDs of --replace-ids."`
 }
-
-var _ kong.HelpProvider = (*Command)(nil)
 
 // Help implements kong.HelpProvider.
 func (*Command) Help() string {
@@ -37,68 +31,53 @@ const maxListing = 1 << 30
 // Run implements the command.
 func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if err := c.check(); err != nil {
-		return command.BadInput(fmt.Errorf("import: %w", err))
+		return err
 	}
-	progress := func(format string, args ...any) { fmt.Fprintf(p.Stderr, format+"\n", args...) }
-	listing, err := c.listing(ctx, progress)
+	listing, err := c.listing(ctx, p)
 	if err != nil {
-		return fmt.Errorf("import: %w", err)
-	}
-	if c.Listing != "" {
-		data, err := listing.JSON()
-		if err != nil {
-			return err
-		}
-		if err := command.WriteFile(c.Listing, data); err != nil {
-			return command.BadInput(fmt.Errorf("--listing: %w", err))
-		}
+		return err
 	}
 	state, err := c.state(ctx, listing)
 	if err != nil {
-		return fmt.Errorf("import: %w", err)
+		return err
 	}
 	if c.Output == "" {
 		_, err = p.Stdout.Write(state)
 		return err
 	}
-	if err := command.WriteFile(c.Output, state); err != nil {
-		return command.BadInput(fmt.Errorf("--output: %w", err))
-	}
-	return nil
+	return command.WriteFile("output", c.Output, state)
 }
 
-// check refuses flags that contradict each other before the first request.
+// check refuses bad names of files before the first request.
 func (c *Command) check() error {
-	if c.FromListing != "" && (c.OSCloud != "" || c.Listing != "") {
-		return errors.New("--from-listing reads no cloud; leave --os-cloud and --listing out")
-	}
 	if c.Output != "" && c.Output == c.Listing {
-		return errors.New("--output and --listing name the same file")
+		return command.BadInput(errors.New("--output and --listing name the same file"))
 	}
-	for _, name := range []string{c.Output, c.Listing} {
-		if info, err := os.Lstat(name); name != "" && err == nil && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a regular file", name)
-		}
-	}
-	return nil
+	return errors.Join(command.CheckOutput("output", c.Output), command.CheckOutput("listing", c.Listing))
 }
 
-// listing reads the cloud or the file.
-func (c *Command) listing(ctx context.Context, progress func(string, ...any)) (transfer.Listing, error) {
+// listing reads the file, or the cloud into the file.
+func (c *Command) listing(ctx context.Context, p *command.Process) (listing transfer.Listing, err error) {
 	if c.FromListing != "" {
 		return command.ParseFile("from-listing", c.FromListing, maxListing, transfer.ParseListing)
 	}
-	cloud, err := openCloud(ctx, c.OSCloud, progress)
+	cloud, err := openCloud(ctx, c.OSCloud, p.Log)
 	if err != nil {
-		return transfer.Listing{}, err
+		return listing, err
 	}
-	return cloud.read(ctx)
+	data, err := cloud.read(ctx)
+	if err == nil && c.Listing != "" {
+		err = command.WriteFile("listing", c.Listing, data)
+	}
+	if err != nil {
+		return listing, err
+	}
+	return transfer.ParseListing(data)
 }
 
 // state is the state of a simulated cloud of the listing.
-func (c *Command) state(ctx context.Context, listing transfer.Listing) ([]byte, error) {
+func (c *Command) state(ctx context.Context, listing transfer.Listing) (state []byte, err error) {
 	if c.ReplaceNames || c.ReplaceIDs {
-		var err error
 		listing, err = listing.Anonymize(transfer.Anonymization{Names: c.ReplaceNames, IDs: c.ReplaceIDs, Seed: c.Seed})
 		if err != nil {
 			return nil, err
@@ -108,6 +87,6 @@ func (c *Command) state(ctx context.Context, listing transfer.Listing) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	state, err := cloud.Dump()
+	state, err = cloud.Dump()
 	return append(state, '\n'), errors.Join(err, cloud.Close())
 }

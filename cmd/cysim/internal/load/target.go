@@ -7,8 +7,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/config"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -34,13 +32,13 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 	if c.Cloud == "embedded" {
 		return embeddedTarget(ctx)
 	}
-	provider, endpoint, err := authenticate(ctx, c.Cloud)
+	provider, endpoint, err := command.LogIn(ctx, c.Cloud, nil)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
 	service := provider
 	if c.ServiceCloud != "" {
-		if service, _, err = authenticate(ctx, c.ServiceCloud); err != nil {
+		if service, _, err = command.LogIn(ctx, c.ServiceCloud, nil); err != nil {
 			return nil, command.BadInput(fmt.Errorf("--service-cloud %s: %w", c.ServiceCloud, err))
 		}
 	}
@@ -83,16 +81,6 @@ func newFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.Endpoint
 		return nil, err
 	}
 	return spawn.New(spawn.Config{MaxAttempts: embeddedHosts}, cyborg, placement, events) // every host of the embedded cloud
-}
-
-func authenticate(ctx context.Context, cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
-	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud))
-	if err != nil {
-		return nil, endpoint, err
-	}
-	auth.AllowReauth = true
-	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
-	return provider, endpoint, err
 }
 
 // define defines the guest in the embedded cloud.
