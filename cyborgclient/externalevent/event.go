@@ -49,11 +49,10 @@ type Event struct {
 	Code int `json:"code,omitempty"`
 }
 
-// key identifies an expected event of one instance. UUIDs are compared case
-// insensitively.
-type key struct{ name, tag string }
+// key identifies an expected [ARQBound] event. UUIDs are compared case insensitively.
+type key struct{ instance, tag string }
 
-func keyOf(name, tag string) key { return key{name, strings.ToLower(tag)} }
+func keyOf(instance, tag string) key { return key{strings.ToLower(instance), strings.ToLower(tag)} }
 
 // String returns the event as Nova logs it: name-tag.
-func (k key) String() string { return k.name + "-" + k.tag }
+func (k key) String() string { return ARQBound + "-" + k.tag }

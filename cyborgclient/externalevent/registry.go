@@ -3,6 +3,7 @@ package externalevent
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,9 +28,9 @@ type Registry struct {
 	// handler by other means or use it on a private network.
 	Authorize func(*http.Request) bool
 
-	mu        sync.Mutex
-	closed    bool
-	instances map[string]map[key]*expected
+	mu       sync.Mutex
+	closed   bool
+	expected map[key]*expected
 }
 
 // expected is an event in the registry. It is received once: removing it from the
@@ -43,7 +44,7 @@ type expected struct {
 
 // NewRegistry makes an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{instances: map[string]map[key]*expected{}}
+	return &Registry{expected: map[key]*expected{}}
 }
 
 // accepts reports whether an event of a specification is accepted.
@@ -91,9 +92,9 @@ func (r *Registry) PrepareExpected(instance string, events ...Expected) (*Waiter
 	}
 	w := &Waiter{registry: r, instance: instance, closed: make(chan struct{})}
 	for _, e := range events {
-		k := keyOf(ARQBound, e.ARQ)
+		k := keyOf(instance, e.ARQ)
 		if w.find(k) == nil {
-			w.events = append(w.events, &awaited{key: k, tag: e.ARQ, expected: r.expect(instance, k, e.DeviceProfile), early: make(chan struct{}), state: StateExpected})
+			w.events = append(w.events, &awaited{key: k, tag: e.ARQ, expected: r.expect(k, e.DeviceProfile), early: make(chan struct{}), state: StateExpected})
 		}
 	}
 	return w, nil
@@ -113,40 +114,25 @@ func checkNames(instance string, events []Expected) error {
 
 // expect returns the expected event of a key for one more waiter and creates it if
 // necessary. The mutex is held.
-func (r *Registry) expect(instance string, k key, profile string) *expected {
-	id := strings.ToLower(instance)
-	events := r.instances[id]
-	if events == nil {
-		events = map[key]*expected{}
-		r.instances[id] = events
+func (r *Registry) expect(k key, profile string) *expected {
+	if r.expected[k] == nil {
+		r.expected[k] = &expected{done: make(chan struct{}), profile: profile}
 	}
-	if events[k] == nil {
-		events[k] = &expected{done: make(chan struct{}), profile: profile}
-	}
-	events[k].waiters++
-	return events[k]
+	r.expected[k].waiters++
+	return r.expected[k]
 }
 
 // release removes one waiter from each event and forgets events without waiters.
 // An event received or cleared meanwhile is no longer in the registry; its key may
 // belong to a later event, which stays.
-func (r *Registry) release(instance string, events []*awaited) {
+func (r *Registry) release(events []*awaited) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := strings.ToLower(instance)
 	for _, a := range events {
 		a.expected.waiters--
-		if a.expected.waiters == 0 && r.instances[id][a.key] == a.expected {
-			r.forget(id, a.key)
+		if a.expected.waiters == 0 && r.expected[a.key] == a.expected {
+			delete(r.expected, a.key)
 		}
-	}
-}
-
-// forget removes one key. The mutex is held.
-func (r *Registry) forget(id string, k key) {
-	delete(r.instances[id], k)
-	if len(r.instances[id]) == 0 {
-		delete(r.instances, id)
 	}
 }
 
@@ -159,24 +145,24 @@ func (r *Registry) forget(id string, k key) {
 func (r *Registry) Deliver(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := strings.ToLower(e.ServerUUID)
 	var keys []key
 	status := e.Status
 	switch {
-	case !r.accepts(e.Name):
-		keys = []key{keyOf(e.Name, e.Tag)}
+	case e.Name == ARQBound:
+		keys = []key{keyOf(e.ServerUUID, e.Tag)}
+	case !r.accepts(e.Name): // neither expected nor converted
 	case e.Name == ARQsBound:
-		keys = r.ofProfile(id, e.Tag)
+		keys = r.ofProfile(e.ServerUUID, e.Tag)
 	default:
-		keys = []key{keyOf(ARQBound, e.Tag)}
+		keys = []key{keyOf(e.ServerUUID, e.Tag)}
 		if status == StatusOK {
 			status = StatusCompleted
 		}
 	}
 	delivered := false
 	for _, k := range keys {
-		if x := r.instances[id][k]; x != nil {
-			r.forget(id, k)
+		if x := r.expected[k]; x != nil {
+			delete(r.expected, k)
 			x.receive(status)
 			delivered = true
 		}
@@ -188,10 +174,10 @@ func (r *Registry) Deliver(e Event) bool {
 }
 
 // ofProfile returns the keys of the requests of a device profile. The mutex is held.
-func (r *Registry) ofProfile(id, profile string) []key {
+func (r *Registry) ofProfile(instance, profile string) []key {
 	var keys []key
-	for k, x := range r.instances[id] {
-		if k.name == ARQBound && (x.profile == "" || x.profile == profile) {
+	for k, x := range r.expected {
+		if strings.EqualFold(k.instance, instance) && (x.profile == "" || x.profile == profile) {
 			keys = append(keys, k)
 		}
 	}
@@ -224,21 +210,16 @@ func (x *expected) received() (Status, bool) {
 func (r *Registry) Clear(instance string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := strings.ToLower(instance)
-	n := len(r.instances[id])
-	delete(r.instances, id)
-	return n
+	before := len(r.expected)
+	maps.DeleteFunc(r.expected, func(k key, _ *expected) bool { return strings.EqualFold(k.instance, instance) })
+	return before - len(r.expected)
 }
 
 // Pending returns the number of expected events that have not arrived.
 func (r *Registry) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
-	for _, events := range r.instances {
-		n += len(events)
-	}
-	return n
+	return len(r.expected)
 }
 
 // Close ends all waits with [ErrFailed] by receiving every expected event with the
@@ -247,10 +228,8 @@ func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	for _, events := range r.instances {
-		for _, x := range events {
-			x.receive(StatusFailed)
-		}
+	for _, x := range r.expected {
+		x.receive(StatusFailed)
 	}
-	clear(r.instances)
+	clear(r.expected)
 }

@@ -60,7 +60,7 @@ func (w *Waiter) States() []EventState {
 // describe is called under the waiter's mutex.
 func (a *awaited) describe() EventState {
 	status, received := a.expected.received()
-	s := EventState{Name: a.key.name, Tag: a.tag, State: a.state, Waited: a.waited, Status: status}
+	s := EventState{Name: ARQBound, Tag: a.tag, State: a.state, Waited: a.waited, Status: status}
 	if received && s.State == StateExpected {
 		s.State = StateNotProcessed
 	}

@@ -48,7 +48,7 @@ func (w *Waiter) Early(tags ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, tag := range tags {
-		a := w.find(keyOf(ARQBound, tag))
+		a := w.find(keyOf(w.instance, tag))
 		if a != nil && (a.state == StateExpected || a.state == StateWaiting) {
 			a.state = StateEarly
 			close(a.early)
@@ -161,5 +161,5 @@ func (w *Waiter) Close() {
 	default:
 	}
 	close(w.closed)
-	w.registry.release(w.instance, w.events)
+	w.registry.release(w.events)
 }
