@@ -208,7 +208,10 @@ func (s *Server) Claim(c Claim) error {
 	if !uuids.Like(c.Consumer) {
 		return fmt.Errorf("%w: claim for %q: the consumer is not a uuid", ErrInvalid, c.Consumer)
 	}
-	claim := engine.Claim{Consumer: uuids.Canonical(c.Consumer), Project: c.Project, User: c.User, SetType: true, Type: c.Type}
+	claim := engine.Claim{
+		Consumer: uuids.Canonical(c.Consumer), Project: c.Project, User: c.User, SetType: true, Type: c.Type,
+		Allocations: make([]engine.ProviderAmount, 0, len(c.Allocations)),
+	}
 	for _, a := range c.Allocations {
 		if a.Used < 1 {
 			return fmt.Errorf("%w: claim for %s: %d of %s on %s", ErrInvalid, c.Consumer, a.Used, a.Class, a.Provider)

@@ -25,17 +25,11 @@ func (s *State) Claim(claims []Claim, w Writes) error {
 	return nil
 }
 
-// place is where an allocation is: an inventory of a provider.
-type place struct {
-	provider *provider
-	class    *class
-}
-
-// plan is a set of claims with its effect on every inventory.
+// plan is a set of claims with its effect on inventories and providers.
 type plan struct {
 	claims  []plannedClaim
-	changes map[place]*change
-	bumped  map[*provider]struct{}
+	changes []change    // by provider and class
+	bumped  []*provider // by creation
 	// reshaped are the providers whose inventories change as well.
 	reshaped []*provider
 }
@@ -47,7 +41,22 @@ type plannedClaim struct {
 
 // change is what a plan does to one inventory.
 type change struct {
+	provider     *provider
+	class        *class
 	freed, taken int64
+}
+
+func (c change) compare(d change) int {
+	return cmp.Or(bySeq(c.provider, d.provider), c.class.id-d.class.id)
+}
+
+// changeOf returns what the plan does to the inventory of a class of a provider.
+func (pl *plan) changeOf(p *provider, c *class) change {
+	sought := change{provider: p, class: c}
+	if i, found := slices.BinarySearchFunc(pl.changes, sought, change.compare); found {
+		return pl.changes[i]
+	}
+	return sought
 }
 
 // overlay holds inventories that are to be considered in place of those that
@@ -75,7 +84,7 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 			return nil, err
 		}
 	}
-	pl := &plan{changes: make(map[place]*change), bumped: make(map[*provider]struct{})}
+	pl := &plan{claims: make([]plannedClaim, 0, len(claims))}
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
 		if err != nil {
@@ -148,31 +157,43 @@ func newConsumer(claim Claim) *consumer {
 // count sums up the plan per inventory and finds the providers to be bumped:
 // those of the new allocations, and those that emptied consumers had.
 func (pl *plan) count(s *State) {
-	at := func(a allocation) *change {
-		key := place{a.provider, a.class}
-		if pl.changes[key] == nil {
-			pl.changes[key] = &change{}
+	entries := 0
+	for _, claim := range pl.claims {
+		entries += len(claim.allocs)
+		if known := s.consumers[claim.Consumer]; known != nil {
+			entries += len(known.allocs)
 		}
-		return pl.changes[key]
 	}
+	pl.changes, pl.bumped = make([]change, 0, entries), make([]*provider, 0, entries)
 	for _, claim := range pl.claims {
 		var old []allocation
 		if known := s.consumers[claim.Consumer]; known != nil {
 			old = known.allocs
 		}
 		for _, a := range old {
-			at(a).freed += a.amount
-		}
-		for _, a := range claim.allocs {
-			at(a).taken += a.amount
-			pl.bumped[a.provider] = struct{}{}
-		}
-		if len(claim.allocs) == 0 {
-			for _, a := range old {
-				pl.bumped[a.provider] = struct{}{}
+			pl.changes = append(pl.changes, change{a.provider, a.class, a.amount, 0})
+			if len(claim.allocs) == 0 {
+				pl.bumped = append(pl.bumped, a.provider)
 			}
 		}
+		for _, a := range claim.allocs {
+			pl.changes = append(pl.changes, change{a.provider, a.class, 0, a.amount})
+			pl.bumped = append(pl.bumped, a.provider)
+		}
 	}
+	slices.SortFunc(pl.changes, change.compare)
+	merged := pl.changes[:0]
+	for _, c := range pl.changes {
+		if n := len(merged); n > 0 && merged[n-1].compare(c) == 0 {
+			merged[n-1].freed += c.freed
+			merged[n-1].taken += c.taken
+		} else {
+			merged = append(merged, c)
+		}
+	}
+	pl.changes = merged
+	slices.SortFunc(pl.bumped, bySeq)
+	pl.bumped = slices.Compact(pl.bumped)
 }
 
 // check refuses a plan of which an allocation does not fit.
@@ -186,7 +207,7 @@ func (pl *plan) check(over overlay) error {
 			if !inv.allowed(a.amount) {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would violate inventory constraints.", a.class.name, a.provider.uuid)
 			}
-			ch := pl.changes[place{a.provider, a.class}]
+			ch := pl.changeOf(a.provider, a.class)
 			if inv.used-ch.freed+ch.taken > inv.limit && ch.taken > ch.freed {
 				return refuse(ErrConflict, "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. The requested amount would exceed the capacity.", a.class.name, a.provider.uuid)
 			}
@@ -205,10 +226,10 @@ func (s *State) apply(pl *plan, w Writes) {
 	for _, claim := range pl.claims {
 		s.store(claim, w)
 	}
-	for key := range pl.changes {
-		s.updateRoom(key.provider.tree, key.class, key.provider.traits)
+	for _, c := range pl.changes {
+		s.updateRoom(c.provider.tree, c.class, c.provider.traits)
 	}
-	for p := range pl.bumped {
+	for _, p := range pl.bumped {
 		p.bump(w.Now)
 	}
 }
@@ -220,9 +241,6 @@ func (s *State) release(c *consumer) {
 			inv.used -= a.amount
 		}
 		delete(a.provider.consumers, c)
-		if len(a.provider.consumers) == 0 {
-			a.provider.consumers = nil
-		}
 	}
 	c.allocs = nil
 }
@@ -247,12 +265,17 @@ func (s *State) store(claim plannedClaim, w Writes) {
 	c.created = w.Now
 	c.allocs = claim.allocs
 	for _, a := range claim.allocs {
-		a.provider.inventory(a.class).used += a.amount
-		if a.provider.consumers == nil {
-			a.provider.consumers = make(map[*consumer]struct{}, 1)
-		}
-		a.provider.consumers[c] = struct{}{}
+		a.serve(c)
 	}
+}
+
+// serve counts an allocation of a consumer where it is.
+func (a allocation) serve(c *consumer) {
+	a.provider.inventory(a.class).used += a.amount
+	if a.provider.consumers == nil {
+		a.provider.consumers = make(map[*consumer]struct{}, 1)
+	}
+	a.provider.consumers[c] = struct{}{}
 }
 
 // storeEmpty ends a consumer, or leaves one that never had allocations behind.

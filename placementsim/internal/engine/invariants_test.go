@@ -62,11 +62,11 @@ func (s *State) brokenTrees() error {
 
 // brokenUse compares what is used with the allocations.
 func (s *State) brokenUse() error {
-	used := make(map[place]int64)
+	used := make(map[change]int64)
 	holders := make(map[*provider]map[*consumer]struct{})
 	for _, c := range s.consumers {
 		for _, a := range c.allocs {
-			used[place{a.provider, a.class}] += a.amount
+			used[change{provider: a.provider, class: a.class}] += a.amount
 			if holders[a.provider] == nil {
 				holders[a.provider] = make(map[*consumer]struct{})
 			}
@@ -75,10 +75,10 @@ func (s *State) brokenUse() error {
 	}
 	for _, p := range s.order {
 		for _, inv := range p.invs {
-			if used[place{p, inv.class}] != inv.used {
-				return fmt.Errorf("%s %s: used %d, allocated %d", p.uuid, inv.class.name, inv.used, used[place{p, inv.class}])
+			if used[change{provider: p, class: inv.class}] != inv.used {
+				return fmt.Errorf("%s %s: used %d, allocated %d", p.uuid, inv.class.name, inv.used, used[change{provider: p, class: inv.class}])
 			}
-			delete(used, place{p, inv.class})
+			delete(used, change{provider: p, class: inv.class})
 		}
 		if len(p.consumers) != len(holders[p]) {
 			return fmt.Errorf("%s: %d consumers, want %d", p.uuid, len(p.consumers), len(holders[p]))

@@ -123,11 +123,7 @@ func (pl *plan) checkFinal(r reshaped) error {
 		if hasClass(r.final, old.class) {
 			continue
 		}
-		used := old.used
-		if ch := pl.changes[place{r.provider, old.class}]; ch != nil {
-			used += ch.taken - ch.freed
-		}
-		if used > 0 {
+		if ch := pl.changeOf(r.provider, old.class); old.used+ch.taken-ch.freed > 0 {
 			inUse = append(inUse, old.class.name)
 		}
 	}

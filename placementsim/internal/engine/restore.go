@@ -235,12 +235,9 @@ func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error
 		if c == nil || p == nil || class == nil || p.inventory(class) == nil || r.Amount < 1 {
 			return wrong(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
 		}
-		c.allocs = append(c.allocs, allocation{p, class, r.Amount})
-		p.inventory(class).used += r.Amount
-		if p.consumers == nil {
-			p.consumers = make(map[*consumer]struct{}, 1)
-		}
-		p.consumers[c] = struct{}{}
+		a := allocation{p, class, r.Amount}
+		c.allocs = append(c.allocs, a)
+		a.serve(c)
 		s.updateRoom(p.tree, class, p.traits)
 	}
 	for _, c := range s.consumers {

@@ -132,7 +132,7 @@ func numberKey(id int64) string { return fmt.Sprintf("%010d", id) }
 // stamp is a time as rows have it.
 func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
 
-// place is where a row stands.
+// rowPlace is where a row stands.
 type rowPlace struct{ table, key string }
 
 // rows is a set of rows, each as the change that creates it.
@@ -279,9 +279,7 @@ func (s *State) addBranchRows(to rows, branch []*provider) {
 // addPlanRows adds all rows that a plan may change.
 func (s *State) addPlanRows(to rows, pl *plan) {
 	s.addBranchRows(to, pl.reshaped)
-	for p := range pl.bumped {
-		s.addProviderRows(to, p.uuid)
-	}
+	s.addBranchRows(to, pl.bumped)
 	for _, claim := range pl.claims {
 		s.addConsumerRows(to, claim.Consumer)
 	}

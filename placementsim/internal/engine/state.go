@@ -48,7 +48,7 @@ type provider struct {
 	traits     *traitSet
 	aggregates []*aggregate // in the order they were set
 
-	// consumers with allocations on this provider; nil when there are none.
+	// consumers with allocations on this provider; nil until the first one.
 	consumers map[*consumer]struct{}
 
 	created, updated time.Time // updated is zero until the first change
