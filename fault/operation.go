@@ -10,7 +10,7 @@ type Operation struct {
 	Actions []Action `json:"actions"`
 }
 
-// RequestActions returns the actions for requests.
-func RequestActions() []Action {
+// requestActions are the actions for requests.
+func requestActions() []Action {
 	return []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody}
 }

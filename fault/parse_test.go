@@ -36,7 +36,7 @@ func TestBadListsOfRulesAreRefused(t *testing.T) {
 		"":     "not a list of rules",
 		"null": "null",
 		"{}":   "not a list of rules",
-		"[] x": "something follows",
+		"[] x": "after top-level value",
 		`[{"operation": "a.b", "action": "drop"}, {"operation": "a.b", "action": "paint"}]`: "rule 1",
 		`[{"operation": "a.b", "action": "drop", "colour": "red"}]`:                         "colour",
 		`[{"operation": "a.b", "action": "slow-body", "delay": "soon"}]`:                    "delay",

@@ -48,7 +48,7 @@ func (s *Set) Register(requests ...string) {
 	defer s.mu.Unlock()
 	for _, name := range requests {
 		if _, known := s.operations[name]; !known {
-			s.register(Operation{Name: name, Subject: "the first identifier in the path", Actions: RequestActions()})
+			s.register(Operation{Name: name, Subject: "the first identifier in the path", Actions: requestActions()})
 		}
 	}
 }

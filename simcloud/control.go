@@ -26,32 +26,25 @@ func (c *Cloud) control() simhttp.Control {
 // ownRoutes are the routes of a whole cloud.
 func (c *Cloud) ownRoutes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /_sim/guests":           shows("guests", func() any { return c.Guests() }),
+		"GET /_sim/guests":           simhttp.Show("guests", func() any { return c.Guests() }),
 		"GET /_sim/guests/{uuid}":    fallible(c.getGuest),
 		"PUT /_sim/guests/{uuid}":    fallible(c.putGuest),
 		"DELETE /_sim/guests/{uuid}": fallible(c.deleteGuest),
-		"GET /_sim/leaks":            shows("leaks", func() any { return append([]Leak{}, c.Leaks()...) }), // not null
-		"GET /_sim/model":            shows("model", func() any { return c.model }),
-		"GET /_sim/events":           shows("events", func() any { return c.ReceivedEvents() }),
+		"GET /_sim/leaks":            simhttp.Show("leaks", func() any { return append([]Leak{}, c.Leaks()...) }), // not null
+		"GET /_sim/model":            simhttp.Show("model", func() any { return c.model }),
+		"GET /_sim/events":           simhttp.Show("events", func() any { return c.ReceivedEvents() }),
 		"POST /_sim/report":          acts(func(ctx context.Context, _ string) error { return c.Cyborg.Report(ctx) }),
 		"GET /_sim/explain":          c.Placement.ServeExplain,
-		"GET /_sim/clock":            shows("clock", c.clockBody),
+		"GET /_sim/clock":            simhttp.Show("clock", c.clockBody),
 		"GET /_sim/requests/diagram": c.getDiagram,
 		"POST /_sim/clock":           fallible(c.postClock),
 		"GET /_sim/state":            fallible(c.getState),
 		"PUT /_sim/state":            fallible(c.putState),
-		"GET /_sim/unrecognized":     shows("unrecognized", func() any { return c.Unrecognized() }),
+		"GET /_sim/unrecognized":     simhttp.Show("unrecognized", func() any { return c.Unrecognized() }),
 
 		"POST /_sim/hosts/{host}/stop":   acts(func(_ context.Context, host string) error { return c.StopHost(host) }),
 		"POST /_sim/hosts/{host}/start":  acts(c.StartHost),
 		"POST /_sim/hosts/{host}/reboot": acts(c.RebootHost),
-	}
-}
-
-// shows is the handler of a route that answers a value.
-func shows(key string, value func() any) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		simhttp.WriteJSON(w, http.StatusOK, simhttp.ControlBody(key, value()))
 	}
 }
 
@@ -158,6 +151,6 @@ func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
 		return simhttp.Refuse(http.StatusBadRequest, `advance: want a duration that is not negative, such as {"advance": "90s"}`)
 	}
 	manual.Advance(time.Duration(*body.Advance))
-	shows("clock", c.clockBody)(w, r)
+	simhttp.Show("clock", c.clockBody)(w, r)
 	return nil
 }

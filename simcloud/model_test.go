@@ -15,8 +15,8 @@ import (
 func TestParseModelNamesThePathOfErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
-		{"not JSON", `{`, "unexpected EOF"},
-		{"two values", `{} {}`, "unexpected data"},
+		{"not JSON", `{`, "unexpected end of JSON input"},
+		{"two values", `{} {}`, "after top-level value"},
 		{"a list", `[]`, "the model: want an object"},
 		{"null", `null`, "the model: want an object"},
 		{"unknown field", `{"host":[]}`, "host: unknown field"},

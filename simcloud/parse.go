@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,13 +15,9 @@ import (
 // of a wrong type; the error matches [ErrModel] and names the path of the field, such as
 // hosts[0].sysfs.devices[2].address.
 func ParseModel(data []byte) (Model, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
 	var whole json.RawMessage
-	if err := dec.Decode(&whole); err != nil {
+	if err := json.Unmarshal(data, &whole); err != nil {
 		return Model{}, fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Model{}, fmt.Errorf("%w: unexpected data after the JSON value", ErrModel)
 	}
 	var m Model
 	if err := decodeStrictly("", whole, reflect.ValueOf(&m).Elem()); err != nil {

@@ -6,20 +6,12 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-type versionBody struct {
-	ID         string              `json:"id"`
-	Status     string              `json:"status"`
-	Updated    string              `json:"updated"`
-	Links      []map[string]string `json:"links"`
-	MediaTypes []map[string]string `json:"media-types"`
-}
-
 // version describes Identity v3 as served below the mount point that the client used.
-func version(c *simhttp.Call) versionBody {
-	return versionBody{
-		ID: "v3.14", Status: "stable", Updated: "2020-04-07T00:00:00Z",
-		Links:      []map[string]string{{"rel": "self", "href": versionURL(c)}},
-		MediaTypes: []map[string]string{{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}},
+func version(c *simhttp.Call) map[string]any {
+	return map[string]any{
+		"id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",
+		"links":       []map[string]string{{"rel": "self", "href": versionURL(c)}},
+		"media-types": []map[string]string{{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}},
 	}
 }
 
@@ -29,7 +21,7 @@ func versionURL(c *simhttp.Call) string { return c.BaseURL() + c.Mount + "/v3/" 
 // Location, which is only for people.
 func (s *Server) listVersions(c *simhttp.Call) error {
 	c.W.Header().Set("Location", versionURL(c))
-	return c.JSON(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []versionBody{version(c)}}})
+	return c.JSON(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []any{version(c)}}})
 }
 
 func (s *Server) getVersion(c *simhttp.Call) error {

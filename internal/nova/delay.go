@@ -14,7 +14,7 @@ import (
 type deliveries struct {
 	mu      sync.Mutex
 	closed  bool
-	running map[*context.CancelFunc][]int64 // the numbers of their events
+	waiting map[int64]context.CancelFunc // by the numbers of their events
 	group   sync.WaitGroup
 }
 
@@ -26,37 +26,32 @@ func (d *deliveries) start(numbers []int64, f func(context.Context)) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if d.running == nil {
-		d.running = make(map[*context.CancelFunc][]int64)
+	for _, number := range numbers {
+		d.waiting[number] = cancel
 	}
-	d.running[&cancel] = numbers
 	d.group.Go(func() {
 		defer cancel()
 		f(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.running, &cancel)
+		for _, number := range numbers {
+			delete(d.waiting, number)
+		}
 	})
 }
 
-// started lists the events that are waited for.
-func (d *deliveries) started() map[int64]bool {
+// has reports whether an event is waited for.
+func (d *deliveries) has(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make(map[int64]bool)
-	for _, numbers := range d.running {
-		for _, number := range numbers {
-			all[number] = true
-		}
-	}
-	return all
+	return d.waiting[number] != nil
 }
 
 // stop ends what runs and waits for it.
 func (d *deliveries) stop() {
 	d.mu.Lock()
-	for cancel := range d.running {
-		(*cancel)()
+	for _, cancel := range d.waiting {
+		cancel()
 	}
 	d.mu.Unlock()
 	d.group.Wait()
@@ -100,10 +95,9 @@ func (s *Server) takeDelayed(number int64, due time.Time) (ok bool) {
 // called once the handler and the URLs are set, and returns at once.
 func (s *Server) Resume() {
 	var waiting []eventRow
-	started := s.deliveries.started()
 	s.state.db.View(func(tx *tables.Tx) {
 		for e := range s.state.delayed.All(tx, "delayed") {
-			if !started[e.Number] {
+			if !s.deliveries.has(e.Number) {
 				waiting = append(waiting, e)
 			}
 		}

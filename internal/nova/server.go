@@ -2,6 +2,7 @@ package nova
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -74,7 +75,7 @@ const eventTimeout = 10 * time.Second
 // forwarded.
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
-	s := &Server{cfg: cfg, urlClient: &http.Client{Timeout: eventTimeout}, state: newState()}
+	s := &Server{cfg: cfg, urlClient: &http.Client{Timeout: eventTimeout}, state: newState(), deliveries: deliveries{waiting: make(map[int64]context.CancelFunc)}}
 	s.Service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},

@@ -37,12 +37,12 @@ func (c Control) Handler() http.Handler {
 // Patterns are the routes by method and path: those that every simulator has, and More.
 func (c Control) Patterns() map[string]http.HandlerFunc {
 	patterns := map[string]http.HandlerFunc{
-		"GET /_sim/health":      c.health,
+		"GET /_sim/health":      Show("status", func() any { return "ok" }),
 		"GET /_sim/routes":      c.getRoutes,
-		"GET /_sim/faults":      c.getFaults,
+		"GET /_sim/faults":      Show("rules", c.rules),
 		"PUT /_sim/faults":      c.putFaults,
 		"DELETE /_sim/faults":   c.deleteFaults,
-		"GET /_sim/requests":    c.requests,
+		"GET /_sim/requests":    Show("requests", func() any { return append([]sim.Exchange{}, c.Recorder.Exchanges()...) }), // not null
 		"DELETE /_sim/requests": c.deleteRequests,
 	}
 	maps.Copy(patterns, c.More)
@@ -54,8 +54,11 @@ func ControlBody(key string, value any) map[string]any {
 	return map[string]any{"schema_version": controlSchema, key: value}
 }
 
-func (c Control) health(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, ControlBody("status", "ok"))
+// Show is the handler of a route that answers a value, under a key beside the schema version.
+func Show(key string, value func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		WriteJSON(w, http.StatusOK, ControlBody(key, value()))
+	}
 }
 
 // getRoutes lists what the services answer, and all that fault rules can act on.
@@ -67,9 +70,7 @@ func (c Control) getRoutes(w http.ResponseWriter, _ *http.Request) {
 	WriteJSON(w, http.StatusOK, body)
 }
 
-func (c Control) getFaults(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, ControlBody("rules", c.Faults.Rules()))
-}
+func (c Control) rules() any { return c.Faults.Rules() }
 
 // putFaults replaces all rules with the list in the body, or with none of it.
 func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
@@ -86,20 +87,12 @@ func (c Control) putFaults(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c.getFaults(w, r)
+	Show("rules", c.rules)(w, r)
 }
 
 func (c Control) deleteFaults(w http.ResponseWriter, _ *http.Request) {
 	c.Faults.Clear()
 	w.WriteHeader(http.StatusNoContent)
-}
-
-func (c Control) requests(w http.ResponseWriter, _ *http.Request) {
-	exchanges := c.Recorder.Exchanges()
-	if exchanges == nil {
-		exchanges = []sim.Exchange{}
-	}
-	WriteJSON(w, http.StatusOK, ControlBody("requests", exchanges))
 }
 
 func (c Control) deleteRequests(w http.ResponseWriter, _ *http.Request) {

@@ -19,16 +19,3 @@ type Input struct {
 	// Data marks a body that is not JSON but data, such as an image.
 	Data bool
 }
-
-// WithInputs gives the routes their inputs, by "METHOD pattern" or else by operation. A
-// route that is not named reads nothing.
-func WithInputs(routes []Route, inputs map[string]Input) []Route {
-	for i := range routes {
-		input, own := inputs[routes[i].Method+" "+routes[i].Pattern]
-		if !own {
-			input = inputs[routes[i].Operation]
-		}
-		routes[i].Input = input
-	}
-	return routes
-}

@@ -81,15 +81,11 @@ func TestUnrecognizedQueryKeys(t *testing.T) {
 func strictService(served *int) *Service {
 	return &Service{
 		Name: "test", Clock: Wall{}, IDs: NewIDs(1, "test"),
-		Router: NewRouter(WithInputs([]Route{
-			{Operation: "test.create", Method: "POST", Pattern: "/things"},
-			{Operation: "test.data", Method: "PUT", Pattern: "/data"},
-			{Operation: "test.get", Method: "GET", Pattern: "/things"},
-		}, map[string]Input{
-			"test.create": {Query: []string{"dry"}, Body: []string{"name", "password"}},
-			"test.data":   {Data: true},
-			"GET /things": {Query: []string{"limit"}},
-		})...),
+		Router: NewRouter(
+			Route{Operation: "test.create", Method: "POST", Pattern: "/things", Input: Input{Query: []string{"dry"}, Body: []string{"name", "password"}}},
+			Route{Operation: "test.data", Method: "PUT", Pattern: "/data", Input: Input{Data: true}},
+			Route{Operation: "test.get", Method: "GET", Pattern: "/things", Input: Input{Query: []string{"limit"}}},
+		),
 		Handler: func(c *Call) error {
 			*served++
 			data, err := ReadBody(c.Request)

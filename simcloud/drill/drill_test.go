@@ -227,7 +227,7 @@ func planned() (*drill, []occurrence) {
 	return &drill{
 		Config: Config{Seed: 1, Pairs: -1}, repeats: true,
 		actions: map[string][]fault.Action{
-			"placement.allocations.put": fault.RequestActions(),
+			"placement.allocations.put": fault.NewSet("request").Describe()[0].Actions,
 			"accelerator.mdev.create":   {fault.Status, fault.Drop, fault.Delay, fault.Reboot},
 		},
 	}, seen
