@@ -68,6 +68,7 @@ func foundations() []Package {
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
+		{Pattern: "internal/tables/tablestest", Ours: []string{"internal/tables", "sim"}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/tables"}},
 		{Pattern: "internal/simhttp/inputtest", Ours: []string{"internal/simhttp", "sim"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},

@@ -3,8 +3,6 @@ package glance_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,7 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/internal/tables/tablestest"
 )
 
 // ticking is a clock that moves on by a second each time it is looked at.
@@ -36,30 +34,10 @@ func newTicking(now time.Time) (*glance.Server, *ticking) {
 }
 
 // dumped is the state of a server as JSON.
-func dumped(t rapid.TB, s *glance.Server) []byte {
-	t.Helper()
-	records := []sim.Record{}
-	for r, err := range s.State().Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, r)
-	}
-	data, err := json.MarshalIndent(records, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
+func dumped(t tablestest.TB, s *glance.Server) []byte { return tablestest.Dump(t, s.State()) }
 
 // load gives a server a state.
-func load(s *glance.Server, data []byte) error {
-	var records []sim.Record
-	if err := json.Unmarshal(data, &records); err != nil {
-		return err
-	}
-	return s.State().Replace(records)
-}
+func load(s *glance.Server, data []byte) error { return tablestest.Load(s.State(), data) }
 
 // withoutRequestID is a header without the one thing that no state has.
 func withoutRequestID(h http.Header) http.Header {
@@ -189,12 +167,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, before := stored(t)
 	second := s.Images()[1].ID
-	replaced := func(old, new string) string {
-		if !strings.Contains(before, old) {
-			t.Fatalf("no %s in the dump", old)
-		}
-		return strings.Replace(before, old, new, 1)
-	}
+	replaced := func(old, new string) string { return tablestest.Replaced(t, before, old, new) }
 	for _, tt := range []struct{ name, text, want string }{
 		{"unknown table", replaced(`"image.images"`, `"image.pictures"`), "image.pictures"},
 		{"unknown field", replaced(`"owner"`, `"holder"`), `unknown field "holder"`},
@@ -210,13 +183,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 		{"no time", replaced(`"created_at": "2026-03-04T05:06:08Z"`, `"created_at": "0001-01-01T00:00:00Z"`), "created_at is missing"},
 		{"year", replaced(`"updated_at": "2026-03-04T05:06:08Z"`, `"updated_at": "9999-12-31T23:00:00-05:00"`), "year 10000"},
 	} {
-		err := load(s, []byte(tt.text))
-		if !errors.Is(err, sim.ErrRecords) || !strings.Contains(fmt.Sprint(err), tt.want) {
-			t.Errorf("%s: %v, want ErrRecords with %s", tt.name, err, tt.want)
-		}
-		if diff := cmp.Diff(before, string(dumped(t, s))); diff != "" {
-			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
-		}
+		tablestest.CheckRefused(t, s.State(), tt.name, tt.text, tt.want)
 	}
 }
 
@@ -224,21 +191,5 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`[]`))
 	_, text := stored(f)
 	f.Add([]byte(text))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s := glance.New(glance.Config{})
-		before := dumped(t, s)
-		if err := load(s, data); err != nil {
-			if !bytes.Equal(before, dumped(t, s)) {
-				t.Fatalf("refused, yet changed: %v", err)
-			}
-			return
-		}
-		once := dumped(t, s)
-		if err := load(s, once); err != nil {
-			t.Fatal(fmt.Errorf("its own state: %w", err))
-		}
-		if twice := dumped(t, s); !bytes.Equal(once, twice) {
-			t.Fatalf("states differ:\n%s\n%s", once, twice)
-		}
-	})
+	f.Fuzz(func(t *testing.T, data []byte) { tablestest.CheckLoad(t, glance.New(glance.Config{}).State(), data) })
 }

@@ -1,8 +1,6 @@
 package nova_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,34 +17,15 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables/tablestest"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
 // dumped is the state of a server as JSON.
-func dumped(t rapid.TB, s *nova.Server) []byte {
-	t.Helper()
-	records := []sim.Record{}
-	for r, err := range s.State().Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, r)
-	}
-	data, err := json.MarshalIndent(records, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
+func dumped(t tablestest.TB, s *nova.Server) []byte { return tablestest.Dump(t, s.State()) }
 
 // load gives a server a state.
-func load(s *nova.Server, data []byte) error {
-	var records []sim.Record
-	if err := json.Unmarshal(data, &records); err != nil {
-		return err
-	}
-	return s.State().Replace(records)
-}
+func load(s *nova.Server, data []byte) error { return tablestest.Load(s.State(), data) }
 
 // withoutRequestID is a header without the one thing that no state has.
 func withoutRequestID(h http.Header) http.Header {
@@ -229,12 +208,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, before := whole(t)
 	defer s.Close()
-	replaced := func(old, new string) string {
-		if !strings.Contains(before, old) {
-			t.Fatalf("no %s in the dump", old)
-		}
-		return strings.Replace(before, old, new, 1)
-	}
+	replaced := func(old, new string) string { return tablestest.Replaced(t, before, old, new) }
 	for _, tt := range []struct{ name, text, want string }{
 		{"unknown table", replaced(`"compute.guests"`, `"compute.servers"`), "compute.servers"},
 		{"unknown field", replaced(`"domain"`, `"xml"`), `unknown field "xml"`},
@@ -248,13 +222,7 @@ func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
 		{"refused and to be forwarded", replaced(`"code": 404,`, `"code": 404, "forward_at": "2026-01-01T00:00:00Z",`), "it was refused"},
 		{"time out of range", replaced(`"forward_at": "`, `"forward_at": "9999-12-31T23:59:59-12:00", "problems": [], "forwarded": [], "tag": "`), "repeated"},
 	} {
-		err := load(s, []byte(tt.text))
-		if !errors.Is(err, sim.ErrRecords) || !strings.Contains(fmt.Sprint(err), tt.want) {
-			t.Errorf("%s: %v, want ErrRecords with %s", tt.name, err, tt.want)
-		}
-		if diff := cmp.Diff(before, string(dumped(t, s))); diff != "" {
-			t.Fatalf("%s: refused, yet changed (-before +after):\n%s", tt.name, diff)
-		}
+		tablestest.CheckRefused(t, s.State(), tt.name, tt.text, tt.want)
 	}
 }
 
@@ -263,23 +231,7 @@ func FuzzLoad(f *testing.F) {
 	s, text := whole(f)
 	s.Close()
 	f.Add([]byte(text))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s := nova.New(nova.Config{})
-		before := dumped(t, s)
-		if err := load(s, data); err != nil {
-			if !bytes.Equal(before, dumped(t, s)) {
-				t.Fatalf("refused, yet changed: %v", err)
-			}
-			return
-		}
-		once := dumped(t, s)
-		if err := load(s, once); err != nil {
-			t.Fatal(fmt.Errorf("its own state: %w", err))
-		}
-		if twice := dumped(t, s); !bytes.Equal(once, twice) {
-			t.Fatalf("states differ:\n%s\n%s", once, twice)
-		}
-	})
+	f.Fuzz(func(t *testing.T, data []byte) { tablestest.CheckLoad(t, nova.New(nova.Config{}).State(), data) })
 }
 
 // Each dump is of one moment: it is loaded whatever was going on.
