@@ -19,8 +19,8 @@ import (
 // and a second bind meets a state that the first one changed.
 //
 // The wait doubles from WaitMin up to WaitMax, without jitter so that a run can
-// be repeated. A Retry-After header replaces the wait; one longer than
-// RetryAfterMax ends the call with the answer that carried it.
+// be repeated. The Retry-After header of a 429 or 503 replaces the wait; one longer
+// than RetryAfterMax ends the call with the answer that carried it.
 type RetryOpts struct {
 	Max           int           // retries after the first attempt; 0 = 3, negative = none
 	WaitMin       time.Duration // 0 = 500 ms
@@ -81,7 +81,7 @@ func newRetry(base http.RoundTripper, opts RetryOpts, logger *slog.Logger) http.
 		},
 		RetryMax: opts.Max, RetryWaitMin: opts.WaitMin, RetryWaitMax: opts.WaitMax,
 		CheckRetry:   opts.check,
-		Backoff:      backoff,
+		Backoff:      retryablehttp.DefaultBackoff,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	if logger != nil { // a nil *slog.Logger in the interface would not be a nil interface
@@ -142,23 +142,6 @@ func handshakeFailed(err error) bool {
 	)
 	return errors.As(err, &verification) || errors.As(err, &authority) ||
 		errors.As(err, &hostname) || errors.As(err, &record)
-}
-
-// backoff returns the server's Retry-After, else twice the wait before.
-func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
-	if resp != nil {
-		if wait, asked := retryAfter(resp.Header); asked {
-			return wait
-		}
-	}
-	wait := shortest
-	for range attempt {
-		if wait >= longest/2 {
-			return longest
-		}
-		wait *= 2
-	}
-	return min(wait, longest)
 }
 
 // retryAfter reads the Retry-After header: seconds or a date.
