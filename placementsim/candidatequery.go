@@ -33,10 +33,7 @@ const (
 // groupKeys are the keys that may carry a suffix, in the order in which their
 // patterns are listed in error texts. The microversion is the one that added
 // the key.
-var groupKeys = []struct {
-	name  string
-	since version
-}{{"in_tree", sinceInTree}, {"member_of", sinceMemberOf}, {"required", sinceRequired}, {"resources", 10}}
+var groupKeys = []addition{{sinceInTree, "in_tree"}, {sinceMemberOf, "member_of"}, {sinceRequired, "required"}, {10, "resources"}}
 
 // isSuffix reports whether a group may have the suffix at a microversion.
 func isSuffix(s string, v version) bool {
@@ -144,16 +141,8 @@ func (c *call) rawGroups(q query) ([]rawGroup, error) {
 
 // plainKeyNames lists the keys without suffix at the call's microversion.
 func (c *call) plainKeyNames() []string {
-	var names []string
-	for _, key := range []struct {
-		since version
-		name  string
-	}{{sinceLimit, "limit"}, {sinceGroups, "group_policy"}, {sinceRootRequired, "root_required"}, {sinceSameSubtree, "same_subtree"}} {
-		if c.version >= key.since {
-			names = append(names, key.name)
-		}
-	}
-	return names
+	return c.version.names(addition{sinceLimit, "limit"}, addition{sinceGroups, "group_policy"},
+		addition{sinceRootRequired, "root_required"}, addition{sinceSameSubtree, "same_subtree"})
 }
 
 // keyPatterns are the patterns of group keys at the call's microversion, nil
@@ -162,15 +151,13 @@ func (c *call) keyPatterns() map[string]any {
 	if c.version < sinceGroups {
 		return nil
 	}
+	suffix := numberSuffix
+	if c.version >= sinceFreeSuffixes {
+		suffix = freeSuffix
+	}
 	patterns := make(map[string]any)
-	for _, known := range groupKeys {
-		switch {
-		case c.version < known.since:
-		case c.version < sinceFreeSuffixes:
-			patterns["^"+known.name+numberSuffix+"$"] = nil
-		default:
-			patterns["^"+known.name+freeSuffix+"$"] = nil
-		}
+	for _, name := range c.version.names(groupKeys...) {
+		patterns["^"+name+suffix+"$"] = nil
 	}
 	return patterns
 }

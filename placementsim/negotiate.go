@@ -83,6 +83,23 @@ const (
 // String returns the microversion as it is on the wire.
 func (v version) String() string { return "1." + strconv.Itoa(int(v)) }
 
+// addition is a name with the microversion that added it.
+type addition struct {
+	since version
+	name  string
+}
+
+// names returns the names that a microversion has.
+func (v version) names(additions ...addition) []string {
+	var names []string
+	for _, a := range additions {
+		if v >= a.since {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
 // parseVersion reads the microversion header: absent is the oldest, the last
 // entry for the service counts.
 func parseVersion(h http.Header) (version, error) {

@@ -40,13 +40,8 @@ func (c *call) providerBody(p engine.Provider) any {
 	body := providerBody{Generation: p.Generation, UUID: p.UUID, Name: p.Name, Links: []linkBody{
 		{"self", href}, {"inventories", href + "/inventories"}, {"usages", href + "/usages"},
 	}}
-	for _, link := range []struct {
-		since version
-		rel   string
-	}{{1, "aggregates"}, {6, "traits"}, {11, "allocations"}} {
-		if c.version >= link.since {
-			body.Links = append(body.Links, linkBody{link.rel, href + "/" + link.rel})
-		}
+	for _, rel := range c.version.names(addition{1, "aggregates"}, addition{6, "traits"}, addition{11, "allocations"}) {
+		body.Links = append(body.Links, linkBody{rel, href + "/" + rel})
 	}
 	if c.version < sinceTrees {
 		return body
@@ -83,15 +78,8 @@ func listProviders(c *call) error {
 
 // providerFilter reads the query string of the provider list.
 func (c *call) providerFilter(q query) (f engine.ProviderFilter, err error) {
-	known := []string{"name", "uuid"}
-	for _, key := range []struct {
-		since version
-		name  string
-	}{{3, "member_of"}, {4, "resources"}, {sinceTrees, "in_tree"}, {18, "required"}} {
-		if c.version >= key.since {
-			known = append(known, key.name)
-		}
-	}
+	known := c.version.names(addition{0, "name"}, addition{0, "uuid"}, addition{3, "member_of"}, addition{4, "resources"},
+		addition{sinceTrees, "in_tree"}, addition{18, "required"})
 	if err := q.onlyKeys(known...); err != nil {
 		return f, err
 	}

@@ -44,10 +44,7 @@ func getUsages(c *call) error {
 
 // checkUsagesQuery judges the query string of the usages.
 func (c *call) checkUsagesQuery(q query) error {
-	known := []string{"project_id", "user_id"}
-	if c.version >= sinceConsumerType {
-		known = append(known, "consumer_type")
-	}
+	known := c.version.names(addition{0, "project_id"}, addition{0, "user_id"}, addition{sinceConsumerType, "consumer_type"})
 	if !q.has("project_id") {
 		return badQuery("'project_id' is a required property\n\nFailed validating 'required' in schema")
 	}

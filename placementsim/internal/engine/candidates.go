@@ -253,7 +253,7 @@ func (sr *search) visit(t *tree) (more bool, err error) {
 	if !sr.walk.prepare(t) {
 		return true, nil
 	}
-	return sr.walk.run()
+	return sr.walk.descend(0)
 }
 
 // full reports whether the limit is reached.

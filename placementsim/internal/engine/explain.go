@@ -31,7 +31,7 @@ type Reason struct {
 	Text string     `json:"text"`
 }
 
-// HostVerdict tells whether candidates are anchored at a root, and if not, why.
+// HostVerdict reports whether candidates are anchored at a root, and if not, why.
 type HostVerdict struct {
 	UUID      string `json:"uuid"`
 	Name      string `json:"name"`
@@ -45,7 +45,7 @@ type HostVerdict struct {
 	Words []string `json:"words,omitempty"`
 }
 
-// GroupVerdict tells whether one group alone could be served.
+// GroupVerdict reports whether one group alone could be served.
 type GroupVerdict struct {
 	Suffix    string            `json:"group"`
 	Served    bool              `json:"served"`
@@ -77,8 +77,8 @@ func (v *HostVerdict) addWords() {
 	}
 }
 
-// Explain looks at every root, whatever the query's limit, and tells why no
-// candidate is anchored there. The error is that of [State.Candidates] for the
+// Explain returns for every root, whatever the query's limit, why no candidate is
+// anchored there. The error is that of [State.Candidates] for the
 // same query, but not [ErrTooMany].
 func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	s.mu.RLock()
@@ -91,7 +91,7 @@ func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	verdicts := make([]HostVerdict, 0, len(s.trees.trees))
 	for _, t := range s.trees.trees {
 		if t != nil {
-			v := sr.judge(t)
+			v := sr.explain(t)
 			v.addWords()
 			verdicts = append(verdicts, v)
 		}
@@ -99,30 +99,30 @@ func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	return verdicts, nil
 }
 
-// judge explains one tree.
-func (sr *search) judge(t *tree) HostVerdict {
+// explain explains one tree.
+func (sr *search) explain(t *tree) HostVerdict {
 	v := HostVerdict{UUID: t.root.uuid, Name: t.root.name}
-	if r := refusedTraits(&sr.root, t.root.traits); r.Kind != "" {
-		v.Reason = Reason{ReasonRoot, fill(r.Text, t.root.name)}
+	if r := refusedTraits(&sr.root, t.root.traits); r != (Reason{}) {
+		v.Reason = Reason{ReasonRoot, withName(r.Text, t.root.name)}
 		return v
 	}
 	w := &sr.walk
 	w.anchor = t
 	sharers := w.sharersOf(t)
 	all := true
-	for i, g := range sr.groups {
-		verdict := w.judgeGroup(i, g, t, sharers)
+	for _, g := range sr.groups {
+		verdict := w.explainGroup(g, t, sharers)
 		all = all && verdict.Served
 		v.Groups = append(v.Groups, verdict)
 	}
 	if all {
-		v.Candidate, v.Reason = sr.judgeTogether(t)
+		v.Candidate, v.Reason = sr.explainTogether(t)
 	}
 	return v
 }
 
-// judgeTogether looks at a tree in which every group alone could be served.
-func (sr *search) judgeTogether(t *tree) (candidate bool, r Reason) {
+// explainTogether explains a tree in which every group alone could be served.
+func (sr *search) explainTogether(t *tree) (candidate bool, r Reason) {
 	whole := sr.policy
 	defer func() { sr.policy = whole }()
 	tries := []struct {
@@ -198,8 +198,8 @@ func (sr *search) sumReason(t *tree) Reason {
 	return Reason{ReasonSum, "the groups together take more than their providers can give"}
 }
 
-// judgeGroup looks for providers of one group alone.
-func (w *walk) judgeGroup(i int, g *group, t *tree, sharers []*sharer) GroupVerdict {
+// explainGroup explains one group alone.
+func (w *walk) explainGroup(g *group, t *tree, sharers []*sharer) GroupVerdict {
 	v := GroupVerdict{Suffix: g.suffix}
 	providers := slices.Clone(t.members)
 	for _, sh := range sharers {
@@ -210,22 +210,22 @@ func (w *walk) judgeGroup(i int, g *group, t *tree, sharers []*sharer) GroupVerd
 		return v
 	}
 	if g.suffix != "" {
-		w.judgeSuffixed(&v, g, providers)
+		w.explainSuffixed(&v, g, providers)
 	} else {
-		w.judgeUnsuffixed(&v, i, g, providers)
+		w.explainUnsuffixed(&v, g, providers)
 	}
 	return v
 }
 
-// judgeSuffixed wants one provider that satisfies the whole group.
-func (w *walk) judgeSuffixed(v *GroupVerdict, g *group, providers []*provider) {
+// explainSuffixed explains a group that one provider serves as a whole.
+func (w *walk) explainSuffixed(v *GroupVerdict, g *group, providers []*provider) {
 	var seen []ProviderVerdict
 	for _, p := range providers {
 		if len(g.amounts) > 0 && !slices.ContainsFunc(g.amounts, func(a classAmount) bool { return p.inventory(a.class) != nil }) {
 			continue // has nothing to do with it
 		}
-		r := g.refuses(p)
-		if r.Kind == "" {
+		r := g.refusal(p, g.amounts, &g.traits, g.memberOfAll(p), g.memberOfForbidden(p))
+		if r == (Reason{}) {
 			v.Served = true
 			return
 		}
@@ -234,22 +234,25 @@ func (w *walk) judgeSuffixed(v *GroupVerdict, g *group, providers []*provider) {
 	v.fail(seen, "no provider has "+classNames(g.amounts))
 }
 
-// judgeUnsuffixed wants a provider for each class, and the traits among them.
-func (w *walk) judgeUnsuffixed(v *GroupVerdict, i int, g *group, providers []*provider) {
+// explainUnsuffixed explains the group without suffix: each class has a provider, and
+// together these have the required traits.
+func (w *walk) explainUnsuffixed(v *GroupVerdict, g *group, providers []*provider) {
 	able := make([]*provider, 0, len(providers))
+	forbidden := &traitFilter{forbidden: g.traits.forbidden, banned: g.traits.banned}
 	for k, a := range g.amounts {
-		pos := &position{group: i, amounts: g.amounts[k : k+1]}
 		var seen []ProviderVerdict
 		served := false
 		for _, p := range providers {
 			if p.inventory(a.class) == nil {
 				continue
 			}
-			if w.usable(pos, p) {
+			member, excluded := w.membership(g, p)
+			r := g.refusal(p, g.amounts[k:k+1], forbidden, member, excluded)
+			if r == (Reason{}) {
 				served, able = true, append(able, p)
 				continue
 			}
-			seen = append(seen, ProviderVerdict{p.uuid, p.name, w.refusesAt(g, a, p)})
+			seen = append(seen, ProviderVerdict{p.uuid, p.name, r})
 		}
 		if !served {
 			v.fail(seen, "no provider has "+a.class.name)
@@ -265,54 +268,31 @@ func (w *walk) judgeUnsuffixed(v *GroupVerdict, i int, g *group, providers []*pr
 	v.Served = true
 }
 
-// refuses returns the first reason why a provider does not satisfy the group,
-// with %s for its name.
-func (g *group) refuses(p *provider) Reason {
+// refusal returns the first reason why a provider does not give the amounts to the
+// group, with %s for its name. The traits, membership and exclusion are those that
+// count for the provider.
+func (g *group) refusal(p *provider, amounts []classAmount, traits *traitFilter, member, excluded bool) Reason {
 	if g.inTree != nil && p.tree != g.inTree {
 		return Reason{ReasonTree, "%s is outside of the tree of in_tree"}
 	}
-	for _, a := range g.amounts {
+	for _, a := range amounts {
 		if p.inventory(a.class) == nil {
 			return Reason{ReasonClass, "%s has no " + a.class.name}
 		}
 	}
-	if r := refusedTraits(&g.traits, p.traits); r.Kind != "" {
+	if r := refusedTraits(traits, p.traits); r != (Reason{}) {
 		return r
 	}
-	if r := g.refusedAggregates(g.memberOfAll(p), g.memberOfForbidden(p)); r.Kind != "" {
-		return r
-	}
-	for _, a := range g.amounts {
-		if r := p.inventory(a.class).refuses(a.amount); r.Kind != "" {
-			return r
-		}
-	}
-	return Reason{}
-}
-
-// refusesAt is the same for a class of the group without suffix, where the
-// required traits may be another provider's.
-func (w *walk) refusesAt(g *group, a classAmount, p *provider) Reason {
-	if g.inTree != nil && p.tree != g.inTree {
-		return Reason{ReasonTree, "%s is outside of the tree of in_tree"}
-	}
-	if r := refusedTraits(&traitFilter{forbidden: g.traits.forbidden, banned: g.traits.banned}, p.traits); r.Kind != "" {
-		return r
-	}
-	root := w.anchor.root
-	member := g.memberOfAll(p) || (p.tree == w.anchor && g.memberOfAll(root))
-	if r := g.refusedAggregates(member, g.memberOfForbidden(p) || g.memberOfForbidden(root)); r.Kind != "" {
-		return r
-	}
-	return p.inventory(a.class).refuses(a.amount)
-}
-
-func (g *group) refusedAggregates(member, excluded bool) Reason {
 	switch {
 	case !member:
 		return Reason{ReasonAggregate, "%s is not in the aggregates of member_of" + g.suffix}
 	case excluded:
 		return Reason{ReasonAggregate, "%s is in an aggregate that member_of" + g.suffix + " excludes"}
+	}
+	for _, a := range amounts {
+		if r := p.inventory(a.class).refusal(a.amount); r != (Reason{}) {
+			return r
+		}
 	}
 	return Reason{}
 }
@@ -332,8 +312,8 @@ func refusedTraits(f *traitFilter, ts *traitSet) Reason {
 	return Reason{}
 }
 
-// refuses returns why an amount cannot be had.
-func (i *inventory) refuses(n int64) Reason {
+// refusal returns why an amount cannot be allocated.
+func (i *inventory) refusal(n int64) Reason {
 	switch {
 	case n < int64(i.MinUnit):
 		return Reason{ReasonUnits, fmt.Sprintf("%%s gives no less than %d of %s at once", i.MinUnit, i.class.name)}
@@ -367,17 +347,17 @@ func (v *GroupVerdict) fail(seen []ProviderVerdict, nobody string) {
 			texts = append(texts, text)
 		}
 		names[text] = append(names[text], seen[i].Name)
-		seen[i].Reason.Text = fill(text, seen[i].Name)
+		seen[i].Reason.Text = withName(text, seen[i].Name)
 	}
 	for i, text := range texts {
-		texts[i] = fill(text, enumerate(names[text]))
+		texts[i] = withName(text, enumerate(names[text]))
 	}
 	v.Providers, v.Reason = seen, Reason{seen[0].Reason.Kind, strings.Join(texts, ", ")}
 }
 
-// fill puts a name into a text. Texts are not formats: the names of classes and
+// withName puts a name into a text. Texts are not formats: the names of classes and
 // traits in them are as callers wrote them.
-func fill(text, name string) string { return strings.Replace(text, "%s", name, 1) }
+func withName(text, name string) string { return strings.Replace(text, "%s", name, 1) }
 
 func enumerate(names []string) string {
 	if len(names) > maxNames {

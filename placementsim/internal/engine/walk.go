@@ -113,26 +113,25 @@ func (w *walk) usable(pos *position, p *provider) bool {
 	if g.suffix != "" {
 		return g.accepts(p)
 	}
-	inv := p.inventory(pos.amounts[0].class)
-	return inv != nil && inv.fits(pos.amounts[0].amount) &&
-		!g.traits.forbidden.intersects(p.traits.bits) && w.memberAtAnchor(g, p)
-}
-
-// memberAtAnchor judges the aggregates of a provider for the group without
-// suffix: membership of the root counts for its whole tree, though not for
-// sharing providers of other trees, and exclusion of the root counts for all.
-func (w *walk) memberAtAnchor(g *group, p *provider) bool {
-	root := w.anchor.root
-	if g.memberOfForbidden(p) || g.memberOfForbidden(root) {
+	if !p.fits(pos.amounts[0]) || g.traits.forbidden.intersects(p.traits.bits) {
 		return false
 	}
-	return g.memberOfAll(p) || (p.tree == w.anchor && g.memberOfAll(root))
+	member, excluded := w.membership(g, p)
+	return member && !excluded
 }
 
-// run finds the candidates of the prepared tree. It reports whether the search
-// goes on.
-func (w *walk) run() (more bool, err error) { return w.descend(0) }
+// membership reports whether a provider satisfies the aggregates of the group without
+// suffix and whether they exclude it: membership of the root counts for its whole tree,
+// though not for sharing providers of other trees, and exclusion of the root counts for
+// all.
+func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
+	root := w.anchor.root
+	member = g.memberOfAll(p) || (p.tree == w.anchor && g.memberOfAll(root))
+	return member, g.memberOfForbidden(p) || g.memberOfForbidden(root)
+}
 
+// descend finds the candidates of the prepared tree from a position on. It reports
+// whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
 		if len(w.search.found)*len(w.positions) > maxFound {
