@@ -35,7 +35,7 @@ func (c *call) schemaFor(name string, versions ...version) string {
 	return name + "-" + best.String()
 }
 
-// readClaim reads what one consumer is to have.
+// readClaim reads the new allocations of one consumer.
 func (c *call) readClaim(consumer string, body map[string]any) engine.Claim {
 	claim := engine.Claim{
 		Consumer: consumer, Project: incompleteConsumer, User: incompleteConsumer,

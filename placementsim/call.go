@@ -82,7 +82,7 @@ func checkBodyHeaders(c *simhttp.Call) error {
 	return nil
 }
 
-// guard judges microversion, media types and policy of an operation.
+// guard checks microversion, media types and policy of an operation.
 func (c *call) guard(op operation) error {
 	if !op.maskLast {
 		if err := c.mask(op); err != nil {

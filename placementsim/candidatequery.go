@@ -162,9 +162,9 @@ func (c *call) keyPatterns() map[string]any {
 	return patterns
 }
 
-// plainKeys reads limit and group_policy. Each counts once, its first value; upstream's
-// schema judges the last (placement/util.py, validate_query_params), and a bad first one
-// makes it answer 500 or be ignored. Here all have to be good.
+// plainKeys reads limit and group_policy. The first value of each counts; upstream's
+// schema checks the last (placement/util.py, validate_query_params), and answers 500 to
+// an invalid first one or ignores it. Here all must be valid.
 func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
 	for _, limit := range q.values["limit"] {
 		if !digits(limit) || limit[0] == '0' {
@@ -201,7 +201,7 @@ func (c *call) sameSubtree(q query, result *engine.CandidateQuery) error {
 	return nil
 }
 
-// checkOrphans refuses groups without resources before they were allowed.
+// checkOrphans refuses groups without resources at microversions before 1.36.
 func checkOrphans(groups []rawGroup) error {
 	orphans := map[string][]string{}
 	bare := false
@@ -257,7 +257,7 @@ func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 
 func lastOf(values []string) string { return values[len(values)-1] }
 
-// checkGroups judges groups without resources and the suffixes of
+// checkGroups checks groups without resources and the suffixes of
 // same_subtree.
 func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 	if c.version < sinceSameSubtree {
@@ -296,7 +296,7 @@ func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 	return nil
 }
 
-// checkPolicy wants to be told about isolation when there is a choice.
+// checkPolicy requires group_policy with several suffixed groups.
 func checkPolicy(groups []rawGroup, q query) error {
 	suffixed := 0
 	for _, g := range groups {

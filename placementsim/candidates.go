@@ -12,7 +12,7 @@ import (
 // several providers of one tree.
 const sinceNestedCandidates version = 29
 
-// maxKeptBuffer is the longest answer whose memory is used again.
+// maxKeptBuffer is the longest answer whose memory is reused, in bytes.
 const maxKeptBuffer = 4 << 20
 
 func listCandidates(c *call) error {
@@ -48,8 +48,8 @@ func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, 
 	return c.appendCandidates(slices.Grow(b, size), query, found), nil
 }
 
-// appendCandidates writes the answer. The names in it need no escaping: all of
-// them have been checked when they came in.
+// appendCandidates writes the answer. Its names need no escaping, because they were
+// checked on input.
 func (c *call) appendCandidates(b []byte, query engine.CandidateQuery, found engine.Candidates) []byte {
 	b = append(b, `{"allocation_requests": [`...)
 	for i, request := range found.Requests {

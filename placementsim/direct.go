@@ -19,7 +19,7 @@ var (
 	// ErrConflict: the present state does not allow the change: no room, in
 	// use, or a name taken.
 	ErrConflict = errors.New("placementsim: conflict")
-	// ErrInvalid: the change can never be made as it is.
+	// ErrInvalid: the change is invalid in any state.
 	ErrInvalid = errors.New("placementsim: invalid")
 )
 
@@ -52,7 +52,7 @@ type Allocation struct {
 	Used                      int
 }
 
-// Claim describes what a consumer is to have for [Server.Claim].
+// Claim is the new allocations of a consumer for [Server.Claim].
 type Claim struct {
 	Consumer, Project, User string
 	Type                    string // consumer type; empty for none
@@ -76,7 +76,7 @@ func (i Inventory) engine() engine.Inventory {
 	return spec
 }
 
-// check holds the direct API to the limits of the wire.
+// check enforces the limits of the API.
 func (i Inventory) check(class string) error {
 	spec := i.engine()
 	for _, field := range []struct {
@@ -93,7 +93,7 @@ func (i Inventory) check(class string) error {
 	return nil
 }
 
-// direct turns a refused transition into an error of this package.
+// direct converts the error of a transition to one of this package.
 func direct(step, subject string, err error) error {
 	if err == nil {
 		return nil
@@ -124,14 +124,14 @@ func (s *Server) CreateProvider(n ResourceProvider) (ResourceProvider, error) {
 		return ResourceProvider{}, direct("create provider", n.Name, err)
 	}
 	if err := s.equip(n); err != nil {
-		_ = s.state.DeleteProvider(n.UUID) // nobody can have used it without an inventory
+		_ = s.state.DeleteProvider(n.UUID) // without an inventory it has no allocations
 		return ResourceProvider{}, err
 	}
 	return s.ResourceProvider(n.UUID)
 }
 
-// equip gives a new provider what it has. Inventories come last: from then on
-// others can use it.
+// equip sets aggregates, traits and inventories of a new provider. Inventories come
+// last: from then on it can be allocated.
 func (s *Server) equip(n ResourceProvider) error {
 	if len(n.Aggregates) > 0 {
 		if err := s.SetAggregates(n.UUID, n.Aggregates...); err != nil {
@@ -287,7 +287,7 @@ func (s *Server) Usage(provider, class string) int {
 	return 0
 }
 
-// describe draws the provider trees with what is used.
+// describe prints the provider trees with their usage.
 func (s *Server) describe() string {
 	var b strings.Builder
 	children := make(map[string][]engine.Inspection)

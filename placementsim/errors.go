@@ -35,7 +35,7 @@ func badQuery(text string) error {
 	return badRequest("Invalid query string parameters: " + text)
 }
 
-// fromEngine turns a refused transition into an answer.
+// fromEngine converts the error of a transition to an answer.
 func fromEngine(e *engine.Error) simhttp.Error {
 	answer := simhttp.Error{Status: http.StatusConflict, Text: e.Text}
 	switch e.Kind {
@@ -58,7 +58,7 @@ func fromEngine(e *engine.Error) simhttp.Error {
 	return answer
 }
 
-// prefixed puts words before the text of a refused transition of a kind.
+// prefixed prepends words to the text of an engine error of a kind.
 func prefixed(err error, kind error, prefix string) error {
 	var refused *engine.Error
 	if !errors.As(err, &refused) || !errors.Is(err, kind) {
@@ -67,7 +67,7 @@ func prefixed(err error, kind error, prefix string) error {
 	return &engine.Error{Kind: refused.Kind, Text: prefix + refused.Text, Names: refused.Names}
 }
 
-// versionRange marks the one error that tells the supported versions, and no code.
+// versionRange marks the one error that names the supported versions, and no code.
 const versionRange = "version range"
 
 type errorBody struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
-// Explanation tells for every host, that is every root provider, whether a
-// candidate query has candidates there, and if not, why. Its JSON form is the
+// Explanation reports for every host (root provider) whether a candidate query
+// has candidates there, and if not, why. Its JSON form is the
 // answer of GET /_sim/explain (docs/placement-api.md).
 type Explanation struct{ hosts []engine.HostVerdict }
 
@@ -35,10 +35,10 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Explain tells why hosts are not among the answers of GET
+// Explain returns why hosts are not among the candidates of GET
 // /allocation_candidates with the same query string at the newest microversion;
-// a limit has no effect. Each provider is judged in the order class, traits,
-// aggregates, units, room, and the first reason is given. The error matches
+// a limit has no effect. Each provider is checked in the order class, traits,
+// aggregates, units, capacity, and the first reason is reported. The error matches
 // [ErrInvalid] for a query that Placement would refuse with 400.
 func (s *Server) Explain(query string) (Explanation, error) {
 	c := &call{server: s, version: maxVersion}

@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// acceptQuality tells how much an Accept header likes a media type, from 0,
-// not at all, to 1. The most specific entry counts.
+// acceptQuality returns the quality of a media type in an Accept header, from 0 (not
+// accepted) to 1. The most specific entry counts.
 func acceptQuality(header, mainType, subType string) float64 {
 	quality, best := 0.0, -1
 	for entry := range strings.SplitSeq(header, ",") {

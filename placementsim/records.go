@@ -48,7 +48,7 @@ func (s *Server) OnCommit(listener func([]sim.RecordChange)) {
 	s.state.OnCommit(func(changes []sim.RecordChange) { listener(append(slices.Clip(changes), s.idsRow())) })
 }
 
-// Replace implements [sim.Recorded]. It is for moments when nothing is going on.
+// Replace implements [sim.Recorded]. No request may be in progress.
 func (s *Server) Replace(records []sim.Record) error {
 	var ids *idsRow
 	rows := make([]sim.RecordChange, 0, len(records))
@@ -81,7 +81,7 @@ func (s *Server) Replace(records []sim.Record) error {
 	return nil
 }
 
-// state is the service's state for a transition that the record of the request tells of.
+// state returns the state for transitions whose changes the record of the request lists.
 func (c *call) state() *engine.State {
 	log := simhttp.ChangeLogOf(c.Context())
 	if log == nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// Config says how a Placement service behaves. The zero value is the service
-// as it is shipped.
+// Config is the configuration of a Placement service. The zero value is the
+// service as shipped.
 type Config struct {
-	// Seed decides the uuids of providers that are created without one, and
+	// Seed determines the uuids of providers that are created without one, and
 	// the request ids.
 	Seed uint64 `json:"seed,omitempty"`
 	// Policy is who may do what: "default" (or empty) is the service's
@@ -32,19 +32,19 @@ type Config struct {
 	NoLeftoverConsumers bool `json:"no_leftover_consumers,omitempty"`
 }
 
-// Option is a setting of [New] that must be passed in code.
+// Option is an option of [New].
 type Option func(*Server)
 
-// WithTokenVerifier makes the server ask v about tokens. Without it the
+// WithTokenVerifier verifies tokens with v. Without it the
 // conventions of Placement's "noauth2" hold: the token is the user, or
 // user:project, "admin" has the role admin, and X-Roles and X-Project-Id win.
 func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
 
-// WithFaults makes the server fail as the set says. The operations are those
+// WithFaults applies the fault rules of the set. The operations are those
 // of [Operations], and the subject is the first identifier in the path.
 func WithFaults(set *fault.Set) Option { return func(s *Server) { s.service.Faults = set } }
 
-// WithClock gives the server another clock than the machine's.
+// WithClock replaces the wall clock.
 func WithClock(c sim.Clock) Option { return func(s *Server) { s.clock, s.service.Clock = c, c } }
 
 // WithObserver calls observe with each exchange when it ends.
@@ -52,8 +52,8 @@ func WithObserver(observe func(sim.Exchange)) Option {
 	return func(s *Server) { s.service.Observe = observe }
 }
 
-// WithPrefix serves below a path such as "/placement" as well, and makes links
-// and locations name it.
+// WithPrefix also serves below a path such as "/placement", which links and
+// locations then have.
 func WithPrefix(prefix string) Option {
 	return func(s *Server) { s.prefix = strings.TrimRight(prefix, "/") }
 }
@@ -75,8 +75,7 @@ var _ http.Handler = (*Server)(nil)
 //go:embed traits.txt
 var standardTraits string
 
-// New returns a service that knows the standard resource classes and traits
-// and nothing else. The error matches [ErrConfig].
+// New returns a service with the standard resource classes and traits only. The error matches [ErrConfig].
 func New(cfg Config, opts ...Option) (*Server, error) {
 	switch cfg.Policy {
 	case "":

@@ -42,7 +42,7 @@ func getUsages(c *call) error {
 	return c.JSON(http.StatusOK, map[string]any{"usages": usages})
 }
 
-// checkUsagesQuery judges the query string of the usages.
+// checkUsagesQuery checks the query string of the usages.
 func (c *call) checkUsagesQuery(q query) error {
 	known := c.version.names(addition{0, "project_id"}, addition{0, "user_id"}, addition{sinceConsumerType, "consumer_type"})
 	if !q.has("project_id") {
@@ -75,8 +75,8 @@ func checkLength(q query, key string) error {
 	return nil
 }
 
-// selectUsages keeps the consumer type that was asked for and names those
-// without a type.
+// selectUsages keeps the requested consumer type, and lists consumers without a type
+// as "unknown".
 func selectUsages(groups []engine.UsageGroup, q query) []engine.UsageGroup {
 	wanted := q.last("consumer_type")
 	if strings.HasPrefix(wanted, "all") {

@@ -70,7 +70,7 @@ type Summary struct {
 	Traits             []string // in creation order; shared, not to be changed
 }
 
-// ClassUse tells how much of a class a provider has and how much is used.
+// ClassUse is the capacity and the usage of a resource class of a provider.
 type ClassUse struct {
 	Class    string
 	Capacity float64 // without fraction
@@ -103,7 +103,7 @@ const (
 	maxFound = 1_000_000
 )
 
-// search is a query on its way through the forest.
+// search is a query in progress.
 type search struct {
 	state   *State
 	groups  []*group
@@ -112,8 +112,8 @@ type search struct {
 	limit   int
 	filter  treeFilter
 	sharers []*sharer
-	steps   int // what was done so far
-	most    int // where the search is given up
+	steps   int // work done so far
+	most    int // the limit of steps
 
 	*answer
 	latest *provider           // the last one noted
@@ -131,8 +131,7 @@ type policy struct {
 	subtrees map[int][][]int
 }
 
-// sharer is a sharing provider together with what it can do for the query in
-// trees that are not its own.
+// sharer is a sharing provider with the groups that it can serve in other trees.
 type sharer struct {
 	provider *provider
 	groups   []bool // per group: may take part in it
@@ -246,7 +245,7 @@ func (sr *search) visit(t *tree) (more bool, err error) {
 	if !sr.root.accepts(t.root.traits) {
 		return true, nil
 	}
-	// Looking at a tree is work as well, though eight times lighter.
+	// Preparing a tree counts an eighth of a step for each member.
 	if sr.steps += len(sr.walk.positions) * (1 + len(t.members)/8); sr.steps > sr.most {
 		return false, errTooMany()
 	}

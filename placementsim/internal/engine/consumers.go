@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// consumer is who has allocations. It is kept while it has some, and a little
-// longer where the service leaves one behind (see [Writes.KeepLeftovers]).
+// consumer is an owner of allocations. It exists while it has some, and longer where
+// Placement leaves one behind (see [Writes.KeepLeftovers]).
 type consumer struct {
 	uuid, project, user string
 	kind                string // consumer type; empty: none
@@ -30,7 +30,7 @@ type Allocation struct {
 	Amount                    int64
 }
 
-// Consumer is who has allocations.
+// Consumer is an owner of allocations.
 type Consumer struct {
 	UUID, Project, User string
 	Type                string // empty: none
@@ -136,10 +136,10 @@ func (s *State) Usages(project, user string) []UsageGroup {
 // Claim replaces all allocations of one consumer.
 type Claim struct {
 	Consumer, Project, User string
-	SetType                 bool // whether Type is meant (from microversion 1.38)
+	SetType                 bool // Type is set (from microversion 1.38)
 	Type                    string
-	// CheckGeneration tells whether Generation is compared (from microversion
-	// 1.28); nil stands for a new consumer.
+	// CheckGeneration compares Generation (from microversion 1.28); nil is that of a
+	// new consumer.
 	CheckGeneration bool
 	Generation      *int
 	Allocations     []ProviderAmount // none: remove everything
@@ -151,7 +151,7 @@ type ProviderAmount struct {
 	Amount          int64
 }
 
-// Writes tells how claims are applied.
+// Writes are the options of a write of allocations.
 type Writes struct {
 	Now time.Time
 	// KeepLeftovers imitates the service: a first write that names an unknown
@@ -159,8 +159,7 @@ type Writes struct {
 	KeepLeftovers bool
 }
 
-// checkGeneration refuses a claim by someone who has not seen the consumer's
-// last change.
+// checkGeneration refuses a claim whose consumer generation is not the present one.
 func (s *State) checkGeneration(claim Claim) error {
 	if !claim.CheckGeneration {
 		return nil

@@ -16,7 +16,7 @@ var (
 	ErrUnknownClass = errors.New("unknown resource class")
 	// ErrUnknownTrait: the request names a trait that does not exist.
 	ErrUnknownTrait = errors.New("unknown trait")
-	// ErrCapacity: an inventory keeps nothing to allocate.
+	// ErrCapacity: an inventory has no capacity.
 	ErrCapacity = errors.New("invalid inventory capacity")
 	// ErrConflict: the request conflicts with the present state.
 	ErrConflict = errors.New("conflict")
@@ -33,8 +33,7 @@ var (
 	// ErrUnknownProvider: the request refers to a provider that does not
 	// exist, though the provider is not its subject.
 	ErrUnknownProvider = errors.New("unknown resource provider")
-	// ErrTooMany: a candidate search was given up, because it would take more
-	// steps than the engine allows one query.
+	// ErrTooMany: a candidate search exceeded the steps that one query may take.
 	ErrTooMany = errors.New("search is too large")
 )
 

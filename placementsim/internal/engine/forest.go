@@ -13,9 +13,8 @@ type tree struct {
 	members []*provider // in creation order
 }
 
-// forest holds the trees in the order in which they came to be. A slot is an
-// index into it; slots of trees that are gone are empty until there are so many
-// of them that the rest moves together.
+// forest holds the trees in the order of creation. A slot is an index into it; the slots
+// of removed trees are empty until the rest is compacted.
 type forest struct {
 	trees   []*tree
 	planted int64  // the number of the newest tree

@@ -95,13 +95,13 @@ func (i *inventory) view() ClassInventory {
 	return ClassInventory{i.class.name, i.Inventory, i.used, i.changed}
 }
 
-// InventoryWrite tells how an inventory is judged and stamped.
+// InventoryWrite are the options of a write of inventories.
 type InventoryWrite struct {
 	AllowFull bool // reserved may equal total (from microversion 1.26)
 	Now       time.Time
 }
 
-// check refuses an inventory that keeps nothing to allocate.
+// check refuses an inventory without capacity.
 func (w InventoryWrite) check(uuid, className string, spec Inventory) error {
 	switch capacity := spec.Capacity(); {
 	case w.AllowFull && capacity < 0:
@@ -205,7 +205,7 @@ func (s *State) newInventories(p *provider, specs map[string]Inventory, now time
 	return invs, nil
 }
 
-// checkRemoval refuses to lose an inventory that has allocations.
+// checkRemoval refuses to remove an inventory that has allocations.
 func (p *provider) checkRemoval(kept []inventory) error {
 	var inUse []string
 	for i := range p.invs {
@@ -227,7 +227,7 @@ func hasClass(invs []inventory, c *class) bool {
 	return slices.ContainsFunc(invs, func(i inventory) bool { return i.class == c })
 }
 
-// replaceInventories stores inventories, sorted, and keeps the indexes right.
+// replaceInventories stores inventories, sorted, and updates the indexes.
 func (s *State) replaceInventories(p *provider, invs []inventory) {
 	old := p.invs
 	slices.SortFunc(invs, func(a, b inventory) int { return a.class.id - b.class.id })

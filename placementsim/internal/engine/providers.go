@@ -89,7 +89,7 @@ func (s *State) addProvider(n NewProvider, parent *provider, now time.Time) *pro
 // ProviderUpdate describes a change of a provider.
 type ProviderUpdate struct {
 	Name      string
-	SetParent bool   // whether Parent is meant
+	SetParent bool   // Parent is set
 	Parent    string // empty: none
 	Reparent  bool   // a parent may be changed or taken away (from microversion 1.37)
 }
@@ -141,7 +141,7 @@ func (p *provider) branch() []*provider {
 	return branch
 }
 
-// newParent judges a change of parent.
+// newParent checks a change of parent and returns the new one.
 func (s *State) newParent(p *provider, u ProviderUpdate) (*provider, error) {
 	if u.Parent == "" {
 		if p.parent != nil && !u.Reparent {

@@ -68,7 +68,7 @@ func (s *State) Reshape(r Reshape, w Writes) error {
 	return nil
 }
 
-// finish leaves a provider with exactly its new inventories.
+// finish sets the new inventories of a provider.
 func (s *State) finish(change reshaped) {
 	for i := range change.final {
 		change.final[i].used = change.provider.inventory(change.final[i].class).used
@@ -76,8 +76,8 @@ func (s *State) finish(change reshaped) {
 	s.replaceInventories(change.provider, change.final)
 }
 
-// checkReshaped looks at the providers of the inventories, before the claims
-// are looked at; their classes come after that.
+// checkReshaped checks the providers of the inventories. As in Placement, it comes before
+// the check of the claims, and the classes come after.
 func (s *State) checkReshaped(list []ReshapeInventory) error {
 	for _, item := range list {
 		p := s.providers[item.Provider]
@@ -116,7 +116,7 @@ func (s *State) planInventories(list []ReshapeInventory, w Writes) ([]reshaped, 
 	return changes, over, nil
 }
 
-// checkFinal refuses to lose an inventory that will still have allocations.
+// checkFinal refuses to remove an inventory that will still have allocations.
 func (pl *plan) checkFinal(r reshaped) error {
 	var inUse []string
 	for _, old := range r.provider.invs {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// slotsPerBlock is how many tree slots are looked at together.
+// slotsPerBlock is the number of tree slots that are searched together.
 const slotsPerBlock = 64
 
 // roomIndex keeps one number per tree slot, the greatest amount of a resource

@@ -7,7 +7,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// State is everything one Placement service knows. Make it with [New].
+// State is the state of one Placement service. Make it with [New].
 type State struct {
 	*core
 	record func([]sim.RecordChange) // nil: see With

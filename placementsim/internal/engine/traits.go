@@ -11,7 +11,7 @@ import (
 // aggregate in common.
 const SharingTrait = "MISC_SHARES_VIA_AGGREGATE"
 
-// trait is a name that providers may carry.
+// trait is a name that providers may have.
 type trait struct {
 	name      string
 	id        int // index in bit sets; used again after a deletion
@@ -107,8 +107,8 @@ func (t *traitTable) set(traits []*trait) *traitSet {
 	return ts
 }
 
-// leaveSet counts a provider less with a set. A set that nobody carries is
-// forgotten.
+// leaveSet counts a provider less with a set. A set without providers is
+// removed.
 func (s *State) leaveSet(ts *traitSet) {
 	if ts.users--; ts.users > 0 {
 		return
@@ -225,7 +225,7 @@ func (s *State) SetProviderTraits(uuid string, generation *int, names []string, 
 	})
 }
 
-// changeTraits gives a provider another set and keeps the indexes right.
+// changeTraits gives a provider another set and updates the indexes.
 func (s *State) changeTraits(p *provider, set *traitSet) {
 	old := p.traits
 	p.traits = set
@@ -248,7 +248,7 @@ func (s *State) changeTraits(p *provider, set *traitSet) {
 	s.updateSharing(p)
 }
 
-// updateSharing keeps the list of sharing providers.
+// updateSharing updates the list of sharing providers.
 func (s *State) updateSharing(p *provider) {
 	i, listed := slices.BinarySearchFunc(s.sharing, p, bySeq)
 	switch shares := p.shares(); {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// condition is a set of tree slots that is asked for by blocks of 64 slots.
+// condition is a set of tree slots, in blocks of 64 slots.
 type condition interface {
 	// nextBlock returns the first block from the given one on that may have a
 	// member, or -1.
@@ -75,8 +75,8 @@ func (s oneSlot) refine(number int, among uint64) uint64 { return among & s.mask
 // but never the other way round.
 type treeFilter struct {
 	all   []condition
-	block int    // the block that is being given out
-	rest  uint64 // what is left of it
+	block int    // the current block
+	rest  uint64 // its slots that were not returned yet
 }
 
 func (sr *search) newTreeFilter() treeFilter {
@@ -134,9 +134,9 @@ func (f *treeFilter) addTraits(traits []*trait) {
 // the whole class must do.
 const maxKinds = 32
 
-// addRoom wants a provider with room. If the group's traits are about that very
-// provider, it looks only at the kinds of providers with such traits: that the
-// tree has the room and the trait apart from each other is not enough.
+// addRoom requires a provider with room. If the group's traits are those of that
+// provider, only providers with such traits count: a tree in which one provider has
+// the room and another the trait is not enough.
 func (f *treeFilter) addRoom(g *group, a classAmount) {
 	f.all = append(f.all, enough{&a.class.room, a.amount})
 	traits := g.traits

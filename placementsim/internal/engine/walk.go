@@ -17,8 +17,8 @@ type walk struct {
 	taken     []taken       // sums so far, in the order of first use
 	anchor    *tree
 
-	// later tells per position of the group without suffix, as a bit set, which
-	// of its required sets of traits a provider of a later position can cover.
+	// later has, per position of the group without suffix, the bit set of its required
+	// sets of traits that a provider of a later position can cover.
 	later []uint64
 	// totals are the sums that the groups take of classes that several ask for.
 	totals []classAmount
@@ -62,9 +62,9 @@ func newWalk(sr *search) walk {
 	return w
 }
 
-// prepare lists the options in a tree. It reports false when the tree cannot
-// have a candidate: what several positions need together is looked at before
-// the walk, which would try every combination before it gave up.
+// prepare lists the options in a tree. It reports false when the tree cannot have a
+// candidate: the sums of several positions are checked before the walk, which would try
+// every combination.
 func (w *walk) prepare(t *tree) bool {
 	w.anchor = t
 	w.taken = w.taken[:0]
@@ -140,7 +140,7 @@ func (w *walk) descend(depth int) (more bool, err error) {
 		return w.search.add(w), nil
 	}
 	for _, p := range w.options[depth] {
-		// A step looks at the positions before it.
+		// A step compares with the positions before it.
 		if w.search.steps += 1 + depth/16; w.search.steps > w.search.most {
 			return false, errTooMany()
 		}
@@ -211,7 +211,7 @@ func (w *walk) giveBack(amounts []classAmount, p *provider, mark int) {
 	}
 }
 
-// allowed judges the rules between positions for the one just chosen.
+// allowed checks the rules between positions for the provider just chosen.
 func (w *walk) allowed(depth int, p *provider) bool {
 	pos := &w.positions[depth]
 	policy := &w.search.policy
@@ -262,8 +262,7 @@ func (w *walk) covered(g *group, depth int) bool {
 	return true
 }
 
-// subtreesHold judges every same_subtree of which the position chosen last
-// completes the groups.
+// subtreesHold checks every same_subtree whose groups the last position completes.
 func (w *walk) subtreesHold(depth int) bool {
 	for _, members := range w.search.policy.subtrees[w.positions[depth].group] {
 		w.search.steps += len(members) * (1 + w.chosen[depth].depth()/8)
@@ -289,7 +288,7 @@ func (w *walk) oneAboveAll(groups []int) bool {
 // providerOf returns the provider of a group with suffix.
 func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]] }
 
-// add keeps what the walk has chosen, unless it is there already. It reports
+// add adds the chosen providers as a candidate, unless there is the same one. It reports
 // whether the search goes on.
 func (sr *search) add(w *walk) bool {
 	if w.onlySharing() && !sr.firstTime(w) {
@@ -303,8 +302,8 @@ func (sr *search) add(w *walk) bool {
 	return !sr.full()
 }
 
-// note remembers that a provider supplies something: itself where summaries are
-// about such providers only, else the root of its tree.
+// note lists a provider for the summaries: itself where they have only providers that
+// supply something, else the root of its tree.
 func (sr *search) note(p *provider) {
 	if !sr.policy.onePerTree {
 		p = p.root()
@@ -319,8 +318,8 @@ func (sr *search) note(p *provider) {
 	}
 }
 
-// onlySharing reports whether the candidate has no provider of the anchor's
-// tree that would tell it from candidates of other anchors.
+// onlySharing reports whether all providers of the candidate are sharing ones, so that
+// another anchor may have the same candidate.
 func (w *walk) onlySharing() bool {
 	return !slices.ContainsFunc(w.chosen, func(p *provider) bool { return !p.shares() })
 }

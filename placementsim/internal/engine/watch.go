@@ -2,8 +2,8 @@ package engine
 
 import "github.com/gocyborg/gocyborg/sim"
 
-// With returns the same state for a caller that wants to know which rows are changed
-// through it. The caller's function is called under the lock.
+// With returns a view of the same state whose changes of rows are also passed to record,
+// under the lock.
 func (s *State) With(record func([]sim.RecordChange)) *State {
 	return &State{core: s.core, record: record}
 }
