@@ -2,6 +2,7 @@ package domainxml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -19,13 +20,13 @@ const (
 
 // element is the position of an element in the document, in byte offsets.
 type element struct {
-	name     string
-	open     int // first byte of its start tag
-	inner    int // first byte after its start tag
-	innerEnd int // first byte of its end tag
-	end      int // first byte after the element
+	name     string // "" in a name space
+	open     int    // first byte of its start tag
+	inner    int    // first byte after its start tag
+	innerEnd int    // first byte of its end tag
+	end      int    // first byte after the element
 	attrs    []xml.Attr
-	parent   *element
+	parent   *element // of a device: the devices element
 }
 
 // selfClosed reports whether the element is written as one empty tag.
@@ -87,7 +88,6 @@ type scanner struct {
 	doc  []byte
 	dec  *xml.Decoder
 	open []*element
-	path []string // names of the open elements; "" for one in a name space
 }
 
 func (s *scanner) token(tok xml.Token, from, to int) error {
@@ -112,16 +112,12 @@ func (s *scanner) start(t xml.StartElement, from, to int) error {
 	if err := s.checkStart(t); err != nil {
 		return err
 	}
-	name := t.Name.Local
-	if t.Name.Space != "" {
-		name = ""
+	e := &element{open: from, inner: to, attrs: t.Attr}
+	if t.Name.Space == "" {
+		e.name = t.Name.Local
 	}
-	e := &element{name: name, open: from, inner: to, attrs: t.Attr}
-	if len(s.open) > 0 {
-		e.parent = s.open[len(s.open)-1]
-	}
-	s.place(e, name)
-	s.open, s.path = append(s.open, e), append(s.path, name)
+	s.place(e)
+	s.open = append(s.open, e)
 	return nil
 }
 
@@ -150,29 +146,31 @@ func (s *scanner) checkStart(t xml.StartElement) error {
 }
 
 // place records an element by its path.
-func (s *scanner) place(e *element, name string) {
-	inDevices := len(s.path) == 2 && s.path[1] == "devices"
-	switch {
-	case len(s.path) == 0:
+func (s *scanner) place(e *element) {
+	switch len(s.open) {
+	case 0:
 		s.domain = e
-	case len(s.path) == 1 && name == "devices":
-		s.devices, s.lastChild = e, nil
-	case inDevices && name == "hostdev":
-		s.hostdevs = append(s.hostdevs, e)
-	}
-	if len(s.path) == 1 && s.child == nil {
-		s.child = e
-	}
-	if inDevices {
-		s.lastChild = e
+	case 1:
+		s.child = cmp.Or(s.child, e)
+		if e.name == "devices" {
+			s.devices, s.lastChild = e, nil
+		}
+	case 2:
+		if s.open[1].name != "devices" {
+			return
+		}
+		e.parent, s.lastChild = s.open[1], e
 		s.children = append(s.children, e)
+		if e.name == "hostdev" {
+			s.hostdevs = append(s.hostdevs, e)
+		}
 	}
 }
 
 func (s *scanner) close(from, to int) {
 	last := len(s.open) - 1
 	s.open[last].innerEnd, s.open[last].end = from, to
-	s.open, s.path = s.open[:last], s.path[:last]
+	s.open = s.open[:last]
 }
 
 func (s *scanner) text(t xml.CharData, from int) error {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -22,50 +21,40 @@ func checkJSON(data []byte) error {
 		}
 		return err
 	}
-	return checkDuplicateKeys(data)
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return checkDuplicateKeys(dec, data)
 }
 
 func lineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
 }
 
-// checkDuplicateKeys reads the tokens of valid JSON. A frame is an open object or
-// list; keys is nil for a list.
-func checkDuplicateKeys(data []byte) error {
-	type frame struct {
-		keys    map[string]bool
-		wantKey bool
+// checkDuplicateKeys reads the next value of valid JSON.
+func checkDuplicateKeys(dec *json.Decoder, data []byte) error {
+	token, err := dec.Token()
+	open, nested := token.(json.Delim)
+	if err != nil || !nested {
+		return err
 	}
-	stack := []frame{{}}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
+	keys := map[json.Token]bool{}
+	for dec.More() {
+		if open == '{' {
+			key, err := dec.Token()
+			if err != nil {
+				return err
+			}
+			if keys[key] {
+				return fmt.Errorf("line %d: key %q is there twice in one object", lineAt(data, dec.InputOffset()), clip(fmt.Sprint(key)))
+			}
+			keys[key] = true
 		}
-		if err != nil {
+		if err := checkDuplicateKeys(dec, data); err != nil {
 			return err
 		}
-		top := &stack[len(stack)-1]
-		key, isString := token.(string)
-		switch {
-		case token == json.Delim('{'):
-			stack = append(stack, frame{keys: map[string]bool{}, wantKey: true})
-		case token == json.Delim('['):
-			stack = append(stack, frame{})
-		case token == json.Delim('}') || token == json.Delim(']'):
-			stack = stack[:len(stack)-1]
-			stack[len(stack)-1].wantKey = true
-		case isString && top.keys != nil && top.wantKey:
-			if top.keys[key] {
-				return fmt.Errorf("line %d: key %q is there twice in one object", lineAt(data, dec.InputOffset()), clip(key))
-			}
-			top.keys[key], top.wantKey = true, false
-		default:
-			top.wantKey = true
-		}
 	}
+	_, err = dec.Token() // the end of the object or list
+	return err
 }
 
 // decodeObject decodes the fields of an object into targets. Other fields, in this
