@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -171,23 +172,20 @@ func addResource(to map[string]int, class string, amount int) map[string]int {
 // Or returns the policy with its unset fields set from another. RequireViableIOMMUGroup is
 // set if either has it.
 func (p Policy) Or(other Policy) Policy {
-	if p.TraitShape == "" {
-		p.TraitShape = other.TraitShape
-	}
-	if p.AllowedDrivers == nil {
-		p.AllowedDrivers = other.AllowedDrivers
-	}
-	if p.ExtraTraits == nil {
-		p.ExtraTraits = other.ExtraTraits
-	}
-	if p.LocalMemory == nil {
-		p.LocalMemory = other.LocalMemory
-	}
-	if p.Mounts == nil {
-		p.Mounts = other.Mounts
-	}
+	p.TraitShape = cmp.Or(p.TraitShape, other.TraitShape)
+	p.AllowedDrivers = orList(p.AllowedDrivers, other.AllowedDrivers)
+	p.ExtraTraits = orList(p.ExtraTraits, other.ExtraTraits)
+	p.LocalMemory = orList(p.LocalMemory, other.LocalMemory)
+	p.Mounts = orList(p.Mounts, other.Mounts)
 	p.RequireViableIOMMUGroup = p.RequireViableIOMMUGroup || other.RequireViableIOMMUGroup
 	return p
+}
+
+func orList[T any](list, other []T) []T {
+	if list == nil {
+		return other
+	}
+	return list
 }
 
 // HostUse says why a function is in the host's own use, or "". Beside PCIState.hostUse

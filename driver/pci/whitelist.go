@@ -169,12 +169,12 @@ func (m matchers) admit(f driver.PCIFunction, interfaces map[string]driver.PCIAd
 // matcher is a Spec made ready.
 type matcher struct {
 	vendor, product string // four digits or the wildcard
-	address         func(driver.PCIAddress) bool
+	address         addressMatcher
 	devName         string
 }
 
 func newMatcher(s Spec) (matcher, error) {
-	m := matcher{devName: s.DevName, address: func(driver.PCIAddress) bool { return true }}
+	m := matcher{devName: s.DevName}
 	var err error
 	if m.vendor, err = hexField("vendor_id", s.VendorID, 4, 4); err != nil {
 		return m, err
@@ -205,7 +205,7 @@ func (m matcher) fits(f driver.PCIFunction, interfaces map[string]driver.PCIAddr
 		}
 	}
 	return (m.vendor == wildcard || m.vendor == f.VendorID()) &&
-		(m.product == wildcard || m.product == f.ProductID()) && m.address(f.Address)
+		(m.product == wildcard || m.product == f.ProductID()) && m.address.fits(f.Address)
 }
 
 // hexField normalises a hexadecimal field to at least the given width; an empty one is
@@ -223,63 +223,57 @@ func hexField(name, text string, width, most int) (string, error) {
 	return fmt.Sprintf("%0*x", width, v), nil
 }
 
+var partNames = [4]string{"domain", "bus", "slot", "function"}
+
+// addressMatcher has an expression for each part of an address; nil fits everything.
+type addressMatcher [4]*regexp.Regexp
+
+func (m addressMatcher) fits(a driver.PCIAddress) bool {
+	if m == (addressMatcher{}) {
+		return true
+	}
+	info := a.Info()
+	for i, part := range [4]string{info["domain"], info["bus"], info["device"], info["function"]} {
+		if m[i] != nil && !m[i].MatchString(part) {
+			return false
+		}
+	}
+	return true
+}
+
 // glob makes a matcher of domain:bus:device.function.
-func glob(text string) (func(driver.PCIAddress) bool, error) {
+func glob(text string) (m addressMatcher, err error) {
 	place, function, _ := strings.Cut(text, ".")
 	fields := strings.Split(place, ":")
 	if len(fields) > 3 {
-		return nil, fmt.Errorf("address %q has more than domain, bus and device", text)
+		return m, fmt.Errorf("address %q has more than domain, bus and device", text)
 	}
 	for len(fields) < 3 {
 		fields = append([]string{wildcard}, fields...)
 	}
-	widths, most := [4]int{4, 2, 2, 1}, [4]int{8, 2, 2, 1}
-	var want [4]string
-	for i, f := range []string{fields[0], fields[1], fields[2], function} {
-		field, err := hexField("address "+partNames[i], f, widths[i], most[i])
-		if err != nil {
-			return nil, err
+	widths, most, last := [4]int{4, 2, 2, 1}, [4]int{8, 2, 2, 1}, [4]string{2: "1f", 3: "7"}
+	for i, f := range append(fields, function) {
+		want, err := hexField("address "+partNames[i], f, widths[i], most[i])
+		switch {
+		case err != nil:
+			return m, err
+		case want == wildcard:
+			continue
+		case last[i] != "" && want > last[i]:
+			return m, fmt.Errorf("address %q: device above 1f or function above 7", text)
 		}
-		want[i] = field
+		m[i] = regexp.MustCompile("^" + want + "$")
 	}
-	if want[2] != wildcard && want[2] > "1f" || want[3] != wildcard && want[3] > "7" {
-		return nil, fmt.Errorf("address %q: device above 1f or function above 7", text)
-	}
-	return func(a driver.PCIAddress) bool {
-		for i, part := range partsOf(a) {
-			if want[i] != wildcard && want[i] != part {
-				return false
-			}
-		}
-		return true
-	}, nil
-}
-
-var partNames = [4]string{"domain", "bus", "slot", "function"}
-
-// partsOf returns the texts that globs and expressions are compared with.
-func partsOf(a driver.PCIAddress) [4]string {
-	info := a.Info()
-	return [4]string{info["domain"], info["bus"], info["device"], info["function"]}
+	return m, nil
 }
 
 // expressions makes a matcher of regular expressions, each anchored at the beginning
 // only, as upstream's are.
-func expressions(a Address) (func(driver.PCIAddress) bool, error) {
-	var compiled [4]*regexp.Regexp
+func expressions(a Address) (m addressMatcher, err error) {
 	for i, text := range [4]string{a.Domain, a.Bus, a.Slot, a.Function} {
-		expr, err := regexp.Compile("^(?:" + text + ")")
-		if err != nil {
-			return nil, fmt.Errorf("address %s %q: %w", partNames[i], text, err)
+		if m[i], err = regexp.Compile("^(?:" + text + ")"); err != nil {
+			return m, fmt.Errorf("address %s %q: %w", partNames[i], text, err)
 		}
-		compiled[i] = expr
 	}
-	return func(at driver.PCIAddress) bool {
-		for i, part := range partsOf(at) {
-			if !compiled[i].MatchString(part) {
-				return false
-			}
-		}
-		return true
-	}, nil
+	return m, nil
 }
