@@ -1,5 +1,7 @@
 package driver
 
+import "slices"
+
 // Address is where a device is. PCI is one kind of place; a device elsewhere has a name.
 type Address struct {
 	// Kind is the type of the control path, ControlPathPCI or another.
@@ -54,4 +56,45 @@ func addressOf(info Info) Address {
 		return Address{Kind: ControlPathPCI, PCI: at}
 	}
 	return Address{Name: info.Key()}
+}
+
+// Addresses are the places that a device takes: what guests get of it, and where it is
+// reached. A TEST_PCI handle stands for nothing, and so does a device that has no other.
+func (d Device) Addresses() []Address {
+	var list []Address
+	real := len(d.Deployables) == 0
+	for _, p := range d.Deployables {
+		real = real || len(p.AttachHandles) == 0
+		for _, h := range p.AttachHandles {
+			if h.Type == HandleTestPCI {
+				continue
+			}
+			real = true
+			if at := addressOf(h.Info); !slices.Contains(list, at) {
+				list = append(list, at)
+			}
+		}
+	}
+	if at := d.ControlPath.Address(); real && !slices.Contains(list, at) {
+		list = append(list, at)
+	}
+	return list
+}
+
+// Addresses are the places that the report is about: those of devices, of what is left out
+// and of problems.
+func (r Report) Addresses() map[string]bool {
+	set := make(map[string]bool)
+	for _, d := range r.Devices {
+		for _, at := range d.Addresses() {
+			set[at.String()] = true
+		}
+	}
+	for _, l := range r.LeftOut {
+		set[l.Address] = true
+	}
+	for _, p := range r.Problems {
+		set[p.Address] = true
+	}
+	return set
 }

@@ -59,8 +59,8 @@ func refuseDoubleClaims(drivers []Driver, reports []Report) {
 	users := make(map[string][]int) // drivers by what they report
 	for i, report := range reports {
 		for _, d := range report.Devices {
-			for _, key := range keysOf(d) {
-				if !slices.Contains(users[key], i) {
+			for _, at := range d.Addresses() {
+				if key := at.String(); !slices.Contains(users[key], i) {
 					users[key] = append(users[key], i)
 				}
 			}
@@ -69,8 +69,8 @@ func refuseDoubleClaims(drivers []Driver, reports []Report) {
 	for i := range reports {
 		report := &reports[i]
 		report.Devices = slices.DeleteFunc(slices.Clone(report.Devices), func(d Device) bool {
-			for _, key := range keysOf(d) {
-				if len(users[key]) > 1 {
+			for _, at := range d.Addresses() {
+				if key := at.String(); len(users[key]) > 1 {
 					report.Problems = append(report.Problems, doubleClaim(drivers, users[key], key, d))
 					return true
 				}
@@ -91,29 +91,6 @@ func doubleClaim(drivers []Driver, users []int, key string, d Device) Problem {
 	}
 	return Problem{Address: d.ControlPath.Address().String(),
 		Err: fmt.Errorf("%w: %s report %s, and none of them may offer it", ErrDoubleClaim, strings.Join(names, " and "), what)}
-}
-
-// keysOf are the places that a device takes: where it is reached, and what guests get of
-// it. A TEST_PCI handle stands for nothing, and so does a device that has no other.
-func keysOf(d Device) []string {
-	keys := []string{}
-	real := len(d.Deployables) == 0
-	for _, p := range d.Deployables {
-		real = real || len(p.AttachHandles) == 0
-		for _, h := range p.AttachHandles {
-			if h.Type == HandleTestPCI {
-				continue
-			}
-			real = true
-			if key := addressOf(h.Info).String(); !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
-	}
-	if key := d.ControlPath.Address().String(); real && !slices.Contains(keys, key) {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // dropRepeatedProblems drops problems that an earlier report has, since all drivers of a

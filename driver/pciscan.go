@@ -214,18 +214,7 @@ func (s *PCIScan) Offer(u *Unit, d Device) {
 // virtual functions of another driver's function, and functions of a card that is not
 // offered.
 func (s *PCIScan) Result() Report {
-	mentioned := make(map[string]bool)
-	for _, d := range s.Report.Devices {
-		for _, key := range keysOf(d) {
-			mentioned[key] = true
-		}
-	}
-	for _, l := range s.Report.LeftOut {
-		mentioned[l.Address] = true
-	}
-	for _, p := range s.Report.Problems {
-		mentioned[p.Address] = true
-	}
+	mentioned := s.Report.Addresses()
 	for _, u := range s.Units {
 		switch {
 		case mentioned[u.Address.String()] || !s.own(u.PCIFunction):

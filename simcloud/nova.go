@@ -60,22 +60,10 @@ func (n *Nova) providers(host string) []Provider {
 func (n *Nova) claims(d driver.Device) string {
 	vendor, _ := strconv.ParseUint(strings.TrimPrefix(d.Vendor, "0x"), 16, 16)
 	product, _ := strconv.ParseUint(cmp.Or(d.ProductID(), d.Model), 16, 16)
-	infos := []driver.Info{d.ControlPath.Info}
-	for _, part := range d.Deployables {
-		for _, h := range part.AttachHandles {
-			if h.Type != driver.HandleTestPCI { // has no device
-				infos = append(infos, h.Info)
-			}
-		}
-	}
-	for _, info := range infos {
-		address, err := driver.PCIAddressOf(info)
-		if err != nil {
-			continue
-		}
-		function := driver.PCIFunction{Address: address, Vendor: uint16(vendor), Product: uint16(product)}
-		if i, err := n.DeviceSpec.Match(function); err == nil && i >= 0 {
-			return fmt.Sprintf("entry %d of Nova's [pci] device_spec admits %s", i, address)
+	for _, at := range d.Addresses() {
+		function := driver.PCIFunction{Address: at.PCI, Vendor: uint16(vendor), Product: uint16(product)}
+		if i, err := n.DeviceSpec.Match(function); at.Kind == driver.ControlPathPCI && err == nil && i >= 0 {
+			return fmt.Sprintf("entry %d of Nova's [pci] device_spec admits %s", i, at)
 		}
 	}
 	return ""

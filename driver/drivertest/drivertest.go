@@ -157,21 +157,7 @@ func checkComplete(t testing.TB, d driver.Driver, tree driver.Tree, report drive
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := make(map[string]bool)
-	for _, device := range report.Devices {
-		named[device.ControlPath.Address().String()] = true
-		for _, p := range device.Deployables {
-			for _, h := range p.AttachHandles {
-				named[driver.ControlPath{Info: h.Info}.Address().String()] = true
-			}
-		}
-	}
-	for _, l := range report.LeftOut {
-		named[l.Address] = true
-	}
-	for _, p := range report.Problems {
-		named[p.Address] = true
-	}
+	named := report.Addresses()
 	for _, f := range functions {
 		claimed := slices.ContainsFunc(claimer.Claims(), func(c driver.Claim) bool { return c.Covers(f) })
 		if claimed && !named[f.Address.String()] {

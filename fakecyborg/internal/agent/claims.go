@@ -70,33 +70,14 @@ func (r *report) novaProviders(ctx context.Context) (names []string) {
 
 // claimedBy names the provider of Nova's that stands for a device, or "".
 func claimedBy(providers []string, d driver.Device) string {
-	for _, address := range addressesOf(d) {
+	for _, at := range d.Addresses() {
 		for _, name := range providers {
-			if namesAddress(name, address) {
+			if at.Kind == driver.ControlPathPCI && namesAddress(name, at.PCI) {
 				return "resource provider " + name + " carries " + traitOwnerNova
 			}
 		}
 	}
 	return ""
-}
-
-// addressesOf lists the PCI functions of a device: its control path and its attach handles.
-func addressesOf(d driver.Device) []driver.PCIAddress {
-	var list []driver.PCIAddress
-	add := func(info driver.Info) {
-		if address, err := driver.PCIAddressOf(info); err == nil && !slices.Contains(list, address) {
-			list = append(list, address)
-		}
-	}
-	add(d.ControlPath.Info)
-	for _, deployable := range d.Deployables {
-		for _, h := range deployable.AttachHandles {
-			if h.Type != driver.HandleTestPCI { // stands for no function
-				add(h.Info)
-			}
-		}
-	}
-	return list
 }
 
 // namesAddress reports whether the name of a provider of Nova's ends with an address:

@@ -87,7 +87,8 @@ func (s *claimSearch) add(subject, cyborg, nova string) {
 // compareReport looks for the devices of a driver's report.
 func (s *claimSearch) compareReport(name string, report *driver.Report) {
 	report.LeaveOut(name, func(d driver.Device) string {
-		for _, address := range addressesOf(d) {
+		for _, at := range d.Addresses() {
+			address := at.String()
 			if by := s.byNova[address]; by != "" {
 				s.add(address, "driver "+name, by)
 				return fmt.Sprintf("Nova claims %s, too: %s", address, by)
@@ -95,27 +96,6 @@ func (s *claimSearch) compareReport(name string, report *driver.Report) {
 		}
 		return ""
 	})
-}
-
-// addressesOf lists the PCI functions of a device and of its attach handles. A device with
-// TEST_PCI handles only has no hardware.
-func addressesOf(d driver.Device) []string {
-	list, real := []string{}, false
-	for _, p := range d.Deployables {
-		for _, h := range p.AttachHandles {
-			if h.Type == driver.HandleTestPCI {
-				continue
-			}
-			real = true
-			if at, err := driver.PCIAddressOf(h.Info); err == nil {
-				list = append(list, at.String())
-			}
-		}
-	}
-	if at, err := driver.PCIAddressOf(d.ControlPath.Info); err == nil && real {
-		list = append(list, at.String())
-	}
-	return list
 }
 
 // compareWhitelist looks for the functions in the whitelist of the pci driver, whether

@@ -102,7 +102,7 @@ func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.
 	found := newDiscovery(drivers, reports)
 	if c.Output == "json" {
 		err = command.WriteJSON(p.Stdout, found)
-	} else if err = found.findUnclaimed(ctx, tree); err == nil {
+	} else if err = found.findUnclaimed(ctx, tree, reports); err == nil {
 		err = found.writeTables(p.Stdout, c.Sysfs)
 	}
 	if err != nil {

@@ -96,7 +96,7 @@ func foundDevices(name string, device driver.Device, warnings []driver.Warning) 
 			f.Handles = append(f.Handles, foundHandle{h.Type, h.Info})
 		}
 		for _, w := range warnings {
-			if w.Address == address || slices.Contains(addressesOf(driver.Device{Deployables: []driver.Deployable{p}}), w.Address) {
+			if w.Address == address || slices.Contains(driver.Device{Deployables: []driver.Deployable{p}}.Addresses(), driver.ParseAddress(w.Address)) {
 				f.Warnings = append(f.Warnings, w.Reason)
 			}
 		}
@@ -112,22 +112,11 @@ func foundDevices(name string, device driver.Device, warnings []driver.Warning) 
 	return list
 }
 
-// findUnclaimed looks for accelerators that are in none of the lists.
-func (d *discovery) findUnclaimed(ctx context.Context, tree driver.Tree) error {
+// findUnclaimed looks for accelerators that are in none of the reports.
+func (d *discovery) findUnclaimed(ctx context.Context, tree driver.Tree, reports []driver.Report) error {
 	known := make(map[string]bool)
-	for _, f := range d.Devices {
-		known[f.Address] = true
-		for _, h := range f.Handles {
-			if at, err := driver.PCIAddressOf(h.Info); err == nil {
-				known[at.String()] = true
-			}
-		}
-	}
-	for _, l := range d.LeftOut {
-		known[l.Address] = true
-	}
-	for _, p := range d.Problems {
-		known[p.Address] = true
+	for _, report := range reports {
+		maps.Copy(known, report.Addresses())
 	}
 	functions, _, err := driver.NewView(tree).PCIFunctions(ctx) // its problems are in the list
 	for _, f := range functions {
