@@ -60,46 +60,36 @@ type blocks struct {
 	mounted map[string]string
 }
 
-func readBlocks(tree Tree) blocks {
+func readBlocks(tree *View) blocks {
 	return blocks{byFunction: blockClass(tree), mounted: mountedSystems(tree)}
 }
 
 // mountedSystems finds the block devices with a file system that is mounted: the drivers
 // of some have a directory for each, fs/ext4/sda1, or list the disks of each, as btrfs.
-func mountedSystems(tree Tree) map[string]string {
+func mountedSystems(tree *View) map[string]string {
 	mounted := make(map[string]string)
 	for _, kind := range []string{"ext4", "xfs", "f2fs", "nilfs2", "erofs"} {
-		for _, name := range entryNames(tree, "fs/"+kind) {
+		names, _ := tree.names("fs/" + kind) // one that cannot be read says nothing
+		for _, name := range names {
 			mounted[name] = kind
 		}
 	}
-	for _, id := range entryNames(tree, "fs/btrfs") {
-		for _, name := range entryNames(tree, "fs/btrfs/"+id+"/devices") {
+	ids, _ := tree.names("fs/btrfs")
+	for _, id := range ids {
+		names, _ := tree.names("fs/btrfs/" + id + "/devices")
+		for _, name := range names {
 			mounted[name] = "btrfs"
 		}
 	}
 	return mounted
 }
 
-// entryNames lists a directory; one that cannot be read says nothing.
-func entryNames(tree Tree, dir string) []string {
-	entries, err := tree.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names
-}
-
 // blockClass finds for each PCI function the directories of the disks it drives: where
 // the link of a disk leads, the last address on the way is that of its function. A
 // partition stands in the directory of its disk and is passed over. Without the class,
 // what the function's own directory says remains.
-func blockClass(tree Tree) map[string][]string {
-	names := entryNames(tree, blockClassDir)
+func blockClass(tree *View) map[string][]string {
+	names, _ := tree.names(blockClassDir)
 	known := make(map[string]bool, len(names))
 	for _, name := range names {
 		known[name] = true
@@ -200,12 +190,8 @@ func (r *stateReader) blockDevice(dir string) Disk {
 	case !errors.Is(err, fs.ErrNotExist):
 		r.problemAt(dir+"/dev", err)
 	}
-	entries, err := r.tree.ReadDir(dir + "/holders")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if d.Holders, err = r.tree.names(dir + "/holders"); err != nil {
 		r.problemAt(dir+"/holders", err)
-	}
-	for _, e := range entries {
-		d.Holders = append(d.Holders, e.Name())
 	}
 	return d
 }

@@ -157,16 +157,9 @@ func (r *stateReader) count(name string, limit int) int {
 
 // list returns the names in a directory; one that is not there is empty.
 func (r *stateReader) list(name string) []string {
-	entries, err := r.tree.ReadDir(r.path(name))
+	names, err := r.tree.names(r.path(name))
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.problem(name, err)
-		}
-		return nil
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+		r.problem(name, err)
 	}
 	return names
 }

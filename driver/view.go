@@ -3,6 +3,7 @@ package driver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -123,6 +124,19 @@ func (v *View) ReadText(path string) (string, error) {
 		return "", fmt.Errorf("%w: the file is empty", ErrGarbled)
 	}
 	return text, nil
+}
+
+// names lists a directory; one that is not there is empty.
+func (v *View) names(dir string) ([]string, error) {
+	entries, err := v.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
 }
 
 // ReadCount reads a decimal number from 0 to limit. A number outside is ErrGarbled.

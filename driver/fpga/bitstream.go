@@ -26,16 +26,12 @@ const gbsMark = "XeonFPGA\xb7GBSv001"
 
 // metadata is the JSON document of an image.
 type metadata struct {
-	Image afuImage `json:"afu-image"`
-}
-
-type afuImage struct {
-	Interface string    `json:"interface-uuid"`
-	Clusters  []cluster `json:"accelerator-clusters"`
-}
-
-type cluster struct {
-	Function string `json:"accelerator-type-uuid"`
+	Image struct {
+		Interface string `json:"interface-uuid"`
+		Clusters  []struct {
+			Function string `json:"accelerator-type-uuid"`
+		} `json:"accelerator-clusters"`
+	} `json:"afu-image"`
 }
 
 // ParseBitstream reads an image. The JSON document alone is accepted, too, for an image

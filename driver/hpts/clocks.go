@@ -41,44 +41,39 @@ func clocks(ctx context.Context, view *driver.View) ([]clock, []driver.Problem, 
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		c, found, problem := readClock(view, e.Name())
-		if problem != nil {
-			problems = append(problems, *problem)
+		c, problem := readClock(view, e.Name())
+		if problem.Err != nil {
+			problems = append(problems, problem)
 		}
-		if found {
+		if c.name != "" {
 			list = append(list, c)
 		}
 	}
 	return list, problems, nil
 }
 
-// readClock reads one clock. It is not found on a PCI function when it is of a
-// hypervisor, or of a device on another bus.
-func readClock(view *driver.View, name string) (clock, bool, *driver.Problem) {
+// readClock reads one clock, and what is wrong with it. It is empty when it is on no PCI
+// function: that of a hypervisor, or of a device on another bus.
+func readClock(view *driver.View, name string) (c clock, problem driver.Problem) {
 	dir := clockDir + "/" + name
 	target, err := view.Readlink(dir + "/device")
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := view.ReadDir(dir); err != nil { // the clock itself is out of reach
-			return clock{}, false, &driver.Problem{File: dir, Err: file.Cause(err)}
-		}
-		return clock{}, false, nil
+		_, err := view.ReadDir(dir) // the clock itself may be out of reach
+		return clock{}, driver.Problem{File: dir, Err: file.Cause(err)}
 	}
 	if err != nil {
-		return clock{}, false, &driver.Problem{File: dir + "/device", Err: file.Cause(err)}
+		return clock{}, driver.Problem{File: dir + "/device", Err: file.Cause(err)}
 	}
-	address, err := driver.ParsePCIAddress(path.Base(target))
+	c.address, err = driver.ParsePCIAddress(path.Base(target))
 	if err != nil {
-		return clock{}, false, nil
+		return clock{}, driver.Problem{}
 	}
-	c := clock{address: address, name: name}
+	c.name = name
 	c.called, err = view.ReadText(dir + "/clock_name")
 	if len(c.called) > maxName || strings.ContainsFunc(c.called, unprintable) {
 		c.called, err = "", fmt.Errorf("%w: %d bytes that are no name", driver.ErrGarbled, len(c.called))
 	}
-	if err != nil {
-		return c, true, &driver.Problem{Address: address.String(), File: dir + "/clock_name", Err: file.Cause(err)}
-	}
-	return c, true, nil
+	return c, driver.Problem{Address: c.address.String(), File: dir + "/clock_name", Err: err}
 }
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }
