@@ -12,7 +12,7 @@ import (
 
 // Model describes a whole cloud. The zero value is the cloud of [DefaultModel]. A nil list
 // means its default, an empty list that is not nil stays empty. [ParseModel] reads the same
-// struct from JSON.
+// struct from JSON, and the flags of cysim serve are its fields.
 type Model struct {
 	// Seed determines generated identifiers and tokens: two clouds of one model are equal.
 	// It is the default of Cyborg.Seed and Placement.Seed.
@@ -30,19 +30,19 @@ type Model struct {
 	TokenLifetime Duration `json:"token_lifetime,omitempty"`
 	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
 	// of the project demo, and alice, a member of lab.
-	Users []User `json:"users,omitzero"`
+	Users []User `json:"users,omitzero" kong:"-"`
 	// Hosts are the compute hosts.
-	Hosts []Host `json:"hosts"`
+	Hosts []Host `json:"hosts" kong:"-"`
 	// DeviceProfiles are created in Cyborg.
-	DeviceProfiles []DeviceProfile `json:"device_profiles"`
+	DeviceProfiles []DeviceProfile `json:"device_profiles" kong:"-"`
 	// Images are the bitstream images of the image service; there are none by default.
-	Images []Image `json:"images,omitzero"`
+	Images []Image `json:"images,omitzero" kong:"-"`
 	// Flavors are for programs that use the cloud; the cloud does not interpret them. The
 	// default is one flavor accel.NAME for each device profile NAME.
-	Flavors []Flavor `json:"flavors"`
+	Flavors []Flavor `json:"flavors" kong:"-"`
 	// Cyborg and Placement configure these services.
-	Cyborg    fakecyborg.Config   `json:"cyborg"`
-	Placement placementsim.Config `json:"placement"`
+	Cyborg    fakecyborg.Config   `json:"cyborg" embed:"" prefix:"cyborg-"`
+	Placement placementsim.Config `json:"placement" embed:"" prefix:"placement-"`
 }
 
 // Host is a compute host: a root resource provider in Placement and an agent of Cyborg.

@@ -7,15 +7,16 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // The login to a simulated cloud. The password is a public default.
 const (
 	authPath = "/v3"
-	password = "secret"
 	domain   = "Default"
 )
 
@@ -32,31 +33,13 @@ func accounts() []account {
 	return []account{admin(), {"sim-demo", "demo", "demo"}, {"sim-svc", "nova", "service"}}
 }
 
-type cloudsFile struct {
-	Clouds map[string]cloudEntry `yaml:"clouds"`
-}
-
-type cloudEntry struct {
-	Auth       cloudAuth `yaml:"auth"`
-	RegionName string    `yaml:"region_name"`
-}
-
-type cloudAuth struct {
-	AuthURL           string `yaml:"auth_url"`
-	Username          string `yaml:"username"`
-	Password          string `yaml:"password"`
-	ProjectName       string `yaml:"project_name"`
-	UserDomainName    string `yaml:"user_domain_name"`
-	ProjectDomainName string `yaml:"project_domain_name"`
-}
-
 // cloudsYAML is the file of a simulator at a base URL.
 func cloudsYAML(base, region string) ([]byte, error) {
-	file := cloudsFile{Clouds: make(map[string]cloudEntry)}
+	file := clouds.Clouds{Clouds: make(map[string]clouds.Cloud)}
 	for _, a := range accounts() {
-		file.Clouds[a.cloud] = cloudEntry{
-			Auth: cloudAuth{
-				AuthURL: base + authPath, Username: a.user, Password: password, ProjectName: a.project,
+		file.Clouds[a.cloud] = clouds.Cloud{
+			AuthInfo: &clouds.AuthInfo{
+				AuthURL: base + authPath, Username: a.user, Password: simcloud.Password, ProjectName: a.project,
 				UserDomainName: domain, ProjectDomainName: domain,
 			},
 			RegionName: region,

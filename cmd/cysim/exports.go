@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // variable is one environment variable for the caller's shell.
@@ -42,7 +44,7 @@ func openStackVariables(base, region string, a account) []variable {
 	return []variable{
 		{"OS_AUTH_URL", base + authPath},
 		{"OS_USERNAME", a.user},
-		{"OS_PASSWORD", password},
+		{"OS_PASSWORD", simcloud.Password},
 		{"OS_PROJECT_NAME", a.project},
 		{"OS_USER_DOMAIN_NAME", domain},
 		{"OS_PROJECT_DOMAIN_NAME", domain},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,31 +9,36 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// flagHelp has the help of the flags that are fields of the libraries' own structs. A
-// flag's name is the field's in kebab case; for serve the service's name comes first.
+// flagHelp has the help of the flags that are fields of the libraries' own structs, by their
+// names in serve, where the name of the service comes first.
 func flagHelp() map[string]string {
 	return map[string]string{
-		"cyborg release":                  "Release of Cyborg to simulate: 2026.2 or zed.",
-		"cyborg upstream-quirks":          "Simulate the defects of the real Cyborg's answers.",
-		"cyborg bind-delay":               "How long a bind takes after its answer; 0 binds at once.",
-		"cyborg async-bind":               "Answer every bind at once and finish it in the background.",
-		"cyborg answer-patch":             "Answer a bind with the requests, as the specifications say, instead of an empty body.",
-		"cyborg event-form":               "Form of the events about binds: shipped, or train or ussuri of the specifications, which the stand-in for Nova then accepts.",
-		"cyborg binding-states":           "Show the states provisioning and unknown around a restart of a host.",
-		"cyborg heartbeat-period":         "Time between two beats of an agent; 0 means 10s.",
-		"cyborg missed-beats":             "How many missed beats make an agent silent; 0 means 3.",
-		"cyborg runtime-programming":      "Allow the owner of a bound request to program its FPGA region.",
-		"cyborg use-image-uuid":           "Use the bitstream or function of image_uuid if the device profile names none.",
-		"cyborg bind-timeout":             "How long a bind may take before it fails; 0 means 60s.",
-		"cyborg require-service-token":    "Whether binding requires X-Service-Token. Default: as the release does.",
-		"cyborg enforce-new-defaults":     "Apply the secure policy defaults.",
-		"cyborg placement-mode":           "Layout of devices in Placement: tree, flat (on the host itself) or nested (device, then regions).",
-		"cyborg seed":                     "Seed for Cyborg's identifiers.",
-		"cyborg public-endpoint":          "URL that links start with. Default: the server's name in each request.",
-		"placement seed":                  "Seed for Placement's identifiers.",
-		"placement policy":                "Policy: default, secure or open.",
-		"placement no-leftover-consumers": "Do not leave a consumer behind after a refused first allocation; the real Placement does.",
-		"placement cors-origin":           "Origin that browsers may call from.",
+		"seed":                            "Seed for generated identifiers and all randomness.",
+		"region":                          "Region of the catalog. Default: RegionOne.",
+		"strict-instances":                "Accept events only for registered guests, as Nova does.",
+		"strict-requests":                 "Reject requests with unknown query keys or body fields.",
+		"token-lifetime":                  "How long a token is valid. Default: 1h.",
+		"cyborg-release":                  "Release of Cyborg to simulate: 2026.2 or zed.",
+		"cyborg-upstream-quirks":          "Simulate the defects of the real Cyborg's answers.",
+		"cyborg-bind-delay":               "How long a bind takes after its answer; 0 binds at once.",
+		"cyborg-async-bind":               "Answer every bind at once and finish it in the background.",
+		"cyborg-answer-patch":             "Answer a bind with the requests, as the specifications say, instead of an empty body.",
+		"cyborg-event-form":               "Form of the events about binds: shipped, or train or ussuri of the specifications, which the stand-in for Nova then accepts.",
+		"cyborg-binding-states":           "Show the states provisioning and unknown around a restart of a host.",
+		"cyborg-heartbeat-period":         "Time between two beats of an agent; 0 means 10s.",
+		"cyborg-missed-beats":             "How many missed beats make an agent silent; 0 means 3.",
+		"cyborg-runtime-programming":      "Allow the owner of a bound request to program its FPGA region.",
+		"cyborg-use-image-uuid":           "Use the bitstream or function of image_uuid if the device profile names none.",
+		"cyborg-bind-timeout":             "How long a bind may take before it fails; 0 means 60s.",
+		"cyborg-require-service-token":    "Whether binding requires X-Service-Token. Default: as the release does.",
+		"cyborg-enforce-new-defaults":     "Apply the secure policy defaults.",
+		"cyborg-placement-mode":           "Layout of devices in Placement: tree, flat (on the host itself) or nested (device, then regions).",
+		"cyborg-seed":                     "Seed for Cyborg's identifiers.",
+		"cyborg-public-endpoint":          "URL that links start with. Default: the server's name in each request.",
+		"placement-seed":                  "Seed for Placement's identifiers.",
+		"placement-policy":                "Policy: default, secure or open.",
+		"placement-no-leftover-consumers": "Do not leave a consumer behind after a refused first allocation; the real Placement does.",
+		"placement-cors-origin":           "Origin that browsers may call from.",
 	}
 }
 
@@ -46,9 +52,11 @@ func describeFlags(parser *kong.Kong) error {
 			return next(nil)
 		}
 		for _, flag := range command.Flags {
-			if flag.Help == "" {
-				flag.Help = help[flagKey(command.Name, flag.Name)]
+			name := flag.Name
+			if command.Name != "serve" {
+				name = command.Name + "-" + name
 			}
+			flag.Help = cmp.Or(flag.Help, help[name])
 			if flag.Help == "" {
 				return fmt.Errorf("flag --%s of %s has no help", flag.Name, command.Name)
 			}
@@ -56,14 +64,6 @@ func describeFlags(parser *kong.Kong) error {
 		}
 		return next(nil)
 	})
-}
-
-// flagKey is the key of a flag in flagHelp.
-func flagKey(command, flag string) string {
-	if command == "serve" {
-		return strings.Replace(flag, "-", " ", 1)
-	}
-	return command + " " + flag
 }
 
 // shorten adds an alias without the service's name to the flags of Cyborg in a whole

@@ -8,13 +8,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// serveCommand serves a whole cloud. The flags from Seed on override the fields of the
-// model.
+// serveCommand serves a whole cloud. The flags of World override the fields of the model in
+// the file.
 type serveCommand struct {
 	listenFlags
 	faultsFlag
@@ -26,13 +24,7 @@ type serveCommand struct {
 	Model      string   `placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags
 
-	Seed            uint64              `help:"Seed for generated identifiers and all randomness."`
-	Region          string              `help:"Region of the catalog. Default: RegionOne."`
-	StrictInstances bool                `help:"Accept events only for registered guests, as Nova does."`
-	StrictRequests  bool                `help:"Reject requests with unknown query keys or body fields."`
-	TokenLifetime   simcloud.Duration   `help:"How long a token is valid. Default: 1h."`
-	Cyborg          fakecyborg.Config   `embed:"" prefix:"cyborg-"`
-	Placement       placementsim.Config `embed:"" prefix:"placement-"`
+	World simcloud.Model `embed:""`
 }
 
 // Run implements the command.
@@ -81,19 +73,14 @@ func (c *serveCommand) options() ([]simcloud.Option, error) {
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *serveCommand) model(line *kong.Context) (simcloud.Model, error) {
-	model, err := readModel(c.Model)
-	if err != nil {
-		return model, err
+func (c *serveCommand) model(line *kong.Context) (_ simcloud.Model, err error) {
+	if c.World, err = readModel(c.Model); err != nil {
+		return c.World, err
 	}
-	c.Seed, c.Region, c.StrictInstances, c.TokenLifetime = model.Seed, model.Region, model.StrictInstances, model.TokenLifetime
-	c.Cyborg, c.Placement, c.StrictRequests = model.Cyborg, model.Placement, model.StrictRequests
 	if _, err := line.Apply(); err != nil {
-		return model, command.BadInput(err)
+		return c.World, command.BadInput(err)
 	}
-	model.Seed, model.Region, model.StrictInstances, model.TokenLifetime = c.Seed, c.Region, c.StrictInstances, c.TokenLifetime
-	model.Cyborg, model.Placement, model.StrictRequests = c.Cyborg, c.Placement, c.StrictRequests
-	return c.apply(model), nil
+	return c.apply(c.World), nil
 }
 
 // prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of

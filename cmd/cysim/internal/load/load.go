@@ -53,8 +53,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 
 // drive spawns and deletes the instances, and then looks for leaks.
 func (c *Command) drive(ctx context.Context, p *command.Process, target *target) (*report, error) {
-	report := newReport(c.Spawns)
-	bar := newProgressBar(p.Stderr, c.Spawns)
+	report := newReport(p.Stderr, c.Spawns)
 	run := uuid.New() // tells the instances from those of other loads
 	work := make(chan int)
 	var workers sync.WaitGroup
@@ -63,7 +62,6 @@ func (c *Command) drive(ctx context.Context, p *command.Process, target *target)
 		workers.Go(func() {
 			for n := range work {
 				report.add(c.cycle(ctx, target, instanceOf(run, n)))
-				bar.step()
 			}
 		})
 	}
@@ -73,7 +71,6 @@ func (c *Command) drive(ctx context.Context, p *command.Process, target *target)
 	close(work)
 	workers.Wait()
 	report.took = time.Since(began)
-	bar.done()
 	if ctx.Err() != nil {
 		p.Log.Warn("interrupted")
 	}

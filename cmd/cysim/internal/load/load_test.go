@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestLoadSpawnsAndDeletes(t *testing.T) {
 		t.Errorf("the rest (-want +got):\n%s", diff)
 	}
 	if lines := strings.Split(strings.TrimSpace(stderr.String()), "\n"); len(lines) != 10 || lines[9] != "40 of 40" {
-		t.Errorf("progress without a terminal: %q", lines)
+		t.Errorf("progress: %q", lines)
 	}
 }
 
@@ -60,7 +61,7 @@ func TestLoadReportsWhySpawnsFailed(t *testing.T) {
 
 func TestQuantilesOfALoad(t *testing.T) {
 	t.Parallel()
-	r := newReport(100)
+	r := newReport(io.Discard, 100)
 	for n := 100; n > 0; n-- {
 		r.add(time.Duration(n)*time.Millisecond, nil)
 	}

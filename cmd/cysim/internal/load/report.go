@@ -22,6 +22,9 @@ type report struct {
 	SpawnsPerSecond float64 `json:"spawns_per_second"`
 	LatencyMS       latency `json:"latency_ms"`
 
+	progress io.Writer
+	total    int // spawns to do
+
 	mu     sync.Mutex
 	took   time.Duration
 	times  []time.Duration // of the spawns that succeeded
@@ -39,14 +42,17 @@ type latency struct {
 // maxCauses limits the different failures that are counted.
 const maxCauses = 5
 
-func newReport(spawns int) *report {
-	return &report{times: make([]time.Duration, 0, min(spawns, 1<<20)), causes: make(map[string]int)}
+func newReport(progress io.Writer, total int) *report {
+	return &report{progress: progress, total: total, times: make([]time.Duration, 0, min(total, 1<<20)), causes: make(map[string]int)}
 }
 
+// add counts a spawn, and writes a line for each tenth of all.
 func (r *report) add(took time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Spawns++
+	if r.Spawns++; r.Spawns*10/r.total != (r.Spawns-1)*10/r.total {
+		fmt.Fprintf(r.progress, "%d of %d\n", r.Spawns, r.total)
+	}
 	if err == nil {
 		r.times = append(r.times, took)
 		return
