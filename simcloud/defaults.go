@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -109,7 +110,7 @@ func (h Host) withDefaults() Host {
 		h.Traits = []string{"COMPUTE_ACCELERATORS", "OWNER_NOVA"}
 	}
 	if h.Drivers == nil && h.Sysfs != nil {
-		h.Drivers = &Drivers{NVIDIA: &nvidia.Config{}}
+		h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{}}
 	}
 	return h
 }
@@ -136,7 +137,7 @@ func defaultHost(name string) Host {
 		},
 		Devices: []driver.Device{intelFPGA(name), dualGPU(name)},
 		Sysfs:   &Sysfs{Devices: []sysfs.PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
-		Drivers: &Drivers{
+		Drivers: &builtin.Config{
 			Fake: true,
 			NVIDIA: &nvidia.Config{
 				EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}},
@@ -151,7 +152,7 @@ func defaultHost(name string) Host {
 func flatHost(name string) Host {
 	h := defaultHost(name)
 	h.Devices, h.Sysfs.Devices = nil, h.Sysfs.Devices[:2]
-	h.Drivers = &Drivers{NVIDIA: &nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{traitNVIDIA}}}}
+	h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{traitNVIDIA}}}}
 	return h
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
@@ -88,7 +89,7 @@ func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
 			FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},
 				Ports: []sysfs.FPGAPort{{Number: 1, AFUID: function1, VF: 1}, {Number: 2, AFUID: function2, VF: 2}}}}
-		m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
+		m := oneHost(given{name: "x", devices: []sysfs.PCIDevice{card}, load: func(d *builtin.Config) { d.FPGA = &fpga.Config{} }, group: map[string]string{"resources:FPGA": "1"}})
 		m.Hosts[0].Drivers.LocalMemory = boardMemory()
 		m.Cyborg.PlacementMode = mode
 		return m

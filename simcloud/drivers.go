@@ -8,10 +8,6 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 )
 
-// Drivers are the drivers of one agent, each with its configuration; Host is filled in. On
-// synthetic hardware no disk is mounted but those of Mounts.
-type Drivers = builtin.Config
-
 // drivers loads the drivers of the model.
 func (m *machine) drivers() ([]driver.Driver, error) {
 	if m.host.Drivers == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/hpts"
 	"github.com/gocyborg/gocyborg/driver/mdev"
@@ -46,7 +47,7 @@ type given struct {
 	kind    string // the type of the device
 	devices []sysfs.PCIDevice
 	parents []sysfs.MdevParent
-	load    func(*simcloud.Drivers)
+	load    func(*builtin.Config)
 	group   map[string]string
 	// pci are the addresses of which a guest gets one; none for a mediated device, which is
 	// created on parent.
@@ -71,43 +72,43 @@ func givenDrivers() []given {
 	divided.Address = vgpuT4
 	divided.MdevTypes = []sysfs.MdevType{{Type: "nvidia-222", Name: "GRID T4-1B", AvailableInstances: 4}}
 	return []given{
-		{name: "fake", kind: driver.TypeFPGA, load: func(d *simcloud.Drivers) { d.Fake = true },
+		{name: "fake", kind: driver.TypeFPGA, load: func(d *builtin.Config) { d.Fake = true },
 			group: map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}},
 		{name: "nvidia", kind: driver.TypeGPU, devices: []sysfs.PCIDevice{gpu},
-			load:  func(d *simcloud.Drivers) { cards(d) },
+			load:  func(d *builtin.Config) { cards(d) },
 			group: map[string]string{"resources:PGPU": "1", "trait:CUSTOM_NVIDIA_1EB8": "required"}, pci: []string{wholeT4}},
 		{name: "nvidia-vgpu", kind: driver.TypeGPU, devices: []sysfs.PCIDevice{divided},
-			load: func(d *simcloud.Drivers) {
+			load: func(d *builtin.Config) {
 				cards(d).EnabledVGPUTypes = []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{vgpuT4}}}
 			},
 			group: map[string]string{"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_1EB8_T4_1B": "required"}, parent: vgpuT4},
 		{name: "fpga-intel", kind: driver.TypeFPGA, devices: []sysfs.PCIDevice{{Address: "0000:23:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
 			FPGA: &sysfs.FPGA{Dev: 0, InterfaceID: regionType, Ports: []sysfs.FPGAPort{{Number: 0, AFUID: function1}}}, VFs: &sysfs.VFs{Total: 1, Product: "09c5"}}},
-			load:  func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} },
+			load:  func(d *builtin.Config) { d.FPGA = &fpga.Config{} },
 			group: map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}, pci: []string{"0000:23:00.0"}},
 		{name: "fpga-intel-vf", kind: driver.TypeFPGA, devices: []sysfs.PCIDevice{{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
 			FPGA: &sysfs.FPGA{Dev: 1, InterfaceID: "0f" + regionType[2:], Ports: []sysfs.FPGAPort{{Number: 0, AFUID: function2, VF: 1}}},
 			VFs:  &sysfs.VFs{Total: 1, Enabled: 1, Product: "09c5"}}},
-			load:  func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} },
+			load:  func(d *builtin.Config) { d.FPGA = &fpga.Config{} },
 			group: map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_REGION_INTEL_0F" + strings.ToUpper(regionType[2:]): "required"},
 			pci:   []string{"0000:24:00.1"}, leftOut: []string{"0000:24:00.0"}},
 		{name: "fpga-xilinx", kind: driver.TypeFPGA, devices: []sysfs.PCIDevice{
 			{Address: "0000:25:00.0", Vendor: "10ee", Product: "5000", Class: "1200", Driver: "xclmgmt"},
 			{Address: "0000:25:00.1", Vendor: "10ee", Product: "5001", Class: "1200", Driver: "xocl"}},
-			load:  func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} },
+			load:  func(d *builtin.Config) { d.FPGA = &fpga.Config{} },
 			group: map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_PRODUCT_ID_5001": "required"}, pci: []string{"0000:25:00.1"}, leftOut: []string{"0000:25:00.0"}},
 		{name: "fpga-inspur", kind: driver.TypeFPGA, devices: []sysfs.PCIDevice{{Address: "0000:26:00.0", Vendor: "1bd4", Product: "a115", Class: "1200"}},
-			load:  func(d *simcloud.Drivers) { d.FPGA = &fpga.Config{} },
+			load:  func(d *builtin.Config) { d.FPGA = &fpga.Config{} },
 			group: map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INSPUR": "required"}, pci: []string{"0000:26:00.0"}},
 		{name: "qat", kind: driver.TypeQAT, devices: []sysfs.PCIDevice{{Address: "0000:27:00.0", Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx",
 			VFs: &sysfs.VFs{Total: 16, Enabled: 2, Product: "37c9", Driver: "vfio-pci"}}},
-			load:  func(d *simcloud.Drivers) { d.QAT = &qat.Config{} },
+			load:  func(d *builtin.Config) { d.QAT = &qat.Config{} },
 			group: map[string]string{"resources:CUSTOM_QAT": "1"}, pci: []string{"0000:27:00.1", "0000:27:00.2"}, leftOut: []string{"0000:27:00.0"}},
 		{name: "nic", kind: driver.TypeNIC, devices: []sysfs.PCIDevice{
 			{Address: "0000:28:00.0", Vendor: "8086", Product: "1572", Class: "0200", Driver: "i40e", Interfaces: []sysfs.Interface{{Name: "eth2", Up: true}}},
 			{Address: "0000:28:00.1", Vendor: "8086", Product: "1572", Class: "0200", Driver: "i40e", Interfaces: []sysfs.Interface{{Name: "eth3", Up: true}},
 				VFs: &sysfs.VFs{Total: 4, Enabled: 2, Offset: 16, Product: "154c", Driver: "iavf"}}},
-			load: func(d *simcloud.Drivers) {
+			load: func(d *builtin.Config) {
 				d.NIC = &nic.Config{EnabledNICTypes: []nic.Type{{Name: "x710_static", PhysicalDeviceMappings: networks}}}
 			},
 			group: map[string]string{"resources:CUSTOM_NIC": "1", "trait:CUSTOM_PHYSNET1": "required", "trait:CUSTOM_VF": "required"},
@@ -115,21 +116,21 @@ func givenDrivers() []given {
 		{name: "ssd", kind: driver.TypeSSD, devices: []sysfs.PCIDevice{
 			{Address: "0000:29:00.0", Vendor: "1bd4", Product: "1001", Class: "010802", Driver: "nvme", Disks: []sysfs.Disk{{Name: "nvme0n1", Major: 259}}},
 			{Address: "0000:2a:00.0", Vendor: "1bd4", Product: "1001", Class: "010802", Driver: "nvme", Disks: []sysfs.Disk{{Name: "nvme1n1", Major: 259, Minor: 1, Holders: []string{"dm-0"}}}}},
-			load:  func(d *simcloud.Drivers) { d.SSD = &ssd.Config{} },
+			load:  func(d *builtin.Config) { d.SSD = &ssd.Config{} },
 			group: map[string]string{"resources:CUSTOM_SSD": "1", "trait:CUSTOM_SSD_INSPUR": "required"}, pci: []string{"0000:29:00.0"}, leftOut: []string{"0000:2a:00.0"}},
 		{name: "ascend", kind: driver.TypeAICHIP, devices: []sysfs.PCIDevice{{Address: "0000:2b:00.0", Vendor: "19e5", Product: "d100", Class: "1200", Driver: "devdrv_device_driver"}},
-			load:  func(d *simcloud.Drivers) { d.Ascend = &ascend.Config{} },
+			load:  func(d *builtin.Config) { d.Ascend = &ascend.Config{} },
 			group: map[string]string{"resources:CUSTOM_AICHIP": "1", "trait:CUSTOM_AICHIP_HUAWEI": "required"}, pci: []string{"0000:2b:00.0"}},
 		{name: "hpts", kind: driver.TypeHPTS, devices: []sysfs.PCIDevice{{Address: "0000:2c:00.0", Vendor: "1cf2", Product: "2001", Class: "1110", Driver: "hpts",
 			Clocks: []sysfs.Clock{{Name: "ptp5", ClockName: "hpts"}}}},
-			load:  func(d *simcloud.Drivers) { d.HPTS = &hpts.Config{} },
+			load:  func(d *builtin.Config) { d.HPTS = &hpts.Config{} },
 			group: map[string]string{"resources:CUSTOM_ACCELERATOR_HPTS": "1", "trait:CUSTOM_HPTS_ZTE": "required"}, pci: []string{"0000:2c:00.0"}},
 		{name: "pci", kind: driver.TypeGPU, devices: []sysfs.PCIDevice{{Address: "0000:2d:00.0", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb",
 			VFs: &sysfs.VFs{Total: 7, Enabled: 1, Offset: 128, Product: "1520", Driver: "igbvf"}}},
-			load:  func(d *simcloud.Drivers) { d.PCI = &pci.Config{PassthroughWhitelist: whitelist} },
+			load:  func(d *builtin.Config) { d.PCI = &pci.Config{PassthroughWhitelist: whitelist} },
 			group: map[string]string{"resources:CUSTOM_PCI": "1", "trait:CUSTOM_PCI_PRODUCT_ID_1520": "required"}, pci: []string{"0000:2d:10.0"}},
 		{name: "mdev", kind: driver.TypeGPU, parents: []sysfs.MdevParent{{Name: "mtty", Types: []sysfs.MdevType{{Type: "mtty-2", Name: "Dual port serial", AvailableInstances: 12}}}},
-			load: func(d *simcloud.Drivers) {
+			load: func(d *builtin.Config) {
 				d.Mdev = &mdev.Config{EnabledMdevTypes: []mdev.Type{{Name: "mtty-2", Parents: []string{"mtty"}, Class: "CUSTOM_SERIAL"}}}
 			},
 			group: map[string]string{"resources:CUSTOM_SERIAL": "1"}, parent: "mtty"},
@@ -137,7 +138,7 @@ func givenDrivers() []given {
 }
 
 // cards is the section of nvidia, which two of the cases share.
-func cards(d *simcloud.Drivers) *nvidia.Config {
+func cards(d *builtin.Config) *nvidia.Config {
 	if d.NVIDIA == nil {
 		d.NVIDIA = &nvidia.Config{}
 	}
@@ -146,7 +147,7 @@ func cards(d *simcloud.Drivers) *nvidia.Config {
 
 // oneHost is a cloud of one host with the hardware of all cases.
 func oneHost(list ...given) simcloud.Model {
-	host := simcloud.Host{Name: "cn0", Sysfs: &simcloud.Sysfs{}, Drivers: &simcloud.Drivers{}}
+	host := simcloud.Host{Name: "cn0", Sysfs: &simcloud.Sysfs{}, Drivers: &builtin.Config{}}
 	m := simcloud.Model{Flavors: []simcloud.Flavor{}, DeviceProfiles: []simcloud.DeviceProfile{}}
 	for _, g := range list {
 		host.Sysfs.Devices = append(host.Sysfs.Devices, g.devices...)

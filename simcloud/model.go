@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/keystone"
@@ -70,8 +71,9 @@ type Host struct {
 	// Sysfs is the hardware that the drivers read; nil means none.
 	Sysfs *Sysfs `json:"sysfs,omitempty"`
 	// Drivers are the drivers that the agent loads; nil means nvidia for a host with Sysfs,
-	// else none.
-	Drivers *Drivers `json:"drivers,omitempty"`
+	// else none. Their Host is filled in. On synthetic hardware no disk is mounted but those
+	// of Drivers.Mounts.
+	Drivers *builtin.Config `json:"drivers,omitempty"`
 }
 
 // Provider is a resource provider below a host's root provider.

@@ -129,7 +129,7 @@ func ReadStateFile(path string) (s State, err error) {
 // rather than by a request, such as [Cloud.DefineGuest]; without a file it does nothing.
 func (c *Cloud) Save() error {
 	if k := c.keeper.Load(); k != nil {
-		return k.sync()
+		return k.queue.Sync()
 	}
 	return nil
 }
@@ -139,9 +139,6 @@ type keeper struct {
 	file  *tables.File
 	queue *tables.Queue
 }
-
-// sync returns when all commits so far are on the disk.
-func (k *keeper) sync() error { return k.queue.Sync() }
 
 func (k *keeper) close() error {
 	return errors.Join(k.queue.Close(), k.file.Close())
@@ -180,7 +177,7 @@ func (w *syncedReply) WriteHeader(status int) {
 		return
 	}
 	w.began = true
-	if err := w.keeper.sync(); err != nil {
+	if err := w.keeper.queue.Sync(); err != nil {
 		w.refused = true
 		w.Header().Del("Content-Length")
 		http.Error(w.ResponseWriter, "the change was made, but could not be written to the state file: "+err.Error(), http.StatusInternalServerError)

@@ -86,33 +86,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// routes registers every version root in both spellings: ServeMux would redirect one
-// to the other, and keystoneauth refuses the redirect.
 func (s *Server) routes() []simhttp.Route {
-	var routes []simhttp.Route
-	get := func(operation string, handler simhttp.Handler, pattern string, query ...string) {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			routes = append(routes, simhttp.Route{
-				Operation: "identity." + operation, Method: method, Pattern: pattern, Handler: handler, Input: simhttp.Input{Query: query},
-			})
-		}
-	}
-	get("versions.list", s.listVersions, "")
-	get("versions.list", s.listVersions, "/")
-	get("version.get", s.getVersion, "/v3")
-	get("version.get", s.getVersion, "/v3/")
-	get("token.validate", s.authenticated(s.validateToken), tokensPath, "nocatalog")
-	get("auth.catalog", s.authenticated(s.authCatalog), "/v3/auth/catalog")
-	get("auth.projects", s.authenticated(s.authProjects), "/v3/auth/projects")
-	for _, r := range s.resources() {
-		get(r.name+".list", s.authenticated(r.list), "/v3/"+r.name+"s", r.filters...)
-		if !r.listed {
-			get(r.name+".get", s.authenticated(r.get), "/v3/"+r.name+"s/{id}")
-		}
-	}
-	get("application_credential.list", s.authenticated(s.listCredentials), credentialsPath, "name")
-	get("application_credential.get", s.authenticated(s.getCredential), credentialPath)
-	return append(routes,
+	return append(s.reads(),
 		simhttp.Route{
 			Operation: "identity.token.create", Method: http.MethodPost, Pattern: tokensPath, Handler: s.createToken,
 			Input: simhttp.Input{Query: []string{"nocatalog"}, Body: authPaths()},
@@ -129,6 +104,37 @@ func (s *Server) routes() []simhttp.Route {
 			Handler: s.authenticated(s.deleteCredential),
 		},
 	)
+}
+
+// reads are the routes of GET and HEAD. Every version root is there in both spellings:
+// ServeMux would redirect one to the other, and keystoneauth refuses the redirect.
+func (s *Server) reads() (routes []simhttp.Route) {
+	open := func(operation, pattern string, handler simhttp.Handler, query ...string) {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			routes = append(routes, simhttp.Route{
+				Operation: "identity." + operation, Method: method, Pattern: pattern, Handler: handler, Input: simhttp.Input{Query: query},
+			})
+		}
+	}
+	get := func(operation, pattern string, handler authedHandler, query ...string) {
+		open(operation, pattern, s.authenticated(handler), query...)
+	}
+	open("versions.list", "", s.listVersions)
+	open("versions.list", "/", s.listVersions)
+	open("version.get", "/v3", s.getVersion)
+	open("version.get", "/v3/", s.getVersion)
+	get("token.validate", tokensPath, s.validateToken, "nocatalog")
+	get("auth.catalog", "/v3/auth/catalog", s.authCatalog)
+	get("auth.projects", "/v3/auth/projects", s.authProjects)
+	for _, r := range s.resources() {
+		get(r.name+".list", "/v3/"+r.name+"s", r.list, r.filters...)
+		if !r.listed {
+			get(r.name+".get", "/v3/"+r.name+"s/{id}", r.get)
+		}
+	}
+	get("application_credential.list", credentialsPath, s.listCredentials, "name")
+	get("application_credential.get", credentialPath, s.getCredential)
+	return routes
 }
 
 func (s *Server) serve(c *simhttp.Call) error {
