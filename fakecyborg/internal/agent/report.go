@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -121,25 +122,18 @@ func (c *Conductor) report(ctx context.Context, h *host) error {
 func (r *report) stored() (list []storedDevice) {
 	r.c.db.View(func(tx store.Tx) {
 		for d := range tx.HostDevices(r.name) {
-			device := storedDevice{Device: d}
-			for _, deployable := range tx.DeviceDeployables(d.UUID) {
-				device.deployables = append(device.deployables, loadDeployable(tx, deployable))
-			}
-			list = append(list, device)
+			list = append(list, storedDevice{d, loadDeployables(tx, d.UUID)})
 		}
 	})
 	return list
 }
 
-func loadDeployable(tx store.Tx, d store.Deployable) storedDeployable {
-	s := storedDeployable{Deployable: d, reported: tx.Reported(d)}
-	for _, a := range tx.Attributes(d.UUID) {
-		s.byUser = s.byUser || a.ByUser
+func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {
+	for _, d := range tx.DeviceDeployables(device) {
+		byUser := slices.ContainsFunc(tx.Attributes(d.UUID), func(a store.Attribute) bool { return a.ByUser })
+		list = append(list, storedDeployable{d, tx.Reported(d), byUser, slices.Collect(tx.Handles(d.UUID))})
 	}
-	for h := range tx.Handles(d.UUID) {
-		s.handles = append(s.handles, h)
-	}
-	return s
+	return list
 }
 
 // findParent finds the provider of the host, by its fallback name while no device is stored under
@@ -230,39 +224,40 @@ func (r *report) apply(ctx context.Context, d difference) {
 // removeDevice removes a device that no driver reports any more. While requests hold handles of it,
 // the others are withdrawn.
 func (r *report) removeDevice(ctx context.Context, d storedDevice) {
-	if err := r.withdraw(d.deployables...); err != nil {
-		r.fail(d.key(), "drop the vanished device", err)
+	if !r.removeDeployables(ctx, d.Device, "drop the vanished device", d.deployables...) {
 		r.shrink(ctx, d)
 		return
-	}
-	for _, deployable := range d.deployables {
-		r.removeDeployable(ctx, d.Device, deployable)
 	}
 	r.c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
 }
 
-// withdraw stops offering deployables, all or none of them.
-func (r *report) withdraw(deployables ...storedDeployable) (err error) {
+// removeDeployables removes deployables from Placement and then from the store. It returns false,
+// with an error of the step, if one of them is in use. One that Placement refuses to remove, because
+// something is allocated from it, is offered again.
+func (r *report) removeDeployables(ctx context.Context, device store.Device, step string, deployables ...storedDeployable) bool {
 	rows := make([]store.Deployable, len(deployables))
-	for i, deployable := range deployables {
-		rows[i] = deployable.Deployable
+	for i, d := range deployables {
+		rows[i] = d.Deployable
 	}
+	key := device.ControlPath.Key()
+	var err error
 	r.c.db.Update(nil, func(tx store.Tx) { err = tx.Withdraw(rows) })
-	return err
-}
-
-// removeDeployable removes a withdrawn deployable from Placement and then from the store. If
-// Placement refuses, because something is allocated from it, it is offered again.
-func (r *report) removeDeployable(ctx context.Context, device store.Device, deployable storedDeployable) {
-	err := r.c.layout.Remove(ctx, r.c.rules.Want(device, deployable.Deployable, deployable.reported, r.parent))
-	r.c.db.Update(nil, func(tx store.Tx) {
-		if err == nil {
-			tx.RemoveDeployable(deployable.UUID)
-		} else {
-			tx.SetInPlacement(deployable.UUID, true)
-		}
-	})
-	r.fail(device.ControlPath.Key(), "remove provider "+deployable.Name, err)
+	if err != nil {
+		r.fail(key, step, err)
+		return false
+	}
+	for _, d := range deployables {
+		err := r.c.layout.Remove(ctx, r.c.rules.Want(device, d.Deployable, d.reported, r.parent))
+		r.c.db.Update(nil, func(tx store.Tx) {
+			if err == nil {
+				tx.RemoveDeployable(d.UUID)
+			} else {
+				tx.SetInPlacement(d.UUID, true)
+			}
+		})
+		r.fail(key, "remove provider "+d.Name, err)
+	}
+	return true
 }
 
 // shrink lowers the capacity of a vanished device to what is in use. A report that finds the device
@@ -293,23 +288,16 @@ func (r *report) addDevice(ctx context.Context, change deviceChange) {
 		}
 		ctx, end := c.work.detach(ctx)
 		defer end()
-		for _, deployable := range r.deployablesOf(device) {
-			if r.withdraw(deployable) == nil {
-				r.removeDeployable(ctx, device, deployable)
-			}
+		for _, d := range r.deployablesOf(device) {
+			r.removeDeployables(ctx, device, "remove provider "+d.Name, d)
 		}
 		c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(device.UUID) })
 		return
 	}
 }
 
-func (r *report) deployablesOf(device store.Device) (deployables []storedDeployable) {
-	r.c.db.View(func(tx store.Tx) {
-		for _, d := range tx.DeviceDeployables(device.UUID) {
-			deployables = append(deployables, loadDeployable(tx, d))
-		}
-	})
-	return deployables
+func (r *report) deployablesOf(device store.Device) []storedDeployable {
+	return store.Read(r.c.db, func(tx store.Tx) []storedDeployable { return loadDeployables(tx, device.UUID) })
 }
 
 // addDeployable stores a new deployable and creates its provider, or leaves nothing of either.
@@ -350,14 +338,7 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 func (r *report) reshapeDevice(ctx context.Context, change deviceChange) {
 	c, device := r.c, change.stored.Device
 	r.updateDevice(change)
-	if err := r.withdraw(change.stored.deployables...); err != nil {
-		r.fail(device.ControlPath.Key(), "move the providers of its regions", err)
-		return
-	}
-	for _, deployable := range change.stored.deployables {
-		r.removeDeployable(ctx, device, deployable)
-	}
-	if len(r.deployablesOf(device)) > 0 {
+	if !r.removeDeployables(ctx, device, "move the providers of its regions", change.stored.deployables...) || len(r.deployablesOf(device)) > 0 {
 		return
 	}
 	c.db.Update(nil, func(tx store.Tx) {
@@ -381,12 +362,8 @@ func (r *report) updateDevice(change deviceChange) {
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	r.updateDevice(change)
 	key := change.stored.key()
-	for _, deployable := range change.vanished {
-		if err := r.withdraw(deployable); err != nil {
-			r.fail(key, "drop the vanished deployable", err)
-			continue
-		}
-		r.removeDeployable(ctx, change.stored.Device, deployable)
+	for _, d := range change.vanished {
+		r.removeDeployables(ctx, change.stored.Device, "drop the vanished deployable", d)
 	}
 	for _, d := range change.deployables {
 		if d.stored == nil {
