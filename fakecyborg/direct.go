@@ -23,6 +23,14 @@ func list[R, V any](s *Server, rows func(store.Tx) iter.Seq[R], view func(store.
 	return values
 }
 
+// failed adds to an error what has failed; without an error it returns nil.
+func failed(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("fakecyborg: %s: %w", fmt.Sprintf(format, args...), err)
+}
+
 // ARQs returns the accelerator requests of all projects, oldest first.
 func (s *Server) ARQs() []ARQ { return s.arqsOf("") }
 
@@ -51,10 +59,7 @@ func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (D
 	if err == nil {
 		p, err = s.storeProfile(context.Background(), in)
 	}
-	if err != nil {
-		return DeviceProfile{}, fmt.Errorf("fakecyborg: create device profile %s: %w", name, err)
-	}
-	return profileOf(p), nil
+	return profileOf(p), failed(err, "create device profile %s", name)
 }
 
 // Devices returns the devices of all hosts, oldest first.
@@ -91,20 +96,14 @@ func (s *Server) DeleteDeviceProfile(name string) (err error) {
 			err = tx.DeleteProfile(p)
 		}
 	})
-	if err != nil {
-		return fmt.Errorf("fakecyborg: delete device profile %s: %w", name, err)
-	}
-	return nil
+	return failed(err, "delete device profile %s", name)
 }
 
 // CreateARQs creates the requests of a device profile for a project, as POST accelerator_requests does.
 // The error has the API's text.
 func (s *Server) CreateARQs(profile, project string) ([]ARQ, error) {
 	arqs, err := s.storeARQs(context.Background(), profile, project, store.BitstreamRef{})
-	if err != nil {
-		return nil, fmt.Errorf("fakecyborg: create ARQs of %s: %w", profile, err)
-	}
-	return arqs, nil
+	return arqs, failed(err, "create ARQs of %s", profile)
 }
 
 // Binding says where a request is to be bound.
@@ -119,7 +118,7 @@ func (s *Server) Bind(ctx context.Context, bindings ...Binding) error {
 	for _, b := range bindings {
 		args := store.BindArgs{Host: b.Host, Provider: b.Provider, Instance: b.Instance}
 		if err := checkBindArgs(args); err != nil && !s.cfg.UpstreamQuirks {
-			return fmt.Errorf("fakecyborg: bind ARQ %s: %w", b.ARQ, err)
+			return failed(err, "bind ARQ %s", b.ARQ)
 		}
 		s.db.View(func(tx store.Tx) {
 			a, _ := tx.ARQ(b.ARQ, store.Everything())
@@ -143,10 +142,7 @@ func (s *Server) patch(ctx context.Context, verb string, patches []agent.Patch) 
 	if len(patches) == 0 {
 		return nil
 	}
-	if err := s.conductor.Apply(ctx, agent.Caller{Scope: store.Everything()}, patches); err != nil {
-		return fmt.Errorf("fakecyborg: %s: %w", verb, err)
-	}
-	return nil
+	return failed(s.conductor.Apply(ctx, agent.Caller{Scope: store.Everything()}, patches), "%s", verb)
 }
 
 // DeleteARQs frees the handles of requests and deletes them. It stops at the first that cannot be
@@ -154,7 +150,7 @@ func (s *Server) patch(ctx context.Context, verb string, patches []agent.Patch) 
 func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
 	for _, arq := range arqs {
 		if err := s.conductor.Delete(ctx, arq, store.Everything()); err != nil {
-			return fmt.Errorf("fakecyborg: delete ARQ %s: %w", arq, err)
+			return failed(err, "delete ARQ %s", arq)
 		}
 	}
 	return nil
@@ -166,10 +162,7 @@ func (s *Server) DeleteARQs(ctx context.Context, arqs ...string) error {
 func (s *Server) SetARQState(arq string, state State) (err error) {
 	now := s.clock.Now()
 	s.db.Update(nil, func(tx store.Tx) { err = tx.SetARQState(arq, string(state), now) })
-	if err != nil {
-		return fmt.Errorf("fakecyborg: set state: %w", err)
-	}
-	return nil
+	return failed(err, "set state")
 }
 
 // SetDeviceStatus enables or disables a device, in Placement, too, as POST devices/{uuid}/enable and
@@ -178,19 +171,13 @@ func (s *Server) SetDeviceStatus(ctx context.Context, device, status string) err
 	if !slices.Contains([]string{StatusEnabled, StatusMaintaining}, status) {
 		return fmt.Errorf("fakecyborg: device %s: there is no status %q", device, status)
 	}
-	if err := s.conductor.SetStatus(ctx, device, status); err != nil {
-		return fmt.Errorf("fakecyborg: %w", err)
-	}
-	return nil
+	return failed(s.conductor.SetStatus(ctx, device, status), "set status")
 }
 
 // ProgramDeployable writes an image of Glance to a deployable, as PATCH deployables/{uuid}/program does
 // for an administrator. The error has the API's text.
 func (s *Server) ProgramDeployable(ctx context.Context, deployable, imageID string) error {
-	if err := s.program(ctx, deployable, imageID, "", nil); err != nil {
-		return fmt.Errorf("fakecyborg: program: %w", err)
-	}
-	return nil
+	return failed(s.program(ctx, deployable, imageID, "", nil), "program")
 }
 
 // CreateAttribute adds an attribute to a deployable, as POST attributes does. The error, for an unknown
@@ -206,17 +193,11 @@ func (s *Server) CreateAttribute(deployable, key, value string) (a Attribute, er
 			a = attributeOf(tx.CreateAttribute(deployable, key, value, now))
 		}
 	})
-	if err != nil {
-		return Attribute{}, fmt.Errorf("fakecyborg: create attribute %s of deployable %s: %w", key, deployable, err)
-	}
-	return a, nil
+	return a, failed(err, "create attribute %s of deployable %s", key, deployable)
 }
 
 // DeleteAttribute deletes an attribute, as DELETE attributes does. The error, for an unknown one, has
 // the API's text.
 func (s *Server) DeleteAttribute(uuid string) error {
-	if err := s.removeAttribute(context.Background(), uuid); err != nil {
-		return fmt.Errorf("fakecyborg: delete attribute: %w", err)
-	}
-	return nil
+	return failed(s.removeAttribute(context.Background(), uuid), "delete attribute")
 }

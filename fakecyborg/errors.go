@@ -11,34 +11,6 @@ import (
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// statusOf is the status of a refusal; quirks restores the exceptions to which upstream gives no
-// status, so that they become 500.
-func statusOf(kind store.RefusalKind, quirks bool) int {
-	switch kind {
-	case store.NotFound:
-		return http.StatusNotFound
-	case store.Forbidden:
-		return http.StatusForbidden
-	case store.Version:
-		return http.StatusNotAcceptable
-	case store.MediaType:
-		return http.StatusUnsupportedMediaType
-	case store.Conflict:
-		return http.StatusConflict
-	case store.Invalid:
-		return http.StatusBadRequest
-	}
-	switch {
-	case quirks || kind == store.Internal:
-		return http.StatusInternalServerError
-	case kind == store.BadState:
-		return http.StatusConflict
-	case kind == store.NoReferent:
-		return http.StatusNotFound
-	}
-	return http.StatusBadRequest
-}
-
 // routingError is a refusal that is found before a handler runs: unacceptable version or media
 // type. Unknown paths and wrong methods are answered in the same form.
 type routingError struct {
@@ -63,7 +35,7 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 	case errors.As(err, &routing):
 		writeRouting(c, routing.status, routing.text)
 	case errors.As(err, &refusal):
-		writeFault(c.W, statusOf(refusal.Kind, s.cfg.UpstreamQuirks), e.Text)
+		writeFault(c.W, refusal.Kind.Status(s.cfg.UpstreamQuirks), e.Text)
 	case e.Status == http.StatusUnauthorized:
 		c.WriteUnauthorized(c.BaseURL())
 	case e.Text == "":

@@ -5,22 +5,35 @@ import (
 	"strings"
 )
 
-// RefusalKind is the class of a refusal; the API turns it into a status.
+// RefusalKind is the class of a refusal: a status of the API, or one of the kinds for which upstream
+// has forgotten the status.
 type RefusalKind int
 
-// The kinds of refusals with the statuses of the API.
+// The kinds of refusals.
 const (
-	Invalid    RefusalKind = iota // 400
-	NotFound                      // 404
-	Forbidden                     // 403
-	Version                       // 406
-	MediaType                     // 415
-	Conflict                      // 409
-	Uncoded                       // 400, or upstream's 500 for an exception without a code
-	BadState                      // 409, or upstream's 500
-	NoReferent                    // 404, or upstream's 500
-	Internal                      // 500
+	Invalid   RefusalKind = 400
+	Forbidden RefusalKind = 403
+	NotFound  RefusalKind = 404
+	Version   RefusalKind = 406
+	Conflict  RefusalKind = 409
+	MediaType RefusalKind = 415
+	Internal  RefusalKind = 500
+
+	Uncoded    RefusalKind = -Invalid
+	BadState   RefusalKind = -Conflict
+	NoReferent RefusalKind = -NotFound
 )
+
+// Status is the status of the API; quirks is that of upstream, 500 where it has forgotten one.
+func (k RefusalKind) Status(quirks bool) int {
+	switch {
+	case k > 0:
+		return int(k)
+	case quirks:
+		return int(Internal)
+	}
+	return int(-k)
+}
 
 // Refusal is an error in Cyborg's own words.
 type Refusal struct {
