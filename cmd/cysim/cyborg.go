@@ -85,38 +85,34 @@ func (c *cyborgCommand) model(line *kong.Context) (simcloud.Model, error) {
 
 // peers are the options for the services that Cyborg calls.
 func (c *cyborgCommand) peers() ([]fakecyborg.Option, error) {
-	if err := command.CheckURL("placement-url", c.PlacementURL); err != nil {
-		return nil, err
-	}
-	options := []fakecyborg.Option{
-		fakecyborg.WithPlacement(sim.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)}),
-		fakecyborg.WithAgentLoop(),
-	}
+	options := []fakecyborg.Option{fakecyborg.WithAgentLoop()}
 	for _, peer := range []struct {
 		flag, url, token string
 		with             func(sim.Endpoint) fakecyborg.Option
 	}{
+		{"placement-url", c.PlacementURL, c.PlacementToken, fakecyborg.WithPlacement},
 		{"compute-url", c.ComputeURL, c.ComputeToken, fakecyborg.WithNova},
 		{"image-url", c.ImageURL, c.ImageToken, fakecyborg.WithGlance},
 	} {
-		if peer.url == "" {
+		if peer.url == "" && peer.flag != "placement-url" {
 			continue
 		}
-		if err := command.CheckURL(peer.flag, peer.url); err != nil {
+		endpoint, err := newEndpoint(peer.flag, peer.url, peer.token)
+		if err != nil {
 			return nil, err
-		}
-		endpoint := sim.Endpoint{URL: peer.url}
-		if peer.token != "" {
-			endpoint.Token = fixed(peer.token)
 		}
 		options = append(options, peer.with(endpoint))
 	}
 	return options, nil
 }
 
-// fixed returns the same token every time.
-func fixed(token string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return token, nil }
+// newEndpoint is the service at the URL of a flag, without token if that is empty.
+func newEndpoint(flag, url, token string) (sim.Endpoint, error) {
+	endpoint := sim.Endpoint{URL: url}
+	if token != "" {
+		endpoint.Token = func(context.Context) (string, error) { return token, nil }
+	}
+	return endpoint, command.CheckURL(flag, url)
 }
 
 // buildWorld creates the model's device profiles and lets the agents of its hosts report.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // unflattenCommand upgrades flat hosts to a tree of providers.
@@ -22,12 +21,11 @@ type unflattenCommand struct {
 
 // Run implements the command.
 func (c *unflattenCommand) Run(ctx context.Context, p *command.Process) error {
-	if err := command.CheckURL("placement-url", c.PlacementURL); err != nil {
+	placement, err := newEndpoint("placement-url", c.PlacementURL, c.PlacementToken)
+	if err != nil {
 		return err
 	}
-	found, err := fakecyborg.Unflatten(ctx,
-		sim.Endpoint{URL: c.PlacementURL, Token: fixed(c.PlacementToken)},
-		fakecyborg.UnflattenOpts{DryRun: c.DryRun, Classes: c.Class, Traits: c.Trait})
+	found, err := fakecyborg.Unflatten(ctx, placement, fakecyborg.UnflattenOpts{DryRun: c.DryRun, Classes: c.Class, Traits: c.Trait})
 	if errors.Is(err, fakecyborg.ErrAllocated) {
 		return err // nothing was removed
 	}
