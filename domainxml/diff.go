@@ -20,17 +20,13 @@ func Diff(domain []byte, devices []Device) (Difference, error) {
 	if err != nil {
 		return Difference{}, err
 	}
-	var diff Difference
 	holders := map[string]string{}
-	for i, d := range devices {
-		d, err := d.complete()
-		if err != nil {
-			return Difference{}, err
-		}
-		if holder, taken := holders[d.String()]; taken {
-			return Difference{}, &DuplicateError{Device: d.String(), ARQ: d.ARQ, Holder: holder}
-		}
-		holders[d.String()] = holderOf(i, d)
+	wanted, err := completeAll(devices, holders)
+	if err != nil {
+		return Difference{}, err
+	}
+	var diff Difference
+	for _, d := range wanted {
 		if p.has(d) {
 			diff.Present = append(diff.Present, d)
 		} else {

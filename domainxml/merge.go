@@ -28,7 +28,14 @@ func Merge(domain []byte, devices []Device) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	added, err := p.completeAll(devices)
+	holders := map[string]string{}
+	for _, d := range p.interfaces {
+		holders[d.String()] = "a network interface of the domain"
+	}
+	for _, d := range p.devices {
+		holders[d.String()] = "a hostdev of the domain"
+	}
+	added, err := completeAll(devices, holders)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +73,9 @@ func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
 	return l.site(merged).splice(merged, hostdevs)
 }
 
-// completeAll completes the devices and refuses those that are present.
-func (p *parsed) completeAll(devices []Device) ([]Device, error) {
-	holders := map[string]string{}
-	for _, d := range p.interfaces {
-		holders[d.String()] = "a network interface of the domain"
-	}
-	for _, d := range p.devices {
-		holders[d.String()] = "a hostdev of the domain"
-	}
+// completeAll completes the devices and adds them to the holders, by the name of the
+// device; one that has a holder already is refused.
+func completeAll(devices []Device, holders map[string]string) ([]Device, error) {
 	added := make([]Device, 0, len(devices))
 	for i, d := range devices {
 		d, err := d.complete()

@@ -106,7 +106,8 @@ func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[str
 }
 
 // balanced reports whether the sum of the groups equals the allocations in each class.
-// Otherwise no assignment is possible.
+// Otherwise no assignment is possible; with it, an assignment of all groups leaves
+// nothing.
 func (s *search) balanced() bool {
 	sum := map[string]int{}
 	for _, group := range s.groups {
@@ -119,18 +120,13 @@ func (s *search) balanced() bool {
 			sum[class] += amount
 		}
 	}
-	for _, class := range s.classes {
-		if sum[class] != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.classes, func(class string) bool { return sum[class] != 0 })
 }
 
 // place assigns the groups from i on.
 func (s *search) place(i int) bool {
 	if i == len(s.groups) {
-		return s.usedUp()
+		return true
 	}
 	if !s.possible(i) || !s.finishable(i) {
 		return false
@@ -166,11 +162,11 @@ func (s *search) finishable(i int) bool {
 		if s.spent(provider) {
 			continue
 		}
-		j := i
-		for j < len(s.groups) && !(slices.Contains(s.fits[j], provider) && s.holds(provider, s.groups[j].Resources)) {
-			j++
+		some := false
+		for j := i; j < len(s.groups) && !some; j++ {
+			some = slices.Contains(s.fits[j], provider) && s.holds(provider, s.groups[j].Resources)
 		}
-		if j == len(s.groups) {
+		if !some {
 			return false
 		}
 	}
@@ -179,12 +175,7 @@ func (s *search) finishable(i int) bool {
 
 // spent reports whether a provider has no remainder.
 func (s *search) spent(provider int) bool {
-	for _, class := range s.classes {
-		if s.left[provider][class] != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.classes, func(class string) bool { return s.left[provider][class] != 0 })
 }
 
 // holds reports whether the remainder of a provider includes the amounts.
@@ -213,13 +204,4 @@ func (s *search) giveBack(provider int, amounts map[string]int) {
 	for class, amount := range amounts {
 		s.left[provider][class] += amount
 	}
-}
-
-func (s *search) usedUp() bool {
-	for provider := range s.left {
-		if !s.spent(provider) {
-			return false
-		}
-	}
-	return true
 }
