@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -118,8 +119,8 @@ func putProviderTraits(c *call) error {
 // unknownTraits words the error about traits that do not exist as it is worded
 // for the traits of a provider.
 func unknownTraits(err error) error {
-	refused, ok := err.(*engine.Error) //nolint:errorlint // the engine never wraps
-	if !ok || refused.Kind != engine.ErrUnknownTrait {
+	var refused *engine.Error
+	if !errors.As(err, &refused) || refused.Kind != engine.ErrUnknownTrait {
 		return err
 	}
 	return badRequest("No such trait " + strings.Join(slices.Compact(refused.Names), ", "))

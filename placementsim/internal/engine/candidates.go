@@ -140,24 +140,17 @@ type sharer struct {
 func (s *State) newSearch(q CandidateQuery) (*search, error) {
 	sr := &search{state: s, limit: q.Limit, most: maxSteps, answer: s.newAnswer()}
 	sr.policy.isolate, sr.policy.onePerTree = q.Isolate, q.OnePerTree
-	var err error
-	var unknown []string
+	var unknown []string // traits
 	index := make(map[string]int, len(q.Groups))
 	for i, wanted := range q.Groups {
-		g, err := s.newGroup(wanted)
+		g, err := s.newGroup(wanted, &unknown)
 		if err != nil {
-			if !isKind(err, ErrUnknownTrait) {
-				return nil, err
-			}
-			unknown = append(unknown, err.(*Error).Names...) //nolint:errorlint // see isKind
-			continue
+			return nil, err
 		}
 		index[g.suffix] = i
 		sr.groups = append(sr.groups, g)
 	}
-	if sr.root, err = s.traitFilter(q.Root); err != nil {
-		unknown = append(unknown, err.(*Error).Names...) //nolint:errorlint // see isKind
-	}
+	sr.root = s.traitFilter(q.Root, &unknown)
 	if unknown != nil {
 		return nil, unknownTraits(unknown)
 	}
@@ -186,10 +179,11 @@ func subtrees(sameSubtree [][]string, index map[string]int) map[int][][]int {
 	return byLast
 }
 
-func (s *State) newGroup(wanted Group) (*group, error) {
+// newGroup resolves the names of a group and adds unknown traits to a list.
+func (s *State) newGroup(wanted Group, unknown *[]string) (*group, error) {
 	g := &group{
 		suffix: wanted.Suffix, memberOf: s.aggregateSets(wanted.Aggregates.MemberOf),
-		noAggregates: s.aggregateSet(wanted.Aggregates.Forbidden),
+		noAggregates: s.aggregateSet(wanted.Aggregates.Forbidden), traits: s.traitFilter(wanted.Traits, unknown),
 	}
 	if wanted.InTree != "" {
 		if p := s.providers[wanted.InTree]; p != nil {
@@ -199,13 +193,8 @@ func (s *State) newGroup(wanted Group) (*group, error) {
 		}
 	}
 	var err error
-	if g.amounts, err = s.amounts(wanted.Resources); err != nil {
-		return nil, err
-	}
-	if g.traits, err = s.traitFilter(wanted.Traits); err != nil {
-		return nil, err
-	}
-	return g, nil
+	g.amounts, err = s.amounts(wanted.Resources)
+	return g, err
 }
 
 // findSharers lists the sharing providers that can serve a group.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 )
 
@@ -88,7 +89,7 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	for _, claim := range claims {
 		allocs, err := s.resolve(claim)
 		if err != nil {
-			if w.KeepLeftovers && isKind(err, ErrUnknownProvider) {
+			if w.KeepLeftovers && errors.Is(err, ErrUnknownProvider) {
 				s.leaveConsumers(claims)
 			}
 			return nil, err
@@ -97,11 +98,6 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 	}
 	pl.count(s)
 	return pl, nil
-}
-
-func isKind(err, kind error) bool {
-	e, ok := err.(*Error) //nolint:errorlint // errors of this package are never wrapped
-	return ok && e.Kind == kind
 }
 
 // resolve finds the providers and classes of a claim, sorted. Unknown providers

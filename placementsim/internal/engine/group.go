@@ -68,15 +68,13 @@ func (f *traitFilter) accepts(ts *traitSet) bool {
 	return !f.forbidden.intersects(ts.bits)
 }
 
-// traitFilter resolves names; the error lists every unknown one.
-func (s *State) traitFilter(r TraitRequirement) (traitFilter, error) {
-	var f traitFilter
-	var unknown []string
+// traitFilter resolves names and adds the unknown ones to a list.
+func (s *State) traitFilter(r TraitRequirement, unknown *[]string) (f traitFilter) {
 	lookup := func(names []string) (set bitset, traits []*trait) {
 		for _, name := range names {
 			tr := s.traits.byName[name]
 			if tr == nil {
-				unknown = append(unknown, name)
+				*unknown = append(*unknown, name)
 				continue
 			}
 			set.set(tr.id)
@@ -89,10 +87,7 @@ func (s *State) traitFilter(r TraitRequirement) (traitFilter, error) {
 		f.required, f.anyOf = append(f.required, set), append(f.anyOf, traits)
 	}
 	f.forbidden, f.banned = lookup(r.Forbidden)
-	if unknown != nil {
-		return f, unknownTraits(unknown)
-	}
-	return f, nil
+	return f
 }
 
 // aggregateSets resolves uuids; unknown ones have no members and stay out.

@@ -225,14 +225,11 @@ func (s *State) forget(p *provider) {
 	s.order = slices.Delete(s.order, i, i+1)
 }
 
-// ProviderFilter selects providers; the zero value selects all. Each condition
-// is about the provider itself, never about its tree.
+// ProviderFilter selects providers; the zero value selects all. The group's InTree
+// selects all providers of a tree; its other conditions are about the provider itself.
 type ProviderFilter struct {
 	Name, UUID string
-	InTree     string // all providers of the tree that has this one
-	Aggregates AggregateFilter
-	Traits     TraitRequirement
-	Resources  []ClassAmount // room for each of them
+	Group
 }
 
 // ClassAmount is an amount of a resource class.
@@ -258,13 +255,13 @@ type TraitRequirement struct {
 func (s *State) Providers(f ProviderFilter) ([]Provider, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	group := group{memberOf: s.aggregateSets(f.Aggregates.MemberOf), noAggregates: s.aggregateSet(f.Aggregates.Forbidden)}
-	var err error
-	if group.amounts, err = s.amounts(f.Resources); err != nil {
+	var unknown []string // traits
+	group, err := s.newGroup(f.Group, &unknown)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if group.traits, err = s.traitFilter(f.Traits); err != nil {
-		return nil, err
+	case unknown != nil:
+		return nil, unknownTraits(unknown)
 	}
 	views := []Provider{}
 	for _, p := range s.preselect(f) {
