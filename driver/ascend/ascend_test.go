@@ -26,13 +26,17 @@ func processor(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 	return d
 }
 
-func discover(t *testing.T, c ascend.Config, devices ...sysfs.PCIDevice) driver.Report {
-	t.Helper()
-	tree := drivertest.Tree(t, devices...)
+// with returns what makes the driver of a configuration.
+func with(c ascend.Config) func(driver.Tree) (driver.Driver, error) {
 	if c.Host == "" {
 		c.Host = "compute1"
 	}
-	d, err := ascend.New(c, tree)
+	return func(tree driver.Tree) (driver.Driver, error) { return ascend.New(c, tree) }
+}
+
+func discover(t testing.TB, c ascend.Config, tree driver.Tree) driver.Report {
+	t.Helper()
+	d, err := with(c)(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +56,7 @@ func TestAProcessor(t *testing.T) {
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
-	if diff := cmp.Diff(want, discover(t, ascend.Config{}, processor())); diff != "" {
+	if diff := cmp.Diff(want, discover(t, ascend.Config{}, drivertest.Tree(t, processor()))); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
@@ -61,7 +65,7 @@ func TestProcessorsOfTwoHostsHaveProvidersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, host := range []string{"compute1", "compute2"} {
-		seen[driver.ProviderUUID(discover(t, ascend.Config{Host: host}, processor()).Devices[0].Deployables[0].Name)] = true
+		seen[driver.ProviderUUID(discover(t, ascend.Config{Host: host}, drivertest.Tree(t, processor())).Devices[0].Deployables[0].Name)] = true
 	}
 	if len(seen) != 2 {
 		t.Errorf("providers %v", seen)
@@ -71,51 +75,24 @@ func TestProcessorsOfTwoHostsHaveProvidersOfTheirOwn(t *testing.T) {
 func TestWhatIsOffered(t *testing.T) {
 	t.Parallel()
 	product := func(id string) func(*sysfs.PCIDevice) { return func(d *sysfs.PCIDevice) { d.Product = id } }
-	for _, tt := range []struct {
-		name    string
-		config  ascend.Config
-		device  sysfs.PCIDevice
-		offered map[string]string // name of the deployable without the host, to model and traits
-		leftOut string            // a part of the reason
-	}{
-		{name: "an Ascend 310P", device: processor(product("d500")), offered: map[string]string{at: "Ascend 310P CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D500"}},
-		{name: "an Ascend 910", device: processor(product("d801")), offered: map[string]string{at: "Ascend 910 CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D801"}},
-		{name: "an Ascend 910B", device: processor(product("d802")), offered: map[string]string{at: "Ascend 910B CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D802"}},
-		{name: "one for guests", device: processor(func(d *sysfs.PCIDevice) { d.Driver = "vfio-pci" }), offered: map[string]string{at: "Ascend 310 CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100"}},
-		{name: "by the scheduling shape", config: ascend.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}, device: processor(product("d802")),
-			offered: map[string]string{at: "Ascend 910B OWNER_CYBORG CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_HUAWEI_ASCEND910B"}},
-		{name: "by the agent's shape", config: ascend.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}}, device: processor(),
-			offered: map[string]string{at: "Ascend 310 OWNER_CYBORG CUSTOM_AICHIP_HUAWEI_ASCEND310"}},
-		{name: "by the vGPU shape", config: ascend.Config{Policy: driver.Policy{TraitShape: driver.ShapeWallaby}}, device: processor(),
-			offered: map[string]string{at: "Ascend 310 OWNER_CYBORG CUSTOM_HUAWEI_D100 CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100"}},
-		{name: "a product configured", config: ascend.Config{ProductIDs: []string{"d107"}}, device: processor(product("d107")),
-			offered: map[string]string{at: " CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D107"}},
-		{name: "not a product that is not configured", config: ascend.Config{ProductIDs: []string{"d107"}}, device: processor()},
-		{name: "a virtual function, by the name of its card", device: processor(func(d *sysfs.PCIDevice) { d.VFs = &sysfs.VFs{Total: 1, Enabled: 1, Product: "d1ff"} }),
-			offered: map[string]string{"0000:c1:00.1": "Ascend 310 CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100"}, leftOut: "virtual functions (1)"},
-		{name: "not another product", device: processor(product("d1ff"))},
-		{name: "not d100 of another vendor", device: processor(func(d *sysfs.PCIDevice) { d.Vendor = "10de" })},
-		{name: "not one with another driver", device: processor(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" }), leftOut: "bound to driver uio_pci_generic"},
-		{name: "not one that is divided", device: processor(func(d *sysfs.PCIDevice) {
+	drivertest.Table(t, []drivertest.Row{
+		{Name: "an Ascend 310P", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(product("d500"))}, Offered: map[string]string{at: "CUSTOM_AICHIP CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D500"}},
+		{Name: "an Ascend 910", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(product("d801"))}, Offered: map[string]string{at: "CUSTOM_AICHIP CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D801"}},
+		{Name: "an Ascend 910B", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(product("d802"))}, Offered: map[string]string{at: "CUSTOM_AICHIP CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D802"}},
+		{Name: "one for guests", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) { d.Driver = "vfio-pci" })}, Offered: map[string]string{at: "CUSTOM_AICHIP CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100"}},
+		{Name: "by the scheduling shape", New: with(ascend.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}), Devices: []sysfs.PCIDevice{processor(product("d802"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_AICHIP OWNER_CYBORG CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_HUAWEI_ASCEND910B"}},
+		{Name: "by the agent's shape", New: with(ascend.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}}), Devices: []sysfs.PCIDevice{processor()}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_AICHIP OWNER_CYBORG CUSTOM_AICHIP_HUAWEI_ASCEND310"}},
+		{Name: "by the vGPU shape", New: with(ascend.Config{Policy: driver.Policy{TraitShape: driver.ShapeWallaby}}), Devices: []sysfs.PCIDevice{processor()}, Offered: map[string]string{at: "CUSTOM_AICHIP OWNER_CYBORG CUSTOM_HUAWEI_D100 CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100"}},
+		{Name: "a product configured", New: with(ascend.Config{ProductIDs: []string{"d107"}}), Devices: []sysfs.PCIDevice{processor(product("d107"))}, Offered: map[string]string{at: "CUSTOM_AICHIP CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D107"}},
+		{Name: "not a product that is not configured", New: with(ascend.Config{ProductIDs: []string{"d107"}}), Devices: []sysfs.PCIDevice{processor()}},
+		{Name: "a virtual function, by the name of its card", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) { d.VFs = &sysfs.VFs{Total: 1, Enabled: 1, Product: "d1ff"} })}, Offered: map[string]string{"0000:c1:00.1": "CUSTOM_AICHIP CUSTOM_AICHIP_HUAWEI CUSTOM_AICHIP_PRODUCT_ID_D100"}, LeftOut: map[string]string{at: "virtual functions (1)"}},
+		{Name: "not another product", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(product("d1ff"))}},
+		{Name: "not d100 of another vendor", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) { d.Vendor = "10de" })}},
+		{Name: "not one with another driver", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
+		{Name: "not one that is divided", New: with(ascend.Config{}), Devices: []sysfs.PCIDevice{processor(func(d *sysfs.PCIDevice) {
 			d.Files = map[string]string{"11111111-1111-4111-8111-111111111111/uevent": ""}
-		}), leftOut: "carries mediated devices (1)"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			report := discover(t, tt.config, tt.device)
-			var offered map[string]string
-			for _, d := range report.Devices {
-				p := d.Deployables[0]
-				offered = map[string]string{strings.TrimPrefix(p.Name, "compute1_"): d.Model + " " + strings.Join(p.Traits, " ")}
-			}
-			if diff := cmp.Diff(tt.offered, offered); diff != "" {
-				t.Errorf("offered (-want +got):\n%s", diff)
-			}
-			if got := fmt.Sprint(report.LeftOut); tt.leftOut == "" && len(report.LeftOut) > 0 || !strings.Contains(got, tt.leftOut) || len(report.Problems) > 0 {
-				t.Errorf("left out %v, want %q; problems %v", report.LeftOut, tt.leftOut, report.Problems)
-			}
-		})
-	}
+		})}, LeftOut: map[string]string{at: "carries mediated devices (1)"}},
+	})
 }
 
 func TestConfigurationErrors(t *testing.T) {

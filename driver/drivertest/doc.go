@@ -5,7 +5,8 @@
 // nothing else, it answers the same twice, what it reports can be stored, no file that is
 // missing, unreadable, empty or garbled makes it fail, no function that it claims is lost
 // without a reason, and mediated devices and snapshots survive what an agent does with
-// them. Which device a driver reports, and how it is named, is for its own tests.
+// them. Which device a driver reports, and how it is named, is for its own tests; Table
+// tests that on synthetic machines, Unpack prepares captured ones.
 //
 //	func TestDriver(t *testing.T) {
 //		drivertest.Run(t, drivertest.Case{

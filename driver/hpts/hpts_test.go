@@ -42,10 +42,17 @@ func network(change ...func(*sysfs.PCIDevice)) sysfs.PCIDevice {
 	return d
 }
 
+// with returns what makes the driver of a configuration.
+func with(c hpts.Config) func(driver.Tree) (driver.Driver, error) {
+	if c.Host == "" {
+		c.Host = "compute1"
+	}
+	return func(tree driver.Tree) (driver.Driver, error) { return hpts.New(c, tree) }
+}
+
 func discover(t testing.TB, c hpts.Config, tree driver.Tree) driver.Report {
 	t.Helper()
-	c.Host = "compute1"
-	d, err := hpts.New(c, tree)
+	d, err := with(c)(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,71 +86,28 @@ func TestWhatIsOffered(t *testing.T) {
 	withoutClock := func(kernel string) func(*sysfs.PCIDevice) {
 		return func(d *sysfs.PCIDevice) { d.Clocks, d.Driver = nil, kernel }
 	}
-	for _, tt := range []struct {
-		name    string
-		config  hpts.Config
-		devices []sysfs.PCIDevice
-		offered map[string]string // address to traits
-		leftOut map[string]string // address to a part of the reason
-	}{
-		{name: "a card for guests", devices: []sysfs.PCIDevice{card(withoutClock("vfio-pci"))}, offered: map[string]string{at: "CUSTOM_HPTS_ZTE"}},
-		{name: "a card without a driver", devices: []sysfs.PCIDevice{card(withoutClock(""))}, offered: map[string]string{at: "CUSTOM_HPTS_ZTE"}},
-		{name: "not a card with a driver that makes no clock", devices: []sysfs.PCIDevice{card(withoutClock("uio_pci_generic"))}, leftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
-		{name: "nor the clock of a network card", devices: []sysfs.PCIDevice{card(), network()}, offered: map[string]string{at: "CUSTOM_HPTS_ZTE"},
-			leftOut: map[string]string{other: "clock ptp0 (i350 clock) is that of a network card"}},
-		{name: "not the clock of a network card, even when that is configured", config: only(hpts.Device{VendorID: "8086", ProductID: "1521"}), devices: []sysfs.PCIDevice{network()},
-			leftOut: map[string]string{other: "a network card"}},
-		{name: "not a configured function with an interface, whatever its class", config: only(hpts.Device{VendorID: "8086", ProductID: "1521"}), devices: []sysfs.PCIDevice{network(class("0880"))},
-			leftOut: map[string]string{other: "a network card"}},
-		{name: "not a configured network card without an interface", config: only(hpts.Device{VendorID: "8086", ProductID: "1521"}), devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Interfaces = nil })},
-			leftOut: map[string]string{other: "a network card"}},
-		{name: "not a network card of the preset vendor", devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Vendor = "1cf2" })},
-			leftOut: map[string]string{other: "is that of a network card"}},
-		{name: "not a disk of the preset vendor", devices: []sysfs.PCIDevice{card(withoutClock("nvme"), class("0108"))}},
-		{name: "not a bridge", config: only(hpts.Device{VendorID: "1cf2", ProductID: "2001"}), devices: []sysfs.PCIDevice{card(class("0604"))}, leftOut: map[string]string{at: "a bridge"}},
-		{name: "a card that is configured by product, whatever its class", config: only(hpts.Device{VendorID: "1cf2", ProductID: "2001"}), devices: []sysfs.PCIDevice{card(class("0400"))},
-			offered: map[string]string{at: "CUSTOM_HPTS_ZTE"}},
-		{name: "another vendor's that is configured", config: only(hpts.Device{VendorID: "1d9b", ProductID: "*"}),
-			devices: []sysfs.PCIDevice{card(class("0580"), func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, offered: map[string]string{at: "CUSTOM_HPTS_1D9B"}},
-		{name: "not another vendor's that is not configured", devices: []sysfs.PCIDevice{card(func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })},
-			leftOut: map[string]string{at: "clock ptp1 (zte hpts clock): vendor and product 1d9b:0400 are not configured"}},
-		{name: "nothing where nothing is configured", config: only(), devices: []sysfs.PCIDevice{card(withoutClock(""))}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			report := discover(t, tt.config, drivertest.Tree(t, tt.devices...))
-			var offered map[string]string
-			for _, d := range report.Devices {
-				offered = map[string]string{d.ControlPath.Address().String(): strings.Join(d.Deployables[0].Traits, " ")}
-			}
-			if diff := cmp.Diff(tt.offered, offered); diff != "" || len(report.Devices) > 1 {
-				t.Errorf("offered (-want +got):\n%s", diff)
-			}
-			for _, l := range report.LeftOut {
-				if want, ok := tt.leftOut[l.Address]; !ok || !strings.Contains(l.Reason, want) || l.Driver != "hpts" {
-					t.Errorf("left out %+v, want %q", l, want)
-				}
-			}
-			if len(report.LeftOut) != len(tt.leftOut) || len(report.Problems) > 0 {
-				t.Errorf("left out %v, want %v; problems %v", report.LeftOut, tt.leftOut, report.Problems)
-			}
-		})
-	}
-}
-
-func TestTraitShapes(t *testing.T) {
-	t.Parallel()
-	for shape, want := range map[driver.TraitShape][]string{
-		driver.ShapeShipped:         {"CUSTOM_HPTS_ZTE"},
-		driver.ShapeRockyScheduling: {"OWNER_CYBORG", "CUSTOM_HPTS_ZTE", "CUSTOM_HPTS_ZTE_2001"},
-		driver.ShapeRockyAgent:      {"OWNER_CYBORG", "CUSTOM_HPTS_ZTE_2001"},
-		driver.ShapeWallaby:         {"OWNER_CYBORG", "CUSTOM_ZTE_2001", "CUSTOM_HPTS_ZTE"},
-	} {
-		p := discover(t, hpts.Config{Policy: driver.Policy{TraitShape: shape}}, drivertest.Tree(t, card())).Devices[0].Deployables[0]
-		if diff := cmp.Diff(want, p.Traits); diff != "" || p.Class != "CUSTOM_ACCELERATOR_HPTS" {
-			t.Errorf("%s: class %s, traits (-want +got):\n%s", shape, p.Class, diff)
-		}
-	}
+	drivertest.Table(t, []drivertest.Row{
+		{Name: "a card for guests", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("vfio-pci"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
+		{Name: "a card without a driver", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock(""))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
+		{Name: "not a card with a driver that makes no clock", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("uio_pci_generic"))}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
+		{Name: "nor the clock of a network card", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(), network()}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}, LeftOut: map[string]string{other: "clock ptp0 (i350 clock) is that of a network card"}},
+		{Name: "not the clock of a network card, even when that is configured", New: with(only(hpts.Device{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network()}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not a configured function with an interface, whatever its class", New: with(only(hpts.Device{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(class("0880"))}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not a configured network card without an interface", New: with(only(hpts.Device{VendorID: "8086", ProductID: "1521"})), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Interfaces = nil })}, LeftOut: map[string]string{other: "a network card"}},
+		{Name: "not a network card of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{network(func(d *sysfs.PCIDevice) { d.Vendor = "1cf2" })}, LeftOut: map[string]string{other: "is that of a network card"}},
+		{Name: "not a disk of the preset vendor", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(withoutClock("nvme"), class("0108"))}},
+		{Name: "not a bridge", New: with(only(hpts.Device{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0604"))}, LeftOut: map[string]string{at: "a bridge"}},
+		{Name: "a card that is configured by product, whatever its class", New: with(only(hpts.Device{VendorID: "1cf2", ProductID: "2001"})), Devices: []sysfs.PCIDevice{card(class("0400"))}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_ZTE"}},
+		{Name: "another vendor's that is configured", New: with(only(hpts.Device{VendorID: "1d9b", ProductID: "*"})), Devices: []sysfs.PCIDevice{card(class("0580"), func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS CUSTOM_HPTS_1D9B"}},
+		{Name: "not another vendor's that is not configured", New: with(hpts.Config{}), Devices: []sysfs.PCIDevice{card(func(d *sysfs.PCIDevice) { d.Vendor, d.Product = "1d9b", "0400" })}, LeftOut: map[string]string{at: "clock ptp1 (zte hpts clock): vendor and product 1d9b:0400 are not configured"}},
+		{Name: "nothing where nothing is configured", New: with(only()), Devices: []sysfs.PCIDevice{card(withoutClock(""))}},
+		{Name: "by the shape ShapeRockyScheduling", New: with(hpts.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}), Devices: []sysfs.PCIDevice{card()},
+			Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS OWNER_CYBORG CUSTOM_HPTS_ZTE CUSTOM_HPTS_ZTE_2001"}},
+		{Name: "by the shape ShapeRockyAgent", New: with(hpts.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyAgent}}), Devices: []sysfs.PCIDevice{card()},
+			Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS OWNER_CYBORG CUSTOM_HPTS_ZTE_2001"}},
+		{Name: "by the shape ShapeWallaby", New: with(hpts.Config{Policy: driver.Policy{TraitShape: driver.ShapeWallaby}}), Devices: []sysfs.PCIDevice{card()},
+			Offered: map[string]string{at: "CUSTOM_ACCELERATOR_HPTS OWNER_CYBORG CUSTOM_ZTE_2001 CUSTOM_HPTS_ZTE"}},
+	})
 }
 
 func TestTroubleWithOneClockLeavesTheOtherAlone(t *testing.T) {

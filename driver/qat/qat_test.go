@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,10 +31,17 @@ func vfs(n int) func(*sysfs.PCIDevice) {
 	}
 }
 
-func discover(t *testing.T, c qat.Config, tree driver.Tree) driver.Report {
+// with returns what makes the driver of a configuration.
+func with(c qat.Config) func(driver.Tree) (driver.Driver, error) {
+	if c.Host == "" {
+		c.Host = "compute1"
+	}
+	return func(tree driver.Tree) (driver.Driver, error) { return qat.New(c, tree) }
+}
+
+func discover(t testing.TB, c qat.Config, tree driver.Tree) driver.Report {
 	t.Helper()
-	c.Host = "compute1"
-	d, err := qat.New(c, tree)
+	d, err := with(c)(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,59 +165,20 @@ func TestTraitShapes(t *testing.T) {
 func TestWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	group := 7
-	for _, tt := range []struct {
-		name    string
-		config  qat.Config
-		devices []sysfs.PCIDevice
-		offered []string
-		leftOut map[string]string // address to a part of the reason
-	}{
-		{name: "nothing: bound to vfio-pci", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "vfio-pci" })}, offered: []string{c62x}},
-		{name: "nothing: no driver", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "" })}, offered: []string{c62x}},
-		{name: "another driver", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })},
-			leftOut: map[string]string{c62x: "bound to driver uio_pci_generic"}},
-		{name: "nothing: another driver allowed", config: qat.Config{Policy: driver.Policy{AllowedDrivers: []string{"uio_pci_generic"}}},
-			devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, offered: []string{c62x}},
-		{name: "the driver of another family", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "4xxx" })},
-			leftOut: map[string]string{c62x: "bound to driver 4xxx"}},
-		{name: "a virtual function that has another driver", devices: []sysfs.PCIDevice{accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Driver = "uio_pci_generic" })},
-			leftOut: map[string]string{c62x: "virtual functions (1)", "0000:3d:01.0": "bound to driver uio_pci_generic"}},
-		{name: "not seen: another vendor", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Vendor = "1d55" })}},
-		{name: "not seen: another product", devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Product = "18a0" })}},
-		{name: "one with a virtual function on its bus, where nothing tells of SR-IOV",
-			devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "37c9", "vfio-pci" })},
-			offered: []string{"0000:3d:01.0"}, leftOut: map[string]string{c62x: "0000:3d:01.0, a virtual function"}},
-		{name: "nothing: a virtual function of another family on its bus",
-			devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "4941", "vfio-pci" })},
-			offered: []string{c62x, "0000:3d:01.0"}},
-		{name: "a group that the host uses", config: qat.Config{Policy: driver.Policy{RequireViableIOMMUGroup: true}},
-			devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }),
-				{Address: "0000:3d:00.1", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb", IOMMUGroup: &group}},
-			leftOut: map[string]string{c62x: "IOMMU group 7 is shared with 0000:3d:00.1"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			report := discover(t, tt.config, drivertest.Tree(t, tt.devices...))
-			if len(report.Problems)+len(report.Warnings) > 0 {
-				t.Errorf("problems %v, warnings %v", report.Problems, report.Warnings)
-			}
-			var offered []string
-			for _, d := range report.Devices {
-				offered = append(offered, d.ControlPath.Address().String())
-			}
-			if diff := cmp.Diff(tt.offered, offered); diff != "" {
-				t.Errorf("offered (-want +got):\n%s", diff)
-			}
-			for _, l := range report.LeftOut {
-				if want, ok := tt.leftOut[l.Address]; !ok || !strings.Contains(l.Reason, want) || l.Driver != "intel_qat" {
-					t.Errorf("left out %+v, want %q", l, want)
-				}
-			}
-			if len(report.LeftOut) != len(tt.leftOut) {
-				t.Errorf("left out %v, want %v", report.LeftOut, tt.leftOut)
-			}
-		})
-	}
+	drivertest.Table(t, []drivertest.Row{
+		{Name: "nothing: bound to vfio-pci", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "vfio-pci" })}, Offered: map[string]string{c62x: "CUSTOM_QAT"}},
+		{Name: "nothing: no driver", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "" })}, Offered: map[string]string{c62x: "CUSTOM_QAT"}},
+		{Name: "another driver", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, LeftOut: map[string]string{c62x: "bound to driver uio_pci_generic"}},
+		{Name: "nothing: another driver allowed", New: with(qat.Config{Policy: driver.Policy{AllowedDrivers: []string{"uio_pci_generic"}}}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, Offered: map[string]string{c62x: "CUSTOM_QAT"}},
+		{Name: "the driver of another family", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Driver = "4xxx" })}, LeftOut: map[string]string{c62x: "bound to driver 4xxx"}},
+		{Name: "a virtual function that has another driver", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(vfs(1), func(d *sysfs.PCIDevice) { d.VFs.Driver = "uio_pci_generic" })}, LeftOut: map[string]string{c62x: "virtual functions (1)", "0000:3d:01.0": "bound to driver uio_pci_generic"}},
+		{Name: "not seen: another vendor", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Vendor = "1d55" })}},
+		{Name: "not seen: another product", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Product = "18a0" })}},
+		{Name: "one with a virtual function on its bus, where nothing tells of SR-IOV", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "37c9", "vfio-pci" })}, Offered: map[string]string{"0000:3d:01.0": "CUSTOM_QAT"}, LeftOut: map[string]string{c62x: "0000:3d:01.0, a virtual function"}},
+		{Name: "nothing: a virtual function of another family on its bus", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "4941", "vfio-pci" })}, Offered: map[string]string{c62x: "CUSTOM_QAT", "0000:3d:01.0": "CUSTOM_QAT"}},
+		{Name: "a group that the host uses", New: with(qat.Config{Policy: driver.Policy{RequireViableIOMMUGroup: true}}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }),
+			{Address: "0000:3d:00.1", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb", IOMMUGroup: &group}}, LeftOut: map[string]string{c62x: "IOMMU group 7 is shared with 0000:3d:00.1"}},
+	})
 }
 
 func TestConfigurationErrors(t *testing.T) {

@@ -34,11 +34,17 @@ func partitioned(holders ...string) func(*sysfs.PCIDevice) {
 	}
 }
 
-func discover(t *testing.T, c ssd.Config, devices ...sysfs.PCIDevice) driver.Report {
+// with returns what makes the driver of a configuration.
+func with(c ssd.Config) func(driver.Tree) (driver.Driver, error) {
+	if c.Host == "" {
+		c.Host = "compute1"
+	}
+	return func(tree driver.Tree) (driver.Driver, error) { return ssd.New(c, tree) }
+}
+
+func discover(t testing.TB, c ssd.Config, tree driver.Tree) driver.Report {
 	t.Helper()
-	tree := drivertest.Tree(t, devices...)
-	c.Host = "compute1"
-	d, err := ssd.New(c, tree)
+	d, err := with(c)(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,90 +65,45 @@ func TestADisk(t *testing.T) {
 			AttachHandles: []driver.AttachHandle{{Type: "PCI", Info: address}},
 		}},
 	}}}
-	if diff := cmp.Diff(want, discover(t, ssd.Config{}, disk())); diff != "" {
+	if diff := cmp.Diff(want, discover(t, ssd.Config{}, drivertest.Tree(t, disk()))); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhatIsOffered(t *testing.T) {
 	t.Parallel()
+	const inspur = "CUSTOM_SSD CUSTOM_SSD_INSPUR CUSTOM_SSD_PRODUCT_ID_1001"
+	shaped := func(shape driver.TraitShape) ssd.Config { return ssd.Config{Policy: driver.Policy{TraitShape: shape}} }
 	mounts := func(list ...string) ssd.Config {
 		return ssd.Config{Policy: driver.Policy{Mounts: append([]string{}, list...)}}
 	}
-	for _, tt := range []struct {
-		name    string
-		config  ssd.Config
-		device  sysfs.PCIDevice
-		offered []string
-		leftOut map[string]string // address to a part of the reason
-	}{
-		{name: "a disk for guests", device: disk(func(d *sysfs.PCIDevice) { d.Driver, d.Disks = "vfio-pci", nil }), offered: []string{at}},
-		{name: "a disk without a driver", device: disk(func(d *sysfs.PCIDevice) { d.Driver, d.Disks = "", nil }), offered: []string{at}},
-		{name: "not a disk with another driver", device: disk(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" }), leftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
-		{name: "not a disk with partitions, mounts unknown", device: disk(partitioned()), leftOut: map[string]string{at: "nvme0n1 has partitions"}},
-		{name: "a disk with partitions, none mounted", config: mounts(), device: disk(partitioned()), offered: []string{at}},
-		{name: "a disk while another is mounted", config: mounts("259:7", "sda1"), device: disk(partitioned()), offered: []string{at}},
-		{name: "not a disk with a mounted partition", config: mounts("259:2"), device: disk(partitioned()), leftOut: map[string]string{at: "nvme0n1p2 is mounted"}},
-		{name: "not a disk with a mounted partition, by name", config: mounts("nvme0n1p1"), device: disk(partitioned()), leftOut: map[string]string{at: "nvme0n1p1 is mounted"}},
-		{name: "not a mounted disk", config: mounts("259:0"), device: disk(), leftOut: map[string]string{at: "nvme0n1 is mounted"}},
-		{name: "not a disk with a volume on a partition", config: mounts(), device: disk(partitioned("dm-0")), leftOut: map[string]string{at: "nvme0n1p2 is held by dm-0"}},
-		{name: "not a disk in an array", config: mounts(), device: disk(func(d *sysfs.PCIDevice) { d.Disks[0].Holders = []string{"md127"} }),
-			leftOut: map[string]string{at: "nvme0n1 is held by md127"}},
-		{name: "not Inspur's FPGA", device: disk(func(d *sysfs.PCIDevice) { d.Class, d.Disks = "1200", nil })},
-		{name: "not another vendor's", device: disk(func(d *sysfs.PCIDevice) { d.Vendor = "144d" })},
-		{name: "another vendor's, configured", config: ssd.Config{Vendors: []string{"0x144D"}}, device: disk(func(d *sysfs.PCIDevice) { d.Vendor = "144d" }), offered: []string{at}},
-		{name: "not Inspur's where another is configured", config: ssd.Config{Vendors: []string{"144d"}}, device: disk()},
-		{name: "nothing where nothing is configured", config: ssd.Config{Vendors: []string{}}, device: disk()},
-		{name: "the virtual functions of a divided disk",
-			device:  disk(func(d *sysfs.PCIDevice) { d.VFs, d.Disks = &sysfs.VFs{Total: 4, Enabled: 2, Driver: "vfio-pci"}, nil }),
-			offered: []string{"0000:db:00.1", "0000:db:00.2"}, leftOut: map[string]string{at: "virtual functions (2)"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			report := discover(t, tt.config, tt.device)
-			var offered []string
-			for _, d := range report.Devices {
-				for _, p := range d.Deployables {
-					offered = append(offered, strings.TrimPrefix(p.Name, "compute1_"))
-				}
-			}
-			if diff := cmp.Diff(tt.offered, offered); diff != "" {
-				t.Errorf("offered (-want +got):\n%s", diff)
-			}
-			for _, l := range report.LeftOut {
-				if want, ok := tt.leftOut[l.Address]; !ok || !strings.Contains(l.Reason, want) || l.Driver != "inspur_ssd" {
-					t.Errorf("left out %+v, want %q", l, want)
-				}
-			}
-			if len(report.LeftOut) != len(tt.leftOut) || len(report.Problems) > 0 {
-				t.Errorf("left out %v, want %v; problems %v", report.LeftOut, tt.leftOut, report.Problems)
-			}
-		})
-	}
-}
-
-func TestNamesByVendorAndShape(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		vendor string
-		shape  driver.TraitShape
-		class  string
-		traits []string
-	}{
-		{"1bd4", driver.ShapeRockyScheduling, "CUSTOM_ACCELERATOR_SSD", []string{"OWNER_CYBORG", "CUSTOM_SSD_INSPUR", "CUSTOM_SSD_INSPUR_1001"}},
-		{"1bd4", driver.ShapeRockyAgent, "CUSTOM_ACCELERATOR_SSD", []string{"OWNER_CYBORG", "CUSTOM_SSD_INSPUR_1001"}},
-		{"1bd4", driver.ShapeWallaby, "CUSTOM_SSD", []string{"OWNER_CYBORG", "CUSTOM_INSPUR_1001", "CUSTOM_SSD_INSPUR", "CUSTOM_SSD_PRODUCT_ID_1001"}},
-		{"144d", "", "CUSTOM_SSD", []string{"CUSTOM_SSD_SAMSUNG", "CUSTOM_SSD_PRODUCT_ID_1001"}},
-		{"1cf2", "", "CUSTOM_SSD", []string{"CUSTOM_SSD_ZTE", "CUSTOM_SSD_PRODUCT_ID_1001"}},
-		{"1e3b", "", "CUSTOM_SSD", []string{"CUSTOM_SSD_1E3B", "CUSTOM_SSD_PRODUCT_ID_1001"}},
-	} {
-		config := ssd.Config{Vendors: []string{tt.vendor}, Policy: driver.Policy{TraitShape: tt.shape}}
-		report := discover(t, config, disk(func(d *sysfs.PCIDevice) { d.Vendor = tt.vendor }))
-		p := report.Devices[0].Deployables[0]
-		if diff := cmp.Diff(tt.traits, p.Traits); diff != "" || p.Class != tt.class {
-			t.Errorf("%s %q: class %s, traits (-want +got):\n%s", tt.vendor, tt.shape, p.Class, diff)
-		}
-	}
+	drivertest.Table(t, []drivertest.Row{
+		{Name: "a disk for guests", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Driver, d.Disks = "vfio-pci", nil })}, Offered: map[string]string{at: inspur}},
+		{Name: "a disk without a driver", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Driver, d.Disks = "", nil })}, Offered: map[string]string{at: inspur}},
+		{Name: "not a disk with another driver", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Driver = "uio_pci_generic" })}, LeftOut: map[string]string{at: "bound to driver uio_pci_generic"}},
+		{Name: "not a disk with partitions, mounts unknown", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "nvme0n1 has partitions"}},
+		{Name: "a disk with partitions, none mounted", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(partitioned())}, Offered: map[string]string{at: inspur}},
+		{Name: "a disk while another is mounted", New: with(mounts("259:7", "sda1")), Devices: []sysfs.PCIDevice{disk(partitioned())}, Offered: map[string]string{at: inspur}},
+		{Name: "not a disk with a mounted partition", New: with(mounts("259:2")), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "nvme0n1p2 is mounted"}},
+		{Name: "not a disk with a mounted partition, by name", New: with(mounts("nvme0n1p1")), Devices: []sysfs.PCIDevice{disk(partitioned())}, LeftOut: map[string]string{at: "nvme0n1p1 is mounted"}},
+		{Name: "not a mounted disk", New: with(mounts("259:0")), Devices: []sysfs.PCIDevice{disk()}, LeftOut: map[string]string{at: "nvme0n1 is mounted"}},
+		{Name: "not a disk with a volume on a partition", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(partitioned("dm-0"))}, LeftOut: map[string]string{at: "nvme0n1p2 is held by dm-0"}},
+		{Name: "not a disk in an array", New: with(mounts()), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Disks[0].Holders = []string{"md127"} })}, LeftOut: map[string]string{at: "nvme0n1 is held by md127"}},
+		{Name: "not Inspur's FPGA", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Class, d.Disks = "1200", nil })}},
+		{Name: "not another vendor's", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Vendor = "144d" })}},
+		{Name: "another vendor's, configured", New: with(ssd.Config{Vendors: []string{"0x144D"}}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Vendor = "144d" })}, Offered: map[string]string{at: "CUSTOM_SSD CUSTOM_SSD_SAMSUNG CUSTOM_SSD_PRODUCT_ID_1001"}},
+		{Name: "not Inspur's where another is configured", New: with(ssd.Config{Vendors: []string{"144d"}}), Devices: []sysfs.PCIDevice{disk()}},
+		{Name: "nothing where nothing is configured", New: with(ssd.Config{Vendors: []string{}}), Devices: []sysfs.PCIDevice{disk()}},
+		{Name: "the virtual functions of a divided disk", New: with(ssd.Config{}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.VFs, d.Disks = &sysfs.VFs{Total: 4, Enabled: 2, Driver: "vfio-pci"}, nil })}, Offered: map[string]string{"0000:db:00.1": inspur, "0000:db:00.2": inspur}, LeftOut: map[string]string{at: "virtual functions (2)"}},
+		{Name: "an unknown vendor", New: with(ssd.Config{Vendors: []string{"1e3b"}}), Devices: []sysfs.PCIDevice{disk(func(d *sysfs.PCIDevice) { d.Vendor = "1e3b" })},
+			Offered: map[string]string{at: "CUSTOM_SSD CUSTOM_SSD_1E3B CUSTOM_SSD_PRODUCT_ID_1001"}},
+		{Name: "by the scheduling shape", New: with(shaped(driver.ShapeRockyScheduling)), Devices: []sysfs.PCIDevice{disk()},
+			Offered: map[string]string{at: "CUSTOM_ACCELERATOR_SSD OWNER_CYBORG CUSTOM_SSD_INSPUR CUSTOM_SSD_INSPUR_1001"}},
+		{Name: "by the agent's shape", New: with(shaped(driver.ShapeRockyAgent)), Devices: []sysfs.PCIDevice{disk()},
+			Offered: map[string]string{at: "CUSTOM_ACCELERATOR_SSD OWNER_CYBORG CUSTOM_SSD_INSPUR_1001"}},
+		{Name: "by the vGPU shape", New: with(shaped(driver.ShapeWallaby)), Devices: []sysfs.PCIDevice{disk()},
+			Offered: map[string]string{at: "CUSTOM_SSD OWNER_CYBORG CUSTOM_INSPUR_1001 CUSTOM_SSD_INSPUR CUSTOM_SSD_PRODUCT_ID_1001"}},
+	})
 }
 
 func TestConfigurationErrors(t *testing.T) {
