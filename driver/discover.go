@@ -16,11 +16,11 @@ import (
 // report only.
 func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	reports := make([]Report, len(drivers))
-	views := &views{}
+	var views []*View
 	for i, d := range drivers {
 		var err error
 		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
-			reports[i], err = t.DiscoverIn(ctx, views.of(t.Tree()))
+			reports[i], err = t.DiscoverIn(ctx, viewOf(&views, t.Tree()))
 		} else {
 			reports[i], err = d.Discover(ctx)
 		}
@@ -33,20 +33,15 @@ func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	return reports
 }
 
-// views has one view for each tree.
-type views struct {
-	trees []Tree
-	made  []*View
-}
-
-func (v *views) of(tree Tree) *View {
-	for i, t := range v.trees {
-		if same(t, tree) {
-			return v.made[i]
+// viewOf returns the view of a tree among those that there are, or adds one.
+func viewOf(views *[]*View, tree Tree) *View {
+	for _, v := range *views {
+		if same(v.tree, tree) {
+			return v
 		}
 	}
-	v.trees, v.made = append(v.trees, tree), append(v.made, NewView(tree))
-	return v.made[len(v.made)-1]
+	*views = append(*views, NewView(tree))
+	return (*views)[len(*views)-1]
 }
 
 // same compares trees whose types need not be comparable.

@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -119,7 +120,8 @@ func (m *hardware) describeParent(d MdevParent) error {
 }
 
 func (m *hardware) newFunction(d PCIDevice) (*function, error) {
-	if err := d.check(); err != nil {
+	id, err := d.identity()
+	if err = cmp.Or(err, d.check()); err != nil {
 		return nil, err
 	}
 	address, err := driver.ParsePCIAddress(d.Address)
@@ -133,18 +135,12 @@ func (m *hardware) newFunction(d PCIDevice) (*function, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := d.identity()
-	if err != nil {
-		return nil, err
-	}
 	f := &function{
 		address: address, dir: above + "/" + address.String(), id: id, kernel: d.Driver,
 		numa: d.NUMANode, group: d.IOMMUGroup, types: slices.Clone(d.MdevTypes), mixed: d.MixedMdevTypes,
 	}
 	if d.VFs != nil {
-		vfs := *d.VFs
-		f.vfs = &vfs
-		f.enabledAtStart = d.VFs.Enabled
+		f.vfs, f.enabledAtStart = d.VFs, d.VFs.Enabled
 	}
 	return f, nil
 }
