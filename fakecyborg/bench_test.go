@@ -41,7 +41,7 @@ func benchServer(b *testing.B, hosts int, opts ...fakecyborg.Option) *fakecyborg
 	return server
 }
 
-// BenchmarkARQCycle makes and binds one request, tells Nova, reads it and deletes
+// BenchmarkARQCycle creates and binds one request, notifies Nova, reads it and deletes
 // it, on 8 goroutines. The aim is 3000 cycles/s.
 func BenchmarkARQCycle(b *testing.B) {
 	var posts atomic.Int64
@@ -204,7 +204,7 @@ func heapInUse() uint64 {
 	return stats.HeapAlloc
 }
 
-// BenchmarkMemory tells what the server keeps of 10,000 devices with sixteen
+// BenchmarkMemory measures the memory of 10,000 devices with sixteen
 // handles each. What the drivers themselves hold is not the server's.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {

@@ -293,7 +293,7 @@ func TestBindThatTakesLongerThanItsTimeoutFails(t *testing.T) {
 				checkStates(t, w, either[fakecyborg.State](quirks, "BindFailed", "BindStarted"))
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if quirks { // upstream stops watching: bound, but Nova never hears of it
+				if quirks { // upstream: bound, but no event is sent
 					checkStates(t, w, "Bound")
 					if got := w.nova.sent(); len(got) != 0 {
 						t.Errorf("events: %v", got)
@@ -311,7 +311,7 @@ func TestBindThatTakesLongerThanItsTimeoutFails(t *testing.T) {
 	}
 }
 
-func TestDelayedBindThatFailsTellsNova(t *testing.T) {
+func TestDelayedBindThatFailsNotifiesNova(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, card := vgpuWorld(t, fakecyborg.Config{BindDelay: time.Second}, 1, 1)
@@ -484,7 +484,7 @@ func TestFailedUnbindDuringADelayedBind(t *testing.T) {
 		w.want(w.patch(unbinding(arq)), 500, "")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		checkStates(t, w, "BindFailed") // resolved, and not for ever BindStarted
+		checkStates(t, w, "BindFailed") // resolved, and not BindStarted
 		card.failDrop = nil
 		w.want(w.patch(unbinding(arq)), 202, "")
 		if w.used() != 0 || card.present() != 0 {

@@ -35,7 +35,7 @@ func (w *world) things(card *hardware) things {
 	} {
 		for _, row := range d[table] {
 			for _, hidden := range []string{"created_at", "updated_at", "attempt", "programmed"} {
-				delete(row, hidden) // nobody sees them
+				delete(row, hidden) // are not shown
 			}
 			all[[2]string{kind, row["uuid"].(string)}] = fmt.Sprint(row)
 		}
@@ -128,10 +128,10 @@ func changesWorld(t *testing.T, cfg fakecyborg.Config, opts ...fakecyborg.Option
 	return w, card
 }
 
-func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
+func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	t.Parallel()
 	told := make(map[string]int)
-	const later = time.Second // so that nothing happens by itself between a request and the look
+	const later = time.Second // so that nothing changes between a request and the comparison
 	for _, cfg := range []fakecyborg.Config{
 		{}, {UpstreamQuirks: true}, {BindDelay: later}, {UpstreamQuirks: true, BindDelay: later}, {BindDelay: later, Release: fakecyborg.ReleaseZed},
 	} {
@@ -192,7 +192,7 @@ func walkChanges(t *testing.T, cfg fakecyborg.Config, seed uint64, told map[stri
 	}
 }
 
-// steps tells how a request differs in two lists.
+// steps describes how a request differs in two lists.
 func steps(before, after []fakecyborg.ARQ, id string) string {
 	values := func(list []fakecyborg.ARQ) [7]string {
 		for _, a := range list {
@@ -225,7 +225,7 @@ func sorted(text string) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestTheBackgroundBelongsToNoRequest sends requests while a bind goes on, one of which is
+// TestTheBackgroundBelongsToNoRequest sends requests during a bind, one of which is
 // still open when the bind ends.
 func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 	t.Parallel()

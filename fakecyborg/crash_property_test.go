@@ -34,7 +34,7 @@ func (w *world) after(t *testing.T, cfg fakecyborg.Config, card *slowCard) (*wor
 	return other, left, w.heard()
 }
 
-// heard are the requests of which Nova has heard that they are bound.
+// heard are the requests whose completed event Nova got.
 func (w *world) heard() map[string]bool {
 	heard := make(map[string]bool)
 	for _, post := range w.nova.sent() {
@@ -45,7 +45,7 @@ func (w *world) heard() map[string]bool {
 	return heard
 }
 
-// traffic lets clients bind and give back until they have done all that was drawn.
+// traffic has clients bind and release until they have done all that was drawn.
 // It answers the instances that keep what they have.
 func (w *world) traffic(rt *rapid.T, clients *sync.WaitGroup) (keepers map[string]bool) {
 	keepers = make(map[string]bool)
@@ -77,8 +77,8 @@ func (w *world) traffic(rt *rapid.T, clients *sync.WaitGroup) (keepers map[strin
 }
 
 // TestNothingIsLostByACrash ends a simulator at any moment of binds and releases.
-// Its next life ends every bind, Nova hears of each that is Bound, and nothing is
-// left when all was given back.
+// The next process ends every bind, Nova gets an event for each that is Bound, and
+// nothing is left when all requests are released.
 func TestNothingIsLostByACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

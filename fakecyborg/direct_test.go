@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// told is a TB that keeps what it is told.
+// told is a TB that keeps its messages.
 type told struct {
 	sim.TB
 	text []string

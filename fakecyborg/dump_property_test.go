@@ -22,7 +22,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// twin is a Cyborg with a Placement and hardware of its own.
+// twin is a Cyborg with its own Placement and hardware.
 type twin struct {
 	*world
 	card      *hardware

@@ -91,7 +91,7 @@ func fullWorld(t *testing.T) (*world, *hardware) {
 			t.Fatal(err)
 		}
 	}
-	_ = w.server.Report(t.Context()) // tells the problem
+	_ = w.server.Report(t.Context()) // reports the problem
 	return w, card
 }
 
@@ -129,7 +129,7 @@ func (w *world) use(card *hardware) {
 	}
 }
 
-// seen is all that the direct API tells of a server.
+// seen is all that the direct API shows of a server.
 func seen(s *fakecyborg.Server) map[string]any {
 	return map[string]any{
 		"profiles": s.DeviceProfiles(), "devices": s.Devices(), "deployables": s.Deployables(), "attributes": s.Attributes(),
@@ -180,7 +180,7 @@ func TestADumpIsLoaded(t *testing.T) {
 		if diff := cmp.Diff(w.arqs("v"), other.arqs("v")); diff != "" {
 			t.Errorf("the next requests (-want +got):\n%s", diff)
 		}
-		for _, world := range []*world{w, other} { // goes on as if nothing had been
+		for _, world := range []*world{w, other} { // continues as before
 			if err := world.server.StartAgent(t.Context(), "cn1"); err == nil || !strings.Contains(err.Error(), "attach handles vanished") {
 				t.Errorf("report of a vGPU that vanished while in use: %v", err)
 			}
@@ -409,8 +409,8 @@ func TestADumpRemembersWhatWasTakenOver(t *testing.T) {
 	}
 }
 
-// A driver that reads the function from the card is believed after Load, too.
-func TestADumpKnowsWhichDriversLook(t *testing.T) {
+// A driver that reads the function from the card overrules what was written after Load, too.
+func TestADumpKeepsWhichDriversReadTheCard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		told := func(function string) driver.Device {

@@ -71,7 +71,7 @@ func TestEventsOfEachForm(t *testing.T) {
 }
 
 // In the form of Train an event comes as soon as its request is resolved.
-func TestTrainTellsOfARequestBeforeTheNextIsBound(t *testing.T) {
+func TestTrainSendsAnEventBeforeTheNextBind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := fault.NewSet()
@@ -93,7 +93,7 @@ func TestTrainTellsOfARequestBeforeTheNextIsBound(t *testing.T) {
 	})
 }
 
-// A refusal of Nova's answers the PATCH, and the other requests are bound and told of.
+// Nova's refusal is the answer to the PATCH; the other requests are bound, with their events.
 func TestTrainGoesOnAfterARefusedEvent(t *testing.T) {
 	t.Parallel()
 	w, arqs := formWorld(t, fakecyborg.Config{EventForm: "train"}, fault.NewSet())
@@ -106,7 +106,7 @@ func TestTrainGoesOnAfterARefusedEvent(t *testing.T) {
 	}
 }
 
-func TestRestoredRequestsAreToldOfInTheForm(t *testing.T) {
+func TestEventsOfRestoredRequestsHaveTheForm(t *testing.T) {
 	t.Parallel()
 	for form, want := range map[string]int{"shipped": 1, "train": 3, "ussuri": 1} {
 		w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, BindingStates: true}, fault.NewSet())

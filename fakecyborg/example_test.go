@@ -58,7 +58,7 @@ func Example() {
 	// completed
 }
 
-// A simulator that is started again goes on where it was.
+// A simulator that is started again continues where it stopped.
 func ExampleServer_Replace() {
 	first, err := fakecyborg.New(fakecyborg.Config{})
 	if err != nil {

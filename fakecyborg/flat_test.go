@@ -262,7 +262,7 @@ func TestUnflattenPreparesTheTree(t *testing.T) {
 	}
 }
 
-func TestUnflattenTellsTheServicesTroubleWithoutTheToken(t *testing.T) {
+func TestTheErrorsOfUnflattenHaveNoToken(t *testing.T) {
 	t.Parallel()
 	w := flatWorld(t)
 	refusing := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { simhttp.WriteEmpty(rw, 503) })

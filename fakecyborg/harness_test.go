@@ -254,7 +254,7 @@ func (w *world) used() int {
 	return n
 }
 
-// novaStub records the events that it is sent and answers as told.
+// novaStub records its events and answers as configured.
 type novaStub struct {
 	mu      sync.Mutex
 	status  int
@@ -376,7 +376,7 @@ func (h *hardware) Program(_ context.Context, _ driver.ControlPath, _ string, im
 	return nil
 }
 
-// fail lets the making or the removal of mediated devices fail.
+// fail makes the creation or the removal of mediated devices fail.
 func (h *hardware) fail(making, dropping error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -275,7 +275,7 @@ func TestADumpIsOfOnePlacementMode(t *testing.T) {
 }
 
 // A host that fell back is known by its other name.
-func TestADumpKnowsHostsByTheirNames(t *testing.T) {
+func TestADumpRefersToHostsByName(t *testing.T) {
 	t.Parallel()
 	s, err := fakecyborg.New(fakecyborg.Config{})
 	if err != nil {
@@ -329,7 +329,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// smallDump is a dump with a bind that goes on, and little else.
+// smallDump is a dump with a bind in progress, and little else.
 func smallDump(f *testing.F) []byte {
 	f.Helper()
 	s, err := fakecyborg.New(fakecyborg.Config{BindDelay: time.Hour})

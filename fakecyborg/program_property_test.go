@@ -89,7 +89,7 @@ func TestBoundRequestKeepsItsImage(t *testing.T) {
 			if w.used() != 0 {
 				rt.Errorf("%d handles in use\n%s", w.used(), w.server.Tree())
 			}
-			w.want(w.programAPI(imageOne, ""), http.StatusOK, "") // nobody holds the region any more
+			w.want(w.programAPI(imageOne, ""), http.StatusOK, "") // the region is unused again
 		})
 	})
 }

@@ -27,7 +27,7 @@ const (
 	imageUUID    = "cccccccc-0000-4000-8000-000000000004" // its function has a UUID
 	imageRegion  = "cccccccc-0000-4000-8000-000000000005" // for another type of region
 	imageOdd     = "cccccccc-0000-4000-8000-000000000006" // its function can be no trait
-	imagePlain   = "cccccccc-0000-4000-8000-000000000007" // tells no function
+	imagePlain   = "cccccccc-0000-4000-8000-000000000007" // names no function
 	functionUUID = "d8424dc4-a4a3-c413-f89e-433683f9040b"
 )
 
@@ -277,8 +277,8 @@ func TestFunctionThatIsThereIsNotProgrammedAgain(t *testing.T) {
 	}
 }
 
-// What a failed writing was to replace may be gone, so nobody gets it unwritten.
-func TestAfterAFailedWritingNothingIsBelieved(t *testing.T) {
+// After a failed programming every request has its image written again.
+func TestTheContentIsUnknownAfterAFailedProgramming(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
 		for _, accel := range []string{`"accel:function_id":"one"`, `"accel:bitstream_id":"` + imageOne + `"`, `"accel:function_id":"zero"`} {
@@ -343,7 +343,7 @@ func TestXilinxRequestsShareTheirProgramming(t *testing.T) {
 	})
 }
 
-// TestFunctionTraitsFollowTheProgramming looks at the store, at Placement, and at
+// TestFunctionTraitsFollowTheProgramming compares the store, Placement, and
 // what the next report makes of both.
 func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	t.Parallel()
@@ -385,7 +385,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	w.want(w.programAPI(imageUUID, ""), 200, "")
 	const uuid = "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4_A4A3_C413_F89E_433683F9040B"
 	check("programmed", uuid)
-	report() // the driver still tells the old function
+	report() // the driver still reports the old function
 	check("after a report", uuid)
 	w.want(w.programAPI(imageOne, ""), 200, "")
 	check("programmed again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
@@ -397,7 +397,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	report()
 	check("and again", "CUSTOM_FPGA_FUNCTION_ID_TEST_ONE")
 	card.set(fpgaCardWith("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN"))
-	report() // a driver that reads the card is believed
+	report() // a driver that reads the card overrules what was written
 	check("the driver looked", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
 	bitstream := func(when, want string) {
 		t.Helper()
@@ -418,7 +418,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	check("the card started again", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
 	bitstream("the card started again", "")
 	w.want(w.programAPI(imagePlain, ""), 200, "")
-	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_EIGHT") // what the image did not tell
+	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_EIGHT") // which the image did not name
 	bitstream("the driver knows better than the image", imagePlain)
 	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
 	bitstream("the card started again", "")
@@ -431,7 +431,7 @@ func fpgaCardWith(trait string) driver.Device {
 }
 
 // TestUpstreamTripsOverItsTraitName: the hyphen of a UUID becomes "_-", which
-// Placement refuses; the request stays BindStarted and Nova never hears of it.
+// Placement refuses; the request stays BindStarted and no event is sent.
 func TestUpstreamTripsOverItsTraitName(t *testing.T) {
 	t.Parallel()
 	for _, quirks := range []bool{false, true} {
@@ -482,9 +482,9 @@ func TestDeviceInUseIsNotProgrammed(t *testing.T) {
 	})
 }
 
-// TestRegionBeingProgrammedIsGivenToNobodyElse: between the answer and the end of
+// TestARegionBeingProgrammedIsNotShared: between the answer and the end of
 // a bind the region belongs to it.
-func TestRegionBeingProgrammedIsGivenToNobodyElse(t *testing.T) {
+func TestARegionBeingProgrammedIsNotShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := fpgaWorld(t, fakecyborg.Config{BindDelay: time.Second}, `"accel:bitstream_id":"`+imageOne+`"`)
@@ -548,7 +548,7 @@ func TestOwnerProgramsAtRunTime(t *testing.T) {
 			w.want(w.programAPI(imageOne, "demo"), 403, denied)
 			continue
 		}
-		w.want(w.programAPI(imageOne, ""), 409, "") // an administrator must not pull it away either
+		w.want(w.programAPI(imageOne, ""), 409, "") // nor may an administrator program it
 		w.want(w.programAPI(imageOne, "demo"), 200, "")
 		if got := w.server.Deployables()[0].BitstreamID; got != imageOne || len(card.images) != 1 {
 			t.Errorf("bitstream %s, %d images written", got, len(card.images))

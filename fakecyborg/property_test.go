@@ -14,9 +14,9 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 )
 
-// TestNothingLeaksWhateverTheOrder lets clients, hardware and agent do anything
+// TestNothingLeaksInAnyOrder has clients, hardware and agent do anything
 // in any order, and then cleans up as a client would.
-func TestNothingLeaksWhateverTheOrder(t *testing.T) {
+func TestNothingLeaksInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		card := newHardware("test", vgpu("af", 3), gpu("3b", "PGPU", nil, "0", "1"))

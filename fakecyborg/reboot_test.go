@@ -34,7 +34,7 @@ func TestMdevsAreMadeAgainWhenTheAgentStarts(t *testing.T) {
 		if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("report of a host that is down: %v", err)
 		}
-		w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 500, "") // nobody makes the device
+		w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 500, "") // no driver creates the device
 		card.lose()
 		if err := w.server.StartAgent(t.Context(), "cn0"); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSilentAgentMakesStatesUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, arqs := bootWorld(t)
 		time.Sleep(time.Hour)
-		w.shown("Bound", "Bound") // an agent that runs is heard
+		w.shown("Bound", "Bound") // the agent runs
 		time.Sleep(3 * time.Second)
 		if err := w.server.StopAgent("cn0"); err != nil { // 3 s after its last beat
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestSilentAgentMakesStatesUnknown(t *testing.T) {
 	})
 }
 
-func TestUnknownRequestsCanBeGivenBack(t *testing.T) {
+func TestUnknownRequestsCanBeReleased(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"unbind", "delete"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 	}
 }
 
-func TestProvisioningRequestsCanBeGivenBack(t *testing.T) {
+func TestProvisioningRequestsCanBeReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, card, arqs := bootWorld(t)

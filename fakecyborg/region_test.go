@@ -194,7 +194,7 @@ func TestAPreprogrammedRegionIsNotCalledProgrammable(t *testing.T) {
 	}
 }
 
-func TestClassesAndTraitsThatNobodyUsesAreForgotten(t *testing.T) {
+func TestUnusedClassesAndTraitsAreDeleted(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode},

@@ -117,7 +117,7 @@ func (w *reportWorld) report() {
 	}
 }
 
-// provider is what Placement knows of a card.
+// provider is a card in Placement.
 func (w *reportWorld) provider(bus string) (placementsim.ResourceProvider, bool) {
 	p, err := w.placement.ResourceProvider(driver.ProviderUUID("cn0_0000:" + bus + ":00.0"))
 	return p, err == nil
@@ -142,7 +142,7 @@ func (w *reportWorld) unbind() {
 	api.want(api.delete("/v2/accelerator_requests?instance="+instanceA), 204, "")
 }
 
-func TestHandlesAreGivenOutOnlyOncePlacementKnowsThem(t *testing.T) {
+func TestHandlesAreAssignedOnceTheyAreInPlacement(t *testing.T) {
 	t.Parallel()
 	w := newReportWorld(t, gpu("3b", "PGPU", nil, "0"))
 	if _, err := w.cyborg.CreateDeviceProfile("early", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
@@ -167,7 +167,7 @@ func TestHandlesAreGivenOutOnlyOncePlacementKnowsThem(t *testing.T) {
 	}
 }
 
-// testFirstReport: first report speaks as upstream does.
+// testFirstReport: the first report makes upstream's calls.
 func testFirstReport(t *testing.T, quirks bool) {
 	w := newReportWorldOf(t, fakecyborg.Config{UpstreamQuirks: quirks})
 	d, err := fake.New("cn0").Discover(t.Context())

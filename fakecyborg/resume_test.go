@@ -51,7 +51,7 @@ func bindCases() map[string]bindCase {
 	}
 }
 
-// world starts a simulator for the case, with a card of its own.
+// world starts a simulator for the case, with its own card.
 func (c bindCase) world(t *testing.T, cfg fakecyborg.Config) (*world, *slowCard) {
 	t.Helper()
 	var d driver.Driver = fake.New("cn0")
@@ -122,7 +122,7 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	loaded(t, w.server, data)
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	w.server.CheckState(t, arq, fakecyborg.StateBindStarted) // nobody is at work on it
+	w.server.CheckState(t, arq, fakecyborg.StateBindStarted) // no work is in progress
 	if len(w.nova.sent()) != 0 {
 		t.Errorf("events before Resume: %v", w.nova.sent())
 	}
@@ -169,8 +169,8 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 	w.server.CheckBound(t, instanceB, 1)
 }
 
-// Of a PATCH of several requests Nova hears once, whatever had ended before.
-func TestResumeTellsNovaWhatItHasNotHeard(t *testing.T) {
+// Nova gets the events of a PATCH once, whatever had ended before.
+func TestResumeSendsMissingEvents(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{fakecyborg.EventFormShipped, fakecyborg.EventFormTrain, fakecyborg.EventFormUssuri} {
 		for nth := range 4 {
@@ -187,7 +187,7 @@ func TestResumeTellsNovaWhatItHasNotHeard(t *testing.T) {
 						}
 					}
 					card.during = take
-					if nth == 3 { // while Nova is being told
+					if nth == 3 { // while the event is being sent
 						made = nth
 						card.during, w.nova.onPost = nil, take
 					}
@@ -217,8 +217,8 @@ func TestResumeTellsNovaWhatItHasNotHeard(t *testing.T) {
 	}
 }
 
-// A PATCH that failed halfway has told Nova by its answer: what it has begun is
-// finished, and no event is sent.
+// A PATCH that failed halfway was answered with the error: the binds that it has begun
+// are finished, and no event is sent.
 func TestResumeIsSilentAboutAPatchThatFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestResumeIsSilentAboutAPatchThatFailed(t *testing.T) {
 		w, _ := vgpuWorld(t, cfg, 1, 2) // the second request finds no handle
 		w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 404, "")
 		data := dumped(t, w.server)
-		time.Sleep(time.Minute) // w goes on, and has nothing left of the PATCH
+		time.Sleep(time.Minute) // w continues, and has nothing left of the PATCH
 		if text := dumped(t, w.server); hasRows(text, "binds") {
 			t.Errorf("after all of it has ended:\n%s", text)
 		}
@@ -244,7 +244,7 @@ func TestResumeIsSilentAboutAPatchThatFailed(t *testing.T) {
 }
 
 // Of such a PATCH, what has ended is not in a dump.
-func TestADumpForgetsWhatNovaIsNotTold(t *testing.T) {
+func TestADumpDropsBindsWithoutAnEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := fakecyborg.Config{BindDelay: time.Second}
@@ -320,7 +320,7 @@ func TestInterruptedReleasesCanBeTriedAgain(t *testing.T) {
 }
 
 // An image that was being written at the word of an administrator is written
-// again, since nobody knows what is on the card.
+// again, since the content of the card is unknown.
 func TestResumeWritesAnImageAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -387,8 +387,8 @@ func TestResumeLetsHostsComeUp(t *testing.T) {
 	})
 }
 
-// A host that has just come up makes the rest of its mediated devices, and Nova
-// hears of all of them.
+// A host that was starting creates the rest of its mediated devices, and Nova gets
+// the events of all of them.
 func TestResumeFinishesARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestResumeFinishesARestart(t *testing.T) {
 		card.lose()
 		var data []byte
 		card.during = func() {
-			if card.present() == 2 { // one is made, the other not yet told
+			if card.present() == 2 { // one is created, and the event of the other not sent
 				data = dumped(t, w.server)
 			}
 		}
@@ -461,7 +461,7 @@ func TestBindsThatCloseCutShortGoOn(t *testing.T) {
 	}
 }
 
-// Binds that go on when another dump is loaded come to nothing.
+// Binds in progress end without effect when another dump is loaded.
 func TestLoadEndsWhatGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -500,10 +500,10 @@ func TestADumpShowsWhatGoesOn(t *testing.T) {
 	})
 }
 
-// A handle that needs no agent to be given back is free after a crash, also when
-// the agent was programming its region for a request that is gone by then; one
-// that is no longer reported is gone.
-func TestADumpFreesWhatNobodyHolds(t *testing.T) {
+// A handle that can be released without an agent is free after a crash, also when
+// the agent was programming its region for a request that was deleted; one that is
+// no longer reported is deleted.
+func TestADumpFreesUnusedHandles(t *testing.T) {
 	t.Parallel()
 	for _, vanishes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -517,7 +517,7 @@ func TestADumpFreesWhatNobodyHolds(t *testing.T) {
 					one := fpgaCard("FPGA")
 					one.Deployables[0].NumAccelerators, one.Deployables[0].AttachHandles = 1, one.Deployables[0].AttachHandles[1:]
 					card.set(one)
-					_ = w.server.Report(t.Context()) // tells that it is in use
+					_ = w.server.Report(t.Context()) // reports that it is in use
 				}
 				data = dumped(t, w.server)
 			}
@@ -533,7 +533,7 @@ func TestADumpFreesWhatNobodyHolds(t *testing.T) {
 	}
 }
 
-// A region is its request's from the bind on, though nobody works on it yet.
+// A region belongs to its request from the bind on, before it is programmed.
 func TestALoadedRegionWaitsForItsImage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -445,7 +445,7 @@ var deviceScenarios = []scenario{
 			t.Fatal(err)
 		}
 		uuid := r.object(t)["uuid"].(string)
-		w.want(w.delete("/v2/attributes/"+uuid), either(quirks, 204, 404), "") // upstream's next report takes it away
+		w.want(w.delete("/v2/attributes/"+uuid), either(quirks, 204, 404), "") // upstream's next report deletes it
 		w.want(w.delete("/v2/attributes/"+uuid), 404, "Attribute not found with uuid="+uuid)
 		w.want(w.delete("/v2/attributes"), 400, `Missing argument: "uuid"`)
 	}},

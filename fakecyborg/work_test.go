@@ -34,7 +34,7 @@ func hits(t *testing.T, faults *fault.Set, want int) {
 // The agent does not answer the call that is to make the mediated device, and no
 // call after it, until it is started again: the request is BindFailed, and what the
 // silence left behind goes when the agent is back.
-func TestAnAgentThatFallsSilentFailsTheBindAndLeavesNothing(t *testing.T) {
+func TestAnAgentThatStopsFailsTheBindAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, when := range []fault.When{fault.Before, fault.After} {
 		faults := fault.NewSet()
@@ -226,7 +226,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 	}
 }
 
-// A silent agent answers nothing for the time of its rule, and then goes on; nothing of
+// A stopped agent answers nothing for the time of its rule, and then continues; nothing of
 // the host's is lost meanwhile.
 func TestAnAgentThatIsSilentForATime(t *testing.T) {
 	t.Parallel()

@@ -124,7 +124,7 @@ func withGenerations(s *Server, path, body string) string {
 	return strings.NewReplacer(":G,", ":"+generation+",", ":N}", ":"+consumer+"}").Replace(body)
 }
 
-func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
+func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	t.Parallel()
 	told, likely := make(map[string]int), effective()
 	for seed := range uint64(60) {

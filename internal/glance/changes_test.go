@@ -11,7 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
+func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	t.Parallel()
 	told := make(map[string]int)
 	for seed := range uint64(5) {

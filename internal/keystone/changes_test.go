@@ -108,7 +108,7 @@ func auditOf(t *testing.T, body string) string {
 	return answer.Token.AuditIDs[0]
 }
 
-func TestEveryRequestTellsExactlyWhatItChanged(t *testing.T) {
+func TestTheRecordedChangesAreTheDifference(t *testing.T) {
 	t.Parallel()
 	told := make(map[string]int)
 	for seed := range uint64(5) {
