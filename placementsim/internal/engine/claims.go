@@ -38,6 +38,7 @@ type plan struct {
 type plannedClaim struct {
 	Claim
 	allocs []allocation
+	old    []allocation // what the consumer has
 }
 
 // change is what a plan does to one inventory.
@@ -65,16 +66,10 @@ func (pl *plan) changeOf(p *provider, c *class) change {
 type overlay map[*provider][]inventory
 
 func (o overlay) inventory(p *provider, c *class) *inventory {
-	invs, ok := o[p]
-	if !ok {
-		return p.inventory(c)
+	if invs, ok := o[p]; ok {
+		return inventoryOf(invs, c)
 	}
-	for i := range invs {
-		if invs[i].class == c {
-			return &invs[i]
-		}
-	}
-	return nil
+	return p.inventory(c)
 }
 
 // plan reads claims without changing anything but the consumers left over.
@@ -94,9 +89,13 @@ func (s *State) plan(claims []Claim, w Writes) (*plan, error) {
 			}
 			return nil, err
 		}
-		pl.claims = append(pl.claims, plannedClaim{claim, allocs})
+		planned := plannedClaim{Claim: claim, allocs: allocs}
+		if known := s.consumers[claim.Consumer]; known != nil {
+			planned.old = known.allocs
+		}
+		pl.claims = append(pl.claims, planned)
 	}
-	pl.count(s)
+	pl.count()
 	return pl, nil
 }
 
@@ -152,21 +151,14 @@ func newConsumer(claim Claim) *consumer {
 
 // count sums up the plan per inventory and finds the providers to be bumped:
 // those of the new allocations, and those that emptied consumers had.
-func (pl *plan) count(s *State) {
+func (pl *plan) count() {
 	entries := 0
 	for _, claim := range pl.claims {
-		entries += len(claim.allocs)
-		if known := s.consumers[claim.Consumer]; known != nil {
-			entries += len(known.allocs)
-		}
+		entries += len(claim.allocs) + len(claim.old)
 	}
 	pl.changes, pl.bumped = make([]change, 0, entries), make([]*provider, 0, entries)
 	for _, claim := range pl.claims {
-		var old []allocation
-		if known := s.consumers[claim.Consumer]; known != nil {
-			old = known.allocs
-		}
-		for _, a := range old {
+		for _, a := range claim.old {
 			pl.changes = append(pl.changes, change{a.provider, a.class, a.amount, 0})
 			if len(claim.allocs) == 0 {
 				pl.bumped = append(pl.bumped, a.provider)

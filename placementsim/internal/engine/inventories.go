@@ -68,10 +68,12 @@ func (i *inventory) room() int64 {
 }
 
 // inventory returns the provider's inventory of a class, or nil.
-func (p *provider) inventory(c *class) *inventory {
-	for i := range p.invs {
-		if p.invs[i].class == c {
-			return &p.invs[i]
+func (p *provider) inventory(c *class) *inventory { return inventoryOf(p.invs, c) }
+
+func inventoryOf(invs []inventory, c *class) *inventory {
+	for i := range invs {
+		if invs[i].class == c {
+			return &invs[i]
 		}
 	}
 	return nil
@@ -209,7 +211,7 @@ func (s *State) newInventories(p *provider, specs map[string]Inventory, now time
 func (p *provider) checkRemoval(kept []inventory) error {
 	var inUse []string
 	for i := range p.invs {
-		if p.invs[i].used > 0 && !hasClass(kept, p.invs[i].class) {
+		if p.invs[i].used > 0 && inventoryOf(kept, p.invs[i].class) == nil {
 			inUse = append(inUse, p.invs[i].class.name)
 		}
 	}
@@ -221,10 +223,6 @@ func (p *provider) checkRemoval(kept []inventory) error {
 
 func inventoryInUse(kind error, p *provider, names []string) error {
 	return refuse(kind, "Inventory for '%s' on resource provider '%s' in use.", strings.Join(names, ", "), p.uuid)
-}
-
-func hasClass(invs []inventory, c *class) bool {
-	return slices.ContainsFunc(invs, func(i inventory) bool { return i.class == c })
 }
 
 // replaceInventories stores inventories, sorted, and updates the indexes.

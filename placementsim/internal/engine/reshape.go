@@ -104,7 +104,7 @@ func (s *State) planInventories(list []ReshapeInventory, w Writes) ([]reshaped, 
 		}
 		interim := slices.Clone(final)
 		for _, old := range p.invs {
-			if !hasClass(final, old.class) {
+			if inventoryOf(final, old.class) == nil {
 				interim = append(interim, old)
 			}
 		}
@@ -120,7 +120,7 @@ func (s *State) planInventories(list []ReshapeInventory, w Writes) ([]reshaped, 
 func (pl *plan) checkFinal(r reshaped) error {
 	var inUse []string
 	for _, old := range r.provider.invs {
-		if hasClass(r.final, old.class) {
+		if inventoryOf(r.final, old.class) != nil {
 			continue
 		}
 		if ch := pl.changeOf(r.provider, old.class); old.used+ch.taken-ch.freed > 0 {

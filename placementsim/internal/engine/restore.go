@@ -191,7 +191,7 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 		if p == nil || c == nil {
 			return wrong(row, "there is no resource provider %q or no resource class %q", r.Provider, r.Class)
 		}
-		if hasClass(inventories[p], c) {
+		if inventoryOf(inventories[p], c) != nil {
 			return wrong(row, "there are two inventories of %s", r.Class)
 		}
 		spec := Inventory{r.Total, r.Reserved, r.MinUnit, r.MaxUnit, r.StepSize, r.AllocationRatio}
