@@ -3,9 +3,9 @@ package simhttp
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -88,44 +88,44 @@ func (s *shape) unrecognizedBody(body []byte) []string {
 		return nil
 	case s == nil:
 		return []string{"body"}
-	case !json.Valid(body):
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber() // a number may be too large for a float64
+	var value any
+	if !json.Valid(body) || dec.Decode(&value) != nil {
 		return nil
 	}
-	var w shapeWalk
-	w.value(s, body, "")
-	return w.found
+	var list []string
+	s.visit(value, "", func(path string) {
+		if len(list) < maxUnrecognized {
+			list = append(list, "body "+clipped(path))
+		}
+	})
+	return list
 }
 
-type shapeWalk struct{ found []string }
-
-// value visits the parts of a valid JSON value.
-func (w *shapeWalk) value(s *shape, value json.RawMessage, path string) {
-	dec := json.NewDecoder(bytes.NewReader(value))
-	open, err := dec.Token()
-	isObject := open == json.Delim('{') && (s.members != nil || s.any != nil)
-	isList := open == json.Delim('[') && s.items != nil
-	for i := 0; err == nil && (isObject || isList) && dec.More(); i++ {
-		next, here := s.items, fmt.Sprintf("%s[%d]", path, i)
-		if isObject {
-			var name json.Token
-			name, err = dec.Token()
-			text, _ := name.(string)
-			next, here = s.member(text), strings.TrimPrefix(path+"."+text, ".")
+// visit calls note for the members of a value that have no shape, by their names in order.
+func (s *shape) visit(value any, path string, note func(path string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		if s.members == nil && s.any == nil {
+			return
 		}
-		var part json.RawMessage
-		err = errors.Join(err, dec.Decode(&part))
-		if next != nil {
-			w.value(next, part, here)
-		} else {
-			w.note(here)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			here := strings.TrimPrefix(path+"."+name, ".")
+			if next := s.member(name); next != nil {
+				next.visit(v[name], here, note)
+			} else {
+				note(here)
+			}
 		}
-	}
-}
-
-func (w *shapeWalk) note(path string) {
-	text := "body " + clipped(path)
-	if len(w.found) < maxUnrecognized && !slices.Contains(w.found, text) {
-		w.found = append(w.found, text)
+	case []any:
+		if s.items == nil {
+			return
+		}
+		for i, item := range v {
+			s.items.visit(item, path+"["+strconv.Itoa(i)+"]", note)
+		}
 	}
 }
 
