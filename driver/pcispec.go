@@ -19,6 +19,7 @@ import (
 //   - Where the tree has no information on SR-IOV, VirtualIDs decides.
 //   - Vet and PCIScan.Assignable decide about each function that would be offered.
 //   - A function with a problem is not offered; its virtual functions may be.
+//   - A driver without Claims and Own reads nothing.
 type PCISpec struct {
 	// Driver is the driver's name, that of deployables, of what is left out and of
 	// warnings.

@@ -14,5 +14,5 @@
 //		"pci": {"passthrough_whitelist": {"vendor_id": "8086", "product_id": "1520"}}
 //	}`))
 //	drivers, err := builtin.New(config, tree)
-//	reports, err := driver.DiscoverAll(ctx, drivers)
+//	reports := driver.DiscoverAll(ctx, drivers)
 package builtin

@@ -7,18 +7,16 @@ import (
 	"fmt"
 )
 
-// Bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, says of
+// bitstream is what the image of an accelerator for Intel's FPGAs, a .gbs file, says of
 // itself: 16 bytes that mark it, the length of a JSON document in 4 bytes, lowest first,
 // the document, and what is written to the hardware. It follows the green bitstream format of
 // OPAE, the library behind fpgaconf.
-type Bitstream struct {
+type bitstream struct {
 	// RegionType is the type of region that the image was made for (interface-uuid), 32
 	// hexadecimal digits in lower case.
 	RegionType string
 	// Functions are the ids of its functions (accelerator-type-uuid), one for each port.
 	Functions []string
-	// Data is what is written to the hardware.
-	Data []byte
 }
 
 // gbsMark is 58656f6e-4650-4741-b747-425376303031.
@@ -34,47 +32,43 @@ type metadata struct {
 	} `json:"afu-image"`
 }
 
-// ParseBitstream reads an image. The JSON document alone is accepted, too, for an image
+// parseBitstream reads an image. The JSON document alone is accepted, too, for an image
 // that is text in a file that describes a simulated cloud. The error wraps ErrBitstream.
-func ParseBitstream(image []byte) (Bitstream, error) {
-	document, data := image, []byte(nil)
+func parseBitstream(image []byte) (bitstream, error) {
+	document := image
 	if rest, marked := bytes.CutPrefix(image, []byte(gbsMark)); marked {
 		if len(rest) < 4 {
-			return Bitstream{}, fmt.Errorf("%w: it ends in its header, after %d bytes", ErrBitstream, len(image))
+			return bitstream{}, fmt.Errorf("%w: it ends in its header, after %d bytes", ErrBitstream, len(image))
 		}
 		length := uint64(binary.LittleEndian.Uint32(rest))
 		if rest = rest[4:]; length > uint64(len(rest)) {
-			return Bitstream{}, fmt.Errorf("%w: metadata of %d bytes, and %d follow", ErrBitstream, length, len(rest))
+			return bitstream{}, fmt.Errorf("%w: metadata of %d bytes, and %d follow", ErrBitstream, length, len(rest))
 		}
-		document, data = rest[:length], rest[length:]
+		document = rest[:length]
 	}
 	var m metadata
 	if err := json.Unmarshal(document, &m); err != nil {
-		return Bitstream{}, fmt.Errorf("%w: neither a .gbs file nor the JSON metadata of one: %w", ErrBitstream, err)
+		return bitstream{}, fmt.Errorf("%w: neither a .gbs file nor the JSON metadata of one: %w", ErrBitstream, err)
 	}
-	return m.bitstream(data)
+	return m.bitstream()
 }
 
-func (m metadata) bitstream(data []byte) (Bitstream, error) {
-	var b Bitstream
-	if len(data) > 0 {
-		b.Data = bytes.Clone(data)
-	}
+func (m metadata) bitstream() (b bitstream, err error) {
 	if text := m.Image.Interface; text != "" {
 		var ok bool
 		if b.RegionType, ok = normalID(text); !ok {
-			return Bitstream{}, fmt.Errorf("%w: interface-uuid is no uuid", ErrBitstream)
+			return bitstream{}, fmt.Errorf("%w: interface-uuid is no uuid", ErrBitstream)
 		}
 	}
 	for i, c := range m.Image.Clusters {
 		id, ok := normalID(c.Function)
 		if !ok {
-			return Bitstream{}, fmt.Errorf("%w: accelerator-type-uuid of cluster %d is no uuid", ErrBitstream, i)
+			return bitstream{}, fmt.Errorf("%w: accelerator-type-uuid of cluster %d is no uuid", ErrBitstream, i)
 		}
 		b.Functions = append(b.Functions, id)
 	}
 	if len(b.Functions) == 0 {
-		return Bitstream{}, fmt.Errorf("%w: the metadata names no function (accelerator-type-uuid)", ErrBitstream)
+		return bitstream{}, fmt.Errorf("%w: the metadata names no function (accelerator-type-uuid)", ErrBitstream)
 	}
 	return b, nil
 }

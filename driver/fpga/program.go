@@ -107,7 +107,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 	if err != nil {
 		return Job{}, err
 	}
-	bits, err := ParseBitstream(image)
+	bits, err := parseBitstream(image)
 	if err != nil && (d.settings.Load == nil || len(image) == 0) {
 		return Job{}, err // a tool does its own checks
 	}
@@ -188,12 +188,12 @@ func (d *Intel) stands(deployable string, b *board, r region) bool {
 
 // fits reports whether an image was made for a region. One that does not say fits all,
 // and a region of no known type takes all.
-func (b Bitstream) fits(r region) bool {
+func (b bitstream) fits(r region) bool {
 	return b.RegionType == "" || r.kind == "" || r.kind == b.RegionType
 }
 
 // fitting are the regions that an image was made for.
-func (d *Intel) fitting(b *board, bits Bitstream, regions []region) ([]region, error) {
+func (d *Intel) fitting(b *board, bits bitstream, regions []region) ([]region, error) {
 	fit := slices.DeleteFunc(slices.Clone(regions), func(r region) bool { return !bits.fits(r) })
 	if len(fit) > 0 {
 		return fit, nil

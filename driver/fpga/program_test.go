@@ -20,7 +20,7 @@ import (
 // gbs is an image for regions of a kind, with functions.
 func gbs(t testing.TB, kind string, functions ...string) []byte {
 	t.Helper()
-	b := fpga.Bitstream{Data: []byte("bits")}
+	var b fpga.Bitstream
 	if kind != "" {
 		b.RegionType = id(kind)
 	}
@@ -44,7 +44,7 @@ func marshal(t testing.TB, b fpga.Bitstream) []byte {
 		t.Fatal(err)
 	}
 	image := binary.LittleEndian.AppendUint32([]byte("XeonFPGA\xb7GBSv001"), uint32(len(document)))
-	return append(append(image, document...), b.Data...)
+	return append(append(image, document...), "bits"...)
 }
 
 // path is the control path of an address.
