@@ -81,7 +81,7 @@ func (d *Intel) Program(ctx context.Context, path driver.ControlPath, deployable
 		if err != nil {
 			return err
 		}
-		return d.write(ctx, job)
+		return d.write(ctx, job, job.load)
 	})
 }
 
@@ -218,29 +218,30 @@ func numbers(regions []region) string {
 	return strings.Join(list, " and ")
 }
 
-// write gives the job to the loader, or to a tree that can be programmed.
-func (d *Intel) write(ctx context.Context, job Job) error {
+// write gives the job to Config.Load, or simulates it on a tree that can be programmed.
+func (b *base) write(ctx context.Context, job Job, simulate func(programmable) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.settings.Load != nil {
-		return d.settings.Load(ctx, job)
+	if b.settings.Load != nil {
+		return b.settings.Load(ctx, job)
 	}
-	card, ok := d.Tree().(programmable)
+	tree, ok := b.Tree().(programmable)
 	if !ok {
-		return errNoLoader(job)
+		return fmt.Errorf("%w: hardware is programmed by %s, and this driver was given nothing to run it with", ErrNoLoader, job.Command("IMAGE")[0])
 	}
-	if len(job.Ports) == 0 {
-		return fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, job.Region)
+	return simulate(tree)
+}
+
+// load puts the functions of an image into the ports of its region.
+func (j Job) load(tree programmable) error {
+	if len(j.Ports) == 0 {
+		return fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, j.Region)
 	}
-	for i, port := range job.Ports {
-		if err := card.Program(job.Address.String(), port, job.Functions[min(i, len(job.Functions)-1)]); err != nil {
+	for i, port := range j.Ports {
+		if err := tree.Program(j.Address.String(), port, j.Functions[min(i, len(j.Functions)-1)]); err != nil {
 			return fmt.Errorf("port %d: %w", port, err)
 		}
 	}
 	return nil
-}
-
-func errNoLoader(job Job) error {
-	return fmt.Errorf("%w: hardware is programmed by %s, and this driver was given nothing to run it with", ErrNoLoader, job.Command("IMAGE")[0])
 }

@@ -185,11 +185,5 @@ func (d *Xilinx) programCard(ctx context.Context, at driver.PCIAddress, image []
 		return fmt.Errorf("%w: it is empty", ErrBitstream)
 	}
 	job := Job{Vendor: "xilinx", Address: list[i].management().Address, Image: image}
-	if d.settings.Load != nil {
-		return d.settings.Load(ctx, job)
-	}
-	if _, simulated := d.Tree().(programmable); !simulated {
-		return errNoLoader(job)
-	}
-	return ctx.Err()
+	return d.write(ctx, job, func(programmable) error { return nil })
 }
