@@ -46,7 +46,7 @@ func (r *Registry) decodeEvents(body []byte, minor int) ([]received, error) {
 		return nil, fmt.Errorf("malformed request body: %w", err)
 	}
 	var items []json.RawMessage
-	if raw := root["events"]; !isList(raw) || json.Unmarshal(raw, &items) != nil {
+	if raw := root["events"]; !begins(raw, '[') || json.Unmarshal(raw, &items) != nil {
 		return nil, errors.New("the attribute events is missing or not a list")
 	}
 	if len(items) == 0 {
@@ -61,8 +61,10 @@ func (r *Registry) decodeEvents(body []byte, minor int) ([]received, error) {
 	return events, nil
 }
 
-func isList(raw json.RawMessage) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("["))
+// begins reports whether a value is of the type that begins with a character.
+func begins(raw json.RawMessage, first byte) bool {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	return len(raw) > 0 && raw[0] == first
 }
 
 // decodeObject reads an object that has only the allowed keys.
@@ -91,19 +93,24 @@ func (r *Registry) decodeEvent(text []byte, minor int) (received, error) {
 	if err != nil {
 		return received{}, err
 	}
-	name, err1 := o.text("name", true)
-	server, err2 := o.text("server_uuid", true)
-	tag, err3 := o.text("tag", false)
-	status, err4 := o.text("status", false)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return received{}, err
+	var e received
+	for _, key := range []string{"name", "server_uuid", "tag", "status"} {
+		raw, present := o[key]
+		switch {
+		case present && !begins(raw, '"'):
+			return e, fmt.Errorf("%s is not a string", key)
+		case !present && (key == "name" || key == "server_uuid"):
+			return e, fmt.Errorf("%s is a required property", key)
+		}
 	}
-	e := received{Name: *name, ServerUUID: *server, Tag: tag, Status: StatusCompleted}
-	switch {
-	case status != nil:
-		e.Status = Status(*status)
-	case e.Name == ARQResolved:
-		e.Status = StatusOK
+	if err := json.Unmarshal(text, &e); err != nil {
+		return e, err
+	}
+	if _, given := o["status"]; !given {
+		e.Status = StatusCompleted
+		if e.Name == ARQResolved {
+			e.Status = StatusOK
+		}
 	}
 	since, known := nameSince[e.Name]
 	if r.accepts(e.Name) {
@@ -133,22 +140,6 @@ func (e received) check() error {
 		return fmt.Errorf("unknown status %.60q", string(e.Status))
 	}
 	return nil
-}
-
-// text returns the string of a key, nil when the key is absent.
-func (o object) text(key string, required bool) (*string, error) {
-	raw, present := o[key]
-	if !present {
-		if required {
-			return nil, fmt.Errorf("%s is a required property", key)
-		}
-		return nil, nil
-	}
-	var s *string
-	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return nil, fmt.Errorf("%s is not a string", key)
-	}
-	return s, nil
 }
 
 // isUUID accepts 32 hexadecimal digits in any case, with the usual dashes or none,

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -130,12 +131,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 		return nil, err
 	}
 	project, user := f.owner()
-	if request.ProjectID == "" {
-		request.ProjectID = project
-	}
-	if request.UserID == "" {
-		request.UserID = user
-	}
+	request.ProjectID, request.UserID = cmp.Or(request.ProjectID, project), cmp.Or(request.UserID, user)
 	if request.ProjectID == "" || request.UserID == "" {
 		return nil, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
 	}

@@ -30,10 +30,7 @@ type Instance struct {
 func InstanceOf(request Request, result *Result) Instance {
 	i := Instance{
 		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Ports: slices.Clone(request.Ports),
-		ProjectID: request.ProjectID, UserID: request.UserID,
-	}
-	for _, arq := range result.ARQs {
-		i.ARQs = append(i.ARQs, arq.UUID)
+		ARQs: uuidsOf(result.ARQs), ProjectID: request.ProjectID, UserID: request.UserID,
 	}
 	for n, port := range i.Ports {
 		if bound := slices.IndexFunc(result.Ports, func(p Port) bool { return p.UUID == port.UUID }); bound >= 0 {
