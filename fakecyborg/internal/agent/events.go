@@ -96,7 +96,7 @@ func (e *eventBatch) end(ctx context.Context) error {
 	e.send(ctx)
 	for _, events := range slices.Backward(e.deferred) {
 		slices.Reverse(events)
-		e.keep(e.c.postEvents(ctx, events))
+		e.err = cmp.Or(e.err, e.c.postEvents(ctx, events))
 	}
 	e.deferred = nil
 	return e.err
@@ -108,15 +108,8 @@ func (e *eventBatch) send(ctx context.Context) {
 	if deferred {
 		e.deferred = append(e.deferred, events)
 	}
-	e.keep(err)
+	e.err = cmp.Or(e.err, err)
 	e.binds = nil
-}
-
-// keep keeps the first error.
-func (e *eventBatch) keep(err error) {
-	if e.err == nil {
-		e.err = err
-	}
 }
 
 // sendEvents posts the events of one PATCH to Nova, in one request and without a second try, as
