@@ -17,9 +17,9 @@ import (
 
 // checkCommand lists the leaks of a cloud that serve runs.
 type checkCommand struct {
-	URL          string `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it."`
-	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
-	Output       string `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
+	URL          command.URL `env:"CYSIM_URL" required:"" placeholder:"URL" help:"Address of the cloud, as serve prints it."`
+	ControlToken string      `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Control token of the cloud, if it has one."`
+	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
 const (
@@ -31,9 +31,6 @@ const (
 
 // Run implements the command.
 func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
-	if err := command.CheckURL("url", c.URL); err != nil {
-		return err
-	}
 	leaks, err := c.leaks(ctx)
 	if err != nil {
 		return err
@@ -51,7 +48,7 @@ func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
 
 // leaks asks the cloud.
 func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
-	url := strings.TrimSuffix(c.URL, "/") + "/_sim/leaks"
+	url := strings.TrimSuffix(string(c.URL), "/") + "/_sim/leaks"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--url: %w", err))

@@ -18,13 +18,13 @@ type cyborgCommand struct {
 	listenFlags
 	authFlag
 	faultsFlag
-	PlacementURL   string `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers."`
-	PlacementToken string `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
-	ComputeURL     string `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1; without it they are only kept."`
-	ComputeToken   string `placeholder:"TOKEN" help:"X-Auth-Token for the compute API. Default: none."`
-	ImageURL       string `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2; without it no FPGA can be programmed."`
-	ImageToken     string `placeholder:"TOKEN" help:"X-Auth-Token for the image API. Default: none."`
-	Model          string `placeholder:"FILE" help:"Hosts and their devices, in JSON. Default: two hosts with a mixed set of devices."`
+	PlacementURL   command.URL `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers."`
+	PlacementToken string      `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
+	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1; without it they are only kept."`
+	ComputeToken   string      `placeholder:"TOKEN" help:"X-Auth-Token for the compute API. Default: none."`
+	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2; without it no FPGA can be programmed."`
+	ImageToken     string      `placeholder:"TOKEN" help:"X-Auth-Token for the image API. Default: none."`
+	Model          string      `placeholder:"FILE" help:"Hosts and their devices, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags
 
 	Config fakecyborg.Config `embed:""`
@@ -32,10 +32,6 @@ type cyborgCommand struct {
 
 // Run implements the command.
 func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
-	options, err := c.peers()
-	if err != nil {
-		return err
-	}
 	model, err := c.model(line)
 	if err != nil {
 		return err
@@ -44,7 +40,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if err != nil {
 		return err
 	}
-	server, err := fakecyborg.New(model.Cyborg, append(options, fakecyborg.WithFaults(faults))...)
+	server, err := fakecyborg.New(model.Cyborg, append(c.peers(), fakecyborg.WithFaults(faults))...)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -84,35 +80,24 @@ func (c *cyborgCommand) model(line *kong.Context) (simcloud.Model, error) {
 }
 
 // peers are the options for the services that Cyborg calls.
-func (c *cyborgCommand) peers() ([]fakecyborg.Option, error) {
-	options := []fakecyborg.Option{fakecyborg.WithAgentLoop()}
-	for _, peer := range []struct {
-		flag, url, token string
-		with             func(sim.Endpoint) fakecyborg.Option
-	}{
-		{"placement-url", c.PlacementURL, c.PlacementToken, fakecyborg.WithPlacement},
-		{"compute-url", c.ComputeURL, c.ComputeToken, fakecyborg.WithNova},
-		{"image-url", c.ImageURL, c.ImageToken, fakecyborg.WithGlance},
-	} {
-		if peer.url == "" && peer.flag != "placement-url" {
-			continue
-		}
-		endpoint, err := newEndpoint(peer.flag, peer.url, peer.token)
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, peer.with(endpoint))
+func (c *cyborgCommand) peers() []fakecyborg.Option {
+	options := []fakecyborg.Option{fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(newEndpoint(c.PlacementURL, c.PlacementToken))}
+	if c.ComputeURL != "" {
+		options = append(options, fakecyborg.WithNova(newEndpoint(c.ComputeURL, c.ComputeToken)))
 	}
-	return options, nil
+	if c.ImageURL != "" {
+		options = append(options, fakecyborg.WithGlance(newEndpoint(c.ImageURL, c.ImageToken)))
+	}
+	return options
 }
 
-// newEndpoint is the service at the URL of a flag, without token if that is empty.
-func newEndpoint(flag, url, token string) (sim.Endpoint, error) {
-	endpoint := sim.Endpoint{URL: url}
+// newEndpoint is the service at a URL, without token if that is empty.
+func newEndpoint(url command.URL, token string) sim.Endpoint {
+	endpoint := sim.Endpoint{URL: string(url)}
 	if token != "" {
 		endpoint.Token = func(context.Context) (string, error) { return token, nil }
 	}
-	return endpoint, command.CheckURL(flag, url)
+	return endpoint
 }
 
 // buildWorld creates the model's device profiles and lets the agents of its hosts report.

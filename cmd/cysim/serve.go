@@ -18,10 +18,10 @@ type serveCommand struct {
 	faultsFlag
 	clockFlags
 	stateFlags
-	CloudsYAML string   `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
-	EventsTo   []string `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL; may be repeated."`
-	AgentLoop  bool     `help:"Let the agents report every minute, as real ones do, instead of only at the start."`
-	Model      string   `placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
+	CloudsYAML string        `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
+	EventsTo   []command.URL `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL; may be repeated."`
+	AgentLoop  bool          `help:"Let the agents report every minute, as real ones do, instead of only at the start."`
+	Model      string        `placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags
 
 	World simcloud.Model `embed:""`
@@ -32,11 +32,6 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	model, err := c.model(line)
 	if err != nil {
 		return err
-	}
-	for _, target := range c.EventsTo {
-		if err := command.CheckURL("events-to", target); err != nil {
-			return err
-		}
 	}
 	if c.CloudsYAML != "" {
 		if err := checkCloudsFile(c.CloudsYAML); err != nil {
@@ -92,7 +87,11 @@ func (c *serveCommand) prepare(p *command.Process, cloud *simcloud.Cloud, base s
 			return nil, err
 		}
 	}
-	if err := cloud.ForwardEventsTo(c.EventsTo...); err != nil {
+	var targets []string
+	for _, target := range c.EventsTo {
+		targets = append(targets, string(target))
+	}
+	if err := cloud.ForwardEventsTo(targets...); err != nil {
 		return nil, command.BadInput(fmt.Errorf("--events-to: %w", err))
 	}
 	logFindings(p.Log, cloud.Findings())

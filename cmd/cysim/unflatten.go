@@ -12,19 +12,16 @@ import (
 
 // unflattenCommand upgrades flat hosts to a tree of providers.
 type unflattenCommand struct {
-	PlacementURL   string   `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement, such as http://HOST/placement."`
-	PlacementToken string   `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
-	DryRun         bool     `help:"Only print what would be removed."`
-	Class          []string `placeholder:"NAME" help:"Resource class of Cyborg; NAME* matches every class with that prefix. Default: the classes that its drivers report, except VGPU."`
-	Trait          []string `placeholder:"NAME" help:"Trait of Cyborg; NAME* matches every trait with that prefix. Default: the traits that its drivers report."`
+	PlacementURL   command.URL `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement, such as http://HOST/placement."`
+	PlacementToken string      `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
+	DryRun         bool        `help:"Only print what would be removed."`
+	Class          []string    `placeholder:"NAME" help:"Resource class of Cyborg; NAME* matches every class with that prefix. Default: the classes that its drivers report, except VGPU."`
+	Trait          []string    `placeholder:"NAME" help:"Trait of Cyborg; NAME* matches every trait with that prefix. Default: the traits that its drivers report."`
 }
 
 // Run implements the command.
 func (c *unflattenCommand) Run(ctx context.Context, p *command.Process) error {
-	placement, err := newEndpoint("placement-url", c.PlacementURL, c.PlacementToken)
-	if err != nil {
-		return err
-	}
+	placement := newEndpoint(c.PlacementURL, c.PlacementToken)
 	found, err := fakecyborg.Unflatten(ctx, placement, fakecyborg.UnflattenOpts{DryRun: c.DryRun, Classes: c.Class, Traits: c.Trait})
 	if errors.Is(err, fakecyborg.ErrAllocated) {
 		return err // nothing was removed

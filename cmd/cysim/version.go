@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -9,23 +10,15 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 )
 
-// versionCommand prints the version, the revision and the compiler.
+// versionCommand prints the version, which names the revision, and the compiler.
 type versionCommand struct{}
 
 // Run implements the command.
 func (versionCommand) Run(_ context.Context, p *command.Process) error {
-	info, ok := debug.ReadBuildInfo()
-	version, revision := "(devel)", ""
-	if ok && info.Main.Version != "" {
-		version = info.Main.Version
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(info.Main.Version, version)
 	}
-	if ok {
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				revision = " " + setting.Value
-			}
-		}
-	}
-	_, err := fmt.Fprintf(p.Stdout, "cysim %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(p.Stdout, "cysim %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

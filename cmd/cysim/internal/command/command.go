@@ -88,14 +88,15 @@ func Leaked(leaks string) error {
 	return WithStatus(errors.New("accelerators leaked: "+leaks), StatusLeaks)
 }
 
-// CheckURL refuses a flag that is not an absolute HTTP URL.
-func CheckURL(flag, text string) error {
-	parsed, err := url.Parse(text)
-	if err != nil {
-		return BadInput(fmt.Errorf("--%s: %w", flag, err))
+// URL is the value of a flag that is an absolute HTTP URL.
+type URL string
+
+// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+func (u *URL) UnmarshalText(text []byte) error {
+	parsed, err := url.Parse(string(text))
+	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
+		return fmt.Errorf("%s: not an http:// or https:// URL", text)
 	}
-	if (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return BadInput(fmt.Errorf("--%s %s: not an http:// or https:// URL", flag, text))
-	}
+	*u = URL(text)
 	return nil
 }
