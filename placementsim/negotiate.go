@@ -126,20 +126,16 @@ func digits(s string) bool {
 
 // getRoot answers the version document.
 func getRoot(c *call) error {
-	type link struct {
-		Rel  string `json:"rel"`
-		Href string `json:"href"`
-	}
 	type document struct {
-		ID         string `json:"id"`
-		MinVersion string `json:"min_version"`
-		MaxVersion string `json:"max_version"`
-		Status     string `json:"status"`
-		Links      []link `json:"links"`
+		ID         string     `json:"id"`
+		MinVersion string     `json:"min_version"`
+		MaxVersion string     `json:"max_version"`
+		Status     string     `json:"status"`
+		Links      []linkBody `json:"links"`
 	}
 	c.modified()
 	return c.JSON(http.StatusOK, map[string][]document{"versions": {{
 		ID: "v1.0", MinVersion: minVersion.String(), MaxVersion: maxVersion.String(), Status: "CURRENT",
-		Links: []link{{Rel: "self"}},
+		Links: []linkBody{{Rel: "self"}},
 	}}})
 }

@@ -16,10 +16,10 @@ type tree struct {
 // forest holds the trees in the order of creation. A slot is an index into it; the slots
 // of removed trees are empty until the rest is compacted.
 type forest struct {
-	trees   []*tree
-	planted int64  // the number of the newest tree
-	alive   bitset // the slots in use
-	gone    int
+	trees  []*tree
+	newest int64  // the number of the newest tree
+	alive  bitset // the slots in use
+	gone   int
 }
 
 func (t *tree) hasTrait(tr *trait) bool {
@@ -28,8 +28,8 @@ func (t *tree) hasTrait(tr *trait) bool {
 
 // newTree makes the provider the root of a new tree that has no members yet.
 func (s *State) newTree(root *provider) *tree {
-	s.trees.planted++
-	t := &tree{slot: len(s.trees.trees), number: s.trees.planted, root: root}
+	s.trees.newest++
+	t := &tree{slot: len(s.trees.trees), number: s.trees.newest, root: root}
 	s.trees.trees = append(s.trees.trees, t)
 	s.trees.alive.set(t.slot)
 	return t
@@ -94,7 +94,7 @@ func (s *State) compactSlots() {
 			kept = append(kept, t)
 		}
 	}
-	s.trees = forest{trees: kept, planted: s.trees.planted}
+	s.trees = forest{trees: kept, newest: s.trees.newest}
 	for _, c := range s.classes.byName {
 		c.room, c.kinds = roomIndex{}, nil
 	}

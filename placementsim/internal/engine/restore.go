@@ -14,7 +14,7 @@ import (
 // pointer of [NewRow]. The error matches [ErrInvalid] and names a row that is wrong, missing
 // or in a contradiction; the state is then as it was.
 func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error {
-	sequences, err := theSequences(list)
+	sequences, err := sequencesOf(list)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error 
 	now := fresh.allRows()
 	for _, c := range list {
 		if made, ok := now[rowPlace{c.Table, c.Key}]; !ok || !reflect.DeepEqual(made.After, reflect.ValueOf(c.After).Elem().Interface()) {
-			return wrong(c, "the key does not belong to the row, or other rows contradict it")
+			return invalidRow(c, "the key does not belong to the row, or other rows contradict it")
 		}
 	}
 	if len(list) != len(now) {
@@ -46,7 +46,7 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error 
 	return nil
 }
 
-func wrong(c sim.RecordChange, format string, args ...any) error {
+func invalidRow(c sim.RecordChange, format string, args ...any) error {
 	return refuse(ErrInvalid, "%s %s: %s", c.Table, c.Key, fmt.Sprintf(format, args...))
 }
 
@@ -70,16 +70,16 @@ func rowsOf[R any](list []sim.RecordChange, table string, id func(*R) int64) ite
 
 func unordered[R any](*R) int64 { return 0 }
 
-func theSequences(list []sim.RecordChange) (*SequencesRow, error) {
+func sequencesOf(list []sim.RecordChange) (*SequencesRow, error) {
 	var found *SequencesRow
 	for row, r := range rowsOf(list, tableSequences, unordered[SequencesRow]) {
 		if found != nil {
-			return nil, wrong(row, "it is there twice")
+			return nil, invalidRow(row, "it is there twice")
 		}
 		found = r
 		for _, last := range []int64{r.Providers, r.Trees, r.Classes, r.Traits} {
 			if last < 0 || last > 9_999_999_999 {
-				return nil, wrong(row, "the number %d is out of range", last)
+				return nil, invalidRow(row, "the number %d is out of range", last)
 			}
 		}
 	}
@@ -90,10 +90,10 @@ func theSequences(list []sim.RecordChange) (*SequencesRow, error) {
 	return found, nil
 }
 
-// outside refuses an ID that its sequence has not given.
-func outside(c sim.RecordChange, id, last int64) error {
+// checkID refuses an ID that is not in the range of its sequence.
+func checkID(c sim.RecordChange, id, last int64) error {
 	if id < 1 || id > last {
-		return wrong(c, "the number %d is not one of 1 to %d", id, last)
+		return invalidRow(c, "the number %d is not one of 1 to %d", id, last)
 	}
 	return nil
 }
@@ -101,11 +101,11 @@ func outside(c sim.RecordChange, id, last int64) error {
 func (s *State) restoreNames(list []sim.RecordChange, last *SequencesRow) error {
 	for row, r := range rowsOf(list, tableClasses, func(r *NameRow) int64 { return r.ID }) {
 		r.Created, r.Updated = stamp(r.Created), stamp(r.Updated)
-		if err := outside(row, r.ID, last.Classes); err != nil {
+		if err := checkID(row, r.ID, last.Classes); err != nil {
 			return err
 		}
 		if s.classes.byName[r.Name] != nil || r.Name == "" {
-			return wrong(row, "resource class %q is there twice, or has no name", r.Name)
+			return invalidRow(row, "resource class %q is there twice, or has no name", r.Name)
 		}
 		c := s.classes.add(r.Name, r.Created)
 		c.id, c.updated = len(StandardClasses())+int(r.ID)-1, r.Updated
@@ -113,11 +113,11 @@ func (s *State) restoreNames(list []sim.RecordChange, last *SequencesRow) error 
 	s.classes.nextID = len(StandardClasses()) + int(last.Classes)
 	for row, r := range rowsOf(list, tableNames, func(r *NameRow) int64 { return r.ID }) {
 		r.Created = stamp(r.Created)
-		if err := outside(row, r.ID, last.Traits); err != nil {
+		if err := checkID(row, r.ID, last.Traits); err != nil {
 			return err
 		}
 		if s.traits.byName[r.Name] != nil || r.Name == "" {
-			return wrong(row, "trait %q is there twice, or has no name", r.Name)
+			return invalidRow(row, "trait %q is there twice, or has no name", r.Name)
 		}
 		s.traits.add(r.Name, r.Created).seq = s.traits.standard + int(r.ID)
 	}
@@ -129,11 +129,11 @@ func (s *State) restoreNames(list []sim.RecordChange, last *SequencesRow) error 
 func (s *State) restoreProviders(list []sim.RecordChange, last *SequencesRow) error {
 	for row, r := range rowsOf(list, tableProviders, func(r *ProviderRow) int64 { return r.ID }) {
 		r.Created, r.Updated = stamp(r.Created), stamp(r.Updated)
-		if err := outside(row, r.ID, last.Providers); err != nil {
+		if err := checkID(row, r.ID, last.Providers); err != nil {
 			return err
 		}
 		if r.UUID == "" || r.Name == "" || s.providers[r.UUID] != nil || s.names[r.Name] != nil {
-			return wrong(row, "resource provider %q %q is there twice, or has no name", r.UUID, r.Name)
+			return invalidRow(row, "resource provider %q %q is there twice, or has no name", r.UUID, r.Name)
 		}
 		p := &provider{uuid: r.UUID, name: r.Name, generation: r.Generation, seq: r.ID, traits: s.traits.none, created: r.Created, updated: r.Updated}
 		s.traits.none.users++
@@ -152,7 +152,7 @@ func (s *State) restoreTrees(list []sim.RecordChange, last *SequencesRow) error 
 		}
 		p, parent := s.providers[r.UUID], s.providers[r.Parent]
 		if parent == nil || p.isAncestorOf(parent) {
-			return wrong(row, "the parent %s does not exist or is below the provider", r.Parent)
+			return invalidRow(row, "the parent %s does not exist or is below the provider", r.Parent)
 		}
 		p.parent = parent
 		parent.children++
@@ -162,16 +162,16 @@ func (s *State) restoreTrees(list []sim.RecordChange, last *SequencesRow) error 
 		if r.Parent != "" {
 			continue
 		}
-		if err := outside(row, r.Tree, last.Trees); err != nil {
+		if err := checkID(row, r.Tree, last.Trees); err != nil {
 			return err
 		}
-		if r.Tree == s.trees.planted {
-			return wrong(row, "tree %d has two roots", r.Tree)
+		if r.Tree == s.trees.newest {
+			return invalidRow(row, "tree %d has two roots", r.Tree)
 		}
-		s.trees.planted = r.Tree - 1
+		s.trees.newest = r.Tree - 1
 		trees[s.providers[r.UUID]] = s.newTree(s.providers[r.UUID])
 	}
-	s.trees.planted = last.Trees
+	s.trees.newest = last.Trees
 	for _, p := range s.order {
 		root := p
 		for root.parent != nil {
@@ -189,10 +189,10 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 		r.Updated = stamp(r.Updated)
 		p, c := s.providers[r.Provider], s.classes.byName[r.Class]
 		if p == nil || c == nil {
-			return wrong(row, "there is no resource provider %q or no resource class %q", r.Provider, r.Class)
+			return invalidRow(row, "there is no resource provider %q or no resource class %q", r.Provider, r.Class)
 		}
 		if inventoryOf(inventories[p], c) != nil {
-			return wrong(row, "there are two inventories of %s", r.Class)
+			return invalidRow(row, "there are two inventories of %s", r.Class)
 		}
 		spec := Inventory{r.Total, r.Reserved, r.MinUnit, r.MaxUnit, r.StepSize, r.AllocationRatio}
 		inventories[p] = append(inventories[p], newInventory(c, spec, 0, r.Updated))
@@ -204,7 +204,7 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 		p := s.providers[r.Provider]
 		named, err := s.traits.lookup(r.Traits)
 		if p == nil || err != nil {
-			return wrong(row, "there is no resource provider %q or none of the traits %q", r.Provider, r.Traits)
+			return invalidRow(row, "there is no resource provider %q or none of the traits %q", r.Provider, r.Traits)
 		}
 		if s.changeTraits(p, s.traits.set(named)); len(p.traits.names) == len(r.Traits) {
 			r.Traits = p.traits.names // in the engine's order
@@ -213,7 +213,7 @@ func (s *State) restoreContents(list []sim.RecordChange, _ *SequencesRow) error 
 	for row, r := range rowsOf(list, tableAggregates, unordered[AggregatesRow]) {
 		p := s.providers[r.Provider]
 		if p == nil || len(p.aggregates) > 0 {
-			return wrong(row, "there is no resource provider %q, or two rows", r.Provider)
+			return invalidRow(row, "there is no resource provider %q, or two rows", r.Provider)
 		}
 		for _, name := range r.Aggregates {
 			s.join(p, name)
@@ -226,14 +226,14 @@ func (s *State) restoreConsumers(list []sim.RecordChange, _ *SequencesRow) error
 	for row, r := range rowsOf(list, tableConsumers, unordered[ConsumerRow]) {
 		r.Created = stamp(r.Created)
 		if r.UUID == "" || s.consumers[r.UUID] != nil {
-			return wrong(row, "consumer %q is there twice, or has no uuid", r.UUID)
+			return invalidRow(row, "consumer %q is there twice, or has no uuid", r.UUID)
 		}
 		s.consumers[r.UUID] = &consumer{uuid: r.UUID, project: r.Project, user: r.User, kind: r.Type, generation: r.Generation, created: r.Created}
 	}
 	for row, r := range rowsOf(list, tableAllocations, unordered[AllocationRow]) {
 		c, p, class := s.consumers[r.Consumer], s.providers[r.Provider], s.classes.byName[r.Class]
 		if c == nil || p == nil || class == nil || p.inventory(class) == nil || r.Amount < 1 {
-			return wrong(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
+			return invalidRow(row, "%s has %s:%d of %s: there is no such consumer or inventory", r.Consumer, r.Class, r.Amount, r.Provider)
 		}
 		a := allocation{p, class, r.Amount}
 		c.allocs = append(c.allocs, a)

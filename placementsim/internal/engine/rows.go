@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/sim"
@@ -132,7 +134,7 @@ func numberKey(id int64) string { return fmt.Sprintf("%010d", id) }
 // stamp is a time as rows have it.
 func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
 
-// rowPlace is where a row stands.
+// rowPlace identifies a row.
 type rowPlace struct{ table, key string }
 
 // rows is a set of rows, each as the change that creates it.
@@ -148,12 +150,14 @@ func hiddenFields() []string {
 
 // list returns the rows ordered by table and key.
 func (r rows) list() []sim.RecordChange {
-	return slices.SortedFunc(maps.Values(r), func(a, b sim.RecordChange) int {
-		return slices.Compare([]string{a.Table, a.Key}, []string{b.Table, b.Key})
-	})
+	return slices.SortedFunc(maps.Values(r), byPlace)
 }
 
-// changes returns what leads from the rows to others, in their order.
+func byPlace(a, b sim.RecordChange) int {
+	return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Key, b.Key))
+}
+
+// changes returns the changes from the rows to others, in their order.
 func (r rows) changes(to rows) (list []sim.RecordChange) {
 	for at, c := range r {
 		next, stays := to[at]
@@ -171,9 +175,7 @@ func (r rows) changes(to rows) (list []sim.RecordChange) {
 			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, func(a, b sim.RecordChange) int {
-		return slices.Compare([]string{a.Table, a.Key}, []string{b.Table, b.Key})
-	})
+	slices.SortFunc(list, byPlace)
 	return list
 }
 
@@ -204,7 +206,7 @@ func (s *State) allRows() rows {
 
 func (s *State) addSequences(to rows) {
 	to.add(tableSequences, sequencesKey, "", "", "", SequencesRow{
-		Name: sequencesKey, Providers: s.nextSeq, Trees: s.trees.planted, Classes: int64(s.classes.nextID - len(StandardClasses())),
+		Name: sequencesKey, Providers: s.nextSeq, Trees: s.trees.newest, Classes: int64(s.classes.nextID - len(StandardClasses())),
 		Traits: int64(s.traits.seq - s.traits.standard), Created: stamp(s.created),
 	})
 }
