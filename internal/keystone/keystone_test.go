@@ -434,8 +434,7 @@ func TestFaultsUseKeystonesShape(t *testing.T) {
 	faults, recorder := fault.NewSet(newServer().Operations()...), simhttp.NewRecorder(10)
 	config := serverConfig()
 	config.Faults = faults
-	server := keystone.New(config)
-	server.Service.Recorder = recorder
+	server := simhttp.Recording(keystone.New(config), recorder)
 	if err := faults.Set(fault.Rule{Operation: "identity.token.create", Action: fault.Status, Status: 503}); err != nil {
 		t.Fatal(err)
 	}

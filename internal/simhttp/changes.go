@@ -31,7 +31,7 @@ func WithoutChangeLog(ctx context.Context) context.Context {
 // withChangeLog gives an exchange a log. There is none if nothing would read it, and the
 // log of an exchange that this one serves is out of reach.
 func (s *Service) withChangeLog(ctx context.Context) (context.Context, *tables.ChangeLog) {
-	if s.Recorder == nil && s.Observe == nil && recorderOf(ctx) == nil {
+	if s.Observe == nil && recorderOf(ctx) == nil {
 		return WithoutChangeLog(ctx), nil
 	}
 	log := new(tables.ChangeLog)

@@ -85,7 +85,7 @@ func TestChangesUnderFaults(t *testing.T) {
 		s, recorder := notingService(func(ctx context.Context) {
 			ChangeLogOf(ctx).Add(sim.Change{Action: sim.Created, Kind: "thing", ID: "1"})
 		}), NewRecorder(1)
-		s.Recorder, s.Faults = recorder, new(fault.Set)
+		s.Faults = new(fault.Set)
 		s.Faults.Register("test.do")
 		tt.rule.Operation = "test.do"
 		if err := s.Faults.Set(tt.rule); err != nil {
@@ -93,7 +93,7 @@ func TestChangesUnderFaults(t *testing.T) {
 		}
 		func() {
 			defer func() { _ = recover() }() // a dropped connection
-			post(s)
+			post(Recording(s, recorder))
 		}()
 		if e := recorder.Exchanges(); len(e) != 1 || len(e[0].Changes) != tt.want || e[0].Fault != string(tt.rule.Action) {
 			t.Errorf("%+v: recorded %+v", tt.rule, e)
@@ -105,12 +105,12 @@ func TestChangesAreLimited(t *testing.T) {
 	t.Parallel()
 	const maxChanges = 1000 // of one exchange
 	n := 0
-	s, recorder := notingService(func(ctx context.Context) {
+	service, recorder := notingService(func(ctx context.Context) {
 		for i := range n {
 			ChangeLogOf(ctx).Add(sim.Change{Action: sim.Created, Kind: "thing", ID: fmt.Sprint(i)})
 		}
 	}), NewRecorder(500)
-	s.Recorder = recorder
+	s := Recording(service, recorder)
 	n = maxChanges + 5
 	post(s)
 	changes := recorder.Exchanges()[0].Changes

@@ -36,8 +36,7 @@ func NewRecorder(limit int) *Recorder { return &Recorder{limit: max(limit, 1)} }
 
 type recorderKey struct{}
 
-// Recording lets the recorder keep the exchanges of every Service below the
-// handler that has no Recorder of its own.
+// Recording lets the recorder keep the exchanges of every Service below the handler.
 func Recording(h http.Handler, r *Recorder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), recorderKey{}, r)))

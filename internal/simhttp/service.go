@@ -32,7 +32,6 @@ type Service struct {
 	// VersionHeader is the answer header with the microversion applied.
 	VersionHeader string
 	Faults        *fault.Set // nil: never fails
-	Recorder      *Recorder  // nil: that of Recording, if there is one
 	// Observe, if set, is called with each exchange when it ends, on the
 	// goroutine that served it.
 	Observe func(sim.Exchange)
@@ -64,7 +63,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rule, _ = s.Faults.Decide(exchange.Operation, exchange.Subject)
 		exchange.Fault = string(rule.Action)
 	}
-	recorder := cmp.Or(s.Recorder, recorderOf(ctx))
+	recorder := recorderOf(ctx)
 	number := recorder.begin()
 	defer func() {
 		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(exchange.Started)

@@ -25,7 +25,7 @@ import (
 // applied.
 type counterService struct{ applied atomic.Int64 }
 
-func (c *counterService) service(faults *fault.Set, recorder *simhttp.Recorder) *simhttp.Service {
+func (c *counterService) service(faults *fault.Set) *simhttp.Service {
 	router := simhttp.NewRouter(
 		simhttp.Route{Operation: "counter.get", Method: "GET", Pattern: "/counters/{name}", Handler: c.get},
 		simhttp.Route{Operation: "counter.put", Method: "PUT", Pattern: "/counters/{name}", Handler: c.put},
@@ -42,7 +42,7 @@ func (c *counterService) service(faults *fault.Set, recorder *simhttp.Recorder) 
 			e := simhttp.AsError(err)
 			http.Error(c.W, e.Text+" "+e.Code, e.Status)
 		},
-		VersionHeader: "X-Version", Faults: faults, Recorder: recorder, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
+		VersionHeader: "X-Version", Faults: faults, Clock: simhttp.Wall{}, IDs: simhttp.NewIDs(1, "counter"),
 	}
 }
 
@@ -98,7 +98,7 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 				rule := tt.rule
 				rule.Operation = cmp.Or(rule.Operation, "counter.put")
 				counter := &counterService{}
-				service := counter.service(fault.NewSet("counter.get", "counter.put"), nil)
+				service := counter.service(fault.NewSet("counter.get", "counter.put"))
 				if err := service.Faults.Set(rule); err != nil {
 					t.Fatal(err)
 				}
@@ -142,7 +142,7 @@ func TestRouting(t *testing.T) {
 		{"GET", "/counters/", 404, ""},
 		{"GET", "/counter/counters/a", 404, ""},
 	}
-	client := &http.Client{Transport: simhttp.NewTransport((&counterService{}).service(nil, nil))}
+	client := &http.Client{Transport: simhttp.NewTransport((&counterService{}).service(nil))}
 	for _, tt := range tests {
 		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +175,7 @@ func TestRecorderKeepsTheNewest(t *testing.T) {
 	if err := faults.Set(fault.Rule{Operation: "counter.get", Subject: "c", Action: fault.Drop}); err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: simhttp.NewTransport((&counterService{}).service(faults, recorder))}
+	client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording((&counterService{}).service(faults), recorder))}
 	for _, name := range []string{"a", "b", "c"} {
 		_, _, err := do(t, client, "GET", "http://sim.invalid/counters/"+name+"?q="+name)
 		if (err != nil) != (name == "c") {
@@ -197,8 +197,8 @@ func TestRecordingKeepsTheOrderOfStartsInVirtualTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		recorder := simhttp.NewRecorder(10)
-		inner := (&counterService{}).service(nil, nil)
-		outer := (&counterService{}).service(nil, nil)
+		inner := (&counterService{}).service(nil)
+		outer := (&counterService{}).service(nil)
 		outer.Handler = func(c *simhttp.Call) error {
 			_, _, err := do(t, &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(inner, recorder))}, "GET", "http://sim.invalid/counters/inner")
 			if err != nil {
@@ -228,7 +228,7 @@ func TestACallerThatGivesUpNeverSeesTheAnswer(t *testing.T) {
 		if err := faults.Set(fault.Rule{Operation: "counter.put", Action: fault.Delay, Delay: time.Minute, When: fault.After}); err != nil {
 			t.Fatal(err)
 		}
-		client := &http.Client{Transport: simhttp.NewTransport(counter.service(faults, nil))}
+		client := &http.Client{Transport: simhttp.NewTransport(counter.service(faults))}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, "PUT", "http://sim.invalid/counters/a", nil)

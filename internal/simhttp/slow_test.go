@@ -36,7 +36,7 @@ func (c stepClock) Wait(ctx context.Context, d time.Duration) error {
 func slowly(t *testing.T, clock sim.Clock) (*counterService, *http.Client, string) {
 	t.Helper()
 	counter := &counterService{}
-	service := counter.service(fault.NewSet("counter.put"), nil)
+	service := counter.service(fault.NewSet("counter.put"))
 	service.Clock = clock
 	if err := service.Faults.Set(fault.Rule{Operation: "counter.put", Action: fault.SlowBody, Delay: time.Minute}); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestInProcessASlowBodyIsALateAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		counter := &counterService{}
-		service := counter.service(fault.NewSet("counter.put"), nil)
+		service := counter.service(fault.NewSet("counter.put"))
 		if err := service.Faults.Set(fault.Rule{Operation: "counter.put", Action: fault.SlowBody, Delay: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
