@@ -20,8 +20,8 @@ const (
 // versionNumber is the form of a microversion.
 var versionNumber = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
-// requestedMinor is the minor version that a call asks for, 0 for none. The error is a refusal;
-// ranged tells that it comes with the headers of the supported range. A header that names other
+// requestedMinor is the requested minor version, 0 for none. The error is a refusal; ranged reports
+// whether it comes with the headers of the supported range. A header that names other
 // services only is refused, too: upstream reads it with the deprecated parser, which takes a
 // version alone.
 func requestedMinor(h http.Header, highest int) (minor int, ranged bool, err error) {

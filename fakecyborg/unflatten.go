@@ -66,7 +66,7 @@ func Unflatten(ctx context.Context, placement sim.Endpoint, opts UnflattenOpts) 
 	}
 	for i, f := range found {
 		if err := u.clear(ctx, f); err != nil {
-			return found[:i], fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w", f.Name, f.Provider, err)
+			return found[:i], failed(err, "unflatten resource provider %s (%s)", f.Name, f.Provider)
 		}
 	}
 	for _, f := range found {
@@ -81,12 +81,11 @@ type unflattening struct {
 	opts   UnflattenOpts
 }
 
-// find looks at every root provider, and refuses if one of the accelerators
-// there is in use.
+// find inspects every root provider. The error matches ErrAllocated if an accelerator is allocated.
 func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 	list, err := u.client.List(ctx, "", "1.14")
 	if err != nil {
-		return nil, fmt.Errorf("fakecyborg: unflatten: list resource providers: %w", err)
+		return nil, failed(err, "unflatten: list resource providers")
 	}
 	var found []Unflattened
 	var busy []error
@@ -94,13 +93,13 @@ func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 		if p.Parent != "" {
 			continue // only a flat host has Cyborg's things on its root
 		}
-		f, users, err := u.look(ctx, p)
+		f, users, err := u.inspect(ctx, p)
 		if err != nil {
-			return nil, fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w", p.Name, p.UUID, err)
+			return nil, failed(err, "unflatten resource provider %s (%s)", p.Name, p.UUID)
 		}
 		if len(users) > 0 {
-			busy = append(busy, fmt.Errorf("fakecyborg: unflatten resource provider %s (%s): %w by %s",
-				p.Name, p.UUID, ErrAllocated, strings.Join(users, ", ")))
+			err := fmt.Errorf("%w by %s", ErrAllocated, strings.Join(users, ", "))
+			busy = append(busy, failed(err, "unflatten resource provider %s (%s)", p.Name, p.UUID))
 		}
 		if len(f.Classes)+len(f.Traits) > 0 {
 			found = append(found, f)
@@ -109,17 +108,13 @@ func (u unflattening) find(ctx context.Context) ([]Unflattened, error) {
 	return found, errors.Join(busy...)
 }
 
-// look finds what is Cyborg's on a provider, and who uses it.
-func (u unflattening) look(ctx context.Context, p layout.Provider) (Unflattened, []string, error) {
+// inspect finds what is Cyborg's on a provider, and the consumers of its classes.
+func (u unflattening) inspect(ctx context.Context, p layout.Provider) (Unflattened, []string, error) {
 	f := Unflattened{Provider: p.UUID, Name: p.Name}
-	got, err := u.client.Must(ctx, http.MethodGet, layout.ProviderPath(p.UUID)+"/inventories", "1.26", nil)
-	if err != nil {
-		return f, nil, err
-	}
 	var inventories struct {
 		Inventories map[string]any `json:"inventories"`
 	}
-	if err := got.Decode(&inventories); err != nil {
+	if err := u.client.Get(ctx, layout.ProviderPath(p.UUID)+"/inventories", "1.26", &inventories); err != nil {
 		return f, nil, err
 	}
 	f.Classes = pick(slices.Sorted(maps.Keys(inventories.Inventories)), u.opts.Classes)
@@ -148,16 +143,12 @@ func pick(names, patterns []string) []string {
 
 // users lists the consumers of a provider that have one of the classes.
 func (u unflattening) users(ctx context.Context, uuid string, classes []string) ([]string, error) {
-	got, err := u.client.Must(ctx, http.MethodGet, layout.ProviderPath(uuid)+"/allocations", "1.26", nil)
-	if err != nil {
-		return nil, err
-	}
 	var body struct {
 		Allocations map[string]struct {
 			Resources map[string]int `json:"resources"`
 		} `json:"allocations"`
 	}
-	if err := got.Decode(&body); err != nil {
+	if err := u.client.Get(ctx, layout.ProviderPath(uuid)+"/allocations", "1.26", &body); err != nil {
 		return nil, err
 	}
 	var users []string
@@ -172,8 +163,7 @@ func (u unflattening) users(ctx context.Context, uuid string, classes []string) 
 	return users, nil
 }
 
-// clear removes what was found. Placement refuses to take an inventory away
-// that came into use meanwhile.
+// clear removes what was found. Placement refuses to delete an inventory that was allocated meanwhile.
 func (u unflattening) clear(ctx context.Context, f Unflattened) error {
 	for _, class := range f.Classes {
 		if _, err := u.client.Must(ctx, http.MethodDelete, layout.InventoryPath(f.Provider, class), "1.26", nil, http.StatusNotFound); err != nil {

@@ -47,6 +47,15 @@ func (p *Client) Must(ctx context.Context, method, path, version string, body an
 	return got, nil
 }
 
+// Get reads a JSON body.
+func (p *Client) Get(ctx context.Context, path, version string, into any) error {
+	got, err := p.Must(ctx, http.MethodGet, path, version, nil)
+	if err != nil {
+		return err
+	}
+	return got.Decode(into)
+}
+
 // placementError is an error with the details of Placement's error body.
 func placementError(method, path string, got simhttp.Answer) error {
 	var body struct {
@@ -91,14 +100,11 @@ func (p *Client) Parent(ctx context.Context, host string) (string, error) {
 
 // List lists the resource providers that a query selects.
 func (p *Client) List(ctx context.Context, query, version string) ([]Provider, error) {
-	got, err := p.Must(ctx, http.MethodGet, "/resource_providers?"+query, version, nil)
-	if err != nil {
-		return nil, err
-	}
 	var body struct {
 		Providers []Provider `json:"resource_providers"`
 	}
-	return body.Providers, got.Decode(&body)
+	err := p.Get(ctx, "/resource_providers?"+query, version, &body)
+	return body.Providers, err
 }
 
 // ProviderPath is the path of a resource provider.
@@ -166,11 +172,8 @@ func (p *Client) generation(ctx context.Context, uuid string) (int, error) {
 }
 
 func (p *Client) provider(ctx context.Context, uuid, version string) (have Provider, err error) {
-	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid), version, nil)
-	if err != nil {
-		return have, err
-	}
-	return have, got.Decode(&have)
+	err = p.Get(ctx, ProviderPath(uuid), version, &have)
+	return have, err
 }
 
 // write sends a change that carries the provider's generation, again when another writer came
@@ -275,14 +278,11 @@ func (p *Client) putTraits(ctx context.Context, uuid string, add, drop []string)
 
 // Traits lists the traits of a provider.
 func (p *Client) Traits(ctx context.Context, uuid string) ([]string, error) {
-	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid)+"/traits", "1.6", nil)
-	if err != nil {
-		return nil, err
-	}
 	var body struct {
 		Traits []string `json:"traits"`
 	}
-	return body.Traits, got.Decode(&body)
+	err := p.Get(ctx, ProviderPath(uuid)+"/traits", "1.6", &body)
+	return body.Traits, err
 }
 
 // remove deletes a provider, and then its traits and classes that are not used elsewhere. Placement
