@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -15,23 +14,21 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 )
 
-// answerTimeout limits the time of one request to a real cloud.
-const answerTimeout = time.Minute
-
 // LogIn logs in to a cloud of clouds.yaml or, with neither a name nor OS_CLOUD, to the one of
-// the variables OS_AUTH_URL, OS_USERNAME and so on. Bad credentials files are bad input. Wrap
-// may be nil; else all requests go through the transport that it returns. No redirect to
-// another host is followed, because it would carry the token there.
-func LogIn(ctx context.Context, name string, wrap func(http.RoundTripper) http.RoundTripper) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
+// the variables OS_AUTH_URL, OS_USERNAME and so on. Bad credentials files are bad input.
+// Prepare, unless nil, may change the client that sends all requests. No redirect to another
+// host is followed, because it would carry the token there.
+func LogIn(ctx context.Context, name string, prepare func(*http.Client)) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
 	auth, endpoint, transport, err := credentials(name)
 	if err != nil {
 		return nil, endpoint, BadInput(fmt.Errorf("log in: %w", err))
 	}
-	if wrap != nil {
-		transport = wrap(transport)
+	client := http.Client{Transport: transport, CheckRedirect: sameHost}
+	if prepare != nil {
+		prepare(&client)
 	}
 	auth.AllowReauth = true
-	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(http.Client{Transport: transport, CheckRedirect: sameHost, Timeout: answerTimeout}))
+	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(client))
 	if err != nil {
 		return nil, endpoint, fmt.Errorf("log in at %s: %w", auth.IdentityEndpoint, err)
 	}

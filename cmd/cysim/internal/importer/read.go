@@ -26,6 +26,7 @@ const (
 	parallelReads = 8
 	readAttempts  = 4 // of one request, and of one provider that changes meanwhile
 	retryPause    = 2 * time.Second
+	answerTimeout = time.Minute // of one request
 )
 
 // readOnly is a transport that changes nothing.
@@ -53,7 +54,7 @@ type reader struct {
 
 // openCloud logs in and finds the services.
 func openCloud(ctx context.Context, name string, log *slog.Logger) (*reader, error) {
-	provider, endpoint, err := command.LogIn(ctx, name, func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
+	provider, endpoint, err := command.LogIn(ctx, name, func(c *http.Client) { c.Transport, c.Timeout = readOnly{c.Transport}, answerTimeout })
 	if err != nil {
 		return nil, err
 	}
