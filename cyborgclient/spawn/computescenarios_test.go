@@ -498,7 +498,7 @@ func localDeleteForARQs(t *testing.T) {
 func resizeWithAccelerator(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "gpu")
-	err := s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpResize, i) })
+	err := s.unchanged(t, i, func() error { return spawn.PermitResize(i, plainFlavor()) })
 	blocked(t, err, 400, forbiddenAccelerators)
 }
 

@@ -565,18 +565,17 @@ func textFor(i spawn.Instance) string {
 
 func opResizeFrom(t *testing.T) {
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
-		blocked(t, s.unchanged(t, i, func() error { return spawn.Permit(spawn.OpResize, i) }), 400, textFor(i))
+		blocked(t, s.unchanged(t, i, func() error { return spawn.PermitResize(i, plainFlavor()) }), 400, textFor(i))
 	})
 }
 
 func opResizeTo(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "")
-	if err := spawn.Permit(spawn.OpResize, i); err != nil {
+	blocked(t, spawn.PermitResize(i, flavor("gpu")), 400, forbiddenAccelerators)
+	if err := spawn.PermitResize(i, plainFlavor()); err != nil {
 		t.Errorf("without accelerators: %v", err)
 	}
-	i.Flavor = flavor("gpu")
-	blocked(t, spawn.Permit(spawn.OpResize, i), 400, forbiddenAccelerators)
 }
 
 func opMigrate(t *testing.T) {

@@ -118,9 +118,8 @@ var rules = map[Operation]rule{
 
 // Permit tells whether Nova's rule allows an operation on an instance, without a
 // request to any service. The error is a [*BlockedError]. To attach or detach an
-// interface, pass the instance with that port as its only one. Before a resize, ask for
-// the instance with its old and with its new flavor. The error of an unknown operation
-// matches ErrRequest.
+// interface, pass the instance with that port as its only one; for a resize see
+// [PermitResize]. The error of an unknown operation matches ErrRequest.
 func Permit(op Operation, i Instance) error {
 	rule, ok := rules[op]
 	if !ok {
@@ -146,3 +145,14 @@ func Permit(op Operation, i Instance) error {
 
 // older compares a version with a minimum; 0 means current.
 func older(version, least int) bool { return version > 0 && version < least }
+
+// PermitResize tells whether an instance may be resized to a flavor: by Nova's rule
+// neither when it has accelerators nor when it would get some. The error is a
+// [*BlockedError].
+func PermitResize(i Instance, to requestspec.Flavor) error {
+	if err := Permit(OpResize, i); err != nil {
+		return err
+	}
+	i.Flavor = to
+	return Permit(OpResize, i)
+}

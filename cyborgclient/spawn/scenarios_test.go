@@ -240,7 +240,7 @@ func refuses(ports bool, change func(*spawn.Instance), run func(context.Context,
 }
 
 func operationRows() map[string]func(*testing.T) {
-	resize := permitted(spawn.OpResize)
+	resize := func(_ context.Context, _ *site, i spawn.Instance) error { return spawn.PermitResize(i, plainFlavor()) }
 	suspend := permitted(spawn.OpSuspend)
 	migrate := permitted(spawn.OpMigrate)
 	live := permitted(spawn.OpLiveMigrate)
