@@ -207,12 +207,15 @@ func bodiesOf(t *testing.T, op operation) string {
 		"placement.resource_class.put": "resource-class", "placement.allocations.put": "allocations-put", "placement.allocations.post": "allocations-post",
 		"placement.reshaper.post": "reshaper",
 	}[op.name]
-	loaded, err := loadSchemas()
+	files, err := schemaFiles.ReadDir("schemas")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var forms []version
-	for _, name := range loaded.Names() {
+	known := false
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".json")
+		known = known || name == base
 		if suffix, found := strings.CutPrefix(name, base+"-1."); found && base != "" {
 			minor, err := strconv.Atoi(suffix)
 			if err != nil {
@@ -222,7 +225,7 @@ func bodiesOf(t *testing.T, op operation) string {
 		}
 	}
 	if len(forms) == 0 {
-		if !slices.Contains(loaded.Names(), base) {
+		if !known {
 			t.Errorf("%s reads a body, but has no schema %q", op.name, base)
 		}
 		if op.bodyUntil != 0 {

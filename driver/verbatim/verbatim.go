@@ -103,14 +103,6 @@ func (d *Driver) hasFPGA(key string) bool {
 	})
 }
 
-// Image returns what was written last to the device at a control path, nil for
-// nothing.
-func (d *Driver) Image(path driver.ControlPath) []byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.images[path.Key()])
-}
-
 // Reboot does what a restart of the host does: mediated devices are gone.
 func (d *Driver) Reboot() {
 	d.mu.Lock()

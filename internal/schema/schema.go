@@ -59,9 +59,6 @@ func Load(files fs.FS, dir string, isUUID func(string) bool) (*Set, error) {
 	return s, nil
 }
 
-// Names lists the schemas, sorted.
-func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.compiled)) }
-
 // Violation is the part of a value that a schema does not allow.
 type Violation struct {
 	// Keyword is that of the schema: "required".

@@ -32,11 +32,6 @@ func (t Tx) Device(uuid string) (Device, error) {
 	return Device{}, Refuse(NotFound, "Device not found with uuid=%s", uuid)
 }
 
-// DeviceAt finds a device of a host by its control path, which identifies it in all reports.
-func (t Tx) DeviceAt(host, path string) (Device, bool) {
-	return t.s.deviceByPath.Get(t.tx, pathKey(host, path))
-}
-
 // SetDeviceStatus stores the status of a device.
 func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
 	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })

@@ -44,17 +44,6 @@ func (t Tx) firstFreeHandle(deployable string) (Handle, bool) {
 	return Handle{}, false
 }
 
-// HandlesInUse counts the handles of a deployable that are in use.
-func (t Tx) HandlesInUse(deployable string) int {
-	n := 0
-	for h := range t.Handles(deployable) {
-		if h.InUse {
-			n++
-		}
-	}
-	return n
-}
-
 // users names the requests that hold handles of a deployable, less those for which except, if it
 // is not nil, answers true. A handle in use whose request is gone counts.
 func (t Tx) users(deployable string, except func(Handle, ARQ) bool) []string {

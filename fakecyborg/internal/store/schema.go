@@ -47,7 +47,6 @@ type Store struct {
 
 	devices      numbered[Device]
 	deviceByHost tables.Index[int64, Device]
-	deviceByPath tables.Unique[int64, Device] // host and control path
 
 	deployables          numbered[Deployable]
 	deployableByName     tables.Unique[int64, Deployable]
@@ -145,7 +144,7 @@ func (s *Store) addHardware() {
 		Key: func(d Device) int64 { return d.ID }, ID: func(d Device) string { return d.UUID }, Check: Device.check,
 	})
 	s.deviceByHost = s.devices.Index(func(d Device) string { return d.Host })
-	s.deviceByPath = s.devices.Unique(func(d Device) string { return pathKey(d.Host, d.ControlPath.Key()) })
+	s.devices.Unique(func(d Device) string { return pathKey(d.Host, d.ControlPath.Key()) })
 
 	s.deployables = addNumbered(s.db, tables.Spec[int64, Deployable]{
 		Name: "deployables", Kind: "deployable", Hidden: []string{"updated_at", "programmed"},

@@ -246,8 +246,13 @@ func TestTheStatesOfABind(t *testing.T) {
 			f := newFixture(t, store.Config{Quirks: tt.quirks})
 			a := f.newARQ(t)
 			tt.do(f, a)
-			used := store.Read(f.Store, func(tx store.Tx) int {
-				return tx.HandlesInUse(find(tx, "pci").UUID) + tx.HandlesInUse(find(tx, "mdev").UUID)
+			used := store.Read(f.Store, func(tx store.Tx) (n int) {
+				for h := range tx.AllHandles() {
+					if h.InUse {
+						n++
+					}
+				}
+				return n
 			})
 			if got := f.arq(a.UUID); got.State != tt.state || used != tt.inUse {
 				t.Errorf("state %s with %d handles in use, want %s with %d", got.State, used, tt.state, tt.inUse)

@@ -10,6 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// at returns the number of a slot.
+func (ix *roomIndex) at(slot int) int64 {
+	if block := ix.block(slot/slotsPerBlock, false); block != nil {
+		return block.rooms[slot%slotsPerBlock]
+	}
+	return 0
+}
+
 // dump is everything that can be seen of a state, and its indexes.
 type dump struct {
 	Providers []Inspection

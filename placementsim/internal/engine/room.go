@@ -67,14 +67,6 @@ func (ix *roomIndex) block(number int, create bool) *roomBlock {
 	return block
 }
 
-// at returns the number of a slot.
-func (ix *roomIndex) at(slot int) int64 {
-	if block := ix.block(slot/slotsPerBlock, false); block != nil {
-		return block.rooms[slot%slotsPerBlock]
-	}
-	return 0
-}
-
 // enough is the condition that a tree has at least an amount in an index.
 type enough struct {
 	index  *roomIndex
