@@ -2,15 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
@@ -20,21 +13,15 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // cloud is an embedded or a real cloud, with a flow against it.
 type cloud struct {
-	title    string
-	flow     *spawn.Flow
-	cyborg   *cyborgclient.Client // of the flow
-	instance string               // to use when none was given
-
-	sim *simcloud.Cloud // nil: a real cloud
-
-	mu     sync.Mutex
-	events []call // forwarded by Nova
+	title  string
+	flow   *spawn.Flow
+	cyborg *cyborgclient.Client // of the flow
+	sim    *simcloud.Cloud      // nil: a real cloud
 }
 
 func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
@@ -44,8 +31,7 @@ func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, 
 	return openEmbedded(ctx, opts, config)
 }
 
-// openEmbedded starts a simulated cloud inside the process. The instance's UUID depends on
-// the seed, so that the same command prints the same identifiers.
+// openEmbedded starts a simulated cloud inside the process.
 func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
 	model := simcloud.DefaultModel()
 	if opts.Sysfs != "" {
@@ -56,47 +42,47 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 	if err != nil {
 		return nil, badInput("embedded cloud", err)
 	}
-	c := &cloud{sim: simulated, title: "Embedded cloud, hosts " + strings.Join(simulated.HostNames(), ", ")}
-	c.instance = uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "instance-%d", opts.Seed)).String()
-	provider, err := c.sim.ProviderClient(ctx, "admin")
+	provider, err := simulated.ProviderClient(ctx, "admin")
 	if err != nil {
 		return nil, err
 	}
 	events := externalevent.NewRegistry()
-	c.sim.HandleEvents(c.record(events.Handler()))
-	return c, c.connect(config, provider, gophercloud.EndpointOpts{}, c.sim.ServiceToken, events)
+	simulated.HandleEvents(events.Handler())
+	c := &cloud{sim: simulated, title: "Embedded cloud, hosts " + strings.Join(simulated.HostNames(), ", ")}
+	return c, c.connect(config, provider, gophercloud.EndpointOpts{}, simulated.ServiceToken, events)
 }
 
 // openReal logs in to a cloud of clouds.yaml. Nova sends its events to its own agents and
 // not to this program, so the flow polls.
 func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
-	c := &cloud{title: "Cloud " + opts.OSCloud}
-	provider, endpoint, err := authenticate(ctx, opts.OSCloud)
+	provider, endpoint, err := logIn(ctx, "--os-cloud", opts.OSCloud)
 	if err != nil {
-		return nil, badInput("--os-cloud "+opts.OSCloud, err)
+		return nil, err
 	}
 	var token func(context.Context) (string, error)
 	if opts.ServiceCloud != "" {
-		service, _, err := authenticate(ctx, opts.ServiceCloud)
+		service, _, err := logIn(ctx, "--service-cloud", opts.ServiceCloud)
 		if err != nil {
-			return nil, badInput("--service-cloud "+opts.ServiceCloud, err)
+			return nil, err
 		}
 		token = func(context.Context) (string, error) { return service.Token(), nil }
 	}
-	if err := c.connect(config, provider, endpoint, token, nil); err != nil {
-		return nil, badInput("--os-cloud "+opts.OSCloud, err)
-	}
-	return c, nil
+	c := &cloud{title: "Cloud " + opts.OSCloud}
+	return c, c.connect(config, provider, endpoint, token, nil)
 }
 
-func authenticate(ctx context.Context, cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
+// logIn logs in to the cloud that the flag names.
+func logIn(ctx context.Context, flag, cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud))
 	if err != nil {
-		return nil, endpoint, err
+		return nil, endpoint, badInput(flag+" "+cloud, err)
 	}
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
-	return provider, endpoint, err
+	if err != nil {
+		return nil, endpoint, badInput(flag+" "+cloud, err)
+	}
+	return provider, endpoint, nil
 }
 
 // connect makes the clients and the flow. Without a service token Cyborg refuses to bind.
@@ -118,20 +104,6 @@ func (c *cloud) connect(config spawn.Config, provider *gophercloud.ProviderClien
 	return err
 }
 
-// record records the events that Nova forwards to the flow.
-func (c *cloud) record(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		started := time.Now()
-		next.ServeHTTP(w, r)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.events = append(c.events, call{
-			From: "Nova", To: "spawn", What: "event accelerator-request-bound", Status: http.StatusOK,
-			Started: started, Duration: time.Since(started),
-		})
-	})
-}
-
 // flavor returns the model's flavor that names the profile, or makes one.
 func (c *cloud) flavor(profile string) requestspec.Flavor {
 	if c.sim != nil {
@@ -145,65 +117,6 @@ func (c *cloud) flavor(profile string) requestspec.Flavor {
 		Name: "accel." + profile, VCPUs: 4, MemoryMB: 8192, RootGB: 20,
 		ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: profile},
 	}
-}
-
-// calls returns the requests of the flow; of an embedded cloud also those between its
-// services.
-func (c *cloud) calls(trace []spawn.StepTrace) []call {
-	if c.sim == nil {
-		return callsOf(trace)
-	}
-	c.mu.Lock()
-	calls := slices.Clone(c.events)
-	c.mu.Unlock()
-	for _, r := range c.sim.Requests() {
-		calls = append(calls, callOf(r))
-	}
-	slices.SortStableFunc(calls, func(a, b call) int { return a.Started.Compare(b.Started) })
-	return calls
-}
-
-// define registers the started guest with an embedded cloud and checks for leaks: the ARQs
-// of a guest must be Bound and in its domain; without a guest there must be no resources.
-func (c *cloud) define(result *spawn.Result) error {
-	if c.sim == nil {
-		return nil
-	}
-	if result != nil {
-		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
-		if err := c.sim.DefineGuest(guest); err != nil {
-			return err
-		}
-	}
-	var leaks []error
-	for _, leak := range c.sim.Leaks() {
-		leaks = append(leaks, fmt.Errorf("%w: %s", errLeak, leak.Text))
-	}
-	return errors.Join(leaks...)
-}
-
-// hint lists what the drivers left out and why each host is not a candidate.
-func (c *cloud) hint(none *spawn.NoCandidatesError) string {
-	if c.sim == nil {
-		return "list the providers with openstack resource provider list"
-	}
-	var lines []string
-	for _, report := range c.sim.Findings() {
-		for _, left := range report.LeftOut {
-			lines = append(lines, fmt.Sprintf("host %s: %s left out: %s", report.Host, left.Address, left.Reason))
-		}
-		for _, problem := range report.Problems {
-			lines = append(lines, fmt.Sprintf("host %s: %v", report.Host, problem))
-		}
-		if report.Err != nil {
-			lines = append(lines, fmt.Sprintf("host %s: driver %s: %v", report.Host, report.Driver, report.Err))
-		}
-	}
-	why, err := c.sim.Placement.Explain(none.Query)
-	if err != nil {
-		return strings.Join(append(lines, err.Error()), "\n")
-	}
-	return strings.TrimSpace(strings.Join(append(lines, why.String()), "\n"))
 }
 
 func (c *cloud) close() error {

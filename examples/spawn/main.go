@@ -53,13 +53,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	out := newOutput(opts, stdout, stderr)
 	if err != nil {
-		return out.failed(err)
+		return exitStatus(out.finish(nil, err))
 	}
-	result, err := spawnOnce(ctx, opts, out)
-	if err := out.finish(result, err); err != nil {
-		return out.failed(err)
-	}
-	return exitStatus(err)
+	return exitStatus(out.finish(spawnOnce(ctx, opts, out)))
 }
 
 // spawnOnce runs the flow once.
@@ -78,28 +74,20 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 		return nil, err
 	}
 	request := spawn.Request{
-		Instance: cmp.Or(opts.Instance, target.instance), Flavor: target.flavor(profile), Domain: opts.Domain.Contents,
+		Instance: opts.Instance.String(), Flavor: target.flavor(profile), Domain: opts.Domain.Contents,
 		Running: target.sim == nil, // a server of a real cloud exists already
 	}
 	out.begin(target.title, request)
 	result, err = target.flow.Run(ctx, request)
+	if target.sim == nil {
+		return result, err
+	}
+	out.requests = requests(target.sim)
 	var none *spawn.NoCandidatesError
 	if errors.As(err, &none) {
-		out.hint = target.hint(none)
+		out.hint = explain(target.sim, opts.Sysfs, none.Query)
 	}
-	out.calls = target.calls(traceOf(result, err))
-	return result, errors.Join(err, target.define(result))
-}
-
-func traceOf(result *spawn.Result, err error) []spawn.StepTrace {
-	var failure *spawn.Error
-	switch {
-	case result != nil:
-		return result.Trace
-	case errors.As(err, &failure):
-		return failure.Trace
-	}
-	return nil
+	return result, errors.Join(err, writeDiagram(target.sim, opts.Diagram), define(target.sim, result))
 }
 
 var (

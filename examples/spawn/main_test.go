@@ -54,7 +54,7 @@ func TestEveryProfileOfTheEmbeddedCloud(t *testing.T) {
 			if status != 0 || stderr != "" {
 				t.Fatalf("exit %d, stderr %q", status, stderr)
 			}
-			for _, want := range []string{tt.wantText, "candidates", "Cyborg -> Nova", "</domain>", "Bound"} {
+			for _, want := range []string{tt.wantText, "candidates", "Cyborg -> Nova", "Nova -> spawn", "</domain>", "Bound"} {
 				if !strings.Contains(stdout, want) {
 					t.Errorf("output lacks %q:\n%s", want, stdout)
 				}
@@ -79,21 +79,30 @@ func TestTheSameCommandPrintsTheSameDomain(t *testing.T) {
 
 func TestJSONIsOneDocument(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--profile", "mixed", "--json"}, {"--profile", "nope", "--json"}} {
-		status, stdout, _ := runSpawn(t, args...)
-		var doc document
+	tests := []struct {
+		profile               string
+		wantStatus, wantARQs  int
+		wantRequests, wantErr bool
+	}{
+		{profile: "mixed", wantStatus: 0, wantARQs: 4, wantRequests: true},
+		{profile: "nope", wantStatus: 2, wantRequests: true, wantErr: true},
+		{profile: "./nope.json", wantStatus: 2, wantErr: true},
+	}
+	for _, tt := range tests {
+		status, stdout, _ := runSpawn(t, "--profile", tt.profile, "--json")
+		var doc struct {
+			ARQs     []any             `json:"arqs"`
+			Devices  map[string]string `json:"devices"`
+			Error    string            `json:"error"`
+			Requests []sim.Exchange    `json:"requests"`
+		}
 		dec := json.NewDecoder(strings.NewReader(stdout))
-		dec.DisallowUnknownFields()
-		if args[1] == "nope" {
-			dec = json.NewDecoder(strings.NewReader(stdout))
+		if err := dec.Decode(&doc); err != nil || dec.More() {
+			t.Fatalf("%s: not one JSON document (%v):\n%s", tt.profile, err, stdout)
 		}
-		var generic map[string]any
-		if err := dec.Decode(&generic); err != nil || dec.More() {
-			t.Fatalf("%v: not one JSON document (%v):\n%s", args, err, stdout)
-		}
-		_ = json.Unmarshal([]byte(stdout), &doc)
-		if ok := doc.Error == ""; ok != (status == 0) || ok != (len(generic["arqs"].([]any)) == 4) {
-			t.Errorf("%v: exit %d with document %s", args, status, stdout)
+		if status != tt.wantStatus || len(doc.ARQs) != tt.wantARQs || len(doc.Devices) != tt.wantARQs ||
+			(doc.Error != "") != tt.wantErr || (len(doc.Requests) > 0) != tt.wantRequests {
+			t.Errorf("%s: exit %d with document %s", tt.profile, status, stdout)
 		}
 	}
 }
@@ -108,7 +117,7 @@ func TestDiagramShowsTheRequestsBetweenServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"sequenceDiagram\n", "spawn->>Placement: GET /allocation_candidates", "spawn->>Cyborg: PATCH", "Cyborg->>Nova: POST"} {
+	for _, want := range []string{"sequenceDiagram\n", "client->>Placement: GET /allocation_candidates", "client->>Cyborg: PATCH", "Cyborg->>Nova: POST"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("diagram lacks %q:\n%s", want, data)
 		}
@@ -159,6 +168,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"os-cloud without instance", []string{"--os-cloud", "x"}, 2, "--instance"},
 		{"os-cloud unknown", []string{"--os-cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},
 		{"os-cloud with sysfs", []string{"--os-cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
+		{"os-cloud with a diagram", []string{"--os-cloud", "x", "--diagram", "d.mmd", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--diagram"},
 		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--os-cloud"},
 		{"timeout zero", []string{"--timeout", "0"}, 2, "arq_binding_timeout"},
 		{"timeout in parts of seconds", []string{"--timeout", "1.5"}, 2, "--timeout"},

@@ -20,26 +20,25 @@ import (
 // options are the flags.
 type options struct {
 	Profile      string                    `help:"Device profile: one of the cloud by name (embedded: gpu, vgpu, fpga, fake, mixed), or a JSON file. Default: mixed, or gpu with --sysfs." placeholder:"NAME|FILE.json"`
-	Sysfs        string                    `help:"Use an embedded cloud of one host with the hardware of this sysfs tree, such as /sys. It is not written to." placeholder:"DIR"`
+	Sysfs        string                    `help:"Use an embedded cloud of one host with the hardware of this sysfs tree, such as /sys. It is not written to." placeholder:"DIR" xor:"hosts"`
 	Domain       kong.NamedFileContentFlag `help:"Merge the devices into this libvirt domain." placeholder:"FILE.xml"`
 	XML          string                    `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
 	JSON         bool                      `name:"json" help:"Print one JSON document instead of tables."`
-	Diagram      string                    `help:"Write the sequence diagram of the recorded calls (Mermaid)." placeholder:"FILE"`
-	OSCloud      string                    `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME"`
+	Diagram      string                    `help:"Write the sequence diagram of the embedded cloud's requests (Mermaid)." placeholder:"FILE" xor:"requests"`
+	OSCloud      string                    `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
 	ServiceCloud string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
-	Instance     string                    `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
+	Instance     uuid.UUID                 `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
 	NovaConf     kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
 	Timeout      *int                      `help:"Time limit for binding the ARQs, arq_binding_timeout. Default: 300." placeholder:"SECONDS"`
 	Seed         uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
 }
 
-// AfterApply checks the flags and sets what depends on others.
+// AfterApply checks the flags and sets what depends on others. The instance of an embedded
+// cloud depends on the seed, so that the same command prints the same identifiers.
 func (o *options) AfterApply() error {
 	switch {
-	case o.OSCloud != "" && o.Instance == "":
+	case o.OSCloud != "" && o.Instance == uuid.Nil:
 		return fmt.Errorf("%w: --os-cloud needs --instance, the UUID of an existing server", errUsage)
-	case o.OSCloud != "" && o.Sysfs != "":
-		return fmt.Errorf("%w: --sysfs is for the embedded cloud, not for --os-cloud", errUsage)
 	case o.OSCloud == "" && o.ServiceCloud != "":
 		return fmt.Errorf("%w: --service-cloud needs --os-cloud", errUsage)
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:
@@ -47,18 +46,14 @@ func (o *options) AfterApply() error {
 	case o.Timeout != nil && *o.Timeout < 1:
 		return fmt.Errorf("%w: --timeout: arq_binding_timeout: %d is below 1 second", errUsage, *o.Timeout)
 	}
-	if o.Instance != "" {
-		id, err := uuid.Parse(o.Instance)
-		if err != nil {
-			return badInput("--instance", err)
-		}
-		o.Instance = id.String()
+	if o.Instance == uuid.Nil {
+		o.Instance = uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "instance-%d", o.Seed))
 	}
-	if o.Profile == "" {
+	switch {
+	case o.Profile == "" && o.Sysfs != "":
+		o.Profile = "gpu"
+	case o.Profile == "":
 		o.Profile = "mixed"
-		if o.Sysfs != "" {
-			o.Profile = "gpu"
-		}
 	}
 	return nil
 }

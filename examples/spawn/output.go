@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,20 +18,25 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // output prints the flow, or one JSON document.
 type output struct {
-	opts   options
-	text   io.Writer // tables; discarded with --json and --xml -
-	stdout io.Writer
-	stderr io.Writer
-	calls  []call
-	hint   string
+	opts     options
+	text     io.Writer // tables; discarded with --json and --xml -
+	domain   io.Writer // discarded with --json
+	stdout   io.Writer
+	stderr   io.Writer
+	requests []sim.Exchange // of an embedded cloud
+	hint     string
 }
 
 func newOutput(opts options, stdout, stderr io.Writer) *output {
-	o := &output{opts: opts, text: stdout, stdout: stdout, stderr: stderr}
+	o := &output{opts: opts, text: stdout, domain: stdout, stdout: stdout, stderr: stderr}
+	if opts.JSON {
+		o.domain = io.Discard
+	}
 	if opts.JSON || opts.XML == "-" {
 		o.text = io.Discard
 	}
@@ -42,57 +48,108 @@ func (o *output) begin(title string, request spawn.Request) {
 	fmt.Fprintf(o.text, "Instance %s, flavor %s, device profile %s\n%s\n\n", request.Instance, request.Flavor.Name, name, title)
 }
 
-// finish writes the requested output.
+// finish prints the result or the error, and returns the error or that of the output.
 func (o *output) finish(result *spawn.Result, err error) error {
-	trace := traceOf(result, err)
-	if o.opts.JSON {
-		if err := o.json(result, err); err != nil {
-			return err
-		}
-	}
-	if len(trace) > 0 {
+	if trace := traceOf(result, err); len(trace) > 0 {
 		o.timeline(trace)
 	}
-	if o.opts.Diagram != "" && len(trace) > 0 {
-		if err := os.WriteFile(o.opts.Diagram, []byte(diagram(trace, o.calls)), 0o644); err != nil {
-			return badInput("--diagram", err)
-		}
+	if err == nil {
+		o.arqs(result)
+		err = o.xml(result.Domain)
+	}
+	if o.opts.JSON {
+		err = errors.Join(err, o.json(result, err))
 	}
 	if err != nil {
 		o.failure(err)
-		return nil
 	}
-	o.arqs(result)
-	return o.xml(result.Domain)
+	return err
 }
 
-func (o *output) newTable(header ...any) table.Writer {
+// traceOf returns the record of the flow, nil if it did not run.
+func traceOf(result *spawn.Result, err error) []spawn.StepTrace {
+	var failure *spawn.Error
+	switch {
+	case result != nil:
+		return result.Trace
+	case errors.As(err, &failure):
+		return failure.Trace
+	}
+	return nil
+}
+
+func newTable(header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleDefault)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.AppendHeader(header)
-	t.SetColumnConfigs([]table.ColumnConfig{{Name: outcome, WidthMax: maxOutcome, WidthMaxEnforcer: text.WrapSoft}})
 	t.SuppressTrailingSpaces()
 	return t
 }
 
-// The last column of the timeline has sentences, which are wrapped.
-const (
-	outcome    = "outcome"
-	maxOutcome = 72
-)
-
-// timeline prints a row per step and below it a row per call.
+// timeline prints a row per step and below it a row per request. Long outcomes are wrapped.
 func (o *output) timeline(trace []spawn.StepTrace) {
-	t := o.newTable("", "step", "time", "request", outcome)
+	t := newTable("", "step", "time", "request", "outcome")
+	t.SetColumnConfigs([]table.ColumnConfig{{Name: "outcome", WidthMax: 72, WidthMaxEnforcer: text.WrapSoft}})
 	for _, step := range trace {
-		t.AppendRow(table.Row{number(step.Step), step.Step.String(), milliseconds(step.Duration), "", stepOutcome(step)})
-		for _, c := range during(o.calls, step) {
-			t.AppendRow(table.Row{"", "", milliseconds(c.Duration), c.From + " -> " + c.To + "  " + c.What, statusText(c.Status)})
+		outcome := step.Decision
+		if step.Error != "" {
+			outcome = "failed"
+		}
+		t.AppendRow(table.Row{number(step.Step), step.Step.String(), milliseconds(step.Duration), "", outcome})
+		for _, r := range o.during(step) {
+			t.AppendRow(table.Row{"", "", milliseconds(r.Duration), requestText(r), statusText(r.Status)})
 		}
 	}
-	fmt.Fprintln(o.text, t.Render())
-	fmt.Fprintln(o.text)
+	fmt.Fprintf(o.text, "%s\n\n", t.Render())
+}
+
+// during returns the requests of a step: those that an embedded cloud answered in its time,
+// or those that the flow sent to a real one.
+func (o *output) during(step spawn.StepTrace) []sim.Exchange {
+	var list []sim.Exchange
+	if o.requests == nil {
+		for _, r := range step.Requests {
+			list = append(list, sim.Exchange{Service: r.Service, Path: r.Name, Status: r.Status, Duration: r.Duration})
+		}
+		return list
+	}
+	end := step.Started.Add(step.Duration)
+	for _, r := range o.requests {
+		if !r.Started.Before(step.Started) && !r.Started.After(end) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// services has the names of services by their types, mounts the paths of the embedded ones.
+var (
+	services = map[string]string{
+		"accelerator": "Cyborg", "placement": "Placement", "identity": "Keystone", "compute": "Nova", "image": "Glance",
+	}
+	mounts = strings.NewReplacer("/placement/", "/", "/accelerator/v2/", "/", "/compute/v2.1/", "/")
+	uuids  = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+)
+
+// requestText names sender, receiver, method and path, with short UUIDs.
+func requestText(r sim.Exchange) string {
+	from, to := "spawn", services[r.Service]
+	switch {
+	case r.Service == "": // an event
+		from, to = "Nova", "spawn"
+	case r.Internal:
+		from = "Cyborg"
+	}
+	what := strings.TrimSpace(r.Method + " " + mounts.Replace(r.Path))
+	return from + " -> " + to + "  " + uuids.ReplaceAllString(what, "$1..")
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return "no answer"
+	}
+	return strconv.Itoa(status)
 }
 
 // number returns the number of the step; the unwinding has none.
@@ -103,20 +160,23 @@ func number(step spawn.Step) string {
 	return strconv.Itoa(int(step))
 }
 
+// milliseconds is empty for an event, whose duration is unknown.
 func milliseconds(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
 	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 }
 
 // arqs prints a row per accelerator request.
 func (o *output) arqs(result *spawn.Result) {
-	t := o.newTable("ARQ", "group", "state", "host", "provider", "handle", "in the domain")
+	t := newTable("ARQ", "group", "state", "host", "provider", "handle", "in the domain")
 	for _, arq := range result.ARQs {
 		t.AppendRow(table.Row{
 			arq.UUID, arq.DeviceProfileGroupID, arq.State, arq.Hostname, arq.DeviceRPUUID, handleText(arq), deviceText(result, arq.UUID),
 		})
 	}
-	fmt.Fprintln(o.text, t.Render())
-	fmt.Fprintln(o.text)
+	fmt.Fprintf(o.text, "%s\n\n", t.Render())
 }
 
 func handleText(arq cyborgclient.ARQ) string {
@@ -137,15 +197,8 @@ func deviceText(result *spawn.Result, arq string) string {
 
 // xml prints the domain or writes it to the file of --xml.
 func (o *output) xml(domain []byte) error {
-	switch o.opts.XML {
-	case "":
-		_, err := o.text.Write(domain)
-		return err
-	case "-":
-		if o.opts.JSON {
-			return nil // it is in the document
-		}
-		_, err := o.stdout.Write(domain)
+	if o.opts.XML == "" || o.opts.XML == "-" {
+		_, err := o.domain.Write(domain)
 		return err
 	}
 	if err := os.WriteFile(o.opts.XML, domain, 0o644); err != nil {
@@ -181,73 +234,37 @@ func (o *output) failure(err error) {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// failed reports that the output could not be written.
-func (o *output) failed(err error) int {
-	fmt.Fprintln(o.stderr, "spawn:", err)
-	return statusBadInput
-}
-
 // document is what --json prints.
 type document struct {
 	Instance  string             `json:"instance,omitempty"`
 	Host      string             `json:"host,omitempty"`
 	ARQs      []cyborgclient.ARQ `json:"arqs"`
-	Devices   []device           `json:"devices"`
-	Skipped   []device           `json:"skipped"`
+	Devices   map[string]string  `json:"devices,omitempty"` // in the domain, by ARQ
 	Domain    string             `json:"domain,omitempty"`
 	Error     string             `json:"error,omitempty"`
-	Step      string             `json:"step,omitempty"`
+	Step      spawn.Step         `json:"step,omitempty"`
 	Undone    []string           `json:"undone,omitempty"`
-	Leftovers []string           `json:"leftovers,omitempty"`
-	Trace     steps              `json:"trace"`
-	Calls     []call             `json:"calls"`
-}
-
-type steps struct {
-	Steps []spawn.StepTrace `json:"steps"`
-}
-
-type device struct {
-	ARQ  string `json:"arq"`
-	Type string `json:"type"`
-	Name string `json:"name,omitempty"`
+	Leftovers []spawn.Leftover   `json:"leftovers,omitempty"`
+	Trace     []spawn.StepTrace  `json:"trace"`
+	Requests  []sim.Exchange     `json:"requests,omitempty"`
 }
 
 func (o *output) json(result *spawn.Result, err error) error {
-	doc := document{ARQs: []cyborgclient.ARQ{}, Devices: []device{}, Skipped: []device{}, Calls: o.calls, Trace: steps{traceOf(result, err)}}
+	doc := document{ARQs: []cyborgclient.ARQ{}, Devices: make(map[string]string), Trace: traceOf(result, err), Requests: o.requests}
 	if result != nil {
 		doc.Instance, doc.Host, doc.ARQs, doc.Domain = result.Instance, result.Host, result.ARQs, string(result.Domain)
-		for _, d := range result.Devices {
-			doc.Devices = append(doc.Devices, device{ARQ: d.ARQ, Type: kind(d), Name: d.String()})
-		}
-		for _, s := range result.Skipped {
-			doc.Skipped = append(doc.Skipped, device{ARQ: s.ARQ, Type: s.Type})
+		for _, arq := range result.ARQs {
+			doc.Devices[arq.UUID] = deviceText(result, arq.UUID)
 		}
 	}
-	doc.fail(err)
+	if err != nil {
+		doc.Error = oneLine(err)
+	}
+	var failure *spawn.Error
+	if errors.As(err, &failure) {
+		doc.Instance, doc.Step, doc.Undone, doc.Leftovers = failure.Instance, failure.Step, failure.Undone, failure.Leftovers
+	}
 	enc := json.NewEncoder(o.stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(doc)
-}
-
-func (d *document) fail(err error) {
-	if err == nil {
-		return
-	}
-	d.Error = oneLine(err)
-	var failure *spawn.Error
-	if !errors.As(err, &failure) {
-		return
-	}
-	d.Instance, d.Step, d.Undone = failure.Instance, failure.Step.String(), failure.Undone
-	for _, left := range failure.Leftovers {
-		d.Leftovers = append(d.Leftovers, left.String())
-	}
-}
-
-func kind(d domainxml.Device) string {
-	if d.PCI != nil {
-		return domainxml.HandlePCI
-	}
-	return domainxml.HandleMDEV
 }
