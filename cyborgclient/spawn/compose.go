@@ -180,10 +180,10 @@ func (a *Attempt) checkNovaPCI() error {
 			continue // TEST_PCI, or domainxml reports what is wrong with it
 		}
 		for _, spec := range a.flow.novaPCI {
-			if spec.Matches(address) {
+			if spec.matches(address) {
 				return &OwnerConflictError{
 					Address: address.String(),
-					Owners:  [2]string{"Nova ([pci]device_spec " + spec.String() + " of host " + a.Host + ")", "ARQ " + arq.UUID},
+					Owners:  [2]string{"Nova ([pci]device_spec " + spec.text + " of host " + a.Host + ")", "ARQ " + arq.UUID},
 				}
 			}
 		}

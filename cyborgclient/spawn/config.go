@@ -12,7 +12,6 @@ import (
 
 	"gopkg.in/ini.v1"
 
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/pcispec"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -168,12 +167,12 @@ func (c *Config) readDeviceSpecs(section *ini.Section) error {
 			continue // not set
 		}
 		for _, text := range key.ValueWithShadows() {
-			specs, err := pcispec.Parse(text)
+			specs, err := readNovaSpecs(text)
 			if err != nil {
 				return fmt.Errorf("%w: [pci]%s: %w", ErrConfig, name, err)
 			}
 			for _, spec := range specs {
-				texts = append(texts, spec.String())
+				texts = append(texts, spec.text)
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/pcispec"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
@@ -24,7 +23,7 @@ type Flow struct {
 	placement *placement.Client
 	provider  *gophercloud.ProviderClient // of Placement
 	events    *externalevent.Registry     // nil: poll
-	novaPCI   []pcispec.Spec
+	novaPCI   []novaSpec
 
 	arqs      tracker // of running attempts
 	instances tracker // of running attempts and operations
@@ -81,7 +80,7 @@ func New(config Config, cyborg *cyborgclient.Client, placementClient *gopherclou
 	if cyborg == nil || placementClient == nil || placementClient.ProviderClient == nil {
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
 	}
-	novaPCI, err := pcispec.Parse(config.PCIDeviceSpec)
+	novaPCI, err := readNovaSpecs(config.PCIDeviceSpec)
 	if err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
 	}

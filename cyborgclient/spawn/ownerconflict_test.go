@@ -29,7 +29,11 @@ func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
 		{"by expressions", `{"address": {"domain": ".*", "bus": "3[a-c]", "slot": "00", "function": "[0-3]"}}`, true},
 		{"in a list", `[{"vendor_id": "8086"}, {"address": "0000:3b:00.0"}]`, true},
 		{"another bus", `{"address": "0000:3c:00.0"}`, false},
-		{"an expression that fits a part", `{"address": {"bus": "3"}}`, false},
+		{"an expression that fits the beginning", `{"address": {"bus": "3"}}`, true},
+		{"an expression that fits the end", `{"address": {"bus": "b"}}`, false},
+		{"an expression in upper case", `{"address": {"bus": "3B"}}`, false},
+		{"parts left out", `{"address": "3b:0"}`, true},
+		{"no address", `{"address": null}`, false},
 		{"another function", `{"address": "0000:3b:00.1"}`, false},
 		{"by vendor alone", `{"vendor_id": "10de", "product_id": "15f8"}`, false},
 	}
@@ -67,6 +71,15 @@ func TestABadDeviceSpecIsRefused(t *testing.T) {
 		if _, err := spawn.New(spawn.Config{PCIDeviceSpec: spec}, w.cyborg, w.placement(t), nil); !errors.Is(err, spawn.ErrConfig) {
 			t.Errorf("New with %s: got error %v, want ErrConfig", spec, err)
 		}
+	}
+}
+
+func TestEntriesOfAFileReplaceEarlierOnes(t *testing.T) {
+	t.Parallel()
+	config := spawn.Config{PCIDeviceSpec: `{"address": "*"}`}
+	const spec = `{"vendor_id": "10de"}`
+	if err := config.ReadNovaConf(strings.NewReader("[pci]\ndevice_spec = " + spec + "\n")); err != nil || config.PCIDeviceSpec != "["+spec+"]" {
+		t.Errorf("got %q, %v; want the entry of the file", config.PCIDeviceSpec, err)
 	}
 }
 

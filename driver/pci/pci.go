@@ -53,7 +53,7 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 func (m matchers) claims() []driver.Claim {
 	var claims []driver.Claim
 	for i, entry := range m {
-		vendor, _ := strconv.ParseUint(entry.vendor, 16, 16) // zero for the wildcard
+		vendor, _ := strconv.ParseUint(entry.vendor, 16, 16) // zero for any
 		product, _ := strconv.ParseUint(entry.product, 16, 16)
 		claims = append(claims, driver.Claim{
 			Vendor: uint16(vendor), Product: uint16(product), Why: fmt.Sprintf("passthrough_whitelist entry %d", i),

@@ -223,10 +223,10 @@ func TestTheConfigurationIsRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"vendor_id": "80861"}`:                         `vendor_id "80861"`,
 		`{"product_id": "x"}`:                            `product_id "x"`,
-		`{"address": "a:b:c:d.e"}`:                       `more than domain, bus and device`,
+		`{"address": "a:b:c:d.e"}`:                       `more than domain, bus and slot`,
 		`{"address": "zz:00.0"}`:                         `address bus "zz"`,
-		`{"address": "00:20.0"}`:                         `device above 1f`,
-		`{"address": "00:00.8"}`:                         `function above 7`,
+		`{"address": "00:20.0"}`:                         `address slot "20"`,
+		`{"address": "00:00.8"}`:                         `address function "8"`,
 		`{"address": {"bus": "("}}`:                      `address bus "("`,
 		`{"address": {"bus": "(?=a)"}}`:                  `address bus "(?=a)"`,
 		`{"address": "*", "devname": "eth0"}`:            `exclude each other`,

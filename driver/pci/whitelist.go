@@ -5,18 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
+	"github.com/gocyborg/gocyborg/internal/devicespec"
 )
-
-// wildcard stands for every value of a field.
-const wildcard = "*"
 
 // Spec is one entry of the whitelist. A function that fits all its fields is admitted;
 // an empty field fits everything.
@@ -41,35 +36,13 @@ type Address struct {
 	Domain, Bus, Slot, Function string
 }
 
-// addressParts is the JSON form of an address of expressions.
-type addressParts struct {
-	Domain   string `json:"domain,omitempty"`
-	Bus      string `json:"bus,omitempty"`
-	Slot     string `json:"slot,omitempty"`
-	Function string `json:"function,omitempty"`
-}
-
 // UnmarshalJSON accepts a glob as a string, or an object of expressions.
 func (a *Address) UnmarshalJSON(data []byte) error {
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '"' {
-		*a = Address{}
-		return json.Unmarshal(trimmed, &a.Glob)
-	}
-	var parts addressParts
-	if err := strictjson.Decode(data, &parts); err != nil {
-		return fmt.Errorf("address: neither a string nor an object of expressions: %w", err)
-	}
-	*a = Address{Domain: parts.Domain, Bus: parts.Bus, Slot: parts.Slot, Function: parts.Function}
-	return nil
+	return (*devicespec.Address)(a).UnmarshalJSON(data)
 }
 
 // MarshalJSON writes the form that UnmarshalJSON reads.
-func (a Address) MarshalJSON() ([]byte, error) {
-	if a.Glob != "" {
-		return json.Marshal(a.Glob)
-	}
-	return json.Marshal(addressParts{a.Domain, a.Bus, a.Slot, a.Function})
-}
+func (a Address) MarshalJSON() ([]byte, error) { return devicespec.Address(a).MarshalJSON() }
 
 // Whitelist is a list of entries. It decodes from what upstream's multi-valued option
 // takes: an object, a list of objects, or a list of the JSON texts of either.
@@ -168,18 +141,18 @@ func (m matchers) admit(f driver.PCIFunction, interfaces map[string]driver.PCIAd
 
 // matcher is a Spec made ready.
 type matcher struct {
-	vendor, product string // four digits or the wildcard
-	address         addressMatcher
+	vendor, product string // four digits or devicespec.Any
+	address         devicespec.Pattern
 	devName         string
 }
 
 func newMatcher(s Spec) (matcher, error) {
 	m := matcher{devName: s.DevName}
 	var err error
-	if m.vendor, err = hexField("vendor_id", s.VendorID, 4, 4); err != nil {
+	if m.vendor, err = devicespec.Hex("vendor_id", s.VendorID, 4, 0xffff); err != nil {
 		return m, err
 	}
-	if m.product, err = hexField("product_id", s.ProductID, 4, 4); err != nil {
+	if m.product, err = devicespec.Hex("product_id", s.ProductID, 4, 0xffff); err != nil {
 		return m, err
 	}
 	switch {
@@ -187,12 +160,8 @@ func newMatcher(s Spec) (matcher, error) {
 		return m, errors.New("devname and address exclude each other")
 	case s.DevName != "" && !file.IsName(s.DevName):
 		return m, fmt.Errorf("devname %q is no interface name", s.DevName)
-	case s.Address == nil:
-		return m, nil
-	case s.Address.Glob != "":
-		m.address, err = glob(s.Address.Glob)
-	default:
-		m.address, err = expressions(*s.Address)
+	case s.Address != nil:
+		m.address, err = devicespec.Address(*s.Address).Pattern()
 	}
 	return m, err
 }
@@ -204,76 +173,7 @@ func (m matcher) fits(f driver.PCIFunction, interfaces map[string]driver.PCIAddr
 			return false
 		}
 	}
-	return (m.vendor == wildcard || m.vendor == f.VendorID()) &&
-		(m.product == wildcard || m.product == f.ProductID()) && m.address.fits(f.Address)
-}
-
-// hexField normalises a hexadecimal field to at least the given width; an empty one is
-// the wildcard.
-func hexField(name, text string, width, most int) (string, error) {
-	text = strings.TrimSpace(text)
-	if text == "" || text == wildcard {
-		return wildcard, nil
-	}
-	digits := strings.TrimPrefix(text, "0x")
-	v, err := strconv.ParseUint(digits, 16, 32)
-	if err != nil || len(digits) > most {
-		return "", fmt.Errorf("%s %q is neither * nor a hexadecimal number of at most %d digits", name, text, most)
-	}
-	return fmt.Sprintf("%0*x", width, v), nil
-}
-
-var partNames = [4]string{"domain", "bus", "slot", "function"}
-
-// addressMatcher has an expression for each part of an address; nil fits everything.
-type addressMatcher [4]*regexp.Regexp
-
-func (m addressMatcher) fits(a driver.PCIAddress) bool {
-	if m == (addressMatcher{}) {
-		return true
-	}
-	info := a.Info()
-	for i, part := range [4]string{info["domain"], info["bus"], info["device"], info["function"]} {
-		if m[i] != nil && !m[i].MatchString(part) {
-			return false
-		}
-	}
-	return true
-}
-
-// glob makes a matcher of domain:bus:device.function.
-func glob(text string) (m addressMatcher, err error) {
-	place, function, _ := strings.Cut(text, ".")
-	fields := strings.Split(place, ":")
-	if len(fields) > 3 {
-		return m, fmt.Errorf("address %q has more than domain, bus and device", text)
-	}
-	for len(fields) < 3 {
-		fields = append([]string{wildcard}, fields...)
-	}
-	widths, most, last := [4]int{4, 2, 2, 1}, [4]int{8, 2, 2, 1}, [4]string{2: "1f", 3: "7"}
-	for i, f := range append(fields, function) {
-		want, err := hexField("address "+partNames[i], f, widths[i], most[i])
-		switch {
-		case err != nil:
-			return m, err
-		case want == wildcard:
-			continue
-		case last[i] != "" && want > last[i]:
-			return m, fmt.Errorf("address %q: device above 1f or function above 7", text)
-		}
-		m[i] = regexp.MustCompile("^" + want + "$")
-	}
-	return m, nil
-}
-
-// expressions makes a matcher of regular expressions, each anchored at the beginning
-// only, as upstream's are.
-func expressions(a Address) (m addressMatcher, err error) {
-	for i, text := range [4]string{a.Domain, a.Bus, a.Slot, a.Function} {
-		if m[i], err = regexp.Compile("^(?:" + text + ")"); err != nil {
-			return m, fmt.Errorf("address %s %q: %w", partNames[i], text, err)
-		}
-	}
-	return m, nil
+	return (m.vendor == devicespec.Any || m.vendor == f.VendorID()) &&
+		(m.product == devicespec.Any || m.product == f.ProductID()) &&
+		m.address.Match(uint(f.Address.Domain), uint(f.Address.Bus), uint(f.Address.Device), uint(f.Address.Function))
 }

@@ -45,11 +45,10 @@ func novaHalf() []Package {
 		{Pattern: "cyborgclient/externalevent", Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
-			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*"},
+			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec"},
 			Others:  []string{gophercloud, libvirtxml, ini},
 		},
 		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec"}, Others: []string{gophercloud}},
-		{Pattern: "cyborgclient/spawn/internal/pcispec", Ours: []string{"domainxml"}, Never: inputOutput()},
 	}
 }
 
@@ -64,6 +63,7 @@ func foundations() []Package {
 	return []Package{
 		{Pattern: "sim"},
 		{Pattern: "fault", Ours: []string{"sim"}},
+		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
@@ -88,6 +88,7 @@ func drivers() []Package {
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*"}},
 		{Pattern: "driver/drivertest", Ours: []string{"driver", "driver/sysfs"}},
+		{Pattern: "driver/pci", Ours: []string{"driver", "driver/internal/*", "internal/devicespec"}},
 		{Pattern: "driver/*", Ours: []string{"driver", "driver/internal/*"}},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/internal/devicespec"
 )
 
 // novaClaims is what a nova.conf assigns to Nova.
@@ -51,7 +52,7 @@ func (n *novaClaims) addSpecs(conf openstackConf) error {
 		name := fmt.Sprintf("[%s] %s", option[0], option[1])
 		entries := 0
 		for _, value := range conf.all(option[0], option[1]) {
-			objects, err := specObjects(value)
+			objects, err := devicespec.Entries(value)
 			if err != nil {
 				return fmt.Errorf("%s: %q: %w", name, value, err)
 			}
@@ -68,39 +69,13 @@ func (n *novaClaims) addSpecs(conf openstackConf) error {
 	return nil
 }
 
-func specObjects(value string) ([]map[string]json.RawMessage, error) {
-	var one map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(value), &one); err == nil && one != nil {
-		return []map[string]json.RawMessage{one}, nil
-	}
-	var list []map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(value), &list); err != nil {
-		return nil, errors.New("neither an object nor a list of objects in JSON")
-	}
-	return list, nil
-}
-
 // novaSpecOf reads the keys that select devices. Other keys are tags, which say how the
 // device is used, such as physical_network.
-func novaSpecOf(object map[string]json.RawMessage) (pci.Spec, error) {
-	chosen := make(map[string]json.RawMessage)
-	for _, key := range []string{"vendor_id", "product_id", "address", "devname"} {
-		if value, ok := object[key]; ok {
-			chosen[key] = value
-		}
+func novaSpecOf(entry json.RawMessage) (spec pci.Spec, err error) {
+	if err := json.Unmarshal(entry, &spec); err != nil {
+		return spec, err
 	}
-	text, err := json.Marshal(chosen)
-	if err != nil {
-		return pci.Spec{}, err
-	}
-	list, err := pci.ParseWhitelist(string(text))
-	if err == nil {
-		err = list.Check()
-	}
-	if err != nil {
-		return pci.Spec{}, err
-	}
-	return list[0], nil
+	return spec, pci.Whitelist{spec}.Check()
 }
 
 // addMdevs follows nova-compute: if one of several types has no addresses, only the first
