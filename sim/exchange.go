@@ -12,6 +12,16 @@ type Route struct {
 	Method    string `json:"method"`
 	// Pattern is the path below the service's root, variables in braces.
 	Pattern string `json:"pattern"`
+	// Query are the query keys that are read; a trailing * stands for any end, * alone
+	// for every key, and one after ! is not read although a * fits.
+	Query []string `json:"query,omitempty"`
+	// Body are the paths of the members of a JSON body that are read: "name",
+	// "[].groups[].*". A name is a member, * any member, [] the items of an array; what is
+	// below the last name belongs to it. A member after ! is not read although a * fits.
+	// "" is a body that the service checks as a whole; without any path no JSON is read.
+	// A body that is read at some microversions only is listed, too. Names are exact in
+	// case, as they are for the real services.
+	Body []string `json:"body,omitempty"`
 }
 
 // Exchange is one request that a service answered. Bodies, headers and tokens are not kept.

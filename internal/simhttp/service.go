@@ -3,6 +3,7 @@ package simhttp
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/fault"
@@ -43,7 +44,10 @@ type Service struct {
 func (s *Service) Routes() []sim.Route {
 	var list []sim.Route
 	for _, r := range s.Router.Routes() {
-		list = append(list, sim.Route{Service: s.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern})
+		list = append(list, sim.Route{
+			Service: s.Name, Operation: r.Operation, Method: r.Method, Pattern: r.Pattern,
+			Query: slices.Clone(r.Query), Body: slices.Clone(r.Body),
+		})
 	}
 	return list
 }

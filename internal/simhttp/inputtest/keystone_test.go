@@ -1,50 +1,47 @@
-package keystone_test
+package inputtest_test
 
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/internal/keystone"
-	"github.com/gocyborg/gocyborg/internal/simhttp/inputtest"
 )
 
-// inputWorld is a new server with an application credential and the tokens of
+// newKeystone is a new server with an application credential and the tokens of
 // the user admin; they are the same each time.
-func inputWorld(t *testing.T) (server *keystone.Server, token string, ids map[string]string) {
+func newKeystone(t *testing.T) (server *keystone.Server, token string, ids map[string]string) {
 	t.Helper()
-	config := serverConfig()
-	config.Clock = newStopped()
-	server = keystone.New(config)
+	server = keystone.New(keystone.Config{Seed: 7, Clock: stopped(), Services: []keystone.CatalogEntry{
+		{Type: "placement", Name: "placement", Path: "/placement"},
+		{Type: "accelerator", Name: "cyborg", Path: "/accelerator/v2"},
+	}})
 	token, err := server.IssueToken("admin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ids = make(map[string]string)
-	read := func(key, method, path, body string, at func(map[string]any) any) {
-		got := send(t, server, method, path, body, "X-Auth-Token", token)
+	read := func(key string, r request, at func(map[string]any) any) {
+		got := send(t, server, r, "X-Auth-Token", token)
 		var object map[string]any
-		if err := json.Unmarshal([]byte(got.body), &object); err != nil {
-			t.Fatalf("%s %s: %s", method, path, got.body)
+		if err := json.Unmarshal([]byte(got.seen), &object); err != nil {
+			t.Fatalf("%s %s: %s", r.method, r.path, got.seen)
 		}
 		ids[key], _ = at(object).(string)
 	}
 	first := func(list string) func(map[string]any) any {
 		return func(o map[string]any) any { return o[list].([]any)[0].(map[string]any)["id"] }
 	}
-	read("user", "GET", "/v3/users?name=admin", "", first("users"))
-	read("project", "GET", "/v3/projects?name=admin", "", first("projects"))
-	read("role", "GET", "/v3/roles?name=reader", "", first("roles"))
-	read("credential", "POST", "/v3/users/"+ids["user"]+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s3"}}`,
+	read("user", get("/v3/users?name=admin"), first("users"))
+	read("project", get("/v3/projects?name=admin"), first("projects"))
+	read("role", get("/v3/roles?name=reader"), first("roles"))
+	read("credential", request{method: "POST", path: "/v3/users/" + ids["user"] + "/application_credentials", body: `{"application_credential": {"name": "c", "secret": "s3"}}`},
 		func(o map[string]any) any { return o["application_credential"].(map[string]any)["id"] })
 	return server, token, ids
 }
 
-func TestWhatIsDeclaredIsRead(t *testing.T) {
+func TestKeystone(t *testing.T) {
 	t.Parallel()
-	system, token, ids := inputWorld(t)
+	system, token, ids := newKeystone(t)
 	credentials := "/v3/users/" + ids["user"] + "/application_credentials"
 	auth := func(identity, scope string) string {
 		return `{"auth": {"identity": ` + identity + `, "scope": ` + scope + `}}`
@@ -53,12 +50,11 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 	byCredential := func(fields string) string {
 		return `{"auth": {"identity": {"methods": ["application_credential"], "application_credential": {"secret": "s3", ` + fields + `}}}}`
 	}
-	login := func(body string) inputtest.Case {
-		return inputtest.Case{Method: "POST", Path: "/v3/auth/tokens?nocatalog=1", Body: body}
+	login := func(body string) request {
+		return request{method: "POST", path: "/v3/auth/tokens?nocatalog=1", body: body}
 	}
-	refused := func(c inputtest.Case) inputtest.Case { c.Refused = true; return c }
-	get := func(path string) inputtest.Case { return inputtest.Case{Method: "GET", Path: path} }
-	inputtest.Check(t, system.Service.Router.Routes(), []inputtest.Case{
+	refused := func(r request) request { r.refused = true; return r }
+	check(t, system.Routes(), []request{
 		login(auth(byName, `{"project": {"name": "admin", "domain": {"name": "Default"}}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"id": "`+ids["user"]+`", "password": "secret"}}}`, `{"project": {"id": "`+ids["project"]+`"}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"name": "admin", "password": "secret", "domain": {"id": "default"}}}}`,
@@ -74,26 +70,26 @@ func TestWhatIsDeclaredIsRead(t *testing.T) {
 		get("/v3/auth/tokens?nocatalog=1"),
 		get("/v3/projects?name=admin"), get("/v3/users?name=admin"), get("/v3/domains?name=Default"), get("/v3/roles?name=admin"),
 		get("/v3/services?name=cyborg&type=accelerator"), get(credentials + "?name=c"),
-		{Method: "POST", Path: credentials, Body: `{"application_credential": {"name": "n", "description": "d", "secret": "x", "expires_at": "2027-01-01T00:00:00", "roles": [{"name": "reader"}], "unrestricted": true}}`},
-		{Method: "POST", Path: credentials, Body: `{"application_credential": {"name": "n", "roles": [{"id": "` + ids["role"] + `"}]}}`},
-	}, func(c inputtest.Case) inputtest.Answer {
-		server, token, ids := inputWorld(t)
-		got := send(t, server, c.Method, c.Path, c.Body, "X-Auth-Token", token, "X-Subject-Token", token)
-		seen := got.body + send(t, server, http.MethodGet, "/v3/users/"+ids["user"]+"/application_credentials", "", "X-Auth-Token", token).body
+		{method: "POST", path: credentials, body: `{"application_credential": {"name": "n", "description": "d", "secret": "x", "expires_at": "2027-01-01T00:00:00", "roles": [{"name": "reader"}], "unrestricted": true}}`},
+		{method: "POST", path: credentials, body: `{"application_credential": {"name": "n", "roles": [{"id": "` + ids["role"] + `"}]}}`},
+	}, func(r request) answer {
+		server, token, ids := newKeystone(t)
+		got := send(t, server, r, "X-Auth-Token", token, "X-Subject-Token", token)
+		seen := got.seen + send(t, server, get("/v3/users/"+ids["user"]+"/application_credentials"), "X-Auth-Token", token).seen
 		var made struct {
 			Credential struct{ ID, Secret string } `json:"application_credential"`
 		}
-		if json.Unmarshal([]byte(got.body), &made) == nil && made.Credential.ID != "" { // what the credential may do shows in its token
-			seen += send(t, server, "POST", "/v3/auth/tokens", fmt.Sprintf(`{"auth": {"identity": {"methods": ["application_credential"],
-				"application_credential": {"id": %q, "secret": %q}}}}`, made.Credential.ID, made.Credential.Secret)).body
+		if json.Unmarshal([]byte(got.seen), &made) == nil && made.Credential.ID != "" { // what the credential may do shows in its token
+			seen += send(t, server, request{method: "POST", path: "/v3/auth/tokens", body: fmt.Sprintf(`{"auth": {"identity": {"methods": ["application_credential"],
+				"application_credential": {"id": %q, "secret": %q}}}}`, made.Credential.ID, made.Credential.Secret)}).seen
 		}
-		return inputtest.Answer{Status: got.StatusCode, Seen: withoutSelf(seen)}
+		return answer{got.status, withoutSelf(seen)}
 	})
 }
 
 // withoutSelf takes out the link of a list to itself, which repeats the query.
 func withoutSelf(text string) string {
-	before, rest, found := strings.Cut(text, `"self":"http://cloud.example:5000/identity/v3/`)
+	before, rest, found := strings.Cut(text, `"self":"http://example.com/identity/v3/`)
 	if !found {
 		return text
 	}

@@ -1,4 +1,4 @@
-package inputtest
+package inputtest_test
 
 import (
 	"encoding/json"
