@@ -86,14 +86,9 @@ func Render(w *bytes.Buffer, name string, world World) error {
 
 // asset serves an embedded file.
 func asset(name, kind string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
+	return func(w http.ResponseWriter, r *http.Request) {
 		protect(w.Header())
 		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(data)
+		http.ServeFileFS(w, r, files, name)
 	}
 }
