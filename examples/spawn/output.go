@@ -80,7 +80,6 @@ func traceOf(result *spawn.Result, err error) []spawn.StepTrace {
 
 func newTable(header ...any) table.Writer {
 	t := table.NewWriter()
-	t.SetStyle(table.StyleDefault)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.AppendHeader(header)
 	t.SuppressTrailingSpaces()

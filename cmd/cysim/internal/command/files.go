@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/jedib0t/go-pretty/v6/table"
 )
 
 // ReadFile reads a file of at most limit bytes.
@@ -74,6 +76,17 @@ func WriteJSON(w io.Writer, value any) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
+}
+
+// NewTable returns a table without borders. A header is optional.
+func NewTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.SuppressTrailingSpaces()
+	if len(header) > 0 {
+		t.AppendHeader(header)
+	}
+	return t
 }
 
 // WriteList writes a list as indented JSON if the output format is json, else one line for

@@ -152,23 +152,25 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 		b.WriteString(d.offered())
 	}
 	if len(d.LeftOut) > 0 {
-		b.WriteString("\nLeft out, and why\n\n" + tableOf([]any{"address", "driver", "reason"}, len(d.LeftOut), func(i int) []any {
-			l := d.LeftOut[i]
-			return []any{l.Address, l.Driver, l.Reason}
-		}))
+		t := command.NewTable("address", "driver", "reason")
+		for _, l := range d.LeftOut {
+			t.AppendRow(table.Row{l.Address, l.Driver, l.Reason})
+		}
+		fmt.Fprintf(&b, "\nLeft out, and why\n\n%s\n", t.Render())
 	}
 	if len(d.Problems) > 0 {
-		b.WriteString("\nNot understood\n\n" + tableOf([]any{"address", "file", "driver", "reason"}, len(d.Problems), func(i int) []any {
-			p := d.Problems[i]
-			return []any{p.Address, p.File, p.Driver, p.Reason}
-		}))
+		t := command.NewTable("address", "file", "driver", "reason")
+		for _, p := range d.Problems {
+			t.AppendRow(table.Row{p.Address, p.File, p.Driver, p.Reason})
+		}
+		fmt.Fprintf(&b, "\nNot understood\n\n%s\n", t.Render())
 	}
 	if len(d.unclaimed) > 0 {
-		b.WriteString("\nAccelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists\n\n" +
-			tableOf([]any{"address", "class", "whitelist entry"}, len(d.unclaimed), func(i int) []any {
-				f := d.unclaimed[i]
-				return []any{f.Address, className(f), fmt.Sprintf(`{"vendor_id": "%s", "product_id": "%s"}`, f.VendorID(), f.ProductID())}
-			}))
+		t := command.NewTable("address", "class", "whitelist entry")
+		for _, f := range d.unclaimed {
+			t.AppendRow(table.Row{f.Address, className(f), fmt.Sprintf(`{"vendor_id": "%s", "product_id": "%s"}`, f.VendorID(), f.ProductID())})
+		}
+		fmt.Fprintf(&b, "\nAccelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists\n\n%s\n", t.Render())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -176,10 +178,11 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 
 // offered is the table of devices, with an example of a device profile.
 func (d discovery) offered() string {
-	text := tableOf([]any{"address", "device", "resource class", "units", "traits", "driver"}, len(d.Devices), func(i int) []any {
-		f := d.Devices[i]
-		return []any{f.Address, f.description(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.Driver}
-	})
+	t := command.NewTable("address", "device", "resource class", "units", "traits", "driver")
+	for _, f := range d.Devices {
+		t.AppendRow(table.Row{f.Address, f.description(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.Driver})
+	}
+	text := t.Render() + "\n"
 	for _, f := range d.Devices {
 		for _, warning := range f.Warnings {
 			text += fmt.Sprintf("\nWarning: %s is offered, but %s.\n", f.Address, warning)
@@ -209,20 +212,4 @@ func (f foundDevice) classes() string {
 		lines = append(lines, fmt.Sprintf("%s (%d)", class, f.Resources[class]))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// tableOf renders rows below a header, without borders.
-func tableOf(header []any, rows int, row func(int) []any) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.AppendHeader(table.Row(header))
-	for i := range rows {
-		t.AppendRow(table.Row(row(i)))
-	}
-	var b strings.Builder
-	for line := range strings.Lines(t.Render() + "\n") {
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	return b.String()
 }

@@ -73,9 +73,7 @@ func (r *report) print(w io.Writer, format string) error {
 	if format == "json" {
 		return json.NewEncoder(w).Encode(r)
 	}
-	t := table.NewWriter()
-	t.SetStyle(table.StyleDefault)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t := command.NewTable()
 	t.AppendRows([]table.Row{
 		{"spawns and deletes", r.Spawns},
 		{"failed", r.Failed},
