@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -40,7 +41,7 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 	model.Seed = opts.Seed
 	simulated, err := simcloud.New(ctx, model)
 	if err != nil {
-		return nil, badInput("embedded cloud", err)
+		return nil, fmt.Errorf("embedded cloud: %w", err)
 	}
 	provider, err := simulated.ProviderClient(ctx, "admin")
 	if err != nil {
@@ -75,12 +76,12 @@ func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, e
 func logIn(ctx context.Context, flag, cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud))
 	if err != nil {
-		return nil, endpoint, badInput(flag+" "+cloud, err)
+		return nil, endpoint, fmt.Errorf("%s %s: %w", flag, cloud, err)
 	}
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
 	if err != nil {
-		return nil, endpoint, badInput(flag+" "+cloud, err)
+		return nil, endpoint, fmt.Errorf("%s %s: %w", flag, cloud, err)
 	}
 	return provider, endpoint, nil
 }

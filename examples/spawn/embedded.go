@@ -30,7 +30,7 @@ func writeDiagram(cloud *simcloud.Cloud, file string) error {
 		return nil
 	}
 	if err := os.WriteFile(file, []byte(cloud.SequenceDiagram()), 0o644); err != nil {
-		return badInput("--diagram", err)
+		return fmt.Errorf("--diagram: %w", err)
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -90,12 +89,10 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 	return result, errors.Join(err, writeDiagram(target.sim, opts.Diagram), define(target.sim, result))
 }
 
-var (
-	errUsage = errors.New("bad input")   // on the command line or in a file that it names
-	errLeak  = errors.New("left behind") // in the embedded cloud
-)
+// errLeak is an error of the embedded cloud.
+var errLeak = errors.New("left behind")
 
-const statusBadInput = 2
+const statusBadInput = 2 // also for clouds and files that cannot be used
 
 // exitStatus returns the exit status for an error. Leaks take precedence.
 func exitStatus(err error) int {
@@ -115,6 +112,3 @@ var statusOfStep = map[spawn.Step]int{
 	spawn.StepCandidates: 3, spawn.StepSelect: 3, spawn.StepClaim: 4, spawn.StepCreate: 5, spawn.StepMatch: 5,
 	spawn.StepBind: 6, spawn.StepWait: 7, spawn.StepCompose: 8,
 }
-
-// badInput is an error in what a flag says.
-func badInput(flag string, err error) error { return fmt.Errorf("%w: %s: %w", errUsage, flag, err) }

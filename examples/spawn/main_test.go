@@ -233,7 +233,7 @@ func TestExitStatus(t *testing.T) {
 		want int
 	}{
 		{nil, 0},
-		{errUsage, 2},
+		{errors.New("x"), 2},
 		{&spawn.Error{Step: spawn.StepProfile}, 2},
 		{&spawn.Error{Step: spawn.StepRequest}, 2},
 		{&spawn.Error{Step: spawn.StepCandidates}, 3},

@@ -38,13 +38,13 @@ type options struct {
 func (o *options) AfterApply() error {
 	switch {
 	case o.OSCloud != "" && o.Instance == uuid.Nil:
-		return fmt.Errorf("%w: --os-cloud needs --instance, the UUID of an existing server", errUsage)
+		return errors.New("--os-cloud needs --instance, the UUID of an existing server")
 	case o.OSCloud == "" && o.ServiceCloud != "":
-		return fmt.Errorf("%w: --service-cloud needs --os-cloud", errUsage)
+		return errors.New("--service-cloud needs --os-cloud")
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:
-		return fmt.Errorf("%w: --domain: %s is empty", errUsage, o.Domain.Filename)
+		return fmt.Errorf("--domain: %s is empty", o.Domain.Filename)
 	case o.Timeout != nil && *o.Timeout < 1:
-		return fmt.Errorf("%w: --timeout: arq_binding_timeout: %d is below 1 second", errUsage, *o.Timeout)
+		return fmt.Errorf("--timeout: arq_binding_timeout: %d is below 1 second", *o.Timeout)
 	}
 	if o.Instance == uuid.Nil {
 		o.Instance = uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "instance-%d", o.Seed))
@@ -62,7 +62,7 @@ func (o *options) AfterApply() error {
 func (o *options) config() (spawn.Config, error) {
 	var config spawn.Config
 	if err := config.ReadNovaConf(bytes.NewReader(o.NovaConf.Contents)); err != nil {
-		return config, badInput("--nova-conf "+o.NovaConf.Filename, err)
+		return config, fmt.Errorf("--nova-conf %s: %w", o.NovaConf.Filename, err)
 	}
 	if o.Timeout != nil {
 		config.ARQBindingTimeout = *o.Timeout
@@ -78,11 +78,11 @@ func ensureProfile(ctx context.Context, opts options, client *cyborgclient.Clien
 	}
 	data, err := os.ReadFile(opts.Profile)
 	if err != nil {
-		return "", badInput("--profile", err)
+		return "", fmt.Errorf("--profile: %w", err)
 	}
 	profile, err := requestspec.ParseProfileFile(data)
 	if err != nil {
-		return "", badInput("--profile "+opts.Profile, err)
+		return "", fmt.Errorf("--profile %s: %w", opts.Profile, err)
 	}
 	found, err := client.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{profile.Name}})
 	if err != nil {
@@ -93,7 +93,7 @@ func ensureProfile(ctx context.Context, opts options, client *cyborgclient.Clien
 		return profile.Name, err
 	}
 	if matching.Unchanged(profile, requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}) != nil {
-		return "", badInput("--profile "+opts.Profile, errors.New("the cloud has another device profile named "+profile.Name))
+		return "", fmt.Errorf("--profile %s: the cloud has another device profile named %s", opts.Profile, profile.Name)
 	}
 	return profile.Name, nil
 }

@@ -201,7 +201,7 @@ func (o *output) xml(domain []byte) error {
 		return err
 	}
 	if err := os.WriteFile(o.opts.XML, domain, 0o644); err != nil {
-		return badInput("--xml", err)
+		return fmt.Errorf("--xml: %w", err)
 	}
 	fmt.Fprintf(o.text, "Domain XML written to %s\n", o.opts.XML)
 	return nil
@@ -238,7 +238,7 @@ type document struct {
 	Instance  string             `json:"instance,omitempty"`
 	Host      string             `json:"host,omitempty"`
 	ARQs      []cyborgclient.ARQ `json:"arqs"`
-	Devices   map[string]string  `json:"devices,omitempty"` // in the domain, by ARQ
+	Devices   map[string]string  `json:"devices,omitempty"` // what is in the domain, by ARQ
 	Domain    string             `json:"domain,omitempty"`
 	Error     string             `json:"error,omitempty"`
 	Step      spawn.Step         `json:"step,omitempty"`
