@@ -111,7 +111,7 @@ func (r *Report) LeaveOut(driver string, reason func(Device) string) {
 	r.Devices = slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
 		text := reason(d)
 		if text != "" {
-			r.LeftOut = append(r.LeftOut, LeftOut{Address: d.ControlPath.Address().String(), Driver: driver, Reason: text})
+			r.LeftOut = append(r.LeftOut, Notice{Address: d.ControlPath.Address().String(), Driver: driver, Reason: text})
 		}
 		return text != ""
 	})

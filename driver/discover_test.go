@@ -220,7 +220,7 @@ func TestLeaveOutMovesWhatNovaClaims(t *testing.T) {
 		}
 		return ""
 	})
-	want := []driver.LeftOut{{Address: "0000:01:00.0", Driver: "nvidia", Reason: "Nova's"}}
+	want := []driver.Notice{{Address: "0000:01:00.0", Driver: "nvidia", Reason: "Nova's"}}
 	if diff := cmp.Diff(want, report.LeftOut); diff != "" || len(report.Devices) != 1 {
 		t.Errorf("%d devices (-want +got):\n%s", len(report.Devices), diff)
 	}

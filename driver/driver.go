@@ -89,24 +89,18 @@ type Tree interface {
 type Report struct {
 	Devices []Device
 	// LeftOut are devices that the driver knows and does not offer.
-	LeftOut []LeftOut
+	LeftOut []Notice
 	// Problems are devices and files that could not be read or parsed.
 	Problems []Problem
 	// Warnings are about devices that are offered and with which a guest may not start.
-	Warnings []Warning
+	Warnings []Notice
 	// Err is why a driver that DiscoverAll asked failed altogether; the report is empty then.
 	Err error
 }
 
-// Warning is a reason why a guest may not start with a device that is offered.
-type Warning struct {
-	Address string `json:"address"`
-	Driver  string `json:"driver"`
-	Reason  string `json:"reason"`
-}
-
-// LeftOut is a device of the driver's kind that must not be offered, and why.
-type LeftOut struct {
+// Notice says why a device of the driver's kind must not be offered, or why a guest may not
+// start with one that is.
+type Notice struct {
 	Address string `json:"address"`
 	Driver  string `json:"driver"`
 	Reason  string `json:"reason"`

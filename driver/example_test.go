@@ -28,7 +28,7 @@ func (d sharkDriver) Discover(ctx context.Context) (driver.Report, error) {
 		state, problems := view.PCIState(f)
 		report.Problems = append(report.Problems, problems...)
 		if reason := state.Divided(); reason != "" {
-			report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: f.Address.String(), Driver: d.Name(), Reason: reason})
+			report.LeftOut = append(report.LeftOut, driver.Notice{Address: f.Address.String(), Driver: d.Name(), Reason: reason})
 			continue
 		}
 		report.Devices = append(report.Devices, driver.Device{

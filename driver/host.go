@@ -33,9 +33,9 @@ type HostReport struct {
 	At time.Time
 	// Devices is how many devices were found.
 	Devices  int
-	LeftOut  []LeftOut
+	LeftOut  []Notice
 	Problems []Problem
-	Warnings []Warning
+	Warnings []Notice
 	// Err is why the discovery could not be done at all.
 	Err error
 }

@@ -138,9 +138,9 @@ func TestIOMMUGroups(t *testing.T) {
 			if err != nil || len(report.Devices) != 1 {
 				t.Fatalf("%+v, %v", report, err)
 			}
-			var want []driver.Warning
+			var want []driver.Notice
 			if tt.want != "" {
-				want = []driver.Warning{{Address: "0000:01:00.0", Driver: "nvidia", Reason: tt.want}}
+				want = []driver.Notice{{Address: "0000:01:00.0", Driver: "nvidia", Reason: tt.want}}
 			}
 			if diff := cmp.Diff(want, report.Warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)

@@ -163,12 +163,12 @@ func (s *PCIScan) Problem(u *Unit, err error) {
 
 // LeaveOut reports why a function is not offered.
 func (s *PCIScan) LeaveOut(u *Unit, format string, args ...any) {
-	s.Report.LeftOut = append(s.Report.LeftOut, LeftOut{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
+	s.Report.LeftOut = append(s.Report.LeftOut, Notice{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
 }
 
 // Warn reports what may keep a guest from starting with a function that is offered.
 func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
-	s.Report.Warnings = append(s.Report.Warnings, Warning{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
+	s.Report.Warnings = append(s.Report.Warnings, Notice{Address: u.Address.String(), Driver: s.driver, Reason: fmt.Sprintf(format, args...)})
 }
 
 // Assignable reports whether a function can be given to a guest as a whole, and otherwise

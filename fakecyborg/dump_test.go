@@ -80,8 +80,8 @@ func allCards() []driver.Device {
 func fullWorld(t *testing.T) (*world, *hardware) {
 	t.Helper()
 	card := newHardware("test", allCards()...)
-	card.report.LeftOut = []driver.LeftOut{{Address: "0000:01:00.0", Driver: "test", Reason: "in use"}}
-	card.report.Warnings = []driver.Warning{{Address: "0000:af:00.0", Driver: "test", Reason: "no IOMMU"}}
+	card.report.LeftOut = []driver.Notice{{Address: "0000:01:00.0", Driver: "test", Reason: "in use"}}
+	card.report.Warnings = []driver.Notice{{Address: "0000:af:00.0", Driver: "test", Reason: "no IOMMU"}}
 	card.report.Problems = []driver.Problem{{File: "bus/x", Err: errors.New("cannot be read")}}
 	w := newWorld(t, fakecyborg.Config{Seed: 3}, nil, withImages(t))
 	blind := newHardware("blind")

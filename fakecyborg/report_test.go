@@ -595,7 +595,7 @@ func TestTroubleOfADriverLeavesItsDevicesAlone(t *testing.T) {
 	w.hardware.err = nil
 	w.hardware.report = driver.Report{
 		Problems: []driver.Problem{{Address: "0000:3b:00.0", File: "vendor", Err: errors.New("garbled")}},
-		LeftOut:  []driver.LeftOut{{Address: "0000:5e:00.0", Driver: "test", Reason: "a virtual function"}},
+		LeftOut:  []driver.Notice{{Address: "0000:5e:00.0", Driver: "test", Reason: "a virtual function"}},
 	}
 	if err := w.cyborg.Report(t.Context()); err == nil || !strings.Contains(err.Error(), "garbled") {
 		t.Errorf("error: %v", err)

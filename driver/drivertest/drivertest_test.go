@@ -56,8 +56,8 @@ func TestCheckNamesEachFault(t *testing.T) {
 		{
 			Devices:  []driver.Device{device, {}},
 			Problems: []driver.Problem{{Err: errors.New("x")}},
-			LeftOut:  []driver.LeftOut{{Address: "a", Reason: "r", Driver: "widget"}},
-			Warnings: []driver.Warning{{Reason: "r", Driver: "other"}},
+			LeftOut:  []driver.Notice{{Address: "a", Reason: "r", Driver: "widget"}},
+			Warnings: []driver.Notice{{Reason: "r", Driver: "other"}},
 		},
 	})
 	got := strings.Join(record.texts, "\n")

@@ -60,7 +60,7 @@ func TestAXilinxCardIsReportedAsUpstreamDoes(t *testing.T) {
 		t.Errorf("doubled (-want +got):\n%s", diff)
 	}
 	device.Deployables[0].AttachHandles = []driver.AttachHandle{handle("1")}
-	want := driver.Report{Devices: []driver.Device{device}, LeftOut: []driver.LeftOut{
+	want := driver.Report{Devices: []driver.Device{device}, LeftOut: []driver.Notice{
 		{Address: "0000:3b:00.0", Driver: "xilinx_fpga", Reason: "management function of a card whose user function is 0000:3b:00.1"},
 	}}
 	if diff := cmp.Diff(want, xilinx(t, fpga.Config{}, tree)); diff != "" {

@@ -69,12 +69,12 @@ func (d *Driver) parent(view *driver.View, parent string, report *driver.Report)
 		return
 	}
 	if len(capacity.Handles) == 0 {
-		report.LeftOut = append(report.LeftOut, driver.LeftOut{Address: parent, Driver: name,
+		report.LeftOut = append(report.LeftOut, driver.Notice{Address: parent, Driver: name,
 			Reason: fmt.Sprintf("no instance of type %s is left, and none exists", t.Name)})
 		return
 	}
 	if capacity.Foreign > 0 {
-		report.Warnings = append(report.Warnings, driver.Warning{Address: parent, Driver: name,
+		report.Warnings = append(report.Warnings, driver.Notice{Address: parent, Driver: name,
 			Reason: fmt.Sprintf("mediated devices of other types (%d) lower the capacity", capacity.Foreign)})
 	}
 	report.Devices = append(report.Devices, device)

@@ -136,7 +136,7 @@ func TestEverythingWhitelistedStillLeavesOutWhatTheHostNeeds(t *testing.T) {
 	if diff := cmp.Diff([]string{"0000:05:10.0", "0000:05:10.4", "0000:0a:00.0"}, addresses(report)); diff != "" {
 		t.Errorf("offered (-want +got):\n%s", diff)
 	}
-	want := []driver.LeftOut{
+	want := []driver.Notice{
 		{Address: "0000:00:02.0", Driver: "pci", Reason: "a bridge cannot be given to a guest"},
 		{Address: pf, Driver: "pci", Reason: "physical function with virtual functions enabled (2)"},
 		{Address: "0000:06:00.0", Driver: "pci", Reason: "in the host's use: network interface eth0 is up"},

@@ -89,7 +89,7 @@ func TestVirtualFunctionsAreDeployablesOfTheirAccelerator(t *testing.T) {
 	if diff := cmp.Diff(want, report.Devices[0].Deployables); diff != "" {
 		t.Errorf("deployables (-want +got):\n%s", diff)
 	}
-	leftOut := []driver.LeftOut{{Address: c62x, Driver: "intel_qat", Reason: "physical function with virtual functions (2), which are offered instead"}}
+	leftOut := []driver.Notice{{Address: c62x, Driver: "intel_qat", Reason: "physical function with virtual functions (2), which are offered instead"}}
 	if diff := cmp.Diff(leftOut, report.LeftOut); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}

@@ -49,7 +49,7 @@ func (r *report) leaveOut(f found, reason string) {
 	r.c.db.Update(nil, func(tx store.Tx) {
 		tx.ChangeReport(r.name, f.source, func(report *store.DriverReport) {
 			report.Devices--
-			report.LeftOut = append(slices.Clone(report.LeftOut), driver.LeftOut{
+			report.LeftOut = append(slices.Clone(report.LeftOut), driver.Notice{
 				Address: f.ControlPath.Address().String(), Driver: f.source, Reason: reason,
 			})
 		})

@@ -184,12 +184,12 @@ type HostReport struct {
 
 // DriverReport is what one driver found.
 type DriverReport struct {
-	Driver   string           `json:"driver"`
-	Devices  int              `json:"devices"`
-	LeftOut  []driver.LeftOut `json:"left_out,omitempty"`
-	Problems []Problem        `json:"problems,omitempty"`
-	Warnings []driver.Warning `json:"warnings,omitempty"`
-	Error    string           `json:"error,omitempty"`
+	Driver   string          `json:"driver"`
+	Devices  int             `json:"devices"`
+	LeftOut  []driver.Notice `json:"left_out,omitempty"`
+	Problems []Problem       `json:"problems,omitempty"`
+	Warnings []driver.Notice `json:"warnings,omitempty"`
+	Error    string          `json:"error,omitempty"`
 }
 
 // Problem is something that a driver could not read.

@@ -17,9 +17,9 @@ import (
 
 // discovery is the JSON document of cysim discover.
 type discovery struct {
-	Devices  []foundDevice    `json:"devices"`
-	LeftOut  []driver.LeftOut `json:"left_out"`
-	Problems []foundProblem   `json:"problems"`
+	Devices  []foundDevice   `json:"devices"`
+	LeftOut  []driver.Notice `json:"left_out"`
+	Problems []foundProblem  `json:"problems"`
 
 	// unclaimed are accelerators by their class that no report mentions. Only the tables
 	// have them, as suggestions for a whitelist.
@@ -66,7 +66,7 @@ type foundProblem struct {
 // newDiscovery collects the reports of the drivers, in their order. A driver that failed is
 // a problem.
 func newDiscovery(drivers []driver.Driver, reports []driver.Report) discovery {
-	d := discovery{Devices: []foundDevice{}, LeftOut: []driver.LeftOut{}, Problems: []foundProblem{}}
+	d := discovery{Devices: []foundDevice{}, LeftOut: []driver.Notice{}, Problems: []foundProblem{}}
 	for i, report := range reports {
 		name := drivers[i].Name()
 		for _, device := range report.Devices {
@@ -83,7 +83,7 @@ func newDiscovery(drivers []driver.Driver, reports []driver.Report) discovery {
 	return d
 }
 
-func foundDevices(name string, device driver.Device, warnings []driver.Warning) []foundDevice {
+func foundDevices(name string, device driver.Device, warnings []driver.Notice) []foundDevice {
 	address := device.ControlPath.Address().String()
 	var list []foundDevice
 	for _, p := range device.Deployables {
