@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // The words that Cyborg stores.

@@ -13,7 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // Errors to compare with errors.Is.
@@ -169,7 +169,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 // [ErrConfig].
 func (c *Config) UnmarshalJSON(data []byte) error {
 	var wire configJSON
-	if err := simhttp.DecodeStrict(data, &wire); err != nil {
+	if err := strictjson.Decode(data, &wire); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	*c = Config(wire.plainConfig)

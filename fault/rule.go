@@ -1,11 +1,12 @@
 package fault
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // ErrRule is matched by every error about an invalid rule.
@@ -112,9 +113,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 // [ErrRule].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	var wire ruleJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&wire); err != nil {
+	if err := strictjson.Decode(data, &wire); err != nil {
 		return fmt.Errorf("%w: %w", ErrRule, err)
 	}
 	if wire.Delay != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -87,7 +88,7 @@ func readJSON(r *http.Request, name string, into any) error {
 	if err != nil {
 		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
 	}
-	if err := simhttp.DecodeStrict(data, into); err != nil {
+	if err := strictjson.Decode(data, into); err != nil {
 		return simhttp.Refuse(http.StatusBadRequest, "%s: %v", name, err)
 	}
 	return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/hpts"
-	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 	"github.com/gocyborg/gocyborg/driver/mdev"
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/qat"
 	"github.com/gocyborg/gocyborg/driver/ssd"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // Config is the configuration of the drivers of one host. A driver without a section has

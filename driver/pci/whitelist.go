@@ -9,8 +9,8 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/file"
-	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
 	"github.com/gocyborg/gocyborg/internal/devicespec"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // Spec is one entry of the whitelist. A function that fits all its fields is admitted;

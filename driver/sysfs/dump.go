@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // treeDump is what became of a described machine, as JSON.

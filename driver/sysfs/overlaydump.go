@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // overlayDump is what an overlay remembers, as JSON.

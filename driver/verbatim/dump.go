@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
-	"github.com/gocyborg/gocyborg/driver/internal/strictjson"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // stateDump is what a driver remembers, as JSON.

@@ -62,9 +62,10 @@ func serverHalf() []Package {
 func foundations() []Package {
 	return []Package{
 		{Pattern: "sim"},
-		{Pattern: "fault", Ours: []string{"sim"}},
+		{Pattern: "fault", Ours: []string{"internal/strictjson", "sim"}},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/plural"},
+		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
@@ -80,15 +81,14 @@ func foundations() []Package {
 // drivers are the hardware drivers.
 func drivers() []Package {
 	return []Package{
-		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/strictjson"}, Others: []string{uuid}},
+		{Pattern: "driver", Ours: []string{"driver/internal/file", "internal/strictjson"}, Others: []string{uuid}},
 		{Pattern: "driver/internal/file"},
-		{Pattern: "driver/internal/strictjson"},
 		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
-		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*"}, Others: []string{xsys}},
-		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*"}},
+		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},
+		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*", "internal/strictjson"}},
 		{Pattern: "driver/drivertest", Ours: []string{"driver", "driver/sysfs"}},
-		{Pattern: "driver/pci", Ours: []string{"driver", "driver/internal/*", "internal/devicespec"}},
-		{Pattern: "driver/*", Ours: []string{"driver", "driver/internal/*"}},
+		{Pattern: "driver/pci", Ours: []string{"driver", "driver/internal/*", "internal/devicespec", "internal/strictjson"}},
+		{Pattern: "driver/*", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}},
 	}
 }
 
@@ -119,7 +119,7 @@ func cyborg() []Package {
 		{
 			Pattern: "fakecyborg",
 			Ours: []string{
-				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids",
+				"fakecyborg/internal/*", "driver", "driver/sysfs", "fault", "sim", "internal/schema", "internal/simhttp", "internal/strictjson", "internal/tables", "internal/uuids",
 			},
 			Others: []string{uuid},
 		},

@@ -1,26 +1,9 @@
 package simhttp
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 )
-
-// DecodeStrict decodes one JSON value without unknown members, which nothing may follow.
-func DecodeStrict(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
-	}
-	return nil
-}
 
 // LastYear is the last year of a time in JSON.
 const LastYear = 9999

@@ -2,33 +2,11 @@ package simhttp_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
-
-func TestDecodeStrictReadsOneValueWithoutUnknownMembers(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		`{"name": "a"}`: "<nil>",
-		`{} `:           "<nil>",
-		``:              "EOF",
-		`{"name": "a"`:  "unexpected EOF",
-		`{} {}`:         "something follows the JSON value",
-		`{}]`:           "something follows the JSON value",
-		`[]`:            "cannot unmarshal array",
-		`{"more": 1}`:   `unknown field "more"`,
-	} {
-		var value struct {
-			Name string `json:"name"`
-		}
-		if err := simhttp.DecodeStrict([]byte(text), &value); !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
-	}
-}
 
 func TestTimesThatCannotStandInJSONAreRefused(t *testing.T) {
 	t.Parallel()
