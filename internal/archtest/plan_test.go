@@ -69,7 +69,6 @@ func foundations() []Package {
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
-		{Pattern: "internal/tables/tablestest", Ours: []string{"internal/tables", "sim"}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/tables"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},

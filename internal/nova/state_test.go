@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,15 +16,19 @@ import (
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
-	"github.com/gocyborg/gocyborg/internal/tables/tablestest"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// dumped is the state of a server as JSON.
-func dumped(t tablestest.TB, s *nova.Server) []byte { return tablestest.Dump(t, s.State()) }
-
-// load gives a server a state.
-func load(s *nova.Server, data []byte) error { return tablestest.Load(s.State(), data) }
+// dumped is the state of a server.
+func dumped(t rapid.TB, s *nova.Server) []sim.Record {
+	t.Helper()
+	records, err := tables.Collect(s.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
 
 // withoutRequestID is a header without the one thing that no state has.
 func withoutRequestID(h http.Header) http.Header {
@@ -100,10 +103,10 @@ func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
 			data, before := dumped(rt, s), len(box.got())
 			other, otherBox := newDelaying(rt)
 			defer other.Close()
-			if err := load(other, data); err != nil {
+			if err := other.State().Replace(data); err != nil {
 				rt.Fatal(err)
 			}
-			if diff := cmp.Diff(string(data), string(dumped(rt, other))); diff != "" {
+			if diff := cmp.Diff(data, dumped(rt, other)); diff != "" {
 				rt.Fatalf("the dump of what was loaded (-want +got):\n%s", diff)
 			}
 			other.Resume()
@@ -112,7 +115,7 @@ func TestALoadedServiceBehavesAsTheOneThatWasDumped(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if diff := cmp.Diff(string(dumped(rt, s)), string(dumped(rt, other))); diff != "" {
+			if diff := cmp.Diff(dumped(rt, s), dumped(rt, other)); diff != "" {
 				rt.Fatalf("dumps at the end (-kept +loaded):\n%s", diff)
 			}
 			if diff := cmp.Diff(s.Events(), other.Events()); diff != "" {
@@ -142,7 +145,7 @@ func TestOverdueEventsArePassedOnInOrderOnceTheServiceGoesOn(t *testing.T) {
 		other, box := newDelaying(t)
 		defer other.Close()
 		for range 2 { // a second load is in place of the first
-			if err := load(other, data); err != nil {
+			if err := other.State().Replace(data); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -175,7 +178,7 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		post(t, s, events(event(ready, `,"tag":"late"`)))
-		if err := load(s, empty); err != nil {
+		if err := s.State().Replace(empty); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -191,47 +194,6 @@ func TestALoadTakesDelayedEventsAway(t *testing.T) {
 			t.Errorf("events put off after the load: %v", box.got())
 		}
 	})
-}
-
-// whole is the dump of a server with a guest and an event of each fate.
-func whole(t testing.TB) (*nova.Server, string) {
-	t.Helper()
-	s, _ := newDelaying(t)
-	if err := s.DefineGuest(sim.Guest{UUID: ready, Host: "cn0", Domain: "<domain/>"}); err != nil {
-		t.Fatal(err)
-	}
-	post(t, s, events(event(ready, `,"tag":"late"`), event(ready, `,"tag":"lost"`), event(ready, `,"tag":"x"`), event(stranger, `,"tag":"y"`)))
-	return s, string(dumped(t, s))
-}
-
-func TestABadDumpIsRefusedAndChangesNothing(t *testing.T) {
-	t.Parallel()
-	s, before := whole(t)
-	defer s.Close()
-	replaced := func(old, new string) string { return tablestest.Replaced(t, before, old, new) }
-	for _, tt := range []struct{ name, text, want string }{
-		{"unknown table", replaced(`"compute.guests"`, `"compute.servers"`), "compute.servers"},
-		{"unknown field", replaced(`"domain"`, `"xml"`), `unknown field "xml"`},
-		{"guest under another key", replaced(`"key": "1111`, `"key": "2222`), "the row's key is 1111"},
-		{"guest without uuid", strings.ReplaceAll(before, ready, ""), "is not a UUID"},
-		{"guest with a bad domain", replaced(`\u003cdomain/\u003e`, `\u003cguest/\u003e`), "not domain"},
-		{"event above the sequence", replaced(`"last": 4`, `"last": 2`), "the sequence events is at 2 only"},
-		{"event of no server", replaced(`"server_uuid": "`, `"server_uuid": "x`), `server_uuid "x1111`},
-		{"event of no name", replaced(`"name": "accelerator-request-bound"`, `"name": ""`), "name or status is missing"},
-		{"code", replaced(`"code": 404`, `"code": 500`), "code 500"},
-		{"refused and to be forwarded", replaced(`"code": 404,`, `"code": 404, "forward_at": "2026-01-01T00:00:00Z",`), "it was refused"},
-		{"time out of range", replaced(`"forward_at": "`, `"forward_at": "9999-12-31T23:59:59-12:00", "problems": [], "forwarded": [], "tag": "`), "repeated"},
-	} {
-		tablestest.CheckRefused(t, s.State(), tt.name, tt.text, tt.want)
-	}
-}
-
-func FuzzLoad(f *testing.F) {
-	f.Add([]byte(`[]`))
-	s, text := whole(f)
-	s.Close()
-	f.Add([]byte(text))
-	f.Fuzz(func(t *testing.T, data []byte) { tablestest.CheckLoad(t, nova.New(nova.Config{}).State(), data) })
 }
 
 // Each dump is of one moment: it is loaded whatever was going on.
@@ -255,7 +217,7 @@ func TestADumpIsOfOneMoment(t *testing.T) {
 	group.Go(func() {
 		for range 40 {
 			other := nova.New(nova.Config{})
-			if err := load(other, dumped(t, s)); err != nil {
+			if err := other.State().Replace(dumped(t, s)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -275,7 +237,7 @@ func TestTheOldestEventsGo(t *testing.T) {
 		t.Errorf("%d events, want 10000", n)
 	}
 	other := nova.New(nova.Config{})
-	if err := load(other, dumped(t, s)); err != nil {
+	if err := other.State().Replace(dumped(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	var last sim.Exchange
@@ -295,7 +257,7 @@ func TestARefusedStateLeavesDelayedEventsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		post(t, s, events(event(ready, `,"tag":"late"`)))
-		if err := load(s, []byte(`[{"table": "compute.servers", "key": "x", "row": {}}]`)); !errors.Is(err, sim.ErrRecords) {
+		if err := s.State().Replace([]sim.Record{{Table: "compute.servers", Key: "x", Row: []byte("{}")}}); !errors.Is(err, sim.ErrRecords) {
 			t.Fatalf("%v, want ErrRecords", err)
 		}
 		time.Sleep(time.Hour)

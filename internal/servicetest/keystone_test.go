@@ -1,8 +1,9 @@
-package inputtest_test
+package servicetest_test
 
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func newKeystone(t *testing.T) (server *keystone.Server, token string, ids map[s
 	return server, token, ids
 }
 
-func TestKeystone(t *testing.T) {
+func TestKeystoneInputs(t *testing.T) {
 	t.Parallel()
 	system, token, ids := newKeystone(t)
 	credentials := "/v3/users/" + ids["user"] + "/application_credentials"
@@ -95,4 +96,82 @@ func withoutSelf(text string) string {
 	}
 	_, after, _ := strings.Cut(rest, `"`)
 	return before + withoutSelf(after)
+}
+
+// fullKeystone is a server with one of everything in its state, and the token of an administrator.
+func fullKeystone(t testing.TB) (server *keystone.Server, token string) {
+	t.Helper()
+	server = keystone.New(guestConfig())
+	login := func(identity string) string {
+		w := exchange(t, server, request{method: "POST", path: "/v3/auth/tokens", body: `{"auth": {` + identity + `}}`})
+		if w.Code != http.StatusCreated {
+			t.Fatalf("log in with %s: %d %s", identity, w.Code, w.Body)
+		}
+		return w.Header().Get("X-Subject-Token")
+	}
+	byPassword := func(user, project string) string {
+		return login(`"identity": {"methods": ["password"], "password": {"user": {"name": "` + user + `", "domain": {"name": "Default"}, "password": "secret"}}},
+			"scope": {"project": {"name": "` + project + `", "domain": {"id": "default"}}}`)
+	}
+	token = byPassword("admin", "admin")
+	guest := byPassword("guest", "lab")
+	who, err := server.VerifyToken(guest)
+	must(t, err)
+	credential := request{
+		method: "POST", path: "/v3/users/" + who.Get("X-User-Id") + "/application_credentials",
+		body: `{"application_credential": {"name": "robot", "secret": "hush", "expires_at": "2027-01-01T00:00:00"}}`,
+	}
+	if got := send(t, server, credential, "X-Auth-Token", guest); got.status != http.StatusCreated {
+		t.Fatalf("create a credential: %d %s", got.status, got.seen)
+	}
+	login(`"identity": {"methods": ["application_credential"], "application_credential": {"name": "robot", "user": {"name": "guest", "domain": {"id": "default"}}, "secret": "hush"}}`)
+	return server, token
+}
+
+// guestConfig has a user with roles on several projects.
+func guestConfig() keystone.Config {
+	return keystone.Config{Seed: 7, Clock: stopped(), Users: []keystone.User{
+		{Name: "guest", Roles: map[string][]string{"lab": {"member"}, "demo": {"reader"}}},
+	}}
+}
+
+func TestKeystoneStates(t *testing.T) {
+	t.Parallel()
+	s, token := fullKeystone(t)
+	before := dump(t, s.State())
+	other, _ := fullKeystone(t)
+	must(t, load(other.State(), before))
+	replaced := replacer(t, before)
+	bad := []badState{
+		{"unknown table", replaced(`"identity.tokens"`, `"identity.grants"`), "identity.grants"},
+		{"unknown field", replaced(`"audit_ids"`, `"audits"`), `unknown field "audits"`},
+		{"unknown user", strings.ReplaceAll(before, `"user": "guest"`, `"user": "nobody"`), `user "nobody": the configuration has no such user`},
+		{"unknown user of a token", replaced(`"user": "admin"`, `"user": "nobody"`), `user "nobody": the configuration has no such user`},
+		{"unknown project", strings.ReplaceAll(before, `"project": "lab"`, `"project": "moon"`), `has no project "moon"`},
+		{"project without a role", replaced(`"project": "admin"`, `"project": "demo"`), `gives the user no role on project "demo"`},
+		{"role that is not the user's", replaced(`"reader"`, `"admin"`), `does not give the user role "admin"`},
+		{"no credential", replaced(`"application_credential": "`, `"application_credential": "x`), "there is no application credential"},
+		{"a token for a hash", replaced(`"sha256": "`, `"sha256": "`+token), "a SHA-256 is not 64 hexadecimal digits"},
+		{"token without audit ids", replaced(`"audit_ids": [`, `"audit_ids": [], "methods": [`), "repeated"},
+		{"unknown method", replaced(`"password"`, `"totp"`), `unknown method "totp"`},
+		{"no time", replaced(`"issued": "2`, `"issued": "0001-01-01T00:00:00Z", "system": false, "expires": "2`), "repeated"},
+		{"the zero time", replaced(`"issued": "2026-01-01T00:00:00Z"`, `"issued": "0001-01-01T00:00:00Z"`), "issued is missing"},
+		{"time out of range", replaced(`"expires": "2026-01-01T01:00:00Z"`, `"expires": "9999-12-31T23:59:59-12:00"`), "year 10000"},
+		{"fewer tokens than there are", replaced(`"last": 3`, `"last": 1`), "it is at 1, and there are 3 tokens"},
+	}
+	checkBadStates(t, s.State(), bad)
+	for _, b := range bad {
+		if strings.Contains(fmt.Sprint(load(s.State(), b.state)), token) {
+			t.Errorf("%s: the error has a token", b.name)
+		}
+	}
+}
+
+func FuzzKeystoneState(f *testing.F) {
+	s, _ := fullKeystone(f)
+	state := dump(f, s.State())
+	f.Add(`[]`)
+	f.Add(state)
+	f.Add(strings.Replace(state, `"2027-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-23:59"`, 1))
+	f.Fuzz(func(t *testing.T, text string) { checkLoad(t, keystone.New(guestConfig()).State(), text) })
 }

@@ -1,19 +1,11 @@
-// Package inputtest_test proves that what the routes of the simulated services declare as
-// read ([sim.Route]) is read, and that what they do not declare is not.
-//
-// Each service brings requests that use everything, and a server that is new for each of
-// their variations. It does not follow any upstream source.
-package inputtest_test
+package servicetest_test
 
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
-	"testing"
-	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
@@ -43,33 +35,6 @@ func remove(path string) request { return request{method: "DELETE", path: path} 
 type answer struct {
 	status int
 	seen   string
-}
-
-// send sends a request as an administrator, with further headers in pairs, and returns the
-// status and the body of the answer.
-func send(t *testing.T, service http.Handler, r request, header ...string) answer {
-	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), r.method, r.path, strings.NewReader(r.body))
-	header = append([]string{"X-Auth-Token", "admin", "OpenStack-API-Version", r.version, "Content-Type", "application/json"}, header...)
-	for pair := range slices.Chunk(header, 2) {
-		req.Header.Set(pair[0], pair[1])
-	}
-	w := httptest.NewRecorder()
-	service.ServeHTTP(w, req)
-	return answer{w.Code, w.Body.String()}
-}
-
-// stopped is a clock that stands still.
-func stopped() sim.Clock { return sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) }
-
-// asJSON is what can be seen of a state.
-func asJSON(t *testing.T, state ...any) string {
-	t.Helper()
-	data, err := json.Marshal(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }
 
 // check sends each case as it is and then, each time to a service that is new, with every

@@ -1,4 +1,4 @@
-package inputtest_test
+package servicetest_test
 
 import (
 	"encoding/json"

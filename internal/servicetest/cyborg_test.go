@@ -1,4 +1,4 @@
-package inputtest_test
+package servicetest_test
 
 import (
 	"context"
@@ -80,14 +80,7 @@ func newCyborg(t *testing.T) (server *fakecyborg.Server, arqs []fakecyborg.ARQ, 
 	return server, arqs, attribute
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestCyborg(t *testing.T) {
+func TestCyborgInputs(t *testing.T) {
 	t.Parallel()
 	server, arqs, attribute := newCyborg(t)
 	fpga := server.Deployables()[0]

@@ -1,4 +1,4 @@
-package inputtest_test
+package servicetest_test
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ func newPlacement(t *testing.T) *placementsim.Server {
 	return s
 }
 
-func TestPlacement(t *testing.T) {
+func TestPlacementInputs(t *testing.T) {
 	t.Parallel()
 	const claim = `"allocations": {"` + rp2 + `": {"resources": {"VGPU": 1}, "generation": 3}}, "project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE", "mappings": {"": ["` + rp2 + `"]}`
 	const inventory = `"total": 4, "reserved": 1, "min_unit": 1, "max_unit": 2, "step_size": 1, "allocation_ratio": 1.0`
