@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/ini.v1"
-
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -111,7 +110,14 @@ func (c *Config) set(fresh Config) error {
 // file does not set keep their value or get their defaults; other options are ignored.
 // The error names the option and matches ErrConfig.
 func (c *Config) ReadNovaConf(r io.Reader) error {
-	file, err := loadINI(r)
+	data, err := io.ReadAll(io.LimitReader(r, osloconf.MaxSize+1))
+	if err == nil && len(data) > osloconf.MaxSize {
+		err = fmt.Errorf("larger than %d bytes", osloconf.MaxSize)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	file, err := osloconf.Parse(data)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -120,53 +126,26 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 		section, name string
 		to            *int
 	}{{"DEFAULT", "arq_binding_timeout", &fresh.ARQBindingTimeout}, {"scheduler", "max_attempts", &fresh.MaxAttempts}} {
-		key, err := file.Section(option.section).GetKey(option.name)
-		if err != nil {
-			continue // not set
-		}
-		text := "" // of an option that is given more than once the last value counts
-		for _, value := range key.ValueWithShadows() {
-			text = strings.TrimSpace(value)
+		text, set := file.Last(option.section, option.name)
+		if !set {
+			continue
 		}
 		if *option.to, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("%w: %s: %q is not a whole number", ErrConfig, option.name, text)
 		}
 	}
-	if err := fresh.readDeviceSpecs(file.Section("pci")); err != nil {
+	if err := fresh.readDeviceSpecs(file); err != nil {
 		return err
 	}
 	return c.set(fresh)
 }
 
-// maxConfSize is far above the size of a nova.conf with all its comments.
-const maxConfSize = 4 << 20
-
-func loadINI(r io.Reader) (*ini.File, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxConfSize+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxConfSize {
-		return nil, fmt.Errorf("larger than %d bytes", maxConfSize)
-	}
-	return ini.LoadSources(ini.LoadOptions{
-		IgnoreInlineComment:        true, // oslo.config keeps them as part of the value
-		AllowPythonMultilineValues: true,
-		SkipUnrecognizableLines:    true,
-		AllowShadows:               true, // device_spec may be given many times
-	}, data)
-}
-
 // readDeviceSpecs reads [pci]device_spec and its old name. Each may be given many
 // times, with an object or a list of objects.
-func (c *Config) readDeviceSpecs(section *ini.Section) error {
+func (c *Config) readDeviceSpecs(file osloconf.File) error {
 	var texts []string
 	for _, name := range []string{"device_spec", "passthrough_whitelist"} {
-		key, err := section.GetKey(name)
-		if err != nil {
-			continue // not set
-		}
-		for _, text := range key.ValueWithShadows() {
+		for _, text := range file.All("pci", name) {
 			specs, err := readNovaSpecs(text)
 			if err != nil {
 				return fmt.Errorf("%w: [pci]%s: %w", ErrConfig, name, err)

@@ -45,8 +45,8 @@ func novaHalf() []Package {
 		{Pattern: "cyborgclient/externalevent", Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
-			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec"},
-			Others:  []string{gophercloud, libvirtxml, ini},
+			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf"},
+			Others:  []string{gophercloud, libvirtxml},
 		},
 		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec"}, Others: []string{gophercloud}},
 	}
@@ -64,6 +64,7 @@ func foundations() []Package {
 		{Pattern: "sim"},
 		{Pattern: "fault", Ours: []string{"internal/strictjson", "sim"}},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
+		{Pattern: "internal/osloconf", Others: []string{ini}, Never: inputOutput()},
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/uuids"},
@@ -151,7 +152,7 @@ func programs() []Package {
 				"requestspec", "matching", "domainxml", "cyborgclient/...", "fault", "sim", "placementsim",
 				"fakecyborg", "simcloud/...", "driver/...", "internal/*",
 			},
-			Others: []string{gophercloud, ini, kong, pretty, uuid, yaml},
+			Others: []string{gophercloud, kong, pretty, uuid, yaml},
 		},
 		{
 			Pattern: "examples/...",

@@ -11,6 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 // realDrivers lists the drivers that look for hardware, by the names of [agent]
@@ -32,36 +33,36 @@ func parseDriverConf(data []byte) (builtin.Config, error) {
 // parseCyborgConf reads the options of a cyborg.conf that affect reports, and ignores all
 // others.
 func parseCyborgConf(data []byte) (builtin.Config, error) {
-	conf, err := parseConf(data)
+	conf, err := osloconf.Parse(data)
 	if err != nil {
 		return builtin.Config{}, err
 	}
-	config := builtin.Config{EnabledDrivers: conf.list("agent", "enabled_drivers")}
-	config.Host, _ = conf.last("DEFAULT", "host")
+	config := builtin.Config{EnabledDrivers: conf.List("agent", "enabled_drivers")}
+	config.Host, _ = conf.Last("DEFAULT", "host")
 	config.NVIDIA, config.NIC, config.PCI = &nvidia.Config{EnabledVGPUTypes: vgpuTypes(conf)}, &nic.Config{}, &pci.Config{}
 	var errs [3]error
-	config.NVIDIA.FilterSRIOVVFs, errs[0] = conf.flag("gpu_devices", "filter_sriov_vfs")
+	config.NVIDIA.FilterSRIOVVFs, errs[0] = conf.Flag("gpu_devices", "filter_sriov_vfs")
 	config.NIC.EnabledNICTypes, errs[1] = nicTypes(conf)
 	config.PCI.PassthroughWhitelist, errs[2] = whitelist(conf)
 	return config, errors.Join(errs[:]...)
 }
 
-func vgpuTypes(conf openstackConf) []nvidia.VGPUType {
+func vgpuTypes(conf osloconf.File) []nvidia.VGPUType {
 	var types []nvidia.VGPUType
-	for _, name := range conf.list("gpu_devices", "enabled_vgpu_types") {
-		types = append(types, nvidia.VGPUType{Name: name, DeviceAddresses: conf.list("vgpu_"+name, "device_addresses")})
+	for _, name := range conf.List("gpu_devices", "enabled_vgpu_types") {
+		types = append(types, nvidia.VGPUType{Name: name, DeviceAddresses: conf.List("vgpu_"+name, "device_addresses")})
 	}
 	return types
 }
 
-func nicTypes(conf openstackConf) ([]nic.Type, error) {
+func nicTypes(conf osloconf.File) ([]nic.Type, error) {
 	var types []nic.Type
-	for _, name := range conf.list("nic_devices", "enabled_nic_types") {
+	for _, name := range conf.List("nic_devices", "enabled_nic_types") {
 		t := nic.Type{Name: name}
 		for option, into := range map[string]*nic.Mappings{
 			"physical_device_mappings": &t.PhysicalDeviceMappings, "function_device_mappings": &t.FunctionDeviceMappings,
 		} {
-			text, _ := conf.last(name, option)
+			text, _ := conf.Last(name, option)
 			mappings, err := nic.ParseMappings(text)
 			if err != nil {
 				return nil, fmt.Errorf("[%s] %s: %w", name, option, err)
@@ -73,9 +74,9 @@ func nicTypes(conf openstackConf) ([]nic.Type, error) {
 	return types, nil
 }
 
-func whitelist(conf openstackConf) (pci.Whitelist, error) {
+func whitelist(conf osloconf.File) (pci.Whitelist, error) {
 	var all pci.Whitelist
-	for _, value := range conf.all("pci", "passthrough_whitelist") {
+	for _, value := range conf.All("pci", "passthrough_whitelist") {
 		entries, err := pci.ParseWhitelist(value)
 		if err != nil {
 			return nil, fmt.Errorf("[pci] passthrough_whitelist: %q: %w", value, err)

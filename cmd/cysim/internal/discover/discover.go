@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 // Command shows what Cyborg's drivers find in a host.
@@ -36,7 +37,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	}
 	var nova *novaClaims
 	if c.NovaConf != "" {
-		if nova, err = command.ParseFile("nova-conf", c.NovaConf, maxConf, parseNovaConf); err != nil {
+		if nova, err = command.ParseFile("nova-conf", c.NovaConf, osloconf.MaxSize, parseNovaConf); err != nil {
 			return err
 		}
 	}
@@ -63,7 +64,7 @@ func (c *Command) configSource() string {
 // config is the configuration of the file, completed with what this machine knows.
 func (c *Command) config() (config builtin.Config, err error) {
 	if c.Config != "" {
-		if config, err = command.ParseFile("config", c.Config, maxConf, parseDriverConf); err != nil {
+		if config, err = command.ParseFile("config", c.Config, osloconf.MaxSize, parseDriverConf); err != nil {
 			return config, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 // capturedTree unpacks the tree of a real machine and returns its sys.
@@ -311,7 +312,7 @@ func TestDiscoverRefusesBadInputWithStatus2(t *testing.T) {
 func TestDiscoverRefusesAHugeConfiguration(t *testing.T) {
 	t.Parallel()
 	huge := writeFile(t, "huge.conf", "")
-	if err := os.Truncate(huge, maxConf+1); err != nil {
+	if err := os.Truncate(huge, osloconf.MaxSize+1); err != nil {
 		t.Fatal(err)
 	}
 	for _, flag := range []string{"--config", "--nova-conf"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/internal/devicespec"
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 // novaClaims is what a nova.conf assigns to Nova.
@@ -36,7 +37,7 @@ type novaMdev struct {
 // parseNovaConf reads the device options of a nova.conf: [pci] device_spec, also by its
 // former names, and [devices] enabled_mdev_types with [mdev_TYPE] device_addresses.
 func parseNovaConf(data []byte) (*novaClaims, error) {
-	conf, err := parseConf(data)
+	conf, err := osloconf.Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +46,13 @@ func parseNovaConf(data []byte) (*novaClaims, error) {
 }
 
 // addSpecs reads the entries, each a JSON object or a list of objects.
-func (n *novaClaims) addSpecs(conf openstackConf) error {
+func (n *novaClaims) addSpecs(conf osloconf.File) error {
 	for _, option := range [][2]string{
 		{"pci", "device_spec"}, {"pci", "passthrough_whitelist"}, {"DEFAULT", "pci_passthrough_whitelist"},
 	} {
 		name := fmt.Sprintf("[%s] %s", option[0], option[1])
 		entries := 0
-		for _, value := range conf.all(option[0], option[1]) {
+		for _, value := range conf.All(option[0], option[1]) {
 			objects, err := devicespec.Entries(value)
 			if err != nil {
 				return fmt.Errorf("%s: %q: %w", name, value, err)
@@ -80,17 +81,17 @@ func novaSpecOf(entry json.RawMessage) (spec pci.Spec, err error) {
 
 // addMdevs follows nova-compute: if one of several types has no addresses, only the first
 // type is created, on every device that supports it.
-func (n *novaClaims) addMdevs(conf openstackConf) error {
-	types := conf.list("devices", "enabled_mdev_types")
+func (n *novaClaims) addMdevs(conf osloconf.File) error {
+	types := conf.List("devices", "enabled_mdev_types")
 	if len(types) == 0 {
-		types = conf.list("devices", "enabled_vgpu_types")
+		types = conf.List("devices", "enabled_vgpu_types")
 	}
 	for _, typ := range types {
 		section := "mdev_" + typ
-		texts := conf.list(section, "device_addresses")
+		texts := conf.List(section, "device_addresses")
 		if len(texts) == 0 {
 			section = "vgpu_" + typ
-			texts = conf.list(section, "device_addresses")
+			texts = conf.List(section, "device_addresses")
 		}
 		if len(texts) == 0 {
 			n.mdevs = []novaMdev{{typ: types[0], name: "[devices] enabled_mdev_types: " + types[0]}}

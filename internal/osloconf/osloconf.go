@@ -1,4 +1,4 @@
-package discover
+package osloconf
 
 import (
 	"fmt"
@@ -8,17 +8,16 @@ import (
 	"gopkg.in/ini.v1"
 )
 
-// maxConf limits the size of a configuration file, in bytes.
-const maxConf = 4 << 20
+// MaxSize is far above the size of a configuration file with all its comments, in bytes.
+const MaxSize = 4 << 20
 
-// openstackConf is a configuration file of an OpenStack service, read by the rules of
-// oslo.config: options may be repeated, values may continue in indented lines, comments
-// have lines of their own. Substitutions such as $host are not made.
-type openstackConf struct {
+// File is a configuration file.
+type File struct {
 	file *ini.File
 }
 
-func parseConf(data []byte) (openstackConf, error) {
+// Parse reads a file. The error is for a line that is neither a section nor an option.
+func Parse(data []byte) (File, error) {
 	file, err := ini.LoadSources(ini.LoadOptions{
 		IgnoreContinuation:         true, // a backslash at the end is a backslash
 		IgnoreInlineComment:        true,
@@ -27,15 +26,15 @@ func parseConf(data []byte) (openstackConf, error) {
 		AllowDuplicateShadowValues: true,
 		ChildSectionDelimiter:      "\x00", // a dot in a name is a dot
 	}, data)
-	return openstackConf{file}, err
+	return File{file}, err
 }
 
 // indent matches the beginning of a continued line.
 var indent = regexp.MustCompile(`\n[ \t]+`)
 
-// all returns each value of an option, in the order written.
-func (c openstackConf) all(section, option string) []string {
-	s, err := c.file.GetSection(section)
+// All returns each value of an option, in the order written.
+func (f File) All(section, option string) []string {
+	s, err := f.file.GetSection(section)
 	if err != nil || !s.HasKey(option) {
 		return nil
 	}
@@ -46,20 +45,20 @@ func (c openstackConf) all(section, option string) []string {
 	return values
 }
 
-// last returns the last value of an option, which is in force for options of one value,
+// Last returns the last value of an option, which is in force for options of one value,
 // and whether it is set.
-func (c openstackConf) last(section, option string) (string, bool) {
-	values := c.all(section, option)
+func (f File) Last(section, option string) (string, bool) {
+	values := f.All(section, option)
 	if len(values) == 0 {
-		s, err := c.file.GetSection(section)
+		s, err := f.file.GetSection(section)
 		return "", err == nil && s.HasKey(option)
 	}
 	return strings.TrimSpace(values[len(values)-1]), true
 }
 
-// list returns the parts of a comma-separated value, or nil if the option is not set.
-func (c openstackConf) list(section, option string) []string {
-	value, set := c.last(section, option)
+// List returns the parts of a comma-separated value, or nil if the option is not set.
+func (f File) List(section, option string) []string {
+	value, set := f.Last(section, option)
 	if !set {
 		return nil
 	}
@@ -72,9 +71,9 @@ func (c openstackConf) list(section, option string) []string {
 	return parts
 }
 
-// flag returns the value of a boolean option, in the words that oslo.config accepts.
-func (c openstackConf) flag(section, option string) (bool, error) {
-	value, set := c.last(section, option)
+// Flag returns the value of a boolean option, in the words that oslo.config accepts.
+func (f File) Flag(section, option string) (bool, error) {
+	value, set := f.Last(section, option)
 	switch strings.ToLower(value) {
 	case "true", "1", "on", "yes":
 		return true, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 const realCyborgConf = `# of a real host, with sections for other services
@@ -79,42 +80,6 @@ func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 	}
 }
 
-func TestOptionsFollowOsloConfig(t *testing.T) {
-	t.Parallel()
-	conf, err := parseConf([]byte("host = early\n[a]\nx = 1\nx = 2\nx = 1\nempty =\nquoted = \"a b\"\ncolon: c\nback = c:\\\nnext = d\n[a.b]\ny=1\n[b]\nmany = one\n  two\n\tthree\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		section, option, want string
-		set                   bool
-	}{
-		{"DEFAULT", "host", "early", true},
-		{"a", "x", "1", true}, // the last one counts
-		{"a", "empty", "", true},
-		{"a", "none", "", false},
-		{"a", "quoted", "a b", true},
-		{"a", "colon", "c", true},
-		{"a", "back", `c:\`, true},
-		{"a", "next", "d", true},
-		{"a", "X", "", false},
-		{"a.b", "x", "", false}, // sections do not inherit
-		{"none", "x", "", false},
-		{"b", "many", "one\ntwo\nthree", true},
-	} {
-		got, set := conf.last(tt.section, tt.option)
-		if got != tt.want || set != tt.set {
-			t.Errorf("[%s] %s = %q, %t; want %q, %t", tt.section, tt.option, got, set, tt.want, tt.set)
-		}
-	}
-	if got := conf.list("a", "empty"); got == nil || len(got) > 0 {
-		t.Errorf("an empty list is %v, want one that is set", got)
-	}
-	if got := conf.list("a", "none"); got != nil {
-		t.Errorf("a list that is not set is %v, want nil", got)
-	}
-}
-
 func FuzzCyborgAndNovaConf(f *testing.F) {
 	f.Add(realCyborgConf)
 	f.Add("[pci]\ndevice_spec = [{\"address\": {\"bus\": \".*\"}, \"physical_network\": null}]\n[devices]\nenabled_mdev_types = a,b\n")
@@ -123,7 +88,7 @@ func FuzzCyborgAndNovaConf(f *testing.F) {
 		if _, err := parseCyborgConf([]byte(text)); err != nil && err.Error() == "" {
 			t.Error("an error without a text")
 		}
-		conf, err := parseConf([]byte(text))
+		conf, err := osloconf.Parse([]byte(text))
 		if err != nil {
 			return
 		}
