@@ -1,7 +1,6 @@
 package nic
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -69,11 +68,8 @@ func ParseMappings(text string) (Mappings, error) {
 
 // UnmarshalJSON reads an object of lists or upstream's text.
 func (m *Mappings) UnmarshalJSON(data []byte) error {
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '"' {
-		var text string
-		if err := json.Unmarshal(trimmed, &text); err != nil {
-			return fmt.Errorf("%w: mappings: %w", driver.ErrConfig, err)
-		}
+	var text string
+	if json.Unmarshal(data, &text) == nil {
 		parsed, err := ParseMappings(text)
 		if err == nil {
 			*m = parsed

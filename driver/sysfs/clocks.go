@@ -1,8 +1,6 @@
 package sysfs
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Clock describes a precision time protocol clock of a PCI function.
 type Clock struct {

@@ -138,27 +138,32 @@ func (d PCIDevice) identity() (identity, error) {
 	fields := []struct {
 		name, text string
 		digits     int
-		optional   bool
 		value      *uint32
 	}{
-		{"vendor", trimHex(d.Vendor), 4, false, &id.vendor},
-		{"product", trimHex(d.Product), 4, false, &id.product},
-		{"subsystem_vendor", trimHex(d.SubsystemVendor), 4, true, &id.subVendor},
-		{"subsystem_product", trimHex(d.SubsystemProduct), 4, true, &id.subProduct},
-		{"class", class, 6, false, &id.class},
-		{"revision", trimHex(d.Revision), 2, true, &id.revision},
+		{"vendor", d.Vendor, 4, &id.vendor},
+		{"product", d.Product, 4, &id.product},
+		{"subsystem_vendor", cmp.Or(d.SubsystemVendor, "0000"), 4, &id.subVendor},
+		{"subsystem_product", cmp.Or(d.SubsystemProduct, "0000"), 4, &id.subProduct},
+		{"class", class, 6, &id.class},
+		{"revision", cmp.Or(d.Revision, "00"), 2, &id.revision},
 	}
 	for _, f := range fields {
-		if f.optional && f.text == "" {
-			continue
+		var err error
+		if *f.value, err = parseHex(f.name, f.text, f.digits); err != nil {
+			return id, err
 		}
-		v, err := strconv.ParseUint(f.text, 16, 32)
-		if err != nil || len(f.text) != f.digits {
-			return id, fmt.Errorf("%s %q is not %d hexadecimal digits", f.name, f.text, f.digits)
-		}
-		*f.value = uint32(v)
 	}
 	return id, nil
+}
+
+// parseHex reads exactly so many hexadecimal digits, with or without 0x before them.
+func parseHex(name, text string, digits int) (uint32, error) {
+	text = trimHex(text)
+	v, err := strconv.ParseUint(text, 16, 32)
+	if err != nil || len(text) != digits {
+		return 0, fmt.Errorf("%s %q is not %d hexadecimal digits", name, text, digits)
+	}
+	return uint32(v), nil
 }
 
 func trimHex(text string) string {
@@ -215,9 +220,9 @@ func (v *VFs) check() error {
 	if v.Offset < 0 || v.Stride < 0 {
 		return fmt.Errorf("vfs: offset %d, stride %d, want none negative", v.Offset, v.Stride)
 	}
-	if p := trimHex(v.Product); p != "" {
-		if _, err := strconv.ParseUint(p, 16, 16); err != nil || len(p) != 4 {
-			return fmt.Errorf("vfs: product %q is not 4 hexadecimal digits", v.Product)
+	if v.Product != "" {
+		if _, err := parseHex("vfs: product", v.Product, 4); err != nil {
+			return err
 		}
 	}
 	return cmp.Or(checkOptionalName("vfs: driver", v.Driver), checkMdevTypes(v.MdevTypes))

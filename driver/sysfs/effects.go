@@ -83,9 +83,8 @@ func (f *function) newVF(index int) *function {
 	at, _ := f.vfAddress(index)
 	above, _, _ := cutLast(f.dir)
 	id := f.id
-	if p := trimHex(f.vfs.Product); p != "" {
-		v, _ := strconv.ParseUint(p, 16, 16) // checked with the description
-		id.product = uint32(v)
+	if f.vfs.Product != "" {
+		id.product, _ = parseHex("product", f.vfs.Product, 4) // checked with the description
 	}
 	vf := &function{
 		address: at, dir: above + "/" + at.String(), id: id, kernel: f.vfs.Driver,
