@@ -69,14 +69,14 @@ func readBlocks(tree *View) blocks {
 func mountedSystems(tree *View) map[string]string {
 	mounted := make(map[string]string)
 	for _, kind := range []string{"ext4", "xfs", "f2fs", "nilfs2", "erofs"} {
-		names, _ := tree.names("fs/" + kind) // one that cannot be read says nothing
+		names, _ := tree.Names("fs/" + kind) // one that cannot be read says nothing
 		for _, name := range names {
 			mounted[name] = kind
 		}
 	}
-	ids, _ := tree.names("fs/btrfs")
+	ids, _ := tree.Names("fs/btrfs")
 	for _, id := range ids {
-		names, _ := tree.names("fs/btrfs/" + id + "/devices")
+		names, _ := tree.Names("fs/btrfs/" + id + "/devices")
 		for _, name := range names {
 			mounted[name] = "btrfs"
 		}
@@ -89,7 +89,7 @@ func mountedSystems(tree *View) map[string]string {
 // partition stands in the directory of its disk and is passed over. Without the class,
 // what the function's own directory says remains.
 func blockClass(tree *View) map[string][]string {
-	names, _ := tree.names(blockClassDir)
+	names, _ := tree.Names(blockClassDir)
 	known := make(map[string]bool, len(names))
 	for _, name := range names {
 		known[name] = true
@@ -190,7 +190,7 @@ func (r *stateReader) blockDevice(dir string) Disk {
 	case !errors.Is(err, fs.ErrNotExist):
 		r.problemAt(dir+"/dev", err)
 	}
-	if d.Holders, err = r.tree.names(dir + "/holders"); err != nil {
+	if d.Holders, err = r.tree.Names(dir + "/holders"); err != nil {
 		r.problemAt(dir+"/holders", err)
 	}
 	return d

@@ -1,13 +1,9 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
-
-	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 const (
@@ -25,15 +21,12 @@ func groupUse(tree *View, f PCIFunction, s PCIState) (string, error) {
 		return "", nil
 	}
 	dir := iommuGroupsDir + "/" + strconv.Itoa(*s.IOMMUGroup) + "/devices"
-	entries, err := tree.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) { // a captured tree may lack it
-		return "", nil
-	}
+	names, err := tree.Names(dir) // a captured tree may lack it
 	if err != nil {
-		return "", Problem{File: dir, Err: file.Cause(err)}
+		return "", Problem{File: dir, Err: err}
 	}
-	for _, e := range entries {
-		address, err := ParsePCIAddress(e.Name())
+	for _, name := range names {
+		address, err := ParsePCIAddress(name)
 		if err != nil || address == f.Address { // groups hold devices that are not on PCI, too
 			continue
 		}

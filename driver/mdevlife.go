@@ -113,9 +113,9 @@ func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err e
 	existing := 0
 	for _, e := range entries {
 		name := dir + "/" + e.Name() + "/devices"
-		devices, err := view.ReadDir(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return c, Problem{File: name, Err: file.Cause(err)}
+		devices, err := view.Names(name)
+		if err != nil {
+			return c, Problem{File: name, Err: err}
 		}
 		if e.Name() == typ {
 			existing = len(devices)

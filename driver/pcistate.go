@@ -157,7 +157,7 @@ func (r *stateReader) count(name string, limit int) int {
 
 // list returns the names in a directory; one that is not there is empty.
 func (r *stateReader) list(name string) []string {
-	names, err := r.tree.names(r.path(name))
+	names, err := r.tree.Names(r.path(name))
 	if err != nil {
 		r.problem(name, err)
 	}

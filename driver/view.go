@@ -126,8 +126,8 @@ func (v *View) ReadText(path string) (string, error) {
 	return text, nil
 }
 
-// names lists a directory; one that is not there is empty.
-func (v *View) names(dir string) ([]string, error) {
+// Names lists a directory; one that is not there is empty. The path is left out of errors.
+func (v *View) Names(dir string) ([]string, error) {
 	entries, err := v.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -136,7 +136,18 @@ func (v *View) names(dir string) ([]string, error) {
 	for i, e := range entries {
 		names[i] = e.Name()
 	}
-	return names, err
+	return names, file.Cause(err)
+}
+
+// LinkedFunction returns the address of the PCI function that a link leads to, such as
+// class/net/eth0/device. The error wraps ErrPCIAddress if that is no PCI function. The path
+// is left out of errors.
+func (v *View) LinkedFunction(link string) (PCIAddress, error) {
+	target, err := v.Readlink(link)
+	if err != nil {
+		return PCIAddress{}, file.Cause(err)
+	}
+	return ParsePCIAddress(path.Base(target))
 }
 
 // ReadCount reads a decimal number from 0 to limit. A number outside is ErrGarbled.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,25 +31,18 @@ func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := view.ReadDir(classDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
+	names, err := view.Names(classDir)
 	if err != nil {
-		return nil, []driver.Problem{{File: classDir, Err: file.Cause(err)}}, nil
+		return nil, []driver.Problem{{File: classDir, Err: err}}, nil
 	}
 	containers := make(map[driver.PCIAddress][]string)
 	var problems []driver.Problem
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), containerPrefix) {
+	for _, name := range names {
+		if !strings.HasPrefix(name, containerPrefix) {
 			continue
 		}
-		link := classDir + "/" + e.Name() + "/device"
-		target, err := view.Readlink(link)
-		var at driver.PCIAddress
-		if err == nil {
-			at, err = driver.ParsePCIAddress(path.Base(target))
-		}
+		link := classDir + "/" + name + "/device"
+		at, err := view.LinkedFunction(link)
 		if err == nil && !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at }) {
 			if slices.ContainsFunc(unreadable, func(p driver.Problem) bool { return p.Address == at.String() }) {
 				continue
@@ -58,10 +50,10 @@ func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress
 			err = fmt.Errorf("%w: it leads to %s, which is not on the bus or not understood", driver.ErrGarbled, at)
 		}
 		if err != nil {
-			problems = append(problems, driver.Problem{File: link, Err: file.Cause(err)})
+			problems = append(problems, driver.Problem{File: link, Err: err})
 			continue
 		}
-		containers[at] = append(containers[at], classDir+"/"+e.Name())
+		containers[at] = append(containers[at], classDir+"/"+name)
 	}
 	return containers, problems, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -28,20 +27,14 @@ type clock struct {
 // clocks lists the clocks of PCI functions. What cannot be parsed is a problem; a
 // kernel without such clocks has no directory for them.
 func clocks(ctx context.Context, view *driver.View) ([]clock, []driver.Problem, error) {
-	entries, err := view.ReadDir(clockDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, ctx.Err()
-	}
+	names, err := view.Names(clockDir)
 	if err != nil {
-		return nil, []driver.Problem{{File: clockDir, Err: file.Cause(err)}}, ctx.Err()
+		return nil, []driver.Problem{{File: clockDir, Err: err}}, ctx.Err()
 	}
 	var list []clock
 	var problems []driver.Problem
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		c, problem := readClock(view, e.Name())
+	for _, name := range names {
+		c, problem := readClock(view, name)
 		if problem.Err != nil {
 			problems = append(problems, problem)
 		}
@@ -49,26 +42,24 @@ func clocks(ctx context.Context, view *driver.View) ([]clock, []driver.Problem, 
 			list = append(list, c)
 		}
 	}
-	return list, problems, nil
+	return list, problems, ctx.Err()
 }
 
 // readClock reads one clock, and what is wrong with it. It is empty when it is on no PCI
 // function: that of a hypervisor, or of a device on another bus.
 func readClock(view *driver.View, name string) (c clock, problem driver.Problem) {
 	dir := clockDir + "/" + name
-	target, err := view.Readlink(dir + "/device")
-	if errors.Is(err, fs.ErrNotExist) {
+	address, err := view.LinkedFunction(dir + "/device")
+	switch {
+	case errors.Is(err, driver.ErrPCIAddress):
+		return clock{}, driver.Problem{}
+	case errors.Is(err, fs.ErrNotExist):
 		_, err := view.ReadDir(dir) // the clock itself may be out of reach
 		return clock{}, driver.Problem{File: dir, Err: file.Cause(err)}
+	case err != nil:
+		return clock{}, driver.Problem{File: dir + "/device", Err: err}
 	}
-	if err != nil {
-		return clock{}, driver.Problem{File: dir + "/device", Err: file.Cause(err)}
-	}
-	c.address, err = driver.ParsePCIAddress(path.Base(target))
-	if err != nil {
-		return clock{}, driver.Problem{}
-	}
-	c.name = name
+	c.address, c.name = address, name
 	c.called, err = view.ReadText(dir + "/clock_name")
 	if len(c.called) > maxName || strings.ContainsFunc(c.called, unprintable) {
 		c.called, err = "", fmt.Errorf("%w: %d bytes that are no name", driver.ErrGarbled, len(c.called))

@@ -79,11 +79,7 @@ func (m matchers) interfaces(view *driver.View) (map[string]driver.PCIAddress, [
 			continue
 		}
 		file := path.Join(netDir, entry.devName, "device")
-		target, err := view.Readlink(file)
-		var address driver.PCIAddress
-		if err == nil {
-			address, err = driver.ParsePCIAddress(path.Base(target))
-		}
+		address, err := view.LinkedFunction(file)
 		if err != nil {
 			err = fmt.Errorf("%w: devname %s has no PCI function: %w", driver.ErrConfig, entry.devName, err)
 			problems = append(problems, driver.Problem{File: file, Err: err})

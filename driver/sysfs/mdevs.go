@@ -3,7 +3,6 @@ package sysfs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -12,42 +11,27 @@ import (
 // kernel knows no mdev bus has none. What cannot be read is an error, since a device
 // overlooked would be one leaked.
 func Mdevs(tree driver.Tree) ([]driver.Mdev, error) {
+	view := driver.NewView(tree)
 	var list []driver.Mdev
-	parents, err := names(tree, dirMdevBus)
-	if err != nil {
-		return nil, err
-	}
-	for _, parent := range parents {
-		types, err := names(tree, dirMdevBus+"/"+parent+"/"+mdevTypes)
+	var faults []error
+	names := func(dir string) []string {
+		names, err := view.Names(dir)
 		if err != nil {
-			return nil, err
+			faults = append(faults, fmt.Errorf("sysfs: list mediated devices: %s: %w", dir, err))
 		}
-		for _, typ := range types {
-			ids, err := names(tree, dirMdevBus+"/"+parent+"/"+mdevTypes+"/"+typ+"/devices")
-			if err != nil {
-				return nil, err
-			}
-			for _, id := range ids {
+		return names
+	}
+	for _, parent := range names(dirMdevBus) {
+		types := dirMdevBus + "/" + parent + "/" + mdevTypes
+		for _, typ := range names(types) {
+			for _, id := range names(types + "/" + typ + "/devices") {
 				list = append(list, driver.Mdev{UUID: id, Parent: parent, Type: typ})
 			}
 		}
 	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
 	sortMdevs(list)
-	return list, nil
-}
-
-// names lists a directory; one that is not there is empty.
-func names(tree driver.Tree, dir string) ([]string, error) {
-	entries, err := tree.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sysfs: list mediated devices: %w", err)
-	}
-	list := make([]string, len(entries))
-	for i, e := range entries {
-		list[i] = e.Name()
-	}
 	return list, nil
 }

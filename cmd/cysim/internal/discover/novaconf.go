@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -112,30 +111,21 @@ func (n *novaClaims) addMdevs(conf osloconf.File) error {
 
 // resolve replaces the names of network interfaces by their addresses. An interface that
 // does not exist selects nothing.
-func (n *novaClaims) resolve(tree driver.Tree) {
-	n.specs = slices.DeleteFunc(n.specs, func(s novaSpec) bool {
-		return s.DevName != "" && interfaceAddress(tree, s.DevName) == ""
-	})
-	for i := range n.specs {
-		if s := &n.specs[i]; s.DevName != "" {
-			s.Address = &pci.Address{Glob: interfaceAddress(tree, s.DevName)}
+func (n *novaClaims) resolve(view *driver.View) {
+	var found []novaSpec
+	for _, s := range n.specs {
+		if s.DevName != "" {
+			address, err := view.LinkedFunction("class/net/" + s.DevName + "/device")
+			if err != nil {
+				continue
+			}
+			s.Address = &pci.Address{Glob: address.String()}
 			s.name += " (devname " + s.DevName + ")"
 			s.DevName = ""
 		}
+		found = append(found, s)
 	}
-}
-
-// interfaceAddress returns the PCI address of a network interface's function, or "".
-func interfaceAddress(tree driver.Tree, name string) string {
-	target, err := tree.Readlink("class/net/" + name + "/device")
-	if err != nil {
-		return ""
-	}
-	address, err := driver.ParsePCIAddress(path.Base(target))
-	if err != nil {
-		return ""
-	}
-	return address.String()
+	n.specs = found
 }
 
 // claims names the entry by which Nova claims a function, or "". resolve must have been
