@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/internal/devicespec"
 )
 
 // cyborgClaims is what Cyborg's configuration assigns to Cyborg.
@@ -176,36 +176,23 @@ func (s *claimSearch) compareDriverIDs(spec novaSpec) {
 			if c.Product == 0 {
 				product = ""
 			}
-			if c.Vendor != 0 && sameID(spec.VendorID, vendor) && (wild(spec.ProductID) || product != "" && sameID(spec.ProductID, product)) {
+			if c.Vendor != 0 && sameID(spec.VendorID, vendor) && (wild(spec.ProductID) || sameID(spec.ProductID, product)) {
 				s.add(idText(pci.Spec{VendorID: vendor, ProductID: cmp.Or(product, spec.ProductID)}), "driver "+d.Name(), spec.name)
 			}
 		}
 	}
 }
 
-func wild(id string) bool { return id == "" || id == "*" }
+func wild(id string) bool { return normalID(id) == devicespec.Any }
 
 // sameID compares ids in any spelling; two wildcards are the same.
-func sameID(a, b string) bool {
-	if wild(a) || wild(b) {
-		return wild(a) && wild(b)
-	}
-	return normalID(a) == normalID(b)
-}
+func sameID(a, b string) bool { return normalID(a) == normalID(b) }
 
+// normalID writes an id, which was checked with its entry, in one spelling.
 func normalID(id string) string {
-	v, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(id), "0x"), 16, 16)
-	if err != nil {
-		return id
-	}
-	return fmt.Sprintf("%04x", v)
+	text, _ := devicespec.Hex("id", id, 4, 0xffff)
+	return text
 }
 
 // idText writes vendor and product as lspci does.
-func idText(s pci.Spec) string {
-	product := "*"
-	if !wild(s.ProductID) {
-		product = normalID(s.ProductID)
-	}
-	return normalID(s.VendorID) + ":" + product
-}
+func idText(s pci.Spec) string { return normalID(s.VendorID) + ":" + normalID(s.ProductID) }
