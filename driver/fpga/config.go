@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/pciid"
 )
 
 // Config is the configuration of each of the three drivers. Host is upstream's option
@@ -83,7 +83,7 @@ type RegionConfig struct {
 // settings is a checked Config.
 type settings struct {
 	Config
-	products      map[string]Product // by id
+	products      map[productID]Product
 	devices       map[driver.PCIAddress]deviceSettings
 	functionality map[string]string // by normalised function id
 }
@@ -118,14 +118,14 @@ func (c Config) check() (settings, error) {
 }
 
 func (s *settings) addProducts() error {
-	named := make(map[string]bool)
+	named := make(map[productID]bool)
 	for i, p := range s.Products {
-		id, err := pciID(p.ID)
+		id, err := parseProductID(p.ID)
 		if err != nil {
 			return fmt.Errorf("products entry %d: %w", i, err)
 		}
 		if named[id] {
-			return fmt.Errorf("products entry %d: id %s twice", i, id)
+			return fmt.Errorf("products entry %d: id %04x:%04x twice", i, id.vendor, id.product)
 		}
 		named[id] = true
 		if p.Family == "" {
@@ -141,16 +141,16 @@ func (s *settings) addProducts() error {
 	return nil
 }
 
-// pciID reads "8086:09c4", in either case and with or without 0x.
-func pciID(text string) (string, error) {
-	vendor, product, ok := strings.Cut(strings.ToLower(text), ":")
-	vendor, product = strings.TrimPrefix(vendor, "0x"), strings.TrimPrefix(product, "0x")
-	_, err1 := strconv.ParseUint(vendor, 16, 16)
-	_, err2 := strconv.ParseUint(product, 16, 16)
-	if !ok || err1 != nil || err2 != nil || len(vendor) != 4 || len(product) != 4 {
-		return "", fmt.Errorf("id %q is not VENDOR:PRODUCT, four hexadecimal digits each", text)
+// parseProductID reads "8086:09c4", in either case and with or without 0x.
+func parseProductID(text string) (id productID, err error) {
+	vendor, product, _ := strings.Cut(text, ":")
+	var err1, err2 error
+	id.vendor, err1 = pciid.Parse(vendor)
+	id.product, err2 = pciid.Parse(product)
+	if err1 != nil || err2 != nil {
+		return id, fmt.Errorf("id %q is not VENDOR:PRODUCT, four hexadecimal digits each", text)
 	}
-	return vendor + ":" + product, nil
+	return id, nil
 }
 
 func (s *settings) addFunctionality() error {
@@ -258,6 +258,6 @@ func (s *settings) functionalities(card driver.PCIAddress, region int, functions
 // product is the name of the product of a function, its family, and whether either is
 // known.
 func (s *settings) product(f driver.PCIFunction) (Product, bool) {
-	p, ok := s.products[f.VendorID()+":"+f.ProductID()]
+	p, ok := s.products[productID{f.Vendor, f.Product}]
 	return p, ok
 }
