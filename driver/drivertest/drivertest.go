@@ -90,14 +90,11 @@ func Check(t testing.TB, drivers []driver.Driver, reports []driver.Report) {
 				t.Errorf("%s: problem %+v lacks a subject or a cause", name, p)
 			}
 		}
-		for _, l := range report.LeftOut {
-			if l.Address == "" || l.Reason == "" || l.Driver != name {
-				t.Errorf("%s: left out %+v lacks an address, a reason or the driver", name, l)
-			}
-		}
-		for _, w := range report.Warnings {
-			if w.Address == "" || w.Reason == "" || w.Driver != name {
-				t.Errorf("%s: warning %+v lacks an address, a reason or the driver", name, w)
+		for what, notices := range map[string][]driver.Notice{"left out": report.LeftOut, "warning": report.Warnings} {
+			for _, n := range notices {
+				if n.Address == "" || n.Reason == "" || n.Driver != name {
+					t.Errorf("%s: %s %+v lacks an address, a reason or the driver", name, what, n)
+				}
 			}
 		}
 	}

@@ -40,7 +40,7 @@ type dumpPort struct {
 func (m *Memory) Dump() ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	d := treeDump{SchemaVersion: strictjson.SnapshotVersion, VFs: []dumpVFs{}, Ports: []dumpPort{}, Mdevs: m.sortedMdevs()}
+	d := treeDump{SchemaVersion: strictjson.SnapshotVersion, VFs: []dumpVFs{}, Ports: []dumpPort{}, Mdevs: sortedMdevs(m.mdevs)}
 	for _, f := range m.sorted() {
 		if f.vfs != nil && len(f.virtual) != f.enabledAtStart {
 			d.VFs = append(d.VFs, dumpVFs{f.address.String(), len(f.virtual)})

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -146,14 +147,12 @@ func (m *Memory) change(op, name string, do func(*node) error) error {
 func (m *Memory) Mdevs() []driver.Mdev {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.sortedMdevs()
+	return sortedMdevs(m.mdevs)
 }
 
-func (m *hardware) sortedMdevs() []driver.Mdev {
-	list := make([]driver.Mdev, 0, len(m.mdevs))
-	for _, mdev := range m.mdevs {
-		list = append(list, mdev)
-	}
+// sortedMdevs lists devices by uuid; the list is never nil.
+func sortedMdevs(byID map[string]driver.Mdev) []driver.Mdev {
+	list := slices.AppendSeq([]driver.Mdev{}, maps.Values(byID))
 	sortMdevs(list)
 	return list
 }

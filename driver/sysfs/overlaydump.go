@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
@@ -29,12 +27,9 @@ func (t *DirTree) Dump() ([]byte, error) {
 	if o := t.overlay; o != nil {
 		o.mu.RLock()
 		defer o.mu.RUnlock()
-		d.Made = slices.AppendSeq(d.Made, maps.Values(o.made))
-		d.Removed = slices.AppendSeq(d.Removed, maps.Values(o.removed))
+		d.Made, d.Removed = sortedMdevs(o.made), sortedMdevs(o.removed)
 		d.Writes = append(d.Writes, o.log...)
 	}
-	sortMdevs(d.Made)
-	sortMdevs(d.Removed)
 	return json.MarshalIndent(d, "", "  ")
 }
 
