@@ -45,7 +45,7 @@ func TestComputeScenarios(t *testing.T) {
 		"delete_arqs_if_needed_with_dp":                    deleteKinds("gpu", "accelerator.arq.delete instance"),
 		"delete_arqs_if_needed_without_dp":                 deleteKinds(""),
 		"delete_arqs_if_needed_with_exception":             deleteException,
-		"delete_arqs_if_needed_by_uuid":                    deleteKinds("port only", "accelerator.arq.delete arqs"),
+		"delete_arqs_if_needed_by_uuid":                    deleteKinds("port only", "accelerator.arq.delete instance", "accelerator.arq.delete arqs"),
 		"delete_arqs_if_needed_by_uuid_and_dp":             deleteKinds("port", "accelerator.arq.delete instance", "accelerator.arq.delete arqs"),
 		"shelve_and_offload_with_accel_uuids":              offloadDeletesOnce,
 		"shelve_with_accel_uuids":                          shelveDeletesNone,

@@ -75,9 +75,10 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	return f.release(ctx, Instance{UUID: instance}, true)
 }
 
-// release deletes first the ARQs of the flavor by instance, then those of ports by
+// release deletes first the ARQs that Cyborg lists of the instance, then those of ports by
 // UUID, as Nova does (nova/accelerator/cyborg.py, delete_arqs_if_needed), then the
-// allocation. The error is an [*Error].
+// allocation. Nova deletes by instance only those of a flavor, and leaks the ARQ of a
+// port whose binding profile Neutron has cleared. The error is an [*Error].
 func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
 	var record recorder
 	ctx, step := record.open(ctx, StepUnwind)
@@ -236,7 +237,7 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 func (o *Operations) release(ctx context.Context, i Instance) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return o.flow.release(ctx, i, i.hasProfile())
+	return o.flow.release(ctx, i, i.mayHaveARQs())
 }
 
 // defaultMinAge is that of ReconcileOpts.MinAge.

@@ -411,6 +411,22 @@ func portRows() map[string]func(*testing.T) {
 			}
 			s.nothingHeld(t)
 		},
+		// Neutron clears binding:profile when it unbinds a port, and lists no port that was
+		// deleted: what Cyborg lists of the instance is what has to go.
+		"delete_after_neutron_cleared_the_port": func(t *testing.T) {
+			for _, remove := range []func(*spawn.Operations, context.Context, spawn.Instance) error{(*spawn.Operations).Delete, (*spawn.Operations).LocalDelete} {
+				for name, ports := range map[string][]spawn.Port{"cleared": {{Port: requestspec.Port{UUID: port1}}}, "gone": nil} {
+					s := fixtureSite(t, spawn.Config{})
+					i := s.spawnFor(t, true)
+					i.Ports = ports
+					s.cloud.RemoveGuest(i.UUID)
+					if err := remove(s.ops, t.Context(), i); err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+					s.nothingHeld(t)
+				}
+			}
+		},
 		"port_multi_device_reject": reject(spawn.ErrRequest, "request multiple devices for single port", func(r *spawn.Request) {
 			r.Ports[0].DeviceProfile = "fakedev-dp-multi"
 		}),
