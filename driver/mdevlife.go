@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func NewMdevParents(tree Tree, types map[string]string) MdevParents {
 // for an impossible name, ErrConfig for a parent that is not divided into the type,
 // fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
 func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
-	if err := checkMdev(ctx, m); err != nil {
+	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
 	}
 	if p.types[m.Parent] != m.Type {
@@ -67,7 +68,7 @@ func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
 // remove file. A device that is not there is no error. Errors wrap ErrHandle for an
 // impossible name.
 func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
-	if err := checkMdev(ctx, m); err != nil {
+	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
 		return err
 	}
 	err := p.tree.WriteFile(m.Dir()+"/remove", []byte("1"))
@@ -75,13 +76,6 @@ func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
 		return fmt.Errorf("remove mdev %s: %w", m.UUID, err)
 	}
 	return nil
-}
-
-func checkMdev(ctx context.Context, m Mdev) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return m.Validate()
 }
 
 // MdevCapacity is what a parent can hold of its type.
