@@ -140,15 +140,9 @@ func (s *Server) handle(c *simhttp.Call) error {
 // acceptsJSON reports whether the client accepts JSON.
 func acceptsJSON(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
-	if accept == "" {
-		return true
-	}
-	for _, known := range []string{"json", "*/*", "application/*"} {
-		if strings.Contains(accept, known) {
-			return true
-		}
-	}
-	return false
+	return accept == "" || slices.ContainsFunc([]string{"json", "*/*", "application/*"}, func(known string) bool {
+		return strings.Contains(accept, known)
+	})
 }
 
 // links writes the addresses of resources.

@@ -9,8 +9,3 @@ type Operation struct {
 	// Actions are the possible actions of rules.
 	Actions []Action `json:"actions"`
 }
-
-// requestActions are the actions for requests.
-func requestActions() []Action {
-	return []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody}
-}

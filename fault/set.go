@@ -3,6 +3,7 @@ package fault
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -48,7 +49,10 @@ func (s *Set) Register(requests ...string) {
 	defer s.mu.Unlock()
 	for _, name := range requests {
 		if _, known := s.operations[name]; !known {
-			s.register(Operation{Name: name, Subject: "the first identifier in the path", Actions: requestActions()})
+			s.register(Operation{
+				Name: name, Subject: "the first identifier in the path",
+				Actions: []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody},
+			})
 		}
 	}
 }
@@ -88,12 +92,7 @@ func (s *Set) Describe() []Operation {
 func (s *Set) Operations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.operations))
-	for name := range s.operations {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(s.operations))
 }
 
 // Set replaces all rules. If one of them is invalid, or its operation is unknown or does

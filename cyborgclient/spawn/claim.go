@@ -127,12 +127,9 @@ func (a *Attempt) claimConflict(ctx context.Context, err error) error {
 
 // isDeviceProvider reports whether the claim has a device of the provider.
 func (a *Attempt) isDeviceProvider(provider string) bool {
-	for _, group := range a.deviceGroups() {
-		if slices.Contains(a.claim.wanted.Mappings[group.RequesterID], provider) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.deviceGroups(), func(group requestspec.Group) bool {
+		return slices.Contains(a.claim.wanted.Mappings[group.RequesterID], provider)
+	})
 }
 
 // mapGroups finds the provider of each group of the device profiles before any ARQ

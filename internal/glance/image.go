@@ -60,15 +60,12 @@ func (i Image) check() error {
 		return fmt.Errorf("%w %s: visibility %q is none of %s", ErrImage, i.ID, i.Visibility, strings.Join(visibilities(), ", "))
 	}
 	for _, key := range slices.Sorted(maps.Keys(i.Properties)) {
-		if key == "" || len(key) > maxText || fieldName(key) {
+		if key == "" || len(key) > maxText || slices.Contains(fields(), key) {
 			return fmt.Errorf("%w %s: property %q cannot be set", ErrImage, i.ID, key)
 		}
 	}
 	return nil
 }
-
-// fieldName reports whether a property has the name of a field.
-func fieldName(key string) bool { return slices.Contains(fields(), key) }
 
 // fields are the names that Glance keeps for itself.
 func fields() []string {

@@ -141,11 +141,10 @@ type rowPlace struct{ table, key string }
 type rows map[rowPlace]sim.RecordChange
 
 func (r rows) add(table, key, kind, id, label string, row any) {
-	r[rowPlace{table, key}] = sim.RecordChange{Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label, Hidden: hiddenFields()}
-}
-
-func hiddenFields() []string {
-	return []string{"id", "uuid", "tree", "created_at", "updated_at", "consumer", "resource_provider"}
+	r[rowPlace{table, key}] = sim.RecordChange{
+		Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label,
+		Hidden: []string{"id", "uuid", "tree", "created_at", "updated_at", "consumer", "resource_provider"},
+	}
 }
 
 // list returns the rows ordered by table and key.

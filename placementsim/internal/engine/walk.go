@@ -151,7 +151,7 @@ func (w *walk) descend(depth int) (more bool, err error) {
 		if more, err = w.descend(depth + 1); err != nil || !more {
 			return more, err
 		}
-		w.unplace(depth, mark)
+		w.giveBack(w.positions[depth].amounts, p, mark)
 	}
 	return true, nil
 }
@@ -176,10 +176,6 @@ func (w *walk) place(depth int, p *provider) bool {
 		}
 	}
 	return true
-}
-
-func (w *walk) unplace(depth, mark int) {
-	w.giveBack(w.positions[depth].amounts, w.chosen[depth], mark)
 }
 
 // take adds an amount to the sums if the sum fits.
@@ -414,16 +410,12 @@ func (sr *search) summarize(providers []*provider) {
 // augmenting path after the other.
 func (w *walk) separable() bool {
 	owner := make(map[*provider]int, len(w.positions))
-	for i := range w.positions {
-		if w.suffixed(i) && !w.augment(i, owner, make(map[*provider]bool)) {
+	for i, pos := range w.positions {
+		if w.search.groups[pos.group].suffix != "" && !w.augment(i, owner, make(map[*provider]bool)) {
 			return false
 		}
 	}
 	return true
-}
-
-func (w *walk) suffixed(i int) bool {
-	return w.search.groups[w.positions[i].group].suffix != ""
 }
 
 // augment gives the position a provider, moving others if need be.

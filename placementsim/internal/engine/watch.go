@@ -19,13 +19,11 @@ func (s *State) OnCommit(listener func([]sim.RecordChange)) {
 // listening reports whether the changes of rows are published to anything.
 func (s *State) listening() bool { return s.record != nil || len(s.listeners) > 0 }
 
-func noop() {}
-
 // watch returns a function that publishes what has changed since in the rows of a subject,
 // which add adds. It allocates nothing when nothing listens.
 func watch[T any](s *State, add func(*State, rows, T), subject T) (end func()) {
 	if !s.listening() {
-		return noop
+		return func() {}
 	}
 	before := make(rows)
 	add(s, before, subject)
