@@ -2,11 +2,13 @@ package simcloud
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
@@ -203,3 +205,90 @@ func (c *Cloud) Overlaid(host string) []string {
 // Findings returns what the drivers of all hosts found last: how many devices, which were
 // left out and why, and which problems they had.
 func (c *Cloud) Findings() []driver.HostReport { return c.Cyborg.DriverReports() }
+
+// drivers loads the drivers of the model.
+func (m *machine) drivers() ([]driver.Driver, error) {
+	if m.host.Drivers == nil {
+		return nil, nil
+	}
+	c := *m.host.Drivers
+	c.Host = m.host.Name
+	if m.dir == nil && c.Mounts == nil {
+		c.Mounts = []string{} // synthetic disks are mounted if the model says so
+	}
+	loaded, err := builtin.New(c, m.tree)
+	if err != nil {
+		return nil, fmt.Errorf("drivers.%w", err)
+	}
+	return loaded, nil
+}
+
+// drivers checks which drivers a host loads. Their options are checked in New.
+func (c *validation) drivers(path string, h Host) {
+	d := *h.Drivers
+	if d.Host = cmp.Or(d.Host, h.Name); d.Host != h.Name {
+		c.fault(path+".host", fmt.Sprintf("%q is not the name of this host", d.Host))
+	}
+	for _, err := range d.Check() {
+		c.fault("", path+"."+err.Error())
+	}
+	if err := d.Policy.Check(); err != nil {
+		c.fault(path, err.Error())
+	}
+	for _, name := range d.Enabled() {
+		if h.Sysfs == nil && name != builtin.Fake {
+			c.fault(path, fmt.Sprintf("the driver %s reads a sysfs, and the host has none", name))
+		}
+	}
+}
+
+// StopHost shuts a host down: its mediated devices vanish and its agent is silent. The
+// guests stay defined. The error matches [ErrHost] or [ErrDirectory].
+func (c *Cloud) StopHost(host string) error {
+	m := c.machine(host)
+	switch {
+	case m == nil:
+		return fmt.Errorf("%w: %q", ErrHost, host)
+	case m.dir != nil:
+		return fmt.Errorf("%w: %q", ErrDirectory, host)
+	}
+	if err := c.Cyborg.StopAgent(host); err != nil {
+		return fmt.Errorf("simcloud: stop host %s: %w", host, err)
+	}
+	c.reboot(m)
+	return nil
+}
+
+func (c *Cloud) reboot(m *machine) {
+	m.reboot()
+	c.hardware.commit(m)
+}
+
+// reboot is what a restart does to the hardware. A directory is not ours to restart.
+func (m *machine) reboot() {
+	m.verbatim.Reboot()
+	if tree, ok := m.tree.(*sysfs.Memory); ok {
+		tree.Reboot()
+	}
+}
+
+// StartHost starts the agent of a stopped host, and returns when it has created the mediated
+// devices of the bound requests again and has reported. The errors are those of
+// StopHost, and those of the report.
+func (c *Cloud) StartHost(ctx context.Context, host string) error {
+	if c.machine(host) == nil {
+		return fmt.Errorf("%w: %q", ErrHost, host)
+	}
+	if err := c.Cyborg.StartAgent(ctx, host); err != nil {
+		return fmt.Errorf("simcloud: start host %s: %w", host, err)
+	}
+	return nil
+}
+
+// RebootHost stops and starts a host.
+func (c *Cloud) RebootHost(ctx context.Context, host string) error {
+	if err := c.StopHost(host); err != nil {
+		return err
+	}
+	return c.StartHost(ctx, host)
+}

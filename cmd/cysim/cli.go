@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
+	"runtime"
+	"runtime/debug"
 
 	"github.com/alecthomas/kong"
 
@@ -32,4 +36,17 @@ type cli struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.Run(ctx, new(cli), args, stdout, stderr,
 		kong.Description("Simulated OpenStack clouds with accelerators, for tests and trials."), kong.PostBuild(describeFlags))
+}
+
+// versionCommand prints the version, which names the revision, and the compiler.
+type versionCommand struct{}
+
+// Run implements the command.
+func (versionCommand) Run(_ context.Context, p *command.Process) error {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(info.Main.Version, version)
+	}
+	_, err := fmt.Fprintf(p.Stdout, "cysim %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }

@@ -2,11 +2,18 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // flagHelp has the help of the flags that are fields of the libraries' own structs, by their
@@ -75,4 +82,54 @@ func shorten(command *kong.Node, flag *kong.Flag) {
 		flag.Aliases = append(flag.Aliases, short)
 		flag.Help += " Also --" + short + "."
 	}
+}
+
+// clockFlags select the clock of a cloud.
+type clockFlags struct {
+	ManualClock bool      `help:"Stop the time of the cloud; POST /_sim/clock {\"advance\": \"90s\"} advances it."`
+	ClockStart  time.Time `placeholder:"TIME" help:"Start of a manual clock, such as 2026-01-01T00:00:00Z. Default: now."`
+}
+
+func (c clockFlags) options() ([]simcloud.Option, error) {
+	if !c.ManualClock {
+		if !c.ClockStart.IsZero() {
+			return nil, command.BadInput(errors.New("--clock-start: needs --manual-clock"))
+		}
+		return nil, nil
+	}
+	start := c.ClockStart
+	if start.IsZero() {
+		start = time.Now()
+	}
+	return []simcloud.Option{simcloud.WithClock(sim.NewManualClock(start))}, nil
+}
+
+// maxFaults limits the size of a file of rules, in bytes.
+const maxFaults = 4 << 20
+
+// faultsFlag sets fault rules at the start.
+type faultsFlag struct {
+	Faults string `placeholder:"FILE" help:"Fault rules, a JSON list as /_sim/faults takes it."`
+}
+
+// newSet is a set of the rules of the file for a service's operations.
+func (f faultsFlag) newSet(seed uint64, operations []string) (*fault.Set, error) {
+	faults := fault.NewSet(operations...)
+	faults.Seed(seed)
+	return faults, f.set(faults)
+}
+
+// set puts the rules of the file into a set.
+func (f faultsFlag) set(faults *fault.Set) error {
+	if f.Faults == "" {
+		return nil
+	}
+	rules, err := command.ParseFile("faults", f.Faults, maxFaults, fault.ParseRules)
+	if err != nil {
+		return err
+	}
+	if err := faults.Set(rules...); err != nil {
+		return command.BadInput(fmt.Errorf("--faults %s: %w", f.Faults, err))
+	}
+	return nil
 }
