@@ -152,3 +152,48 @@ func problemOf(address string, err error) Problem {
 func ProviderUUID(name string) string {
 	return uuid.NewMD5(uuid.NameSpaceDNS, []byte(name)).String()
 }
+
+// Snapshotter is implemented by drivers whose state is not all in their configuration and
+// their tree, and by trees. A driver without it can be made anew at any time.
+type Snapshotter interface {
+	// Dump returns what the driver remembers as one JSON document with the field
+	// schema_version. The same state gives the same bytes, and a driver that has loaded a
+	// dump gives the same dump.
+	Dump() ([]byte, error)
+	// Load makes the driver remember what a dump of a driver of the same configuration
+	// says, in place of all it remembered. The error matches ErrSnapshot, and the driver
+	// is as it was.
+	Load(data []byte) error
+}
+
+// TreeReader has the methods that all drivers which read a tree have alike. Such a driver
+// embeds it.
+type TreeReader struct {
+	name     string
+	tree     Tree
+	discover func(ctx context.Context, view *View) (Report, error)
+}
+
+var _ TreeDriver = TreeReader{}
+
+// NewTreeReader returns the methods of a driver by its name, the tree that it was made for,
+// and its discovery on a view of that tree.
+func NewTreeReader(name string, tree Tree, discover func(ctx context.Context, view *View) (Report, error)) TreeReader {
+	return TreeReader{name, tree, discover}
+}
+
+// Name implements Driver.
+func (r TreeReader) Name() string { return r.name }
+
+// Tree implements TreeDriver.
+func (r TreeReader) Tree() Tree { return r.tree }
+
+// Discover reports the devices present. The error is that of ctx.
+func (r TreeReader) Discover(ctx context.Context) (Report, error) {
+	return r.discover(ctx, NewView(r.tree))
+}
+
+// DiscoverIn implements TreeDriver.
+func (r TreeReader) DiscoverIn(ctx context.Context, view *View) (Report, error) {
+	return r.discover(ctx, view)
+}

@@ -1,7 +1,13 @@
 package driver
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -56,4 +62,130 @@ func (h AttachHandle) Mdev(id string) (Mdev, error) {
 		return Mdev{}, fmt.Errorf("%w: MDEV: %w", ErrHandle, err)
 	}
 	return Mdev{UUID: id, Parent: address.String(), Type: asked}, nil
+}
+
+const (
+	mdevBusDir = "class/mdev_bus"
+	// maxMdevs is far above what any device holds; a larger number is a garbled file.
+	maxMdevs = 4096
+)
+
+// typeDir is the directory of the device's type.
+func (m Mdev) typeDir() string {
+	return mdevBusDir + "/" + m.Parent + "/" + mdevTypesDir + "/" + m.Type
+}
+
+// Dir is the directory of the device below its type, in a Tree.
+func (m Mdev) Dir() string { return m.typeDir() + "/devices/" + m.UUID }
+
+// MdevParents makes the mediated devices of devices that are divided, each into one type. A
+// driver that embeds it is an MdevDriver.
+type MdevParents struct {
+	tree  Tree
+	types map[string]string
+}
+
+var _ MdevDriver = MdevParents{}
+
+// NewMdevParents returns the parents of a tree, and the type of each by its name.
+func NewMdevParents(tree Tree, types map[string]string) MdevParents {
+	return MdevParents{tree, types}
+}
+
+// CreateMdev makes a mediated device by writing its uuid to the create file of its type. A
+// device that is there already, of the same type on the same parent, is no error: after a
+// restart of the host the agent asks for every bound device again. Errors wrap ErrHandle
+// for an impossible name, ErrConfig for a parent that is not divided into the type,
+// fs.ErrNotExist for a parent or type that is gone, fs.ErrExist for a uuid in use elsewhere.
+func (p MdevParents) CreateMdev(ctx context.Context, m Mdev) error {
+	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
+		return err
+	}
+	if p.types[m.Parent] != m.Type {
+		return fmt.Errorf("%w: mdev %s: %s is not configured for type %s", ErrConfig, m.UUID, m.Parent, m.Type)
+	}
+	err := p.tree.WriteFile(m.typeDir()+"/create", []byte(m.UUID))
+	if errors.Is(err, fs.ErrExist) {
+		if _, linkErr := p.tree.Readlink(m.Dir()); linkErr == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create mdev %s: %w", m.UUID, err)
+	}
+	return nil
+}
+
+// RemoveMdev removes a mediated device, whatever is configured now, by writing 1 to its
+// remove file. A device that is not there is no error. Errors wrap ErrHandle for an
+// impossible name.
+func (p MdevParents) RemoveMdev(ctx context.Context, m Mdev) error {
+	if err := cmp.Or(ctx.Err(), m.Validate()); err != nil {
+		return err
+	}
+	err := p.tree.WriteFile(m.Dir()+"/remove", []byte("1"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove mdev %s: %w", m.UUID, err)
+	}
+	return nil
+}
+
+// MdevCapacity is what a parent can hold of its type.
+type MdevCapacity struct {
+	// Handles are the attach handles: one for each device that exists or could be made, or
+	// the capacity would shrink with every guest. A mark tells them apart.
+	Handles []AttachHandle
+	// Foreign counts the devices of other types. Most parents take one type at a time,
+	// so one of them may leave no room.
+	Foreign int
+	// Name is what people call the type: "GRID T4-1B".
+	Name string
+}
+
+// Capacity reads what a parent can hold of its type. The error is a Problem without an
+// address; that about a type that the parent lacks wraps ErrMdevType.
+func (p MdevParents) Capacity(view *View, parent Address) (c MdevCapacity, err error) {
+	dir, typ := mdevBusDir+"/"+parent.Name+"/"+mdevTypesDir, p.types[parent.String()]
+	if parent.Kind == ControlPathPCI {
+		dir = PCIFunction{Address: parent.PCI}.Dir() + "/" + mdevTypesDir
+	}
+	entries, err := view.ReadDir(dir)
+	if err != nil {
+		return c, Problem{File: dir, Err: file.Cause(err)}
+	}
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == typ }) {
+		return c, Problem{Err: fmt.Errorf("%w: Invalid requested vGPU type: %s", ErrMdevType, typ)}
+	}
+	existing := 0
+	for _, e := range entries {
+		name := dir + "/" + e.Name() + "/devices"
+		devices, err := view.Names(name)
+		if err != nil {
+			return c, Problem{File: name, Err: err}
+		}
+		if e.Name() == typ {
+			existing = len(devices)
+		} else {
+			c.Foreign += len(devices)
+		}
+	}
+	available, err := view.ReadCount(dir+"/"+typ+"/available_instances", maxMdevs)
+	if err != nil {
+		return c, Problem{File: dir + "/" + typ + "/available_instances", Err: err}
+	}
+	if c.Name, err = view.ReadText(dir + "/" + typ + "/name"); err != nil {
+		return c, Problem{File: dir + "/" + typ + "/name", Err: err}
+	}
+	c.Handles = mdevHandles(parent.ControlPath(), typ, available+existing)
+	return c, nil
+}
+
+func mdevHandles(parent ControlPath, typ string, count int) []AttachHandle {
+	handles := make([]AttachHandle, count)
+	for i := range handles {
+		info := maps.Clone(parent.Info)
+		info["asked_type"], info["vgpu_mark"] = typ, fmt.Sprintf("%s_%d", typ, i)
+		handles[i] = AttachHandle{Type: HandleMDEV, Info: info}
+	}
+	return handles
 }
