@@ -19,14 +19,6 @@ func (c *call) writeAggregates(p engine.Inspection) error {
 	return c.JSON(http.StatusOK, body)
 }
 
-func getAggregates(c *call) error {
-	p, err := c.server.state.Inspect(c.PathValue("uuid"))
-	if err != nil {
-		return err
-	}
-	return c.writeAggregates(p)
-}
-
 func putAggregates(c *call) error {
 	uuid := c.PathValue("uuid")
 	if _, err := c.server.state.Inspect(uuid); err != nil {

@@ -83,27 +83,15 @@ func (c *call) writeInventories(p engine.Inspection) error {
 	return c.JSON(http.StatusOK, body)
 }
 
-func getInventories(c *call) error {
-	p, err := c.server.state.Inspect(c.PathValue("uuid"))
-	if err != nil {
-		return err
-	}
-	return c.writeInventories(p)
-}
-
-func getInventory(c *call) error {
-	uuid, class := c.PathValue("uuid"), c.PathValue("class")
-	p, err := c.server.state.Inspect(uuid)
-	if err != nil {
-		return err
-	}
+func getInventory(c *call, p engine.Inspection) error {
+	class := c.PathValue("class")
 	for _, i := range p.Inventories {
 		if i.Class == class {
 			c.modified(i.Changed)
 			return c.JSON(http.StatusOK, oneInventoryBody{p.Generation, newInventoryBody(i.Inventory)})
 		}
 	}
-	return &simhttp.Error{Status: http.StatusNotFound, Text: "No inventory of class " + class + " for " + uuid}
+	return &simhttp.Error{Status: http.StatusNotFound, Text: "No inventory of class " + class + " for " + c.PathValue("uuid")}
 }
 
 // inventoryFailure words a refused write.

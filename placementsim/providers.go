@@ -128,11 +128,7 @@ func createProvider(c *call) error {
 	return c.JSON(http.StatusOK, c.providerBody(p))
 }
 
-func getProvider(c *call) error {
-	p, err := c.server.state.Inspect(c.PathValue("uuid"))
-	if err != nil {
-		return err
-	}
+func getProvider(c *call, p engine.Inspection) error {
 	c.modified(p.Changed())
 	return c.JSON(http.StatusOK, c.providerBody(p.Provider))
 }

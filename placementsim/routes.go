@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -37,23 +38,23 @@ func operations() []operation {
 
 		{name: "placement.resource_provider.list", method: "GET", pattern: "/resource_providers", answers: true, query: []string{"name", "uuid", "member_of", "resources", "in_tree", "required"}, handle: listProviders},
 		{name: "placement.resource_provider.create", method: "POST", pattern: "/resource_providers", reads: true, handle: createProvider},
-		{name: "placement.resource_provider.get", method: "GET", pattern: rp, answers: true, handle: getProvider},
+		{name: "placement.resource_provider.get", method: "GET", pattern: rp, answers: true, handle: ofProvider(getProvider)},
 		{name: "placement.resource_provider.update", method: "PUT", pattern: rp, reads: true, handle: updateProvider},
 		{name: "placement.resource_provider.delete", method: "DELETE", pattern: rp, handle: deleteProvider},
 
-		{name: "placement.inventories.get", method: "GET", pattern: rp + "/inventories", answers: true, handle: getInventories},
+		{name: "placement.inventories.get", method: "GET", pattern: rp + "/inventories", answers: true, handle: ofProvider((*call).writeInventories)},
 		{name: "placement.inventories.post", method: "POST", pattern: rp + "/inventories", reads: true, handle: postInventory},
 		{name: "placement.inventories.put", method: "PUT", pattern: rp + "/inventories", reads: true, handle: putInventories},
 		{name: "placement.inventories.delete", method: "DELETE", pattern: rp + "/inventories", since: 5, maskStatus: http.StatusMethodNotAllowed, handle: deleteInventories},
-		{name: "placement.inventory.get", method: "GET", pattern: rp + "/inventories/{class}", answers: true, handle: getInventory},
+		{name: "placement.inventory.get", method: "GET", pattern: rp + "/inventories/{class}", answers: true, handle: ofProvider(getInventory)},
 		{name: "placement.inventory.put", method: "PUT", pattern: rp + "/inventories/{class}", reads: true, handle: putInventory},
 		{name: "placement.inventory.delete", method: "DELETE", pattern: rp + "/inventories/{class}", handle: deleteInventory},
 
-		{name: "placement.rp_usages.get", method: "GET", pattern: rp + "/usages", answers: true, handle: getProviderUsages},
+		{name: "placement.rp_usages.get", method: "GET", pattern: rp + "/usages", answers: true, handle: ofProvider(getProviderUsages)},
 		{name: "placement.rp_allocations.get", method: "GET", pattern: rp + "/allocations", answers: true, handle: getProviderAllocations},
-		{name: "placement.aggregates.get", method: "GET", pattern: rp + "/aggregates", since: 1, maskLast: true, answers: true, handle: getAggregates},
+		{name: "placement.aggregates.get", method: "GET", pattern: rp + "/aggregates", since: 1, maskLast: true, answers: true, handle: ofProvider((*call).writeAggregates)},
 		{name: "placement.aggregates.put", method: "PUT", pattern: rp + "/aggregates", since: 1, maskLast: true, reads: true, handle: putAggregates},
-		{name: "placement.rp_traits.get", method: "GET", pattern: rp + "/traits", since: 6, answers: true, handle: getProviderTraits},
+		{name: "placement.rp_traits.get", method: "GET", pattern: rp + "/traits", since: 6, answers: true, handle: ofProvider((*call).writeProviderTraits)},
 		{name: "placement.rp_traits.put", method: "PUT", pattern: rp + "/traits", since: 6, reads: true, handle: putProviderTraits},
 		{name: "placement.rp_traits.delete", method: "DELETE", pattern: rp + "/traits", since: 6, handle: deleteProviderTraits},
 
@@ -76,6 +77,17 @@ func operations() []operation {
 		{name: "placement.allocation_candidates.list", method: "GET", pattern: "/allocation_candidates", since: 10, answers: true, query: []string{"resources*", "required*", "member_of*", "in_tree*", "limit", "group_policy", "root_required", "same_subtree"}, handle: listCandidates},
 		{name: "placement.usages.get", method: "GET", pattern: "/usages", since: 9, answers: true, rule: ownUsages, query: []string{"project_id", "user_id", "consumer_type"}, handle: getUsages},
 		{name: "placement.reshaper.post", method: "POST", pattern: "/reshaper", since: 30, reads: true, rule: reshaping, handle: postReshaper},
+	}
+}
+
+// ofProvider is the handler of a GET for a provider, or for a part of it.
+func ofProvider(answer func(*call, engine.Inspection) error) func(*call) error {
+	return func(c *call) error {
+		p, err := c.server.state.Inspect(c.PathValue("uuid"))
+		if err != nil {
+			return err
+		}
+		return answer(c, p)
 	}
 }
 

@@ -96,14 +96,6 @@ func (c *call) writeProviderTraits(p engine.Inspection) error {
 	return c.JSON(http.StatusOK, providerTraitsBody{append([]string{}, p.Traits...), p.Generation})
 }
 
-func getProviderTraits(c *call) error {
-	p, err := c.server.state.Inspect(c.PathValue("uuid"))
-	if err != nil {
-		return err
-	}
-	return c.writeProviderTraits(p)
-}
-
 func putProviderTraits(c *call) error {
 	body, err := c.body("traits-put")
 	if err != nil {

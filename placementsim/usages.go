@@ -10,11 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
-func getProviderUsages(c *call) error {
-	p, err := c.server.state.Inspect(c.PathValue("uuid"))
-	if err != nil {
-		return err
-	}
+func getProviderUsages(c *call, p engine.Inspection) error {
 	usages := make(map[string]int64, len(p.Inventories))
 	for _, i := range p.Inventories {
 		usages[i.Class] = i.Used
