@@ -101,9 +101,8 @@ func blockClass(tree *View) map[string][]string {
 		if err != nil || known[path.Base(path.Dir(full))] {
 			continue
 		}
-		parts := strings.Split(full, "/")
-		for i := len(parts) - 1; i >= 0; i-- {
-			if a, err := ParsePCIAddress(parts[i]); err == nil {
+		for _, part := range slices.Backward(strings.Split(full, "/")) {
+			if a, err := ParsePCIAddress(part); err == nil {
 				found[a.String()] = append(found[a.String()], full)
 				break
 			}

@@ -57,7 +57,7 @@ func requestedVersion(h http.Header) (int, *fault) {
 // does.
 func commonVersion(values []string) string {
 	version := ""
-	for _, part := range strings.Split(strings.Join(values, ","), ",") {
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		if f := strings.Fields(part); len(f) == 2 && strings.EqualFold(f[0], "compute") {
 			version = f[1]
 		}

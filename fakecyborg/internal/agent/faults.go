@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -35,8 +36,8 @@ const (
 //     host after the rule's delay.
 func Operations() []fault.Operation {
 	failing := []fault.Action{fault.Status, fault.Drop, fault.Delay}
-	calling := append(failing[:len(failing):len(failing)], fault.Reboot)
-	sending := append(failing[:len(failing):len(failing)], fault.Duplicate, fault.Reorder)
+	calling := slices.Concat(failing, []fault.Action{fault.Reboot})
+	sending := slices.Concat(failing, []fault.Action{fault.Duplicate, fault.Reorder})
 	return []fault.Operation{
 		{Name: eventOperation, Subject: "the uuid of the instance", Actions: sending},
 		{Name: mdevCreateOperation, Subject: "the uuid of the attach handle", Actions: failing},
