@@ -18,14 +18,16 @@ const (
 	defaultARQBindingTimeout = 300 // seconds, as nova-compute
 	defaultMaxAttempts       = 3   // as nova-scheduler
 	defaultUnwindTimeout     = 2 * time.Minute
+
+	maxARQBindingTimeout = 365 * 24 * 60 * 60
 )
 
 // Config holds the options of a flow, named as Nova names them. The zero value
 // is the default.
 type Config struct {
 	// ARQBindingTimeout is how long to wait for the ARQs to be bound, in whole
-	// seconds, counted from the end of the bind request. 0 means 300; Nova's
-	// [DEFAULT]/arq_binding_timeout.
+	// seconds, counted from the end of the bind request. 0 means 300, a year is the
+	// maximum; Nova's [DEFAULT]/arq_binding_timeout.
 	ARQBindingTimeout int `json:"arq_binding_timeout,omitempty"`
 	// MaxAttempts is how many hosts are tried. 0 means 3; Nova's
 	// [scheduler]/max_attempts.
@@ -68,6 +70,8 @@ func (c Config) check() error {
 	switch {
 	case c.ARQBindingTimeout < 1:
 		return fmt.Errorf("%w: arq_binding_timeout: %d is below 1 second", ErrConfig, c.ARQBindingTimeout)
+	case c.ARQBindingTimeout > maxARQBindingTimeout:
+		return fmt.Errorf("%w: arq_binding_timeout: %d is above %d seconds, a year", ErrConfig, c.ARQBindingTimeout, maxARQBindingTimeout)
 	case c.MaxAttempts < 1:
 		return fmt.Errorf("%w: max_attempts: %d is below 1", ErrConfig, c.MaxAttempts)
 	case c.UnwindTimeout < 0:

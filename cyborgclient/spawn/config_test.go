@@ -47,6 +47,9 @@ func TestReadNovaConf(t *testing.T) {
 		{"with unit", "[DEFAULT]\narq_binding_timeout = 300s\n", spawn.Config{}, "arq_binding_timeout"},
 		{"inline comment is part of the value", "[DEFAULT]\narq_binding_timeout = 300 # default\n", spawn.Config{}, "arq_binding_timeout"},
 		{"no value", "[DEFAULT]\narq_binding_timeout =\n", spawn.Config{}, "arq_binding_timeout"},
+		{"a year", "[DEFAULT]\narq_binding_timeout = 31536000\n", spawn.Config{ARQBindingTimeout: 31536000}, ""},
+		{"longer than a year", "[DEFAULT]\narq_binding_timeout = 31536001\n", spawn.Config{}, "arq_binding_timeout"},
+		{"longer than a time.Duration", "[DEFAULT]\narq_binding_timeout = 9223372037\n", spawn.Config{}, "arq_binding_timeout"},
 		{"overflow", "[DEFAULT]\narq_binding_timeout = 99999999999999999999\n", spawn.Config{}, "arq_binding_timeout"},
 	}
 	for _, tt := range tests {
