@@ -31,7 +31,8 @@ type Request struct {
 	// device groups are requested, on its host.
 	Running bool
 	// Order, if set, reorders or filters the candidates before one is chosen, as
-	// Nova's weighers do. The first candidate of each host counts.
+	// Nova's weighers do. The first candidate of each host counts. One without
+	// allocations is an ErrRequest.
 	Order func([]Candidate) []Candidate
 	// Ports are the instance's network ports. Those with a device profile get a
 	// device of Cyborg's.

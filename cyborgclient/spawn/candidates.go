@@ -313,6 +313,9 @@ func (a *Attempt) order() error {
 	if len(a.Candidates) == 0 {
 		return fmt.Errorf("%w: none is left after ordering", ErrNoCandidates)
 	}
+	if i := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return len(c.Allocations) == 0 }); i >= 0 {
+		return fmt.Errorf("%w: candidate %d of Request.Order, of root %s, has no allocations", ErrRequest, i+1, a.Candidates[i].Root)
+	}
 	return nil
 }
 

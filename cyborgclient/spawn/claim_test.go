@@ -210,6 +210,12 @@ func TestOrderChoosesTheHost(t *testing.T) {
 	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrNoCandidates) {
 		t.Errorf("got error %v, want ErrNoCandidates", err)
 	}
+	req.Order = func(all []spawn.Candidate) []spawn.Candidate {
+		return append(all[:1], spawn.Candidate{Root: all[0].Root})
+	}
+	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "candidate 2") {
+		t.Errorf("got error %v, want ErrRequest for the second candidate", err)
+	}
 	req.Order = func([]spawn.Candidate) []spawn.Candidate { panic("hook") }
 	func() {
 		defer func() { _ = recover() }()
