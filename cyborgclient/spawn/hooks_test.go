@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,4 +258,31 @@ func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.cloud.CheckNoLeaks(t)
+}
+
+// A hook that gives up the goroutine, as a test that fails in it does, must not keep the
+// unwinding from the rest.
+func TestAPanicOfDestroyLeavesOnlyTheGuest(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(){"panic": func() { panic("destroy") }, "Goexit": runtime.Goexit} {
+		w := newWorld(t, worldOpts{})
+		req := request("mixed")
+		req.Hooks.Start = func(context.Context, *spawn.Result) error { return errHook }
+		req.Hooks.Destroy = func(context.Context, *spawn.Result) error { leave(); return nil }
+		done := make(chan any)
+		go func() {
+			returned := false
+			defer func() {
+				recovered := recover()
+				if returned || name == "panic" && recovered != "destroy" {
+					t.Errorf("%s: returned %t, recovered %v", name, returned, recovered)
+				}
+				close(done)
+			}()
+			_, _ = w.flow.Run(t.Context(), req)
+			returned = true
+		}()
+		<-done
+		w.cloud.CheckNoLeaks(t)
+	}
 }

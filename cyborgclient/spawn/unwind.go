@@ -131,7 +131,10 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 	ctx, step := a.record.open(context.WithoutCancel(ctx), StepUnwind)
 	a.closeWaiter()
 	stages := [unwindStages]func(context.Context){
-		func(ctx context.Context) { a.destroyGuest(ctx); a.findLostARQs(ctx) },
+		func(ctx context.Context) {
+			defer a.findLostARQs(ctx)
+			a.destroyGuest(ctx)
+		},
 		func(ctx context.Context) {
 			if !moving || !a.flow.config.Compat.Rebind || !a.unbindARQs(ctx) {
 				a.deleteARQs(ctx)
@@ -139,13 +142,17 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 		},
 		a.releaseClaim,
 	}
-	for i, stage := range stages {
-		limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
-		stage(limited)
-		cancel()
+	defer func() {
+		step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
+		a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
+	}()
+	for i, stage := range slices.Backward(stages[:]) {
+		defer func() { // also after a hook that panics or ends the goroutine
+			limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
+			defer cancel()
+			stage(limited)
+		}()
 	}
-	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
-	a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
 }
 
 // destroyGuest calls the Destroy hook after a hook that may have made a guest. It
@@ -155,9 +162,12 @@ func (a *Attempt) destroyGuest(ctx context.Context) {
 	if !a.guestMade || destroy == nil {
 		return
 	}
-	err := destroy(ctx, a.Result())
-	a.guestMade = err != nil
-	a.cleanup.add("guest", a.Request.Instance, err)
+	err := errors.New("the hook Destroy did not return")
+	defer func() {
+		a.guestMade = err != nil
+		a.cleanup.add("guest", a.Request.Instance, err)
+	}()
+	err = destroy(ctx, a.Result())
 }
 
 // unbindARQs unbinds the ARQs and keeps them for the next host. It reports false
