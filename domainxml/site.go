@@ -79,25 +79,21 @@ func (l *layout) siteAtEnd(doc []byte, unit string) site {
 // systems before the interfaces.
 func (l *layout) tail() *element {
 	var tail *element
+	others := false // whether a device that is not of the tail follows
 	for _, e := range slices.Backward(l.children) {
 		switch e.name {
 		case "watchdog", "memballoon":
 			tail = e
 		case "filesystem":
-			if l.onlyTail(e) {
+			if !others {
 				tail = e
 			}
+		case "hostdev":
+		default:
+			others = true
 		}
 	}
 	return tail
-}
-
-// onlyTail reports whether only devices of the tail follow e.
-func (l *layout) onlyTail(e *element) bool {
-	i := slices.Index(l.children, e)
-	return !slices.ContainsFunc(l.children[i:], func(c *element) bool {
-		return !slices.Contains([]string{"filesystem", "watchdog", "memballoon", "hostdev"}, c.name)
-	})
 }
 
 // beforeElement returns the place after the element before e, or after the start tag

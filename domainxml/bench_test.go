@@ -1,0 +1,29 @@
+package domainxml_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+// The time grows with the document, not with its square.
+func BenchmarkMerge(b *testing.B) {
+	for _, name := range []string{"filesystem", "hostdev", "disk"} {
+		for _, n := range []int{10_000, 70_000} {
+			element := "<" + name + "/>"
+			if name == "hostdev" {
+				element = `<hostdev mode="subsystem" type="usb"/>`
+			}
+			domain := []byte("<domain><devices>" + strings.Repeat(element, n) + "</devices></domain>")
+			b.Run(fmt.Sprintf("%s=%d", name, n), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := domainxml.Merge(domain, []domainxml.Device{{MDEV: mdevUUID2}}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
