@@ -90,8 +90,20 @@ func (t *Transport) start(req *http.Request) <-chan call {
 		done <- t.call(req)
 		return done
 	}
-	go func() { done <- t.call(req) }()
+	go func() {
+		growStack(0)
+		done <- t.call(req)
+	}()
 	return done
+}
+
+// growStack makes the stack of a new goroutine as large as most handlers need. It would
+// otherwise be copied at each doubling, a sixth of the time of a small request.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [20 << 10]byte
+	return room[i]
 }
 
 // call runs the handler; an http.ErrAbortHandler panic means that the
