@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
 // ErrRecords is matched by the error about records that are no state of the component that
@@ -40,13 +41,8 @@ func (r Record) Decode(row any) error {
 }
 
 func decodeObject(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := strictjson.Decode(data, into); err != nil {
 		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
 	}
 	if again, err := json.Marshal(into); err == nil && bytes.Equal(again, data) {
 		return nil

@@ -61,7 +61,7 @@ func serverHalf() []Package {
 // foundations are what the services share, and the small ones among them.
 func foundations() []Package {
 	return []Package{
-		{Pattern: "sim"},
+		{Pattern: "sim", Ours: []string{"internal/strictjson"}},
 		{Pattern: "fault", Ours: []string{"internal/strictjson", "sim"}},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/osloconf", Others: []string{ini}, Never: inputOutput()},
