@@ -40,7 +40,7 @@ func unreachable() cyborgclient.Option {
 func readProfile(t *testing.T, client *cyborgclient.Client) (*spawn.Attempt, error) {
 	t.Helper()
 	placement := &gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{}, Endpoint: "http://placement.invalid/"}
-	flow, err := spawn.New(spawn.Config{}, client, placement, nil)
+	flow, err := spawn.New(client, placement)
 	if err != nil {
 		t.Fatal(err)
 	}

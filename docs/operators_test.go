@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -133,7 +134,7 @@ func (u useCase) spawn(t *testing.T) {
 	if _, err := cyborg.CreateDeviceProfile(t.Context(), u.profile); err != nil {
 		t.Fatal(err)
 	}
-	flow, err := spawn.New(spawn.Config{}, cyborg, placement, events)
+	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestTheTimeoutSnippetIsRead(t *testing.T) {
 	if err := config.ReadNovaConf(strings.NewReader(snippets(t, "operators.md", "ini")[0])); err != nil {
 		t.Fatal(err)
 	}
-	if config.ARQBindingTimeout != 300 {
-		t.Errorf("got %d s, want the default", config.ARQBindingTimeout)
+	if config.ARQBindingTimeout != 300*time.Second {
+		t.Errorf("got %s, want the default", config.ARQBindingTimeout)
 	}
 }

@@ -182,7 +182,7 @@ func spawnerOn(t *testing.T, cloud *simcloud.Cloud) spawner {
 		t.Fatal(err)
 	}
 	cloud.HandleEvents(events.Handler())
-	flow, err := spawn.New(spawn.Config{}, cyborg, placement, events)
+	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func TestASpawnWorksInAStrictCloud(t *testing.T) {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	flow, err := spawn.New(spawn.Config{}, cyborg, placement, events)
+	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (o *Operations) accelerators(ctx context.Context, i Instance) (accelerators
 	return o.acceleratorsBy(ctx, i, o.deadline())
 }
 
-func (o *Operations) deadline() time.Time { return time.Now().Add(o.flow.config.bindingTimeout()) }
+func (o *Operations) deadline() time.Time { return time.Now().Add(o.flow.config.ARQBindingTimeout) }
 
 func (o *Operations) acceleratorsBy(ctx context.Context, i Instance, deadline time.Time) (accelerators, error) {
 	if !i.accelerated() {
@@ -70,7 +70,7 @@ func (w *arqWait) await(ctx context.Context) error {
 		}
 		left := time.Until(w.deadline)
 		if left <= 0 {
-			timeout := fmt.Errorf("waited for %s: %w", w.flow.config.bindingTimeout(), externalevent.ErrTimeout)
+			timeout := fmt.Errorf("waited for %s: %w", w.flow.config.ARQBindingTimeout, externalevent.ErrTimeout)
 			return w.verify(errors.Join(timeout, err))
 		}
 		if err := w.pause(ctx, min(pause, left)); err != nil {

@@ -76,7 +76,7 @@ func benchFlow(b *testing.B, cloud *simcloud.Cloud) *spawn.Flow {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	flow, err := spawn.New(spawn.Config{RotateCandidates: true}, cyborg, placement, events)
+	flow, err := spawn.New(cyborg, placement, spawn.WithConfig(spawn.Config{RotateCandidates: true}), spawn.WithEvents(events))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (w *world) replaceCyborg(t *testing.T, provider *gophercloud.ProviderClient
 		t.Fatal(err)
 	}
 	w.cyborg = cyborg
-	w.flow, err = spawn.New(spawn.Config{}, cyborg, placement, w.events)
+	w.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(w.events))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	defaultARQBindingTimeout = 300 // seconds, as nova-compute
-	defaultMaxAttempts       = 3   // as nova-scheduler
+	defaultARQBindingTimeout = 300 * time.Second // as nova-compute
+	defaultMaxAttempts       = 3                 // as nova-scheduler
 	defaultUnwindTimeout     = 2 * time.Minute
 
-	maxARQBindingTimeout = 365 * 24 * 60 * 60
+	maxARQBindingTimeout = 365 * 24 * time.Hour
 )
 
-// Config holds the options of a flow, named as Nova names them. The zero value
-// is the default.
+// Config holds the options of a flow that an operator sets, named as Nova names
+// them. The zero value is the default. In JSON times are whole seconds.
 type Config struct {
-	// ARQBindingTimeout is how long to wait for the ARQs to be bound, in whole
-	// seconds, counted from the end of the bind request. 0 means 300, a year is the
+	// ARQBindingTimeout is how long to wait for the ARQs to be bound, counted from
+	// the end of the bind request, in whole seconds. 0 means 300 s, a year is the
 	// maximum; Nova's [DEFAULT]/arq_binding_timeout.
-	ARQBindingTimeout int `json:"arq_binding_timeout,omitempty"`
+	ARQBindingTimeout time.Duration `json:"-"`
 	// MaxAttempts is how many hosts are tried. 0 means 3; Nova's
 	// [scheduler]/max_attempts.
 	MaxAttempts int `json:"max_attempts,omitempty"`
@@ -68,10 +68,10 @@ func (c Config) withDefaults() Config {
 // check refuses invalid options; the error matches ErrConfig.
 func (c Config) check() error {
 	switch {
-	case c.ARQBindingTimeout < 1:
-		return fmt.Errorf("%w: arq_binding_timeout: %d is below 1 second", ErrConfig, c.ARQBindingTimeout)
+	case c.ARQBindingTimeout < time.Second, c.ARQBindingTimeout%time.Second != 0:
+		return fmt.Errorf("%w: arq_binding_timeout: %s is not a positive number of whole seconds", ErrConfig, c.ARQBindingTimeout)
 	case c.ARQBindingTimeout > maxARQBindingTimeout:
-		return fmt.Errorf("%w: arq_binding_timeout: %d is above %d seconds, a year", ErrConfig, c.ARQBindingTimeout, maxARQBindingTimeout)
+		return fmt.Errorf("%w: arq_binding_timeout: %s is longer than a year", ErrConfig, c.ARQBindingTimeout)
 	case c.MaxAttempts < 1:
 		return fmt.Errorf("%w: max_attempts: %d is below 1", ErrConfig, c.MaxAttempts)
 	case c.UnwindTimeout < 0:
@@ -81,23 +81,51 @@ func (c Config) check() error {
 	return err
 }
 
-func (c Config) bindingTimeout() time.Duration {
-	return time.Duration(c.ARQBindingTimeout) * time.Second
-}
-
 // UnmarshalJSON reads {"arq_binding_timeout": 300, "max_attempts": 3, "compat":
 // {"rebind": true}}; options that are not set get their defaults. Unknown options are
 // refused; so is, unlike in Go, a zero that is written down. The error matches
 // ErrConfig.
 func (c *Config) UnmarshalJSON(data []byte) error {
-	type options Config // without this method
-	fresh := options(c.withDefaults())
+	doc := configDocument{options: options(c.withDefaults())}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&fresh); err != nil {
+	err := dec.Decode(&doc)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return c.set(Config(fresh))
+	fresh := Config(doc.options)
+	if doc.ARQBindingTimeout != nil {
+		if fresh.ARQBindingTimeout, err = seconds("arq_binding_timeout", *doc.ARQBindingTimeout); err != nil {
+			return err
+		}
+	}
+	return c.set(fresh)
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (c Config) MarshalJSON() ([]byte, error) {
+	doc := configDocument{options: options(c)}
+	if c.ARQBindingTimeout != 0 {
+		timeout := int64(c.ARQBindingTimeout / time.Second)
+		doc.ARQBindingTimeout = &timeout
+	}
+	return json.Marshal(doc)
+}
+
+type options Config // without the methods
+
+// configDocument is a Config in JSON.
+type configDocument struct {
+	options
+	ARQBindingTimeout *int64 `json:"arq_binding_timeout,omitempty"`
+}
+
+// seconds converts an option; the check of its limits follows.
+func seconds(option string, n int64) (time.Duration, error) {
+	if d := time.Duration(n) * time.Second; d/time.Second == time.Duration(n) {
+		return d, nil
+	}
+	return 0, fmt.Errorf("%w: %s: %d seconds is longer than a year", ErrConfig, option, n)
 }
 
 // set replaces the configuration by a valid one.
@@ -126,17 +154,23 @@ func (c *Config) ReadNovaConf(r io.Reader) error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	fresh := c.withDefaults()
+	timeout := int64(fresh.ARQBindingTimeout / time.Second)
+	attempts := int64(fresh.MaxAttempts)
 	for _, option := range []struct {
 		section, name string
-		to            *int
-	}{{"DEFAULT", "arq_binding_timeout", &fresh.ARQBindingTimeout}, {"scheduler", "max_attempts", &fresh.MaxAttempts}} {
+		to            *int64
+	}{{"DEFAULT", "arq_binding_timeout", &timeout}, {"scheduler", "max_attempts", &attempts}} {
 		text, set := file.Last(option.section, option.name)
 		if !set {
 			continue
 		}
-		if *option.to, err = strconv.Atoi(text); err != nil {
+		if *option.to, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return fmt.Errorf("%w: %s: %q is not a whole number", ErrConfig, option.name, text)
 		}
+	}
+	fresh.MaxAttempts = int(attempts)
+	if fresh.ARQBindingTimeout, err = seconds("arq_binding_timeout", timeout); err != nil {
+		return err
 	}
 	if err := fresh.readDeviceSpecs(file); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // configured is a configuration with its defaults.
 func configured(c spawn.Config) spawn.Config {
 	if c.ARQBindingTimeout == 0 {
-		c.ARQBindingTimeout = 300
+		c.ARQBindingTimeout = 300 * time.Second
 	}
 	if c.MaxAttempts == 0 {
 		c.MaxAttempts = 3
@@ -31,13 +31,13 @@ func TestReadNovaConf(t *testing.T) {
 		want       spawn.Config
 		wantErr    string // part of the text; the option must be named
 	}{
-		{"set", "[DEFAULT]\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60}, ""},
-		{"no section header", "arq_binding_timeout=7\n", spawn.Config{ARQBindingTimeout: 7}, ""},
-		{"both", "[DEFAULT]\narq_binding_timeout = 60\n[scheduler]\nmax_attempts=5\n", spawn.Config{ARQBindingTimeout: 60, MaxAttempts: 5}, ""},
+		{"set", "[DEFAULT]\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60 * time.Second}, ""},
+		{"no section header", "arq_binding_timeout=7\n", spawn.Config{ARQBindingTimeout: 7 * time.Second}, ""},
+		{"both", "[DEFAULT]\narq_binding_timeout = 60\n[scheduler]\nmax_attempts=5\n", spawn.Config{ARQBindingTimeout: 60 * time.Second, MaxAttempts: 5}, ""},
 		{"commented out", "[DEFAULT]\n#arq_binding_timeout = 60\n", spawn.Config{}, ""},
-		{"last one wins", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90}, ""},
-		{"last one wins, a value of before, too", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60}, ""},
-		{"a backslash continues nothing", "[DEFAULT]\nhost = a\\\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90}, ""},
+		{"last one wins", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90 * time.Second}, ""},
+		{"last one wins, a value of before, too", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60 * time.Second}, ""},
+		{"a backslash continues nothing", "[DEFAULT]\nhost = a\\\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90 * time.Second}, ""},
 		{"no option", "[DEFAULT]\nnonsense\n", spawn.Config{}, "nonsense"},
 		{"others passed over", "[libvirt]\nvirt_type = kvm\narq_binding_timeout = 5\n[vnc]\nserver_listen = $my_ip\n", spawn.Config{}, ""},
 		{"empty", "", spawn.Config{}, ""},
@@ -47,7 +47,7 @@ func TestReadNovaConf(t *testing.T) {
 		{"with unit", "[DEFAULT]\narq_binding_timeout = 300s\n", spawn.Config{}, "arq_binding_timeout"},
 		{"inline comment is part of the value", "[DEFAULT]\narq_binding_timeout = 300 # default\n", spawn.Config{}, "arq_binding_timeout"},
 		{"no value", "[DEFAULT]\narq_binding_timeout =\n", spawn.Config{}, "arq_binding_timeout"},
-		{"a year", "[DEFAULT]\narq_binding_timeout = 31536000\n", spawn.Config{ARQBindingTimeout: 31536000}, ""},
+		{"a year", "[DEFAULT]\narq_binding_timeout = 31536000\n", spawn.Config{ARQBindingTimeout: 31536000 * time.Second}, ""},
 		{"longer than a year", "[DEFAULT]\narq_binding_timeout = 31536001\n", spawn.Config{}, "arq_binding_timeout"},
 		{"longer than a time.Duration", "[DEFAULT]\narq_binding_timeout = 9223372037\n", spawn.Config{}, "arq_binding_timeout"},
 		{"overflow", "[DEFAULT]\narq_binding_timeout = 99999999999999999999\n", spawn.Config{}, "arq_binding_timeout"},
@@ -85,7 +85,7 @@ func TestConfigJSON(t *testing.T) {
 		want    spawn.Config
 		wantErr string
 	}{
-		{`{"arq_binding_timeout": 300}`, spawn.Config{ARQBindingTimeout: 300}, ""},
+		{`{"arq_binding_timeout": 300}`, spawn.Config{ARQBindingTimeout: 300 * time.Second}, ""},
 		{`{}`, spawn.Config{}, ""},
 		{`{"arq_binding_timeout": 0}`, spawn.Config{}, "arq_binding_timeout"},
 		{`{"arq_binding_timeout": 2.5}`, spawn.Config{}, "arq_binding_timeout"},
@@ -110,7 +110,7 @@ func TestConfigJSON(t *testing.T) {
 
 func TestConfigJSONRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, want := range []spawn.Config{{}, {ARQBindingTimeout: 60, MaxAttempts: 2}} {
+	for _, want := range []spawn.Config{{}, {ARQBindingTimeout: 60 * time.Second, MaxAttempts: 2}} {
 		data, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
@@ -128,13 +128,14 @@ func TestNewRefusesABadConfiguration(t *testing.T) {
 		config spawn.Config
 		want   string
 	}{
-		{spawn.Config{ARQBindingTimeout: -1}, "arq_binding_timeout"},
+		{spawn.Config{ARQBindingTimeout: -time.Second}, "arq_binding_timeout"},
+		{spawn.Config{ARQBindingTimeout: 300}, "arq_binding_timeout: 300ns"}, // a unit was forgotten
 		{spawn.Config{MaxAttempts: -1}, "max_attempts"},
 		{spawn.Config{UnwindTimeout: -time.Second}, "unwind timeout"},
 		{spawn.Config{}, "Cyborg client"}, // the configuration is fine, the clients are missing
 	}
 	for _, tt := range tests {
-		_, err := spawn.New(tt.config, nil, nil, nil)
+		_, err := spawn.New(nil, nil, spawn.WithConfig(tt.config))
 		checkConfigError(t, err, tt.want)
 	}
 }

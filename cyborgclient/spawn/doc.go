@@ -11,7 +11,7 @@
 // failure that may not occur on another host the next host is tried; see
 // [Attempt.Reschedulable].
 //
-//	flow, err := spawn.New(spawn.Config{}, cyborg, placement, events)
+//	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
 //	if err != nil {
 //		return err
 //	}

@@ -35,7 +35,7 @@ func agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
 		return nil, err
 	}
 	cloud.HandleEvents(w.events.Handler())
-	w.flow, err = spawn.New(spawn.Config{}, w.cyborg, placement, w.events)
+	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithEvents(w.events))
 	return w, err
 }
 

@@ -39,7 +39,7 @@ func eventWorld(t *testing.T, form string, opts worldOpts) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.flow, err = spawn.New(opts.config, w.cyborg, placement, w.events); err != nil {
+	if w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(opts.config), spawn.WithEvents(w.events)); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -58,7 +58,7 @@ func ExampleOperations() {
 	}
 	cyborg, err1 := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
 	placement, err2 := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	flow, err3 := spawn.New(spawn.Config{}, cyborg, placement, nil)
+	flow, err3 := spawn.New(cyborg, placement)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		fmt.Println(err)
 		return

@@ -77,5 +77,5 @@ func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	return spawn.New(spawn.Config{}, cyborg, placement, events)
+	return spawn.New(cyborg, placement, spawn.WithEvents(events))
 }

@@ -69,25 +69,38 @@ func (t *tracker) has(uuid string) bool {
 	return t.users[uuid] > 0
 }
 
-// New returns a flow with the given clients. The caller mounts the handler of the
-// event registry where Nova's events arrive; with a nil registry the flow polls
-// Cyborg instead. The error matches ErrConfig.
-func New(config Config, cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient, events *externalevent.Registry) (*Flow, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
+// Option configures a [Flow].
+type Option func(*Flow)
+
+// WithConfig sets the options that an operator chooses.
+func WithConfig(config Config) Option { return func(f *Flow) { f.config = config } }
+
+// WithEvents waits for the events of a registry, whose handler the caller mounts
+// where Nova's events arrive. Without a registry the flow polls Cyborg.
+func WithEvents(registry *externalevent.Registry) Option {
+	return func(f *Flow) { f.events = registry }
+}
+
+// New returns a flow with the given clients. The error matches ErrConfig.
+func New(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient, opts ...Option) (*Flow, error) {
+	f := &Flow{cyborg: cyborg}
+	for _, opt := range opts {
+		opt(f)
+	}
+	f.config = f.config.withDefaults()
+	if err := f.config.check(); err != nil {
 		return nil, err
 	}
 	if cyborg == nil || placementClient == nil || placementClient.ProviderClient == nil {
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
 	}
-	novaPCI, err := readNovaSpecs(config.PCIDeviceSpec)
-	if err != nil {
+	var err error
+	if f.novaPCI, err = readNovaSpecs(f.config.PCIDeviceSpec); err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
 	}
-	return &Flow{
-		config: config, novaPCI: novaPCI, cyborg: cyborg, events: events,
-		placement: placement.New(placementClient, config.Compat.NumericSuffixes), provider: placementClient.ProviderClient,
-	}, nil
+	f.placement = placement.New(placementClient, f.config.Compat.NumericSuffixes)
+	f.provider = placementClient.ProviderClient
+	return f, nil
 }
 
 // Run runs the ten steps and the caller's hooks. After a failure that may not occur

@@ -145,7 +145,7 @@ func realWorld(t *testing.T, config spawn.Config) (*world, realPlacement) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.flow, err = spawn.New(config, w.cyborg, placement, w.events)
+	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(w.events))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestABadDeviceSpecIsRefused(t *testing.T) {
 			t.Errorf("%s: got error %v, want ErrConfig that names the option", spec, err)
 		}
 		w := newWorld(t, worldOpts{})
-		if _, err := spawn.New(spawn.Config{PCIDeviceSpec: spec}, w.cyborg, w.placement(t), nil); !errors.Is(err, spawn.ErrConfig) {
+		if _, err := spawn.New(w.cyborg, w.placement(t), spawn.WithConfig(spawn.Config{PCIDeviceSpec: spec})); !errors.Is(err, spawn.ErrConfig) {
 			t.Errorf("New with %s: got error %v, want ErrConfig", spec, err)
 		}
 	}

@@ -51,7 +51,7 @@ func (a *Attempt) await(ctx context.Context) (early int, err error) {
 	if len(resolved) == len(a.ARQs) {
 		return len(resolved), nil
 	}
-	remaining := a.flow.config.bindingTimeout() - time.Since(a.bound)
+	remaining := a.flow.config.ARQBindingTimeout - time.Since(a.bound)
 	if a.waiter == nil {
 		return len(resolved), a.poll(ctx, remaining)
 	}
@@ -65,7 +65,7 @@ func (a *Attempt) poll(ctx context.Context, timeout time.Duration) error {
 	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
 		left := time.Until(deadline)
 		if left <= 0 {
-			return fmt.Errorf("polled for %s: %w", a.flow.config.bindingTimeout(), externalevent.ErrTimeout)
+			return fmt.Errorf("polled for %s: %w", a.flow.config.ARQBindingTimeout, externalevent.ErrTimeout)
 		}
 		if err := sleep(ctx, min(pause, left)); err != nil {
 			return err

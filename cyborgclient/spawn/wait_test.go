@@ -39,8 +39,8 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 		{"301 s", spawn.Config{}, 301 * time.Second, false, false},
 		{"299 s polled", spawn.Config{}, 299 * time.Second, true, true},
 		{"301 s polled", spawn.Config{}, 301 * time.Second, true, false},
-		{"configured, within", spawn.Config{ARQBindingTimeout: 10}, 9 * time.Second, false, true},
-		{"configured, over", spawn.Config{ARQBindingTimeout: 10}, 11 * time.Second, false, false},
+		{"configured, within", spawn.Config{ARQBindingTimeout: 10 * time.Second}, 9 * time.Second, false, true},
+		{"configured, over", spawn.Config{ARQBindingTimeout: 10 * time.Second}, 11 * time.Second, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestWeighersOfTheConfiguration(t *testing.T) {
 	if err != nil || !strings.Contains(rankOf(t, result), "no programming is needed; partly used devices filled: 0") {
 		t.Errorf("a flavor without a profile: %v", err)
 	}
-	_, err = spawn.New(spawn.Config{Weighers: []string{"luck"}}, w.cyborg, nil, nil)
+	_, err = spawn.New(w.cyborg, nil, spawn.WithConfig(spawn.Config{Weighers: []string{"luck"}}))
 	if !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), `unknown weigher "luck"; known are fragments, function, numa`) {
 		t.Errorf("unknown weigher: %v", err)
 	}

@@ -61,7 +61,7 @@ func newWorld(t *testing.T, opts worldOpts) *world {
 	if opts.poll {
 		events = nil
 	}
-	w.flow, err = spawn.New(opts.config, w.cyborg, placement, events)
+	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(opts.config), spawn.WithEvents(events))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 		t.Fatal(err)
 	}
 	i.seen.Store(0) // discovery does not count
-	w.flow, err = spawn.New(config, w.cyborg, placement, w.events)
+	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(w.events))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (w *world) makeFlow() {
 	}
 	events := externalevent.NewRegistry()
 	w.cloud.HandleEvents(events.Handler())
-	if w.flow, err = spawn.New(spawn.Config{}, cyborg, placement, events); err != nil {
+	if w.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(events)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -31,7 +31,7 @@ func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registr
 	if err != nil {
 		return nil, err
 	}
-	return spawn.New(spawn.Config{}, cyborg, placement, events)
+	return spawn.New(cyborg, placement, spawn.WithEvents(events))
 }
 
 // spawnInstance attaches accelerators to an instance and starts its guest on their

@@ -110,7 +110,7 @@ func newWorld(t *testing.T, config spawn.Config) *world {
 	}
 	events := externalevent.NewRegistry()
 	w.cloud.HandleEvents(events.Handler())
-	if w.flow, err = spawn.New(config, w.cyborg, placement, events); err != nil {
+	if w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(events)); err != nil {
 		t.Fatal(err)
 	}
 	return w

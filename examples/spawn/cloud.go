@@ -101,7 +101,7 @@ func (c *cloud) connect(config spawn.Config, provider *gophercloud.ProviderClien
 	if err != nil {
 		return err
 	}
-	c.flow, err = spawn.New(config, c.cyborg, placement, events)
+	c.flow, err = spawn.New(c.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(events))
 	return err
 }
 

@@ -170,7 +170,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"os-cloud with sysfs", []string{"--os-cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
 		{"os-cloud with a diagram", []string{"--os-cloud", "x", "--diagram", "d.mmd", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--diagram"},
 		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--os-cloud"},
-		{"timeout zero", []string{"--timeout", "0"}, 2, "arq_binding_timeout"},
+		{"timeout zero", []string{"--timeout", "0s"}, 2, "arq_binding_timeout"},
 		{"timeout in parts of seconds", []string{"--timeout", "1.5"}, 2, "--timeout"},
 		{"nova.conf with zero", []string{"--nova-conf", file(t, "nova-cpu.conf", "[DEFAULT]\narq_binding_timeout=0\n")}, 2, "arq_binding_timeout"},
 		{"xml cannot be written", []string{"--profile", "gpu", "--xml", filepath.Join(empty, "no", "dir.xml")}, 2, "--xml"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
@@ -29,7 +30,7 @@ type options struct {
 	ServiceCloud string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
 	Instance     uuid.UUID                 `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
 	NovaConf     kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
-	Timeout      *int                      `help:"Time limit for binding the ARQs, arq_binding_timeout. Default: 300." placeholder:"SECONDS"`
+	Timeout      *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
 	Seed         uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
 }
 
@@ -43,8 +44,8 @@ func (o *options) AfterApply() error {
 		return errors.New("--service-cloud needs --os-cloud")
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:
 		return fmt.Errorf("--domain: %s is empty", o.Domain.Filename)
-	case o.Timeout != nil && *o.Timeout < 1:
-		return fmt.Errorf("--timeout: arq_binding_timeout: %d is below 1 second", *o.Timeout)
+	case o.Timeout != nil && *o.Timeout < time.Second:
+		return fmt.Errorf("--timeout: arq_binding_timeout: %s is below 1 second", *o.Timeout)
 	}
 	if o.Instance == uuid.Nil {
 		o.Instance = uuid.NewSHA1(uuid.NameSpaceDNS, fmt.Appendf(nil, "instance-%d", o.Seed))

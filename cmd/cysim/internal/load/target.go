@@ -80,7 +80,7 @@ func newFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.Endpoint
 	if err != nil {
 		return nil, err
 	}
-	return spawn.New(spawn.Config{MaxAttempts: embeddedHosts}, cyborg, placement, events) // every host of the embedded cloud
+	return spawn.New(cyborg, placement, spawn.WithConfig(spawn.Config{MaxAttempts: embeddedHosts}), spawn.WithEvents(events)) // every host of the embedded cloud
 }
 
 // define defines the guest in the embedded cloud.
