@@ -72,9 +72,12 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 // without that prefix, with and without the version.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
 
-// Close ends the agents and the binds in the background, and waits for them. The server still answers
-// afterwards, but calls no peer.
-func (s *Server) Close() { s.conductor.Close() }
+// Close ends the agents, the binds in the background and the requests that are applied late, and waits for
+// them. The server still answers afterwards, but calls no peer.
+func (s *Server) Close() {
+	s.service.Close()
+	s.conductor.Close()
+}
 
 // update changes the database for the request of ctx.
 func (s *Server) update(ctx context.Context, write func(store.Tx)) {

@@ -45,6 +45,10 @@ const (
 	// Rule.Delay has passed, so that the caller may give up within an answer. It needs
 	// an answer, so it implies After.
 	SlowBody Action = "slow-body"
+	// Late closes the connection without an answer and applies the request Rule.Delay
+	// later, whether or not its caller has given up. It is lost if the service is closed
+	// before that. A request that changes nothing is dropped.
+	Late Action = "late"
 
 	// Duplicate forwards an event twice.
 	Duplicate Action = "duplicate"
@@ -60,7 +64,7 @@ const (
 func (a Action) needsAnswer() bool { return a == Truncate || a == Malformed || a == SlowBody }
 
 // needsTime reports whether the action needs Rule.Delay.
-func (a Action) needsTime() bool { return a == Delay || a == SlowBody || a == Reboot }
+func (a Action) needsTime() bool { return a == Delay || a == SlowBody || a == Late || a == Reboot }
 
 // Rule makes an operation fail. The zero Nth and Times mean 1: the first match, once.
 // Matches are counted per subject.
@@ -88,7 +92,7 @@ type Rule struct {
 	Status int `json:"status,omitempty"`
 	// Code is the service's error code for the action Status, if its format has one.
 	Code string `json:"code,omitempty"`
-	// Delay is the duration of Delay, SlowBody and Reboot. In JSON: a Go duration such
+	// Delay is the duration of Delay, SlowBody, Late and Reboot. In JSON: a Go duration such
 	// as "20ms".
 	Delay time.Duration `json:"-"`
 }
@@ -155,6 +159,11 @@ func (r Rule) validateAction() error {
 	case Truncate, Malformed, SlowBody:
 		if r.When == Before {
 			return fmt.Errorf("%w: %s: %s needs an answer, so it cannot be before the change", ErrRule, r.Operation, r.Action)
+		}
+		return nil
+	case Late:
+		if r.When == After {
+			return fmt.Errorf("%w: %s: %s applies the change after the failure, so it cannot be %s", ErrRule, r.Operation, r.Action, r.When)
 		}
 		return nil
 	}

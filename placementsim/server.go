@@ -122,3 +122,7 @@ func Operations() []string { return (&Server{}).router().Operations() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }
+
+// Close drops the requests that a fault rule applies late ([fault.Late]). The server still
+// answers afterwards.
+func (s *Server) Close() { s.service.Close() }

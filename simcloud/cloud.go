@@ -260,7 +260,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Close stops work in progress, such as delayed binds and events, closes the directories and
+// Close stops work in progress, such as delayed binds, events and requests, closes the directories and
 // the state file, and removes what the cloud created in an external Placement. The error is
 // that of closing a directory, of the last write of the state, or of removing a provider
 // that is still in use.
@@ -271,8 +271,13 @@ func (c *Cloud) Close() error {
 	if c.Cyborg != nil {
 		c.Cyborg.Close()
 	}
+	if c.Placement != nil {
+		c.Placement.Close()
+	}
 	if c.compute != nil {
 		c.compute.Close()
+		c.images.Close()
+		c.identity.Close()
 	}
 	errs := []error{c.external.remove(c.machines)}
 	if k := c.keeper.Swap(nil); k != nil {

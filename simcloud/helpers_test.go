@@ -57,6 +57,16 @@ type answer struct {
 
 func (u *user) send(method, path, version, body string) answer {
 	u.t.Helper()
+	got, err := u.try(method, path, version, body)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return got
+}
+
+// try sends a request that may get no answer.
+func (u *user) try(method, path, version, body string) (answer, error) {
+	u.t.Helper()
 	req, err := http.NewRequestWithContext(u.t.Context(), method, u.cloud.URL()+path, strings.NewReader(body))
 	if err != nil {
 		u.t.Fatal(err)
@@ -70,14 +80,11 @@ func (u *user) send(method, path, version, body string) answer {
 	}
 	res, err := (&http.Client{Transport: u.cloud.Transport()}).Do(req)
 	if err != nil {
-		u.t.Fatal(err)
+		return answer{}, err
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return answer{res.StatusCode, res.Header, string(data)}
+	return answer{res.StatusCode, res.Header, string(data)}, err
 }
 
 // do expects a status and decodes the answer.

@@ -109,7 +109,7 @@ const maxFaults = 4 << 20
 
 // faultsFlag sets fault rules at the start.
 type faultsFlag struct {
-	Faults string `placeholder:"FILE" help:"Fault rules, a JSON list as /_sim/faults takes it."`
+	Faults string `placeholder:"FILE" help:"Fault rules, a JSON list as /_sim/faults takes it. Actions of requests: status, drop, truncate, malformed, delay, slow-body, late."`
 }
 
 // newSet is a set of the rules of the file for a service's operations.

@@ -96,8 +96,12 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close stops delayed events and waits until none is being forwarded.
-func (s *Server) Close() { s.deliveries.close() }
+// Close stops delayed events and requests, and waits until none is being forwarded or
+// applied.
+func (s *Server) Close() {
+	s.Service.Close()
+	s.deliveries.close()
+}
 
 func (s *Server) routes() []simhttp.Route {
 	routes := []simhttp.Route{{

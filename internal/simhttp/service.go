@@ -38,6 +38,8 @@ type Service struct {
 	Observe func(sim.Exchange)
 	Clock   sim.Clock
 	IDs     *IDs
+
+	late Background // requests that are applied after their connection ended
 }
 
 // Routes lists what the service serves, in the order of its router.
@@ -69,19 +71,24 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	recorder := recorderOf(ctx)
 	number := recorder.begin()
-	defer func() {
+	end := func(answer http.Header) {
 		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(exchange.Started)
-		exchange.Microversion = lastWord(w.Header().Get(s.VersionHeader))
+		exchange.Microversion = lastWord(answer.Get(s.VersionHeader))
 		exchange.Changes = log.End()
 		recorder.add(number, exchange)
 		if s.Observe != nil {
 			s.Observe(exchange)
 		}
-	}()
+	}
 	if recorder != nil {
 		exchange.Unrecognized = unrecognized(c.Request, c.Match, bufferBody(c.Request, c.Match))
 	}
-	if len(exchange.Unrecognized) > 0 && recorder.RefusesUnrecognized {
+	refused := len(exchange.Unrecognized) > 0 && recorder.RefusesUnrecognized
+	if rule.Action == fault.Late && !refused {
+		s.serveLate(c, rule, end)
+	}
+	defer func() { end(w.Header()) }()
+	if refused {
 		s.WriteError(c, Refuse(http.StatusBadRequest, "The simulator is strict about requests. Unrecognized: %s", strings.Join(exchange.Unrecognized, ", ")))
 		return
 	}

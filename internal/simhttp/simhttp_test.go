@@ -89,6 +89,7 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 		{"malformed", fault.Rule{Action: fault.Malformed}, 200, `{"malformed": `, false, 1},
 		{"delay", fault.Rule{Action: fault.Delay, Delay: time.Nanosecond}, 200, `{"applied":1,"name":"a"}`, false, 1},
 		{"delay after", fault.Rule{Action: fault.Delay, Delay: time.Nanosecond, When: fault.After}, 200, `{"applied":1,"name":"a"}`, false, 1},
+		{"late", fault.Rule{Action: fault.Late, Delay: time.Hour}, 0, "", true, 0},
 		{"slow body", fault.Rule{Action: fault.SlowBody, Delay: time.Nanosecond}, 200, `{"applied":1,"name":"a"}`, false, 1},
 	}
 	for _, tt := range tests {

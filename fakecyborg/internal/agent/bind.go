@@ -26,7 +26,7 @@ type Caller struct {
 // it: requests before stay bound, requests after are not touched, and Nova gets the error of the
 // PATCH instead of an event.
 func (c *Conductor) Apply(ctx context.Context, caller Caller, patches []Patch) error {
-	ctx, end := c.work.detach(ctx)
+	ctx, end := c.work.Detach(ctx)
 	defer end()
 	if c.cfg.Async || c.wantsProgramming(caller, patches) {
 		return c.applyLater(ctx, caller, patches)
@@ -166,7 +166,7 @@ func (c *Conductor) finishBind(ctx context.Context, b store.Bind, worked *store.
 	}
 	keep := false
 	if worked != nil && b.Mdev {
-		ctx, end := c.work.detach(ctx)
+		ctx, end := c.work.Detach(ctx)
 		defer end()
 		keep = c.cfg.Quirks || c.removeMdev(ctx, *worked) != nil
 	}
@@ -194,7 +194,7 @@ func (c *Conductor) applyLater(ctx context.Context, caller Caller, patches []Pat
 	if err != nil { // Nova gets it with the answer
 		c.db.Update(nil, func(tx store.Tx) { tx.SilencePatch(patch) })
 	}
-	c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+	c.work.Start(func(ctx context.Context) { c.bindLater(ctx, patch) })
 	return err
 }
 
@@ -266,7 +266,7 @@ func (c *Conductor) endLater(ctx context.Context, b store.Bind, late bool) strin
 	if !ours {
 		return store.BindFailed
 	}
-	if err != nil && c.work.ended() {
+	if err != nil && c.work.Ended() {
 		interrupted := false
 		c.db.Update(nil, func(tx store.Tx) { interrupted = tx.EndBindWork(b) })
 		if interrupted {
@@ -290,7 +290,7 @@ func (c *Conductor) Unbind(ctx context.Context, uuid string, scope store.Scope) 
 
 // Delete deletes a request after freeing its handle.
 func (c *Conductor) Delete(ctx context.Context, uuid string, scope store.Scope) error {
-	ctx, end := c.work.detach(ctx)
+	ctx, end := c.work.Detach(ctx)
 	defer end()
 	return c.release(ctx, uuid, scope, store.Tx.DeleteARQ)
 }

@@ -44,7 +44,7 @@ type Conductor struct {
 	db     *store.Store
 	layout layout.Layout
 	rules  layout.Rules
-	work   background
+	work   simhttp.Background
 
 	mu        sync.RWMutex
 	hosts     map[string]*host // by each of their names
@@ -70,7 +70,7 @@ func New(cfg Config, db *store.Store) *Conductor {
 }
 
 // Close ends the agents and the binds in the background, and waits for them.
-func (c *Conductor) Close() { c.work.close() }
+func (c *Conductor) Close() { c.work.Close() }
 
 // update changes the database for the request of ctx.
 func (c *Conductor) update(ctx context.Context, write func(store.Tx)) {
@@ -107,7 +107,7 @@ func (c *Conductor) AddHost(h driver.Host) error {
 	c.added = append(c.added, added)
 	c.db.Update(nil, func(tx store.Tx) { tx.AddAgent(h.Name, h.Fallback, c.now()) })
 	if c.cfg.Loop {
-		c.work.start(func(ctx context.Context) { c.reportLoop(ctx, h.Name) })
+		c.work.Start(func(ctx context.Context) { c.reportLoop(ctx, h.Name) })
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (c *Conductor) EnterAll() (leave func()) {
 		turns = append(turns, h.turn)
 	}
 	c.mu.RUnlock()
-	ctx, end := c.work.detach(context.Background())
+	ctx, end := c.work.Detach(context.Background())
 	defer end()
 	var leaves []func()
 	for _, turn := range turns {

@@ -132,7 +132,7 @@ func (c *Conductor) reboot(name string, away time.Duration) error {
 // startLater starts an agent again after a time.
 func (c *Conductor) startLater(host string, away time.Duration) {
 	c.db.Update(nil, func(tx store.Tx) { tx.SetReturn(host, c.now().Add(away)) })
-	c.work.start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
+	c.work.Start(func(ctx context.Context) { c.comeBack(ctx, host, away) })
 }
 
 // comeBack starts the agent of a host after a time.

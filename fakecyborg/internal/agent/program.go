@@ -20,7 +20,7 @@ var errUnwritten = errors.New("the function's trait was refused")
 // and the project uses it; upstream does not check. Denied is the error for a caller who may not
 // program regions of others, or nil.
 func (c *Conductor) Program(ctx context.Context, d store.Deployable, id, project string, denied error) error {
-	ctx, end := c.work.detach(ctx)
+	ctx, end := c.work.Detach(ctx)
 	defer end()
 	image := store.Image{ID: id}
 	if !c.cfg.Quirks {
@@ -185,7 +185,7 @@ func (c *Conductor) SetStatus(ctx context.Context, uuid, status string) error {
 		return err
 	}
 	defer leave()
-	ctx, end := c.work.detach(ctx)
+	ctx, end := c.work.Detach(ctx)
 	defer end()
 	if c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat { // upstream has no flat hosts, which that would wipe
 		return c.setStatusAsUpstream(ctx, d, status)

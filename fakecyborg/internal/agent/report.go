@@ -199,7 +199,7 @@ func (r *report) restoreMdevs(ctx context.Context) {
 		r.fail(work.Device, "restore a mediated device", err)
 	}
 	r.fail("", "notify Nova of the restored mediated devices", c.notifyRestored(ctx, resolved))
-	if !c.work.ended() {
+	if !c.work.Ended() {
 		c.endPatch(patch)
 	}
 }
@@ -286,7 +286,7 @@ func (r *report) addDevice(ctx context.Context, change deviceChange) {
 		if r.addDeployable(ctx, device, spec) {
 			continue
 		}
-		ctx, end := c.work.detach(ctx)
+		ctx, end := c.work.Detach(ctx)
 		defer end()
 		for _, d := range r.deployablesOf(device) {
 			r.removeDeployables(ctx, device, "remove provider "+d.Name, d)
@@ -318,7 +318,7 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 	}
 	made, err := c.layout.Add(ctx, want)
 	if err != nil && made {
-		ctx, end := c.work.detach(ctx)
+		ctx, end := c.work.Detach(ctx)
 		defer end()
 		err = errors.Join(err, c.layout.Remove(ctx, want))
 	}

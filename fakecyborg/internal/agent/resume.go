@@ -42,20 +42,20 @@ func (c *Conductor) Resume() {
 	})
 	for _, patch := range work.Patches {
 		if !slices.Contains(work.Programming, patch) {
-			c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+			c.work.Start(func(ctx context.Context) { c.bindLater(ctx, patch) })
 		}
 	}
 	for _, handle := range work.Orphans {
-		c.work.start(func(ctx context.Context) {
+		c.work.Start(func(ctx context.Context) {
 			if w, ok := c.begin(store.WorkRemove, handle); ok {
 				_ = c.removeHandle(ctx, w) // the next report tries again
 			}
 		})
 	}
-	c.work.start(func(ctx context.Context) {
+	c.work.Start(func(ctx context.Context) {
 		c.writeAgain(ctx, work.Leases)
 		for _, patch := range work.Programming { // which then find their image on the card
-			c.work.start(func(ctx context.Context) { c.bindLater(ctx, patch) })
+			c.work.Start(func(ctx context.Context) { c.bindLater(ctx, patch) })
 		}
 	})
 	c.resumeHosts()
@@ -70,9 +70,9 @@ func (c *Conductor) resumeHosts() {
 			a, _ := tx.Agent(name)
 			switch {
 			case a.Down && !a.ReturnsAt.IsZero():
-				c.work.start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt.Sub(now)) })
+				c.work.Start(func(ctx context.Context) { c.comeBack(ctx, name, a.ReturnsAt.Sub(now)) })
 			case !a.Down && tx.HasProvisioning(name):
-				c.work.start(func(ctx context.Context) { _ = c.ReportHost(ctx, name) }) // kept for DriverReports
+				c.work.Start(func(ctx context.Context) { _ = c.ReportHost(ctx, name) }) // kept for DriverReports
 			}
 		})
 	}

@@ -1,13 +1,13 @@
-package agent
+package simhttp
 
 import (
 	"context"
 	"sync"
 )
 
-// background is the work that continues after the answer to its request, and the work that must
-// not end with the client's connection. Both end with close.
-type background struct {
+// Background is the work that continues after the answer to its request, and the work that must
+// not end with the client's connection. Both end with Close.
+type Background struct {
 	mu      sync.Mutex
 	closed  bool
 	last    int
@@ -15,22 +15,22 @@ type background struct {
 	group   sync.WaitGroup
 }
 
-// start runs a function in the background, unless close was called.
-func (b *background) start(run func(context.Context)) {
+// Start runs a function in the background, unless Close was called.
+func (b *Background) Start(run func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return
 	}
 	b.group.Go(func() {
-		ctx, end := b.detach(context.Background())
+		ctx, end := b.Detach(context.Background())
 		defer end()
 		run(ctx)
 	})
 }
 
-// detach returns a context with the values of ctx that only close cancels.
-func (b *background) detach(ctx context.Context) (detached context.Context, end func()) {
+// Detach returns a context with the values of ctx that only Close cancels.
+func (b *Background) Detach(ctx context.Context) (detached context.Context, end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,14 +52,15 @@ func (b *background) detach(ctx context.Context) (detached context.Context, end 
 	}
 }
 
-func (b *background) ended() bool {
+// Ended reports whether Close was called.
+func (b *Background) Ended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closed
 }
 
-// close cancels the work and waits for its end.
-func (b *background) close() {
+// Close cancels the work and waits for its end.
+func (b *Background) Close() {
 	b.mu.Lock()
 	b.closed = true
 	for _, cancel := range b.cancels {

@@ -1,0 +1,46 @@
+package simhttp
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// Close drops the requests that are still to be applied (fault.Late), and waits for those
+// that are being applied.
+func (s *Service) Close() { s.late.Close() }
+
+// serveLate closes the connection and applies the call later, whatever becomes of its
+// client; end is called after that.
+func (s *Service) serveLate(c *Call, rule fault.Rule, end func(answer http.Header)) {
+	answer := newBuffer()
+	c.W = answer
+	err := keepBody(c.Request)
+	if err != nil {
+		end(answer.header) // the request did not arrive
+	} else {
+		s.late.Start(func(context.Context) {
+			ctx, done := s.late.Detach(c.Context())
+			defer done()
+			if s.Clock.Wait(ctx, rule.Delay) == nil {
+				c.Request = c.WithContext(ctx)
+				s.handle(c)
+			}
+			end(answer.header)
+		})
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// keepBody reads the body of a request that outlives its connection.
+func keepBody(r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err
+}

@@ -1,0 +1,104 @@
+package simhttp_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+)
+
+// lateCounter applies a PUT an hour late and sends its body to the channel.
+func lateCounter(t *testing.T) (counter *counterService, service *simhttp.Service, bodies chan string) {
+	t.Helper()
+	counter, bodies = &counterService{}, make(chan string, 1)
+	service = counter.service(fault.NewSet("counter.put"))
+	handle := service.Handler
+	service.Handler = func(c *simhttp.Call) error {
+		data, err := simhttp.ReadBody(c.Request)
+		if err != nil || c.Context().Err() != nil {
+			t.Errorf("the handler reads %q, %v, and its context ended with %v", data, err, c.Context().Err())
+		}
+		defer func() { bodies <- string(data) }()
+		return handle(c)
+	}
+	if err := service.Faults.Set(fault.Rule{Operation: "counter.put", Action: fault.Late, Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	return counter, service, bodies
+}
+
+func TestALateRequestIsAppliedAfterItsCallerGaveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		counter, service, bodies := lateCounter(t)
+		defer service.Close()
+		recorder := simhttp.NewRecorder(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "PUT", "http://sim.invalid/counters/a", strings.NewReader("one"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: simhttp.NewTransport(simhttp.Recording(service, recorder))}
+		start := time.Now()
+		if res, err := client.Do(req); err == nil || time.Since(start) != 0 {
+			t.Errorf("answer %v after %s, want none at once", res.Status, time.Since(start))
+		}
+		cancel()
+		time.Sleep(time.Hour - 1)
+		if counter.applied.Load() != 0 {
+			t.Error("applied before its time")
+		}
+		if body := <-bodies; body != "one" || counter.applied.Load() != 1 || time.Since(start) != time.Hour {
+			t.Errorf("applied %d times after %s with the body %q, want once with the body that was sent", counter.applied.Load(), time.Since(start), body)
+		}
+		synctest.Wait()
+		got := recorder.Exchanges()
+		if len(got) != 1 || got[0].Fault != "late" || got[0].Status != 0 || got[0].Duration != time.Hour || got[0].Microversion != "1.2" {
+			t.Errorf("recorded %+v, want one exchange of an hour without a status", got)
+		}
+	})
+}
+
+func TestALateRequestOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	clock := stepClock{make(chan time.Duration), make(chan struct{})}
+	counter, service, bodies := lateCounter(t)
+	service.Clock = clock
+	client, url := clientFor(t, "socket", service)
+	req, err := http.NewRequestWithContext(t.Context(), "PUT", url+"/counters/a", strings.NewReader("two"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := client.Do(req); err == nil {
+		t.Errorf("answer %s, want none", res.Status)
+	}
+	if d := <-clock.waits; d != time.Hour || counter.applied.Load() != 0 {
+		t.Errorf("waits for %s, applied %d", d, counter.applied.Load())
+	}
+	client.CloseIdleConnections()
+	clock.goOn <- struct{}{}
+	if body := <-bodies; body != "two" || counter.applied.Load() != 1 {
+		t.Errorf("applied %d times with the body %q", counter.applied.Load(), body)
+	}
+	service.Close()
+}
+
+func TestALateRequestIsLostWhenTheServiceIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		counter, service, _ := lateCounter(t)
+		if _, _, err := do(t, &http.Client{Transport: simhttp.NewTransport(service)}, "PUT", "http://sim.invalid/counters/a"); err == nil {
+			t.Error("answered")
+		}
+		service.Close()
+		time.Sleep(2 * time.Hour)
+		if counter.applied.Load() != 0 {
+			t.Error("applied by a service that is closed")
+		}
+	})
+}
