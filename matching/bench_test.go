@@ -1,6 +1,7 @@
 package matching_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -8,8 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
-// hardSearches are worlds of 6 groups and 12 providers that brute force walks
-// 12^6 assignments of, or nearly so.
+// hardSearches are worlds for which brute force tries 12^6 assignments or more.
 func hardSearches() map[string]func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
 	return map[string]func() ([]requestspec.Group, []matching.Allocated, map[string][]string){
 		"last": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
@@ -49,7 +49,34 @@ func hardSearches() map[string]func() ([]requestspec.Group, []matching.Allocated
 			allocated[0].Resources, allocated[1].Resources, allocated[2].Resources = resources{"FPGA": 11}, resources{"FPGA": 11}, resources{"FPGA": 2}
 			return groups, allocated, traits
 		},
+		"equal_groups": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			return equalWorld(20, 2, 8, 5) // each provider can have two groups, and one unit remains
+		},
+		"equal_groups_one_left": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := equalWorld(20, 1, 20, 1)
+			groups[19].Required = []string{"CUSTOM_A"}
+			traits["dev00"] = []string{"CUSTOM_A"}
+			return groups, allocated, traits
+		},
+		"equal_providers": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := equalWorld(12, 0, 4, 39)
+			for i := range groups { // even amounts, the sum of the odd allocations
+				groups[i].Resources = resources{"FPGA": 2 + 2*i}
+			}
+			return groups, allocated, traits
+		},
 	}
+}
+
+// equalWorld has as many groups of the amount and providers of the allocation.
+func equalWorld(n, amount, m, allocation int) (groups []requestspec.Group, allocated []matching.Allocated, traits map[string][]string) {
+	for i := range n {
+		groups = append(groups, group(i, resources{"FPGA": amount}))
+	}
+	for i := range m {
+		allocated = append(allocated, matching.Allocated{Provider: fmt.Sprintf("dev%02d", i), Resources: resources{"FPGA": allocation}})
+	}
+	return groups, allocated, noTraits(allocated)
 }
 
 // hardWorld has six providers of the compute node and six devices, in the order
@@ -68,12 +95,12 @@ func hardWorld() ([]requestspec.Group, []matching.Allocated, map[string][]string
 }
 
 func BenchmarkSearch(b *testing.B) {
-	for _, name := range []string{"last", "traits", "none", "subsets"} {
-		b.Run("groups=6/providers=12/case="+name, func(b *testing.B) {
-			groups, allocated, traits := hardSearches()[name]()
+	for name, world := range hardSearches() {
+		groups, allocated, traits := world()
+		b.Run(fmt.Sprintf("groups=%d/providers=%d/case=%s", len(groups), len(allocated), name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = matching.Search(groups, allocated, traits)
+				_, _ = matching.Search(b.Context(), groups, allocated, traits)
 			}
 		})
 	}
@@ -82,8 +109,9 @@ func BenchmarkSearch(b *testing.B) {
 func TestHardSearchesHaveTheirAnswer(t *testing.T) {
 	for name, world := range hardSearches() {
 		groups, allocated, traits := world()
-		got, err := matching.Search(groups, allocated, traits)
-		if solvable := name == "last" || name == "traits"; solvable != (err == nil) || solvable && len(got) != 6 {
+		got, err := matching.Search(t.Context(), groups, allocated, traits)
+		solvable := name == "last" || name == "traits" || name == "equal_groups_one_left"
+		if solvable != (err == nil) || solvable != (len(got) == len(groups)) || !solvable && !errors.Is(err, matching.ErrNoMatch) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

@@ -30,6 +30,8 @@ var (
 	ErrTraits = errors.New("traits of a provider are missing")
 	// ErrNoMatch: no assignment of the groups to providers gives the allocations.
 	ErrNoMatch = errors.New("the groups do not match the allocations")
+	// ErrSearchLimit: [Search] gave up. There may be an assignment.
+	ErrSearchLimit = errors.New("the search takes too many steps")
 )
 
 // Error is a mismatch. It matches one of the sentinels of this package.

@@ -1,6 +1,8 @@
 package matching
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,12 +29,17 @@ type Allocated struct {
 // The compute node is a provider like any other, so there is no solution if both the
 // flavor itself and a group request a class.
 //
+// The search backtracks. It abandons a branch when a provider is overdrawn, a group has
+// no possible provider, or a remainder has no possible group, and tries identical
+// groups and identical providers once. The problem is NP-hard, so the search stops
+// after 1,000,000 steps, and when ctx is done.
+//
 // Errors are of type [*Error]: [ErrUnsupported] for a group without UseSameProvider or
 // with aggregates or forbidden traits, [ErrTraits] for a provider without an entry in
-// traits, [ErrNoMatch] otherwise. As upstream, it ignores ForbiddenAggregates and
-// InTree. The search backtracks and abandons a branch when a provider is overdrawn, a
-// group has no possible provider, or a remainder has no possible group.
-func Search(groups []requestspec.Group, allocated []Allocated, traits map[string][]string) (map[string]string, error) {
+// traits, [ErrSearchLimit] for a search that was stopped after its steps, [ErrNoMatch]
+// when there is no solution. The error of ctx is wrapped. As upstream, Search ignores
+// ForbiddenAggregates and InTree.
+func Search(ctx context.Context, groups []requestspec.Group, allocated []Allocated, traits map[string][]string) (map[string]string, error) {
 	if len(groups) == 0 {
 		return map[string]string{}, nil
 	}
@@ -40,8 +47,8 @@ func Search(groups []requestspec.Group, allocated []Allocated, traits map[string
 		return nil, err
 	}
 	s := newSearch(groups, allocated, traits)
-	if !s.balanced() || !s.place(0) {
-		return nil, &Error{Group: -1, Err: ErrNoMatch, Want: "all of it in the groups", Got: fmt.Sprint(allocated)}
+	if !s.balanced() || !s.place(ctx, 0) {
+		return nil, s.failure(allocated)
 	}
 	found := make(map[string]string, len(groups))
 	for i, group := range groups {
@@ -73,73 +80,139 @@ func searchable(groups []requestspec.Group, allocated []Allocated, traits map[st
 	return nil
 }
 
-// search is a depth-first search of the assignments.
+// searchSteps is how many assignments of a group to a provider a search tries.
+const searchSteps = 1_000_000
+
+// search is a depth-first search of the assignments. Amounts are by position of their
+// class in a list of the classes of all groups.
 type search struct {
-	groups  []requestspec.Group
-	fits    [][]int          // per group: positions of the providers with its traits
-	left    []map[string]int // per provider: the remaining allocation
-	chosen  []int            // per group: position of its provider
-	classes []string         // of all groups; nothing of these may remain
+	wanted    [][]int  // per group: its amounts
+	fits      [][]bool // per group and provider: it has the traits and the classes
+	left      [][]int  // per provider: the remaining allocation
+	chosen    []int    // per group: position of its provider
+	groupTwin []int    // per group: the previous identical one, or -1
+	kind      []int    // per provider: the first one that fits the same groups
+	steps     int
+	stopped   error // the reason to give up
 }
 
 func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[string][]string) *search {
-	s := &search{groups: groups, chosen: make([]int, len(groups))}
+	var classes []string
+	for _, group := range groups {
+		classes = slices.AppendSeq(classes, maps.Keys(group.Resources))
+	}
+	slices.Sort(classes)
+	classes = slices.Compact(classes)
+	amounts := func(resources map[string]int) []int {
+		list := make([]int, len(classes))
+		for i, class := range classes {
+			list[i] = resources[class]
+		}
+		return list
+	}
+	s := &search{chosen: make([]int, len(groups))}
 	for _, a := range allocated {
-		s.left = append(s.left, maps.Clone(a.Resources))
+		s.left = append(s.left, amounts(a.Resources))
 	}
 	for _, group := range groups {
-		s.classes = slices.AppendSeq(s.classes, maps.Keys(group.Resources))
-	}
-	slices.Sort(s.classes)
-	s.classes = slices.Compact(s.classes)
-	for _, group := range groups {
-		var fits []int
+		s.wanted = append(s.wanted, amounts(group.Resources))
+		fits := make([]bool, len(allocated))
 		for i, a := range allocated {
-			lacks := func(trait string) bool { return !slices.Contains(traits[a.Provider], trait) }
-			if !slices.ContainsFunc(group.Required, lacks) {
-				fits = append(fits, i)
-			}
+			fits[i] = canProvide(a.Resources, traits[a.Provider], group)
 		}
 		s.fits = append(s.fits, fits)
 	}
+	s.findTwins()
 	return s
+}
+
+// canProvide reports whether a provider has the traits and the classes of a group.
+func canProvide(resources map[string]int, traits []string, group requestspec.Group) bool {
+	for class := range group.Resources {
+		if _, ok := resources[class]; !ok {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(group.Required, func(trait string) bool { return !slices.Contains(traits, trait) })
+}
+
+// findTwins finds the groups and the providers that can be exchanged.
+func (s *search) findTwins() {
+	for i := range s.wanted {
+		twin := i - 1
+		for twin >= 0 && !(slices.Equal(s.wanted[twin], s.wanted[i]) && slices.Equal(s.fits[twin], s.fits[i])) {
+			twin--
+		}
+		s.groupTwin = append(s.groupTwin, twin)
+	}
+	for provider := range s.left {
+		sameFits := func(other int) bool {
+			return !slices.ContainsFunc(s.fits, func(fits []bool) bool { return fits[other] != fits[provider] })
+		}
+		first := 0
+		for !sameFits(first) {
+			first++
+		}
+		s.kind = append(s.kind, first)
+	}
 }
 
 // balanced reports whether the sum of the groups equals the allocations in each class.
 // Otherwise no assignment is possible; with it, an assignment of all groups leaves
 // nothing.
 func (s *search) balanced() bool {
-	sum := map[string]int{}
-	for _, group := range s.groups {
-		for class, amount := range group.Resources {
-			sum[class] -= amount
+	for class := range s.wanted[0] {
+		sum := 0
+		for _, wanted := range s.wanted {
+			sum -= wanted[class]
+		}
+		for _, left := range s.left {
+			sum += left[class]
+		}
+		if sum != 0 {
+			return false
 		}
 	}
-	for _, left := range s.left {
-		for class, amount := range left {
-			sum[class] += amount
-		}
-	}
-	return !slices.ContainsFunc(s.classes, func(class string) bool { return sum[class] != 0 })
+	return true
 }
 
 // place assigns the groups from i on.
-func (s *search) place(i int) bool {
-	if i == len(s.groups) {
+func (s *search) place(ctx context.Context, i int) bool {
+	if i == len(s.wanted) {
 		return true
 	}
 	if !s.possible(i) || !s.finishable(i) {
 		return false
 	}
-	for _, provider := range s.fits[i] {
-		if !s.take(provider, s.groups[i].Resources) {
+	for provider := range s.left {
+		if !s.holds(provider, i, i) || s.tried(provider) {
 			continue
 		}
+		if s.steps++; s.steps > searchSteps {
+			s.stopped = ErrSearchLimit
+		} else if err := ctx.Err(); err != nil {
+			s.stopped = err
+		}
+		if s.stopped != nil {
+			return false
+		}
 		s.chosen[i] = provider
-		if s.place(i + 1) {
+		s.take(provider, i, 1)
+		if s.place(ctx, i+1) {
 			return true
 		}
-		s.giveBack(provider, s.groups[i].Resources)
+		s.take(provider, i, -1)
+	}
+	return false
+}
+
+// tried reports whether an earlier provider is identical to this one and has as much
+// left. An assignment to it stands for both.
+func (s *search) tried(provider int) bool {
+	for earlier := s.kind[provider]; earlier < provider; earlier++ {
+		if s.kind[earlier] == s.kind[provider] && slices.Equal(s.left[earlier], s.left[provider]) {
+			return true
+		}
 	}
 	return false
 }
@@ -147,8 +220,8 @@ func (s *search) place(i int) bool {
 // possible reports whether each of the groups from i on has a possible provider of its
 // own.
 func (s *search) possible(i int) bool {
-	for j := i; j < len(s.groups); j++ {
-		if !slices.ContainsFunc(s.fits[j], func(provider int) bool { return s.holds(provider, s.groups[j].Resources) }) {
+	for j := i; j < len(s.wanted); j++ {
+		if !s.anyProvider(j, i) {
 			return false
 		}
 	}
@@ -158,50 +231,66 @@ func (s *search) possible(i int) bool {
 // finishable reports whether each provider with a remainder has a possible group from i
 // on.
 func (s *search) finishable(i int) bool {
+	for provider, left := range s.left {
+		spent := !slices.ContainsFunc(left, func(amount int) bool { return amount != 0 })
+		if !spent && !s.anyGroup(provider, i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *search) anyProvider(group, i int) bool {
 	for provider := range s.left {
-		if s.spent(provider) {
-			continue
-		}
-		some := false
-		for j := i; j < len(s.groups) && !some; j++ {
-			some = slices.Contains(s.fits[j], provider) && s.holds(provider, s.groups[j].Resources)
-		}
-		if !some {
-			return false
+		if s.holds(provider, group, i) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-// spent reports whether a provider has no remainder.
-func (s *search) spent(provider int) bool {
-	return !slices.ContainsFunc(s.classes, func(class string) bool { return s.left[provider][class] != 0 })
-}
-
-// holds reports whether the remainder of a provider includes the amounts.
-func (s *search) holds(provider int, amounts map[string]int) bool {
-	left := s.left[provider]
-	for class, amount := range amounts {
-		if have, ok := left[class]; !ok || have < amount {
-			return false
+func (s *search) anyGroup(provider, i int) bool {
+	for group := i; group < len(s.wanted); group++ {
+		if s.holds(provider, group, i) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-// take subtracts the amounts from a provider if it holds them.
-func (s *search) take(provider int, amounts map[string]int) bool {
-	if !s.holds(provider, amounts) {
+// holds reports whether a provider is possible for a group when those before i are
+// assigned. Identical groups have providers in ascending order, as any other order is
+// found later.
+func (s *search) holds(provider, group, i int) bool {
+	if !s.fits[group][provider] {
 		return false
 	}
-	for class, amount := range amounts {
-		s.left[provider][class] -= amount
+	for class, amount := range s.wanted[group] {
+		if s.left[provider][class] < amount {
+			return false
+		}
 	}
-	return true
+	twin := s.groupTwin[group]
+	for twin >= i {
+		twin = s.groupTwin[twin]
+	}
+	return twin < 0 || s.chosen[twin] <= provider
 }
 
-func (s *search) giveBack(provider int, amounts map[string]int) {
-	for class, amount := range amounts {
-		s.left[provider][class] += amount
+// take subtracts the amounts of a group, times sign, from a provider.
+func (s *search) take(provider, group, sign int) {
+	for class, amount := range s.wanted[group] {
+		s.left[provider][class] -= sign * amount
 	}
+}
+
+// failure is the error of a search without a result.
+func (s *search) failure(allocated []Allocated) error {
+	switch {
+	case s.stopped == nil:
+		return &Error{Group: -1, Err: ErrNoMatch, Want: "all of it in the groups", Got: fmt.Sprint(allocated)}
+	case errors.Is(s.stopped, ErrSearchLimit):
+		return &Error{Group: -1, Err: ErrSearchLimit, Want: fmt.Sprintf("a result in %d steps", searchSteps), Got: "none"}
+	}
+	return fmt.Errorf("matching: search after %d steps: %w", s.steps, s.stopped)
 }

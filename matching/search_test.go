@@ -1,9 +1,11 @@
 package matching_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,7 +92,7 @@ func TestSearchFollowsNova(t *testing.T) {
 			if tt.traits == nil {
 				tt.traits = noTraits(tt.allocated)
 			}
-			got, err := matching.Search(tt.groups, tt.allocated, tt.traits)
+			got, err := matching.Search(t.Context(), tt.groups, tt.allocated, tt.traits)
 			if !errors.Is(err, tt.wantErr) || (err == nil) != (tt.wantErr == nil) {
 				t.Errorf("got error %v, want %v", err, tt.wantErr)
 			}
@@ -101,74 +103,135 @@ func TestSearchFollowsNova(t *testing.T) {
 	}
 }
 
-// searchSlowly tries every assignment in order, last group fastest.
-func searchSlowly(groups []requestspec.Group, allocated []matching.Allocated, traits map[string][]string) map[string]string {
-	total := 1
-	for range groups {
-		total *= len(allocated)
+// searchObviously backtracks without any shortcut, last group fastest.
+func searchObviously(groups []requestspec.Group, allocated []matching.Allocated, traits map[string][]string) map[string]string {
+	found, left := map[string]string{}, map[string]resources{}
+	for _, a := range allocated {
+		left[a.Provider] = maps.Clone(a.Resources)
 	}
-	for n := range total {
-		found, left := map[string]string{}, map[string]resources{}
-		for _, a := range allocated {
-			left[a.Provider] = maps.Clone(a.Resources)
-		}
-		ok, rest := true, n
-		for i := len(groups) - 1; i >= 0; i-- {
-			provider := allocated[rest%len(allocated)].Provider
-			rest /= len(allocated)
-			found[groups[i].RequesterID] = provider
-			for _, trait := range groups[i].Required {
-				ok = ok && fmt.Sprint(traits[provider]) == fmt.Sprint([]string{trait})
-			}
-			for class, amount := range groups[i].Resources {
-				_, has := left[provider][class]
-				left[provider][class] -= amount
-				ok = ok && has
-			}
-		}
-		for _, amounts := range left {
+	var place func(i int) bool
+	place = func(i int) bool {
+		if i == len(groups) {
 			for _, group := range groups {
 				for class := range group.Resources {
-					ok = ok && amounts[class] == 0
+					for _, amounts := range left {
+						if amounts[class] != 0 {
+							return false
+						}
+					}
 				}
 			}
+			return true
 		}
-		if ok {
-			return found
+		for _, a := range allocated {
+			fits := true
+			for _, trait := range groups[i].Required {
+				fits = fits && slices.Contains(traits[a.Provider], trait)
+			}
+			for class, amount := range groups[i].Resources {
+				have, ok := left[a.Provider][class]
+				fits = fits && ok && have >= amount
+			}
+			if !fits {
+				continue
+			}
+			for class, amount := range groups[i].Resources {
+				left[a.Provider][class] -= amount
+			}
+			if place(i + 1) {
+				found[groups[i].RequesterID] = a.Provider
+				return true
+			}
+			for class, amount := range groups[i].Resources {
+				left[a.Provider][class] += amount
+			}
 		}
+		return false
 	}
-	return nil
+	if !place(0) {
+		return nil
+	}
+	return found
 }
 
-func TestSearchAgreesWithTryingEverything(t *testing.T) {
+// drawSearch draws groups, of which many are identical, and the allocations of one
+// assignment of them, perhaps changed.
+func drawSearch(t *rapid.T) ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+	amounts := rapid.SampledFrom([]resources{{"A": 1}, {"A": 2}, {"B": 1}, {"A": 1, "B": 1}, {"A": 0, "B": 2}})
+	var groups []requestspec.Group
+	for i := range rapid.IntRange(1, 6).Draw(t, "groups") {
+		g := group(i, amounts.Draw(t, "group"))
+		if rapid.IntRange(0, 3).Draw(t, "required") == 0 {
+			g.Required = []string{"CUSTOM_X"}
+		}
+		groups = append(groups, g)
+	}
+	var allocated []matching.Allocated
+	traits := map[string][]string{}
+	for i := range rapid.IntRange(1, 5).Draw(t, "providers") {
+		provider := fmt.Sprintf("p%d", i)
+		allocated = append(allocated, matching.Allocated{Provider: provider, Resources: rapid.SampledFrom([]resources{{}, {"A": 0}}).Draw(t, "rest")})
+		traits[provider] = rapid.SampledFrom([][]string{nil, {"CUSTOM_X"}, {"CUSTOM_Y", "CUSTOM_X"}}).Draw(t, "traits")
+	}
+	for _, group := range groups {
+		provider := rapid.IntRange(0, len(allocated)-1).Draw(t, "provider")
+		for class, amount := range group.Resources {
+			allocated[provider].Resources = maps.Clone(allocated[provider].Resources)
+			allocated[provider].Resources[class] += amount
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "changed") == 0 {
+		provider := rapid.IntRange(0, len(allocated)-1).Draw(t, "provider")
+		allocated[provider].Resources = amounts.Draw(t, "other")
+	}
+	return groups, allocated, traits
+}
+
+func TestSearchFindsTheFirstAssignment(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		amounts := rapid.MapOfN(rapid.SampledFrom([]string{"A", "B"}), rapid.IntRange(1, 2), 1, 2)
-		var allocated []matching.Allocated
-		traits := map[string][]string{}
-		for i := range rapid.IntRange(1, 3).Draw(t, "providers") {
-			provider := fmt.Sprintf("p%d", i)
-			allocated = append(allocated, matching.Allocated{Provider: provider, Resources: amounts.Draw(t, "allocated")})
-			if rapid.Bool().Draw(t, "trait") {
-				traits[provider] = []string{"CUSTOM_X"}
-			} else {
-				traits[provider] = nil
-			}
-		}
-		var groups []requestspec.Group
-		for i := range rapid.IntRange(1, 3).Draw(t, "groups") {
-			g := group(i, amounts.Draw(t, "group"))
-			if rapid.IntRange(0, 3).Draw(t, "required") == 0 {
-				g.Required = []string{"CUSTOM_X"}
-			}
-			groups = append(groups, g)
-		}
-		want := searchSlowly(groups, allocated, traits)
-		got, err := matching.Search(groups, allocated, traits)
+		groups, allocated, traits := drawSearch(t)
+		want := searchObviously(groups, allocated, traits)
+		got, err := matching.Search(t.Context(), groups, allocated, traits)
 		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
-			t.Fatalf("groups %v, allocated %v, traits %v: error %v (-slow +search):\n%s", groups, allocated, traits, err, diff)
+			t.Fatalf("groups %v, allocated %v, traits %v: error %v (-want +got):\n%s", groups, allocated, traits, err, diff)
 		}
 	})
+}
+
+// partition is a search for a subset of distinct amounts. There is none, as the amounts
+// are even and the allocations odd.
+func partition() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+	var groups []requestspec.Group
+	sum := 0
+	for i := range 30 {
+		amount := 1000 + 2*i*i
+		groups = append(groups, group(i, resources{"FPGA": amount}))
+		sum += amount
+	}
+	half := sum/2 | 1
+	allocated := []matching.Allocated{{"a", resources{"FPGA": half}}, {"b", resources{"FPGA": sum - half}}}
+	return groups, allocated, noTraits(allocated)
+}
+
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	groups, allocated, traits := partition()
+	got, err := matching.Search(t.Context(), groups, allocated, traits)
+	if got != nil || !errors.Is(err, matching.ErrSearchLimit) {
+		t.Errorf("got %v, %v; want %v", got, err, matching.ErrSearchLimit)
+	}
+}
+
+func TestSearchEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	groups, allocated, traits := partition()
+	got, err := matching.Search(ctx, groups, allocated, traits)
+	if got != nil || !errors.Is(err, context.Canceled) || errors.Is(err, matching.ErrNoMatch) {
+		t.Errorf("got %v, %v; want %v", got, err, context.Canceled)
+	}
 }
 
 func ExampleSearch() {
@@ -178,7 +241,7 @@ func ExampleSearch() {
 		{Provider: "fpga", Resources: map[string]int{"FPGA": 1}},
 	}
 	traits := map[string][]string{"compute-node": {"COMPUTE_NODE"}, "fpga": {"CUSTOM_FPGA_INTEL"}}
-	providers, err := matching.Search(groups, allocated, traits)
+	providers, err := matching.Search(context.Background(), groups, allocated, traits)
 	fmt.Println(providers, err)
 	// Output: map[device_profile_0:fpga] <nil>
 }

@@ -293,7 +293,7 @@ func TestNovaScheduling(t *testing.T) {
 			if tt.traits == nil {
 				tt.traits = noTraits(tt.allocated)
 			}
-			got, err := matching.Search(tt.groups, tt.allocated, tt.traits)
+			got, err := matching.Search(t.Context(), tt.groups, tt.allocated, tt.traits)
 			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Errorf("got %v, want %v", err, tt.err)
 			}

@@ -165,7 +165,7 @@ func (a *Attempt) search(ctx context.Context, groups []requestspec.Group, candid
 		traits[provider] = names
 		allocated = append(allocated, matching.Allocated{Provider: provider, Resources: candidate.Allocations[provider]})
 	}
-	found, err := matching.Search(groups, allocated, traits)
+	found, err := matching.Search(ctx, groups, allocated, traits)
 	if err != nil {
 		return nil, err
 	}
