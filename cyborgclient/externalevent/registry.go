@@ -39,7 +39,8 @@ type expected struct {
 	waiters int    // open waiters; guarded by the registry's mutex
 	profile string // device profile of the request; empty: unknown
 	done    chan struct{}
-	status  Status // valid once done is closed
+	status  Status // valid once done is closed, like closed
+	closed  bool   // by Registry.Close
 }
 
 // NewRegistry makes an empty registry.
@@ -222,13 +223,14 @@ func (r *Registry) Pending() int {
 	return len(r.expected)
 }
 
-// Close ends all waits with [ErrFailed] by receiving every expected event with the
-// status failed. After it [Registry.Prepare] fails. A second Close does nothing.
+// Close ends all waits with [ErrFailed] and [ErrClosed] by receiving every expected event
+// with the status failed. After it [Registry.Prepare] fails. A second Close does nothing.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 	for _, x := range r.expected {
+		x.closed = true
 		x.receive(StatusFailed)
 	}
 	clear(r.expected)

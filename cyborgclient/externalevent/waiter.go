@@ -49,7 +49,7 @@ func (w *Waiter) Early(tags ...string) {
 	defer w.mu.Unlock()
 	for _, tag := range tags {
 		a := w.find(keyOf(w.instance, tag))
-		if a != nil && (a.state == StateExpected || a.state == StateWaiting) {
+		if a != nil && (a.state == StateExpected || a.state == StateWaiting || a.state == StateTimedOut) {
 			a.state = StateEarly
 			close(a.early)
 		}
@@ -60,7 +60,8 @@ func (w *Waiter) Early(tags ...string) {
 // timeout, in the order of Prepare:
 //
 //   - An event marked early is skipped.
-//   - An event with a status other than completed ends the wait with [ErrFailed].
+//   - An event with a status other than completed ends the wait with [ErrFailed]. Read
+//     the state of the request before you believe it.
 //   - When no time is left, the next event ends the wait with [ErrTimeout], even
 //     if it has arrived.
 //   - The end of ctx ends it with the context's error, [Waiter.Close] with
@@ -116,7 +117,10 @@ func (w *Waiter) leave(a *awaited, waited time.Duration, err error) error {
 	}
 	if status, ok := a.expected.received(); ok {
 		a.state, a.waited = StateReceived, waited
-		if status != StatusCompleted {
+		switch {
+		case a.expected.closed:
+			return fmt.Errorf("%w: %s: the registry is %w", ErrFailed, a.key, ErrClosed)
+		case status != StatusCompleted:
 			return fmt.Errorf("%w: %s has the status %s", ErrFailed, a.key, status)
 		}
 		return nil

@@ -200,6 +200,23 @@ func TestEarlyEndsWaitingForTheEvent(t *testing.T) {
 	})
 }
 
+func TestEarlyAfterATimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := externalevent.NewRegistry()
+		w := prepare(t, r, arq1, arq2)
+		if err := w.Wait(t.Context(), time.Second); !errors.Is(err, externalevent.ErrTimeout) {
+			t.Fatal(err)
+		}
+		w.Early(arq1)
+		time.AfterFunc(5*time.Second, func() { r.Deliver(bound(arq2, "")) })
+		start := time.Now()
+		if err := w.Wait(t.Context(), timeout); err != nil || time.Since(start) != 5*time.Second {
+			t.Errorf("Wait = %v after %s; want nothing after 5s", err, time.Since(start))
+		}
+	})
+}
+
 func TestEarlyAfterTheEventIsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -298,8 +315,12 @@ func TestClosingTheRegistryFailsEveryWait(t *testing.T) {
 		start := time.Now()
 		r.Close()
 		for range 3 {
-			wantStates(t, <-errs, externalevent.ErrFailed,
+			err := <-errs
+			wantStates(t, err, externalevent.ErrFailed,
 				bound1+": received after waiting 0.00 seconds", bound2+": received but not processed")
+			if !errors.Is(err, externalevent.ErrClosed) {
+				t.Errorf("got error %v, want ErrClosed", err)
+			}
 		}
 		if time.Since(start) != 0 {
 			t.Errorf("the waits ended %s after Close", time.Since(start))

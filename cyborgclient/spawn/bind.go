@@ -92,7 +92,7 @@ func (a *Attempt) matchingARQs(from source) []matching.ARQ {
 
 // Bind is step 8: it registers for the events, then binds all ARQs of the instance
 // in one PATCH, because Cyborg refuses a second one. When Nova refused Cyborg's
-// event, the PATCH is answered 400 although the ARQs are bound; a GET decides.
+// event, the PATCH is answered 400 although the ARQs are bound; their states decide.
 func (a *Attempt) Bind(ctx context.Context) error {
 	return a.deviceStep(ctx, StepBind, len(a.Bindings) > 0, StepMatch, func(ctx context.Context) (string, error) {
 		if err := a.prepareEvents(); err != nil {
@@ -108,8 +108,10 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return decision, nil
-		case errors.Is(err, cyborgclient.ErrEventRefused) && a.refresh(ctx) == nil && a.checkBound(nil) == nil:
-			return decision + "; Nova refused the event, a GET showed all Bound", nil
+		case errors.Is(err, cyborgclient.ErrEventRefused):
+			if _, notBound := a.await(ctx, stateTimeout); notBound == nil {
+				return decision + "; Nova refused the event, Cyborg shows all Bound", nil
+			}
 		}
 		return "", fmt.Errorf("host %s: %w", a.Host, err)
 	})

@@ -17,7 +17,7 @@ import (
 // too is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
 	return a.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
-		if err := a.checkBound(nil); err != nil {
+		if err := a.checkBound(); err != nil {
 			return "", err
 		}
 		if err := a.compose(ctx); err != nil {

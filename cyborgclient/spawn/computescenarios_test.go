@@ -178,8 +178,8 @@ func waitWithoutUUIDs(t *testing.T) {
 	if err := s.ops.HardReboot(t.Context(), i, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.gets(); n != 2 {
-		t.Errorf("%d lists of ARQs, want one for the UUIDs and one for the states", n)
+	if n := s.gets(); n != 1 {
+		t.Errorf("%d lists of ARQs, want one for the UUIDs and the states", n)
 	}
 	s.sound(t)
 }
@@ -191,8 +191,8 @@ func waitForEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := s.gets(); n != 2 {
-		t.Errorf("%d lists of ARQs, want one before the wait and one after", n)
+	if n := s.gets(); n < 2 || n > 5 {
+		t.Errorf("%d lists of ARQs, want one before the wait, one after and few polls", n)
 	}
 	s.checkPromise(t, result, err)
 }

@@ -150,8 +150,10 @@ func (e *NoCandidatesError) Error() string {
 func (e *NoCandidatesError) Unwrap() error { return ErrNoCandidates }
 
 // NotBoundError has each ARQ of an instance after a bind that did not succeed. It
-// matches ErrNotBound and what ended the wait: externalevent.ErrTimeout,
-// externalevent.ErrFailed, the context's error.
+// matches ErrNotBound and what ended the wait: externalevent.ErrTimeout, also
+// cyborgclient.ErrUnavailable when Cyborg did not answer then; externalevent.ErrFailed
+// when an event announced the failure, externalevent.ErrClosed when the registry was
+// closed, the context's error.
 type NotBoundError struct {
 	// ARQs are the expected ones and others of the instance. State is empty for an ARQ
 	// that Cyborg does not list for the instance, or when it could not be read.

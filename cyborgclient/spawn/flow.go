@@ -76,7 +76,8 @@ type Option func(*Flow)
 func WithConfig(config Config) Option { return func(f *Flow) { f.config = config } }
 
 // WithEvents waits for the events of a registry, whose handler the caller mounts
-// where Nova's events arrive. Without a registry the flow polls Cyborg.
+// where Nova's events arrive, and polls Cyborg slowly in case they go elsewhere. Without a
+// registry the flow polls Cyborg more often.
 func WithEvents(registry *externalevent.Registry) Option {
 	return func(f *Flow) { f.events = registry }
 }

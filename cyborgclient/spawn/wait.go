@@ -1,9 +1,11 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -11,72 +13,237 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 )
 
-// Bounds of the pause between two polls.
+// Bounds of the pause between two polls, without an event registry and beside one.
 const (
-	firstPoll = 250 * time.Millisecond
-	lastPoll  = 10 * time.Second
+	firstPoll       = 250 * time.Millisecond
+	lastPoll        = 10 * time.Second
+	firstPollBeside = time.Second
+	lastPollBeside  = 30 * time.Second
 )
 
-// WaitBound is step 9: it asks Cyborg once for ARQs that were resolved early, waits
-// for the events of the others until Config.ARQBindingTimeout after the bind request,
-// asks again if it had to wait, and requires that every ARQ is Bound with a handle.
-// Anything else is a [*NotBoundError]. A timeout is fatal, as in Nova: no other host
-// is tried.
+// lookTimeout bounds one poll, retries included, and stateTimeout a request for the
+// states after a failure.
+const (
+	lookTimeout  = 30 * time.Second
+	stateTimeout = 10 * time.Second
+)
+
+// WaitBound is step 9: it waits until every ARQ is Bound with a handle, until
+// Config.ARQBindingTimeout after the bind request. It asks Cyborg at once, because most
+// ARQs are Bound before the bind request is answered, and again after the events of the
+// others. Events may be lost, late or forged, so that Cyborg is polled beside the
+// registry, with pauses that grow from one second to half a minute, and its states decide.
+//
+// An ARQ that is not Bound is a [*NotBoundError]. A timeout is fatal, as in Nova: no
+// other host is tried.
 func (a *Attempt) WaitBound(ctx context.Context) error {
 	return a.deviceStep(ctx, StepWait, !a.bound.IsZero(), StepBind, func(ctx context.Context) (string, error) {
 		defer a.closeWaiter()
 		if err := a.prepareEvents(); err != nil { // done by Bind, unless another process bound
 			return "", err
 		}
-		early, err := a.await(ctx)
-		if err == nil && early < len(a.ARQs) {
-			err = a.refresh(ctx) // an event tells that an ARQ is resolved, not its state
-		}
-		if err != nil {
-			return "", a.notBound(ctx, err)
-		}
-		if err := a.checkBound(nil); err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s Bound, %d before the wait", count(len(a.ARQs), "ARQ"), early), nil
+		return a.await(ctx, a.flow.config.ARQBindingTimeout)
 	})
 }
 
-// await returns when every ARQ is resolved, and how many were before the wait.
-func (a *Attempt) await(ctx context.Context) (early int, err error) {
-	if err := a.refreshResolved(ctx); err != nil {
-		return 0, err
+// await waits until every ARQ is Bound, until the given time after the bind request.
+func (a *Attempt) await(ctx context.Context, timeout time.Duration) (decision string, err error) {
+	w := &arqWait{
+		flow: a.flow, instance: a.Request.Instance, host: a.Host, fresh: true, waiter: a.waiter,
+		timeout: timeout, deadline: a.bound.Add(timeout), expected: uuidsOf(a.ARQs), providers: a.providers(),
 	}
-	resolved := a.resolved()
-	if len(resolved) == len(a.ARQs) {
-		return len(resolved), nil
+	err = w.run(ctx)
+	a.ARQs = w.arqs
+	decision = fmt.Sprintf("%s Bound, %d before the wait", count(len(w.arqs), "ARQ"), w.early)
+	switch {
+	case w.waiter == nil:
+		a.closeWaiter()
+	case w.early < len(w.arqs):
+		decision += "; not every event came"
 	}
-	remaining := a.flow.config.ARQBindingTimeout - time.Since(a.bound)
-	if a.waiter == nil {
-		return len(resolved), a.poll(ctx, remaining)
-	}
-	a.waiter.Early(resolved...)
-	return len(resolved), a.waiter.Wait(ctx, remaining)
+	return decision, err
 }
 
-// poll asks Cyborg until every ARQ is resolved, with growing pauses.
-func (a *Attempt) poll(ctx context.Context, timeout time.Duration) error {
-	deadline := time.Now().Add(timeout)
-	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
-		left := time.Until(deadline)
-		if left <= 0 {
-			return fmt.Errorf("polled for %s: %w", a.flow.config.ARQBindingTimeout, externalevent.ErrTimeout)
+// closeWaiter unregisters the events.
+func (a *Attempt) closeWaiter() {
+	if a.waiter != nil {
+		a.waiter.Close()
+	}
+	a.waiter = nil
+}
+
+// arqWait waits until the ARQs of an instance are Bound. It asks Cyborg, and again when
+// the events have come, a pause is over or the time is. An event says when to ask, not
+// what is true: one that Cyborg does not confirm, because it is forged or because another
+// of its API workers answers with an older state, ends the listening, and the ARQs are
+// polled from then on.
+type arqWait struct {
+	flow      *Flow
+	instance  string
+	host      string            // empty: any
+	providers map[string]string // by ARQ; none: any
+	expected  []string          // empty: the ARQs that Cyborg lists first
+	fresh     bool              // the bind was just requested
+	timeout   time.Duration
+	deadline  time.Time
+	waiter    *externalevent.Waiter // nil: no events are expected
+
+	arqs, others []cyborgclient.ARQ // as last read; arqs are the expected ones
+	read         error              // of the last request for them
+	early        int                // Bound when first read
+	failed       error              // a failed event
+	interval     time.Duration      // the last pause, before it is spread
+}
+
+// run returns nil when every ARQ is Bound with a handle and, for an instance that has
+// been bound for long, there are no others. The error is a [*NotBoundError], or matches
+// ErrNoARQs or the context's error.
+func (w *arqWait) run(ctx context.Context) error {
+	cause := w.wait(ctx)
+	if ctx.Err() != nil && cause != nil {
+		_ = w.look(context.WithoutCancel(ctx), stateTimeout, false) // tell the states, which may have changed
+	}
+	if cause != nil && w.read != nil { // what was read before may no longer be true
+		w.arqs, w.others = inOrder(nil, w.expected)
+	}
+	problems := w.problems()
+	switch {
+	case len(problems) == 0 || errors.Is(cause, ErrNoARQs):
+		return cause
+	case cause == nil:
+		cause = w.failed
+	}
+	return &NotBoundError{ARQs: slices.Concat(w.arqs, w.others), Problems: problems, Err: cause}
+}
+
+// wait returns nil when the states are decided.
+func (w *arqWait) wait(ctx context.Context) error {
+	listened := w.waiter != nil || w.flow.events == nil
+	for first := true; ; first = false {
+		last := !time.Now().Before(w.deadline)
+		err := w.look(ctx, lookTimeout, w.fresh && !last)
+		if first {
+			w.early = len(w.bound())
 		}
-		if err := sleep(ctx, min(pause, left)); err != nil {
-			return err
-		}
-		if err := a.refreshResolved(ctx); err != nil && !errors.Is(err, cyborgclient.ErrUnavailable) {
-			return err
-		}
-		if len(a.resolved()) == len(a.ARQs) {
+		switch {
+		case err == nil && w.decided():
 			return nil
+		case ctx.Err() != nil:
+			return contextError(ctx)
+		case err != nil && !passing(err):
+			return err
+		case last:
+			return errors.Join(fmt.Errorf("%w after %s", externalevent.ErrTimeout, w.timeout), err)
+		case !listened && len(w.expected) > 0:
+			if w.waiter, err = w.flow.events.Prepare(w.instance, w.expected...); err != nil {
+				return fmt.Errorf("register for events: %w", err)
+			}
+			listened = true // ask again: an event before this is lost
+			continue
+		}
+		if err := w.pause(ctx, min(w.nextPause(), time.Until(w.deadline))); err != nil {
+			return err
 		}
 	}
+}
+
+// passing reports whether an error may not occur when Cyborg is asked again.
+func passing(err error) bool {
+	return errors.Is(err, cyborgclient.ErrUnavailable) || errors.Is(err, cyborgclient.ErrMalformed) ||
+		errors.Is(err, cyborgclient.ErrNotResolved)
+}
+
+// look reads the ARQs. With resolved and Compat.ResolvedByServer Cyborg refuses while
+// there are unresolved ones. One that is not listed becomes an ARQ without a state.
+func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found, err := w.flow.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{
+		Instance: w.instance, Resolved: resolved && w.flow.config.Compat.ResolvedByServer,
+	})
+	if w.read = err; err != nil {
+		return err
+	}
+	if len(found) == 0 && !w.fresh {
+		return fmt.Errorf("%w: Cyborg lists none of instance %s", ErrNoARQs, w.instance)
+	}
+	if len(w.expected) == 0 {
+		w.expected = uuidsOf(found)
+	}
+	w.arqs, w.others = inOrder(found, w.expected)
+	if w.fresh {
+		w.others = nil // the instance may have had ARQs before
+	}
+	return nil
+}
+
+// decided reports whether every ARQ is Bound, or one cannot become Bound any more.
+func (w *arqWait) decided() bool {
+	waiting := 0
+	for _, arq := range w.arqs {
+		switch {
+		case arq.State == cyborgclient.StateBound:
+		case w.mayBecomeBound(arq.State):
+			waiting++
+		default:
+			return true
+		}
+	}
+	return waiting == 0
+}
+
+// mayBecomeBound reports whether an ARQ may become Bound by itself. After a bind request
+// the states before it, and no ARQ, may be an old answer. The ARQs of an instance that
+// has been bound for long are awaited in the states provisioning and unknown, and in those
+// that this version does not know.
+func (w *arqWait) mayBecomeBound(state cyborgclient.State) bool {
+	if w.fresh {
+		return !state.Resolved()
+	}
+	return state != "" && !state.Known() || state == cyborgclient.StateBindStarted
+}
+
+// pause returns when the events of all ARQs that are not Bound have come, or after the
+// given time.
+func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
+	if w.waiter == nil {
+		return sleep(ctx, d)
+	}
+	w.waiter.Early(w.bound()...)
+	err := w.waiter.Wait(ctx, d)
+	var ended *externalevent.WaitError
+	if errors.As(err, &ended) {
+		err = ended.Err // without the state of each event
+	}
+	switch {
+	case errors.Is(err, externalevent.ErrTimeout):
+		return nil
+	case err == nil, errors.Is(err, externalevent.ErrFailed) && !errors.Is(err, externalevent.ErrClosed):
+		w.failed, w.interval = err, 0
+		w.close() // an event is received once, so that a later one would be dropped
+		return nil
+	}
+	return err
+}
+
+// close unregisters the events.
+func (w *arqWait) close() {
+	if w.waiter != nil {
+		w.waiter.Close()
+	}
+	w.waiter = nil
+}
+
+// nextPause doubles up to a bound. The instances of one moment spread by a quarter of it.
+func (w *arqWait) nextPause() time.Duration {
+	first, last := firstPoll, lastPoll
+	if w.waiter != nil {
+		first, last = firstPollBeside, lastPollBeside
+	}
+	w.interval = min(cmp.Or(2*w.interval, first), last)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(w.instance))
+	return w.interval*3/4 + time.Duration(float64(w.interval/2)*float64(hash.Sum32())/(1<<32))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -86,134 +253,36 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return contextError(ctx)
 	}
 }
 
-// resolved returns the ARQs that Cyborg has resolved.
-func (a *Attempt) resolved() []string {
-	var resolved []string
-	for _, arq := range a.ARQs {
-		if arq.State.Resolved() {
-			resolved = append(resolved, arq.UUID)
+// contextError matches both ctx.Err and the cause.
+func contextError(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return context.Cause(ctx)
+}
+
+// bound returns the ARQs that are Bound.
+func (w *arqWait) bound() []string {
+	var bound []string
+	for _, arq := range w.arqs {
+		if arq.State == cyborgclient.StateBound {
+			bound = append(bound, arq.UUID)
 		}
 	}
-	return resolved
+	return bound
 }
 
-// refresh reads the ARQs of the attempt. One that Cyborg does not list becomes an
-// ARQ without a state.
-func (a *Attempt) refresh(ctx context.Context) error {
-	return a.list(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance})
-}
-
-// refreshResolved is refresh, or with Compat.ResolvedByServer a list of resolved ARQs,
-// which Cyborg refuses while there are others.
-func (a *Attempt) refreshResolved(ctx context.Context) error {
-	if !a.flow.config.Compat.ResolvedByServer {
-		return a.refresh(ctx)
-	}
-	err := a.list(ctx, cyborgclient.ListARQsOpts{Instance: a.Request.Instance, Resolved: true})
-	if errors.Is(err, cyborgclient.ErrNotResolved) {
-		return nil
-	}
-	return err
-}
-
-func (a *Attempt) list(ctx context.Context, opts cyborgclient.ListARQsOpts) error {
-	found, err := a.flow.cyborg.ListARQs(ctx, opts)
-	if err != nil {
-		return err
-	}
-	a.ARQs, _ = inOrder(found, uuidsOf(a.ARQs))
-	return nil
-}
-
-// inOrder returns the expected ARQs in their order, with an ARQ without a state for
-// each one that was not found, and the other ARQs that were found.
-func inOrder(found []cyborgclient.ARQ, expected []string) (ordered, others []cyborgclient.ARQ) {
-	ordered = make([]cyborgclient.ARQ, len(expected))
-	for i, uuid := range expected {
-		ordered[i].UUID = uuid
-	}
-	for _, arq := range found {
-		if i := slices.Index(expected, arq.UUID); i >= 0 {
-			ordered[i] = arq
-		} else {
-			others = append(others, arq)
+// problems says by ARQ why a guest cannot be started with it.
+func (w *arqWait) problems() map[string]string {
+	problems := problemsOf(w.arqs, w.others, w.host, w.providers)
+	if w.read != nil {
+		for uuid := range problems {
+			problems[uuid] = "state unknown"
 		}
 	}
-	return ordered, others
-}
-
-// problemOf is why a guest cannot be started with an ARQ; empty if it can. An empty
-// host or provider means any.
-func problemOf(arq cyborgclient.ARQ, host, provider string) string {
-	switch {
-	case arq.State == "":
-		return "not among the ARQs of the instance"
-	case arq.State != cyborgclient.StateBound:
-		return "not Bound"
-	case arq.AttachHandleType == "" || len(arq.AttachHandleInfo) == 0:
-		return "no attach handle"
-	case host != "" && arq.Hostname != host:
-		return "bound to host " + arq.Hostname
-	case provider != "" && arq.DeviceRPUUID != provider:
-		return "bound to provider " + arq.DeviceRPUUID
-	}
-	return ""
-}
-
-// checkARQs returns a [*NotBoundError] with the cause, if any, unless every expected ARQ
-// is Bound with a handle and there are no others.
-func checkARQs(expected, others []cyborgclient.ARQ, host string, providers map[string]string, cause error) error {
-	problems := map[string]string{}
-	for _, arq := range expected {
-		if problem := problemOf(arq, host, providers[arq.UUID]); problem != "" {
-			problems[arq.UUID] = problem
-		}
-	}
-	for _, arq := range others {
-		problems[arq.UUID] = "not among those that the instance was given"
-	}
-	if cause == nil && len(problems) == 0 {
-		return nil
-	}
-	return &NotBoundError{ARQs: slices.Concat(expected, others), Problems: problems, Err: cause}
-}
-
-// checkBound returns a [*NotBoundError] unless every ARQ is Bound with a handle.
-func (a *Attempt) checkBound(cause error) error {
-	providers := make(map[string]string, len(a.Bindings))
-	for _, binding := range a.Bindings {
-		providers[binding.ARQ] = binding.DeviceRP
-	}
-	return checkARQs(a.ARQs, nil, a.Host, providers, cause)
-}
-
-// notBound is the error of a wait that ended early. It reads the states once more,
-// also after the caller's context ended.
-func (a *Attempt) notBound(ctx context.Context, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
-	defer cancel()
-	if err := a.refresh(ctx); err == nil {
-		return a.checkBound(cause)
-	}
-	unknown := &NotBoundError{Problems: map[string]string{}, Err: cause}
-	for _, arq := range a.ARQs {
-		unknown.ARQs = append(unknown.ARQs, cyborgclient.ARQ{UUID: arq.UUID})
-		unknown.Problems[arq.UUID] = "state unknown"
-	}
-	return unknown
-}
-
-// stateTimeout bounds the request for the states after a failure.
-const stateTimeout = 10 * time.Second
-
-// closeWaiter unregisters the events.
-func (a *Attempt) closeWaiter() {
-	if a.waiter != nil {
-		a.waiter.Close()
-	}
-	a.waiter = nil
+	return problems
 }

@@ -1,10 +1,13 @@
 package spawn_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,18 +85,137 @@ func checkTimeout(t *testing.T, err error, arqs int) {
 	}
 }
 
+// With a registry that Nova's events never reach, as beside a real Nova, the polls find
+// the Bound ARQ, also at the last moment.
 func TestALostEventIsNotALostDevice(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-		w.cloud.HandleEvents(http.NotFoundHandler()) // the events never reach the registry
-		result, err := w.flow.Run(t.Context(), request("gpu"))
-		var notBound *spawn.NotBoundError
-		if !errors.As(err, &notBound) || notBound.ARQs[0].State != cyborgclient.StateBound {
-			t.Errorf("got %v, want a timeout that tells the ARQ is Bound", err)
+	for _, delay := range []time.Duration{time.Second, 10 * time.Second, 100 * time.Second, 299 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: slowModel(delay)})
+			w.cloud.HandleEvents(http.NotFoundHandler())
+			start := time.Now()
+			result, err := w.flow.Run(t.Context(), request("gpu"))
+			if took := time.Since(start); err != nil || took > 2*delay+time.Second || took > delay+40*time.Second || took > 300*time.Second {
+				t.Errorf("bound after %s: got error %v after %s, want success soon after", delay, err, took)
+			}
+			w.checkPromise(t, result, err)
+		})
+	}
+}
+
+// Polling is light: the pauses grow, and the instances of one moment spread.
+func TestPollsAreFewAndSpread(t *testing.T) {
+	t.Parallel()
+	for name, most := range map[string]int{"beside events": 20, "without events": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: slowModel(time.Hour), poll: name == "without events"})
+				var done sync.WaitGroup
+				const spawns = 4
+				for i := range spawns {
+					done.Go(func() {
+						req := request("vgpu") // a provider has room for all
+						req.Instance = fmt.Sprintf("2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2c%03d", i)
+						if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, externalevent.ErrTimeout) {
+							t.Errorf("got error %v, want the timeout", err)
+						}
+					})
+				}
+				done.Wait()
+				if n := w.lists(); n > spawns*most {
+					t.Errorf("%d lists of ARQs, want at most %d of each wait", n, most)
+				}
+				at := map[time.Time]int{}
+				for _, r := range w.cloud.Requests() {
+					if d := r.Started.Sub(w.cloud.Requests()[0].Started); r.Operation == "accelerator.arq.list" && d > 0 && d < 290*time.Second {
+						at[r.Started]++
+					}
+				}
+				for when, n := range at {
+					if n > 1 {
+						t.Errorf("%d lists at %s", n, when)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAStaleReadIsReadAgain lets the first lists show what was before, as another API
+// worker of Cyborg may.
+func TestAStaleReadIsReadAgain(t *testing.T) {
+	t.Parallel()
+	const stale = 6
+	state := func(s string) func([]byte) []byte {
+		return func(body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(`"state":"Bound"`), []byte(`"state":"`+s+`"`))
 		}
-		w.checkPromise(t, result, err)
-	})
+	}
+	tests := map[string]func([]byte) []byte{
+		"BindStarted": state("BindStarted"),
+		"Initial":     state("Initial"),
+		"not listed":  func([]byte) []byte { return []byte(`{"arqs": []}`) },
+	}
+	for name, change := range tests {
+		for _, delay := range []time.Duration{0, 10 * time.Second} {
+			t.Run(fmt.Sprintf("%s, bound after %s", name, delay), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					model := simcloud.DefaultModel()
+					if delay > 0 {
+						model = *slowModel(delay)
+					}
+					w := newWorld(t, worldOpts{model: &model})
+					w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+						return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(n int, body []byte) []byte {
+							if n > stale {
+								return body
+							}
+							return change(body)
+						}}
+					})
+					start := time.Now()
+					result, err := w.flow.Run(t.Context(), request("mixed"))
+					if took := time.Since(start); err != nil || took > delay+time.Minute {
+						t.Errorf("got error %v after %s, want success", err, took)
+					}
+					w.checkPromise(t, result, err)
+				})
+			})
+		}
+	}
+}
+
+// A Cyborg that cannot be read for a while, or does not answer, does not end the wait.
+func TestAnOutageDuringTheWait(t *testing.T) {
+	t.Parallel()
+	list := fault.Rule{Operation: "accelerator.arq.list"}
+	tests := map[string]fault.Rule{
+		"500":       {Action: fault.Status, Status: 500, Times: 3},
+		"503":       {Action: fault.Status, Status: 503, Times: 9},
+		"dropped":   {Action: fault.Drop, Times: 9},
+		"truncated": {Action: fault.Truncate, Times: 3},
+		"silent":    {Action: fault.Delay, Delay: 10 * time.Hour, Times: 2},
+	}
+	for name, rule := range tests {
+		for _, poll := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/poll=%t", name, poll), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll})
+					rule.Operation = list.Operation
+					w.fail(t, rule)
+					start := time.Now()
+					result, err := w.flow.Run(t.Context(), request("mixed"))
+					if took := time.Since(start); err != nil || took > 2*time.Minute {
+						t.Errorf("got error %v after %s, want success", err, took)
+					}
+					w.checkPromise(t, result, err)
+				})
+			})
+		}
+	}
 }
 
 func TestEventsBeforeTheWaitAreFound(t *testing.T) {

@@ -1,0 +1,74 @@
+package spawn
+
+import (
+	"slices"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// inOrder returns the expected ARQs in their order, with an ARQ without a state for
+// each one that was not found, and the other ARQs that were found.
+func inOrder(found []cyborgclient.ARQ, expected []string) (ordered, others []cyborgclient.ARQ) {
+	ordered = make([]cyborgclient.ARQ, len(expected))
+	for i, uuid := range expected {
+		ordered[i].UUID = uuid
+	}
+	for _, arq := range found {
+		if i := slices.Index(expected, arq.UUID); i >= 0 {
+			ordered[i] = arq
+		} else {
+			others = append(others, arq)
+		}
+	}
+	return ordered, others
+}
+
+// problemOf is why a guest cannot be started with an ARQ; empty if it can. An empty
+// host or provider means any.
+func problemOf(arq cyborgclient.ARQ, host, provider string) string {
+	switch {
+	case arq.State == "":
+		return "not among the ARQs of the instance"
+	case arq.State != cyborgclient.StateBound:
+		return "not Bound"
+	case arq.AttachHandleType == "" || len(arq.AttachHandleInfo) == 0:
+		return "no attach handle"
+	case host != "" && arq.Hostname != host:
+		return "bound to host " + arq.Hostname
+	case provider != "" && arq.DeviceRPUUID != provider:
+		return "bound to provider " + arq.DeviceRPUUID
+	}
+	return ""
+}
+
+// problemsOf says by ARQ why a guest cannot be started with the expected ones; no other
+// may be there.
+func problemsOf(expected, others []cyborgclient.ARQ, host string, providers map[string]string) map[string]string {
+	problems := map[string]string{}
+	for _, arq := range expected {
+		if problem := problemOf(arq, host, providers[arq.UUID]); problem != "" {
+			problems[arq.UUID] = problem
+		}
+	}
+	for _, arq := range others {
+		problems[arq.UUID] = "not among those that the instance was given"
+	}
+	return problems
+}
+
+// providers are the resource providers by ARQ.
+func (a *Attempt) providers() map[string]string {
+	providers := make(map[string]string, len(a.Bindings))
+	for _, binding := range a.Bindings {
+		providers[binding.ARQ] = binding.DeviceRP
+	}
+	return providers
+}
+
+// checkBound returns a [*NotBoundError] unless every ARQ is Bound with a handle.
+func (a *Attempt) checkBound() error {
+	if problems := problemsOf(a.ARQs, nil, a.Host, a.providers()); len(problems) > 0 {
+		return &NotBoundError{ARQs: a.ARQs, Problems: problems}
+	}
+	return nil
+}
