@@ -102,13 +102,30 @@ func TestServiceTokenIsVerified(t *testing.T) {
 			token: "member", plain: true, header: map[string]string{"X-Service-Token": service},
 		})
 	}
-	for _, service := range []string{"", "admin", "member", "forged"} {
-		w.want(bind(service), 403, textService)
+	w.want(bind(""), 403, textService)
+	for _, service := range []string{"admin", "member", "forged"} {
+		for _, r := range []reply{bind(service), w.send(sent{
+			method: "GET", path: "/v2/devices", token: "member", plain: true, header: map[string]string{"X-Service-Token": service},
+		})} {
+			w.want(r, 401, "")
+			if r.header.Get("WWW-Authenticate") == "" {
+				t.Errorf("service token %q: no WWW-Authenticate beside 401", service)
+			}
+		}
 	}
 	w.want(bind("service,admin"), 202, "")
 	w.want(w.send(sent{method: "GET", path: "/v2/devices", token: "forged"}), 401, "")
 	if got := w.server.ARQs()[0].ProjectID; got != "project-of-member" {
 		t.Errorf("project %s", got)
+	}
+}
+
+// Zed takes a service token without the role service, but none that is invalid.
+func TestZedChecksServiceTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fakecyborg.Config{Release: fakecyborg.ReleaseZed}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys{}))
+	for service, want := range map[string]int{"": 200, "member": 200, "service": 200, "forged": 401} {
+		w.want(w.send(sent{method: "GET", path: "/v2/devices", token: "member", plain: true, header: map[string]string{"X-Service-Token": service}}), want, "")
 	}
 }
 

@@ -123,7 +123,8 @@ type Config struct {
 	// specification). Upstream ignores the field.
 	UseImageUUID bool `json:"use_image_uuid,omitempty"`
 	// RequireServiceToken says whether bind, unbind and deletion by instance need
-	// X-Service-Token; nil means what the release does.
+	// X-Service-Token; nil means what the release does. On every route a service token that
+	// is invalid, or lacks the role service where one is needed, is answered 401.
 	RequireServiceToken *bool `json:"require_service_token,omitempty"`
 	// EnforceNewDefaults chooses the secure policy defaults (oslo.policy's
 	// enforce_new_defaults).

@@ -143,7 +143,7 @@ func (w *world) trySend(s sent) (reply, error) {
 		req.Header.Set("X-Auth-Token", s.token)
 	}
 	if !s.plain {
-		req.Header.Set("X-Service-Token", "nova")
+		req.Header.Set("X-Service-Token", "service")
 	}
 	if s.version != "" {
 		req.Header.Set("OpenStack-API-Version", "accelerator "+s.version)

@@ -123,6 +123,9 @@ func (s *Server) handle(c *simhttp.Call) error {
 		if err := c.Authenticate(s.verifier); err != nil {
 			return err
 		}
+		if err := c.CheckServiceToken(s.verifier, s.serviceRoles()...); err != nil {
+			return err
+		}
 	}
 	if err := s.negotiate(c); err != nil {
 		return err

@@ -76,10 +76,19 @@ func (c *Call) WriteUnauthorized(uri string) {
 	}})
 }
 
-// IdentifyService finds out who stands behind the X-Service-Token of a request.
-// It reports false for a request without one or with an invalid one.
-func IdentifyService(r *http.Request, verifier sim.TokenVerifier) (Identity, bool) {
-	return verified(r.Header.Get("X-Service-Token"), verifier)
+// CheckServiceToken refuses an X-Service-Token that is invalid, or whose user has none of the
+// roles if there are any, as keystonemiddleware does on every route: the error has status 401.
+// A request without one is not refused.
+func (c *Call) CheckServiceToken(verifier sim.TokenVerifier, roles ...string) error {
+	token := c.Header.Get("X-Service-Token")
+	if token == "" || verifier == nil {
+		return nil
+	}
+	id, ok := verified(token, verifier)
+	if !ok || len(roles) > 0 && !id.HasRole(roles...) {
+		return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
+	}
+	return nil
 }
 
 func verified(token string, verifier sim.TokenVerifier) (Identity, bool) {

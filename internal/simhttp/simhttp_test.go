@@ -324,14 +324,16 @@ func TestAuthenticateAsksTheVerifierIfThereIsOne(t *testing.T) {
 		header    http.Header
 		user      simhttp.Identity
 		userOK    bool
-		service   simhttp.Identity
+		roles     []string
 		serviceOK bool
 	}{
-		{"no verifier", nil, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, simhttp.Identity{User: "demo", Project: "demo", Roles: []string{"admin"}}, true, simhttp.Identity{}, false},
-		{"no token", keys{}, http.Header{"X-Roles": {"admin"}}, simhttp.Identity{}, false, simhttp.Identity{}, false},
-		{"bad tokens", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"stale"}}, simhttp.Identity{}, false, simhttp.Identity{}, false},
-		{"the verifier's roles count", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, known, true, simhttp.Identity{}, false},
-		{"service token", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"demo"}}, simhttp.Identity{}, false, known, true},
+		{"no verifier", nil, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, simhttp.Identity{User: "demo", Project: "demo", Roles: []string{"admin"}}, true, nil, true},
+		{"no token", keys{}, http.Header{"X-Roles": {"admin"}}, simhttp.Identity{}, false, nil, true},
+		{"bad tokens", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"stale"}}, simhttp.Identity{}, false, nil, false},
+		{"the verifier's roles count", keys{}, http.Header{"X-Auth-Token": {"demo"}, "X-Roles": {"admin"}}, known, true, []string{"service"}, true},
+		{"service token", keys{}, http.Header{"X-Auth-Token": {"stale"}, "X-Service-Token": {"demo"}}, simhttp.Identity{}, false, nil, true},
+		{"service token with a role", keys{}, http.Header{"X-Service-Token": {"demo"}}, simhttp.Identity{}, false, []string{"x", "member"}, true},
+		{"service token without the role", keys{}, http.Header{"X-Service-Token": {"demo"}}, simhttp.Identity{}, false, []string{"service"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -342,12 +344,8 @@ func TestAuthenticateAsksTheVerifierIfThereIsOne(t *testing.T) {
 			if diff := gocmp.Diff(tt.user, call.Identity); diff != "" || userOK != tt.userOK {
 				t.Errorf("user, ok %v (-want +got):\n%s", userOK, diff)
 			}
-			if tt.verifier == nil {
-				return
-			}
-			service, serviceOK := simhttp.IdentifyService(r, tt.verifier)
-			if diff := gocmp.Diff(tt.service, service); diff != "" || serviceOK != tt.serviceOK {
-				t.Errorf("service, ok %v (-want +got):\n%s", serviceOK, diff)
+			if err := call.CheckServiceToken(tt.verifier, tt.roles...); (err == nil) != tt.serviceOK || err != nil && simhttp.AsError(err).Status != http.StatusUnauthorized {
+				t.Errorf("service token: %v, want none: %t", err, tt.serviceOK)
 			}
 		})
 	}
