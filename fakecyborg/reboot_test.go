@@ -157,7 +157,13 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 					t.Errorf("start: %v", err)
 				}
 				state, status := fakecyborg.StateBound, "completed"
-				if broken {
+				if broken { // three reports in a row have to fail
+					w.shown("provisioning", "provisioning")
+					for range 2 {
+						if err := w.server.ReportHost(t.Context(), "cn0"); err == nil {
+							t.Error("the report names no failure")
+						}
+					}
 					state, status = fakecyborg.StateBindFailed, "failed"
 				}
 				w.shown(state, state)
@@ -177,6 +183,47 @@ func TestProvisioningEndsBoundOrFailed(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAFailedRestoreIsTriedAgain: each report tries again, also after the request is BindFailed.
+func TestAFailedRestoreIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{1, 2, 3, 7} {
+		w, card, arqs := bootWorld(t)
+		if err := w.server.StopAgent("cn0"); err != nil {
+			t.Fatal(err)
+		}
+		card.lose()
+		card.failMake = errors.New("no room")
+		_ = w.server.StartAgent(t.Context(), "cn0")
+		for range failures - 1 {
+			_ = w.server.ReportHost(t.Context(), "cn0")
+		}
+		state, posts := "provisioning", 2
+		if failures >= 3 {
+			state, posts = "BindFailed", 3
+		}
+		w.shown(fakecyborg.State(state), fakecyborg.State(state))
+		card.failMake = nil
+		if err := w.server.ReportHost(t.Context(), "cn0"); err != nil {
+			t.Errorf("%d failures: %v", failures, err)
+		}
+		w.shown(fakecyborg.StateBound, fakecyborg.StateBound)
+		want := []sim.Event{
+			{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arqs[0], Status: "completed"},
+			{Name: "accelerator-request-bound", ServerUUID: instanceA, Tag: &arqs[1], Status: "completed"},
+		}
+		sent := w.nova.sent()
+		if len(sent) != posts {
+			t.Fatalf("%d failures: %d posts of events, want %d", failures, len(sent), posts)
+		}
+		if diff := cmp.Diff(want, sent[posts-1]); diff != "" {
+			t.Errorf("%d failures: last events (-want +got):\n%s", failures, diff)
+		}
+		if card.present() != 2 {
+			t.Errorf("%d failures: %d mediated devices, want 2", failures, card.present())
+		}
 	}
 }
 

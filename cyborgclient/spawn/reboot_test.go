@@ -179,7 +179,10 @@ func TestAFailedRestorationLeavesTheGuestOff(t *testing.T) {
 				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 				s.powerCut(t, i.Host)
 				s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
-				_ = s.cloud.StartHost(t.Context(), i.Host) // the agent tells of its failure
+				_ = s.cloud.StartHost(t.Context(), i.Host)
+				for range 2 { // Cyborg gives up after three reports
+					_ = s.cloud.Cyborg.Report(t.Context())
+				}
 				run := map[string]func() error{
 					"resume":      func() error { return s.ops.ResumeAfterHostReboot(t.Context(), i) },
 					"hard reboot": func() error { return s.ops.HardReboot(t.Context(), i, nil) },
@@ -213,6 +216,9 @@ func TestAFailedEventEndsTheWait(t *testing.T) {
 		go func() {
 			time.Sleep(100 * time.Second)
 			_ = s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host)
+			for range 2 { // Cyborg gives up after three reports
+				_ = s.cloud.Cyborg.Report(context.WithoutCancel(t.Context()))
+			}
 		}()
 		time.Sleep(40 * time.Second)
 		err := s.ops.ResumeAfterHostReboot(t.Context(), i)

@@ -29,6 +29,7 @@ func (t Tx) StartBind(a ARQ, args BindArgs, caller string, patch int64, now time
 	}
 	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure = BindStarted, args.Host, args.Provider, args.Instance, now, ""
 	a.Project = t.ownerAfterBind(a.Project, args.Project, caller)
+	a.RestoreFailures = 0
 	a.Attempt++
 	bind, err := t.takeHandle(&a)
 	t.s.arqs.Put(t.tx, a)

@@ -167,9 +167,13 @@ func (t Tx) EndRemoval(w HandleWork, removed bool, now time.Time) {
 	}
 }
 
+// maxRestoreFailures is how many reports in a row must fail to create a mediated device again before
+// its request is BindFailed. Later reports still try.
+const maxRestoreFailures = 3
+
 // EndRestore ends the restoration of a mediated device. Held is false if the request was unbound or
 // deleted meanwhile: the device must then be removed, and the lease is kept for that. A request that
-// was provisioning is resolved, with a bind for the event.
+// was provisioning, or BindFailed by earlier failures, is resolved, with a bind for the event.
 func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (resolved []Bind, held bool) {
 	h, ok := t.Handle(w.UUID)
 	a, held := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
@@ -177,14 +181,24 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 		return nil, false
 	}
 	t.endLease(w.Lease)
-	if a.State != Provisioning || cause != nil && t.AgentDown(a.Host) {
-		return nil, true // the next start tries again
+	if a.State == Bound || cause != nil && t.AgentDown(a.Host) {
+		return nil, true // the next report, or the next start, tries again
 	}
-	a.State, a.UpdatedAt = Bound, now
-	if cause != nil {
-		a.State, a.Failure = BindFailed, cause.Error()
+	before := a.State
+	if cause == nil {
+		a.State, a.RestoreFailures, a.Failure = Bound, 0, ""
+	} else {
+		a.RestoreFailures++
+		a.Failure = cause.Error()
 	}
+	if a.RestoreFailures >= maxRestoreFailures {
+		a.State = BindFailed
+	}
+	a.UpdatedAt = now
 	t.s.arqs.Put(t.tx, a)
+	if a.State == before {
+		return nil, true
+	}
 	return []Bind{t.addBind(Bind{Patch: patch, ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Result: a.State})}, true
 }
 
@@ -202,7 +216,7 @@ func (t Tx) restorable(h Handle) bool {
 		return false
 	}
 	a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
-	return a.State == Bound || a.State == Provisioning
+	return a.State == Bound || a.State == Provisioning || a.State == BindFailed && a.RestoreFailures > 0
 }
 
 // handlesOf lists handles of a host that have no lease.
@@ -218,12 +232,13 @@ func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	return list
 }
 
-// MarkProvisioning makes the bound requests of a host with mediated devices provisioning.
+// MarkProvisioning makes the bound requests of a host with mediated devices provisioning, and those
+// whose devices could not be created again.
 func (t Tx) MarkProvisioning(host string, now time.Time) {
 	for _, uuid := range t.Restorable(host) {
 		h, _ := t.Handle(uuid)
 		a, _ := t.s.arqs.byUUID.Get(t.tx, h.HeldBy)
-		a.State, a.UpdatedAt = Provisioning, now
+		a.State, a.UpdatedAt, a.RestoreFailures = Provisioning, now, 0
 		t.s.arqs.Put(t.tx, a)
 	}
 }

@@ -116,7 +116,7 @@ func (t Tx) SetARQState(uuid, state string, now time.Time) error {
 	if state == Initial || state == Unbound {
 		a.Host, a.Provider, a.Instance = "", "", ""
 	}
-	a.State, a.UpdatedAt, a.Failure = state, now, ""
+	a.State, a.UpdatedAt, a.Failure, a.RestoreFailures = state, now, "", 0
 	t.s.arqs.Put(t.tx, a)
 	return nil
 }
@@ -128,7 +128,7 @@ func storedStates() []string {
 
 // Unbind makes a request Unbound that holds no handle any more.
 func (t Tx) Unbind(a ARQ, now time.Time) {
-	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure = Unbound, "", "", "", now, ""
+	a.State, a.Host, a.Provider, a.Instance, a.UpdatedAt, a.Failure, a.RestoreFailures = Unbound, "", "", "", now, "", 0
 	t.s.arqs.Put(t.tx, a)
 }
 

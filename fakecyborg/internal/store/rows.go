@@ -125,9 +125,12 @@ type ARQ struct {
 	Failure   string       `json:"failure,omitempty"`
 	Bitstream BitstreamRef `json:"bitstream,omitzero"` // of image_uuid, for a group that names none
 	// Attempt grows with each bind and unbind, so that a late bind notices.
-	Attempt   int       `json:"attempt,omitempty"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	Attempt int `json:"attempt,omitempty"`
+	// RestoreFailures counts the reports in a row that could not create its mediated device
+	// again.
+	RestoreFailures int       `json:"restore_failures,omitempty"`
+	CreatedAt       time.Time `json:"created_at"`
+	UpdatedAt       time.Time `json:"updated_at,omitzero"`
 }
 
 // Bind is one bind of a PATCH, from its beginning until Nova was notified of how all binds of
