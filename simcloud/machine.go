@@ -259,6 +259,22 @@ func (c *Cloud) StopHost(host string) error {
 	return nil
 }
 
+// CreateMdev creates a mediated device on a host, as an agent of yours does where Cyborg's
+// does not, and like it takes one that is there for success. The error matches [ErrHost], or
+// is that of the hardware.
+func (c *Cloud) CreateMdev(ctx context.Context, host string, m driver.Mdev) error {
+	on := c.machine(host)
+	if on == nil {
+		return fmt.Errorf("%w: %q", ErrHost, host)
+	}
+	create := on.verbatim.CreateMdev
+	if on.tree != nil {
+		create = driver.NewMdevParents(on.tree, map[string]string{m.Parent: m.Type}).CreateMdev
+	}
+	defer c.hardware.commit(on)
+	return create(ctx, m)
+}
+
 func (c *Cloud) reboot(m *machine) {
 	m.reboot()
 	c.hardware.commit(m)

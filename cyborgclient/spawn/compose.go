@@ -50,7 +50,7 @@ func (a *Attempt) compose(ctx context.Context) error {
 	if composed := len(accel.hostdevs) + len(accel.skipped) + len(bound); composed != len(a.ARQs) {
 		return fmt.Errorf("%w: %d ARQs but %d devices, ports and handles without hardware", ErrNotBound, len(a.ARQs), composed)
 	}
-	if err := a.createMdevs(ctx); err != nil {
+	if err := a.createMdevs(ctx, accel.mdevs); err != nil {
 		return err
 	}
 	domain, err := domainxml.Merge(a.baseDomain(), accel.devices())
@@ -79,6 +79,7 @@ type accelerators struct {
 	hostdevs   []domainxml.Device // of the flavor
 	interfaces []domainxml.Device // of ports whose MAC is known
 	skipped    []domainxml.Handle
+	mdevs      []cyborgclient.ARQ // those of hostdevs that are mediated devices
 }
 
 // acceleratorsOf composes the devices of Bound ARQs: those of ports become
@@ -87,11 +88,15 @@ type accelerators struct {
 func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerators, error) {
 	var handles []domainxml.Handle
 	var known []domainxml.PortHandle
+	var mdevs []cyborgclient.ARQ
 	for _, arq := range arqs {
 		port, ofPort := ports[arq.UUID]
 		switch {
 		case !ofPort:
 			handles = append(handles, handleOf(arq))
+			if arq.AttachHandleType == cyborgclient.HandleMDEV {
+				mdevs = append(mdevs, arq)
+			}
 		case port.MAC != "":
 			known = append(known, domainxml.PortHandle{Handle: handleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
 		}
@@ -101,7 +106,7 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 		return accelerators{}, err
 	}
 	interfaces, _, err := domainxml.Interfaces(known)
-	return accelerators{hostdevs: hostdevs, interfaces: interfaces, skipped: skipped}, err
+	return accelerators{hostdevs: hostdevs, interfaces: interfaces, skipped: skipped, mdevs: mdevs}, err
 }
 
 // handleOf is the attach handle of an ARQ as domainxml takes it.
@@ -109,11 +114,6 @@ func handleOf(arq cyborgclient.ARQ) domainxml.Handle {
 	return domainxml.Handle{
 		ARQ: arq.UUID, Type: string(arq.AttachHandleType), UUID: arq.AttachHandleUUID, Info: arq.AttachHandleInfo,
 	}
-}
-
-// mediated reports whether a device is lost when its host reboots.
-func (a accelerators) mediated() bool {
-	return slices.ContainsFunc(a.hostdevs, func(d domainxml.Device) bool { return d.MDEV != "" })
 }
 
 // devices are those of the domain.

@@ -76,16 +76,17 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 }
 
 // createMdevs runs [Hooks.CreateMdev] for each mediated device.
-func (a *Attempt) createMdevs(ctx context.Context) error {
-	create := a.Request.Hooks.CreateMdev
+func (a *Attempt) createMdevs(ctx context.Context, arqs []cyborgclient.ARQ) error {
+	a.guestMade = a.guestMade || a.Request.Hooks.CreateMdev != nil && len(arqs) > 0
+	return createMdevs(ctx, arqs, a.Request.Hooks.CreateMdev)
+}
+
+// createMdevs creates the mediated devices of ARQs; nil creates none.
+func createMdevs(ctx context.Context, arqs []cyborgclient.ARQ, create func(context.Context, cyborgclient.ARQ) error) error {
 	if create == nil {
 		return nil
 	}
-	for _, arq := range a.ARQs {
-		if arq.AttachHandleType != cyborgclient.HandleMDEV {
-			continue
-		}
-		a.guestMade = true
+	for _, arq := range arqs {
 		if err := create(ctx, arq); err != nil {
 			return fmt.Errorf("mediated device of ARQ %s: %w", arq.UUID, err)
 		}

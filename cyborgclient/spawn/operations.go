@@ -2,11 +2,13 @@ package spawn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/domainxml"
 )
 
@@ -32,6 +34,18 @@ type Hypervisor interface {
 	// Undefine deletes the saved XML of a stopped guest. A missing guest is not an
 	// error.
 	Undefine(ctx context.Context, i Instance) error
+}
+
+// MdevCreator is a [Hypervisor] that creates mediated devices itself. No released
+// Cyborg creates them again after a reboot of the host, and with the 2026.2 vGPU
+// specification it creates none at all; without this interface such a guest stays off.
+// It is the [Hooks].CreateMdev of the operations.
+type MdevCreator interface {
+	// CreateMdev creates the mediated device of a Bound ARQ of type MDEV on the host of
+	// the instance: its UUID is the ARQ's AttachHandleUUID, parent and type are in its
+	// AttachHandleInfo. It is called before each start of a guest that has such an ARQ;
+	// a device that exists is not an error. Cyborg removes the device with the ARQ.
+	CreateMdev(ctx context.Context, i Instance, arq cyborgclient.ARQ) error
 }
 
 // Operations are what happens to instances after their spawn: Nova's rules for
@@ -129,12 +143,11 @@ func (o *Operations) Restore(ctx context.Context, i Instance) error {
 }
 
 // ResumeAfterHostReboot starts an instance after its host rebooted. It is Start
-// with a retry: mediated devices do not survive a reboot of the host, and Cyborg's
-// agent creates them again when it starts, before or after nova-compute. After a
-// quick reboot Cyborg shows the ARQs as Bound until it misses the agent. A guest
-// with mediated devices that does not start is therefore started again within
-// Config.ARQBindingTimeout. Nova asks for no ARQs here and starts the guest without
-// its accelerators.
+// with a retry: mediated devices do not survive a reboot of the host. A hypervisor
+// that is an [MdevCreator] creates them again; otherwise Cyborg's agent has to, which no
+// released one does, before or after nova-compute starts. A guest with mediated devices
+// that does not start is therefore started again within Config.ARQBindingTimeout. Nova
+// asks for no ARQs here and starts the guest without its accelerators.
 func (o *Operations) ResumeAfterHostReboot(ctx context.Context, i Instance) error {
 	return o.powerOn(ctx, OpHostReboot, i, o.startWhenMediated)
 }
@@ -162,7 +175,7 @@ func (o *Operations) startWhenMediated(ctx context.Context, i Instance) error {
 			return errors.Join(err, last)
 		}
 		last = o.startWith(ctx, i, accel, nil)
-		if !errors.Is(last, errStart) || !accel.mediated() || time.Until(deadline) < pause {
+		if !errors.Is(last, errStart) || len(accel.mdevs) == 0 || time.Until(deadline) < pause {
 			return last
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -182,10 +195,29 @@ func (o *Operations) HardReboot(ctx context.Context, i Instance, domain []byte) 
 	return o.do(OpHardReboot, i, func() error { return o.startDomain(ctx, i, domain) })
 }
 
-// Rebuild is HardReboot with the domain of another image on the same host. The
-// ARQs are kept and used again. An instance without ARQs is an error.
+// Rebuild shuts the guest down and starts it with the domain of another image on the
+// same host. The ARQs are kept and used again. An instance without ARQs is an error. A
+// guest that is off gets the domain and stays off. After a failure the guest has the old
+// domain, and runs if it ran.
 func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) error {
-	return o.do(OpRebuild, i, func() error { return o.startDomain(ctx, i, domain) })
+	return o.do(OpRebuild, i, func() error {
+		accel, err := o.accelerators(ctx, i)
+		if err != nil {
+			return err
+		}
+		saved, running, err := o.domain(ctx, i)
+		if err != nil {
+			return err
+		}
+		if len(domain) == 0 {
+			domain = saved
+		}
+		complete, err := accel.complete(domain)
+		if err != nil {
+			return err
+		}
+		return o.swap(ctx, i, accel.mdevs, saved, complete, running)
+	})
 }
 
 // Unrescue ends a rescue: it starts the domain that [Operations.Rescue] returned,
@@ -234,7 +266,7 @@ func (o *Operations) Rescue(ctx context.Context, i Instance, domain []byte) (sav
 		if saved, _, err = o.domain(ctx, i); err != nil {
 			return err
 		}
-		return o.exchange(ctx, i, saved, bare)
+		return o.exchange(ctx, i, nil, saved, bare)
 	})
 	if err != nil {
 		return nil, err
@@ -294,23 +326,32 @@ func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerato
 	if err != nil {
 		return err
 	}
-	return o.exchange(ctx, i, saved, complete)
+	return o.exchange(ctx, i, accel.mdevs, saved, complete)
 }
 
 // exchange destroys the guest and starts it with the new XML. After a failure the guest
 // is off, and the old XML is saved.
-func (o *Operations) exchange(ctx context.Context, i Instance, old, fresh []byte) error {
+func (o *Operations) exchange(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte) error {
 	if err := o.hypervisor.Destroy(ctx, i); err != nil {
 		return fmt.Errorf("power off: %w", err)
 	}
-	if err := o.boot(ctx, i, old, fresh, true); err != nil {
-		return errors.Join(err, o.restore(ctx, i, old, fresh, false))
-	}
-	return nil
+	return o.orRestore(ctx, i, old, fresh, false, func() error { return o.boot(ctx, i, mdevs, old, fresh, true) })
 }
 
-// boot saves the new XML of a guest that is off, and starts it.
-func (o *Operations) boot(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
+// orRestore restores the guest when change fails, panics or ends the goroutine.
+func (o *Operations) orRestore(ctx context.Context, i Instance, old, fresh []byte, start bool, change func() error) (err error) {
+	err = errors.New("the hypervisor did not return")
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.restore(ctx, i, old, fresh, start))
+		}
+	}()
+	return change()
+}
+
+// boot saves the new XML of a guest that is off, and starts it with its mediated
+// devices.
+func (o *Operations) boot(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, start bool) error {
 	if !bytes.Equal(old, fresh) {
 		if err := o.hypervisor.Define(ctx, i, fresh); err != nil {
 			return fmt.Errorf("define: %w", err)
@@ -319,10 +360,25 @@ func (o *Operations) boot(ctx context.Context, i Instance, old, fresh []byte, st
 	if !start {
 		return nil
 	}
+	if err := createMdevs(ctx, mdevs, o.mdevCreator(i)); err != nil {
+		return fmt.Errorf("%w: %w", errStart, err)
+	}
 	if err := o.hypervisor.Start(ctx, i); err != nil {
 		return fmt.Errorf("%w: %w", errStart, err)
 	}
 	return nil
+}
+
+// mdevCreator returns the hypervisor's CreateMdev, or nil.
+func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.ARQ) error {
+	creator, ok := o.hypervisor.(MdevCreator)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context, arq cyborgclient.ARQ) error {
+		i.Host = cmp.Or(i.Host, arq.Hostname)
+		return creator.CreateMdev(ctx, i, arq)
+	}
 }
 
 // restore saves the old XML again if it was another one, also after the caller's context

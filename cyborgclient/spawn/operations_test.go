@@ -367,6 +367,30 @@ func opRebuild(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("of a stopped instance", func(t *testing.T) { t.Parallel(); each(t, everyKind(), opRebuildStopped) })
+}
+
+// opRebuildStopped: Nova stops an instance again that was stopped when it was rebuilt.
+func opRebuildStopped(t *testing.T, s *site, i spawn.Instance) {
+	if err := s.ops.Stop(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "rebuilt"})
+	if err := s.unchanged(t, i, func() error { return s.ops.Rebuild(t.Context(), i, fresh) }); err != nil {
+		t.Fatal(err)
+	}
+	s.running(t, i, false)
+	saved := s.guests.saved[placeOf(i)]
+	if !strings.Contains(saved, "<name>rebuilt</name>") || slices.Contains(s.guests.calls, "start") {
+		t.Errorf("calls %v, saved:\n%s", s.guests.calls, saved)
+	}
+	if err := s.ops.Start(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	s.running(t, i, true)
+	if got := s.guests.saved[placeOf(i)]; got != saved {
+		t.Errorf("the start changed the rebuilt domain:\n%s", got)
+	}
 }
 
 func opEvacuate(t *testing.T) {

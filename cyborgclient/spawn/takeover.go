@@ -2,9 +2,9 @@ package spawn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -114,7 +114,7 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change OwnershipC
 	if err != nil {
 		return StepCompose, err
 	}
-	if err := o.swap(ctx, change.Instance, saved, fresh, running); err != nil {
+	if err := o.swap(ctx, change.Instance, a.ARQs, saved, fresh, running); err != nil {
 		return StepStart, err
 	}
 	return 0, nil
@@ -160,18 +160,15 @@ func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 
 // swap gives the guest its new domain. After a failure the guest has the old one,
 // and runs if it ran.
-func (o *Operations) swap(ctx context.Context, i Instance, old, fresh []byte, running bool) error {
-	var err error
-	if running {
-		err = o.powerOff(ctx, i)
-	}
-	if err == nil {
-		err = o.boot(ctx, i, old, fresh, running)
-	}
-	if err != nil {
-		return errors.Join(err, o.restore(ctx, i, old, fresh, running))
-	}
-	return nil
+func (o *Operations) swap(ctx context.Context, i Instance, mdevs []cyborgclient.ARQ, old, fresh []byte, running bool) error {
+	return o.orRestore(ctx, i, old, fresh, running, func() error {
+		if running {
+			if err := o.powerOff(ctx, i); err != nil {
+				return err
+			}
+		}
+		return o.boot(ctx, i, mdevs, old, fresh, running)
+	})
 }
 
 // releaseNova releases Nova's vGPU in Placement and on the host.

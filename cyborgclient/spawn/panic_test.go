@@ -1,0 +1,119 @@
+package spawn_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+)
+
+// departures are the ways in which a callback of the caller's does not return.
+func departures() map[string]func() {
+	return map[string]func(){"panic": func() { panic("callback") }, "Goexit": runtime.Goexit}
+}
+
+// depart runs a function whose callback does not return, and checks that the panic or
+// the end of the goroutine goes on.
+func depart(t *testing.T, way string, run func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		returned := false
+		defer func() {
+			if recovered := recover(); returned || way == "panic" && recovered != "callback" {
+				t.Errorf("%s: returned %t, recovered %v", way, returned, recovered)
+			}
+		}()
+		run()
+		returned = true
+	}()
+	<-done
+}
+
+// Each hook of a spawn that does not return unwinds it.
+func TestASpawnIsUnwoundWhenAHookDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	hooks := map[string]func(req *spawn.Request, leave func()){
+		"Order": func(req *spawn.Request, leave func()) {
+			req.Order = func([]spawn.Candidate) []spawn.Candidate { leave(); return nil }
+		},
+		"Claim": func(req *spawn.Request, leave func()) {
+			req.Hooks.Claim = func(context.Context, *spawn.Attempt) error { leave(); return nil }
+		},
+		"Prepare": func(req *spawn.Request, leave func()) {
+			req.Hooks.Prepare = func(context.Context, *spawn.Attempt) error { leave(); return nil }
+		},
+		"CreateMdev": func(req *spawn.Request, leave func()) {
+			req.Hooks.CreateMdev = func(context.Context, cyborgclient.ARQ) error { leave(); return nil }
+		},
+		"Start": func(req *spawn.Request, leave func()) {
+			req.Hooks.Start = func(context.Context, *spawn.Result) error { leave(); return nil }
+		},
+	}
+	for hook, set := range hooks {
+		for way, leave := range departures() {
+			t.Run(hook+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, worldOpts{})
+				req := request("mixed")
+				set(&req, leave)
+				depart(t, way, func() { _, _ = w.flow.Run(t.Context(), req) })
+				w.checkPromise(t, nil, errHook)
+			})
+		}
+	}
+}
+
+// Each call of the hypervisor that does not return, of each operation, leaves what a
+// failure of that call leaves, and the operation works when it is called again.
+func TestAnOperationIsUnwoundWhenTheHypervisorDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	for _, e := range exercises() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			synctest.Test(t, func(t *testing.T) { calls = e.calls(t) })
+			for way, leave := range departures() {
+				for n := range calls {
+					synctest.Test(t, func(t *testing.T) { e.abandoned(t, way, leave, n+1) })
+				}
+			}
+		})
+	}
+}
+
+// abandoned runs the operation with a hypervisor whose n-th call does not return.
+func (e exercise) abandoned(t *testing.T, way string, leave func(), n int) {
+	s, i := e.site(t)
+	s.guests.hook = func(call int) {
+		if call == n {
+			leave()
+		}
+	}
+	depart(t, way, func() { _ = e.run(t.Context(), s, &i) })
+	s.guests.hook = nil
+	if e.settle != nil {
+		settled(t, e.settle(s, i))
+	}
+	s.sound(t)
+	if err := e.run(t.Context(), s, &i); err != nil {
+		t.Fatalf("%s at call %d: again: %v", way, n, err)
+	}
+	e.check(t, s, i)
+	if !e.odd {
+		s.sound(t)
+	}
+}
+
+// calls counts the calls of the hypervisor that the operation makes.
+func (e exercise) calls(t *testing.T) int {
+	s, i := e.site(t)
+	if err := e.run(t.Context(), s, &i); err != nil {
+		t.Fatal(err)
+	}
+	return len(s.guests.calls)
+}
