@@ -3,9 +3,7 @@
 // attributes.
 //
 //	cyborg, err := cyborgclient.NewFromCloud(ctx, "prod",
-//		cyborgclient.WithServiceToken(func(context.Context) (string, error) {
-//			return service.Token(), nil // a *gophercloud.ProviderClient of a user with the service role
-//		}))
+//		cyborgclient.WithServiceProvider(service)) // a *gophercloud.ProviderClient of a user with the role service
 //	if err != nil {
 //		return err
 //	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // Sentinels, one per decision that a caller can make; compare with errors.Is.
@@ -59,7 +59,7 @@ var (
 	// transaction). It is not set when nothing was sent (context done, connection
 	// refused, request refused by this package).
 	ErrReplyLost = errors.New("outcome unknown, the reply was lost")
-	// ErrMalformed: a 2xx answer violates Cyborg's API, or is larger than 32 MiB.
+	// ErrMalformed: a 2xx answer violates Cyborg's API, or is larger than 128 MiB.
 	ErrMalformed = errors.New("malformed answer")
 )
 
@@ -196,22 +196,12 @@ func (r request) failed(kind, cause error) error {
 	return &callError{op: r.op, ids: r.ids, kinds: []error{kind}, cause: cause}
 }
 
-// responseError finds gophercloud's error of an answered request in err.
-// ErrUnableToReauthenticate hides it from errors.As.
-func responseError(err error) (answer gophercloud.ErrUnexpectedResponseCode, ok bool) {
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &reauth) {
-		err = reauth.ErrOriginal
-	}
-	ok = errors.As(err, &answer)
-	return answer, ok
-}
-
 // notSent reports whether err proves that no byte of the request reached the
 // server.
 func notSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || handshakeFailed(err)
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || handshakeFailed(err) ||
+		errors.Is(err, session.ErrNoToken)
 }
 
 // subject returns the operation and its identifiers for error texts.

@@ -160,7 +160,7 @@ func TestTokensNeverReachAnErrorText(t *testing.T) {
 	quote := transportFunc(func(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("proxy says %v", r.Header)
 	})
-	serviceToken := cyborgclient.WithServiceToken(func(context.Context) (string, error) { return service, nil })
+	serviceToken := cyborgclient.WithServiceProvider(provider(nil, service))
 	echoing, _ := newClient(t, echo, serviceToken)
 	quoting, _ := newClient(t, echo, serviceToken, cyborgclient.WithTransport(quote))
 	for _, client := range []*cyborgclient.Client{echoing, quoting} {
@@ -265,8 +265,11 @@ func TestBadServiceTokenStopsTheCallBeforeItIsSent(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var calls recorder
-			client, transport := newClient(t, fixed(201, `{"arqs": []}`),
-				cyborgclient.WithServiceToken(func(context.Context) (string, error) { return test.token, test.err }))
+			service := provider(nil, test.token)
+			if test.err != nil {
+				service.ReauthFunc = func(context.Context) error { return test.err }
+			}
+			client, transport := newClient(t, fixed(201, `{"arqs": []}`), cyborgclient.WithServiceProvider(service))
 			err := create(cyborgclient.Observe(t.Context(), calls.observe), client)
 			if !errorsIs(err, cyborgclient.ErrUnauthorized) || errors.Is(err, cyborgclient.ErrReplyLost) {
 				t.Errorf("err = %v", err)
@@ -295,6 +298,8 @@ func TestRedirectsNeitherChangeTheMethodNorCarryTokensAway(t *testing.T) {
 	}{
 		{"read, same server", "/accelerator/v2/moved", 302, listARQs, 2, true},
 		{"read, other server", "http://evil.example/", 302, listARQs, 1, false},
+		{"read, other port", "http://cyborg.example:6666/accelerator/v2/moved", 302, listARQs, 1, false},
+		{"read, other scheme", "https://cyborg.example/accelerator/v2/moved", 302, listARQs, 1, false},
 		{"create turned into a read", "/accelerator/v2/moved", 302, create, 1, false},
 		{"create kept", "/accelerator/v2/moved", 307, create, 2, true},
 		{"create to another server", "http://evil.example/", 308, create, 1, false},

@@ -2,7 +2,6 @@ package cyborgclient
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"net/http"
 
@@ -13,11 +12,12 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	serviceToken func(context.Context) (string, error)
-	logger       *slog.Logger
-	retry        RetryOpts
-	transport    http.RoundTripper
-	endpoint     gophercloud.EndpointOpts // Region and Availability only
+	service     *gophercloud.ProviderClient // of X-Service-Token
+	withService bool
+	logger      *slog.Logger
+	retry       RetryOpts
+	transport   http.RoundTripper
+	endpoint    gophercloud.EndpointOpts // Region and Availability only
 }
 
 func newSettings(opts []Option) settings {
@@ -28,19 +28,18 @@ func newSettings(opts []Option) settings {
 	return s
 }
 
-// WithServiceToken sends X-Service-Token with every call. Cyborg of 2026 and
-// later requires the token of a user with the service role for bind, unbind,
-// delete by instance and delete of an ARQ that has an instance; older releases
-// ignore it.
+// WithServiceProvider sends the token of service as X-Service-Token with every
+// call. Its user needs the role service. Cyborg of 2026 and later requires the
+// header for bind, unbind, delete by instance and delete of an ARQ that has an
+// instance; older releases ignore it.
 //
-// token is called before each request and must be safe for concurrent use; with
-// gophercloud it is usually
-//
-//	func(context.Context) (string, error) { return serviceProvider.Token(), nil }
-//
-// If it fails, the call is not sent and returns ErrUnauthorized.
-func WithServiceToken(token func(context.Context) (string, error)) Option {
-	return func(s *settings) { s.serviceToken = token }
+// A 401 does not tell which token was refused. Both providers then reauthenticate,
+// and the request is repeated once with both new tokens; so service should be able
+// to (gophercloud.AuthOptions.AllowReauth, or a ReauthFunc). One without a token
+// authenticates before the first request. It is not changed otherwise. If it has no
+// token, the call is not sent and returns ErrUnauthorized.
+func WithServiceProvider(service *gophercloud.ProviderClient) Option {
+	return func(s *settings) { s.service, s.withService = service, true }
 }
 
 // WithLogger logs every attempt and retry at debug level, and every failed

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // Call describes one call to Cyborg for observers. Retries belong to it and are
@@ -104,41 +106,20 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 	if err := ctx.Err(); err != nil {
 		return r.failed(ErrUnavailable, err)
 	}
-	headers, err := c.headers(ctx, minor)
-	if err != nil {
-		return r.failed(ErrUnauthorized, err)
-	}
 	ctx, tries := withAttempts(ctx, r.method)
-	secrets := []string{headers[headerServiceToken], c.service.Token()}
+	ctx, tokens := session.Watch(ctx)
 	answer, err := c.service.Request(ctx, r.method, r.url, &gophercloud.RequestOpts{
-		JSONBody: r.body, MoreHeaders: headers, OkCodes: successes(), KeepResponseBody: true,
+		JSONBody: r.body, OkCodes: successes(), KeepResponseBody: true,
+		MoreHeaders: map[string]string{headerVersion: "accelerator 2." + strconv.Itoa(minor)},
 	})
 	call.Attempts = tries.sent
 	if err != nil {
-		secrets = append(secrets, c.service.Token()) // it may have been renewed
-		return c.failure(r, err, tries, secrets, call)
+		return c.failure(r, err, tries, tokens, call)
 	}
 	defer answer.Body.Close()
 	call.Status = answer.StatusCode
 	call.Date = c.readHeader(answer.Header)
 	return r.read(answer.Body)
-}
-
-// headers returns the headers that gophercloud does not set itself.
-func (c *Client) headers(ctx context.Context, minor int) (map[string]string, error) {
-	headers := map[string]string{headerVersion: "accelerator 2." + strconv.Itoa(minor)}
-	if c.serviceToken == nil {
-		return headers, nil
-	}
-	token, err := c.serviceToken(ctx)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("service token: %w", err)
-	case token == "" || strings.ContainsFunc(token, func(char rune) bool { return char <= ' ' || char > '~' }):
-		return nil, errors.New("service token: it is empty or has characters that are invalid in a header")
-	}
-	headers[headerServiceToken] = token
-	return headers, nil
 }
 
 // readHeader stores the maximum version of an answer and returns its date.
@@ -153,25 +134,27 @@ func (c *Client) readHeader(header http.Header) time.Time {
 
 // failure converts an error of gophercloud into one of this package, or into
 // success for a deletion that an earlier attempt had already done.
-func (c *Client) failure(r request, err error, tries *attempts, secrets []string, call *Call) error {
-	answer, answered := responseError(err)
-	if !answered {
-		return r.unanswered(err, secrets)
+func (c *Client) failure(r request, err error, tries *attempts, tokens *session.Outcome, call *Call) error {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &answer) {
+		return r.unanswered(err, tokens.Sent)
 	}
 	call.Status = answer.Actual
 	call.Date = c.readHeader(answer.ResponseHeader)
 	if r.gone && tries.uncertain && answer.Actual == http.StatusNotFound {
 		return nil
 	}
-	apiErr := newAPIError(r, answer, secrets)
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &reauth) && !errors.Is(reauth.ErrReauth, errSameToken) {
-		return &callError{
-			op: r.op, ids: r.ids, kinds: []error{ErrUnauthorized, apiErr}, hidden: secrets,
-			cause: fmt.Errorf("reauthenticate: %w", reauth.ErrReauth),
-		}
+	apiErr := newAPIError(r, answer, tokens.Sent)
+	cause := tokens.Err
+	switch {
+	case cause != nil:
+		cause = fmt.Errorf("reauthenticate: %w", cause)
+	case answer.Actual == http.StatusUnauthorized && c.withService:
+		cause = errors.New("one of the tokens is refused; the user of X-Service-Token needs the role service")
+	default:
+		return apiErr
 	}
-	return apiErr
+	return &callError{op: r.op, ids: r.ids, kinds: []error{ErrUnauthorized, apiErr}, hidden: tokens.Sent, cause: cause}
 }
 
 // newAPIError decodes an error answer.
@@ -194,8 +177,11 @@ func newAPIError(r request, answer gophercloud.ErrUnexpectedResponseCode, secret
 // unanswered returns the error of a call without an answer.
 func (r request) unanswered(err error, secrets []string) error {
 	failure := &callError{op: r.op, ids: r.ids, kinds: []error{ErrUnavailable}, cause: err, hidden: secrets}
-	if errors.Is(err, errTooLarge) {
+	switch {
+	case errors.Is(err, httpbounds.ErrTooLarge):
 		failure.kinds = []error{ErrMalformed}
+	case errors.Is(err, session.ErrNoToken):
+		failure.kinds = []error{ErrUnauthorized}
 	}
 	if r.changes() && !notSent(err) {
 		failure.kinds = append([]error{ErrReplyLost}, failure.kinds...)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 )
 
 // RetryOpts configures retries. Only GET, HEAD and DELETE are retried: after a
@@ -129,7 +131,7 @@ func repeatable(method string) bool {
 }
 
 // permanent reports transport errors for which a retry is useless.
-func permanent(err error) bool { return errors.Is(err, errTooLarge) || handshakeFailed(err) }
+func permanent(err error) bool { return errors.Is(err, httpbounds.ErrTooLarge) || handshakeFailed(err) }
 
 // handshakeFailed reports that the server's certificate was refused or that the
 // server does not use TLS. The request was not sent.

@@ -152,7 +152,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 	var got strings.Builder
 	for _, test := range everyCall() {
 		client, transport := newClient(t, serve(t, test.status, test.answer),
-			cyborgclient.WithServiceToken(func(context.Context) (string, error) { return "serv1ce", nil }))
+			cyborgclient.WithServiceProvider(provider(nil, "serv1ce")))
 		if err := test.call(t.Context(), client); err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		}

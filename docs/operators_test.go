@@ -121,7 +121,7 @@ func TestEveryUseCaseSpawns(t *testing.T) {
 func (u useCase) spawn(t *testing.T) {
 	cloud := simcloud.Run(t)
 	provider := cloud.Provider(t)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

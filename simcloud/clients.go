@@ -50,6 +50,18 @@ func (c *Cloud) Provider(t sim.TB) *gophercloud.ProviderClient {
 	return provider
 }
 
+// ServiceProvider returns a client of the user nova, which has the role service: its token
+// is the X-Service-Token that binding and unbinding require. A login that fails ends the
+// test.
+func (c *Cloud) ServiceProvider(t sim.TB) *gophercloud.ProviderClient {
+	t.Helper()
+	provider, err := c.ProviderClient(t.Context(), "nova")
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return provider
+}
+
 // ProviderClient logs a user in over HTTP, in process: admin (project admin, role admin),
 // demo (project demo, role member), nova (project service, role service) or cyborg. The
 // error is for an unknown user and a failed login. The client logs in again when its token

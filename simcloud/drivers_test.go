@@ -173,7 +173,7 @@ func newSpawner(t *testing.T, m simcloud.Model) spawner {
 func spawnerOn(t *testing.T, cloud *simcloud.Cloud) spawner {
 	t.Helper()
 	events, provider := externalevent.NewRegistry(), cloud.Provider(t)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestASpawnWorksInAStrictCloud(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t, simcloud.Model{StrictRequests: true})
 	provider := cloud.Provider(t)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

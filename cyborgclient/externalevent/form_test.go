@@ -24,7 +24,9 @@ func ussuri(profile, status string) string {
 
 // accepting is a registry that accepts events of the specifications.
 func accepting(names ...string) *externalevent.Registry {
-	return externalevent.NewRegistry(externalevent.WithAccept(names...))
+	r := externalevent.NewRegistry()
+	r.Accept = names
+	return r
 }
 
 // prepareTwo expects two requests of the profile gpu and one of fpga.

@@ -66,7 +66,7 @@ func spawnAndDelete(b *testing.B, flow *spawn.Flow, id string, limit int) (refus
 
 func benchFlow(b *testing.B, cloud *simcloud.Cloud) *spawn.Flow {
 	provider := cloud.Provider(b)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(b)))
 	if err != nil {
 		b.Fatal(err)
 	}

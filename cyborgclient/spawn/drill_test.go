@@ -26,8 +26,12 @@ func agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	service, err := cloud.ProviderClient(ctx, "nova")
+	if err != nil {
+		return nil, err
+	}
 	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
-	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken)); err != nil {
+	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(service)); err != nil {
 		return nil, err
 	}
 	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})

@@ -51,12 +51,13 @@ func ExampleOperations() {
 		return
 	}
 	defer cloud.Close()
-	provider, err := cloud.ProviderClient(ctx, "admin")
-	if err != nil {
+	provider, err1 := cloud.ProviderClient(ctx, "admin")
+	service, err2 := cloud.ProviderClient(ctx, "nova")
+	if err := errors.Join(err1, err2); err != nil {
 		fmt.Println(err)
 		return
 	}
-	cyborg, err1 := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	cyborg, err1 := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
 	placement, err2 := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
 	flow, err3 := spawn.New(cyborg, placement)
 	if err := errors.Join(err1, err2, err3); err != nil {

@@ -67,7 +67,11 @@ func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error
 	if err != nil {
 		return nil, err
 	}
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	service, err := cloud.ProviderClient(ctx, "nova")
+	if err != nil {
+		return nil, err
+	}
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
 	if err != nil {
 		return nil, err
 	}

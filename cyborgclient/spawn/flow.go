@@ -99,7 +99,9 @@ func New(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient
 	if f.novaPCI, err = readNovaSpecs(f.config.PCIDeviceSpec); err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)
 	}
-	f.placement = placement.New(placementClient, f.config.Compat.NumericSuffixes)
+	if f.placement, err = placement.New(placementClient, f.config.Compat.NumericSuffixes); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	f.provider = placementClient.ProviderClient
 	return f, nil
 }

@@ -268,7 +268,7 @@ func TestABindToAnotherHostOrProviderFails(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			provider := w.cloud.Provider(t)
 			provider.HTTPClient.Transport = elsewhere{provider.HTTPClient.Transport, `"` + field + `":"`, `"` + field + `":"x`}
-			cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+			cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -137,7 +137,7 @@ func realWorld(t *testing.T, config spawn.Config) (*world, realPlacement) {
 	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
 	cloud.HandleEvents(w.events.Handler())
 	provider := cloud.Provider(t)
-	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(cloud.ServiceToken))
+	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

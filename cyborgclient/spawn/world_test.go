@@ -48,7 +48,7 @@ func newWorld(t *testing.T, opts worldOpts) *world {
 	w := &world{cloud: simcloud.Run(t, model), events: externalevent.NewRegistry()}
 	provider := w.cloud.Provider(t)
 	var err error
-	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 	}
 	i.next = provider.HTTPClient.Transport
 	provider.HTTPClient.Transport = i
-	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

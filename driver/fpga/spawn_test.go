@@ -65,7 +65,7 @@ func newWorld(t *testing.T, mode string, images []simcloud.Image, profiles map[s
 func (w *world) makeFlow() {
 	w.t.Helper()
 	provider := w.cloud.Provider(w.t)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken))
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(w.t)))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // newFlow makes the flow of the process, which serves every instance.
-func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registry, serviceToken func(context.Context) (string, error)) (*spawn.Flow, error) {
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(serviceToken))
+func newFlow(provider, service *gophercloud.ProviderClient, events *externalevent.Registry) (*spawn.Flow, error) {
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
 	if err != nil {
 		return nil, err
 	}
@@ -32,17 +32,6 @@ func newFlow(provider *gophercloud.ProviderClient, events *externalevent.Registr
 		return nil, err
 	}
 	return spawn.New(cyborg, placement, spawn.WithEvents(events))
-}
-
-// newEvents makes the registry of Nova's events. Like Nova it accepts them from services and
-// administrators. Where they go to a real Nova only, the flow polls Cyborg.
-func newEvents(provider *gophercloud.ProviderClient) (*externalevent.Registry, error) {
-	identity, err := openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		return nil, err
-	}
-	authorize := externalevent.HasRole(identity, "service", "admin")
-	return externalevent.NewRegistry(externalevent.WithAuthorize(authorize)), nil
 }
 
 // spawnInstance attaches accelerators to an instance and starts its guest on their
@@ -92,13 +81,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	events, err := newEvents(provider)
+	service, err := cloud.ProviderClient(ctx, "nova") // a user with the role service
 	if err != nil {
 		return err
 	}
+	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler()) // a real agent mounts the handler in its HTTP server
 
-	flow, err := newFlow(provider, events, cloud.ServiceToken)
+	flow, err := newFlow(provider, service, events)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func newWorld(t *testing.T, config spawn.Config) *world {
 	}
 	w := &world{cloud: simcloud.Run(t, model)}
 	provider := w.cloud.Provider(t)
-	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceToken(w.cloud.ServiceToken)); err != nil {
+	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t))); err != nil {
 		t.Fatal(err)
 	}
 	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})

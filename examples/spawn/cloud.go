@@ -47,10 +47,14 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 	if err != nil {
 		return nil, err
 	}
+	service, err := simulated.ProviderClient(ctx, "nova")
+	if err != nil {
+		return nil, err
+	}
 	events := externalevent.NewRegistry()
 	simulated.HandleEvents(events.Handler())
 	c := &cloud{sim: simulated, title: "Embedded cloud, hosts " + strings.Join(simulated.HostNames(), ", ")}
-	return c, c.connect(config, provider, gophercloud.EndpointOpts{}, simulated.ServiceToken, events)
+	return c, c.connect(config, provider, gophercloud.EndpointOpts{}, service, events)
 }
 
 // openReal logs in to a cloud of clouds.yaml. Nova sends its events to its own agents and
@@ -60,16 +64,14 @@ func openReal(ctx context.Context, opts options, config spawn.Config) (*cloud, e
 	if err != nil {
 		return nil, err
 	}
-	var token func(context.Context) (string, error)
+	var service *gophercloud.ProviderClient
 	if opts.ServiceCloud != "" {
-		service, _, err := logIn(ctx, "--service-cloud", opts.ServiceCloud)
-		if err != nil {
+		if service, _, err = logIn(ctx, "--service-cloud", opts.ServiceCloud); err != nil {
 			return nil, err
 		}
-		token = func(context.Context) (string, error) { return service.Token(), nil }
 	}
 	c := &cloud{title: "Cloud " + opts.OSCloud}
-	return c, c.connect(config, provider, endpoint, token, nil)
+	return c, c.connect(config, provider, endpoint, service, nil)
 }
 
 // logIn logs in to the cloud that the flag names.
@@ -88,11 +90,11 @@ func logIn(ctx context.Context, flag, cloud string) (*gophercloud.ProviderClient
 
 // connect makes the clients and the flow. Without a service token Cyborg refuses to bind.
 func (c *cloud) connect(config spawn.Config, provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
-	serviceToken func(context.Context) (string, error), events *externalevent.Registry,
+	service *gophercloud.ProviderClient, events *externalevent.Registry,
 ) (err error) {
 	clientOpts := []cyborgclient.Option{cyborgclient.WithEndpointOpts(endpoint)}
-	if serviceToken != nil {
-		clientOpts = append(clientOpts, cyborgclient.WithServiceToken(serviceToken))
+	if service != nil {
+		clientOpts = append(clientOpts, cyborgclient.WithServiceProvider(service))
 	}
 	if c.cyborg, err = cyborgclient.New(provider, clientOpts...); err != nil {
 		return err

@@ -41,14 +41,15 @@ func novaHalf() []Package {
 		{Pattern: "requestspec", Never: inputOutput()},
 		{Pattern: "matching", Ours: []string{"requestspec"}, Never: inputOutput()},
 		{Pattern: "domainxml", Others: []string{libvirtxml}, Never: inputOutput()},
-		{Pattern: "cyborgclient", Others: []string{gophercloud, retryable}},
+		{Pattern: "cyborgclient", Ours: []string{"internal/httpbounds", "internal/session"}, Others: []string{gophercloud, retryable}},
 		{Pattern: "cyborgclient/externalevent", Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
 			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf"},
 			Others:  []string{gophercloud, libvirtxml},
 		},
-		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec"}, Others: []string{gophercloud}},
+		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/httpbounds", "internal/session"}, Others: []string{gophercloud}},
+		{Pattern: "internal/session", Ours: []string{"internal/httpbounds"}, Others: []string{gophercloud}},
 	}
 }
 
@@ -65,6 +66,7 @@ func foundations() []Package {
 		{Pattern: "fault", Ours: []string{"internal/strictjson", "sim"}},
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/osloconf", Others: []string{ini}, Never: inputOutput()},
+		{Pattern: "internal/httpbounds"}, // also the library's
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/uuids"},

@@ -42,8 +42,7 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 			return nil, command.BadInput(fmt.Errorf("--service-cloud %s: %w", c.ServiceCloud, err))
 		}
 	}
-	token := func(context.Context) (string, error) { return service.Token(), nil }
-	flow, err := newFlow(provider, endpoint, token, nil) // the flow polls, because Nova's events do not come here
+	flow, err := newFlow(provider, service, endpoint, nil) // the flow polls, because Nova's events do not come here
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
@@ -59,19 +58,21 @@ func embeddedTarget(ctx context.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
+	service, err := cloud.ProviderClient(ctx, "nova")
+	if err != nil {
+		return nil, err
+	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	flow, err := newFlow(provider, gophercloud.EndpointOpts{}, cloud.ServiceToken, events)
+	flow, err := newFlow(provider, service, gophercloud.EndpointOpts{}, events)
 	if err != nil {
 		return nil, err
 	}
 	return &target{flow: flow, cloud: cloud}, nil
 }
 
-func newFlow(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts,
-	token func(context.Context) (string, error), events *externalevent.Registry,
-) (*spawn.Flow, error) {
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceToken(token),
+func newFlow(provider, service *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, events *externalevent.Registry) (*spawn.Flow, error) {
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service),
 		cyborgclient.WithEndpointOpts(endpoint))
 	if err != nil {
 		return nil, err

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // Error is an error answer of Placement. It unwraps to gophercloud's
-// ErrUnexpectedResponseCode.
+// ErrUnexpectedResponseCode, and to the error of a failed reauthentication.
 type Error struct {
 	Status int
 	Code   string // such as "placement.concurrent_update"
@@ -28,14 +30,14 @@ func (e *Error) Error() string { return e.text }
 func (e *Error) Unwrap() error { return e.cause }
 
 // decodeError names the operation, such as "GET allocations", and the consumer or
-// provider.
-func decodeError(op, subject string, err error) error {
+// provider. A renewal of the token that failed before is part of the cause.
+func decodeError(op, subject string, err, renewal error) error {
 	what := strings.TrimSpace("placement: " + op + " " + subject)
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &unexpected) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	e := &Error{Status: unexpected.Actual, cause: err}
+	e := &Error{Status: unexpected.Actual, cause: errors.Join(err, renewal)}
 	var body struct {
 		Errors []struct{ Detail, Code string } `json:"errors"`
 	}
@@ -48,6 +50,9 @@ func decodeError(op, subject string, err error) error {
 	}
 	if id := unexpected.ResponseHeader.Get("X-Openstack-Request-Id"); id != "" {
 		e.text += " (" + id + ")"
+	}
+	if renewal != nil {
+		e.text += ": reauthenticate: " + renewal.Error()
 	}
 	return e
 }
@@ -69,8 +74,8 @@ func StatusOf(err error) int { return answer(err).Status }
 func DetailOf(err error) string { return answer(err).Detail }
 
 // Refused reports that Placement certainly did not apply a change: it answered with
-// a 4xx. Otherwise the outcome is unknown.
-func Refused(err error) bool { return StatusOf(err)/100 == 4 }
+// a 4xx, or there was no token to send it with. Otherwise the outcome is unknown.
+func Refused(err error) bool { return StatusOf(err)/100 == 4 || errors.Is(err, session.ErrNoToken) }
 
 // ConcurrentUpdate reports a conflict of generations.
 func ConcurrentUpdate(err error) bool { return answer(err).Code == "placement.concurrent_update" }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -33,11 +36,21 @@ type Client struct {
 }
 
 // New returns a client that leaves the given one alone. With old it is one of a
-// Placement before 1.34.
-func New(client *gophercloud.ServiceClient, old bool) *Client {
-	c := &Client{client: client}
+// Placement before 1.34. It reauthenticates through the given one's provider, and
+// follows no redirect to another server.
+func New(client *gophercloud.ServiceClient, old bool) (*Client, error) {
+	given := client.ProviderClient
+	provider, err := session.Provider(session.Tokens{User: given}, client.ResourceBaseURL(),
+		httpbounds.Transport(given.HTTPClient.Transport, httpbounds.AnswerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("placement: %w", err)
+	}
+	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = given.RetryFunc, given.RetryBackoffFunc, given.MaxBackoffRetries
+	own := *client
+	own.ProviderClient = provider
+	c := &Client{client: &own}
 	c.old.Store(old)
-	return c
+	return c, nil
 }
 
 // Old reports whether this is a Placement before 1.34.
@@ -71,12 +84,13 @@ func Observe(ctx context.Context, observe func(Call)) context.Context {
 }
 
 // call runs one call, reports it and decodes its error.
-func call(ctx context.Context, op, subject string, success int, send func() error) error {
+func call(ctx context.Context, op, subject string, success int, send func(context.Context) error) error {
 	started := time.Now()
-	err := send()
+	watched, tokens := session.Watch(ctx)
+	err := send(watched)
 	status := success
 	if err != nil {
-		err = decodeError(op, subject, err)
+		err = decodeError(op, subject, err, tokens.Err)
 		status = StatusOf(err)
 	}
 	if observe, ok := ctx.Value(observerKey{}).(func(Call)); ok {
@@ -92,7 +106,7 @@ func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (
 	client := c.service()
 	client.Microversion = spec.Microversion()
 	var answer allocationcandidates.AllocationCandidates
-	err := call(ctx, "GET allocation_candidates", "", http.StatusOK, func() error {
+	err := call(ctx, "GET allocation_candidates", "", http.StatusOK, func(ctx context.Context) error {
 		_, err := client.Get(ctx, client.ServiceURL("allocation_candidates")+"?"+spec.Query(), &answer,
 			&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 		return err
@@ -101,9 +115,9 @@ func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (
 }
 
 // get runs one call that reads, and returns the zero value with an error.
-func get[T any](ctx context.Context, op, subject string, extract func() (*T, error)) (value T, err error) {
-	err = call(ctx, op, subject, http.StatusOK, func() error {
-		answer, err := extract()
+func get[T any](ctx context.Context, op, subject string, extract func(context.Context) (*T, error)) (value T, err error) {
+	err = call(ctx, op, subject, http.StatusOK, func(ctx context.Context) error {
+		answer, err := extract(ctx)
 		if err == nil {
 			value = *answer
 		}
@@ -115,7 +129,7 @@ func get[T any](ctx context.Context, op, subject string, extract func() (*T, err
 // ProviderName returns the name of a resource provider. That of a compute root is the
 // node name, which Cyborg's bind takes as hostname.
 func (c *Client) ProviderName(ctx context.Context, provider string) (string, error) {
-	answer, err := get(ctx, "GET resource_providers", provider, func() (*resourceproviders.ResourceProvider, error) {
+	answer, err := get(ctx, "GET resource_providers", provider, func(ctx context.Context) (*resourceproviders.ResourceProvider, error) {
 		return resourceproviders.Get(ctx, c.service(), provider).Extract()
 	})
 	return answer.Name, err
@@ -123,7 +137,7 @@ func (c *Client) ProviderName(ctx context.Context, provider string) (string, err
 
 // Traits returns the traits of a resource provider.
 func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) {
-	answer, err := get(ctx, "GET resource_providers traits", provider, func() (*resourceproviders.ResourceProviderTraits, error) {
+	answer, err := get(ctx, "GET resource_providers traits", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderTraits, error) {
 		return resourceproviders.GetTraits(ctx, c.service(), provider).Extract()
 	})
 	return answer.Traits, err
@@ -132,7 +146,7 @@ func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) 
 // Consumers returns the consumers of a resource provider; none for an unknown one,
 // which Cyborg may just have removed.
 func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {
-	answer, err := get(ctx, "GET resource_providers allocations", provider, func() (*resourceproviders.ResourceProviderAllocations, error) {
+	answer, err := get(ctx, "GET resource_providers allocations", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderAllocations, error) {
 		return resourceproviders.GetAllocations(ctx, c.service(), provider).Extract()
 	})
 	if StatusOf(err) == http.StatusNotFound {
@@ -169,7 +183,7 @@ func (a Allocation) ToAllocationUpdateMap() (map[string]any, error) {
 
 // Allocation reads what a consumer holds.
 func (c *Client) Allocation(ctx context.Context, consumer string) (Allocation, error) {
-	answer, err := get(ctx, "GET allocations", consumer, func() (*allocations.Allocations, error) {
+	answer, err := get(ctx, "GET allocations", consumer, func(ctx context.Context) (*allocations.Allocations, error) {
 		return allocations.Get(ctx, c.service(), consumer).Extract()
 	})
 	held := Allocation{Resources: Resources{}, Generation: answer.ConsumerGeneration}
@@ -184,14 +198,14 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (Allocation, e
 
 // SetAllocation replaces what a consumer holds.
 func (c *Client) SetAllocation(ctx context.Context, consumer string, want Allocation) error {
-	return call(ctx, "PUT allocations", consumer, http.StatusNoContent, func() error {
+	return call(ctx, "PUT allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
 		return allocations.Update(ctx, c.service(), consumer, want).ExtractErr()
 	})
 }
 
 // DeleteAllocation deletes what a consumer holds. It succeeds for an unknown one.
 func (c *Client) DeleteAllocation(ctx context.Context, consumer string) error {
-	err := call(ctx, "DELETE allocations", consumer, http.StatusNoContent, func() error {
+	err := call(ctx, "DELETE allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
 		return allocations.Delete(ctx, c.service(), consumer).ExtractErr()
 	})
 	if StatusOf(err) == http.StatusNotFound {

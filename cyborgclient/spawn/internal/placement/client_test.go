@@ -1,0 +1,145 @@
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// transport is a Placement in process.
+type transport func(*http.Request) *http.Response
+
+func (f transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp := f(req)
+	resp.Request = req
+	return resp, nil
+}
+
+func respond(status int, body io.Reader) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(body)}
+}
+
+func newClient(t *testing.T, server transport, reauth func(*gophercloud.ProviderClient) func(context.Context) error) *placement.Client {
+	t.Helper()
+	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: server}}
+	provider.UseTokenLock()
+	provider.SetToken("old")
+	if reauth != nil {
+		provider.ReauthFunc = reauth(provider)
+	}
+	client, err := placement.New(&gophercloud.ServiceClient{ProviderClient: provider, Endpoint: "http://placement.example/"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// endless is an answer without an end.
+type endless struct{ read *int64 }
+
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	*e.read += int64(len(p))
+	return len(p), nil
+}
+
+func TestAnEndlessAnswerIsReadToALimit(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 500} {
+		var read int64
+		client := newClient(t, func(*http.Request) *http.Response { return respond(status, endless{&read}) }, nil)
+		_, err := client.Candidates(t.Context(), requestspec.RequestSpec{})
+		if err == nil || status == 200 && !errors.Is(err, httpbounds.ErrTooLarge) || status != 200 && placement.StatusOf(err) != status {
+			t.Errorf("status %d: %v", status, err)
+		}
+		if read > httpbounds.AnswerLimit+1 {
+			t.Errorf("status %d: %d bytes were read", status, read)
+		}
+	}
+}
+
+func TestARedirectCarriesNoTokenToAnotherServer(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"http://other.example/", "http://placement.example:8778/", "https://placement.example/"} {
+		sent := 0
+		client := newClient(t, func(*http.Request) *http.Response {
+			sent++
+			resp := respond(http.StatusTemporaryRedirect, strings.NewReader(""))
+			resp.Header.Set("Location", location)
+			return resp
+		}, nil)
+		if _, err := client.Allocation(t.Context(), "consumer"); placement.StatusOf(err) != http.StatusTemporaryRedirect || sent != 1 {
+			t.Errorf("to %s: %d requests, %v", location, sent, err)
+		}
+	}
+}
+
+func TestConcurrentRequestsSurviveTheEndOfTheToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var renewals atomic.Int32
+		client := newClient(t, func(req *http.Request) *http.Response {
+			if req.Header.Get("X-Auth-Token") != "new" {
+				return respond(401, strings.NewReader(`{"message": "no", "code": "401 Unauthorized"}`))
+			}
+			return respond(204, strings.NewReader(""))
+		}, func(p *gophercloud.ProviderClient) func(context.Context) error {
+			return func(ctx context.Context) error {
+				renewals.Add(1)
+				select {
+				case <-time.After(time.Minute):
+					p.SetToken("new")
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		})
+		var group sync.WaitGroup
+		for n := range 64 {
+			group.Go(func() {
+				ctx, cancel := t.Context(), func() {}
+				if n < 4 { // these end during their renewal
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(n+1)*time.Second)
+				}
+				defer cancel()
+				err := client.SetAllocation(ctx, "consumer", placement.Allocation{})
+				if n < 4 && !placement.Refused(err) || n >= 4 && err != nil {
+					t.Errorf("request %d: %v", n, err)
+				}
+			})
+		}
+		group.Wait()
+		if got := renewals.Load(); got > 5 {
+			t.Errorf("%d renewals", got)
+		}
+	})
+}
+
+func TestAFailedRenewalIsNamed(t *testing.T) {
+	t.Parallel()
+	away := errors.New("keystone is away")
+	client := newClient(t, func(*http.Request) *http.Response { return respond(401, strings.NewReader("")) },
+		func(*gophercloud.ProviderClient) func(context.Context) error {
+			return func(context.Context) error { return away }
+		})
+	_, err := client.Allocation(t.Context(), "consumer")
+	if !errors.Is(err, away) || placement.StatusOf(err) != 401 || !strings.HasSuffix(err.Error(), "401 Unauthorized: reauthenticate: keystone is away") {
+		t.Errorf("err = %v", err)
+	}
+}

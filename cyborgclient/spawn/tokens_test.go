@@ -1,0 +1,91 @@
+package spawn_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// spawnAndRelease runs a flow, waits, and releases what it made.
+func spawnAndRelease(t *testing.T, cloud *simcloud.Cloud, flow *spawn.Flow, age time.Duration) {
+	t.Helper()
+	result, err := flow.Run(t.Context(), request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.DefineGuest(sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(age)
+	cloud.RemoveGuest(result.Instance)
+	if err := flow.Release(t.Context(), result.Instance); err != nil {
+		t.Fatal(err)
+	}
+	cloud.CheckNoLeaks(t)
+}
+
+// An agent runs for months; its tokens, the service's included, last an hour.
+func TestAnAgentOutlivesItsTokens(t *testing.T) {
+	t.Parallel()
+	for _, age := range []time.Duration{2 * time.Hour, 24 * time.Hour} {
+		t.Run(age.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				spawnAndRelease(t, w.cloud, w.flow, age)
+				spawnAndRelease(t, w.cloud, w.flow, 0)
+			})
+		})
+	}
+}
+
+func TestAServiceTokenThatExpiresBeforeTheUsersIsRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := simcloud.Run(t)
+		service := cloud.ServiceProvider(t)
+		time.Sleep(50 * time.Minute)
+		spawnAndRelease(t, cloud, flowOf(t, cloud.Provider(t), service), 15*time.Minute)
+	})
+}
+
+// The restored Keystone issues the tokens again that it refused as unknown.
+func TestAFlowOutlivesTheRestoreOfItsCloud(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	state, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow := flowOf(t, cloud.Provider(t), cloud.ServiceProvider(t))
+	if err := cloud.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	spawnAndRelease(t, cloud, flow, 0)
+}
+
+// flowOf makes a flow that polls.
+func flowOf(t *testing.T, provider, service *gophercloud.ProviderClient) *spawn.Flow {
+	t.Helper()
+	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, err := spawn.New(cyborg, placement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return flow
+}

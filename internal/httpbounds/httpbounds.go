@@ -1,0 +1,99 @@
+package httpbounds
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// AnswerLimit bounds one answer of an OpenStack service, in bytes. Cyborg's lists
+// have no pages: 80,000 accelerator requests are 50 MB.
+const AnswerLimit = 128 << 20
+
+// ErrTooLarge is the error of reading an answer beyond its limit.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// maxRedirects is the longest chain of redirects that is followed.
+const maxRedirects = 5
+
+// Client returns a copy of a client that reads answers up to a limit in bytes and
+// follows redirects only to the same server.
+func Client(client http.Client, limit int64) http.Client {
+	client.Transport = Transport(client.Transport, limit)
+	client.CheckRedirect = CheckRedirect
+	return client
+}
+
+// Transport returns a transport whose answers end with ErrTooLarge beyond a limit in
+// bytes. A nil base is http.DefaultTransport.
+func Transport(base http.RoundTripper, limit int64) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &transport{base: base, limit: limit}
+}
+
+type transport struct {
+	base  http.RoundTripper
+	limit int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(req)
+	if resp != nil && resp.Body != nil {
+		resp.Body = &limited{ReadCloser: resp.Body, left: t.limit, limit: t.limit}
+	}
+	return resp, err
+}
+
+// limited is a body with a limit.
+type limited struct {
+	io.ReadCloser
+	left, limit int64
+}
+
+// Read implements io.Reader. One byte more than the limit is read, because an answer
+// may end at the limit.
+func (b *limited) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.left {
+		n, b.left = int(b.left), 0
+		return n, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, b.limit>>20)
+	}
+	b.left -= int64(n)
+	return n, err
+}
+
+// CheckRedirect is a redirect policy for http.Client: a redirect is followed with the
+// same method to the same server, any other is an answer. net/http would send headers
+// such as X-Auth-Token and, after a 307 or 308, the body of a login to any server.
+func CheckRedirect(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	if req.Method != first.Method || !SameServer(req.URL, first.URL) || len(via) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// SameServer reports whether two URLs have the same scheme, host and port.
+func SameServer(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	switch given := u.Port(); {
+	case given != "":
+		return given
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}

@@ -1,0 +1,105 @@
+package httpbounds_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+)
+
+func TestAnAnswerEndsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", len(r.URL.Query().Get("n"))))
+	}))
+	defer server.Close()
+	const limit = 10
+	client := httpbounds.Client(http.Client{}, limit)
+	for _, n := range []int{0, limit - 1, limit, limit + 1, 3 * limit} {
+		resp, err := client.Get(server.URL + "?n=" + strings.Repeat("x", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if tooLarge := n > limit; errors.Is(err, httpbounds.ErrTooLarge) != tooLarge || !tooLarge && err != nil || len(body) != min(n, limit) {
+			t.Errorf("%d bytes: %d read, %v", n, len(body), err)
+		}
+	}
+}
+
+func TestOnlyRedirectsToTheSameServerAreFollowed(t *testing.T) {
+	t.Parallel()
+	var elsewhere []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		elsewhere = append(elsewhere, r.Header.Get("X-Auth-Token")+string(body))
+	}))
+	defer other.Close()
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/port":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/host":
+			http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect)
+		case "/scheme":
+			http.Redirect(w, r, strings.Replace(server.URL, "http:", "https:", 1), http.StatusPermanentRedirect)
+		case "/method":
+			http.Redirect(w, r, "/end", http.StatusFound)
+		case "/loop":
+			http.Redirect(w, r, "/loop", http.StatusTemporaryRedirect)
+		case "/same":
+			http.Redirect(w, r, "/end", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer server.Close()
+	client := httpbounds.Client(http.Client{}, httpbounds.AnswerLimit)
+	for path, want := range map[string]int{"/port": 307, "/host": 307, "/scheme": 308, "/method": 302, "/loop": 307, "/same": 200} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, strings.NewReader("password"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Auth-Token", "token")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	if len(elsewhere) > 0 {
+		t.Errorf("another server was sent %q", elsewhere)
+	}
+}
+
+func TestSameServer(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{"http://cloud", "http://CLOUD:80/x", true},
+		{"https://cloud/a", "https://cloud:443/b", true},
+		{"http://cloud", "https://cloud", false},
+		{"http://cloud:1", "http://cloud:2", false},
+		{"http://cloud", "http://cloud.example", false},
+	}
+	for _, test := range tests {
+		a, err1 := url.Parse(test.a)
+		b, err2 := url.Parse(test.b)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if got := httpbounds.SameServer(a, b); got != test.want || httpbounds.SameServer(b, a) != test.want {
+			t.Errorf("%s and %s: %v", test.a, test.b, got)
+		}
+	}
+}

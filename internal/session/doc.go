@@ -1,0 +1,7 @@
+// Package session logs in to a cloud and authenticates requests to its services: with
+// the token of a user and, for services that ask for it, the token of a service. It
+// renews both when a service refuses them.
+//
+// gophercloud renews only the token of the user, and lets every request that waits for
+// a renewal fail when the one that began it is cancelled.
+package session

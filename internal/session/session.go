@@ -1,0 +1,236 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+)
+
+const (
+	headerUser    = "X-Auth-Token"
+	headerService = "X-Service-Token"
+)
+
+// ErrNoToken: a request was not sent because a provider has no usable token.
+var ErrNoToken = errors.New("no token")
+
+// errSameToken ends a renewal that brought no other token.
+var errSameToken = errors.New("the token was refused and reauthentication returned the same one")
+
+// Tokens are the providers whose tokens a request carries.
+type Tokens struct {
+	User    *gophercloud.ProviderClient
+	Service *gophercloud.ProviderClient // of X-Service-Token; nil for none
+}
+
+// Provider returns a provider for requests to the server of endpoint. They are sent
+// through transport, with the current tokens. After a 401, which services answer
+// before they do anything, both tokens are renewed and the request is repeated once,
+// whatever its method. Redirects to other servers are not followed. The timeout of the
+// user's HTTP client applies. The given providers are not changed.
+func Provider(tokens Tokens, endpoint string, transport http.RoundTripper) (*gophercloud.ProviderClient, error) {
+	server, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, errors.New("the endpoint is not a URL")
+	}
+	user := tokens.User
+	own := &gophercloud.ProviderClient{
+		IdentityBase: user.IdentityBase, IdentityEndpoint: user.IdentityEndpoint,
+		EndpointLocator: user.EndpointLocator, UserAgent: user.UserAgent, HTTPClient: user.HTTPClient,
+	}
+	own.UseTokenLock()
+	own.HTTPClient.CheckRedirect = httpbounds.CheckRedirect
+	own.HTTPClient.Transport = &authTransport{tokens: tokens, server: server, next: transport}
+	return own, nil
+}
+
+// Outcome is what happened to the tokens of one call.
+type Outcome struct {
+	Sent []string // every token that was sent, to be removed from messages
+	Err  error    // why they could not be renewed after a 401
+}
+
+type outcomeKey struct{}
+
+// Watch returns a context whose requests are recorded in the outcome.
+func Watch(ctx context.Context) (context.Context, *Outcome) {
+	outcome := new(Outcome)
+	return context.WithValue(ctx, outcomeKey{}, outcome), outcome
+}
+
+// outcomeOf returns the outcome of a context, which nobody reads if it is not watched.
+func outcomeOf(ctx context.Context) *Outcome {
+	if outcome, ok := ctx.Value(outcomeKey{}).(*Outcome); ok {
+		return outcome
+	}
+	return new(Outcome)
+}
+
+// authTransport sets the tokens of requests to one server.
+type authTransport struct {
+	tokens Tokens
+	server *url.URL
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	outcome := outcomeOf(ctx)
+	if !httpbounds.SameServer(req.URL, t.server) {
+		return t.next.RoundTrip(pair{}.on(req))
+	}
+	tokens, err := t.tokens.current(ctx)
+	if err != nil {
+		return nil, errors.Join(err, closeBody(req))
+	}
+	outcome.Sent = append(outcome.Sent, tokens.user, tokens.service)
+	resp, err := t.next.RoundTrip(tokens.on(req))
+	if err != nil || resp == nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	renewed, err := t.tokens.renewed(ctx, tokens)
+	if err != nil {
+		outcome.Err = err
+		return resp, nil
+	}
+	again, ok := repeated(req)
+	if renewed == tokens || !ok {
+		return resp, nil
+	}
+	if resp.Body != nil {
+		resp.Body.Close()
+	}
+	outcome.Sent = append(outcome.Sent, renewed.user, renewed.service)
+	return t.next.RoundTrip(renewed.on(again))
+}
+
+// repeated returns the request with its body from the start, unless that is gone.
+func repeated(req *http.Request) (*http.Request, bool) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return req, true
+	}
+	if req.GetBody == nil {
+		return nil, false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, false
+	}
+	again := *req
+	again.Body = body
+	return &again, true
+}
+
+func closeBody(req *http.Request) error {
+	if req.Body == nil {
+		return nil
+	}
+	return req.Body.Close()
+}
+
+// pair is the tokens of a request; "" for none.
+type pair struct{ user, service string }
+
+// on returns the request with these tokens and no others.
+func (p pair) on(req *http.Request) *http.Request {
+	out := *req // a transport leaves its request as it is
+	out.Header = req.Header.Clone()
+	for header, token := range map[string]string{headerUser: p.user, headerService: p.service} {
+		out.Header.Del(header)
+		if token != "" {
+			out.Header.Set(header, token)
+		}
+	}
+	return &out
+}
+
+// current returns the tokens that the providers have now.
+func (t Tokens) current(ctx context.Context) (pair, error) {
+	user, err := currentToken(ctx, t.User)
+	if err != nil {
+		return pair{}, err
+	}
+	if t.Service == nil {
+		return pair{user: user}, nil
+	}
+	service, err := currentToken(ctx, t.Service)
+	if err == nil && service == "" {
+		err = fmt.Errorf("%w: the provider has none and cannot authenticate", ErrNoToken)
+	}
+	if err != nil {
+		return pair{}, fmt.Errorf("service token: %w", err)
+	}
+	return pair{user: user, service: service}, nil
+}
+
+// currentToken returns the token of a provider, which authenticates if it has none.
+func currentToken(ctx context.Context, provider *gophercloud.ProviderClient) (string, error) {
+	if provider.Token() == "" && provider.ReauthFunc != nil {
+		if err := reauthenticate(ctx, provider, ""); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNoToken, err)
+		}
+	}
+	token := provider.Token()
+	if strings.ContainsFunc(token, func(char rune) bool { return char <= ' ' || char > '~' }) {
+		return "", fmt.Errorf("%w: it has characters that are invalid in a header", ErrNoToken)
+	}
+	return token, nil
+}
+
+// renewed returns tokens instead of refused ones. A 401 does not tell which of them
+// was refused. Tokens of providers that cannot authenticate stay.
+func (t Tokens) renewed(ctx context.Context, refused pair) (pair, error) {
+	user, err := renewedToken(ctx, t.User, refused.user)
+	if err != nil {
+		return pair{}, err
+	}
+	service, err := renewedToken(ctx, t.Service, refused.service)
+	if err != nil {
+		return pair{}, fmt.Errorf("service token: %w", err)
+	}
+	return pair{user: user, service: service}, nil
+}
+
+// renewedToken returns another token than the refused one. Keystone issues the same
+// token again when its state was restored, so a renewal that brings it is repeated.
+func renewedToken(ctx context.Context, provider *gophercloud.ProviderClient, refused string) (string, error) {
+	if provider == nil || provider.ReauthFunc == nil {
+		return refused, nil
+	}
+	for range 2 {
+		if err := reauthenticate(ctx, provider, refused); err != nil {
+			return "", err
+		}
+		if token := provider.Token(); token != refused {
+			return token, nil
+		}
+	}
+	return "", errSameToken
+}
+
+// maxForeignEnds bounds how often a caller begins again a renewal that another caller's
+// context has ended.
+const maxForeignEnds = 20
+
+// reauthenticate renews the token unless it is another than the refused one already.
+// Requests wait for a renewal in progress, which ends with the context of the request
+// that began it.
+func reauthenticate(ctx context.Context, provider *gophercloud.ProviderClient, refused string) error {
+	var err error
+	for range maxForeignEnds {
+		err = provider.Reauthenticate(ctx, refused)
+		ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+		if !ended || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
