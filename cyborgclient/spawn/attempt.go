@@ -20,6 +20,10 @@ type Request struct {
 	// Instance is the UUID of the instance, the consumer of the allocation.
 	Instance string
 	Flavor   requestspec.Flavor
+	// Image is the UUID of the instance's image. Cyborg gets it with the ARQs of a device
+	// profile that has FPGAs and does not name what to load into them (the specification of
+	// Train); no released Cyborg reads it.
+	Image string
 	// Domain is the libvirt domain into which the devices are merged. Empty means a
 	// minimal domain of the flavor's size.
 	Domain []byte
@@ -44,13 +48,13 @@ type Request struct {
 // Candidate is one allocation candidate of Placement.
 type Candidate struct {
 	// Root is the provider UUID of the compute node.
-	Root string
+	Root string `json:"root"`
 	// Allocations is provider UUID -> resource class -> amount.
-	Allocations map[string]map[string]int
+	Allocations map[string]map[string]int `json:"allocations"`
 	// Mappings is request group -> provider UUIDs.
-	Mappings map[string][]string
+	Mappings map[string][]string `json:"mappings,omitempty"`
 	// Reason is why it has its rank, set by [OrderBy].
-	Reason string
+	Reason string `json:"reason,omitempty"`
 
 	summaries *summaries // of the same answer
 }
@@ -127,6 +131,11 @@ type createState struct {
 func (f *Flow) Begin(request Request) (*Attempt, error) {
 	if err := checkUUID("instance", request.Instance); err != nil {
 		return nil, err
+	}
+	if request.Image != "" {
+		if err := checkUUID("image", request.Image); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkPorts(request.Ports); err != nil {
 		return nil, err

@@ -32,7 +32,11 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 // createOf creates the ARQs of one profile.
 func (a *Attempt) createOf(ctx context.Context, from source) error {
 	a.create = createState{lost: true, began: time.Now(), from: from} // also if the client panics
-	arqs, err := a.flow.cyborg.CreateARQs(ctx, cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name})
+	opts := cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name}
+	if loadsOfImage(from.profile) {
+		opts.ImageUUID = a.Request.Image
+	}
+	arqs, err := a.flow.cyborg.CreateARQs(ctx, opts)
 	a.create.lost = errors.Is(err, cyborgclient.ErrReplyLost)
 	if err != nil {
 		return err

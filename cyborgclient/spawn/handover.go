@@ -35,6 +35,12 @@ type Handover struct {
 	Before  map[string]map[string]int `json:"before,omitempty"`
 	// Ports are the instance's ports, as in the request.
 	Ports []Port `json:"ports,omitempty"`
+	// Alternates are the candidates of the hosts that may still be tried, in this order, as
+	// those that Nova's conductor passes to nova-compute. Profiles are the device profiles of
+	// flavor and ports, with which the ARQs are created there, and Image is that of the request.
+	Alternates []Candidate                 `json:"alternates,omitempty"`
+	Profiles   []requestspec.DeviceProfile `json:"profiles,omitempty"`
+	Image      string                      `json:"image,omitempty"`
 	// ProjectID and UserID own the allocation.
 	ProjectID string `json:"project_id"`
 	UserID    string `json:"user_id"`
@@ -50,10 +56,21 @@ func (a *Attempt) Handover() (Handover, error) {
 	h := Handover{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: slices.Clone(a.Bindings), PortOf: maps.Clone(a.PortOf),
 		Flavor: a.Request.Flavor, Ports: a.Request.Ports, Claimed: a.claim.wanted.Resources, Before: a.before.Resources,
-		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User,
+		ProjectID: a.claim.wanted.Project, UserID: a.claim.wanted.User, Image: a.Request.Image,
 	}
 	if a.Profile != nil {
 		h.DeviceProfile = a.Profile.Name
+	}
+	for _, candidate := range firstOfEachHost(a.Candidates) {
+		if !a.tried[candidate.Root] && len(a.tried)+len(h.Alternates) < a.flow.config.MaxAttempts {
+			candidate.summaries = nil // of the whole answer of Placement
+			h.Alternates = append(h.Alternates, candidate)
+		}
+	}
+	for _, from := range a.sources() {
+		if len(h.Alternates) > 0 && !slices.ContainsFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == from.profile.Name }) {
+			h.Profiles = append(h.Profiles, from.profile)
+		}
 	}
 	a.closeWaiter()
 	a.end()
@@ -79,6 +96,14 @@ func (h Handover) check() error {
 		return err
 	}
 	if err := checkPorts(h.Ports); err != nil {
+		return err
+	}
+	if h.Image != "" {
+		if err := checkUUID("image", h.Image); err != nil {
+			return err
+		}
+	}
+	if err := h.checkAlternates(); err != nil {
 		return err
 	}
 	if h.Host == "" {
@@ -110,8 +135,33 @@ func (h Handover) check() error {
 	return nil
 }
 
-// Resume continues the attempt of a handover with WaitBound and Compose. Its Unwind
-// gives back what the other side made. The binding timeout starts here, as in
+func (h Handover) checkAlternates() error {
+	for _, candidate := range h.Alternates {
+		if err := checkUUID("root of an alternate", candidate.Root); err != nil {
+			return err
+		}
+		if len(candidate.Allocations) == 0 {
+			return fmt.Errorf("%w: handover of instance %s: the alternate of root %s has no allocations", ErrRequest, h.Instance, candidate.Root)
+		}
+	}
+	return nil
+}
+
+// profile returns a device profile; without alternates only its name is known.
+func (h Handover) profile(name string) (requestspec.DeviceProfile, error) {
+	i := slices.IndexFunc(h.Profiles, func(p requestspec.DeviceProfile) bool { return p.Name == name })
+	switch {
+	case i >= 0:
+		return h.Profiles[i], nil
+	case len(h.Alternates) > 0:
+		return requestspec.DeviceProfile{}, fmt.Errorf("%w: handover of instance %s has alternates and no device profile %q", ErrRequest, h.Instance, name)
+	}
+	return requestspec.DeviceProfile{Name: name}, nil
+}
+
+// Resume continues the attempt of a handover with WaitBound and Compose, or after a
+// failure with Reschedule and Claim on an alternate. Its Unwind gives back what the other
+// side made. The binding timeout starts here, as in
 // nova-compute. An empty domain is made from the flavor. After an error, which
 // matches ErrRequest, nothing is given back, because the handover is unusable.
 func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
@@ -126,23 +176,47 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 	a := &Attempt{
 		Request: Request{
 			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
-			Running: len(h.Before) > 0, Ports: h.Ports,
+			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 		},
 		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{},
-		Host: h.Host, Bindings: h.ARQs, flow: f, bound: time.Now(),
+		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(),
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed}, sent: true, certain: true},
-	}
-	if h.DeviceProfile != "" {
-		a.Profile = &requestspec.DeviceProfile{Name: h.DeviceProfile}
 	}
 	for _, bound := range h.ARQs {
 		a.ARQs = append(a.ARQs, cyborgclient.ARQ{UUID: bound.ARQ, DeviceProfileGroupID: bound.Group})
 	}
 	maps.Copy(a.PortOf, h.PortOf)
-	for _, port := range a.portARQs() {
-		a.PortProfiles[port.UUID] = requestspec.DeviceProfile{Name: port.DeviceProfile}
+	if err := a.resumeProfiles(h); err != nil {
+		return nil, err
 	}
 	f.instances.add(h.Instance)
 	return a, nil
+}
+
+// resumeProfiles reads the device profiles of the handover, and makes of them the request
+// groups, by which the ARQs are matched on an alternate.
+func (a *Attempt) resumeProfiles(h Handover) error {
+	if h.DeviceProfile != "" {
+		profile, err := h.profile(h.DeviceProfile)
+		if err != nil {
+			return err
+		}
+		a.Profile = &profile
+	}
+	for _, port := range a.portARQs() {
+		profile, err := h.profile(port.DeviceProfile)
+		if err != nil {
+			return err
+		}
+		a.PortProfiles[port.UUID] = profile
+	}
+	if len(h.Alternates) == 0 {
+		return nil
+	}
+	if err := a.buildSpec(); err != nil {
+		return err
+	}
+	a.Spec.Numeric = slices.ContainsFunc(h.Alternates, func(c Candidate) bool { return c.Mappings == nil })
+	return nil
 }

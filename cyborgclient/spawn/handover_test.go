@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // conduct walks the conductor's side and returns the JSON that it passes on.
@@ -131,6 +132,7 @@ func TestABadHandoverIsRefused(t *testing.T) {
 	w := newWorld(t, worldOpts{})
 	good := string(w.conduct(t, request("gpu")))
 	arq := w.cloud.Cyborg.ARQs()[0].UUID
+	root := w.cloud.ProviderUUID("cn1")
 	tests := map[string]string{
 		"no object":          "[" + good + "]",
 		"unknown field":      strings.Replace(good, `"host"`, `"hots"`, 1),
@@ -138,6 +140,9 @@ func TestABadHandoverIsRefused(t *testing.T) {
 		"instance":           strings.Replace(good, instance, "vm1", 1),
 		"ARQ":                strings.Replace(good, arq, "x", 1),
 		"profile and ARQs":   strings.Replace(good, `"device_profile":"gpu"`, `"device_profile":""`, 1),
+		"alternate's root":   strings.Replace(good, `"root":"`+root, `"root":"x`, 1),
+		"no allocations":     strings.Replace(good, `"alternates":[`, `"alternates":[{"root":"`+root+`"},`, 1),
+		"image":              strings.Replace(good, `"host":`, `"image":"x","host":`, 1),
 		"the same ARQ twice": strings.Replace(good, `"arqs":[`, `"arqs":[{"arq":"`+arq+`","group":0,"device_rp":"`+instance+`"},`, 1),
 	}
 	for name, text := range tests {
@@ -155,7 +160,65 @@ func TestABadHandoverIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nameless := handover
+	nameless.Profiles = nil
+	if _, err := w.flow.Resume(nameless, nil); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), `device profile "gpu"`) {
+		t.Errorf("alternates without profiles: got error %v, want ErrRequest", err)
+	}
 	if _, err := w.flow.Resume(handover, []byte("<network/>")); !errors.Is(err, spawn.ErrRequest) {
 		t.Errorf("bad domain: got error %v, want ErrRequest", err)
+	}
+}
+
+// The compute side has all that it needs to go to the next host by itself.
+func TestTheComputeSideGoesToAnAlternate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: portModel()})
+		req := request("mixed")
+		req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
+		handover, err := parseHandover(w.conduct(t, req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.restart(t) // the compute side is another process
+		a, err := w.flow.Resume(handover, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := w.cloud.Cyborg.ARQs()
+		if err := a.Reschedule(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
+			t.Fatal(err)
+		}
+		if a.Host == handover.Host || len(a.ARQs) != len(old) || len(a.Ports) != 1 || a.ARQs[0].UUID == old[0].UUID {
+			t.Errorf("on host %s with %d ARQs and %d ports, before %s with %d", a.Host, len(a.ARQs), len(a.Ports), handover.Host, len(old))
+		}
+		w.checkPromise(t, a.Result(), nil)
+		if err := a.Reschedule(t.Context()); !errors.Is(err, spawn.ErrNoAlternate) {
+			t.Errorf("no third host: error %v, want ErrNoAlternate", err)
+		}
+	})
+}
+
+// As Nova's conductor, the handover gives as many alternates as may be tried.
+func TestAHandoverHasTheAlternatesThatMayBeTried(t *testing.T) {
+	t.Parallel()
+	for attempts, want := range map[int]int{1: 0, 2: 1, 3: 2, 9: 3} {
+		model := simcloud.ScaleModel(4, 2)
+		w := newWorld(t, worldOpts{model: &model, config: spawn.Config{MaxAttempts: attempts}})
+		handover, err := parseHandover(w.conduct(t, request("gpu")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts := map[string]bool{}
+		for _, candidate := range handover.Alternates {
+			hosts[candidate.Root] = true
+		}
+		if len(handover.Alternates) != want || len(hosts) != want {
+			t.Errorf("%d attempts: %d alternates on %d hosts, want %d", attempts, len(handover.Alternates), len(hosts), want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -194,7 +195,7 @@ func TestPortsPassWithTheHandover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(handover, parsed); diff != "" {
+	if diff := cmp.Diff(handover, parsed, cmpopts.IgnoreUnexported(spawn.Candidate{})); diff != "" {
 		t.Errorf("handover after JSON (-want +got):\n%s", diff)
 	}
 	b, err := w.flow.Resume(parsed, nil)

@@ -14,6 +14,8 @@ type Instance struct {
 	// and offloaded.
 	Host   string
 	Flavor requestspec.Flavor
+	// Image is that of [Request].
+	Image string
 	// Ports are its network ports, with their binding profiles as Neutron keeps them.
 	Ports []Port
 	// ARQs are the UUIDs of all its ARQs, those of ports included. Empty means
@@ -29,7 +31,7 @@ type Instance struct {
 // InstanceOf returns the instance that [Flow.Run] made for a request.
 func InstanceOf(request Request, result *Result) Instance {
 	i := Instance{
-		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Ports: slices.Clone(request.Ports),
+		UUID: result.Instance, Host: result.Host, Flavor: request.Flavor, Image: request.Image, Ports: slices.Clone(request.Ports),
 		ARQs: uuidsOf(result.ARQs), ProjectID: request.ProjectID, UserID: request.UserID,
 	}
 	for n, port := range i.Ports {

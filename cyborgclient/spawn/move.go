@@ -25,7 +25,7 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 	target := i
 	target.Host = "" // that of the ARQ
 	return Request{
-		Instance: i.UUID, Flavor: i.Flavor, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
+		Instance: i.UUID, Flavor: i.Flavor, Image: i.Image, Domain: opts.Domain, ProjectID: i.ProjectID, UserID: i.UserID,
 		Options: opts.Options, Order: opts.Order,
 		Hooks: Hooks{
 			CreateMdev: o.mdevCreator(target),

@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 // The properties of a bitstream's image in Glance, as Cyborg reads them
@@ -151,6 +152,16 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, value)
 	}
 	return found[0], nil
+}
+
+// loadsOfImage reports whether an FPGA of the profile gets what the instance's image names:
+// a group names nothing itself.
+func loadsOfImage(profile requestspec.DeviceProfile) bool {
+	return slices.ContainsFunc(profile.Groups, func(group map[string]string) bool {
+		names := slices.ContainsFunc([]string{propertyFunctionID, propertyFunctionName, "accel:bitstream_id", "accel:bitstream_name"},
+			func(key string) bool { return group[key] != "" })
+		return !names && (group["resources:FPGA"] != "" || group["resources:CUSTOM_ACCELERATOR_FPGA"] != "")
+	})
 }
 
 // readRegion reads a region, also after the caller's context ended.

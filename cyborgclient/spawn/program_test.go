@@ -19,6 +19,7 @@ const (
 	imageGzip   = "cccccccc-0000-4000-8000-000000000001"
 	imageCrypto = "cccccccc-0000-4000-8000-000000000002"
 	imageTwin   = "cccccccc-0000-4000-8000-000000000003"
+	imageGuest  = "cccccccc-0000-4000-8000-000000000004"
 	gzipID      = "d8424dc4-a4a3"
 	cryptoID    = "9aeffe5f-8457"
 	gzipTrait   = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3"
@@ -195,4 +196,84 @@ func TestProgramRefusesARQsOfOtherInstances(t *testing.T) {
 			}
 		}
 	})
+}
+
+// imageModel has a Cyborg that reads the image of an instance, and profiles that name what
+// to load, or leave it to the image.
+func imageModel() *simcloud.Model {
+	model := programModel()
+	model.Cyborg.UseImageUUID = true
+	model.Images = append(model.Images, simcloud.Image{ID: imageGuest, Name: "guest", Data: "disk", Properties: map[string]string{
+		"accel:bitstream_id": imageCrypto,
+	}})
+	fpga := func(key, value string) []map[string]string {
+		group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}
+		if key != "" {
+			group[key] = value
+		}
+		return []map[string]string{group}
+	}
+	model.DeviceProfiles = append(model.DeviceProfiles,
+		simcloud.DeviceProfile{Name: "any-function", Groups: fpga("", "")},
+		simcloud.DeviceProfile{Name: "own-function", Groups: fpga("accel:function_id", gzipID)})
+	return model
+}
+
+// What the image of an instance names is loaded where the profile does not name it.
+func TestTheImageNamesTheFunction(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ profile, image, want string }{
+		{"any-function", imageGuest, cryptoTrait},
+		{"own-function", imageGuest, gzipTrait},
+		{"any-function", "", ""},
+		{"gpu", port1, ""}, // no image of Glance: a Cyborg that is told of it refuses
+	} {
+		t.Run(tt.profile+" "+tt.image, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: imageModel()})
+				req := request(tt.profile)
+				req.Image = tt.image
+				result, err := s.flow.Run(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.checkPromise(t, result, nil)
+				loaded := func(result *spawn.Result) string {
+					for _, d := range s.cloud.Cyborg.Deployables() {
+						if d.ProviderUUID == result.ARQs[0].DeviceRPUUID {
+							return strings.Join(d.Traits(), " ")
+						}
+					}
+					return ""
+				}
+				check := func(result *spawn.Result) {
+					t.Helper()
+					traits := loaded(result)
+					if tt.want != "" && !strings.Contains(traits, tt.want) || tt.want == "" && strings.Contains(traits, "CUSTOM_FPGA_FUNCTION_") {
+						t.Errorf("the region has %s, want %s", traits, tt.want)
+					}
+				}
+				check(result)
+				i := spawn.InstanceOf(req, result)
+				if err := s.guests.Define(t.Context(), i, result.Domain); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
+					t.Fatal(err)
+				}
+				i.Host, i.ARQs = "", nil
+				if result, err = s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err != nil {
+					t.Fatal(err)
+				}
+				check(result)
+			})
+		})
+	}
+	w := newWorld(t, worldOpts{})
+	req := request("gpu")
+	req.Image = "cirros"
+	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) {
+		t.Errorf("an image without a UUID: error %v, want ErrRequest", err)
+	}
 }

@@ -58,7 +58,7 @@ func (o *Operations) TakeOver(ctx context.Context, change OwnershipChange) (*Res
 			return err
 		}
 		request := Request{
-			Instance: i.UUID, Flavor: change.Flavor, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, Running: true,
+			Instance: i.UUID, Flavor: change.Flavor, Image: i.Image, ProjectID: i.ProjectID, UserID: i.UserID, Options: change.Options, Running: true,
 		}
 		a, err := o.flow.attempt(ctx, request, func(a *Attempt) (Step, error) { return o.takeOver(ctx, a, change, saved, running) })
 		if err != nil {
