@@ -188,7 +188,7 @@ func TestLinksFollowThePublicEndpoint(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []fakecyborg.Config{
-		{Release: "train"}, {BindDelay: -1}, {BindTimeout: -1}, {PublicEndpoint: "cloud"}, {PublicEndpoint: "http://"}, {PublicEndpoint: "%"},
+		{Release: "train"}, {BindDelay: -1}, {BindTimeout: -1}, {ReadLag: -1}, {PublicEndpoint: "cloud"}, {PublicEndpoint: "http://"}, {PublicEndpoint: "%"},
 	} {
 		if _, err := fakecyborg.New(bad); !errors.Is(err, fakecyborg.ErrConfig) {
 			t.Errorf("%+v: got %v, want ErrConfig", bad, err)
@@ -204,7 +204,7 @@ func TestConfigJSONRoundTrip(t *testing.T) {
 	off := false
 	want := fakecyborg.Config{
 		Release: "zed", UpstreamQuirks: true, BindDelay: 1500 * time.Millisecond, BindTimeout: time.Minute,
-		RequireServiceToken: &off, EnforceNewDefaults: true, Seed: 7, PublicEndpoint: "http://h",
+		RequireServiceToken: &off, EnforceNewDefaults: true, Seed: 7, PublicEndpoint: "http://h", ReadLag: time.Second, ClockSkew: -time.Minute,
 	}
 	data, err := json.Marshal(want)
 	if err != nil {

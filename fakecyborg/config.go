@@ -118,6 +118,12 @@ type Config struct {
 	// RuntimeProgramming lets the owner of a Bound request program the region it holds;
 	// otherwise only administrators may, as upstream.
 	RuntimeProgramming bool `json:"runtime_programming,omitempty"`
+	// ReadLag makes each GET of requests show them as they were that long ago, as an API worker
+	// does whose replica of the database is behind. Changes are checked against the present.
+	ReadLag time.Duration `json:"-"`
+	// ClockSkew is how far the clock of the header Date is ahead of that of created_at and
+	// updated_at: the answer is of another host than the row.
+	ClockSkew time.Duration `json:"-"`
 	// UseImageUUID makes the creation of requests read image_uuid: the bitstream or function
 	// that this image of Glance names is programmed where the group names none (Train
 	// specification). Upstream ignores the field.
@@ -159,11 +165,15 @@ type configJSON struct {
 	BindDelay       duration `json:"bind_delay,omitempty"`
 	BindTimeout     duration `json:"bind_timeout,omitempty"`
 	HeartbeatPeriod duration `json:"heartbeat_period,omitempty"`
+	ReadLag         duration `json:"read_lag,omitempty"`
+	ClockSkew       duration `json:"clock_skew,omitempty"`
 }
 
 // MarshalJSON writes the configuration with its durations as text.
 func (c Config) MarshalJSON() ([]byte, error) {
-	return json.Marshal(configJSON{plainConfig(c), duration(c.BindDelay), duration(c.BindTimeout), duration(c.HeartbeatPeriod)})
+	return json.Marshal(configJSON{
+		plainConfig(c), duration(c.BindDelay), duration(c.BindTimeout), duration(c.HeartbeatPeriod), duration(c.ReadLag), duration(c.ClockSkew),
+	})
 }
 
 // UnmarshalJSON reads a configuration and refuses unknown fields; the error matches
@@ -176,6 +186,7 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 	*c = Config(wire.plainConfig)
 	c.BindDelay, c.BindTimeout = time.Duration(wire.BindDelay), time.Duration(wire.BindTimeout)
 	c.HeartbeatPeriod = time.Duration(wire.HeartbeatPeriod)
+	c.ReadLag, c.ClockSkew = time.Duration(wire.ReadLag), time.Duration(wire.ClockSkew)
 	return nil
 }
 
@@ -201,6 +212,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: bind_timeout %s is negative", ErrConfig, c.BindTimeout)
 	case c.HeartbeatPeriod < 0:
 		return fmt.Errorf("%w: heartbeat_period %s is negative", ErrConfig, c.HeartbeatPeriod)
+	case c.ReadLag < 0:
+		return fmt.Errorf("%w: read_lag %s is negative", ErrConfig, c.ReadLag)
 	case c.MissedBeats < 0:
 		return fmt.Errorf("%w: missed_beats %d is negative", ErrConfig, c.MissedBeats)
 	}

@@ -55,7 +55,7 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 // selectARQs lists the visible requests. Of an instance either all are resolved or none is
 // shown; without an instance those that are resolved are.
 func (s *Server) selectARQs(scope store.Scope, instance string, resolved bool) (list []ARQ, err error) {
-	s.db.View(func(tx store.Tx) {
+	s.db.ViewPast(func(tx store.Tx) {
 		view := s.arqView(tx)
 		for row := range tx.ARQs(instance, scope) {
 			a := view(row)
@@ -87,9 +87,12 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 	if err := s.authorize(c, ruleARQRead); err != nil {
 		return err
 	}
-	a, err := store.Find(s.db, func(tx store.Tx) (ARQ, error) {
-		row, err := tx.ARQ(id, s.scope(c))
-		return s.arqView(tx)(row), err
+	var a ARQ
+	var err error
+	s.db.ViewPast(func(tx store.Tx) {
+		var row store.ARQ
+		row, err = tx.ARQ(id, s.scope(c))
+		a = s.arqView(tx)(row)
 	})
 	if err := cmp.Or(err, showable(a.DeviceRPUUID, a.InstanceUUID)); err != nil {
 		return err

@@ -53,6 +53,9 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	s.db = store.New(store.Config{
 		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: s.cfg.PlacementMode, RequestIDs: ids.Position,
 	})
+	if s.cfg.ReadLag > 0 {
+		s.db.DB().KeepPast(s.cfg.ReadLag, s.clock.Now)
+	}
 	s.conductor = agent.New(agent.Config{
 		Quirks: s.cfg.UpstreamQuirks, Layout: s.cfg.PlacementMode, Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
 		BindTimeout: s.cfg.BindTimeout, EventForm: s.cfg.EventForm, BindingStates: s.cfg.BindingStates,
@@ -63,7 +66,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		Name: "accelerator", Prefixes: []string{"/accelerator"}, Canonical: canonicalPath,
 		Router: s.router(), Handler: s.handle, WriteError: s.writeError,
 		VersionHeader: headerVersion, Faults: s.faults, Observe: s.observe,
-		Clock: s.clock, IDs: ids,
+		Clock: s.clock, ClockSkew: s.cfg.ClockSkew, Verifier: s.verifier, IDs: ids,
 	}
 	return s, nil
 }

@@ -85,6 +85,8 @@ func TestSetRefusesBadRulesAndKeepsTheOldOnes(t *testing.T) {
 		{Operation: "op", Action: fault.SlowBody},
 		{Operation: "op", Action: fault.SlowBody, Delay: time.Second, When: fault.Before},
 		{Operation: "op", Action: fault.Late},
+		{Operation: "op", Action: fault.ExpireToken, When: fault.After},
+		{Operation: "op", Action: fault.Proxy, Status: 302},
 		{Operation: "op", Action: fault.Late, Delay: time.Second, When: fault.After},
 		{Operation: "op", Action: fault.Duplicate},
 		{Operation: "op", Action: fault.Reboot, Delay: time.Second},

@@ -46,9 +46,18 @@ const (
 	// an answer, so it implies After.
 	SlowBody Action = "slow-body"
 	// Late closes the connection without an answer and applies the request Rule.Delay
-	// later, whether or not its caller has given up. It is lost if the service is closed
-	// before that. A request that changes nothing is dropped.
+	// later, whether or not its caller has given up. With a Rule.Status a proxy answers
+	// that. The request is lost if the service is closed before. A request that changes
+	// nothing is dropped.
 	Late Action = "late"
+	// Proxy answers Rule.Status (502 if zero) with a page of HTML, as a proxy before the
+	// service does; with After, the service has applied the request.
+	Proxy Action = "proxy"
+	// ExpireToken ends the validity of the request's X-Auth-Token before it is checked.
+	ExpireToken Action = "expire-token"
+	// ExpireServiceToken ends the validity of the request's X-Service-Token before it is
+	// checked.
+	ExpireServiceToken Action = "expire-service-token"
 
 	// Duplicate forwards an event twice.
 	Duplicate Action = "duplicate"
@@ -88,7 +97,7 @@ type Rule struct {
 	When When `json:"when,omitempty"`
 	// Action is the kind of failure.
 	Action Action `json:"action"`
-	// Status is the HTTP status of the action Status; zero means 500.
+	// Status is the HTTP status of Status, Proxy and Late; zero means 500, 502 and no answer.
 	Status int `json:"status,omitempty"`
 	// Code is the service's error code for the action Status, if its format has one.
 	Code string `json:"code,omitempty"`
@@ -154,16 +163,16 @@ func (r Rule) Validate() error {
 
 func (r Rule) validateAction() error {
 	switch r.Action {
-	case Status, Drop, Delay, Duplicate, Reorder, Reboot:
+	case Status, Drop, Delay, Proxy, Duplicate, Reorder, Reboot:
 		return nil
 	case Truncate, Malformed, SlowBody:
 		if r.When == Before {
 			return fmt.Errorf("%w: %s: %s needs an answer, so it cannot be before the change", ErrRule, r.Operation, r.Action)
 		}
 		return nil
-	case Late:
+	case Late, ExpireToken, ExpireServiceToken:
 		if r.When == After {
-			return fmt.Errorf("%w: %s: %s applies the change after the failure, so it cannot be %s", ErrRule, r.Operation, r.Action, r.When)
+			return fmt.Errorf("%w: %s: %s is before the change, so it cannot be after it", ErrRule, r.Operation, r.Action)
 		}
 		return nil
 	}

@@ -63,7 +63,7 @@ func (s *Set) Register(requests ...string) {
 		if _, known := s.operations[name]; !known {
 			s.register(Operation{
 				Name: name, Subject: "the first identifier in the path",
-				Actions: []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody, Late},
+				Actions: []Action{Status, Drop, Truncate, Malformed, Delay, SlowBody, Late, Proxy, ExpireToken, ExpireServiceToken},
 			})
 		}
 	}

@@ -38,7 +38,9 @@ type Option func(*Server)
 // WithTokenVerifier verifies tokens with v. Without it the
 // conventions of Placement's "noauth2" hold: the token is the user, or
 // user:project, "admin" has the role admin, and X-Roles and X-Project-Id win.
-func WithTokenVerifier(v sim.TokenVerifier) Option { return func(s *Server) { s.verifier = v } }
+func WithTokenVerifier(v sim.TokenVerifier) Option {
+	return func(s *Server) { s.verifier, s.service.Verifier = v, v }
+}
 
 // WithFaults applies the fault rules of the set. The operations are those
 // of [Operations], and the subject is the first identifier in the path.

@@ -7,7 +7,8 @@ import (
 
 // TokenVerifier answers the identity headers that keystonemiddleware would set for a valid
 // token: X-User-Id, X-Project-Id, X-Roles (comma separated) and OpenStack-System-Scope. It
-// answers an error for an invalid token.
+// answers an error for an invalid token. One that also has the method Revoke(token string)
+// serves the faults that let a token expire ([fault.ExpireToken]).
 type TokenVerifier interface {
 	VerifyToken(token string) (http.Header, error)
 }

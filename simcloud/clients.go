@@ -29,7 +29,9 @@ func (c *Cloud) tokenSource(user string) func(context.Context) (string, error) {
 		defer mu.Unlock()
 		now := c.clock.Now()
 		if token != "" && now.Before(until) && loads == c.loads.Load() {
-			return token, nil
+			if _, err := c.identity.VerifyToken(token); err == nil { // or it was revoked
+				return token, nil
+			}
 		}
 		issued, err := c.identity.IssueToken(user)
 		if err == nil {

@@ -32,6 +32,8 @@ func flagHelp() map[string]string {
 		"cyborg-answer-patch":             "Answer a bind with the requests, as the specifications say, instead of an empty body.",
 		"cyborg-event-form":               "Form of the events about binds: shipped, or train or ussuri of the specifications, which the stand-in for Nova then accepts.",
 		"cyborg-binding-states":           "Show the states provisioning and unknown around a restart of a host.",
+		"cyborg-read-lag":                 "How old the state is that a GET of requests shows, as from a replica that is behind.",
+		"cyborg-clock-skew":               "How far the header Date is ahead of created_at.",
 		"cyborg-heartbeat-period":         "Time between two beats of an agent; 0 means 10s.",
 		"cyborg-missed-beats":             "How many missed beats make an agent silent; 0 means 3.",
 		"cyborg-runtime-programming":      "Allow the owner of a bound request to program its FPGA region.",
@@ -109,7 +111,7 @@ const maxFaults = 4 << 20
 
 // faultsFlag sets fault rules at the start.
 type faultsFlag struct {
-	Faults string `placeholder:"FILE" help:"Fault rules, a JSON list as /_sim/faults takes it. Actions of requests: status, drop, truncate, malformed, delay, slow-body, late."`
+	Faults string `placeholder:"FILE" help:"Fault rules, a JSON list as /_sim/faults takes it. Actions of requests: status, drop, truncate, malformed, delay, slow-body, late, proxy, expire-token, expire-service-token."`
 }
 
 // newSet is a set of the rules of the file for a service's operations.

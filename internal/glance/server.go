@@ -42,7 +42,7 @@ func New(cfg Config) *Server {
 		Name: "image", Prefixes: []string{"/image"},
 		Canonical: func(path string) string { return strings.TrimRight(path, "/") },
 		Router:    simhttp.NewRouter(s.routes()...), Handler: s.serve,
-		WriteError: writeError, Clock: cfg.Clock, Faults: cfg.Faults, IDs: simhttp.NewIDs(cfg.Seed, "glance"),
+		WriteError: writeError, Clock: cfg.Clock, Verifier: cfg.Verifier, Faults: cfg.Faults, IDs: simhttp.NewIDs(cfg.Seed, "glance"),
 	}
 	return s
 }

@@ -83,6 +83,7 @@ func New(cfg Config) *Server {
 		Faults:     cfg.Faults,
 		IDs:        simhttp.NewIDs(cfg.Seed, "identity"),
 	}
+	s.Service.Verifier = s
 	return s
 }
 

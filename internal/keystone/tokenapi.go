@@ -94,6 +94,11 @@ func (s *Server) validateToken(c *simhttp.Call, who session) error {
 	return c.JSON(http.StatusOK, map[string]any{"token": s.tokenBody(c, subject)})
 }
 
+// Revoke ends the validity of a token.
+func (s *Server) Revoke(text string) {
+	s.state.db.Update(nil, func(tx *tables.Tx) { s.state.tokens.Delete(tx, digestOf(text).key()) })
+}
+
 // revokeToken is DELETE /v3/auth/tokens.
 func (s *Server) revokeToken(c *simhttp.Call, who session) error {
 	subject, err := s.subject(c, who, "identity:revoke_token", roleAdmin)

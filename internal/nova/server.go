@@ -84,6 +84,7 @@ func New(cfg Config) *Server {
 		WriteError:    writeError,
 		VersionHeader: headerVersion,
 		Clock:         cfg.Clock,
+		Verifier:      cfg.Verifier,
 		Faults:        cfg.Faults,
 		IDs:           simhttp.NewIDs(cfg.Seed, "compute"),
 	}

@@ -13,12 +13,15 @@ import (
 // that are being applied.
 func (s *Service) Close() { s.late.Close() }
 
-// serveLate closes the connection and applies the call later, whatever becomes of its
-// client; end is called after that.
+// serveLate closes the connection, or answers as a proxy that waits no longer, and applies
+// the call later, whatever becomes of its client; end is called after that.
 func (s *Service) serveLate(c *Call, rule fault.Rule, end func(answer http.Header)) {
+	err := keepBody(c.Request)
+	if rule.Status != 0 {
+		writeProxyError(c.W, rule)
+	}
 	answer := newBuffer()
 	c.W = answer
-	err := keepBody(c.Request)
 	if err != nil {
 		end(answer.header) // the request did not arrive
 	} else {
@@ -32,7 +35,9 @@ func (s *Service) serveLate(c *Call, rule fault.Rule, end func(answer http.Heade
 			end(answer.header)
 		})
 	}
-	panic(http.ErrAbortHandler)
+	if rule.Status == 0 {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // keepBody reads the body of a request that outlives its connection.

@@ -2,9 +2,11 @@ package simhttp
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
@@ -37,7 +39,12 @@ type Service struct {
 	// goroutine that served it.
 	Observe func(sim.Exchange)
 	Clock   sim.Clock
-	IDs     *IDs
+	// ClockSkew is added to the time in the header Date.
+	ClockSkew time.Duration
+	// Verifier is that of Handler. The faults ExpireToken and ExpireServiceToken need one with
+	// the method Revoke(token string).
+	Verifier sim.TokenVerifier
+	IDs      *IDs
 
 	late Background // requests that are applied after their connection ended
 }
@@ -86,6 +93,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refused := len(exchange.Unrecognized) > 0 && recorder.RefusesUnrecognized
 	if rule.Action == fault.Late && !refused {
 		s.serveLate(c, rule, end)
+		return
 	}
 	defer func() { end(w.Header()) }()
 	if refused {
@@ -103,7 +111,7 @@ func (s *Service) begin(c *Call) sim.Exchange {
 		RequestID: s.IDs.RequestID(), Started: s.Clock.Now(), Internal: IsInternal(c.Context()),
 	}
 	c.W.Header().Set(RequestIDHeader, exchange.RequestID)
-	c.W.Header().Set("Date", exchange.Started.UTC().Format(http.TimeFormat)) // net/http would use its own clock
+	c.W.Header().Set("Date", exchange.Started.Add(s.ClockSkew).UTC().Format(http.TimeFormat)) // net/http would use its own clock
 	if c.Route != nil {
 		for name, value := range c.vars {
 			c.SetPathValue(name, value)
@@ -139,9 +147,34 @@ func (s *Service) failBefore(c *Call, rule fault.Rule) {
 		s.handle(c)
 	case fault.Drop:
 		panic(http.ErrAbortHandler)
+	case fault.Proxy:
+		writeProxyError(c.W, rule)
+	case fault.ExpireToken:
+		s.revoke(c.Header.Get("X-Auth-Token"))
+		s.handle(c)
+	case fault.ExpireServiceToken:
+		s.revoke(c.Header.Get("X-Service-Token"))
+		s.handle(c)
 	default:
 		s.WriteError(c, injected(rule))
 	}
+}
+
+// revoke ends the validity of a token, if the verifier can.
+func (s *Service) revoke(token string) {
+	if r, ok := s.Verifier.(interface{ Revoke(token string) }); ok {
+		r.Revoke(token)
+	}
+}
+
+// writeProxyError answers as a proxy before the service does, with a page for people.
+func writeProxyError(w http.ResponseWriter, rule fault.Rule) {
+	status := cmp.Or(rule.Status, http.StatusBadGateway)
+	title := fmt.Sprint(status, " ", http.StatusText(status))
+	w.Header().Del(RequestIDHeader)
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<html>\n<head><title>%[1]s</title></head>\n<body>\n<center><h1>%[1]s</h1></center>\n</body>\n</html>\n", title)
 }
 
 // failAfter applies the request against a buffer, then spoils the answer.
@@ -163,6 +196,8 @@ func (s *Service) failAfter(c *Call, rule fault.Rule) {
 		answer.copyTo(w, []byte(`{"malformed": `))
 	case fault.Drop:
 		panic(http.ErrAbortHandler)
+	case fault.Proxy:
+		writeProxyError(w, rule)
 	default:
 		s.WriteError(c, injected(rule))
 	}

@@ -89,6 +89,9 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 		{"malformed", fault.Rule{Action: fault.Malformed}, 200, `{"malformed": `, false, 1},
 		{"delay", fault.Rule{Action: fault.Delay, Delay: time.Nanosecond}, 200, `{"applied":1,"name":"a"}`, false, 1},
 		{"delay after", fault.Rule{Action: fault.Delay, Delay: time.Nanosecond, When: fault.After}, 200, `{"applied":1,"name":"a"}`, false, 1},
+		{"proxy", fault.Rule{Action: fault.Proxy}, 502, page("502 Bad Gateway"), false, 0},
+		{"proxy after", fault.Rule{Action: fault.Proxy, Status: 504, When: fault.After}, 504, page("504 Gateway Timeout"), false, 1},
+		{"late behind a proxy", fault.Rule{Action: fault.Late, Status: 504, Delay: time.Hour}, 504, page("504 Gateway Timeout"), false, 0},
 		{"late", fault.Rule{Action: fault.Late, Delay: time.Hour}, 0, "", true, 0},
 		{"slow body", fault.Rule{Action: fault.SlowBody, Delay: time.Nanosecond}, 200, `{"applied":1,"name":"a"}`, false, 1},
 	}
@@ -103,6 +106,7 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 				if err := service.Faults.Set(rule); err != nil {
 					t.Fatal(err)
 				}
+				t.Cleanup(service.Close)
 				client, url := clientFor(t, wire, service)
 				status, body, err := do(t, client, "PUT", url+"/count/counters/a")
 				if status != tt.wantStatus || body != tt.wantBody || (err != nil) != tt.wantErr {
@@ -114,6 +118,10 @@ func TestFaultsActAlikeOnSocketAndInProcess(t *testing.T) {
 			})
 		}
 	}
+}
+
+func page(title string) string {
+	return fmt.Sprintf("<html>\n<head><title>%[1]s</title></head>\n<body>\n<center><h1>%[1]s</h1></center>\n</body>\n</html>\n", title)
 }
 
 func clientFor(t *testing.T, wire string, handler http.Handler) (*http.Client, string) {

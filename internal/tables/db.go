@@ -17,6 +17,7 @@ type DB struct {
 	sequences *Table[string, sequenceRow]
 	checks    []func(*Tx) error
 	listeners []func([]sim.RecordChange)
+	past      past
 }
 
 var _ sim.Recorded = (*DB)(nil)
@@ -72,6 +73,10 @@ func (db *DB) View(read func(tx *Tx)) {
 func (db *DB) Snapshot() *Tx {
 	db.mu.Lock() // copying marks the nodes of the live trees as shared
 	defer db.mu.Unlock()
+	return db.snapshot()
+}
+
+func (db *DB) snapshot() *Tx {
 	tx := &Tx{trees: make([]tree, len(db.live.trees))}
 	for i, t := range db.live.trees {
 		tx.trees[i] = t.copy()
@@ -93,6 +98,7 @@ func (db *DB) Update(log *ChangeLog, do func(tx *Tx)) {
 	if !tx.aborted {
 		db.publish(log, tx.changes)
 		committed = true
+		db.keep()
 	}
 }
 

@@ -22,6 +22,11 @@ func (s *Store) View(read func(Tx)) {
 	s.db.View(func(tx *tables.Tx) { read(Tx{s, tx}) })
 }
 
+// ViewPast is View with what a reader of a replica sees, see fakecyborg.Config.ReadLag.
+func (s *Store) ViewPast(read func(Tx)) {
+	s.db.ViewPast(func(tx *tables.Tx) { read(Tx{s, tx}) })
+}
+
 // Read returns what read finds in a view of the database.
 func Read[T any](s *Store, read func(Tx) T) (found T) {
 	s.View(func(t Tx) { found = read(t) })
