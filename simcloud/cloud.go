@@ -167,7 +167,7 @@ func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(identity)
 	c.compute = nova.New(nova.Config{
 		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm,
-		Clock: c.clock, Faults: c.faults, Verifier: c.identity,
+		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.ServiceToken,
 	})
 	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})
 	done := make(chan struct{})
@@ -308,16 +308,17 @@ func (c *Cloud) URL() string { return baseURL }
 func (c *Cloud) Faults() *fault.Set { return c.faults }
 
 // HandleEvents sets the handler in the role of nova-compute: it gets the events that the
-// compute endpoint accepts, as a POST of the same form, before the sender gets its answer.
-// If the cloud was made from a state, the handler also gets the events that fault rules had
-// delayed in it.
+// compute endpoint accepts, as a POST of the same form with a token of the role service,
+// before the sender gets its answer. If the cloud was made from a state, the handler also
+// gets the events that fault rules had delayed in it.
 func (c *Cloud) HandleEvents(h http.Handler) {
 	c.compute.HandleEvents(h)
 	c.compute.Resume()
 }
 
-// ForwardEventsTo sets URLs that get accepted events by POST, for agents in other processes.
-// The error is for a URL that is not an absolute http or https URL.
+// ForwardEventsTo sets URLs that get accepted events by POST, as the handler of
+// [Cloud.HandleEvents] does, for agents in other processes. Redirects are not followed. The
+// error is for a URL that is not an absolute http or https URL.
 func (c *Cloud) ForwardEventsTo(urls ...string) error {
 	if err := c.compute.ForwardTo(urls...); err != nil {
 		return err

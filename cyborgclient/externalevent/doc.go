@@ -21,7 +21,7 @@
 // bubble.
 //
 // The specifications of Train and Ussuri have other events, which name each request
-// or a device profile. [Registry.Accept] enables them.
+// or a device profile. [WithAccept] enables them.
 //
 // Upstream behaviour followed: nova/compute/manager.py (InstanceEvents,
 // ComputeVirtAPI.wait_for_instance_event),

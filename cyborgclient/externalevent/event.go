@@ -7,7 +7,7 @@ const (
 	// request; its tag is the request's UUID. (Nova's release note misspells it.)
 	ARQBound = "accelerator-request-bound"
 	// ARQResolved is the event of the Train specification: its status is ok or failed,
-	// its tag that of ARQBound. Nova does not have it; see [Registry.Accept].
+	// its tag that of ARQBound. Nova does not have it; see [WithAccept].
 	ARQResolved = "arq_resolved"
 	// ARQsBound is the event of the Ussuri specification: its tag is the name of a
 	// device profile, and all requests of the instance for it are resolved; failed

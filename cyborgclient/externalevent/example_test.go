@@ -45,8 +45,7 @@ func ExampleRegistry_Handler() {
 }
 
 func ExampleRegistry_PrepareExpected() {
-	registry := externalevent.NewRegistry()
-	registry.Accept = []string{externalevent.ARQsBound}
+	registry := externalevent.NewRegistry(externalevent.WithAccept(externalevent.ARQsBound))
 	waiter, err := registry.PrepareExpected("b6c5e2a0-0d0f-4d0e-9a52-0d4cf4a1c001",
 		externalevent.Expected{ARQ: "arq-a", DeviceProfile: "gpu"}, externalevent.Expected{ARQ: "arq-b", DeviceProfile: "gpu"})
 	if err != nil {

@@ -24,9 +24,7 @@ func ussuri(profile, status string) string {
 
 // accepting is a registry that accepts events of the specifications.
 func accepting(names ...string) *externalevent.Registry {
-	r := externalevent.NewRegistry()
-	r.Accept = names
-	return r
+	return externalevent.NewRegistry(externalevent.WithAccept(names...))
 }
 
 // prepareTwo expects two requests of the profile gpu and one of fpga.

@@ -23,7 +23,7 @@ const maxBody = 1 << 20
 //     answer repeats the events with their codes and the status of their delivery:
 //     an accepted event of status failed is answered completed. The HTTP status is
 //     200 when all codes are 200, else 207.
-//   - 401 by [Registry.Authorize], 405 for other methods, 406 for a microversion outside
+//   - 401 by [WithAuthorize], 405 for other methods, 406 for a microversion outside
 //     2.x, 413 for a body of more than 1 MiB, 415 for a content type other than JSON.
 //
 // An unexpected event is answered 200 too, as Nova answers when it has passed the
@@ -60,9 +60,9 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 // code checks one event in Nova's order.
 func (r *Registry) code(e received) int {
 	known, hasHost := true, true
-	if r.Instances != nil {
+	if r.instances != nil {
 		var host string
-		host, known = r.Instances(e.ServerUUID)
+		host, known = r.instances(e.ServerUUID)
 		hasHost = host != ""
 	}
 	switch {
@@ -78,7 +78,7 @@ func (r *Registry) code(e received) int {
 
 // read checks a request and returns its events and its minor microversion.
 func (r *Registry) read(w http.ResponseWriter, req *http.Request) ([]received, int, *fault) {
-	if r.Authorize != nil && !r.Authorize(req) {
+	if r.authorize != nil && !r.authorize(req) {
 		return nil, 0, &fault{http.StatusUnauthorized, "The request you have made requires authentication."}
 	}
 	if req.Method != http.MethodPost {

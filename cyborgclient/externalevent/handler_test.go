@@ -101,12 +101,11 @@ func TestHandlerAnswersEachEventByItsState(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := externalevent.NewRegistry()
-			prepare(t, r, arq1)
-			r.Instances = func(uuid string) (host string, known bool) {
+			r := externalevent.NewRegistry(externalevent.WithInstances(func(uuid string) (host string, known bool) {
 				host, known = map[string]string{instance: "cn0", noHost: ""}[uuid]
 				return host, known
-			}
+			}))
+			prepare(t, r, arq1)
 			got := answer(r.Handler(), request(events(tt.items...)))
 			var body struct{ Events []externalevent.Event }
 			if err := json.Unmarshal(got.Body.Bytes(), &body); err != nil {
@@ -252,9 +251,10 @@ func TestHandlerEchoesLatestAsAWord(t *testing.T) {
 
 func TestHandlerAsksForAuthorizationFirst(t *testing.T) {
 	t.Parallel()
-	r := externalevent.NewRegistry()
+	r := externalevent.NewRegistry(externalevent.WithAuthorize(func(r *http.Request) bool {
+		return r.Header.Get("X-Auth-Token") == "service-token"
+	}))
 	prepare(t, r, arq1)
-	r.Authorize = func(r *http.Request) bool { return r.Header.Get("X-Auth-Token") == "service-token" }
 	h := r.Handler()
 	for name, req := range map[string]*http.Request{
 		"good": request(events(tagged(arq1))), "malformed": request("{"), "GET": httptest.NewRequest("GET", path, nil),

@@ -28,12 +28,11 @@ const (
 // without a host, and no others.
 func novaAPI(t *testing.T) (*externalevent.Registry, http.Handler) {
 	t.Helper()
-	r := externalevent.NewRegistry()
-	prepare(t, r, arq1)
-	r.Instances = func(uuid string) (host string, known bool) {
+	r := externalevent.NewRegistry(externalevent.WithInstances(func(uuid string) (host string, known bool) {
 		host, known = map[string]string{instance: "cn0", novaNoHost: ""}[uuid]
 		return host, known
-	}
+	}))
+	prepare(t, r, arq1)
 	return r, r.Handler()
 }
 

@@ -11,22 +11,13 @@ import (
 )
 
 // Registry holds the expected events by instance, name and tag, and delivers each
-// event that arrives to its waiters. It is safe for concurrent use once its fields are
-// set. The zero value is not usable; see [NewRegistry].
+// event that arrives to its waiters. It is safe for concurrent use. The zero value is not
+// usable; see [NewRegistry].
 type Registry struct {
-	// Accept lists the events of the specifications to accept besides [ARQBound]:
-	// [ARQResolved], [ARQsBound]. Without it, as with Nova, the handler refuses a
-	// request with such an event, and Deliver drops it.
-	Accept []string
-	// Logger logs dropped events; nil logs nothing.
-	Logger *slog.Logger
-	// Instances looks up an instance for the handler, by the UUID as received: is it
-	// known, and on which host is it, if any. Nil means that every instance has a host.
-	Instances func(uuid string) (host string, known bool)
-	// Authorize is called for each request before the handler reads it; a refused
-	// request is answered 401. With nil any client may send events, so protect the
-	// handler by other means or use it on a private network.
-	Authorize func(*http.Request) bool
+	accepted  []string // events of the specifications
+	logger    *slog.Logger
+	instances func(uuid string) (host string, known bool)
+	authorize func(*http.Request) bool
 
 	mu       sync.Mutex
 	closed   bool
@@ -43,14 +34,42 @@ type expected struct {
 	closed  bool   // by Registry.Close
 }
 
+// Option configures a [Registry].
+type Option func(*Registry)
+
+// WithAccept accepts events of the specifications besides [ARQBound]: [ARQResolved],
+// [ARQsBound]. Without it, as with Nova, the handler refuses a request with such an event,
+// and Deliver drops it.
+func WithAccept(names ...string) Option { return func(r *Registry) { r.accepted = names } }
+
+// WithLogger logs dropped events. Without it nothing is logged.
+func WithLogger(logger *slog.Logger) Option { return func(r *Registry) { r.logger = logger } }
+
+// WithInstances looks up an instance for the handler, by the UUID as received: is it
+// known, and on which host is it, if any. Without it every instance has a host.
+func WithInstances(lookup func(uuid string) (host string, known bool)) Option {
+	return func(r *Registry) { r.instances = lookup }
+}
+
+// WithAuthorize decides about each request before the handler reads it; a refused one is
+// answered 401. Nova requires a token with the role service or admin. Without it any client
+// may send events: they decide nothing, but each makes a flow ask Cyborg once more.
+func WithAuthorize(authorize func(*http.Request) bool) Option {
+	return func(r *Registry) { r.authorize = authorize }
+}
+
 // NewRegistry makes an empty registry.
-func NewRegistry() *Registry {
-	return &Registry{expected: map[key]*expected{}}
+func NewRegistry(opts ...Option) *Registry {
+	r := &Registry{expected: map[key]*expected{}}
+	for _, opt := range opts {
+		opt(r)
+	}
+	return r
 }
 
 // accepts reports whether an event of a specification is accepted.
 func (r *Registry) accepts(name string) bool {
-	return (name == ARQResolved || name == ARQsBound) && slices.Contains(r.Accept, name)
+	return (name == ARQResolved || name == ARQsBound) && slices.Contains(r.accepted, name)
 }
 
 // Prepare registers the [ARQBound] events of an instance with the given tags (the
@@ -168,8 +187,8 @@ func (r *Registry) Deliver(e Event) bool {
 			delivered = true
 		}
 	}
-	if !delivered && r.Logger != nil {
-		r.Logger.Warn("unexpected event", "event", e.Name+"-"+e.Tag, "instance", e.ServerUUID, "status", string(e.Status))
+	if !delivered && r.logger != nil {
+		r.logger.Warn("unexpected event", "event", e.Name+"-"+e.Tag, "instance", e.ServerUUID, "status", string(e.Status))
 	}
 	return delivered
 }

@@ -50,8 +50,7 @@ func wantPending(t testing.TB, r *externalevent.Registry, want int) {
 func TestUnexpectedEventsAreDroppedWithAWarning(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := externalevent.NewRegistry()
-	r.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r := externalevent.NewRegistry(externalevent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	prepare(t, r, arq1)
 	foreign := completed(arq1)
 	foreign.ServerUUID = instance2

@@ -33,8 +33,7 @@ func eventWorld(t *testing.T, form string, opts worldOpts) *world {
 	}
 	opts.model.Cyborg.EventForm = form
 	w := newWorld(t, opts)
-	w.events = externalevent.NewRegistry()
-	w.events.Accept = []string{externalevent.ARQResolved, externalevent.ARQsBound}
+	w.events = externalevent.NewRegistry(externalevent.WithAccept(externalevent.ARQResolved, externalevent.ARQsBound))
 	w.cloud.HandleEvents(w.events.Handler())
 	placement, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
 	if err != nil {

@@ -34,6 +34,17 @@ func newFlow(provider, service *gophercloud.ProviderClient, events *externaleven
 	return spawn.New(cyborg, placement, spawn.WithEvents(events))
 }
 
+// newEvents makes the registry of Nova's events. Like Nova it accepts them from services and
+// administrators. Where they go to a real Nova only, the flow polls Cyborg.
+func newEvents(provider *gophercloud.ProviderClient) (*externalevent.Registry, error) {
+	identity, err := openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		return nil, err
+	}
+	authorize := externalevent.HasRole(identity, "service", "admin")
+	return externalevent.NewRegistry(externalevent.WithAuthorize(authorize)), nil
+}
+
 // spawnInstance attaches accelerators to an instance and starts its guest on their
 // host. Failures are undone, those of the guest included, and the next host is tried
 // where that may help.
@@ -85,7 +96,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	events := externalevent.NewRegistry()
+	events, err := newEvents(provider)
+	if err != nil {
+		return err
+	}
 	cloud.HandleEvents(events.Handler()) // a real agent mounts the handler in its HTTP server
 
 	flow, err := newFlow(provider, service, events)

@@ -128,7 +128,7 @@ func (s *Server) deliver(ctx context.Context, numbers []int64, failed map[int64]
 		return
 	}
 	for _, to := range s.targets() {
-		err := post(ctx, to, events)
+		err := s.post(ctx, to, events)
 		for _, number := range numbers {
 			s.update(number, func(e *eventRow) {
 				if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) deliver(ctx context.Context, numbers []int64, failed map[int64]
 	}
 }
 
-func post(ctx context.Context, to target, events []sim.Event) error {
+func (s *Server) post(ctx context.Context, to target, events []sim.Event) error {
 	body, err := json.Marshal(map[string]any{"events": events})
 	if err != nil {
 		return err
@@ -154,6 +154,13 @@ func post(ctx context.Context, to target, events []sim.Event) error {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(headerVersion, "compute "+v)
 	req.Header.Set(headerLegacyVersion, v)
+	if s.cfg.Token != nil {
+		token, err := s.cfg.Token(ctx)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("X-Auth-Token", token)
+	}
 	res, err := to.client.Do(req)
 	if err != nil {
 		return err

@@ -40,6 +40,8 @@ type Config struct {
 	Faults *fault.Set
 	// Verifier checks tokens; if nil, callers say who they are (simhttp.Call.Authenticate).
 	Verifier sim.TokenVerifier
+	// Token is sent with forwarded events; nil sends none.
+	Token func(context.Context) (string, error)
 }
 
 // The forms of the event of the specifications, of which Nova took neither.
@@ -75,7 +77,10 @@ const eventTimeout = 10 * time.Second
 // forwarded.
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
-	s := &Server{cfg: cfg, urlClient: &http.Client{Timeout: eventTimeout}, state: newState(), deliveries: deliveries{waiting: make(map[int64]context.CancelFunc)}}
+	s := &Server{cfg: cfg, state: newState(), deliveries: deliveries{waiting: make(map[int64]context.CancelFunc)}}
+	s.urlClient = &http.Client{Timeout: eventTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the token is for the receiver only
+	}}
 	s.Service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},

@@ -1,0 +1,67 @@
+package externalevent_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+func TestHasRole(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	identity, err := openstack.NewIdentityV3(cloud.Provider(t), gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := cloud.ServiceToken(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	member, err := cloud.ProviderClient(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := externalevent.NewRegistry(externalevent.WithAuthorize(externalevent.HasRole(identity, "service", "admin")))
+	cloud.HandleEvents(r.Handler())
+	post := func(token string) int {
+		prepare(t, r, arq1)
+		return answer(r.Handler(), request(events(tagged(arq1)), header("X-Auth-Token", token))).Code
+	}
+	for name, tt := range map[string]struct {
+		token string
+		want  int
+	}{
+		"service": {service, http.StatusOK},
+		"admin":   {cloud.Provider(t).Token(), http.StatusOK},
+		"member":  {member.Token(), http.StatusUnauthorized},
+		"unknown": {"guessed", http.StatusUnauthorized},
+		"none":    {"", http.StatusUnauthorized},
+	} {
+		if got := post(tt.token); got != tt.want {
+			t.Errorf("%s: answered %d, want %d", name, got, tt.want)
+		}
+	}
+	compute, err := openstack.NewComputeV2(cloud.Provider(t), gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := prepare(t, r, arq1)
+	if _, err := externalevent.Send(t.Context(), compute, []externalevent.Event{completed(arq1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Wait(t.Context(), 0); w.States()[0].Status != externalevent.StatusCompleted {
+		t.Errorf("the event that Nova forwards is refused: %v", err)
+	}
+	if err := cloud.Faults().Set(fault.Rule{Operation: "identity.token.validate", Action: fault.Status, Status: 503, Times: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := post(service); got != http.StatusUnauthorized {
+		t.Errorf("without Keystone: answered %d, want 401", got)
+	}
+}
