@@ -27,7 +27,8 @@ type Request struct {
 	// Domain is the libvirt domain into which the devices are merged. Empty means a
 	// minimal domain of the flavor's size.
 	Domain []byte
-	// ProjectID and UserID own the allocation. Empty means those of the token.
+	// ProjectID and UserID own the allocation, and ProjectID the ARQs. Empty means
+	// those of the token. Another project needs a token with the role admin.
 	ProjectID, UserID string
 	// Options shape the request to Placement.
 	Options requestspec.Options
@@ -75,7 +76,10 @@ type Result struct {
 	Ports []Port
 	// Domain is the domain XML with the devices.
 	Domain []byte
-	Trace  []StepTrace
+	// Suspects are the ARQs that creates on other hosts may have left, because their
+	// replies were lost; see [Leftover.Certain].
+	Suspects []Leftover
+	Trace    []StepTrace
 }
 
 // Attempt is one run of the ten steps for one instance. Its methods are called in
@@ -110,6 +114,9 @@ type Attempt struct {
 	bound  time.Time // when the bind request ended
 	ended  bool
 
+	claimed  bool // on Host
+	bindLost bool // the outcome of the bind is unknown
+
 	tried     map[string]bool // roots of the hosts that were claimed on
 	guestMade bool            // a hook may have made a guest
 	cleanup   cleanup         // of all unwindings so far
@@ -121,10 +128,13 @@ type claimState struct {
 	certain bool // it was
 }
 
+// createState is that of the last create of ARQs.
 type createState struct {
-	lost  bool // a create was sent and its outcome is unknown
-	began time.Time
-	from  source // the profile of the create
+	lost    bool // it was sent and its outcome is unknown
+	began   time.Time
+	since   time.Time // began by the server's clock, or earlier
+	missing int       // how many ARQs it may still have made
+	from    source    // the profile of the create
 }
 
 // Begin returns an attempt at its first step. The error matches ErrRequest.
@@ -140,10 +150,13 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 	if err := checkPorts(request.Ports); err != nil {
 		return nil, err
 	}
-	project, user := f.owner()
-	request.ProjectID, request.UserID = cmp.Or(request.ProjectID, project), cmp.Or(request.UserID, user)
-	if request.ProjectID == "" || request.UserID == "" {
+	owner := f.tokenOwner()
+	request.ProjectID, request.UserID = cmp.Or(request.ProjectID, owner.project), cmp.Or(request.UserID, owner.user)
+	switch {
+	case request.ProjectID == "" || request.UserID == "":
 		return nil, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
+	case request.ProjectID != owner.project && !owner.admin:
+		return nil, fmt.Errorf("%w: project %s is not the token's project %s, and the token has no role admin", ErrRequest, request.ProjectID, owner.project)
 	}
 	if len(request.Domain) > 0 {
 		if _, err := domainxml.Read(request.Domain); err != nil { // refuse before anything is claimed
@@ -170,7 +183,7 @@ func (a *Attempt) Trace() []StepTrace { return a.record.trace() }
 func (a *Attempt) Result() *Result {
 	return &Result{
 		Instance: a.Request.Instance, Host: a.Host, ARQs: a.ARQs, Devices: a.Devices, Skipped: a.Skipped,
-		Ports: a.Ports, Domain: a.Domain, Trace: a.Trace(),
+		Ports: a.Ports, Domain: a.Domain, Suspects: a.cleanup.suspects(), Trace: a.Trace(),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // POST is never repeated; when its reply is lost, the unwinding looks for the ARQs
 // that it created. ARQs that a reschedule kept are used again.
 func (a *Attempt) CreateARQs(ctx context.Context) error {
-	return a.deviceStep(ctx, StepCreate, a.claim.certain, StepClaim, func(ctx context.Context) (string, error) {
+	return a.deviceStep(ctx, StepCreate, a.claimed, StepClaim, func(ctx context.Context) (string, error) {
 		if len(a.ARQs) > 0 {
 			return count(len(a.ARQs), "ARQ") + " kept", nil
 		}
@@ -31,7 +31,11 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 
 // createOf creates the ARQs of one profile.
 func (a *Attempt) createOf(ctx context.Context, from source) error {
-	a.create = createState{lost: true, began: time.Now(), from: from} // also if the client panics
+	ticket := a.flow.arqs.beginCreate()
+	defer a.flow.arqs.endCreate(ticket)
+	a.create = createState{ // also if the client panics
+		lost: true, began: time.Now(), from: from, missing: max(1, arqCount(from.profile)),
+	}
 	opts := cyborgclient.CreateARQsOpts{DeviceProfileName: from.profile.Name}
 	if loadsOfImage(from.profile) {
 		opts.ImageUUID = a.Request.Image
@@ -41,7 +45,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	if err != nil {
 		return err
 	}
-	a.adoptARQs(arqs, from)
+	a.holdARQs(arqs, from)
 	switch {
 	case len(arqs) == 0:
 		return errors.New("no accelerator requests were created")
@@ -51,15 +55,19 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	return nil
 }
 
-// adoptARQs adds ARQs to those of the attempt.
-func (a *Attempt) adoptARQs(arqs []cyborgclient.ARQ, from source) {
+// holdARQs adds the ARQs of an answer to those of the attempt.
+func (a *Attempt) holdARQs(arqs []cyborgclient.ARQ, from source) {
+	a.addARQs(arqs, from)
+	a.flow.arqs.add(uuidsOf(arqs)...)
+}
+
+func (a *Attempt) addARQs(arqs []cyborgclient.ARQ, from source) {
 	a.ARQs = append(slices.Clip(a.ARQs), arqs...)
 	for _, arq := range arqs {
 		if from.ofPort() {
 			a.PortOf[arq.UUID] = from.port.UUID
 		}
 	}
-	a.flow.arqs.add(uuidsOf(arqs)...)
 }
 
 // Match is step 7: each ARQ is matched with the provider of its group. Counts and
@@ -102,12 +110,9 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		if err := a.prepareEvents(); err != nil {
 			return "", err
 		}
-		bindings := make([]cyborgclient.Binding, len(a.Bindings))
-		for i, b := range a.Bindings {
-			bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
-		}
-		err := a.flow.cyborg.BindARQs(ctx, bindings)
+		err := a.sendBindings(ctx)
 		a.bound = time.Now()
+		a.bindLost = errors.Is(err, cyborgclient.ErrReplyLost)
 		decision := count(len(a.Bindings), "ARQ") + " to host " + a.Host
 		switch {
 		case err == nil:
@@ -119,6 +124,28 @@ func (a *Attempt) Bind(ctx context.Context) error {
 		}
 		return "", fmt.Errorf("host %s: %w", a.Host, err)
 	})
+}
+
+// sendBindings sends the PATCH. An admin's token moves the ARQs to the project of the
+// instance; Cyborg would else give them to that of the token. A member may not name
+// a project. A Cyborg before microversion 2.1 has no projects in bindings.
+func (a *Attempt) sendBindings(ctx context.Context) error {
+	owner := a.flow.tokenOwner()
+	bindings := make([]cyborgclient.Binding, len(a.Bindings))
+	for i, b := range a.Bindings {
+		bindings[i] = cyborgclient.Binding{ARQ: b.ARQ, Host: a.Host, DeviceRP: b.DeviceRP, Instance: a.Request.Instance}
+		if owner.admin {
+			bindings[i].Project = a.Request.ProjectID
+		}
+	}
+	err := a.flow.cyborg.BindARQs(ctx, bindings)
+	if !errors.Is(err, cyborgclient.ErrMicroversion) || a.Request.ProjectID != owner.project {
+		return err
+	}
+	for i := range bindings {
+		bindings[i].Project = ""
+	}
+	return a.flow.cyborg.BindARQs(ctx, bindings)
 }
 
 // prepareEvents registers the events before the PATCH, because Cyborg sends them

@@ -62,19 +62,21 @@ func (a *Attempt) alternates() []Candidate {
 	return list[:min(len(list), max(1, a.flow.config.MaxAttempts-len(a.tried)))]
 }
 
-// consumerGeneration reads what the instance holds already. An allocation is an
-// error unless Request.Running is set, because the claim would overwrite it.
+// consumerGeneration reads what the instance holds already. An allocation other than
+// the claim on an earlier host is an error unless Request.Running is set, because the
+// claim would overwrite it.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil {
 		return nil, err
 	}
-	if len(held.Resources) > 0 && len(a.before.Resources) == 0 {
+	switch {
+	case len(held.Resources) == 0, a.claim.certain:
+		return held.Generation, nil
+	case len(a.before.Resources) == 0:
 		return nil, fmt.Errorf("%w: the instance already has an allocation", ErrClaim)
 	}
-	if len(held.Resources) > 0 {
-		a.before = held
-	}
+	a.before = held
 	return held.Generation, nil
 }
 
@@ -86,6 +88,7 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 		Project: cmp.Or(a.before.Project, a.Request.ProjectID), User: cmp.Or(a.before.User, a.Request.UserID),
 		Generation: generation,
 	}
+	earlier := a.claim
 	a.claim = claimState{wanted: want, sent: true}
 	var err error
 	for range 4 {
@@ -94,8 +97,10 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 			break
 		}
 	}
-	a.claim.certain = err == nil
-	a.claim.sent = !placement.Refused(err)
+	a.claimed = err == nil
+	if a.claim.certain = err == nil; placement.Refused(err) {
+		a.claim = earlier
+	}
 	return err
 }
 
@@ -128,7 +133,7 @@ func (a *Attempt) claimConflict(ctx context.Context, err error) error {
 // isDeviceProvider reports whether the claim has a device of the provider.
 func (a *Attempt) isDeviceProvider(provider string) bool {
 	return slices.ContainsFunc(a.deviceGroups(), func(group requestspec.Group) bool {
-		return slices.Contains(a.claim.wanted.Mappings[group.RequesterID], provider)
+		return slices.Contains(a.Chosen.Mappings[group.RequesterID], provider)
 	})
 }
 

@@ -39,6 +39,11 @@ type Config struct {
 	// the instance's UUID, so that parallel spawns do not all choose the first one.
 	// It is applied before Request.Order. Nova shuffles hosts of equal weight.
 	RotateCandidates bool `json:"rotate_candidates,omitempty"`
+	// ExclusiveProject says that this flow alone creates ARQs in the token's project:
+	// there is one flow, in one process, and the project is used for nothing else. The ARQs of a create whose reply was lost are then
+	// known to be the flow's, and are deleted. Without it they are named as suspects,
+	// because an ARQ does not tell who created it.
+	ExclusiveProject bool `json:"exclusive_project,omitempty"`
 	// PCIDeviceSpec lists the PCI devices of this host that Nova assigns, in the form
 	// of [pci]device_spec: an object or a list of objects with an address such as
 	// "0000:0a:00.*". An ARQ with such a device is an [*OwnerConflictError]. Entries

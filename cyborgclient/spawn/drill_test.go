@@ -39,7 +39,7 @@ func agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
 		return nil, err
 	}
 	cloud.HandleEvents(w.events.Handler())
-	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithEvents(w.events))
+	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(alone), spawn.WithEvents(w.events))
 	return w, err
 }
 

@@ -69,30 +69,6 @@ type Error struct {
 	Trace []StepTrace
 }
 
-// Leftover is something that may still hold an accelerator.
-type Leftover struct {
-	// Kind is "arq", "allocation", "guest", "mdev", or "suspect arq" for an ARQ that
-	// a create with a lost reply may have created, but that may belong to another
-	// client.
-	Kind string `json:"kind"`
-	// ID is the UUID of the ARQ or of the mediated device; otherwise of the instance.
-	ID string `json:"id"`
-	// Instance and Reason are set by [Flow.Reconcile]: the instance that an ARQ
-	// belonged to, empty if it was never bound, and why this belongs to no living one.
-	Instance string `json:"instance,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	// Err is why it could not be given back; nil if it was, or was not to be.
-	Err error `json:"-"`
-}
-
-// String returns kind, ID and error.
-func (l Leftover) String() string {
-	if l.Err == nil {
-		return l.Kind + " " + l.ID
-	}
-	return fmt.Sprintf("%s %s (%v)", l.Kind, l.ID, l.Err)
-}
-
 // Error names operation, instance, step, cause, and everything left behind.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("instance %s: %s: %v", e.Instance, e.Step, e.Err)

@@ -25,7 +25,7 @@ func TestDrillEveryFaultLeavesNothing(t *testing.T) {
 			t.Run(fmt.Sprintf("async=%t/%s/%s/%s/%d", async, rule.Operation, rule.Action, rule.When, rule.Nth), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, worldOpts{model: asyncModel(async)})
+					w := newWorld(t, worldOpts{model: asyncModel(async), config: alone})
 					w.fail(t, rule)
 					result, err := w.flow.Run(t.Context(), request("mixed"))
 					synctest.Wait() // events of binds in the background
@@ -56,7 +56,7 @@ func asyncModel(async bool) *simcloud.Model {
 // everyFault makes the rules that strike a spawn of the profile mixed.
 func everyFault(t *testing.T, async bool) []fault.Rule {
 	t.Helper()
-	w := newWorld(t, worldOpts{model: asyncModel(async)})
+	w := newWorld(t, worldOpts{model: asyncModel(async), config: alone})
 	w.cloud.ForgetRequests()
 	if _, err := w.flow.Run(t.Context(), request("mixed")); err != nil {
 		t.Fatal(err)

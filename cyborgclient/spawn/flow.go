@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -27,46 +28,16 @@ type Flow struct {
 
 	arqs      tracker // of running attempts
 	instances tracker // of running attempts and operations
+	suspects  suspectList
 
-	mu sync.Mutex
-	// project and user cache what owner reads: decoding the token takes a tenth of
-	// the time of a spawn.
-	project, user string
-}
-
-// tracker counts who uses what.
-type tracker struct {
 	mu    sync.Mutex
-	users map[string]int
+	owner tokenOwner // cached: decoding the token takes a tenth of the time of a spawn
 }
 
-func (t *tracker) add(uuids ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.users == nil {
-		t.users = make(map[string]int)
-	}
-	for _, uuid := range uuids {
-		t.users[uuid]++
-	}
-}
-
-func (t *tracker) remove(uuids ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, uuid := range uuids {
-		if t.users[uuid] > 1 {
-			t.users[uuid]--
-		} else {
-			delete(t.users, uuid)
-		}
-	}
-}
-
-func (t *tracker) has(uuid string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.users[uuid] > 0
+// tokenOwner is to whom the token belongs.
+type tokenOwner struct {
+	project, user string
+	admin         bool // the token has the role admin
 }
 
 // Option configures a [Flow].
@@ -140,32 +111,35 @@ func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) 
 	return a, nil
 }
 
-// owner returns project and user of the token, for requests that name none. They
-// stay the same when the token is renewed.
-func (f *Flow) owner() (project, user string) {
+// tokenOwner returns project, user and role of the token. They stay the same when
+// the token is renewed.
+func (f *Flow) tokenOwner() tokenOwner {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.project == "" || f.user == "" {
-		f.project, f.user = tokenOwner(f.provider.GetAuthResult())
+	if f.owner.project == "" || f.owner.user == "" {
+		f.owner = readOwner(f.provider.GetAuthResult())
 	}
-	return f.project, f.user
+	return f.owner
 }
 
-func tokenOwner(result gophercloud.AuthResult) (project, user string) {
+func readOwner(result gophercloud.AuthResult) (owner tokenOwner) {
 	token, ok := result.(interface {
 		ExtractProject() (*tokens.Project, error)
 		ExtractUser() (*tokens.User, error)
+		ExtractRoles() ([]tokens.Role, error)
 	})
 	if !ok {
-		return "", ""
+		return owner
 	}
 	if p, err := token.ExtractProject(); err == nil && p != nil {
-		project = p.ID
+		owner.project = p.ID
 	}
 	if u, err := token.ExtractUser(); err == nil && u != nil {
-		user = u.ID
+		owner.user = u.ID
 	}
-	return project, user
+	roles, _ := token.ExtractRoles()
+	owner.admin = slices.ContainsFunc(roles, func(role tokens.Role) bool { return role.Name == "admin" })
+	return owner
 }
 
 // walk runs the steps from first to last, each after the function before, if any.

@@ -50,7 +50,7 @@ type Handover struct {
 // Unwind still works, in case the other side cannot be reached. The error matches
 // ErrOrder before Bind.
 func (a *Attempt) Handover() (Handover, error) {
-	if err := a.needs(a.claim.certain && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
+	if err := a.needs(a.claimed && (!a.accelerated() || !a.bound.IsZero()), StepBind); err != nil {
 		return Handover{}, err
 	}
 	h := Handover{

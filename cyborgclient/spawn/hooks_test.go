@@ -133,7 +133,7 @@ func TestDrillNothingLeaksWhicheverRequestFailsAfterAReschedule(t *testing.T) {
 		name string
 		nth  int
 	}{
-		{"accelerator.arq.delete", 1}, {"placement.allocations.delete", 1}, {"placement.resource_provider.get", 1},
+		{"accelerator.arq.delete", 1}, {"placement.resource_provider.get", 1},
 		{"placement.allocations.get", 2}, {"placement.allocations.put", 2}, {"accelerator.arq.create", 2},
 		{"accelerator.arq.bind", 2}, {"accelerator.arq.list", 1},
 	} {

@@ -87,7 +87,7 @@ func TestDrillNothingLeaksWhicheverRequestFails(t *testing.T) {
 
 func TestDrillNothingLeaksWhenTheUnwindingFailsOnceToo(t *testing.T) {
 	t.Parallel()
-	unwinding := []string{"accelerator.arq.delete", "placement.allocations.delete", "accelerator.arq.list", "placement.allocations.get"}
+	unwinding := []string{"accelerator.arq.delete", "placement.allocations.put", "accelerator.arq.list", "placement.allocations.get"}
 	for _, first := range []fault.Rule{
 		{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After},
 		{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After},
@@ -119,6 +119,7 @@ func sampleOf(rules []fault.Rule, i int) []fault.Rule {
 
 func runWithFaults(t *testing.T, opts worldOpts, profile string, rules ...fault.Rule) {
 	t.Helper()
+	opts.config.ExclusiveProject = true // so that nothing at all may be left
 	w := newWorld(t, opts)
 	if err := w.cloud.Faults().Set(rules...); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func runWithFaults(t *testing.T, opts worldOpts, profile string, rules ...fault.
 	}
 	w.cloud.Faults().Clear()
 	w.checkPromise(t, result, err)
-	if errors.Is(err, spawn.ErrLeftover) {
+	if len(certainlyLeft(err)) > 0 {
 		t.Errorf("reported as left behind although nothing is: %v", err)
 	}
 }
@@ -156,7 +157,7 @@ func TestNothingLeaksWhenTheCallerCancels(t *testing.T) {
 					} else {
 						i.after = hook
 					}
-					w.intercept(t, i, spawn.Config{})
+					w.intercept(t, i, alone)
 					result, err := w.flow.Run(ctx, request("mixed"))
 					if !errors.Is(err, context.Canceled) {
 						t.Errorf("got error %v after %d requests, want Canceled", err, i.seen.Load())

@@ -39,12 +39,12 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+				w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
 				theirs := w.createARQ(t, tt.profile)
 				time.Sleep(tt.age)
 				w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: tt.applied})
 				_, err := w.flow.Run(t.Context(), request("gpu"))
-				if err == nil || errors.Is(err, spawn.ErrLeftover) {
+				if err == nil || len(certainlyLeft(err)) > 0 {
 					t.Errorf("got error %v, want one without leftovers", err)
 				}
 				left := w.cloud.Cyborg.ARQs()
@@ -92,7 +92,7 @@ func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 func TestALostCreateLeavesTheARQsOfTheSameFlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
 		other := w.begin(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b009") // between create and bind
 		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
 		_, err := w.flow.Run(t.Context(), request("gpu"))
@@ -206,7 +206,7 @@ func TestAPanicOfTheCallersTransportLeavesNothing(t *testing.T) {
 	for n := int64(5); n <= 8; n++ { // from the claim on
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
-			w.intercept(t, &interceptor{n: n, after: func(*http.Request) { panic("hook") }}, spawn.Config{})
+			w.intercept(t, &interceptor{n: n, after: func(*http.Request) { panic("hook") }}, alone)
 			func() {
 				defer func() {
 					if recover() == nil {

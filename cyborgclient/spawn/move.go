@@ -82,7 +82,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		}
 		final := a.Chosen.Allocations
 		var c cleanup
-		c.add("allocation", i.UUID, o.rewrite(ctx, a, func(placement.Resources) placement.Resources { return final }))
+		c.add(LeftoverAllocation, i.UUID, o.rewrite(ctx, a, func(placement.Resources) placement.Resources { return final }))
 		result = a.Result()
 		return c.err(i.UUID, "the old claim could not be given up", &a.record)
 	})
@@ -145,7 +145,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	left, listed, err := o.flow.deleteInstanceARQs(ctx, i.UUID)
+	left, listed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, true)
 	if listed && len(left) == 0 { // the deletion was applied and its answer lost
 		err = nil
 	}
@@ -167,10 +167,13 @@ func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held pla
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
 	ctx, step := a.record.open(ctx, StepUnwind)
-	_, err := o.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, bool) {
+	_, _, err := o.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, verdict) {
 		next := held
 		next.Resources = want(held.Resources)
-		return next, !placement.Equal(held.Resources, next.Resources)
+		if placement.Equal(held.Resources, next.Resources) {
+			return next, leave
+		}
+		return next, replace
 	})
 	step.close("the old claim is given up", err)
 	return err

@@ -178,6 +178,7 @@ func (e exercise) site(t *testing.T) (*site, spawn.Instance) {
 	if e.model != nil {
 		opts.model = e.model()
 	}
+	opts.config.ExclusiveProject = true
 	s := newSite(t, opts)
 	i, err := e.prepare(t.Context(), s)
 	if err != nil {
@@ -256,7 +257,7 @@ func (e exercise) perform(t *testing.T, name string, disturb func(*testing.T, *s
 			if err == nil {
 				e.check(t, s, i)
 			}
-			if errors.Is(err, spawn.ErrLeftover) {
+			if len(certainlyLeft(err)) > 0 {
 				t.Errorf("left behind after a single fault: %v", err)
 			}
 			s.cloud.Faults().Clear()
@@ -345,14 +346,14 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 			}
 		}
 	}
-	s.intercept(t, cut, spawn.Config{})
+	s.intercept(t, cut, alone)
 	s.renew(t)
 	err := e.run(ctx, s, &i)
 	s.guests.hook = nil
 	if !reached {
 		return false
 	}
-	if errors.Is(err, spawn.ErrLeftover) {
+	if len(certainlyLeft(err)) > 0 {
 		t.Errorf("%s %d: left behind: %v", place, n, err)
 	}
 	if err != nil && e.settle != nil {
@@ -379,7 +380,7 @@ func TestAnOperationNamesWhatItCouldNotFree(t *testing.T) {
 	for _, rule := range []fault.Rule{
 		{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 403, Times: -1},
 		{Operation: "accelerator.arq.delete", Action: fault.Drop, Times: -1},
-		{Operation: "placement.allocations.delete", Action: fault.Status, Status: 500, Times: -1},
+		{Operation: "placement.allocations.put", Action: fault.Status, Status: 500, Times: -1},
 	} {
 		for name, operation := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
 			"delete": (*spawn.Operations).Delete, "local delete": (*spawn.Operations).LocalDelete, "shelve offload": (*spawn.Operations).ShelveOffload,

@@ -410,7 +410,7 @@ func opEvacuate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"accelerator.arq.delete instance", "accelerator.arq.create ", "accelerator.arq.bind "}, s.asked()); diff != "" {
+		if diff := cmp.Diff([]string{"accelerator.arq.delete arqs", "accelerator.arq.create ", "accelerator.arq.bind "}, s.asked()); diff != "" {
 			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 		}
 		now := s.arqs(t, i)
@@ -519,7 +519,7 @@ func opShelveOffload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"accelerator.arq.delete instance"}, s.asked()); diff != "" {
+		if diff := cmp.Diff([]string{"accelerator.arq.delete arqs"}, s.asked()); diff != "" {
 			t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 		}
 		if arqs := s.arqs(t, i); len(arqs) != 0 {

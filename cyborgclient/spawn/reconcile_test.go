@@ -44,8 +44,8 @@ func (w *world) crash(t *testing.T, instance string, n int) {
 	}
 }
 
-func kindsOf(orphans []spawn.Leftover) map[string]int {
-	count := map[string]int{}
+func kindsOf(orphans []spawn.Leftover) map[spawn.LeftoverKind]int {
+	count := map[spawn.LeftoverKind]int{}
 	for _, orphan := range orphans {
 		count[orphan.Kind]++
 	}
@@ -56,14 +56,14 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		steps int // done before the crash
-		want  map[string]int
+		want  map[spawn.LeftoverKind]int
 	}{
-		{4, map[string]int{}},
-		{5, map[string]int{"allocation": 1}},
-		{6, map[string]int{"allocation": 1, "arq": 4}},
-		{7, map[string]int{"allocation": 1, "arq": 4}},
-		{8, map[string]int{"allocation": 1, "arq": 4}},
-		{10, map[string]int{"allocation": 1, "arq": 4}},
+		{4, map[spawn.LeftoverKind]int{}},
+		{5, map[spawn.LeftoverKind]int{"allocation": 1}},
+		{6, map[spawn.LeftoverKind]int{"allocation": 1, "arq": 4}},
+		{7, map[spawn.LeftoverKind]int{"allocation": 1, "arq": 4}},
+		{8, map[spawn.LeftoverKind]int{"allocation": 1, "arq": 4}},
+		{10, map[spawn.LeftoverKind]int{"allocation": 1, "arq": 4}},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("after step %d", tt.steps), func(t *testing.T) {

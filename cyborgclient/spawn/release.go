@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // cleanup collects what was given back and what could not be.
@@ -19,35 +18,50 @@ type cleanup struct {
 }
 
 // add adds one thing: undone, or left behind with the error, again or for the first time.
-func (c *cleanup) add(kind, id string, err error) {
-	c.settle(kind, id)
+func (c *cleanup) add(kind LeftoverKind, id string, err error) {
 	if err != nil {
-		c.leftovers = append(c.leftovers, Leftover{Kind: kind, ID: id, Err: err})
+		c.suspect(Leftover{Kind: kind, ID: id, Certain: true, Err: err})
 		return
 	}
-	c.undone = append(c.undone, kind+" "+id)
+	c.drop(kind, id)
+	c.undone = append(c.undone, string(kind)+" "+id)
 }
 
-// settle removes a thing from those left behind.
-func (c *cleanup) settle(kind, id string) {
+// suspect adds a leftover, or replaces the one about the same thing.
+func (c *cleanup) suspect(l Leftover) {
+	c.remove(l)
+	c.leftovers = append(c.leftovers, l)
+}
+
+func (c *cleanup) remove(l Leftover) {
+	c.leftovers = slices.DeleteFunc(slices.Clone(c.leftovers), l.same)
+}
+
+// drop removes a thing from those left behind.
+func (c *cleanup) drop(kind LeftoverKind, id string) {
 	c.leftovers = slices.DeleteFunc(slices.Clone(c.leftovers), func(l Leftover) bool { return l.Kind == kind && l.ID == id })
 }
 
-// arqs are the ARQs that are left behind.
+// arqs are the ARQs that are known to be left behind.
 func (c *cleanup) arqs() []string {
 	var uuids []string
 	for _, l := range c.leftovers {
-		if l.Kind == "arq" {
+		if l.Kind == LeftoverARQ && l.Certain {
 			uuids = append(uuids, l.ID)
 		}
 	}
 	return uuids
 }
 
+// suspects are the leftovers that are not certain.
+func (c *cleanup) suspects() []Leftover {
+	return slices.DeleteFunc(slices.Clone(c.leftovers), func(l Leftover) bool { return l.Certain })
+}
+
 // addARQs adds ARQs of which some could not be deleted.
 func (c *cleanup) addARQs(uuids []string, failed map[string]error) {
 	for _, uuid := range uuids {
-		c.add("arq", uuid, failed[uuid])
+		c.add(LeftoverARQ, uuid, failed[uuid])
 	}
 }
 
@@ -72,26 +86,27 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	return f.release(ctx, Instance{UUID: instance}, true)
+	return f.release(ctx, Instance{UUID: instance}, true, false)
 }
 
 // release deletes first the ARQs that Cyborg lists of the instance, then those of ports by
 // UUID, as Nova does (nova/accelerator/cyborg.py, delete_arqs_if_needed), then the
 // allocation. Nova deletes by instance only those of a flavor, and leaks the ARQ of a
-// port whose binding profile Neutron has cleared. The error is an [*Error].
-func (f *Flow) release(ctx context.Context, i Instance, byInstance bool) error {
+// port whose binding profile Neutron has cleared. An instance that goes on has its ARQs
+// deleted by UUID. The error is an [*Error].
+func (f *Flow) release(ctx context.Context, i Instance, byInstance, goesOn bool) error {
 	var record recorder
 	ctx, step := record.open(ctx, StepUnwind)
 	var c cleanup
-	f.releaseARQs(ctx, i, byInstance, &c)
-	c.add("allocation", i.UUID, f.deleteAllocation(ctx, i.UUID))
+	f.releaseARQs(ctx, i, byInstance, goesOn, &c)
+	c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
 	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
 	return c.err(i.UUID, "not everything could be released", &record)
 }
 
-func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *cleanup) {
+func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance, goesOn bool, c *cleanup) {
 	if byInstance {
-		left, _, err := f.deleteInstanceARQs(ctx, i.UUID)
+		left, _, err := f.deleteInstanceARQs(ctx, i.UUID, goesOn)
 		if err != nil {
 			ids := uuidsOf(left)
 			if len(ids) == 0 {
@@ -101,7 +116,7 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *
 				ids = []string{"of instance " + i.UUID}
 			}
 			for _, id := range ids {
-				c.add("arq", id, err)
+				c.add(LeftoverARQ, id, err)
 			}
 			return
 		}
@@ -112,13 +127,18 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance bool, c *
 	}
 }
 
-// deleteInstanceARQs deletes all ARQs of an instance. With an error it returns those
+// deleteInstanceARQs deletes all ARQs of an instance. An instance that goes on is to
+// have others later: those it has now are deleted by UUID, because a request by
+// instance that arrives late would delete the others. With an error it returns those
 // that are left, and whether Cyborg listed them. That none is listed is no evidence that
 // none is left: ARQs of another project are not listed either.
-func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string) (left []cyborgclient.ARQ, listed bool, err error) {
+func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, goesOn bool) (left []cyborgclient.ARQ, listed bool, err error) {
 	list := cyborgclient.ListARQsOpts{Instance: instance}
-	if f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance, so they are deleted by UUID
-		left, err = f.cyborg.ListARQs(ctx, list)
+	if goesOn || f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance
+		err = f.retry(ctx, func(ctx context.Context) (err error) {
+			left, err = f.cyborg.ListARQs(ctx, list)
+			return err
+		})
 		if err != nil || len(left) == 0 {
 			return nil, err == nil, err
 		}
@@ -156,33 +176,6 @@ func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error 
 	return failed
 }
 
-func (f *Flow) deleteAllocation(ctx context.Context, instance string) error {
-	return f.retry(ctx, func(ctx context.Context) error { return f.placement.DeleteAllocation(ctx, instance) })
-}
-
-// changeAllocation replaces what an instance holds, with the generation that was read.
-// The function returns what it is to hold, or false to leave it as it is.
-func (f *Flow) changeAllocation(
-	ctx context.Context, instance string, change func(held placement.Allocation) (next placement.Allocation, ok bool),
-) (changed bool, err error) {
-	err = f.retry(ctx, func(ctx context.Context) error {
-		held, err := f.placement.Allocation(ctx, instance)
-		if err != nil {
-			return err
-		}
-		var next placement.Allocation
-		if next, changed = change(held); !changed {
-			return nil
-		}
-		if len(next.Resources) == 0 {
-			return f.placement.DeleteAllocation(ctx, instance)
-		}
-		next.Generation = held.Generation
-		return f.placement.SetAllocation(ctx, instance, next)
-	})
-	return changed, err
-}
-
 // listAllARQs lists the ARQs of all instances, and the time of the server's clock.
 func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now time.Time, err error) {
 	var call cyborgclient.Call
@@ -200,28 +193,28 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // rest is done whatever fails, also when the caller's context ends; what could not
 // be freed is named in the [*Error], and Delete may be called again.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
-	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
+	return o.do(OpDelete, i, func() error { return o.remove(ctx, i, false) })
 }
 
 // ShelveOffload removes the guest of a shelved instance from its host and frees its
 // ARQs and allocation, as [Operations.Delete] does; [Operations.Unshelve] creates
 // new ones.
 func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
-	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i) })
+	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i, true) })
 }
 
 // LocalDelete frees ARQs and allocation of an instance without a host, or whose host
 // is down. It does not touch the guest: when the host comes back, the guest must be
 // removed first, as nova-compute does at its start.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
-	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i) })
+	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i, false) })
 }
 
-func (o *Operations) remove(ctx context.Context, i Instance) error {
+func (o *Operations) remove(ctx context.Context, i Instance, goesOn bool) error {
 	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) }); err != nil {
 		return err
 	}
-	return o.release(ctx, i)
+	return o.release(ctx, i, goesOn)
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
@@ -234,10 +227,10 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 	return nil
 }
 
-func (o *Operations) release(ctx context.Context, i Instance) error {
+func (o *Operations) release(ctx context.Context, i Instance, goesOn bool) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return o.flow.release(ctx, i, i.mayHaveARQs())
+	return o.flow.release(ctx, i, i.mayHaveARQs(), goesOn)
 }
 
 // defaultMinAge is that of ReconcileOpts.MinAge.

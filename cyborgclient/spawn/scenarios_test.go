@@ -476,12 +476,12 @@ func conductorRows() map[string]func(*testing.T) {
 	}
 	return map[string]func(*testing.T){
 		"build_instances_arq_failure": func(t *testing.T) {
-			w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+			w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
 			w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
 			for _, id := range []string{instance, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"} {
 				req := request("gpu")
 				req.Instance = id
-				if _, err := w.flow.Run(t.Context(), req); err == nil || errors.Is(err, spawn.ErrLeftover) {
+				if _, err := w.flow.Run(t.Context(), req); err == nil || len(certainlyLeft(err)) > 0 {
 					t.Errorf("instance %s: %v", id, err)
 				}
 			}
@@ -571,7 +571,7 @@ func unshelveBindFails(t *testing.T) {
 	}
 	i.Host, i.ARQs = "", nil
 	s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After, Times: -1})
-	if err := s.unshelve(t.Context(), i); err == nil || errors.Is(err, spawn.ErrLeftover) {
+	if err := s.unshelve(t.Context(), i); err == nil || len(certainlyLeft(err)) > 0 {
 		t.Errorf("got %v", err)
 	}
 	s.nothingHeld(t)
@@ -583,7 +583,7 @@ func evacuateBindFails(t *testing.T) {
 	s.powerCut(t, i.Host)
 	s.guests.down[i.Host] = true
 	s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After, Times: -1})
-	if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {
+	if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || len(certainlyLeft(err)) > 0 {
 		t.Errorf("got %v", err)
 	}
 	if arqs := s.cloud.Cyborg.ARQs(); len(arqs) > 0 {

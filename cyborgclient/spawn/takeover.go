@@ -180,7 +180,7 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 	claimed := a.claim.wanted.Resources[provider][classVGPU]
 	kept := a.Chosen.Allocations[provider][classVGPU]
 	var c cleanup
-	c.add("allocation", a.Request.Instance, o.rewrite(ctx, a, func(held placement.Resources) placement.Resources {
+	c.add(LeftoverAllocation, a.Request.Instance, o.rewrite(ctx, a, func(held placement.Resources) placement.Resources {
 		if held[provider][classVGPU] != claimed {
 			return held // released already
 		}
@@ -196,7 +196,7 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 	if change.Release != nil {
 		ctx, cancel := o.flow.detached(ctx)
 		defer cancel()
-		c.add("mdev", change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
+		c.add(LeftoverMdev, change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
 	}
 	return c.err(a.Request.Instance, "Nova's vGPU could not be released", &a.record)
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
-	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 // Reschedulable reports whether the failure of a step may not occur on another
@@ -38,10 +36,11 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 	return false
 }
 
-// Reschedule moves on to the next host after a step failed: it gives back what was
-// made on the failed one, guest and ARQs before the allocation, and chooses the
-// first candidate of the next host. Continue with Claim. With Compat.Rebind the
-// ARQs are unbound and kept.
+// Reschedule moves on to the next host after a step failed: it gives back the guest
+// and the ARQs of the failed one, and chooses the first candidate of the next host.
+// Continue with Claim, which replaces the allocation: one that was deleted in between
+// could be deleted once more by a request that arrives late. With Compat.Rebind the
+// ARQs are unbound and kept, unless the outcome of their bind is unknown.
 //
 // The error matches ErrNoAlternate when no host is left, before anything is given
 // back, and ErrLeftover when something could not be given back: Cyborg would refuse
@@ -55,7 +54,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 		return err
 	}
 	a.giveBack(ctx, true)
-	if len(a.cleanup.leftovers) > 0 {
+	if slices.ContainsFunc(a.cleanup.leftovers, func(l Leftover) bool { return l.Certain }) {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
 	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
@@ -85,6 +84,12 @@ const (
 	maxRetryPause = 2 * time.Second
 )
 
+// LateWindow is how long the unwinding looks for the effect of a request whose
+// outcome is unknown: bytes may have been sent, and neither success nor refusal was
+// read. What appears later is a suspect, see [Leftover.Certain]. A shorter third of
+// Config.UnwindTimeout ends the window.
+const LateWindow = 10 * time.Second
+
 // detached returns a context for cleaning up: it does not end with the caller's,
 // but after Config.UnwindTimeout.
 func (f *Flow) detached(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -94,18 +99,34 @@ func (f *Flow) detached(ctx context.Context) (context.Context, context.CancelFun
 // retry calls try until it succeeds or is forbidden, the context ends, or the time
 // of a stage is over. It returns the last error of try.
 func (f *Flow) retry(ctx context.Context, try func(ctx context.Context) error) error {
+	_, err := f.settle(ctx, func(ctx context.Context) (bool, error) {
+		err := try(ctx)
+		return err == nil, err
+	})
+	return err
+}
+
+// settle calls look until it reports that an outcome is settled. It gives up when
+// LateWindow is over, or with an error that the time of a stage can mend, when that is
+// over.
+func (f *Flow) settle(ctx context.Context, look func(ctx context.Context) (settled bool, err error)) (bool, error) {
 	stage := f.config.UnwindTimeout / unwindStages
 	ctx, cancel := context.WithTimeout(ctx, stage)
 	defer cancel()
+	began := time.Now()
 	for pause := retryPause; ; pause = min(2*pause, maxRetryPause) {
 		limited, cancel := context.WithTimeout(ctx, stage/3)
-		err := try(limited)
+		settled, err := look(limited)
 		cancel()
-		if err == nil || errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, cyborgclient.ErrUnauthorized) {
-			return err
+		left := LateWindow - time.Since(began)
+		switch {
+		case settled, err == nil && left <= 0, errors.Is(err, cyborgclient.ErrForbidden), errors.Is(err, cyborgclient.ErrUnauthorized):
+			return settled, err
+		case err != nil:
+			left = stage
 		}
-		if sleep(ctx, pause) != nil {
-			return err
+		if sleep(ctx, min(pause, left)) != nil {
+			return false, err
 		}
 	}
 }
@@ -136,14 +157,20 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 			a.destroyGuest(ctx)
 		},
 		func(ctx context.Context) {
-			if !moving || !a.flow.config.Compat.Rebind || !a.unbindARQs(ctx) {
+			if !moving || !a.flow.config.Compat.Rebind || a.bindLost || !a.unbindARQs(ctx) {
 				a.deleteARQs(ctx)
 			}
 		},
-		a.releaseClaim,
+		func(ctx context.Context) {
+			if !moving {
+				a.releaseClaim(ctx)
+			}
+		},
 	}
 	defer func() {
+		a.flow.suspects.add(c.leftovers)
 		step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
+		a.claimed, a.bindLost = false, false
 		a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
 	}()
 	for i, stage := range slices.Backward(stages[:]) {
@@ -165,7 +192,7 @@ func (a *Attempt) destroyGuest(ctx context.Context) {
 	err := errors.New("the hook Destroy did not return")
 	defer func() {
 		a.guestMade = err != nil
-		a.cleanup.add("guest", a.Request.Instance, err)
+		a.cleanup.add(LeftoverGuest, a.Request.Instance, err)
 	}()
 	err = destroy(ctx, a.Result())
 }
@@ -193,93 +220,4 @@ func (a *Attempt) deleteARQs(ctx context.Context) {
 	a.cleanup.addARQs(uuids, a.flow.deleteARQs(ctx, uuids))
 	a.ARQs = nil
 	a.flow.arqs.remove(uuids...)
-}
-
-// findLostARQs looks for the ARQs of a create whose reply was lost. ARQs do not name
-// their creator, so the suspects are those that are Initial, unbound, of this
-// profile, younger than the create by the server's clock, and not held by another
-// attempt of this flow. If there are as many as one create makes, they are adopted.
-// Otherwise some may belong to another client: they are named, not deleted.
-func (a *Attempt) findLostARQs(ctx context.Context) {
-	if !a.create.lost {
-		return
-	}
-	profile := a.create.from.profile
-	var suspects []cyborgclient.ARQ
-	err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
-		suspects, err = a.suspects(ctx)
-		return err
-	})
-	unseen := "of device profile " + profile.Name
-	if err != nil {
-		a.cleanup.add("suspect arq", unseen, err)
-		return
-	}
-	a.cleanup.settle("suspect arq", unseen)
-	a.create.lost = false
-	expected := arqCount(profile)
-	if len(suspects) == expected {
-		a.adoptARQs(suspects, a.create.from)
-		return
-	}
-	for _, arq := range suspects {
-		a.cleanup.add("suspect arq", arq.UUID,
-			fmt.Errorf("device profile %s has %d unbound ARQs of that age, one create makes %d", profile.Name, len(suspects), expected))
-	}
-}
-
-// suspects lists the ARQs that a create with a lost reply may have made.
-func (a *Attempt) suspects(ctx context.Context) ([]cyborgclient.ARQ, error) {
-	all, now, err := a.flow.listAllARQs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// When the create began by the server's clock. Dates and creation times are whole
-	// seconds, hence the slack.
-	const slack = 2 * time.Second
-	since := now.Add(-time.Since(a.create.began) - slack)
-	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
-		return arq.State != cyborgclient.StateInitial || arq.Hostname != "" || arq.InstanceUUID != "" ||
-			arq.DeviceProfileName != a.create.from.profile.Name ||
-			arq.ProjectID != "" && arq.ProjectID != a.Request.ProjectID ||
-			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(since) ||
-			a.flow.arqs.has(arq.UUID)
-	}), nil
-}
-
-// arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
-func arqCount(profile requestspec.DeviceProfile) int {
-	total := 0
-	for _, group := range profile.Groups {
-		n, err := requestspec.ARQCount(group)
-		if err != nil {
-			return -1
-		}
-		total += n
-	}
-	return total
-}
-
-// releaseClaim gives the allocation back. With Request.Running it writes what the
-// instance held before. It reads before it writes unless the allocation is certainly
-// this attempt's claim: when the reply was lost, the claim may not have been made, and
-// the allocation may be another client's.
-func (a *Attempt) releaseClaim(ctx context.Context) {
-	if !a.claim.sent {
-		return
-	}
-	released, err := true, error(nil)
-	if a.claim.certain && len(a.before.Resources) == 0 {
-		err = a.flow.deleteAllocation(ctx, a.Request.Instance)
-	} else {
-		released, err = a.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, bool) {
-			return a.before, placement.Equal(held.Resources, a.claim.wanted.Resources)
-		})
-	}
-	if err == nil {
-		a.claim = claimState{}
-	}
-	if released || err != nil {
-		a.cleanup.add("allocation", a.Request.Instance, err)
-	}
 }

@@ -2,9 +2,11 @@ package spawn_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,6 +26,19 @@ const (
 	instance       = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	secondInstance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"
 )
+
+// alone is the configuration of a flow whose project nobody else uses: whatever it
+// does, nothing may be left.
+var alone = spawn.Config{ExclusiveProject: true}
+
+// certainlyLeft lists the leftovers of an error that are known to exist.
+func certainlyLeft(err error) []spawn.Leftover {
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(failure.Leftovers), func(l spawn.Leftover) bool { return !l.Certain })
+}
 
 // world is a cloud with a flow against it.
 type world struct {

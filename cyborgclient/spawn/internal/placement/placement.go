@@ -196,20 +196,10 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (Allocation, e
 	return held, err
 }
 
-// SetAllocation replaces what a consumer holds.
+// SetAllocation replaces what a consumer holds. Without resources the consumer is
+// deleted, if it still has the generation.
 func (c *Client) SetAllocation(ctx context.Context, consumer string, want Allocation) error {
 	return call(ctx, "PUT allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
 		return allocations.Update(ctx, c.service(), consumer, want).ExtractErr()
 	})
-}
-
-// DeleteAllocation deletes what a consumer holds. It succeeds for an unknown one.
-func (c *Client) DeleteAllocation(ctx context.Context, consumer string) error {
-	err := call(ctx, "DELETE allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
-		return allocations.Delete(ctx, c.service(), consumer).ExtractErr()
-	})
-	if StatusOf(err) == http.StatusNotFound {
-		return nil
-	}
-	return err
 }

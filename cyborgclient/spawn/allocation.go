@@ -1,0 +1,67 @@
+package spawn
+
+import (
+	"context"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+)
+
+// verdict is what is to happen to an allocation.
+type verdict int
+
+const (
+	leave   verdict = iota // it is as it is to be
+	replace                // by another one
+	await                  // it may still change
+)
+
+// changeAllocation replaces what an instance holds, with the generation that was read,
+// so that a request that arrives late changes nothing. The function returns what the
+// instance is to hold, of which nothing deletes the allocation. When the outcome of a
+// change is unknown, it is not sent again within LateWindow. Settled reports that the
+// function left the allocation or that the change was done, changed that one was.
+func (f *Flow) changeAllocation(
+	ctx context.Context, instance string, decide func(held placement.Allocation) (next placement.Allocation, v verdict),
+) (settled, changed bool, err error) {
+	var unknown error // the outcome of a change
+	var since time.Time
+	settled, err = f.settle(ctx, func(ctx context.Context) (bool, error) {
+		held, err := f.placement.Allocation(ctx, instance)
+		if err != nil {
+			return false, err
+		}
+		next, v := decide(held)
+		switch {
+		case v != replace:
+			changed = changed || unknown != nil
+			return v == leave, nil
+		case unknown != nil && time.Since(since) < LateWindow:
+			return false, unknown
+		}
+		next.Generation = held.Generation
+		if next.Project == "" {
+			next.Project, next.User = held.Project, held.User
+		}
+		if err = f.placement.SetAllocation(ctx, instance, next); err == nil {
+			changed = true
+			return true, nil
+		}
+		if !placement.Refused(err) {
+			unknown, since = err, time.Now()
+		}
+		return false, err
+	})
+	return settled, changed, err
+}
+
+// deleteAllocation deletes what an instance holds.
+func (f *Flow) deleteAllocation(ctx context.Context, instance string) error {
+	_, _, err := f.changeAllocation(ctx, instance, func(held placement.Allocation) (placement.Allocation, verdict) {
+		if len(held.Resources) == 0 {
+			return held, leave
+		}
+		return placement.Allocation{}, replace
+	})
+	return err
+}

@@ -1,0 +1,122 @@
+package spawn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// LeftoverKind says what a [Leftover] is.
+type LeftoverKind string
+
+// The kinds of leftovers; the ID of a leftover is given in parentheses.
+const (
+	LeftoverARQ        LeftoverKind = "arq"        // an ARQ (its UUID)
+	LeftoverAllocation LeftoverKind = "allocation" // an allocation in Placement (the instance)
+	LeftoverGuest      LeftoverKind = "guest"      // a guest of the hypervisor (the instance)
+	LeftoverMdev       LeftoverKind = "mdev"       // a mediated device (its UUID)
+	LeftoverCreate     LeftoverKind = "arq create" // ARQs of a create whose reply was lost (the device profile's name)
+)
+
+// Leftover is something that may still hold an accelerator.
+type Leftover struct {
+	Kind LeftoverKind `json:"kind"`
+	ID   string       `json:"id"`
+	// Instance is the one that it was made for; empty where it is not known.
+	Instance string `json:"instance,omitempty"`
+	// Certain is false for a suspect: the outcome of the request that may have made
+	// it is unknown, because no answer was read. It may not exist, may be another
+	// client's (an ARQ), or may still appear (an allocation, a create).
+	Certain bool `json:"certain"`
+	// Count, ProjectID and Since describe a [LeftoverCreate]: it may have made up to
+	// Count ARQs in the project, with a creation time from Since on.
+	Count     int       `json:"count,omitempty"`
+	ProjectID string    `json:"project_id,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	// Reason is set by [Flow.Reconcile]: why this belongs to no living instance.
+	Reason string `json:"reason,omitempty"`
+	// Err is why it could not be given back; nil if it was, or was not to be.
+	Err error `json:"-"`
+}
+
+// String names the leftover and its error.
+func (l Leftover) String() string {
+	text := fmt.Sprintf("%s %s", l.Kind, l.ID)
+	var details []string
+	if l.Kind == LeftoverCreate {
+		text = fmt.Sprintf("up to %s of device profile %s", count(l.Count, "ARQ"), l.ID)
+		details = []string{fmt.Sprintf("project %s, created after %s", l.ProjectID, l.Since.UTC().Format(time.RFC3339))}
+	} else if !l.Certain {
+		details = []string{"not certain"}
+	}
+	if l.Err != nil {
+		details = append(details, l.Err.Error())
+	}
+	if len(details) == 0 {
+		return text
+	}
+	return text + " (" + strings.Join(details, "; ") + ")"
+}
+
+// same reports whether both are about the same thing.
+func (l Leftover) same(other Leftover) bool {
+	return l.Kind == other.Kind && l.ID == other.ID && l.Instance == other.Instance && l.Since.Equal(other.Since)
+}
+
+const (
+	suspectLifetime = time.Hour
+	maxSuspects     = 4096
+)
+
+// suspectList holds the suspects of the last hour, the oldest first.
+type suspectList struct {
+	mu   sync.Mutex
+	list []suspect
+}
+
+type suspect struct {
+	Leftover
+	until time.Time
+}
+
+func (s *suspectList) add(leftovers []Leftover) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	for _, l := range leftovers {
+		if !l.Certain && !slices.ContainsFunc(s.list, func(known suspect) bool { return known.same(l) }) {
+			s.list = append(s.list, suspect{l, time.Now().Add(suspectLifetime)})
+		}
+	}
+	s.list = s.list[max(0, len(s.list)-maxSuspects):]
+}
+
+// remove removes what a function reports as settled.
+func (s *suspectList) remove(settled func(Leftover) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(known suspect) bool { return settled(known.Leftover) })
+}
+
+func (s *suspectList) all() []Leftover {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	all := make([]Leftover, len(s.list))
+	for i, known := range s.list {
+		all[i] = known.Leftover
+	}
+	return all
+}
+
+func (s *suspectList) expire() {
+	now := time.Now()
+	s.list = slices.DeleteFunc(s.list, func(known suspect) bool { return !now.Before(known.until) })
+}
+
+// Suspects lists, the oldest first, what attempts of the last hour may have left
+// behind, in [Error.Leftovers] or [Result.Suspects], and what no one has seen since.
+// [Flow.Reconcile] finds it once it exists.
+func (f *Flow) Suspects() []Leftover { return f.suspects.all() }

@@ -1,0 +1,175 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+	"github.com/gocyborg/gocyborg/requestspec"
+)
+
+// clockSkew is by how much the clocks of a cloud's services may differ: the Date of an
+// answer and the creation time of an ARQ are those of two hosts.
+const clockSkew = 5*time.Minute + 2*time.Second
+
+// findLostARQs looks for the ARQs of a create whose reply was lost. An ARQ does not
+// name its creator, so that with those of other clients in the project none can be
+// deleted: what is there is named. With Config.ExclusiveProject those that no attempt
+// of the flow has are the lost ones. They become the attempt's, until they are as many
+// as a create makes; they may be fewer, because a create makes one after the other.
+func (a *Attempt) findLostARQs(ctx context.Context) {
+	if !a.create.lost {
+		return
+	}
+	lost := lostCreate{attempt: a, createState: &a.create, owner: a.flow.tokenOwner(), seen: map[string]int{}}
+	if a.flow.config.ExclusiveProject && lost.owner.project != "" {
+		settled, err := a.flow.settle(ctx, lost.adopt)
+		a.create.lost = !settled
+		lost.name(nil, err)
+		return
+	}
+	var found []cyborgclient.ARQ
+	err := a.flow.retry(ctx, func(ctx context.Context) (err error) {
+		found, err = lost.candidates(ctx)
+		return err
+	})
+	a.create.lost = err != nil
+	lost.name(found, err)
+}
+
+// lostCreate is the search for the ARQs of a create.
+type lostCreate struct {
+	*createState
+	attempt *Attempt
+	owner   tokenOwner
+	seen    map[string]int // ARQ -> the newest create when it was first seen
+}
+
+// candidates lists the ARQs that the create may have made: in the project of the
+// token, whatever that of the instance is.
+func (l *lostCreate) candidates(ctx context.Context) ([]cyborgclient.ARQ, error) {
+	all, now, err := l.attempt.flow.listAllARQs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.since.IsZero() {
+		l.since = now.Add(-time.Since(l.began) - clockSkew).Truncate(time.Second)
+	}
+	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
+		return arq.State != cyborgclient.StateInitial || arq.Hostname != "" || arq.InstanceUUID != "" ||
+			arq.DeviceProfileName != l.from.profile.Name ||
+			arq.ProjectID != "" && arq.ProjectID != l.owner.project ||
+			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(l.since) ||
+			l.attempt.flow.arqs.has(arq.UUID)
+	}), nil
+}
+
+// adopt looks once, and adds the ARQs that are no other attempt's to the attempt. One
+// that another create of the process may just have made is left for the next look.
+func (l *lostCreate) adopt(ctx context.Context) (settled bool, err error) {
+	arqs := &l.attempt.flow.arqs
+	newest := arqs.newestCreate() // before the list
+	found, err := l.candidates(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, arq := range found {
+		if _, known := l.seen[arq.UUID]; !known {
+			l.seen[arq.UUID] = newest
+		}
+		if arq.ProjectID != "" && arqs.adopt(arq.UUID, l.seen[arq.UUID]) {
+			l.attempt.addARQs([]cyborgclient.ARQ{arq}, l.from)
+			l.missing--
+		}
+	}
+	return l.missing <= 0, nil
+}
+
+// name adds the create and the ARQs that it may have made to the leftovers, unless
+// all were found.
+func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
+	if l.since.IsZero() {
+		l.since = l.began.Add(-clockSkew)
+	}
+	instance, cleanup := l.attempt.Request.Instance, &l.attempt.cleanup
+	if err == nil {
+		err = errReplyLost
+	}
+	create := Leftover{
+		Kind: LeftoverCreate, ID: l.from.profile.Name, Instance: instance, Count: l.missing, ProjectID: l.owner.project,
+		Since: l.since, Err: err,
+	}
+	if l.missing <= 0 {
+		cleanup.remove(create)
+		return
+	}
+	for _, arq := range found {
+		cleanup.suspect(Leftover{Kind: LeftoverARQ, ID: arq.UUID, Instance: instance, Err: errLostCreate})
+	}
+	cleanup.suspect(create)
+}
+
+// Why something is a suspect.
+var (
+	errReplyLost  = errors.New("the reply was lost")
+	errLostCreate = errors.New("another client may have made it")
+)
+
+// arqCount is how many ARQs one create makes; -1 for a profile that step 2 refuses.
+func arqCount(profile requestspec.DeviceProfile) int {
+	total := 0
+	for _, group := range profile.Groups {
+		n, err := requestspec.ARQCount(group)
+		if err != nil {
+			return -1
+		}
+		total += n
+	}
+	return total
+}
+
+// releaseClaim gives the allocation back: the instance holds what it held before.
+//
+// A claim with a lost reply may be another client's allocation, and may still arrive.
+// The claim of an instance that held something before is settled at once, because
+// writing that again changes the generation that the claim needs. That of a new
+// instance needs none, so it is looked for.
+func (a *Attempt) releaseClaim(ctx context.Context) {
+	if !a.claim.sent {
+		return
+	}
+	seen := a.claim.certain
+	settled, released, err := a.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, verdict) {
+		restored := len(a.before.Resources) > 0 && placement.Equal(held.Resources, a.before.Resources)
+		ours := a.claim.certain || placement.Equal(held.Resources, a.claim.wanted.Resources)
+		late := a.claim.wanted.Generation
+		switch {
+		case len(held.Resources) == 0 && (seen || late != nil):
+			return held, leave
+		case len(held.Resources) == 0:
+			return held, await
+		case restored && (a.claim.certain || late == nil || held.Generation == nil || *late != *held.Generation):
+			return held, leave
+		case !ours && (late == nil || held.Generation == nil || *late != *held.Generation):
+			return held, leave // another client's; Placement refuses the claim while it exists
+		}
+		seen = seen || ours
+		return a.before, replace
+	})
+	l := Leftover{Kind: LeftoverAllocation, ID: a.Request.Instance, Instance: a.Request.Instance, Certain: seen, Err: err}
+	switch {
+	case settled:
+		a.cleanup.drop(l.Kind, l.ID)
+		if a.claim = (claimState{}); released && seen {
+			a.cleanup.add(l.Kind, l.ID, nil)
+		}
+	default:
+		if err == nil {
+			l.Err = errReplyLost
+		}
+		a.cleanup.suspect(l)
+	}
+}

@@ -1,0 +1,88 @@
+package spawn
+
+import (
+	"math"
+	"sync"
+)
+
+// tracker counts who uses what, and knows which creates are under way.
+type tracker struct {
+	mu      sync.Mutex
+	users   map[string]int
+	last    int          // the ticket of the newest create
+	creates map[int]bool // tickets of the creates under way
+}
+
+func (t *tracker) add(uuids ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users == nil {
+		t.users = make(map[string]int)
+	}
+	for _, uuid := range uuids {
+		t.users[uuid]++
+	}
+}
+
+func (t *tracker) remove(uuids ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, uuid := range uuids {
+		if t.users[uuid] > 1 {
+			t.users[uuid]--
+		} else {
+			delete(t.users, uuid)
+		}
+	}
+}
+
+func (t *tracker) has(uuid string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.users[uuid] > 0
+}
+
+// beginCreate returns the ticket of a create. Its ARQs are to be added before
+// endCreate.
+func (t *tracker) beginCreate() (ticket int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.creates == nil {
+		t.creates = make(map[int]bool)
+	}
+	t.last++
+	t.creates[t.last] = true
+	return t.last
+}
+
+func (t *tracker) endCreate(ticket int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.creates, ticket)
+}
+
+// newestCreate returns the ticket of the newest create.
+func (t *tracker) newestCreate() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+// adopt adds an ARQ that nobody uses, unless a create that began up to a ticket is
+// still under way: the ARQ may be that one's.
+func (t *tracker) adopt(uuid string, ticket int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	oldest := math.MaxInt
+	for underWay := range t.creates {
+		oldest = min(oldest, underWay)
+	}
+	if oldest <= ticket || t.users[uuid] > 0 {
+		return false
+	}
+	if t.users == nil {
+		t.users = make(map[string]int)
+	}
+	t.users[uuid] = 1
+	return true
+}
