@@ -1,0 +1,350 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// A request may be applied after its caller has given up. Within LateWindow it is
+// undone, beyond it is named.
+func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
+	t.Parallel()
+	const beyond = 7 * time.Minute
+	for _, operation := range []string{"placement.allocations.put", "accelerator.arq.create", "accelerator.arq.bind"} {
+		for _, delay := range []time.Duration{20 * time.Millisecond, 5 * time.Second, beyond} {
+			for _, config := range []spawn.Config{{MaxAttempts: 1}, {MaxAttempts: 1, ExclusiveProject: true}} {
+				t.Run(fmt.Sprintf("%s %s exclusive=%v", operation, delay, config.ExclusiveProject), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t, worldOpts{config: config})
+						w.fail(t, fault.Rule{Operation: operation, Action: fault.Late, Delay: delay})
+						_, err := w.flow.Run(t.Context(), request("mixed"))
+						if err == nil {
+							t.Fatal("no error")
+						}
+						if left := certainlyLeft(err); len(left) > 0 {
+							t.Errorf("left behind for certain: %v", left)
+						}
+						time.Sleep(beyond + time.Minute)
+						w.checkNamed(t, err)
+						mayLeave := operation == "accelerator.arq.create" && !config.ExclusiveProject || operation != "accelerator.arq.bind" && delay == beyond
+						if leaks := w.cloud.Leaks(); len(leaks) > 0 != mayLeave {
+							t.Errorf("leaks: %v", leaks)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// checkNamed checks that every ARQ and every allocation of the instance that leaks is
+// named in the error, and that the suspects of the error are those of the flow.
+func (w *world) checkNamed(t *testing.T, err error) {
+	t.Helper()
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		t.Fatalf("got error %v", err)
+	}
+	for _, left := range failure.Leftovers {
+		if !slices.ContainsFunc(w.flow.Suspects(), func(s spawn.Leftover) bool { return s.Kind == left.Kind && s.ID == left.ID }) {
+			t.Errorf("%v is no suspect of the flow", left)
+		}
+	}
+	for _, leak := range w.cloud.Leaks() {
+		switch {
+		case leak.Kind == simcloud.LeakARQ && !namesARQ(t, w, failure.Leftovers, leak.Subject):
+			t.Errorf("unnamed ARQ: %v; named are %v", leak, failure.Leftovers)
+		case leak.Kind == simcloud.LeakAllocation && leak.Subject == failure.Instance && !slices.ContainsFunc(failure.Leftovers, func(l spawn.Leftover) bool { return l.Kind == spawn.LeftoverAllocation }):
+			t.Errorf("unnamed: %v; named are %v", leak, failure.Leftovers)
+		}
+	}
+}
+
+// namesARQ reports whether the leftovers name an ARQ: by its UUID, or by the create
+// that made it.
+func namesARQ(t *testing.T, w *world, leftovers []spawn.Leftover, uuid string) bool {
+	t.Helper()
+	arq, err := w.cyborg.GetARQ(t.Context(), uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(leftovers, func(l spawn.Leftover) bool {
+		return l.Kind == spawn.LeftoverARQ && l.ID == uuid ||
+			l.Kind == spawn.LeftoverCreate && l.ID == arq.DeviceProfileName && l.ProjectID == arq.ProjectID && !arq.CreatedAt.Before(l.Since)
+	})
+}
+
+// An undoing that is applied late does not delete what the instance has got since.
+func TestALateUndoingSparesTheNextHost(t *testing.T) {
+	t.Parallel()
+	for _, delay := range []time.Duration{20 * time.Millisecond, 5 * time.Second, 7 * time.Minute} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{config: alone})
+				w.fail(t,
+					fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Late, Delay: delay},
+					fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Late, Delay: delay},
+					fault.Rule{Operation: "placement.allocations.put", Nth: 2, Action: fault.Late, Delay: delay},
+				)
+				result, err := w.flow.Run(t.Context(), request("mixed"))
+				time.Sleep(8 * time.Minute)
+				if left := certainlyLeft(err); len(left) > 0 {
+					t.Errorf("left behind for certain: %v", left)
+				}
+				w.checkPromise(t, result, err)
+				if result, err = w.flow.Run(t.Context(), request("mixed")); err != nil {
+					t.Errorf("the next spawn of the instance: %v", err)
+				}
+				w.checkPromise(t, result, err)
+			})
+		})
+	}
+}
+
+// What an instance held before is written again, which refuses the claim that is under
+// way.
+func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{config: alone})
+		i := s.spawn(t, "gpu")
+		if err := s.ops.Stop(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		before := s.cloud.Placement.Allocations()
+		s.powerCut(t, i.Host)
+		s.guests.down[i.Host] = true
+		s.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 7 * time.Minute})
+		began := time.Now()
+		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+		if err == nil || errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("got error %v, want one without leftovers", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the unwinding took %s, although the claim could be settled at once", took)
+		}
+		time.Sleep(8 * time.Minute)
+		if after := s.cloud.Placement.Allocations(); len(after) != len(before) {
+			t.Errorf("allocations %v, want %v", after, before)
+		}
+	})
+}
+
+func TestSuspectsExpire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop})
+		if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil {
+			t.Fatal("no error")
+		}
+		time.Sleep(59 * time.Minute)
+		if suspects := w.flow.Suspects(); len(suspects) != 1 {
+			t.Errorf("after 59 minutes: %v, want the create", suspects)
+		}
+		time.Sleep(2 * time.Minute)
+		if suspects := w.flow.Suspects(); len(suspects) != 0 {
+			t.Errorf("after an hour: %v", suspects)
+		}
+	})
+}
+
+// A spawn that succeeded on the next host tells what the first one may have left.
+func TestASuccessTellsItsSuspects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []spawn.LeftoverKind
+		for _, suspect := range result.Suspects {
+			kinds = append(kinds, suspect.Kind)
+		}
+		if !slices.Equal(kinds, []spawn.LeftoverKind{spawn.LeftoverARQ, spawn.LeftoverCreate}) {
+			t.Errorf("suspects: %v", result.Suspects)
+		}
+	})
+}
+
+// neighbour is another agent on the same cloud, with clients, registry and flow of its
+// own, as another process has them.
+func (w *world) neighbour(t *testing.T, config spawn.Config) *world {
+	t.Helper()
+	other := &world{cloud: w.cloud, events: externalevent.NewRegistry()}
+	provider := w.cloud.Provider(t)
+	var err error
+	if other.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t))); err != nil {
+		t.Fatal(err)
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.flow, err = spawn.New(other.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(other.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+// releasedModel is a cloud with the Cyborg of a release.
+func releasedModel(release string) *simcloud.Model {
+	model := simcloud.DefaultModel()
+	model.Cyborg.Release = release
+	return &model
+}
+
+// Two agents create ARQs of the same profile. The create of one is lost; the ARQs of
+// the other, between its create and its bind, stay.
+func TestALostCreateSparesTheARQsOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	for _, release := range []string{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+		for _, applied := range []fault.When{fault.Before, fault.After} {
+			t.Run(fmt.Sprintf("%s %s", release, applied), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, worldOpts{model: releasedModel(release), config: spawn.Config{MaxAttempts: 1}})
+					b := w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
+					w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: applied})
+					_, err := w.flow.Run(t.Context(), request("gpu"))
+					w.checkNamed(t, err)
+					if err := walk(t.Context(), b.Match, b.Bind, b.WaitBound, b.Compose); err != nil {
+						t.Errorf("the other agent: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// With a project of its own a flow deletes what a lost create has made, in any number:
+// a create makes one ARQ after the other.
+func TestAnExclusiveProjectFreesPartOfACreate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		const create = 6 // profile, candidates, provider, allocations, PUT, POST
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.intercept(t, &interceptor{n: create, after: func(*http.Request) {
+			arqs := w.cloud.Cyborg.ARQs()
+			if err := w.neighbour(t, spawn.Config{}).cyborg.DeleteARQs(t.Context(), []string{arqs[1].UUID}); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}}, alone)
+		began := time.Now()
+		_, err := w.flow.Run(ctx, request("mixed"))
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || len(failure.Leftovers) != 1 || failure.Leftovers[0].Count != 1 || failure.Leftovers[0].Certain {
+			t.Fatalf("got error %v, want up to 1 ARQ as a suspect", err)
+		}
+		if took := time.Since(began); took < spawn.LateWindow {
+			t.Errorf("looked for %s, want %s", took, spawn.LateWindow)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// An ARQ that a create of the same flow has made, and whose answer is still on its way,
+// is not the lost one of another attempt.
+func TestALostCreateSparesACreateUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: alone})
+		w.fail(t,
+			fault.Rule{Operation: "accelerator.arq.create", Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
+			fault.Rule{Operation: "accelerator.arq.create", Nth: 2, Action: fault.Drop, When: fault.After},
+		)
+		slow := make(chan *spawn.Attempt)
+		go func() { slow <- w.begin(t, secondInstance) }()
+		time.Sleep(time.Second) // its ARQ is made, its answer is not read
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if err != nil || len(result.Suspects) > 0 {
+			t.Errorf("got %v, error %v; want success on the next host without suspects", result, err)
+		}
+		other := <-slow
+		if err := walk(t.Context(), other.Match, other.Bind, other.WaitBound, other.Compose); err != nil {
+			t.Errorf("the attempt whose answer was slow: %v", err)
+		}
+	})
+}
+
+// The ARQs of an instance belong to its project, whose users see them.
+func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
+	t.Parallel()
+	for _, release := range []string{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: releasedModel(release), config: alone})
+				req := request("gpu")
+				req.ProjectID = w.cloud.ProjectID("demo")
+				w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
+				result, err := w.flow.Run(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := result.ARQs[0].ProjectID; got != req.ProjectID {
+					t.Errorf("the ARQ is of project %s, want %s", got, req.ProjectID)
+				}
+				if release == fakecyborg.Release20262 {
+					w.checkPromise(t, result, err) // in Zed a lost ARQ names no project
+				}
+				tenant, err := w.cloud.ProviderClient(t.Context(), "demo")
+				if err != nil {
+					t.Fatal(err)
+				}
+				client, err := cyborgclient.New(tenant)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := client.GetARQ(t.Context(), result.ARQs[0].UUID); err != nil {
+					t.Errorf("the tenant cannot see its ARQ: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAMemberMayNotSpawnForAnotherProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	provider, err := w.cloud.ProviderClient(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.replaceCyborg(t, provider, w.cyborg)
+	w.cloud.ForgetRequests()
+	req := request("gpu")
+	req.ProjectID = w.cloud.ProjectID("admin")
+	_, err = w.flow.Run(t.Context(), req)
+	if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), req.ProjectID) {
+		t.Errorf("got error %v, want ErrRequest that names the project", err)
+	}
+	if sent := w.cloud.Requests(); len(sent) > 0 {
+		t.Errorf("sent before the refusal: %v", sent)
+	}
+}
