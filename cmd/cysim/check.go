@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/plural"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -22,12 +23,8 @@ type checkCommand struct {
 	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
-const (
-	// maxAnswer limits the answer of the cloud, in bytes.
-	maxAnswer = 64 << 20
-	// answerTimeout limits the time of the request.
-	answerTimeout = time.Minute
-)
+// answerTimeout limits the time of the request.
+const answerTimeout = time.Minute
 
 // Run implements the command.
 func (c *checkCommand) Run(ctx context.Context, p *command.Process) error {
@@ -56,13 +53,13 @@ func (c *checkCommand) leaks(ctx context.Context) ([]simcloud.Leak, error) {
 	if c.ControlToken != "" {
 		req.Header.Set(controlTokenHeader, c.ControlToken)
 	}
-	client := http.Client{Timeout: answerTimeout}
+	client := httpbounds.Client(http.Client{Timeout: answerTimeout}, httpbounds.AnswerLimit)
 	answer, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask for leaks: %w", err)
 	}
 	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return nil, fmt.Errorf("ask for leaks: GET %s: %w", url, err)
 	}

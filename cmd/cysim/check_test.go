@@ -120,3 +120,17 @@ func TestServeWithAManualClock(t *testing.T) {
 		t.Errorf("the clock: %s", text)
 	}
 }
+
+func TestCheckSendsTheControlTokenToItsCloudOnly(t *testing.T) {
+	t.Parallel()
+	stolen := ""
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen += r.Header.Get(controlTokenHeader) }))
+	defer other.Close()
+	cloud := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer cloud.Close()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"check", "--url", cloud.URL, "--control-token", "secret"}, &stdout, &stderr)
+	if status != 1 || !strings.Contains(stderr.String(), "302 Found") || stolen != "" {
+		t.Errorf("status %d, %s; the other server got %q", status, stderr.String(), stolen)
+	}
+}

@@ -10,11 +10,14 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // Send posts events to Nova in one call, with the microversion 2.82 in both
 // headers. The service client is one for compute; it is not changed. Nothing is
-// retried. It returns the events of Nova's answer, each with a code:
+// retried, except after a 401 with a new token. It returns the events of Nova's
+// answer, each with a code:
 //
 //   - HTTP status 200 is success.
 //   - 207 with the code 422 for every event is success, too: no instance has a host
@@ -31,7 +34,10 @@ func Send(ctx context.Context, compute *gophercloud.ServiceClient, events []Even
 	if err != nil {
 		return nil, err
 	}
-	client := *compute
+	client, err := session.Service(compute)
+	if err != nil {
+		return nil, fmt.Errorf("externalevent: send: %w: %w", ErrInvalid, err)
+	}
 	client.Type, client.Microversion = "compute", Microversion
 	url := client.ServiceURL("os-server-external-events")
 	resp, err := client.Post(ctx, url, map[string]any{"events": sent}, nil, &gophercloud.RequestOpts{

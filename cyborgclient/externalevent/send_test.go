@@ -177,3 +177,16 @@ func TestSendRefusesBadEvents(t *testing.T) {
 		t.Errorf("no events: Send = %v; want ErrInvalid", err)
 	}
 }
+
+func TestSendCarriesNoTokenToAnotherServer(t *testing.T) {
+	t.Parallel()
+	var hosts []string
+	client := compute(inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hosts = append(hosts, r.Host)
+		http.Redirect(w, r, "http://nova.example:8774/", http.StatusTemporaryRedirect)
+	})})
+	_, err := externalevent.Send(t.Context(), client, []externalevent.Event{completed(arq1)})
+	if delivery := new(externalevent.DeliveryError); !errors.As(err, &delivery) || delivery.Status != http.StatusTemporaryRedirect || len(hosts) != 1 {
+		t.Errorf("err = %v after requests to %q", err, hosts)
+	}
+}

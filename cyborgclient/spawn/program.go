@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
@@ -131,6 +132,9 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 		property, value = propertyFunctionName, r.FunctionName
 	}
 	client, err := openstack.NewImageV2(f.provider, gophercloud.EndpointOpts{})
+	if err == nil {
+		client, err = session.Service(client)
+	}
 	if err != nil {
 		return "", fmt.Errorf("spawn: program: image service: %w", err)
 	}

@@ -42,13 +42,13 @@ func novaHalf() []Package {
 		{Pattern: "matching", Ours: []string{"requestspec"}, Never: inputOutput()},
 		{Pattern: "domainxml", Others: []string{libvirtxml}, Never: inputOutput()},
 		{Pattern: "cyborgclient", Ours: []string{"internal/httpbounds", "internal/session"}, Others: []string{gophercloud, retryable}},
-		{Pattern: "cyborgclient/externalevent", Others: []string{gophercloud}},
+		{Pattern: "cyborgclient/externalevent", Ours: []string{"internal/session"}, Others: []string{gophercloud}},
 		{
 			Pattern: "cyborgclient/spawn",
-			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf"},
+			Ours:    []string{"cyborgclient", "cyborgclient/externalevent", "requestspec", "matching", "domainxml", "cyborgclient/spawn/internal/*", "internal/devicespec", "internal/osloconf", "internal/session"},
 			Others:  []string{gophercloud, libvirtxml},
 		},
-		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/httpbounds", "internal/session"}, Others: []string{gophercloud}},
+		{Pattern: "cyborgclient/spawn/internal/placement", Ours: []string{"requestspec", "internal/session"}, Others: []string{gophercloud}},
 		{Pattern: "internal/session", Ours: []string{"internal/httpbounds"}, Others: []string{gophercloud}},
 	}
 }
@@ -72,9 +72,9 @@ func foundations() []Package {
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
-		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/tables"}},
+		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables"}},
 		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
-		{Pattern: "internal/nova", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
+		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "sim", "fault", "fakecyborg", "placementsim"}},
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -161,12 +162,13 @@ func (s *Server) post(ctx context.Context, to target, events []sim.Event) error 
 		}
 		req.Header.Set("X-Auth-Token", token)
 	}
-	res, err := to.client.Do(req)
+	client := httpbounds.Client(*to.client, simhttp.MaxBody)
+	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(res.Body, simhttp.MaxBody)); err != nil {
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		return err
 	}
 	if res.StatusCode != http.StatusOK {

@@ -78,9 +78,7 @@ const eventTimeout = 10 * time.Second
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
 	s := &Server{cfg: cfg, state: newState(), deliveries: deliveries{waiting: make(map[int64]context.CancelFunc)}}
-	s.urlClient = &http.Client{Timeout: eventTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the token is for the receiver only
-	}}
+	s.urlClient = &http.Client{Timeout: eventTimeout}
 	s.Service = &simhttp.Service{
 		Name:          "compute",
 		Prefixes:      []string{"/compute"},

@@ -51,6 +51,21 @@ func Provider(tokens Tokens, endpoint string, transport http.RoundTripper) (*gop
 	return own, nil
 }
 
+// Service returns a copy of a client of one service whose provider is that of Provider,
+// with bounded answers. What the given provider does to retry is kept.
+func Service(client *gophercloud.ServiceClient) (*gophercloud.ServiceClient, error) {
+	given := client.ProviderClient
+	bounded := httpbounds.Transport(given.HTTPClient.Transport, httpbounds.AnswerLimit)
+	provider, err := Provider(Tokens{User: given}, client.ResourceBaseURL(), bounded)
+	if err != nil {
+		return nil, err
+	}
+	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = given.RetryFunc, given.RetryBackoffFunc, given.MaxBackoffRetries
+	own := *client
+	own.ProviderClient = provider
+	return &own, nil
+}
+
 // Outcome is what happened to the tokens of one call.
 type Outcome struct {
 	Sent []string // every token that was sent, to be removed from messages

@@ -45,7 +45,7 @@ func keepBody(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxData))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return err
 }

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// maxAnswer is the longest answer read from a peer, in bytes: bitstream images
-// are the long ones.
-const maxAnswer = 1 << 30
+// maxData is the longest data of an image that is read from a peer, in bytes.
+const maxData = 1 << 30
 
 // Peer is another service, spoken to over HTTP.
 type Peer struct {
@@ -43,26 +43,33 @@ func (a Answer) Decode(into any) error {
 type PeerCall struct {
 	Method, Path string
 	Header       map[string]string
-	Body         any // nil: none
+	Body         any  // nil: none
+	Data         bool // the answer is the data of an image, which may be long
 }
 
-// Do sends a request and reads the whole answer. The error is for a request
-// that got none; it never carries the token.
+// Do sends a request and reads the whole answer. No redirect to another server is
+// followed, because it would carry the token there. The error is for a request that got
+// no answer, or one that is too long; it never carries the token.
 func (p *Peer) Do(ctx context.Context, c PeerCall) (Answer, error) {
 	req, err := p.request(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}
-	client := p.Endpoint.Client
-	if client == nil {
-		client = http.DefaultClient
+	client := http.DefaultClient
+	if p.Endpoint.Client != nil {
+		client = p.Endpoint.Client
 	}
-	res, err := client.Do(req)
+	limit := int64(httpbounds.AnswerLimit)
+	if c.Data {
+		limit = maxData
+	}
+	bounded := httpbounds.Client(*client, limit)
+	res, err := bounded.Do(req)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s %s: read the answer: %w", c.Method, c.Path, err)
 	}

@@ -15,12 +15,17 @@ import (
 
 var errNoGlance = errors.New("no image service is configured")
 
-// fromGlance sends a GET to Glance. An answer other than 2xx is an error, too.
-func (c *Conductor) fromGlance(ctx context.Context, path, accept string) (simhttp.Answer, error) {
+// fromGlance sends a GET to Glance, for JSON or for the data of an image. An answer other
+// than 2xx is an error, too.
+func (c *Conductor) fromGlance(ctx context.Context, path string, data bool) (simhttp.Answer, error) {
 	if c.cfg.Glance == nil {
 		return simhttp.Answer{}, errNoGlance
 	}
-	got, err := c.cfg.Glance.Do(ctx, simhttp.PeerCall{Method: http.MethodGet, Path: path, Header: map[string]string{"Accept": accept}})
+	call := simhttp.PeerCall{Method: http.MethodGet, Path: path, Data: data}
+	if data {
+		call.Header = map[string]string{"Accept": "*/*"}
+	}
+	got, err := c.cfg.Glance.Do(ctx, call)
 	if err == nil && !got.OK() {
 		err = fmt.Errorf("the image service answered %d to GET %s", got.Status, path)
 	}
@@ -29,7 +34,7 @@ func (c *Conductor) fromGlance(ctx context.Context, path, accept string) (simhtt
 
 // DescribeImage reads the properties of an image of Glance.
 func (c *Conductor) DescribeImage(ctx context.Context, id string) (store.Image, error) {
-	got, err := c.fromGlance(ctx, "/images/"+url.PathEscape(id), "application/json")
+	got, err := c.fromGlance(ctx, "/images/"+url.PathEscape(id), false)
 	switch {
 	case got.Status == http.StatusNotFound:
 		return store.Image{}, store.Refuse(store.NoReferent, "Image %s could not be found.", id)
@@ -63,7 +68,7 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 		return c.DescribeImage(ctx, want.Value)
 	}
 	query := url.Values{want.By.Property(): {want.Value}}
-	got, err := c.fromGlance(ctx, "/images?"+query.Encode(), "application/json")
+	got, err := c.fromGlance(ctx, "/images?"+query.Encode(), false)
 	if err != nil {
 		return store.Image{}, fmt.Errorf("%s: %w", want, err)
 	}
@@ -96,7 +101,7 @@ func oneImage(want store.BitstreamRef, images []map[string]json.RawMessage) (sto
 // readImage fetches a bitstream from Glance.
 func (c *Conductor) readImage(ctx context.Context, image string) ([]byte, error) {
 	path := "/images/" + url.PathEscape(image) + "/file"
-	got, err := c.fromGlance(ctx, path, "*/*")
+	got, err := c.fromGlance(ctx, path, true)
 	if err == nil && got.Status != http.StatusOK {
 		err = fmt.Errorf("the image service has no data for GET %s", path)
 	}

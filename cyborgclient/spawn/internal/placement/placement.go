@@ -14,7 +14,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
-	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -39,16 +38,11 @@ type Client struct {
 // Placement before 1.34. It reauthenticates through the given one's provider, and
 // follows no redirect to another server.
 func New(client *gophercloud.ServiceClient, old bool) (*Client, error) {
-	given := client.ProviderClient
-	provider, err := session.Provider(session.Tokens{User: given}, client.ResourceBaseURL(),
-		httpbounds.Transport(given.HTTPClient.Transport, httpbounds.AnswerLimit))
+	own, err := session.Service(client)
 	if err != nil {
 		return nil, fmt.Errorf("placement: %w", err)
 	}
-	provider.RetryFunc, provider.RetryBackoffFunc, provider.MaxBackoffRetries = given.RetryFunc, given.RetryBackoffFunc, given.MaxBackoffRetries
-	own := *client
-	own.ProviderClient = provider
-	c := &Client{client: &own}
+	c := &Client{client: own}
 	c.old.Store(old)
 	return c, nil
 }

@@ -1,0 +1,52 @@
+package simhttp_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+func peerAt(url string, client *http.Client) *simhttp.Peer {
+	token := func(context.Context) (string, error) { return "secret", nil }
+	return &simhttp.Peer{Endpoint: sim.Endpoint{URL: url, Client: client, Token: token}}
+}
+
+func TestAPeerGetsNoTokenByARedirect(t *testing.T) {
+	t.Parallel()
+	stolen := ""
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen += r.Header.Get("X-Auth-Token") }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	for _, client := range []*http.Client{nil, {}} {
+		got, err := peerAt(server.URL, client).Do(t.Context(), simhttp.PeerCall{Method: http.MethodPut, Path: "/x", Body: 1})
+		if err != nil || got.Status != http.StatusTemporaryRedirect || stolen != "" {
+			t.Errorf("status %d, %v; the other server got %q", got.Status, err, stolen)
+		}
+	}
+}
+
+// endless is an answer without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func (endless) Close() error { return nil }
+
+func (e endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: e}, nil
+}
+
+func TestAnEndlessAnswerOfAPeerIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := peerAt("http://peer.example", &http.Client{Transport: endless{}}).Do(t.Context(), simhttp.PeerCall{Method: http.MethodGet, Path: "/x"})
+	if !errors.Is(err, httpbounds.ErrTooLarge) {
+		t.Errorf("err = %v", err)
+	}
+}
