@@ -49,6 +49,17 @@ func hardSearches() map[string]func() ([]requestspec.Group, []matching.Allocated
 			allocated[0].Resources, allocated[1].Resources, allocated[2].Resources = resources{"FPGA": 11}, resources{"FPGA": 11}, resources{"FPGA": 2}
 			return groups, allocated, traits
 		},
+		"late_group": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, traits := partition() // the last group has no provider
+			groups[29].Required = []string{"CUSTOM_A"}
+			return groups, allocated, traits
+		},
+		"lost_unit": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
+			groups, allocated, _ := partition() // no group is as small as the last allocation
+			allocated[0].Resources["FPGA"]--
+			allocated = append(allocated, matching.Allocated{Provider: "c", Resources: resources{"FPGA": 1}})
+			return groups, allocated, noTraits(allocated)
+		},
 		"equal_groups": func() ([]requestspec.Group, []matching.Allocated, map[string][]string) {
 			return equalWorld(20, 2, 8, 5) // each provider can have two groups, and one unit remains
 		},

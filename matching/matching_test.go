@@ -138,7 +138,8 @@ func TestBindingsRefusesWhatDoesNotFit(t *testing.T) {
 
 func TestBindingsRefusesABadProfile(t *testing.T) {
 	bad := requestspec.DeviceProfile{Name: "bad", Groups: []map[string]string{{"trait:CUSTOM_A": "required"}}}
-	if _, err := matching.Bindings(bad, mixedMappings(), nil); !errors.Is(err, requestspec.ErrInvalidProfile) {
+	// The profile comes first: its errors explain those of the requests.
+	if _, err := matching.Bindings(bad, mixedMappings(), []matching.ARQ{{}}); !errors.Is(err, requestspec.ErrInvalidProfile) {
 		t.Errorf("error %v, want %v", err, requestspec.ErrInvalidProfile)
 	}
 }
@@ -163,7 +164,8 @@ func TestProvidersReadsSuffixedGroupsOnly(t *testing.T) {
 func TestProvidersRefusesARequesterIDUsedTwice(t *testing.T) {
 	group := requestspec.Group{RequesterID: "1", UseSameProvider: true}
 	_, err := matching.Providers([]requestspec.Group{group, group}, mixedMappings())
-	if !errors.Is(err, matching.ErrAmbiguous) || !strings.Contains(err.Error(), "group 1") {
-		t.Errorf("error %v, want %v of group 1", err, matching.ErrAmbiguous)
+	want := matching.Error{RequesterID: "1", Group: 1, Want: "one group of this requester id", Got: "a second", Err: matching.ErrAmbiguous}
+	if got := (*matching.Error)(nil); !errors.As(err, &got) || *got != want {
+		t.Errorf("error %v, want %v", err, &want)
 	}
 }

@@ -119,7 +119,7 @@ func TestBindingsAgreesWithReference(t *testing.T) {
 
 func TestWeighIsAStableOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		scores := rapid.SliceOfN(rapid.Float64Range(-2, 2), 0, 12).Draw(t, "scores")
+		scores := rapid.SliceOfN(rapid.Float64Range(-2, 2), 0, 40).Draw(t, "scores")
 		candidates := make([]matching.Candidate, len(scores))
 		type place struct {
 			score float64

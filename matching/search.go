@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -83,8 +82,8 @@ func searchable(groups []requestspec.Group, allocated []Allocated, traits map[st
 // searchSteps is how many assignments of a group to a provider a search tries.
 const searchSteps = 1_000_000
 
-// search is a depth-first search of the assignments. Amounts are by position of their
-// class in a list of the classes of all groups.
+// search is a depth-first search of the assignments. Amounts are listed in one order of
+// the classes of all groups.
 type search struct {
 	wanted    [][]int  // per group: its amounts
 	fits      [][]bool // per group and provider: it has the traits and the classes
@@ -97,15 +96,17 @@ type search struct {
 }
 
 func newSearch(groups []requestspec.Group, allocated []Allocated, traits map[string][]string) *search {
-	var classes []string
+	position := map[string]int{} // of each class
 	for _, group := range groups {
-		classes = slices.AppendSeq(classes, maps.Keys(group.Resources))
+		for class := range group.Resources {
+			if _, ok := position[class]; !ok {
+				position[class] = len(position)
+			}
+		}
 	}
-	slices.Sort(classes)
-	classes = slices.Compact(classes)
 	amounts := func(resources map[string]int) []int {
-		list := make([]int, len(classes))
-		for i, class := range classes {
+		list := make([]int, len(position))
+		for class, i := range position {
 			list[i] = resources[class]
 		}
 		return list

@@ -73,6 +73,9 @@ func TestSearchFollowsNova(t *testing.T) {
 		{"left over elsewhere", []requestspec.Group{group(0, resources{"FPGA": 1})},
 			[]matching.Allocated{{"a", resources{"FPGA": 1, "VCPU": 1}}, {"b", resources{"FPGA": 1}}}, nil,
 			nil, matching.ErrNoMatch},
+		{"an amount of zero needs the class", []requestspec.Group{group(0, resources{"FPGA": 1, "PGPU": 0}), group(1, resources{"FPGA": 1})},
+			[]matching.Allocated{{"a", resources{"FPGA": 1}}, {"b", resources{"FPGA": 1, "PGPU": 0}}}, nil,
+			map[string]string{"g0": "b", "g1": "a"}, nil},
 		{"forbidden aggregates are ignored", []requestspec.Group{{RequesterID: "g0", UseSameProvider: true, Resources: resources{"FPGA": 1}, ForbiddenAggregates: []string{"x"}, InTree: "y"}},
 			[]matching.Allocated{{"a", resources{"FPGA": 1}}}, nil,
 			map[string]string{"g0": "a"}, nil},
@@ -100,6 +103,37 @@ func TestSearchFollowsNova(t *testing.T) {
 				t.Errorf("providers (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSearchErrorsNameTheGroupOrProvider(t *testing.T) {
+	t.Parallel()
+	fpga, device := group(1, resources{"FPGA": 1}), []matching.Allocated{{"dev", resources{"FPGA": 2}}}
+	spread, aggregates, forbidden := fpga, fpga, fpga
+	spread.UseSameProvider = false
+	aggregates.Aggregates = [][]string{{"x"}}
+	forbidden.Forbidden = []string{"CUSTOM_X"}
+	unsupported := func(got string) *matching.Error {
+		return &matching.Error{RequesterID: "g1", Group: 1, Err: matching.ErrUnsupported, Want: "amounts and required traits", Got: got}
+	}
+	tests := []struct {
+		name   string
+		second requestspec.Group
+		traits map[string][]string
+		want   *matching.Error
+	}{
+		{"spread", spread, nil, unsupported("a group that may have several providers")},
+		{"aggregates", aggregates, nil, unsupported("aggregates")},
+		{"forbidden", forbidden, nil, unsupported("forbidden traits")},
+		{"traits", fpga, nil, &matching.Error{Group: -1, Err: matching.ErrTraits, Want: "traits of every provider", Got: "none of dev"}},
+		{"no match", group(1, resources{"FPGA": 2}), noTraits(device),
+			&matching.Error{Group: -1, Err: matching.ErrNoMatch, Want: "all of it in the groups", Got: "[{dev map[FPGA:2]}]"}},
+	}
+	for _, tt := range tests {
+		_, err := matching.Search(t.Context(), []requestspec.Group{group(0, resources{"FPGA": 1}), tt.second}, device, tt.traits)
+		if got := (*matching.Error)(nil); !errors.As(err, &got) || *got != *tt.want {
+			t.Errorf("%s: got %#v, want %#v", tt.name, err, tt.want)
+		}
 	}
 }
 
@@ -161,9 +195,7 @@ func drawSearch(t *rapid.T) ([]requestspec.Group, []matching.Allocated, map[stri
 	var groups []requestspec.Group
 	for i := range rapid.IntRange(1, 6).Draw(t, "groups") {
 		g := group(i, amounts.Draw(t, "group"))
-		if rapid.IntRange(0, 3).Draw(t, "required") == 0 {
-			g.Required = []string{"CUSTOM_X"}
-		}
+		g.Required = rapid.SampledFrom([][]string{nil, nil, {"CUSTOM_X"}, {"CUSTOM_Y"}}).Draw(t, "required")
 		groups = append(groups, g)
 	}
 	var allocated []matching.Allocated
@@ -171,7 +203,7 @@ func drawSearch(t *rapid.T) ([]requestspec.Group, []matching.Allocated, map[stri
 	for i := range rapid.IntRange(1, 5).Draw(t, "providers") {
 		provider := fmt.Sprintf("p%d", i)
 		allocated = append(allocated, matching.Allocated{Provider: provider, Resources: rapid.SampledFrom([]resources{{}, {"A": 0}}).Draw(t, "rest")})
-		traits[provider] = rapid.SampledFrom([][]string{nil, {"CUSTOM_X"}, {"CUSTOM_Y", "CUSTOM_X"}}).Draw(t, "traits")
+		traits[provider] = rapid.SampledFrom([][]string{nil, {"CUSTOM_X"}, {"CUSTOM_Y"}, {"CUSTOM_Y", "CUSTOM_X"}}).Draw(t, "traits")
 	}
 	for _, group := range groups {
 		provider := rapid.IntRange(0, len(allocated)-1).Draw(t, "provider")
@@ -190,11 +222,13 @@ func drawSearch(t *rapid.T) ([]requestspec.Group, []matching.Allocated, map[stri
 func TestSearchFindsTheFirstAssignment(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		groups, allocated, traits := drawSearch(t)
-		want := searchObviously(groups, allocated, traits)
-		got, err := matching.Search(t.Context(), groups, allocated, traits)
-		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
-			t.Fatalf("groups %v, allocated %v, traits %v: error %v (-want +got):\n%s", groups, allocated, traits, err, diff)
+		for range 20 {
+			groups, allocated, traits := drawSearch(t)
+			want := searchObviously(groups, allocated, traits)
+			got, err := matching.Search(t.Context(), groups, allocated, traits)
+			if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
+				t.Fatalf("groups %v, allocated %v, traits %v: error %v (-want +got):\n%s", groups, allocated, traits, err, diff)
+			}
 		}
 	})
 }
@@ -218,7 +252,8 @@ func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	groups, allocated, traits := partition()
 	got, err := matching.Search(t.Context(), groups, allocated, traits)
-	if got != nil || !errors.Is(err, matching.ErrSearchLimit) {
+	var e *matching.Error
+	if got != nil || !errors.As(err, &e) || e.Err != matching.ErrSearchLimit || e.Group != -1 || e.Want != "a result in 1000000 steps" {
 		t.Errorf("got %v, %v; want %v", got, err, matching.ErrSearchLimit)
 	}
 }

@@ -30,14 +30,13 @@ const functionTrait = "CUSTOM_FPGA_FUNCTION_"
 // example in Cyborg's deployables; key is accel:function_id or one of the similar keys.
 func FunctionLoaded(profile requestspec.DeviceProfile, loaded func(provider, key, value string) bool) Weigher {
 	return func(c Candidate) (float64, string) {
-		wanted, ready := 0, 0
+		ready := 0
 		var reasons []string
 		for i, group := range profile.Groups {
 			key, value := wantedProgram(group)
 			if key == "" {
 				continue
 			}
-			wanted++
 			provider := c.device(i)
 			if provider != "" && (c.hasFunction(provider, key, value) || loaded != nil && loaded(provider, key, value)) {
 				ready++
@@ -46,7 +45,7 @@ func FunctionLoaded(profile requestspec.DeviceProfile, loaded func(provider, key
 			}
 			reasons = append(reasons, fmt.Sprintf("%s has to be programmed with %s", cmp.Or(provider, "an unknown provider"), value))
 		}
-		if wanted == 0 {
+		if len(reasons) == 0 {
 			return 0, "no programming is needed"
 		}
 		return float64(ready), strings.Join(reasons, ", ")
@@ -121,7 +120,7 @@ func (c Candidate) fragment(provider string) (before, after bool) {
 	for class, amount := range c.Allocations[provider] {
 		used, capacity := known.Used[class], known.Capacity[class]
 		before = before || used > 0 && used < capacity
-		after = after || used+amount > 0 && used+amount < capacity
+		after = after || used+amount < capacity
 	}
 	return before, after
 }

@@ -87,7 +87,7 @@ func TestFewestDevicesAreFragmented(t *testing.T) {
 	of := func(used, capacity int) matching.Provider {
 		return matching.Provider{Capacity: resources{"FPGA": capacity}, Used: resources{"FPGA": used}}
 	}
-	providers := map[string]matching.Provider{"whole": of(0, 4), "begun": of(1, 4), "last": of(3, 4), "single": of(0, 1), "pair": of(0, 2), "root": {Capacity: resources{"VCPU": 64}}}
+	providers := map[string]matching.Provider{"whole": of(0, 4), "begun": of(1, 4), "last": of(3, 4), "single": of(0, 1), "full": of(4, 4), "pair": of(0, 2), "root": {Capacity: resources{"VCPU": 64}}}
 	tests := []struct {
 		devices []string
 		score   float64
@@ -96,6 +96,7 @@ func TestFewestDevicesAreFragmented(t *testing.T) {
 		{[]string{"whole"}, -1, "partly used devices filled: 0, unused devices fragmented: 1"},
 		{[]string{"begun"}, 0, "partly used devices filled: 0, unused devices fragmented: 0"},
 		{[]string{"last"}, 1, "partly used devices filled: 1, unused devices fragmented: 0"},
+		{[]string{"full"}, 0, "partly used devices filled: 0, unused devices fragmented: 0"}, // an allocation ratio above 1
 		{[]string{"single"}, 0, "partly used devices filled: 0, unused devices fragmented: 0"},
 		{[]string{"pair", "pair"}, 0, "partly used devices filled: 0, unused devices fragmented: 0"},
 		{[]string{"whole", "whole"}, -1, "partly used devices filled: 0, unused devices fragmented: 1"},
@@ -213,6 +214,8 @@ func TestAProfileThatWasReplacedIsNoticed(t *testing.T) {
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `resources:PGPU "1"`, Got: "absent"}},
 		{"a key more", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "accel:x": ""}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "accel:x absent", Got: `""`}},
+		{"several keys, of which the first is named", group(map[string]string{"a": "", "b": "", "c": "", "d": "", "e": "", "f": ""}),
+			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "a absent", Got: `""`}},
 		{"another value", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "forbidden"}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `trait:CUSTOM_A "required"`, Got: `"forbidden"`}},
 	}
