@@ -36,8 +36,9 @@ type Request struct {
 	// device groups are requested, on its host.
 	Running bool
 	// Order, if set, reorders or filters the candidates before one is chosen, as
-	// Nova's weighers do. The first candidate of each host counts. One without
-	// allocations is an ErrRequest.
+	// Nova's weighers do. The first candidate of each host is tried first, another one of
+	// the host only when a device of it was taken meanwhile. One without allocations is an
+	// ErrRequest.
 	Order func([]Candidate) []Candidate
 	// Ports are the instance's network ports. Those with a device profile get a
 	// device of Cyborg's.
@@ -118,6 +119,7 @@ type Attempt struct {
 	bindLost bool // the outcome of the bind is unknown
 
 	tried     map[string]bool // roots of the hosts that were claimed on
+	tree      hostTree        // of Host
 	guestMade bool            // a hook may have made a guest
 	cleanup   cleanup         // of all unwindings so far
 }

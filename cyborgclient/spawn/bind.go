@@ -122,7 +122,7 @@ func (a *Attempt) Bind(ctx context.Context) error {
 				return decision + "; Nova refused the event, Cyborg shows all Bound", nil
 			}
 		}
-		return "", fmt.Errorf("host %s: %w", a.Host, err)
+		return "", fmt.Errorf("host %s: %w", a.Host, a.withOwnersOfBind(ctx, err))
 	})
 }
 

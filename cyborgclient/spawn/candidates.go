@@ -124,6 +124,9 @@ func (a *Attempt) readCandidates(answer *allocationcandidates.AllocationCandidat
 	return novaOwned, nil
 }
 
+// traitOwnerNova is on the compute node and on the providers of Nova's devices.
+const traitOwnerNova = "OWNER_NOVA"
+
 // summaries are the provider summaries of one answer of Placement.
 type summaries struct {
 	byProvider map[string]allocationcandidates.ProviderSummary
@@ -157,12 +160,26 @@ func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string 
 func (s *summaries) novaOwned(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			if provider != c.Root && s.hasTrait(provider, "OWNER_NOVA") {
+			if provider != c.Root && s.hasTrait(provider, traitOwnerNova) {
 				return provider
 			}
 		}
 	}
 	return ""
+}
+
+// novaBelow returns Nova's providers below a root.
+func (s *summaries) novaBelow(root string) []string {
+	if s == nil {
+		return nil // the caller's candidate
+	}
+	var nova []string
+	for provider, summary := range s.byProvider {
+		if provider != root && deref(summary.RootProviderUUID) == root && s.hasTrait(provider, traitOwnerNova) {
+			nova = append(nova, provider)
+		}
+	}
+	return nova
 }
 
 // providers converts the summaries to what weighers read, once for all candidates.
@@ -264,7 +281,7 @@ func (a *Attempt) Select(ctx context.Context) error {
 }
 
 func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision string, err error) {
-	host, err := a.flow.placement.ProviderName(ctx, candidate.Root)
+	host, err := a.readHost(ctx, candidate)
 	if err != nil {
 		return "", err
 	}

@@ -5,10 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
@@ -16,10 +13,12 @@ import (
 )
 
 // Claim is step 5: it writes the allocation and finds the provider of each group of
-// the device profiles. When another client took the resources meanwhile, the first
-// candidate of the next host is tried, up to Config.MaxAttempts hosts. The error
-// matches ErrClaim when Placement refused, and is an [*OwnerConflictError] when
-// another instance has the device.
+// the device profiles. When another client took a device meanwhile, the next candidate of
+// the host without it is tried, up to 16 of them, then those of the next host, up to
+// Config.MaxAttempts hosts. A candidate with a card that Nova has, too, is left out.
+//
+// The error matches ErrClaim when Placement refused all, and is an
+// [*OwnerConflictError] as well when a card has two owners.
 func (a *Attempt) Claim(ctx context.Context) error {
 	return a.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
@@ -29,37 +28,47 @@ func (a *Attempt) Claim(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		for _, candidate := range a.alternates() {
-			a.tried[candidate.Root] = true
+		refused := newRefusals()
+		for candidate := range a.alternates(refused) {
 			if candidate.Root != a.Chosen.Root {
-				if _, err = a.choose(ctx, candidate); err != nil {
+				if _, err := a.choose(ctx, candidate); err != nil {
 					return "", err
 				}
 			}
-			if err = a.put(ctx, candidate, generation); err == nil {
-				return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), a.mapGroups(ctx, candidate)
+			decision, err := a.claimOf(ctx, candidate, generation)
+			if err == nil {
+				return decision + refused.text(), a.mapGroups(ctx, candidate)
 			}
-			if placement.StatusOf(err) != http.StatusConflict || placement.ConsumerConflict(err) {
-				break // a conflict of the consumer fails on every host (nova/scheduler/client/report.py)
+			if !refused.add(a.Host, candidate, err) {
+				break
 			}
 		}
-		if placement.Refused(err) {
-			err = fmt.Errorf("%w: %w", ErrClaim, a.claimConflict(ctx, err))
-		}
-		return "", err
+		return "", refused.cause()
 	})
 }
 
-// alternates lists the chosen candidate and the first one of each other host
-// that was not tried before.
-func (a *Attempt) alternates() []Candidate {
-	list := []Candidate{*a.Chosen}
-	for _, candidate := range firstOfEachHost(a.Candidates) {
-		if candidate.Root != a.Chosen.Root && !a.tried[candidate.Root] {
-			list = append(list, candidate)
-		}
+// claimOf claims one candidate, unless Nova has a card of it, too.
+func (a *Attempt) claimOf(ctx context.Context, candidate Candidate, generation *int) (decision string, err error) {
+	devices := a.deviceProviders(candidate)
+	if conflict := a.tree.ownerConflict(devices, nil); conflict != nil {
+		return "", conflict
 	}
-	return list[:min(len(list), max(1, a.flow.config.MaxAttempts-len(a.tried)))]
+	if err = a.put(ctx, candidate, generation); err == nil {
+		return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
+	}
+	if missing, named := refusedInventory(err); named && slices.Contains(devices, missing.provider) {
+		err = a.withOwners(ctx, candidate.Root, []string{missing.provider}, err)
+	}
+	return "", err
+}
+
+// deviceProviders are the providers of the candidate's device groups.
+func (a *Attempt) deviceProviders(candidate Candidate) []string {
+	var providers []string
+	for _, group := range a.deviceGroups() {
+		providers = append(providers, candidate.Mappings[group.RequesterID]...)
+	}
+	return providers
 }
 
 // consumerGeneration reads what the instance holds already. An allocation other than
@@ -102,39 +111,6 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 		a.claim = earlier
 	}
 	return err
-}
-
-// inventoryConflict finds the provider in the refusal of a claim: "Unable to
-// create allocation for 'PGPU' on resource provider '<uuid>'".
-var inventoryConflict = regexp.MustCompile(`on resource provider '([0-9a-f-]{36})'`)
-
-// claimConflict turns a refused claim of a device into an [*OwnerConflictError] with
-// the consumers that Placement lists. When it lists none, or no device was claimed,
-// the error stays as it is.
-func (a *Attempt) claimConflict(ctx context.Context, err error) error {
-	if placement.StatusOf(err) != http.StatusConflict {
-		return err
-	}
-	found := inventoryConflict.FindStringSubmatch(placement.DetailOf(err))
-	if found == nil || !a.isDeviceProvider(found[1]) {
-		return err
-	}
-	holders, holdersErr := a.flow.placement.Consumers(ctx, found[1])
-	name, nameErr := a.flow.placement.ProviderName(ctx, found[1])
-	if holdersErr != nil || nameErr != nil || len(holders) == 0 {
-		return err
-	}
-	return &OwnerConflictError{
-		Address: providerAddress(name), Err: err,
-		Owners: [2]string{"instance " + strings.Join(holders, ", "), "instance " + a.Request.Instance},
-	}
-}
-
-// isDeviceProvider reports whether the claim has a device of the provider.
-func (a *Attempt) isDeviceProvider(provider string) bool {
-	return slices.ContainsFunc(a.deviceGroups(), func(group requestspec.Group) bool {
-		return slices.Contains(a.Chosen.Mappings[group.RequesterID], provider)
-	})
 }
 
 // mapGroups finds the provider of each group of the device profiles before any ARQ

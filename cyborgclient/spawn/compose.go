@@ -172,12 +172,17 @@ func (a *Attempt) bindPorts(ports map[string]Port) ([]Port, error) {
 }
 
 // checkNovaPCI returns an [*OwnerConflictError] for a device that Nova offers by
-// its PCI configuration.
+// its PCI configuration or has a provider for.
 func (a *Attempt) checkNovaPCI() error {
 	for _, arq := range a.ARQs {
 		address, ok := handleAddress(arq)
 		if !ok {
 			continue // TEST_PCI, or domainxml reports what is wrong with it
+		}
+		if name, both := a.tree.nova[address.String()]; both {
+			return &OwnerConflictError{
+				Address: address.String(), Owners: [2]string{"Nova (resource provider " + name + ")", "ARQ " + arq.UUID},
+			}
 		}
 		for _, spec := range a.flow.novaPCI {
 			if spec.matches(address) {

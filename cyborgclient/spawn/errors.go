@@ -3,7 +3,6 @@ package spawn
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -22,7 +21,8 @@ var (
 	ErrNoCandidates = errors.New("no allocation candidates")
 	// ErrNoAlternate: there is no further host to try; see Config.MaxAttempts.
 	ErrNoAlternate = errors.New("no further host to try")
-	// ErrClaim: Placement refused the claim on every host that was tried.
+	// ErrClaim: Placement refused the claim on every host that was tried, because other
+	// instances were faster, or the devices have two owners (also an ErrOwnerConflict).
 	ErrClaim = errors.New("claim refused")
 	// ErrNotBound: at least one ARQ is not Bound with a handle; see [NotBoundError].
 	ErrNotBound = errors.New("not every accelerator is bound")
@@ -168,16 +168,20 @@ func (e *NotBoundError) Unwrap() []error {
 }
 
 // OwnerConflictError names a device that both Nova, by its PCI configuration, a
-// domain or an allocation, and Cyborg, by an ARQ, have assigned. It matches
-// ErrOwnerConflict and its cause.
+// domain or a resource provider with OWNER_NOVA, and Cyborg, by a resource provider or an
+// ARQ, may assign. It matches ErrOwnerConflict and its cause. That another instance was
+// faster is none.
 type OwnerConflictError struct {
 	// Address is the PCI address of the device, or the name of its resource
 	// provider where no address is known.
 	Address string
 	// Owners are the present owner of the device and the one that was to get it.
 	Owners [2]string
-	// Err is the error that showed the conflict; nil when this package found it.
+	// Err is the error that showed the conflict, such as a refused claim or bind; nil when
+	// nothing was sent.
 	Err error
+
+	provider string // Cyborg's
 }
 
 // Error names the device and both owners.
@@ -195,15 +199,4 @@ func (e *OwnerConflictError) Unwrap() []error {
 		return []error{ErrOwnerConflict}
 	}
 	return []error{ErrOwnerConflict, e.Err}
-}
-
-// addressInName matches the PCI address in the name of a provider: Cyborg and Nova's
-// PCI tracking write HOST_0000:3b:00.0, Nova's vGPUs HOST_pci_0000_3b_00_0.
-var addressInName = regexp.MustCompile(`([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-9a-f]{2})[._]([0-7])$`)
-
-func providerAddress(name string) string {
-	if part := addressInName.FindStringSubmatch(name); part != nil {
-		return part[1] + ":" + part[2] + ":" + part[3] + "." + part[4]
-	}
-	return name
 }

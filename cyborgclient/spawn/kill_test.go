@@ -22,7 +22,7 @@ var operations = []struct {
 }{
 	{"accelerator.device_profile.list", 1, false},
 	{"placement.allocation_candidates.list", 1, false},
-	{"placement.resource_provider.get", 1, false},
+	{"placement.resource_provider.list", 1, false},
 	{"placement.allocations.get", 1, false},
 	{"placement.allocations.put", 1, false},
 	{"accelerator.arq.create", 1, false},

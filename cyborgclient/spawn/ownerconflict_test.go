@@ -10,7 +10,6 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
-	"github.com/gocyborg/gocyborg/placementsim"
 )
 
 func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
@@ -95,36 +94,6 @@ func TestADeviceOfTheDomainIsAConflict(t *testing.T) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	w.checkPromise(t, result, err)
-}
-
-func TestAClaimOfAUsedDeviceNamesItsOwner(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
-	a, err := w.flow.Begin(request("gpu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select); err != nil {
-		t.Fatal(err)
-	}
-	// A plain flavor with resources:PGPU=1 landed on Cyborg's provider meanwhile.
-	const other = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
-	taken := placementsim.Claim{Consumer: other, Project: "p", User: "u", Allocations: []placementsim.Allocation{{
-		Consumer: other, Provider: a.Chosen.Mappings["device_profile_0"][0], Class: "PGPU", Used: 1,
-	}}}
-	if err := w.cloud.Placement.Claim(taken); err != nil {
-		t.Fatal(err)
-	}
-	err = a.Claim(t.Context())
-	var conflict *spawn.OwnerConflictError
-	if !errors.As(err, &conflict) || !errors.Is(err, spawn.ErrClaim) {
-		t.Fatalf("got %v, want a conflict that is ErrClaim", err)
-	}
-	want := [2]string{"instance " + other, "instance " + instance}
-	if conflict.Address != "0000:3b:00.0" || conflict.Owners != want {
-		t.Errorf("got %+v, want 0000:3b:00.0 of %v", conflict, want)
-	}
-	a.Unwind(t.Context())
 }
 
 func TestConfigReadsCompat(t *testing.T) {

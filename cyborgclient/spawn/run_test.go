@@ -149,7 +149,7 @@ func TestTheTraceNamesTheTenStepsAndTheirRequests(t *testing.T) {
 		"profile accelerator.device_profile.list=200",
 		"request",
 		"candidates GET allocation_candidates=200",
-		"select GET resource_providers=200",
+		"select GET resource_providers in_tree=200",
 		"claim GET allocations=200 PUT allocations=204",
 		"create accelerator.arq.create=201",
 		"match",

@@ -42,7 +42,8 @@ func (a *Attempt) WaitBound(ctx context.Context) error {
 		if err := a.prepareEvents(); err != nil { // done by Bind, unless another process bound
 			return "", err
 		}
-		return a.await(ctx, a.flow.config.ARQBindingTimeout)
+		decision, err := a.await(ctx, a.flow.config.ARQBindingTimeout)
+		return decision, a.withOwnersOfBind(ctx, err)
 	})
 }
 

@@ -137,6 +137,27 @@ func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) 
 	return answer.Traits, err
 }
 
+// Tree returns the names of the providers of a root's tree by UUID: of all, or of those
+// with a trait, none for a Placement that does not know it.
+func (c *Client) Tree(ctx context.Context, root, trait string) (map[string]string, error) {
+	answer, err := get(ctx, "GET resource_providers in_tree", root, func(ctx context.Context) (*[]resourceproviders.ResourceProvider, error) {
+		pages, err := resourceproviders.List(c.service(), resourceproviders.ListOpts{InTree: root, Required: trait}).AllPages(ctx)
+		if err != nil {
+			return nil, err
+		}
+		found, err := resourceproviders.ExtractResourceProviders(pages)
+		return &found, err
+	})
+	if trait != "" && StatusOf(err) == http.StatusBadRequest {
+		return nil, nil
+	}
+	names := make(map[string]string, len(answer))
+	for _, p := range answer {
+		names[p.UUID] = p.Name
+	}
+	return names, err
+}
+
 // Consumers returns the consumers of a resource provider; none for an unknown one,
 // which Cyborg may just have removed.
 func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {

@@ -1,0 +1,111 @@
+package spawn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// addressInName matches the PCI address in the name of a provider: Cyborg and Nova's
+// PCI tracking write HOST_0000:3b:00.0, Nova's vGPUs HOST_pci_0000_3b_00_0.
+var addressInName = regexp.MustCompile(`([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-9a-f]{2})[._]([0-7])$`)
+
+// providerAddress is the PCI address in the name of a provider, or the name.
+func providerAddress(name string) string {
+	if part := addressInName.FindStringSubmatch(strings.ToLower(name)); part != nil {
+		return part[1] + ":" + part[2] + ":" + part[3] + "." + part[4]
+	}
+	return name
+}
+
+// hostTree is what is known of the provider tree of a host.
+type hostTree struct {
+	names map[string]string // of the providers, by UUID; at least those of Nova
+	nova  map[string]string // names of the providers with OWNER_NOVA below the host, by PCI address
+}
+
+func newHostTree(names map[string]string, nova []string) hostTree {
+	tree := hostTree{names: names, nova: make(map[string]string, len(nova))}
+	for _, provider := range nova {
+		tree.nova[providerAddress(names[provider])] = names[provider]
+	}
+	return tree
+}
+
+// readHost reads the name of a candidate's host, and those of all providers of its tree
+// when Nova has devices there.
+func (a *Attempt) readHost(ctx context.Context, c Candidate) (host string, err error) {
+	a.tree = hostTree{}
+	nova := c.summaries.novaBelow(c.Root)
+	if len(nova) == 0 {
+		return a.flow.placement.ProviderName(ctx, c.Root)
+	}
+	names, err := a.flow.placement.Tree(ctx, c.Root, "")
+	if err == nil && names[c.Root] == "" {
+		err = fmt.Errorf("placement: the tree of provider %s is without it", c.Root)
+	}
+	if err != nil {
+		return "", err
+	}
+	a.tree = newHostTree(names, nova)
+	return names[c.Root], nil
+}
+
+// ownerConflict returns an [*OwnerConflictError] when Nova has a provider for the card of
+// one of the given providers of Cyborg's, as after an operator has named the card in Nova's
+// configuration, too: both would assign it. Its cause is the refusal, if there was one.
+func (t hostTree) ownerConflict(providers []string, refusal error) error {
+	for _, provider := range providers {
+		address := providerAddress(t.names[provider])
+		if nova, both := t.nova[address]; both {
+			return &OwnerConflictError{
+				Address: address, provider: provider,
+				Err:    refusal,
+				Owners: [2]string{"Nova (resource provider " + nova + ")", "Cyborg (resource provider " + provider + ")"},
+			}
+		}
+	}
+	return nil
+}
+
+// withOwners turns the refusal of devices into an [*OwnerConflictError], if Nova has one of
+// them by now. What cannot be read is left out.
+func (a *Attempt) withOwners(ctx context.Context, root string, providers []string, refusal error) error {
+	names, err := a.flow.placement.Tree(ctx, root, traitOwnerNova)
+	delete(names, root)
+	if err != nil || len(names) == 0 {
+		return refusal
+	}
+	nova := slices.Collect(maps.Keys(names))
+	for _, provider := range providers {
+		names[provider], _ = a.flow.placement.ProviderName(ctx, provider)
+	}
+	return cmp.Or(newHostTree(names, nova).ownerConflict(providers, refusal), refusal)
+}
+
+// withOwnersOfBind is withOwners for a bind that was refused or has failed.
+func (a *Attempt) withOwnersOfBind(ctx context.Context, err error) error {
+	if a.Chosen == nil || !bindRefused(err) {
+		return err
+	}
+	providers := make([]string, len(a.Bindings))
+	for i, binding := range a.Bindings {
+		providers[i] = binding.DeviceRP
+	}
+	return a.withOwners(ctx, a.Chosen.Root, providers, err)
+}
+
+func bindRefused(err error) bool {
+	var notBound *NotBoundError
+	if errors.As(err, &notBound) {
+		return slices.ContainsFunc(notBound.ARQs, func(arq cyborgclient.ARQ) bool { return arq.State == cyborgclient.StateBindFailed })
+	}
+	return errors.Is(err, cyborgclient.ErrNotFound)
+}

@@ -1,0 +1,148 @@
+package spawn_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// raceModel has hosts with whole GPUs, each on a provider of its own, and profiles that
+// request one and two of them.
+func raceModel(hosts, gpus int) *simcloud.Model {
+	model := simcloud.ScaleModel(hosts, gpus)
+	one := map[string]string{"resources:PGPU": "1"}
+	model.DeviceProfiles = []simcloud.DeviceProfile{
+		{Name: "gpu", Groups: []map[string]string{one}}, {Name: "two", Groups: []map[string]string{one, one}},
+	}
+	return &model
+}
+
+// beforeClaim is a spawn that has chosen a candidate.
+func (w *world) beforeClaim(t *testing.T, profile string) *spawn.Attempt {
+	t.Helper()
+	a, err := w.flow.Begin(request(profile))
+	if err == nil {
+		err = walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// rival claims the GPUs of the attempt's candidates on a host, as other spawns do, but
+// leaves the last ones.
+func (w *world) rival(t *testing.T, a *spawn.Attempt, root string, leave int) {
+	t.Helper()
+	var gpus []string
+	for _, c := range a.Candidates {
+		if gpu := c.Mappings["device_profile_0"][0]; c.Root == root && !slices.Contains(gpus, gpu) {
+			gpus = append(gpus, gpu)
+		}
+	}
+	for i, gpu := range gpus[:len(gpus)-leave] {
+		consumer := fmt.Sprintf("%s%04d", root[:32], i)
+		claim := placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{
+			{Consumer: consumer, Provider: gpu, Class: "PGPU", Used: 1},
+		}}
+		if err := w.cloud.Placement.Claim(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// puts counts the claims by their status.
+func (w *world) puts() map[int]int {
+	n := map[int]int{}
+	for _, r := range w.cloud.Requests() {
+		if r.Operation == "placement.allocations.put" {
+			n[r.Status]++
+		}
+	}
+	return n
+}
+
+// A claim that lost the race for a device goes on to the next device of the host, and
+// when there is none to the next host.
+func TestALostRaceMovesOnToTheNextDevice(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		gpus     int
+		profile  string
+		left     [2]int // devices that are free on the chosen and the other host
+		sameHost bool
+		refused  int
+		wantErr  error
+	}{
+		{"the next device", 3, "gpu", [2]int{2, 3}, true, 1, nil},
+		{"the last device", 3, "gpu", [2]int{1, 3}, true, 2, nil},
+		{"the next host", 3, "gpu", [2]int{0, 3}, false, 3, nil},
+		{"the last device of the next host", 3, "gpu", [2]int{0, 1}, false, 5, nil},
+		{"nothing", 3, "gpu", [2]int{0, 0}, false, 6, spawn.ErrClaim},
+		{"two of three", 4, "two", [2]int{2, 0}, true, 2, nil}, // a refused device is in no further claim
+		{"one of three", 4, "two", [2]int{1, 4}, false, 3, nil},
+		{"a host of many devices", 60, "gpu", [2]int{0, 60}, false, 16, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: raceModel(2, tt.gpus)})
+			a := w.beforeClaim(t, tt.profile)
+			chosen := a.Chosen.Root
+			other := a.Candidates[slices.IndexFunc(a.Candidates, func(c spawn.Candidate) bool { return c.Root != chosen })].Root
+			w.rival(t, a, chosen, tt.left[0])
+			w.rival(t, a, other, tt.left[1])
+			err := a.Claim(t.Context())
+			if !errors.Is(err, tt.wantErr) || errors.Is(err, spawn.ErrOwnerConflict) {
+				t.Errorf("got error %v, want %v", err, tt.wantErr)
+			}
+			if n := w.puts(); n[http.StatusConflict] != tt.refused {
+				t.Errorf("%d claims were refused, want %d", n[http.StatusConflict], tt.refused)
+			}
+			if err == nil && (a.Chosen.Root == chosen) != tt.sameHost {
+				t.Errorf("on root %s, want the same host: %t", a.Chosen.Root, tt.sameHost)
+			}
+			if err != nil && (!strings.Contains(err.Error(), "cn0") || !strings.Contains(err.Error(), "cn1")) {
+				t.Errorf("the error names not every host: %v", err)
+			}
+			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+				t.Error(leftovers)
+			}
+		})
+	}
+}
+
+// As many spawns as devices, all with the same list of candidates: each gets one.
+func TestARaceForAllDevices(t *testing.T) {
+	t.Parallel()
+	for _, hosts := range []int{1, 2} {
+		const gpus = 8
+		w := newWorld(t, worldOpts{model: raceModel(hosts, gpus/hosts)})
+		var listed, done sync.WaitGroup
+		listed.Add(gpus)
+		for i := range gpus {
+			done.Go(func() {
+				req := request("gpu")
+				req.Instance = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+				req.Order = func(all []spawn.Candidate) []spawn.Candidate {
+					listed.Done()
+					listed.Wait()
+					return all
+				}
+				if _, err := w.flow.Run(t.Context(), req); err != nil {
+					t.Errorf("%d hosts: %v", hosts, err)
+				}
+			})
+		}
+		done.Wait()
+	}
+}
