@@ -113,15 +113,31 @@ type Binding struct {
 // failure, so some may be Bound, one BindStarted or BindFailed, the rest
 // Initial; delete them all.
 func (c *Client) BindARQs(ctx context.Context, bindings []Binding) error {
+	return c.bindARQs(ctx, bindings, nil)
+}
+
+// BindAdditionalARQs is BindARQs for an instance that has ARQs already. Cyborg looks for
+// them only if the first change of a PATCH is a bind; this one begins with the unbinding of
+// spare, an Initial or Unbound ARQ, which becomes Unbound. Nova never does this: an instance
+// that is evacuated keeps an ARQ whose mediated device Cyborg cannot remove while the agent
+// of the old host is down. A Cyborg that checks every bind refuses (ErrConflict).
+func (c *Client) BindAdditionalARQs(ctx context.Context, bindings []Binding, spare string) error {
+	return c.bindARQs(ctx, bindings, patches{unbinding(spare)})
+}
+
+// bindARQs sends the bindings after the changes that are to come first.
+func (c *Client) bindARQs(ctx context.Context, bindings []Binding, body patches) error {
 	if len(bindings) == 0 {
 		return nil
 	}
-	ids := make([]string, len(bindings))
+	ids := make([]string, 0, len(body)+len(bindings))
+	for _, first := range body {
+		ids = append(ids, first.arq)
+	}
 	minor := minorBase
-	body := make(patches, len(bindings))
-	for i, binding := range bindings {
-		ids[i] = binding.ARQ
-		body[i] = binding.patch()
+	for _, binding := range bindings {
+		ids = append(ids, binding.ARQ)
+		body = append(body, binding.patch())
 		if binding.Project != "" {
 			minor = minorProject
 		}
@@ -188,16 +204,20 @@ func (c *Client) UnbindARQs(ctx context.Context, uuids []string) error {
 	}
 	body := make(patches, len(uuids))
 	for i, uuid := range uuids {
-		body[i] = patch{arq: uuid, ops: []patchOp{
-			{Path: "/hostname", Op: "remove"},
-			{Path: "/device_rp_uuid", Op: "remove"},
-			{Path: "/instance_uuid", Op: "remove"},
-		}}
+		body[i] = unbinding(uuid)
 	}
 	return c.do(ctx, request{
 		op: "accelerator.arq.unbind", ids: uuids, invalid: checkUUIDs("accelerator request", uuids),
 		method: http.MethodPatch, url: c.resourceURL(pathARQs), body: body,
 	})
+}
+
+func unbinding(arq string) patch {
+	return patch{arq: arq, ops: []patchOp{
+		{Path: "/hostname", Op: "remove"},
+		{Path: "/device_rp_uuid", Op: "remove"},
+		{Path: "/instance_uuid", Op: "remove"},
+	}}
 }
 
 // patchOp is one entry of an ARQ's patch.

@@ -20,6 +20,9 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 		if len(a.ARQs) > 0 {
 			return count(len(a.ARQs), "ARQ") + " kept", nil
 		}
+		if err := a.createSpares(ctx); err != nil {
+			return "", err
+		}
 		for _, from := range a.sources() {
 			if err := a.createOf(ctx, from); err != nil {
 				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
@@ -138,14 +141,14 @@ func (a *Attempt) sendBindings(ctx context.Context) error {
 			bindings[i].Project = a.Request.ProjectID
 		}
 	}
-	err := a.flow.cyborg.BindARQs(ctx, bindings)
+	err := a.bind(ctx, bindings)
 	if !errors.Is(err, cyborgclient.ErrMicroversion) || a.Request.ProjectID != owner.project {
 		return err
 	}
 	for i := range bindings {
 		bindings[i].Project = ""
 	}
-	return a.flow.cyborg.BindARQs(ctx, bindings)
+	return a.bind(ctx, bindings)
 }
 
 // prepareEvents registers the events before the PATCH, because Cyborg sends them

@@ -489,7 +489,7 @@ func localDeleteForARQs(t *testing.T) {
 	if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"accelerator.arq.delete instance"}, s.asked()); diff != "" {
+	if diff := cmp.Diff([]string{"accelerator.arq.delete arqs"}, s.asked()); diff != "" {
 		t.Errorf("asked of Cyborg (-want +got):\n%s", diff)
 	}
 	settled(t, gone(s, i))

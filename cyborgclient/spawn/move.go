@@ -70,9 +70,11 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 //
 // A failure before the deletion of the old ARQs leaves the instance as it was.
 // After a later failure the instance has neither accelerators nor their allocation,
-// and Evacuate may be called again; Nova leaves the new ARQs bound. When only the
-// old claim could not be given up, both the result and an error that matches
-// ErrLeftover are returned.
+// and Evacuate may be called again; Nova leaves the new ARQs bound. When something of the
+// old host could not be given up, both the result and an error that matches ErrLeftover
+// are returned. This is so for a mediated device: no released Cyborg deletes its ARQ while
+// the agent of the old host is down. The new ARQs are bound beside it, and the later
+// operations ignore it; delete it (cyborgclient's DeleteARQs) when the host is back.
 func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	var result *Result
 	err := o.do(OpEvacuate, i, func() error {
@@ -82,9 +84,10 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		}
 		final := a.Chosen.Allocations
 		var c cleanup
+		a.leaveStuck(ctx, &c)
 		c.add(LeftoverAllocation, i.UUID, o.rewrite(ctx, a, func(placement.Resources) placement.Resources { return final }))
 		result = a.Result()
-		return c.err(i.UUID, "the old claim could not be given up", &a.record)
+		return c.err(i.UUID, "not everything of the old host could be given up", &a.record)
 	})
 	return result, err
 }
@@ -145,20 +148,19 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	left, listed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, true)
-	if listed && len(left) == 0 { // the deletion was applied and its answer lost
-		err = nil
-	}
-	for _, arq := range left { // the instance still has these and their devices
-		delete(devices, arq.DeviceRPUUID)
-	}
-	if err == nil || len(left) > 0 {
-		a.before.Resources = placement.Without(a.before.Resources, devices)
-	}
+	stuck, failed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, ofDeadHost)
 	if err != nil {
-		return fmt.Errorf("delete the ARQs on host %s: %w", i.Host, err)
+		return fmt.Errorf("list the ARQs on host %s: %w", i.Host, err)
 	}
-	return nil
+	for _, arq := range stuck {
+		delete(devices, arq.DeviceRPUUID) // the instance still has it
+		if !mayBeMediated(arq) {
+			err = fmt.Errorf("delete ARQ %s on host %s: %w", arq.UUID, i.Host, failed[arq.UUID])
+		}
+	}
+	a.stuck, a.stuckErr = stuck, failed
+	a.before.Resources = placement.Without(a.before.Resources, devices)
+	return err
 }
 
 // rewrite replaces what an instance holds after a move that succeeded, also after

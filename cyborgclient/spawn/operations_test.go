@@ -7,14 +7,17 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // usage is what an instance has of Cyborg and Placement.
@@ -178,6 +181,7 @@ func opDelete(t *testing.T) {
 }
 
 func opLocalDelete(t *testing.T) {
+	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opLocalDeleteStuck(t) })
 	each(t, []string{"gpu", "fake", "port", "gpu and port"}, func(t *testing.T, s *site, i spawn.Instance) {
 		s.powerCut(t, i.Host)
 		s.guests.down[i.Host] = true
@@ -394,7 +398,7 @@ func opRebuildStopped(t *testing.T, s *site, i spawn.Instance) {
 }
 
 func opEvacuate(t *testing.T) {
-	t.Run("of a vGPU that Cyborg holds on to", func(t *testing.T) { t.Parallel(); opEvacuateRefused(t) })
+	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opEvacuateStuck(t) })
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		if len(i.Ports) > 0 {
 			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
@@ -437,48 +441,128 @@ func opEvacuate(t *testing.T) {
 	})
 }
 
-// A Cyborg without binding states does not let go of a mediated device that it
-// cannot remove on a host that is down. What it has let go of before is not
-// allocated any more, the rest is as it was.
-func opEvacuateRefused(t *testing.T) {
+// opEvacuateStuck: a Cyborg without binding states does not delete the ARQ of a mediated
+// device that it cannot remove on a host that is down. The instance is bound beside it, and
+// all else of the old host is given up.
+func opEvacuateStuck(t *testing.T) {
 	for _, profile := range []string{"vgpu", "mixed"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, worldOpts{})
-			i := s.spawn(t, profile)
-			s.powerCut(t, i.Host)
-			s.guests.down[i.Host] = true
-			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
-			if err == nil || errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "delete the ARQs on host "+i.Host) {
-				t.Errorf("error %v, want one about the old ARQs that leaves nothing", err)
-			}
-			devices := map[string]int{} // the instance's ARQs, and what it holds of their providers
-			arqs := s.arqs(t, i)
-			for _, arq := range arqs {
-				devices[arq.DeviceRPUUID]++
-			}
-			if len(arqs) == 0 {
-				t.Error("no ARQ is left: the test proves nothing")
-			}
-			for _, a := range s.cloud.Placement.Allocations() {
-				if a.Provider == s.cloud.ProviderUUID(i.Host) {
-					continue
-				}
-				if devices[a.Provider] -= a.Used; devices[a.Provider] != 0 {
-					t.Errorf("%s: %+v does not fit the ARQs %v", profile, a, arqs)
-				}
-				delete(devices, a.Provider)
-			}
-			if len(devices) > 0 {
-				t.Errorf("%s: ARQs without an allocation: %v", profile, devices)
-			}
-			if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err != nil {
-				t.Errorf("%s: when Cyborg's agent is back: %v", profile, err)
-			}
-			s.sound(t)
-		})
+		for name, config := range releasedCyborgs() {
+			t.Run(profile+", "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { evacuateStuck(t, profile, config) })
+			})
+		}
+	}
+}
+
+// releasedCyborgs have no binding states. Zed shows no mediated devices.
+func releasedCyborgs() map[string]fakecyborg.Config {
+	return map[string]fakecyborg.Config{
+		"default": {}, "async": {AsyncBind: true}, "quirks": {UpstreamQuirks: true}, "async quirks": {AsyncBind: true, UpstreamQuirks: true},
+	}
+}
+
+func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
+	model := simcloud.DefaultModel()
+	model.Cyborg = config
+	s := newSite(t, worldOpts{model: &model})
+	i := s.spawn(t, profile)
+	old := s.arqs(t, i)
+	s.powerCut(t, i.Host)
+	s.guests.down[i.Host] = true
+	began := time.Now()
+	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if result == nil {
+		t.Fatal(err)
+	}
+	stuck := onlyMdev(t, err, old)
+	if len(s.arqs(t, i)) != len(old)+1 {
+		t.Errorf("ARQs %v, want %d new ones and the one that is named", s.arqs(t, i), len(old))
+	}
+	for _, a := range s.cloud.Placement.Allocations() {
+		if a.Provider == s.cloud.ProviderUUID(i.Host) {
+			t.Errorf("it still holds %+v of the old host", a)
+		}
+	}
+	moved := spawn.InstanceOf(request(profile), result)
+	s.running(t, moved, true)
+	for name, run := range map[string]func(spawn.Instance) error{ // with the ARQ of the dead host in the list
+		"hard reboot": func(i spawn.Instance) error { return s.ops.HardReboot(t.Context(), i, nil) },
+		"soft reboot": func(i spawn.Instance) error { return s.ops.SoftReboot(t.Context(), i) },
+	} {
+		if err := run(moved); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		unknown := moved
+		unknown.ARQs = nil
+		if err := run(unknown); err != nil {
+			t.Errorf("%s without the ARQs: %v", name, err)
+		}
+	}
+	onlyMdev(t, s.ops.Delete(t.Context(), moved), old) // all but the one
+	if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cyborg.DeleteARQs(t.Context(), []string{stuck}); err != nil {
+		t.Error(err)
+	}
+	s.sound(t)
+}
+
+// onlyMdev checks that an error names one ARQ, with a mediated device, and nothing else,
+// and returns its UUID.
+func onlyMdev(t *testing.T, err error, arqs []cyborgclient.ARQ) string {
+	t.Helper()
+	var failure *spawn.Error
+	if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
+		t.Fatalf("error %v, want ErrLeftover with one ARQ", err)
+	}
+	id := failure.Leftovers[0].ID
+	if !slices.ContainsFunc(arqs, func(a cyborgclient.ARQ) bool { return a.UUID == id && a.AttachHandleType == cyborgclient.HandleMDEV }) {
+		t.Fatalf("left behind is %s, want the ARQ of the mediated device of %v", id, arqs)
+	}
+	if !strings.Contains(err.Error(), "before Cyborg's agent of host") {
+		t.Errorf("error %v does not say what it waits for", err)
+	}
+	return id
+}
+
+// opLocalDeleteStuck: the ARQ of a mediated device stays, and nothing else.
+func opLocalDeleteStuck(t *testing.T) {
+	for _, profile := range []string{"vgpu", "mixed"} {
+		for name, config := range releasedCyborgs() {
+			t.Run(profile+", "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					model := simcloud.DefaultModel()
+					model.Cyborg = config
+					s := newSite(t, worldOpts{model: &model})
+					i := s.spawn(t, profile)
+					old := s.arqs(t, i)
+					s.powerCut(t, i.Host)
+					s.guests.down[i.Host] = true
+					began := time.Now()
+					onlyMdev(t, s.ops.LocalDelete(t.Context(), i), old)
+					if took := time.Since(began); took > 10*time.Second {
+						t.Errorf("it took %s", took)
+					}
+					if arqs, held := s.arqs(t, i), s.cloud.Placement.Allocations(); len(arqs) != 1 || len(held) > 0 {
+						t.Errorf("left: %v, %v; want one ARQ", arqs, held)
+					}
+					if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
+						t.Fatal(err)
+					}
+					if err := s.ops.LocalDelete(t.Context(), i); err != nil {
+						t.Errorf("when Cyborg's agent is back: %v", err)
+					}
+					s.cloud.RemoveGuest(i.UUID)
+					s.sound(t)
+				})
+			})
+		}
 	}
 }
 

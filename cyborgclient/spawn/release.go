@@ -86,75 +86,79 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	return f.release(ctx, Instance{UUID: instance}, true, false)
+	return f.release(ctx, Instance{UUID: instance}, ofInstance)
 }
+
+// deletion says how the ARQs of an instance are deleted.
+type deletion int
+
+const (
+	ofInstance deletion = iota // with one request by instance
+	// listed is by UUID: the instance is to have others later, which a request by
+	// instance that arrives late would delete.
+	listed
+	ofDeadHost // is listed, and Cyborg cannot reach the agent
+	noARQs     // there are none
+)
 
 // release deletes first the ARQs that Cyborg lists of the instance, then those of ports by
 // UUID, as Nova does (nova/accelerator/cyborg.py, delete_arqs_if_needed), then the
 // allocation. Nova deletes by instance only those of a flavor, and leaks the ARQ of a
-// port whose binding profile Neutron has cleared. An instance that goes on has its ARQs
-// deleted by UUID. The error is an [*Error].
-func (f *Flow) release(ctx context.Context, i Instance, byInstance, goesOn bool) error {
+// port whose binding profile Neutron has cleared. The error is an [*Error].
+func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 	var record recorder
 	ctx, step := record.open(ctx, StepUnwind)
 	var c cleanup
-	f.releaseARQs(ctx, i, byInstance, goesOn, &c)
+	f.releaseARQs(ctx, i, how, &c)
 	c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
 	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
 	return c.err(i.UUID, "not everything could be released", &record)
 }
 
-func (f *Flow) releaseARQs(ctx context.Context, i Instance, byInstance, goesOn bool, c *cleanup) {
-	if byInstance {
-		left, _, err := f.deleteInstanceARQs(ctx, i.UUID, goesOn)
-		if err != nil {
-			ids := uuidsOf(left)
-			if len(ids) == 0 {
-				ids = i.ARQs // Cyborg does not list which are left
-			}
-			if len(ids) == 0 {
-				ids = []string{"of instance " + i.UUID}
-			}
-			for _, id := range ids {
-				c.add(LeftoverARQ, id, err)
-			}
-			return
-		}
-		c.add("arqs of instance", i.UUID, nil)
+func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {
+	if how == noARQs {
+		return
 	}
+	left, failed, err := f.deleteInstanceARQs(ctx, i.UUID, how)
+	switch {
+	case len(left) > 0:
+		c.addARQs(uuidsOf(left), failed)
+		return
+	case err != nil: // Cyborg does not list which are left
+		ids := i.ARQs
+		if len(ids) == 0 {
+			ids = []string{"of instance " + i.UUID}
+		}
+		for _, id := range ids {
+			c.add(LeftoverARQ, id, err)
+		}
+		return
+	}
+	c.add("arqs of instance", i.UUID, nil)
 	if ports := slices.Sorted(maps.Keys(i.portARQs())); len(ports) > 0 {
 		c.addARQs(ports, f.deleteARQs(ctx, ports))
 	}
 }
 
-// deleteInstanceARQs deletes all ARQs of an instance. An instance that goes on is to
-// have others later: those it has now are deleted by UUID, because a request by
-// instance that arrives late would delete the others. With an error it returns those
-// that are left, and whether Cyborg listed them. That none is listed is no evidence that
-// none is left: ARQs of another project are not listed either.
-func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, goesOn bool) (left []cyborgclient.ARQ, listed bool, err error) {
-	list := cyborgclient.ListARQsOpts{Instance: instance}
-	if goesOn || f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance
-		err = f.retry(ctx, func(ctx context.Context) (err error) {
-			left, err = f.cyborg.ListARQs(ctx, list)
-			return err
-		})
-		if err != nil || len(left) == 0 {
-			return nil, err == nil, err
-		}
-		failed := f.deleteARQs(ctx, uuidsOf(left))
-		left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil })
-		for _, arq := range left {
-			err = failed[arq.UUID]
-		}
-		return left, true, err
+// deleteInstanceARQs deletes all ARQs of an instance, and returns those that are left
+// with their errors. Err is set if they are unknown. That none is listed after a failure is
+// no evidence that none is left: ARQs of another project are not listed either.
+func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, how deletion) (left []cyborgclient.ARQ, failed map[string]error, err error) {
+	list := func(ctx context.Context) (err error) {
+		left, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
+		return err
 	}
-	err = f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
-	if err == nil {
-		return nil, true, nil
+	if how == ofInstance && !f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance
+		err = f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
+		if err == nil || list(ctx) != nil || len(left) == 0 {
+			return nil, nil, err
+		}
+	} else if err = f.retry(ctx, list); err != nil {
+		return nil, nil, err
 	}
-	left, listErr := f.cyborg.ListARQs(ctx, list)
-	return left, listErr == nil, err
+	failed = f.deleteEach(ctx, left, how == listed)
+	left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil })
+	return left, failed, nil
 }
 
 // deleteARQs deletes ARQs and returns the errors of those that are left.
@@ -193,28 +197,32 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // rest is done whatever fails, also when the caller's context ends; what could not
 // be freed is named in the [*Error], and Delete may be called again.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
-	return o.do(OpDelete, i, func() error { return o.remove(ctx, i, false) })
+	return o.do(OpDelete, i, func() error { return o.remove(ctx, i, ofInstance) })
 }
 
 // ShelveOffload removes the guest of a shelved instance from its host and frees its
 // ARQs and allocation, as [Operations.Delete] does; [Operations.Unshelve] creates
 // new ones.
 func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
-	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i, true) })
+	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i, listed) })
 }
 
 // LocalDelete frees ARQs and allocation of an instance without a host, or whose host
 // is down. It does not touch the guest: when the host comes back, the guest must be
 // removed first, as nova-compute does at its start.
+//
+// No released Cyborg deletes an ARQ with a mediated device while the agent of its host is
+// down. LocalDelete frees the rest and returns an error that matches ErrLeftover and names
+// the ARQ; call it again, or Reconcile, when the host is back. Nova forgets it.
 func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
-	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i, false) })
+	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i, ofDeadHost) })
 }
 
-func (o *Operations) remove(ctx context.Context, i Instance, goesOn bool) error {
+func (o *Operations) remove(ctx context.Context, i Instance, how deletion) error {
 	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) }); err != nil {
 		return err
 	}
-	return o.release(ctx, i, goesOn)
+	return o.release(ctx, i, how)
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
@@ -227,10 +235,13 @@ func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
 	return nil
 }
 
-func (o *Operations) release(ctx context.Context, i Instance, goesOn bool) error {
+func (o *Operations) release(ctx context.Context, i Instance, how deletion) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	return o.flow.release(ctx, i, i.mayHaveARQs(), goesOn)
+	if !i.mayHaveARQs() {
+		how = noARQs
+	}
+	return o.flow.release(ctx, i, how)
 }
 
 // defaultMinAge is that of ReconcileOpts.MinAge.

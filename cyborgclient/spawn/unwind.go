@@ -213,11 +213,11 @@ func (a *Attempt) unbindARQs(ctx context.Context) bool {
 // deleteARQs deletes the ARQs by their UUIDs, never by instance: an instance that
 // had ARQs before keeps them.
 func (a *Attempt) deleteARQs(ctx context.Context) {
-	uuids := append(a.cleanup.arqs(), uuidsOf(a.ARQs)...) // those of an earlier unwinding, too
+	uuids := slices.Concat(a.cleanup.arqs(), uuidsOf(a.ARQs), uuidsOf(a.spares)) // those of an earlier unwinding, too
 	if len(uuids) == 0 {
 		return
 	}
 	a.cleanup.addARQs(uuids, a.flow.deleteARQs(ctx, uuids))
-	a.ARQs = nil
+	a.ARQs, a.spares = nil, nil
 	a.flow.arqs.remove(uuids...)
 }

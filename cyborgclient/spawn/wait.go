@@ -168,6 +168,9 @@ func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool
 	if len(found) == 0 && !w.fresh {
 		return fmt.Errorf("%w: Cyborg lists none of instance %s", ErrNoARQs, w.instance)
 	}
+	if !w.fresh {
+		found = onHost(found, w.host, w.expected)
+	}
 	if len(w.expected) == 0 {
 		w.expected = uuidsOf(found)
 	}

@@ -95,7 +95,8 @@ func (c *Conductor) startBind(ctx context.Context, caller Caller, patches []Patc
 }
 
 // checkUnused refuses a bind for an instance that has requests already. Upstream checks only the
-// first request's instance, and only requests that the caller sees.
+// first request's instance, and only requests that the caller sees. It is not called for a PATCH
+// that begins with an unbind, as upstream.
 func (c *Conductor) checkUnused(tx store.Tx, caller Caller, patches []Patch) error {
 	scope := store.Everything()
 	if c.cfg.Quirks {

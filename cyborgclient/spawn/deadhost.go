@@ -1,0 +1,123 @@
+package spawn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+)
+
+// deleteTries is how often Cyborg is asked to delete what may have a mediated device.
+const deleteTries = 3
+
+// deleteEach deletes ARQs by their UUIDs and returns the errors of those that are left.
+// Only its agent can remove a mediated device. While the agent is down Cyborg answers 500,
+// keeps the ARQ Bound, and stops before the other ARQs of the request, however often it is
+// asked. So each ARQ that may have one is asked for alone and, unless patiently, only a few
+// times.
+func (f *Flow) deleteEach(ctx context.Context, arqs []cyborgclient.ARQ, patiently bool) map[string]error {
+	var others []string
+	mediated := map[string]error{}
+	for _, arq := range arqs {
+		if patiently || !mayBeMediated(arq) {
+			others = append(others, arq.UUID)
+			continue
+		}
+		err := f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
+		if err != nil {
+			mediated[arq.UUID] = fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", arq.Hostname, err)
+		}
+	}
+	failed := map[string]error{}
+	if len(others) > 0 {
+		failed = f.deleteARQs(ctx, others)
+	}
+	maps.Copy(failed, mediated)
+	return failed
+}
+
+// mayBeMediated reports whether the deletion of an ARQ needs the agent of its host: only
+// a Bound one shows what it holds.
+func mayBeMediated(arq cyborgclient.ARQ) bool {
+	switch arq.State {
+	case cyborgclient.StateInitial, cyborgclient.StateUnbound:
+		return false
+	case cyborgclient.StateBound:
+		return arq.AttachHandleType == cyborgclient.HandleMDEV
+	}
+	return true
+}
+
+// tryDelete asks Cyborg to delete ARQs that may have mediated devices: again after an
+// answer, and not after none, because Cyborg waits a minute for an agent that is down.
+func (f *Flow) tryDelete(ctx context.Context, try func(context.Context) error) error {
+	for n := 1; ; n++ {
+		limited, cancel := context.WithTimeout(ctx, f.config.UnwindTimeout/unwindStages/3)
+		err := try(limited)
+		answered := limited.Err() == nil
+		cancel()
+		if err == nil || !answered || n == deleteTries || sleep(ctx, retryPause<<n) != nil {
+			return err
+		}
+	}
+}
+
+// createSpares creates the ARQs that [Attempt.bind] begins with, if it has to bind beside
+// ARQs that Cyborg cannot delete.
+func (a *Attempt) createSpares(ctx context.Context) error {
+	if len(a.stuck) == 0 || len(a.spares) > 0 {
+		return nil
+	}
+	err := a.createOf(ctx, a.sources()[0])
+	a.spares, a.ARQs = a.ARQs, nil
+	return err
+}
+
+// bind sends the bindings, also for an instance that still has ARQs which Cyborg cannot
+// delete.
+func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) error {
+	if len(a.stuck) == 0 {
+		return a.flow.cyborg.BindARQs(ctx, bindings)
+	}
+	if err := a.needs(len(a.spares) > 0, StepCreate); err != nil {
+		return err
+	}
+	err := a.flow.cyborg.BindAdditionalARQs(ctx, bindings, a.spares[0].UUID)
+	if err != nil {
+		err = fmt.Errorf("beside ARQ %s on host %s, whose agent is down: %w", a.stuck[0].UUID, a.stuck[0].Hostname, err)
+	}
+	return err
+}
+
+// leaveStuck names the ARQs that Cyborg could not delete, and deletes the spares.
+func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
+	if len(a.stuck) == 0 {
+		return
+	}
+	ctx, cancel := a.flow.detached(ctx)
+	defer cancel()
+	ctx, step := a.record.open(ctx, StepUnwind)
+	spares := uuidsOf(a.spares)
+	c.addARQs(spares, a.flow.deleteARQs(ctx, spares))
+	a.flow.arqs.remove(spares...)
+	a.spares = nil
+	for _, arq := range a.stuck {
+		c.add(LeftoverARQ, arq.UUID, a.stuckErr[arq.UUID])
+	}
+	step.close(count(len(a.stuck), "ARQ")+" of the old host left behind", nil)
+}
+
+// onHost leaves out ARQs of other hosts that are not expected: those of an instance that
+// was evacuated, which Cyborg could not delete. If there is no other, all are kept, so that
+// the error names their host.
+func onHost(arqs []cyborgclient.ARQ, host string, expected []string) []cyborgclient.ARQ {
+	here := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
+		return arq.Hostname != "" && host != "" && arq.Hostname != host && !slices.Contains(expected, arq.UUID)
+	})
+	if len(here) == 0 {
+		return arqs
+	}
+	return here
+}
