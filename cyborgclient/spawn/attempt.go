@@ -160,7 +160,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 	switch {
 	case request.ProjectID == "" || request.UserID == "":
 		return nil, fmt.Errorf("%w: neither request nor token names a project and a user", ErrRequest)
-	case request.ProjectID != owner.project && !owner.admin:
+	case owner.project != "" && request.ProjectID != owner.project && !owner.admin:
 		return nil, fmt.Errorf("%w: project %s is not the token's project %s, and the token has no role admin", ErrRequest, request.ProjectID, owner.project)
 	}
 	if len(request.Domain) > 0 {
