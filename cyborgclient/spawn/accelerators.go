@@ -27,7 +27,10 @@ func (o *Operations) acceleratorsBy(ctx context.Context, i Instance, deadline ti
 		flow: o.flow, instance: i.UUID, host: i.Host, expected: i.ARQs, timeout: o.flow.config.ARQBindingTimeout, deadline: deadline,
 	}
 	defer w.close()
-	if err := w.run(ctx); err != nil {
+	ctx, end := o.flow.newRecorder(i.UUID, i.Host).open(ctx, StepWait)
+	err := w.run(ctx)
+	end(count(len(w.arqs), "ARQ")+" Bound", err)
+	if err != nil {
 		return accelerators{}, err
 	}
 	return acceleratorsOf(w.arqs, i.portARQs())

@@ -107,7 +107,7 @@ type Attempt struct {
 	PortOf       map[string]string
 
 	flow     *Flow
-	record   recorder
+	record   *recorder
 	stuck    []cyborgclient.ARQ // of the host before an evacuation, which Cyborg cannot delete
 	spares   []cyborgclient.ARQ // to bind beside them
 	stuckErr map[string]error
@@ -169,7 +169,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 		}
 	}
 	f.instances.add(request.Instance)
-	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, tried: map[string]bool{}}, nil
+	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, record: f.newRecorder(request.Instance, ""), tried: map[string]bool{}}, nil
 }
 
 // end marks the attempt as no longer running.
@@ -222,13 +222,13 @@ func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after S
 
 // step runs one step and records it.
 func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context) (decision string, err error)) error {
-	ctx, trace := a.record.open(ctx, name)
+	ctx, end := a.record.open(ctx, name)
 	if err := ctx.Err(); err != nil {
-		trace.close("", err)
+		end("", err)
 		return err
 	}
 	decision, err := work(ctx)
-	trace.close(decision, err)
+	end(decision, err)
 	return err
 }
 

@@ -285,7 +285,7 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 	if err != nil {
 		return "", err
 	}
-	a.Chosen, a.Host = &candidate, host
+	a.Chosen, a.Host, a.record.host = &candidate, host, host
 	return "host " + host, nil
 }
 

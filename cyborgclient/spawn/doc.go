@@ -52,6 +52,9 @@
 // [Hypervisor]), set up networks and volumes, or create mediated devices, which
 // Cyborg's agent does unless [Hooks.CreateMdev] is set.
 //
+// [WithLogger] and [WithObserver] tell what a flow does as it goes; [Result.Trace] and
+// [Error.Trace] have the record.
+//
 // An event of Nova's shortens the wait for a bind and decides nothing. Cyborg is polled
 // too, slowly beside an event registry, so that an agent works where the events go to a
 // real Nova, and an event that Cyborg's states do not confirm changes nothing.

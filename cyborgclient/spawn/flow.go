@@ -22,6 +22,7 @@ type Flow struct {
 	config    Config
 	cyborg    *cyborgclient.Client
 	placement *placement.Client
+	observers []func(context.Context, Progress)
 	provider  *gophercloud.ProviderClient // of Placement
 	events    *externalevent.Registry     // nil: poll
 	novaPCI   []novaSpec
@@ -104,9 +105,12 @@ func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) 
 		}
 	}()
 	step, err := run(a)
+	if err != nil {
+		err = a.fail(ctx, step, err)
+	}
 	finished = true
 	if err != nil {
-		return nil, a.fail(ctx, step, err)
+		return nil, err
 	}
 	return a, nil
 }

@@ -178,7 +178,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
 			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 		},
-		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{},
+		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
 		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(),
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed}, sent: true, certain: true},

@@ -87,7 +87,7 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		a.leaveStuck(ctx, &c)
 		c.add(LeftoverAllocation, i.UUID, o.rewrite(ctx, a, func(placement.Resources) placement.Resources { return final }))
 		result = a.Result()
-		return c.err(i.UUID, "not everything of the old host could be given up", &a.record)
+		return c.err(i.UUID, "not everything of the old host could be given up", a.record)
 	})
 	return result, err
 }
@@ -168,7 +168,7 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held placement.Resources) placement.Resources) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	ctx, step := a.record.open(ctx, StepUnwind)
+	ctx, end := a.record.open(ctx, StepUnwind)
 	_, _, err := o.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, verdict) {
 		next := held
 		next.Resources = want(held.Resources)
@@ -177,6 +177,6 @@ func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held pla
 		}
 		return next, replace
 	})
-	step.close("the old claim is given up", err)
+	end("the old claim is given up", err)
 	return err
 }

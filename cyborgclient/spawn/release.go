@@ -106,13 +106,15 @@ const (
 // allocation. Nova deletes by instance only those of a flavor, and leaks the ARQ of a
 // port whose binding profile Neutron has cleared. The error is an [*Error].
 func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
-	var record recorder
-	ctx, step := record.open(ctx, StepUnwind)
+	record := f.newRecorder(i.UUID, i.Host)
+	ctx, end := record.open(ctx, StepUnwind)
 	var c cleanup
 	f.releaseARQs(ctx, i, how, &c)
+	record.reportCleanup(ctx, &c)
 	c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
-	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
-	return c.err(i.UUID, "not everything could be released", &record)
+	record.reportCleanup(ctx, &c)
+	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
+	return c.err(i.UUID, "not everything could be released", record)
 }
 
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {

@@ -198,5 +198,5 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 		defer cancel()
 		c.add(LeftoverMdev, change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
 	}
-	return c.err(a.Request.Instance, "Nova's vGPU could not be released", &a.record)
+	return c.err(a.Request.Instance, "Nova's vGPU could not be released", a.record)
 }

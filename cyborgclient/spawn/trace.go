@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -65,29 +66,64 @@ type RequestTrace struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
-// recorder collects the steps of one attempt.
+// recorder collects the steps of one attempt, and tells the observers of the flow.
 type recorder struct {
+	observers []func(context.Context, Progress)
+	instance  string
+	host      string
+	undone    int             // of the cleanup, told
+	left      map[string]bool // of the cleanup, told
+
+	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
 }
 
-// open starts a step; close it with the decision or the error. Requests that are
-// sent with the context belong to the step.
-func (r *recorder) open(ctx context.Context, step Step) (context.Context, *StepTrace) {
+func (f *Flow) newRecorder(instance, host string) *recorder {
+	return &recorder{observers: f.observers, instance: instance, host: host, left: map[string]bool{}}
+}
+
+// openStep is the step to which what is done with a context belongs.
+type openStep struct {
+	recorder *recorder
+	trace    *StepTrace
+}
+
+type stepKey struct{}
+
+// open starts a step; end it with the decision or the error. Requests that are sent with
+// the context belong to the step.
+func (r *recorder) open(ctx context.Context, step Step) (opened context.Context, end func(decision string, err error)) {
 	s := &StepTrace{Step: step, Started: time.Now()}
+	r.mu.Lock()
 	r.steps = append(r.steps, s)
-	return s.record(ctx), s
+	r.mu.Unlock()
+	ctx = r.record(ctx, s)
+	r.report(ctx, Progress{Step: step, Event: ProgressBegin})
+	return ctx, func(decision string, err error) {
+		r.mu.Lock()
+		s.Duration, s.Decision = time.Since(s.Started), decision
+		if err != nil {
+			s.Error = err.Error()
+		}
+		r.mu.Unlock()
+		r.report(ctx, Progress{Step: step, Event: ProgressEnd, Text: decision, Duration: s.Duration, Err: err})
+	}
 }
 
 // reopen returns a context whose requests belong to the last step.
 func (r *recorder) reopen(ctx context.Context) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.steps) == 0 {
 		return ctx
 	}
-	return r.steps[len(r.steps)-1].record(ctx)
+	return r.record(ctx, r.steps[len(r.steps)-1])
 }
 
 // trace returns a copy of the record so far.
 func (r *recorder) trace() []StepTrace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	steps := make([]StepTrace, len(r.steps))
 	for i, s := range r.steps {
 		steps[i] = *s
@@ -96,22 +132,16 @@ func (r *recorder) trace() []StepTrace {
 	return steps
 }
 
-func (s *StepTrace) close(decision string, err error) {
-	s.Duration, s.Decision = time.Since(s.Started), decision
-	if err != nil {
-		s.Error = err.Error()
+// record returns a context whose requests to Cyborg and Placement belong to a step.
+func (r *recorder) record(ctx context.Context, s *StepTrace) context.Context {
+	add := func(service, name string, status int, took time.Duration) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s.Requests = append(s.Requests, RequestTrace{Service: service, Name: name, Status: status, Duration: took})
 	}
-}
-
-// record returns a context whose requests to Cyborg and Placement belong to the
-// step.
-func (s *StepTrace) record(ctx context.Context) context.Context {
-	ctx = placement.Observe(ctx, func(call placement.Call) {
-		s.Requests = append(s.Requests, RequestTrace{Service: "placement", Name: call.Operation, Status: call.Status, Duration: call.Duration})
-	})
-	return cyborgclient.Observe(ctx, func(call cyborgclient.Call) {
-		s.Requests = append(s.Requests, RequestTrace{Service: "accelerator", Name: call.Operation, Status: call.Status, Duration: call.Duration})
-	})
+	ctx = context.WithValue(ctx, stepKey{}, openStep{r, s})
+	ctx = placement.Observe(ctx, func(c placement.Call) { add("placement", c.Operation, c.Status, c.Duration) })
+	return cyborgclient.Observe(ctx, func(c cyborgclient.Call) { add("accelerator", c.Operation, c.Status, c.Duration) })
 }
 
 // count is a number with its noun: "1 ARQ", "2 ARQs".

@@ -84,6 +84,8 @@ const (
 	maxRetryPause = 2 * time.Second
 )
 
+var stageNames = [unwindStages]string{"guest and lost ARQs", "ARQs", "allocation"}
+
 // LateWindow is how long the unwinding looks for the effect of a request whose
 // outcome is unknown: bytes may have been sent, and neither success nor refusal was
 // read. What appears later is a suspect, see [Leftover.Certain]. A shorter third of
@@ -125,6 +127,7 @@ func (f *Flow) settle(ctx context.Context, look func(ctx context.Context) (settl
 		case err != nil:
 			left = stage
 		}
+		reportRetry(ctx, min(pause, left), err)
 		if sleep(ctx, min(pause, left)) != nil {
 			return false, err
 		}
@@ -149,7 +152,7 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 	began := time.Now()
 	c := &a.cleanup
 	earlier := len(c.undone)
-	ctx, step := a.record.open(context.WithoutCancel(ctx), StepUnwind)
+	ctx, end := a.record.open(context.WithoutCancel(ctx), StepUnwind)
 	a.closeWaiter()
 	stages := [unwindStages]func(context.Context){
 		func(ctx context.Context) {
@@ -169,7 +172,7 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 	}
 	defer func() {
 		a.flow.suspects.add(c.leftovers)
-		step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
+		end(fmt.Sprintf("%d undone, %d left behind", len(c.undone)-earlier, len(c.leftovers)), nil)
 		a.claimed, a.bindLost = false, false
 		a.bound, a.Bindings, a.Devices, a.Skipped, a.Ports, a.Domain = time.Time{}, nil, nil, nil, nil, nil
 	}()
@@ -177,6 +180,8 @@ func (a *Attempt) giveBack(ctx context.Context, moving bool) {
 		defer func() { // also after a hook that panics or ends the goroutine
 			limited, cancel := context.WithDeadline(ctx, began.Add(time.Duration(i+1)*a.flow.config.UnwindTimeout/unwindStages))
 			defer cancel()
+			defer a.record.reportCleanup(ctx, c)
+			a.record.report(ctx, Progress{Step: StepUnwind, Event: ProgressStage, Text: stageNames[i]})
 			stage(limited)
 		}()
 	}

@@ -1,0 +1,127 @@
+package spawn
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// ProgressEvent says what a [Progress] reports.
+type ProgressEvent string
+
+// The events of a step.
+const (
+	ProgressBegin  ProgressEvent = "begin"  // the step begins
+	ProgressEnd    ProgressEvent = "end"    // it has ended, with Err or the decision in Text
+	ProgressStage  ProgressEvent = "stage"  // the unwinding begins the stage in Text
+	ProgressRetry  ProgressEvent = "retry"  // after Duration a request is sent again, because of Err, or to look for a late effect
+	ProgressUndone ProgressEvent = "undone" // what Text names was given back
+	ProgressLeft   ProgressEvent = "left"   // Leftover, which Text names, could not be given back
+)
+
+// Progress is something that happened to an instance in a spawn, a release, or the wait of
+// an operation. Neither Text nor Err has a token.
+type Progress struct {
+	Instance string
+	Host     string // as soon as it is chosen
+	Step     Step
+	Event    ProgressEvent
+	Text     string
+	Duration time.Duration // of the step at its end; before a retry, the pause
+	Err      error
+	Leftover *Leftover // of ProgressLeft
+}
+
+// WithObserver calls a function for everything that happens to an instance, in order,
+// with the context of the call. It is called from the goroutine of the call, so it must not
+// block, and for several instances at once. Each option adds an observer.
+func WithObserver(observe func(context.Context, Progress)) Option {
+	return func(f *Flow) { f.observers = append(f.observers, observe) }
+}
+
+// WithLogger logs what an observer gets: the begin of a step and looks for a late effect at
+// level debug, failures, retries and suspects as warnings, what is certainly left behind as
+// an error, the rest as information.
+func WithLogger(logger *slog.Logger) Option {
+	return WithObserver(func(ctx context.Context, p Progress) { p.log(ctx, logger) })
+}
+
+func (p Progress) log(ctx context.Context, logger *slog.Logger) {
+	level, message := p.rank()
+	attrs := make([]slog.Attr, 0, 6)
+	for _, attr := range [...]struct{ key, value string }{
+		{"instance", p.Instance}, {"host", p.Host}, {"step", p.Step.String()}, {"text", p.Text},
+	} {
+		if attr.value != "" {
+			attrs = append(attrs, slog.String(attr.key, attr.value))
+		}
+	}
+	if p.Duration > 0 {
+		attrs = append(attrs, slog.Duration("duration", p.Duration))
+	}
+	if p.Err != nil {
+		attrs = append(attrs, slog.String("error", p.Err.Error()))
+	}
+	logger.LogAttrs(ctx, level, message, attrs...)
+}
+
+// rank returns level and message for a log.
+func (p Progress) rank() (slog.Level, string) {
+	switch p.Event {
+	case ProgressBegin:
+		return slog.LevelDebug, "step begins"
+	case ProgressEnd:
+		if p.Err != nil {
+			return slog.LevelWarn, "step failed"
+		}
+		return slog.LevelInfo, "step ended"
+	case ProgressRetry:
+		if p.Err != nil {
+			return slog.LevelWarn, "trying again"
+		}
+		return slog.LevelDebug, "looking again"
+	case ProgressLeft:
+		if p.Leftover.Certain {
+			return slog.LevelError, "left behind"
+		}
+		return slog.LevelWarn, "possibly left behind"
+	}
+	return slog.LevelInfo, string(p.Event)
+}
+
+// report tells the observers.
+func (r *recorder) report(ctx context.Context, p Progress) {
+	p.Instance, p.Host = r.instance, r.host
+	returned := false
+	defer func() {
+		if !returned {
+			r.observers = nil // one that panics does not keep the unwinding from its work
+		}
+	}()
+	for _, observe := range r.observers {
+		observe(ctx, p)
+	}
+	returned = true
+}
+
+// reportRetry tells those of the step of a context that something is tried again.
+func reportRetry(ctx context.Context, pause time.Duration, err error) {
+	if step, ok := ctx.Value(stepKey{}).(openStep); ok {
+		step.recorder.report(ctx, Progress{Step: step.trace.Step, Event: ProgressRetry, Duration: pause, Err: err})
+	}
+}
+
+// reportCleanup tells them what was given back, and what could not be, since the last
+// call.
+func (r *recorder) reportCleanup(ctx context.Context, c *cleanup) {
+	for _, undone := range c.undone[r.undone:] {
+		r.report(ctx, Progress{Step: StepUnwind, Event: ProgressUndone, Text: undone})
+	}
+	r.undone = len(c.undone)
+	for _, l := range c.leftovers {
+		if text := l.String(); !r.left[text] {
+			r.left[text] = true
+			r.report(ctx, Progress{Step: StepUnwind, Event: ProgressLeft, Text: text, Leftover: &l})
+		}
+	}
+}

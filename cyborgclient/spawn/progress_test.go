@@ -1,0 +1,177 @@
+package spawn_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// progress collects what an observer gets, a line each.
+type progress struct {
+	mu    sync.Mutex
+	lines []string
+	at    []time.Time
+}
+
+func (p *progress) observe(_ context.Context, e spawn.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Step, e.Event, e.Text))
+	if e.Err != nil && e.Event != spawn.ProgressLeft {
+		line += ": " + e.Err.Error()
+	}
+	p.lines, p.at = append(p.lines, line), append(p.at, time.Now())
+}
+
+// observed replaces the flow by one with an observer.
+func (w *world) observed(t *testing.T, opts ...spawn.Option) *progress {
+	t.Helper()
+	p := &progress{}
+	flow, err := spawn.New(w.cyborg, w.placement(t), append(opts, spawn.WithEvents(w.events), spawn.WithObserver(p.observe))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.flow = flow
+	return p
+}
+
+func TestAnObserverSeesEachStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(1, 1)})
+	p := w.observed(t)
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, step := range result.Trace {
+		want = append(want, step.Step.String()+" begin", strings.TrimSpace(step.Step.String()+" end "+step.Decision))
+	}
+	if diff := cmp.Diff(want, p.lines); diff != "" || len(want) < 20 {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p.lines = nil
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	want = []string{
+		"unwind begin", "unwind undone arqs of instance " + instance, "unwind undone allocation " + instance,
+		"unwind end 2 undone, 0 left behind",
+	}
+	if diff := cmp.Diff(want, p.lines); diff != "" {
+		t.Errorf("release (-want +got):\n%s", diff)
+	}
+}
+
+// An unwinding that cannot delete the ARQs tells so as it goes.
+func TestAnObserverSeesTheUnwinding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
+		p := w.observed(t)
+		w.fail(t,
+			fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403},
+			fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1},
+		)
+		_, err := w.flow.Run(t.Context(), request("gpu"))
+		var failure *spawn.Error
+		if !errors.As(err, &failure) || len(failure.Leftovers) != 1 {
+			t.Fatalf("got error %v, want one leftover", err)
+		}
+		unwinding := p.lines[slices.Index(p.lines, "unwind begin"):]
+		retries := 0
+		unwinding = slices.DeleteFunc(slices.Clone(unwinding), func(line string) bool {
+			retry := strings.HasPrefix(line, "unwind retry: ")
+			if retry {
+				retries++
+			}
+			return retry
+		})
+		want := []string{
+			"unwind begin", "unwind stage guest and lost ARQs", "unwind stage ARQs", "unwind left " + failure.Leftovers[0].String(),
+			"unwind stage allocation", "unwind undone allocation " + instance, "unwind end 1 undone, 1 left behind",
+		}
+		if diff := cmp.Diff(want, unwinding); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if retries < 5 {
+			t.Errorf("%d retries told", retries)
+		}
+		for i := 1; i < len(p.at); i++ {
+			if silent := p.at[i].Sub(p.at[i-1]); silent > 10*time.Second {
+				t.Errorf("silent for %s before %q", silent, p.lines[i])
+			}
+		}
+	})
+}
+
+func TestTheLogHasNoToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
+		w.observed(t, spawn.WithLogger(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		w.fail(t,
+			fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500},
+			fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1},
+		)
+		if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil {
+			t.Fatal("no error")
+		}
+		service, err := w.cloud.ServiceToken(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range []string{service, w.cloud.Provider(t).Token()} {
+			if strings.Contains(text.String(), token) {
+				t.Error("the log has a token")
+			}
+		}
+		for _, want := range []string{
+			`level=DEBUG msg="step begins" instance=` + instance + " step=profile",
+			`level=INFO msg="step ended" instance=` + instance + ` host=cn0 step=claim text="host cn0, 2 providers"`,
+			`level=WARN msg="step failed" instance=` + instance + " host=cn0 step=bind",
+			`level=WARN msg="trying again" instance=` + instance + " host=cn0 step=unwind duration=",
+			`level=ERROR msg="left behind" instance=` + instance + ` host=cn0 step=unwind text="arq `,
+			`level=INFO msg=undone instance=` + instance + ` host=cn0 step=unwind text="allocation ` + instance + `"`,
+		} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("the log lacks %s:\n%s", want, text.String())
+			}
+		}
+	})
+}
+
+// An observer that panics does not keep the unwinding from its work.
+func TestAnObserverThatPanicsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, at := range []spawn.ProgressEvent{spawn.ProgressBegin, spawn.ProgressEnd, spawn.ProgressStage, spawn.ProgressUndone} {
+		for _, step := range []spawn.Step{spawn.StepBind, spawn.StepUnwind} {
+			w := newWorld(t, worldOpts{model: raceModel(1, 1)})
+			w.observed(t, spawn.WithObserver(func(_ context.Context, p spawn.Progress) {
+				if p.Event == at && p.Step == step {
+					panic("observer")
+				}
+			}))
+			w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403})
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = w.flow.Run(t.Context(), request("gpu"))
+			}()
+			w.cloud.CheckNoLeaks(t)
+		}
+	}
+}
