@@ -72,7 +72,8 @@ func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.Allo
 }
 
 // narrowToHost keeps only the device groups of a running instance, in the provider
-// tree of its host. Without an allocation all groups are kept.
+// tree of its host. An instance without an allocation does not run: its UUID is
+// mistyped, and a device would be reserved for nobody.
 func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if !a.Request.Running {
 		return nil
@@ -82,7 +83,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 		return err
 	}
 	if len(held.Resources) == 0 {
-		return nil
+		return fmt.Errorf("%w: a running instance has an allocation in Placement, this one has none", ErrRequest)
 	}
 	a.before = held
 	groups := a.deviceGroups()

@@ -26,6 +26,7 @@ type Flow struct {
 	provider  *gophercloud.ProviderClient // of Placement
 	events    *externalevent.Registry     // nil: poll
 	novaPCI   []novaSpec
+	cloud     cloudOpts // until there are clients
 
 	arqs      tracker // of running attempts
 	instances tracker // of running attempts and operations
@@ -54,19 +55,34 @@ func WithEvents(registry *externalevent.Registry) Option {
 	return func(f *Flow) { f.events = registry }
 }
 
-// New returns a flow with the given clients. The error matches ErrConfig.
+// New returns a flow with the given clients, for those that need other options than
+// NewFromCloud and NewFromProvider set. The error matches ErrConfig.
 func New(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient, opts ...Option) (*Flow, error) {
-	f := &Flow{cyborg: cyborg}
+	return newFlow(opts).start(cyborg, placementClient)
+}
+
+// newFlow returns a flow without clients.
+func newFlow(opts []Option) *Flow {
+	f := new(Flow)
 	for _, opt := range opts {
 		opt(f)
 	}
+	return f
+}
+
+// start checks the options of a flow and gives it its clients.
+func (f *Flow) start(cyborg *cyborgclient.Client, placementClient *gophercloud.ServiceClient) (*Flow, error) {
 	f.config = f.config.withDefaults()
 	if err := f.config.check(); err != nil {
 		return nil, err
 	}
-	if cyborg == nil || placementClient == nil || placementClient.ProviderClient == nil {
+	switch {
+	case cyborg == nil || placementClient == nil || placementClient.ProviderClient == nil:
 		return nil, fmt.Errorf("%w: a Cyborg client and a Placement client are needed", ErrConfig)
+	case f.cloud != cloudOpts{}:
+		return nil, fmt.Errorf("%w: the options of a cloud are for NewFromCloud and NewFromProvider", ErrConfig)
 	}
+	f.cyborg = cyborg
 	var err error
 	if f.novaPCI, err = readNovaSpecs(f.config.PCIDeviceSpec); err != nil {
 		return nil, fmt.Errorf("%w: pci_device_spec: %w", ErrConfig, err)

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -75,15 +73,7 @@ func TestAFlowOutlivesTheRestoreOfItsCloud(t *testing.T) {
 // flowOf makes a flow that polls.
 func flowOf(t *testing.T, provider, service *gophercloud.ProviderClient) *spawn.Flow {
 	t.Helper()
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
-	if err != nil {
-		t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	flow, err := spawn.New(cyborg, placement)
+	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -23,15 +22,7 @@ import (
 
 // newFlow makes the flow of the process, which serves every instance.
 func newFlow(provider, service *gophercloud.ProviderClient, events *externalevent.Registry) (*spawn.Flow, error) {
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
-	if err != nil {
-		return nil, err
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		return nil, err
-	}
-	return spawn.New(cyborg, placement, spawn.WithEvents(events))
+	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithEvents(events))
 }
 
 // newEvents makes the registry of Nova's events. Like Nova it accepts them from services and

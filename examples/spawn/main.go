@@ -6,6 +6,7 @@
 //	go run ./examples/spawn --profile vgpu --xml -
 //	go run ./examples/spawn --sysfs /sys --profile gpu
 //	go run ./examples/spawn --os-cloud prod --service-cloud nova --instance UUID --profile gpu
+//	go run ./examples/spawn --os-cloud prod --service-cloud nova --instance UUID --release
 //
 // Exit status: 0 every accelerator is bound and in the domain (handles of type
 // TEST_PCI have no hardware and are listed instead), 2 bad input, 3 no
@@ -68,7 +69,10 @@ func spawnOnce(ctx context.Context, opts options, out *output) (result *spawn.Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, target.close()) }()
-	profile, err := ensureProfile(ctx, opts, target.cyborg)
+	if opts.Release {
+		return nil, target.flow.ReleaseDevices(ctx, opts.Instance.String())
+	}
+	profile, err := ensureProfile(ctx, opts, target.flow.Cyborg())
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +106,7 @@ func exitStatus(err error) int {
 		return 0
 	case errors.Is(err, spawn.ErrLeftover), errors.Is(err, errLeak):
 		return 9
-	case !errors.As(err, &failure):
+	case errors.Is(err, spawn.ErrRequest), !errors.As(err, &failure):
 		return statusBadInput
 	}
 	return cmp.Or(statusOfStep[failure.Step], statusBadInput)

@@ -11,8 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -169,6 +172,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"os-cloud unknown", []string{"--os-cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},
 		{"os-cloud with sysfs", []string{"--os-cloud", "x", "--sysfs", "/sys", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--sysfs"},
 		{"os-cloud with a diagram", []string{"--os-cloud", "x", "--diagram", "d.mmd", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "--diagram"},
+		{"release alone", []string{"--release"}, 2, "--os-cloud"},
 		{"service-cloud alone", []string{"--service-cloud", "x"}, 2, "--os-cloud"},
 		{"timeout zero", []string{"--timeout", "0s"}, 2, "arq_binding_timeout"},
 		{"timeout in parts of seconds", []string{"--timeout", "1.5"}, 2, "--timeout"},
@@ -197,13 +201,31 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file(t, "clouds.yaml",
 		"clouds:\n  sim: "+entry("admin", "admin")+"\n  sim-svc: "+entry("nova", "service")+"\n"))
-	const instance = "0a1b2c3d-0000-4000-8000-000000000002"
+	const instance, typo = "0a1b2c3d-0000-4000-8000-000000000002", "0a1b2c3d-0000-4000-8000-000000000003"
+	flow, err := spawn.NewFromProvider(cloud.Provider(t)) // plays Nova, which made the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "m1", VCPUs: 1, MemoryMB: 512, RootGB: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	held := cloud.Placement.Allocations()
 
-	status, _, stderr := runSpawn(t, "--os-cloud", "sim", "--instance", instance, "--profile", "gpu")
+	status, _, stderr := runSpawn(t, "--os-cloud", "sim", "--instance", typo, "--profile", "gpu")
+	if status != 2 || !strings.Contains(stderr, "has none") {
+		t.Errorf("a server that does not exist: exit %d, %s", status, stderr)
+	}
+	if diff := cmp.Diff(held, cloud.Placement.Allocations()); diff != "" {
+		t.Errorf("allocations after a mistyped UUID (-want +got):\n%s", diff)
+	}
+
+	status, _, stderr = runSpawn(t, "--os-cloud", "sim", "--instance", instance, "--profile", "gpu")
 	if status != 6 || !strings.Contains(stderr, "service token") || !strings.Contains(stderr, "--service-cloud") {
 		t.Errorf("without service token: exit %d, %s", status, stderr)
 	}
-	cloud.CheckNoLeaks(t)
+	if diff := cmp.Diff(held, cloud.Placement.Allocations()); diff != "" {
+		t.Errorf("allocations after a failure (-want +got):\n%s", diff)
+	}
 
 	status, domain, stderr := runSpawn(t, "--os-cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--profile", "mixed", "--xml", "-")
 	if status != 0 {
@@ -213,6 +235,17 @@ func TestAgainstACloudOfCloudsYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	cloud.CheckNoLeaks(t)
+
+	cloud.RemoveGuest(instance)
+	for range 2 {
+		status, stdout, stderr := runSpawn(t, "--os-cloud", "sim", "--service-cloud", "sim-svc", "--instance", instance, "--release")
+		if status != 0 || !strings.Contains(stdout, instance) {
+			t.Errorf("--release: exit %d, %s%s", status, stdout, stderr)
+		}
+	}
+	if diff := cmp.Diff(held, cloud.Placement.Allocations()); diff != "" || len(cloud.Cyborg.ARQs()) > 0 {
+		t.Errorf("%d ARQs after --release; allocations (-want +got):\n%s", len(cloud.Cyborg.ARQs()), diff)
+	}
 }
 
 func hostOf(t *testing.T, cloud *simcloud.Cloud, instance string) string {

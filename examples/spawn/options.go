@@ -29,6 +29,7 @@ type options struct {
 	OSCloud      string                    `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
 	ServiceCloud string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
 	Instance     uuid.UUID                 `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
+	Release      bool                      `help:"Release the accelerators of the instance instead; the rest of its allocation is kept. Needs --os-cloud. Take the devices out of its domain before."`
 	NovaConf     kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
 	Timeout      *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
 	Seed         uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
@@ -40,6 +41,8 @@ func (o *options) AfterApply() error {
 	switch {
 	case o.OSCloud != "" && o.Instance == uuid.Nil:
 		return errors.New("--os-cloud needs --instance, the UUID of an existing server")
+	case o.OSCloud == "" && o.Release:
+		return errors.New("--release needs --os-cloud")
 	case o.OSCloud == "" && o.ServiceCloud != "":
 		return errors.New("--service-cloud needs --os-cloud")
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:

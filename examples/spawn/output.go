@@ -53,9 +53,12 @@ func (o *output) finish(result *spawn.Result, err error) error {
 	if trace := traceOf(result, err); len(trace) > 0 {
 		o.timeline(trace)
 	}
-	if err == nil {
+	switch {
+	case err == nil && result != nil:
 		o.arqs(result)
 		err = o.xml(result.Domain)
+	case err == nil:
+		fmt.Fprintf(o.text, "The accelerators of instance %s are released\n", o.opts.Instance)
 	}
 	if o.opts.JSON {
 		err = errors.Join(err, o.json(result, err))

@@ -1,4 +1,3 @@
 // Package command runs the commands of cysim: it parses their flags, reports their errors
-// with the exit status that documentation promises, reads and writes their files, and
-// logs in to real clouds.
+// with the exit status that documentation promises, and reads and writes their files.
 package command

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -54,7 +55,12 @@ type reader struct {
 
 // openCloud logs in and finds the services.
 func openCloud(ctx context.Context, name string, log *slog.Logger) (*reader, error) {
-	provider, endpoint, err := command.LogIn(ctx, name, func(c *http.Client) { c.Transport, c.Timeout = readOnly{c.Transport}, answerTimeout })
+	cloud, err := session.ReadCloud(name)
+	if err != nil {
+		return nil, command.BadInput(fmt.Errorf("log in: %w", err))
+	}
+	endpoint := cloud.Endpoint
+	provider, err := cloud.LogIn(ctx, func(c *http.Client) { c.Transport, c.Timeout = readOnly{c.Transport}, answerTimeout })
 	if err != nil {
 		return nil, err
 	}

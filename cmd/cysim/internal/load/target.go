@@ -1,15 +1,13 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/sim"
@@ -32,17 +30,8 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 	if c.Cloud == "embedded" {
 		return embeddedTarget(ctx)
 	}
-	provider, endpoint, err := command.LogIn(ctx, c.Cloud, nil)
-	if err != nil {
-		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
-	}
-	service := provider
-	if c.ServiceCloud != "" {
-		if service, _, err = command.LogIn(ctx, c.ServiceCloud, nil); err != nil {
-			return nil, command.BadInput(fmt.Errorf("--service-cloud %s: %w", c.ServiceCloud, err))
-		}
-	}
-	flow, err := newFlow(provider, service, endpoint, nil) // the flow polls, because Nova's events do not come here
+	service := cmp.Or(c.ServiceCloud, c.Cloud)
+	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service), attempts()) // it polls: Nova's events do not come here
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
@@ -64,25 +53,15 @@ func embeddedTarget(ctx context.Context) (*target, error) {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	flow, err := newFlow(provider, service, gophercloud.EndpointOpts{}, events)
+	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), attempts(), spawn.WithEvents(events))
 	if err != nil {
 		return nil, err
 	}
 	return &target{flow: flow, cloud: cloud}, nil
 }
 
-func newFlow(provider, service *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, events *externalevent.Registry) (*spawn.Flow, error) {
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service),
-		cyborgclient.WithEndpointOpts(endpoint))
-	if err != nil {
-		return nil, err
-	}
-	placement, err := openstack.NewPlacementV1(provider, endpoint)
-	if err != nil {
-		return nil, err
-	}
-	return spawn.New(cyborg, placement, spawn.WithConfig(spawn.Config{MaxAttempts: embeddedHosts}), spawn.WithEvents(events)) // every host of the embedded cloud
-}
+// attempts has every host of the embedded cloud tried.
+func attempts() spawn.Option { return spawn.WithConfig(spawn.Config{MaxAttempts: embeddedHosts}) }
 
 // define defines the guest in the embedded cloud.
 func (t *target) define(result *spawn.Result) error {
