@@ -2,10 +2,13 @@ package cyborgclient
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/gocyborg/gocyborg/internal/session"
 )
 
 // Option changes how a Client is made.
@@ -27,6 +30,10 @@ func newSettings(opts []Option) settings {
 	}
 	return s
 }
+
+// WithoutServiceToken returns a context whose requests carry no X-Service-Token. A
+// Cyborg of 2026 and later then refuses to delete an ARQ that has an instance.
+func WithoutServiceToken(ctx context.Context) context.Context { return session.WithoutService(ctx) }
 
 // WithServiceProvider sends the token of service as X-Service-Token with every
 // call. Its user needs the role service. Cyborg of 2026 and later requires the

@@ -225,13 +225,16 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 			t.Fatal(err)
 		}
 		nobody := func(context.Context, string) (bool, error) { return false, nil }
-		young, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: nobody, DryRun: true})
+		opts := w.scope()
+		opts.Living = nobody
+		young, err := w.flow.Reconcile(t.Context(), opts)
 		if err != nil || len(young) != 1 || young[0].Kind != "allocation" {
 			t.Errorf("at once: %+v, %v; want the allocation alone", young, err)
 		}
 		time.Sleep(20 * time.Minute)
-		old, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: nobody})
-		if err != nil || len(old) != 2 || old[0].ID != result.ARQs[0].UUID || old[0].Err != nil {
+		opts.Free = true
+		old, err := w.flow.Reconcile(t.Context(), opts)
+		if err != nil || len(old) != 2 || old[1].ID != result.ARQs[0].UUID || old[1].Err != nil {
 			t.Errorf("later: %+v, %v", old, err)
 		}
 		w.cloud.RemoveGuest(instance)
@@ -239,11 +242,10 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 	})
 }
 
-// oldPlacement refuses what a Placement before 1.34 does not know.
 func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport { return oldPlacement{next} })
+	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport { return newestPlacement{next, 31} })
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	if err != nil {
 		t.Fatal(err)

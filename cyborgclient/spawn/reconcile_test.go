@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -23,6 +26,21 @@ func (w *world) guestsLive(_ context.Context, instance string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// scope is a reconciliation of all hosts that frees nothing.
+func (w *world) scope() spawn.ReconcileOpts {
+	var hosts []string
+	for _, host := range w.cloud.Model().Hosts {
+		hosts = append(hosts, host.Name)
+	}
+	return spawn.ReconcileOpts{Hosts: hosts, Living: w.guestsLive}
+}
+
+func (w *world) freeing() spawn.ReconcileOpts {
+	opts := w.scope()
+	opts.Free = true
+	return opts
 }
 
 // crash walks an attempt n steps far and forgets it.
@@ -81,7 +99,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 				time.Sleep(15 * time.Minute)
 				w.restart(t) // a new process knows nothing of the crashed one's attempts
 
-				opts := spawn.ReconcileOpts{Living: w.guestsLive, DryRun: true}
+				opts := w.scope()
 				found, err := w.flow.Reconcile(t.Context(), opts)
 				if err != nil {
 					t.Fatal(err)
@@ -92,7 +110,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 				if leaks := w.cloud.Leaks(); (len(leaks) == 0) != (len(tt.want) == 0) {
 					t.Errorf("the dry run changed something: %v", leaks)
 				}
-				opts.DryRun = false
+				opts.Free = true
 				freed, err := w.flow.Reconcile(t.Context(), opts)
 				if err != nil {
 					t.Fatal(err)
@@ -119,7 +137,7 @@ func TestReconcileLeavesYoungARQsAndRunningAttempts(t *testing.T) {
 		young := w.createARQ(t, "gpu")
 		busy := w.begin(t, instance) // of this very flow
 		time.Sleep(15*time.Minute - time.Second)
-		opts := spawn.ReconcileOpts{Living: w.guestsLive}
+		opts := w.freeing()
 		if orphans, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 0 {
 			t.Errorf("got %v, %v; want nothing", orphans, err)
 		}
@@ -143,17 +161,17 @@ func TestReconcileFreesNothingAfterAFailedRead(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.crash(t, instance, 8)
 		w.restart(t)
-		if _, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{}); !errors.Is(err, spawn.ErrConfig) {
+		if _, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{"cn0"}}); !errors.Is(err, spawn.ErrConfig) {
 			t.Errorf("without Living: got error %v, want ErrConfig", err)
 		}
 		cause := errors.New("Nova is down")
 		unsure := func(context.Context, string) (bool, error) { return false, cause }
-		if _, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: unsure}); !errors.Is(err, cause) {
+		if _, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{"cn0"}, Living: unsure, Free: true}); !errors.Is(err, cause) {
 			t.Errorf("got error %v, want the cause", err)
 		}
-		w.fail(t, fault.Rule{Operation: "accelerator.deployable.list", Action: fault.Status, Status: 500})
-		if _, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: w.guestsLive}); err == nil {
-			t.Error("no error although the deployables cannot be listed")
+		w.fail(t, fault.Rule{Operation: "placement.resource_provider.list", Nth: 2, Action: fault.Status, Status: 500})
+		if _, err := w.flow.Reconcile(t.Context(), w.freeing()); err == nil {
+			t.Error("no error although a tree cannot be listed")
 		}
 		if got := len(w.cloud.Cyborg.ARQs()); got != 4 {
 			t.Errorf("%d ARQs are left, want all 4", got)
@@ -168,7 +186,7 @@ func TestReconcileNamesWhatItCannotFree(t *testing.T) {
 		w.crash(t, instance, 8)
 		w.restart(t)
 		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Times: -1, Action: fault.Status, Status: 500})
-		orphans, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: w.guestsLive})
+		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
 		if !errors.Is(err, spawn.ErrLeftover) {
 			t.Errorf("got error %v, want ErrLeftover", err)
 		}
@@ -188,10 +206,189 @@ func TestReconcileSeesTheInstanceOfAnEndedAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The same flow, but the guest never came to life.
-		orphans, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Living: w.guestsLive})
+		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
 		if err != nil || len(orphans) != 5 {
 			t.Errorf("got %v, %v; want four ARQs and an allocation", orphans, err)
 		}
 		w.cloud.CheckNoLeaks(t)
 	})
+}
+
+// Without hosts everything on the cloud would be an orphan that Living does not know.
+func TestReconcileNeedsAScope(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	for name, tt := range map[string]struct {
+		change func(*spawn.ReconcileOpts)
+		want   error
+	}{
+		"no hosts":       {func(o *spawn.ReconcileOpts) { o.Hosts = nil }, spawn.ErrReconcileScope},
+		"an empty host":  {func(o *spawn.ReconcileOpts) { o.Hosts = []string{"cn0", ""} }, spawn.ErrReconcileScope},
+		"a small minage": {func(o *spawn.ReconcileOpts) { o.MinAge = 14 * time.Minute }, spawn.ErrConfig},
+	} {
+		opts := w.freeing()
+		tt.change(&opts)
+		if _, err := w.flow.Reconcile(t.Context(), opts); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got error %v, want %v", name, err, tt.want)
+		}
+	}
+}
+
+// Another agent has instances on its host, of which this one knows nothing.
+func TestReconcileLeavesTheHostsOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		other := w.neighbour(t, spawn.Config{})
+		req := request("mixed")
+		req.Instance = secondInstance
+		req.Order = func(all []spawn.Candidate) []spawn.Candidate {
+			slices.Reverse(all)
+			return all
+		}
+		theirs, err := other.flow.Run(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.crash(t, instance, 8)
+		time.Sleep(time.Hour)
+		w.restart(t)
+		opts := w.freeing()
+		opts.Hosts = slices.DeleteFunc(opts.Hosts, func(host string) bool { return host == theirs.Host })
+		freed, err := w.flow.Reconcile(t.Context(), opts)
+		if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 4, spawn.LeftoverAllocation: 1}, kindsOf(freed)); err != nil || diff != "" {
+			t.Errorf("error %v, freed (-want +got):\n%s", err, diff)
+		}
+		if err := w.cloud.DefineGuest(sim.Guest{UUID: secondInstance, Host: theirs.Host, Domain: string(theirs.Domain)}); err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// An ARQ that gets an instance between the two looks is no orphan.
+func TestReconcileLooksTwiceAtAnARQWithoutAnInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		slow := w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
+		orphan := w.createARQ(t, "gpu")
+		time.Sleep(16 * time.Minute)
+		go func() {
+			time.Sleep(30 * time.Second)
+			if err := walk(t.Context(), slow.Match, slow.Bind); err != nil {
+				t.Error(err)
+			}
+		}()
+		opts := w.freeing()
+		opts.Living = everybody
+		freed, err := w.flow.Reconcile(t.Context(), opts)
+		if err != nil || len(freed) != 1 || freed[0].ID != orphan {
+			t.Errorf("got %v, error %v; want the ARQ %s", freed, err, orphan)
+		}
+		if err := walk(t.Context(), slow.WaitBound, slow.Compose); err != nil {
+			t.Errorf("the slow spawn: %v", err)
+		}
+	})
+}
+
+// Cyborg itself refuses to delete an ARQ that got an instance after the second look,
+// because the request has no service token.
+func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		var slow *spawn.Attempt
+		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(req *http.Request) (*http.Response, error) {
+				if req.Method == http.MethodDelete && slow != nil {
+					attempt := slow
+					slow = nil
+					if err := walk(t.Context(), attempt.Match, attempt.Bind); err != nil {
+						t.Error(err)
+					}
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		slow = w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
+		attempt := slow
+		time.Sleep(16 * time.Minute)
+		opts := w.freeing()
+		opts.Living = everybody
+		if freed, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(freed) > 0 {
+			t.Errorf("freed %v, error %v", freed, err)
+		}
+		if err := walk(t.Context(), attempt.WaitBound, attempt.Compose); err != nil {
+			t.Errorf("the slow spawn: %v", err)
+		}
+	})
+}
+
+// everybody lives.
+func everybody(context.Context, string) (bool, error) { return true, nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// What Nova holds for a migration names no living instance, and has no ARQ.
+func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"", "MIGRATION", "INSTANCE"} {
+		t.Run("type "+kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{})
+			claimed, err := w.flow.Run(t.Context(), request("gpu"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.flow.Release(t.Context(), instance); err != nil {
+				t.Fatal(err)
+			}
+			err = w.cloud.Placement.Claim(placementsim.Claim{
+				Consumer: secondInstance, Project: "p", User: "u", Type: kind,
+				Allocations: []placementsim.Allocation{{Consumer: secondInstance, Provider: claimed.ARQs[0].DeviceRPUUID, Class: "PGPU", Used: 1}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			freed, err := w.flow.Reconcile(t.Context(), w.freeing())
+			if err != nil || len(freed) > 0 != (kind == "INSTANCE") {
+				t.Errorf("freed %v, error %v", freed, err)
+			}
+		})
+	}
+}
+
+// A claim that came true long after its attempt had ended is freed, although nothing
+// but the flow knows of it.
+func TestReconcileFreesALateClaim(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
+		"current Placement":     func(next http.RoundTripper) http.RoundTripper { return next },
+		"Placement before 1.38": func(next http.RoundTripper) http.RoundTripper { return newestPlacement{next, 37} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				w.through(t, spawn.Config{}, wrap)
+				w.fail(t, fault.Rule{Operation: "placement.allocations.put", Nth: 1, Action: fault.Late, Delay: 7 * time.Minute})
+				if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
+					t.Fatalf("got error %v, want the claim as a suspect", err)
+				}
+				time.Sleep(20 * time.Minute)
+				freed, err := w.flow.Reconcile(t.Context(), w.freeing())
+				if err != nil || len(freed) != 1 || freed[0].Kind != spawn.LeftoverAllocation {
+					t.Errorf("freed %v, error %v; want the allocation", freed, err)
+				}
+				w.cloud.CheckNoLeaks(t)
+				if suspects := w.flow.Suspects(); len(suspects) > 0 {
+					t.Errorf("still suspected: %v", suspects)
+				}
+			})
+		})
+	}
 }

@@ -192,19 +192,21 @@ func (w *world) placement(t *testing.T) *gophercloud.ServiceClient {
 
 type httpTransport = http.RoundTripper
 
-// oldPlacement is a Placement of Stein in front of a newer one: it refuses later
-// microversions and gives no mappings.
-type oldPlacement struct{ next http.RoundTripper }
+// newestPlacement is an old Placement in front of a newer one: it refuses later
+// microversions.
+type newestPlacement struct {
+	next   http.RoundTripper
+	newest int
+}
 
 // RoundTrip implements http.RoundTripper.
-func (o oldPlacement) RoundTrip(req *http.Request) (*http.Response, error) {
-	const newest = 31
+func (o newestPlacement) RoundTrip(req *http.Request) (*http.Response, error) {
 	minor, asked := 0, strings.TrimPrefix(req.Header.Get("OpenStack-API-Version"), "placement 1.")
-	if _, err := fmt.Sscan(asked, &minor); err == nil && strings.Contains(req.URL.Path, "/placement/") && minor > newest {
+	if _, err := fmt.Sscan(asked, &minor); err == nil && strings.Contains(req.URL.Path, "/placement/") && minor > o.newest {
 		return &http.Response{
 			StatusCode: http.StatusNotAcceptable, Status: "406 Not Acceptable", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
 			Header: http.Header{"Content-Type": {"application/json"}},
-			Body:   io.NopCloser(strings.NewReader(`{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header: 1.36"}]}`)),
+			Body:   io.NopCloser(strings.NewReader(`{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header"}]}`)),
 		}, nil
 	}
 	return o.next.RoundTrip(req)

@@ -151,6 +151,13 @@ func closeBody(req *http.Request) error {
 	return req.Body.Close()
 }
 
+type withoutServiceKey struct{}
+
+// WithoutService returns a context whose requests carry the user's token only.
+func WithoutService(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutServiceKey{}, true)
+}
+
 // pair is the tokens of a request; "" for none.
 type pair struct{ user, service string }
 
@@ -158,6 +165,9 @@ type pair struct{ user, service string }
 func (p pair) on(req *http.Request) *http.Request {
 	out := *req // a transport leaves its request as it is
 	out.Header = req.Header.Clone()
+	if req.Context().Value(withoutServiceKey{}) != nil {
+		p.service = ""
+	}
 	for header, token := range map[string]string{headerUser: p.user, headerService: p.service} {
 		out.Header.Del(header)
 		if token != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -24,6 +25,7 @@ const (
 type target struct {
 	flow  *spawn.Flow
 	cloud *simcloud.Cloud // nil for a real cloud
+	hosts sync.Map        // names of the hosts that were used
 }
 
 func (c *Command) target(ctx context.Context) (*target, error) {
@@ -65,6 +67,7 @@ func attempts() spawn.Option { return spawn.WithConfig(spawn.Config{MaxAttempts:
 
 // define defines the guest in the embedded cloud.
 func (t *target) define(result *spawn.Result) error {
+	t.hosts.Store(result.Host, true)
 	if t.cloud == nil {
 		return nil
 	}
@@ -91,10 +94,20 @@ func (t *target) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string
 	for n := range spawns {
 		ours[instanceOf(run, n)] = true
 	}
-	orphans, err := t.flow.Reconcile(ctx, spawn.ReconcileOpts{
-		DryRun: true,
+	for _, suspect := range t.flow.Suspects() {
+		texts = append(texts, suspect.String())
+	}
+	opts := spawn.ReconcileOpts{
 		Living: func(_ context.Context, instance string) (bool, error) { return !ours[instance], nil },
+	}
+	t.hosts.Range(func(host, _ any) bool {
+		opts.Hosts = append(opts.Hosts, host.(string))
+		return true
 	})
+	if len(opts.Hosts) == 0 {
+		return texts, nil
+	}
+	orphans, err := t.flow.Reconcile(ctx, opts)
 	for _, o := range orphans {
 		if ours[o.Instance] || ours[o.ID] {
 			texts = append(texts, fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))

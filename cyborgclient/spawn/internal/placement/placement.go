@@ -26,12 +26,21 @@ const (
 	// candidates, whose query has its own: consumer generations came with 1.28, nested
 	// providers with 1.29.
 	oldMicroversion = "1.29"
+	// typeMicroversion has types of consumers.
+	typeMicroversion = "1.38"
+)
+
+// Types of consumers. Nova, which asks for microversions below 1.38, sets none.
+const (
+	TypeInstance = "INSTANCE"
+	TypeUnknown  = "unknown"
 )
 
 // Client is a client of Placement. It is safe for parallel use.
 type Client struct {
-	client *gophercloud.ServiceClient
-	old    atomic.Bool
+	client  *gophercloud.ServiceClient
+	old     atomic.Bool
+	untyped atomic.Bool // it is a Placement before 1.38
 }
 
 // New returns a client that leaves the given one alone. With old it is one of a
@@ -61,6 +70,21 @@ func (c *Client) service() *gophercloud.ServiceClient {
 		client.Microversion = oldMicroversion
 	}
 	return &client
+}
+
+// typed runs a call with a client of microversion 1.38, and again with that of service
+// if Placement does not support it.
+func (c *Client) typed(send func(client *gophercloud.ServiceClient, typed bool) error) error {
+	if !c.Old() && !c.untyped.Load() {
+		client := c.service()
+		client.Microversion = typeMicroversion
+		err := send(client, true)
+		if StatusOf(err) != http.StatusNotAcceptable {
+			return err
+		}
+		c.untyped.Store(true)
+	}
+	return send(c.service(), false)
 }
 
 // Call is one call of the client.
@@ -137,25 +161,38 @@ func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) 
 	return answer.Traits, err
 }
 
+// Named returns the UUID of the provider with a name; "" for an unknown one.
+func (c *Client) Named(ctx context.Context, name string) (string, error) {
+	found, err := c.providers(ctx, "GET resource_providers name", name, resourceproviders.ListOpts{Name: name})
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].UUID, nil
+}
+
 // Tree returns the names of the providers of a root's tree by UUID: of all, or of those
 // with a trait, none for a Placement that does not know it.
 func (c *Client) Tree(ctx context.Context, root, trait string) (map[string]string, error) {
-	answer, err := get(ctx, "GET resource_providers in_tree", root, func(ctx context.Context) (*[]resourceproviders.ResourceProvider, error) {
-		pages, err := resourceproviders.List(c.service(), resourceproviders.ListOpts{InTree: root, Required: trait}).AllPages(ctx)
+	found, err := c.providers(ctx, "GET resource_providers in_tree", root, resourceproviders.ListOpts{InTree: root, Required: trait})
+	if trait != "" && StatusOf(err) == http.StatusBadRequest {
+		return nil, nil
+	}
+	names := make(map[string]string, len(found))
+	for _, p := range found {
+		names[p.UUID] = p.Name
+	}
+	return names, err
+}
+
+func (c *Client) providers(ctx context.Context, op, subject string, opts resourceproviders.ListOpts) ([]resourceproviders.ResourceProvider, error) {
+	return get(ctx, op, subject, func(ctx context.Context) (*[]resourceproviders.ResourceProvider, error) {
+		pages, err := resourceproviders.List(c.service(), opts).AllPages(ctx)
 		if err != nil {
 			return nil, err
 		}
 		found, err := resourceproviders.ExtractResourceProviders(pages)
 		return &found, err
 	})
-	if trait != "" && StatusOf(err) == http.StatusBadRequest {
-		return nil, nil
-	}
-	names := make(map[string]string, len(answer))
-	for _, p := range answer {
-		names[p.UUID] = p.Name
-	}
-	return names, err
 }
 
 // Consumers returns the consumers of a resource provider; none for an unknown one,
@@ -176,6 +213,8 @@ type Allocation struct {
 	Mappings  map[string][]string // only for writes
 	Project   string
 	User      string
+	// Type is that of the consumer: "" before Placement 1.38. Writes set TypeInstance.
+	Type string
 	// Generation is nil for a consumer that holds nothing.
 	Generation *int
 }
@@ -193,16 +232,25 @@ func (a Allocation) ToAllocationUpdateMap() (map[string]any, error) {
 	if len(a.Mappings) > 0 {
 		body["mappings"] = a.Mappings
 	}
+	if a.Type != "" {
+		body["consumer_type"] = a.Type
+	}
 	return body, nil
 }
 
 // Allocation reads what a consumer holds.
-func (c *Client) Allocation(ctx context.Context, consumer string) (Allocation, error) {
-	answer, err := get(ctx, "GET allocations", consumer, func(ctx context.Context) (*allocations.Allocations, error) {
-		return allocations.Get(ctx, c.service(), consumer).Extract()
+func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocation, err error) {
+	var answer struct {
+		allocations.Allocations
+		Type string `json:"consumer_type"`
+	}
+	err = c.typed(func(client *gophercloud.ServiceClient, _ bool) error {
+		return call(ctx, "GET allocations", consumer, http.StatusOK, func(ctx context.Context) error {
+			return allocations.Get(ctx, client, consumer).ExtractInto(&answer)
+		})
 	})
-	held := Allocation{Resources: Resources{}, Generation: answer.ConsumerGeneration}
-	for provider, entry := range answer.Allocations {
+	held = Allocation{Resources: Resources{}, Generation: answer.ConsumerGeneration, Type: answer.Type}
+	for provider, entry := range answer.Allocations.Allocations {
 		held.Resources[provider] = entry.Resources
 	}
 	if answer.ProjectID != nil && answer.UserID != nil {
@@ -212,9 +260,15 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (Allocation, e
 }
 
 // SetAllocation replaces what a consumer holds. Without resources the consumer is
-// deleted, if it still has the generation.
+// deleted, if it still has the generation. Where Placement has types of consumers, it
+// becomes an instance.
 func (c *Client) SetAllocation(ctx context.Context, consumer string, want Allocation) error {
-	return call(ctx, "PUT allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
-		return allocations.Update(ctx, c.service(), consumer, want).ExtractErr()
+	return c.typed(func(client *gophercloud.ServiceClient, typed bool) error {
+		if want.Type = ""; typed {
+			want.Type = TypeInstance
+		}
+		return call(ctx, "PUT allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
+			return allocations.Update(ctx, client, consumer, want).ExtractErr()
+		})
 	})
 }

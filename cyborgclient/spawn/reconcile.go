@@ -1,0 +1,313 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
+)
+
+const (
+	// minMinAge is the least ReconcileOpts.MinAge, and its default.
+	minMinAge = 15 * time.Minute
+	// secondLook is how long an ARQ without an instance must stay unchanged.
+	secondLook = time.Minute
+)
+
+// ReconcileOpts are the options of [Flow.Reconcile].
+type ReconcileOpts struct {
+	// Hosts are the names of the compute nodes whose instances Living knows, as in
+	// [Result.Host]. What is on other hosts belongs to other agents.
+	Hosts []string
+	// Living is required. It reports whether an instance exists or is being built
+	// on one of the hosts, by whatever process. It is called once per instance; an
+	// error ends the reconciliation before anything is freed.
+	Living func(ctx context.Context, instance string) (bool, error)
+	// MinAge is the age from which an ARQ without an instance is an orphan; a younger
+	// one may be between its creation and its bind. 0 means 15 minutes, the minimum.
+	// It has to be longer than any agent on the cloud takes between the two.
+	MinAge time.Duration
+	// Free frees the orphans. Without it they are listed.
+	Free bool
+}
+
+// check returns the options with their defaults.
+func (o ReconcileOpts) check() (ReconcileOpts, error) {
+	if o.MinAge == 0 {
+		o.MinAge = minMinAge
+	}
+	switch {
+	case len(o.Hosts) == 0 || slices.Contains(o.Hosts, ""):
+		return o, fmt.Errorf("spawn: %w: ReconcileOpts.Hosts names no host", ErrReconcileScope)
+	case o.Living == nil:
+		return o, fmt.Errorf("%w: ReconcileOpts.Living is required", ErrConfig)
+	case o.MinAge < minMinAge:
+		return o, fmt.Errorf("%w: ReconcileOpts.MinAge: %s is below %s", ErrConfig, o.MinAge, minMinAge)
+	}
+	return o, nil
+}
+
+// Reconcile finds, and with Free frees, what crashes and late requests have left on the
+// hosts of the caller:
+//
+//   - ARQs that are bound to one of the hosts, of instances that are not living;
+//   - allocations from Cyborg's providers on the hosts, of consumers that are not living.
+//     A consumer has to be of type INSTANCE, as this package writes it from Placement
+//     1.38 on, or to have an ARQ on the hosts, or to be one of [Flow.Suspects]. What Nova
+//     holds for a migration is left alone;
+//   - ARQs without an instance, which are on no host, once they are MinAge old by the
+//     server's clock. They are deleted if they are the same a minute later, one by one
+//     and without X-Service-Token: a Cyborg of 2026 and later refuses that if the ARQ
+//     has got an instance meanwhile.
+//
+// Handles and mediated devices are freed with their ARQs. Running attempts of this flow
+// are left alone. It finds what its token may list: with that of an admin, the ARQs of
+// all projects.
+//
+// Everything is read before anything is freed. All that was found is returned, also with
+// an error; Err of what could not be freed is set, and the error, which joins these,
+// matches ErrLeftover. The error matches ErrReconcileScope without Hosts.
+func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, error) {
+	opts, err := opts.check()
+	if err != nil {
+		return nil, err
+	}
+	r := &reconciliation{flow: f, opts: opts, living: map[string]bool{}, onHosts: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{}}
+	orphans, err := r.find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: reconcile: %w", err)
+	}
+	if !opts.Free || len(orphans) == 0 {
+		return orphans, nil
+	}
+	orphans = r.free(ctx, orphans)
+	return orphans, reconcileError(orphans)
+}
+
+// reconcileError joins the errors of what could not be freed.
+func reconcileError(orphans []Leftover) error {
+	var errs []error
+	for _, orphan := range orphans {
+		if orphan.Err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", orphan.Kind, orphan.ID, orphan.Err))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("spawn: reconcile: %w: %w", ErrLeftover, errors.Join(errs...))
+}
+
+type reconciliation struct {
+	flow    *Flow
+	opts    ReconcileOpts
+	living  map[string]bool             // results of opts.Living
+	onHosts map[string]bool             // instances that have an ARQ on the hosts
+	arqs    map[string]cyborgclient.ARQ // orphans without an instance
+}
+
+// find lists the orphans: ARQs, then allocations, then ARQs without an instance.
+func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
+	all, now, err := r.flow.listAllARQs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var bound, unbound []Leftover
+	for _, arq := range all {
+		switch {
+		case r.flow.arqs.has(arq.UUID):
+		case arq.InstanceUUID == "":
+			if reason := r.oldReason(arq, now); reason != "" {
+				r.arqs[arq.UUID] = arq
+				unbound = append(unbound, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Certain: true, Reason: reason})
+			}
+		case slices.Contains(r.opts.Hosts, arq.Hostname):
+			r.onHosts[arq.InstanceUUID] = true
+			gone, err := r.gone(ctx, arq.InstanceUUID)
+			if err != nil {
+				return nil, err
+			}
+			if gone {
+				bound = append(bound, Leftover{
+					Kind: LeftoverARQ, ID: arq.UUID, Instance: arq.InstanceUUID, Certain: true,
+					Reason: fmt.Sprintf("%s on host %s, and instance %s is not living", arq.State, arq.Hostname, arq.InstanceUUID),
+				})
+			}
+		}
+	}
+	allocations, err := r.allocations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(bound, allocations, unbound), nil
+}
+
+// oldReason is why an ARQ without an instance is an orphan; empty if it may be none.
+func (r *reconciliation) oldReason(arq cyborgclient.ARQ, now time.Time) string {
+	since := arq.CreatedAt
+	switch arq.State {
+	case cyborgclient.StateInitial:
+	case cyborgclient.StateUnbound: // between unbind and the next bind
+		since = arq.UpdatedAt
+	default:
+		return ""
+	}
+	if since.IsZero() || now.Sub(since.Time) < r.opts.MinAge {
+		return ""
+	}
+	return fmt.Sprintf("%s since %s", arq.State, since.UTC().Format(time.RFC3339))
+}
+
+// gone reports whether an instance is neither living nor in a running attempt of
+// this flow.
+func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error) {
+	if r.flow.instances.has(instance) {
+		return false, nil
+	}
+	living, known := r.living[instance]
+	if !known {
+		var err error
+		if living, err = r.opts.Living(ctx, instance); err != nil {
+			return false, fmt.Errorf("living instance %s: %w", instance, err)
+		}
+		r.living[instance] = living
+	}
+	return !living, nil
+}
+
+// allocations lists those of consumers that are gone, in the trees of the hosts.
+func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
+	var orphans []Leftover
+	seen := map[string]bool{}
+	for _, host := range r.opts.Hosts {
+		root, err := r.flow.placement.Named(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		if root == "" {
+			continue
+		}
+		tree, err := r.flow.placement.Tree(ctx, root, "")
+		if err != nil {
+			return nil, err
+		}
+		if !r.flow.config.Compat.FlatProviders {
+			delete(tree, root) // the compute node, of whose consumers most have no accelerators
+		}
+		for _, provider := range slices.Sorted(maps.Keys(tree)) {
+			consumers, err := r.goneConsumers(ctx, provider, tree[provider], seen)
+			if err != nil {
+				return nil, err
+			}
+			for _, consumer := range consumers {
+				orphans = append(orphans, Leftover{
+					Kind: LeftoverAllocation, ID: consumer, Instance: consumer, Certain: true,
+					Reason: fmt.Sprintf("it uses provider %s of host %s, and the instance is not living", provider, host),
+				})
+			}
+		}
+	}
+	return orphans, nil
+}
+
+// goneConsumers lists, sorted, the consumers of a provider that are gone and whose
+// allocations are the caller's to free. Those that were seen are left out.
+func (r *reconciliation) goneConsumers(ctx context.Context, provider, name string, seen map[string]bool) ([]string, error) {
+	consumers, err := r.flow.placement.Consumers(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(consumers)
+	var found []string
+	for _, consumer := range consumers {
+		if seen[consumer] {
+			continue
+		}
+		gone, err := r.gone(ctx, consumer)
+		if gone {
+			gone, err = r.ours(ctx, consumer, provider, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			seen[consumer] = true
+			found = append(found, consumer)
+		}
+	}
+	return found, nil
+}
+
+// ours reports whether a consumer is an instance and the provider Cyborg's.
+func (r *reconciliation) ours(ctx context.Context, consumer, provider, name string) (bool, error) {
+	if r.onHosts[consumer] {
+		return true, nil
+	}
+	suspect := slices.ContainsFunc(r.flow.Suspects(), func(l Leftover) bool { return l.Kind == LeftoverAllocation && l.ID == consumer })
+	if !suspect {
+		held, err := r.flow.placement.Allocation(ctx, consumer)
+		if err != nil || held.Type != placement.TypeInstance {
+			return false, err
+		}
+	}
+	deployables, err := r.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{Name: name})
+	return slices.ContainsFunc(deployables, func(d cyborgclient.Deployable) bool { return d.RPUUID == provider }), err
+}
+
+// free frees each orphan, also after one could not be freed, and returns those that are
+// orphans still.
+func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftover {
+	var waiting, done []Leftover
+	for _, orphan := range orphans {
+		if _, without := r.arqs[orphan.ID]; without {
+			waiting = append(waiting, orphan)
+			continue
+		}
+		if orphan.Kind == LeftoverARQ {
+			orphan.Err = r.flow.deleteARQs(ctx, []string{orphan.ID})[orphan.ID]
+		} else {
+			orphan.Err = r.flow.deleteAllocation(ctx, orphan.ID)
+		}
+		done = append(done, orphan)
+	}
+	done = append(done, r.freeUnchanged(ctx, waiting)...)
+	r.flow.suspects.remove(func(l Leftover) bool {
+		return slices.ContainsFunc(done, func(freed Leftover) bool { return freed.Err == nil && freed.Kind == l.Kind && freed.ID == l.ID })
+	})
+	return done
+}
+
+// freeUnchanged deletes the ARQs without an instance that are the same after a minute.
+func (r *reconciliation) freeUnchanged(ctx context.Context, orphans []Leftover) []Leftover {
+	if len(orphans) == 0 {
+		return nil
+	}
+	err := sleep(ctx, secondLook)
+	var all []cyborgclient.ARQ
+	if err == nil {
+		all, _, err = r.flow.listAllARQs(ctx)
+	}
+	if err != nil {
+		for i := range orphans {
+			orphans[i].Err = err
+		}
+		return orphans
+	}
+	unchanged := make(map[string]bool, len(all))
+	for _, arq := range all {
+		before := r.arqs[arq.UUID]
+		unchanged[arq.UUID] = arq.State == before.State && arq.InstanceUUID == "" && arq.UpdatedAt.Equal(before.UpdatedAt.Time) &&
+			!r.flow.arqs.has(arq.UUID)
+	}
+	orphans = slices.DeleteFunc(orphans, func(orphan Leftover) bool { return !unchanged[orphan.ID] })
+	without := cyborgclient.WithoutServiceToken(ctx)
+	for i := range orphans {
+		orphans[i].Err = r.flow.deleteARQs(without, []string{orphans[i].ID})[orphans[i].ID]
+	}
+	return slices.DeleteFunc(orphans, func(orphan Leftover) bool { return errors.Is(orphan.Err, cyborgclient.ErrServiceToken) })
+}
