@@ -7,11 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
-	"github.com/gocyborg/gocyborg/cyborgclient"
-	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fault"
@@ -20,33 +15,10 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud/drill"
 )
 
-// agentOn is an agent that lives as long as one flow of a drill.
-func agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
-	provider, err := cloud.ProviderClient(ctx, "admin")
-	if err != nil {
-		return nil, err
-	}
-	service, err := cloud.ProviderClient(ctx, "nova")
-	if err != nil {
-		return nil, err
-	}
-	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
-	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(service)); err != nil {
-		return nil, err
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		return nil, err
-	}
-	cloud.HandleEvents(w.events.Handler())
-	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(alone), spawn.WithEvents(w.events))
-	return w, err
-}
-
 // spawnGuest is a whole spawn, guest included.
-func spawnGuest(req spawn.Request) drill.Flow {
+func (s *stage) spawnGuest(req spawn.Request) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
-		w, err := agentOn(ctx, cloud)
+		w, err := s.agentOn(ctx, cloud)
 		if err != nil {
 			return err
 		}
@@ -59,8 +31,8 @@ func spawnGuest(req spawn.Request) drill.Flow {
 }
 
 // deleteGuest removes the guest and then releases its accelerators.
-func deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
-	w, err := agentOn(ctx, cloud)
+func (s *stage) deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
+	w, err := s.agentOn(ctx, cloud)
 	if err != nil {
 		return err
 	}
@@ -75,19 +47,26 @@ func deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 // tag drill.
 func TestDrillSpawn(t *testing.T) {
 	t.Parallel()
-	drill.Run(t, spawnGuest(request("mixed")), drilled(10, 1500))
+	for name, isUnkind := range map[string]bool{"kind": false, "unkind": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage()
+			drill.Run(t, s.beside(s.spawnGuest(request("mixed"))), s.drilled(drilled(6, 800), isUnkind))
+		})
+	}
 }
 
 func TestDrillDelete(t *testing.T) {
 	t.Parallel()
-	config := drilled(4, 500)
-	config.Setup = spawnGuest(request("mixed"))
-	drill.Run(t, deleteGuest, config)
+	s := newStage()
+	config := s.drilled(drilled(4, 500), true)
+	config.Setup = s.spawnGuest(request("mixed"))
+	drill.Run(t, s.beside(s.deleteGuest), config)
 }
 
 // spawnOnBrokenHost prefers the first host, whose card makes no mediated devices, for
 // good.
-func spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) error {
+func (s *stage) spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) error {
 	var rules []fault.Rule
 	for _, handle := range cloud.Cyborg.AttachHandles() {
 		if handle.Hostname == "cn0" && handle.Type == driver.HandleMDEV {
@@ -108,7 +87,7 @@ func spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) error {
 		})
 		return candidates
 	}
-	err := spawnGuest(req)(ctx, cloud)
+	err := s.spawnGuest(req)(ctx, cloud)
 	for _, guest := range cloud.Guests() {
 		if guest.Host != "cn1" {
 			panic("the guest is on host " + guest.Host)
@@ -122,7 +101,7 @@ func TestDrillReschedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cloud := simcloud.Run(t)
-		settled(t, spawnOnBrokenHost(t.Context(), cloud))
+		settled(t, newStage().spawnOnBrokenHost(t.Context(), cloud))
 		var binds []int
 		for _, r := range cloud.Requests() {
 			if r.Operation == "accelerator.arq.bind" {
@@ -133,5 +112,6 @@ func TestDrillReschedule(t *testing.T) {
 			t.Errorf("binds answered %v, want a failure and a success", binds)
 		}
 	})
-	drill.Run(t, spawnOnBrokenHost, drilled(6, 700))
+	s := newStage()
+	drill.Run(t, s.beside(s.spawnOnBrokenHost), s.drilled(drilled(6, 700), false))
 }

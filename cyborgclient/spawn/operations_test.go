@@ -72,12 +72,15 @@ func everyKind() []string { return []string{"gpu", "vgpu", "fake", "port", "gpu 
 // each runs a test on a running instance of every kind.
 func each(t *testing.T, kinds []string, test func(t *testing.T, s *site, i spawn.Instance)) {
 	t.Helper()
+	eachOn(t, portModel(), kinds, test)
+}
+
+func eachOn(t *testing.T, model *simcloud.Model, kinds []string, test func(t *testing.T, s *site, i spawn.Instance)) {
+	t.Helper()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				model := portModel()
-				model.Cyborg.BindingStates = true
 				s := newSite(t, worldOpts{model: model})
 				port := acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")
 				var i spawn.Instance
@@ -399,7 +402,9 @@ func opRebuildStopped(t *testing.T, s *site, i spawn.Instance) {
 
 func opEvacuate(t *testing.T) {
 	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opEvacuateStuck(t) })
-	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
+	states := portModel()
+	states.Cyborg.BindingStates = true
+	eachOn(t, states, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		if len(i.Ports) > 0 {
 			_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 			blocked(t, err, 400, forbiddenPorts)

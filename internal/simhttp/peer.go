@@ -47,10 +47,19 @@ type PeerCall struct {
 	Data         bool // the answer is the data of an image, which may be long
 }
 
-// Do sends a request and reads the whole answer. No redirect to another server is
-// followed, because it would carry the token there. The error is for a request that got
-// no answer, or one that is too long; it never carries the token.
+// Do sends a request and reads the whole answer, once more after a 401: the token may have
+// been revoked. No redirect to another server is followed, because it would carry the token
+// there. The error is for a request that got no answer, or one that is too long; it never
+// carries the token.
 func (p *Peer) Do(ctx context.Context, c PeerCall) (Answer, error) {
+	answer, err := p.send(ctx, c)
+	if err == nil && answer.Status == http.StatusUnauthorized && p.Endpoint.Token != nil {
+		return p.send(ctx, c)
+	}
+	return answer, err
+}
+
+func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 	req, err := p.request(ctx, c)
 	if err != nil {
 		return Answer{}, err

@@ -27,6 +27,16 @@ type Config struct {
 	// Setup runs before the flow in every run, without faults. It defines the guests that
 	// the flow deletes, moves or starts again.
 	Setup Flow
+	// Names, if set, reports whether what a run left is named: by the flow's error, or by the
+	// agent as something that may still be there. What is named may be there until Recover
+	// ran; nil: nothing may be left.
+	Names func(cloud *simcloud.Cloud, flowErr error, left simcloud.Leak) bool
+	// Recover, if set, runs without faults once everything that was delayed has come true. It
+	// frees what the flow left, as an agent does after a crash.
+	Recover Flow
+	// Bystander, if set, is part of the User-Agent of another agent on the cloud: its requests
+	// are not made to fail.
+	Bystander string
 	// Seed selects the samples; zero means 1.
 	Seed uint64
 	// Singles is how many of the single faults are tried, sampled by the seed; zero means
@@ -47,10 +57,11 @@ type Config struct {
 const settle = 20 * time.Minute
 
 // Run runs a flow again and again, each time with a different fault, and checks after
-// every run: a flow that succeeded left every guest with all of its accelerators, bound
-// and in its domain XML (handles of type TEST_PCI have no device), and as many guests and
-// accelerators as without a fault; a flow that failed left nothing that belongs to no
-// guest, and no new guest.
+// every run that nothing is lost, unnamed or leaked. Lost: a guest lacks an accelerator that
+// is bound and in its domain XML (handles of type TEST_PCI have no device), a flow that
+// succeeded left fewer guests or accelerators than without a fault, or one that failed left a
+// new guest. Unnamed: something belongs to no guest, and Config.Names does not know it.
+// Leaked: it is still there after Config.Recover.
 //
 // Run first runs the flow without faults, twice to see whether it repeats itself, and
 // records which requests, events and operations of the hosts occur. It then makes one run
@@ -73,7 +84,7 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 	if len(d.Faults) > 0 {
 		return
 	}
-	d.want, d.actions = &undisturbed.usage, undisturbed.actions
+	d.want, d.actions, d.changes = &undisturbed.usage, undisturbed.actions, undisturbed.changes
 	var repeated outcome
 	d.run(t, nil, &repeated)
 	d.repeats = slices.Equal(undisturbed.occurrences, repeated.occurrences)
@@ -90,6 +101,7 @@ type drill struct {
 	flow    Flow
 	want    *usage                    // what the undisturbed flow leaves; nil before it ran
 	actions map[string][]fault.Action // what can happen to each operation
+	changes map[string]bool           // the requests that are no GET, by operation
 	repeats bool                      // the flow names the same subjects in every run
 }
 
@@ -149,7 +161,7 @@ func (p *progress) add(failed bool) {
 
 // summary counts the outcomes.
 func summary(singles, pairs int, outcomes []outcome) string {
-	var succeeded, unwound, unfired, failed int
+	var succeeded, unwound, unfired, failed, lost, unnamed, leaked int
 	for _, o := range outcomes {
 		switch {
 		case o.problem != "":
@@ -159,11 +171,13 @@ func summary(singles, pairs int, outcomes []outcome) string {
 		default:
 			succeeded++
 		}
-		if !o.fired {
-			unfired++
+		for count, counts := range map[*int]bool{&unfired: !o.fired, &lost: o.lost, &unnamed: o.unnamed, &leaked: o.leaked} {
+			if counts {
+				*count++
+			}
 		}
 	}
-	return fmt.Sprintf("%s and %s: the flow succeeded %s and failed cleanly %s, %d failed; %s in which a fault never fired",
+	return fmt.Sprintf("%s and %s: the flow succeeded %s and failed cleanly %s, %d failed (%d lost, %d unnamed, %d leaked); %s in which a fault never fired",
 		plural.Count(singles, "single fault"), plural.Count(pairs, "pair"), plural.Count(succeeded, "time"), plural.Count(unwound, "time"),
-		failed, plural.Count(unfired, "case"))
+		failed, lost, unnamed, leaked, plural.Count(unfired, "case"))
 }

@@ -142,6 +142,44 @@ func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 	}
 }
 
+// A change that is late is named, or it is a problem; and so is what stays after the
+// recovery.
+func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
+	t.Parallel()
+	late := fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 7 * time.Minute}
+	names := func(_ *simcloud.Cloud, _ error, left simcloud.Leak) bool { return left.Subject == drillGuest }
+	remove := func(ctx context.Context, cloud *simcloud.Cloud) error {
+		return claimOnce(ctx, cloud, http.MethodDelete)
+	}
+	nothing := func(context.Context, *simcloud.Cloud) error { return nil }
+	for _, tt := range []struct {
+		name                  string
+		config                Config
+		lost, unnamed, leaked bool
+		flow                  Flow
+	}{
+		{"neither", Config{}, false, false, true, careful},
+		{"named", Config{Names: names}, false, false, false, careful},
+		{"unnamed, recovered", Config{Names: func(*simcloud.Cloud, error, simcloud.Leak) bool { return false }, Recover: remove}, false, true, false, careful},
+		{"named, not recovered", Config{Names: names, Recover: nothing}, false, false, true, careful},
+		{"named, recovered", Config{Names: names, Recover: remove}, false, false, false, careful},
+		{"a success without a guest", Config{Names: names, Recover: remove}, true, false, false, func(ctx context.Context, cloud *simcloud.Cloud) error {
+			_ = careful(ctx, cloud)
+			return nil
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDrill(tt.flow, tt.config)
+			d.want = &usage{guests: 1}
+			o := d.runOn(t.Context(), simcloud.Run(t, bare()), []fault.Rule{late})
+			got, want := [3]bool{o.lost, o.unnamed, o.leaked}, [3]bool{tt.lost, tt.unnamed, tt.leaked}
+			if got != want || (o.problem != "") != (want != [3]bool{}) {
+				t.Errorf("%s: lost, unnamed, leaked: %v, want %v; problem %q", tt.name, got, want, o.problem)
+			}
+		})
+	}
+}
+
 func TestAFailingCaseCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	rules := []fault.Rule{
@@ -230,6 +268,7 @@ func planned() (*drill, []occurrence) {
 			"placement.allocations.put": fault.NewSet("request").Describe()[0].Actions,
 			"accelerator.mdev.create":   {fault.Status, fault.Drop, fault.Delay, fault.Reboot},
 		},
+		changes: map[string]bool{"placement.allocations.put": true},
 	}, seen
 }
 
@@ -240,7 +279,10 @@ func TestEachOccurrenceFailsInEachPossibleWay(t *testing.T) {
 	for _, c := range d.sampleSingles(seen) {
 		names = append(names, caseName(c))
 	}
-	request := []string{"status500", "status503", "status409", "status500:after", "drop", "drop:after", "truncate:after", "malformed:after", "delay", "delay:after", "slow-body:after"}
+	request := []string{
+		"status500", "status409", "proxy503", "proxy504:after", "drop", "drop:after", "truncate:after", "malformed:after", "delay", "delay:after",
+		"slow-body:after", "late20ms", "late5s", "late7m0s", "expire-token",
+	}
 	want := []string{}
 	for _, subject := range []string{"a", "b"} {
 		for _, kind := range request {
@@ -259,8 +301,8 @@ func TestEachOccurrenceFailsInEachPossibleWay(t *testing.T) {
 		t.Errorf("single faults (-want +got):\n%s", diff)
 	}
 	d.repeats = false
-	if n := len(d.sampleSingles(seen)); n != 11+8 {
-		t.Errorf("%d single faults of a flow whose subjects differ, want 19", n)
+	if n := len(d.sampleSingles(seen)); n != 15+8 {
+		t.Errorf("%d single faults of a flow whose subjects differ, want 23", n)
 	}
 }
 
@@ -274,9 +316,9 @@ func TestPairsFollowTheOccurrencesOfTheirFirstFault(t *testing.T) {
 	}
 	outcomes[0].problem = "wrong alone"
 	all := d.samplePairs(singles, outcomes)
-	// Eleven kinds at each of two places and eight at the third: each with every failure
+	// Fifteen kinds at each of two places and eight at the third: each with every failure
 	// of the other places, but for the one that is wrong alone.
-	if want := (10+11)*(11+8) + 8*22; len(all) != want {
+	if want := (14+15)*(15+8) + 8*30; len(all) != want {
 		t.Errorf("%d pairs, want %d", len(all), want)
 	}
 	for _, pair := range all {
@@ -301,6 +343,17 @@ func TestPairsFollowTheOccurrencesOfTheirFirstFault(t *testing.T) {
 
 func TestDrillOfACarefulFlow(t *testing.T) {
 	t.Parallel()
-	Run(t, careful, Config{Model: bare(), Singles: 20, Pairs: 30, Seed: 3, Timeout: time.Hour})
+	Run(t, careful, Config{
+		Model: bare(), Singles: 20, Pairs: 30, Seed: 3, Timeout: time.Hour,
+		Names: func(_ *simcloud.Cloud, err error, left simcloud.Leak) bool {
+			return err != nil && left.Subject == drillGuest
+		},
+		Recover: func(ctx context.Context, cloud *simcloud.Cloud) error {
+			if len(cloud.Leaks()) == 0 {
+				return nil
+			}
+			return claimOnce(ctx, cloud, http.MethodDelete)
+		},
+	})
 	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: "placement.allocations.put", Action: fault.Malformed}}})
 }

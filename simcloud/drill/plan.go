@@ -19,13 +19,15 @@ type occurrence struct {
 }
 
 // everyKind lists the ways to fail, without operation and subject. A delay is longer than
-// the timeouts of Nova and Cyborg, 300 and 60 seconds.
+// the timeouts of Nova and Cyborg, 300 and 60 seconds. A late request is applied while its
+// caller cleans up, soon after that, or long after that.
 func everyKind() []fault.Rule {
 	return []fault.Rule{
 		{Action: fault.Status, Status: http.StatusInternalServerError},
-		{Action: fault.Status, Status: http.StatusServiceUnavailable},
 		{Action: fault.Status, Status: http.StatusConflict},
 		{Action: fault.Status, Status: http.StatusInternalServerError, When: fault.After},
+		{Action: fault.Proxy, Status: http.StatusServiceUnavailable},
+		{Action: fault.Proxy, Status: http.StatusGatewayTimeout, When: fault.After},
 		{Action: fault.Drop},
 		{Action: fault.Drop, When: fault.After},
 		{Action: fault.Truncate},
@@ -33,6 +35,11 @@ func everyKind() []fault.Rule {
 		{Action: fault.Delay, Delay: 7 * time.Minute},
 		{Action: fault.Delay, Delay: 7 * time.Minute, When: fault.After},
 		{Action: fault.SlowBody, Delay: 7 * time.Minute},
+		{Action: fault.Late, Delay: 20 * time.Millisecond},
+		{Action: fault.Late, Delay: 5 * time.Second},
+		{Action: fault.Late, Delay: 7 * time.Minute},
+		{Action: fault.ExpireToken},
+		{Action: fault.ExpireServiceToken},
 		{Action: fault.Duplicate},
 		{Action: fault.Reorder},
 		{Action: fault.Reboot, Delay: away},
@@ -67,12 +74,25 @@ func (d *drill) failures(o occurrence) []fault.Rule {
 	return rules
 }
 
-// possible reports whether an operation can fail in a way. Only requests tell one status
-// from another; of other operations one status stands for all.
+// possible reports whether an operation can fail in a way, and differently from all others.
+// Only requests have other statuses than 500; a status after the change is a proxy's. Only
+// what changes something can be late, and only Cyborg reads service tokens.
 func (d *drill) possible(r fault.Rule) bool {
 	actions := d.actions[r.Operation]
 	isRequest := slices.Contains(actions, fault.Malformed)
-	return slices.Contains(actions, r.Action) && (isRequest || r.Action != fault.Status || r.Status == http.StatusInternalServerError)
+	switch {
+	case !slices.Contains(actions, r.Action):
+		return false
+	case r.Action == fault.Status:
+		return isRequest && r.When != fault.After || !isRequest && r.Status == http.StatusInternalServerError
+	case r.Action == fault.Late:
+		return d.changes[r.Operation]
+	case r.Action == fault.ExpireToken:
+		return !strings.HasPrefix(r.Operation, "identity.")
+	case r.Action == fault.ExpireServiceToken:
+		return strings.HasPrefix(r.Operation, "accelerator.")
+	}
+	return true
 }
 
 // sampleSingles makes a case of each occurrence and way to fail, or of Config.Singles.
@@ -83,7 +103,7 @@ func (d *drill) sampleSingles(occurrences []occurrence) [][]fault.Rule {
 			cases = append(cases, []fault.Rule{r})
 		}
 	}
-	return d.sample("singles", cases, d.Singles)
+	return sample(d, "singles", cases, d.Singles)
 }
 
 // distinct leaves out the occurrences that the same rule would match.
@@ -107,27 +127,36 @@ func (d *drill) samplePairs(singles [][]fault.Rule, outcomes []outcome) [][]faul
 	if d.Pairs == 0 {
 		return nil
 	}
-	var all [][]fault.Rule
+	var all []pair
 	for i, single := range singles {
 		if outcomes[i].problem != "" {
 			continue
 		}
 		first := single[0]
-		for _, o := range d.distinct(outcomes[i].occurrences) {
+		for n, o := range d.distinct(outcomes[i].occurrences) {
 			if o.operation == first.Operation && o.nth == max(first.Nth, 1) && (first.Subject == "" || first.Subject == o.subject) {
 				continue // the first fault itself
 			}
-			for _, second := range d.failures(o) {
-				all = append(all, []fault.Rule{first, second})
+			for kind := range d.failures(o) {
+				all = append(all, pair{i, n, kind})
 			}
 		}
 	}
-	return d.sample("pairs", all, d.Pairs)
+	var cases [][]fault.Rule
+	for _, p := range sample(d, "pairs", all, d.Pairs) {
+		o := d.distinct(outcomes[p.single].occurrences)[p.occurrence]
+		cases = append(cases, []fault.Rule{singles[p.single][0], d.failures(o)[p.kind]})
+	}
+	return cases
 }
+
+// pair is a single fault and a second one, by the positions of the occurrence in its run and
+// of the way to fail. There are too many to write them out.
+type pair struct{ single, occurrence, kind int }
 
 // sample shuffles the cases and returns the first n; all of them, in order, unless n is
 // positive and less than their number. It depends on the seed and the purpose only.
-func (d *drill) sample(purpose string, cases [][]fault.Rule, n int) [][]fault.Rule {
+func sample[T any](d *drill, purpose string, cases []T, n int) []T {
 	if n <= 0 || n >= len(cases) {
 		return cases
 	}
@@ -145,8 +174,11 @@ func caseName(rules []fault.Rule) string {
 			when = fault.After
 		}
 		part := fmt.Sprintf("%s#%d:%s", r.Operation, max(r.Nth, 1), r.Action)
-		if r.Action == fault.Status {
+		switch r.Action {
+		case fault.Status, fault.Proxy:
 			part += fmt.Sprint(r.Status)
+		case fault.Late:
+			part += r.Delay.String()
 		}
 		if r.Subject != "" {
 			part += "@" + r.Subject

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ type outcome struct {
 	summary     string       // the cloud and its last requests, of a failed case
 	usage       usage
 	actions     map[string][]fault.Action
+	changes     map[string]bool
+	lost        bool
+	unnamed     bool
+	leaked      bool
 }
 
 // usage is how much the guests of a cloud have.
@@ -35,6 +40,11 @@ type usage struct{ guests, accelerators int }
 
 func (u usage) String() string {
 	return plural.Count(u.guests, "guest") + " with " + plural.Count(u.accelerators, "bound accelerator")
+}
+
+// less reports whether something of what is wanted is missing. More may be left and named.
+func (u usage) less(want usage) bool {
+	return u.guests != want.guests || u.accelerators < want.accelerators
 }
 
 func usageOf(cloud *simcloud.Cloud) usage {
@@ -115,13 +125,13 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 	o.err = protected(limited, d.flow, cloud)
 	cancel()
 	o.fired = !slices.ContainsFunc(faults.Rules(), func(s fault.State) bool { return s.Hits == 0 })
-	faults.Observe(nil)
+	faults.Observe(nil) // the flow has ended its goroutines
 	faults.Clear()
-	o.occurrences = seen.list()
+	o.occurrences, o.changes = d.places(cloud, seen.order)
 	time.Sleep(settle)           // virtual
 	_ = cloud.Cyborg.Report(ctx) // a failure shows in what it leaves behind
 	o.usage = usageOf(cloud)
-	o.problem = d.check(cloud, before, o)
+	d.check(ctx, cloud, before, &o)
 	return o
 }
 
@@ -137,29 +147,29 @@ func protected(ctx context.Context, flow Flow, cloud *simcloud.Cloud) (err error
 	return flow(ctx, cloud)
 }
 
-// check returns what is wrong after a run, or nothing. The guests named by before were
+// check says what is wrong after a run, if something is. The guests named by before were
 // there before the flow.
-func (d *drill) check(cloud *simcloud.Cloud, before []string, o outcome) string {
+func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []string, o *outcome) {
 	var problems []string
 	if errors.Is(o.err, errPanic) {
 		problems = append(problems, o.err.Error())
 	}
-	for _, l := range cloud.Leaks() {
-		problems = append(problems, l.Text)
-	}
 	for _, g := range cloud.Guests() {
 		if o.err != nil && !slices.Contains(before, g.UUID) {
+			o.lost = true
 			problems = append(problems, fmt.Sprintf("the flow failed, but the guest %s is on host %q", g.UUID, g.Host))
 		}
 	}
-	if o.err == nil && d.want != nil && o.usage != *d.want {
+	if o.err == nil && d.want != nil && o.usage.less(*d.want) {
+		o.lost = true
 		problems = append(problems, fmt.Sprintf("the flow succeeded, but left %s instead of %s", o.usage, *d.want))
 	}
 	if d.want == nil && d.Faults == nil && o.err != nil {
 		problems = append(problems, "the flow fails without any fault")
 	}
+	problems = append(problems, d.checkLeaks(ctx, cloud, o)...)
 	if len(problems) == 0 {
-		return ""
+		return
 	}
 	result := "succeeded"
 	switch {
@@ -168,7 +178,37 @@ func (d *drill) check(cloud *simcloud.Cloud, before []string, o outcome) string 
 	case o.err != nil:
 		result = "failed: " + o.err.Error()
 	}
-	return fmt.Sprintf("drill: the flow %s\n  %s\n", result, strings.Join(problems, "\n  "))
+	o.problem = fmt.Sprintf("drill: the flow %s\n  %s\n", result, strings.Join(problems, "\n  "))
+}
+
+// checkLeaks says what is lost or unnamed, and what leaks after the recovery.
+func (d *drill) checkLeaks(ctx context.Context, cloud *simcloud.Cloud, o *outcome) (problems []string) {
+	for _, l := range cloud.Leaks() {
+		switch {
+		case l.Kind == simcloud.LeakGuest:
+			o.lost = true
+			problems = append(problems, l.Text)
+		case d.Names == nil:
+			o.leaked = true
+			problems = append(problems, l.Text)
+		case !d.Names(cloud, o.err, l):
+			o.unnamed = true
+			problems = append(problems, "unnamed: "+l.Text)
+		}
+	}
+	if d.Recover == nil {
+		return problems
+	}
+	if err := protected(ctx, d.Recover, cloud); err != nil {
+		problems = append(problems, "the recovery failed: "+err.Error())
+	}
+	for _, l := range cloud.Leaks() {
+		if l.Kind != simcloud.LeakGuest {
+			o.leaked = true
+			problems = append(problems, "after the recovery: "+l.Text)
+		}
+	}
+	return problems
 }
 
 // reproduction says how to repeat a case.
@@ -204,8 +244,26 @@ func (r *recorder) record(operation, subject string) {
 	r.order = append(r.order, o)
 }
 
-func (r *recorder) list() []occurrence {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.order)
+// places lists the occurrences that may fail, and which operations are requests that change
+// something.
+func (d *drill) places(cloud *simcloud.Cloud, seen []occurrence) (places []occurrence, changes map[string]bool) {
+	counts, spared := make(map[occurrence]int), make(map[occurrence]bool)
+	changes = make(map[string]bool)
+	for _, r := range cloud.Requests() {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			changes[r.Operation] = true
+		}
+		o := occurrence{operation: r.Operation, subject: r.Subject}
+		counts[o]++
+		o.nth = counts[o]
+		if d.Bystander != "" && strings.Contains(r.From, d.Bystander) {
+			spared[o] = true
+		}
+	}
+	for _, o := range seen {
+		if !spared[o] {
+			places = append(places, o)
+		}
+	}
+	return places, changes
 }

@@ -1,0 +1,267 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/drill"
+)
+
+// stage keeps, for each run of a drill, what lives outside of its cloud.
+type stage struct {
+	mu   sync.Mutex
+	sets map[*simcloud.Cloud]*set
+}
+
+// set is what a run's agents know, and what the hypervisor does.
+type set struct {
+	guests   *hypervisor
+	instance spawn.Instance
+	flows    []*spawn.Flow
+	errs     []error
+}
+
+func newStage() *stage { return &stage{sets: map[*simcloud.Cloud]*set{}} }
+
+// on calls f with the set of a run.
+func (s *stage) on(cloud *simcloud.Cloud, f func(*set)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sets[cloud] == nil {
+		s.sets[cloud] = &set{}
+	}
+	f(s.sets[cloud])
+}
+
+// unkind is a cloud of which every part has its own clock and database.
+func unkind(m simcloud.Model) simcloud.Model {
+	m.Cyborg.AsyncBind, m.Cyborg.BindDelay = true, 2*time.Second
+	m.Cyborg.ReadLag, m.Cyborg.ClockSkew = 300*time.Millisecond, 5*time.Minute
+	return m
+}
+
+// agentOn is an agent that lives as long as one flow of a drill. Nova's events reach it.
+func (s *stage) agentOn(ctx context.Context, cloud *simcloud.Cloud) (*world, error) {
+	return s.newAgent(ctx, cloud, true)
+}
+
+// newAgent is an agent, or one without events beside another, which gets those of both.
+func (s *stage) newAgent(ctx context.Context, cloud *simcloud.Cloud, events bool) (*world, error) {
+	provider, err := cloud.ProviderClient(ctx, "admin")
+	if err != nil {
+		return nil, err
+	}
+	if !events {
+		provider.UserAgent.Prepend(bystander)
+	}
+	service, err := cloud.ProviderClient(ctx, "nova")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
+	if w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(service)); err != nil {
+		return nil, err
+	}
+	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+	if err != nil {
+		return nil, err
+	}
+	if w.flow, err = spawn.New(w.cyborg, placement, spawn.WithEvents(w.events)); err != nil {
+		return nil, err
+	}
+	if events {
+		cloud.HandleEvents(w.events.Handler())
+	}
+	s.on(cloud, func(set *set) { set.flows = append(set.flows, w.flow) })
+	return w, nil
+}
+
+// failed keeps an error of an agent that tries again.
+func (s *stage) failed(cloud *simcloud.Cloud, err error) {
+	s.on(cloud, func(set *set) { set.errs = append(set.errs, err) })
+}
+
+// names reports whether an error of an agent, or one of its suspects, names what was left.
+func (s *stage) names(cloud *simcloud.Cloud, flowErr error, left simcloud.Leak) (named bool) {
+	s.on(cloud, func(set *set) {
+		var all []spawn.Leftover
+		for _, err := range append(slices.Clone(set.errs), flowErr) {
+			all = append(all, leftoversOf(err)...)
+		}
+		for _, flow := range set.flows {
+			all = append(all, flow.Suspects()...)
+		}
+		named = slices.ContainsFunc(all, func(l spawn.Leftover) bool { return isLeft(cloud, l, left) })
+	})
+	return named
+}
+
+// leftoversOf lists the leftovers of all errors that are joined in one.
+func leftoversOf(err error) []spawn.Leftover {
+	var list []spawn.Leftover
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case nil:
+	case *spawn.Error:
+		list = append(list, e.Leftovers...)
+		list = append(list, leftoversOf(e.Err)...)
+	case interface{ Unwrap() error }:
+		list = leftoversOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, each := range e.Unwrap() {
+			list = append(list, leftoversOf(each)...)
+		}
+	}
+	return list
+}
+
+// isLeft reports whether a leftover names what the cloud found. A mediated device goes with
+// the ARQ whose handle has its uuid.
+func isLeft(cloud *simcloud.Cloud, l spawn.Leftover, left simcloud.Leak) bool {
+	i := slices.IndexFunc(cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool {
+		return a.UUID == left.Subject || left.Kind == simcloud.LeakMdev && a.AttachHandleUUID == left.Subject
+	})
+	var arq fakecyborg.ARQ
+	if i >= 0 {
+		arq = cloud.Cyborg.ARQs()[i]
+	}
+	switch l.Kind {
+	case spawn.LeftoverARQ:
+		return i >= 0 && l.ID == arq.UUID
+	case spawn.LeftoverMdev:
+		return l.ID == left.Subject
+	case spawn.LeftoverAllocation:
+		return left.Kind == simcloud.LeakAllocation && l.ID == left.Subject
+	case spawn.LeftoverCreate:
+		return i >= 0 && l.ID == arq.DeviceProfileName && arq.InstanceUUID == "" && !arq.CreatedAt.Before(l.Since)
+	}
+	return false
+}
+
+// reconcile is what an agent does after a crash, and the end of a run.
+func (s *stage) reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
+	w, err := s.agentOn(ctx, cloud)
+	if err != nil {
+		return err
+	}
+	_, err = w.flow.Reconcile(ctx, spawn.ReconcileOpts{Living: func(_ context.Context, instance string) (bool, error) {
+		return isGuest(cloud, instance), nil
+	}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sets, cloud)
+	return err
+}
+
+func isGuest(cloud *simcloud.Cloud, instance string) bool {
+	return slices.ContainsFunc(cloud.Guests(), func(g sim.Guest) bool { return g.UUID == instance })
+}
+
+// drilled completes the configuration of a drill: its verdict, and every second time an
+// unkind cloud.
+func (s *stage) drilled(config drill.Config, isUnkind bool) drill.Config {
+	config.Names, config.Recover = s.names, s.reconcile
+	if isUnkind {
+		config.Model = unkind(config.Model)
+	}
+	return config
+}
+
+// neighbor is the instance of the second agent, and bystander the agent's name.
+const (
+	neighbor  = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
+	bystander = "second-agent"
+)
+
+// beside runs a flow beside a second agent, with a client, a registry and a Flow of its own,
+// which gives an instance accelerators, reconciles, takes them away and gives it others. No
+// moment is that of an action of the first.
+func (s *stage) beside(flow drill.Flow) drill.Flow {
+	return func(ctx context.Context, cloud *simcloud.Cloud) error {
+		ended := make(chan error, 1)
+		go func() { ended <- s.neighbor(ctx, cloud) }()
+		err := flow(ctx, cloud)
+		if besides := <-ended; besides != nil {
+			panic(fmt.Sprintf("the second agent: %v", besides))
+		}
+		return err
+	}
+}
+
+// neighbor is the life of the second agent. Its errors are those of four tries.
+func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
+	profile := "vgpu"
+	s.on(cloud, func(set *set) {
+		if set.guests != nil {
+			profile = "gpu" // which needs no agent: hosts go down
+		}
+	})
+	spawnOne := func(w *world) error {
+		result, err := w.flow.Run(ctx, spawn.Request{Instance: neighbor, Flavor: flavor(profile)})
+		if err != nil {
+			return err
+		}
+		return cloud.DefineGuest(sim.Guest{UUID: neighbor, Host: result.Host, Domain: string(result.Domain)})
+	}
+	deleteOne := func(w *world) error {
+		bound := func(a fakecyborg.ARQ) bool {
+			return a.InstanceUUID == neighbor && a.State == fakecyborg.StateBound
+		}
+		if isGuest(cloud, neighbor) && !slices.ContainsFunc(cloud.Cyborg.ARQs(), bound) {
+			return errors.New("its guest has lost its accelerator")
+		}
+		cloud.RemoveGuest(neighbor)
+		return w.flow.Release(ctx, neighbor)
+	}
+	reconcile := func(w *world) error { // every instance lives, or will
+		_, err := w.flow.Reconcile(ctx, spawn.ReconcileOpts{Living: func(context.Context, string) (bool, error) { return true, nil }})
+		return err
+	}
+	for _, step := range []struct {
+		after time.Duration
+		do    func(*world) error
+	}{
+		{137 * time.Millisecond, spawnOne}, {3011 * time.Millisecond, reconcile}, {6007 * time.Millisecond, deleteOne},
+		{83 * time.Second, spawnOne}, {509 * time.Second, deleteOne},
+	} {
+		time.Sleep(step.after)
+		if err := s.insist(ctx, cloud, step.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insist tries four times, as two faults hit two tries at most. Before it tries again, it
+// releases what came true late.
+func (s *stage) insist(ctx context.Context, cloud *simcloud.Cloud, do func(*world) error) error {
+	var failures []error
+	for try := range 4 {
+		w, err := s.newAgent(ctx, cloud, false)
+		if err == nil && try > 0 && !isGuest(cloud, neighbor) {
+			err = w.flow.Release(ctx, neighbor)
+		}
+		if err == nil {
+			err = do(w)
+		}
+		if err == nil {
+			return nil
+		}
+		s.failed(cloud, err)
+		failures = append(failures, err)
+		time.Sleep(16*time.Minute + 41*time.Millisecond)
+	}
+	return errors.Join(failures...)
+}
