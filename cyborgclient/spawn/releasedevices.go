@@ -21,8 +21,8 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	var record recorder
-	ctx, step := record.open(ctx, StepUnwind)
+	record := f.newRecorder(instance, "")
+	ctx, end := record.open(ctx, StepUnwind)
 	var c cleanup
 	devices, err := f.heldDevices(ctx, instance)
 	if err != nil {
@@ -31,8 +31,8 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	} else if f.releaseARQs(ctx, Instance{UUID: instance}, listed, &c); len(c.leftovers) == 0 {
 		c.add(LeftoverAllocation, instance, f.releaseProviders(ctx, instance, devices))
 	}
-	step.close(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), err)
-	return c.err(instance, "not every accelerator could be released", &record)
+	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), err)
+	return c.err(instance, "not every accelerator could be released", record)
 }
 
 // heldDevices returns the providers of an instance's devices. Those without an ARQ are
