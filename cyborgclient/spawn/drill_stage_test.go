@@ -156,9 +156,10 @@ func (s *stage) reconcile(ctx context.Context, cloud *simcloud.Cloud) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.flow.Reconcile(ctx, spawn.ReconcileOpts{Living: func(_ context.Context, instance string) (bool, error) {
-		return isGuest(cloud, instance), nil
-	}})
+	_, err = w.flow.Reconcile(ctx, spawn.ReconcileOpts{
+		Hosts: cloud.HostNames(), Free: true,
+		Living: func(_ context.Context, instance string) (bool, error) { return isGuest(cloud, instance), nil },
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sets, cloud)
@@ -226,7 +227,10 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 		return w.flow.Release(ctx, neighbor)
 	}
 	reconcile := func(w *world) error { // every instance lives, or will
-		_, err := w.flow.Reconcile(ctx, spawn.ReconcileOpts{Living: func(context.Context, string) (bool, error) { return true, nil }})
+		_, err := w.flow.Reconcile(ctx, spawn.ReconcileOpts{
+			Hosts: cloud.HostNames(), Free: true,
+			Living: func(context.Context, string) (bool, error) { return true, nil },
+		})
 		return err
 	}
 	for _, step := range []struct {
