@@ -43,6 +43,12 @@ func TestLintOfFlavorKeys(t *testing.T) {
 		{"accel:device_profiles", "dp", "warning", "ignored", "use accel:device_profile"},
 		{"Accel:Device_Profile", "dp", "warning", "ignored", "use accel:device_profile"},
 		{"accel:devise_profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:devicce_proffile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:deviccce_proffile", "dp", "warning", "Cyborg does not read flavors", "put it into a group"}, // too different
+		{"accel - device - profile", "dp", "warning", "ignored", "use accel:device_profile"},
+		{"accel:device_profile_000", "dp", "warning", "Cyborg does not read flavors", "put it into a group"},
+		{"accel:device_profile_999", "dp", "warning", "Cyborg does not read flavors", "put it into a group"},
+		{"accel:device_profile_zzz", "dp", "warning", "Cyborg does not read flavors", "put it into a group"},
 		{"accel_device_profile", "dp", "warning", "ignored", "use accel:device_profile"},
 		{" accel:device_profile", "dp", "warning", "ignored", "use accel:device_profile"},
 		{"device_profile", "dp", "warning", "ignored", "use accel:device_profile"},
@@ -70,6 +76,10 @@ func TestLintOfFlavorKeys(t *testing.T) {
 		{"resources:GPU", "1", "error", `unknown resource class "GPU"`, "use resources:PGPU"},
 		{"resources:vgpu", "1", "error", "unknown", "use resources:VGPU"},
 		{"resources:MEMORYMB", "1", "error", "unknown", "use resources:MEMORY_MB"},
+		{"resources:XCPU", "1", "error", "unknown", "use resources:PCPU"},                                            // the first of two
+		{"resources:DIXXGB", "1", "error", "unknown", "use resources:DISK_GB"},                                       // a third may differ
+		{"resources:XPGX", "1", "error", "unknown", "use a standard class, or one that starts with CUSTOM_"},         // but no half
+		{"resources:SRIOV_NEXXXX", "1", "error", "unknown", "use a standard class, or one that starts with CUSTOM_"}, // and no three letters
 		{"resources:FOO", "1", "error", "unknown", "use a standard class, or one that starts with CUSTOM_"},
 		{"resources:CUSTOM_a-b", "1", "error", "not a valid resource class", "use resources:CUSTOM_A_B"},
 		{"resources:VGPU", "one", "error", "not a nonnegative integer", "use a whole number"},
@@ -103,6 +113,7 @@ func TestLintAcceptsGoodFlavors(t *testing.T) {
 		flavor(), flavor("hw:cpu_policy", "dedicated", "os:secure_boot", "required", "quota:cpu_shares", "1", "hide_hypervisor_id", "true"),
 		flavor("resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "resources:VCPU", "0"),
 		flavor("resources1:VGPU", "1", "trait1:CUSTOM_A", "forbidden", "resources2:VGPU", "1", "group_policy", "isolate"),
+		flavor("resources1:VGPU", "0", "resources2:VGPU", "1", "group_policy", "none"),
 		flavor("resources_net:SRIOV_NET_VF", "1", requestspec.DeviceProfileKey, "dp", "pci_passthrough:alias", "a:1"),
 	} {
 		if list := lint(f, nil); len(list) > 0 {
@@ -115,6 +126,10 @@ func TestLintOfGroupsThatPlacementRefuses(t *testing.T) {
 	list := lint(flavor("trait1:CUSTOM_A", "required"), nil)
 	if f := one(t, list, "trait1"); f.Severity != requestspec.SeverityError || f.Suggestion != "add resources1:<class>, or remove the suffix" {
 		t.Errorf("group of traits: %+v", f)
+	}
+	list = lint(flavor("resources:VGPU", "1", "trait1:CUSTOM_A", "required", "trait1:CUSTOM_B", "forbidden"), nil)
+	if f := one(t, list, "trait1"); f.Severity != requestspec.SeverityError || len(list) != 1 {
+		t.Errorf("group of traits beside the unsuffixed group: %v", list)
 	}
 	list = lint(flavor("resources1:VGPU", "1", "resources2:VGPU", "1"), nil)
 	if f := one(t, list, "group_policy"); f.Severity != requestspec.SeverityError || !strings.Contains(f.Problem, "2 groups") {
@@ -142,6 +157,8 @@ func TestLintOfProfileGroups(t *testing.T) {
 		{"negative", map[string]string{"resources:PGPU": "-1"}, "resources:PGPU", "error", "at least 1", "use 1"},
 		{"class of the host", map[string]string{"resources:VCPU": "1"}, "resources:VCPU", "error", "refuses the resource class", "in the flavor"},
 		{"GPU", map[string]string{"resources:GPU": "1"}, "resources:GPU", "error", "Placement has no resource class", "use resources:PGPU"},
+		{"no similar class", map[string]string{"resources:FOO": "1"}, "resources:FOO", "error", "refuses the resource class", "use FPGA, VGPU, PGPU or a class that starts with CUSTOM_"},
+		{"similar to GPU", map[string]string{"resources:GPX": "1"}, "resources:GPX", "error", "refuses the resource class", "use FPGA, VGPU, PGPU or a class that starts with CUSTOM_"},
 		{"lower case", map[string]string{"resources:fpga": "1"}, "resources:fpga", "error", "refuses the resource class", "use resources:FPGA"},
 		{"hyphen", map[string]string{"resources:CUSTOM_A-B": "1"}, "resources:CUSTOM_A-B", "error", "no resource class", "use resources:CUSTOM_A_B"},
 		{"standard trait", map[string]string{"resources:PGPU": "1", "trait:HW_A": "required"}, "trait:HW_A", "error", "start with CUSTOM_", "custom trait"},
@@ -187,6 +204,7 @@ func TestLintAcceptsGoodProfiles(t *testing.T) {
 	for _, groups := range [][]map[string]string{
 		{{"resources:PGPU": "1"}}, {{"resources:FPGA": "2", "trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {"resources:CUSTOM_GPU": "1"}},
 		{{"resources:FPGA": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}},
+		{{"resources:FPGA": "1"}, {"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}},
 		{{"resources:FPGA": "1", "trait:CUSTOM_PROGRAMMABLE": "required", "accel:bitstream_id": "a"}},
 	} {
 		if list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: groups}); len(list) > 0 {
@@ -194,7 +212,7 @@ func TestLintAcceptsGoodProfiles(t *testing.T) {
 		}
 	}
 	list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "d p"})
-	if !hasErrors(list) || one(t, list, "name").Value != "d p" || one(t, list, "groups").Problem == "" {
+	if len(list) != 2 || !hasErrors(list) || one(t, list, "name").Value != "d p" || one(t, list, "groups").Problem == "" {
 		t.Errorf("bad name and no groups: %v", list)
 	}
 }
@@ -215,6 +233,20 @@ func TestLintOfFlavorAndProfileTogether(t *testing.T) {
 	zero := flavor(requestspec.DeviceProfileKey, "dp", "resources1:VGPU", "0", "resources2:VGPU", "1")
 	if f := one(t, lint(zero, profile(oneFPGA)), "group_policy"); f.Severity != requestspec.SeverityError {
 		t.Errorf("policy: %+v", f)
+	}
+	// A warning of New that the linter has found already is not repeated.
+	misspelt := flavor(requestspec.DeviceProfileKey, "dp", "resource:VGPU", "1")
+	if list := lint(misspelt, profile(oneFPGA)); len(list) != 1 || list[0].Suggestion != "use resources:VGPU" {
+		t.Errorf("misspelt: %v", list)
+	}
+	// The combination is checked after warnings, and not after errors.
+	warned := flavor("resource:VGPU", "1")
+	if list := lint(warned, profile(oneFPGA)); len(list) != 2 || list[1].Key != requestspec.DeviceProfileKey {
+		t.Errorf("warned: %v", list)
+	}
+	wrong := flavor("group_policy", "x")
+	if list := lint(wrong, profile(oneFPGA)); len(list) != 1 || list[0].Key != "group_policy" {
+		t.Errorf("wrong: %v", list)
 	}
 	if list := lint(named, nil); len(list) > 0 {
 		t.Errorf("profile not at hand: %v", list)

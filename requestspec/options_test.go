@@ -10,10 +10,11 @@ import (
 )
 
 func TestOwnerNovaOnFlavorGroupsKeepsFlavorsOffCyborgsDevices(t *testing.T) {
-	f := flavor("resources:VGPU", "1", "resources1:PGPU", "1", "resources2:SRIOV_NET_VF", "1", "group_policy", "none", requestspec.DeviceProfileKey, "dp")
+	f := flavor("resources:VGPU", "1", "resources1:PGPU", "1", "resources1:VGPU", "1", "resources2:SRIOV_NET_VF", "1",
+		"resources3:FPGA", "1", "resources3:PGPU", "1", "group_policy", "none", requestspec.DeviceProfileKey, "dp")
 	spec := build(t, f, profile(oneFPGA), requestspec.Options{OwnerNova: true, OwnerNovaOnFlavorGroups: true})
 	values := spec.Values()
-	want := map[string]string{"required": "OWNER_NOVA,!OWNER_CYBORG", "required1": "OWNER_NOVA", "required2": "", "requireddevice_profile_0": "CUSTOM_FAKE_DEVICE"}
+	want := map[string]string{"required": "OWNER_NOVA,!OWNER_CYBORG", "required1": "OWNER_NOVA", "required2": "", "required3": "OWNER_NOVA", "requireddevice_profile_0": "CUSTOM_FAKE_DEVICE"}
 	for name, traits := range want {
 		if got := values.Get(name); got != traits {
 			t.Errorf("%s = %q, want %q", name, got, traits)
