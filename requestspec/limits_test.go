@@ -74,3 +74,44 @@ func TestLongKeysAreClippedInMessages(t *testing.T) {
 		t.Errorf("a key of 61 characters: %v", clipped)
 	}
 }
+
+// A port gets one device; memory of the device and the second request of a Xilinx card
+// count as more.
+func TestAPortGetsOneDevice(t *testing.T) {
+	port := requestspec.Port{UUID: portUUID, VNICType: requestspec.VNICAcceleratorDirect, DeviceProfile: "dp"}
+	xilinx := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_XILINX": "required"}
+	for want, groups := range map[string][]map[string]string{
+		"It requests 2":    {xilinx},
+		"It requests 3":    {xilinx, {"resources:PGPU": "1"}},
+		"It requests 4097": {{"resources:PGPU": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}},
+	} {
+		if _, err := requestspec.PortGroups(port, profile(groups), 0); !errors.Is(err, requestspec.ErrInvalidPort) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", groups, err, want)
+		}
+	}
+	groups := []map[string]string{{"resources:PGPU": "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "1"}}
+	if _, err := requestspec.PortGroups(port, profile(groups), 0); !errors.Is(err, requestspec.ErrInvalidPort) {
+		t.Errorf("%v: %v", groups, err)
+	}
+}
+
+func TestGroupsReachTheLimits(t *testing.T) {
+	for _, groups := range [][]map[string]string{
+		{{"resources:FPGA": "2147483647"}},
+		{{"resources:FPGA": "1"}, {"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"}}, // the memory of no device
+	} {
+		if _, err := requestspec.ParseProfile("dp", groups); err != nil {
+			t.Errorf("%v: %v", groups, err)
+		}
+	}
+	for want, group := range map[string]map[string]string{
+		"requests 4294967294 accelerators": {"resources:FPGA": "2147483647", "trait:CUSTOM_FPGA_XILINX": "required"},
+		"has traits but no resources key":  {"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"},
+		"requests memory but no device":    {"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "4096"},
+		"is empty: no resources key":       {},
+	} {
+		if _, err := requestspec.ParseProfile("dp", []map[string]string{group}); !errors.Is(err, requestspec.ErrInvalidProfile) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", group, err, want)
+		}
+	}
+}

@@ -67,6 +67,7 @@ func TestLintOfFlavorKeys(t *testing.T) {
 		{"resorces2:VGPU", "1", "warning", "ignored", "use resources2:VGPU"},
 		{" trait:CUSTOM_A", "required", "warning", "ignored", "use trait:CUSTOM_A"},
 		{"resources" + long + ":VGPU", "1", "warning", "so long a suffix", "at most 64"},
+		{"resources " + long[2:] + ":VGPU", "1", "warning", "ignored", "with a suffix of letters"}, // not too long
 		{"resources1", "VGPU=1", "warning", "without a colon", "resources<suffix>:<class>"},
 		{"member_of1:x", "y", "warning", "cannot set", "remove it"},
 		{"in_tree:x", "y", "warning", "cannot set", "remove it"},
@@ -210,6 +211,11 @@ func TestLintAcceptsGoodProfiles(t *testing.T) {
 		if list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: groups}); len(list) > 0 {
 			t.Errorf("%v: %v", groups, list)
 		}
+	}
+	// A group without a device is not said to be of the wrong class.
+	noDevice := []map[string]string{{"accel:bitstream_id": "a", "trait:CUSTOM_PROGRAMMABLE": "required"}}
+	if list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: noDevice}); len(list) != 1 || list[0].Suggestion != "add resources:<class>" {
+		t.Errorf("no device: %v", list)
 	}
 	list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "d p"})
 	if len(list) != 2 || !hasErrors(list) || one(t, list, "name").Value != "d p" || one(t, list, "groups").Problem == "" {

@@ -25,6 +25,20 @@ func TestOwnerNovaOnFlavorGroupsKeepsFlavorsOffCyborgsDevices(t *testing.T) {
 	}
 }
 
+// An agent uses its groups again for the next request.
+func TestTheGroupsOfTheCallerStay(t *testing.T) {
+	traits := make([]string, 1, 4)
+	traits[0] = "CUSTOM_A"
+	groups := []requestspec.Group{{RequesterID: "pci-0", Resources: map[string]int{"CUSTOM_PCI": 1}, Required: traits}}
+	opts := requestspec.Options{OwnerNova: true, PCIRequests: []string{"pci"}, Groups: groups}
+	if got := build(t, flavor(), nil, opts).Values().Get("requiredpci-0"); got != "CUSTOM_A,OWNER_NOVA" {
+		t.Fatalf("required %s", got)
+	}
+	if diff := cmp.Diff([]string{"CUSTOM_A", "", "", ""}, groups[0].Required[:cap(groups[0].Required)]); diff != "" {
+		t.Errorf("traits of the caller's group (-want +got):\n%s", diff)
+	}
+}
+
 // Stein and Train: whole numbers only, groups from elsewhere after the highest.
 func TestNumericSuffixes(t *testing.T) {
 	f := flavor(requestspec.DeviceProfileKey, "dp", "resources7:CUSTOM_X", "1", "resources_net:VGPU", "1", "trait07:CUSTOM_A", "required", "group_policy", "none")

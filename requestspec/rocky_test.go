@@ -36,6 +36,8 @@ func TestRockyFlavorsBecomeDeviceProfiles(t *testing.T) {
 		{"what is the host's stays", []string{"resources:CUSTOM_ACCELERATOR_GPU", "2", "resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "trait:CUSTOM_RACK_7", "required", "hw:cpu_policy", "dedicated", "trait:CUSTOM_GPU_AMD", "forbidden"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "2", "trait:CUSTOM_GPU_AMD": "forbidden"}},
 			map[string]string{"resources:VGPU": "1", "trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_RACK_7": "required", "hw:cpu_policy": "dedicated"}},
+		{"two devices", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_QAT", "1"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "1"}, {"resources:CUSTOM_ACCELERATOR_QAT": "1"}}, nil},
 		{"function by trait", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "trait:CUSTOM_PROGRAMMABLE", "required", "function:" + gzipTrait, "required"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_PROGRAMMABLE": "required", "accel:function_id": gzipUUID}}, nil},
 		{"function by name", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "function_name:gzip v1", "required"},
