@@ -438,7 +438,7 @@ func checkLeftARQs(t *testing.T, failure *spawn.Error, arqs []cyborgclient.ARQ) 
 
 func rowUnshelveFails(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
-		"the wait fails":  {Operation: "accelerator.arq.list", Action: fault.Status, Status: 404},
+		"the wait fails":  {Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Nth: 2},
 		"the start fails": {},
 	} {
 		bubble(t, name+", a second unshelve is not blocked", func(t *testing.T) {

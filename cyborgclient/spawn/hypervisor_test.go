@@ -210,8 +210,9 @@ func (h *hypervisor) powerCut(host string) error {
 // site is a world with guests that run.
 type site struct {
 	*world
-	guests *hypervisor
-	ops    *spawn.Operations
+	guests  *hypervisor
+	ops     *spawn.Operations
+	profile string // of the flavor
 }
 
 func newSite(t *testing.T, opts worldOpts) *site {

@@ -47,7 +47,8 @@ func (o *Operations) request(i Instance, opts MoveOpts) Request {
 // Unshelve brings a shelved instance back. One that is still on its host is
 // started, and the result is nil. An offloaded one (no Host) is spawned on any host
 // with new ARQs. After a failure everything is given back, so that the next
-// Unshelve works. Nova leaves the ARQs bound, and Cyborg refuses the next bind.
+// Unshelve works; ARQs that could not be deleted then are deleted first. Nova leaves the
+// ARQs bound, and Cyborg refuses the next bind.
 func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*Result, error) {
 	if i.Host != "" {
 		return nil, o.powerOn(ctx, OpUnshelve, i, o.start)
@@ -57,10 +58,28 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 		if i.hasPort() { // Nova blocks the shelving of such an instance
 			return &BlockedError{Operation: OpUnshelve, Instance: i.UUID, Code: http.StatusBadRequest, Text: portsBlocked}
 		}
+		if err := o.freeLeftovers(ctx, i); err != nil {
+			return err
+		}
 		result, err = o.flow.Run(ctx, o.request(i, opts))
 		return err
 	})
 	return result, err
+}
+
+// freeLeftovers deletes the ARQs that an offloaded instance still has, after a failure that
+// named them: Cyborg would refuse to bind others.
+func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
+	record := o.flow.newRecorder(i.UUID, i.Host)
+	ctx, end := record.open(ctx, StepUnwind)
+	left, failed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, ofDeadHost)
+	end(count(len(left), "ARQ")+" left behind", err)
+	if err != nil {
+		return err
+	}
+	var c cleanup
+	c.addARQs(uuidsOf(left), failed)
+	return c.err(i.UUID, "the ARQs of an earlier host could not be deleted", record)
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host,

@@ -1,0 +1,249 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// cell is a cloud of the table: which Cyborg, which device, and whether its agent runs.
+type cell struct {
+	states, async, quirks bool
+	profile               string
+	dead                  bool
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s states=%t async=%t quirks=%t dead=%t", c.profile, c.states, c.async, c.quirks, c.dead)
+}
+
+func cells() (list []cell) {
+	for _, profile := range []string{"own-function", "gpu", "vgpu", "mixed"} {
+		for n := range 16 {
+			c := cell{profile: profile, states: n&1 > 0, async: n&2 > 0, dead: n&4 > 0, quirks: n&8 > 0}
+			if c.states && c.quirks {
+				continue // no released Cyborg has them
+			}
+			if c.quirks && profile == "own-function" {
+				c.profile = "fpga" // upstream cannot name the trait of the function
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (c cell) model() *simcloud.Model {
+	model := imageModel()
+	model.Cyborg.UseImageUUID = false
+	model.Cyborg.BindingStates, model.Cyborg.AsyncBind, model.Cyborg.UpstreamQuirks = c.states, c.async, c.quirks
+	return model
+}
+
+// row is an operation of the table.
+type row struct {
+	name string
+	// before prepares the instance, after it was spawned.
+	before func(ctx context.Context, s *site, i *spawn.Instance) error
+	// lost is set if the host is down, and not only its agent.
+	lost bool
+	// reboot is set if the host has lost its power.
+	reboot bool
+	run    func(ctx context.Context, s *site, i *spawn.Instance) error
+	done   func(s *site, i spawn.Instance) error
+}
+
+func stop(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Stop(ctx, *i) }
+
+func rows() []row {
+	fresh := domainxml.NewDomain(domainxml.DomainOpts{Name: "fresh"})
+	op := func(run func(*spawn.Operations, context.Context, spawn.Instance) error) func(context.Context, *site, *spawn.Instance) error {
+		return func(ctx context.Context, s *site, i *spawn.Instance) error { return run(s.ops, ctx, *i) }
+	}
+	offload := func(ctx context.Context, s *site, i *spawn.Instance) error {
+		err := s.ops.ShelveOffload(ctx, *i)
+		i.Host, i.ARQs = "", nil
+		return err
+	}
+	unshelve := func(ctx context.Context, s *site, i *spawn.Instance) error {
+		result, err := s.ops.Unshelve(ctx, *i, spawn.MoveOpts{})
+		if result != nil {
+			i.Host = result.Host
+		}
+		return err
+	}
+	return []row{
+		{name: "spawn", before: op((*spawn.Operations).Delete), done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			if err := s.flow.Release(ctx, i.UUID); err != nil { // what the first try has named
+				return err
+			}
+			fresh, err := s.launch(ctx, s.profile)
+			if err == nil {
+				*i = fresh
+			}
+			return err
+		}},
+		{name: "stop", run: stop, done: stopped},
+		{name: "soft delete", run: op((*spawn.Operations).SoftDelete), done: stopped},
+		{name: "shelve", run: op((*spawn.Operations).Shelve), done: stopped},
+		{name: "start", before: stop, run: op((*spawn.Operations).Start), done: running},
+		{name: "restore", before: stop, run: op((*spawn.Operations).Restore), done: running},
+		{name: "soft reboot", run: op((*spawn.Operations).SoftReboot), done: running},
+		{name: "hard reboot", done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.HardReboot(ctx, *i, fresh) }},
+		{name: "rebuild", done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Rebuild(ctx, *i, fresh) }},
+		{name: "rebuild, stopped", before: stop, done: stopped, run: func(ctx context.Context, s *site, i *spawn.Instance) error { return s.ops.Rebuild(ctx, *i, fresh) }},
+		{name: "rescue and unrescue", done: running, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			saved, err := s.ops.Rescue(ctx, *i, fresh)
+			if err != nil {
+				return err
+			}
+			return s.ops.Unrescue(ctx, *i, saved)
+		}},
+		{name: "unshelve", before: stop, run: unshelve, done: running},
+		{name: "delete", run: op((*spawn.Operations).Delete), done: gone},
+		{name: "shelve offload", run: op((*spawn.Operations).ShelveOffload), done: gone},
+		{name: "unshelve, offloaded", before: offload, run: unshelve, done: running},
+		{name: "resume after host reboot", reboot: true, run: op((*spawn.Operations).ResumeAfterHostReboot), done: running},
+		{name: "evacuate", lost: true, run: evacuated, done: running},
+		{name: "local delete", lost: true, done: gone, run: func(ctx context.Context, s *site, i *spawn.Instance) error {
+			err := s.ops.LocalDelete(ctx, *i)
+			delete(s.guests.saved, placeOf(*i))
+			s.cloud.RemoveGuest(i.UUID)
+			return err
+		}},
+	}
+}
+
+// evacuated also takes the result that comes with an error.
+func evacuated(ctx context.Context, s *site, i *spawn.Instance) error {
+	if !s.guests.down[i.Host] {
+		return nil // it was moved already
+	}
+	result, err := s.ops.Evacuate(ctx, *i, spawn.MoveOpts{})
+	if result != nil {
+		*i = spawn.InstanceOf(request(""), result)
+		i.Flavor = flavor(s.profile)
+	}
+	return err
+}
+
+// TestOperationsKeepThePromise runs every operation beside every Cyborg, with and without
+// its agent: a success is whole, and a failure leaves nothing, or what it names. When the
+// agent is back the operation succeeds, and nothing is left.
+func TestOperationsKeepThePromise(t *testing.T) {
+	t.Parallel()
+	for _, r := range rows() {
+		for n, c := range cells() {
+			if n%step > 0 && c.profile != "vgpu" {
+				continue
+			}
+			t.Run(r.name+"/"+c.String(), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { r.keepsThePromise(t, c) })
+			})
+		}
+	}
+}
+
+func (r row) keepsThePromise(t *testing.T, c cell) {
+	s := newSite(t, worldOpts{model: c.model()})
+	s.profile = c.profile
+	i := s.spawn(t, c.profile)
+	host := i.Host
+	if r.before != nil {
+		if err := r.before(t.Context(), s, &i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.guests.down[host] = r.lost
+	if r.reboot || r.lost && c.dead {
+		s.powerCut(t, host)
+	}
+	switch {
+	case c.dead:
+		if err := s.cloud.Cyborg.StopAgent(host); err != nil {
+			t.Fatal(err)
+		}
+	case r.reboot:
+		if err := s.cloud.StartHost(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.leaks(c)
+	err := r.run(t.Context(), s, &i)
+	if err == nil {
+		if wrong := r.done(s, i); wrong != nil {
+			t.Error(wrong)
+		}
+	}
+	s.named(t, c, err, before)
+
+	s.createMdevs(t) // a released Cyborg creates none again
+	if err := s.cloud.StartHost(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if s.guests.down[host] {
+		if moved := i.Host != host; moved {
+			delete(s.guests.saved, place{i.UUID, host})
+			s.guests.down[host] = false
+		}
+	}
+	if again := r.run(t.Context(), s, &i); err != nil && again != nil {
+		t.Fatalf("when the agent is back: %v\nbefore: %v", again, err)
+	} else if err != nil {
+		if wrong := r.done(s, i); wrong != nil {
+			t.Error(wrong)
+		}
+	}
+	var failure *spawn.Error
+	if errors.As(err, &failure) { // what Evacuate has named
+		for _, left := range failure.Leftovers {
+			if slices.ContainsFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.UUID == left.ID }) {
+				if err := s.cyborg.DeleteARQs(t.Context(), []string{left.ID}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	s.sound(t)
+}
+
+// leaks are the texts of what leaks, by kind and subject. With binding states, Cyborg deletes
+// a request at once and keeps the handle of its mediated device until the agent is back.
+func (s *site) leaks(c cell) map[string]string {
+	texts := map[string]string{}
+	for _, leak := range s.cloud.Leaks() {
+		if !c.states || !c.dead || !strings.Contains(leak.Text, "is in use by no accelerator request") {
+			texts[leak.Kind+" "+leak.Subject] = leak.Text
+		}
+	}
+	return texts
+}
+
+// named checks that an operation has left nothing but what its error names.
+func (s *site) named(t *testing.T, c cell, err error, before map[string]string) {
+	t.Helper()
+	var failure *spawn.Error
+	errors.As(err, &failure)
+	for subject, text := range s.leaks(c) {
+		if before[subject] != "" && err != nil {
+			continue // as it was
+		}
+		named := failure != nil && slices.ContainsFunc(failure.Leftovers, func(l spawn.Leftover) bool { return strings.Contains(text, l.ID) })
+		if !named {
+			t.Errorf("error %v does not name: %s", err, text)
+		}
+	}
+	if pending := s.events.Pending(); pending != 0 {
+		t.Errorf("%d events are still registered", pending)
+	}
+}
