@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -158,7 +159,11 @@ type DeleteError struct {
 func (e *DeleteError) Error() string {
 	var texts []string
 	for _, arq := range slices.Sorted(maps.Keys(e.Failed)) {
-		texts = append(texts, arq+": "+e.Failed[arq].Error())
+		text := strings.TrimPrefix(e.Failed[arq].Error(), "cyborgclient: ")
+		if !strings.Contains(text, arq) {
+			text = arq + ": " + text
+		}
+		texts = append(texts, text)
 	}
 	return "cyborgclient: accelerator requests not deleted: " + strings.Join(texts, "; ")
 }
@@ -185,7 +190,11 @@ type callError struct {
 
 // Error implements error.
 func (e *callError) Error() string {
-	return fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(e.cause.Error(), e.hidden))
+	cause := e.cause
+	if unsent, ok := cause.(*url.Error); ok { //nolint:errorlint // its text repeats method and URL
+		cause = unsent.Err
+	}
+	return fmt.Sprintf("cyborgclient: %s: %s: %s", subject(e.op, e.ids), e.kinds[0], redact(cause.Error(), e.hidden))
 }
 
 // Unwrap returns the sentinels and the cause.

@@ -122,6 +122,7 @@ type Attempt struct {
 	claimed  bool // on Host
 	bindLost bool // the outcome of the bind is unknown
 
+	hosts     []string        // that were chosen, by name
 	tried     map[string]bool // roots of the hosts that were claimed on
 	tree      hostTree        // of Host
 	guestMade bool            // a hook may have made a guest
@@ -237,7 +238,7 @@ func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context
 func (a *Attempt) fail(ctx context.Context, step Step, cause error) error {
 	a.Unwind(ctx)
 	return &Error{
-		Instance: a.Request.Instance, Step: step, Err: cause,
+		Instance: a.Request.Instance, Step: step, Err: cause, Hosts: a.hosts,
 		Undone: a.cleanup.undone, Leftovers: a.cleanup.leftovers, Trace: a.Trace(),
 	}
 }

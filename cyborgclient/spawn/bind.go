@@ -25,7 +25,7 @@ func (a *Attempt) CreateARQs(ctx context.Context) error {
 		}
 		for _, from := range a.sources() {
 			if err := a.createOf(ctx, from); err != nil {
-				return "", fmt.Errorf("device profile %s: %w", from.profile.Name, err)
+				return "", err
 			}
 		}
 		return count(len(a.ARQs), "ARQ"), nil
@@ -51,7 +51,7 @@ func (a *Attempt) createOf(ctx context.Context, from source) error {
 	a.holdARQs(arqs, from)
 	switch {
 	case len(arqs) == 0:
-		return errors.New("no accelerator requests were created")
+		return fmt.Errorf("device profile %s: no accelerator requests were created", from.profile.Name)
 	case len(arqs) > 1 && from.ofPort():
 		return fmt.Errorf("port %s: the port does not support multiple devices", from.port.UUID)
 	}

@@ -287,6 +287,7 @@ func (a *Attempt) choose(ctx context.Context, candidate Candidate) (decision str
 		return "", err
 	}
 	a.Chosen, a.Host, a.record.host = &candidate, host, host
+	a.hosts = append(slices.Clip(a.hosts), host)
 	return "host " + host, nil
 }
 

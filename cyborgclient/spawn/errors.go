@@ -3,6 +3,7 @@ package spawn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -59,8 +60,11 @@ type Error struct {
 	Instance string
 	// Operation is empty for [Flow.Run] and [Flow.Release].
 	Operation Operation
-	Step      Step
-	Err       error
+	// Step is 0 for what an operation does outside the steps.
+	Step Step
+	Err  error
+	// Hosts are the names of the hosts that were tried, in order.
+	Hosts []string
 	// Undone lists in order what was given back, on all hosts that were tried:
 	// "guest <instance uuid>", "arq <uuid>", "allocation <instance uuid>".
 	Undone []string
@@ -71,21 +75,38 @@ type Error struct {
 	Trace []StepTrace
 }
 
-// Error names operation, instance, step, cause, and everything left behind.
+// Error names operation, instance, step, cause, the hosts that were tried, and everything
+// left behind.
 func (e *Error) Error() string {
-	text := fmt.Sprintf("instance %s: %s: %v", e.Instance, e.Step, e.Err)
+	text := "spawn: "
 	if e.Operation != "" {
-		text = fmt.Sprintf("%s of %s", e.Operation, text)
+		text += string(e.Operation) + " of "
 	}
-	text = "spawn: " + text
-	if len(e.Leftovers) == 0 {
+	if uuidPattern.MatchString(e.Instance) || e.Operation != "" {
+		text += "instance " + e.Instance + ": "
+	}
+	if e.Step != 0 {
+		text += e.Step.String() + ": "
+	}
+	cause := withoutSubject(e.Err.Error(), e.Instance)
+	text += cause
+	if slices.ContainsFunc(e.Hosts, func(host string) bool { return !strings.Contains(cause, host) }) && len(e.Hosts) > 1 {
+		text += "; hosts tried: " + strings.Join(e.Hosts, ", ")
+	}
+	if len(e.Leftovers) > 0 {
+		text += "; left behind: " + leftoversText(e.Leftovers, e.Instance)
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// withoutSubject removes a subject that the text around names, such as that of
+// "accelerator.arq.delete <uuid>: 403 Forbidden".
+func withoutSubject(text, subject string) string {
+	if subject == "" {
 		return text
 	}
-	names := make([]string, len(e.Leftovers))
-	for i, leftover := range e.Leftovers {
-		names[i] = leftover.String()
-	}
-	return text + "; left behind: " + strings.Join(names, ", ")
+	text = strings.ReplaceAll(text, ": instance "+subject+": ", ": ")
+	return strings.ReplaceAll(text, " "+subject+": ", ": ")
 }
 
 // Unwrap returns the cause and, if something is left behind, ErrLeftover with the

@@ -43,21 +43,54 @@ type Leftover struct {
 
 // String names the leftover and its error.
 func (l Leftover) String() string {
-	text := fmt.Sprintf("%s %s", l.Kind, l.ID)
+	if details := l.details(); details != "" {
+		return l.name("") + " (" + details + ")"
+	}
+	return l.name("")
+}
+
+// name leaves out an instance that the text around it names.
+func (l Leftover) name(instance string) string {
+	switch {
+	case l.Kind == LeftoverCreate:
+		return fmt.Sprintf("up to %s of device profile %s", count(l.Count, "ARQ"), l.ID)
+	case l.ID == instance:
+		return string(l.Kind)
+	}
+	id := l.ID
+	if instance != "" {
+		id = strings.ReplaceAll(id, "of instance "+instance, "of the instance")
+	}
+	return fmt.Sprintf("%s %s", l.Kind, id)
+}
+
+func (l Leftover) details() string {
 	var details []string
 	if l.Kind == LeftoverCreate {
-		text = fmt.Sprintf("up to %s of device profile %s", count(l.Count, "ARQ"), l.ID)
 		details = []string{fmt.Sprintf("project %s, created after %s", l.ProjectID, l.Since.UTC().Format(time.RFC3339))}
 	} else if !l.Certain {
 		details = []string{"not certain"}
 	}
 	if l.Err != nil {
-		details = append(details, l.Err.Error())
+		details = append(details, withoutSubject(l.Err.Error(), l.ID))
 	}
-	if len(details) == 0 {
-		return text
+	return strings.Join(details, "; ")
+}
+
+// leftoversText names leftovers, and what neighbors have in common once.
+func leftoversText(leftovers []Leftover, instance string) string {
+	var text strings.Builder
+	for i, l := range leftovers {
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(l.name(instance))
+		details := withoutSubject(l.details(), instance)
+		if last := i == len(leftovers)-1; details != "" && (last || withoutSubject(leftovers[i+1].details(), instance) != details) {
+			text.WriteString(" (" + details + ")")
+		}
 	}
-	return text + " (" + strings.Join(details, "; ") + ")"
+	return text.String()
 }
 
 // same reports whether both are about the same thing.

@@ -91,7 +91,7 @@ func (o *Operations) do(op Operation, i Instance, run func() error) error {
 		err.Operation = op
 		return err
 	default:
-		return fmt.Errorf("spawn: %s of instance %s: %w", op, i.UUID, err)
+		return &Error{Instance: i.UUID, Operation: op, Err: err}
 	}
 }
 

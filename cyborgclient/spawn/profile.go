@@ -57,7 +57,7 @@ func (a *Attempt) ReadProfile(ctx context.Context) error {
 func (f *Flow) readProfile(ctx context.Context, name string) (requestspec.DeviceProfile, error) {
 	found, exists, err := f.findProfile(ctx, name)
 	if err == nil && !exists {
-		err = fmt.Errorf("%w: device profile %q does not exist", ErrProfile, name)
+		err = fmt.Errorf("%w: %q does not exist", ErrProfile, name)
 	}
 	return found, err
 }
@@ -66,7 +66,7 @@ func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspe
 	found, err := f.cyborg.ListDeviceProfiles(ctx, cyborgclient.ListDeviceProfilesOpts{Names: []string{name}})
 	switch {
 	case err != nil:
-		return profile, false, fmt.Errorf("device profile %s: %w", name, err)
+		return profile, false, err
 	case len(found) == 0:
 		return profile, false, nil
 	case len(found) > 1:

@@ -134,7 +134,11 @@ func (w *arqWait) wait(ctx context.Context) error {
 		case err != nil && !passing(err):
 			return err
 		case last:
-			return errors.Join(fmt.Errorf("%w after %s", externalevent.ErrTimeout, w.timeout), err)
+			timeout := fmt.Errorf("%w after %s", externalevent.ErrTimeout, w.timeout)
+			if err != nil {
+				return fmt.Errorf("%w: %w", timeout, err)
+			}
+			return timeout
 		case !listened && len(w.expected) > 0:
 			if w.waiter, err = w.flow.events.Prepare(w.instance, w.expected...); err != nil {
 				return fmt.Errorf("register for events: %w", err)
@@ -223,7 +227,9 @@ func (w *arqWait) pause(ctx context.Context, d time.Duration) error {
 	case errors.Is(err, externalevent.ErrTimeout):
 		return nil
 	case err == nil, errors.Is(err, externalevent.ErrFailed) && !errors.Is(err, externalevent.ErrClosed):
-		w.failed, w.interval = err, 0
+		if w.interval = 0; err != nil {
+			w.failed = externalevent.ErrFailed // the ARQs tell which
+		}
 		w.close() // an event is received once, so that a later one would be dropped
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -35,7 +36,7 @@ func decodeError(op, subject string, err, renewal error) error {
 	what := strings.TrimSpace("placement: " + op + " " + subject)
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &unexpected) {
-		return fmt.Errorf("%s: %w", what, err)
+		return &unanswered{what, err}
 	}
 	e := &Error{Status: unexpected.Actual, cause: errors.Join(err, renewal)}
 	var body struct {
@@ -56,6 +57,25 @@ func decodeError(op, subject string, err, renewal error) error {
 	}
 	return e
 }
+
+// unanswered is a call without an error answer.
+type unanswered struct {
+	what  string
+	cause error
+}
+
+// Error leaves out what net/url adds: method and URL, with the whole query.
+func (e *unanswered) Error() string {
+	cause := e.cause
+	var failed *url.Error
+	if errors.As(cause, &failed) {
+		cause = failed.Err
+	}
+	return e.what + ": " + cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *unanswered) Unwrap() error { return e.cause }
 
 // answer returns the error answer of Placement in an error; the zero value if there
 // is none.

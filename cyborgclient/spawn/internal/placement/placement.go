@@ -245,7 +245,7 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocati
 		Type string `json:"consumer_type"`
 	}
 	err = c.typed(func(client *gophercloud.ServiceClient, _ bool) error {
-		return call(ctx, "GET allocations", consumer, http.StatusOK, func(ctx context.Context) error {
+		return call(ctx, "GET allocations", "", http.StatusOK, func(ctx context.Context) error {
 			return allocations.Get(ctx, client, consumer).ExtractInto(&answer)
 		})
 	})
@@ -267,7 +267,7 @@ func (c *Client) SetAllocation(ctx context.Context, consumer string, want Alloca
 		if want.Type = ""; typed {
 			want.Type = TypeInstance
 		}
-		return call(ctx, "PUT allocations", consumer, http.StatusNoContent, func(ctx context.Context) error {
+		return call(ctx, "PUT allocations", "", http.StatusNoContent, func(ctx context.Context) error {
 			return allocations.Update(ctx, client, consumer, want).ExtractErr()
 		})
 	})

@@ -1,0 +1,169 @@
+package spawn_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// checkText wants an error on one line that names the package and the instance once, and
+// every host that was tried.
+func checkText(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	for _, once := range []string{instance, "spawn: ", "\n"} {
+		if n := strings.Count(text, once); n > 1 || n == 1 && once == "\n" {
+			t.Errorf("%q stands %d times in %s", once, n, text)
+		}
+	}
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		t.Fatalf("%T: %s", err, text)
+	}
+	for _, host := range failure.Hosts {
+		if len(failure.Hosts) > 1 && !strings.Contains(text, host) {
+			t.Errorf("host %s is not named in %s", host, text)
+		}
+	}
+	for _, url := range []string{"http://", "?limit="} {
+		if strings.Contains(text, url) {
+			t.Errorf("a URL stands in %s", text)
+		}
+	}
+}
+
+// TestErrorTexts lets each request of a spawn, of its unwinding and of a release fail.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	kinds := []fault.Rule{
+		{Action: fault.Status, Status: 403, Times: -1}, {Action: fault.Status, Status: 409, Times: -1},
+		{Action: fault.Status, Status: 500, Times: -1}, {Action: fault.Malformed, Times: -1},
+	}
+	for _, operation := range []string{
+		"accelerator.device_profile.list", "placement.allocation_candidates.list", "placement.resource_provider.get",
+		"placement.allocations.get", "placement.allocations.put", "accelerator.arq.create", "accelerator.arq.bind",
+		"accelerator.arq.list", "accelerator.arq.delete", "placement.allocations.delete",
+	} {
+		for _, rule := range kinds {
+			rule.Operation = operation
+			t.Run(killName(rule), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, worldOpts{model: raceModel(2, 1), poll: true})
+					rules := []fault.Rule{rule}
+					if strings.HasSuffix(operation, ".delete") { // is sent after a failure only
+						rules = append(rules, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 404, Times: -1})
+					}
+					w.fail(t, rules...)
+					_, err := w.flow.Run(t.Context(), request("gpu"))
+					checkText(t, err)
+					checkText(t, w.flow.Release(t.Context(), instance))
+				})
+			})
+		}
+	}
+}
+
+// cut is a transport whose requests of one path get no answer.
+type cut struct {
+	next http.RoundTripper
+	path string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c cut) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.Contains(req.URL.Path, c.path) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return c.next.RoundTrip(req)
+}
+
+func TestErrorTextsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/device_profiles", "/allocation_candidates", "/resource_providers", "/allocations/", "/accelerator_requests"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: raceModel(2, 1)})
+				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper { return cut{next, path} })
+				_, err := w.flow.Run(t.Context(), request("gpu"))
+				if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+					t.Errorf("got error %v, want the cause", err)
+				}
+				checkText(t, err)
+				checkText(t, w.flow.Release(t.Context(), instance))
+			})
+		})
+	}
+}
+
+func TestErrorTextsOfTheWait(t *testing.T) {
+	t.Parallel()
+	for name, delay := range map[string]time.Duration{"timeout": time.Hour, "failed": 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{model: slowModel(delay)})
+			if name == "failed" {
+				w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+			}
+			_, err := w.flow.Run(t.Context(), request("mixed"))
+			checkText(t, err)
+			var notBound *spawn.NotBoundError
+			if !errors.As(err, &notBound) {
+				t.Fatalf("%s: got error %v", name, err)
+			}
+			for _, arq := range notBound.ARQs {
+				if n := strings.Count(err.Error(), arq.UUID); n != 1 {
+					t.Errorf("%s: ARQ %s stands %d times in %v", name, arq.UUID, n, err)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorTextsOfOperations(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"accelerator.arq.list", "accelerator.arq.delete", "placement.allocations.delete", "guest"} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{})
+				i := s.spawn(t, "mixed")
+				if operation == "guest" {
+					s.guests.fail["start"] = 1 << 30
+				} else {
+					s.fail(t, fault.Rule{Operation: operation, Action: fault.Status, Status: 403, Times: -1})
+				}
+				checkText(t, s.ops.HardReboot(t.Context(), i, nil))
+				checkText(t, s.ops.Delete(t.Context(), i))
+				checkText(t, s.ops.Start(t.Context(), i)) // there is no guest
+				_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
+				checkText(t, err)
+			})
+		})
+	}
+}
+
+func TestErrorTextsOfBadRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	for _, id := range []string{"", "x", strings.ToUpper(instance)} {
+		req := request("gpu")
+		req.Instance = id
+		_, err := w.flow.Run(t.Context(), req)
+		want := fmt.Sprintf("spawn: profile: bad spawn request: instance %q is not a lower-case UUID with dashes", id)
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
