@@ -180,15 +180,17 @@ func (s *stage) drilled(config drill.Config, isUnkind bool) drill.Config {
 	return config
 }
 
-// neighbor is the instance of the second agent, and bystander the agent's name.
-const (
-	neighbor  = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0ff"
-	bystander = "second-agent"
-)
+// bystander is the name of the second agent; neighbors are its instances. What was deleted
+// never comes back.
+const bystander = "second-agent"
+
+func neighbors() [2]string {
+	return [2]string{"2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0f1", "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0f2"}
+}
 
 // beside runs a flow beside a second agent, with a client, a registry and a Flow of its own,
-// which gives an instance accelerators, reconciles, takes them away and gives it others. No
-// moment is that of an action of the first.
+// which spawns an instance, reconciles, deletes it and spawns and deletes another. No moment
+// is that of an action of the first.
 func (s *stage) beside(flow drill.Flow) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		ended := make(chan error, 1)
@@ -209,24 +211,24 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 			profile = "gpu" // which needs no agent: hosts go down
 		}
 	})
-	spawnOne := func(w *world) error {
-		result, err := w.flow.Run(ctx, spawn.Request{Instance: neighbor, Flavor: flavor(profile)})
+	spawnOne := func(w *world, instance string) error {
+		result, err := w.flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor(profile)})
 		if err != nil {
 			return err
 		}
-		return cloud.DefineGuest(sim.Guest{UUID: neighbor, Host: result.Host, Domain: string(result.Domain)})
+		return cloud.DefineGuest(sim.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)})
 	}
-	deleteOne := func(w *world) error {
+	deleteOne := func(w *world, instance string) error {
 		bound := func(a fakecyborg.ARQ) bool {
-			return a.InstanceUUID == neighbor && a.State == fakecyborg.StateBound
+			return a.InstanceUUID == instance && a.State == fakecyborg.StateBound
 		}
-		if isGuest(cloud, neighbor) && !slices.ContainsFunc(cloud.Cyborg.ARQs(), bound) {
+		if isGuest(cloud, instance) && !slices.ContainsFunc(cloud.Cyborg.ARQs(), bound) {
 			return errors.New("its guest has lost its accelerator")
 		}
-		cloud.RemoveGuest(neighbor)
-		return w.flow.Release(ctx, neighbor)
+		cloud.RemoveGuest(instance)
+		return w.flow.Release(ctx, instance)
 	}
-	reconcile := func(w *world) error { // every instance lives, or will
+	reconcile := func(w *world, _ string) error { // every instance lives, or will
 		_, err := w.flow.Reconcile(ctx, spawn.ReconcileOpts{
 			Hosts: cloud.HostNames(), Free: true,
 			Living: func(context.Context, string) (bool, error) { return true, nil },
@@ -234,14 +236,17 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 		return err
 	}
 	for _, step := range []struct {
-		after time.Duration
-		do    func(*world) error
+		after    time.Duration
+		do       func(w *world, instance string) error
+		instance string
 	}{
-		{137 * time.Millisecond, spawnOne}, {3011 * time.Millisecond, reconcile}, {6007 * time.Millisecond, deleteOne},
-		{83 * time.Second, spawnOne}, {509 * time.Second, deleteOne},
+		{137 * time.Millisecond, spawnOne, neighbors()[0]}, {3011 * time.Millisecond, reconcile, neighbors()[0]},
+		{6007 * time.Millisecond, deleteOne, neighbors()[0]},
+		{83 * time.Second, spawnOne, neighbors()[1]}, {509 * time.Second, deleteOne, neighbors()[1]},
 	} {
 		time.Sleep(step.after)
-		if err := s.insist(ctx, cloud, step.do); err != nil {
+		err := s.insist(ctx, cloud, step.instance, func(w *world) error { return step.do(w, step.instance) })
+		if err != nil {
 			return err
 		}
 	}
@@ -249,13 +254,14 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 }
 
 // insist tries four times, as two faults hit two tries at most. Before it tries again, it
-// releases what came true late.
-func (s *stage) insist(ctx context.Context, cloud *simcloud.Cloud, do func(*world) error) error {
+// releases what came true late, and waits until that release cannot come true late itself.
+func (s *stage) insist(ctx context.Context, cloud *simcloud.Cloud, instance string, do func(*world) error) error {
 	var failures []error
 	for try := range 4 {
 		w, err := s.newAgent(ctx, cloud, false)
-		if err == nil && try > 0 && !isGuest(cloud, neighbor) {
-			err = w.flow.Release(ctx, neighbor)
+		if err == nil && try > 0 && !isGuest(cloud, instance) {
+			err = w.flow.Release(ctx, instance)
+			time.Sleep(8*time.Minute + 43*time.Millisecond)
 		}
 		if err == nil {
 			err = do(w)
