@@ -1,0 +1,61 @@
+package domainxml_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+// The list of a caller is in any order, and may name a device twice.
+func TestRemoveInAnyOrder(t *testing.T) {
+	t.Parallel()
+	domain := inputs(t)["nova-order"]
+	devices := twoDevices(t)
+	merged, err := domainxml.Merge(domain, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(devices)
+	for _, list := range [][]domainxml.Device{devices, append(devices, devices...)} {
+		got, err := domainxml.Remove(merged, list)
+		if diff := cmp.Diff(string(domain), string(got)); diff != "" || err != nil {
+			t.Errorf("%v: %v (-before +after):\n%s", names(list), err, diff)
+		}
+	}
+}
+
+// A line that holds more than the device stays.
+func TestRemoveKeepsTheRestOfALine(t *testing.T) {
+	t.Parallel()
+	const device = `<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x0c' slot='0x00' function='0x1'/></source></hostdev>`
+	for _, line := range []string{
+		"    DEVICE<!-- mine -->\n", "    DEVICE<video/>\n", "    <video/>DEVICE\n", "    DEVICE </devices>\n",
+	} {
+		domain := "<domain type='kvm'>\n  <name>a</name>\n  <devices>\n" + line
+		if !strings.Contains(line, "</devices>") {
+			domain += "  </devices>\n"
+		}
+		domain += "</domain>\n"
+		got, err := domainxml.Remove([]byte(strings.Replace(domain, "DEVICE", device, 1)), twoDevices(t)[:1])
+		if diff := cmp.Diff(strings.Replace(domain, "DEVICE", "", 1), string(got)); diff != "" || err != nil {
+			t.Errorf("%q: %v (-want +got):\n%s", line, err, diff)
+		}
+	}
+}
+
+func TestTheBindingProfileOfTheCallerStays(t *testing.T) {
+	t.Parallel()
+	profile := map[string]any{"arq_uuid": "a", "trusted": "true"}
+	before := maps.Clone(profile)
+	if got := domainxml.CleanBindingProfile(profile); len(got) != 1 {
+		t.Errorf("cleaned: %v", got)
+	}
+	if diff := cmp.Diff(before, profile); diff != "" {
+		t.Errorf("the caller's profile (-before +after):\n%s", diff)
+	}
+}
