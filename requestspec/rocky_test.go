@@ -36,6 +36,10 @@ func TestRockyFlavorsBecomeDeviceProfiles(t *testing.T) {
 		{"what is the host's stays", []string{"resources:CUSTOM_ACCELERATOR_GPU", "2", "resources:VGPU", "1", "trait:HW_CPU_X86_AVX", "required", "trait:CUSTOM_RACK_7", "required", "hw:cpu_policy", "dedicated", "trait:CUSTOM_GPU_AMD", "forbidden"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "2", "trait:CUSTOM_GPU_AMD": "forbidden"}},
 			map[string]string{"resources:VGPU": "1", "trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_RACK_7": "required", "hw:cpu_policy": "dedicated"}},
+		{"programmable", []string{"resources:CUSTOM_ACCELERATOR_QAT", "1", "trait:CUSTOM_PROGRAMMABLE", "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_QAT": "1", "trait:CUSTOM_PROGRAMMABLE": "required"}}, nil},
+		{"programmable, of which device is unknown", []string{"resources:CUSTOM_ACCELERATOR_QAT", "1", "resources:CUSTOM_ACCELERATOR_GPU", "1", "trait:CUSTOM_PROGRAMMABLE", "required"},
+			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "1"}, {"resources:CUSTOM_ACCELERATOR_QAT": "1"}}, map[string]string{"trait:CUSTOM_PROGRAMMABLE": "required"}},
 		{"two devices", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_QAT", "1"},
 			[]map[string]string{{"resources:CUSTOM_ACCELERATOR_GPU": "1"}, {"resources:CUSTOM_ACCELERATOR_QAT": "1"}}, nil},
 		{"function by trait", []string{"resources:CUSTOM_ACCELERATOR_FPGA", "1", "trait:CUSTOM_PROGRAMMABLE", "required", "function:" + gzipTrait, "required"},
@@ -230,4 +234,24 @@ func ExampleLint() {
 	// Output:
 	// warning: flavor "odd" "accel:device_profile_name"="gpu": this key is ignored; use accel:device_profile
 	// error: flavor "odd" "traits:CUSTOM_A"="required": the key is a trait of a group named "s", which has no resources; Placement refuses the query; use trait:CUSTOM_A
+}
+
+func TestTheDescriptionOfAConvertedProfileFits(t *testing.T) {
+	for length, described := range map[int]bool{255: true, 256: false} {
+		f := flavor("resources:CUSTOM_ACCELERATOR_GPU", "1")
+		f.Name = strings.Repeat("n", length)
+		r, ok, err := requestspec.FromRocky(f, false)
+		if err != nil || !ok || (r.Profile.Description != "") != described {
+			t.Errorf("a flavor's name of %d characters: description %q, %v", length, r.Profile.Description, err)
+		}
+	}
+}
+
+func TestAConvertedAmountIsPositive(t *testing.T) {
+	for _, amount := range []string{"0", "x", "-1"} {
+		_, _, err := requestspec.FromRocky(flavor("resources:CUSTOM_ACCELERATOR_GPU", amount), false)
+		if err == nil || !strings.Contains(err.Error(), "the amount is not a positive integer") {
+			t.Errorf("amount %s: %v", amount, err)
+		}
+	}
 }
