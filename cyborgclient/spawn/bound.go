@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 )
@@ -33,12 +34,24 @@ func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 		return "not Bound"
 	case arq.AttachHandleType == "" || len(arq.AttachHandleInfo) == 0:
 		return "no attach handle"
-	case host != "" && arq.Hostname != host:
-		return "bound to host " + arq.Hostname
+	case host != "" && !sameHost(arq.Hostname, host):
+		return "bound to host " + arq.Hostname + ", not " + host
 	case provider != "" && arq.DeviceRPUUID != provider:
 		return "bound to provider " + arq.DeviceRPUUID
 	}
 	return ""
+}
+
+// sameHost reports whether two names are one host's: equal, or one is the short name of
+// the other. Nova's host is often short where its compute node, which Cyborg has, is a
+// fully qualified name.
+func sameHost(a, b string) bool {
+	if a == b {
+		return true
+	}
+	shortA, domainA, wholeA := strings.Cut(a, ".")
+	shortB, domainB, wholeB := strings.Cut(b, ".")
+	return shortA == shortB && wholeA != wholeB && domainA+domainB != ""
 }
 
 // problemsOf says by ARQ why a guest cannot be started with the expected ones; no other

@@ -114,7 +114,7 @@ func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
 // the error names their host.
 func onHost(arqs []cyborgclient.ARQ, host string, expected []string) []cyborgclient.ARQ {
 	here := slices.DeleteFunc(slices.Clone(arqs), func(arq cyborgclient.ARQ) bool {
-		return arq.Hostname != "" && host != "" && arq.Hostname != host && !slices.Contains(expected, arq.UUID)
+		return arq.Hostname != "" && host != "" && !sameHost(arq.Hostname, host) && !slices.Contains(expected, arq.UUID)
 	})
 	if len(here) == 0 {
 		return arqs

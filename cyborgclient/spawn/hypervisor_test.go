@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,11 +35,12 @@ type hypervisor struct {
 	down  map[string]bool   // hosts that do not answer
 	own   map[string]bool   // mediated devices of Nova's
 	calls []string
-	fail  map[string]int // call -> how many times it fails
-	after bool           // a failing call has done its work
-	stuck bool           // guests ignore a shutdown
-	hook  func(call int) // called before each call
-	old   []byte         // the domain of a guest in rescue
+	fail  map[string]int    // call -> how many times it fails
+	after bool              // a failing call has done its work
+	stuck bool              // guests ignore a shutdown
+	hook  func(call int)    // called before each call
+	old   []byte            // the domain of a guest in rescue
+	named map[string]string // hosts by another name
 }
 
 func newHypervisor(cloud *simcloud.Cloud) *hypervisor {
@@ -118,7 +120,7 @@ func (h *hypervisor) tell(instance string) error {
 	if h.down[home.host] {
 		domain = "" // a host that is off uses no devices
 	}
-	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: home.host, Domain: domain})
+	return h.cloud.DefineGuest(sim.Guest{UUID: instance, Host: h.node(home.host), Domain: domain})
 }
 
 // Domain implements spawn.Hypervisor.
@@ -161,7 +163,7 @@ func (h *hypervisor) devicesExist(i spawn.Instance) error {
 	if err != nil {
 		return err
 	}
-	mdevs, err := h.cloud.Mdevs(i.Host)
+	mdevs, err := h.cloud.Mdevs(h.node(i.Host))
 	if err != nil {
 		return err
 	}
@@ -197,6 +199,18 @@ func (h *hypervisor) Destroy(ctx context.Context, i spawn.Instance) error {
 func (h *hypervisor) Undefine(ctx context.Context, i spawn.Instance) error {
 	return h.call(ctx, "undefine", i, func() error { delete(h.saved, placeOf(i)); return nil })
 }
+
+// rename makes a host answer to another name.
+func (h *hypervisor) rename(i spawn.Instance, to string) {
+	from, at := placeOf(i), place{i.UUID, to}
+	h.saved[at], h.runs[at], h.named = h.saved[from], h.runs[from], map[string]string{to: i.Host}
+	delete(h.saved, from)
+	delete(h.runs, from)
+	h.home[i.UUID] = to
+}
+
+// node is the name by which the cloud knows a host.
+func (h *hypervisor) node(host string) string { return cmp.Or(h.named[host], host) }
 
 // powerCut stops a host: nothing runs there any more.
 func (h *hypervisor) powerCut(host string) error {

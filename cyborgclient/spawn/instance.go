@@ -10,8 +10,8 @@ import (
 // it with the instance; [InstanceOf] makes it from the spawn.
 type Instance struct {
 	UUID string
-	// Host is the name of its compute node; empty for an instance that is shelved
-	// and offloaded.
+	// Host is the name of its compute node, or the short name; empty for an instance that
+	// is shelved and offloaded.
 	Host   string
 	Flavor requestspec.Flavor
 	// Image is that of [Request].

@@ -102,7 +102,7 @@ func (o *Operations) takeOver(ctx context.Context, a *Attempt, change OwnershipC
 		switch {
 		case next == StepSelect:
 			_, err = novaProvider(a.before.Resources, change.Provider)
-		case next == StepClaim && change.Instance.Host != "" && a.Host != change.Instance.Host:
+		case next == StepClaim && change.Instance.Host != "" && !sameHost(a.Host, change.Instance.Host):
 			err = fmt.Errorf("%w: the instance is on host %s, its allocation on %s", ErrRequest, change.Instance.Host, a.Host)
 		}
 		return err
