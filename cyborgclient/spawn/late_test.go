@@ -292,6 +292,32 @@ func TestALostCreateSparesACreateUnderWay(t *testing.T) {
 	})
 }
 
+// Likewise one of a create that began while the ARQs were listed.
+func TestALostCreateSparesACreateThatBeganDuringTheList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: alone})
+		w.fail(t,
+			fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After},
+			fault.Rule{Operation: "accelerator.arq.create", Nth: 2, Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
+			fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: time.Second},
+		)
+		failed := make(chan error)
+		go func() {
+			_, err := w.flow.Run(t.Context(), request("gpu"))
+			failed <- err
+		}()
+		time.Sleep(time.Second / 2)
+		other := w.begin(t, secondInstance)
+		if err := <-failed; err != nil {
+			t.Errorf("got error %v, want success on the next host", err)
+		}
+		if err := walk(t.Context(), other.Match, other.Bind, other.WaitBound, other.Compose); err != nil {
+			t.Errorf("the attempt whose answer was slow: %v", err)
+		}
+	})
+}
+
 // The ARQs of an instance belong to its project, whose users see them.
 func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
 	t.Parallel()

@@ -71,8 +71,8 @@ func (l *lostCreate) candidates(ctx context.Context) ([]cyborgclient.ARQ, error)
 // that another create of the process may just have made is left for the next look.
 func (l *lostCreate) adopt(ctx context.Context) (settled bool, err error) {
 	arqs := &l.attempt.flow.arqs
-	newest := arqs.newestCreate() // before the list
 	found, err := l.candidates(ctx)
+	newest := arqs.newestCreate() // after the list, which may show what this one made
 	if err != nil {
 		return false, err
 	}
@@ -88,11 +88,18 @@ func (l *lostCreate) adopt(ctx context.Context) (settled bool, err error) {
 	return l.missing <= 0, nil
 }
 
-// name adds the create and the ARQs that it may have made to the leftovers, unless
-// all were found.
+// maxNamed bounds the ARQs that are named beside their create: on a cloud with many
+// agents most are others'.
+const maxNamed = 16
+
+// name adds the create and the newest ARQs that it may have made to the leftovers,
+// unless all were found.
 func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 	if l.since.IsZero() {
 		l.since = l.began.Add(-clockSkew)
+	}
+	if len(found) > maxNamed { // oldest first
+		found = found[len(found)-maxNamed:]
 	}
 	instance, cleanup := l.attempt.Request.Instance, &l.attempt.cleanup
 	if err == nil {
