@@ -177,3 +177,35 @@ func TestARefusedBindOfACardThatNovaOffers(t *testing.T) {
 		})
 	}
 }
+
+// A card in use whose second owner Cyborg's agent notices keeps its guests, and gets no
+// more.
+func TestACardInUseThatNovaOffersLater(t *testing.T) {
+	t.Parallel()
+	model := simcloud.DefaultModel()
+	model.Hosts = model.Hosts[:1]
+	w := newWorld(t, worldOpts{model: &model})
+	result, err := w.flow.Run(t.Context(), request("vgpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin := w.novaTwin(t, result.ARQs[0].DeviceRPUUID)
+	var reported error
+	for range 11 {
+		reported = errors.Join(reported, w.cloud.Cyborg.Report(t.Context()))
+	}
+	if reported == nil || !strings.Contains(reported.Error(), twin) {
+		t.Errorf("the reports say %v, want %s", reported, twin)
+	}
+	w.checkPromise(t, result, nil)
+	second := request("vgpu")
+	second.Instance = secondInstance
+	if _, err := w.flow.Run(t.Context(), second); !errors.Is(err, spawn.ErrNoCandidates) {
+		t.Errorf("a second guest: got error %v, want ErrNoCandidates", err)
+	}
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.RemoveGuest(instance)
+	w.cloud.CheckNoLeaks(t)
+}

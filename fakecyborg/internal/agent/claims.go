@@ -13,35 +13,48 @@ import (
 // traitOwnerNova is on the providers that Nova makes for its own devices.
 const traitOwnerNova = "OWNER_NOVA"
 
+// claimsPeriod is in how many reports Nova's providers are read once for known devices.
+const claimsPeriod = 10
+
 // refuseClaimed removes the devices from a discovery that Nova offers, too, since both would assign
-// them. Nova's settings are read for every device, its providers only for new devices, so that a
-// report without changes still costs one call. Upstream reports such a device.
+// them. Nova's settings are read for every device. Its providers, which it may make later, are read
+// in the first of ten reports, for new devices, and until none is refused, so that most reports
+// without changes cost one call. Upstream reports such a device.
 func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Quirks {
 		return
 	}
 	var providers []string // names of Nova's
-	asked := r.c.cfg.Placement == nil
+	if r.asksForClaims(seen, stored) {
+		providers = r.novaProviders(ctx)
+	}
+	r.host.contested = false
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
 		by := ""
 		if r.host.NovaClaims != nil {
 			by = r.host.NovaClaims(f.Device.Clone())
 		}
-		if by == "" && !isStored(stored, f.Device) {
-			if !asked {
-				asked, providers = true, r.novaProviders(ctx)
-			}
+		if by == "" {
 			by = claimedBy(providers, f.Device)
 		}
 		if by == "" {
 			return false
 		}
+		r.host.contested = true
 		key := f.ControlPath.Key()
 		delete(seen.present, key)
 		r.fail(key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
 		r.leaveOut(f, "offered by Nova, too: "+by)
 		return true
 	})
+}
+
+// asksForClaims reports whether Nova's providers are to be read.
+func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
+	first := r.host.reports%claimsPeriod == 0
+	r.host.reports++
+	isNew := func(f found) bool { return !isStored(stored, f.Device) }
+	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (first || r.host.contested || slices.ContainsFunc(seen.devices, isNew))
 }
 
 // leaveOut adds a device that is not offered to the report of its driver.

@@ -59,6 +59,9 @@ type Conductor struct {
 type host struct {
 	driver.Host
 	turn chan struct{} // holds one token: reports of a host follow each other
+	// Both belong to who has the turn.
+	reports   int
+	contested bool // the last report refused a device that Nova offers
 }
 
 // New returns a conductor without hosts.
