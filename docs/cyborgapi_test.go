@@ -71,7 +71,7 @@ func routeTable(t *testing.T) string {
 		releases []string
 	}
 	var rows []row
-	for _, release := range []string{fakecyborg.ReleaseZed, fakecyborg.Release20262} {
+	for _, release := range []fakecyborg.Release{fakecyborg.ReleaseZed, fakecyborg.Release20262} {
 		server, err := fakecyborg.New(fakecyborg.Config{Release: release})
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func routeTable(t *testing.T) string {
 			if i < 0 {
 				i, rows = len(rows), append(rows, row{Route: r})
 			}
-			rows[i].releases = append(rows[i].releases, release)
+			rows[i].releases = append(rows[i].releases, string(release))
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.Pattern+" "+a.Method, b.Pattern+" "+b.Method) })
@@ -101,7 +101,7 @@ func routeTable(t *testing.T) string {
 			pattern = "/"
 		}
 		versions := facts.versions
-		if slices.Equal(r.releases, []string{fakecyborg.Release20262}) && versions == everyVersion {
+		if slices.Equal(r.releases, []string{string(fakecyborg.Release20262)}) && versions == everyVersion {
 			versions += " (no gate)"
 		}
 		fmt.Fprintf(&b, "| `%s %s` | `%s` | %s | %s | %s |\n", r.Method, pattern,

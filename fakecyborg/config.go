@@ -32,36 +32,45 @@ var (
 	ErrAllocated = errors.New("accelerators are allocated")
 )
 
+// Release is a release of Cyborg.
+type Release string
+
+// PlacementMode is the form of Cyborg's provider trees in Placement.
+type PlacementMode string
+
+// EventForm is the form of the events that Cyborg sends to Nova.
+type EventForm string
+
 // The named values of a Config, and of a device's status.
 const (
 	// Release20262 is the default release, with microversions 2.0 to 2.3.
-	Release20262 = "2026.2"
+	Release20262 Release = "2026.2"
 	// ReleaseZed is Cyborg 9: microversions 2.0 to 2.2, no service token, no attributes, no
 	// enabling and disabling of devices.
-	ReleaseZed = "zed"
+	ReleaseZed Release = "zed"
 
 	// ModeTree is the default placement mode: each deployable has a provider right below that of
 	// its host, as upstream.
-	ModeTree = store.LayoutTree
+	ModeTree PlacementMode = store.LayoutTree
 	// ModeFlat puts classes and traits on the provider of the compute host itself, as the Rocky
 	// specification does for a Nova without nested providers. Devices of one host must all have
 	// the same traits.
-	ModeFlat = store.LayoutFlat
+	ModeFlat PlacementMode = store.LayoutFlat
 	// ModeNested is ModeTree with a provider for each device of several regions, between the host
 	// and the regions, as the Rocky specification wants it.
-	ModeNested = store.LayoutNested
+	ModeNested PlacementMode = store.LayoutNested
 
 	// EventFormShipped is the default form of events, which Cyborg sends and Nova accepts: an
 	// event accelerator-request-bound for each request, all of a PATCH in one POST once the last
 	// is resolved.
-	EventFormShipped = agent.EventFormShipped
+	EventFormShipped EventForm = agent.EventFormShipped
 	// EventFormTrain is the form of the Train specification: an event arq_resolved of status ok
 	// or failed for each request, in a POST of its own, as soon as the request is resolved.
-	EventFormTrain = agent.EventFormTrain
+	EventFormTrain EventForm = agent.EventFormTrain
 	// EventFormUssuri is the form of the Ussuri specification: one event
 	// accelerator-requests-bound for an instance once all requests of a PATCH are resolved, with
 	// the name of the device profile as its tag. Its status is failed if one request failed.
-	EventFormUssuri = agent.EventFormUssuri
+	EventFormUssuri EventForm = agent.EventFormUssuri
 
 	// StatusEnabled is the status of a device that is offered.
 	StatusEnabled = store.StatusEnabled
@@ -85,7 +94,7 @@ const (
 // durations are texts such as "1.5s".
 type Config struct {
 	// Release is one of the Release constants; empty means Release20262.
-	Release string `json:"release,omitempty"`
+	Release Release `json:"release,omitempty"`
 	// UpstreamQuirks restores the defects of upstream, such as the status 500 for bad input,
 	// profiles that make no request, an ARQ that stays BindStarted, and events that all name the
 	// first instance of their PATCH. docs/cyborg-behaviour.md lists all of them.
@@ -105,7 +114,7 @@ type Config struct {
 	AnswerPatch bool `json:"answer_patch,omitempty"`
 	// EventForm is the form of the events for Nova: one of the EventForm constants; empty means
 	// EventFormShipped.
-	EventForm string `json:"event_form,omitempty"`
+	EventForm EventForm `json:"event_form,omitempty"`
 	// BindingStates shows the states provisioning and unknown of the Wallaby specification: the
 	// first while the mediated devices of a restarted host are being created, the second while
 	// heartbeats of its agent are missing.
@@ -136,7 +145,7 @@ type Config struct {
 	// enforce_new_defaults).
 	EnforceNewDefaults bool `json:"enforce_new_defaults,omitempty"`
 	// PlacementMode is one of the Mode constants; empty means [ModeTree].
-	PlacementMode string `json:"placement_mode,omitempty"`
+	PlacementMode PlacementMode `json:"placement_mode,omitempty"`
 	// Seed chooses the identifiers.
 	Seed uint64 `json:"seed,omitempty"`
 	// PublicEndpoint is the scheme and host that links start with; empty means those of each
@@ -193,17 +202,12 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 // Validate reports why no Server can be made of the configuration; the error matches
 // [ErrConfig] and names the field.
 func (c Config) Validate() error {
-	for _, field := range []struct {
-		name, value string
-		known       []string
-	}{
-		{"release", c.Release, []string{Release20262, ReleaseZed}},
-		{"placement_mode", c.PlacementMode, []string{ModeTree, ModeFlat, ModeNested}},
-		{"event_form", c.EventForm, []string{EventFormShipped, EventFormTrain, EventFormUssuri}},
-	} {
-		if field.value != "" && !slices.Contains(field.known, field.value) {
-			return fmt.Errorf("%w: %s %q (known: %s)", ErrConfig, field.name, field.value, strings.Join(field.known, ", "))
-		}
+	if err := errors.Join(
+		checkKnown("release", c.Release, Release20262, ReleaseZed),
+		checkKnown("placement_mode", c.PlacementMode, ModeTree, ModeFlat, ModeNested),
+		checkKnown("event_form", c.EventForm, EventFormShipped, EventFormTrain, EventFormUssuri),
+	); err != nil {
+		return err
 	}
 	switch {
 	case c.BindDelay < 0:
@@ -225,6 +229,18 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: public_endpoint %q is not a URL with a host", ErrConfig, c.PublicEndpoint)
 	}
 	return nil
+}
+
+// checkKnown refuses a value that is neither empty nor one of the known ones.
+func checkKnown[T ~string](field string, value T, known ...T) error {
+	if value == "" || slices.Contains(known, value) {
+		return nil
+	}
+	names := make([]string, len(known))
+	for i, name := range known {
+		names[i] = string(name)
+	}
+	return fmt.Errorf("%w: %s %q (known: %s)", ErrConfig, field, value, strings.Join(names, ", "))
 }
 
 // withDefaults fills what the zero value stands for.

@@ -234,7 +234,7 @@ func TestMemoryClassesMakeNoRequests(t *testing.T) {
 
 func TestOldReleaseDeletesTheKnownOnes(t *testing.T) {
 	t.Parallel()
-	for _, release := range []string{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+	for _, release := range []fakecyborg.Release{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
 		w := fakeWorld(t, fakecyborg.Config{Release: release})
 		arq := oneARQ(w)
 		w.want(w.delete("/v2/accelerator_requests?arqs="+unknownID+","+arq), 404, "ExtArq not found with uuid="+unknownID)

@@ -187,8 +187,8 @@ func TestALoadedDumpBehavesAsTheOriginal(t *testing.T) {
 			cfg := fakecyborg.Config{
 				UpstreamQuirks: rapid.Bool().Draw(rt, "quirks"), BindingStates: rapid.Bool().Draw(rt, "states"),
 				BindDelay:     time.Duration(rapid.IntRange(0, 1).Draw(rt, "delay")) * 1500 * time.Millisecond,
-				PlacementMode: rapid.SampledFrom([]string{"", fakecyborg.ModeFlat, fakecyborg.ModeNested}).Draw(rt, "mode"),
-				EventForm:     rapid.SampledFrom([]string{"", fakecyborg.EventFormTrain}).Draw(rt, "form"),
+				PlacementMode: rapid.SampledFrom([]fakecyborg.PlacementMode{"", fakecyborg.ModeFlat, fakecyborg.ModeNested}).Draw(rt, "mode"),
+				EventForm:     rapid.SampledFrom([]fakecyborg.EventForm{"", fakecyborg.EventFormTrain}).Draw(rt, "form"),
 			}
 			w := newTwin(t, cfg)
 			w.card.set(fullCards()...)

@@ -298,8 +298,8 @@ func TestADumpKeepsMediatedDevicesThatWaitForRemoval(t *testing.T) {
 // A dump can be taken at every moment, and can be loaded whatever was going on.
 func TestADumpCanBeTakenWhileOthersWork(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
-		t.Run(mode, func(t *testing.T) {
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			cfg := fakecyborg.Config{PlacementMode: mode, AsyncBind: true}
 			w := newTwin(t, cfg)

@@ -27,7 +27,7 @@ func TestEventsOfEachForm(t *testing.T) {
 		return sim.Event{Name: name, ServerUUID: instanceA, Tag: &tag, Status: status}
 	}
 	// The second request fails, if one does.
-	want := map[string]func(arqs []string, failed bool) [][]sim.Event{
+	want := map[fakecyborg.EventForm]func(arqs []string, failed bool) [][]sim.Event{
 		"": func(arqs []string, failed bool) [][]sim.Event {
 			name := "accelerator-request-bound"
 			return [][]sim.Event{{
@@ -48,7 +48,7 @@ func TestEventsOfEachForm(t *testing.T) {
 	want["shipped"] = want[""]
 	for form, posts := range want {
 		for name, tt := range map[string]struct{ async, failed bool }{"inline": {}, "background": {async: true}, "one fails": {true, true}} {
-			t.Run(form+"/"+name, func(t *testing.T) {
+			t.Run(string(form)+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					faults := fault.NewSet()
@@ -108,7 +108,7 @@ func TestTrainGoesOnAfterARefusedEvent(t *testing.T) {
 
 func TestEventsOfRestoredRequestsHaveTheForm(t *testing.T) {
 	t.Parallel()
-	for form, want := range map[string]int{"shipped": 1, "train": 3, "ussuri": 1} {
+	for form, want := range map[fakecyborg.EventForm]int{"shipped": 1, "train": 3, "ussuri": 1} {
 		w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, BindingStates: true}, fault.NewSet())
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")
 		before := len(w.nova.sent())

@@ -256,7 +256,7 @@ func TestABadDumpChangesNothing(t *testing.T) {
 
 func TestADumpIsOfOnePlacementMode(t *testing.T) {
 	t.Parallel()
-	for mode, bad := range map[string]string{
+	for mode, bad := range map[fakecyborg.PlacementMode]string{
 		fakecyborg.ModeFlat:   `{"table": "accelerator.compute_providers", "key": "` + unknownID + `", "row": {"uuid": "` + unknownID + `", "inventories": {"X": {"total": -1}}}}`,
 		fakecyborg.ModeNested: `{"table": "accelerator.regions", "key": "a", "row": {"name": "a", "device_provider": ""}}`,
 	} {

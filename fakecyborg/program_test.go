@@ -633,7 +633,7 @@ func TestXilinxDriverIsUnreachableUpstream(t *testing.T) {
 // provider is, which in flat mode is that of the host.
 func TestFunctionTraitsFollowInEveryPlacementMode(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		placement, err := placementsim.New(placementsim.Config{})
 		if err != nil {
 			t.Fatal(err)

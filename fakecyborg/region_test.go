@@ -196,7 +196,7 @@ func TestAPreprogrammedRegionIsNotCalledProgrammable(t *testing.T) {
 
 func TestUnusedClassesAndTraitsAreDeleted(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeFlat, fakecyborg.ModeNested} {
 		w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode},
 			gpu("3b", "CUSTOM_OLD", []string{"CUSTOM_A"}, "0"), gpu("5e", "CUSTOM_SHARED", []string{"CUSTOM_A"}, "0"))
 		other, err := w.placement.CreateProvider(placementsim.ResourceProvider{

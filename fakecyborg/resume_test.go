@@ -172,7 +172,7 @@ func (c bindCase) resumes(t *testing.T, moment string, delay time.Duration, firs
 // Nova gets the events of a PATCH once, whatever had ended before.
 func TestResumeSendsMissingEvents(t *testing.T) {
 	t.Parallel()
-	for _, form := range []string{fakecyborg.EventFormShipped, fakecyborg.EventFormTrain, fakecyborg.EventFormUssuri} {
+	for _, form := range []fakecyborg.EventForm{fakecyborg.EventFormShipped, fakecyborg.EventFormTrain, fakecyborg.EventFormUssuri} {
 		for nth := range 4 {
 			t.Run(fmt.Sprint(form, nth), func(t *testing.T) {
 				t.Parallel()

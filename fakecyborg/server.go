@@ -51,14 +51,14 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	}
 	ids := simhttp.NewIDs(cfg.Seed, "cyborg")
 	s.db = store.New(store.Config{
-		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: s.cfg.PlacementMode, RequestIDs: ids.Position,
+		Seed: s.cfg.Seed, Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), RequestIDs: ids.Position,
 	})
 	if s.cfg.ReadLag > 0 {
 		s.db.DB().KeepPast(s.cfg.ReadLag, s.clock.Now)
 	}
 	s.conductor = agent.New(agent.Config{
-		Quirks: s.cfg.UpstreamQuirks, Layout: s.cfg.PlacementMode, Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
-		BindTimeout: s.cfg.BindTimeout, EventForm: s.cfg.EventForm, BindingStates: s.cfg.BindingStates,
+		Quirks: s.cfg.UpstreamQuirks, Layout: string(s.cfg.PlacementMode), Async: s.cfg.async(), BindDelay: s.cfg.BindDelay,
+		BindTimeout: s.cfg.BindTimeout, EventForm: string(s.cfg.EventForm), BindingStates: s.cfg.BindingStates,
 		HeartbeatPeriod: s.cfg.HeartbeatPeriod, MissedBeats: s.cfg.MissedBeats, RuntimeProgramming: s.cfg.RuntimeProgramming,
 		Clock: s.clock, Faults: s.faults, Placement: s.placement, Nova: s.nova, Glance: s.glance, Loop: s.loop,
 	}, s.db)

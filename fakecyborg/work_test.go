@@ -282,8 +282,8 @@ func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
 		{"fail", fault.Rule{Action: fault.Status, Status: 503}, 400, "", "1 2", 0},
 	}
 	for _, tt := range tests {
-		for form, want := range map[string]string{"shipped": tt.shipped, "train": tt.train} {
-			t.Run(tt.name+"/"+form, func(t *testing.T) {
+		for form, want := range map[fakecyborg.EventForm]string{"shipped": tt.shipped, "train": tt.train} {
+			t.Run(tt.name+"/"+string(form), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					faults := fault.NewSet()

@@ -1,10 +1,13 @@
 package placementsim
 
-// The policy profiles of Config.Policy.
+// Policy says who may do what.
+type Policy string
+
+// The policies of a Config.
 const (
-	policyDefault = "default"
-	policySecure  = "secure"
-	policyOpen    = "open"
+	PolicyDefault Policy = "default" // the service's default
+	PolicySecure  Policy = "secure"  // its new defaults are enforced
+	PolicyOpen    Policy = "open"    // everybody may do everything
 )
 
 // rule is who may use an operation.
@@ -21,7 +24,7 @@ const (
 // rules are for projects, so a system scoped token is never enough.
 func (c *call) allowed(r rule) bool {
 	policy := c.server.config.Policy
-	if r == anybody || policy == policyOpen {
+	if r == anybody || policy == PolicyOpen {
 		return true
 	}
 	if c.Identity.SystemScope {
@@ -33,7 +36,7 @@ func (c *call) allowed(r rule) bool {
 			return true
 		}
 	case reshaping:
-		if policy == policySecure {
+		if policy == PolicySecure {
 			return c.Identity.HasRole("service")
 		}
 	}

@@ -109,9 +109,10 @@ func TestPolicies(t *testing.T) {
 	t.Parallel()
 	const usages = "/usages?project_id=p"
 	tests := []struct {
-		policy, method, path string
-		header               []string
-		status               int
+		policy       Policy
+		method, path string
+		header       []string
+		status       int
 	}{
 		{"default", "GET", "/traits", []string{"X-Auth-Token", "x", "X-Roles", "service"}, 200},
 		{"default", "GET", "/traits", []string{"X-Auth-Token", "x", "X-Roles", "member,reader"}, 403},

@@ -19,9 +19,8 @@ type Config struct {
 	// Seed determines the uuids of providers that are created without one, and
 	// the request ids.
 	Seed uint64 `json:"seed,omitempty"`
-	// Policy is who may do what: "default" (or empty) is the service's
-	// default, "secure" its new defaults enforced, "open" no checks at all.
-	Policy string `json:"policy,omitempty"`
+	// Policy is who may do what; empty means PolicyDefault.
+	Policy Policy `json:"policy,omitempty"`
 	// CORSOrigin is the one origin whose browser requests are allowed; empty
 	// for none.
 	CORSOrigin string `json:"cors_origin,omitempty"`
@@ -81,8 +80,8 @@ var standardTraits string
 func New(cfg Config, opts ...Option) (*Server, error) {
 	switch cfg.Policy {
 	case "":
-		cfg.Policy = policyDefault
-	case policyDefault, policySecure, policyOpen:
+		cfg.Policy = PolicyDefault
+	case PolicyDefault, PolicySecure, PolicyOpen:
 	default:
 		return nil, fmt.Errorf("%w: unknown policy %q (known: default, secure, open)", ErrConfig, cfg.Policy)
 	}

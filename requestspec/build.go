@@ -255,12 +255,12 @@ func (a *assembly) stripZeros() {
 
 // groupPolicy returns the flavor's policy, or Nova's default for the remaining
 // groups. ownGroups counts the flavor's own groups, empty ones included.
-func (a *assembly) groupPolicy(flavor Flavor, ownGroups int) string {
+func (a *assembly) groupPolicy(flavor Flavor, ownGroups int) GroupPolicy {
 	const key = "group_policy"
 	policy, given := flavor.ExtraSpecs[key]
 	switch {
-	case policy == "none" || policy == "isolate":
-		return policy
+	case GroupPolicy(policy).Known():
+		return GroupPolicy(policy)
 	case given:
 		a.warn(key, policy, "Invalid group_policy '%s'. Valid values are 'none' and 'isolate'.", policy)
 	}
@@ -268,7 +268,7 @@ func (a *assembly) groupPolicy(flavor Flavor, ownGroups int) string {
 	case a.suffixed() < 2:
 		return ""
 	case ownGroups < 2:
-		return "none"
+		return GroupPolicyNone
 	}
 	a.warn(key, policy, "The flavor has %d groups of its own and no group_policy; Placement refuses the query.", ownGroups)
 	return ""

@@ -131,7 +131,7 @@ func TestGroupPolicyFollowsNovasTable(t *testing.T) {
 		specs   []string
 		groups  []map[string]string
 		ports   []requestspec.Group
-		want    string
+		want    requestspec.GroupPolicy
 		warning bool
 	}{
 		{name: "no suffixed group"},

@@ -84,7 +84,7 @@ func (f *flavorLint) entry(key, value string) {
 	case key == DeviceProfileKey:
 		f.profileName(value)
 	case key == "group_policy":
-		if value != "none" && value != "isolate" {
+		if !GroupPolicy(value).Known() {
 			f.fail(key, value, "Nova ignores an invalid policy", "use none or isolate")
 		}
 	default: // neither Nova nor this package reads it
@@ -277,7 +277,7 @@ func (f *flavorLint) whole() {
 				fmt.Sprintf("add resources%s:<class>, or remove the suffix", suffix))
 		}
 	}
-	if policy := f.flavor.ExtraSpecs["group_policy"]; suffixed >= 2 && policy != "none" && policy != "isolate" {
+	if policy := f.flavor.ExtraSpecs["group_policy"]; suffixed >= 2 && !GroupPolicy(policy).Known() {
 		f.fail("group_policy", policy, fmt.Sprintf("the flavor has %d groups of its own and no policy; Placement refuses the query", suffixed),
 			"set group_policy=none, or isolate to use a different provider for each group")
 	}

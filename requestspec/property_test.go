@@ -62,7 +62,7 @@ func slowQuery(r requestspec.RequestSpec) string {
 		add("limit", fmt.Sprint(r.Limit))
 	}
 	if r.GroupPolicy != "" {
-		add("group_policy", r.GroupPolicy)
+		add("group_policy", string(r.GroupPolicy))
 	}
 	traits("root_required", r.RootRequired, r.RootForbidden)
 	for _, list := range r.SameSubtree {
@@ -115,7 +115,7 @@ func TestQueryEqualsSlowConstruction(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := requestspec.RequestSpec{
 			Groups:       rapid.SliceOfN(rapid.Custom(drawGroup), 0, 4).Draw(t, "groups"),
-			GroupPolicy:  rapid.SampledFrom([]string{"", "none", "isolate"}).Draw(t, "policy"),
+			GroupPolicy:  rapid.SampledFrom([]requestspec.GroupPolicy{"", "none", "isolate"}).Draw(t, "policy"),
 			RootRequired: anyNames.Draw(t, "root required"), RootForbidden: anyNames.Draw(t, "root forbidden"),
 			SameSubtree: anyLists.Draw(t, "same subtree"),
 			Limit:       rapid.IntRange(0, 2000).Draw(t, "limit"),

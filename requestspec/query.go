@@ -29,7 +29,7 @@ func (r RequestSpec) Values() url.Values {
 		v.Set("limit", strconv.Itoa(r.Limit))
 	}
 	if r.GroupPolicy != "" {
-		v.Set("group_policy", r.GroupPolicy)
+		v.Set("group_policy", string(r.GroupPolicy))
 	}
 	if len(r.RootRequired)+len(r.RootForbidden) > 0 {
 		v.Set("root_required", traitList(r.RootRequired, r.RootForbidden))

@@ -145,7 +145,7 @@ func groupPolicies(t *testing.T) {
 		name  string
 		specs []string
 		ports []requestspec.Group
-		want  string
+		want  requestspec.GroupPolicy
 	}{
 		{"one_flavor_group", []string{"resources1:VGPU", "1"}, nil, ""},
 		{"one_port_group", nil, []requestspec.Group{one}, ""},

@@ -30,6 +30,18 @@ type Group struct {
 	InTree string
 }
 
+// GroupPolicy says whether the request groups of a query may share a provider.
+type GroupPolicy string
+
+// The group policies of Placement.
+const (
+	GroupPolicyNone    GroupPolicy = "none"    // they may
+	GroupPolicyIsolate GroupPolicy = "isolate" // each suffixed group has a provider of its own
+)
+
+// Known reports whether Placement knows the policy.
+func (p GroupPolicy) Known() bool { return p == GroupPolicyNone || p == GroupPolicyIsolate }
+
 // RequestSpec is a request for allocation candidates. [New] builds one.
 type RequestSpec struct {
 	// Groups are the unsuffixed group, those of the flavor, those of [Options], and
@@ -37,8 +49,8 @@ type RequestSpec struct {
 	Groups []Group
 	// ProfileGroups is the number of groups of the device profile.
 	ProfileGroups int
-	// GroupPolicy is none, isolate or empty.
-	GroupPolicy string
+	// GroupPolicy says whether groups may share a provider; empty where there is one group.
+	GroupPolicy GroupPolicy
 	// RootRequired and RootForbidden are traits of the root provider.
 	RootRequired, RootForbidden []string
 	// SameSubtree: the providers of the groups of each inner list share an ancestor.

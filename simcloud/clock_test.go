@@ -27,7 +27,7 @@ func TestTheWholeCloudUsesTheManualClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-		m := simcloud.Model{TokenLifetime: simcloud.Duration(10 * time.Minute)}
+		m := simcloud.Model{TokenLifetime: 10 * time.Minute}
 		m.Cyborg = fakecyborg.Config{AsyncBind: true, BindDelay: 30 * time.Second}
 		cloud, err := simcloud.New(t.Context(), m, simcloud.WithClock(clock))
 		if err != nil {

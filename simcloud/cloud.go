@@ -166,7 +166,7 @@ func (c *Cloud) start(set settings) error {
 	identity.Clock, identity.Faults = c.clock, c.faults
 	c.identity = keystone.New(identity)
 	c.compute = nova.New(nova.Config{
-		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: c.model.Cyborg.EventForm,
+		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: string(c.model.Cyborg.EventForm),
 		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.ServiceToken,
 	})
 	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})

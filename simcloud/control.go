@@ -143,7 +143,7 @@ func (c *Cloud) postClock(w http.ResponseWriter, r *http.Request) error {
 		return simhttp.Refuse(http.StatusConflict, "only a manual clock can be advanced (cysim serve --manual-clock)")
 	}
 	var body struct {
-		Advance *Duration `json:"advance"`
+		Advance *duration `json:"advance"`
 	}
 	if err := readJSON(r, "advance", &body); err != nil {
 		return err

@@ -84,7 +84,7 @@ func TestLocalMemoryIsClaimedWithoutARequest(t *testing.T) {
 
 func TestMemoryIsOnTheProviderThatHasIt(t *testing.T) {
 	t.Parallel()
-	model := func(mode string) simcloud.Model {
+	model := func(mode fakecyborg.PlacementMode) simcloud.Model {
 		card := sysfs.PCIDevice{Address: "0000:24:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
 			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "09c5"},
 			FPGA: &sysfs.FPGA{Dev: 1, Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionType}, {Number: 2, InterfaceID: "0f" + regionType[2:]}},

@@ -25,7 +25,7 @@ func TestAWholeCloudInVirtualTime(t *testing.T) {
 			}
 		}
 		model := simcloud.DefaultModel()
-		model.TokenLifetime = simcloud.Duration(time.Hour)
+		model.TokenLifetime = time.Hour
 		model.Cyborg = fakecyborg.Config{AsyncBind: true, BindDelay: 30 * time.Second}
 		cloud, err := simcloud.New(t.Context(), model, simcloud.WithAgentLoop())
 		check(err)

@@ -1,6 +1,8 @@
 package simcloud
 
 import (
+	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -27,8 +29,9 @@ type Model struct {
 	// [Cloud.Unrecognized], with 400 before anything changes. The real services ignore most
 	// of these.
 	StrictRequests bool `json:"strict_requests,omitempty"`
-	// TokenLifetime is how long a token is valid; zero means an hour.
-	TokenLifetime Duration `json:"token_lifetime,omitempty"`
+	// TokenLifetime is how long a token is valid; zero means an hour. In JSON it is a text such
+	// as "90s".
+	TokenLifetime time.Duration `json:"token_lifetime,omitempty"`
 	// Users that can log in beside admin, demo, nova and cyborg; nil means manager and reader
 	// of the project demo, and alice, a member of lab.
 	Users []User `json:"users,omitzero" kong:"-"`
@@ -141,25 +144,45 @@ type User struct {
 	SystemRoles []string `json:"system_roles,omitempty"`
 }
 
-// Duration is a time.Duration with a JSON form such as "90s".
-type Duration time.Duration
-
-// String implements fmt.Stringer.
-func (d Duration) String() string { return time.Duration(d).String() }
+// duration is a time.Duration with a JSON form such as "90s".
+type duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(text []byte) error {
+func (d *duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
+	*d = duration(parsed)
 	return err
+}
+
+type plainModel Model
+
+// modelJSON is a Model in JSON.
+type modelJSON struct {
+	plainModel
+	TokenLifetime duration `json:"token_lifetime,omitempty"`
+}
+
+// MarshalJSON writes the model with its duration as text.
+func (m Model) MarshalJSON() ([]byte, error) {
+	return json.Marshal(modelJSON{plainModel(m), duration(m.TokenLifetime)})
+}
+
+// UnmarshalJSON reads a model as [ParseModel] does, without its checks.
+func (m *Model) UnmarshalJSON(data []byte) error {
+	var model Model
+	if err := decodeStrictly("", data, reflect.ValueOf((*plainModel)(&model)).Elem()); err != nil {
+		return err
+	}
+	*m = model
+	return nil
 }
 
 // identity is Keystone's configuration of the model.
 func (m Model) identity() keystone.Config {
-	cfg := keystone.Config{Seed: m.Seed, Region: m.Region, TokenLifetime: time.Duration(m.TokenLifetime), Services: catalog()}
+	cfg := keystone.Config{Seed: m.Seed, Region: m.Region, TokenLifetime: m.TokenLifetime, Services: catalog()}
 	for _, u := range m.Users {
 		cfg.Users = append(cfg.Users, keystone.User(u))
 	}

@@ -110,7 +110,7 @@ func TestAModelWithADeviceForCyborgAndNovaIsRefused(t *testing.T) {
 func TestUsersOfTheModelHaveTheirRoles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := simcloud.Model{TokenLifetime: simcloud.Duration(time.Minute), Users: []simcloud.User{
+		m := simcloud.Model{TokenLifetime: time.Minute, Users: []simcloud.User{
 			{Name: "boss", Roles: map[string][]string{"lab": {"manager"}}},
 			{Name: "guest", Roles: map[string][]string{"lab": {"reader"}}},
 			{Name: "blazar", Roles: map[string][]string{"service": {"service"}}},

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // ParseModel reads a model from JSON and validates it. It refuses unknown fields and fields
@@ -20,7 +21,7 @@ func ParseModel(data []byte) (Model, error) {
 		return Model{}, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	var m Model
-	if err := decodeStrictly("", whole, reflect.ValueOf(&m).Elem()); err != nil {
+	if err := m.UnmarshalJSON(whole); err != nil {
 		return Model{}, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	return m, m.Validate()
@@ -32,6 +33,8 @@ func ParseModel(data []byte) (Model, error) {
 func decodeStrictly(path string, data json.RawMessage, v reflect.Value) error {
 	_, custom := v.Addr().Interface().(json.Unmarshaler)
 	switch kind := v.Kind(); {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		v = v.Addr().Convert(reflect.TypeFor[*duration]()).Elem() // the JSON form
 	case custom:
 	case string(data) == "null" && (kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map):
 		return nil

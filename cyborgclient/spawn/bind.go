@@ -99,7 +99,7 @@ func (a *Attempt) matchingARQs(from source) []matching.ARQ {
 	var arqs []matching.ARQ
 	for _, arq := range a.ARQs {
 		if a.PortOf[arq.UUID] == from.port.UUID {
-			arqs = append(arqs, matching.ARQ{UUID: arq.UUID, Group: arq.DeviceProfileGroupID, DeviceProfileName: arq.DeviceProfileName})
+			arqs = append(arqs, MatchingOf(arq))
 		}
 	}
 	return arqs

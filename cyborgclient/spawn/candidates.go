@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
 
@@ -94,7 +93,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 	if len(groups) < 2 {
 		a.Spec.GroupPolicy = ""
 	} else {
-		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, "none")
+		a.Spec.GroupPolicy = cmp.Or(a.Spec.GroupPolicy, requestspec.GroupPolicyNone)
 	}
 	return nil
 }
@@ -340,14 +339,14 @@ func (a *Attempt) order() error {
 
 // weighersOf returns the named weighers; the error matches ErrConfig and names an
 // unknown one.
-func weighersOf(names []string, profile requestspec.DeviceProfile) ([]matching.Weigher, error) {
-	known := map[string]matching.Weigher{
-		"function": matching.FunctionLoaded(profile, nil), "fragments": matching.FewestFragments(), "numa": matching.NUMAAffinity(),
+func weighersOf(names []Weigher, profile requestspec.DeviceProfile) ([]matching.Weigher, error) {
+	known := map[Weigher]matching.Weigher{
+		WeigherFunction: matching.FunctionLoaded(profile, nil), WeigherFragments: matching.FewestFragments(), WeigherNUMA: matching.NUMAAffinity(),
 	}
 	weighers := make([]matching.Weigher, 0, len(names))
 	for _, name := range names {
 		if known[name] == nil {
-			return nil, fmt.Errorf("%w: weighers: unknown weigher %q; known are %s", ErrConfig, name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return nil, fmt.Errorf("%w: weighers: unknown weigher %q; known are %s, %s, %s", ErrConfig, name, WeigherFragments, WeigherFunction, WeigherNUMA)
 		}
 		weighers = append(weighers, known[name])
 	}

@@ -93,12 +93,12 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 		port, ofPort := ports[arq.UUID]
 		switch {
 		case !ofPort:
-			handles = append(handles, handleOf(arq))
+			handles = append(handles, HandleOf(arq))
 			if arq.AttachHandleType == cyborgclient.HandleMDEV {
 				mdevs = append(mdevs, arq)
 			}
 		case port.MAC != "":
-			known = append(known, domainxml.PortHandle{Handle: handleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
+			known = append(known, domainxml.PortHandle{Handle: HandleOf(arq), MAC: port.MAC, VLAN: port.VLAN})
 		}
 	}
 	hostdevs, skipped, err := domainxml.Hostdevs(handles)
@@ -107,13 +107,6 @@ func acceleratorsOf(arqs []cyborgclient.ARQ, ports map[string]Port) (accelerator
 	}
 	interfaces, _, err := domainxml.Interfaces(known)
 	return accelerators{hostdevs: hostdevs, interfaces: interfaces, skipped: skipped, mdevs: mdevs}, err
-}
-
-// handleOf is the attach handle of an ARQ as domainxml takes it.
-func handleOf(arq cyborgclient.ARQ) domainxml.Handle {
-	return domainxml.Handle{
-		ARQ: arq.UUID, Type: string(arq.AttachHandleType), UUID: arq.AttachHandleUUID, Info: arq.AttachHandleInfo,
-	}
 }
 
 // devices are those of the domain.
@@ -161,7 +154,7 @@ func (a *Attempt) bindPorts(ports map[string]Port) ([]Port, error) {
 		if !ok {
 			continue
 		}
-		profile, err := domainxml.BindingProfile(port.BindingProfile, handleOf(arq))
+		profile, err := domainxml.BindingProfile(port.BindingProfile, HandleOf(arq))
 		if err != nil {
 			return nil, fmt.Errorf("port %s: %w", port.UUID, err)
 		}
@@ -201,7 +194,7 @@ func handleAddress(arq cyborgclient.ARQ) (domainxml.PCIAddress, bool) {
 	if arq.AttachHandleType == cyborgclient.HandleTestPCI {
 		return domainxml.PCIAddress{}, false
 	}
-	handle := handleOf(arq)
+	handle := HandleOf(arq)
 	handle.Type = domainxml.HandlePCI
 	devices, _, err := domainxml.Hostdevs([]domainxml.Handle{handle})
 	if err != nil {

@@ -22,6 +22,21 @@ const (
 	maxARQBindingTimeout = 365 * 24 * time.Hour
 )
 
+// Weigher is the name of a weigher of package matching.
+type Weigher string
+
+// The weighers, by what comes first.
+const (
+	// WeigherFunction: candidates whose regions have the function of the device profile
+	// loaded (matching.FunctionLoaded).
+	WeigherFunction Weigher = "function"
+	// WeigherFragments: those that begin to use the fewest unused devices
+	// (matching.FewestFragments).
+	WeigherFragments Weigher = "fragments"
+	// WeigherNUMA: those whose devices are on one NUMA node (matching.NUMAAffinity).
+	WeigherNUMA Weigher = "numa"
+)
+
 // Config holds the options of a flow that an operator sets, named as Nova names
 // them. The zero value is the default. In JSON times are whole seconds.
 type Config struct {
@@ -50,12 +65,8 @@ type Config struct {
 	// that name only vendor and product match nothing.
 	PCIDeviceSpec string `json:"pci_device_spec,omitempty"`
 	// Weighers order the candidates when Request.Order is nil: the first one decides,
-	// the next among equals. First come, with "function", candidates whose regions have
-	// the function of the device profile loaded (matching.FunctionLoaded); with
-	// "fragments", those that begin to use the fewest unused devices
-	// (matching.FewestFragments); with "numa", those whose devices are on one NUMA node
-	// (matching.NUMAAffinity).
-	Weighers []string `json:"weighers,omitempty"`
+	// the next among equals.
+	Weighers []Weigher `json:"weighers,omitempty"`
 	// RockyFlavors converts flavors of the Rocky specification.
 	RockyFlavors RockyFlavors `json:"rocky_flavors,omitzero"`
 	// Compat switches single decisions to those of a specification.

@@ -16,17 +16,18 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // eventForms are those of fakecyborg.Config.EventForm.
-var eventForms = []string{"shipped", "train", "ussuri"}
+var eventForms = []fakecyborg.EventForm{fakecyborg.EventFormShipped, fakecyborg.EventFormTrain, fakecyborg.EventFormUssuri}
 
 // eventWorld is a slow world whose Cyborg sends one form of event, and whose registry
 // takes it.
-func eventWorld(t *testing.T, form string, opts worldOpts) *world {
+func eventWorld(t *testing.T, form fakecyborg.EventForm, opts worldOpts) *world {
 	t.Helper()
 	if opts.model == nil {
 		opts.model = slowModel(10 * time.Second)
@@ -106,7 +107,7 @@ func TestEventsOnTheirWay(t *testing.T) {
 	}
 	for _, form := range eventForms {
 		for _, tt := range tests {
-			t.Run(form+"/"+tt.name, func(t *testing.T) {
+			t.Run(string(form)+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					tag := knownARQs(t)[0].UUID
@@ -249,7 +250,7 @@ func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
-		want := map[string]int{"shipped": 1, "train": 4, "ussuri": 1}[form]
+		want := map[fakecyborg.EventForm]int{"shipped": 1, "train": 4, "ussuri": 1}[form]
 		posts := 0
 		for _, r := range w.cloud.Requests() {
 			if r.Operation == "compute.external_events.create" {

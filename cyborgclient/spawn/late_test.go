@@ -210,7 +210,7 @@ func (w *world) neighbour(t *testing.T, config spawn.Config) *world {
 }
 
 // releasedModel is a cloud with the Cyborg of a release.
-func releasedModel(release string) *simcloud.Model {
+func releasedModel(release fakecyborg.Release) *simcloud.Model {
 	model := simcloud.DefaultModel()
 	model.Cyborg.Release = release
 	return &model
@@ -220,7 +220,7 @@ func releasedModel(release string) *simcloud.Model {
 // the other, between its create and its bind, stay.
 func TestALostCreateSparesTheARQsOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	for _, release := range []string{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+	for _, release := range []fakecyborg.Release{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
 		for _, applied := range []fault.When{fault.Before, fault.After} {
 			t.Run(fmt.Sprintf("%s %s", release, applied), func(t *testing.T) {
 				t.Parallel()
@@ -321,8 +321,8 @@ func TestALostCreateSparesACreateThatBeganDuringTheList(t *testing.T) {
 // The ARQs of an instance belong to its project, whose users see them.
 func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
 	t.Parallel()
-	for _, release := range []string{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
-		t.Run(release, func(t *testing.T) {
+	for _, release := range []fakecyborg.Release{fakecyborg.Release20262, fakecyborg.ReleaseZed} {
+		t.Run(string(release), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{model: releasedModel(release), config: alone})

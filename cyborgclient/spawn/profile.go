@@ -72,7 +72,7 @@ func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspe
 	case len(found) > 1:
 		return profile, false, fmt.Errorf("%w: Cyborg lists %d device profiles %q", ErrProfile, len(found), name)
 	}
-	return requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}, true, nil
+	return ProfileOf(found[0]), true, nil
 }
 
 // BuildRequest is step 2: flavor and profile become request groups. A profile

@@ -138,7 +138,7 @@ func novaProvider(held map[string]map[string]int, provider string) (string, erro
 func (a *Attempt) replaceMdev(saved []byte, old string) ([]byte, error) {
 	handles := make([]domainxml.Handle, len(a.ARQs))
 	for n, arq := range a.ARQs {
-		handles[n] = handleOf(arq)
+		handles[n] = HandleOf(arq)
 	}
 	if len(handles) != 1 || handles[0].Type != domainxml.HandleMDEV {
 		return nil, fmt.Errorf("%w: device profile %s gives %s, want one mediated device", ErrProfile, a.Profile.Name, count(len(handles), "device"))

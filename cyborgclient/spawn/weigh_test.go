@@ -29,7 +29,7 @@ func rankOf(t *testing.T, result *spawn.Result) string {
 // the other first.
 func TestFewestFragmentsFillsUsedCards(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{"fragments"}}})
+	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFragments}}})
 	reversed := request("vgpu")
 	reversed.Order = func(list []spawn.Candidate) []spawn.Candidate {
 		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
@@ -88,13 +88,13 @@ func TestOrderByReadsTheProviderSummaries(t *testing.T) {
 
 func TestWeighersOfTheConfiguration(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []string{"function", "fragments", "numa"}}})
+	w := newWorld(t, worldOpts{config: spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction, spawn.WeigherFragments, spawn.WeigherNUMA}}})
 	plain := spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "plain", VCPUs: 1}}
 	result, err := w.flow.Run(t.Context(), plain)
 	if err != nil || !strings.Contains(rankOf(t, result), "no programming is needed; partly used devices filled: 0") {
 		t.Errorf("a flavor without a profile: %v", err)
 	}
-	_, err = spawn.New(w.cyborg, nil, spawn.WithConfig(spawn.Config{Weighers: []string{"luck"}}))
+	_, err = spawn.New(w.cyborg, nil, spawn.WithConfig(spawn.Config{Weighers: []spawn.Weigher{"luck"}}))
 	if !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), `unknown weigher "luck"; known are fragments, function, numa`) {
 		t.Errorf("unknown weigher: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestWeighersOfTheConfiguration(t *testing.T) {
 func TestWeighersAndRockyFlavorsAreJSON(t *testing.T) {
 	t.Parallel()
 	want := spawn.Config{
-		Weighers:     []string{"numa"},
+		Weighers:     []spawn.Weigher{spawn.WeigherNUMA},
 		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true, ShippedClasses: true},
 	}
 	data, err := json.Marshal(want)

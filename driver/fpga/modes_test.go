@@ -69,10 +69,11 @@ func TestPlacementModesCarryWhatTheSpecificationWants(t *testing.T) {
 	partitioned := rocky() // without a provider for the card, regions cannot share memory
 	partitioned.LocalMemory = partitioned.LocalMemory[:1]
 	tests := []struct {
-		name, mode string
-		tree       func(t *testing.T) *sysfs.Memory
-		config     fpga.Config
-		want       map[string]string
+		name   string
+		mode   fakecyborg.PlacementMode
+		tree   func(t *testing.T) *sysfs.Memory
+		config fpga.Config
+		want   map[string]string
 	}{
 		{"nested", fakecyborg.ModeNested, several, rocky(), map[string]string{
 			"cn0":                                "",

@@ -40,7 +40,7 @@ type world struct {
 }
 
 // newWorld lets the host cn0 report with the drivers.
-func newWorld(t *testing.T, mode string, images []simcloud.Image, profiles map[string]map[string]string, drivers ...driver.Driver) *world {
+func newWorld(t *testing.T, mode fakecyborg.PlacementMode, images []simcloud.Image, profiles map[string]map[string]string, drivers ...driver.Driver) *world {
 	t.Helper()
 	model := simcloud.Model{Hosts: []simcloud.Host{}, Images: images, DeviceProfiles: []simcloud.DeviceProfile{}}
 	model.Cyborg.PlacementMode = mode

@@ -308,7 +308,7 @@ func TestTheProfilesAreThoseOfTheFlavors(t *testing.T) {
 func TestTheRegionThatHasTheFunctionIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spawn.Config{
-		Weighers:     []string{"function", "fragments"},
+		Weighers:     []spawn.Weigher{spawn.WeigherFunction, spawn.WeigherFragments},
 		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true},
 	})
 	f := flavor(t, "afaas-function-id")

@@ -96,7 +96,7 @@ func ensureProfile(ctx context.Context, opts options, client *cyborgclient.Clien
 		_, err = client.CreateDeviceProfile(ctx, cyborgclient.CreateDeviceProfileOpts{Name: profile.Name, Groups: profile.Groups})
 		return profile.Name, err
 	}
-	if matching.Unchanged(profile, requestspec.DeviceProfile{Name: found[0].Name, Groups: found[0].Groups}) != nil {
+	if matching.Unchanged(profile, spawn.ProfileOf(found[0])) != nil {
 		return "", fmt.Errorf("--profile %s: the cloud has another device profile named %s", opts.Profile, profile.Name)
 	}
 	return profile.Name, nil

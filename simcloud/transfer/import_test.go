@@ -156,13 +156,13 @@ func groupQuery(group map[string]string) string {
 
 func TestAReportOfAnImportedCloudChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{fakecyborg.ModeTree, fakecyborg.ModeNested} {
-		t.Run(mode, func(t *testing.T) {
+	for _, mode := range []fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested} {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			checkReport(t, imported(t, listingOf(t, busy(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: mode}}))))
 		})
 	}
-	t.Run(fakecyborg.ModeFlat, func(t *testing.T) {
+	t.Run(string(fakecyborg.ModeFlat), func(t *testing.T) {
 		t.Parallel()
 		original := simcloud.Run(t, simcloud.Model{Cyborg: fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat}})
 		hold(t, original, 1, "gpu", "PGPU", "")

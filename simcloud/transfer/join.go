@@ -25,8 +25,8 @@ type original struct {
 	answers
 	seed   uint64
 	zed    bool
-	mode   string               // where the providers of devices are
-	byUUID map[string]*provider // resource providers
+	mode   fakecyborg.PlacementMode // where the providers of devices are
+	byUUID map[string]*provider     // resource providers
 }
 
 // original is a copy of the answers.
@@ -221,7 +221,7 @@ func texts(attributes []*attribute) (list []string) {
 // through the API if it is a second one of a key, or a trait that Placement does not have,
 // since Cyborg sends it those of drivers only; a provider of a flat host has no trait of its
 // owner. Further inventories of a provider that is no host's are those of local memory.
-func (d *deployable) findReported(p *provider, mode string) {
+func (d *deployable) findReported(p *provider, mode fakecyborg.PlacementMode) {
 	d.reported = driver.Deployable{Name: d.Name, NumAccelerators: d.NumAccelerators, DriverName: d.DriverName}
 	keys := make(map[string]bool)
 	var list []driver.Attribute

@@ -53,7 +53,7 @@ func TestTheImportOfAnyUsedCloudListsTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := m
 		m.Seed = rapid.Uint64Range(0, 3).Draw(rt, "seed")
-		m.Cyborg.PlacementMode = rapid.SampledFrom([]string{fakecyborg.ModeTree, fakecyborg.ModeNested}).Draw(rt, "mode")
+		m.Cyborg.PlacementMode = rapid.SampledFrom([]fakecyborg.PlacementMode{fakecyborg.ModeTree, fakecyborg.ModeNested}).Draw(rt, "mode")
 		original, err := simcloud.New(t.Context(), m)
 		if err != nil {
 			rt.Fatal(err)
