@@ -51,6 +51,9 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 
 // asksForClaims reports whether Nova's providers are to be read.
 func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
+	if epoch := r.c.epoch(); r.host.states != epoch { // as a new process, which starts from the state
+		r.host.reports, r.host.contested, r.host.states = 0, false, epoch
+	}
 	first := r.host.reports%claimsPeriod == 0
 	r.host.reports++
 	isNew := func(f found) bool { return !isStored(stored, f.Device) }
