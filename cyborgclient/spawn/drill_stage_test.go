@@ -235,6 +235,7 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 		})
 		return err
 	}
+	var w *world // nil after a failure, as after a crash
 	for _, step := range []struct {
 		after    time.Duration
 		do       func(w *world, instance string) error
@@ -245,7 +246,8 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 		{83 * time.Second, spawnOne, neighbors()[1]}, {509 * time.Second, deleteOne, neighbors()[1]},
 	} {
 		time.Sleep(step.after)
-		err := s.insist(ctx, cloud, step.instance, func(w *world) error { return step.do(w, step.instance) })
+		var err error
+		w, err = s.insist(ctx, w, cloud, step.instance, func(w *world) error { return step.do(w, step.instance) })
 		if err != nil {
 			return err
 		}
@@ -255,10 +257,13 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 
 // insist tries four times, as two faults hit two tries at most. Before it tries again, it
 // releases what came true late, and waits until that release cannot come true late itself.
-func (s *stage) insist(ctx context.Context, cloud *simcloud.Cloud, instance string, do func(*world) error) error {
+func (s *stage) insist(ctx context.Context, w *world, cloud *simcloud.Cloud, instance string, do func(*world) error) (*world, error) {
 	var failures []error
 	for try := range 4 {
-		w, err := s.newAgent(ctx, cloud, false)
+		var err error
+		if w == nil {
+			w, err = s.newAgent(ctx, cloud, false)
+		}
 		if err == nil && try > 0 && !isGuest(cloud, instance) {
 			err = w.flow.Release(ctx, instance)
 			time.Sleep(8*time.Minute + 43*time.Millisecond)
@@ -267,11 +272,12 @@ func (s *stage) insist(ctx context.Context, cloud *simcloud.Cloud, instance stri
 			err = do(w)
 		}
 		if err == nil {
-			return nil
+			return w, nil
 		}
+		w = nil
 		s.failed(cloud, err)
 		failures = append(failures, err)
 		time.Sleep(16*time.Minute + 41*time.Millisecond)
 	}
-	return errors.Join(failures...)
+	return nil, errors.Join(failures...)
 }
