@@ -12,6 +12,7 @@ type Host struct {
 	Drivers []Driver
 	// Fallback is the name that counts instead when no resource provider has Name:
 	// upstream's agent looks for its fully qualified name and then for [DEFAULT] host.
+	// With the defects of upstream it is the only name that the agent can be called by.
 	// Empty: none.
 	Fallback string
 	// NovaClaims names the setting of Nova's by which Nova offers a device, too, such as

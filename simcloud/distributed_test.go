@@ -124,3 +124,29 @@ func TestTokensExpireAtARequest(t *testing.T) {
 	cloud.Faults().Clear()
 	want("the user's token has expired", 401, 401)
 }
+
+// Nova's node, and with it the request, has the whole name; upstream's agent listens as
+// [DEFAULT] host, which is the short one. Only what needs the agent fails.
+func TestAHostHasAShortAndAWholeName(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{true, false} {
+		model := simcloud.DefaultModel()
+		model.Hosts = model.Hosts[:1]
+		model.Hosts[0].Name, model.Hosts[0].Fallback = "cn0.example.org", "cn0"
+		model.Cyborg.UpstreamQuirks = quirks
+		cloud := simcloud.Run(t, model)
+		u := login(t, cloud, "admin", "admin")
+		for n, tt := range []struct {
+			profile, resources string
+			bound              bool
+		}{{"gpu", "PGPU:1", true}, {"vgpu", "VGPU:1", !quirks}} {
+			provider, host := u.claim(instance(n), tt.resources, "CUSTOM_GPU_NVIDIA")
+			arq := u.createARQs(tt.profile)[0]
+			s := spawned{uuid: instance(n), provider: provider, host: host}
+			answer := u.send("PATCH", "/accelerator/v2/accelerator_requests", accelerator, bindBody(cloud, arq, s))
+			if bound := answer.status == http.StatusAccepted; bound != tt.bound || host != "cn0.example.org" {
+				t.Errorf("quirks %t: bind of %s on host %s: %d %s", quirks, tt.profile, host, answer.status, answer.body)
+			}
+		}
+	}
+}

@@ -56,7 +56,8 @@ type Host struct {
 	// ProviderUUID is the uuid of its resource provider; empty means a generated one.
 	ProviderUUID string `json:"provider_uuid,omitempty"`
 	// Fallback is the name ([DEFAULT] host) that an agent uses if its Placement, one that is
-	// not part of a Cloud, has no provider called Name.
+	// not part of a Cloud, has no provider called Name. With Cyborg.UpstreamQuirks the agent
+	// listens to this name alone.
 	Fallback string `json:"fallback,omitempty"`
 	// VCPUs, MemoryMB (MiB) and DiskGB (GiB) are the inventory of the root provider;
 	// zero means 64, 262144 and 4000.

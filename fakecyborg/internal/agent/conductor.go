@@ -200,6 +200,9 @@ func (c *Conductor) driverOf(name, source string) (driver.Driver, error) {
 	if c.down(name) {
 		return nil, fmt.Errorf("%w on host %s", ErrAgentDown, name)
 	}
+	if c.cfg.Quirks && h.Fallback != "" && name != h.Fallback { // the queue is named by [DEFAULT] host
+		return nil, fmt.Errorf("%w on host %s: it listens as %s", ErrAgentDown, name, h.Fallback)
+	}
 	for _, d := range h.Drivers {
 		if d.Name() == source {
 			return d, nil
