@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
@@ -79,15 +80,26 @@ func rebootHost(ctx context.Context, s *site, i *spawn.Instance) error {
 }
 
 // evacuateAndReturn is over when the dead host is back, where nova-compute removes the
-// guests that have gone.
+// guests that have gone, and the agent the ARQs that Cyborg could not delete before.
 func evacuateAndReturn(ctx context.Context, s *site, i *spawn.Instance) error {
 	for host := range s.guests.down {
 		if i.Host == host {
-			if err := evacuate(ctx, s, i); err != nil {
+			result, err := s.ops.Evacuate(ctx, *i, spawn.MoveOpts{})
+			if result == nil {
 				return err
 			}
+			i.Host = result.Host
 		}
 		if err := s.cloud.StartHost(ctx, host); err != nil {
+			return err
+		}
+		arqs, err := s.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: i.UUID})
+		for _, arq := range arqs {
+			if arq.Hostname == host {
+				err = errors.Join(err, s.cyborg.DeleteARQs(ctx, []string{arq.UUID}))
+			}
+		}
+		if err != nil {
 			return err
 		}
 		delete(s.guests.down, host)

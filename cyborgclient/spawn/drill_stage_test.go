@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,11 +196,12 @@ func (s *stage) beside(flow drill.Flow) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		ended := make(chan error, 1)
 		go func() { ended <- s.neighbor(ctx, cloud) }()
-		err := flow(ctx, cloud)
-		if besides := <-ended; besides != nil {
-			panic(fmt.Sprintf("the second agent: %v", besides))
-		}
-		return err
+		defer func() { // also when the flow panics
+			if err := <-ended; err != nil {
+				panic(fmt.Sprintf("the second agent: %v", err))
+			}
+		}()
+		return flow(ctx, cloud)
 	}
 }
 
@@ -211,8 +213,15 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 			profile = "gpu" // which needs no agent: hosts go down
 		}
 	})
+	last := cloud.HostNames()[len(cloud.HostNames())-1] // no drill lets it go down
+	order := func(candidates []spawn.Candidate) []spawn.Candidate {
+		slices.SortStableFunc(candidates, func(a, b spawn.Candidate) int {
+			return strings.Compare(strings.TrimPrefix(a.Root, cloud.ProviderUUID(last)), strings.TrimPrefix(b.Root, cloud.ProviderUUID(last)))
+		})
+		return candidates
+	}
 	spawnOne := func(w *world, instance string) error {
-		result, err := w.flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor(profile)})
+		result, err := w.flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor(profile), Order: order})
 		if err != nil {
 			return err
 		}
