@@ -19,22 +19,22 @@ const deleteTries = 3
 // times.
 func (f *Flow) deleteEach(ctx context.Context, arqs []cyborgclient.ARQ, patiently bool) map[string]error {
 	var others []string
-	mediated := map[string]error{}
+	failed := map[string]error{}
 	for _, arq := range arqs {
 		if patiently || !mayBeMediated(arq) {
 			others = append(others, arq.UUID)
 			continue
 		}
-		err := f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
-		if err != nil {
-			mediated[arq.UUID] = fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", arq.Hostname, err)
+		failed[arq.UUID] = f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
+	}
+	if len(others) > 0 {
+		maps.Copy(failed, f.deleteARQs(ctx, others))
+	}
+	for _, arq := range arqs {
+		if err := failed[arq.UUID]; err != nil && mayBeMediated(arq) {
+			failed[arq.UUID] = fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", arq.Hostname, err)
 		}
 	}
-	failed := map[string]error{}
-	if len(others) > 0 {
-		failed = f.deleteARQs(ctx, others)
-	}
-	maps.Copy(failed, mediated)
 	return failed
 }
 

@@ -373,9 +373,10 @@ func rowDeleteFails(t *testing.T) {
 		}
 		w.cloud.CheckNoLeaks(t)
 	})
-	bubble(t, "and none is listed: the instance is named, because ARQs of another project are not listed either", func(t *testing.T) {
+	bubble(t, "and they cannot be listed: the instance is named", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 403, Times: -1})
+		w.spawned(t, request("gpu"))
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 403, Times: -1})
 		var failure *spawn.Error
 		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want ErrLeftover", err)

@@ -165,9 +165,6 @@ func opDelete(t *testing.T) {
 		}
 		want := []string{}
 		if len(i.ARQs) > 0 {
-			want = append(want, "accelerator.arq.delete instance")
-		}
-		if len(i.Ports) > 0 {
 			want = append(want, "accelerator.arq.delete arqs")
 		}
 		if diff := cmp.Diff(want, s.asked()); diff != "" {

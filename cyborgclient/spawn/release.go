@@ -76,11 +76,10 @@ func (c *cleanup) err(instance, cause string, record *recorder) error {
 }
 
 // Release gives back what an instance holds after its guest was deleted: first its
-// ARQs, with one DELETE by instance, which frees handles and mediated devices, then
-// its allocation. Both are idempotent and retried, and the second is done also when
-// the first fails. An instance that is deleted never comes back: if Cyborg applies a lost
-// DELETE by instance minutes later, it takes what the instance has by then. For one that
-// goes on there is [Flow.ReleaseDevices].
+// ARQs, which frees handles and mediated devices, then its allocation. Both are
+// idempotent and retried, and the second is done also when the first fails. Unlike
+// Nova it deletes ARQs by UUID: a request by instance that arrives late would delete
+// those that the instance has got since.
 //
 // A failure is an [*Error] that matches ErrLeftover; its Leftovers name every ARQ
 // that may still exist, so that the caller can try again.
@@ -88,25 +87,22 @@ func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	return f.release(ctx, Instance{UUID: instance}, ofInstance)
+	return f.release(ctx, Instance{UUID: instance}, listed)
 }
 
 // deletion says how the ARQs of an instance are deleted.
 type deletion int
 
 const (
-	ofInstance deletion = iota // with one request by instance
-	// listed is by UUID: the instance is to have others later, which a request by
-	// instance that arrives late would delete.
-	listed
-	ofDeadHost // is listed, and Cyborg cannot reach the agent
-	noARQs     // there are none
+	listed     deletion = iota // those that Cyborg lists, by UUID
+	ofDeadHost                 // likewise, and Cyborg cannot reach the agent
+	noARQs                     // there are none
 )
 
-// release deletes first the ARQs that Cyborg lists of the instance, then those of ports by
-// UUID, as Nova does (nova/accelerator/cyborg.py, delete_arqs_if_needed), then the
-// allocation. Nova deletes by instance only those of a flavor, and leaks the ARQ of a
-// port whose binding profile Neutron has cleared. The error is an [*Error].
+// release deletes first the ARQs that Cyborg lists of the instance and those of its ports,
+// then the allocation. Nova deletes by instance only those of a flavor
+// (nova/accelerator/cyborg.py, delete_arqs_if_needed), and leaks the ARQ of a port whose
+// binding profile Neutron has cleared. The error is an [*Error].
 func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 	record := f.newRecorder(i.UUID, i.Host)
 	ctx, end := record.open(ctx, StepUnwind)
@@ -123,7 +119,7 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 	if how == noARQs {
 		return
 	}
-	left, failed, err := f.deleteInstanceARQs(ctx, i.UUID, how)
+	left, failed, err := f.deleteInstanceARQs(ctx, i.UUID, how, slices.Sorted(maps.Keys(i.portARQs()))...)
 	switch {
 	case len(left) > 0:
 		c.addARQs(uuidsOf(left), failed)
@@ -139,26 +135,23 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 		return
 	}
 	c.add("arqs of instance", i.UUID, nil)
-	if ports := slices.Sorted(maps.Keys(i.portARQs())); len(ports) > 0 {
-		c.addARQs(ports, f.deleteARQs(ctx, ports))
-	}
 }
 
-// deleteInstanceARQs deletes all ARQs of an instance, and returns those that are left
-// with their errors. Err is set if they are unknown. That none is listed after a failure is
-// no evidence that none is left: ARQs of another project are not listed either.
-func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, how deletion) (left []cyborgclient.ARQ, failed map[string]error, err error) {
-	list := func(ctx context.Context) (err error) {
+// deleteInstanceARQs deletes all ARQs of an instance and others of which it is known to
+// have had them. It returns those that are left with their errors. Err is set if they are
+// unknown.
+func (f *Flow) deleteInstanceARQs(ctx context.Context, instance string, how deletion, others ...string) (left []cyborgclient.ARQ, failed map[string]error, err error) {
+	err = f.retry(ctx, func(ctx context.Context) (err error) {
 		left, err = f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
 		return err
-	}
-	if how == ofInstance && !f.config.Compat.UnbindFirst { // unbound ARQs belong to no instance
-		err = f.retry(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQsForInstance(ctx, instance) })
-		if err == nil || list(ctx) != nil || len(left) == 0 {
-			return nil, nil, err
-		}
-	} else if err = f.retry(ctx, list); err != nil {
+	})
+	if err != nil {
 		return nil, nil, err
+	}
+	for _, uuid := range others {
+		if !slices.Contains(uuidsOf(left), uuid) {
+			left = append(left, cyborgclient.ARQ{UUID: uuid, InstanceUUID: instance})
+		}
 	}
 	failed = f.deleteEach(ctx, left, how == listed)
 	left = slices.DeleteFunc(left, func(arq cyborgclient.ARQ) bool { return failed[arq.UUID] == nil })
@@ -201,14 +194,14 @@ func (f *Flow) listAllARQs(ctx context.Context) (arqs []cyborgclient.ARQ, now ti
 // rest is done whatever fails, also when the caller's context ends; what could not
 // be freed is named in the [*Error], and Delete may be called again.
 func (o *Operations) Delete(ctx context.Context, i Instance) error {
-	return o.do(OpDelete, i, func() error { return o.remove(ctx, i, ofInstance) })
+	return o.do(OpDelete, i, func() error { return o.remove(ctx, i) })
 }
 
 // ShelveOffload removes the guest of a shelved instance from its host and frees its
 // ARQs and allocation, as [Operations.Delete] does; [Operations.Unshelve] creates
 // new ones.
 func (o *Operations) ShelveOffload(ctx context.Context, i Instance) error {
-	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i, listed) })
+	return o.do(OpShelveOffload, i, func() error { return o.remove(ctx, i) })
 }
 
 // LocalDelete frees ARQs and allocation of an instance without a host, or whose host
@@ -222,11 +215,11 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 	return o.do(OpLocalDelete, i, func() error { return o.release(ctx, i, ofDeadHost) })
 }
 
-func (o *Operations) remove(ctx context.Context, i Instance, how deletion) error {
+func (o *Operations) remove(ctx context.Context, i Instance) error {
 	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) }); err != nil {
 		return err
 	}
-	return o.release(ctx, i, how)
+	return o.release(ctx, i, listed)
 }
 
 func (o *Operations) removeGuest(ctx context.Context, i Instance) error {
