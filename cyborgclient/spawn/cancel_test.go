@@ -62,7 +62,7 @@ func (w *world) connect(t *testing.T, server *httptest.Server, config spawn.Conf
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost = callers
 		t.Cleanup(transport.CloseIdleConnections)
-		provider.HTTPClient = http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+		provider.HTTPClient = http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
 			if p, ok := req.Context().Value(patienceKey{}).(*patience); ok && p.seen.Add(1) == p.requests {
 				time.AfterFunc(p.rest, p.giveUp)
 			}

@@ -117,6 +117,10 @@ func defectCases() map[int]struct {
 		14: {"OWNER_NOVA of the flavor", compatOwnerNova, "false"},
 		15: {"failed binds", failedBinds, "2 binds"},
 		16: {"nova owned candidates", novaOwnedCandidates, "no host has room for"},
+		17: {"late claim", lateClaim, "0 leaks, 0 named"},
+		18: {"late deletion", lateDeletion, "1 ARQs of the next spawn"},
+		19: {"claim on the next host", claimOnTheNextHost, "allocations.put No Content, allocations.put No Content"},
+		20: {"crash after the claim", crashAfterTheClaim, "1 allocation"},
 	}
 }
 
@@ -201,6 +205,51 @@ func failedPrepare(t *testing.T, config spawn.Config) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%d ARQs left, %d named", len(w.cloud.Cyborg.ARQs()), len(failure.Leftovers))
+}
+
+func lateClaim(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 5 * time.Second})
+	_, err := w.flow.Run(t.Context(), request("gpu"))
+	var failure *spawn.Error
+	if !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	return fmt.Sprintf("%d leaks, %d named", len(w.cloud.Leaks()), len(failure.Leftovers))
+}
+
+func lateDeletion(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	w.spawned(t, request("gpu"))
+	w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Late, Delay: 7 * time.Minute})
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	w.spawned(t, request("gpu"))
+	time.Sleep(8 * time.Minute)
+	return fmt.Sprintf("%d ARQs of the next spawn", len(w.cloud.Cyborg.ARQs()))
+}
+
+func claimOnTheNextHost(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 404})
+	if _, err := w.flow.Run(t.Context(), request("gpu")); err != nil {
+		t.Fatal(err)
+	}
+	writes := slices.DeleteFunc(w.writes(), func(write string) bool { return !strings.HasPrefix(write, "allocations.") })
+	return strings.Join(writes, ", ")
+}
+
+func crashAfterTheClaim(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{config: config})
+	w.crash(t, instance, 5)
+	w.restart(t)
+	orphans, err := w.flow.Reconcile(t.Context(), w.scope())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", len(orphans), orphans[0].Kind)
 }
 
 func failedHostClaim(t *testing.T, config spawn.Config) string {

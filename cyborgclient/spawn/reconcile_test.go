@@ -300,7 +300,7 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		var slow *spawn.Attempt
 		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(req *http.Request) (*http.Response, error) {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				if req.Method == http.MethodDelete && slow != nil {
 					attempt := slow
 					slow = nil
@@ -327,11 +327,6 @@ func TestReconcileDeletesUnboundARQsWithoutServiceToken(t *testing.T) {
 
 // everybody lives.
 func everybody(context.Context, string) (bool, error) { return true, nil }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // What Nova holds for a migration names no living instance, and has no ARQ.
 func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
