@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -45,6 +46,9 @@ func (f *Flow) changeAllocation(
 		}
 		if err = f.placement.SetAllocation(ctx, instance, next); err == nil {
 			changed = true
+			if unknown != nil {
+				f.resent.add([]Leftover{{Kind: LeftoverAllocation, ID: instance}})
+			}
 			return true, nil
 		}
 		if !placement.Refused(err) {
@@ -53,6 +57,21 @@ func (f *Flow) changeAllocation(
 		return false, err
 	})
 	return settled, changed, err
+}
+
+// outdate writes a claim of a new consumer again, if a change that was sent before may
+// still arrive: the consumers of one instance begin with the same generation, so that the
+// change would fit this one, too.
+func (f *Flow) outdate(ctx context.Context, instance string, claim placement.Allocation) error {
+	if claim.Generation != nil || !slices.ContainsFunc(f.resent.all(), func(l Leftover) bool { return l.ID == instance }) {
+		return nil
+	}
+	held, err := f.placement.Allocation(ctx, instance)
+	if err != nil {
+		return err
+	}
+	claim.Generation = held.Generation
+	return f.placement.SetAllocation(ctx, instance, claim)
 }
 
 // deleteAllocation deletes what an instance holds.

@@ -106,10 +106,13 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 			break
 		}
 	}
-	a.claimed = err == nil
 	if a.claim.certain = err == nil; placement.Refused(err) {
 		a.claim = earlier
 	}
+	if err == nil {
+		err = a.flow.outdate(ctx, a.Request.Instance, want)
+	}
+	a.claimed = err == nil
 	return err
 }
 

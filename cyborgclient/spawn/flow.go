@@ -31,6 +31,7 @@ type Flow struct {
 	arqs      tracker // of running attempts
 	instances tracker // of running attempts and operations
 	suspects  suspectList
+	resent    suspectList // changes of allocations of which an earlier sending may arrive late
 
 	mu    sync.Mutex
 	owner tokenOwner // cached: decoding the token takes a tenth of the time of a spawn

@@ -120,6 +120,27 @@ func TestALateUndoingSparesTheNextHost(t *testing.T) {
 	}
 }
 
+// Nor what the instance has got after a release.
+func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"accelerator.arq.delete", "placement.allocations.put"} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				w.spawned(t, request("gpu"))
+				w.fail(t, fault.Rule{Operation: operation, Action: fault.Late, Delay: 7 * time.Minute})
+				if err := w.flow.Release(t.Context(), instance); err != nil {
+					t.Fatal(err)
+				}
+				result := w.spawned(t, request("gpu"))
+				time.Sleep(8 * time.Minute)
+				w.checkPromise(t, result, nil)
+			})
+		})
+	}
+}
+
 // What an instance held before is written again, which refuses the claim that is under
 // way.
 func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {
