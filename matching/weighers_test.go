@@ -212,6 +212,8 @@ func TestAProfileThatWasReplacedIsNoticed(t *testing.T) {
 		{"a group less", requestspec.DeviceProfile{Name: "dp", Groups: before.Groups[:1]}, &matching.Error{Group: -1, Want: "2 groups", Got: "1"}},
 		{"another class of the same count", group(map[string]string{"resources:VGPU": "1", "trait:CUSTOM_A": "required"}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: `resources:PGPU "1"`, Got: "absent"}},
+		{"the first group", requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{{"resources:FPGA": "2"}, before.Groups[1]}},
+			&matching.Error{RequesterID: "device_profile_0", Group: 0, Want: `resources:FPGA "1"`, Got: `"2"`}},
 		{"a key more", group(map[string]string{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "accel:x": ""}),
 			&matching.Error{RequesterID: "device_profile_1", Group: 1, Want: "accel:x absent", Got: `""`}},
 		{"several keys, of which the first is named", group(map[string]string{"a": "", "b": "", "c": "", "d": "", "e": "", "f": ""}),
