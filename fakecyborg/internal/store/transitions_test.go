@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -215,4 +216,69 @@ func TestTheOldestEventsAreDropped(t *testing.T) {
 	if n != 10_000 || first != 4 {
 		t.Errorf("%d events from %d", n, first)
 	}
+}
+
+func TestAHostFallsBackOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	f.Update(nil, func(tx store.Tx) {
+		tx.FallBack("unknown")
+		if _, ok := tx.Agent("unknown"); ok {
+			t.Error("an unknown host has an agent")
+		}
+		tx.AddAgent("cn0", "cn0.example.org", now())
+		tx.SetReport("cn0", nil)
+		tx.FallBack("cn0")
+		tx.SetReport("cn0", nil) // of another host, which has that name now
+		tx.FallBack("cn0")
+		var hosts []string
+		for r := range tx.Reports() {
+			hosts = append(hosts, r.Host)
+		}
+		if a, _ := tx.Agent("cn0.example.org"); a.Name() != "cn0.example.org" || len(hosts) != 2 {
+			t.Errorf("agent %s, reports of %v", a.Name(), hosts)
+		}
+	})
+}
+
+func TestADeviceIsUpdatedWhenItChanges(t *testing.T) {
+	t.Parallel()
+	same := driver.Device{Type: driver.TypeGPU, Vendor: "10de", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: pciInfo(0)}}
+	for name, change := range map[string]func(*driver.Device){
+		"nothing": func(*driver.Device) {}, "type": func(d *driver.Device) { d.Type = driver.TypeFPGA },
+		"vendor": func(d *driver.Device) { d.Vendor = "8086" }, "model": func(d *driver.Device) { d.Model = "A100" },
+		"board": func(d *driver.Device) { d.StdBoardInfo = "{}" }, "vendor's board": func(d *driver.Device) { d.VendorBoardInfo = "{}" },
+	} {
+		f := newFixture(t, store.Config{})
+		found := same
+		change(&found)
+		f.Update(nil, func(tx store.Tx) {
+			tx.UpdateDevice(f.device.UUID, found, "test", now())
+			if d, _ := tx.Device(f.device.UUID); d.UpdatedAt.IsZero() != (name == "nothing") {
+				t.Errorf("after a change of %s: updated at %v", name, d.UpdatedAt)
+			}
+		})
+	}
+}
+
+// The order of the keys is that of the user.
+func TestATraitBeforeTheClassDoesNotKeepTheImage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	one, required, image := "1", "required", instanceB
+	f.Update(nil, func(tx store.Tx) {
+		_, err := tx.CreateProfile(store.Profile{Name: "fpga", Groups: []store.Group{{
+			{Key: "trait:CUSTOM_A", Value: &required}, {Key: "resources:FPGA", Value: &one}, {Key: "accel:bitstream_id", Value: &image},
+		}}}, now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		arqs, err := tx.CreateARQs("fpga", "demo", store.BitstreamRef{}, now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref, err := tx.RequestedBitstream(arqs[0]); err != nil || ref.Value != image || ref.By != store.ByBitstreamID {
+			t.Errorf("the image of the request is %v, %v", ref, err)
+		}
+	})
 }
