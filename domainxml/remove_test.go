@@ -59,3 +59,13 @@ func TestTheBindingProfileOfTheCallerStays(t *testing.T) {
 		t.Errorf("the caller's profile (-before +after):\n%s", diff)
 	}
 }
+
+func TestLongValuesAreShortenedInErrors(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[int]string{40: strings.Repeat("z", 40) + `"`, 41: strings.Repeat("z", 40) + `..."`} {
+		_, _, err := domainxml.Hostdevs([]domainxml.Handle{{ARQ: "a", Type: "PCI", Info: pciInfo("0000", strings.Repeat("z", length), "0", "1")}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d characters: %v", length, err)
+		}
+	}
+}
