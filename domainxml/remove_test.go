@@ -69,3 +69,31 @@ func TestLongValuesAreShortenedInErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorsNameTheDevice(t *testing.T) {
+	t.Parallel()
+	domain := inputs(t)["nova-order"]
+	device := domainxml.Device{PCI: &domainxml.PCIAddress{Bus: 0x0c, Function: 1}}
+	_, err := domainxml.Merge(domain, []domainxml.Device{device, device})
+	if err == nil || !strings.Contains(err.Error(), "device 1 of the list") {
+		t.Errorf("listed twice: %v", err)
+	}
+	device.PCI.Slot = 32
+	if _, err := domainxml.Merge(domain, []domainxml.Device{device}); err == nil || strings.Contains(err.Error(), "accelerator request") {
+		t.Errorf("without an accelerator request: %v", err)
+	}
+	device.ARQ = "arq-1"
+	if _, err := domainxml.Merge(domain, []domainxml.Device{device}); err == nil || !strings.Contains(err.Error(), "of accelerator request arq-1") {
+		t.Errorf("with an accelerator request: %v", err)
+	}
+}
+
+func TestVLANTagsReachTheirLimit(t *testing.T) {
+	t.Parallel()
+	for vlan, valid := range map[int]bool{-1: false, 0: true, 4094: true, 4095: false} {
+		port := domainxml.PortHandle{Handle: domainxml.Handle{ARQ: "a", Type: "PCI", Info: pciInfo("0000", "0c", "0", "1")}, MAC: portMAC, VLAN: vlan}
+		if _, _, err := domainxml.Interfaces([]domainxml.PortHandle{port}); (err == nil) != valid {
+			t.Errorf("VLAN %d: %v", vlan, err)
+		}
+	}
+}
