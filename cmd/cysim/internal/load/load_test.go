@@ -2,10 +2,13 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,5 +80,30 @@ func TestQuantilesOfALoad(t *testing.T) {
 	}
 	if err := r.failure(); err == nil || !strings.Contains(err.Error(), "leaked: 1") {
 		t.Errorf("failure: %v", err)
+	}
+}
+
+// interrupter ends a load at its first line of progress.
+type interrupter struct{ cancel context.CancelFunc }
+
+func (i interrupter) Write(p []byte) (int, error) {
+	i.cancel()
+	return len(p), nil
+}
+
+func TestAnInterruptedLoadLeaksNothing(t *testing.T) {
+	t.Parallel()
+	for n := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var stdout bytes.Buffer
+			load := &Command{Spawns: 200, Concurrency: 16, Cloud: "embedded", Profile: "gpu", Output: "json"}
+			err := load.Run(ctx, &command.Process{Stdout: &stdout, Stderr: interrupter{cancel}, Log: slog.New(slog.DiscardHandler)})
+			var got struct{ Spawns, Leaks int }
+			if json.Unmarshal(stdout.Bytes(), &got) != nil || got.Leaks != 0 || got.Spawns == load.Spawns {
+				t.Errorf("load %d: %s, %v", n, stdout.String(), err)
+			}
+		})
 	}
 }

@@ -33,7 +33,7 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 		return embeddedTarget(ctx)
 	}
 	service := cmp.Or(c.ServiceCloud, c.Cloud)
-	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service), attempts()) // it polls: Nova's events do not come here
+	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service), spawn.WithConfig(spawn.Config{MaxAttempts: embeddedHosts})) // it polls: Nova's events do not come here
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
@@ -55,15 +55,14 @@ func embeddedTarget(ctx context.Context) (*target, error) {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), attempts(), spawn.WithEvents(events))
+	// Every host is tried. Nobody else uses the project, so that an interrupted create is looked for.
+	config := spawn.Config{MaxAttempts: embeddedHosts, ExclusiveProject: true}
+	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events))
 	if err != nil {
 		return nil, err
 	}
 	return &target{flow: flow, cloud: cloud}, nil
 }
-
-// attempts has every host of the embedded cloud tried.
-func attempts() spawn.Option { return spawn.WithConfig(spawn.Config{MaxAttempts: embeddedHosts}) }
 
 // define defines the guest in the embedded cloud.
 func (t *target) define(result *spawn.Result) error {
