@@ -18,7 +18,7 @@ const claimsPeriod = 10
 
 // refuseClaimed removes the devices from a discovery that Nova offers, too, since both would assign
 // them. Nova's settings are read for every device. Its providers, which it may make later, are read
-// in the first of ten reports, for new devices, and until none is refused, so that most reports
+// in one of ten reports, for new devices, and until none is refused, so that most reports
 // without changes cost one call. Upstream reports such a device.
 func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Quirks {
@@ -54,10 +54,10 @@ func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
 	if epoch := r.c.epoch(); r.host.states != epoch { // as a new process, which starts from the state
 		r.host.reports, r.host.contested, r.host.states = 0, false, epoch
 	}
-	first := r.host.reports%claimsPeriod == 0
 	r.host.reports++
+	due := r.host.reports%claimsPeriod == 0
 	isNew := func(f found) bool { return !isStored(stored, f.Device) }
-	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (first || r.host.contested || slices.ContainsFunc(seen.devices, isNew))
+	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (due || r.host.contested || slices.ContainsFunc(seen.devices, isNew))
 }
 
 // leaveOut adds a device that is not offered to the report of its driver.
