@@ -81,6 +81,9 @@ func exercises() []exercise {
 				s.cloud.RemoveGuest(i.UUID)
 			}
 			return err
+		}, settle: func(s *site, i spawn.Instance) error { // the dead host runs nothing
+			s.cloud.RemoveGuest(i.UUID)
+			return nil
 		}},
 		{name: "stop", prepare: anInstance("mixed"), done: stopped,
 			run: plain(func(o *spawn.Operations) func(context.Context, spawn.Instance) error { return o.Stop })},
