@@ -72,15 +72,15 @@ func (a *Attempt) deviceProviders(candidate Candidate) []string {
 }
 
 // consumerGeneration reads what the instance holds already. An allocation other than
-// the claim on an earlier host is an error unless Request.Running is set, because the
-// claim would overwrite it.
+// the claim on an earlier host, or of an earlier attempt that arrived late, is an error
+// unless Request.Running is set, because the claim would overwrite it.
 func (a *Attempt) consumerGeneration(ctx context.Context) (*int, error) {
 	held, err := a.flow.placement.Allocation(ctx, a.Request.Instance)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case len(held.Resources) == 0, a.claim.certain:
+	case len(held.Resources) == 0, a.claim.certain, a.flow.suspects.claimed(a.Request.Instance, held.Resources):
 		return held.Generation, nil
 	case len(a.before.Resources) == 0:
 		return nil, fmt.Errorf("%w: the instance already has an allocation", ErrClaim)
@@ -110,6 +110,9 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 		a.claim = earlier
 	}
 	if err == nil {
+		a.flow.suspects.remove(func(l Leftover) bool { // it has arrived
+			return generation != nil && l.Kind == LeftoverAllocation && l.ID == a.Request.Instance
+		})
 		err = a.flow.outdate(ctx, a.Request.Instance, want)
 	}
 	a.claimed = err == nil

@@ -120,6 +120,28 @@ func TestALateUndoingSparesTheNextHost(t *testing.T) {
 	}
 }
 
+// A claim that came true after its attempt had ended does not keep the instance from
+// being tried again.
+func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 7 * time.Minute})
+		if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v, want the claim as a suspect", err)
+		}
+		time.Sleep(8 * time.Minute)
+		result, err := w.flow.Run(t.Context(), request("mixed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.checkPromise(t, result, err)
+		if suspects := w.flow.Suspects(); len(suspects) > 0 {
+			t.Errorf("still suspected: %v", suspects)
+		}
+	})
+}
+
 // Nor what the instance has got after a release.
 func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // LeftoverKind says what a [Leftover] is.
@@ -112,6 +114,7 @@ type suspectList struct {
 type suspect struct {
 	Leftover
 	until time.Time
+	claim placement.Resources // of a claim
 }
 
 func (s *suspectList) add(leftovers []Leftover) {
@@ -120,10 +123,32 @@ func (s *suspectList) add(leftovers []Leftover) {
 	s.expire()
 	for _, l := range leftovers {
 		if !l.Certain && !slices.ContainsFunc(s.list, func(known suspect) bool { return known.same(l) }) {
-			s.list = append(s.list, suspect{l, time.Now().Add(suspectLifetime)})
+			s.list = append(s.list, suspect{Leftover: l, until: time.Now().Add(suspectLifetime)})
 		}
 	}
 	s.list = s.list[max(0, len(s.list)-maxSuspects):]
+}
+
+// addClaim adds a claim that may still arrive.
+func (s *suspectList) addClaim(l Leftover, claim placement.Resources) {
+	s.add([]Leftover{l})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, known := range s.list {
+		if known.same(l) {
+			s.list[i].claim = claim
+		}
+	}
+}
+
+// claimed reports whether what an instance holds is such a claim.
+func (s *suspectList) claimed(instance string, held placement.Resources) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	return slices.ContainsFunc(s.list, func(known suspect) bool {
+		return known.Kind == LeftoverAllocation && known.ID == instance && placement.Equal(known.claim, held)
+	})
 }
 
 // remove removes what a function reports as settled.

@@ -178,5 +178,8 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 			l.Err = errReplyLost
 		}
 		a.cleanup.suspect(l)
+		if !seen {
+			a.flow.suspects.addClaim(l, a.claim.wanted.Resources)
+		}
 	}
 }
