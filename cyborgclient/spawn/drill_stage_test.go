@@ -225,6 +225,9 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 		if err != nil {
 			return err
 		}
+		if len(result.Suspects) > 0 { // which the flow itself forgets after an hour
+			s.failed(cloud, &spawn.Error{Instance: instance, Leftovers: result.Suspects})
+		}
 		return cloud.DefineGuest(sim.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)})
 	}
 	deleteOne := func(w *world, instance string) error {
