@@ -1,0 +1,216 @@
+package spawn_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// Cyborg sends its events before it answers the PATCH.
+func TestTheEventsAreRegisteredBeforeThePatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	registered := -1
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodPatch {
+				registered = w.events.Pending()
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	w.spawned(t, request("mixed"))
+	if registered < 1 {
+		t.Errorf("%d waits were registered when the PATCH was sent", registered)
+	}
+}
+
+// A Bound ARQ without a handle would be a guest without a device.
+func TestABoundARQWithoutAHandleIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"attach_handle_type", "attach_handle_info"} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				empty := map[string]string{"attach_handle_type": `"attach_handle_type":""`, "attach_handle_info": `"attach_handle_info":{}`}[field]
+				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+					return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+						at := bytes.Index(body, []byte(`"`+field+`":`))
+						if at < 0 {
+							return body
+						}
+						end := at + bytes.IndexByte(body[at:], map[string]byte{"attach_handle_type": ',', "attach_handle_info": '}'}[field])
+						if field == "attach_handle_info" {
+							end++
+						}
+						return slices.Concat(body[:at], []byte(empty), body[end:])
+					}}
+				})
+				result, err := w.flow.Run(t.Context(), request("gpu"))
+				if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "no attach handle") {
+					t.Errorf("got %v, error %v; want ErrNotBound without attach handle", result, err)
+				}
+				w.checkPromise(t, nil, err)
+			})
+		})
+	}
+}
+
+// Placement answers a claim with a conflict when the generation of a provider changed
+// meanwhile, which says nothing about room, or that of the consumer, which says that
+// somebody else works on the instance.
+func TestConflictsOfGenerations(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, detail string
+		claims       int
+		want         error
+	}{
+		{"provider", "Inventory and/or allocations changed while attempting to allocate: Another thread concurrently updated the data", 2, nil},
+		{"consumer", "consumer generation conflict - expected null but got 1", 1, spawn.ErrClaim},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				claims := 0
+				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(req *http.Request) (*http.Response, error) {
+						if req.Method != http.MethodPut {
+							return next.RoundTrip(req)
+						}
+						if claims++; claims > 1 {
+							return next.RoundTrip(req)
+						}
+						return &http.Response{
+							StatusCode: http.StatusConflict, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+							Header: http.Header{"Content-Type": {"application/json"}},
+							Body: io.NopCloser(strings.NewReader(fmt.Sprintf(
+								`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail))),
+						}, nil
+					})
+				})
+				result, err := w.flow.Run(t.Context(), request("gpu"))
+				if !errors.Is(err, tt.want) || claims != tt.claims {
+					t.Errorf("got error %v after %d claims, want %v after %d", err, claims, tt.want, tt.claims)
+				}
+				w.checkPromise(t, result, err)
+			})
+		})
+	}
+}
+
+// A Cyborg of 2026.2 refuses a project from a user without the role admin.
+func TestAServiceUserNamesNoProject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		provider := w.cloud.ServiceProvider(t)
+		cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(provider))
+		if err != nil {
+			t.Fatal(err)
+		}
+		placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		flow, err := spawn.New(cyborg, placement, spawn.WithEvents(w.events))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := flow.Run(t.Context(), request("gpu"))
+		w.checkPromise(t, result, err)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// After a handover the instance is the other process's: whether it lives is not this
+// flow's to know.
+func TestAHandedOverInstanceIsNoRunningAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		a := w.begin(t, instance)
+		if err := walk(t.Context(), a.Match, a.Bind); err != nil {
+			t.Fatal(err)
+		}
+		if running, err := w.flow.Reconcile(t.Context(), w.scope()); err != nil || len(running) > 0 {
+			t.Errorf("before the handover: %v, error %v", running, err)
+		}
+		if _, err := a.Handover(); err != nil {
+			t.Fatal(err)
+		}
+		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
+		if err != nil || len(orphans) != 2 {
+			t.Errorf("got %v, error %v; want the ARQ and the allocation of an instance that nobody runs", orphans, err)
+		}
+	})
+}
+
+// An ARQ that was bound and unbound between the two looks is in use.
+func TestReconcileLeavesAnARQThatChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		other := w.neighbour(t, spawn.Config{})
+		arq := w.spawned(t, request("gpu")).ARQs[0]
+		binding := cyborgclient.Binding{ARQ: arq.UUID, Host: arq.Hostname, DeviceRP: arq.DeviceRPUUID, Instance: instance}
+		unbind := func() {
+			if err := other.cyborg.UnbindARQs(t.Context(), []string{arq.UUID}); err != nil {
+				t.Error(err)
+			}
+		}
+		unbind()
+		time.Sleep(time.Hour)
+		go func() {
+			time.Sleep(30 * time.Second)
+			if err := other.cyborg.BindARQs(t.Context(), []cyborgclient.Binding{binding}); err != nil {
+				t.Error(err)
+			}
+			unbind()
+		}()
+		opts := w.freeing()
+		opts.Living = everybody
+		if freed, err := w.flow.Reconcile(t.Context(), opts); err != nil || len(freed) > 0 {
+			t.Errorf("freed %v, error %v", freed, err)
+		}
+	})
+}
+
+// The bound ARQs of other instances are not those of a lost create.
+func TestALostCreateLeavesBoundARQs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: alone})
+		first := w.spawned(t, request("gpu"))
+		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop})
+		req := request("gpu")
+		req.Instance = secondInstance
+		second, err := w.flow.Run(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.checkPromise(t, second, err)
+		if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
+			t.Errorf("the first instance's ARQ: %v, error %v", arq, err)
+		}
+	})
+}
