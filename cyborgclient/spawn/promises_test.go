@@ -89,12 +89,22 @@ func TestConflictsOfGenerations(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
+				var bodies []string
 				claims := 0
 				w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
 					return roundTripper(func(req *http.Request) (*http.Response, error) {
 						if req.Method != http.MethodPut {
 							return next.RoundTrip(req)
 						}
+						body, err := req.GetBody()
+						if err != nil {
+							return nil, err
+						}
+						claim, err := io.ReadAll(body)
+						if err != nil {
+							return nil, err
+						}
+						bodies = append(bodies, string(claim))
 						if claims++; claims > 1 {
 							return next.RoundTrip(req)
 						}
@@ -109,6 +119,9 @@ func TestConflictsOfGenerations(t *testing.T) {
 				result, err := w.flow.Run(t.Context(), request("gpu"))
 				if !errors.Is(err, tt.want) || claims != tt.claims {
 					t.Errorf("got error %v after %d claims, want %v after %d", err, claims, tt.want, tt.claims)
+				}
+				if len(slices.Compact(bodies)) != 1 {
+					t.Errorf("another claim was tried: %v", bodies)
 				}
 				w.checkPromise(t, result, err)
 			})
