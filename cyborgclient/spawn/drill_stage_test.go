@@ -195,8 +195,8 @@ func neighbors() [2]string {
 func (s *stage) beside(flow drill.Flow) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		ended := make(chan error, 1)
-		go func() { ended <- s.neighbor(ctx, cloud) }()
-		defer func() { // also when the flow panics
+		go func() { ended <- s.neighbor(context.WithoutCancel(ctx), cloud) }() // it tries again for an hour
+		defer func() {                                                         // also when the flow panics
 			if err := <-ended; err != nil {
 				panic(fmt.Sprintf("the second agent: %v", err))
 			}

@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -38,6 +39,14 @@ func TestDrillEveryFaultLeavesNothing(t *testing.T) {
 						w.comeBack(t, rule)
 						if err := w.flow.Release(t.Context(), instance); err != nil {
 							t.Errorf("release: %v", err)
+						}
+					}
+					if errors.Is(err, spawn.ErrLeftover) || result != nil && len(result.Suspects) > 0 {
+						time.Sleep(20 * time.Minute)
+						opts := w.freeing()
+						opts.Living = func(context.Context, string) (bool, error) { return err == nil, nil }
+						if _, err := w.flow.Reconcile(t.Context(), opts); err != nil {
+							t.Errorf("reconcile: %v", err)
 						}
 					}
 					w.checkPromise(t, result, err)

@@ -122,7 +122,8 @@ func (f *Flow) settle(ctx context.Context, look func(ctx context.Context) (settl
 		cancel()
 		left := LateWindow - time.Since(began)
 		switch {
-		case settled, err == nil && left <= 0, errors.Is(err, cyborgclient.ErrForbidden), errors.Is(err, cyborgclient.ErrUnauthorized):
+		case settled, err == nil && left <= 0, errors.Is(err, cyborgclient.ErrForbidden),
+			errors.Is(err, cyborgclient.ErrUnauthorized) && left <= 0: // a token may be renewed by then
 			return settled, err
 		case err != nil:
 			left = stage
