@@ -7,8 +7,9 @@
 // the domain XML (handles of type TEST_PCI have no hardware and are listed in
 // [Result.Skipped] instead, those of network ports are in [Result.Ports]). Failure
 // means that the ARQs, the allocation and the registered events of the attempt are
-// gone again; what could not be undone is named in [Error.Leftovers]. After a
-// failure that may not occur on another host the next host is tried; see
+// gone again; what could not be undone is named in [Error.Leftovers]. So is what a
+// request with a lost reply may have made, or may still make, beyond [LateWindow]: see
+// [Leftover.Certain] and [Flow.Suspects]. After a failure that may not occur on another host the next host is tried; see
 // [Attempt.Reschedulable].
 //
 //	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
@@ -30,7 +31,7 @@
 // [Flow.Begin], then the steps in order, and [Attempt.Unwind] when one fails. Run
 // uses nothing else. [Flow.Release] gives back the accelerators and the allocation of
 // a deleted instance, and [Flow.Reconcile] finds and frees what earlier crashes of an
-// agent left.
+// agent left on its hosts.
 //
 // [Flow.Operations] are the later operations on an instance: deletion, reboots,
 // rescue, rebuild, evacuation, shelving, the start after a reboot of the host, and
