@@ -81,7 +81,7 @@ func TestALateSpawn(t *testing.T) {
 			}
 			time.Sleep(time.Minute - 1)
 			before := tt.state()
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if diff := cmp.Diff([]string{tt.before, tt.after}, []string{before, tt.state()}); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.operation, diff)
