@@ -67,8 +67,9 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 	return result, err
 }
 
-// freeLeftovers deletes the ARQs that an offloaded instance still has, after a failure that
-// named them: Cyborg would refuse to bind others.
+// freeLeftovers deletes the ARQs and the allocation that an offloaded instance still has,
+// after a failure that named them: Cyborg would refuse to bind others. The claim may have
+// come true since.
 func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
 	record := o.flow.newRecorder(i.UUID, i.Host)
 	ctx, end := record.open(ctx, StepUnwind)
@@ -79,7 +80,10 @@ func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
 	}
 	var c cleanup
 	c.addARQs(uuidsOf(left), failed)
-	return c.err(i.UUID, "the ARQs of an earlier host could not be deleted", record)
+	if len(left) == 0 {
+		c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
+	}
+	return c.err(i.UUID, "what it held on an earlier host could not be freed", record)
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host,

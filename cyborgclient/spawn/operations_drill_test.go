@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -35,8 +36,12 @@ type exercise struct {
 func running(s *site, i spawn.Instance) error { return s.runs(i, true) }
 func stopped(s *site, i spawn.Instance) error { return s.runs(i, false) }
 
-func gone(s *site, _ spawn.Instance) error {
-	if arqs, held := s.cloud.Cyborg.ARQs(), s.cloud.Placement.Allocations(); len(arqs)+len(held) > 0 {
+// gone checks that an instance holds nothing. What belongs to no instance is the leak
+// checker's.
+func gone(s *site, i spawn.Instance) error {
+	arqs := slices.DeleteFunc(s.cloud.Cyborg.ARQs(), func(a fakecyborg.ARQ) bool { return a.InstanceUUID != i.UUID })
+	held := slices.DeleteFunc(s.cloud.Placement.Allocations(), func(a placementsim.Allocation) bool { return a.Consumer != i.UUID })
+	if len(arqs)+len(held) > 0 {
 		return fmt.Errorf("left: %v, %v", arqs, held)
 	}
 	return nil
