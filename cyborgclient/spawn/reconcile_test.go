@@ -274,17 +274,19 @@ func TestReconcileLooksTwiceAtAnARQWithoutAnInstance(t *testing.T) {
 		slow := w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
 		orphan := w.createARQ(t, "gpu")
 		time.Sleep(16 * time.Minute)
+		bound := make(chan error, 1)
 		go func() {
 			time.Sleep(30 * time.Second)
-			if err := walk(t.Context(), slow.Match, slow.Bind); err != nil {
-				t.Error(err)
-			}
+			bound <- walk(t.Context(), slow.Match, slow.Bind)
 		}()
 		opts := w.freeing()
 		opts.Living = everybody
 		freed, err := w.flow.Reconcile(t.Context(), opts)
 		if err != nil || len(freed) != 1 || freed[0].ID != orphan {
 			t.Errorf("got %v, error %v; want the ARQ %s", freed, err, orphan)
+		}
+		if err := <-bound; err != nil {
+			t.Error(err)
 		}
 		if err := walk(t.Context(), slow.WaitBound, slow.Compose); err != nil {
 			t.Errorf("the slow spawn: %v", err)
