@@ -71,6 +71,8 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 // after a failure that named them: Cyborg would refuse to bind others. The claim may have
 // come true since.
 func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
 	record := o.flow.newRecorder(i.UUID, i.Host)
 	ctx, end := record.open(ctx, StepUnwind)
 	left, failed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, ofDeadHost)
