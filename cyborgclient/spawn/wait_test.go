@@ -190,7 +190,6 @@ func TestAStaleReadIsReadAgain(t *testing.T) {
 // A Cyborg that cannot be read for a while, or does not answer, does not end the wait.
 func TestAnOutageDuringTheWait(t *testing.T) {
 	t.Parallel()
-	list := fault.Rule{Operation: "accelerator.arq.list"}
 	tests := map[string]fault.Rule{
 		"500":       {Action: fault.Status, Status: 500, Times: 3},
 		"503":       {Action: fault.Status, Status: 503, Times: 9},
@@ -204,8 +203,9 @@ func TestAnOutageDuringTheWait(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll})
-					rule.Operation = list.Operation
-					w.fail(t, rule)
+					ofLists := rule
+					ofLists.Operation = "accelerator.arq.list"
+					w.fail(t, ofLists)
 					start := time.Now()
 					result, err := w.flow.Run(t.Context(), request("mixed"))
 					if took := time.Since(start); err != nil || took > 2*time.Minute {

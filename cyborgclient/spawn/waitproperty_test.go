@@ -151,9 +151,10 @@ func (p *theater) item(req *http.Request, uuid string) (string, error) {
 	return strings.TrimSpace(string(body)), nil
 }
 
-// longest is the longest pause between two polls, and the time of a request that is
-// tried again.
-const longest = 38*time.Second + 4*time.Second
+const (
+	retried = 4 * time.Second          // the time of a request that is tried again
+	longest = 38*time.Second + retried // the longest pause between two polls, and such a request
+)
 
 // perform spawns in a story and returns what is wrong.
 func (s story) perform(t *testing.T, arqs []string) string {
@@ -200,6 +201,9 @@ func (s story) check(wait spawn.Progress) string {
 	}
 	if latest = min(latest, s.timeout); !known {
 		at, latest = s.timeout, s.timeout
+	}
+	if s.outage[1]+retried > s.timeout {
+		latest += retried // a request that began before the timeout is tried again after it
 	}
 	var problem string
 	switch timedOut := errors.Is(wait.Err, externalevent.ErrTimeout); {
