@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -30,36 +31,36 @@ const everyVersion = "2.0 to 2.3"
 
 // servedBy tells, for each operation, which tests prove it. Names in plain
 // words are subtests of TestScenarios.
-func servedBy() map[string]served {
+func servedBy() map[sim.OperationName]served {
 	plain := func(proof ...string) served { return served{everyVersion, proof} }
 	sdk, cli := "TestOpenStackSDK", "TestOpenStackClientAcceleratorRequests"
 	profiles, hardware := "TestOpenStackClientDeviceProfiles", "TestOpenStackClientHardware"
-	return map[string]served{
-		"accelerator.root.get":              plain("version list without a token"),
-		"accelerator.version.get":           plain("version document", "no version header means 2.0", "version header with and without the service type", "unsupported versions", "discovery below v2", sdk),
-		"accelerator.device_profile.list":   plain("life of a profile", "profiles by names", profiles, sdk),
-		"accelerator.device_profile.create": plain("life of a profile", "profile name twice", "profile uuid twice", "empty profile name", "long profile name", "bad profile groups", "blanks in group keys", "profile create needs admin", profiles, sdk),
-		"accelerator.device_profile.delete": plain("profile delete by name", "profiles delete by names", "profiles delete unknown names", "unknown profile uuid", "profile delete without a name", "delete a profile in use", profiles, sdk),
-		"accelerator.device_profile.get":    {"by uuid 2.0 to 2.3, by name from 2.2", []string{"life of a profile", "unknown profile uuid", "profile by name", profiles, sdk}},
-		"accelerator.arq.list":              plain("life of a request", "unresolved requests", "bad bind_state", "requests of another project", "list scope", cli, sdk),
-		"accelerator.arq.create":            plain("one request per unit", "Xilinx doubles requests", "create requests of an unknown profile", cli, sdk),
-		"accelerator.arq.bind": {
+	return map[sim.OperationName]served{
+		fault.AcceleratorRootGet:    plain("version list without a token"),
+		fault.AcceleratorVersionGet: plain("version document", "no version header means 2.0", "version header with and without the service type", "unsupported versions", "discovery below v2", sdk),
+		fault.DeviceProfileList:     plain("life of a profile", "profiles by names", profiles, sdk),
+		fault.DeviceProfileCreate:   plain("life of a profile", "profile name twice", "profile uuid twice", "empty profile name", "long profile name", "bad profile groups", "blanks in group keys", "profile create needs admin", profiles, sdk),
+		fault.DeviceProfileDelete:   plain("profile delete by name", "profiles delete by names", "profiles delete unknown names", "unknown profile uuid", "profile delete without a name", "delete a profile in use", profiles, sdk),
+		fault.DeviceProfileGet:      {"by uuid 2.0 to 2.3, by name from 2.2", []string{"life of a profile", "unknown profile uuid", "profile by name", profiles, sdk}},
+		fault.ARQList:               plain("life of a request", "unresolved requests", "bad bind_state", "requests of another project", "list scope", cli, sdk),
+		fault.ARQCreate:             plain("one request per unit", "Xilinx doubles requests", "create requests of an unknown profile", cli, sdk),
+		fault.ARQBind: {
 			"2.0 to 2.3, `/project_id` from 2.1",
 			[]string{"bind needs a service token", "bind", "one event POST per PATCH", "instance already has requests", "bind in a wrong state", "project_id of a bind", "rebind after an unbind", "attach handles exhausted", "bind to an unknown provider", "bad patches", "policy and service token", "TestOpenStackClientBindsOnZed", sdk},
 		},
-		"accelerator.arq.delete":         plain("life of a request", "unknown request", "delete by instance twice", "delete a bound request needs a service token", "delete an unbound request", "requests of another project", cli, sdk),
-		"accelerator.arq.get":            plain("life of a request", "unknown request", "requests of another project", cli, sdk),
-		"accelerator.device.list":        {"2.0 to 2.3, `status` shown from 2.3", []string{"device list filters", "device status from 2.3", "sort and limit", hardware, sdk}},
-		"accelerator.device.get":         {"2.0 to 2.3, `status` shown from 2.3", []string{"unknown hardware", "device status from 2.3", hardware, sdk}},
-		"accelerator.device.enable":      plain("disable and enable a device", "TestDisabledDeviceStaysReserved"),
-		"accelerator.device.disable":     plain("disable and enable a device", "TestDisabledDeviceStaysReserved"),
-		"accelerator.deployable.list":    plain("deployables and attributes", "sort and limit", hardware, sdk),
-		"accelerator.deployable.get":     plain("unknown hardware", "deployables and attributes", hardware, sdk),
-		"accelerator.deployable.program": plain("program a deployable", hardware, sdk),
-		"accelerator.attribute.list":     plain("deployables and attributes", "attributes"),
-		"accelerator.attribute.create":   plain("attributes"),
-		"accelerator.attribute.get":      plain("unknown hardware", "attributes"),
-		"accelerator.attribute.delete":   plain("attributes"),
+		fault.ARQDelete:         plain("life of a request", "unknown request", "delete by instance twice", "delete a bound request needs a service token", "delete an unbound request", "requests of another project", cli, sdk),
+		fault.ARQGet:            plain("life of a request", "unknown request", "requests of another project", cli, sdk),
+		fault.DeviceList:        {"2.0 to 2.3, `status` shown from 2.3", []string{"device list filters", "device status from 2.3", "sort and limit", hardware, sdk}},
+		fault.DeviceGet:         {"2.0 to 2.3, `status` shown from 2.3", []string{"unknown hardware", "device status from 2.3", hardware, sdk}},
+		fault.DeviceEnable:      plain("disable and enable a device", "TestDisabledDeviceStaysReserved"),
+		fault.DeviceDisable:     plain("disable and enable a device", "TestDisabledDeviceStaysReserved"),
+		fault.DeployableList:    plain("deployables and attributes", "sort and limit", hardware, sdk),
+		fault.DeployableGet:     plain("unknown hardware", "deployables and attributes", hardware, sdk),
+		fault.DeployableProgram: plain("program a deployable", hardware, sdk),
+		fault.AttributeList:     plain("deployables and attributes", "attributes"),
+		fault.AttributeCreate:   plain("attributes"),
+		fault.AttributeGet:      plain("unknown hardware", "attributes"),
+		fault.AttributeDelete:   plain("attributes"),
 	}
 }
 
@@ -105,7 +106,7 @@ func routeTable(t *testing.T) string {
 			versions += " (no gate)"
 		}
 		fmt.Fprintf(&b, "| `%s %s` | `%s` | %s | %s | %s |\n", r.Method, pattern,
-			strings.TrimPrefix(r.Operation, "accelerator."), versions, strings.Join(r.releases, ", "), strings.Join(facts.proof, ", "))
+			strings.TrimPrefix(string(r.Operation), "accelerator."), versions, strings.Join(r.releases, ", "), strings.Join(facts.proof, ", "))
 	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -37,7 +38,7 @@ func TestUnrecognizedInputOfClientsIsListed(t *testing.T) {
 	operations := simcloud.Run(t).Faults().Operations()
 	for _, entry := range listed {
 		operation := regexp.MustCompile(`^\S+`).FindString(entry)
-		if !slices.Contains(operations, operation) {
+		if !slices.Contains(operations, sim.OperationName(operation)) {
 			t.Errorf("%s is no operation", operation)
 		}
 	}

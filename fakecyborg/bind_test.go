@@ -384,15 +384,15 @@ func TestFaultsOfAgentAndEvents(t *testing.T) {
 		posts  int
 		mdevs  int
 	}{
-		{"none", fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Drop}, 202, "Bound", 1, 1},
-		{"mdev fails", fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status}, 500, "BindFailed", 0, 0},
-		{"mdev made, reply lost", fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Drop, When: fault.After}, 500, "BindFailed", 0, 0},
-		{"event lost", fault.Rule{Operation: "accelerator.event.send", Action: fault.Drop}, 202, "Bound", 0, 1},
-		{"event refused", fault.Rule{Operation: "accelerator.event.send", Action: fault.Status, Status: 503}, 400, "Bound", 0, 1},
-		{"event sent, reply lost", fault.Rule{Operation: "accelerator.event.send", Action: fault.Status, When: fault.After}, 400, "Bound", 1, 1},
-		{"event late", fault.Rule{Operation: "accelerator.event.send", Action: fault.Delay, Delay: time.Nanosecond}, 202, "Bound", 1, 1},
-		{"bind refused", fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 503}, 503, "Initial", 0, 0},
-		{"bind done, answer spoilt", fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 503, When: fault.After}, 503, "Bound", 1, 1},
+		{"none", fault.Rule{Operation: fault.ARQDelete, Action: fault.Drop}, 202, "Bound", 1, 1},
+		{"mdev fails", fault.Rule{Operation: fault.MdevCreate, Action: fault.Status}, 500, "BindFailed", 0, 0},
+		{"mdev made, reply lost", fault.Rule{Operation: fault.MdevCreate, Action: fault.Drop, When: fault.After}, 500, "BindFailed", 0, 0},
+		{"event lost", fault.Rule{Operation: fault.EventSend, Action: fault.Drop}, 202, "Bound", 0, 1},
+		{"event refused", fault.Rule{Operation: fault.EventSend, Action: fault.Status, Status: 503}, 400, "Bound", 0, 1},
+		{"event sent, reply lost", fault.Rule{Operation: fault.EventSend, Action: fault.Status, When: fault.After}, 400, "Bound", 1, 1},
+		{"event late", fault.Rule{Operation: fault.EventSend, Action: fault.Delay, Delay: time.Nanosecond}, 202, "Bound", 1, 1},
+		{"bind refused", fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 503}, 503, "Initial", 0, 0},
+		{"bind done, answer spoilt", fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 503, When: fault.After}, 503, "Bound", 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -231,7 +231,7 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		told := make(map[string][]string) // kinds of changes by operation
+		told := make(map[sim.OperationName][]string) // kinds of changes by operation
 		observer := fakecyborg.WithObserver(func(r sim.Exchange) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -243,7 +243,7 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 		faults := new(fault.Set)
 		w := newWorld(t, fakecyborg.Config{AsyncBind: true, BindDelay: time.Second}, []driver.Driver{card}, observer, fakecyborg.WithFaults(faults))
 		w.profile("v", `[{"resources:VGPU":"1"}]`)
-		if err := faults.Set(fault.Rule{Operation: "accelerator.device_profile.create", Action: fault.Delay, Delay: time.Minute, When: fault.After}); err != nil {
+		if err := faults.Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Delay, Delay: time.Minute, When: fault.After}); err != nil {
 			t.Fatal(err)
 		}
 		card.during = func() {
@@ -263,10 +263,10 @@ func TestTheBackgroundBelongsToNoRequest(t *testing.T) {
 		handle := w.server.ARQs()[0].AttachHandleUUID
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff(map[string][]string{
-			"accelerator.device_profile.create": {"device_profile v", "device_profile open"},
-			"accelerator.arq.create":            {"accelerator_request of device profile v, group 0"},
-			"accelerator.arq.bind": {
+		if diff := cmp.Diff(map[sim.OperationName][]string{
+			fault.DeviceProfileCreate: {"device_profile v", "device_profile open"},
+			fault.ARQCreate:           {"accelerator_request of device profile v, group 0"},
+			fault.ARQBind: {
 				"attach_handle MDEV: held_by none -> " + arq,
 				"accelerator_request of device profile v, group 0: state Initial -> BindStarted, hostname none -> cn0, device_rp_uuid none -> " + vgpuProvider() +
 					", instance_uuid none -> " + instanceA + ", attach_handle none -> " + handle,
@@ -291,12 +291,12 @@ func TestChangesOfASpawnInWords(t *testing.T) {
 		}
 	}
 	check(sim.Change{Action: "created", Kind: "accelerator_request", ID: arq, What: "of device profile x, group 0"})
-	if err := faults.Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status}); err != nil {
+	if err := faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status}); err != nil {
 		t.Fatal(err)
 	}
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), http.StatusInternalServerError, "")
 	check()
-	if err := faults.Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, When: fault.After}); err != nil {
+	if err := faults.Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, When: fault.After}); err != nil {
 		t.Fatal(err)
 	}
 	w.want(w.patch(binding(instanceA, vgpuProvider(), arq)), http.StatusInternalServerError, "")

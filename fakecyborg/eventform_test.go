@@ -55,7 +55,7 @@ func TestEventsOfEachForm(t *testing.T) {
 					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form, AsyncBind: tt.async}, faults)
 					if tt.failed {
 						subject := w.server.AttachHandles()[1].UUID
-						if err := faults.Set(fault.Rule{Operation: "accelerator.mdev.create", Subject: subject, Action: fault.Status}); err != nil {
+						if err := faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: subject, Action: fault.Status}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -77,7 +77,7 @@ func TestTrainSendsAnEventBeforeTheNextBind(t *testing.T) {
 		faults := fault.NewSet()
 		w, arqs := formWorld(t, fakecyborg.Config{EventForm: "train", AsyncBind: true}, faults)
 		second := w.server.AttachHandles()[1].UUID
-		if err := faults.Set(fault.Rule{Operation: "accelerator.mdev.create", Subject: second, Action: fault.Delay, Delay: 30 * time.Second}); err != nil {
+		if err := faults.Set(fault.Rule{Operation: fault.MdevCreate, Subject: second, Action: fault.Delay, Delay: 30 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), 202, "")

@@ -10,6 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/fake"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // version is the header of a microversion.
@@ -157,7 +159,7 @@ func TestASystemScopedTokenIsRefusedEverywhere(t *testing.T) {
 	var open []string
 	for _, route := range w.server.Routes() {
 		path := strings.ReplaceAll(route.Pattern, "{id}", unknownID)
-		body := map[string]string{"accelerator.arq.bind": binding(instanceA, unknownID, unknownID), "accelerator.arq.create": `{"device_profile_name":"p"}`}[route.Operation]
+		body := map[sim.OperationName]string{fault.ARQBind: binding(instanceA, unknownID, unknownID), fault.ARQCreate: `{"device_profile_name":"p"}`}[route.Operation]
 		if body == "" {
 			body = emptyBody(route.Method)
 		}

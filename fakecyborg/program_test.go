@@ -296,7 +296,7 @@ func TestTheContentIsUnknownAfterAFailedProgramming(t *testing.T) {
 					w.want(w.bindF(instanceA, "f"), 202, "")
 					w.want(w.send(sent{method: "DELETE", path: "/v2/accelerator_requests?instance=" + instanceA}), 204, "")
 				}
-				if err := faults.Set(fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Status, When: fault.After}); err != nil {
+				if err := faults.Set(fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status, When: fault.After}); err != nil {
 					t.Fatal(err)
 				}
 				w.want(w.bindF(instanceB, "g"), 202, "")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -15,8 +16,8 @@ import (
 // of a body are ignored, as upstream does.
 func (s *Server) router() *simhttp.Router {
 	routes := slices.Concat([]simhttp.Route{
-		{Operation: "accelerator.root.get", Method: "GET", Pattern: "", Handler: s.getRoot},
-		{Operation: "accelerator.version.get", Method: "GET", Pattern: "/v2", Handler: s.getVersion},
+		{Operation: fault.AcceleratorRootGet, Method: "GET", Pattern: "", Handler: s.getRoot},
+		{Operation: fault.AcceleratorVersionGet, Method: "GET", Pattern: "/v2", Handler: s.getVersion},
 	}, s.requestRoutes(), s.hardwareRoutes())
 	return simhttp.NewRouter(routes...)
 }
@@ -29,20 +30,20 @@ func (s *Server) requestRoutes() []simhttp.Route {
 	}
 	patch := simhttp.Input{Body: []string{"*[].path", "*[].op", "*[].value"}}
 	return []simhttp.Route{
-		route("device_profile.list", "GET", "device_profiles", s.listProfiles, reads("name"), "name"),
-		route("device_profile.create", "POST", "device_profiles", s.createProfile, profile),
-		route("device_profile.delete", "DELETE", "device_profiles", s.deleteProfiles, reads("value"), "value"),
-		route("device_profile.get", "GET", "device_profiles/{id}", s.getProfile, reads()),
-		route("device_profile.create", "POST", "device_profiles/{id}", s.createProfile, profile),
-		route("device_profile.delete", "DELETE", "device_profiles/{id}", s.deleteProfiles, reads()),
+		route(fault.DeviceProfileList, "GET", "device_profiles", s.listProfiles, reads("name"), "name"),
+		route(fault.DeviceProfileCreate, "POST", "device_profiles", s.createProfile, profile),
+		route(fault.DeviceProfileDelete, "DELETE", "device_profiles", s.deleteProfiles, reads("value"), "value"),
+		route(fault.DeviceProfileGet, "GET", "device_profiles/{id}", s.getProfile, reads()),
+		route(fault.DeviceProfileCreate, "POST", "device_profiles/{id}", s.createProfile, profile),
+		route(fault.DeviceProfileDelete, "DELETE", "device_profiles/{id}", s.deleteProfiles, reads()),
 
-		route("arq.list", "GET", "accelerator_requests", s.listARQs, reads("instance", "bind_state"), "instance"),
-		route("arq.create", "POST", "accelerator_requests", s.createARQs, create),
-		route("arq.bind", "PATCH", "accelerator_requests", s.patchARQs, patch),
-		route("arq.delete", "DELETE", "accelerator_requests", s.deleteARQs, reads("arqs", "instance"), "arqs", "instance"),
-		route("arq.get", "GET", "accelerator_requests/{id}", s.getARQ, reads()),
-		route("arq.bind", "PATCH", "accelerator_requests/{id}", s.patchARQs, patch),
-		route("arq.delete", "DELETE", "accelerator_requests/{id}", s.deleteARQs, reads("instance")), // refused beside an id
+		route(fault.ARQList, "GET", "accelerator_requests", s.listARQs, reads("instance", "bind_state"), "instance"),
+		route(fault.ARQCreate, "POST", "accelerator_requests", s.createARQs, create),
+		route(fault.ARQBind, "PATCH", "accelerator_requests", s.patchARQs, patch),
+		route(fault.ARQDelete, "DELETE", "accelerator_requests", s.deleteARQs, reads("arqs", "instance"), "arqs", "instance"),
+		route(fault.ARQGet, "GET", "accelerator_requests/{id}", s.getARQ, reads()),
+		route(fault.ARQBind, "PATCH", "accelerator_requests/{id}", s.patchARQs, patch),
+		route(fault.ARQDelete, "DELETE", "accelerator_requests/{id}", s.deleteARQs, reads("instance")), // refused beside an id
 	}
 }
 
@@ -50,31 +51,31 @@ func (s *Server) hardwareRoutes() []simhttp.Route {
 	filters := []string{"filters.field", "filters.value", "filters[*"}
 	program := simhttp.Input{Body: []string{"[].path", "[].op", "[].value[].image_uuid"}}
 	routes := []simhttp.Route{
-		route("device.list", "GET", "devices", s.listDevices, reads(slices.Concat(filters, []string{"type", "vendor", "hostname"})...)),
-		route("device.get", "GET", "devices/{id}", s.getDevice, reads()),
-		route("deployable.list", "GET", "deployables", s.listDeployables, reads(filters...)),
-		route("deployable.get", "GET", "deployables/{id}", s.getDeployable, reads()),
-		route("deployable.program", "PATCH", "deployables/{id}/program", s.programDeployable, program),
+		route(fault.DeviceList, "GET", "devices", s.listDevices, reads(slices.Concat(filters, []string{"type", "vendor", "hostname"})...)),
+		route(fault.DeviceGet, "GET", "devices/{id}", s.getDevice, reads()),
+		route(fault.DeployableList, "GET", "deployables", s.listDeployables, reads(filters...)),
+		route(fault.DeployableGet, "GET", "deployables/{id}", s.getDeployable, reads()),
+		route(fault.DeployableProgram, "PATCH", "deployables/{id}/program", s.programDeployable, program),
 	}
 	if s.cfg.zed() {
 		return routes
 	}
 	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value"}}
 	return append(routes,
-		route("device.enable", "POST", "devices/{id}/enable", s.enableDevice, reads()),
-		route("device.disable", "POST", "devices/{id}/disable", s.disableDevice, reads()),
-		route("attribute.list", "GET", "attributes", s.listAttributes, reads("deployable_id", "key")),
-		route("attribute.create", "POST", "attributes", s.createAttribute, attribute),
-		route("attribute.delete", "DELETE", "attributes", s.deleteAttribute, reads("uuid")),
-		route("attribute.get", "GET", "attributes/{id}", s.getAttribute, reads()),
-		route("attribute.delete", "DELETE", "attributes/{id}", s.deleteAttribute, reads()),
+		route(fault.DeviceEnable, "POST", "devices/{id}/enable", s.enableDevice, reads()),
+		route(fault.DeviceDisable, "POST", "devices/{id}/disable", s.disableDevice, reads()),
+		route(fault.AttributeList, "GET", "attributes", s.listAttributes, reads("deployable_id", "key")),
+		route(fault.AttributeCreate, "POST", "attributes", s.createAttribute, attribute),
+		route(fault.AttributeDelete, "DELETE", "attributes", s.deleteAttribute, reads("uuid")),
+		route(fault.AttributeGet, "GET", "attributes/{id}", s.getAttribute, reads()),
+		route(fault.AttributeDelete, "DELETE", "attributes/{id}", s.deleteAttribute, reads()),
 	)
 }
 
 // route is a route of API v2. What a request is about stands in the path, or in the first of
 // the subject arguments that it has.
-func route(operation, method, path string, h simhttp.Handler, in simhttp.Input, subject ...string) simhttp.Route {
-	r := simhttp.Route{Operation: "accelerator." + operation, Method: method, Pattern: "/v2/" + path, Handler: h, Input: in}
+func route(operation sim.OperationName, method, path string, h simhttp.Handler, in simhttp.Input, subject ...string) simhttp.Route {
+	r := simhttp.Route{Operation: operation, Method: method, Pattern: "/v2/" + path, Handler: h, Input: in}
 	if len(subject) > 0 {
 		r.Subject = func(r *http.Request) string {
 			query, values := r.URL.Query(), make([]string, len(subject))

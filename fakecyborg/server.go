@@ -90,7 +90,7 @@ func (s *Server) update(ctx context.Context, write func(store.Tx)) {
 // Operations lists the names that fault rules use: those of the API, and those of sending events, creating
 // and removing mediated devices, writing bitstreams, finding devices, and calls and reports of agents.
 // [fault.Set.Describe] describes the actions of each.
-func Operations() []string {
+func Operations() []sim.OperationName {
 	names := (&Server{}).router().Operations()
 	for _, w := range agent.Operations() {
 		names = append(names, w.Name)

@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func (w *world) strike(faults *fault.Set, rules ...fault.Rule) {
@@ -40,7 +41,7 @@ func TestAnAgentThatStopsFailsTheBindAndLeavesNothing(t *testing.T) {
 		faults := fault.NewSet()
 		w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 2, fakecyborg.WithFaults(faults))
 		arqs := w.arqs("v")
-		w.strike(faults, fault.Rule{Operation: "accelerator.agent.call", Subject: "cn0", When: when, Action: fault.Drop})
+		w.strike(faults, fault.Rule{Operation: fault.AgentCall, Subject: "cn0", When: when, Action: fault.Drop})
 		r := w.patch(binding(instanceA, vgpuProvider(), arqs...))
 		if r.status != 500 || !strings.Contains(r.fault(), "the agent is down on host cn0") {
 			t.Errorf("%s: got %d %s", when, r.status, r.fault())
@@ -64,7 +65,7 @@ func TestOneCallThatFailsDoesNotSilenceTheAgent(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
 	w, card := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
-	w.strike(faults, fault.Rule{Operation: "accelerator.agent.call", Subject: "cn0", Action: fault.Status})
+	w.strike(faults, fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Status})
 	w.want(w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...)), 500, "")
 	w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "")
 	checkStates(t, w, "BindFailed", "Bound")
@@ -77,13 +78,13 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet()
 	w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
-	w.strike(faults, fault.Rule{Operation: "accelerator.agent.report", Subject: "cn9", Action: fault.Drop, Times: -1})
+	w.strike(faults, fault.Rule{Operation: fault.AgentReport, Subject: "cn9", Action: fault.Drop, Times: -1})
 	if err := w.server.Report(t.Context()); err != nil {
 		t.Error(err)
 	}
 	hits(t, faults, 0)
 	for action, down := range map[fault.Action]bool{fault.Status: false, fault.Drop: true} {
-		w.strike(faults, fault.Rule{Operation: "accelerator.agent.report", Subject: "cn0", Action: action})
+		w.strike(faults, fault.Rule{Operation: fault.AgentReport, Subject: "cn0", Action: action})
 		err := w.server.Report(t.Context())
 		var report *driver.ReportError
 		if !errors.As(err, &report) || report.Host != "cn0" || report.Step != "ask the agent" {
@@ -103,7 +104,7 @@ func TestAFaultOfAReportConcernsItsHostOnly(t *testing.T) {
 // that is in use stays until it is given back.
 func TestAVanishedDevice(t *testing.T) {
 	t.Parallel()
-	vanish := fault.Rule{Operation: "accelerator.device.find", Subject: "cn0_0000:af:00.0", Action: fault.Drop, Times: -1}
+	vanish := fault.Rule{Operation: fault.DeviceFind, Subject: "cn0_0000:af:00.0", Action: fault.Drop, Times: -1}
 	t.Run("unused", func(t *testing.T) {
 		t.Parallel()
 		faults := fault.NewSet()
@@ -144,7 +145,7 @@ func TestAVanishedDevice(t *testing.T) {
 		t.Parallel()
 		faults := fault.NewSet()
 		w, _ := vgpuWorld(t, fakecyborg.Config{}, 2, 1, fakecyborg.WithFaults(faults))
-		w.strike(faults, fault.Rule{Operation: "accelerator.device.find", Action: fault.Status})
+		w.strike(faults, fault.Rule{Operation: fault.DeviceFind, Action: fault.Status})
 		if err := w.server.Report(t.Context()); err == nil || len(w.server.Devices()) != 1 {
 			t.Errorf("report %v, devices %v; want an error and the device", err, w.server.Devices())
 		}
@@ -160,9 +161,9 @@ func TestAFailedProgrammingFailsTheBind(t *testing.T) {
 		rule   fault.Rule
 		writes int
 	}{
-		{fault.Rule{Operation: "accelerator.deployable.write", Subject: "cn0_0000:3b:00.0", Action: fault.Status}, 0},
-		{fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Drop, When: fault.After}, 1},
-		{fault.Rule{Operation: "accelerator.agent.call", Subject: "cn0", Action: fault.Status}, 0},
+		{fault.Rule{Operation: fault.DeployableWrite, Subject: "cn0_0000:3b:00.0", Action: fault.Status}, 0},
+		{fault.Rule{Operation: fault.DeployableWrite, Action: fault.Drop, When: fault.After}, 1},
+		{fault.Rule{Operation: fault.AgentCall, Subject: "cn0", Action: fault.Status}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			faults := fault.NewSet()
@@ -206,7 +207,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 			w.profile("v", `[{"resources:VGPU":"1"}]`)
 			w.want(w.patch(binding(instanceB, vgpuProvider(), w.arqs("v")...)), 202, "") // has its device made again
 			w.strike(faults, fault.Rule{
-				Operation: "accelerator.agent.call", Subject: "cn1", When: when, Action: fault.Reboot, Delay: time.Minute,
+				Operation: fault.AgentCall, Subject: "cn1", When: when, Action: fault.Reboot, Delay: time.Minute,
 			})
 			r := w.patch(binding(instanceA, vgpuProvider(), w.arqs("v")...))
 			if r.status != 500 || !strings.Contains(r.fault(), "cn1, which reboots") || card.present() != 0 {
@@ -230,7 +231,7 @@ func TestAHostThatRebootsFailsTheBindAndComesBack(t *testing.T) {
 // the host's is lost meanwhile.
 func TestAnAgentThatIsSilentForATime(t *testing.T) {
 	t.Parallel()
-	for _, operation := range []string{"accelerator.agent.call", "accelerator.agent.report"} {
+	for _, operation := range []sim.OperationName{fault.AgentCall, fault.AgentReport} {
 		synctest.Test(t, func(t *testing.T) {
 			faults := fault.NewSet()
 			w, card := vgpuWorld(t, fakecyborg.Config{BindingStates: true}, 2, 2, fakecyborg.WithFaults(faults))
@@ -238,7 +239,7 @@ func TestAnAgentThatIsSilentForATime(t *testing.T) {
 			arqs := w.arqs("v")
 			w.want(w.patch(binding(instanceB, vgpuProvider(), arqs[0])), 202, "")
 			w.strike(faults, fault.Rule{Operation: operation, Subject: "cn0", Action: fault.Drop, Delay: 5 * time.Minute})
-			if operation == "accelerator.agent.call" {
+			if operation == fault.AgentCall {
 				w.want(w.patch(binding(instanceA, vgpuProvider(), arqs[1])), 500, "")
 			} else if err := w.server.Report(t.Context()); !errors.Is(err, fakecyborg.ErrAgentDown) {
 				t.Errorf("the report of a silent agent: %v", err)
@@ -289,7 +290,7 @@ func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
 					faults := fault.NewSet()
 					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form}, faults)
 					if tt.rule.Action != "" {
-						tt.rule.Operation, tt.rule.Subject = "accelerator.event.send", instanceA
+						tt.rule.Operation, tt.rule.Subject = fault.EventSend, instanceA
 						w.strike(faults, tt.rule)
 					}
 					began := time.Now()
@@ -317,18 +318,18 @@ func TestWorkTakesItsOwnActionsOnly(t *testing.T) {
 	faults := fault.NewSet()
 	newWorld(t, fakecyborg.Config{}, nil, fakecyborg.WithFaults(faults))
 	for _, rule := range []fault.Rule{
-		{Operation: "accelerator.mdev.create", Action: fault.Reboot, Delay: time.Second},
-		{Operation: "accelerator.mdev.create", Action: fault.Truncate},
-		{Operation: "accelerator.device.find", Action: fault.Delay, Delay: time.Second},
-		{Operation: "accelerator.arq.bind", Action: fault.Reboot, Delay: time.Second},
-		{Operation: "accelerator.event.send", Action: fault.Malformed},
-		{Operation: "accelerator.mdev.create", Action: fault.Duplicate},
+		{Operation: fault.MdevCreate, Action: fault.Reboot, Delay: time.Second},
+		{Operation: fault.MdevCreate, Action: fault.Truncate},
+		{Operation: fault.DeviceFind, Action: fault.Delay, Delay: time.Second},
+		{Operation: fault.ARQBind, Action: fault.Reboot, Delay: time.Second},
+		{Operation: fault.EventSend, Action: fault.Malformed},
+		{Operation: fault.MdevCreate, Action: fault.Duplicate},
 	} {
 		if err := faults.Set(rule); !errors.Is(err, fault.ErrRule) {
 			t.Errorf("%s %s: got error %v, want ErrRule", rule.Operation, rule.Action, err)
 		}
 	}
-	var names []string
+	var names []sim.OperationName
 	for _, o := range faults.Describe() {
 		names = append(names, o.Name)
 	}

@@ -146,12 +146,12 @@ func TestImpossibleProbabilitiesAreRefused(t *testing.T) {
 
 // One in four requests is refused, the same ones in every run.
 func ExampleSet_Seed() {
-	faults := fault.NewSet("placement.allocations.put")
+	faults := fault.NewSet(fault.AllocationsPut)
 	faults.Seed(7)
-	err := faults.Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 503, Probability: 0.25})
+	err := faults.Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 503, Probability: 0.25})
 	fmt.Println(err)
 	for range 12 {
-		_, hit := faults.Decide("placement.allocations.put", "an instance")
+		_, hit := faults.Decide(fault.AllocationsPut, "an instance")
 		fmt.Print(hit, " ")
 	}
 	fmt.Println(faults.Rules()[0].Hits)

@@ -9,12 +9,13 @@
 //
 // The simulators call [Set.Decide] and act on the rule in their own error format. Rules
 // apply to requests and to background work of a service, such as forwarding an event,
-// creating a mediated device or finding a card: [Set.Describe] lists all operations,
-// each with its actions. A rule with another action is refused. A Set implements
-// sim.Recorded, which keeps rules and counts across a restart.
+// creating a mediated device or finding a card. Each operation has a constant, such as
+// [ARQBind]; [Set.Describe] lists all of a set, each with its actions. A rule with another
+// action is refused. A Set implements sim.Recorded, which keeps rules and counts across a
+// restart.
 //
 //	faults.Set(fault.Rule{
-//		Operation: "accelerator.arq.bind",
+//		Operation: fault.ARQBind,
 //		When:      fault.After,
 //		Action:    fault.Drop, // bound, but the caller gets no answer
 //	})

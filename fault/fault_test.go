@@ -159,11 +159,11 @@ func TestRuleJSONRoundTrip(t *testing.T) {
 }
 
 func ExampleSet_Decide() {
-	faults := fault.NewSet("accelerator.arq.bind")
-	err := faults.Set(fault.Rule{Operation: "accelerator.arq.bind", Nth: 2, Action: fault.Status, Status: 503})
+	faults := fault.NewSet(fault.ARQBind)
+	err := faults.Set(fault.Rule{Operation: fault.ARQBind, Nth: 2, Action: fault.Status, Status: 503})
 	fmt.Println(err)
 	for range 3 {
-		rule, hit := faults.Decide("accelerator.arq.bind", "")
+		rule, hit := faults.Decide(fault.ARQBind, "")
 		fmt.Println(hit, rule.Status)
 	}
 	fmt.Println(faults.Rules()[0].Hits)

@@ -3,6 +3,7 @@ package fault_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestRulesAreReadFromAFile(t *testing.T) {
@@ -52,14 +54,14 @@ func TestTheObserverSeesEveryDecision(t *testing.T) {
 	t.Parallel()
 	s := fault.NewSet("a.b")
 	var seen []string
-	s.Observe(func(operation, subject string) {
-		seen = append(seen, operation+" "+subject+" "+strings.Join(s.Operations(), ","))
+	s.Observe(func(operation sim.OperationName, subject string) {
+		seen = append(seen, fmt.Sprint(operation, " ", subject, " ", s.Operations()))
 	})
 	s.Decide("a.b", "1")
 	s.Decide("a.c", "2")
 	s.Observe(nil)
 	s.Decide("a.b", "3")
-	if diff := cmp.Diff([]string{"a.b 1 a.b", "a.c 2 a.b"}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"a.b 1 [a.b]", "a.c 2 [a.b]"}, seen); diff != "" {
 		t.Errorf("seen (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/strictjson"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // ErrRule is matched by every error about an invalid rule.
@@ -78,9 +79,9 @@ func (a Action) needsTime() bool { return a == Delay || a == SlowBody || a == La
 // Rule makes an operation fail. The zero Nth and Times mean 1: the first match, once.
 // Matches are counted per subject.
 type Rule struct {
-	// Operation is the stable name of an operation, such as
-	// "placement.allocations.put"; every simulator lists its own.
-	Operation string `json:"operation"`
+	// Operation is the name of an operation, such as AllocationsPut; [Set.Describe] lists
+	// those of a set.
+	Operation sim.OperationName `json:"operation"`
 	// Subject restricts the rule to one subject: the first identifier in the request's
 	// path. Empty matches every subject, each counted separately.
 	Subject string `json:"subject,omitempty"`

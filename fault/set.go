@@ -14,8 +14,7 @@ import (
 
 // Operation is something that a rule can make fail.
 type Operation struct {
-	// Name is stable: "placement.allocations.put".
-	Name string `json:"operation"`
+	Name sim.OperationName `json:"operation"`
 	// Subject describes the subject of a rule.
 	Subject string `json:"subject"`
 	// Actions are the possible actions of rules.
@@ -27,9 +26,9 @@ type Operation struct {
 type Set struct {
 	mu         sync.Mutex
 	seed       uint64
-	operations map[string]Operation
+	operations map[sim.OperationName]Operation
 	rules      []*counted
-	observe    func(operation, subject string)
+	observe    func(operation sim.OperationName, subject string)
 	listeners  []func([]sim.RecordChange)
 }
 
@@ -49,14 +48,14 @@ type State struct {
 }
 
 // NewSet returns an empty set with the operations of requests.
-func NewSet(operations ...string) *Set {
+func NewSet(operations ...sim.OperationName) *Set {
 	s := &Set{}
 	s.Register(operations...)
 	return s
 }
 
 // Register adds operations of requests for rules. An existing operation is unchanged.
-func (s *Set) Register(requests ...string) {
+func (s *Set) Register(requests ...sim.OperationName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range requests {
@@ -81,7 +80,7 @@ func (s *Set) RegisterWork(work ...Operation) {
 // register is called under the mutex.
 func (s *Set) register(o Operation) {
 	if s.operations == nil {
-		s.operations = make(map[string]Operation)
+		s.operations = make(map[sim.OperationName]Operation)
 	}
 	o.Actions = slices.Clone(o.Actions)
 	s.operations[o.Name] = o
@@ -101,7 +100,7 @@ func (s *Set) Describe() []Operation {
 }
 
 // Operations lists the names of the operations, sorted.
-func (s *Set) Operations() []string {
+func (s *Set) Operations() []sim.OperationName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.operations))
@@ -173,7 +172,7 @@ func (s *Set) Rules() []State {
 
 // Decide counts one occurrence of the operation on the subject and returns the first rule
 // that makes it fail. A nil set has no rules.
-func (s *Set) Decide(operation, subject string) (Rule, bool) {
+func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 	if s == nil {
 		return Rule{}, false
 	}
@@ -200,14 +199,14 @@ func (s *Set) Decide(operation, subject string) (Rule, bool) {
 
 // Observe calls f for each call of Decide, on its goroutine, before a rule applies; nil
 // ends that. It lists the places where a flow can fail.
-func (s *Set) Observe(f func(operation, subject string)) {
+func (s *Set) Observe(f func(operation sim.OperationName, subject string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observe = f
 }
 
 // observed calls the observer, without the lock so that it may use the set.
-func (s *Set) observed(operation, subject string) {
+func (s *Set) observed(operation sim.OperationName, subject string) {
 	s.mu.Lock()
 	f := s.observe
 	s.mu.Unlock()

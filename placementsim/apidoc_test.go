@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -200,12 +202,12 @@ func bodiesOf(t *testing.T, op operation) string {
 	if !op.reads {
 		return ""
 	}
-	base := map[string]string{
-		"placement.resource_provider.create": "provider-post", "placement.resource_provider.update": "provider-put",
-		"placement.inventories.post": "inventory-post", "placement.inventories.put": "inventories-put", "placement.inventory.put": "inventory-put",
-		"placement.aggregates.put": "aggregates", "placement.rp_traits.put": "traits-put", "placement.resource_class.create": "resource-class",
-		"placement.resource_class.put": "resource-class", "placement.allocations.put": "allocations-put", "placement.allocations.post": "allocations-post",
-		"placement.reshaper.post": "reshaper",
+	base := map[sim.OperationName]string{
+		fault.ResourceProviderCreate: "provider-post", fault.ResourceProviderUpdate: "provider-put",
+		fault.InventoriesPost: "inventory-post", fault.InventoriesPut: "inventories-put", fault.InventoryPut: "inventory-put",
+		fault.AggregatesPut: "aggregates", fault.RPTraitsPut: "traits-put", fault.ResourceClassCreate: "resource-class",
+		fault.ResourceClassPut: "resource-class", fault.AllocationsPut: "allocations-put", fault.AllocationsPost: "allocations-post",
+		fault.ReshaperPost: "reshaper",
 	}[op.name]
 	files, err := schemaFiles.ReadDir("schemas")
 	if err != nil {

@@ -239,7 +239,7 @@ func TestARequestUnderAFault(t *testing.T) {
 	var last sim.Exchange
 	s := newServer(t, Config{}, WithFaults(faults), WithObserver(func(e sim.Exchange) { last = e }))
 	for _, when := range []fault.When{fault.Before, fault.After} {
-		if err := faults.Set(fault.Rule{Operation: "placement.resource_provider.create", Action: fault.Status, When: when}); err != nil {
+		if err := faults.Set(fault.Rule{Operation: fault.ResourceProviderCreate, Action: fault.Status, When: when}); err != nil {
 			t.Fatal(err)
 		}
 		if got := send(t, s, "1.20", "POST", "/resource_providers", `{"name":"n"}`); got.status != 500 {

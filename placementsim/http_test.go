@@ -249,8 +249,8 @@ func TestFaultsAnswerInTheDialect(t *testing.T) {
 	t.Parallel()
 	faults := fault.NewSet(Operations()...)
 	err := faults.Set(
-		fault.Rule{Operation: "placement.allocations.put", Nth: 1, Action: fault.Status, Status: 409, Code: codeConcurrentUpdate},
-		fault.Rule{Operation: "placement.allocations.put", Nth: 2, When: fault.After, Action: fault.Status, Status: 503},
+		fault.Rule{Operation: fault.AllocationsPut, Nth: 1, Action: fault.Status, Status: 409, Code: codeConcurrentUpdate},
+		fault.Rule{Operation: fault.AllocationsPut, Nth: 2, When: fault.After, Action: fault.Status, Status: 503},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestFaultsAnswerInTheDialect(t *testing.T) {
 		t.Errorf("after: got %d %s", got.status, got.body)
 	}
 	s.CheckUsage(t, rp1, "VCPU", 1)
-	if len(seen) != 2 || seen[0].Operation != "placement.allocations.put" || seen[0].Subject != con || seen[1].Microversion != "1.28" || seen[1].Fault != "status" {
+	if len(seen) != 2 || seen[0].Operation != fault.AllocationsPut || seen[0].Subject != con || seen[1].Microversion != "1.28" || seen[1].Fault != "status" {
 		t.Errorf("observed %+v", seen)
 	}
 }

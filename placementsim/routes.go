@@ -3,6 +3,7 @@ package placementsim
 import (
 	"net/http"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
@@ -10,7 +11,8 @@ import (
 
 // operation is one route with what is checked before its handler runs.
 type operation struct {
-	name, method, pattern string
+	name            sim.OperationName
+	method, pattern string
 	// since is the microversion that introduced the route; below it the answer
 	// is maskStatus (404 if zero).
 	since      version
@@ -33,50 +35,50 @@ type operation struct {
 func operations() []operation {
 	const rp = "/resource_providers/{uuid}"
 	return []operation{
-		{name: "placement.root.get", method: "GET", pattern: "/", rule: anybody, handle: getRoot},
-		{name: "placement.root.get", method: "GET", pattern: "", rule: anybody, handle: getRoot},
+		{name: fault.PlacementRootGet, method: "GET", pattern: "/", rule: anybody, handle: getRoot},
+		{name: fault.PlacementRootGet, method: "GET", pattern: "", rule: anybody, handle: getRoot},
 
-		{name: "placement.resource_provider.list", method: "GET", pattern: "/resource_providers", answers: true, query: []string{"name", "uuid", "member_of", "resources", "in_tree", "required"}, handle: listProviders},
-		{name: "placement.resource_provider.create", method: "POST", pattern: "/resource_providers", reads: true, handle: createProvider},
-		{name: "placement.resource_provider.get", method: "GET", pattern: rp, answers: true, handle: ofProvider(getProvider)},
-		{name: "placement.resource_provider.update", method: "PUT", pattern: rp, reads: true, handle: updateProvider},
-		{name: "placement.resource_provider.delete", method: "DELETE", pattern: rp, handle: deleteProvider},
+		{name: fault.ResourceProviderList, method: "GET", pattern: "/resource_providers", answers: true, query: []string{"name", "uuid", "member_of", "resources", "in_tree", "required"}, handle: listProviders},
+		{name: fault.ResourceProviderCreate, method: "POST", pattern: "/resource_providers", reads: true, handle: createProvider},
+		{name: fault.ResourceProviderGet, method: "GET", pattern: rp, answers: true, handle: ofProvider(getProvider)},
+		{name: fault.ResourceProviderUpdate, method: "PUT", pattern: rp, reads: true, handle: updateProvider},
+		{name: fault.ResourceProviderDelete, method: "DELETE", pattern: rp, handle: deleteProvider},
 
-		{name: "placement.inventories.get", method: "GET", pattern: rp + "/inventories", answers: true, handle: ofProvider((*call).writeInventories)},
-		{name: "placement.inventories.post", method: "POST", pattern: rp + "/inventories", reads: true, handle: postInventory},
-		{name: "placement.inventories.put", method: "PUT", pattern: rp + "/inventories", reads: true, handle: putInventories},
-		{name: "placement.inventories.delete", method: "DELETE", pattern: rp + "/inventories", since: 5, maskStatus: http.StatusMethodNotAllowed, handle: deleteInventories},
-		{name: "placement.inventory.get", method: "GET", pattern: rp + "/inventories/{class}", answers: true, handle: ofProvider(getInventory)},
-		{name: "placement.inventory.put", method: "PUT", pattern: rp + "/inventories/{class}", reads: true, handle: putInventory},
-		{name: "placement.inventory.delete", method: "DELETE", pattern: rp + "/inventories/{class}", handle: deleteInventory},
+		{name: fault.InventoriesGet, method: "GET", pattern: rp + "/inventories", answers: true, handle: ofProvider((*call).writeInventories)},
+		{name: fault.InventoriesPost, method: "POST", pattern: rp + "/inventories", reads: true, handle: postInventory},
+		{name: fault.InventoriesPut, method: "PUT", pattern: rp + "/inventories", reads: true, handle: putInventories},
+		{name: fault.InventoriesDelete, method: "DELETE", pattern: rp + "/inventories", since: 5, maskStatus: http.StatusMethodNotAllowed, handle: deleteInventories},
+		{name: fault.InventoryGet, method: "GET", pattern: rp + "/inventories/{class}", answers: true, handle: ofProvider(getInventory)},
+		{name: fault.InventoryPut, method: "PUT", pattern: rp + "/inventories/{class}", reads: true, handle: putInventory},
+		{name: fault.InventoryDelete, method: "DELETE", pattern: rp + "/inventories/{class}", handle: deleteInventory},
 
-		{name: "placement.rp_usages.get", method: "GET", pattern: rp + "/usages", answers: true, handle: ofProvider(getProviderUsages)},
-		{name: "placement.rp_allocations.get", method: "GET", pattern: rp + "/allocations", answers: true, handle: getProviderAllocations},
-		{name: "placement.aggregates.get", method: "GET", pattern: rp + "/aggregates", since: 1, maskLast: true, answers: true, handle: ofProvider((*call).writeAggregates)},
-		{name: "placement.aggregates.put", method: "PUT", pattern: rp + "/aggregates", since: 1, maskLast: true, reads: true, handle: putAggregates},
-		{name: "placement.rp_traits.get", method: "GET", pattern: rp + "/traits", since: 6, answers: true, handle: ofProvider((*call).writeProviderTraits)},
-		{name: "placement.rp_traits.put", method: "PUT", pattern: rp + "/traits", since: 6, reads: true, handle: putProviderTraits},
-		{name: "placement.rp_traits.delete", method: "DELETE", pattern: rp + "/traits", since: 6, handle: deleteProviderTraits},
+		{name: fault.RPUsagesGet, method: "GET", pattern: rp + "/usages", answers: true, handle: ofProvider(getProviderUsages)},
+		{name: fault.RPAllocationsGet, method: "GET", pattern: rp + "/allocations", answers: true, handle: getProviderAllocations},
+		{name: fault.AggregatesGet, method: "GET", pattern: rp + "/aggregates", since: 1, maskLast: true, answers: true, handle: ofProvider((*call).writeAggregates)},
+		{name: fault.AggregatesPut, method: "PUT", pattern: rp + "/aggregates", since: 1, maskLast: true, reads: true, handle: putAggregates},
+		{name: fault.RPTraitsGet, method: "GET", pattern: rp + "/traits", since: 6, answers: true, handle: ofProvider((*call).writeProviderTraits)},
+		{name: fault.RPTraitsPut, method: "PUT", pattern: rp + "/traits", since: 6, reads: true, handle: putProviderTraits},
+		{name: fault.RPTraitsDelete, method: "DELETE", pattern: rp + "/traits", since: 6, handle: deleteProviderTraits},
 
-		{name: "placement.trait.list", method: "GET", pattern: "/traits", since: 6, answers: true, query: []string{"name", "associated"}, handle: listTraits},
-		{name: "placement.trait.get", method: "GET", pattern: "/traits/{name}", since: 6, handle: getTrait},
-		{name: "placement.trait.put", method: "PUT", pattern: "/traits/{name}", since: 6, handle: putTrait},
-		{name: "placement.trait.delete", method: "DELETE", pattern: "/traits/{name}", since: 6, handle: deleteTrait},
+		{name: fault.TraitList, method: "GET", pattern: "/traits", since: 6, answers: true, query: []string{"name", "associated"}, handle: listTraits},
+		{name: fault.TraitGet, method: "GET", pattern: "/traits/{name}", since: 6, handle: getTrait},
+		{name: fault.TraitPut, method: "PUT", pattern: "/traits/{name}", since: 6, handle: putTrait},
+		{name: fault.TraitDelete, method: "DELETE", pattern: "/traits/{name}", since: 6, handle: deleteTrait},
 
-		{name: "placement.resource_class.list", method: "GET", pattern: "/resource_classes", since: 2, answers: true, handle: listClasses},
-		{name: "placement.resource_class.create", method: "POST", pattern: "/resource_classes", since: 2, reads: true, handle: createClass},
-		{name: "placement.resource_class.get", method: "GET", pattern: "/resource_classes/{name}", since: 2, answers: true, handle: getClass},
-		{name: "placement.resource_class.put", method: "PUT", pattern: "/resource_classes/{name}", since: 2, reads: true, bodyUntil: 7, handle: putClass},
-		{name: "placement.resource_class.delete", method: "DELETE", pattern: "/resource_classes/{name}", since: 2, handle: deleteClass},
+		{name: fault.ResourceClassList, method: "GET", pattern: "/resource_classes", since: 2, answers: true, handle: listClasses},
+		{name: fault.ResourceClassCreate, method: "POST", pattern: "/resource_classes", since: 2, reads: true, handle: createClass},
+		{name: fault.ResourceClassGet, method: "GET", pattern: "/resource_classes/{name}", since: 2, answers: true, handle: getClass},
+		{name: fault.ResourceClassPut, method: "PUT", pattern: "/resource_classes/{name}", since: 2, reads: true, bodyUntil: 7, handle: putClass},
+		{name: fault.ResourceClassDelete, method: "DELETE", pattern: "/resource_classes/{name}", since: 2, handle: deleteClass},
 
-		{name: "placement.allocations.get", method: "GET", pattern: "/allocations/{consumer}", answers: true, handle: getAllocations},
-		{name: "placement.allocations.put", method: "PUT", pattern: "/allocations/{consumer}", reads: true, handle: putAllocations},
-		{name: "placement.allocations.delete", method: "DELETE", pattern: "/allocations/{consumer}", handle: deleteAllocations},
-		{name: "placement.allocations.post", method: "POST", pattern: "/allocations", since: 13, reads: true, handle: postAllocations},
+		{name: fault.AllocationsGet, method: "GET", pattern: "/allocations/{consumer}", answers: true, handle: getAllocations},
+		{name: fault.AllocationsPut, method: "PUT", pattern: "/allocations/{consumer}", reads: true, handle: putAllocations},
+		{name: fault.AllocationsDelete, method: "DELETE", pattern: "/allocations/{consumer}", handle: deleteAllocations},
+		{name: fault.AllocationsPost, method: "POST", pattern: "/allocations", since: 13, reads: true, handle: postAllocations},
 
-		{name: "placement.allocation_candidates.list", method: "GET", pattern: "/allocation_candidates", since: 10, answers: true, query: []string{"resources*", "required*", "member_of*", "in_tree*", "limit", "group_policy", "root_required", "same_subtree"}, handle: listCandidates},
-		{name: "placement.usages.get", method: "GET", pattern: "/usages", since: 9, answers: true, rule: ownUsages, query: []string{"project_id", "user_id", "consumer_type"}, handle: getUsages},
-		{name: "placement.reshaper.post", method: "POST", pattern: "/reshaper", since: 30, reads: true, rule: reshaping, handle: postReshaper},
+		{name: fault.AllocationCandidatesList, method: "GET", pattern: "/allocation_candidates", since: 10, answers: true, query: []string{"resources*", "required*", "member_of*", "in_tree*", "limit", "group_policy", "root_required", "same_subtree"}, handle: listCandidates},
+		{name: fault.UsagesGet, method: "GET", pattern: "/usages", since: 9, answers: true, rule: ownUsages, query: []string{"project_id", "user_id", "consumer_type"}, handle: getUsages},
+		{name: fault.ReshaperPost, method: "POST", pattern: "/reshaper", since: 30, reads: true, rule: reshaping, handle: postReshaper},
 	}
 }
 

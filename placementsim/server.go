@@ -119,7 +119,7 @@ func StandardTraits() []string {
 func StandardResourceClasses() []string { return engine.StandardClasses() }
 
 // Operations lists the names of the operations, sorted, for fault rules.
-func Operations() []string { return (&Server{}).router().Operations() }
+func Operations() []sim.OperationName { return (&Server{}).router().Operations() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.service.ServeHTTP(w, r) }

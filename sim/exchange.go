@@ -2,14 +2,18 @@ package sim
 
 import "time"
 
+// OperationName is the stable name of a request to a service or of its background work, such as
+// "placement.allocations.put". It is used by fault rules and in records of requests; package
+// fault has a constant for each.
+type OperationName string
+
 // Route is one operation that a service serves.
 type Route struct {
 	// Service is identity, placement, accelerator, compute or image.
 	Service string `json:"service"`
-	// Operation is the name that fault rules and the record use, such as
-	// "placement.allocations.put".
-	Operation string `json:"operation"`
-	Method    string `json:"method"`
+	// Operation is the name in fault rules and records.
+	Operation OperationName `json:"operation"`
+	Method    string        `json:"method"`
 	// Pattern is the path below the service's root, variables in braces.
 	Pattern string `json:"pattern"`
 	// Query are the query keys that are read; a trailing * stands for any end, * alone
@@ -29,7 +33,7 @@ type Exchange struct {
 	// Service is identity, placement, accelerator, compute or image.
 	Service string `json:"service"`
 	// Operation is that of the [Route]; empty for an unknown path.
-	Operation string `json:"operation"`
+	Operation OperationName `json:"operation"`
 	// Subject is the first identifier in the path.
 	Subject string `json:"subject,omitempty"`
 	// From is the caller's User-Agent header.

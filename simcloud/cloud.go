@@ -185,7 +185,7 @@ func (c *Cloud) start(set settings) error {
 	if err := c.startCyborg(); err != nil {
 		return err
 	}
-	for _, operations := range [][]string{
+	for _, operations := range [][]sim.OperationName{
 		placementsim.Operations(), fakecyborg.Operations(), c.identity.Operations(), c.compute.Operations(), c.images.Operations(),
 	} {
 		c.faults.Register(operations...)

@@ -246,11 +246,14 @@ func TestFaultsReachEveryService(t *testing.T) {
 	t.Parallel()
 	cloud := simcloud.Run(t)
 	u := login(t, cloud, "admin", "admin")
-	tests := []struct{ operation, method, path, version string }{
-		{"identity.token.create", "POST", "/v3/auth/tokens", ""},
-		{"placement.resource_provider.list", "GET", "/placement/resource_providers", placement},
-		{"accelerator.arq.list", "GET", "/accelerator/v2/accelerator_requests", accelerator},
-		{"compute.external_events.create", "POST", "/compute/v2.1/os-server-external-events", "compute 2.82"},
+	tests := []struct {
+		operation             sim.OperationName
+		method, path, version string
+	}{
+		{fault.TokenCreate, "POST", "/v3/auth/tokens", ""},
+		{fault.ResourceProviderList, "GET", "/placement/resource_providers", placement},
+		{fault.ARQList, "GET", "/accelerator/v2/accelerator_requests", accelerator},
+		{fault.ExternalEventsCreate, "POST", "/compute/v2.1/os-server-external-events", "compute 2.82"},
 	}
 	for _, tt := range tests {
 		if err := cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Status, Status: 503}); err != nil {
@@ -261,7 +264,7 @@ func TestFaultsReachEveryService(t *testing.T) {
 		}
 	}
 	last := cloud.Requests()[len(cloud.Requests())-1]
-	if last.Operation != "compute.external_events.create" || last.Fault != "status" || last.Status != 503 {
+	if last.Operation != fault.ExternalEventsCreate || last.Fault != "status" || last.Status != 503 {
 		t.Errorf("recorded: %+v", last)
 	}
 	cloud.ForgetRequests()
@@ -544,11 +547,11 @@ func TestTheModelsSeedDecidesAboutProbabilities(t *testing.T) {
 	t.Parallel()
 	hits := func(seed uint64) (got string) {
 		cloud := simcloud.Run(t, simcloud.Model{Seed: seed, Hosts: []simcloud.Host{}})
-		if err := cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, Probability: 0.5}); err != nil {
+		if err := cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, Probability: 0.5}); err != nil {
 			t.Fatal(err)
 		}
 		for range 64 {
-			_, hit := cloud.Faults().Decide("placement.allocations.put", instance(1))
+			_, hit := cloud.Faults().Decide(fault.AllocationsPut, instance(1))
 			got += fmt.Sprint(hit, " ")
 		}
 		return got

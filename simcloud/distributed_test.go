@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -106,20 +107,20 @@ func TestTokensExpireAtARequest(t *testing.T) {
 			t.Errorf("%s: statuses of Cyborg and Placement (-want +got):\n%s", when, diff)
 		}
 	}
-	expire := func(operation string, action fault.Action) {
+	expire := func(operation sim.OperationName, action fault.Action) {
 		t.Helper()
 		if err := cloud.Faults().Set(fault.Rule{Operation: operation, Action: action}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want("before", 200, 200)
-	expire("accelerator.device.list", fault.ExpireServiceToken)
+	expire(fault.DeviceList, fault.ExpireServiceToken)
 	want("the service token expires", 401, 200)
 	cloud.Faults().Clear()
 	want("the service token has expired", 401, 200)
 	u = login(t, cloud, "admin", "admin") // with a new service token of the cloud
 	want("renewed", 200, 200)
-	expire("placement.resource_provider.list", fault.ExpireToken)
+	expire(fault.ResourceProviderList, fault.ExpireToken)
 	want("the user's token expires after Cyborg's answer", 200, 401)
 	cloud.Faults().Clear()
 	want("the user's token has expired", 401, 401)

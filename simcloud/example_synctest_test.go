@@ -47,7 +47,7 @@ func TestAWholeCloudInVirtualTime(t *testing.T) {
 		}
 
 		// go-retryablehttp waits 1, 2 and 4 seconds when it is refused three times.
-		check(cloud.Faults().Set(fault.Rule{Operation: "accelerator.root.get", Action: fault.Status, Status: 503, Times: 3}))
+		check(cloud.Faults().Set(fault.Rule{Operation: fault.AcceleratorRootGet, Action: fault.Status, Status: 503, Times: 3}))
 		patient := retryablehttp.NewClient()
 		patient.HTTPClient, patient.Logger = &http.Client{Transport: cloud.Transport()}, nil
 		began := time.Now()
@@ -82,7 +82,7 @@ func TestAWholeCloudInVirtualTime(t *testing.T) {
 		}
 
 		// The agents look at their hardware every minute.
-		check(cloud.Faults().Set(fault.Rule{Operation: "accelerator.device.find", Subject: "cn1_0000:3b:00.0", Action: fault.Drop, Times: -1}))
+		check(cloud.Faults().Set(fault.Rule{Operation: fault.DeviceFind, Subject: "cn1_0000:3b:00.0", Action: fault.Drop, Times: -1}))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if after := devices(); after != before-1 {

@@ -84,7 +84,7 @@ func ExampleCloud_Faults() {
 	}
 	defer cloud.Close()
 	err = cloud.Faults().Set(fault.Rule{
-		Operation: "accelerator.arq.bind",
+		Operation: fault.ARQBind,
 		When:      fault.After,
 		Action:    fault.Drop, // bound, but the caller never hears of it
 	})

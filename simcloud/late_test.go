@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -58,16 +59,17 @@ func TestALateSpawn(t *testing.T) {
 		last := func() string { return cloud.Cyborg.ARQs()[0].UUID }
 		const requests = "/accelerator/v2/accelerator_requests"
 		for _, tt := range []struct {
-			operation, method, path, version string
-			body                             func() string
-			state                            func() string
-			before, after                    string
+			operation             sim.OperationName
+			method, path, version string
+			body                  func() string
+			state                 func() string
+			before, after         string
 		}{
-			{"placement.allocations.put", "PUT", "/placement/allocations/" + s.uuid, placement, func() string { return used }, allocated, "0", "1"},
-			{"accelerator.arq.create", "POST", requests, accelerator, func() string { return `{"device_profile_name": "gpu"}` }, arqs, "[]", "[Initial]"},
-			{"accelerator.arq.bind", "PATCH", requests, accelerator, func() string { return bindBody(cloud, last(), s) }, arqs, "[Initial]", "[Bound]"},
-			{"accelerator.arq.delete", "DELETE", requests + "?instance=" + s.uuid, accelerator, nil, arqs, "[Bound]", "[]"},
-			{"placement.allocations.delete", "DELETE", "/placement/allocations/" + s.uuid, placement, nil, allocated, "1", "0"},
+			{fault.AllocationsPut, "PUT", "/placement/allocations/" + s.uuid, placement, func() string { return used }, allocated, "0", "1"},
+			{fault.ARQCreate, "POST", requests, accelerator, func() string { return `{"device_profile_name": "gpu"}` }, arqs, "[]", "[Initial]"},
+			{fault.ARQBind, "PATCH", requests, accelerator, func() string { return bindBody(cloud, last(), s) }, arqs, "[Initial]", "[Bound]"},
+			{fault.ARQDelete, "DELETE", requests + "?instance=" + s.uuid, accelerator, nil, arqs, "[Bound]", "[]"},
+			{fault.AllocationsDelete, "DELETE", "/placement/allocations/" + s.uuid, placement, nil, allocated, "1", "0"},
 		} {
 			if err := cloud.Faults().Set(fault.Rule{Operation: tt.operation, Action: fault.Late, Delay: time.Minute}); err != nil {
 				t.Fatal(err)

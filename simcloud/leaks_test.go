@@ -79,7 +79,7 @@ func TestEachLeakIsFound(t *testing.T) {
 		{"bind that failed", func(u *user, _, _ spawned) {
 			s := spawned{uuid: instance(3)}
 			s.provider, s.host = u.claim(s.uuid, "VGPU:1", "CUSTOM_GPU_NVIDIA")
-			u.mustFault(fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+			u.mustFault(fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 			id := u.createARQs("vgpu")[0]
 			u.send("PATCH", "/accelerator/v2/accelerator_requests", accelerator, fmt.Sprintf(
 				`{%q:[{"path":"/hostname","op":"add","value":%q},{"path":"/device_rp_uuid","op":"add","value":%q},{"path":"/instance_uuid","op":"add","value":%q},{"path":"/project_id","op":"add","value":"p"}]}`,
@@ -87,7 +87,7 @@ func TestEachLeakIsFound(t *testing.T) {
 			s.define(u, domainOf(u.t))
 		}, []string{"guest: guest " + instance(3) + " has ARQ (BindFailed, device profile vgpu), which is not Bound to an attach handle"}},
 		{"mediated device that cannot be removed", func(u *user, _, vgpu spawned) {
-			u.mustFault(fault.Rule{Operation: "accelerator.mdev.remove", Action: fault.Status, Times: -1})
+			u.mustFault(fault.Rule{Operation: fault.MdevRemove, Action: fault.Status, Times: -1})
 			u.cloud.RemoveGuest(vgpu.uuid)
 			u.send("DELETE", "/accelerator/v2/accelerator_requests?instance="+vgpu.uuid, accelerator, "")
 			u.do("DELETE", "/placement/allocations/"+vgpu.uuid, placement, nil, 204, nil)

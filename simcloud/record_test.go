@@ -37,7 +37,7 @@ func recorded(t *testing.T) *simcloud.Cloud {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cloud.Close() })
-	if err := cloud.Faults().Set(fault.Rule{Operation: "accelerator.arq.list", Subject: instance(1), Action: fault.Status, Status: 503}); err != nil {
+	if err := cloud.Faults().Set(fault.Rule{Operation: fault.ARQList, Subject: instance(1), Action: fault.Status, Status: 503}); err != nil {
 		t.Fatal(err)
 	}
 	u := login(t, cloud, "admin", "admin")

@@ -83,7 +83,7 @@ func everything(t *testing.T) (*simcloud.Cloud, []given) {
 func TestACloudOfADumpIsTheSameCloud(t *testing.T) {
 	t.Parallel()
 	cloud, list := everything(t)
-	if err := cloud.Faults().Set(fault.Rule{Operation: "placement.root.get", Nth: 2, Action: fault.Status, Status: 503}); err != nil {
+	if err := cloud.Faults().Set(fault.Rule{Operation: fault.PlacementRootGet, Nth: 2, Action: fault.Status, Status: 503}); err != nil {
 		t.Fatal(err)
 	}
 	before := dump(t, cloud)

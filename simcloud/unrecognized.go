@@ -16,7 +16,7 @@ import (
 type Unrecognized struct {
 	Service string `json:"service"`
 	// Operation is that of the requests, by its name in fault rules.
-	Operation string `json:"operation"`
+	Operation sim.OperationName `json:"operation"`
 	// What is "query limitt" or "body [].colour", where [] stands for every item of a
 	// list.
 	What string `json:"what"`
@@ -55,7 +55,7 @@ func (c *Cloud) Unrecognized() []Unrecognized {
 		list = append(list, *entry)
 	}
 	slices.SortFunc(list, func(a, b Unrecognized) int {
-		return cmp.Or(strings.Compare(a.Operation, b.Operation), strings.Compare(a.What, b.What), strings.Compare(a.Service, b.Service))
+		return cmp.Or(cmp.Compare(a.Operation, b.Operation), strings.Compare(a.What, b.What), strings.Compare(a.Service, b.Service))
 	})
 	return list
 }

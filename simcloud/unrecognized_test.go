@@ -12,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -36,10 +37,10 @@ func TestUnrecognizedInputIsListed(t *testing.T) {
 	u.send("POST", "/accelerator/v2/device_profiles", accelerator, `[{"name": "x", "colour": "red", "groups": [{"resources:PGPU": "1"}]}, {"colour": "blue"}]`)
 	u.send("GET", "/image/v2/images?sort=name:asc", "", "")
 	want := []simcloud.Unrecognized{
-		{Service: "accelerator", Operation: "accelerator.arq.list", What: "query instanse", Count: 2, LastFrom: "Go-http-client/1.1"},
-		{Service: "accelerator", Operation: "accelerator.arq.list", What: "query limit", Count: 1, LastFrom: "Go-http-client/1.1"},
-		{Service: "accelerator", Operation: "accelerator.device_profile.create", What: "body [].colour", Count: 1, LastFrom: "Go-http-client/1.1"},
-		{Service: "image", Operation: "image.image.list", What: "query sort", Count: 1, LastFrom: "Go-http-client/1.1"},
+		{Service: "accelerator", Operation: fault.ARQList, What: "query instanse", Count: 2, LastFrom: "Go-http-client/1.1"},
+		{Service: "accelerator", Operation: fault.ARQList, What: "query limit", Count: 1, LastFrom: "Go-http-client/1.1"},
+		{Service: "accelerator", Operation: fault.DeviceProfileCreate, What: "body [].colour", Count: 1, LastFrom: "Go-http-client/1.1"},
+		{Service: "image", Operation: fault.ImageList, What: "query sort", Count: 1, LastFrom: "Go-http-client/1.1"},
 	}
 	if diff := cmp.Diff(want, cloud.Unrecognized()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

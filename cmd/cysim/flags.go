@@ -115,7 +115,7 @@ type faultsFlag struct {
 }
 
 // newSet is a set of the rules of the file for a service's operations.
-func (f faultsFlag) newSet(seed uint64, operations []string) (*fault.Set, error) {
+func (f faultsFlag) newSet(seed uint64, operations []sim.OperationName) (*fault.Set, error) {
 	faults := fault.NewSet(operations...)
 	faults.Seed(seed)
 	return faults, f.set(faults)

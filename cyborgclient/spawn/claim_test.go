@@ -33,7 +33,7 @@ func (w *world) replaceCyborg(t *testing.T, provider *gophercloud.ProviderClient
 func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	err := w.cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409})
+	err := w.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 func TestAClaimThatIsRefusedEverywhereIsErrClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	err := w.cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409, Times: -1})
+	err := w.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Times: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestARunningInstanceKeepsItsAllocation(t *testing.T) {
 
 	req := request("gpu")
 	req.Running = true
-	if err := w.cloud.Faults().Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500}); err != nil {
+	if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.flow.Run(t.Context(), req); err == nil {
@@ -135,7 +135,7 @@ func TestALostCreateLeavesTheARQsOfOtherClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.cloud.Faults().Set(fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After}); err != nil {
+		if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = w.flow.Run(t.Context(), request("gpu"))
@@ -159,15 +159,15 @@ func TestTheErrorNamesWhatCouldNotBeUndone(t *testing.T) {
 		rule     fault.Rule
 		wantKind spawn.LeftoverKind
 	}{
-		{"ARQs", fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1}, "arq"},
-		{"allocation", fault.Rule{Operation: "placement.allocations.put", Nth: 2, Action: fault.Status, Status: 500, Times: -1}, "allocation"},
+		{"ARQs", fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1}, "arq"},
+		{"allocation", fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Status, Status: 500, Times: -1}, "allocation"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
-				err := w.cloud.Faults().Set(tt.rule, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+				err := w.cloud.Faults().Set(tt.rule, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
 				if err != nil {
 					t.Fatal(err)
 				}

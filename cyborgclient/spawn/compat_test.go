@@ -190,8 +190,8 @@ func outcome(result *spawn.Result, err error) string {
 func failedARQ(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), config: config})
 	w.fail(t,
-		fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status},
-		fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 20 * time.Second})
+		fault.Rule{Operation: fault.MdevCreate, Action: fault.Status},
+		fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 20 * time.Second})
 	return outcome(w.flow.Run(t.Context(), request("mixed")))
 }
 
@@ -209,7 +209,7 @@ func failedPrepare(t *testing.T, config spawn.Config) string {
 
 func lateClaim(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
-	w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 5 * time.Second})
+	w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 5 * time.Second})
 	_, err := w.flow.Run(t.Context(), request("gpu"))
 	var failure *spawn.Error
 	if !errors.As(err, &failure) {
@@ -222,7 +222,7 @@ func lateClaim(t *testing.T, config spawn.Config) string {
 func lateDeletion(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
 	w.spawned(t, request("gpu"))
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Late, Delay: 7 * time.Minute})
+	w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Late, Delay: 7 * time.Minute})
 	if err := w.flow.Release(t.Context(), instance); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func lateDeletion(t *testing.T, config spawn.Config) string {
 
 func claimOnTheNextHost(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 404})
+	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 404})
 	if _, err := w.flow.Run(t.Context(), request("gpu")); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func failedUnshelve(t *testing.T, config spawn.Config) string {
 		t.Fatal(err)
 	}
 	i.Host, i.ARQs = "", nil
-	s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Nth: 2})
+	s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2})
 	if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil {
 		t.Fatal("no error")
 	}
@@ -366,7 +366,7 @@ func groupWithoutResources(t *testing.T, config spawn.Config) string {
 
 // queries are the questions for candidates.
 func (w *world) queries() []sim.Exchange {
-	return slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return r.Operation != "placement.allocation_candidates.list" })
+	return slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return r.Operation != fault.AllocationCandidatesList })
 }
 
 func oneARQMissing(t *testing.T, config spawn.Config) string {
@@ -391,7 +391,7 @@ func timedOutWait(t *testing.T, config spawn.Config) string {
 
 func malformedAnswer(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
-	w.fail(t, fault.Rule{Operation: "accelerator.device_profile.list", Action: fault.Malformed, Times: -1})
+	w.fail(t, fault.Rule{Operation: fault.DeviceProfileList, Action: fault.Malformed, Times: -1})
 	_, err := w.flow.Run(t.Context(), request("gpu"))
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) && !errors.Is(err, cyborgclient.ErrMalformed) {
@@ -444,7 +444,7 @@ func compatFlat(t *testing.T, config spawn.Config) string {
 func (w *world) arqCalls() string {
 	var calls []string
 	for _, r := range w.cloud.Requests() {
-		if call, ok := strings.CutPrefix(r.Operation, "accelerator.arq."); ok && r.Method != http.MethodGet {
+		if call, ok := strings.CutPrefix(string(r.Operation), "accelerator.arq."); ok && r.Method != http.MethodGet {
 			calls = append(calls, call)
 		}
 	}
@@ -502,7 +502,7 @@ func arqCall(t *testing.T, req *http.Request) string {
 func compatRebind(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{})
 	calls := w.watched(t, config)
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 404}) // refused: its outcome is known
+	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 404}) // refused: its outcome is known
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	w.checkPromise(t, result, err)
 	return strings.Join(*calls, " ")
@@ -526,7 +526,7 @@ func compatResolved(t *testing.T, config spawn.Config) string {
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	w.checkPromise(t, result, err)
 	for _, r := range w.cloud.Requests() {
-		if r.Operation == "accelerator.arq.list" && strings.Contains(r.Query, "bind_state=resolved") {
+		if r.Operation == fault.ARQList && strings.Contains(r.Query, "bind_state=resolved") {
 			return fmt.Sprintf("asked with bind_state=resolved, %d at first", r.Status)
 		}
 	}
@@ -535,7 +535,7 @@ func compatResolved(t *testing.T, config spawn.Config) string {
 
 func failedBinds(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
+	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, Times: -1})
 	result, err := w.flow.Run(t.Context(), request("gpu"))
 	w.checkPromise(t, result, err)
 	return fmt.Sprintf("%d binds", strings.Count(w.arqCalls(), "bind"))

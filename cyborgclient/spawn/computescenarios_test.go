@@ -74,7 +74,7 @@ func TestComputeScenarios(t *testing.T) {
 // gets counts the lists of ARQs, all and those of one instance.
 func (s *site) gets() (n int) {
 	for _, r := range s.cloud.Requests() {
-		if r.Operation == "accelerator.arq.list" {
+		if r.Operation == fault.ARQList {
 			n++
 		}
 	}
@@ -125,7 +125,7 @@ func buildSeveral(t *testing.T) {
 
 func buildException(t *testing.T) {
 	s := newSite(t, worldOpts{})
-	s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Times: -1})
+	s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 404, Times: -1})
 	result, err := s.flow.Run(t.Context(), request("gpu"))
 	var failure *spawn.Error
 	if !errors.As(err, &failure) || failure.Step != spawn.StepWait || len(s.cloud.Cyborg.ARQs()) > 0 {
@@ -209,7 +209,7 @@ func waitTimeout(t *testing.T) {
 func waitException(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "gpu")
-	s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 403})
+	s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403})
 	err := s.ops.HardReboot(t.Context(), i, nil)
 	if !errors.Is(err, cyborgclient.ErrForbidden) {
 		t.Errorf("error %v, want the refusal of the list", err)
@@ -278,7 +278,7 @@ func deleteKinds(kind string, want ...string) func(*testing.T) {
 func deleteException(t *testing.T) {
 	s := newSite(t, worldOpts{})
 	i := s.spawn(t, "gpu")
-	s.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+	s.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
 	err := s.ops.Delete(t.Context(), i)
 	var failure *spawn.Error
 	if !errors.As(err, &failure) || failure.Leftovers[0].ID != i.ARQs[0] {

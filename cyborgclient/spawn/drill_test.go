@@ -70,7 +70,7 @@ func (s *stage) spawnOnBrokenHost(ctx context.Context, cloud *simcloud.Cloud) er
 	var rules []fault.Rule
 	for _, handle := range cloud.Cyborg.AttachHandles() {
 		if handle.Hostname == "cn0" && handle.Type == driver.HandleMDEV {
-			rules = append(rules, fault.Rule{Operation: "accelerator.mdev.create", Subject: handle.UUID, Action: fault.Status, Times: -1})
+			rules = append(rules, fault.Rule{Operation: fault.MdevCreate, Subject: handle.UUID, Action: fault.Status, Times: -1})
 		}
 	}
 	for _, state := range cloud.Faults().Rules() {
@@ -104,7 +104,7 @@ func TestDrillReschedule(t *testing.T) {
 		settled(t, newStage().spawnOnBrokenHost(t.Context(), cloud))
 		var binds []int
 		for _, r := range cloud.Requests() {
-			if r.Operation == "accelerator.arq.bind" {
+			if r.Operation == fault.ARQBind {
 				binds = append(binds, r.Status)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // checkText wants an error on one line that names the package and the instance once, and
@@ -50,10 +51,10 @@ func TestErrorTexts(t *testing.T) {
 		{Action: fault.Status, Status: 403, Times: -1}, {Action: fault.Status, Status: 409, Times: -1},
 		{Action: fault.Status, Status: 500, Times: -1}, {Action: fault.Malformed, Times: -1},
 	}
-	for _, operation := range []string{
-		"accelerator.device_profile.list", "placement.allocation_candidates.list", "placement.resource_provider.get",
-		"placement.allocations.get", "placement.allocations.put", "accelerator.arq.create", "accelerator.arq.bind",
-		"accelerator.arq.list", "accelerator.arq.delete", "placement.allocations.delete",
+	for _, operation := range []sim.OperationName{
+		fault.DeviceProfileList, fault.AllocationCandidatesList, fault.ResourceProviderGet,
+		fault.AllocationsGet, fault.AllocationsPut, fault.ARQCreate, fault.ARQBind,
+		fault.ARQList, fault.ARQDelete, fault.AllocationsDelete,
 	} {
 		for _, rule := range kinds {
 			rule.Operation = operation
@@ -62,8 +63,8 @@ func TestErrorTexts(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, worldOpts{model: raceModel(2, 1), poll: true})
 					rules := []fault.Rule{rule}
-					if strings.HasSuffix(operation, ".delete") { // is sent after a failure only
-						rules = append(rules, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 404, Times: -1})
+					if strings.HasSuffix(string(operation), ".delete") { // is sent after a failure only
+						rules = append(rules, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 404, Times: -1})
 					}
 					w.fail(t, rules...)
 					_, err := w.flow.Run(t.Context(), request("gpu"))
@@ -114,7 +115,7 @@ func TestErrorTextsOfTheWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, worldOpts{model: slowModel(delay)})
 			if name == "failed" {
-				w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+				w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 			}
 			_, err := w.flow.Run(t.Context(), request("mixed"))
 			checkText(t, err)
@@ -133,8 +134,8 @@ func TestErrorTextsOfTheWait(t *testing.T) {
 
 func TestErrorTextsOfOperations(t *testing.T) {
 	t.Parallel()
-	for _, operation := range []string{"accelerator.arq.list", "accelerator.arq.delete", "placement.allocations.delete", "guest"} {
-		t.Run(operation, func(t *testing.T) {
+	for _, operation := range []sim.OperationName{fault.ARQList, fault.ARQDelete, fault.AllocationsDelete, "guest"} {
+		t.Run(string(operation), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, worldOpts{})

@@ -57,8 +57,6 @@ func knownARQs(t *testing.T) []cyborgclient.ARQ {
 	return result.ARQs
 }
 
-const forwardEvent = "compute.external_event.forward"
-
 // TestEventsOnTheirWay spawns with what can happen to events between Cyborg and the
 // registry, in each form. The ARQs are Bound after 10 s. An event decides only when the
 // flow notices: the polls find without it what Cyborg has bound.
@@ -75,34 +73,34 @@ func TestEventsOnTheirWay(t *testing.T) {
 	}{
 		{"all well", func(string) []fault.Rule { return nil }, bound},
 		{"one lost", func(tag string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Drop}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Subject: tag, Action: fault.Drop}}
 		}, polled},
 		{"all lost before Nova", func(string) []fault.Rule {
-			return []fault.Rule{{Operation: "accelerator.event.send", Action: fault.Drop, Times: -1}}
+			return []fault.Rule{{Operation: fault.EventSend, Action: fault.Drop, Times: -1}}
 		}, polled},
 		{"all lost after Nova", func(string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Action: fault.Drop, Times: -1}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Action: fault.Drop, Times: -1}}
 		}, polled},
 		{"one late", func(tag string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Delay, Delay: 100 * time.Second}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Subject: tag, Action: fault.Delay, Delay: 100 * time.Second}}
 		}, polled},
 		{"one later than the timeout", func(tag string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Delay, Delay: 400 * time.Second}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Subject: tag, Action: fault.Delay, Delay: 400 * time.Second}}
 		}, polled},
 		{"one twice", func(tag string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Duplicate}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Subject: tag, Action: fault.Duplicate}}
 		}, bound},
 		{"all twice", func(string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Action: fault.Duplicate, Times: -1}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Action: fault.Duplicate, Times: -1}}
 		}, bound},
 		{"one last", func(tag string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Reorder}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Subject: tag, Action: fault.Reorder}}
 		}, bound},
 		{"backwards", func(string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Action: fault.Reorder, Times: -1}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Action: fault.Reorder, Times: -1}}
 		}, bound},
 		{"one says failed", func(tag string) []fault.Rule {
-			return []fault.Rule{{Operation: forwardEvent, Subject: tag, Action: fault.Status}}
+			return []fault.Rule{{Operation: fault.ExternalEventForward, Subject: tag, Action: fault.Status}}
 		}, bound + time.Second}, // in Train's form it comes while others are on their way
 	}
 	for _, form := range eventForms {
@@ -193,7 +191,7 @@ func repeated(d time.Duration, n int) []time.Duration { return slices.Repeat([]t
 // lists counts the lists of the ARQs of an instance.
 func (w *world) lists() (n int) {
 	for _, r := range w.cloud.Requests() {
-		if r.Operation == "accelerator.arq.list" {
+		if r.Operation == fault.ARQList {
 			n++
 		}
 	}
@@ -253,7 +251,7 @@ func TestEventsInsideThePatchAreEarlyInEachForm(t *testing.T) {
 		want := map[fakecyborg.EventForm]int{"shipped": 1, "train": 4, "ussuri": 1}[form]
 		posts := 0
 		for _, r := range w.cloud.Requests() {
-			if r.Operation == "compute.external_events.create" {
+			if r.Operation == fault.ExternalEventsCreate {
 				posts++
 			}
 		}
@@ -270,7 +268,7 @@ func TestAFailedBindFailsInEachForm(t *testing.T) {
 	for _, form := range eventForms {
 		synctest.Test(t, func(t *testing.T) {
 			w := eventWorld(t, form, worldOpts{})
-			w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+			w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 			result, err := w.flow.Run(t.Context(), request("mixed"))
 			if !errors.Is(err, spawn.ErrNotBound) || !errors.Is(err, externalevent.ErrFailed) || !strings.Contains(err.Error(), "BindFailed") {
 				t.Errorf("%s: got error %v, want the failed event and the ARQ BindFailed", form, err)
@@ -284,7 +282,7 @@ func TestAFailedEventDuringTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		if !errors.Is(err, externalevent.ErrFailed) {
 			t.Errorf("got error %v, want ErrFailed", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -70,8 +71,8 @@ func everyFault(t *testing.T, async bool) []fault.Rule {
 	if _, err := w.flow.Run(t.Context(), request("mixed")); err != nil {
 		t.Fatal(err)
 	}
-	met := map[string]int{ // a spawn meets no report, writes no bitstream and removes no device
-		"accelerator.agent.call": 2, "accelerator.event.send": 1, "accelerator.mdev.create": 1, "compute.external_event.forward": 2,
+	met := map[sim.OperationName]int{ // a spawn meets no report, writes no bitstream and removes no device
+		fault.AgentCall: 2, fault.EventSend: 1, fault.MdevCreate: 1, fault.ExternalEventForward: 2,
 	}
 	for _, r := range w.cloud.Requests() {
 		met[r.Operation] = 1 // TestDrillNothingLeaksWhicheverRequestFails has the others

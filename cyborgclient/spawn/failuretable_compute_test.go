@@ -136,14 +136,14 @@ func rowWaitFails(t *testing.T) {
 	})
 	bubble(t, "failed event", func(t *testing.T) {
 		w := newWorld(t, slow())
-		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepWait, externalevent.ErrFailed)
 		w.checkWrites(t, one...)
 	})
 	bubble(t, "GET error", func(t *testing.T) {
 		w := newWorld(t, slow())
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 500, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 500, Times: -1})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		w.failed(t, result, err, spawn.StepWait, cyborgclient.ErrUnavailable)
 		if !errors.Is(err, externalevent.ErrTimeout) {
@@ -249,7 +249,7 @@ func rowRescheduleExhausted(t *testing.T) {
 	})
 	bubble(t, "the claim on the alternate is refused", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409, Nth: 2})
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Nth: 2})
 		g := &guestHooks{w: w, failing: 9, err: errHook}
 		req := request("mixed")
 		req.Hooks = g.hooks()
@@ -262,7 +262,7 @@ func rowRescheduleExhausted(t *testing.T) {
 func rowRescheduleSucceeds(t *testing.T) {
 	bubble(t, "the mapping is that of the alternate", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
 		var chosen []spawn.Candidate
 		req := request("mixed")
 		req.Hooks.Claim = func(_ context.Context, a *spawn.Attempt) error {
@@ -358,7 +358,7 @@ func rowDeleteFails(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		result := w.spawned(t, request("mixed"))
 		w.cloud.RemoveGuest(instance)
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
 		var failure *spawn.Error
 		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want ErrLeftover", err)
@@ -376,7 +376,7 @@ func rowDeleteFails(t *testing.T) {
 	bubble(t, "and they cannot be listed: the instance is named", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.spawned(t, request("gpu"))
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 403, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1})
 		var failure *spawn.Error
 		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want ErrLeftover", err)
@@ -389,7 +389,7 @@ func rowDeleteFails(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{Compat: spawn.Compat{UnbindFirst: true}}})
 		result := w.spawned(t, request("mixed"))
 		w.cloud.RemoveGuest(instance)
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
 		var failure *spawn.Error
 		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want ErrLeftover", err)
@@ -403,7 +403,7 @@ func rowDeleteFails(t *testing.T) {
 	})
 	bubble(t, "of a failed spawn: the cause comes first", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
 		req := request("mixed")
 		var arqs []cyborgclient.ARQ
 		req.Hooks.Prepare = func(_ context.Context, a *spawn.Attempt) error {
@@ -438,7 +438,7 @@ func checkLeftARQs(t *testing.T, failure *spawn.Error, arqs []cyborgclient.ARQ) 
 
 func rowUnshelveFails(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
-		"the wait fails":  {Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Nth: 2},
+		"the wait fails":  {Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2},
 		"the start fails": {},
 	} {
 		bubble(t, name+", a second unshelve is not blocked", func(t *testing.T) {
@@ -482,7 +482,7 @@ func rowEvacuateFails(t *testing.T) {
 		i := s.spawn(t, "gpu")
 		s.powerCut(t, i.Host)
 		s.guests.down[i.Host] = true
-		s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 404, Nth: 2})
+		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2})
 		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v", err)
 		}
@@ -506,7 +506,7 @@ func rowShelveOffloadDeleteFails(t *testing.T) {
 	bubble(t, "is tried again and the allocation goes all the same", func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "mixed")
-		s.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: 2})
+		s.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: 2})
 		if err := s.ops.ShelveOffload(t.Context(), i); err != nil {
 			t.Errorf("got error %v although the third try works", err)
 		}
@@ -515,7 +515,7 @@ func rowShelveOffloadDeleteFails(t *testing.T) {
 	bubble(t, "for ever: the allocation goes, the ARQs are named", func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "mixed")
-		s.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1})
+		s.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1})
 		var failure *spawn.Error
 		if err := s.ops.ShelveOffload(t.Context(), i); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want ErrLeftover", err)

@@ -96,8 +96,8 @@ func (w *world) writes() []string {
 	var list []string
 	for _, r := range w.cloud.Requests() {
 		own := r.Service == "accelerator" || r.Service == "placement"
-		if r.Method != http.MethodGet && own && !strings.HasPrefix(r.Operation, "placement.resource") {
-			list = append(list, short.Replace(r.Operation)+" "+http.StatusText(r.Status))
+		if r.Method != http.MethodGet && own && !strings.HasPrefix(string(r.Operation), "placement.resource") {
+			list = append(list, short.Replace(string(r.Operation))+" "+http.StatusText(r.Status))
 		}
 	}
 	return list
@@ -177,7 +177,7 @@ func rowProfile(t *testing.T) {
 	})
 	bubble(t, "Cyborg is down", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.device_profile.list", Action: fault.Drop, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.DeviceProfileList, Action: fault.Drop, Times: -1})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.failed(t, result, err, spawn.StepProfile, cyborgclient.ErrUnavailable)
 		w.checkWrites(t)
@@ -195,7 +195,7 @@ func rowNoCandidates(t *testing.T) {
 	})
 	bubble(t, "the claim is refused on every host", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 409, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 409, Times: -1})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.failed(t, result, err, spawn.StepClaim, spawn.ErrClaim)
 		w.checkWrites(t, "allocations.put Conflict", "allocations.put Conflict")
@@ -231,14 +231,14 @@ func rowBuildRequestDeleted(t *testing.T) {
 func rowCreateFails(t *testing.T) {
 	bubble(t, "refused", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Status, Status: 400, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Times: -1})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
 		w.checkWrites(t, claimed, "arq.create Bad Request", unclaimed)
 	})
 	bubble(t, "Cyborg fails for every host", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Status, Status: 500, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 500, Times: -1})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrUnavailable)
 		failed := "arq.create Internal Server Error"
@@ -333,7 +333,7 @@ func portRequest() spawn.Request {
 func rowPortCreateFails(t *testing.T) {
 	bubble(t, "the second POST fails", func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: portModel()})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Status, Status: 400, Nth: 2})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Nth: 2})
 		result, err := w.flow.Run(t.Context(), portRequest())
 		w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
 		w.checkWrites(t, claimed, created, "arq.create Bad Request", arqDeleted, unclaimed)
@@ -377,7 +377,7 @@ func rowBindFails(t *testing.T) {
 		{Action: fault.Status, Status: 500}, {Action: fault.Status, Status: 503, When: fault.After},
 		{Action: fault.Status, Status: 404}, {Action: fault.Drop}, {Action: fault.Drop, When: fault.After}, {Action: fault.Truncate},
 	} {
-		kind.Operation, kind.Times = "accelerator.arq.bind", -1
+		kind.Operation, kind.Times = fault.ARQBind, -1
 		bubble(t, killName(kind), func(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			w.fail(t, kind)
@@ -394,7 +394,7 @@ func rowBindFails(t *testing.T) {
 	}
 	bubble(t, "refused, another host is tried in vain by nobody", func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403})
+		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrForbidden)
 		w.checkWrites(t, claimed, created, "arq.bind Forbidden", arqDeleted, unclaimed)

@@ -32,31 +32,31 @@ func TestHardwareFaults(t *testing.T) {
 		left    bool // something is named as left behind
 	}{
 		{name: "mdev create fails", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status}},
+			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Status}},
 		{name: "mdev made, word lost", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Drop, When: fault.After}},
+			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Drop, When: fault.After}},
 		{name: "mdev slow, in time", profile: "mixed",
-			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: 30 * time.Second}},
+			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 30 * time.Second}},
 		{name: "mdev slow, bind timeout", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: 90 * time.Second}},
+			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 90 * time.Second}},
 		{name: "programming fails", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Status}},
+			rule: fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status}},
 		{name: "programmed, word lost", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Drop, When: fault.After}},
+			rule: fault.Rule{Operation: fault.DeployableWrite, Action: fault.Drop, When: fault.After}},
 		{name: "agent fails one call", profile: "vgpu", want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Status}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Status}},
 		{name: "agent silent", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Drop}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Drop}},
 		{name: "agent silent, mdev made", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Drop, When: fault.After}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Drop, When: fault.After}},
 		{name: "agent silent, binding states", profile: "mixed", states: true, want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Drop, When: fault.After}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Drop, When: fault.After}},
 		{name: "host reboots", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Reboot, Delay: 5 * time.Minute}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Reboot, Delay: 5 * time.Minute}},
 		{name: "host reboots, mdev made", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed", left: true,
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
 		{name: "host reboots, binding states", profile: "mixed", states: true, want: spawn.ErrNotBound, says: "BindFailed",
-			rule: fault.Rule{Operation: "accelerator.agent.call", Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
+			rule: fault.Rule{Operation: fault.AgentCall, Action: fault.Reboot, When: fault.After, Delay: 5 * time.Minute}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func (w *world) comeBack(t *testing.T, rule fault.Rule) {
 	switch {
 	case rule.Action == fault.Reboot:
 		time.Sleep(rule.Delay + time.Second)
-	case rule.Operation == "accelerator.agent.call" && rule.Action == fault.Drop:
+	case rule.Operation == fault.AgentCall && rule.Action == fault.Drop:
 		for _, host := range w.cloud.HostNames() {
 			if err := w.cloud.StartHost(t.Context(), host); err != nil {
 				t.Error(err)
@@ -142,7 +142,7 @@ func TestADeviceThatVanishesUnderASpawn(t *testing.T) {
 			return d.ProviderUUID == a.Bindings[0].DeviceRP
 		})
 		name := w.cloud.Cyborg.Deployables()[i].Name
-		w.fail(t, fault.Rule{Operation: "accelerator.device.find", Subject: name, Action: fault.Drop, Times: -1})
+		w.fail(t, fault.Rule{Operation: fault.DeviceFind, Subject: name, Action: fault.Drop, Times: -1})
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), a.Host); err == nil {
 			t.Error("want the report to tell that the provider is in use")
 		}
@@ -180,7 +180,7 @@ func TestAnAgentThatFallsSilentInItsReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.fail(t, fault.Rule{Operation: "accelerator.agent.report", Subject: result.Host, Action: fault.Drop})
+		w.fail(t, fault.Rule{Operation: fault.AgentReport, Subject: result.Host, Action: fault.Drop})
 		if err := w.cloud.Cyborg.ReportHost(t.Context(), result.Host); !errors.Is(err, fakecyborg.ErrAgentDown) {
 			t.Errorf("got error %v, want ErrAgentDown", err)
 		}

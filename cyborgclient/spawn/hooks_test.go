@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 func TestHooksRunInTheOrderOfNova(t *testing.T) {
@@ -130,19 +131,19 @@ func TestACancelledStartIsUnwoundAndNotTriedElsewhere(t *testing.T) {
 func TestDrillNothingLeaksWhicheverRequestFailsAfterAReschedule(t *testing.T) {
 	t.Parallel()
 	for i, operation := range []struct {
-		name string
+		name sim.OperationName
 		nth  int
 	}{
-		{"accelerator.arq.delete", 1}, {"placement.resource_provider.get", 1},
-		{"placement.allocations.get", 2}, {"placement.allocations.put", 2}, {"accelerator.arq.create", 2},
-		{"accelerator.arq.bind", 2}, {"accelerator.arq.list", 1},
+		{fault.ARQDelete, 1}, {fault.ResourceProviderGet, 1},
+		{fault.AllocationsGet, 2}, {fault.AllocationsPut, 2}, {fault.ARQCreate, 2},
+		{fault.ARQBind, 2}, {fault.ARQList, 1},
 	} {
 		for _, rule := range sampleOf(kinds, i) {
 			rule.Operation, rule.Nth = operation.name, operation.nth
 			t.Run(killName(rule), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					first := fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After}
+					first := fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After}
 					runWithFaults(t, worldOpts{}, "gpu", first, rule)
 				})
 			})

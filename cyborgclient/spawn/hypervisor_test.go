@@ -64,7 +64,7 @@ func (h *hypervisor) call(ctx context.Context, name string, i spawn.Instance, wo
 	if h.down[i.Host] {
 		return fmt.Errorf("host %s is down", i.Host)
 	}
-	rule, failing := h.cloud.Faults().Decide(hypervisorWork+name, i.UUID)
+	rule, failing := h.cloud.Faults().Decide(hypervisorWork+sim.OperationName(name), i.UUID)
 	before, after := failing && !rule.Applied(), failing && rule.Applied()
 	if h.fail[name] != 0 {
 		h.fail[name]--
@@ -92,7 +92,7 @@ const hypervisorWork = "hypervisor."
 // work are the calls, for the cloud's fault rules.
 func (h *hypervisor) work() []fault.Operation {
 	var list []fault.Operation
-	for _, call := range []string{"domain", "define", "start", "shutdown", "destroy", "undefine"} {
+	for _, call := range []sim.OperationName{"domain", "define", "start", "shutdown", "destroy", "undefine"} {
 		list = append(list, fault.Operation{Name: hypervisorWork + call, Subject: "the uuid of the instance", Actions: []fault.Action{fault.Status}})
 	}
 	return list
@@ -319,7 +319,7 @@ func (s *site) asked() []string {
 	list := []string{}
 	for _, r := range s.cloud.Requests() {
 		if r.Service == "accelerator" && r.Method != "GET" {
-			list = append(list, r.Operation+" "+strings.TrimSuffix(r.Query, r.Query[strings.IndexByte(r.Query+"=", '='):]))
+			list = append(list, string(r.Operation)+" "+strings.TrimSuffix(r.Query, r.Query[strings.IndexByte(r.Query+"=", '='):]))
 		}
 	}
 	return list

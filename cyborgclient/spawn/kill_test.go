@@ -11,28 +11,29 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // operations are those that one spawn uses, and which use of each is to fail.
 // The second list of ARQs is only made after a wait.
 var operations = []struct {
-	name string
+	name sim.OperationName
 	nth  int
 	slow bool // bind after a delay
 }{
-	{"accelerator.device_profile.list", 1, false},
-	{"placement.allocation_candidates.list", 1, false},
-	{"placement.resource_provider.list", 1, false},
-	{"placement.allocations.get", 1, false},
-	{"placement.allocations.put", 1, false},
-	{"accelerator.arq.create", 1, false},
-	{"accelerator.arq.bind", 1, false},
-	{"accelerator.arq.bind", 1, true},
-	{"compute.external_events.create", 1, false},
-	{"compute.external_events.create", 1, true},
-	{"accelerator.arq.list", 1, false},
-	{"accelerator.arq.list", 1, true},
-	{"accelerator.arq.list", 2, true},
+	{fault.DeviceProfileList, 1, false},
+	{fault.AllocationCandidatesList, 1, false},
+	{fault.ResourceProviderList, 1, false},
+	{fault.AllocationsGet, 1, false},
+	{fault.AllocationsPut, 1, false},
+	{fault.ARQCreate, 1, false},
+	{fault.ARQBind, 1, false},
+	{fault.ARQBind, 1, true},
+	{fault.ExternalEventsCreate, 1, false},
+	{fault.ExternalEventsCreate, 1, true},
+	{fault.ARQList, 1, false},
+	{fault.ARQList, 1, true},
+	{fault.ARQList, 2, true},
 }
 
 // kinds are the ways in which one request fails. Delays are longer than the
@@ -87,11 +88,11 @@ func TestDrillNothingLeaksWhicheverRequestFails(t *testing.T) {
 
 func TestDrillNothingLeaksWhenTheUnwindingFailsOnceToo(t *testing.T) {
 	t.Parallel()
-	unwinding := []string{"accelerator.arq.delete", "placement.allocations.put", "accelerator.arq.list", "placement.allocations.get"}
+	unwinding := []sim.OperationName{fault.ARQDelete, fault.AllocationsPut, fault.ARQList, fault.AllocationsGet}
 	for _, first := range []fault.Rule{
-		{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After},
-		{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After},
-		{Operation: "placement.allocations.put", Action: fault.Drop, When: fault.After},
+		{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After},
+		{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After},
+		{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After},
 	} {
 		for i, operation := range unwinding {
 			for _, second := range sampleOf(kinds, i) {
@@ -99,7 +100,7 @@ func TestDrillNothingLeaksWhenTheUnwindingFailsOnceToo(t *testing.T) {
 					continue // refused for good, or beyond any patience: see the leftovers test
 				}
 				second.Operation = operation
-				t.Run(first.Operation+"/"+killName(second), func(t *testing.T) {
+				t.Run(string(first.Operation)+"/"+killName(second), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) { runWithFaults(t, worldOpts{}, "gpu", first, second) })
 				})

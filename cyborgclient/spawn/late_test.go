@@ -19,6 +19,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -27,7 +28,7 @@ import (
 func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 	t.Parallel()
 	const beyond = 7 * time.Minute
-	for _, operation := range []string{"placement.allocations.put", "accelerator.arq.create", "accelerator.arq.bind"} {
+	for _, operation := range []sim.OperationName{fault.AllocationsPut, fault.ARQCreate, fault.ARQBind} {
 		for _, delay := range []time.Duration{20 * time.Millisecond, 5 * time.Second, beyond} {
 			for _, config := range []spawn.Config{{MaxAttempts: 1}, {MaxAttempts: 1, ExclusiveProject: true}} {
 				t.Run(fmt.Sprintf("%s %s exclusive=%v", operation, delay, config.ExclusiveProject), func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestARequestThatIsAppliedLateLeavesNothingUnnamed(t *testing.T) {
 						}
 						time.Sleep(beyond + time.Minute)
 						w.checkNamed(t, err)
-						mayLeave := operation == "accelerator.arq.create" && !config.ExclusiveProject || operation != "accelerator.arq.bind" && delay == beyond
+						mayLeave := operation == fault.ARQCreate && !config.ExclusiveProject || operation != fault.ARQBind && delay == beyond
 						if leaks := w.cloud.Leaks(); len(leaks) > 0 != mayLeave {
 							t.Errorf("leaks: %v", leaks)
 						}
@@ -101,9 +102,9 @@ func TestALateUndoingSparesTheNextHost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{config: alone})
 				w.fail(t,
-					fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Late, Delay: delay},
-					fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Late, Delay: delay},
-					fault.Rule{Operation: "placement.allocations.put", Nth: 2, Action: fault.Late, Delay: delay},
+					fault.Rule{Operation: fault.ARQBind, Action: fault.Late, Delay: delay},
+					fault.Rule{Operation: fault.ARQDelete, Action: fault.Late, Delay: delay},
+					fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Action: fault.Late, Delay: delay},
 				)
 				result, err := w.flow.Run(t.Context(), request("mixed"))
 				time.Sleep(8 * time.Minute)
@@ -126,7 +127,7 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 7 * time.Minute})
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
 		if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want the claim as a suspect", err)
 		}
@@ -145,8 +146,8 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 // Nor what the instance has got after a release.
 func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	t.Parallel()
-	for _, operation := range []string{"accelerator.arq.delete", "placement.allocations.put"} {
-		t.Run(operation, func(t *testing.T) {
+	for _, operation := range []sim.OperationName{fault.ARQDelete, fault.AllocationsPut} {
+		t.Run(string(operation), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
@@ -176,7 +177,7 @@ func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {
 		before := s.cloud.Placement.Allocations()
 		s.powerCut(t, i.Host)
 		s.guests.down[i.Host] = true
-		s.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 7 * time.Minute})
+		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
 		began := time.Now()
 		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		if err == nil || errors.Is(err, spawn.ErrLeftover) {
@@ -196,7 +197,7 @@ func TestSuspectsExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1}})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
 		if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil {
 			t.Fatal("no error")
 		}
@@ -216,7 +217,7 @@ func TestASuccessTellsItsSuspects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +271,7 @@ func TestALostCreateSparesTheARQsOfAnotherProcess(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, worldOpts{model: releasedModel(release), config: spawn.Config{MaxAttempts: 1}})
 					b := w.neighbour(t, spawn.Config{}).begin(t, secondInstance)
-					w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: applied})
+					w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: applied})
 					_, err := w.flow.Run(t.Context(), request("gpu"))
 					w.checkNamed(t, err)
 					if err := walk(t.Context(), b.Match, b.Bind, b.WaitBound, b.Compose); err != nil {
@@ -318,8 +319,8 @@ func TestALostCreateSparesACreateUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: alone})
 		w.fail(t,
-			fault.Rule{Operation: "accelerator.arq.create", Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
-			fault.Rule{Operation: "accelerator.arq.create", Nth: 2, Action: fault.Drop, When: fault.After},
+			fault.Rule{Operation: fault.ARQCreate, Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
+			fault.Rule{Operation: fault.ARQCreate, Nth: 2, Action: fault.Drop, When: fault.After},
 		)
 		slow := make(chan *spawn.Attempt)
 		go func() { slow <- w.begin(t, secondInstance) }()
@@ -341,9 +342,9 @@ func TestALostCreateSparesACreateThatBeganDuringTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: alone})
 		w.fail(t,
-			fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After},
-			fault.Rule{Operation: "accelerator.arq.create", Nth: 2, Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
-			fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: time.Second},
+			fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After},
+			fault.Rule{Operation: fault.ARQCreate, Nth: 2, Action: fault.Delay, When: fault.After, Delay: 3 * time.Second},
+			fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: time.Second},
 		)
 		failed := make(chan error)
 		go func() {
@@ -371,7 +372,7 @@ func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
 				w := newWorld(t, worldOpts{model: releasedModel(release), config: alone})
 				req := request("gpu")
 				req.ProjectID = w.cloud.ProjectID("demo")
-				w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
+				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
 				result, err := w.flow.Run(t.Context(), req)
 				if err != nil {
 					t.Fatal(err)

@@ -42,7 +42,7 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 				w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
 				theirs := w.createARQ(t, tt.profile)
 				time.Sleep(tt.age)
-				w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: tt.applied})
+				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: tt.applied})
 				_, err := w.flow.Run(t.Context(), request("gpu"))
 				if err == nil || len(certainlyLeft(err)) > 0 {
 					t.Errorf("got error %v, want one without leftovers", err)
@@ -94,7 +94,7 @@ func TestALostCreateLeavesTheARQsOfTheSameFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
 		other := w.begin(t, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b009") // between create and bind
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
 		_, err := w.flow.Run(t.Context(), request("gpu"))
 		if err == nil || errors.Is(err, spawn.ErrLeftover) {
 			t.Errorf("got error %v, want one without leftovers", err)
@@ -122,7 +122,7 @@ func TestALostClaimLeavesTheAllocationsOfOtherClients(t *testing.T) {
 		}
 		const put = 5 // profile, candidates, provider, allocations, PUT
 		w.intercept(t, &interceptor{n: put, after: claim}, spawn.Config{})
-		w.fail(t, fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop})
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
 		_, err := w.flow.Run(t.Context(), request("gpu"))
 		var failure *spawn.Error
 		if !errors.As(err, &failure) || failure.Step != spawn.StepClaim || len(failure.Undone) > 0 {
@@ -147,9 +147,9 @@ func TestALostEventOfAnEarlyBindDoesNotMatter(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
 		mdev := known.ARQs[2]
 		w.fail(t,
-			fault.Rule{Operation: "accelerator.mdev.create", Subject: mdev.AttachHandleUUID, Action: fault.Delay, Delay: 20 * time.Second},
-			fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 15 * time.Second},
-			fault.Rule{Operation: "compute.external_event.forward", Subject: known.ARQs[0].UUID, Action: fault.Drop},
+			fault.Rule{Operation: fault.MdevCreate, Subject: mdev.AttachHandleUUID, Action: fault.Delay, Delay: 20 * time.Second},
+			fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 15 * time.Second},
+			fault.Rule{Operation: fault.ExternalEventForward, Subject: known.ARQs[0].UUID, Action: fault.Drop},
 		)
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		if err != nil {
@@ -168,7 +168,7 @@ func TestASlowListDoesNotLengthenTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(320 * time.Second)})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 50 * time.Second})
+		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 50 * time.Second})
 		start := time.Now()
 		result, err := w.flow.Run(t.Context(), request("gpu"))
 		if took := time.Since(start); !errors.Is(err, externalevent.ErrTimeout) || took != 300*time.Second {
@@ -182,7 +182,7 @@ func TestAFailedBindIsNeverASuccess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-		w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 		result, err := w.flow.Run(t.Context(), request("mixed"))
 		var notBound *spawn.NotBoundError
 		if !errors.As(err, &notBound) || !errors.Is(err, externalevent.ErrFailed) {

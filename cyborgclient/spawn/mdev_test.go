@@ -139,7 +139,7 @@ func TestAFailedRestoreOfCyborgsIsWaitedFor(t *testing.T) {
 			s := newSite(t, worldOpts{model: &model})
 			i := s.spawn(t, "mixed")
 			s.powerCut(t, i.Host)
-			s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})
+			s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
 			go func() {
 				time.Sleep(time.Minute)
 				_ = s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host)

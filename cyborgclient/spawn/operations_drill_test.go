@@ -231,13 +231,13 @@ func (e exercise) rehearse(t *testing.T) (rules []fault.Rule, calls []string) {
 			if r.Operation == "" || r.Service == "identity" {
 				continue
 			}
-			key := r.Operation + " " + r.Subject
+			key := string(r.Operation) + " " + r.Subject
 			seen[key]++
 			for _, way := range []fault.Rule{
 				{Action: fault.Status, Status: 500}, {Action: fault.Status, Status: 403}, {Action: fault.Drop},
 				{Action: fault.Drop, When: fault.After}, {Action: fault.Truncate, When: fault.After},
 			} {
-				if way.Status == 403 && (r.Method == "DELETE" || r.Operation == "accelerator.arq.list") {
+				if way.Status == 403 && (r.Method == "DELETE" || r.Operation == fault.ARQList) {
 					continue // what may not be listed or deleted is named as left, see below
 				}
 				way.Operation, way.Subject, way.Nth = r.Operation, r.Subject, seen[key]
@@ -386,10 +386,10 @@ func (e exercise) cancelled(t *testing.T, place string, n int) bool {
 func TestAnOperationNamesWhatItCouldNotFree(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []fault.Rule{
-		{Operation: "accelerator.arq.list", Action: fault.Status, Status: 403, Times: -1},
-		{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 403, Times: -1},
-		{Operation: "accelerator.arq.delete", Action: fault.Drop, Times: -1},
-		{Operation: "placement.allocations.put", Action: fault.Status, Status: 500, Times: -1},
+		{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1},
+		{Operation: fault.ARQDelete, Action: fault.Status, Status: 403, Times: -1},
+		{Operation: fault.ARQDelete, Action: fault.Drop, Times: -1},
+		{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1},
 	} {
 		for name, operation := range map[string]func(*spawn.Operations, context.Context, spawn.Instance) error{
 			"delete": (*spawn.Operations).Delete, "local delete": (*spawn.Operations).LocalDelete, "shelve offload": (*spawn.Operations).ShelveOffload,

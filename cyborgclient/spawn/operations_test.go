@@ -252,7 +252,7 @@ func opStopStart(t *testing.T) {
 			if err := s.ops.Stop(t.Context(), i); err != nil {
 				t.Fatal(err)
 			}
-			s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 503, Times: -1})
+			s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: -1})
 			if err := s.ops.Start(t.Context(), i); !errors.Is(err, cyborgclient.ErrUnavailable) || !errors.Is(err, spawn.ErrNotBound) {
 				t.Errorf("error %v, want ErrNotBound and ErrUnavailable", err)
 			}
@@ -283,7 +283,7 @@ func opSoftReboot(t *testing.T) {
 			t.Errorf("calls %v: want it to fall back to a hard reboot", s.guests.calls)
 		}
 		s.guests.calls = nil
-		s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 403, Times: -1})
+		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1})
 		if err := s.ops.SoftReboot(t.Context(), i); !errors.Is(err, cyborgclient.ErrForbidden) || len(s.guests.calls) > 0 {
 			t.Errorf("error %v after %v, want the refusal before anything", err, s.guests.calls)
 		}
@@ -640,7 +640,7 @@ func opUnshelveOffloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 		i.Host, i.ARQs = "", nil
-		s.fail(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Status, Status: 403, Times: -1})
+		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1})
 		if _, err := s.ops.Unshelve(t.Context(), i, spawn.MoveOpts{}); err == nil {
 			t.Error("no error although the ARQs cannot be listed")
 		}

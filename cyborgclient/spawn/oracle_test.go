@@ -179,7 +179,7 @@ func TestRealPlacementSpawnAndDelete(t *testing.T) {
 
 func TestRealPlacementReschedule(t *testing.T) {
 	w, real := realWorld(t, spawn.Config{})
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestRealPlacementReschedule(t *testing.T) {
 	}
 	real.checkEmpty(t, "allocations", "consumers")
 
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
+	w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, Times: -1})
 	result, err = w.flow.Run(t.Context(), request("mixed"))
 	w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrUnavailable)
 	real.checkEmpty(t, "allocations", "consumers")

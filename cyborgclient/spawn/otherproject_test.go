@@ -18,7 +18,7 @@ func TestALostCreateLeavesTheARQsOfOtherProjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop, When: applied})
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: applied})
 			if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil || len(certainlyLeft(err)) > 0 {
 				t.Errorf("got error %v, want one without leftovers", err)
 			}

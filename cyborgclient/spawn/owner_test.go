@@ -145,8 +145,8 @@ func TestARefusedClaimOfACardThatNovaOffers(t *testing.T) {
 func TestARefusedBindOfACardThatNovaOffers(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]fault.Rule{
-		"refused": {Operation: "accelerator.arq.bind", Action: fault.Status, Status: 404},
-		"failed":  {Operation: "accelerator.mdev.create", Action: fault.Status},
+		"refused": {Operation: fault.ARQBind, Action: fault.Status, Status: 404},
+		"failed":  {Operation: fault.MdevCreate, Action: fault.Status},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			model, profile := raceModel(1, 1), "gpu"

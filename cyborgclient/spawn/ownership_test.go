@@ -185,10 +185,10 @@ func TestAFailedTakeOverLeavesTheInstanceAsItWas(t *testing.T) {
 		{"another mediated device", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Mdev = instance }, spawn.ErrRequest},
 		{"another provider", func(_ *testing.T, _ *site, c *spawn.OwnershipChange) { c.Provider = instance }, spawn.ErrRequest},
 		{"the bind is refused", func(t *testing.T, s *site, _ *spawn.OwnershipChange) {
-			s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403, Times: -1})
+			s.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403, Times: -1})
 		}, cyborgclient.ErrForbidden},
 		{"no mediated device", func(t *testing.T, s *site, _ *spawn.OwnershipChange) {
-			s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
+			s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: -1})
 		}, nil},
 		{"the guest cannot be defined", func(_ *testing.T, s *site, _ *spawn.OwnershipChange) { s.guests.fail["define"] = 1 }, errHypervisor},
 		{"the guest does not start", func(_ *testing.T, s *site, _ *spawn.OwnershipChange) { s.guests.fail["start"] = 1 }, errHypervisor},
@@ -245,7 +245,7 @@ func TestATakeOverNamesWhatItCouldNotRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, worldOpts{model: novaVGPUModel()})
 		i := novaVGPU(t, s)
-		s.fail(t, fault.Rule{Operation: "placement.allocations.put", Nth: 2, Times: -1, Action: fault.Status, Status: 500})
+		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 2, Times: -1, Action: fault.Status, Status: 500})
 		c := change(i)
 		c.Release = func(context.Context, string) error { return errors.New("sysfs says no") }
 		result, err := s.ops.TakeOver(t.Context(), c)

@@ -104,12 +104,12 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 		done    bool   // the reply was lost, not the programming
 		present string // in the error
 	}{
-		{"refused", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Status, Status: 409}, false, gzipTrait},
-		{"failed", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Status, Status: 500}, false, gzipTrait},
-		{"the agent fails", fault.Rule{Operation: "accelerator.deployable.write", Action: fault.Status}, false, gzipTrait},
-		{"reply lost, nothing done", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Drop}, false, gzipTrait},
-		{"reply lost, done", fault.Rule{Operation: "accelerator.deployable.program", Action: fault.Drop, When: fault.After}, true, ""},
-		{"Placement is not told", fault.Rule{Operation: "placement.rp_traits.put", Action: fault.Status, Status: 500, Times: -1}, false, ""},
+		{"refused", fault.Rule{Operation: fault.DeployableProgram, Action: fault.Status, Status: 409}, false, gzipTrait},
+		{"failed", fault.Rule{Operation: fault.DeployableProgram, Action: fault.Status, Status: 500}, false, gzipTrait},
+		{"the agent fails", fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status}, false, gzipTrait},
+		{"reply lost, nothing done", fault.Rule{Operation: fault.DeployableProgram, Action: fault.Drop}, false, gzipTrait},
+		{"reply lost, done", fault.Rule{Operation: fault.DeployableProgram, Action: fault.Drop, When: fault.After}, true, ""},
+		{"Placement is not told", fault.Rule{Operation: fault.RPTraitsPut, Action: fault.Status, Status: 500, Times: -1}, false, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

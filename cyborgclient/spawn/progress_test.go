@@ -83,8 +83,8 @@ func TestAnObserverSeesTheUnwinding(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
 		p := w.observed(t)
 		w.fail(t,
-			fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403},
-			fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1},
+			fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403},
+			fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1},
 		)
 		_, err := w.flow.Run(t.Context(), request("gpu"))
 		var failure *spawn.Error
@@ -125,8 +125,8 @@ func TestTheLogHasNoToken(t *testing.T) {
 		w := newWorld(t, worldOpts{model: raceModel(1, 1)})
 		w.observed(t, spawn.WithLogger(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		w.fail(t,
-			fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500},
-			fault.Rule{Operation: "accelerator.arq.delete", Action: fault.Status, Status: 500, Times: -1},
+			fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500},
+			fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1},
 		)
 		if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil {
 			t.Fatal("no error")
@@ -166,7 +166,7 @@ func TestAnObserverThatPanicsLeavesNothing(t *testing.T) {
 					panic("observer")
 				}
 			}))
-			w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 403})
+			w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403})
 			func() {
 				defer func() { _ = recover() }()
 				_, _ = w.flow.Run(t.Context(), request("gpu"))

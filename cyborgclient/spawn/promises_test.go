@@ -214,7 +214,7 @@ func TestALostCreateLeavesBoundARQs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{config: alone})
 		first := w.spawned(t, request("gpu"))
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Drop})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
 		req := request("gpu")
 		req.Instance = secondInstance
 		second, err := w.flow.Run(t.Context(), req)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -63,7 +64,7 @@ func (w *world) rival(t *testing.T, a *spawn.Attempt, root string, leave int) {
 func (w *world) puts() map[int]int {
 	n := map[int]int{}
 	for _, r := range w.cloud.Requests() {
-		if r.Operation == "placement.allocations.put" {
+		if r.Operation == fault.AllocationsPut {
 			n[r.Status]++
 		}
 	}

@@ -82,7 +82,7 @@ func TestHostReboot(t *testing.T) {
 				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 				s.powerCut(t, i.Host)
 				if tt.slow > 0 {
-					s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: tt.slow, Times: -1})
+					s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: tt.slow, Times: -1})
 				}
 				if tt.agent >= 0 {
 					go func() {
@@ -178,7 +178,7 @@ func TestAFailedRestorationLeavesTheGuestOff(t *testing.T) {
 				i := s.spawn(t, "vgpu")
 				saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 				s.powerCut(t, i.Host)
-				s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
+				s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: -1})
 				_ = s.cloud.StartHost(t.Context(), i.Host)
 				for range 2 { // Cyborg gives up after three reports
 					_ = s.cloud.Cyborg.Report(t.Context())
@@ -211,7 +211,7 @@ func TestAFailedEventEndsTheWait(t *testing.T) {
 		i := s.spawn(t, "vgpu")
 		saved, before := s.guests.saved[placeOf(i)], s.usage(t, i)
 		s.powerCut(t, i.Host)
-		s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status, Times: -1})
+		s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status, Times: -1})
 		began := time.Now()
 		go func() {
 			time.Sleep(100 * time.Second)
@@ -354,7 +354,7 @@ func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 			i := s.spawn(t, profile)
 			s.powerCut(t, i.Host)
 			time.Sleep(time.Minute)
-			s.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Delay, Delay: 33 * time.Second, Times: -1})
+			s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 33 * time.Second, Times: -1})
 			began := time.Now()
 			done := make(chan time.Duration, 1)
 			go func() {

@@ -169,7 +169,7 @@ func TestReconcileFreesNothingAfterAFailedRead(t *testing.T) {
 		if _, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{"cn0"}, Living: unsure, Free: true}); !errors.Is(err, cause) {
 			t.Errorf("got error %v, want the cause", err)
 		}
-		w.fail(t, fault.Rule{Operation: "placement.resource_provider.list", Nth: 2, Action: fault.Status, Status: 500})
+		w.fail(t, fault.Rule{Operation: fault.ResourceProviderList, Nth: 2, Action: fault.Status, Status: 500})
 		if _, err := w.flow.Reconcile(t.Context(), w.freeing()); err == nil {
 			t.Error("no error although a tree cannot be listed")
 		}
@@ -185,7 +185,7 @@ func TestReconcileNamesWhatItCannotFree(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		w.crash(t, instance, 8)
 		w.restart(t)
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.delete", Times: -1, Action: fault.Status, Status: 500})
+		w.fail(t, fault.Rule{Operation: fault.ARQDelete, Times: -1, Action: fault.Status, Status: 500})
 		orphans, err := w.flow.Reconcile(t.Context(), w.freeing())
 		if !errors.Is(err, spawn.ErrLeftover) {
 			t.Errorf("got error %v, want ErrLeftover", err)
@@ -372,7 +372,7 @@ func TestReconcileFreesALateClaim(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{})
 				w.through(t, spawn.Config{}, wrap)
-				w.fail(t, fault.Rule{Operation: "placement.allocations.put", Nth: 1, Action: fault.Late, Delay: 7 * time.Minute})
+				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Nth: 1, Action: fault.Late, Delay: 7 * time.Minute})
 				if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
 					t.Fatalf("got error %v, want the claim as a suspect", err)
 				}

@@ -31,7 +31,7 @@ func runningInstanceGivesBack(t *testing.T) {
 	}
 
 	// Its ARQs are deleted, but Placement does not answer.
-	if err := w.cloud.Faults().Set(fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 403, Times: -1}); err != nil {
+	if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 403, Times: -1}); err != nil {
 		t.Fatal(err)
 	}
 	var failure *spawn.Error

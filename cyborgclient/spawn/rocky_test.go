@@ -181,7 +181,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	t.Run("the reply of the creation is lost", func(t *testing.T) {
 		t.Parallel()
 		_, result, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			rule := fault.Rule{Operation: "accelerator.device_profile.create", When: fault.After, Action: fault.Drop}
+			rule := fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop}
 			if err := w.cloud.Faults().Set(rule); err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 	t.Run("the creation is refused", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
-			rule := fault.Rule{Operation: "accelerator.device_profile.create", Action: fault.Status, Status: 403}
+			rule := fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Status, Status: 403}
 			if err := w.cloud.Faults().Set(rule); err != nil {
 				t.Fatal(err)
 			}

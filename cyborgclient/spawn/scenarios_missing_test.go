@@ -28,7 +28,7 @@ import (
 func missingRows() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"BindFailed_before_the_wait": func(t *testing.T) {
-			notBound(t, fault.Rule{Operation: "accelerator.arq.list", Action: fault.Delay, Delay: 20 * time.Second})
+			notBound(t, fault.Rule{Operation: fault.ARQList, Action: fault.Delay, Delay: 20 * time.Second})
 		},
 		"failed_event_during_the_wait":            func(t *testing.T) { notBound(t) },
 		"event_before_PATCH_returns_422_then_GET": eventTooEarly,
@@ -67,7 +67,7 @@ func missingRows() map[string]func(*testing.T) {
 // notBound has one of four binds fail while the others succeed.
 func notBound(t *testing.T, rules ...fault.Rule) {
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-	w.fail(t, append(rules, fault.Rule{Operation: "accelerator.mdev.create", Action: fault.Status})...)
+	w.fail(t, append(rules, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})...)
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	var failure *spawn.NotBoundError
 	if !errors.As(err, &failure) || !strings.Contains(err.Error(), "BindFailed") {
@@ -152,7 +152,7 @@ func mixedDelivery(t *testing.T) {
 func timeoutWithSomeBound(t *testing.T) {
 	arqs := knownARQs(t)
 	w := newWorld(t, worldOpts{model: slowModel(10 * time.Second)})
-	w.fail(t, fault.Rule{Operation: "accelerator.mdev.create", Subject: arqs[2].AttachHandleUUID, Action: fault.Delay, Delay: 50 * time.Minute})
+	w.fail(t, fault.Rule{Operation: fault.MdevCreate, Subject: arqs[2].AttachHandleUUID, Action: fault.Delay, Delay: 50 * time.Minute})
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	var failure *spawn.NotBoundError
 	if !errors.As(err, &failure) || !errors.Is(err, externalevent.ErrTimeout) {
@@ -188,7 +188,7 @@ func claimHookThenNextHost(t *testing.T) {
 
 func portCreateFails(t *testing.T) {
 	w := newWorld(t, worldOpts{model: portModel()})
-	w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Status, Status: 400, Nth: 2})
+	w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Nth: 2})
 	result, err := w.flow.Run(t.Context(), portRequest())
 	w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
 }

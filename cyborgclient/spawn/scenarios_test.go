@@ -381,7 +381,7 @@ func portRows() map[string]func(*testing.T) {
 			s := fixtureSite(t, spawn.Config{})
 			req := request("")
 			req.Ports = fixturePorts(port1, port2)
-			s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
+			s.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, Times: -1})
 			if result, err := s.flow.Run(t.Context(), req); err == nil || result != nil {
 				t.Errorf("got %+v, %v", result, err)
 			}
@@ -469,7 +469,7 @@ func conductorRows() map[string]func(*testing.T) {
 	}
 	bindFails := func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: portModel(), config: spawn.Config{MaxAttempts: 1}})
-		w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After})
+		w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After})
 		result, err := w.flow.Run(t.Context(), portRequest())
 		w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrUnavailable)
 		w.checkWrites(t, claimed, created, created, "arq.bind Internal Server Error", arqDeleted, unclaimed)
@@ -477,7 +477,7 @@ func conductorRows() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"build_instances_arq_failure": func(t *testing.T) {
 			w := newWorld(t, worldOpts{config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
-			w.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, Times: -1})
+			w.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, Times: -1})
 			for _, id := range []string{instance, "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"} {
 				req := request("gpu")
 				req.Instance = id
@@ -500,7 +500,7 @@ func conductorRows() map[string]func(*testing.T) {
 		"create_bind_arqs": bound(true, false),
 		"create_bind_arqs_device_profile_arq_get_fail": func(t *testing.T) {
 			w := newWorld(t, worldOpts{model: portModel()})
-			w.fail(t, fault.Rule{Operation: "accelerator.arq.create", Action: fault.Status, Status: 400, Nth: 2})
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Status, Status: 400, Nth: 2})
 			result, err := w.flow.Run(t.Context(), portRequest())
 			w.failed(t, result, err, spawn.StepCreate, cyborgclient.ErrInvalid)
 		},
@@ -570,7 +570,7 @@ func unshelveBindFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.Host, i.ARQs = "", nil
-	s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After, Times: -1})
+	s.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After, Times: -1})
 	if err := s.unshelve(t.Context(), i); err == nil || len(certainlyLeft(err)) > 0 {
 		t.Errorf("got %v", err)
 	}
@@ -582,7 +582,7 @@ func evacuateBindFails(t *testing.T) {
 	i := s.spawnFor(t, false)
 	s.powerCut(t, i.Host)
 	s.guests.down[i.Host] = true
-	s.fail(t, fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Status, Status: 500, When: fault.After, Times: -1})
+	s.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After, Times: -1})
 	if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || len(certainlyLeft(err)) > 0 {
 		t.Errorf("got %v", err)
 	}

@@ -122,23 +122,23 @@ func TestSoak(t *testing.T) {
 // soakFaults strike about one spawn in twenty.
 func soakFaults() []fault.Rule {
 	const rare = 0.004
-	late := func(operation string, delay time.Duration) fault.Rule {
+	late := func(operation sim.OperationName, delay time.Duration) fault.Rule {
 		return fault.Rule{Operation: operation, Action: fault.Late, Delay: delay, Probability: rare}
 	}
 	return []fault.Rule{
-		late("accelerator.arq.create", 5*time.Second), late("accelerator.arq.create", 7*time.Minute),
-		late("accelerator.arq.bind", 20*time.Millisecond), late("accelerator.arq.bind", 7*time.Minute),
-		late("accelerator.arq.delete", 7*time.Minute), late("placement.allocations.put", 5*time.Second),
-		late("placement.allocations.put", 7*time.Minute),
-		{Operation: "accelerator.arq.create", Action: fault.Drop, When: fault.After, Probability: rare},
-		{Operation: "accelerator.arq.bind", Action: fault.Proxy, Status: http.StatusGatewayTimeout, When: fault.After, Probability: rare},
-		{Operation: "accelerator.arq.bind", Action: fault.ExpireToken, Probability: rare},
-		{Operation: "accelerator.arq.bind", Action: fault.ExpireServiceToken, Probability: rare},
-		{Operation: "accelerator.arq.delete", Action: fault.Proxy, Status: http.StatusServiceUnavailable, Probability: rare},
-		{Operation: "placement.allocations.put", Action: fault.Drop, When: fault.After, Probability: rare},
-		{Operation: "placement.allocation_candidates.list", Action: fault.Status, Status: http.StatusServiceUnavailable, Probability: rare},
-		{Operation: "accelerator.event.send", Action: fault.Drop, Probability: 10 * rare},
-		{Operation: "compute.external_event.forward", Action: fault.Drop, Probability: 10 * rare},
+		late(fault.ARQCreate, 5*time.Second), late(fault.ARQCreate, 7*time.Minute),
+		late(fault.ARQBind, 20*time.Millisecond), late(fault.ARQBind, 7*time.Minute),
+		late(fault.ARQDelete, 7*time.Minute), late(fault.AllocationsPut, 5*time.Second),
+		late(fault.AllocationsPut, 7*time.Minute),
+		{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After, Probability: rare},
+		{Operation: fault.ARQBind, Action: fault.Proxy, Status: http.StatusGatewayTimeout, When: fault.After, Probability: rare},
+		{Operation: fault.ARQBind, Action: fault.ExpireToken, Probability: rare},
+		{Operation: fault.ARQBind, Action: fault.ExpireServiceToken, Probability: rare},
+		{Operation: fault.ARQDelete, Action: fault.Proxy, Status: http.StatusServiceUnavailable, Probability: rare},
+		{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After, Probability: rare},
+		{Operation: fault.AllocationCandidatesList, Action: fault.Status, Status: http.StatusServiceUnavailable, Probability: rare},
+		{Operation: fault.EventSend, Action: fault.Drop, Probability: 10 * rare},
+		{Operation: fault.ExternalEventForward, Action: fault.Drop, Probability: 10 * rare},
 	}
 }
 

@@ -51,7 +51,7 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{model: slowModel(tt.delay + slowPatch), config: tt.config, poll: tt.poll})
 				err := w.cloud.Faults().Set(fault.Rule{
-					Operation: "accelerator.arq.bind", Action: fault.Delay, When: fault.After, Delay: slowPatch,
+					Operation: fault.ARQBind, Action: fault.Delay, When: fault.After, Delay: slowPatch,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -128,7 +128,7 @@ func TestPollsAreFewAndSpread(t *testing.T) {
 				}
 				at := map[time.Time]int{}
 				for _, r := range w.cloud.Requests() {
-					if d := r.Started.Sub(w.cloud.Requests()[0].Started); r.Operation == "accelerator.arq.list" && d > 0 && d < 290*time.Second {
+					if d := r.Started.Sub(w.cloud.Requests()[0].Started); r.Operation == fault.ARQList && d > 0 && d < 290*time.Second {
 						at[r.Started]++
 					}
 				}
@@ -204,7 +204,7 @@ func TestAnOutageDuringTheWait(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, worldOpts{model: slowModel(10 * time.Second), poll: poll})
 					ofLists := rule
-					ofLists.Operation = "accelerator.arq.list"
+					ofLists.Operation = fault.ARQList
 					w.fail(t, ofLists)
 					start := time.Now()
 					result, err := w.flow.Run(t.Context(), request("mixed"))

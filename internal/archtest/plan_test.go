@@ -140,7 +140,7 @@ func wholeCloud() []Package {
 			Ours:    []string{"fakecyborg", "driver", "driver/verbatim", "placementsim", "sim", "simcloud", "internal/tables", "internal/uuids"},
 			Others:  []string{uuid},
 		},
-		{Pattern: "simcloud/drill", Ours: []string{"simcloud", "fakecyborg", "fault", "internal/plural"}},
+		{Pattern: "simcloud/drill", Ours: []string{"simcloud", "fakecyborg", "fault", "internal/plural", "sim"}},
 	}
 }
 

@@ -59,24 +59,24 @@ func (s *Server) routes() []simhttp.Route {
 	create := simhttp.Input{Body: []string{"*", "!min_disk", "!min_ram", "!protected", "!os_hidden"}}
 	update := simhttp.Input{Body: []string{"[].op", "[].path", "[].value"}}
 	return []simhttp.Route{
-		{Operation: "image.versions.list", Method: get, Pattern: "", Handler: listVersions(http.StatusMultipleChoices)},
-		{Operation: "image.versions.list", Method: get, Pattern: "/versions", Handler: listVersions(http.StatusOK)},
-		{Operation: "image.versions.list", Method: get, Pattern: "/v2", Handler: listVersions(http.StatusMultipleChoices)},
-		{Operation: "image.image.list", Method: get, Pattern: "/v2/images", Handler: s.listImages, Input: list},
-		{Operation: "image.image.create", Method: http.MethodPost, Pattern: "/v2/images", Handler: s.createImage, Input: create},
-		{Operation: "image.image.get", Method: get, Pattern: image, Handler: s.getImage},
-		{Operation: "image.image.update", Method: http.MethodPatch, Pattern: image, Handler: s.patchImage, Input: update},
-		{Operation: "image.image.delete", Method: http.MethodDelete, Pattern: image, Handler: s.deleteImage},
-		{Operation: "image.file.get", Method: get, Pattern: image + "/file", Handler: s.getFile},
-		{Operation: "image.file.put", Method: http.MethodPut, Pattern: image + "/file", Handler: s.putFile, Input: simhttp.Input{Data: true}},
-		{Operation: "image.schema.get", Method: get, Pattern: "/v2/schemas/image", Handler: getSchema},
+		{Operation: fault.ImageVersionsList, Method: get, Pattern: "", Handler: listVersions(http.StatusMultipleChoices)},
+		{Operation: fault.ImageVersionsList, Method: get, Pattern: "/versions", Handler: listVersions(http.StatusOK)},
+		{Operation: fault.ImageVersionsList, Method: get, Pattern: "/v2", Handler: listVersions(http.StatusMultipleChoices)},
+		{Operation: fault.ImageList, Method: get, Pattern: "/v2/images", Handler: s.listImages, Input: list},
+		{Operation: fault.ImageCreate, Method: http.MethodPost, Pattern: "/v2/images", Handler: s.createImage, Input: create},
+		{Operation: fault.ImageGet, Method: get, Pattern: image, Handler: s.getImage},
+		{Operation: fault.ImageUpdate, Method: http.MethodPatch, Pattern: image, Handler: s.patchImage, Input: update},
+		{Operation: fault.ImageDelete, Method: http.MethodDelete, Pattern: image, Handler: s.deleteImage},
+		{Operation: fault.ImageFileGet, Method: get, Pattern: image + "/file", Handler: s.getFile},
+		{Operation: fault.ImageFilePut, Method: http.MethodPut, Pattern: image + "/file", Handler: s.putFile, Input: simhttp.Input{Data: true}},
+		{Operation: fault.ImageSchemaGet, Method: get, Pattern: "/v2/schemas/image", Handler: getSchema},
 	}
 }
 
 // serve checks a call in Glance's order: token, path, method. The version documents need
 // no token.
 func (s *Server) serve(c *simhttp.Call) error {
-	if c.Route == nil || c.Route.Operation != "image.versions.list" {
+	if c.Route == nil || c.Route.Operation != fault.ImageVersionsList {
 		if err := c.Authenticate(s.cfg.Verifier); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/keystone"
 )
 
@@ -202,7 +203,7 @@ func TestApplicationCredentials(t *testing.T) {
 		if res := send(t, server, "DELETE", path+"/"+lasting.ID, "", "X-Auth-Token", token); res.StatusCode != 404 {
 			t.Errorf("delete again: %d", res.StatusCode)
 		}
-		if !slices.Contains(server.Operations(), "identity.application_credential.create") {
+		if !slices.Contains(server.Operations(), fault.ApplicationCredentialCreate) {
 			t.Error("no operation for fault rules")
 		}
 	})

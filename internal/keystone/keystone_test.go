@@ -435,7 +435,7 @@ func TestFaultsUseKeystonesShape(t *testing.T) {
 	config := serverConfig()
 	config.Faults = faults
 	server := simhttp.Recording(keystone.New(config), recorder)
-	if err := faults.Set(fault.Rule{Operation: "identity.token.create", Action: fault.Status, Status: 503}); err != nil {
+	if err := faults.Set(fault.Rule{Operation: fault.TokenCreate, Action: fault.Status, Status: 503}); err != nil {
 		t.Fatal(err)
 	}
 	res := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, ""))
@@ -443,7 +443,7 @@ func TestFaultsUseKeystonesShape(t *testing.T) {
 		t.Fatalf("got %d %s", res.StatusCode, res.body)
 	}
 	checkErrorShape(t, res)
-	if got := recorder.Exchanges(); len(got) != 1 || got[0].Operation != "identity.token.create" || got[0].Fault != "status" {
+	if got := recorder.Exchanges(); len(got) != 1 || got[0].Operation != fault.TokenCreate || got[0].Fault != "status" {
 		t.Errorf("recorded: %+v", got)
 	}
 }

@@ -5,37 +5,39 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
-// resource is a kind of thing that can be listed and read by id. Its operations, paths and
-// policies are named after it.
+// resource is a kind of thing that can be listed and read by id. Its paths and policies are
+// named after it.
 type resource struct {
 	name string // "project"
+	// lists and gets are the operations; without gets there is only a list.
+	lists, gets sim.OperationName
 	// filters are the query keys of the list, which are members of the body.
 	filters []string
 	// public is set if every caller may read it, not only administrators.
 	public bool
 	// own is the id that a caller may read who is no administrator; nil: none.
 	own func(who session) string
-	// listed is set if there is only a list.
-	listed bool
-	all    func(c *simhttp.Call) []map[string]any
+	all func(c *simhttp.Call) []map[string]any
 }
 
 func (s *Server) resources() []resource {
 	return []resource{
-		{name: "project", filters: []string{"name"}, all: s.projects, own: func(who session) string {
+		{name: "project", lists: fault.ProjectList, gets: fault.ProjectGet, filters: []string{"name"}, all: s.projects, own: func(who session) string {
 			if who.project == nil {
 				return ""
 			}
 			return who.project.id
 		}},
-		{name: "user", filters: []string{"name"}, all: s.users, own: func(who session) string { return who.user.id }},
-		{name: "domain", filters: []string{"name"}, all: domains},
-		{name: "role", filters: []string{"name"}, all: s.roles, listed: true},
-		{name: "service", filters: []string{"name", "type"}, all: s.services},
-		{name: "region", all: s.regions, public: true},
+		{name: "user", lists: fault.UserList, gets: fault.UserGet, filters: []string{"name"}, all: s.users, own: func(who session) string { return who.user.id }},
+		{name: "domain", lists: fault.DomainList, gets: fault.DomainGet, filters: []string{"name"}, all: domains},
+		{name: "role", lists: fault.RoleList, filters: []string{"name"}, all: s.roles},
+		{name: "service", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: []string{"name", "type"}, all: s.services},
+		{name: "region", lists: fault.RegionList, gets: fault.RegionGet, all: s.regions, public: true},
 	}
 }
 

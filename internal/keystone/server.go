@@ -90,18 +90,18 @@ func New(cfg Config) *Server {
 func (s *Server) routes() []simhttp.Route {
 	return append(s.reads(),
 		simhttp.Route{
-			Operation: "identity.token.create", Method: http.MethodPost, Pattern: tokensPath, Handler: s.createToken,
+			Operation: fault.TokenCreate, Method: http.MethodPost, Pattern: tokensPath, Handler: s.createToken,
 			Input: simhttp.Input{Query: []string{"nocatalog"}, Body: authPaths()},
 		},
 		simhttp.Route{
-			Operation: "identity.token.revoke", Method: http.MethodDelete, Pattern: tokensPath, Handler: s.authenticated(s.revokeToken),
+			Operation: fault.TokenRevoke, Method: http.MethodDelete, Pattern: tokensPath, Handler: s.authenticated(s.revokeToken),
 		},
 		simhttp.Route{
-			Operation: "identity.application_credential.create", Method: http.MethodPost, Pattern: credentialsPath,
+			Operation: fault.ApplicationCredentialCreate, Method: http.MethodPost, Pattern: credentialsPath,
 			Handler: s.authenticated(s.createCredential), Input: simhttp.Input{Body: newCredentialPaths()},
 		},
 		simhttp.Route{
-			Operation: "identity.application_credential.delete", Method: http.MethodDelete, Pattern: credentialPath,
+			Operation: fault.ApplicationCredentialDelete, Method: http.MethodDelete, Pattern: credentialPath,
 			Handler: s.authenticated(s.deleteCredential),
 		},
 	)
@@ -110,31 +110,31 @@ func (s *Server) routes() []simhttp.Route {
 // reads are the routes of GET and HEAD. Every version root is there in both spellings:
 // ServeMux would redirect one to the other, and keystoneauth refuses the redirect.
 func (s *Server) reads() (routes []simhttp.Route) {
-	open := func(operation, pattern string, handler simhttp.Handler, query ...string) {
+	open := func(operation sim.OperationName, pattern string, handler simhttp.Handler, query ...string) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			routes = append(routes, simhttp.Route{
-				Operation: "identity." + operation, Method: method, Pattern: pattern, Handler: handler, Input: simhttp.Input{Query: query},
+				Operation: operation, Method: method, Pattern: pattern, Handler: handler, Input: simhttp.Input{Query: query},
 			})
 		}
 	}
-	get := func(operation, pattern string, handler authedHandler, query ...string) {
+	get := func(operation sim.OperationName, pattern string, handler authedHandler, query ...string) {
 		open(operation, pattern, s.authenticated(handler), query...)
 	}
-	open("versions.list", "", s.listVersions)
-	open("versions.list", "/", s.listVersions)
-	open("version.get", "/v3", s.getVersion)
-	open("version.get", "/v3/", s.getVersion)
-	get("token.validate", tokensPath, s.validateToken, "nocatalog")
-	get("auth.catalog", "/v3/auth/catalog", s.authCatalog)
-	get("auth.projects", "/v3/auth/projects", s.authProjects)
+	open(fault.IdentityVersionsList, "", s.listVersions)
+	open(fault.IdentityVersionsList, "/", s.listVersions)
+	open(fault.IdentityVersionGet, "/v3", s.getVersion)
+	open(fault.IdentityVersionGet, "/v3/", s.getVersion)
+	get(fault.TokenValidate, tokensPath, s.validateToken, "nocatalog")
+	get(fault.AuthCatalog, "/v3/auth/catalog", s.authCatalog)
+	get(fault.AuthProjects, "/v3/auth/projects", s.authProjects)
 	for _, r := range s.resources() {
-		get(r.name+".list", "/v3/"+r.name+"s", r.list, r.filters...)
-		if !r.listed {
-			get(r.name+".get", "/v3/"+r.name+"s/{id}", r.get)
+		get(r.lists, "/v3/"+r.name+"s", r.list, r.filters...)
+		if r.gets != "" {
+			get(r.gets, "/v3/"+r.name+"s/{id}", r.get)
 		}
 	}
-	get("application_credential.list", credentialsPath, s.listCredentials, "name")
-	get("application_credential.get", credentialPath, s.getCredential)
+	get(fault.ApplicationCredentialList, credentialsPath, s.listCredentials, "name")
+	get(fault.ApplicationCredentialGet, credentialPath, s.getCredential)
 	return routes
 }
 

@@ -54,7 +54,7 @@ func (s *Server) forward(ctx context.Context, numbers []int64) {
 	failed := map[int64]bool{}
 	for _, number := range numbers {
 		event, _ := s.eventOf(number)
-		rule, _ := s.Faults.Decide(opForward, tagOf(event))
+		rule, _ := s.Faults.Decide(fault.ExternalEventForward, tagOf(event))
 		switch rule.Action {
 		case "":
 			now = append(now, number)

@@ -39,7 +39,7 @@ func TestEachEventIsPassedOnAsItsRuleSays(t *testing.T) {
 			case fault.Reorder:
 				last = append(last, line)
 			}
-			rules = append(rules, fault.Rule{Operation: "compute.external_event.forward", Subject: tag, Action: action})
+			rules = append(rules, fault.Rule{Operation: fault.ExternalEventForward, Subject: tag, Action: action})
 		}
 		if err := faults.Set(rules...); err != nil {
 			rt.Fatal(err)

@@ -292,7 +292,7 @@ func TestFaultsOfForwarding(t *testing.T) {
 		faults.Register(server.Operations()...)
 		server.HandleEvents(box)
 		forward := func(tag string, action fault.Action) fault.Rule {
-			return fault.Rule{Operation: "compute.external_event.forward", Subject: tag, Action: action, Delay: time.Minute, Times: -1}
+			return fault.Rule{Operation: fault.ExternalEventForward, Subject: tag, Action: action, Delay: time.Minute, Times: -1}
 		}
 		if err := faults.Set(forward("late", fault.Delay), forward("lost", fault.Drop), forward("bad", fault.Status), forward("never", fault.Delay)); err != nil {
 			t.Fatal(err)
@@ -330,7 +330,7 @@ func TestEventsArePassedOnTwiceOrLast(t *testing.T) {
 	server.HandleEvents(box)
 	var rules []fault.Rule
 	for tag, action := range map[string]fault.Action{"twice": fault.Duplicate, "last": fault.Reorder, "but one": fault.Reorder} {
-		rules = append(rules, fault.Rule{Operation: "compute.external_event.forward", Subject: tag, Action: action})
+		rules = append(rules, fault.Rule{Operation: fault.ExternalEventForward, Subject: tag, Action: action})
 	}
 	if err := faults.Set(rules...); err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestEventsArePassedOnTwiceOrLast(t *testing.T) {
 			t.Errorf("hits of %+v: %d", state.Rule, state.Hits)
 		}
 	}
-	if err := faults.Set(fault.Rule{Operation: "compute.external_event.forward", Action: fault.Truncate}); !errors.Is(err, fault.ErrRule) {
+	if err := faults.Set(fault.Rule{Operation: fault.ExternalEventForward, Action: fault.Truncate}); !errors.Is(err, fault.ErrRule) {
 		t.Errorf("truncated event: got error %v, want ErrRule", err)
 	}
 }

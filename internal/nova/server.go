@@ -12,18 +12,6 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// The names of the operations that fault rules may use.
-const (
-	opVersions = "compute.versions.list"
-	opVersion  = "compute.version.get"
-	opEvents   = "compute.external_events.create"
-	// opForward is not a request: it is forwarding one event, with the event's tag as
-	// the subject. Drop loses the event, Delay forwards it later and answers at once,
-	// Status forwards it as failed, Duplicate a second time right after the first, and
-	// Reorder after all others of its request.
-	opForward = "compute.external_event.forward"
-)
-
 // Config is the configuration of a Server. The zero value accepts events for any instance.
 type Config struct {
 	// Seed determines request ids.
@@ -92,8 +80,11 @@ func New(cfg Config) *Server {
 		IDs:           simhttp.NewIDs(cfg.Seed, "compute"),
 	}
 	if cfg.Faults != nil {
+		// Drop loses the event, Delay forwards it later and answers at once, Status
+		// forwards it as failed, Duplicate a second time right after the first, and
+		// Reorder after all others of its request.
 		cfg.Faults.RegisterWork(fault.Operation{
-			Name: opForward, Subject: "the event's tag",
+			Name: fault.ExternalEventForward, Subject: "the event's tag",
 			Actions: []fault.Action{fault.Status, fault.Drop, fault.Delay, fault.Duplicate, fault.Reorder},
 		})
 	}
@@ -109,15 +100,15 @@ func (s *Server) Close() {
 
 func (s *Server) routes() []simhttp.Route {
 	routes := []simhttp.Route{{
-		Operation: opEvents, Method: http.MethodPost, Pattern: "/v2.1/os-server-external-events", Handler: s.postEvents,
+		Operation: fault.ExternalEventsCreate, Method: http.MethodPost, Pattern: "/v2.1/os-server-external-events", Handler: s.postEvents,
 		Input: simhttp.Input{Body: []string{"events[].name", "events[].server_uuid", "events[].tag", "events[].status"}},
 	}}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		for _, pattern := range []string{"", "/"} {
-			routes = append(routes, simhttp.Route{Operation: opVersions, Method: method, Pattern: pattern, Handler: listVersions})
+			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionsList, Method: method, Pattern: pattern, Handler: listVersions})
 		}
 		for _, pattern := range []string{"/v2.1", "/v2.1/"} {
-			routes = append(routes, simhttp.Route{Operation: opVersion, Method: method, Pattern: pattern, Handler: getVersion})
+			routes = append(routes, simhttp.Route{Operation: fault.ComputeVersionGet, Method: method, Pattern: pattern, Handler: getVersion})
 		}
 	}
 	return routes
@@ -126,7 +117,7 @@ func (s *Server) routes() []simhttp.Route {
 // serve keeps Nova's order: token, route, microversion. The documents at the roots
 // need neither token nor version.
 func (s *Server) serve(c *simhttp.Call) error {
-	if c.Route != nil && c.Route.Operation != opEvents {
+	if c.Route != nil && c.Route.Operation != fault.ExternalEventsCreate {
 		return c.Dispatch()
 	}
 	if err := c.Authenticate(s.cfg.Verifier); err != nil {

@@ -44,8 +44,8 @@ func newDelaying(t rapid.TB) (*nova.Server, *inbox) {
 	box, faults := &inbox{}, fault.NewSet()
 	s := nova.New(nova.Config{Seed: 3, StrictInstances: true, Faults: faults})
 	if err := faults.Set(
-		fault.Rule{Operation: "compute.external_event.forward", Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
-		fault.Rule{Operation: "compute.external_event.forward", Subject: "lost", Action: fault.Drop, Times: -1},
+		fault.Rule{Operation: fault.ExternalEventForward, Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
+		fault.Rule{Operation: fault.ExternalEventForward, Subject: "lost", Action: fault.Drop, Times: -1},
 	); err != nil {
 		t.Fatal(err)
 	}

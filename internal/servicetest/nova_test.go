@@ -36,8 +36,8 @@ func fullNova(t testing.TB) (*nova.Server, string) {
 	s := nova.New(nova.Config{Seed: 3, StrictInstances: true, Faults: faults})
 	t.Cleanup(s.Close)
 	must(t, faults.Set(
-		fault.Rule{Operation: "compute.external_event.forward", Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
-		fault.Rule{Operation: "compute.external_event.forward", Subject: "lost", Action: fault.Drop, Times: -1},
+		fault.Rule{Operation: fault.ExternalEventForward, Subject: "late", Action: fault.Delay, Delay: 10 * time.Minute, Times: -1},
+		fault.Rule{Operation: fault.ExternalEventForward, Subject: "lost", Action: fault.Drop, Times: -1},
 	))
 	s.HandleEvents(http.NotFoundHandler())
 	must(t, s.DefineGuest(sim.Guest{UUID: instanceA, Host: "cn0", Domain: "<domain/>"}))

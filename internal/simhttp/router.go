@@ -5,13 +5,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // Route is one operation of a service.
 type Route struct {
-	// Operation is the stable name used by faults and records, such as
-	// "placement.allocations.put".
-	Operation string
+	Operation sim.OperationName
 	Method    string
 	// Pattern is a path below the service's root; a segment in braces is a
 	// variable, available through http.Request.PathValue:
@@ -81,8 +81,8 @@ func (r *Router) Routes() []Route {
 }
 
 // Operations lists the operation names, sorted, each once.
-func (r *Router) Operations() []string {
-	names := make([]string, 0, len(r.routes))
+func (r *Router) Operations() []sim.OperationName {
+	names := make([]sim.OperationName, 0, len(r.routes))
 	for _, parsed := range r.routes {
 		names = append(names, parsed.route.Operation)
 	}

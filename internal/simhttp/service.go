@@ -62,7 +62,7 @@ func (s *Service) Routes() []sim.Route {
 }
 
 // Operations lists the names that fault rules may use, sorted.
-func (s *Service) Operations() []string { return s.Router.Operations() }
+func (s *Service) Operations() []sim.OperationName { return s.Router.Operations() }
 
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {

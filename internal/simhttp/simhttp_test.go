@@ -191,7 +191,11 @@ func TestRecorderKeepsTheNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	type brief struct{ Subject, Operation, Query, Microversion, Fault, Status string }
+	type brief struct {
+		Subject                            string
+		Operation                          sim.OperationName
+		Query, Microversion, Fault, Status string
+	}
 	var got []brief
 	for _, e := range recorder.Exchanges() {
 		got = append(got, brief{e.Subject, e.Operation, e.Query, e.Microversion, e.Fault, fmt.Sprint(e.Status)})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -99,10 +100,10 @@ func Run(t *testing.T, flow func(ctx context.Context, cloud *simcloud.Cloud) err
 type drill struct {
 	Config
 	flow    Flow
-	want    *usage                    // what the undisturbed flow leaves; nil before it ran
-	actions map[string][]fault.Action // what can happen to each operation
-	changes map[string]bool           // the requests that are no GET, by operation
-	repeats bool                      // the flow names the same subjects in every run
+	want    *usage                               // what the undisturbed flow leaves; nil before it ran
+	actions map[sim.OperationName][]fault.Action // what can happen to each operation
+	changes map[sim.OperationName]bool           // the requests that are no GET, by operation
+	repeats bool                                 // the flow names the same subjects in every run
 }
 
 func newDrill(flow Flow, config Config) *drill {

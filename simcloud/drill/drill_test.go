@@ -94,19 +94,18 @@ func oneRun(t *testing.T, flow Flow, rules ...fault.Rule) (o outcome) {
 
 func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 	t.Parallel()
-	claim := "placement.allocations.put"
 	tests := []struct {
 		name string
 		flow Flow
 		rule fault.Rule
 		want string // part of the problem; empty: none
 	}{
-		{"careless, refused", careless, fault.Rule{Operation: claim, Action: fault.Drop}, ""},
-		{"careless, reply lost", careless, fault.Rule{Operation: claim, Action: fault.Drop, When: fault.After}, "has allocated VCPU:1 on cn0"},
-		{"careful, reply lost", careful, fault.Rule{Operation: claim, Action: fault.Drop, When: fault.After}, ""},
+		{"careless, refused", careless, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop}, ""},
+		{"careless, reply lost", careless, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After}, "has allocated VCPU:1 on cn0"},
+		{"careful, reply lost", careful, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After}, ""},
 		{
 			"believes anything", func(ctx context.Context, cloud *simcloud.Cloud) error { _ = careless(ctx, cloud); return nil },
-			fault.Rule{Operation: claim, Action: fault.Status}, "the flow succeeded, but left 0 guests with 0 bound accelerators instead of 1 guest with 0 bound accelerators",
+			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status}, "the flow succeeded, but left 0 guests with 0 bound accelerators instead of 1 guest with 0 bound accelerators",
 		},
 		{
 			"starts the guest too early", func(ctx context.Context, cloud *simcloud.Cloud) error {
@@ -115,7 +114,7 @@ func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 				}
 				return careful(ctx, cloud)
 			},
-			fault.Rule{Operation: claim, Action: fault.Status}, "the flow failed, but the guest " + drillGuest + ` is on host "cn0"`,
+			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status}, "the flow failed, but the guest " + drillGuest + ` is on host "cn0"`,
 		},
 		{
 			"panics", func(ctx context.Context, cloud *simcloud.Cloud) error {
@@ -124,11 +123,11 @@ func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 				}
 				return nil
 			},
-			fault.Rule{Operation: claim, Action: fault.Status}, "the flow panicked: PUT: 500",
+			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status}, "the flow panicked: PUT: 500",
 		},
 		{
 			"waits for ever", func(ctx context.Context, _ *simcloud.Cloud) error { <-ctx.Done(); return ctx.Err() },
-			fault.Rule{Operation: claim, Action: fault.Status}, "",
+			fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status}, "",
 		},
 	}
 	for _, tt := range tests {
@@ -146,7 +145,7 @@ func TestADrillFindsTheMistakesOfAFlow(t *testing.T) {
 // recovery.
 func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
 	t.Parallel()
-	late := fault.Rule{Operation: "placement.allocations.put", Action: fault.Late, Delay: 7 * time.Minute}
+	late := fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute}
 	names := func(_ *simcloud.Cloud, _ error, left simcloud.Leak) bool { return left.Subject == drillGuest }
 	remove := func(ctx context.Context, cloud *simcloud.Cloud) error {
 		return claimOnce(ctx, cloud, http.MethodDelete)
@@ -183,8 +182,8 @@ func TestADrillWantsLeftoversToBeNamedAndRecovered(t *testing.T) {
 func TestAFailingCaseCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	rules := []fault.Rule{
-		{Operation: "placement.allocations.put", Subject: drillGuest, Nth: 2, Action: fault.Drop, When: fault.After},
-		{Operation: "identity.token.create", Nth: 1, Action: fault.Delay, Delay: 7 * time.Minute},
+		{Operation: fault.AllocationsPut, Subject: drillGuest, Nth: 2, Action: fault.Drop, When: fault.After},
+		{Operation: fault.TokenCreate, Nth: 1, Action: fault.Delay, Delay: 7 * time.Minute},
 	}
 	text := reproduction(rules)
 	_, rest, _ := strings.Cut(text, "--faults:\n")
@@ -203,9 +202,9 @@ func TestAFailingCaseCanBeRepeated(t *testing.T) {
 
 func TestAFailingCaseIsShownWithoutNeedlessFaults(t *testing.T) {
 	t.Parallel()
-	lost := fault.Rule{Operation: "placement.allocations.put", Action: fault.Drop, When: fault.After}
-	late := fault.Rule{Operation: "identity.token.create", Action: fault.Delay, Delay: time.Minute}
-	stuck := fault.Rule{Operation: "placement.allocations.delete", Action: fault.Status, Times: -1}
+	lost := fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After}
+	late := fault.Rule{Operation: fault.TokenCreate, Action: fault.Delay, Delay: time.Minute}
+	stuck := fault.Rule{Operation: fault.AllocationsDelete, Action: fault.Status, Times: -1}
 	for _, tt := range []struct {
 		name       string
 		flow       Flow
@@ -245,11 +244,11 @@ func TestADrillReportsItsProgress(t *testing.T) {
 // A dropped call of an agent silences it for a while, not for good.
 func TestAgentsAreSilentForAWhile(t *testing.T) {
 	t.Parallel()
-	d := &drill{actions: map[string][]fault.Action{
-		"accelerator.agent.call": {fault.Drop}, "accelerator.mdev.create": {fault.Drop},
+	d := &drill{actions: map[sim.OperationName][]fault.Action{
+		fault.AgentCall: {fault.Drop}, fault.MdevCreate: {fault.Drop},
 	}}
 	var got []time.Duration
-	for _, operation := range []string{"accelerator.agent.call", "accelerator.mdev.create"} {
+	for _, operation := range []sim.OperationName{fault.AgentCall, fault.MdevCreate} {
 		for _, rule := range d.failures(occurrence{operation: operation, nth: 1}) {
 			got = append(got, rule.Delay)
 		}
@@ -261,14 +260,14 @@ func TestAgentsAreSilentForAWhile(t *testing.T) {
 
 // planned is a drill that saw a request twice, and an operation that is not a request.
 func planned() (*drill, []occurrence) {
-	seen := []occurrence{{"placement.allocations.put", "a", 1}, {"placement.allocations.put", "b", 1}, {"accelerator.mdev.create", "m", 1}}
+	seen := []occurrence{{fault.AllocationsPut, "a", 1}, {fault.AllocationsPut, "b", 1}, {fault.MdevCreate, "m", 1}}
 	return &drill{
 		Config: Config{Seed: 1, Pairs: -1}, repeats: true,
-		actions: map[string][]fault.Action{
-			"placement.allocations.put": fault.NewSet("request").Describe()[0].Actions,
-			"accelerator.mdev.create":   {fault.Status, fault.Drop, fault.Delay, fault.Reboot},
+		actions: map[sim.OperationName][]fault.Action{
+			fault.AllocationsPut: fault.NewSet("request").Describe()[0].Actions,
+			fault.MdevCreate:     {fault.Status, fault.Drop, fault.Delay, fault.Reboot},
 		},
-		changes: map[string]bool{"placement.allocations.put": true},
+		changes: map[sim.OperationName]bool{fault.AllocationsPut: true},
 	}, seen
 }
 
@@ -355,5 +354,5 @@ func TestDrillOfACarefulFlow(t *testing.T) {
 			return claimOnce(ctx, cloud, http.MethodDelete)
 		},
 	})
-	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: "placement.allocations.put", Action: fault.Malformed}}})
+	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: fault.AllocationsPut, Action: fault.Malformed}}})
 }

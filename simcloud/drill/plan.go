@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // occurrence is something in a run that can be made to fail: the nth time that an
 // operation acts on a subject.
 type occurrence struct {
-	operation, subject string
-	nth                int
+	operation sim.OperationName
+	subject   string
+	nth       int
 }
 
 // everyKind lists the ways to fail, without operation and subject. A delay is longer than
@@ -64,7 +66,7 @@ func (d *drill) failures(o occurrence) []fault.Rule {
 		if d.repeats {
 			rule.Subject = o.subject
 		}
-		if strings.HasPrefix(o.operation, "accelerator.agent.") && rule.Action == fault.Drop {
+		if strings.HasPrefix(string(o.operation), "accelerator.agent.") && rule.Action == fault.Drop {
 			rule.Delay = away
 		}
 		if d.possible(rule) {
@@ -88,9 +90,9 @@ func (d *drill) possible(r fault.Rule) bool {
 	case r.Action == fault.Late:
 		return d.changes[r.Operation]
 	case r.Action == fault.ExpireToken:
-		return !strings.HasPrefix(r.Operation, "identity.")
+		return !strings.HasPrefix(string(r.Operation), "identity.")
 	case r.Action == fault.ExpireServiceToken:
-		return strings.HasPrefix(r.Operation, "accelerator.")
+		return strings.HasPrefix(string(r.Operation), "accelerator.")
 	}
 	return true
 }

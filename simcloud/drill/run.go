@@ -17,6 +17,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -28,8 +29,8 @@ type outcome struct {
 	problem     string       // why the case failed; empty if it did not
 	summary     string       // the cloud and its last requests, of a failed case
 	usage       usage
-	actions     map[string][]fault.Action
-	changes     map[string]bool
+	actions     map[sim.OperationName][]fault.Action
+	changes     map[sim.OperationName]bool
 	lost        bool
 	unnamed     bool
 	leaked      bool
@@ -113,7 +114,7 @@ func (d *drill) runOn(ctx context.Context, cloud *simcloud.Cloud, rules []fault.
 	}
 	faults, seen := cloud.Faults(), &recorder{counts: make(map[occurrence]int)}
 	faults.Observe(seen.record)
-	o := outcome{actions: make(map[string][]fault.Action)}
+	o := outcome{actions: make(map[sim.OperationName][]fault.Action)}
 	for _, operation := range faults.Describe() {
 		o.actions[operation.Name] = operation.Actions
 	}
@@ -235,7 +236,7 @@ type recorder struct {
 	order  []occurrence
 }
 
-func (r *recorder) record(operation, subject string) {
+func (r *recorder) record(operation sim.OperationName, subject string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := occurrence{operation: operation, subject: subject}
@@ -246,9 +247,9 @@ func (r *recorder) record(operation, subject string) {
 
 // places lists the occurrences that may fail, and which operations are requests that change
 // something.
-func (d *drill) places(cloud *simcloud.Cloud, seen []occurrence) (places []occurrence, changes map[string]bool) {
+func (d *drill) places(cloud *simcloud.Cloud, seen []occurrence) (places []occurrence, changes map[sim.OperationName]bool) {
 	counts, spared := make(map[occurrence]int), make(map[occurrence]bool)
-	changes = make(map[string]bool)
+	changes = make(map[sim.OperationName]bool)
 	for _, r := range cloud.Requests() {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			changes[r.Operation] = true

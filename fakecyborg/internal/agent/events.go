@@ -120,7 +120,7 @@ func (c *Conductor) sendEvents(ctx context.Context, events []sim.Event) (deferre
 		return false, nil
 	}
 	c.db.Update(nil, func(tx store.Tx) { tx.AddEvents(events) })
-	rule, _ := c.cfg.Faults.Decide(eventOperation, events[0].ServerUUID)
+	rule, _ := c.cfg.Faults.Decide(fault.EventSend, events[0].ServerUUID)
 	switch {
 	case rule.Action == fault.Reorder:
 		return true, nil

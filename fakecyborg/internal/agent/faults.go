@@ -10,20 +10,10 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
-// The names by which fault rules act on what Cyborg does by itself.
-const (
-	eventOperation       = "accelerator.event.send"
-	mdevCreateOperation  = "accelerator.mdev.create"
-	mdevRemoveOperation  = "accelerator.mdev.remove"
-	programOperation     = "accelerator.deployable.write"
-	deviceFindOperation  = "accelerator.device.find"
-	agentCallOperation   = "accelerator.agent.call"
-	agentReportOperation = "accelerator.agent.report"
-)
-
-// Operations lists these operations with the actions that they take:
+// Operations lists what Cyborg does by itself and fault rules act on, with the actions:
 //
 //   - Sending events: status is Nova's bad answer, drop loses them, duplicate sends them twice, and
 //     reorder sends them after all others of the PATCH, the last one first.
@@ -39,13 +29,13 @@ func Operations() []fault.Operation {
 	calling := slices.Concat(failing, []fault.Action{fault.Reboot})
 	sending := slices.Concat(failing, []fault.Action{fault.Duplicate, fault.Reorder})
 	return []fault.Operation{
-		{Name: eventOperation, Subject: "the uuid of the instance", Actions: sending},
-		{Name: mdevCreateOperation, Subject: "the uuid of the attach handle", Actions: failing},
-		{Name: mdevRemoveOperation, Subject: "the uuid of the attach handle", Actions: failing},
-		{Name: programOperation, Subject: "the name of the deployable", Actions: failing},
-		{Name: deviceFindOperation, Subject: "the name of the device's first deployable", Actions: []fault.Action{fault.Status, fault.Drop}},
-		{Name: agentCallOperation, Subject: "the host", Actions: calling},
-		{Name: agentReportOperation, Subject: "the host", Actions: calling},
+		{Name: fault.EventSend, Subject: "the uuid of the instance", Actions: sending},
+		{Name: fault.MdevCreate, Subject: "the uuid of the attach handle", Actions: failing},
+		{Name: fault.MdevRemove, Subject: "the uuid of the attach handle", Actions: failing},
+		{Name: fault.DeployableWrite, Subject: "the name of the deployable", Actions: failing},
+		{Name: fault.DeviceFind, Subject: "the name of the device's first deployable", Actions: []fault.Action{fault.Status, fault.Drop}},
+		{Name: fault.AgentCall, Subject: "the host", Actions: calling},
+		{Name: fault.AgentReport, Subject: "the host", Actions: calling},
 	}
 }
 
@@ -59,7 +49,7 @@ var (
 var errInjected = errors.New("injected fault")
 
 // withFault calls do, unless a rule makes the operation fail, before or after it.
-func (c *Conductor) withFault(ctx context.Context, operation, subject string, do func() error) error {
+func (c *Conductor) withFault(ctx context.Context, operation sim.OperationName, subject string, do func() error) error {
 	rule, hit := c.cfg.Faults.Decide(operation, subject)
 	if !hit {
 		return do()
@@ -79,8 +69,10 @@ func (c *Conductor) withFault(ctx context.Context, operation, subject string, do
 
 // callAgent calls the agent of a host, whose driver does an operation on a subject. Fault rules
 // act on the call and on the operation.
-func (c *Conductor) callAgent(ctx context.Context, host, source, operation, subject string, do func(driver.Driver) error) error {
-	return c.withFault(ctx, agentCallOperation, host, func() error {
+func (c *Conductor) callAgent(ctx context.Context, host, source string, operation sim.OperationName, subject string,
+	do func(driver.Driver) error,
+) error {
+	return c.withFault(ctx, fault.AgentCall, host, func() error {
 		d, err := c.driverOf(host, source)
 		if err != nil {
 			return err
@@ -94,7 +86,7 @@ func (c *Conductor) callAgent(ctx context.Context, host, source, operation, subj
 
 // applyFault applies a rule. Without an error the work continues.
 func (c *Conductor) applyFault(ctx context.Context, rule fault.Rule, subject string) error {
-	toAgent := rule.Operation == agentCallOperation || rule.Operation == agentReportOperation
+	toAgent := rule.Operation == fault.AgentCall || rule.Operation == fault.AgentReport
 	switch {
 	case rule.Action == fault.Delay:
 		return c.cfg.Clock.Wait(ctx, rule.Delay)
@@ -147,7 +139,7 @@ func (c *Conductor) discoveryFault(d driver.Device) (hidden bool, err error) {
 	if len(d.Deployables) == 0 {
 		return false, nil
 	}
-	rule, _ := c.cfg.Faults.Decide(deviceFindOperation, d.Deployables[0].Name)
+	rule, _ := c.cfg.Faults.Decide(fault.DeviceFind, d.Deployables[0].Name)
 	switch rule.Action {
 	case fault.Drop:
 		return true, nil

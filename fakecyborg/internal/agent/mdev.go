@@ -7,21 +7,22 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
 // createMdev creates the mediated device of a handle on its host; its UUID is the handle's.
 func (c *Conductor) createMdev(ctx context.Context, w store.HandleWork) error {
-	return c.changeMdev(ctx, mdevCreateOperation, w, driver.MdevDriver.CreateMdev)
+	return c.changeMdev(ctx, fault.MdevCreate, w, driver.MdevDriver.CreateMdev)
 }
 
 // removeMdev removes it; one that is not there is no error.
 func (c *Conductor) removeMdev(ctx context.Context, w store.HandleWork) error {
-	return c.changeMdev(ctx, mdevRemoveOperation, w, driver.MdevDriver.RemoveMdev)
+	return c.changeMdev(ctx, fault.MdevRemove, w, driver.MdevDriver.RemoveMdev)
 }
 
-func (c *Conductor) changeMdev(ctx context.Context, operation string, w store.HandleWork,
+func (c *Conductor) changeMdev(ctx context.Context, operation sim.OperationName, w store.HandleWork,
 	change func(driver.MdevDriver, context.Context, driver.Mdev) error,
 ) error {
 	m, err := w.Handle.Mdev(w.UUID)
@@ -31,7 +32,7 @@ func (c *Conductor) changeMdev(ctx context.Context, operation string, w store.Ha
 			if !ok {
 				return fmt.Errorf("driver %s makes no mediated devices", d.Name())
 			}
-			return logMdev(ctx, d, m, operation == mdevCreateOperation, func() error { return change(agent, ctx, m) })
+			return logMdev(ctx, d, m, operation == fault.MdevCreate, func() error { return change(agent, ctx, m) })
 		})
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -46,7 +47,7 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 		return &driver.ReportError{Host: name, Step: "ask the agent", Err: ErrAgentDown}
 	}
 	var reported error
-	err = c.withFault(ctx, agentReportOperation, name, func() error {
+	err = c.withFault(ctx, fault.AgentReport, name, func() error {
 		reported = c.report(ctx, h)
 		return nil
 	})
