@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/requestspec"
 )
@@ -160,13 +159,9 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	if !i.hasProfile() {
 		return nil
 	}
-	deployables, err := o.flow.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
+	devices, err := o.flow.cyborgProviders(ctx)
 	if err != nil {
 		return err
-	}
-	devices := make(map[string]bool, len(deployables)) // by resource provider
-	for _, deployable := range deployables {
-		devices[deployable.RPUUID] = true
 	}
 	if err := ctx.Err(); err != nil {
 		return err

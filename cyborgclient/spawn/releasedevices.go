@@ -3,20 +3,17 @@ package spawn
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
-// traitOwnerCyborg is the trait of the providers that Cyborg makes; Zed cannot set it.
-const traitOwnerCyborg = "OWNER_CYBORG"
-
 // ReleaseDevices gives back the accelerators of an instance that goes on, as one that
 // got them with Request.Running: its ARQs, and then in its allocation the resources of
-// their providers and of others with the trait OWNER_CYBORG. The rest of the allocation
-// is kept. Take the devices out of the domain before. It is idempotent; a failure is an
-// [*Error] that matches ErrLeftover, as that of Release.
+// their providers and of others that Cyborg lists. The rest of the allocation is kept.
+// Take the devices out of the domain before. It is idempotent; a failure is an [*Error]
+// that matches ErrLeftover, as that of Release. The token must be one that may list
+// deployables.
 func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
@@ -35,32 +32,31 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	return c.err(instance, "not every accelerator could be released", record)
 }
 
-// heldDevices returns the providers of an instance's devices. Those without an ARQ are
-// left from a release that failed half-way.
-func (f *Flow) heldDevices(ctx context.Context, instance string) (map[string]bool, error) {
-	devices := make(map[string]bool)
-	err := f.retry(ctx, func(ctx context.Context) error {
+// heldDevices returns the providers that an instance's devices may be on. Those without an
+// ARQ are left from a release that failed half-way.
+func (f *Flow) heldDevices(ctx context.Context, instance string) (devices map[string]bool, err error) {
+	err = f.retry(ctx, func(ctx context.Context) error {
+		if devices, err = f.cyborgProviders(ctx); err != nil {
+			return err
+		}
 		arqs, err := f.cyborg.ListARQs(ctx, cyborgclient.ListARQsOpts{Instance: instance})
-		if err != nil {
-			return err
-		}
 		for _, arq := range arqs {
-			devices[arq.DeviceRPUUID] = true
+			devices[arq.DeviceRPUUID] = true // its device may be gone
 		}
-		held, err := f.placement.Allocation(ctx, instance)
-		if err != nil {
-			return err
-		}
-		for provider := range held.Resources {
-			traits, err := f.placement.Traits(ctx, provider)
-			if err != nil {
-				return err
-			}
-			devices[provider] = devices[provider] || slices.Contains(traits, traitOwnerCyborg)
-		}
-		return nil
+		return err
 	})
 	return devices, err
+}
+
+// cyborgProviders returns the resource providers of Cyborg's devices. The trait OWNER_CYBORG
+// does not tell: most drivers do not report it.
+func (f *Flow) cyborgProviders(ctx context.Context) (map[string]bool, error) {
+	deployables, err := f.cyborg.ListDeployables(ctx, cyborgclient.ListDeployablesOpts{})
+	providers := make(map[string]bool, len(deployables))
+	for _, deployable := range deployables {
+		providers[deployable.RPUUID] = true
+	}
+	return providers, err
 }
 
 // releaseProviders takes the resources of device providers out of an allocation.

@@ -9,22 +9,32 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 func TestARunningInstanceGivesItsDevicesBackAndGoesOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, runningInstanceGivesBack)
+	for name, profile := range map[string]string{"OWNER_CYBORG": "mixed", "no trait": "fake"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { runningInstanceGivesBack(t, profile) })
+		})
+	}
 }
 
-func runningInstanceGivesBack(t *testing.T) {
-	w := newWorld(t, worldOpts{})
+// Most drivers of upstream report no trait that names the owner, so that nothing but Cyborg's
+// own list tells its providers once the ARQs are deleted.
+func runningInstanceGivesBack(t *testing.T, profile string) {
+	model := simcloud.DefaultModel()
+	model.Cyborg.UpstreamQuirks = true
+	w := newWorld(t, worldOpts{model: &model})
 	plain := flavor("gpu")
 	plain.ExtraSpecs = nil
 	if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain}); err != nil {
 		t.Fatal(err)
 	}
 	held := w.cloud.Placement.Allocations()
-	req := request("mixed")
+	req := request(profile)
 	req.Running = true
 	if _, err := w.flow.Run(t.Context(), req); err != nil {
 		t.Fatal(err)
