@@ -31,8 +31,8 @@ var (
 	ErrOwnerConflict = errors.New("device with two owners")
 	// ErrLeftover: something could not be undone; see [Error.Leftovers].
 	ErrLeftover = errors.New("left behind")
-	// ErrReconcileScope: a reconciliation was not limited to hosts.
-	ErrReconcileScope = errors.New("reconcile without a scope")
+	// ErrReconcileScope: a reconciliation was not limited to hosts, or one of them is unknown.
+	ErrReconcileScope = errors.New("bad scope of a reconciliation")
 	// ErrOrder: a step of an [Attempt] was called before the one that it needs.
 	ErrOrder = errors.New("step called too early")
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
@@ -21,7 +22,7 @@ const (
 
 // ReconcileOpts are the options of [Flow.Reconcile].
 type ReconcileOpts struct {
-	// Hosts are the names of the compute nodes whose instances Living knows, as in
+	// Hosts are the names of the compute nodes whose instances Living knows, exactly as in
 	// [Result.Host]. What is on other hosts belongs to other agents.
 	Hosts []string
 	// Living is required. It reports whether an instance exists or is being built
@@ -71,26 +72,38 @@ func (o ReconcileOpts) check() (ReconcileOpts, error) {
 //
 // Everything is read before anything is freed. All that was found is returned, also with
 // an error; Err of what could not be freed is set, and the error, which joins these,
-// matches ErrLeftover. The error matches ErrReconcileScope without Hosts.
+// matches ErrLeftover. The error matches ErrReconcileScope without Hosts, and when no
+// provider of Placement and no ARQ is on one of them: its name may be another one there. The
+// other hosts are reconciled.
 func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, error) {
 	opts, err := opts.check()
 	if err != nil {
 		return nil, err
 	}
-	r := &reconciliation{flow: f, opts: opts, living: map[string]bool{}, onHosts: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{}}
+	r := &reconciliation{
+		flow: f, opts: opts, living: map[string]bool{}, onHosts: map[string]bool{}, known: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{},
+	}
 	orphans, err := r.find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: reconcile: %w", err)
 	}
-	if !opts.Free || len(orphans) == 0 {
-		return orphans, nil
+	if opts.Free && len(orphans) > 0 {
+		orphans = r.free(ctx, orphans)
 	}
-	orphans = r.free(ctx, orphans)
-	return orphans, reconcileError(orphans)
+	return orphans, errors.Join(r.unknownHosts(), leftoverError(orphans))
 }
 
-// reconcileError joins the errors of what could not be freed.
-func reconcileError(orphans []Leftover) error {
+// unknownHosts returns the error about hosts that nothing names.
+func (r *reconciliation) unknownHosts() error {
+	unknown := slices.DeleteFunc(slices.Clone(r.opts.Hosts), func(host string) bool { return r.known[host] })
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("spawn: %w: neither Placement nor an ARQ has a host %s", ErrReconcileScope, strings.Join(unknown, ", "))
+}
+
+// leftoverError joins the errors of what could not be freed.
+func leftoverError(orphans []Leftover) error {
 	var errs []error
 	for _, orphan := range orphans {
 		if orphan.Err != nil {
@@ -108,6 +121,7 @@ type reconciliation struct {
 	opts    ReconcileOpts
 	living  map[string]bool             // results of opts.Living
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
+	known   map[string]bool             // hosts that Placement or an ARQ has
 	arqs    map[string]cyborgclient.ARQ // orphans without an instance
 }
 
@@ -127,7 +141,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 				unbound = append(unbound, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Certain: true, Reason: reason})
 			}
 		case slices.Contains(r.opts.Hosts, arq.Hostname):
-			r.onHosts[arq.InstanceUUID] = true
+			r.onHosts[arq.InstanceUUID], r.known[arq.Hostname] = true, true
 			gone, err := r.gone(ctx, arq.InstanceUUID)
 			if err != nil {
 				return nil, err
@@ -192,6 +206,7 @@ func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 		if root == "" {
 			continue
 		}
+		r.known[host] = true
 		tree, err := r.flow.placement.Tree(ctx, root, "")
 		if err != nil {
 			return nil, err

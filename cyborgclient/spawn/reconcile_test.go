@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +232,50 @@ func TestReconcileNeedsAScope(t *testing.T) {
 		if _, err := w.flow.Reconcile(t.Context(), opts); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got error %v, want %v", name, err, tt.want)
 		}
+	}
+}
+
+// The name of a host may be the short one where Placement has the whole one. The other hosts are
+// reconciled.
+func TestReconcileNamesAHostThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.crash(t, instance, 8)
+		time.Sleep(time.Hour)
+		w.restart(t)
+		opts := w.freeing()
+		opts.Hosts = append([]string{"cn0.example.org", "cn99"}, opts.Hosts...)
+		freed, err := w.flow.Reconcile(t.Context(), opts)
+		if !errors.Is(err, spawn.ErrReconcileScope) || errors.Is(err, spawn.ErrLeftover) || !strings.Contains(err.Error(), "cn0.example.org, cn99") {
+			t.Errorf("got error %v, want one that matches ErrReconcileScope and names both hosts", err)
+		}
+		if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 4, spawn.LeftoverAllocation: 1}, kindsOf(freed)); diff != "" {
+			t.Errorf("freed (-want +got):\n%s", diff)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// Placement may forget a host that is removed before Cyborg does.
+func TestReconcileKnowsAHostByItsARQs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	a, err := w.flow.Begin(request("gpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match); err != nil {
+		t.Fatal(err)
+	}
+	a.Host = "removed"
+	if err := a.Bind(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t)
+	found, err := w.flow.Reconcile(t.Context(), spawn.ReconcileOpts{Hosts: []string{"removed"}, Living: w.guestsLive})
+	if err != nil || len(found) != 1 || found[0].Kind != spawn.LeftoverARQ {
+		t.Errorf("found %v, error %v, want the ARQ", found, err)
 	}
 }
 
