@@ -66,7 +66,7 @@ type Error struct {
 	// Hosts are the names of the hosts that were tried, in order.
 	Hosts []string
 	// Undone lists in order what was given back, on all hosts that were tried:
-	// "guest <instance uuid>", "arq <uuid>", "allocation <instance uuid>".
+	// "guest <instance uuid>", "arq <uuid>", "arqs of instance <uuid>", "allocation <instance uuid>".
 	Undone []string
 	// Leftovers lists what could not be given back. If there are any, the error
 	// matches ErrLeftover.

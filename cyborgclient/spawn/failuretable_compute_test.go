@@ -378,11 +378,16 @@ func rowDeleteFails(t *testing.T) {
 		w.spawned(t, request("gpu"))
 		w.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1})
 		var failure *spawn.Error
-		if err := w.flow.Release(t.Context(), instance); !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) {
-			t.Fatalf("got error %v, want ErrLeftover", err)
+		err := w.flow.Release(t.Context(), instance)
+		if !errors.As(err, &failure) || !errors.Is(err, spawn.ErrLeftover) || len(failure.Leftovers) != 1 {
+			t.Fatalf("got error %v, want ErrLeftover with one leftover", err)
 		}
-		if want := "of instance " + instance; len(failure.Leftovers) != 1 || failure.Leftovers[0].ID != want {
-			t.Errorf("leftovers %v, want one with the id %q", failure.Leftovers, want)
+		left := failure.Leftovers[0]
+		if left.Kind != spawn.LeftoverARQs || left.ID != instance || !strings.HasPrefix(left.String(), "arqs of instance "+instance+" (") {
+			t.Errorf("left %s %s: %s", left.Kind, left.ID, left)
+		}
+		if !strings.Contains(err.Error(), "; left behind: arqs (") {
+			t.Errorf("the text does not name what is left: %v", err)
 		}
 	})
 	bubble(t, "after an explicit unbind: the ARQs are named although they have no instance", func(t *testing.T) {

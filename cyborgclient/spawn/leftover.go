@@ -15,11 +15,12 @@ type LeftoverKind string
 
 // The kinds of leftovers; the ID of a leftover is given in parentheses.
 const (
-	LeftoverARQ        LeftoverKind = "arq"        // an ARQ (its UUID)
-	LeftoverAllocation LeftoverKind = "allocation" // an allocation in Placement (the instance)
-	LeftoverGuest      LeftoverKind = "guest"      // a guest of the hypervisor (the instance)
-	LeftoverMdev       LeftoverKind = "mdev"       // a mediated device (its UUID)
-	LeftoverCreate     LeftoverKind = "arq create" // ARQs of a create whose reply was lost (the device profile's name)
+	LeftoverARQ        LeftoverKind = "arq"              // an ARQ (its UUID)
+	LeftoverARQs       LeftoverKind = "arqs of instance" // all ARQs, which could not be listed (the instance)
+	LeftoverAllocation LeftoverKind = "allocation"       // an allocation in Placement (the instance)
+	LeftoverGuest      LeftoverKind = "guest"            // a guest of the hypervisor (the instance)
+	LeftoverMdev       LeftoverKind = "mdev"             // a mediated device (its UUID)
+	LeftoverCreate     LeftoverKind = "arq create"       // ARQs of a create whose reply was lost (the device profile's name)
 )
 
 // Leftover is something that may still hold an accelerator.
@@ -57,13 +58,9 @@ func (l Leftover) name(instance string) string {
 	case l.Kind == LeftoverCreate:
 		return fmt.Sprintf("up to %s of device profile %s", count(l.Count, "ARQ"), l.ID)
 	case l.ID == instance:
-		return string(l.Kind)
+		return strings.TrimSuffix(string(l.Kind), " of instance")
 	}
-	id := l.ID
-	if instance != "" {
-		id = strings.ReplaceAll(id, "of instance "+instance, "of the instance")
-	}
-	return fmt.Sprintf("%s %s", l.Kind, id)
+	return fmt.Sprintf("%s %s", l.Kind, l.ID)
 }
 
 func (l Leftover) details() string {

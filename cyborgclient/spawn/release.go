@@ -82,7 +82,8 @@ func (c *cleanup) err(instance, cause string, record *recorder) error {
 // those that the instance has got since.
 //
 // A failure is an [*Error] that matches ErrLeftover; its Leftovers name every ARQ
-// that may still exist, so that the caller can try again.
+// that may still exist, or the instance if Cyborg does not list them, so that the caller
+// can try again.
 func (f *Flow) Release(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
@@ -123,18 +124,13 @@ func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cle
 	switch {
 	case len(left) > 0:
 		c.addARQs(uuidsOf(left), failed)
-		return
-	case err != nil: // Cyborg does not list which are left
-		ids := i.ARQs
-		if len(ids) == 0 {
-			ids = []string{"of instance " + i.UUID}
+	case err != nil && len(i.ARQs) > 0: // Cyborg does not list which are left
+		for _, arq := range i.ARQs {
+			c.add(LeftoverARQ, arq, err)
 		}
-		for _, id := range ids {
-			c.add(LeftoverARQ, id, err)
-		}
-		return
+	default:
+		c.add(LeftoverARQs, i.UUID, err)
 	}
-	c.add("arqs of instance", i.UUID, nil)
 }
 
 // deleteInstanceARQs deletes all ARQs of an instance and others of which it is known to
