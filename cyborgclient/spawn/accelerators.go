@@ -27,9 +27,10 @@ func (o *Operations) acceleratorsBy(ctx context.Context, i Instance, deadline ti
 		flow: o.flow, instance: i.UUID, host: i.Host, expected: i.ARQs, timeout: o.flow.config.ARQBindingTimeout, deadline: deadline,
 	}
 	defer w.close()
-	ctx, end := o.flow.newRecorder(i.UUID, i.Host).open(ctx, StepWait)
-	err := w.run(ctx)
-	end(count(len(w.arqs), "ARQ")+" Bound", err)
+	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepWait, func(ctx context.Context) (string, error) {
+		err := w.run(ctx)
+		return count(len(w.arqs), "ARQ") + " Bound", err
+	})
 	if err != nil {
 		return accelerators{}, err
 	}

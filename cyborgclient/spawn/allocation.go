@@ -84,3 +84,20 @@ func (f *Flow) deleteAllocation(ctx context.Context, instance string) error {
 	})
 	return err
 }
+
+// reduceAllocation replaces what an instance holds by a part of it, if it is not so already.
+func (f *Flow) reduceAllocation(ctx context.Context, instance string, c *cleanup, part func(held placement.Resources) placement.Resources) {
+	_, changed, err := f.changeAllocation(ctx, instance, func(held placement.Allocation) (placement.Allocation, verdict) {
+		next := held
+		if next.Resources = part(held.Resources); placement.Equal(held.Resources, next.Resources) {
+			return held, leave
+		}
+		return next, replace
+	})
+	switch {
+	case err != nil:
+		c.add(LeftoverAllocation, instance, err)
+	case changed:
+		c.add("part of allocation", instance, nil)
+	}
+}

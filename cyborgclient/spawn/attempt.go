@@ -211,7 +211,7 @@ func (a *Attempt) steps() []namedStep {
 // deviceStep is step for one that only instances with accelerators need, after
 // another one.
 func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after Step, work func(context.Context) (decision string, err error)) error {
-	return a.step(ctx, name, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, name, func(ctx context.Context) (string, error) {
 		if !a.accelerated() {
 			return "no device profile", nil
 		}
@@ -220,18 +220,6 @@ func (a *Attempt) deviceStep(ctx context.Context, name Step, ready bool, after S
 		}
 		return work(ctx)
 	})
-}
-
-// step runs one step and records it.
-func (a *Attempt) step(ctx context.Context, name Step, work func(context.Context) (decision string, err error)) error {
-	ctx, end := a.record.open(ctx, name)
-	if err := ctx.Err(); err != nil {
-		end("", err)
-		return err
-	}
-	decision, err := work(ctx)
-	end(decision, err)
-	return err
 }
 
 // fail unwinds and returns the error of the attempt.

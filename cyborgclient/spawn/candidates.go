@@ -21,7 +21,7 @@ import (
 // cannot bind it; shipped Nova tries them. The error matches ErrNoCandidates when no
 // host has room.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
-	return a.step(ctx, StepCandidates, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepCandidates, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
 			return "", err
 		}
@@ -265,7 +265,7 @@ func firstOfEachHost(candidates []Candidate) []Candidate {
 // Select is step 4: it chooses the first candidate, after Request.Order or else
 // Config.Weighers have ordered them.
 func (a *Attempt) Select(ctx context.Context) error {
-	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Candidates) > 0, StepCandidates); err != nil {
 			return "", err
 		}

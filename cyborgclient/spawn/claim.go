@@ -20,7 +20,7 @@ import (
 // The error matches ErrClaim when Placement refused all, and is an
 // [*OwnerConflictError] as well when a card has two owners.
 func (a *Attempt) Claim(ctx context.Context) error {
-	return a.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
 			return "", err
 		}

@@ -16,7 +16,7 @@ import (
 // flavor must have its device there, or be of type TEST_PCI. A device that Nova uses
 // too is an [*OwnerConflictError].
 func (a *Attempt) Compose(ctx context.Context) error {
-	return a.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepCompose, func(ctx context.Context) (string, error) {
 		if err := a.checkBound(); err != nil {
 			return "", err
 		}

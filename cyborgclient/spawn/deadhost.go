@@ -96,9 +96,6 @@ func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
 	if len(a.stuck) == 0 {
 		return
 	}
-	ctx, cancel := a.flow.detached(ctx)
-	defer cancel()
-	ctx, end := a.record.open(ctx, StepUnwind)
 	spares := uuidsOf(a.spares)
 	c.addARQs(spares, a.flow.deleteARQs(ctx, spares))
 	a.flow.arqs.remove(spares...)
@@ -106,7 +103,6 @@ func (a *Attempt) leaveStuck(ctx context.Context, c *cleanup) {
 	for _, arq := range a.stuck {
 		c.add(LeftoverARQ, arq.UUID, a.stuckErr[arq.UUID])
 	}
-	end(count(len(a.stuck), "ARQ")+" of the old host left behind", nil)
 }
 
 // onHost leaves out ARQs of other hosts that are not expected: those of an instance that

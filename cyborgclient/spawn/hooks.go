@@ -48,7 +48,7 @@ func (a *Attempt) hook(ctx context.Context, name Step, hook func(context.Context
 	if hook == nil {
 		return nil
 	}
-	return a.step(ctx, name, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, name, func(ctx context.Context) (string, error) {
 		if err := hook(ctx, a); err != nil {
 			return "", fmt.Errorf("host %s: %w", a.Host, err)
 		}
@@ -62,7 +62,7 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 	if start == nil {
 		return nil
 	}
-	return a.step(ctx, StepStart, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepStart, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Domain) > 0, StepCompose); err != nil {
 			return "", err
 		}

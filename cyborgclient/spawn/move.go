@@ -72,19 +72,11 @@ func (o *Operations) Unshelve(ctx context.Context, i Instance, opts MoveOpts) (*
 func (o *Operations) freeLeftovers(ctx context.Context, i Instance) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	record := o.flow.newRecorder(i.UUID, i.Host)
-	ctx, end := record.open(ctx, StepUnwind)
-	left, failed, err := o.flow.deleteInstanceARQs(ctx, i.UUID, ofDeadHost)
-	end(count(len(left), "ARQ")+" left behind", err)
-	if err != nil {
-		return err
-	}
-	var c cleanup
-	c.addARQs(uuidsOf(left), failed)
-	if len(left) == 0 {
-		c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
-	}
-	return c.err(i.UUID, "what it held on an earlier host could not be freed", record)
+	return o.flow.newRecorder(i.UUID, i.Host).cleanUp(ctx, "what it held on an earlier host could not be freed", func(ctx context.Context, c *cleanup) {
+		if o.flow.releaseARQs(ctx, Instance{UUID: i.UUID}, ofDeadHost, c); len(c.leftovers) == 0 {
+			c.add(LeftoverAllocation, i.UUID, o.flow.deleteAllocation(ctx, i.UUID))
+		}
+	})
 }
 
 // Evacuate moves an instance from a host that is down: it claims another host,
@@ -106,12 +98,14 @@ func (o *Operations) Evacuate(ctx context.Context, i Instance, opts MoveOpts) (*
 		if err != nil {
 			return err
 		}
-		final := a.Chosen.Allocations
-		var c cleanup
-		a.leaveStuck(ctx, &c)
-		c.add(LeftoverAllocation, i.UUID, o.rewrite(ctx, a, func(placement.Resources) placement.Resources { return final }))
+		ctx, cancel := o.flow.detached(ctx)
+		defer cancel()
+		err = a.record.cleanUp(ctx, "not everything of the old host could be given up", func(ctx context.Context, c *cleanup) {
+			a.leaveStuck(ctx, c)
+			o.flow.reduceAllocation(ctx, i.UUID, c, func(placement.Resources) placement.Resources { return a.Chosen.Allocations })
+		})
 		result = a.Result()
-		return c.err(i.UUID, "not everything of the old host could be given up", a.record)
+		return err
 	})
 	return result, err
 }
@@ -180,23 +174,5 @@ func (o *Operations) freeOld(ctx context.Context, a *Attempt, i Instance) error 
 	}
 	a.stuck, a.stuckErr = stuck, failed
 	a.before.Resources = placement.Without(a.before.Resources, devices)
-	return err
-}
-
-// rewrite replaces what an instance holds after a move that succeeded, also after
-// the caller's context ended.
-func (o *Operations) rewrite(ctx context.Context, a *Attempt, want func(held placement.Resources) placement.Resources) error {
-	ctx, cancel := o.flow.detached(ctx)
-	defer cancel()
-	ctx, end := a.record.open(ctx, StepUnwind)
-	_, _, err := o.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, verdict) {
-		next := held
-		next.Resources = want(held.Resources)
-		if placement.Equal(held.Resources, next.Resources) {
-			return next, leave
-		}
-		return next, replace
-	})
-	end("the old claim is given up", err)
 	return err
 }

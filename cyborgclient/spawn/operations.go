@@ -387,15 +387,18 @@ func (o *Operations) mdevCreator(i Instance) func(context.Context, cyborgclient.
 func (o *Operations) restore(ctx context.Context, i Instance, old, fresh []byte, start bool) error {
 	ctx, cancel := o.flow.detached(ctx)
 	defer cancel()
-	err := o.flow.retry(ctx, func(ctx context.Context) error {
-		if err := o.hypervisor.Destroy(ctx, i); err != nil || bytes.Equal(old, fresh) {
-			return err
+	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
+		err := o.flow.retry(ctx, func(ctx context.Context) error {
+			if err := o.hypervisor.Destroy(ctx, i); err != nil || bytes.Equal(old, fresh) {
+				return err
+			}
+			return o.hypervisor.Define(ctx, i, old)
+		})
+		if err == nil && start {
+			err = o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i) })
 		}
-		return o.hypervisor.Define(ctx, i, old)
+		return "the guest is restored", err
 	})
-	if err == nil && start {
-		err = o.flow.retry(ctx, func(ctx context.Context) error { return o.hypervisor.Start(ctx, i) })
-	}
 	if err != nil {
 		return fmt.Errorf("%w: the guest could not be restored: %w", ErrLeftover, err)
 	}

@@ -17,7 +17,7 @@ import (
 // ReadProfile is step 1: it reads the device profiles that the ports and the flavor
 // name. The error of a missing one matches ErrProfile. A flavor may name none.
 func (a *Attempt) ReadProfile(ctx context.Context) error {
-	return a.step(ctx, StepProfile, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepProfile, func(ctx context.Context) (string, error) {
 		for _, port := range a.Request.Ports {
 			if !port.Accelerated() {
 				continue
@@ -78,7 +78,7 @@ func (f *Flow) findProfile(ctx context.Context, name string) (profile requestspe
 // BuildRequest is step 2: flavor and profile become request groups. A profile
 // that cannot be scheduled matches ErrProfile, a wrong flavor ErrRequest.
 func (a *Attempt) BuildRequest(ctx context.Context) error {
-	return a.step(ctx, StepRequest, func(context.Context) (string, error) {
+	return a.record.step(ctx, StepRequest, func(context.Context) (string, error) {
 		if err := a.buildSpec(); err != nil {
 			return "", err
 		}

@@ -3,6 +3,7 @@ package spawn
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -19,8 +20,8 @@ const (
 	ProgressLeft   ProgressEvent = "left"   // Leftover, which Text names, could not be given back
 )
 
-// Progress is something that happened to an instance in a spawn, a release, or the wait of
-// an operation. Neither Text nor Err has a token.
+// Progress is something that happened to an instance in a spawn, a release, or the wait and
+// the cleanup of an operation. Neither Text nor Err has a token.
 type Progress struct {
 	Instance string
 	Host     string // as soon as it is chosen
@@ -114,13 +115,13 @@ func reportRetry(ctx context.Context, pause time.Duration, err error) {
 // reportCleanup tells them what was given back, and what could not be, since the last
 // call.
 func (r *recorder) reportCleanup(ctx context.Context, c *cleanup) {
-	for _, undone := range c.undone[r.undone:] {
+	for _, undone := range c.undone[c.reported:] {
 		r.report(ctx, Progress{Step: StepUnwind, Event: ProgressUndone, Text: undone})
 	}
-	r.undone = len(c.undone)
+	c.reported = len(c.undone)
 	for _, l := range c.leftovers {
-		if text := l.String(); !r.left[text] {
-			r.left[text] = true
+		if text := l.String(); !slices.Contains(c.told, text) {
+			c.told = append(c.told, text)
 			r.report(ctx, Progress{Step: StepUnwind, Event: ProgressLeft, Text: text, Leftover: &l})
 		}
 	}

@@ -15,6 +15,9 @@ import (
 type cleanup struct {
 	undone    []string
 	leftovers []Leftover
+
+	reported int      // how many of undone the observers know
+	told     []string // texts of the leftovers that they know
 }
 
 // add adds one thing: undone, or left behind with the error, again or for the first time.
@@ -65,13 +68,19 @@ func (c *cleanup) addARQs(uuids []string, failed map[string]error) {
 	}
 }
 
-// err returns the [*Error] of an instance of which something is left behind.
-func (c *cleanup) err(instance, cause string, record *recorder) error {
+// cleanUp gives things back as one step. If something is left behind, the error is an
+// [*Error] with the given cause.
+func (r *recorder) cleanUp(ctx context.Context, cause string, work func(ctx context.Context, c *cleanup)) error {
+	ctx, end := r.open(ctx, StepUnwind)
+	var c cleanup
+	work(ctx, &c)
+	r.reportCleanup(ctx, &c)
+	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
 	if len(c.leftovers) == 0 {
 		return nil
 	}
 	return &Error{
-		Instance: instance, Step: StepUnwind, Err: errors.New(cause), Undone: c.undone, Leftovers: c.leftovers, Trace: record.trace(),
+		Instance: r.instance, Step: StepUnwind, Err: errors.New(cause), Undone: c.undone, Leftovers: c.leftovers, Trace: r.trace(),
 	}
 }
 
@@ -106,14 +115,11 @@ const (
 // binding profile Neutron has cleared. The error is an [*Error].
 func (f *Flow) release(ctx context.Context, i Instance, how deletion) error {
 	record := f.newRecorder(i.UUID, i.Host)
-	ctx, end := record.open(ctx, StepUnwind)
-	var c cleanup
-	f.releaseARQs(ctx, i, how, &c)
-	record.reportCleanup(ctx, &c)
-	c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
-	record.reportCleanup(ctx, &c)
-	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), nil)
-	return c.err(i.UUID, "not everything could be released", record)
+	return record.cleanUp(ctx, "not everything could be released", func(ctx context.Context, c *cleanup) {
+		f.releaseARQs(ctx, i, how, c)
+		record.reportCleanup(ctx, c)
+		c.add(LeftoverAllocation, i.UUID, f.deleteAllocation(ctx, i.UUID))
+	})
 }
 
 func (f *Flow) releaseARQs(ctx context.Context, i Instance, how deletion, c *cleanup) {
@@ -212,7 +218,10 @@ func (o *Operations) LocalDelete(ctx context.Context, i Instance) error {
 }
 
 func (o *Operations) remove(ctx context.Context, i Instance) error {
-	if err := o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) }); err != nil {
+	err := o.flow.newRecorder(i.UUID, i.Host).step(ctx, StepUnwind, func(ctx context.Context) (string, error) {
+		return "the guest is removed", o.flow.retry(ctx, func(ctx context.Context) error { return o.removeGuest(ctx, i) })
+	})
+	if err != nil {
 		return err
 	}
 	return o.release(ctx, i, listed)

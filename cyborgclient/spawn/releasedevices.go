@@ -18,18 +18,16 @@ func (f *Flow) ReleaseDevices(ctx context.Context, instance string) error {
 	if err := checkUUID("instance", instance); err != nil {
 		return err
 	}
-	record := f.newRecorder(instance, "")
-	ctx, end := record.open(ctx, StepUnwind)
-	var c cleanup
-	devices, err := f.heldDevices(ctx, instance)
-	if err != nil {
-		err = fmt.Errorf("find the device providers: %w", err)
-		c.add(LeftoverAllocation, instance, err)
-	} else if f.releaseARQs(ctx, Instance{UUID: instance}, listed, &c); len(c.leftovers) == 0 {
-		c.add(LeftoverAllocation, instance, f.releaseProviders(ctx, instance, devices))
-	}
-	end(fmt.Sprintf("%d undone, %d left behind", len(c.undone), len(c.leftovers)), err)
-	return c.err(instance, "not every accelerator could be released", record)
+	return f.newRecorder(instance, "").cleanUp(ctx, "not every accelerator could be released", func(ctx context.Context, c *cleanup) {
+		devices, err := f.heldDevices(ctx, instance)
+		if err != nil {
+			c.add(LeftoverAllocation, instance, fmt.Errorf("find the device providers: %w", err))
+			return
+		}
+		if f.releaseARQs(ctx, Instance{UUID: instance}, listed, c); len(c.leftovers) == 0 {
+			f.reduceAllocation(ctx, instance, c, func(held placement.Resources) placement.Resources { return placement.Without(held, devices) })
+		}
+	})
 }
 
 // heldDevices returns the providers that an instance's devices may be on. Those without an
@@ -57,16 +55,4 @@ func (f *Flow) cyborgProviders(ctx context.Context) (map[string]bool, error) {
 		providers[deployable.RPUUID] = true
 	}
 	return providers, err
-}
-
-// releaseProviders takes the resources of device providers out of an allocation.
-func (f *Flow) releaseProviders(ctx context.Context, instance string, devices map[string]bool) error {
-	_, _, err := f.changeAllocation(ctx, instance, func(held placement.Allocation) (placement.Allocation, verdict) {
-		kept := placement.Without(held.Resources, devices)
-		if placement.Equal(kept, held.Resources) {
-			return held, leave
-		}
-		return placement.Allocation{Resources: kept, Project: held.Project, User: held.User}, replace
-	})
-	return err
 }

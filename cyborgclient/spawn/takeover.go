@@ -179,24 +179,24 @@ func (o *Operations) releaseNova(ctx context.Context, a *Attempt, change Ownersh
 	}
 	claimed := a.claim.wanted.Resources[provider][classVGPU]
 	kept := a.Chosen.Allocations[provider][classVGPU]
-	var c cleanup
-	c.add(LeftoverAllocation, a.Request.Instance, o.rewrite(ctx, a, func(held placement.Resources) placement.Resources {
-		if held[provider][classVGPU] != claimed {
-			return held // released already
+	ctx, cancel := o.flow.detached(ctx)
+	defer cancel()
+	return a.record.cleanUp(ctx, "Nova's vGPU could not be released", func(ctx context.Context, c *cleanup) {
+		o.flow.reduceAllocation(ctx, a.Request.Instance, c, func(held placement.Resources) placement.Resources {
+			if held[provider][classVGPU] != claimed {
+				return held // released already
+			}
+			next := placement.Add(held, nil) // a copy
+			if next[provider][classVGPU] = kept; kept == 0 {
+				delete(next[provider], classVGPU)
+			}
+			if len(next[provider]) == 0 {
+				delete(next, provider)
+			}
+			return next
+		})
+		if change.Release != nil {
+			c.add(LeftoverMdev, change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
 		}
-		next := placement.Add(held, nil) // a copy
-		if next[provider][classVGPU] = kept; kept == 0 {
-			delete(next[provider], classVGPU)
-		}
-		if len(next[provider]) == 0 {
-			delete(next, provider)
-		}
-		return next
-	}))
-	if change.Release != nil {
-		ctx, cancel := o.flow.detached(ctx)
-		defer cancel()
-		c.add(LeftoverMdev, change.Mdev, o.flow.retry(ctx, func(ctx context.Context) error { return change.Release(ctx, change.Mdev) }))
-	}
-	return c.err(a.Request.Instance, "Nova's vGPU could not be released", a.record)
+	})
 }

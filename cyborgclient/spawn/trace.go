@@ -71,15 +71,13 @@ type recorder struct {
 	observers []func(context.Context, Progress)
 	instance  string
 	host      string
-	undone    int             // of the cleanup, told
-	left      map[string]bool // of the cleanup, told
 
 	mu    sync.Mutex // a hook may send requests from several goroutines
 	steps []*StepTrace
 }
 
 func (f *Flow) newRecorder(instance, host string) *recorder {
-	return &recorder{observers: f.observers, instance: instance, host: host, left: map[string]bool{}}
+	return &recorder{observers: f.observers, instance: instance, host: host}
 }
 
 // openStep is the step to which what is done with a context belongs.
@@ -108,6 +106,18 @@ func (r *recorder) open(ctx context.Context, step Step) (opened context.Context,
 		r.mu.Unlock()
 		r.report(ctx, Progress{Step: step, Event: ProgressEnd, Text: decision, Duration: s.Duration, Err: err})
 	}
+}
+
+// step runs a step and records it. With a context that has ended it is not run.
+func (r *recorder) step(ctx context.Context, name Step, work func(context.Context) (decision string, err error)) error {
+	ctx, end := r.open(ctx, name)
+	if err := ctx.Err(); err != nil {
+		end("", err)
+		return err
+	}
+	decision, err := work(ctx)
+	end(decision, err)
+	return err
 }
 
 // reopen returns a context whose requests belong to the last step.

@@ -57,7 +57,7 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	if slices.ContainsFunc(a.cleanup.leftovers, func(l Leftover) bool { return l.Certain }) {
 		return fmt.Errorf("%w on host %s", ErrLeftover, a.Host)
 	}
-	return a.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
+	return a.record.step(ctx, StepSelect, func(ctx context.Context) (string, error) {
 		return a.choose(ctx, next)
 	})
 }

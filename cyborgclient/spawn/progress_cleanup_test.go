@@ -1,0 +1,123 @@
+package spawn_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+)
+
+// What an operation gives back, or puts back, takes as long as an unwinding when something
+// fails, and tells so as it goes.
+func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
+	t.Parallel()
+	putFails := fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 500, Times: -1}
+	anInstance := func(t *testing.T, s *site) spawn.Instance { return s.spawn(t, "gpu") }
+	for name, tt := range map[string]struct {
+		spawn   func(t *testing.T, s *site) spawn.Instance
+		disturb func(t *testing.T, s *site, i spawn.Instance)
+		run     func(ctx context.Context, s *site, i spawn.Instance) error
+		want    []string // lines of the unwinding, with INSTANCE, without retries
+		retries int      // at least
+	}{
+		"a delete whose guest does not die": {
+			spawn:   anInstance,
+			disturb: func(_ *testing.T, s *site, _ spawn.Instance) { s.guests.fail["destroy"] = 3 },
+			run:     func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Delete(ctx, i) },
+			want: []string{
+				"begin", "end the guest is removed",
+				"begin", "undone arqs of instance INSTANCE", "undone allocation INSTANCE", "end 2 undone, 0 left behind",
+			},
+			retries: 3,
+		},
+		"a guest that does not start": {
+			spawn: anInstance,
+			disturb: func(_ *testing.T, s *site, _ spawn.Instance) {
+				s.guests.fail["start"] = 1
+				s.guests.hook = func(int) {
+					if slices.Contains(s.guests.calls, "start") && s.guests.fail["start"] == 0 { // the call after it
+						s.guests.hook, s.guests.fail["destroy"] = nil, 2
+					}
+				}
+			},
+			run:     func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.HardReboot(ctx, i, nil) },
+			want:    []string{"begin", "end the guest is restored"},
+			retries: 2,
+		},
+		"an evacuation": {
+			spawn: anInstance,
+			disturb: func(t *testing.T, s *site, i spawn.Instance) {
+				s.powerCut(t, i.Host)
+				s.guests.down[i.Host] = true
+				s.guests.hook = func(int) {
+					if slices.Contains(s.guests.calls, "start") {
+						s.fail(t, putFails)
+					}
+				}
+			},
+			run: func(ctx context.Context, s *site, i spawn.Instance) error {
+				_, err := s.ops.Evacuate(ctx, i, spawn.MoveOpts{})
+				return err
+			},
+			want:    []string{"begin", "left allocation INSTANCE", "end 0 undone, 1 left behind"},
+			retries: 3,
+		},
+		"devices": {
+			spawn:   anInstance,
+			disturb: func(t *testing.T, s *site, _ spawn.Instance) { s.fail(t, putFails) },
+			run:     func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
+			want:    []string{"begin", "undone arqs of instance INSTANCE", "left allocation INSTANCE", "end 1 undone, 1 left behind"},
+			retries: 3,
+		},
+		"a change of the owner": {
+			spawn: novaVGPU,
+			run: func(ctx context.Context, s *site, i spawn.Instance) error {
+				c := change(i)
+				c.Release = func(context.Context, string) error { return errHypervisor }
+				_, err := s.ops.TakeOver(ctx, c)
+				return err
+			},
+			want:    []string{"begin", "undone part of allocation INSTANCE", "left mdev " + novasMdev, "end 1 undone, 1 left behind"},
+			retries: 3,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, worldOpts{model: novaVGPUModel()})
+				i := tt.spawn(t, s)
+				p := s.observed(t)
+				s.renew(t)
+				if tt.disturb != nil {
+					tt.disturb(t, s, i)
+				}
+				_ = tt.run(t.Context(), s, i)
+				var lines []string
+				retries := 0
+				for n, line := range p.lines {
+					line, unwinding := strings.CutPrefix(line, "unwind ")
+					switch {
+					case strings.HasPrefix(line, "retry"):
+						retries++
+					case unwinding:
+						line, _, _ = strings.Cut(line, " (") // the details of a leftover
+						lines = append(lines, strings.ReplaceAll(line, i.UUID, "INSTANCE"))
+					}
+					if n > 0 && p.at[n].Sub(p.at[n-1]) > 10*time.Second {
+						t.Errorf("silent for %s before %q", p.at[n].Sub(p.at[n-1]), line)
+					}
+				}
+				if diff := cmp.Diff(tt.want, lines); diff != "" || retries < tt.retries {
+					t.Errorf("%d retries; (-want +got):\n%s", retries, diff)
+				}
+			})
+		})
+	}
+}
