@@ -18,7 +18,7 @@ import (
 // fails, and tells so as it goes.
 func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 	t.Parallel()
-	putFails := fault.Rule{Operation: "placement.allocations.put", Action: fault.Status, Status: 500, Times: -1}
+	putFails := fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1}
 	anInstance := func(t *testing.T, s *site) spawn.Instance { return s.spawn(t, "gpu") }
 	for name, tt := range map[string]struct {
 		spawn   func(t *testing.T, s *site) spawn.Instance

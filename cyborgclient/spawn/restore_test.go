@@ -1,0 +1,74 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
+)
+
+// A guest that cannot be started with another domain has its old one, so that the next start
+// is that of the guest before.
+func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
+	t.Parallel()
+	other := domainxml.NewDomain(domainxml.DomainOpts{Name: "other"})
+	for name, tt := range map[string]struct {
+		spawn     func(t *testing.T, s *site) spawn.Instance // nil: with a GPU
+		stopped   bool                                       // before
+		operation func(ctx context.Context, s *site, i spawn.Instance) error
+		runs      bool // after
+	}{
+		"hard reboot": {operation: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.HardReboot(ctx, i, other) }},
+		"rescue": {operation: func(ctx context.Context, s *site, i spawn.Instance) error {
+			_, err := s.ops.Rescue(ctx, i, other)
+			return err
+		}},
+		"unrescue":    {operation: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Unrescue(ctx, i, other) }},
+		"rebuild":     {runs: true, operation: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Rebuild(ctx, i, other) }},
+		"rebuild off": {stopped: true, operation: func(ctx context.Context, s *site, i spawn.Instance) error { return s.ops.Rebuild(ctx, i, other) }},
+		"take over": {
+			spawn: novaVGPU, runs: true,
+			operation: func(ctx context.Context, s *site, i spawn.Instance) error { return takeOver(ctx, s, &i) },
+		},
+	} {
+		for _, call := range []string{"start", "define"} {
+			for _, after := range []bool{false, true} {
+				if tt.stopped && call == "start" {
+					continue // it is not started
+				}
+				t.Run(fmt.Sprintf("%s, %s, done %t", name, call, after), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						s := newSite(t, worldOpts{model: novaVGPUModel()})
+						launch := tt.spawn
+						if launch == nil {
+							launch = func(t *testing.T, s *site) spawn.Instance { return s.spawn(t, "gpu") }
+						}
+						i := launch(t, s)
+						if tt.stopped {
+							if err := s.ops.Stop(t.Context(), i); err != nil {
+								t.Fatal(err)
+							}
+						}
+						old := s.guests.saved[placeOf(i)]
+						s.guests.fail[call], s.guests.after = 1, after
+						if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) {
+							t.Fatalf("got error %v, want that of the hypervisor", err)
+						}
+						if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
+							t.Errorf("saved domain (-before +after):\n%s", diff)
+						}
+						s.running(t, i, tt.runs)
+						s.sound(t)
+					})
+				})
+			}
+		}
+	}
+}
