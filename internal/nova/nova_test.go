@@ -1,6 +1,7 @@
 package nova_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -281,6 +282,31 @@ func TestForwardingTroubleIsKeptAndNotAnswered(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{listener.URL + "/events"}, kept.Forwarded); diff != "" {
 		t.Errorf("forwarded (-want +got):\n%s", diff)
+	}
+}
+
+// A listener that moved keeps its token to itself: the redirect is its answer.
+func TestAForwardedEventCarriesNoTokenToAnotherServer(t *testing.T) {
+	t.Parallel()
+	other, token := &inbox{}, ""
+	elsewhere := httptest.NewServer(other)
+	defer elsewhere.Close()
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token = r.Header.Get("X-Auth-Token")
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}))
+	defer listener.Close()
+	server := nova.New(nova.Config{Token: func(context.Context) (string, error) { return "secret", nil }})
+	defer server.Close()
+	if err := server.ForwardTo(listener.URL); err != nil {
+		t.Fatal(err)
+	}
+	post(t, server, events(event(ready, `,"tag":"x"`)))
+	if got := other.got(); token != "secret" || got != nil {
+		t.Errorf("the listener got token %q, the other server %v", token, got)
+	}
+	if diff := cmp.Diff([]string{listener.URL + ": answered 307 Temporary Redirect"}, server.Events()[0].Problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 
