@@ -97,6 +97,6 @@ func (f *Flow) connect(provider *gophercloud.ProviderClient) (*Flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: find the placement endpoint in the catalog: %w", ErrConfig, err)
 	}
-	f.cloud = cloudOpts{}
+	f.cloud, f.endpoint = cloudOpts{}, endpoint
 	return f.start(cyborg, placement)
 }

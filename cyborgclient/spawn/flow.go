@@ -24,6 +24,7 @@ type Flow struct {
 	placement *placement.Client
 	observers []func(context.Context, Progress)
 	provider  *gophercloud.ProviderClient // of Placement
+	endpoint  gophercloud.EndpointOpts    // of NewFromCloud and NewFromProvider
 	events    *externalevent.Registry     // nil: poll
 	novaPCI   []novaSpec
 	cloud     cloudOpts // until there are clients

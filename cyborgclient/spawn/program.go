@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/internal/session"
@@ -131,32 +132,38 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 	case r.FunctionName != "":
 		property, value = propertyFunctionName, r.FunctionName
 	}
-	client, err := openstack.NewImageV2(f.provider, gophercloud.EndpointOpts{})
+	client, err := openstack.NewImageV2(f.provider, f.endpoint)
 	if err == nil {
 		client, err = session.Service(client)
 	}
 	if err != nil {
 		return "", fmt.Errorf("spawn: program: image service: %w", err)
 	}
-	pages, err := images.List(client, images.ListOpts{}).AllPages(ctx)
-	if err != nil {
-		return "", fmt.Errorf("spawn: program: images: %w", err)
-	}
-	all, err := images.ExtractImages(pages)
-	if err != nil {
-		return "", fmt.Errorf("spawn: program: images: %w", err)
-	}
 	var found []string
-	for _, image := range all {
-		if image.Properties[property] == value {
-			found = append(found, image.ID)
+	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
+		known := len(found)
+		all, err := images.ExtractImages(page)
+		for _, image := range all {
+			if image.Properties[property] == value {
+				found = append(found, image.ID)
+			}
 		}
+		return len(found) == 1 && known == 0, err // a page without one is no answer to the query
+	})
+	if err != nil {
+		return "", fmt.Errorf("spawn: program: images: %w", err)
 	}
 	if len(found) != 1 {
 		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, value)
 	}
 	return found[0], nil
 }
+
+// imageQuery selects images by a property, which gophercloud's own options cannot.
+type imageQuery url.Values
+
+// ToImageListQuery implements images.ListOptsBuilder.
+func (q imageQuery) ToImageListQuery() (string, error) { return "?" + url.Values(q).Encode(), nil }
 
 // loadsOfImage reports whether an FPGA of the profile gets what the instance's image names:
 // a group names nothing itself.
