@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -44,11 +43,8 @@ func (f *Flow) changeAllocation(
 		if next.Project == "" {
 			next.Project, next.User = held.Project, held.User
 		}
-		if err = f.placement.SetAllocation(ctx, instance, next); err == nil {
+		if err = f.setAllocation(ctx, instance, next); err == nil {
 			changed = true
-			if unknown != nil {
-				f.resent.add([]Leftover{{Kind: LeftoverAllocation, ID: instance}})
-			}
 			return true, nil
 		}
 		if !placement.Refused(err) {
@@ -59,19 +55,36 @@ func (f *Flow) changeAllocation(
 	return settled, changed, err
 }
 
-// outdate writes a claim of a new consumer again, if a change that was sent before may
-// still arrive: the consumers of one instance begin with the same generation, so that the
-// change would fit this one, too.
+// setAllocation writes what an instance holds. A change whose outcome is unknown may still
+// arrive: see outdate.
+func (f *Flow) setAllocation(ctx context.Context, instance string, next placement.Allocation) error {
+	err := f.placement.SetAllocation(ctx, instance, next)
+	if err != nil && !placement.Refused(err) && next.Generation != nil {
+		f.unanswered.addChange(instance, *next.Generation)
+	}
+	return err
+}
+
+// outdate writes a claim again until its generation is beyond those of all changes of the
+// instance that may still arrive. The consumers of one instance begin with the same
+// generation, so that a change of an earlier one would fit this one, too.
 func (f *Flow) outdate(ctx context.Context, instance string, claim placement.Allocation) error {
-	if claim.Generation != nil || !slices.ContainsFunc(f.resent.all(), func(l Leftover) bool { return l.ID == instance }) {
-		return nil
+	newest, found := f.unanswered.newestChange(instance)
+	for found {
+		held, err := f.placement.Allocation(ctx, instance)
+		if err != nil {
+			return err
+		}
+		isNewer := held.Generation != nil && *held.Generation > newest
+		if isNewer && placement.Equal(held.Resources, claim.Resources) {
+			break
+		}
+		claim.Generation = held.Generation
+		if err := f.setAllocation(ctx, instance, claim); err != nil {
+			return err
+		}
 	}
-	held, err := f.placement.Allocation(ctx, instance)
-	if err != nil {
-		return err
-	}
-	claim.Generation = held.Generation
-	return f.placement.SetAllocation(ctx, instance, claim)
+	return nil
 }
 
 // deleteAllocation deletes what an instance holds.

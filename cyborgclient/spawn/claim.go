@@ -101,7 +101,7 @@ func (a *Attempt) put(ctx context.Context, candidate Candidate, generation *int)
 	a.claim = claimState{wanted: want, sent: true}
 	var err error
 	for range 4 {
-		err = a.flow.placement.SetAllocation(ctx, a.Request.Instance, want)
+		err = a.flow.setAllocation(ctx, a.Request.Instance, want)
 		if !placement.ConcurrentUpdate(err) || placement.ConsumerConflict(err) {
 			break
 		}

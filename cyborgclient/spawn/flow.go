@@ -29,10 +29,10 @@ type Flow struct {
 	novaPCI   []novaSpec
 	cloud     cloudOpts // until there are clients
 
-	arqs      tracker // of running attempts
-	instances tracker // of running attempts and operations
-	suspects  suspectList
-	resent    suspectList // changes of allocations of which an earlier sending may arrive late
+	arqs       tracker // of running attempts
+	instances  tracker // of running attempts and operations
+	suspects   suspectList
+	unanswered suspectList // changes of allocations that may still arrive
 
 	mu    sync.Mutex
 	owner tokenOwner // cached: decoding the token takes a tenth of the time of a spawn

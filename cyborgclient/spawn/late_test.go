@@ -164,6 +164,71 @@ func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	}
 }
 
+// A release that was given up, and then done again, may still arrive, too.
+func TestAReleaseThatWasGivenUpSparesTheNextSpawn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.spawned(t, request("gpu"))
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.flow.Release(ctx, instance); !errors.Is(err, spawn.ErrLeftover) {
+			t.Fatalf("got error %v, want the allocation as left behind", err)
+		}
+		if err := w.flow.Release(t.Context(), instance); err != nil {
+			t.Fatal(err)
+		}
+		result := w.spawned(t, request("gpu"))
+		time.Sleep(8 * time.Minute)
+		w.checkPromise(t, result, nil)
+	})
+}
+
+// Nor does one of several releases delete what the instance has got since: the generation
+// of each new consumer passes those of all.
+func TestLateReleasesSpareEachNextSpawn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		result := w.spawned(t, request("gpu"))
+		for range 4 {
+			w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
+			if err := w.flow.Release(t.Context(), instance); err != nil {
+				t.Fatal(err)
+			}
+			result = w.spawned(t, request("gpu"))
+		}
+		time.Sleep(8 * time.Minute)
+		w.checkPromise(t, result, nil)
+	})
+}
+
+// A claim of another host that is late does not come true for the instance that is spawned
+// again under the same UUID.
+func TestALateClaimOfAnEarlierLifeIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{config: alone})
+		i := s.spawn(t, "gpu")
+		if err := s.ops.Stop(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		s.powerCut(t, i.Host)
+		s.guests.down[i.Host] = true
+		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
+		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil {
+			t.Fatal("no error")
+		}
+		if err := s.flow.Release(t.Context(), i.UUID); err != nil {
+			t.Fatal(err)
+		}
+		result := s.spawned(t, request("gpu"))
+		time.Sleep(8 * time.Minute)
+		s.checkPromise(t, result, nil)
+	})
+}
+
 // What an instance held before is written again, which refuses the claim that is under
 // way.
 func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {

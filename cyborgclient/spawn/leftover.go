@@ -112,6 +112,8 @@ type suspect struct {
 	Leftover
 	until time.Time
 	claim placement.Resources // of a claim
+
+	generation int // that a change needs
 }
 
 func (s *suspectList) add(leftovers []Leftover) {
@@ -136,6 +138,32 @@ func (s *suspectList) addClaim(l Leftover, claim placement.Resources) {
 			s.list[i].claim = claim
 		}
 	}
+}
+
+// addChange adds a change of what an instance holds, with the generation that it needs.
+func (s *suspectList) addChange(instance string, generation int) {
+	l := Leftover{Kind: LeftoverAllocation, ID: instance}
+	s.add([]Leftover{l})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, known := range s.list {
+		if known.same(l) {
+			s.list[i].generation, s.list[i].until = max(known.generation, generation), time.Now().Add(suspectLifetime)
+		}
+	}
+}
+
+// newestChange returns the highest generation that a change of what an instance holds
+// needs.
+func (s *suspectList) newestChange(instance string) (generation int, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	i := slices.IndexFunc(s.list, func(known suspect) bool { return known.Kind == LeftoverAllocation && known.ID == instance })
+	if i < 0 {
+		return 0, false
+	}
+	return s.list[i].generation, true
 }
 
 // claimed reports whether what an instance holds is such a claim.
