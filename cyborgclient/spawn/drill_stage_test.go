@@ -16,6 +16,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 	"github.com/gocyborg/gocyborg/simcloud/drill"
@@ -181,22 +182,21 @@ func (s *stage) drilled(config drill.Config, isUnkind bool) drill.Config {
 	return config
 }
 
-// bystander is the name of the second agent; neighbors are its instances. What was deleted
-// never comes back.
-const bystander = "second-agent"
-
-func neighbors() [2]string {
-	return [2]string{"2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0f1", "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0f2"}
-}
+// bystander is the name of the second agent, neighbor its instance.
+const (
+	bystander = "second-agent"
+	neighbor  = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b0f1"
+)
 
 // beside runs a flow beside a second agent, with a client, a registry and a Flow of its own,
-// which spawns an instance, reconciles, deletes it and spawns and deletes another. No moment
-// is that of an action of the first.
+// which spawns an instance, reconciles, deletes it, and spawns and deletes it again, so that
+// what was late in its first life arrives in its second. No moment is that of an action of
+// the first.
 func (s *stage) beside(flow drill.Flow) drill.Flow {
 	return func(ctx context.Context, cloud *simcloud.Cloud) error {
 		ended := make(chan error, 1)
-		go func() { ended <- s.neighbor(context.WithoutCancel(ctx), cloud) }() // it tries again for an hour
-		defer func() {                                                         // also when the flow panics
+		go func() { ended <- s.second(context.WithoutCancel(ctx), cloud) }() // it tries again for an hour
+		defer func() {                                                       // also when the flow panics
 			if err := <-ended; err != nil {
 				panic(fmt.Sprintf("the second agent: %v", err))
 			}
@@ -205,8 +205,8 @@ func (s *stage) beside(flow drill.Flow) drill.Flow {
 	}
 }
 
-// neighbor is the life of the second agent. Its errors are those of four tries.
-func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
+// second is the life of the second agent. Its errors are those of four tries.
+func (s *stage) second(ctx context.Context, cloud *simcloud.Cloud) error {
 	profile := "vgpu"
 	s.on(cloud, func(set *set) {
 		if set.guests != nil {
@@ -220,27 +220,32 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 		})
 		return candidates
 	}
-	spawnOne := func(w *world, instance string) error {
-		result, err := w.flow.Run(ctx, spawn.Request{Instance: instance, Flavor: flavor(profile), Order: order})
+	spawnIt := func(w *world) error {
+		result, err := w.flow.Run(ctx, spawn.Request{Instance: neighbor, Flavor: flavor(profile), Order: order})
 		if err != nil {
 			return err
 		}
 		if len(result.Suspects) > 0 { // which the flow itself forgets after an hour
-			s.failed(cloud, &spawn.Error{Instance: instance, Leftovers: result.Suspects})
+			s.failed(cloud, &spawn.Error{Instance: neighbor, Leftovers: result.Suspects})
 		}
-		return cloud.DefineGuest(sim.Guest{UUID: instance, Host: result.Host, Domain: string(result.Domain)})
+		return cloud.DefineGuest(sim.Guest{UUID: neighbor, Host: result.Host, Domain: string(result.Domain)})
 	}
-	deleteOne := func(w *world, instance string) error {
+	deleteIt := func(w *world) error {
 		bound := func(a fakecyborg.ARQ) bool {
-			return a.InstanceUUID == instance && a.State == fakecyborg.StateBound
+			return a.InstanceUUID == neighbor && a.State == fakecyborg.StateBound
 		}
-		if isGuest(cloud, instance) && !slices.ContainsFunc(cloud.Cyborg.ARQs(), bound) {
+		claimed := func(a placementsim.Allocation) bool { return a.Consumer == neighbor }
+		switch {
+		case !isGuest(cloud, neighbor):
+		case !slices.ContainsFunc(cloud.Cyborg.ARQs(), bound):
 			return errors.New("its guest has lost its accelerator")
+		case !slices.ContainsFunc(cloud.Placement.Allocations(), claimed):
+			return errors.New("its guest has lost its allocation")
 		}
-		cloud.RemoveGuest(instance)
-		return w.flow.Release(ctx, instance)
+		cloud.RemoveGuest(neighbor)
+		return w.flow.Release(ctx, neighbor)
 	}
-	reconcile := func(w *world, _ string) error { // every instance lives, or will
+	reconcile := func(w *world) error { // every instance lives, or will
 		_, err := w.flow.Reconcile(ctx, spawn.ReconcileOpts{
 			Hosts: cloud.HostNames(), Free: true,
 			Living: func(context.Context, string) (bool, error) { return true, nil },
@@ -249,18 +254,15 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 	}
 	var w *world // nil after a failure, as after a crash
 	for _, step := range []struct {
-		after    time.Duration
-		do       func(w *world, instance string) error
-		instance string
+		after time.Duration
+		do    func(w *world) error
 	}{
-		{137 * time.Millisecond, spawnOne, neighbors()[0]}, {3011 * time.Millisecond, reconcile, neighbors()[0]},
-		{6007 * time.Millisecond, deleteOne, neighbors()[0]},
-		{83 * time.Second, spawnOne, neighbors()[1]}, {509 * time.Second, deleteOne, neighbors()[1]},
+		{137 * time.Millisecond, spawnIt}, {3011 * time.Millisecond, reconcile}, {6007 * time.Millisecond, deleteIt},
+		{83 * time.Second, spawnIt}, {509 * time.Second, deleteIt},
 	} {
 		time.Sleep(step.after)
 		var err error
-		w, err = s.insist(ctx, w, cloud, step.instance, func(w *world) error { return step.do(w, step.instance) })
-		if err != nil {
+		if w, err = s.insist(ctx, w, cloud, step.do); err != nil {
 			return err
 		}
 	}
@@ -268,17 +270,20 @@ func (s *stage) neighbor(ctx context.Context, cloud *simcloud.Cloud) error {
 }
 
 // insist tries four times, as two faults hit two tries at most. Before it tries again, it
-// releases what came true late, and waits until that release cannot come true late itself.
-func (s *stage) insist(ctx context.Context, w *world, cloud *simcloud.Cloud, instance string, do func(*world) error) (*world, error) {
+// releases what came true late. The first time it does so soon, so that more comes true
+// late; then as after a crash, when nothing is on its way any more.
+func (s *stage) insist(ctx context.Context, w *world, cloud *simcloud.Cloud, do func(*world) error) (*world, error) {
 	var failures []error
 	for try := range 4 {
 		var err error
 		if w == nil {
 			w, err = s.newAgent(ctx, cloud, false)
 		}
-		if err == nil && try > 0 && !isGuest(cloud, instance) {
-			err = w.flow.Release(ctx, instance)
-			time.Sleep(8*time.Minute + 43*time.Millisecond)
+		if err == nil && try > 0 && !isGuest(cloud, neighbor) {
+			err = w.flow.Release(ctx, neighbor)
+		}
+		if err == nil && try > 1 {
+			time.Sleep(8*time.Minute + 43*time.Millisecond) // until that release cannot come true late itself
 		}
 		if err == nil {
 			err = do(w)
@@ -286,9 +291,13 @@ func (s *stage) insist(ctx context.Context, w *world, cloud *simcloud.Cloud, ins
 		if err == nil {
 			return w, nil
 		}
-		w = nil
 		s.failed(cloud, err)
 		failures = append(failures, err)
+		if try == 0 {
+			time.Sleep(43*time.Second + 41*time.Millisecond)
+			continue
+		}
+		w = nil
 		time.Sleep(16*time.Minute + 41*time.Millisecond)
 	}
 	return nil, errors.Join(failures...)
