@@ -24,21 +24,14 @@ func (a PCIAddress) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Function)
 }
 
-// fields returns the four numbers with libvirt's attribute names and their widths.
-func (a PCIAddress) fields() []pciField {
-	return []pciField{{"domain", a.Domain, 16}, {"bus", a.Bus, 8}, {"slot", a.Slot, 5}, {"function", a.Function, 3}}
-}
-
-type pciField struct {
-	name  string
-	value uint
-	bits  int
-}
-
 // validate checks the widths of the fields. libvirt accepts 32 bits for the domain.
 func (a PCIAddress) validate() error {
-	for _, f := range a.fields() {
-		if f.name != "domain" && f.value >= 1<<f.bits || uint64(f.value) > math.MaxUint32 {
+	for _, f := range []struct {
+		name  string
+		value uint
+		bits  int
+	}{{"domain", a.Domain, 32}, {"bus", a.Bus, 8}, {"slot", a.Slot, 5}, {"function", a.Function, 3}} {
+		if uint64(f.value) >= 1<<f.bits {
 			return fmt.Errorf("PCI address %s: %s does not fit in %d bits", a, f.name, f.bits)
 		}
 	}
@@ -101,11 +94,7 @@ func hexField(value any, bits int) (uint, error) {
 }
 
 func parseHex(text string) (uint64, error) {
-	digits := text
-	if len(text) >= 2 && strings.EqualFold(text[:2], "0x") {
-		digits = text[2:]
-	}
-	n, err := strconv.ParseUint(digits, 16, 64)
+	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(text), "0x"), 16, 64)
 	if errors.Is(err, strconv.ErrRange) {
 		return math.MaxUint64, nil // refused because of its width, with a better error
 	}

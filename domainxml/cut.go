@@ -100,8 +100,8 @@ func ReplaceMDEV(domain []byte, old, replacement string) ([]byte, error) {
 	return replaced, nil
 }
 
-// uuidAttribute matches the uuid attribute in a start tag.
-var uuidAttribute = regexp.MustCompile(`\suuid\s*=\s*(?:"([^"]*)"|'([^']*)')`)
+// uuidAttribute matches the uuid attribute in a start tag. A UUID has no quotes.
+var uuidAttribute = regexp.MustCompile(`\suuid\s*=\s*["']([^"']*)`)
 
 // uuidValue returns the range of the uuid in the source address of a hostdev.
 func uuidValue(hostdev []byte) (from, to int, err error) {
@@ -121,10 +121,7 @@ func uuidValue(hostdev []byte) (from, to int, err error) {
 				if m == nil {
 					return 0, 0, errors.New("no uuid in its source address")
 				}
-				if m[2] >= 0 {
-					return at + m[2], at + m[3], nil
-				}
-				return at + m[4], at + m[5], nil
+				return at + m[2], at + m[3], nil
 			}
 		case xml.EndElement:
 			path = path[:len(path)-1]

@@ -179,6 +179,7 @@ func TestReplaceMDEVChangesOnlyTheUUID(t *testing.T) {
 		"in upper case":        `<address uuid="` + strings.ToUpper(mdevUUID2) + `"/>`,
 		"spread":               "<address\n\tuuid =\n'" + mdevUUID2 + "' />",
 		"with a decoy":         `<!-- <address uuid="x"/> --><address note="a=b" uuid="` + mdevUUID2 + `"></address>`,
+		"behind another":       `<vendor><address uuid='` + mdevUUID + `'/></vendor><address uuid='` + mdevUUID2 + `'/>`,
 	} {
 		before := `<domain type="kvm"><devices><hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci' display='on'><source>`
 		after := `</source><alias name='ua-gpu'/><address type='pci' bus='0x05'/></hostdev></devices></domain>`
@@ -194,6 +195,16 @@ func TestReplaceMDEVChangesOnlyTheUUID(t *testing.T) {
 		if diff := cmp.Diff(before+strings.Replace(address, old, mdevUUID, 1)+after, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// The UUID is found by a pattern. Where an attribute before it has the same text in its value, the
+// domain is refused, as it would keep the old device.
+func TestReplaceMDEVRefusesATextThatItCannotChange(t *testing.T) {
+	t.Parallel()
+	domain := `<domain><devices><hostdev type="mdev"><source><address note=" uuid='1'" uuid='` + mdevUUID2 + `'/></source></hostdev></devices></domain>`
+	if got, err := domainxml.ReplaceMDEV([]byte(domain), mdevUUID2, mdevUUID); got != nil || !errors.Is(err, domainxml.ErrNotDomain) {
+		t.Errorf("ReplaceMDEV = %s, %v; want only ErrNotDomain", got, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package domainxml_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -97,6 +98,7 @@ func TestBadHandlesAreErrorsThatNameRequestAndField(t *testing.T) {
 		{"fraction", "PCI", "", with("bus", 1.5), "bus", "not an integer"},
 		{"negative number", "PCI", "", with("bus", -1), "bus", "not an integer"},
 		{"huge number", "PCI", "", with("bus", 1e300), "bus", "not an integer"},
+		{"largest of 32 bits", "PCI", "", with("bus", float64(math.MaxUint32)), "bus", "8 bits"},
 		{"number too large", "PCI", "", with("bus", json.Number("256")), "bus", "8 bits"},
 		{"bad number", "PCI", "", with("bus", json.Number("x")), "bus", "not a number"},
 		{"list", "PCI", "", with("bus", []any{"0c"}), "bus", "[]interface {}"},

@@ -56,13 +56,11 @@ func (p *parsed) insert(domain []byte, added []Device) ([]byte, error) {
 			hostdevs = append(hostdevs, d)
 		}
 	}
-	if len(ports) == 0 {
-		return p.site(domain).splice(domain, hostdevs)
-	}
-	if p.last("interface") == nil {
+	last := p.last("interface")
+	if len(ports) == 0 || last == nil {
 		return p.site(domain).splice(domain, append(ports, hostdevs...))
 	}
-	merged, err := p.interfaceSite(domain).splice(domain, ports)
+	merged, err := afterElement(domain, last, p.unit(domain)).splice(domain, ports)
 	if err != nil || len(hostdevs) == 0 {
 		return merged, err
 	}

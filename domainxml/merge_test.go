@@ -3,8 +3,11 @@ package domainxml_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +70,27 @@ func TestMergeMatchesItsGoldenFiles(t *testing.T) {
 			insertion(t, domain, merged)
 			golden(t, name, merged)
 		})
+	}
+}
+
+func TestMergeUsesTheLineEndsOfItsPlace(t *testing.T) {
+	t.Parallel()
+	for domain, want := range map[string]string{
+		"<domain/>\r\n": "\r\n",
+		"<domain>\n  <name>a</name>\n  <devices>\r\n    <console type='pty'/>\r\n  </devices>\n</domain>\n": "\r\n",
+		"<domain>\r\n  <devices>\n    <console type='pty'/>\n  </devices>\n</domain>\r\n":                   "\n",
+		"<domain><devices></devices></domain>\n":                                                            "",
+		"<domain><name>a</name></domain>\n":                                                                 "",
+		"<domain><devices><console/></devices></domain>\r\n":                                                "",
+	} {
+		merged, err := domainxml.Merge([]byte(domain), twoDevices(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := insertion(t, []byte(domain), merged)
+		if ends := slices.Compact(regexp.MustCompile("\r?\n").FindAllString(text, -1)); strings.Join(ends, "") != want {
+			t.Errorf("%q: the inserted text has the line ends %q, want %q", domain, ends, want)
+		}
 	}
 }
 
@@ -225,8 +249,8 @@ func TestMergeRefusesDevicesWithoutOneName(t *testing.T) {
 	bad := func(bus, slot, function uint) domainxml.Device {
 		return domainxml.Device{PCI: &domainxml.PCIAddress{Bus: bus, Slot: slot, Function: function}}
 	}
-	other := twoDevices(t)[0]
-	other.PCI = &domainxml.PCIAddress{Bus: 1}
+	other, otherMdev := twoDevices(t)[0], twoDevices(t)[1]
+	other.PCI, otherMdev.MDEV = &domainxml.PCIAddress{Bus: 1}, mdevUUID2
 	tests := map[string]domainxml.Device{
 		"none":                     {ARQ: "arq-1"},
 		"both":                     {PCI: &domainxml.PCIAddress{}, MDEV: mdevUUID},
@@ -235,6 +259,7 @@ func TestMergeRefusesDevicesWithoutOneName(t *testing.T) {
 		"function too large":       bad(0, 0, 8),
 		"no uuid":                  {MDEV: "abc"},
 		"element of another":       other,
+		"element of another mdev":  otherMdev,
 		"element without a source": {MDEV: mdevUUID, Hostdev: libvirtxml.DomainHostdev{SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{}}},
 	}
 	for name, d := range tests {
@@ -266,21 +291,40 @@ func TestMergeKeepsWhatACallerAddedToTheElement(t *testing.T) {
 	}
 }
 
-func TestMergeMakesTheElementOfADeviceThatHasNone(t *testing.T) {
+func TestADeviceNeedsOnlyItsNameOrItsElement(t *testing.T) {
 	t.Parallel()
 	full := twoDevices(t)
-	bare := []domainxml.Device{{PCI: full[0].PCI}, {MDEV: strings.ToUpper(full[1].MDEV)}}
 	domain := domainxml.NewDomain(domainxml.DomainOpts{})
 	want, err := domainxml.Merge(domain, full)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := domainxml.Merge(domain, bare)
+	for name, devices := range map[string][]domainxml.Device{
+		"name":    {{PCI: full[0].PCI}, {MDEV: strings.ToUpper(full[1].MDEV)}},
+		"element": {{Hostdev: full[0].Hostdev}, {Hostdev: full[1].Hostdev}},
+	} {
+		got, err := domainxml.Merge(domain, devices)
+		if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {
+			t.Errorf("%s: %v, merged (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// A handle has 16 bits for the domain of an address, libvirt takes 32.
+func TestMergeTakesEveryPCIDomainOfLibvirt(t *testing.T) {
+	t.Parallel()
+	domain := domainxml.NewDomain(domainxml.DomainOpts{})
+	device := domainxml.Device{PCI: &domainxml.PCIAddress{Domain: math.MaxUint32}}
+	merged, err := domainxml.Merge(domain, []domainxml.Device{device})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("merged (-want +got):\n%s", diff)
+	if there, err := has(merged, device); err != nil || !there {
+		t.Errorf("has = %v, %v:\n%s", there, err, merged)
+	}
+	device.PCI.Domain++
+	if _, err := domainxml.Merge(domain, []domainxml.Device{device}); !errors.Is(err, domainxml.ErrDevice) || !strings.Contains(err.Error(), "domain does not fit in 32 bits") {
+		t.Errorf("one more: %v; want ErrDevice", err)
 	}
 }
 

@@ -105,10 +105,7 @@ func BindingProfile(profile map[string]any, h Handle) (map[string]any, error) {
 // slotPart returns one part of a valid slot.
 func slotPart(value any) string {
 	if text, ok := value.(string); ok {
-		if len(text) > 2 && strings.EqualFold(text[:2], "0x") {
-			return text[2:]
-		}
-		return text
+		return strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
 	}
 	n, _ := hexField(value, 16)
 	return fmt.Sprintf("%x", n)

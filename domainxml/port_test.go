@@ -103,6 +103,22 @@ func TestInterfacesAndHostDevicesMergeTogether(t *testing.T) {
 	}
 }
 
+// Without a host device, nothing is inserted at the place of host devices.
+func TestAPortAloneAddsOneElement(t *testing.T) {
+	t.Parallel()
+	const domain = "<domain>\n  <devices>\n    <interface type='user'/>\n    <console type='pty'/>\n  </devices>\n</domain>\n"
+	element, err := domainxml.AttachXML(onePort(t, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	indented := strings.ReplaceAll(strings.TrimSpace(string(element)), "\n", "\n    ")
+	want := strings.Replace(domain, "    <console", "    "+indented+"\n    <console", 1)
+	merged, err := domainxml.Merge([]byte(domain), []domainxml.Device{onePort(t, 0)})
+	if diff := cmp.Diff(want, string(merged)); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestAFunctionCannotBeHostDeviceAndInterface(t *testing.T) {
 	t.Parallel()
 	host := mustHostdevs(t, "PCI")[0]

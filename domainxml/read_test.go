@@ -52,6 +52,16 @@ func TestHasComparesByValue(t *testing.T) {
 	}
 }
 
+// nested is a domain of elements inside each other.
+func nested(depth int) string {
+	return strings.Repeat("<domain>", depth) + strings.Repeat("</domain>", depth)
+}
+
+// sized is a domain of so many bytes.
+func sized(n int) string {
+	return "<domain>" + strings.Repeat(" ", n-len("<domain></domain>")) + "</domain>"
+}
+
 func TestInvalidDomainsAreRefused(t *testing.T) {
 	t.Parallel()
 	const good = `<domain type="kvm"><devices/></domain>`
@@ -85,8 +95,8 @@ func TestInvalidDomainsAreRefused(t *testing.T) {
 		{"a control character", "<domain><name>\x01</name></domain>", "character"},
 		{"an XML declaration inside", `<domain><?xml version="1.0"?></domain>`, "not at its start"},
 		{"an attribute twice", `<domain type="kvm" type="qemu"/>`, "attribute type twice"},
-		{"nested too deep", strings.Repeat("<domain>", 300) + strings.Repeat("</domain>", 300), "nested"},
-		{"huge", "<domain>" + strings.Repeat(" ", 4<<20) + "</domain>", "bytes"},
+		{"nested too deep", nested(257), "nested more than 256 deep"},
+		{"huge", sized(4<<20 + 1), "4194305 bytes"},
 		{"a number that is none", `<domain><vcpu>two</vcpu></domain>`, "two"},
 		{"PCI without source", hostdev(`<hostdev mode="subsystem" type="pci"/>`), "hostdev 1 (type pci)"},
 		{"PCI without address", hostdev(`<hostdev mode="subsystem" type="pci"><source/></hostdev>`), "no PCI source address"},
@@ -120,6 +130,8 @@ func TestOddButValidDomainsAreAccepted(t *testing.T) {
 		"comments round it":               "<!-- a --><domain/><!-- b --> <?pi x?>",
 		"unknown elements":                "<domain><brand-new/><devices><brand-new/></devices></domain>",
 		"undeclared prefix":               "<domain><x:y/></domain>",
+		"as deep as libxml2 takes":        nested(256),
+		"as long as libvirt takes":        sized(4 << 20),
 	} {
 		if devices, err := domainxml.Read([]byte(text)); err != nil || len(devices) != 0 {
 			t.Errorf("%s: Read = %v, %v; want no devices", name, devices, err)

@@ -72,19 +72,24 @@ func TestLongValuesAreShortenedInErrors(t *testing.T) {
 
 func TestErrorsNameTheDevice(t *testing.T) {
 	t.Parallel()
-	domain := inputs(t)["nova-order"]
-	device := domainxml.Device{PCI: &domainxml.PCIAddress{Bus: 0x0c, Function: 1}}
-	_, err := domainxml.Merge(domain, []domainxml.Device{device, device})
-	if err == nil || !strings.Contains(err.Error(), "device 1 of the list") {
-		t.Errorf("listed twice: %v", err)
-	}
-	device.PCI.Slot = 32
-	if _, err := domainxml.Merge(domain, []domainxml.Device{device}); err == nil || strings.Contains(err.Error(), "accelerator request") {
-		t.Errorf("without an accelerator request: %v", err)
-	}
-	device.ARQ = "arq-1"
-	if _, err := domainxml.Merge(domain, []domainxml.Device{device}); err == nil || !strings.Contains(err.Error(), "of accelerator request arq-1") {
-		t.Errorf("with an accelerator request: %v", err)
+	twice := domainxml.Device{PCI: &domainxml.PCIAddress{Bus: 0x0c, Function: 1}}
+	invalid := domainxml.Device{PCI: &domainxml.PCIAddress{Bus: 0x0c, Slot: 32}}
+	for arq, want := range map[string][2]string{
+		"": {
+			"domainxml: pci 0000:0c:00.1: device already present: device 1 of the list has it",
+			"domainxml: pci 0000:0c:20.0: invalid device: PCI address 0000:0c:20.0: slot does not fit in 5 bits",
+		},
+		"arq-1": {
+			"domainxml: pci 0000:0c:00.1 of accelerator request arq-1: device already present: accelerator request arq-1 has it",
+			"domainxml: pci 0000:0c:20.0 of accelerator request arq-1: invalid device: PCI address 0000:0c:20.0: slot does not fit in 5 bits",
+		},
+	} {
+		twice.ARQ, invalid.ARQ = arq, arq
+		for i, list := range [][]domainxml.Device{{twice, twice}, {invalid}} {
+			if _, err := domainxml.Merge(inputs(t)["nova-order"], list); err == nil || err.Error() != want[i] {
+				t.Errorf("error %q, want %q", err, want[i])
+			}
+		}
 	}
 }
 

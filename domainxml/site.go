@@ -28,9 +28,12 @@ type site struct {
 func (l *layout) site(doc []byte) site {
 	unit, tail := l.unit(doc), l.tail()
 	var last *element
-	for _, h := range l.hostdevs {
-		if tail == nil || h.open < tail.open {
-			last = h
+	for _, e := range l.children {
+		if e == tail {
+			break
+		}
+		if e.name == "hostdev" {
+			last = e
 		}
 	}
 	switch {
@@ -40,15 +43,6 @@ func (l *layout) site(doc []byte) site {
 		return l.beforeElement(doc, tail, unit)
 	}
 	return l.siteAtEnd(doc, unit)
-}
-
-// interfaceSite returns the place for network interfaces: after the last one, else
-// that of host devices.
-func (l *layout) interfaceSite(doc []byte) site {
-	if last := l.last("interface"); last != nil {
-		return afterElement(doc, last, l.unit(doc))
-	}
-	return l.site(doc)
 }
 
 func (l *layout) last(name string) *element {
@@ -101,7 +95,10 @@ func (l *layout) tail() *element {
 func (l *layout) beforeElement(doc []byte, e *element, unit string) site {
 	var previous *element
 	for _, c := range l.children {
-		if c.parent == e.parent && c.open < e.open {
+		if c == e {
+			break
+		}
+		if c.parent == e.parent {
 			previous = c
 		}
 	}
@@ -122,9 +119,7 @@ var trailingComments = regexp.MustCompile(`^(?:[ \t]*<!--(?:[^-\r\n]|-[^-\r\n])*
 func afterElement(doc []byte, e *element, unit string) site {
 	s := site{at: e.end, style: style{newline: newlineOf(doc, e.open), unit: unit}}
 	s.indent, s.pretty = indentOf(doc, e.open)
-	if rest := trailingComments.Find(doc[e.end:]); s.pretty && rest != nil {
-		s.at += len(bytes.TrimRight(rest, " \t\r\n"))
-	}
+	s.at += len(bytes.TrimRight(trailingComments.Find(doc[e.end:]), " \t\r\n"))
 	s.resume = s.at
 	s.before = s.between(s.indent)
 	return s
@@ -147,7 +142,7 @@ func inside(doc []byte, parent, lastChild *element, name, unit string) site {
 	if _, alone := indentOf(doc, parent.innerEnd); alone && parent.innerEnd != parent.inner {
 		return s.beforeLine(doc)
 	}
-	s.pretty = first && bytes.IndexByte(doc[parent.open:parent.end], '\n') < 0 && lastChild == nil
+	s.pretty = first && lastChild == nil
 	s.before, s.after = s.between(s.indent), s.between(own)
 	return s
 }
@@ -169,10 +164,10 @@ func (l *layout) unit(doc []byte) string {
 		if pair[0] == nil || pair[1] == nil {
 			continue
 		}
-		outer, ok1 := indentOf(doc, pair[0].open)
-		inner, ok2 := indentOf(doc, pair[1].open)
-		if ok1 && ok2 && len(inner) > len(outer) && strings.HasPrefix(inner, outer) {
-			return inner[len(outer):]
+		outer, _ := indentOf(doc, pair[0].open)
+		inner, _ := indentOf(doc, pair[1].open)
+		if unit, deeper := strings.CutPrefix(inner, outer); deeper && unit != "" {
+			return unit
 		}
 	}
 	return "  "
@@ -203,11 +198,11 @@ func lineStart(doc []byte, at int) int { return bytes.LastIndexByte(doc[:at], '\
 // newlineOf returns the line end of the line before a place, or of the document's
 // first line.
 func newlineOf(doc []byte, at int) string {
-	end := lineStart(doc, at) - 1
-	if end < 0 {
-		end = bytes.IndexByte(doc, '\n')
+	end := lineStart(doc, at)
+	if end == 0 {
+		end = bytes.IndexByte(doc, '\n') + 1
 	}
-	if end > 0 && doc[end-1] == '\r' {
+	if bytes.HasSuffix(doc[:end], []byte("\r\n")) {
 		return "\r\n"
 	}
 	return "\n"
