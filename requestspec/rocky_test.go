@@ -98,6 +98,7 @@ func TestRockyShippedClasses(t *testing.T) {
 
 func TestOtherFlavorsAreNotConverted(t *testing.T) {
 	for _, f := range []requestspec.Flavor{flavor(), flavor("resources:VGPU", "1"), flavor("trait:CUSTOM_FPGA_INTEL", "required"),
+		flavor("resources1:", "CUSTOM_ACCELERATOR_FPGA=1"), // behind a colon, the name is in the key
 		flavor(requestspec.DeviceProfileKey, "dp", "resources:CUSTOM_ACCELERATOR_FPGA", "1", "function:x", "bad")} {
 		if r, ok, err := requestspec.FromRocky(f, false); ok || err != nil || r.Profile.Name != "" {
 			t.Errorf("%v: %+v, %t, %v", f.ExtraSpecs, r, ok, err)
@@ -140,6 +141,7 @@ func TestBadRockyFlavorsAreRefused(t *testing.T) {
 		{"the same twice", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1: CUSTOM_ACCELERATOR_FPGA", "2"}, "has the same meaning"},
 		{"which device the memory belongs", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_DDR", "1", "resources:CUSTOM_ACCELERATOR_FPGA", "1"}, "which device the memory belongs"},
 		{"function of which device", []string{"resources:CUSTOM_ACCELERATOR_GPU", "1", "resources:CUSTOM_ACCELERATOR_HPTS", "1", "function_name:x", "required"}, "not clear to which of GPU, HPTS"},
+		{"class without a name", []string{"resources1:CUSTOM_ACCELERATOR_FPGA", "1", "resources1", "=1"}, `"resources1"="=1": `},
 		{"illegal class", []string{"resources:CUSTOM_ACCELERATOR_f", "1"}, "unknown resource class"},
 		{"memory alone", []string{"resources1:CUSTOM_ACCELERATOR_MEMORY_DDR", "1"}, "but no device"},
 	}
