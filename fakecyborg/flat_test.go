@@ -177,7 +177,7 @@ func TestFlatBindTakesAFreeHandleOfAnyDeviceOfTheHost(t *testing.T) {
 	api.profile("three", `[{"resources:PGPU":"3"}]`)
 	arqs := api.arqs("three")
 	api.want(api.patch(binding(instanceA, w.root, arqs[:2]...)), 202, "")
-	api.want(api.patch(binding(instanceB, w.root, arqs[2])), 404, "")
+	api.want(api.patch(binding(instanceB, w.root, arqs[2])), 404, "AttachHandle not found Matching deployable_id 1")
 	var buses []string
 	for _, a := range w.cyborg.ARQs()[:2] {
 		buses = append(buses, a.AttachHandleInfo["bus"])
@@ -185,6 +185,8 @@ func TestFlatBindTakesAFreeHandleOfAnyDeviceOfTheHost(t *testing.T) {
 	if diff := cmp.Diff([]string{"3b", "5e"}, buses); diff != "" {
 		t.Errorf("devices bound (-want +got):\n%s", diff)
 	}
+	api.profile("behind-others", `[{"resources:CUSTOM_X":"1"}]`)
+	api.want(api.patch(binding(unknownID, w.root, api.arqs("behind-others")...)), 202, "")
 	w.unbind()
 	api.want(api.send(sent{method: "POST", path: disable}), 204, "")
 	if got := w.hostProvider().Inventories["PGPU"]; got.Total != 2 || got.Reserved != 1 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -146,7 +147,7 @@ func badRows() map[string]badDump {
 		"profile name":      {put("device_profiles", one, "name", "a b"), "name must be"},
 		"no groups":         {put("device_profiles", one, "groups", []any{}), "no groups"},
 		"group of numbers":  {put("device_profiles", one, "groups", []any{[]any{object{"key": "resources:X", "value": 1}}}), "cannot unmarshal number"},
-		"huge group":        {put("device_profiles", one, "groups", []any{[]any{object{"key": "resources:VGPU", "value": "100000"}}}), "more than 1024"},
+		"huge group":        {put("device_profiles", one, "groups", []any{[]any{object{"key": "resources:VGPU", "value": "1025"}}}), "more than 1024"},
 		"no host":           {put("devices", one, "hostname", ""), "hostname"},
 		"status":            {put("devices", one, "status", "broken"), `status "broken"`},
 		"type":              {put("devices", one, "type", "TPU"), "TPU"},
@@ -155,6 +156,7 @@ func badRows() map[string]badDump {
 		"nested":            {put("devices", one, "nested", true), "nested"},
 		"no device":         {put("deployables", one, "device", unknownID), "device: there is no"},
 		"total":             {put("deployables", one, "num_accelerators", -1), "num_accelerators -1"},
+		"huge total":        {put("deployables", one, "num_accelerators", math.MaxInt32+1), "num_accelerators 2147483648"},
 		"provider":          {put("deployables", one, "rp_uuid", "gpu"), `rp_uuid "gpu"`},
 		"same provider":     {same("deployables", "rp_uuid"), "rp_uuid"},
 		"same name":         {same("deployables", "name"), "has the same"},
@@ -189,11 +191,20 @@ func badRequests() map[string]badDump {
 			}
 		}
 	}
+	// freed takes the handle of the request that is being bound.
+	freed := func(d tablesOf) {
+		a := find(d, "accelerator_requests", "state", started)
+		h := find(d, "attach_handles", "uuid", a["attach_handle"])
+		for _, field := range []string{"held_by", "in_use", "vanished"} {
+			delete(h, field)
+		}
+		delete(a, "attach_handle")
+	}
 	return map[string]badDump{
 		"state":             {arq(initial, "state", "Lost"), `state "Lost"`},
 		"unknown":           {arq(initial, "state", "unknown"), `state "unknown"`},
 		"profile":           {arq(initial, "device_profile_name", "w"), "device_profile_name: there is no"},
-		"group":             {arq(initial, "device_profile_group_id", 9), "has no group 9"},
+		"group":             {arq(initial, "device_profile_group_id", 2), "has no group 2"},
 		"negative group":    {arq(initial, "device_profile_group_id", -1), "has no group -1"},
 		"idle, with a host": {arq(initial, "hostname", "cn1"), "Initial with hostname"},
 		"bound to nothing":  {func(d tablesOf) { delete(find(d, "accelerator_requests", "state", bound), "attach_handle") }, "without an attach handle"},
@@ -211,12 +222,14 @@ func badRequests() map[string]badDump {
 			a := find(d, "accelerator_requests", "state", bound)
 			delete(find(d, "attach_handles", "uuid", a["attach_handle"]), "in_use")
 		}, "not in use"},
-		"other provider": {arq(bound, "device_rp_uuid", unknownID), "on provider"},
-		"no such image":  {arq(initial, "bitstream", object{"by": "colour", "value": "a"}), "colour"},
-		"bind result":    {bind(object{"result": "Unbound"}), `result "Unbound"`},
-		"bind twice":     {bind(object{}, object{}), "bound twice"},
-		"other instance": {bind(object{"instance_uuid": instanceB}), "the request is of instance"},
-		"odd program":    {bind(object{"bitstream": object{"by": "a", "value": "b"}}), "bitstream"},
+		"other provider":  {arq(bound, "device_rp_uuid", unknownID), "on provider"},
+		"no such image":   {arq(initial, "bitstream", object{"by": "colour", "value": "a"}), "colour"},
+		"bind result":     {bind(object{"result": "Unbound"}), `result "Unbound"`},
+		"bind of no bind": {func(d tablesOf) { bind(object{})(d); arq(started, "state", "BindFailed")(d) }, "is not being bound"},
+		"bind of nothing": {func(d tablesOf) { freed(d); bind(object{})(d) }, "is not being bound"},
+		"bind twice":      {bind(object{}, object{}), "bound twice"},
+		"other instance":  {bind(object{"instance_uuid": instanceB}), "the request is of instance"},
+		"odd program":     {bind(object{"bitstream": object{"by": "a", "value": "b"}}), "bitstream"},
 	}
 }
 
@@ -254,19 +267,52 @@ func TestABadDumpChangesNothing(t *testing.T) {
 	})
 }
 
+// What a dump may hold at most is loaded; one more is refused, see [badRows].
+func TestADumpMayReachTheLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, card := fullWorld(t)
+		w.use(card)
+		before := dumped(t, w.server)
+		for name, change := range map[string]func(tablesOf){
+			"last year":    put("devices", 0, "created_at", "9999-12-31T23:59:59Z"),
+			"memory":       put("deployables", 0, "resources", object{"CUSTOM_A": 1}),
+			"accelerators": put("deployables", 0, "num_accelerators", math.MaxInt32),
+			"requests": func(d tablesOf) {
+				find(d, "device_profiles", "name", "g")["groups"] = []any{[]any{object{"key": "resources:PGPU", "value": "1024"}}}
+			},
+		} {
+			if err := load(w.server, changed(t, before, change)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestADumpIsOfOnePlacementMode(t *testing.T) {
 	t.Parallel()
-	for mode, bad := range map[fakecyborg.PlacementMode]string{
-		fakecyborg.ModeFlat:   `{"table": "accelerator.compute_providers", "key": "` + unknownID + `", "row": {"uuid": "` + unknownID + `", "inventories": {"X": {"total": -1}}}}`,
-		fakecyborg.ModeNested: `{"table": "accelerator.regions", "key": "a", "row": {"name": "a", "device_provider": ""}}`,
+	share := func(fields string) string {
+		return `{"table": "accelerator.compute_providers", "key": "` + unknownID + `", "row": {"uuid": "` + unknownID + `", ` + fields + `}}`
+	}
+	for mode, bad := range map[fakecyborg.PlacementMode][]string{
+		fakecyborg.ModeFlat: {
+			share(`"inventories": {"X": {"total": -1}}`),
+			share(`"inventories": {"": {"total": 1}}`),
+			share(`"deployables": [{"name": "", "resource_class": "X", "total": 1}]`),
+			share(`"deployables": [{"name": "a", "resource_class": "", "total": 1}]`),
+			share(`"deployables": [{"name": "a", "resource_class": "X", "total": -1}]`),
+		},
+		fakecyborg.ModeNested: {`{"table": "accelerator.regions", "key": "a", "row": {"name": "a", "device_provider": ""}}`},
 	} {
 		s, err := fakecyborg.New(fakecyborg.Config{PlacementMode: mode})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		if err := load(s, []byte(bad)); !errors.Is(err, sim.ErrRecords) {
-			t.Errorf("%s: %s: got error %v", mode, bad, err)
+		for _, record := range bad {
+			if err := load(s, []byte(record)); !errors.Is(err, sim.ErrRecords) {
+				t.Errorf("%s: %s: got error %v", mode, record, err)
+			}
 		}
 		if err := load(s, nil); err != nil {
 			t.Error(err)

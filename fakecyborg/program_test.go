@@ -491,11 +491,13 @@ func TestARegionBeingProgrammedIsNotShared(t *testing.T) {
 		w.profile("plain", `[{"resources:FPGA":"1"}]`)
 		first := w.arqs("f")[0]
 		w.want(w.patch(binding(instanceA, fpgaProvider(), first)), 202, "")
-		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 409, "deployable cn0_0000:3b:00.0 is being programmed for ARQ "+first)
+		for _, profile := range []string{"plain", "f"} {
+			w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs(profile)...)), 409, "deployable cn0_0000:3b:00.0 is being programmed for ARQ "+first)
+			w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
+		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		w.server.CheckBound(t, instanceA, 1)
-		w.want(w.delete("/v2/accelerator_requests?instance="+instanceB), 204, "")
 		w.want(w.patch(binding(instanceB, fpgaProvider(), w.arqs("plain")...)), 202, "")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

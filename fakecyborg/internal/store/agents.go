@@ -128,7 +128,7 @@ func (t Tx) AddEvents(events []sim.Event) {
 	}
 	for e := range t.s.events.All(t.tx) {
 		if t.s.events.Len(t.tx) <= maxEvents {
-			break
+			return
 		}
 		t.s.events.Delete(t.tx, e.ID)
 	}

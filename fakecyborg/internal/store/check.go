@@ -256,6 +256,8 @@ func (t Tx) checkBinds() error {
 		switch {
 		case b.Result != "" || !current:
 			continue
+		case a.State != BindStarted || a.Handle == "":
+			return t.s.binds.Errorf(b.ID, "ARQ %s, %s with attach handle %q, is not being bound", a.UUID, a.State, a.Handle)
 		case a.Instance != b.Instance || a.Profile != b.Profile || a.Handle != b.Handle:
 			return t.s.binds.Errorf(b.ID, "the request is of instance %q and device profile %s, with attach handle %q", a.Instance, a.Profile, a.Handle)
 		case going[b.ARQ]:

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -101,11 +100,16 @@ func (g Group) requests(quirks bool) int {
 
 // amountOf is a stored amount, which may be negative.
 func amountOf(text string) int {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil || n > math.MaxInt32 || n < math.MinInt32 {
+	n, err := parseAmount(text)
+	if err != nil {
 		return 0
 	}
-	return n
+	return int(n)
+}
+
+// parseAmount reads a number of the width of upstream's column.
+func parseAmount(text string) (int64, error) {
+	return strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 }
 
 // traitName is the form of a custom trait or resource class in Placement.
@@ -163,7 +167,7 @@ func checkItem(prefix, name string, value *string) error {
 	if value == nil {
 		return Refuse(Uncoded, "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(*value)); err != nil || n > math.MaxInt32 || n < math.MinInt32 {
+	if _, err := parseAmount(*value); err != nil {
 		return Refuse(Invalid, "Resources number %s is invalid", *value)
 	}
 	return nil
@@ -185,7 +189,7 @@ func checkTraitItem(name string, value *string) error {
 
 // checkUsable refuses what upstream stores although Placement or Nova cannot use it.
 func (g Group) checkUsable(index int) error {
-	classes := 0
+	asks := false
 	for _, item := range g {
 		if name, ok := strings.CutPrefix(item.Key, prefixTrait); ok && name != driver.TraitOwnerCyborg && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: trait name %s has other characters than A-Z, 0-9 and _", index, name)
@@ -194,7 +198,7 @@ func (g Group) checkUsable(index int) error {
 		if !ok {
 			continue
 		}
-		classes++
+		asks = true
 		if strings.HasPrefix(name, "CUSTOM_") && !traitName.MatchString(name) {
 			return Refuse(Invalid, "Device profile group %d: resource class %s has other characters than A-Z, 0-9 and _", index, name)
 		}
@@ -202,7 +206,7 @@ func (g Group) checkUsable(index int) error {
 			return Refuse(Invalid, "Device profile group %d: %s is %s, must be at least 1", index, item.Key, *item.Value)
 		}
 	}
-	if classes == 0 {
+	if !asks {
 		return Refuse(Invalid, "Device profile group %d asks for no resources", index)
 	}
 	return nil

@@ -97,8 +97,8 @@ type HandleWork struct {
 
 // BeginWork takes the lease of a handle, unless it is taken or the work is not needed any more.
 func (t Tx) BeginWork(work, handle string) (HandleWork, bool) {
-	h, ok := t.Handle(handle)
-	if _, busy := t.s.leaseByHandle.Get(t.tx, handle); !ok || busy {
+	h, _ := t.Handle(handle)
+	if _, busy := t.s.leaseByHandle.Get(t.tx, handle); busy {
 		return HandleWork{}, false
 	}
 	if work == WorkRestore && !t.restorable(h) || work == WorkRemove && (!h.InUse || h.HeldBy != "") {

@@ -35,12 +35,8 @@ func (t Tx) Recover(now time.Time) Recovery {
 		if !slices.Contains(r.Patches, b.Patch) {
 			r.Patches = append(r.Patches, b.Patch)
 		}
-	}
-	r.Patches = slices.DeleteFunc(r.Patches, func(patch int64) bool { return !t.recoverPatch(patch) })
-	for _, patch := range r.Patches {
-		programs := slices.ContainsFunc(t.Binds(patch), func(b Bind) bool { return b.Result == "" && b.Bitstream.Named() })
-		if len(r.Leases) > 0 && programs {
-			r.Programming = append(r.Programming, patch)
+		if b.Result == "" && b.Bitstream.Named() && !slices.Contains(r.Programming, b.Patch) {
+			r.Programming = append(r.Programming, b.Patch)
 		}
 	}
 	return r
@@ -62,31 +58,4 @@ func (t Tx) recoverHandle(l Lease, now time.Time) (orphaned bool) {
 		t.s.arqs.Put(t.tx, a)
 	}
 	return !held && h.NeedsAgent()
-}
-
-// recoverPatch fails the binds of a PATCH whose requests are no longer in them, and reports whether
-// there is something left to do: binds without a notification that have ended are deleted.
-func (t Tx) recoverPatch(patch int64) bool {
-	binds, silent := t.Binds(patch), false
-	for i, b := range binds {
-		a, current := t.current(b)
-		if b.Result == "" && (!current || a.State != BindStarted || a.Handle == "") {
-			binds[i].Result = BindFailed
-			t.s.binds.Put(t.tx, binds[i])
-		}
-		silent = silent || b.Silent || b.Result == BindStarted
-	}
-	if !silent {
-		return true
-	}
-	left := false
-	for _, b := range binds {
-		if b.Result != "" {
-			t.DropBind(b.ID)
-			continue
-		}
-		b.Silent, left = true, true
-		t.s.binds.Put(t.tx, b)
-	}
-	return left
 }

@@ -232,8 +232,8 @@ func (t Tx) FunctionTrait(d Deployable, image Image) (string, error) {
 func (t Tx) functionWords(d Deployable) []string {
 	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
 	spec := t.Reported(d)
-	if agent, err := driver.CustomName("FPGA", vendor, "REGION"); err == nil &&
-		slices.ContainsFunc(spec.Traits, func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
+	agent, _ := driver.CustomName("FPGA", vendor, "REGION") // no trait begins with "_"
+	if slices.ContainsFunc(spec.Traits, func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
 		return []string{"FPGA", vendor, "FUNCTION"}
 	}
 	if strings.HasPrefix(spec.Class, "CUSTOM_ACCELERATOR_") {

@@ -407,6 +407,81 @@ func TestRecoverEndsTheWorkOfAnEarlierProcess(t *testing.T) {
 	}
 }
 
+// Only what an agent has to remove is an orphan.
+func TestRecoverKeepsTheHandlesOfRequests(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		kind   string
+		delete bool
+		orphan bool
+		inUse  int
+	}{
+		"mdev":         {"mdev", false, false, 1},
+		"mdev deleted": {"mdev", true, true, 1},
+		"pci":          {"pci", false, false, 1},
+		"pci deleted":  {"pci", true, false, 0},
+	} {
+		f := newFixture(t, store.Config{})
+		b, err := f.bind(f.newARQ(t).UUID, tt.kind, instanceA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Update(nil, func(tx store.Tx) {
+			tx.BeginBindWork(b)
+			if tt.delete {
+				a, _ := tx.ARQ(b.ARQ, store.Everything())
+				tx.ReleaseARQ(a, false)
+				a, _ = tx.ARQ(b.ARQ, store.Everything())
+				tx.DeleteARQ(a)
+			}
+			var want []string
+			if tt.orphan {
+				want = []string{b.Handle}
+			}
+			if diff := cmp.Diff(want, tx.Recover(now()).Orphans); diff != "" {
+				t.Errorf("%s: orphans (-want +got):\n%s", name, diff)
+			}
+		})
+		used := 0
+		for _, h := range f.handles(tt.kind) {
+			if h.InUse {
+				used++
+			}
+		}
+		if used != tt.inUse {
+			t.Errorf("%s: %d handles in use, want %d", name, used, tt.inUse)
+		}
+	}
+}
+
+// Binds that find their image written once the interrupted programmings were repeated wait for them,
+// others do not.
+func TestOnlyBindsOfAnImageWaitForTheProgramming(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	image, err := f.bind(f.imageARQ(t, "FPGA", instanceB).UUID, "pci", instanceA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := f.bind(f.newARQ(t).UUID, "mdev", instanceB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recovered := func() (r store.Recovery) {
+		f.Update(nil, func(tx store.Tx) { r = tx.Recover(now()) })
+		return r
+	}
+	want := store.Recovery{Patches: []int64{image.Patch, plain.Patch}, Programming: []int64{image.Patch}}
+	if diff := cmp.Diff(want, recovered()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	f.Update(nil, func(tx store.Tx) { tx.FinishBind(image, now()) })
+	want.Programming = nil
+	if diff := cmp.Diff(want, recovered()); diff != "" {
+		t.Errorf("after the bind (-want +got):\n%s", diff)
+	}
+}
+
 func TestRequestsOfAGroup(t *testing.T) {
 	t.Parallel()
 	group := func(pairs ...string) store.Group {
@@ -420,16 +495,22 @@ func TestRequestsOfAGroup(t *testing.T) {
 		groups           []store.Group
 		want, wantQuirks int // requests; -1: the profile is refused
 	}{
-		"one":              {[]store.Group{group("resources:PGPU", "1")}, 1, 1},
-		"sum":              {[]store.Group{group("resources:PGPU", "2", "resources:VGPU", "1"), group("resources:FPGA", "1")}, 4, 4},
-		"nothing":          {[]store.Group{group("trait:CUSTOM_A", "required")}, -1, 0},
-		"zero":             {[]store.Group{group("resources:PGPU", "0")}, -1, 0},
-		"negative":         {[]store.Group{group("resources:PGPU", "-1"), group("resources:FPGA", "2")}, -1, 2},
-		"memory":           {[]store.Group{group("resources:PGPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, 1, 5},
-		"memory only":      {[]store.Group{group("resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, -1, 4},
-		"Xilinx":           {[]store.Group{group("resources:FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, 4},
-		"too many":         {[]store.Group{group("resources:PGPU", "1025")}, -1, -1},
-		"lower-case trait": {[]store.Group{group("resources:PGPU", "1", "trait:CUSTOM_a", "required")}, -1, 1},
+		"one":             {[]store.Group{group("resources:PGPU", "1")}, 1, 1},
+		"sum":             {[]store.Group{group("resources:PGPU", "2", "resources:VGPU", "1"), group("resources:FPGA", "1")}, 4, 4},
+		"nothing":         {[]store.Group{group("trait:CUSTOM_A", "required")}, -1, 0},
+		"zero":            {[]store.Group{group("resources:PGPU", "0")}, -1, 0},
+		"negative":        {[]store.Group{group("resources:PGPU", "-1"), group("resources:FPGA", "2")}, -1, 2},
+		"memory":          {[]store.Group{group("resources:PGPU", "1", "resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, 1, 5},
+		"memory only":     {[]store.Group{group("resources:CUSTOM_ACCELERATOR_MEMORY_HBM", "4")}, -1, 4},
+		"Xilinx":          {[]store.Group{group("resources:FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, 4},
+		"most":            {[]store.Group{group("resources:PGPU", "1024")}, 1024, 1024},
+		"Xilinx of Rocky": {[]store.Group{group("resources:CUSTOM_ACCELERATOR_FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 4, 0},
+		"Xilinx of both": {
+			[]store.Group{group("resources:FPGA", "1", "resources:CUSTOM_ACCELERATOR_FPGA", "2", "trait:CUSTOM_FPGA_XILINX", "required")}, 6, 2,
+		},
+		"a number of Cyborg's": {[]store.Group{group("resources:PGPU", "1", "accel:note", "5")}, 1, 1},
+		"too many":             {[]store.Group{group("resources:PGPU", "1025")}, -1, -1},
+		"lower-case trait":     {[]store.Group{group("resources:PGPU", "1", "trait:CUSTOM_a", "required")}, -1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

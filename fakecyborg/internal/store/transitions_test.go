@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/sim"
@@ -62,6 +64,36 @@ func TestAHandleHasOneWorker(t *testing.T) {
 		if _, ok := tx.BeginWork(store.WorkRemove, held.Handle); ok {
 			t.Error("the device of a request is removed as an orphan")
 		}
+		a, _ := tx.ARQ(held.ARQ, store.Everything())
+		tx.ReleaseARQ(a, true)
+		_, first := tx.BeginWork(store.WorkRemove, held.Handle)
+		_, second := tx.BeginWork(store.WorkRemove, held.Handle)
+		_, unknown := tx.BeginWork(store.WorkRemove, instanceA)
+		if !first || second || unknown {
+			t.Errorf("workers of an orphan: %t, %t; of an unknown handle: %t", first, second, unknown)
+		}
+	})
+}
+
+// The work of a bind that was overtaken ends while the device is being removed.
+func TestALateBindLeavesTheRemovalAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	b, err := f.bind(f.newARQ(t).UUID, "mdev", instanceA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Update(nil, func(tx store.Tx) {
+		a, _ := tx.ARQ(b.ARQ, store.Everything())
+		work, remove := tx.ReleaseARQ(a, false)
+		tx.FailBind(b, errors.New("too late"), false, now())
+		if h, _ := tx.Handle(b.Handle); !remove || !h.InUse {
+			t.Errorf("removal: %t, handle in use: %t", remove, h.InUse)
+		}
+		tx.EndRemoval(work, true, now())
+		if h, _ := tx.Handle(b.Handle); h.InUse {
+			t.Error("the handle is in use after the removal")
+		}
 	})
 }
 
@@ -79,6 +111,31 @@ func TestAStateThatIsSetOvertakesTheBind(t *testing.T) {
 	})
 	if f.finish(b) || f.arq(b.ARQ).State != store.UnbindFailed {
 		t.Errorf("the bind ended after all: %s", f.arq(b.ARQ).State)
+	}
+	f.release(b.ARQ, true, unbind)
+	if f.finish(b) || f.arq(b.ARQ).State != store.Unbound {
+		t.Errorf("the bind ended after the unbind: %s", f.arq(b.ARQ).State)
+	}
+}
+
+func TestAnIdleRequestIsNowhere(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{store.Initial, store.Unbound, store.Deleting} {
+		f := newFixture(t, store.Config{})
+		a := f.newARQ(t)
+		if _, err := f.bind(a.UUID, "gone", instanceA); err == nil {
+			t.Fatal("bound to nothing")
+		}
+		f.Update(nil, func(tx store.Tx) {
+			if err := tx.SetARQState(a.UUID, state, now()); err != nil {
+				t.Error(err)
+			}
+		})
+		a = f.arq(a.UUID)
+		if idle := a.Host+a.Provider+a.Instance == ""; idle != (state != store.Deleting) || a.State != state {
+			t.Errorf("%s: %+v", state, a)
+		}
+		f.check(t, store.Config{Layout: store.LayoutTree})
 	}
 }
 
@@ -102,7 +159,10 @@ func TestARestorationCutShortDoesNotCount(t *testing.T) {
 	}
 	f.Update(nil, func(tx store.Tx) {
 		tx.AddAgent("cn0", "", now())
-		tx.MarkProvisioning("cn0", now())
+		before := tx.HasProvisioning("cn0")
+		if tx.MarkProvisioning("cn0", now()); before || !tx.HasProvisioning("cn0") {
+			t.Errorf("the host was starting: %t", before)
+		}
 	})
 	restore(true)
 	if got := f.arq(a.UUID); got.RestoreFailures != 0 || got.State != store.Provisioning {
@@ -241,6 +301,56 @@ func TestAHostFallsBackOnce(t *testing.T) {
 	})
 }
 
+// A host may be added again with another fallback, as after a dump was loaded.
+func TestAnAgentIsAddedAgain(t *testing.T) {
+	t.Parallel()
+	for fallback, fellBack := range map[string]bool{"b": true, "c": true, "": false} {
+		f := newFixture(t, store.Config{})
+		f.Update(nil, func(tx store.Tx) {
+			tx.AddAgent("a", "b", now())
+			tx.FallBack("a")
+			tx.AddAgent("a", fallback, now().Add(time.Hour))
+			want := store.Agent{Host: "a", Fallback: fallback, FellBack: fellBack, StartedAt: now()}
+			if got, _ := tx.Agent("a"); got != want {
+				t.Errorf("with the fallback %q: %+v, want %+v", fallback, got, want)
+			}
+		})
+	}
+}
+
+// An agent may be started before its host comes back.
+func TestOnlyAnAgentThatIsDownReturns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	f.Update(nil, func(tx store.Tx) {
+		tx.AddAgent("a", "", now())
+		tx.SetReturn("a", now())
+		if a, _ := tx.Agent("a"); !a.ReturnsAt.IsZero() {
+			t.Errorf("a running agent returns at %v", a.ReturnsAt)
+		}
+		tx.StopAgent("a", now(), time.Minute)
+		tx.SetReturn("a", now())
+		if a, _ := tx.Agent("a"); a.ReturnsAt.IsZero() {
+			t.Error("the agent does not return")
+		}
+	})
+}
+
+func TestAnUnknownAgentDoesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	f.Update(nil, func(tx store.Tx) {
+		tx.StopAgent("nowhere", now(), time.Minute)
+		tx.SetReturn("nowhere", now())
+		tx.StartAgent("nowhere", now())
+	})
+	for r, err := range f.DB().Records() {
+		if err != nil || r.Table == "accelerator.agents" {
+			t.Errorf("%s %s: %v", r.Table, r.Row, err)
+		}
+	}
+}
+
 func TestADeviceIsUpdatedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	same := driver.Device{Type: driver.TypeGPU, Vendor: "10de", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: pciInfo(0)}}
@@ -261,24 +371,218 @@ func TestADeviceIsUpdatedWhenItChanges(t *testing.T) {
 	}
 }
 
-// The order of the keys is that of the user.
-func TestATraitBeforeTheClassDoesNotKeepTheImage(t *testing.T) {
+func TestADeployableIsUpdatedWhenItChanges(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, store.Config{})
-	one, required, image := "1", "required", instanceB
+	for name, change := range map[string]func(*driver.Deployable){
+		"nothing": func(*driver.Deployable) {}, "total": func(d *driver.Deployable) { d.NumAccelerators++ },
+		"driver": func(d *driver.Deployable) { d.DriverName = "other" },
+	} {
+		f := newFixture(t, store.Config{})
+		found := spec("pci", 0, 1)
+		change(&found)
+		f.Update(nil, func(tx store.Tx) {
+			if err := tx.UpdateDeployable(find(tx, "pci").UUID, found, now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			if d := find(tx, "pci"); d.UpdatedAt.Equal(now()) != (name == "nothing") {
+				t.Errorf("after a change of %s: updated at %v", name, d.UpdatedAt)
+			}
+		})
+	}
+}
+
+// imageARQ is a request for a bitstream. The order of the keys is that of the user.
+func (f fixture) imageARQ(t *testing.T, class, image string) store.ARQ {
+	t.Helper()
+	one, required := "1", "required"
+	var arqs []store.ARQ
 	f.Update(nil, func(tx store.Tx) {
-		_, err := tx.CreateProfile(store.Profile{Name: "fpga", Groups: []store.Group{{
-			{Key: "trait:CUSTOM_A", Value: &required}, {Key: "resources:FPGA", Value: &one}, {Key: "accel:bitstream_id", Value: &image},
+		_, err := tx.CreateProfile(store.Profile{Name: "image", Groups: []store.Group{{
+			{Key: "trait:CUSTOM_A", Value: &required}, {Key: "resources:" + class, Value: &one}, {Key: "accel:bitstream_id", Value: &image},
 		}}}, now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		arqs, err := tx.CreateARQs("fpga", "demo", store.BitstreamRef{}, now())
-		if err != nil {
+		if arqs, err = tx.CreateARQs("image", "demo", store.BitstreamRef{}, now()); err != nil {
 			t.Fatal(err)
 		}
-		if ref, err := tx.RequestedBitstream(arqs[0]); err != nil || ref.Value != image || ref.By != store.ByBitstreamID {
-			t.Errorf("the image of the request is %v, %v", ref, err)
+	})
+	return arqs[0]
+}
+
+func (f fixture) requested(a store.ARQ) (store.BitstreamRef, error) {
+	return store.Find(f.Store, func(tx store.Tx) (store.BitstreamRef, error) { return tx.RequestedBitstream(a) })
+}
+
+// Upstream does not know the class of the Rocky specification. Devices of other classes are never
+// programmed, whatever their group names.
+func TestTheClassDecidesAboutTheImage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		class            string
+		image, withQuirk bool
+	}{{"FPGA", true, true}, {"CUSTOM_ACCELERATOR_FPGA", true, false}, {"PGPU", false, false}} {
+		for quirks, want := range map[bool]bool{false: tt.image, true: tt.withQuirk} {
+			f := newFixture(t, store.Config{Quirks: quirks})
+			ref, err := f.requested(f.imageARQ(t, tt.class, instanceB))
+			if err != nil || (ref == store.BitstreamRef{By: store.ByBitstreamID, Value: instanceB}) != want || ref.Named() != want {
+				t.Errorf("%s, quirks %t: the image of the request is %v, %v", tt.class, quirks, ref, err)
+			}
+		}
+	}
+}
+
+// A caller may hold a request that is deleted meanwhile, together with its profile.
+func TestADeletedRequestHasNoImage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	a := f.imageARQ(t, "FPGA", instanceB)
+	f.Update(nil, func(tx store.Tx) {
+		tx.DeleteARQ(a)
+		p, _ := tx.ProfileByName(a.Profile)
+		if err := tx.DeleteProfile(p); err != nil {
+			t.Error(err)
 		}
 	})
+	if ref, err := f.requested(a); err != nil || ref.Named() {
+		t.Errorf("the image of the request is %v, %v", ref, err)
+	}
+}
+
+// The bind that wrote the region stays until Nova was notified of it.
+func TestARegionIsSharedOnceItIsWritten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	b, err := f.bind(f.imageARQ(t, "FPGA", instanceB).UUID, "pci", instanceA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceB); kindOf(err) != store.Conflict {
+		t.Errorf("before the end of the bind: %v", err)
+	}
+	f.Update(nil, func(tx store.Tx) { tx.FinishBind(b, now()) })
+	if _, err := f.bind(f.newARQ(t).UUID, "pci", instanceB); err != nil {
+		t.Errorf("after the bind: %v", err)
+	}
+}
+
+// regionOf is the region "pci" with the traits and the class.
+func (f fixture) regionOf(t *testing.T, class string, traits ...string) store.Deployable {
+	t.Helper()
+	found := spec("pci", 0, 1)
+	found.Class, found.Traits = class, traits
+	f.Update(nil, func(tx store.Tx) {
+		if err := tx.UpdateDeployable(find(tx, "pci").UUID, found, now()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return f.deployable("pci")
+}
+
+// The name of a function is no part of a trait, its identifier is.
+func TestADriverReportsTheIdentifierOfAFunction(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	region := f.regionOf(t, "FPGA", "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO")
+	for ref, want := range map[store.BitstreamRef]bool{
+		{By: store.ByFunctionID, Value: "zero"}:   true,
+		{By: store.ByFunctionID, Value: "one"}:    false,
+		{By: store.ByFunctionName, Value: "zero"}: false,
+	} {
+		if got := store.Read(f.Store, func(tx store.Tx) bool { return tx.Carries(region, ref) }); got != want {
+			t.Errorf("carries %s: %t", ref, got)
+		}
+	}
+}
+
+// An image that names the type of its region is refused by regions of other types only.
+func TestAnImageFitsItsTypeOfRegion(t *testing.T) {
+	t.Parallel()
+	image := store.Image{ID: instanceB, Properties: map[string]string{"accel:region_id": "aa"}}
+	for trait, fits := range map[string]bool{
+		"CUSTOM_FPGA_REGION_INTEL_AA": true, "CUSTOM_FPGA_REGION_INTEL_BB": false,
+		"CUSTOM_FPGA_INTEL": true, "CUSTOM_CLOUD_REGION_BB": true,
+	} {
+		f := newFixture(t, store.Config{})
+		region := f.regionOf(t, "FPGA", trait)
+		f.Update(nil, func(tx store.Tx) {
+			if _, err := tx.ClaimUnused(region, image); (err == nil) != fits || err != nil && kindOf(err) != store.Conflict {
+				t.Errorf("%s: %v", trait, err)
+			}
+		})
+	}
+}
+
+// The trait of a function has the form of the traits that the driver reports.
+func TestTheTraitOfAFunctionFollowsTheDriver(t *testing.T) {
+	t.Parallel()
+	image := store.Image{ID: instanceB, Properties: map[string]string{"accel:function_id": "f-1"}}
+	for _, tt := range []struct{ class, trait, want string }{
+		{"FPGA", "CUSTOM_FPGA_TEST", "CUSTOM_FPGA_FUNCTION_ID_TEST_F_1"},
+		{"CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_TEST", "CUSTOM_FPGA_FUNCTION_TEST_F_1"},
+		{"CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_TEST_REGION_AA", "CUSTOM_FPGA_TEST_FUNCTION_F_1"},
+	} {
+		f := newFixture(t, store.Config{})
+		region := f.regionOf(t, tt.class, tt.trait)
+		got, err := store.Find(f.Store, func(tx store.Tx) (string, error) { return tx.FunctionTrait(region, image) })
+		if err != nil || got != tt.want {
+			t.Errorf("%s %s: %s, %v; want %s", tt.class, tt.trait, got, err, tt.want)
+		}
+	}
+}
+
+// Only who has all of a region in use may program it at run time.
+func TestARegionBelongsToOneInstance(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		instances []string
+		released  bool // whether the first one is unbound again
+		project   string
+		owned     bool
+	}{
+		"nobody":             {nil, false, "demo", false},
+		"one":                {[]string{instanceA}, false, "demo", true},
+		"another project":    {[]string{instanceA}, false, "other", false},
+		"two of an instance": {[]string{instanceA, instanceA}, false, "demo", true},
+		"two instances":      {[]string{instanceA, instanceB}, false, "demo", false},
+		"behind a free one":  {[]string{instanceB, instanceA}, true, "demo", true},
+	} {
+		f := newFixture(t, store.Config{})
+		var first string
+		for _, instance := range tt.instances {
+			b, err := f.bind(f.newARQ(t).UUID, "pci", instance)
+			if err != nil || !f.finish(b) {
+				t.Fatal(err)
+			}
+			if first == "" {
+				first = b.ARQ
+			}
+		}
+		if tt.released {
+			f.release(first, true, unbind)
+		}
+		region := f.deployable("pci").UUID
+		if got := store.Read(f.Store, func(tx store.Tx) bool { return tx.OwnedBy(region, tt.project) }); got != tt.owned {
+			t.Errorf("%s: owned %t", name, got)
+		}
+	}
+}
+
+// The position in the sequence of request ids is written with the change that follows a request.
+func TestRequestIDsAreWrittenOnce(t *testing.T) {
+	t.Parallel()
+	s := store.New(store.Config{RequestIDs: func() uint64 { return 7 }})
+	var tables []string
+	s.DB().OnCommit(func(changes []sim.RecordChange) {
+		for _, c := range changes {
+			tables = append(tables, c.Table)
+		}
+	})
+	for _, host := range []string{"a", "b"} {
+		s.Update(nil, func(tx store.Tx) { tx.AddAgent(host, "", now()) })
+	}
+	want := []string{"accelerator.agents", "accelerator.sequences", "accelerator.agents"}
+	if diff := cmp.Diff(want, tables); diff != "" || s.RequestIDs() != 7 {
+		t.Errorf("%d, tables (-want +got):\n%s", s.RequestIDs(), diff)
+	}
 }
