@@ -7,10 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -65,20 +61,8 @@ func spawnAndDelete(b *testing.B, flow *spawn.Flow, id string, limit int) (refus
 }
 
 func benchFlow(b *testing.B, cloud *simcloud.Cloud) *spawn.Flow {
-	provider := cloud.Provider(b)
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(b)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	events := externalevent.NewRegistry()
-	cloud.HandleEvents(events.Handler())
-	flow, err := spawn.New(cyborg, placement, spawn.WithConfig(spawn.Config{RotateCandidates: true}), spawn.WithEvents(events))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return flow
+	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
+	cloud.HandleEvents(w.events.Handler())
+	w.connect(b, cloud.Provider(b), spawn.WithConfig(spawn.Config{RotateCandidates: true}))
+	return w.flow
 }

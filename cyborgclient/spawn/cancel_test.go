@@ -34,7 +34,7 @@ func TestSoakNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
 			w := &world{cloud: simcloud.Run(t, simcloud.ScaleModel(8, 8))}
 			server := httptest.NewServer(w.cloud.Handler())
 			t.Cleanup(server.Close)
-			w.connect(t, server, config)
+			w.connectTo(t, server, config)
 			suspects := giveUp(t, w, cancellations)
 			for _, leak := range w.cloud.Leaks() {
 				switch {
@@ -51,8 +51,8 @@ func TestSoakNothingIsUnnamedWhenCallersGiveUp(t *testing.T) {
 	}
 }
 
-// connect makes clients that reach the cloud through a server's socket.
-func (w *world) connect(t *testing.T, server *httptest.Server, config spawn.Config) {
+// connectTo makes clients that reach the cloud through a server's socket.
+func (w *world) connectTo(t *testing.T, server *httptest.Server, config spawn.Config) {
 	t.Helper()
 	logIn := func(user, project string) *gophercloud.ProviderClient {
 		provider, err := openstack.NewClient(server.URL + "/identity/v3")
@@ -76,11 +76,7 @@ func (w *world) connect(t *testing.T, server *httptest.Server, config spawn.Conf
 		}
 		return provider
 	}
-	flow, err := spawn.NewFromProvider(logIn("admin", "admin"), spawn.WithConfig(config), spawn.WithServiceProvider(logIn("nova", "service")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.flow, w.cyborg = flow, flow.Cyborg()
+	w.connect(t, logIn("admin", "admin"), spawn.WithConfig(config), spawn.WithServiceProvider(logIn("nova", "service")), spawn.WithEvents(nil))
 }
 
 const (

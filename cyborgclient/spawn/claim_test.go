@@ -9,26 +9,11 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 )
-
-func (w *world) replaceCyborg(t *testing.T, provider *gophercloud.ProviderClient, cyborg *cyborgclient.Client) {
-	t.Helper()
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.cyborg = cyborg
-	w.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(w.events))
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestARefusedClaimMovesOnToTheNextHost(t *testing.T) {
 	t.Parallel()

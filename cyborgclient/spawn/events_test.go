@@ -36,13 +36,7 @@ func eventWorld(t *testing.T, form fakecyborg.EventForm, opts worldOpts) *world 
 	w := newWorld(t, opts)
 	w.events = externalevent.NewRegistry(externalevent.WithAccept(externalevent.ARQResolved, externalevent.ARQsBound))
 	w.cloud.HandleEvents(w.events.Handler())
-	placement, err := openstack.NewPlacementV1(w.cloud.Provider(t), gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(opts.config), spawn.WithEvents(w.events)); err != nil {
-		t.Fatal(err)
-	}
+	w.connect(t, w.cloud.Provider(t), spawn.WithConfig(opts.config))
 	return w
 }
 

@@ -2,13 +2,8 @@ package spawn_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -51,16 +46,8 @@ func ExampleOperations() {
 		return
 	}
 	defer cloud.Close()
-	provider, err1 := cloud.ProviderClient(ctx, "admin")
-	service, err2 := cloud.ProviderClient(ctx, "nova")
-	if err := errors.Join(err1, err2); err != nil {
-		fmt.Println(err)
-		return
-	}
-	cyborg, err1 := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
-	placement, err2 := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	flow, err3 := spawn.New(cyborg, placement)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	flow, err := exampleFlow(ctx, cloud)
+	if err != nil {
 		fmt.Println(err)
 		return
 	}

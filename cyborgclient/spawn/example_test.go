@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -71,15 +67,7 @@ func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error
 	if err != nil {
 		return nil, err
 	}
-	cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(service))
-	if err != nil {
-		return nil, err
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		return nil, err
-	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	return spawn.New(cyborg, placement, spawn.WithEvents(events))
+	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithEvents(events))
 }

@@ -2,7 +2,6 @@ package spawn_test
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,10 +27,7 @@ func (e *endlessImages) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("too many requests")
 	}
 	page := `{"images": [{"id": "` + imageGzip + `", "status": "active", "accel:function_id": "another"}], "next": "/v2/images?marker=x"}`
-	return &http.Response{
-		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(page)),
-	}, nil
+	return answer(req, http.StatusOK, page), nil
 }
 
 // The image of a function is looked for in the region of the flow, by Glance itself.
@@ -49,12 +45,8 @@ func TestTheImageOfAFunctionIsLookedForByGlance(t *testing.T) {
 		opts.Region = ""
 		return locate(opts)
 	}
-	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(s.cloud.ServiceProvider(t)),
-		spawn.WithEndpointOpts(gophercloud.EndpointOpts{Region: "North"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionID: gzipID})
+	s.connect(t, provider, spawn.WithEndpointOpts(gophercloud.EndpointOpts{Region: "North"}))
+	_, err := s.flow.Program(t.Context(), spawn.ProgramRequest{Instance: i.UUID, ARQ: i.ARQs[0], FunctionID: gzipID})
 	if !errors.Is(err, spawn.ErrRequest) {
 		t.Errorf("got error %v, want ErrRequest", err)
 	}

@@ -11,9 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -302,19 +299,7 @@ func TestASuccessTellsItsSuspects(t *testing.T) {
 func (w *world) neighbour(t *testing.T, config spawn.Config) *world {
 	t.Helper()
 	other := &world{cloud: w.cloud, events: externalevent.NewRegistry()}
-	provider := w.cloud.Provider(t)
-	var err error
-	if other.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t))); err != nil {
-		t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.flow, err = spawn.New(other.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(other.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other.connect(t, w.cloud.Provider(t), spawn.WithConfig(config))
 	return other
 }
 
@@ -471,7 +456,7 @@ func TestAMemberMayNotSpawnForAnotherProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.replaceCyborg(t, provider, w.cyborg)
+	w.connect(t, provider)
 	w.cloud.ForgetRequests()
 	req := request("gpu")
 	req.ProjectID = w.cloud.ProjectID("admin")

@@ -268,11 +268,7 @@ func TestABindToAnotherHostOrProviderFails(t *testing.T) {
 			w := newWorld(t, worldOpts{})
 			provider := w.cloud.Provider(t)
 			provider.HTTPClient.Transport = elsewhere{provider.HTTPClient.Transport, `"` + field + `":"`, `"` + field + `":"x`}
-			cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.replaceCyborg(t, provider, cyborg)
+			w.connect(t, provider)
 			result, err := w.flow.Run(t.Context(), request("gpu"))
 			if !errors.Is(err, spawn.ErrNotBound) || !strings.Contains(err.Error(), "bound to") {
 				t.Errorf("got error %v, want ErrNotBound that tells where", err)

@@ -18,8 +18,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
@@ -136,19 +134,7 @@ func realWorld(t *testing.T, config spawn.Config) (*world, realPlacement) {
 	})
 	w := &world{cloud: cloud, events: externalevent.NewRegistry()}
 	cloud.HandleEvents(w.events.Handler())
-	provider := cloud.Provider(t)
-	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(cloud.ServiceProvider(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(w.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.connect(t, cloud.Provider(t), spawn.WithConfig(config))
 	return w, real
 }
 

@@ -12,9 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
@@ -108,12 +105,8 @@ func TestConflictsOfGenerations(t *testing.T) {
 						if claims++; claims > 1 {
 							return next.RoundTrip(req)
 						}
-						return &http.Response{
-							StatusCode: http.StatusConflict, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-							Header: http.Header{"Content-Type": {"application/json"}},
-							Body: io.NopCloser(strings.NewReader(fmt.Sprintf(
-								`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail))),
-						}, nil
+						return answer(req, http.StatusConflict, fmt.Sprintf(
+							`{"errors": [{"status": 409, "title": "Conflict", "detail": %q, "code": "placement.concurrent_update"}]}`, tt.detail)), nil
 					})
 				})
 				result, err := w.flow.Run(t.Context(), request("gpu"))
@@ -135,19 +128,8 @@ func TestAServiceUserNamesNoProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
 		provider := w.cloud.ServiceProvider(t)
-		cyborg, err := cyborgclient.New(provider, cyborgclient.WithServiceProvider(provider))
-		if err != nil {
-			t.Fatal(err)
-		}
-		placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		flow, err := spawn.New(cyborg, placement, spawn.WithEvents(w.events))
-		if err != nil {
-			t.Fatal(err)
-		}
-		result, err := flow.Run(t.Context(), request("gpu"))
+		w.connect(t, provider, spawn.WithServiceProvider(provider))
+		result, err := w.flow.Run(t.Context(), request("gpu"))
 		w.checkPromise(t, result, err)
 		if err != nil {
 			t.Error(err)

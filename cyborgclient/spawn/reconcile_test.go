@@ -128,7 +128,7 @@ func TestReconcileFreesWhatACrashLeft(t *testing.T) {
 // restart makes a new flow, as after a crash of the agent.
 func (w *world) restart(t *testing.T) {
 	t.Helper()
-	w.replaceCyborg(t, w.cloud.Provider(t), w.cyborg)
+	w.connect(t, w.cloud.Provider(t))
 }
 
 func TestReconcileLeavesYoungARQsAndRunningAttempts(t *testing.T) {

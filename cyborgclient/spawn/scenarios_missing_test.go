@@ -222,12 +222,7 @@ func secondPatch(t *testing.T) {
 
 func missingServiceToken(t *testing.T) {
 	w := newWorld(t, worldOpts{})
-	provider := w.cloud.Provider(t)
-	cyborg, err := cyborgclient.New(provider)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.replaceCyborg(t, provider, cyborg)
+	w.connect(t, w.cloud.Provider(t), spawn.WithServiceProvider(nil))
 	result, err := w.flow.Run(t.Context(), request("gpu"))
 	w.failed(t, result, err, spawn.StepBind, cyborgclient.ErrServiceToken)
 }

@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 
-	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -190,19 +188,12 @@ func (a *soakAgent) start(ctx context.Context) error {
 		}
 		p.HTTPClient.Transport, providers[i] = a.line, p
 	}
-	cyborg, err := cyborgclient.New(providers[0], cyborgclient.WithServiceProvider(providers[1]))
-	if err != nil {
-		return err
-	}
-	placement, err := openstack.NewPlacementV1(providers[0], gophercloud.EndpointOpts{})
-	if err != nil {
-		return err
-	}
 	events := externalevent.NewRegistry()
 	if a.number == 0 {
 		a.cloud.HandleEvents(events.Handler())
 	}
-	if a.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(events)); err == nil {
+	var err error
+	if a.flow, err = spawn.NewFromProvider(providers[0], spawn.WithServiceProvider(providers[1]), spawn.WithEvents(events)); err == nil {
 		a.reconcile(ctx)
 	}
 	return err

@@ -245,23 +245,6 @@ func TestARefusedEventIsSettledByAGet(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
-func TestAMissingServiceTokenIsNamed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOpts{})
-	provider := w.cloud.Provider(t)
-	cyborg, err := cyborgclient.New(provider) // no service token
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.replaceCyborg(t, provider, cyborg)
-	result, err := w.flow.Run(t.Context(), request("gpu"))
-	var failure *spawn.Error
-	if !errors.As(err, &failure) || failure.Step != spawn.StepBind || !errors.Is(err, cyborgclient.ErrServiceToken) {
-		t.Errorf("got error %v, want ErrServiceToken in step bind", err)
-	}
-	w.checkPromise(t, result, err)
-}
-
 func TestACancelledWaitReportsTheStates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -61,26 +61,25 @@ func newWorld(t *testing.T, opts worldOpts) *world {
 		model = *opts.model
 	}
 	w := &world{cloud: simcloud.Run(t, model), events: externalevent.NewRegistry()}
-	provider := w.cloud.Provider(t)
-	var err error
-	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	events := w.events
-	w.cloud.HandleEvents(events.Handler())
+	w.cloud.HandleEvents(w.events.Handler())
+	options := []spawn.Option{spawn.WithConfig(opts.config)}
 	if opts.poll {
-		events = nil
+		options = append(options, spawn.WithEvents(nil))
 	}
-	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(opts.config), spawn.WithEvents(events))
+	w.connect(t, w.cloud.Provider(t), options...)
+	return w
+}
+
+// connect makes the flow of a provider and its client of Cyborg. The options win over the
+// service token and the events of the world.
+func (w *world) connect(t testing.TB, provider *gophercloud.ProviderClient, opts ...spawn.Option) {
+	t.Helper()
+	opts = append([]spawn.Option{spawn.WithServiceProvider(w.cloud.ServiceProvider(t)), spawn.WithEvents(w.events)}, opts...)
+	flow, err := spawn.NewFromProvider(provider, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	w.flow, w.cyborg = flow, flow.Cyborg()
 }
 
 // flavor names a device profile of the default model.
@@ -155,19 +154,8 @@ func (w *world) intercept(t *testing.T, i *interceptor, config spawn.Config) {
 	}
 	i.next = provider.HTTPClient.Transport
 	provider.HTTPClient.Transport = i
-	w.cyborg, err = cyborgclient.New(provider, cyborgclient.WithServiceProvider(w.cloud.ServiceProvider(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	placement, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.connect(t, provider, spawn.WithConfig(config))
 	i.seen.Store(0) // discovery does not count
-	w.flow, err = spawn.New(w.cyborg, placement, spawn.WithConfig(config), spawn.WithEvents(w.events))
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // walk does steps of an attempt.
@@ -203,11 +191,15 @@ type newestPlacement struct {
 func (o newestPlacement) RoundTrip(req *http.Request) (*http.Response, error) {
 	minor, asked := 0, strings.TrimPrefix(req.Header.Get("OpenStack-API-Version"), "placement 1.")
 	if _, err := fmt.Sscan(asked, &minor); err == nil && strings.Contains(req.URL.Path, "/placement/") && minor > o.newest {
-		return &http.Response{
-			StatusCode: http.StatusNotAcceptable, Status: "406 Not Acceptable", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-			Header: http.Header{"Content-Type": {"application/json"}},
-			Body:   io.NopCloser(strings.NewReader(`{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header"}]}`)),
-		}, nil
+		return answer(req, http.StatusNotAcceptable, `{"errors": [{"status": 406, "title": "Not Acceptable", "detail": "Unacceptable version header"}]}`), nil
 	}
 	return o.next.RoundTrip(req)
+}
+
+// answer is an answer in JSON that the cloud did not give.
+func answer(req *http.Request, status int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
 }
