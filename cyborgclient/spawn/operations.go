@@ -205,14 +205,7 @@ func (o *Operations) Rebuild(ctx context.Context, i Instance, domain []byte) err
 		if err != nil {
 			return err
 		}
-		saved, running, err := o.domain(ctx, i)
-		if err != nil {
-			return err
-		}
-		if len(domain) == 0 {
-			domain = saved
-		}
-		complete, err := accel.complete(domain)
+		saved, complete, running, err := o.complete(ctx, i, accel, domain)
 		if err != nil {
 			return err
 		}
@@ -315,18 +308,25 @@ func (o *Operations) startDomain(ctx context.Context, i Instance, domain []byte)
 // startWith adds the devices that are missing to a domain, or to the saved one, and
 // starts the guest with it.
 func (o *Operations) startWith(ctx context.Context, i Instance, accel accelerators, domain []byte) error {
-	saved, _, err := o.domain(ctx, i)
-	if err != nil {
-		return err
-	}
-	if len(domain) == 0 {
-		domain = saved
-	}
-	complete, err := accel.complete(domain)
+	saved, complete, _, err := o.complete(ctx, i, accel, domain)
 	if err != nil {
 		return err
 	}
 	return o.exchange(ctx, i, accel.mdevs, saved, complete)
+}
+
+// complete returns the saved domain, and the given one or else the saved one with the
+// devices that are missing.
+func (o *Operations) complete(ctx context.Context, i Instance, accel accelerators, domain []byte) (saved, complete []byte, running bool, err error) {
+	saved, running, err = o.domain(ctx, i)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if len(domain) == 0 {
+		domain = saved
+	}
+	complete, err = accel.complete(domain)
+	return saved, complete, running, err
 }
 
 // exchange destroys the guest and starts it with the new XML. After a failure the guest
