@@ -7,12 +7,12 @@
 // the domain XML (handles of type TEST_PCI have no hardware and are listed in
 // [Result.Skipped] instead, those of network ports are in [Result.Ports]). Failure
 // means that the ARQs, the allocation and the registered events of the attempt are
-// gone again; what could not be undone is named in [Error.Leftovers]. So is what a
-// request with a lost reply may have made, or may still make, beyond [LateWindow]: see
-// [Leftover.Certain] and [Flow.Suspects]. After a failure that may not occur on another host the next host is tried; see
-// [Attempt.Reschedulable].
+// gone again. [Error.Leftovers] names what could not be undone, and what a request with a
+// lost reply may have made or may still make after [LateWindow]: see [Leftover.Certain]
+// and [Flow.Suspects]. After a failure that may not occur on another host the next host is
+// tried; see [Attempt.Reschedulable].
 //
-//	flow, err := spawn.New(cyborg, placement, spawn.WithEvents(events))
+//	flow, err := spawn.NewFromCloud(ctx, "prod", spawn.WithServiceCloud("prod-nova"), spawn.WithEvents(events))
 //	if err != nil {
 //		return err
 //	}
@@ -30,8 +30,8 @@
 // The steps are methods of [Attempt], so that an agent may replace one of them: call
 // [Flow.Begin], then the steps in order, and [Attempt.Unwind] when one fails. Run
 // uses nothing else. [Flow.Release] gives back the accelerators and the allocation of
-// a deleted instance, and [Flow.Reconcile] finds and frees what earlier crashes of an
-// agent left on its hosts.
+// a deleted instance, [Flow.ReleaseDevices] the accelerators of one that goes on, and
+// [Flow.Reconcile] finds and frees what earlier crashes of an agent left on its hosts.
 //
 // [Flow.Operations] are the later operations on an instance: deletion, reboots,
 // rescue, rebuild, evacuation, shelving, the start after a reboot of the host, and

@@ -23,13 +23,15 @@ var (
 	// ErrNoAlternate: there is no further host to try; see Config.MaxAttempts.
 	ErrNoAlternate = errors.New("no further host to try")
 	// ErrClaim: Placement refused the claim on every host that was tried, because other
-	// instances were faster, or the devices have two owners (also an ErrOwnerConflict).
+	// instances were faster, or the devices have two owners (also an ErrOwnerConflict), or
+	// the instance already has an allocation and Request.Running is not set.
 	ErrClaim = errors.New("claim refused")
 	// ErrNotBound: at least one ARQ is not Bound with a handle; see [NotBoundError].
 	ErrNotBound = errors.New("not every accelerator is bound")
 	// ErrOwnerConflict: see [OwnerConflictError].
 	ErrOwnerConflict = errors.New("device with two owners")
-	// ErrLeftover: something could not be undone; see [Error.Leftovers].
+	// ErrLeftover: something could not be undone; see [Error.Leftovers]. Of operations also:
+	// the guest could not get its old domain back.
 	ErrLeftover = errors.New("left behind")
 	// ErrReconcileScope: a reconciliation was not limited to hosts, or one of them is unknown.
 	ErrReconcileScope = errors.New("bad scope of a reconciliation")

@@ -20,8 +20,7 @@ type Hypervisor interface {
 	// Domain returns the saved XML of a guest, with which it starts the next time,
 	// and whether it runs. The error matches ErrNoGuest for an unknown guest.
 	Domain(ctx context.Context, i Instance) (domain []byte, running bool, err error)
-	// Define saves the XML of a guest without changing a running guest. After an
-	// error the old XML is still saved.
+	// Define saves the XML of a guest without changing a running guest.
 	Define(ctx context.Context, i Instance, domain []byte) error
 	// Start starts a guest with its saved XML. Starting a running guest is an error.
 	Start(ctx context.Context, i Instance) error
