@@ -14,8 +14,13 @@ import (
 
 // list collects the public views of rows.
 func list[R, V any](s *Server, rows func(store.Tx) iter.Seq[R], view func(store.Tx, R) V) []V {
-	values := []V{}
+	var values []V
 	s.db.View(func(tx store.Tx) {
+		n := 0
+		for range rows(tx) {
+			n++ // costs less than to let a long list grow
+		}
+		values = make([]V, 0, n)
 		for row := range rows(tx) {
 			values = append(values, view(tx, row))
 		}
@@ -36,14 +41,12 @@ func (s *Server) ARQs() []ARQ { return s.arqsOf("") }
 
 // arqsOf lists the requests of an instance, or all.
 func (s *Server) arqsOf(instance string) []ARQ {
-	list := []ARQ{}
-	s.db.View(func(tx store.Tx) {
-		view := s.arqView(tx)
-		for a := range tx.ARQs(instance, store.Everything()) {
-			list = append(list, view(a))
-		}
-	})
-	return list
+	var shown func(store.ARQ) ARQ
+	rows := func(tx store.Tx) iter.Seq[store.ARQ] {
+		shown = s.arqView(tx)
+		return tx.ARQs(instance, store.Everything())
+	}
+	return list(s, rows, func(_ store.Tx, a store.ARQ) ARQ { return shown(a) })
 }
 
 // DeviceProfiles returns the device profiles, oldest first.

@@ -173,12 +173,13 @@ func deviceOf(d store.Device) Device {
 
 func deployableOf(tx store.Tx, d store.Deployable) Deployable {
 	device, _ := tx.Device(d.Device)
+	attributes := tx.Attributes(d.UUID)
 	v := Deployable{
 		ID: int(d.ID), UUID: d.UUID, Name: d.Name, DeviceID: int(device.ID), DeviceUUID: device.UUID,
 		Hostname: device.Host, ProviderUUID: d.Provider, NumAccelerators: d.Total, DriverName: d.DriverName,
-		BitstreamID: d.Bitstream, Attributes: []driver.Attribute{},
+		BitstreamID: d.Bitstream, Attributes: make([]driver.Attribute, 0, len(attributes)),
 	}
-	for _, a := range tx.Attributes(d.UUID) {
+	for _, a := range attributes {
 		v.Attributes = append(v.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
 	}
 	return v

@@ -2,6 +2,7 @@ package simcloud
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -12,7 +13,7 @@ import (
 
 // checkGuest checks that a guest has what it should have, and nothing else.
 func (s *snapshot) checkGuest(g sim.Guest) {
-	devices, err := readDomain(g.Domain)
+	devices, err := s.domains.read(g)
 	if err != nil {
 		s.leak(LeakGuest, g.UUID, "guest %s: its domain XML cannot be read: %v", g.UUID, err)
 		return
@@ -51,7 +52,7 @@ func (s *snapshot) checkGuestARQ(g sim.Guest, a fakecyborg.ARQ, devices domainDe
 	if a.AttachHandleType == driver.HandleMDEV && !s.hasMdev[[2]string{a.Hostname, a.AttachHandleUUID}] {
 		s.leak(LeakGuest, g.UUID, "%s, but host %s has no mediated device %s", subject, a.Hostname, a.AttachHandleUUID)
 	}
-	if a.AttachHandleType != driver.HandleTestPCI && !devices.has(a.AttachHandleType, a.AttachHandleUUID, a.AttachHandleInfo) {
+	if a.AttachHandleType != driver.HandleTestPCI && !devices.has(a) {
 		s.leak(LeakGuest, g.UUID, "%s, but its %s is not in the guest's domain XML", subject, handleText(a))
 	}
 }
@@ -63,10 +64,13 @@ func (s *snapshot) checkForeignDevices(g sim.Guest, devices domainDevices) {
 	if g.Host == "" {
 		return
 	}
-	for _, h := range s.handlesOn[g.Host] {
-		if h.Type == driver.HandleTestPCI || !devices.has(h.Type, h.UUID, h.Info) {
-			continue
-		}
+	var found []int
+	for d := range devices {
+		found = append(found, s.handlesOf[hostDevice{g.Host, d}]...)
+	}
+	slices.Sort(found) // the order of the handles
+	for _, i := range found {
+		h := s.handles[i]
 		if owner, ok := s.owner(s.arq[h.ARQ]); !ok || owner.UUID != g.UUID {
 			s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
 				g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))

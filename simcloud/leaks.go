@@ -60,6 +60,7 @@ func (c *Cloud) check(s *snapshot) []Leak {
 	for _, g := range s.guests {
 		s.checkGuest(g)
 	}
+	s.domains.forget(s.guest)
 	s.checkEvents(c.compute.Events())
 	return s.leaks
 }

@@ -2,14 +2,18 @@ package simcloud
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // These states are written by hand, because Cyborg prevents them or repairs them at the
@@ -101,14 +105,89 @@ func TestDomainsAreParsedLikeLibvirt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[driver.PCIAddress]bool{{Bus: 0x3b, Function: 1}: true, {Bus: 0x3b, Device: 8}: true, {Bus: 0x77}: true}
-	if diff := cmp.Diff(want, got.pci); diff != "" {
-		t.Errorf("PCI devices (-want +got):\n%s", diff)
+	want := domainDevices{
+		{pci: driver.PCIAddress{Bus: 0x3b, Function: 1}}: true, {pci: driver.PCIAddress{Bus: 0x3b, Device: 8}}: true,
+		{pci: driver.PCIAddress{Bus: 0x77}}: true, {mdev: "51e314cb-59ee-4896-8b40-54953ee00227"}: true,
 	}
-	if diff := cmp.Diff(map[string]bool{"51e314cb-59ee-4896-8b40-54953ee00227": true}, got.mdevs); diff != "" {
-		t.Errorf("mediated devices (-want +got):\n%s", diff)
+	if !maps.Equal(want, got) {
+		t.Errorf("got devices %v, want %v", got, want)
 	}
 	if _, err := readDomain("<domain>"); err == nil {
 		t.Error("a domain without an end was read")
+	}
+}
+
+// TestForeignDevicesAreThoseOfAWalk compares the devices that the check finds by their
+// address with those of a walk over all attach handles, on hosts where handles share
+// addresses. Domains change between the checks.
+func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		host := rapid.SampledFrom([]string{"", "cn0", "cn1"})
+		kind := rapid.SampledFrom([]string{driver.HandlePCI, driver.HandleMDEV, driver.HandleTestPCI})
+		few := rapid.IntRange(0, 4)
+		s := &snapshot{domains: new(domainReader)}
+		mdev := func(n int) string { return fmt.Sprintf("51e314cb-59ee-4896-8b40-54953ee0000%d", n) }
+		for i := range few.Draw(t, "guests") {
+			s.guests = append(s.guests, sim.Guest{UUID: mdev(i), Host: host.Draw(t, "guest's host")})
+		}
+		for i := range rapid.IntRange(0, 12).Draw(t, "handles") {
+			h := fakecyborg.AttachHandle{
+				UUID: mdev(i % 5), Hostname: host.Draw(t, "host"), Type: kind.Draw(t, "type"), ARQ: fmt.Sprint("arq", i),
+				Info: map[string]string{"domain": "0000", "bus": fmt.Sprintf("%02x", few.Draw(t, "bus")), "device": "00", "function": "0"},
+			}
+			s.handles = append(s.handles, h)
+			s.arqs = append(s.arqs, fakecyborg.ARQ{UUID: h.ARQ, InstanceUUID: mdev(few.Draw(t, "owner"))})
+		}
+		s.index(nil)
+		for range 3 {
+			var got, want []Leak
+			for i, g := range s.guests {
+				g.Domain = "<domain><devices>"
+				for range few.Draw(t, "devices") {
+					g.Domain += fmt.Sprintf("<hostdev type='pci'><source><address bus='%d'/></source></hostdev><hostdev type='mdev'><source><address uuid='%s'/></source></hostdev>",
+						few.Draw(t, "pci"), mdev(few.Draw(t, "mdev")))
+				}
+				g.Domain += "</devices></domain>"
+				s.guests[i] = g
+				fresh, err := readDomain(g.Domain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, h := range s.handles {
+					d, is := deviceOf(h.Type, h.UUID, h.Info)
+					owner, owned := s.owner(s.arq[h.ARQ])
+					if g.Host == "" || h.Hostname != g.Host || !is || !fresh[d] || owned && owner.UUID == g.UUID {
+						continue
+					}
+					s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
+						g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
+				}
+				want, s.leaks = append(want, s.leaks...), nil
+				devices, err := s.domains.read(g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.checkForeignDevices(g, devices)
+				got, s.leaks = append(got, s.leaks...), nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("leaks (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestForgottenGuestsAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	var r domainReader
+	for _, uuid := range []string{"a", "b"} {
+		if _, err := r.read(sim.Guest{UUID: uuid, Domain: "<domain/>"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.forget(map[string]sim.Guest{"b": {}})
+	if _, stays := r.last["b"]; !stays || len(r.last) != 1 {
+		t.Errorf("remembered: %v", r.last)
 	}
 }

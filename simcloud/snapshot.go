@@ -3,6 +3,7 @@ package simcloud
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type snapshot struct {
 	arqsOf      map[string][]fakecyborg.ARQ // by guest
 	handles     []fakecyborg.AttachHandle
 	handle      map[string]fakecyborg.AttachHandle
-	handlesOn   map[string][]fakecyborg.AttachHandle // by host
+	handlesOf   map[hostDevice][]int // positions in handles, by the device; without TEST_PCI
 	deployable  map[string]fakecyborg.Deployable
 	onProvider  map[string]fakecyborg.Deployable // by provider; on a flat host one of several
 	classes     map[string]map[string]bool       // Cyborg's resource classes, by provider
@@ -35,6 +36,7 @@ type snapshot struct {
 	allocations map[string][]amount // by consumer
 	mdevs       []hostMdev
 	hasMdev     map[[2]string]bool // by host and uuid
+	domains     *domainReader
 	leaks       []Leak
 }
 
@@ -44,6 +46,12 @@ type amount struct {
 	used            int
 }
 
+// hostDevice is a device of a host.
+type hostDevice struct {
+	host string
+	domainDevice
+}
+
 type hostMdev struct {
 	host string
 	driver.Mdev
@@ -51,7 +59,7 @@ type hostMdev struct {
 
 // snapshot reads the services one after the other. What cannot be read is a leak.
 func (c *Cloud) snapshot() *snapshot {
-	s := &snapshot{guests: c.Guests(), arqs: c.Cyborg.ARQs(), handles: c.Cyborg.AttachHandles()}
+	s := &snapshot{guests: c.Guests(), arqs: c.Cyborg.ARQs(), handles: c.Cyborg.AttachHandles(), domains: &c.domains}
 	s.index(c.Cyborg.Deployables())
 	var err error
 	if s.providers, s.allocated, err = c.placementState(); err != nil {
@@ -87,9 +95,12 @@ func (s *snapshot) index(deployables []fakecyborg.Deployable) {
 			s.arqsOf[g.UUID] = append(s.arqsOf[g.UUID], a)
 		}
 	}
-	s.handlesOn = make(map[string][]fakecyborg.AttachHandle)
-	for _, h := range s.handles {
-		s.handlesOn[h.Hostname] = append(s.handlesOn[h.Hostname], h)
+	s.handlesOf = make(map[hostDevice][]int, len(s.handles))
+	for i, h := range s.handles {
+		if d, ok := deviceOf(h.Type, h.UUID, h.Info); ok {
+			at := hostDevice{h.Hostname, d}
+			s.handlesOf[at] = append(s.handlesOf[at], i)
+		}
 	}
 	s.classes = make(map[string]map[string]bool)
 	for _, d := range deployables {
@@ -180,20 +191,27 @@ func (s *snapshot) amountsText(amounts []amount) string {
 func (s *snapshot) usage() string {
 	var b strings.Builder
 	b.WriteString("in use:\n")
-	var used []string
+	used := make(map[string][]string) // lines by provider
 	for _, consumer := range s.consumers {
 		for _, a := range s.allocations[consumer] {
-			used = append(used, a.provider)
+			used[a.provider] = append(used[a.provider], fmt.Sprintf("%s:%d allocated to %s", a.class, a.used, consumer))
 		}
 	}
 	for _, h := range s.handles {
 		if h.InUse {
-			used = append(used, h.ProviderUUID)
+			arq := s.arq[h.ARQ]
+			used[h.ProviderUUID] = append(used[h.ProviderUUID], fmt.Sprintf("%s %s held by ARQ %s (%s), instance %s",
+				h.Type, deviceText(h.Type, h.UUID, h.Info), orNone(h.ARQ), orNone(string(arq.State)), orNone(arq.InstanceUUID)))
 		}
 	}
-	slices.SortFunc(used, func(a, b string) int { return strings.Compare(s.providerText(a)+a, s.providerText(b)+b) })
-	for _, id := range slices.Compact(used) {
-		s.drawProvider(&b, id)
+	byName := func(a, b string) int {
+		return cmp.Or(strings.Compare(s.providerText(a), s.providerText(b)), strings.Compare(a, b))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(used), byName) {
+		fmt.Fprintf(&b, "  %s %s\n", s.providerText(id), id)
+		for _, line := range used[id] {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
 	}
 	for _, a := range s.arqs {
 		if a.AttachHandleUUID == "" {
@@ -204,24 +222,6 @@ func (s *snapshot) usage() string {
 		fmt.Fprintf(&b, "  guest %s on host %s\n", g.UUID, orNone(g.Host))
 	}
 	return b.String()
-}
-
-func (s *snapshot) drawProvider(b *strings.Builder, id string) {
-	fmt.Fprintf(b, "  %s %s\n", s.providerText(id), id)
-	for _, consumer := range s.consumers {
-		for _, a := range s.allocations[consumer] {
-			if a.provider == id {
-				fmt.Fprintf(b, "    %s:%d allocated to %s\n", a.class, a.used, consumer)
-			}
-		}
-	}
-	for _, h := range s.handles {
-		if h.InUse && h.ProviderUUID == id {
-			arq := s.arq[h.ARQ]
-			fmt.Fprintf(b, "    %s %s held by ARQ %s (%s), instance %s\n",
-				h.Type, deviceText(h.Type, h.UUID, h.Info), orNone(h.ARQ), orNone(string(arq.State)), orNone(arq.InstanceUUID))
-		}
-	}
 }
 
 func orNone(text string) string { return cmp.Or(text, "none") }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -271,7 +272,31 @@ func (i *Info) UnmarshalJSON(data []byte) error {
 
 // Map is the information by name.
 func (i Info) Map() driver.Info {
+	if info, ok := i.plain(); ok {
+		return info
+	}
 	var info driver.Info
 	_ = json.Unmarshal([]byte(i), &info) // it was written by driver.Info.Key
 	return info
+}
+
+// plain reads information without escaped characters, as that of every PCI address is. The
+// texts are not copied.
+func (i Info) plain() (driver.Info, bool) {
+	text := string(i)
+	if len(text) < len("{}") || strings.Contains(text, `\`) {
+		return nil, false
+	}
+	info := make(driver.Info, strings.Count(text, `":"`))
+	for rest := text[1 : len(text)-1]; rest != ""; rest = strings.TrimPrefix(rest, ",") {
+		var key, value string
+		var isText, ends bool
+		key, rest, isText = strings.Cut(rest[1:], `":"`)
+		value, rest, ends = strings.Cut(rest, `"`)
+		if !isText || !ends {
+			return nil, false
+		}
+		info[key] = value
+	}
+	return info, true
 }

@@ -1,0 +1,77 @@
+package simcloud_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// scales runs a benchmark for clouds of eight GPUs a host.
+func scales(b *testing.B, bench func(b *testing.B, hosts int)) {
+	for _, hosts := range []int{8, 1000, 10_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			b.ReportAllocs()
+			bench(b, hosts)
+		})
+	}
+}
+
+func scaled(tb testing.TB, hosts int, opts ...simcloud.Option) *simcloud.Cloud {
+	tb.Helper()
+	cloud, err := simcloud.New(tb.Context(), simcloud.ScaleModel(hosts, 8), opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = cloud.Close() })
+	return cloud
+}
+
+// fill gives each GPU of a cloud to a guest of its own, and returns how many there are.
+func fill(tb testing.TB, cloud *simcloud.Cloud) int {
+	tb.Helper()
+	project := cloud.ProjectID("admin")
+	for n, d := range cloud.Cyborg.Deployables() {
+		guest := instance(n)
+		claim := placementsim.Claim{Consumer: guest, Project: project, User: "user", Allocations: []placementsim.Allocation{
+			{Provider: cloud.ProviderUUID(d.Hostname), Class: "VCPU", Used: 4},
+			{Provider: cloud.ProviderUUID(d.Hostname), Class: "MEMORY_MB", Used: 8192},
+			{Provider: d.ProviderUUID, Class: "PGPU", Used: 1},
+		}}
+		if err := cloud.Placement.Claim(claim); err != nil {
+			tb.Fatal(err)
+		}
+		arqs, err := cloud.Cyborg.CreateARQs("gpu", project)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		binding := fakecyborg.Binding{ARQ: arqs[0].UUID, Host: d.Hostname, Provider: d.ProviderUUID, Instance: guest}
+		if err := cloud.Cyborg.Bind(tb.Context(), binding); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	arqs := cloud.Cyborg.ARQs()
+	for _, a := range arqs {
+		if err := cloud.DefineGuest(sim.Guest{UUID: a.InstanceUUID, Host: a.Hostname, Domain: domainOf(tb, a)}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return len(arqs)
+}
+
+// BenchmarkScaleLeaks checks clouds in which each device has a guest.
+func BenchmarkScaleLeaks(b *testing.B) {
+	scales(b, func(b *testing.B, hosts int) {
+		cloud := scaled(b, hosts)
+		guests := fill(b, cloud)
+		for b.Loop() {
+			if leaks := cloud.Leaks(); len(leaks) > 0 {
+				b.Fatal(len(leaks), leaks[0])
+			}
+		}
+		b.ReportMetric(float64(guests), "guests")
+	})
+}
