@@ -81,7 +81,11 @@ func (f *Flow) Reconcile(ctx context.Context, opts ReconcileOpts) ([]Leftover, e
 		return nil, err
 	}
 	r := &reconciliation{
-		flow: f, opts: opts, living: map[string]bool{}, onHosts: map[string]bool{}, known: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{},
+		flow: f, opts: opts, hosts: map[string]bool{}, living: map[string]bool{}, onHosts: map[string]bool{},
+		known: map[string]bool{}, arqs: map[string]cyborgclient.ARQ{},
+	}
+	for _, host := range opts.Hosts {
+		r.hosts[host] = true
 	}
 	orphans, err := r.find(ctx)
 	if err != nil {
@@ -119,6 +123,7 @@ func leftoverError(orphans []Leftover) error {
 type reconciliation struct {
 	flow    *Flow
 	opts    ReconcileOpts
+	hosts   map[string]bool             // opts.Hosts
 	living  map[string]bool             // results of opts.Living
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
 	known   map[string]bool             // hosts that Placement or an ARQ has
@@ -140,7 +145,7 @@ func (r *reconciliation) find(ctx context.Context) ([]Leftover, error) {
 				r.arqs[arq.UUID] = arq
 				unbound = append(unbound, Leftover{Kind: LeftoverARQ, ID: arq.UUID, Certain: true, Reason: reason})
 			}
-		case slices.Contains(r.opts.Hosts, arq.Hostname):
+		case r.hosts[arq.Hostname]:
 			r.onHosts[arq.InstanceUUID], r.known[arq.Hostname] = true, true
 			gone, err := r.gone(ctx, arq.InstanceUUID)
 			if err != nil {

@@ -155,8 +155,12 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []strin
 	if errors.Is(o.err, errPanic) {
 		problems = append(problems, o.err.Error())
 	}
+	known := make(map[string]bool, len(before))
+	for _, guest := range before {
+		known[guest] = true
+	}
 	for _, g := range cloud.Guests() {
-		if o.err != nil && !slices.Contains(before, g.UUID) {
+		if o.err != nil && !known[g.UUID] {
 			o.lost = true
 			problems = append(problems, fmt.Sprintf("the flow failed, but the guest %s is on host %q", g.UUID, g.Host))
 		}
