@@ -24,8 +24,8 @@ const (
 func (f *Flow) changeAllocation(
 	ctx context.Context, instance string, decide func(held placement.Allocation) (next placement.Allocation, v verdict),
 ) (settled, changed bool, err error) {
-	var unknown error // the outcome of a change
-	var since time.Time
+	var unknown error   // the outcome of a change
+	var since time.Time // the change was sent
 	settled, err = f.settle(ctx, func(ctx context.Context) (bool, error) {
 		held, err := f.placement.Allocation(ctx, instance)
 		if err != nil {
@@ -34,9 +34,9 @@ func (f *Flow) changeAllocation(
 		next, v := decide(held)
 		switch {
 		case v != replace:
-			changed = changed || unknown != nil
+			changed = unknown != nil
 			return v == leave, nil
-		case unknown != nil && time.Since(since) < LateWindow:
+		case time.Since(since) < LateWindow:
 			return false, unknown
 		}
 		next.Generation = held.Generation

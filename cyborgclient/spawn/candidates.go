@@ -241,7 +241,7 @@ func checkNested(groups []requestspec.Group, c Candidate) error {
 // rotate moves the start of the list by a hash of the instance, so that parallel
 // spawns do not all choose the first candidate.
 func rotate(candidates []Candidate, instance string) {
-	if len(candidates) < 2 {
+	if len(candidates) == 0 {
 		return
 	}
 	hash := fnv.New32a()

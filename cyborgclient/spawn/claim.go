@@ -56,7 +56,7 @@ func (a *Attempt) claimOf(ctx context.Context, candidate Candidate, generation *
 	if err = a.put(ctx, candidate, generation); err == nil {
 		return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
 	}
-	if missing, named := refusedInventory(err); named && slices.Contains(devices, missing.provider) {
+	if missing, _ := refusedInventory(err); slices.Contains(devices, missing.provider) {
 		err = a.withOwners(ctx, candidate.Root, []string{missing.provider}, err)
 	}
 	return "", err

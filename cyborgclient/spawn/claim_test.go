@@ -74,7 +74,16 @@ func TestAnExistingAllocationIsNotOverwritten(t *testing.T) {
 
 func TestARunningInstanceKeepsItsAllocation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{})
+	for _, profile := range []string{"gpu", "two"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			runningKeeps(t, profile)
+		})
+	}
+}
+
+func runningKeeps(t *testing.T, profile string) {
+	w := newWorld(t, worldOpts{model: raceModel(2, 2)})
 	plain := flavor("gpu")
 	plain.ExtraSpecs = nil
 	before, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain})
@@ -83,7 +92,7 @@ func TestARunningInstanceKeepsItsAllocation(t *testing.T) {
 	}
 	held := w.cloud.Placement.Allocations()
 
-	req := request("gpu")
+	req := request(profile)
 	req.Running = true
 	if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500}); err != nil {
 		t.Fatal(err)
@@ -195,11 +204,13 @@ func TestOrderChoosesTheHost(t *testing.T) {
 	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrNoCandidates) {
 		t.Errorf("got error %v, want ErrNoCandidates", err)
 	}
-	req.Order = func(all []spawn.Candidate) []spawn.Candidate {
-		return append(all[:1], spawn.Candidate{Root: all[0].Root})
-	}
-	if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "candidate 2") {
-		t.Errorf("got error %v, want ErrRequest for the second candidate", err)
+	for at, want := range []string{"candidate 1 of", "candidate 2 of"} {
+		req.Order = func(all []spawn.Candidate) []spawn.Candidate {
+			return slices.Insert(all[:1], at, spawn.Candidate{Root: all[0].Root})
+		}
+		if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want ErrRequest for %s the list", err, want)
+		}
 	}
 	req.Order = func([]spawn.Candidate) []spawn.Candidate { panic("hook") }
 	func() {

@@ -425,10 +425,21 @@ func compatNumeric(t *testing.T, config spawn.Config) string {
 
 func compatSearch(t *testing.T, config spawn.Config) string {
 	w := newWorld(t, worldOpts{config: config})
+	w.define(t, w.spawnPlain(t)) // needs no search
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	w.checkPromise(t, result, err)
 	traits := slices.DeleteFunc(w.cloud.Requests(), func(r sim.Exchange) bool { return !strings.HasSuffix(r.Path, "/traits") })
 	return fmt.Sprintf("%d questions for traits", len(traits))
+}
+
+// spawnPlain spawns an instance without devices.
+func (w *world) spawnPlain(t *testing.T) *spawn.Result {
+	t.Helper()
+	result, err := w.flow.Run(t.Context(), spawn.Request{Instance: secondInstance, Flavor: plainFlavor()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
 }
 
 func compatFlat(t *testing.T, config spawn.Config) string {

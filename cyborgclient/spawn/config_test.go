@@ -5,11 +5,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
 // configured is a configuration with its defaults.
@@ -34,6 +37,10 @@ func TestReadNovaConf(t *testing.T) {
 		{"set", "[DEFAULT]\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60 * time.Second}, ""},
 		{"no section header", "arq_binding_timeout=7\n", spawn.Config{ARQBindingTimeout: 7 * time.Second}, ""},
 		{"both", "[DEFAULT]\narq_binding_timeout = 60\n[scheduler]\nmax_attempts=5\n", spawn.Config{ARQBindingTimeout: 60 * time.Second, MaxAttempts: 5}, ""},
+		{"attempts alone", "[scheduler]\nmax_attempts=5\n", spawn.Config{MaxAttempts: 5}, ""},
+		{"one second", "[DEFAULT]\narq_binding_timeout = 1\n", spawn.Config{ARQBindingTimeout: time.Second}, ""},
+		{"the largest file", strings.Repeat("#", osloconf.MaxSize), spawn.Config{}, ""},
+		{"larger", strings.Repeat("#", osloconf.MaxSize+1), spawn.Config{}, "larger than 4194304 bytes"},
 		{"commented out", "[DEFAULT]\n#arq_binding_timeout = 60\n", spawn.Config{}, ""},
 		{"last one wins", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\n", spawn.Config{ARQBindingTimeout: 90 * time.Second}, ""},
 		{"last one wins, a value of before, too", "[DEFAULT]\narq_binding_timeout = 60\narq_binding_timeout = 90\narq_binding_timeout = 60\n", spawn.Config{ARQBindingTimeout: 60 * time.Second}, ""},
@@ -138,4 +145,18 @@ func TestNewRefusesABadConfiguration(t *testing.T) {
 		_, err := spawn.New(nil, nil, spawn.WithConfig(tt.config))
 		checkConfigError(t, err, tt.want)
 	}
+	w := newWorld(t, worldOpts{})
+	_, err := spawn.New(nil, w.placement(t))
+	checkConfigError(t, err, "Cyborg client")
+	for _, placement := range []*gophercloud.ServiceClient{nil, {}} {
+		_, err = spawn.New(w.cyborg, placement)
+		checkConfigError(t, err, "Placement client")
+	}
+}
+
+func TestAnUnreadableNovaConfIsRefused(t *testing.T) {
+	t.Parallel()
+	var config spawn.Config
+	err := config.ReadNovaConf(iotest.ErrReader(errors.New("input/output error")))
+	checkConfigError(t, err, "input/output error")
 }

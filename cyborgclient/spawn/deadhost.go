@@ -27,9 +27,7 @@ func (f *Flow) deleteEach(ctx context.Context, arqs []cyborgclient.ARQ, patientl
 		}
 		failed[arq.UUID] = f.tryDelete(ctx, func(ctx context.Context) error { return f.cyborg.DeleteARQs(ctx, []string{arq.UUID}) })
 	}
-	if len(others) > 0 {
-		maps.Copy(failed, f.deleteARQs(ctx, others))
-	}
+	maps.Copy(failed, f.deleteARQs(ctx, others))
 	for _, arq := range arqs {
 		if err := failed[arq.UUID]; err != nil && mayBeMediated(arq) {
 			failed[arq.UUID] = fmt.Errorf("its mediated device cannot be removed before Cyborg's agent of host %s is back: %w", arq.Hostname, err)
@@ -80,9 +78,6 @@ func (a *Attempt) createSpares(ctx context.Context) error {
 func (a *Attempt) bind(ctx context.Context, bindings []cyborgclient.Binding) error {
 	if len(a.stuck) == 0 {
 		return a.flow.cyborg.BindARQs(ctx, bindings)
-	}
-	if err := a.needs(len(a.spares) > 0, StepCreate); err != nil {
-		return err
 	}
 	err := a.flow.cyborg.BindAdditionalARQs(ctx, bindings, a.spares[0].UUID)
 	if err != nil {

@@ -168,3 +168,26 @@ func TestErrorTextsOfBadRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestTheTextsOfErrors has what the text of an error says only sometimes.
+func TestTheTextsOfErrors(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom on cn0")
+	conflict := &spawn.OwnerConflictError{Address: "0000:3b:00.0", Owners: [2]string{"Nova", "ARQ x"}}
+	refused := *conflict
+	refused.Err = boom
+	for want, err := range map[string]error{
+		"spawn: claim: boom on cn0":                                         &spawn.Error{Step: spawn.StepClaim, Err: boom, Hosts: []string{"cn1"}},
+		"spawn: instance " + instance + ": claim: boom on cn0":              &spawn.Error{Instance: instance, Step: spawn.StepClaim, Err: boom},
+		"spawn: delete of instance " + instance + ": boom on cn0":           &spawn.Error{Instance: instance, Operation: spawn.OpDelete, Err: boom},
+		"spawn: bind: boom on cn0; hosts tried: cn0, cn1":                   &spawn.Error{Step: spawn.StepBind, Err: boom, Hosts: []string{"cn0", "cn1"}},
+		"spawn: bind: boom on cn0":                                          &spawn.Error{Step: spawn.StepBind, Err: boom, Hosts: []string{"cn0", "cn0"}},
+		"no allocation candidates: no host has room for flavor VCPU:1":      &spawn.NoCandidatesError{Groups: "flavor VCPU:1"},
+		"device with two owners: 0000:3b:00.0 belongs to Nova and to ARQ x": conflict,
+		conflict.Error() + ": boom on cn0":                                  &refused,
+	} {
+		if err.Error() != want {
+			t.Errorf("got  %s\nwant %s", err, want)
+		}
+	}
+}

@@ -326,6 +326,26 @@ func portRequest() spawn.Request {
 	return req
 }
 
+// The trace counts what was composed.
+func TestTheTraceCountsDevicesAndPorts(t *testing.T) {
+	t.Parallel()
+	for want, req := range map[string]spawn.Request{
+		"1 hostdev, 0 handles without hardware, 1 port": portRequest(),
+		"4 hostdevs, 0 handles without hardware":        request("mixed"),
+		"0 hostdevs, 1 handle without hardware":         request("fake"),
+	} {
+		w := newWorld(t, worldOpts{model: portModel()})
+		result, err := w.flow.Run(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(result.Trace, func(s spawn.StepTrace) bool { return s.Step == spawn.StepCompose })
+		if got := result.Trace[i].Decision; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func rowPortCreateFails(t *testing.T) {
 	bubble(t, "the second POST fails", func(t *testing.T) {
 		w := newWorld(t, worldOpts{model: portModel()})

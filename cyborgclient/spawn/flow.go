@@ -138,7 +138,7 @@ func (f *Flow) attempt(ctx context.Context, request Request, run func(*Attempt) 
 func (f *Flow) tokenOwner() tokenOwner {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.owner.project == "" || f.owner.user == "" {
+	if f.owner.project == "" {
 		f.owner = readOwner(f.provider.GetAuthResult())
 	}
 	return f.owner
@@ -153,10 +153,10 @@ func readOwner(result gophercloud.AuthResult) (owner tokenOwner) {
 	if !ok {
 		return owner
 	}
-	if p, err := token.ExtractProject(); err == nil && p != nil {
+	if p, _ := token.ExtractProject(); p != nil {
 		owner.project = p.ID
 	}
-	if u, err := token.ExtractUser(); err == nil && u != nil {
+	if u, _ := token.ExtractUser(); u != nil {
 		owner.user = u.ID
 	}
 	roles, _ := token.ExtractRoles()

@@ -80,6 +80,9 @@ func TestTheComputeSideContinuesFromTheHandover(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if a.Request.Running {
+					t.Error("a new instance counts as a running one")
+				}
 				err = a.WaitBound(t.Context())
 				if err == nil {
 					err = a.Compose(t.Context())
@@ -119,6 +122,9 @@ func TestTheComputeSideKeepsTheAllocationOfARunningInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !a.Request.Running {
+		t.Error("the instance does not count as a running one")
+	}
 	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
 		t.Errorf("left behind: %v", leftovers)
 	}
@@ -151,8 +157,12 @@ func TestABadHandoverIsRefused(t *testing.T) {
 			if text == good {
 				t.Fatal("the case changes nothing")
 			}
-			if _, err := parseHandover([]byte(text)); !errors.Is(err, spawn.ErrRequest) {
+			_, err := parseHandover([]byte(text))
+			if !errors.Is(err, spawn.ErrRequest) {
 				t.Errorf("got error %v, want ErrRequest", err)
+			}
+			if name == "profile and ARQs" && !strings.HasSuffix(err.Error(), `device profile "" with 1 ARQ`) {
+				t.Errorf("got error %v, want both", err)
 			}
 		})
 	}
@@ -173,34 +183,37 @@ func TestABadHandoverIsRefused(t *testing.T) {
 // The compute side has all that it needs to go to the next host by itself.
 func TestTheComputeSideGoesToAnAlternate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{model: portModel()})
-		req := request("mixed")
-		req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
-		handover, err := parseHandover(w.conduct(t, req))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.restart(t) // the compute side is another process
-		a, err := w.flow.Resume(handover, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		old := w.cloud.Cyborg.ARQs()
-		if err := a.Reschedule(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
-			t.Fatal(err)
-		}
-		if a.Host == handover.Host || len(a.ARQs) != len(old) || len(a.Ports) != 1 || a.ARQs[0].UUID == old[0].UUID {
-			t.Errorf("on host %s with %d ARQs and %d ports, before %s with %d", a.Host, len(a.ARQs), len(a.Ports), handover.Host, len(old))
-		}
-		w.checkPromise(t, a.Result(), nil)
-		if err := a.Reschedule(t.Context()); !errors.Is(err, spawn.ErrNoAlternate) {
-			t.Errorf("no third host: error %v, want ErrNoAlternate", err)
-		}
-	})
+	bubble(t, "mapped by Placement", func(t *testing.T) { goToAlternate(t, spawn.Compat{}) })
+	bubble(t, "without mappings", func(t *testing.T) { goToAlternate(t, spawn.Compat{NumericSuffixes: true}) })
+}
+
+func goToAlternate(t *testing.T, conductor spawn.Compat) {
+	w := newWorld(t, worldOpts{model: portModel(), config: spawn.Config{Compat: conductor}})
+	req := request("mixed")
+	req.Ports = []spawn.Port{acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}
+	handover, err := parseHandover(w.conduct(t, req))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t) // the compute side is another process
+	a, err := w.flow.Resume(handover, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := w.cloud.Cyborg.ARQs()
+	if err := a.Reschedule(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
+		t.Fatal(err)
+	}
+	if a.Host == handover.Host || len(a.ARQs) != len(old) || len(a.Ports) != 1 || a.ARQs[0].UUID == old[0].UUID {
+		t.Errorf("on host %s with %d ARQs and %d ports, before %s with %d", a.Host, len(a.ARQs), len(a.Ports), handover.Host, len(old))
+	}
+	w.checkPromise(t, a.Result(), nil)
+	if err := a.Reschedule(t.Context()); !errors.Is(err, spawn.ErrNoAlternate) {
+		t.Errorf("no third host: error %v, want ErrNoAlternate", err)
+	}
 }
 
 // As Nova's conductor, the handover gives as many alternates as may be tried.
@@ -209,7 +222,9 @@ func TestAHandoverHasTheAlternatesThatMayBeTried(t *testing.T) {
 	for attempts, want := range map[int]int{1: 0, 2: 1, 3: 2, 9: 3} {
 		model := simcloud.ScaleModel(4, 2)
 		w := newWorld(t, worldOpts{model: &model, config: spawn.Config{MaxAttempts: attempts}})
-		handover, err := parseHandover(w.conduct(t, request("gpu")))
+		req := request("gpu")
+		req.Ports = []spawn.Port{acceleratedPort(port1, "gpu", "52:54:00:1e:59:c3")}
+		handover, err := parseHandover(w.conduct(t, req))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,6 +234,9 @@ func TestAHandoverHasTheAlternatesThatMayBeTried(t *testing.T) {
 		}
 		if len(handover.Alternates) != want || len(hosts) != want {
 			t.Errorf("%d attempts: %d alternates on %d hosts, want %d", attempts, len(handover.Alternates), len(hosts), want)
+		}
+		if len(handover.Profiles) != min(want, 1) { // flavor and port have the same one
+			t.Errorf("%d alternates with the profiles %v", want, handover.Profiles)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -262,6 +263,33 @@ func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.cloud.CheckNoLeaks(t)
+}
+
+// A Cyborg of Ussuri has no projects in bindings: its ARQs get that of the token, which has
+// to be the one of the instance.
+func TestAnOldCyborgBindsWithoutAProject(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		w := newWorld(t, worldOpts{})
+		w.through(t, spawn.Config{}, func(next httpTransport) httpTransport {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				res, err := next.RoundTrip(req)
+				if err == nil && strings.Contains(req.URL.Path, "/accelerator") {
+					res.Header.Set("OpenStack-API-Maximum-Version", "2.0")
+				}
+				return res, err
+			})
+		})
+		req := request("mixed")
+		if !own {
+			req.ProjectID = w.cloud.ProjectID("demo")
+		}
+		result, err := w.flow.Run(t.Context(), req)
+		if own && err != nil || !own && !errors.Is(err, cyborgclient.ErrMicroversion) {
+			t.Errorf("the token's project: %v; got error %v", own, err)
+		}
+		w.checkPromise(t, result, err)
+	}
 }
 
 // A hook that gives up the goroutine, as a test that fails in it does, must not keep the

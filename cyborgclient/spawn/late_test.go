@@ -124,19 +124,70 @@ func TestALateClaimIsTakenOverByTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOpts{})
+		second := request("vgpu")
+		second.Instance = secondInstance
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute}) // of each instance
+		for _, req := range []spawn.Request{request("gpu"), second} {
+			if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
+				t.Fatalf("got error %v, want the claim as a suspect", err)
+			}
+		}
+		time.Sleep(8 * time.Minute)
+		for left, req := range []spawn.Request{second, request("mixed")} {
+			result, err := w.flow.Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.define(t, result)
+			suspects := w.flow.Suspects()
+			if left == 0 && (len(suspects) != 1 || suspects[0].ID != instance) || left == 1 && len(suspects) > 0 {
+				t.Errorf("suspected: %v", suspects)
+			}
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// A claim that may still arrive stays a suspect, although the instance has been tried again.
+func TestALateClaimIsSuspectedUntilItArrives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
 		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
 		if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v, want the claim as a suspect", err)
 		}
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if suspects := w.flow.Suspects(); len(suspects) != 1 || suspects[0].ID != instance {
+			t.Errorf("suspected: %v, want the claim", suspects)
+		}
 		time.Sleep(8 * time.Minute)
-		result, err := w.flow.Run(t.Context(), request("mixed"))
-		if err != nil {
+		w.checkPromise(t, result, err)
+	})
+}
+
+// A change of an allocation without an answer may still be done. It is sent again, with the
+// generation that was read then, when that is past.
+func TestAChangeOfUnknownOutcomeIsNotSentAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.spawned(t, request("gpu"))
+		w.cloud.RemoveGuest(instance)
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
+		if err := w.flow.Release(t.Context(), instance); err != nil {
 			t.Fatal(err)
 		}
-		w.checkPromise(t, result, err)
-		if suspects := w.flow.Suspects(); len(suspects) > 0 {
-			t.Errorf("still suspected: %v", suspects)
+		var sent []time.Time
+		for _, r := range w.cloud.Requests() {
+			if r.Operation == fault.AllocationsPut {
+				sent = append(sent, r.Started)
+			}
 		}
+		if len(sent) != 2 || sent[1].Sub(sent[0]) < spawn.LateWindow {
+			t.Errorf("sent at %v, want twice, with %s between", sent, spawn.LateWindow)
+		}
+		w.cloud.CheckNoLeaks(t)
 	})
 }
 

@@ -3,6 +3,7 @@ package spawn_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -530,6 +531,47 @@ func onlyMdev(t *testing.T, err error, arqs []cyborgclient.ARQ) string {
 		t.Errorf("error %v does not say what it waits for", err)
 	}
 	return id
+}
+
+// An agent that is down is asked a few times if it answers at all. Without an answer, for
+// which Cyborg waits a minute, it is asked once.
+func TestADeadAgentIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, worldOpts{})
+			i := s.spawn(t, "vgpu")
+			s.powerCut(t, i.Host)
+			s.guests.down[i.Host] = true
+			rule := fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1}
+			want := []time.Duration{0, 400 * time.Millisecond, 1200 * time.Millisecond}
+			if !answers {
+				rule.Action, rule.Status, rule.Delay = fault.Delay, 0, time.Minute
+				want = want[:1]
+			}
+			s.fail(t, rule)
+			began := time.Now()
+			var asked []time.Duration
+			s.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(req *http.Request) (*http.Response, error) {
+					if arqCall(t, req) == "delete" {
+						asked = append(asked, time.Since(began))
+					}
+					return next.RoundTrip(req)
+				})
+			})
+			s.renew(t)
+			if err := s.ops.LocalDelete(t.Context(), i); !errors.Is(err, spawn.ErrLeftover) {
+				t.Errorf("got error %v, want ErrLeftover", err)
+			}
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if diff := cmp.Diff(want, asked); diff != "" {
+				t.Errorf("asked for the deletion after (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // opLocalDeleteStuck: the ARQ of a mediated device stays, and nothing else.

@@ -81,6 +81,30 @@ func checkOwners(t *testing.T, err error, twin, provider string) {
 	if !strings.Contains(conflict.Owners[0], twin) || !strings.Contains(conflict.Owners[1], provider) || conflict.Address != "0000:10:00.0" {
 		t.Errorf("got %+v, want 0000:10:00.0 of %s and %s", conflict, twin, provider)
 	}
+	if n := strings.Count(err.Error(), spawn.ErrOwnerConflict.Error()); n != 1 {
+		t.Errorf("the conflict stands %d times in %v", n, err)
+	}
+}
+
+// One card of the host has two owners, the other was taken meanwhile: the error has both
+// reasons.
+func TestAClaimThatFailsForTwoReasonsNamesBoth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(1, 2)})
+	a := w.beforeClaim(t, "gpu")
+	first := a.Chosen.Mappings["device_profile_0"][0]
+	a.Unwind(t.Context())
+	twin := w.novaTwin(t, first)
+	a = w.beforeClaim(t, "gpu")
+	w.rival(t, a, a.Chosen.Root, 0)
+	err := a.Claim(t.Context())
+	checkOwners(t, err, twin, first)
+	want := "claim refused on cn0 (2 candidates): device with two owners: 0000:10:00.0 belongs to Nova (resource provider " + twin +
+		") and to Cyborg (resource provider " + first + "); placement: PUT allocations: 409 Conflict: "
+	if !errors.Is(err, spawn.ErrClaim) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got error %v, want %s...", err, want)
+	}
+	a.Unwind(t.Context())
 }
 
 // A card that Nova offers, too, is not claimed. Another one of the host is, if there is

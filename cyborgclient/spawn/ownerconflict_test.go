@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
@@ -57,6 +58,21 @@ func TestADeviceOfNovasPCIConfigurationIsAConflict(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A handle without hardware, which comes first, does not end the search.
+func TestADeviceBehindATestHandleIsAConflict(t *testing.T) {
+	t.Parallel()
+	model := simcloud.DefaultModel()
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "both", Groups: []map[string]string{
+		{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}, {"resources:PGPU": "1"},
+	}})
+	w := newWorld(t, worldOpts{model: &model, config: spawn.Config{PCIDeviceSpec: `{"address": "*:*:*.*"}`}})
+	result, err := w.flow.Run(t.Context(), request("both"))
+	if !errors.Is(err, spawn.ErrOwnerConflict) {
+		t.Errorf("got error %v, want a conflict", err)
+	}
+	w.checkPromise(t, result, err)
 }
 
 func TestABadDeviceSpecIsRefused(t *testing.T) {

@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,4 +79,29 @@ func flowOf(t *testing.T, provider, service *gophercloud.ProviderClient) *spawn.
 		t.Fatal(err)
 	}
 	return flow
+}
+
+// A token that tells no project, as one that the caller has set itself, leaves project and
+// user to the request.
+func TestATokenWithoutAProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	placement := w.placement(t)
+	placement.SetToken(placement.Token())
+	flow, err := spawn.New(w.cyborg, placement, spawn.WithEvents(w.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range [][2]string{{"", ""}, {"p", ""}, {"", "u"}, {"p", "u"}} {
+		req := request("gpu")
+		req.ProjectID, req.UserID = owner[0], owner[1]
+		whole := owner[0] != "" && owner[1] != ""
+		a, err := flow.Begin(req)
+		if whole != (err == nil) || !whole && !errors.Is(err, spawn.ErrRequest) {
+			t.Errorf("project %q and user %q: got error %v", owner[0], owner[1], err)
+		}
+		if err == nil {
+			a.Unwind(t.Context())
+		}
+	}
 }

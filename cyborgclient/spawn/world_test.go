@@ -102,14 +102,20 @@ func (w *world) checkPromise(t *testing.T, result *spawn.Result, err error) {
 		t.Fatalf("result %v with error %v", result, err)
 	}
 	if result != nil {
-		guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
-		if err := w.cloud.DefineGuest(guest); err != nil {
-			t.Fatal(err)
-		}
+		w.define(t, result)
 	}
 	w.cloud.CheckNoLeaks(t)
 	if pending := w.events.Pending(); pending != 0 {
 		t.Errorf("%d events are still registered", pending)
+	}
+}
+
+// define makes the guest of a result.
+func (w *world) define(t *testing.T, result *spawn.Result) {
+	t.Helper()
+	guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
+	if err := w.cloud.DefineGuest(guest); err != nil {
+		t.Fatal(err)
 	}
 }
 
