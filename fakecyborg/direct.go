@@ -104,8 +104,12 @@ func (s *Server) DeleteDeviceProfile(name string) (err error) {
 
 // CreateARQs creates the requests of a device profile for a project, as POST accelerator_requests does.
 // The error has the API's text.
-func (s *Server) CreateARQs(profile, project string) ([]ARQ, error) {
-	arqs, err := s.storeARQs(context.Background(), profile, project, store.BitstreamRef{})
+func (s *Server) CreateARQs(profile, project string) (arqs []ARQ, err error) {
+	err = s.storeARQs(context.Background(), profile, project, store.BitstreamRef{}, func(tx store.Tx, rows []store.ARQ) {
+		for _, row := range rows {
+			arqs = append(arqs, arqOf(tx, row, row.State))
+		}
+	})
 	return arqs, failed(err, "create ARQs of %s", profile)
 }
 

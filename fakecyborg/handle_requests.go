@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,13 +22,18 @@ const stateResolved = "resolved"
 // errUnresolved is the answer 423, whose body upstream makes of nothing.
 var errUnresolved = errors.New("not all accelerator requests are resolved")
 
-// answerARQs answers with requests.
-func (s *Server) answerARQs(c *simhttp.Call, status int, arqs []ARQ) error {
-	links, list := s.links(c), make([]arqBody, 0, len(arqs))
-	for _, a := range arqs {
-		list = append(list, links.arq(a, s.cfg.zed()))
+// lengthOfARQ is about what a bound request is long, in bytes.
+const lengthOfARQ = 768
+
+// arqsBody writes a body of requests, at most a number, as they are shown at one moment.
+func (s *Server) arqsBody(c *simhttp.Call, tx store.Tx, most int, rows iter.Seq[store.ARQ]) []byte {
+	write, shown := s.links(c).arqs(tx, s.cfg.zed()), s.conductor.ShownState(tx, s.clock.Now())
+	body, separator := append(make([]byte, 0, (most+1)*lengthOfARQ), `{"arqs":[`...), ""
+	for row := range rows {
+		body = write.append(append(body, separator...), row, shown(row))
+		separator = ","
 	}
-	return c.JSON(status, map[string]any{"arqs": list})
+	return append(body, "]}"...)
 }
 
 // listARQs lists what the caller may see.
@@ -45,35 +51,39 @@ func (s *Server) listARQs(c *simhttp.Call) error {
 	if query.Has("bind_state") && bindState != stateResolved {
 		return store.Refuse(store.Uncoded, "Bad state: %s for ARQ: None. Expected state(s): %s", bindState, store.PythonList(stateResolved))
 	}
-	arqs, err := s.selectARQs(s.scope(c), instance, bindState == stateResolved)
+	var body []byte
+	s.db.ViewPast(func(tx store.Tx) {
+		scope, most := s.scope(c), 0
+		if scope.All && instance == "" {
+			most = tx.CountARQs()
+		}
+		body = s.arqsBody(c, tx, most, s.selectARQs(tx, scope, instance, bindState == stateResolved, &err))
+	})
 	if err != nil {
 		return err
 	}
-	return s.answerARQs(c, http.StatusOK, arqs)
+	return c.Raw(http.StatusOK, body)
 }
 
-// selectARQs lists the visible requests. Of an instance either all are resolved or none is
-// shown; without an instance those that are resolved are.
-func (s *Server) selectARQs(scope store.Scope, instance string, resolved bool) (list []ARQ, err error) {
-	s.db.ViewPast(func(tx store.Tx) {
-		view := s.arqView(tx)
-		for row := range tx.ARQs(instance, scope) {
-			a := view(row)
-			switch unresolved := resolved && !a.State.Resolved(); {
+// selectARQs iterates over the visible requests until there is an error. Of an instance
+// either all are resolved or none is shown; without an instance those that are resolved are.
+func (s *Server) selectARQs(tx store.Tx, scope store.Scope, instance string, resolved bool, err *error) iter.Seq[store.ARQ] {
+	shown := s.conductor.ShownState(tx, s.clock.Now())
+	return func(yield func(store.ARQ) bool) {
+		for a := range tx.ARQs(instance, scope) {
+			switch unresolved := resolved && !State(shown(a)).Resolved(); {
 			case unresolved && instance != "":
-				err = errUnresolved
+				*err = errUnresolved
 			case unresolved:
 				continue
 			default:
-				err = showable(a.DeviceRPUUID, a.InstanceUUID)
+				*err = showable(a.Provider, a.Instance)
 			}
-			if err != nil {
+			if *err != nil || !yield(a) {
 				return
 			}
-			list = append(list, a)
 		}
-	})
-	return list, err
+	}
 }
 
 func (s *Server) getARQ(c *simhttp.Call) error {
@@ -87,17 +97,21 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 	if err := s.authorize(c, ruleARQRead); err != nil {
 		return err
 	}
-	var a ARQ
+	var body []byte
 	var err error
 	s.db.ViewPast(func(tx store.Tx) {
-		var row store.ARQ
-		row, err = tx.ARQ(id, s.scope(c))
-		a = s.arqView(tx)(row)
+		var a store.ARQ
+		if a, err = tx.ARQ(id, s.scope(c)); err == nil {
+			err = showable(a.Provider, a.Instance)
+		}
+		if err == nil {
+			body = s.links(c).arqs(tx, s.cfg.zed()).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
+		}
 	})
-	if err := cmp.Or(err, showable(a.DeviceRPUUID, a.InstanceUUID)); err != nil {
+	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, s.links(c).arq(a, s.cfg.zed()))
+	return c.Raw(http.StatusOK, body)
 }
 
 // createARQs makes the requests of a profile; other fields of the body are ignored, as upstream
@@ -126,24 +140,26 @@ func (s *Server) createARQs(c *simhttp.Call) error {
 	if s.cfg.zed() {
 		project = "" // older releases learn it with the bind, or never
 	}
-	arqs, err := s.storeARQs(c.Context(), name, project, from)
+	var answer []byte
+	err = s.storeARQs(c.Context(), name, project, from, func(tx store.Tx, created []store.ARQ) {
+		answer = s.arqsBody(c, tx, len(created), slices.Values(created))
+	})
 	if err != nil {
 		return err
 	}
-	return s.answerARQs(c, http.StatusCreated, arqs)
+	return c.Raw(http.StatusCreated, answer)
 }
 
-// storeARQs makes the requests of a profile.
-func (s *Server) storeARQs(ctx context.Context, profile, project string, bitstream store.BitstreamRef) (arqs []ARQ, err error) {
+// storeARQs makes the requests of a profile, and calls created with them.
+func (s *Server) storeARQs(ctx context.Context, profile, project string, bitstream store.BitstreamRef, created func(store.Tx, []store.ARQ)) (err error) {
 	now := s.clock.Now()
 	s.update(ctx, func(tx store.Tx) {
 		var rows []store.ARQ
-		rows, err = tx.CreateARQs(profile, project, bitstream, now)
-		for _, row := range rows {
-			arqs = append(arqs, arqOf(tx, row, row.State))
+		if rows, err = tx.CreateARQs(profile, project, bitstream, now); err == nil {
+			created(tx, rows)
 		}
 	})
-	return arqs, err
+	return err
 }
 
 // imageOfRequest is the bitstream or function that the image of image_uuid names. An image that
@@ -203,16 +219,17 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 	if !s.cfg.AnswerPatch {
 		return c.Empty(http.StatusAccepted)
 	}
-	var arqs []ARQ
+	var answer []byte
 	s.db.View(func(tx store.Tx) {
-		view := s.arqView(tx)
+		var arqs []store.ARQ
 		for _, p := range work {
 			if a, err := tx.ARQ(p.ARQ, scope); err == nil {
-				arqs = append(arqs, view(a))
+				arqs = append(arqs, a)
 			}
 		}
+		answer = s.arqsBody(c, tx, len(arqs), slices.Values(arqs))
 	})
-	return s.answerARQs(c, http.StatusAccepted, arqs)
+	return c.Raw(http.StatusAccepted, answer)
 }
 
 // deleteARQs deletes by UUIDs or by instance.

@@ -6,7 +6,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -207,12 +206,5 @@ func (c *call) done(err error) error {
 func (c *call) location(path string) { c.W.Header().Set("Location", c.BaseURL()+c.server.prefix+path) }
 
 func writeText(w http.ResponseWriter, status int, contentType, text string) {
-	writeBytes(w, status, contentType, []byte(text))
-}
-
-func writeBytes(w http.ResponseWriter, status int, contentType string, body []byte) {
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller may be gone
+	simhttp.WriteBody(w, status, contentType, []byte(text))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 )
 
@@ -29,7 +30,7 @@ func listCandidates(c *call) error {
 		return prefixed(err, engine.ErrUnknownClass, "Invalid resource class in resources parameter: ")
 	}
 	c.modified()
-	writeBytes(c.W, http.StatusOK, "application/json", body)
+	simhttp.WriteBody(c.W, http.StatusOK, "application/json", body)
 	if cap(body) <= maxKeptBuffer {
 		*buffer = body
 		c.server.buffers.Put(buffer)

@@ -64,11 +64,15 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	data := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	WriteBody(w, status, "application/json", bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
+}
+
+// WriteBody answers with a body of a content type.
+func WriteBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // the caller may be gone
+	_, _ = w.Write(body) // the caller may be gone
 }
 
 // WriteEmpty answers with a status and no body.

@@ -60,6 +60,12 @@ func (c *Call) JSON(status int, value any) error {
 	return nil
 }
 
+// Raw answers with ready JSON. It returns nil.
+func (c *Call) Raw(status int, body []byte) error {
+	WriteBody(c.W, status, "application/json", body)
+	return nil
+}
+
 // Empty answers without a body. It returns nil.
 func (c *Call) Empty(status int) error {
 	WriteEmpty(c.W, status)

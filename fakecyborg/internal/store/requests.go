@@ -52,6 +52,9 @@ func (t Tx) ARQs(instance string, sc Scope) iter.Seq[ARQ] {
 	}
 }
 
+// CountARQs is the number of all requests.
+func (t Tx) CountARQs() int { return t.s.arqs.Len(t.tx) }
+
 // ARQ finds a request that the caller may see.
 func (t Tx) ARQ(uuid string, sc Scope) (ARQ, error) {
 	a, ok := t.s.arqs.byUUID.Get(t.tx, uuid)
