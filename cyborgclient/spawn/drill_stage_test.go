@@ -142,6 +142,8 @@ func isLeft(cloud *simcloud.Cloud, l spawn.Leftover, left simcloud.Leak) bool {
 	switch l.Kind {
 	case spawn.LeftoverARQ:
 		return i >= 0 && l.ID == arq.UUID
+	case spawn.LeftoverARQs:
+		return i >= 0 && l.ID == arq.InstanceUUID
 	case spawn.LeftoverMdev:
 		return l.ID == left.Subject
 	case spawn.LeftoverAllocation:
