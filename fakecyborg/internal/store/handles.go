@@ -225,7 +225,7 @@ func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	var list []string
 	for d := range t.HostDeployables(host) {
 		for h := range t.Handles(d.UUID) {
-			if _, busy := t.s.leaseByHandle.Get(t.tx, h.UUID); h.InUse && !busy && which(h) {
+			if _, busy := t.s.leaseByHandle.Get(t.tx, h.UUID); !busy && which(h) {
 				list = append(list, h.UUID)
 			}
 		}

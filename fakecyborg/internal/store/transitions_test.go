@@ -97,6 +97,26 @@ func TestALateBindLeavesTheRemovalAlone(t *testing.T) {
 	})
 }
 
+// An orphan is in use, of no request, and nobody is at work on it.
+func TestOrphansOfAHost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, store.Config{})
+	a, b := f.bound(t)
+	f.Update(nil, func(tx store.Tx) {
+		want := func(step string, orphans, restorable []string) {
+			t.Helper()
+			if diff := cmp.Diff([][]string{orphans, restorable}, [][]string{tx.Orphans("cn0"), tx.Restorable("cn0")}); diff != "" {
+				t.Errorf("%s: orphans and restorable (-want +got):\n%s", step, diff)
+			}
+		}
+		want("bound", nil, []string{b.Handle})
+		tx.ReleaseARQ(a, true)
+		want("released", []string{b.Handle}, nil)
+		tx.BeginWork(store.WorkRemove, b.Handle)
+		want("being removed", nil, nil)
+	})
+}
+
 func TestAStateThatIsSetOvertakesTheBind(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, store.Config{})
@@ -536,16 +556,22 @@ func TestARegionBelongsToOneInstance(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		instances []string
-		released  bool // whether the first one is unbound again
+		then      func(f fixture, first string) // what becomes of the first request
 		project   string
 		owned     bool
 	}{
-		"nobody":             {nil, false, "demo", false},
-		"one":                {[]string{instanceA}, false, "demo", true},
-		"another project":    {[]string{instanceA}, false, "other", false},
-		"two of an instance": {[]string{instanceA, instanceA}, false, "demo", true},
-		"two instances":      {[]string{instanceA, instanceB}, false, "demo", false},
-		"behind a free one":  {[]string{instanceB, instanceA}, true, "demo", true},
+		"nobody":             {nil, nil, "demo", false},
+		"one":                {[]string{instanceA}, nil, "demo", true},
+		"another project":    {[]string{instanceA}, nil, "other", false},
+		"two of an instance": {[]string{instanceA, instanceA}, nil, "demo", true},
+		"two instances":      {[]string{instanceA, instanceB}, nil, "demo", false},
+		"behind a free one": {[]string{instanceB, instanceA}, func(f fixture, first string) {
+			f.release(first, true, unbind)
+		}, "demo", true},
+		"being bound": {[]string{instanceA}, func(f fixture, first string) {
+			f.release(first, true, unbind)
+			_, _ = f.bind(first, "pci", instanceA)
+		}, "demo", false},
 	} {
 		f := newFixture(t, store.Config{})
 		var first string
@@ -558,8 +584,8 @@ func TestARegionBelongsToOneInstance(t *testing.T) {
 				first = b.ARQ
 			}
 		}
-		if tt.released {
-			f.release(first, true, unbind)
+		if tt.then != nil {
+			tt.then(f, first)
 		}
 		region := f.deployable("pci").UUID
 		if got := store.Read(f.Store, func(tx store.Tx) bool { return tx.OwnedBy(region, tt.project) }); got != tt.owned {
