@@ -53,11 +53,11 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 // of Nova's query gets that of Stein and Train.
 func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.AllocationCandidates, error) {
 	p := a.flow.placement
-	if err := a.narrowToHost(ctx); err != nil && placement.StatusOf(err) != http.StatusNotAcceptable {
+	if err := a.narrowToHost(ctx); err != nil {
 		return nil, err
 	}
 	answer, err := p.Candidates(ctx, a.Spec)
-	if p.Old() || placement.StatusOf(err) != http.StatusNotAcceptable {
+	if a.Spec.Numeric || placement.StatusOf(err) != http.StatusNotAcceptable {
 		return answer, err
 	}
 	p.SetOld()

@@ -247,7 +247,8 @@ func TestReconcileFindsOldUnboundARQs(t *testing.T) {
 func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{}, func(next httpTransport) httpTransport { return newestPlacement{next, 31} })
+	old := func(next httpTransport) httpTransport { return newestPlacement{next, 31} }
+	w.through(t, spawn.Config{}, old)
 	result, err := w.flow.Run(t.Context(), request("mixed"))
 	if err != nil {
 		t.Fatal(err)
@@ -259,6 +260,7 @@ func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 		}
 	}
 	w.cloud.RemoveGuest(instance)
+	w.through(t, spawn.Config{}, old) // another process, which has not asked for candidates
 	if err := w.flow.Release(t.Context(), instance); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func New(client *gophercloud.ServiceClient, old bool) (*Client, error) {
 // Old reports whether this is a Placement before 1.34.
 func (c *Client) Old() bool { return c.old.Load() }
 
-// SetOld is called once Placement has refused the microversion of Nova's query.
+// SetOld is called once Placement has refused a microversion that Nova sends today.
 func (c *Client) SetOld() { c.old.Store(true) }
 
 // service returns a client with a microversion that Placement supports.
@@ -84,7 +84,19 @@ func (c *Client) typed(send func(client *gophercloud.ServiceClient, typed bool) 
 		}
 		c.untyped.Store(true)
 	}
-	return send(c.service(), false)
+	return c.supported(func() error { return send(c.service(), false) })
+}
+
+// supported runs a call, and again as one to a Placement before 1.34 if Placement does not
+// support the microversion: this may be the first call of a process.
+func (c *Client) supported(send func() error) error {
+	old := c.Old()
+	err := send()
+	if old || StatusOf(err) != http.StatusNotAcceptable {
+		return err
+	}
+	c.SetOld()
+	return send()
 }
 
 // Call is one call of the client.
@@ -133,13 +145,15 @@ func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (
 }
 
 // get runs one call that reads, and returns the zero value with an error.
-func get[T any](ctx context.Context, op, subject string, extract func(context.Context) (*T, error)) (value T, err error) {
-	err = call(ctx, op, subject, http.StatusOK, func(ctx context.Context) error {
-		answer, err := extract(ctx)
-		if err == nil {
-			value = *answer
-		}
-		return err
+func get[T any](ctx context.Context, c *Client, op, subject string, extract func(context.Context) (*T, error)) (value T, err error) {
+	err = c.supported(func() error {
+		return call(ctx, op, subject, http.StatusOK, func(ctx context.Context) error {
+			answer, err := extract(ctx)
+			if err == nil {
+				value = *answer
+			}
+			return err
+		})
 	})
 	return value, err
 }
@@ -147,7 +161,7 @@ func get[T any](ctx context.Context, op, subject string, extract func(context.Co
 // ProviderName returns the name of a resource provider. That of a compute root is the
 // node name, which Cyborg's bind takes as hostname.
 func (c *Client) ProviderName(ctx context.Context, provider string) (string, error) {
-	answer, err := get(ctx, "GET resource_providers", provider, func(ctx context.Context) (*resourceproviders.ResourceProvider, error) {
+	answer, err := get(ctx, c, "GET resource_providers", provider, func(ctx context.Context) (*resourceproviders.ResourceProvider, error) {
 		return resourceproviders.Get(ctx, c.service(), provider).Extract()
 	})
 	return answer.Name, err
@@ -155,7 +169,7 @@ func (c *Client) ProviderName(ctx context.Context, provider string) (string, err
 
 // Traits returns the traits of a resource provider.
 func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) {
-	answer, err := get(ctx, "GET resource_providers traits", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderTraits, error) {
+	answer, err := get(ctx, c, "GET resource_providers traits", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderTraits, error) {
 		return resourceproviders.GetTraits(ctx, c.service(), provider).Extract()
 	})
 	return answer.Traits, err
@@ -185,7 +199,7 @@ func (c *Client) Tree(ctx context.Context, root, trait string) (map[string]strin
 }
 
 func (c *Client) providers(ctx context.Context, op, subject string, opts resourceproviders.ListOpts) ([]resourceproviders.ResourceProvider, error) {
-	return get(ctx, op, subject, func(ctx context.Context) (*[]resourceproviders.ResourceProvider, error) {
+	return get(ctx, c, op, subject, func(ctx context.Context) (*[]resourceproviders.ResourceProvider, error) {
 		pages, err := resourceproviders.List(c.service(), opts).AllPages(ctx)
 		if err != nil {
 			return nil, err
@@ -198,7 +212,7 @@ func (c *Client) providers(ctx context.Context, op, subject string, opts resourc
 // Consumers returns the consumers of a resource provider; none for an unknown one,
 // which Cyborg may just have removed.
 func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {
-	answer, err := get(ctx, "GET resource_providers allocations", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderAllocations, error) {
+	answer, err := get(ctx, c, "GET resource_providers allocations", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderAllocations, error) {
 		return resourceproviders.GetAllocations(ctx, c.service(), provider).Extract()
 	})
 	if StatusOf(err) == http.StatusNotFound {
