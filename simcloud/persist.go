@@ -84,10 +84,11 @@ func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
 		if err := m.Validate(); err != nil {
 			return nil, err
 		}
+		m = m.withDefaults()
 		if err := old.isOf(m); err != nil {
 			return nil, err
 		}
-		c, err := fromState(old, set)
+		c, err := fromState(m, old, set)
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package simcloud
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -44,24 +43,5 @@ func TestAChangeThatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	}
 	if err := cloud.Save(); err == nil {
 		t.Error("Save: no error without a file")
-	}
-}
-
-func BenchmarkKeptRequest(b *testing.B) {
-	for _, hosts := range []int{2, 1000} {
-		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
-			cloud, err := New(b.Context(), ScaleModel(hosts, 8), WithStateFile(filepath.Join(b.TempDir(), "state")))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer cloud.Close()
-			for b.Loop() {
-				w := httptest.NewRecorder()
-				cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodPut, keptGuest, strings.NewReader(`{"host": "cn0"}`)))
-				if w.Code != http.StatusOK {
-					b.Fatal(w.Code)
-				}
-			}
-		})
 	}
 }

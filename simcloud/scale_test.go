@@ -2,6 +2,11 @@ package simcloud_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -74,4 +79,71 @@ func BenchmarkScaleLeaks(b *testing.B) {
 		}
 		b.ReportMetric(float64(guests), "guests")
 	})
+}
+
+// BenchmarkScaleState keeps clouds in a file and as a document: a request that changes a
+// guest and waits for the disk, a start from the file, a dump and a load.
+func BenchmarkScaleState(b *testing.B) {
+	scales(b, func(b *testing.B, hosts int) {
+		path := filepath.Join(b.TempDir(), "state")
+		cloud := scaled(b, hosts, simcloud.WithStateFile(path))
+		b.Run("change", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodPut, "/_sim/guests/"+instance(1), strings.NewReader(`{"host": "cn0"}`)))
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
+		})
+		dump, err := cloud.Dump()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("dump", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w := &discarded{header: make(http.Header)}
+				cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/_sim/state", nil))
+				if w.n != len(dump) {
+					b.Fatal(w.n, len(dump))
+				}
+			}
+			b.ReportMetric(float64(len(dump))/(1<<20), "MiB")
+		})
+		b.Run("load", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := cloud.Load(dump); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("start", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := cloud.Close(); err != nil {
+					b.Fatal(err)
+				}
+				if cloud, err = simcloud.New(b.Context(), simcloud.ScaleModel(hosts, 8), simcloud.WithStateFile(path)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = cloud.Close()
+		})
+	})
+}
+
+// discarded is an answer of which only the length is kept.
+type discarded struct {
+	header http.Header
+	n      int
+}
+
+func (d *discarded) Header() http.Header { return d.header }
+func (d *discarded) WriteHeader(int)     {}
+func (d *discarded) Write(p []byte) (int, error) {
+	d.n += len(p)
+	return io.Discard.Write(p)
 }

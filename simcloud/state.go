@@ -13,13 +13,9 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
-
-// maxState is the longest state that a request may bring, in bytes.
-const maxState = 256 << 20
 
 // clockName is the component of a manual clock.
 const clockName = "sim.clock"
@@ -79,8 +75,11 @@ func (c *Cloud) writeState(w io.Writer) error {
 }
 
 // parse reads the state; the error matches [ErrState].
-func (s State) parse() (document, error) {
-	header, records, err := tables.ReadDocument(bytes.NewReader(s))
+func (s State) parse() (document, error) { return readState(bytes.NewReader(s)) }
+
+// readState reads a state to its end; the error matches [ErrState].
+func readState(r io.Reader) (document, error) {
+	header, records, err := tables.ReadDocument(r)
 	if err != nil {
 		return document{}, fmt.Errorf("%w: %w", ErrState, err)
 	}
@@ -102,19 +101,22 @@ func (st document) parseModel() (Model, error) {
 	return m.withDefaults(), nil
 }
 
-// isOf refuses a state of another model.
+// isOf refuses a state of another model than one with its defaults. The model of a large cloud
+// is read only if its text differs.
 func (st document) isOf(m Model) error {
+	want, err := json.Marshal(m)
+	if err != nil || bytes.Equal(st.model, want) {
+		return err
+	}
 	own, err := st.parseModel()
 	if err != nil {
 		return err
 	}
-	var models [2]json.RawMessage
-	for i, m := range []Model{own, m.withDefaults()} {
-		if models[i], err = json.Marshal(m); err != nil {
-			return err
-		}
+	model, err := json.Marshal(own)
+	if err != nil {
+		return err
 	}
-	found, err := tables.DiffJSON(models[0], models[1])
+	found, err := tables.DiffJSON(model, want)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%w: it is that of another model: %s", ErrState, found[0])
 	}
@@ -127,12 +129,17 @@ func (st document) isOf(m Model) error {
 // is for moments when nothing is going on. Binds that were going on when the dump was made
 // begin again. A [sim.ManualClock] is set to the time of the dump, if it has one; any other
 // clock goes on.
-func (c *Cloud) Load(from State) error {
+func (c *Cloud) Load(from State) error { return c.loadFrom(bytes.NewReader(from)) }
+
+func (c *Cloud) loadFrom(r io.Reader) error {
 	if c.external != nil {
 		return fmt.Errorf("%w: it has an external Placement", ErrNoState)
 	}
-	st, err := from.parse()
+	st, err := readState(r)
 	if err != nil {
+		return err
+	}
+	if err := st.isOf(c.model); err != nil {
 		return err
 	}
 	if err := c.load(st); err != nil {
@@ -143,14 +150,11 @@ func (c *Cloud) Load(from State) error {
 	return nil
 }
 
-// load replaces the records of all components.
+// load replaces the records of all components by those of a state of the cloud's model.
 func (c *Cloud) load(st document) error {
-	if err := st.isOf(c.model); err != nil {
-		return err
-	}
 	records := st.records
 	if _, manual := c.clock.(*sim.ManualClock); !manual {
-		records = slices.DeleteFunc(slices.Clone(records), func(r sim.Record) bool { return r.Table == clockName })
+		records = slices.DeleteFunc(records, func(r sim.Record) bool { return r.Table == clockName })
 	}
 	if err := c.state.Replace(records); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
@@ -168,23 +172,24 @@ func FromState(_ context.Context, from State, opts ...Option) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := st.parseModel()
+	if err != nil {
+		return nil, err
+	}
 	set := newSettings(opts)
 	if set.stateFile != "" {
 		return newInFile(set, func(old document, set settings) (*Cloud, error) {
 			if old.model != nil {
 				return nil, fmt.Errorf("%w: %s holds a state already", ErrState, set.stateFile)
 			}
-			return fromState(st, set)
+			return fromState(m, st, set)
 		})
 	}
-	return fromState(st, set)
+	return fromState(m, st, set)
 }
 
-func fromState(st document, set settings) (*Cloud, error) {
-	m, err := st.parseModel()
-	if err != nil {
-		return nil, err
-	}
+// fromState makes a cloud of a state and its model.
+func fromState(m Model, st document, set settings) (*Cloud, error) {
 	if set.external != nil {
 		return nil, fmt.Errorf("%w: it would have an external Placement", ErrNoState)
 	}
@@ -279,13 +284,10 @@ func (c *Cloud) getState(w http.ResponseWriter, _ *http.Request) error {
 	return c.writeState(w)
 }
 
-// putState makes the cloud what the body says, in place of all that happened in it.
+// putState makes the cloud what the body says, in place of all that happened in it. The body
+// may be of any length: it is read record by record.
 func (c *Cloud) putState(w http.ResponseWriter, r *http.Request) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxState))
-	if err != nil {
-		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
-	}
-	if err := c.Load(data); err != nil {
+	if err := c.loadFrom(r.Body); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -380,4 +381,28 @@ func TestWhoWaitsGoesOnWaitingWhenTimeGoesBack(t *testing.T) {
 			t.Error("a wait did not end after its time")
 		}
 	})
+}
+
+// endless is a body that goes on with blanks for ever.
+type endless struct{ beginning *strings.Reader }
+
+func (e endless) Read(p []byte) (int, error) {
+	if n, err := e.beginning.Read(p); err == nil {
+		return n, nil
+	}
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestAStateIsReadAsItArrives(t *testing.T) {
+	t.Parallel()
+	cloud := simcloud.Run(t)
+	w := httptest.NewRecorder()
+	body := endless{strings.NewReader("{\"schema_version\":2,\"model\":{}}\n{\"table\":1}\n")}
+	cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/_sim/state", body))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "line 2") {
+		t.Errorf("a record that is none, and a body without an end: %d %s", w.Code, w.Body)
+	}
 }

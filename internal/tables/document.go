@@ -17,6 +17,10 @@ import (
 // JSON object per service.
 const SchemaVersion = 2
 
+// maxLine is how long the header or a record of a document may be, in bytes. A document may
+// have any number of them.
+const maxLine = 256 << 20
+
 // Header is the first line of a document.
 type Header struct {
 	SchemaVersion int             `json:"schema_version"`
@@ -57,7 +61,7 @@ func WriteDocument(w io.Writer, model json.RawMessage, records iter.Seq2[sim.Rec
 // ReadDocument reads a document's header, and its records while they are iterated over. The
 // errors match [sim.ErrRecords], unless they are those of the reader, and name the line.
 func ReadDocument(r io.Reader) (Header, iter.Seq2[sim.Record, error], error) {
-	lines := &lineReader{in: bufio.NewReader(r)}
+	lines := &lineReader{in: bufio.NewReaderSize(r, 64<<10), longest: maxLine}
 	var h Header
 	if err := lines.next(&h); err != nil && !errors.Is(err, io.EOF) {
 		return h, nil, err
@@ -78,21 +82,37 @@ func ReadDocument(r io.Reader) (Header, iter.Seq2[sim.Record, error], error) {
 
 // lineReader reads a JSON object from each line that is not empty.
 type lineReader struct {
-	in *bufio.Reader
-	n  int
+	in      *bufio.Reader
+	longest int // in bytes
+	n       int
+	line    []byte // the memory of lines
 }
 
 // next decodes the next line, or returns io.EOF.
 func (l *lineReader) next(into any) error {
 	for {
 		l.n++
-		line, err := l.in.ReadBytes('\n')
+		line, err := l.read()
 		line = bytes.TrimSpace(line)
 		switch {
 		case err != nil && !errors.Is(err, io.EOF), len(line) == 0 && err != nil:
 			return err
 		case len(line) > 0:
 			return sim.Record{Table: "line", Key: strconv.Itoa(l.n), Row: line}.Decode(into)
+		}
+	}
+}
+
+// read returns the next line, which is valid until the next call.
+func (l *lineReader) read() ([]byte, error) {
+	l.line = l.line[:0]
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if l.line = append(l.line, part...); len(l.line) > l.longest {
+			return nil, fmt.Errorf("%w: line %d is longer than %d bytes", sim.ErrRecords, l.n, l.longest)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return l.line, err
 		}
 	}
 }
