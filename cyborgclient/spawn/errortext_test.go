@@ -44,6 +44,28 @@ func checkText(t *testing.T, err error) {
 	}
 }
 
+func TestLeftoverTexts(t *testing.T) {
+	t.Parallel()
+	certain := spawn.Leftover{Kind: spawn.LeftoverARQ, ID: "a1", Certain: true}
+	failed := certain
+	failed.Err = errors.New("Cyborg is down")
+	create := spawn.Leftover{Kind: spawn.LeftoverCreate, ID: "gpu", Count: 2, ProjectID: "p1", Since: time.Unix(0, 0)}
+	for want, leftover := range map[string]spawn.Leftover{
+		"arq a1":                  certain,
+		"arq a1 (Cyborg is down)": failed,
+		"arq a1 (not certain)":    {Kind: spawn.LeftoverARQ, ID: "a1"},
+		"up to 2 ARQs of device profile gpu (project p1, created after 1970-01-01T00:00:00Z)": create,
+	} {
+		if got := leftover.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	err := &spawn.Error{Instance: instance, Step: spawn.StepUnwind, Err: errors.New("no"), Leftovers: []spawn.Leftover{failed, certain}}
+	if got := err.Error(); !strings.Contains(got, "arq a1 (Cyborg is down), arq a1") || strings.Contains(got, "()") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestErrorTexts lets each request of a spawn, of its unwinding and of a release fail.
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()

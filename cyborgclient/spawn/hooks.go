@@ -77,8 +77,14 @@ func (a *Attempt) StartGuest(ctx context.Context) error {
 
 // createMdevs runs [Hooks.CreateMdev] for each mediated device.
 func (a *Attempt) createMdevs(ctx context.Context, arqs []cyborgclient.ARQ) error {
-	a.guestMade = a.guestMade || a.Request.Hooks.CreateMdev != nil && len(arqs) > 0
-	return createMdevs(ctx, arqs, a.Request.Hooks.CreateMdev)
+	create := a.Request.Hooks.CreateMdev
+	if create == nil {
+		return nil
+	}
+	return createMdevs(ctx, arqs, func(ctx context.Context, arq cyborgclient.ARQ) error {
+		a.guestMade = true
+		return create(ctx, arq)
+	})
 }
 
 // createMdevs creates the mediated devices of ARQs; nil creates none.

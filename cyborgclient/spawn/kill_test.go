@@ -206,7 +206,12 @@ func TestUnwindAfterEachStepLeavesNothing(t *testing.T) {
 func TestStepsCalledTooEarlyAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOpts{})
-	attempt, err := w.flow.Begin(request("gpu"))
+	req := request("gpu")
+	req.Hooks.Start = func(context.Context, *spawn.Result) error {
+		t.Error("a guest without a domain was started")
+		return nil
+	}
+	attempt, err := w.flow.Begin(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +219,7 @@ func TestStepsCalledTooEarlyAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, step := range []func(context.Context) error{
-		attempt.FindCandidates, attempt.Select, attempt.Claim, attempt.CreateARQs, attempt.Match, attempt.Bind, attempt.WaitBound,
+		attempt.FindCandidates, attempt.Select, attempt.Claim, attempt.CreateARQs, attempt.Match, attempt.Bind, attempt.WaitBound, attempt.StartGuest,
 	} {
 		if err := step(t.Context()); !errors.Is(err, spawn.ErrOrder) {
 			t.Errorf("step %d: got error %v, want ErrOrder", i, err)

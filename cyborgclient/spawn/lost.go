@@ -59,7 +59,7 @@ func (l *lostCreate) candidates(ctx context.Context) ([]cyborgclient.ARQ, error)
 		l.since = now.Add(-time.Since(l.began) - clockSkew).Truncate(time.Second)
 	}
 	return slices.DeleteFunc(all, func(arq cyborgclient.ARQ) bool {
-		return arq.State != cyborgclient.StateInitial || arq.Hostname != "" || arq.InstanceUUID != "" ||
+		return arq.State != cyborgclient.StateInitial || arq.InstanceUUID != "" ||
 			arq.DeviceProfileName != l.from.profile.Name ||
 			arq.ProjectID != "" && arq.ProjectID != l.owner.project ||
 			!arq.CreatedAt.IsZero() && arq.CreatedAt.Before(l.since) ||
@@ -98,9 +98,7 @@ func (l *lostCreate) name(found []cyborgclient.ARQ, err error) {
 	if l.since.IsZero() {
 		l.since = l.began.Add(-clockSkew)
 	}
-	if len(found) > maxNamed { // oldest first
-		found = found[len(found)-maxNamed:]
-	}
+	found = found[max(0, len(found)-maxNamed):] // oldest first
 	instance, cleanup := l.attempt.Request.Instance, &l.attempt.cleanup
 	if err == nil {
 		err = errReplyLost
@@ -150,18 +148,17 @@ func (a *Attempt) releaseClaim(ctx context.Context) {
 	}
 	seen := a.claim.certain
 	settled, released, err := a.flow.changeAllocation(ctx, a.Request.Instance, func(held placement.Allocation) (placement.Allocation, verdict) {
-		restored := len(a.before.Resources) > 0 && placement.Equal(held.Resources, a.before.Resources)
+		restored := placement.Equal(held.Resources, a.before.Resources)
 		ours := a.claim.certain || placement.Equal(held.Resources, a.claim.wanted.Resources)
 		late := a.claim.wanted.Generation
+		refused := late == nil || held.Generation == nil || *late != *held.Generation // a claim that is under way
 		switch {
 		case len(held.Resources) == 0 && (seen || late != nil):
 			return held, leave
 		case len(held.Resources) == 0:
 			return held, await
-		case restored && (a.claim.certain || late == nil || held.Generation == nil || *late != *held.Generation):
+		case refused && (restored || !ours): // not ours: another client's
 			return held, leave
-		case !ours && (late == nil || held.Generation == nil || *late != *held.Generation):
-			return held, leave // another client's; Placement refuses the claim while it exists
 		}
 		seen = seen || ours
 		return a.before, replace

@@ -43,9 +43,13 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 				theirs := w.createARQ(t, tt.profile)
 				time.Sleep(tt.age)
 				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: tt.applied})
+				began := time.Now()
 				_, err := w.flow.Run(t.Context(), request("gpu"))
 				if err == nil || len(certainlyLeft(err)) > 0 {
 					t.Errorf("got error %v, want one without leftovers", err)
+				}
+				if took := time.Since(began); took >= spawn.LateWindow != (tt.applied == fault.Before) {
+					t.Errorf("looked for %s", took)
 				}
 				left := w.cloud.Cyborg.ARQs()
 				if len(left) != 1 || left[0].UUID != theirs {

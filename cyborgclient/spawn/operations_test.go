@@ -157,6 +157,7 @@ func opCreate(t *testing.T) {
 }
 
 func opDelete(t *testing.T) {
+	t.Run("without accelerators", func(t *testing.T) { t.Parallel(); opDeletePlain(t) })
 	each(t, everyKind(), func(t *testing.T, s *site, i spawn.Instance) {
 		if err := s.ops.Delete(t.Context(), i); err != nil {
 			t.Fatal(err)
@@ -179,6 +180,21 @@ func opDelete(t *testing.T) {
 			t.Errorf("a second time: %v", err)
 		}
 	})
+}
+
+// An instance without accelerators is deleted also while Cyborg is down.
+func opDeletePlain(t *testing.T) {
+	s := newSite(t, worldOpts{})
+	i := s.spawn(t, "")
+	if err := s.ops.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.cloud.Requests() {
+		if r.Service == "accelerator" {
+			t.Errorf("asked Cyborg: %s", r.Operation)
+		}
+	}
+	s.sound(t)
 }
 
 func opLocalDelete(t *testing.T) {
@@ -275,6 +291,24 @@ func opSoftReboot(t *testing.T) {
 		if diff := cmp.Diff([]string{"domain", "shutdown", "start"}, s.guests.calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
+		if len(i.ARQs) > 0 { // Nova has defined the domain anew
+			whole := s.guests.saved[placeOf(i)]
+			s.guests.saved[placeOf(i)] = string(domainxml.NewDomain(domainxml.DomainOpts{Name: "bare"}))
+			if err := s.ops.SoftReboot(t.Context(), i); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.guests.saved[placeOf(i)]; strings.Count(got, "<address ") != strings.Count(whole, "<address ") {
+				t.Errorf("after the reboot of a guest that lacks its devices:\n%s", got)
+			}
+			s.guests.saved[placeOf(i)], s.guests.runs[placeOf(i)] = whole, whole
+		}
+		if err := s.guests.Destroy(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		s.guests.calls = nil
+		if err := s.ops.SoftReboot(t.Context(), i); err != nil || slices.Contains(s.guests.calls, "shutdown") {
+			t.Errorf("of a guest that is off: error %v after %v, want no shutdown", err, s.guests.calls)
+		}
 		s.guests.calls, s.guests.stuck = nil, true
 		if err := s.unchanged(t, i, func() error { return s.ops.SoftReboot(t.Context(), i) }); err != nil {
 			t.Fatal(err)
@@ -353,6 +387,10 @@ func opRescue(t *testing.T) {
 			t.Errorf("not restored:\n%s", s.guests.saved[placeOf(i)])
 		}
 		s.sound(t)
+		s.cloud.ForgetRequests()
+		if _, err := s.ops.Rescue(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "rescue"})); err != nil || s.lists() > 0 {
+			t.Errorf("error %v, %d lists of ARQs; want success without Cyborg", err, s.lists())
+		}
 	})
 }
 
@@ -698,6 +736,11 @@ func opUnshelveOffloaded(t *testing.T) {
 		i.Host = result.Host
 		s.running(t, i, true)
 		s.sound(t)
+		opts := s.scope() // the instance is not busy any more
+		opts.Living = func(context.Context, string) (bool, error) { return false, nil }
+		if orphans, err := s.flow.Reconcile(t.Context(), opts); err != nil || len(orphans) != 2 {
+			t.Errorf("found %v, error %v; want the ARQ and the allocation of an instance that is not living", orphans, err)
+		}
 	})
 }
 
@@ -866,6 +909,10 @@ func TestAnOperationNeedsAnInstance(t *testing.T) {
 		if err := operation(t.Context(), bad); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
 			t.Errorf("%s: error %v after %v, want ErrRequest before anything", name, err, s.guests.calls)
 		}
+	}
+	bad = spawn.Instance{UUID: instance, Flavor: flavor("gpu"), ARQs: []string{"arq1"}}
+	if err := s.ops.Stop(t.Context(), bad); !errors.Is(err, spawn.ErrRequest) || len(s.guests.calls) > 0 {
+		t.Errorf("an ARQ without a UUID: error %v after %v, want ErrRequest before anything", err, s.guests.calls)
 	}
 	if _, err := s.flow.Operations(nil); !errors.Is(err, spawn.ErrConfig) {
 		t.Errorf("without a hypervisor: %v, want ErrConfig", err)

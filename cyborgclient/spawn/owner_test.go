@@ -146,6 +146,22 @@ func TestCardsOfNovaBesideCyborgs(t *testing.T) {
 	w.checkPromise(t, result, err)
 }
 
+// Without the tree of a host with devices of Nova's their cards are not known.
+func TestAHostWhoseTreeCannotBeReadIsNotChosen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := raceModel(1, 1)
+		model.Hosts[0].Nova = &simcloud.Nova{VGPUs: []simcloud.NovaDevice{{Address: "0000:41:00.0"}}}
+		w := newWorld(t, worldOpts{model: model})
+		w.fail(t, fault.Rule{Operation: fault.ResourceProviderList, Action: fault.Status, Status: 403, Times: -1})
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if err == nil || !strings.Contains(err.Error(), "403") {
+			t.Errorf("got error %v, want the refusal", err)
+		}
+		w.checkPromise(t, result, err)
+	})
+}
+
 // Cyborg has noticed the second owner after the candidates were listed, and reserved the
 // card: the claim is refused.
 func TestARefusedClaimOfACardThatNovaOffers(t *testing.T) {

@@ -109,6 +109,9 @@ func TestTakeOverReplacesOnlyTheVGPUOfNova(t *testing.T) {
 			before, held := s.guests.saved[placeOf(i)], s.cloud.Placement.Allocations()
 			var released []string
 			c := change(i)
+			if !runs { // named as well as found
+				c.Mdev, c.Provider = novasMdev, s.novaProviderOf(i.Host)
+			}
 			c.Release = func(_ context.Context, mdev string) error {
 				released = append(released, mdev)
 				delete(s.guests.own, mdev)
@@ -158,6 +161,21 @@ func sorted(held []placementsim.Allocation) map[placementsim.Allocation]bool {
 		set[a] = true
 	}
 	return set
+}
+
+// A wrong host of the instance is noticed: its domain would get a device of another.
+func TestATakeOverOnAnotherHostIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: novaVGPUModel()})
+		i := novaVGPU(t, s)
+		s.guests.rename(i, "elsewhere")
+		i.Host = "elsewhere"
+		_, err := s.ops.TakeOver(t.Context(), change(i))
+		if !errors.Is(err, spawn.ErrRequest) || !strings.Contains(err.Error(), "on host elsewhere") || len(s.cloud.Cyborg.ARQs()) > 0 {
+			t.Errorf("error %v, want ErrRequest that names the host", err)
+		}
+	})
 }
 
 // TestAFailedTakeOverLeavesTheInstanceAsItWas: whatever fails for good before the

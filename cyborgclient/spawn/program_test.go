@@ -133,7 +133,7 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 				if !errors.Is(err, spawn.ErrProgram) {
 					t.Fatalf("error %v, want ErrProgram", err)
 				}
-				for _, text := range []string{"before: bitstream " + imageGzip, gzipTrait, "present: ", tt.present, i.ARQs[0], i.UUID} {
+				for _, text := range []string{"before: bitstream " + imageGzip + ", " + gzipTrait + "; ", "present: ", tt.present, i.ARQs[0], i.UUID} {
 					if !strings.Contains(err.Error(), text) {
 						t.Errorf("error %q does not name %q", err, text)
 					}

@@ -110,6 +110,9 @@ func TestAnObserverSeesTheUnwinding(t *testing.T) {
 		if retries < 5 {
 			t.Errorf("%d retries told", retries)
 		}
+		if suspects := w.flow.Suspects(); len(suspects) > 0 {
+			t.Errorf("suspects %v, want none: the ARQ is certain", suspects)
+		}
 		for i := 1; i < len(p.at); i++ {
 			if silent := p.at[i].Sub(p.at[i-1]); silent > 10*time.Second {
 				t.Errorf("silent for %s before %q", silent, p.lines[i])
@@ -141,7 +144,7 @@ func TestTheLogHasNoToken(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			`level=DEBUG msg="step begins" instance=` + instance + " step=profile",
+			`level=DEBUG msg="step begins" instance=` + instance + " step=profile\n",
 			`level=INFO msg="step ended" instance=` + instance + ` host=cn0 step=claim text="host cn0, 2 providers"`,
 			`level=WARN msg="step failed" instance=` + instance + " host=cn0 step=bind",
 			`level=WARN msg="trying again" instance=` + instance + " host=cn0 step=unwind duration=",
@@ -153,6 +156,15 @@ func TestTheLogHasNoToken(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAnUnknownStepIsItsNumber(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[spawn.Step]string{0: "step 0", spawn.StepProfile: "profile", spawn.StepStart: "start", spawn.StepStart + 1: "step 15", -1: "step -1"} {
+		if got := step.String(); got != want {
+			t.Errorf("step %d: got %q, want %q", int(step), got, want)
+		}
+	}
 }
 
 // An observer that panics does not keep the unwinding from its work.

@@ -193,19 +193,35 @@ func TestReconcileLeavesAnARQThatChanges(t *testing.T) {
 // The bound ARQs of other instances are not those of a lost create.
 func TestALostCreateLeavesBoundARQs(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, worldOpts{config: alone})
-		first := w.spawned(t, request("gpu"))
-		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
-		req := request("gpu")
-		req.Instance = secondInstance
-		second, err := w.flow.Run(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.checkPromise(t, second, err)
-		if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
-			t.Errorf("the first instance's ARQ: %v, error %v", arq, err)
-		}
-	})
+	for name, state := range map[string]string{"as they are": "Bound", "in the state before": "Initial"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				w.through(t, alone, func(next http.RoundTripper) http.RoundTripper {
+					ofAll := &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+						return bytes.ReplaceAll(body, []byte(`"state":"Bound"`), []byte(`"state":"`+state+`"`))
+					}}
+					return roundTripper(func(req *http.Request) (*http.Response, error) {
+						if req.URL.Query().Has("instance") {
+							return next.RoundTrip(req)
+						}
+						return ofAll.RoundTrip(req)
+					})
+				})
+				first := w.spawned(t, request("gpu"))
+				w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop})
+				req := request("gpu")
+				req.Instance = secondInstance
+				second, err := w.flow.Run(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.checkPromise(t, second, err)
+				if arq, err := w.cyborg.GetARQ(t.Context(), first.ARQs[0].UUID); err != nil || arq.State != cyborgclient.StateBound {
+					t.Errorf("the first instance's ARQ: %v, error %v", arq, err)
+				}
+			})
+		})
+	}
 }

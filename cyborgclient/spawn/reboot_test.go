@@ -348,13 +348,20 @@ func TestAPortsDeviceStaysAnInterface(t *testing.T) {
 // devices that were Bound all along are not waited for.
 func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{"vgpu", "mixed"} {
+	for profile, outage := range map[string]bool{"vgpu": true, "mixed": false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{model: statesModel()})
 			i := s.spawn(t, profile)
 			s.powerCut(t, i.Host)
 			time.Sleep(time.Minute)
 			s.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 33 * time.Second, Times: -1})
+			if outage { // the first look fails, and the ARQs are not known before it
+				i.ARQs = nil
+				s.fail(t,
+					fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 33 * time.Second, Times: -1},
+					fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 503, Times: 5},
+				)
+			}
 			began := time.Now()
 			done := make(chan time.Duration, 1)
 			go func() {
@@ -373,6 +380,32 @@ func TestAnEventEndsTheWaitAtOnce(t *testing.T) {
 			s.sound(t)
 		})
 	}
+}
+
+// Events are registered as soon as the ARQs are known, and Cyborg is asked again then: what
+// was announced before is found at once.
+func TestAnEventBeforeTheRegistrationIsNotMissed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{model: statesModel()})
+		i := s.spawn(t, "vgpu")
+		s.powerCut(t, i.Host)
+		i.ARQs = nil
+		s.fail(t,
+			fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 10 * time.Second, Times: -1},
+			fault.Rule{Operation: fault.ARQList, Action: fault.Delay, When: fault.After, Delay: 20 * time.Second},
+		)
+		go func() { _ = s.cloud.StartHost(context.WithoutCancel(t.Context()), i.Host) }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited != 20*time.Second {
+			t.Errorf("the guest started after %s, the ARQ was known to be Bound after 20 s", waited)
+		}
+		s.sound(t)
+	})
 }
 
 func TestALostEventDoesNotKeepAGuestOff(t *testing.T) {

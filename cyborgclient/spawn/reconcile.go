@@ -321,8 +321,7 @@ func (r *reconciliation) freeUnchanged(ctx context.Context, orphans []Leftover) 
 	unchanged := make(map[string]bool, len(all))
 	for _, arq := range all {
 		before := r.arqs[arq.UUID]
-		unchanged[arq.UUID] = arq.State == before.State && arq.InstanceUUID == "" && arq.UpdatedAt.Equal(before.UpdatedAt.Time) &&
-			!r.flow.arqs.has(arq.UUID)
+		unchanged[arq.UUID] = arq.InstanceUUID == "" && arq.UpdatedAt.Equal(before.UpdatedAt.Time) && !r.flow.arqs.has(arq.UUID)
 	}
 	orphans = slices.DeleteFunc(orphans, func(orphan Leftover) bool { return !unchanged[orphan.ID] })
 	without := cyborgclient.WithoutServiceToken(ctx)

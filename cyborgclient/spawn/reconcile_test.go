@@ -215,6 +215,26 @@ func TestReconcileSeesTheInstanceOfAnEndedAttempt(t *testing.T) {
 	})
 }
 
+// Two instances may use one provider, and one instance several.
+func TestReconcileFindsEachAllocationOnce(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{"2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b000", secondInstance} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			w.spawned(t, request("mixed"))
+			req := request("vgpu")
+			req.Instance = other
+			w.spawned(t, req)
+			opts := w.scope()
+			opts.Living = func(context.Context, string) (bool, error) { return false, nil }
+			orphans, err := w.flow.Reconcile(t.Context(), opts)
+			if diff := cmp.Diff(map[spawn.LeftoverKind]int{spawn.LeftoverARQ: 5, spawn.LeftoverAllocation: 2}, kindsOf(orphans)); err != nil || diff != "" {
+				t.Errorf("error %v, found (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // Without hosts everything on the cloud would be an orphan that Living does not know.
 func TestReconcileNeedsAScope(t *testing.T) {
 	t.Parallel()
@@ -381,25 +401,31 @@ func TestReconcileLeavesTheAllocationsOfMigrations(t *testing.T) {
 	for _, kind := range []string{"", "MIGRATION", "INSTANCE"} {
 		t.Run("type "+kind, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, worldOpts{})
-			claimed, err := w.flow.Run(t.Context(), request("gpu"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.flow.Release(t.Context(), instance); err != nil {
-				t.Fatal(err)
-			}
-			err = w.cloud.Placement.Claim(placementsim.Claim{
-				Consumer: secondInstance, Project: "p", User: "u", Type: kind,
-				Allocations: []placementsim.Allocation{{Consumer: secondInstance, Provider: claimed.ARQs[0].DeviceRPUUID, Class: "PGPU", Used: 1}},
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				claimed, err := w.flow.Run(t.Context(), request("gpu"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.flow.Release(t.Context(), instance); err != nil {
+					t.Fatal(err)
+				}
+				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
+				if _, err := w.flow.Run(t.Context(), request("gpu")); !errors.Is(err, spawn.ErrLeftover) {
+					t.Fatalf("got error %v, want the claim as a suspect", err)
+				}
+				err = w.cloud.Placement.Claim(placementsim.Claim{
+					Consumer: secondInstance, Project: "p", User: "u", Type: kind,
+					Allocations: []placementsim.Allocation{{Consumer: secondInstance, Provider: claimed.ARQs[0].DeviceRPUUID, Class: "PGPU", Used: 1}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				freed, err := w.flow.Reconcile(t.Context(), w.freeing())
+				if err != nil || len(freed) > 0 != (kind == "INSTANCE") {
+					t.Errorf("freed %v, error %v", freed, err)
+				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			freed, err := w.flow.Reconcile(t.Context(), w.freeing())
-			if err != nil || len(freed) > 0 != (kind == "INSTANCE") {
-				t.Errorf("freed %v, error %v", freed, err)
-			}
 		})
 	}
 }
@@ -422,13 +448,27 @@ func TestReconcileFreesALateClaim(t *testing.T) {
 					t.Fatalf("got error %v, want the claim as a suspect", err)
 				}
 				time.Sleep(20 * time.Minute)
+				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop}) // of another instance
+				req := request("gpu")
+				req.Instance = secondInstance
+				if _, err := w.flow.Run(t.Context(), req); !errors.Is(err, spawn.ErrLeftover) {
+					t.Fatalf("got error %v, want the claim as a suspect", err)
+				}
+				w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Status, Status: 500, Times: -1})
+				if _, err := w.flow.Reconcile(t.Context(), w.freeing()); !errors.Is(err, spawn.ErrLeftover) {
+					t.Fatalf("got error %v, want the allocation as left behind", err)
+				}
+				if suspects := w.flow.Suspects(); len(suspects) != 2 {
+					t.Errorf("suspected: %v, want both claims", suspects)
+				}
+				w.cloud.Faults().Clear()
 				freed, err := w.flow.Reconcile(t.Context(), w.freeing())
 				if err != nil || len(freed) != 1 || freed[0].Kind != spawn.LeftoverAllocation {
 					t.Errorf("freed %v, error %v; want the allocation", freed, err)
 				}
 				w.cloud.CheckNoLeaks(t)
-				if suspects := w.flow.Suspects(); len(suspects) > 0 {
-					t.Errorf("still suspected: %v", suspects)
+				if suspects := w.flow.Suspects(); len(suspects) != 1 || suspects[0].ID != secondInstance {
+					t.Errorf("still suspected: %v, want the claim of %s", suspects, secondInstance)
 				}
 			})
 		})

@@ -171,10 +171,8 @@ func (f *Flow) deleteARQs(ctx context.Context, uuids []string) map[string]error 
 		return partial.Failed
 	}
 	failed := map[string]error{}
-	if err != nil {
-		for _, uuid := range uuids {
-			failed[uuid] = err
-		}
+	for _, uuid := range uuids {
+		failed[uuid] = err
 	}
 	return failed
 }

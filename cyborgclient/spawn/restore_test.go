@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -58,8 +59,8 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 						}
 						old := s.guests.saved[placeOf(i)]
 						s.guests.fail[call], s.guests.after = 1, after
-						if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) {
-							t.Fatalf("got error %v, want that of the hypervisor", err)
+						if err := tt.operation(t.Context(), s, i); !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) {
+							t.Fatalf("got error %v, want that of the hypervisor alone", err)
 						}
 						if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
 							t.Errorf("saved domain (-before +after):\n%s", diff)
@@ -71,4 +72,29 @@ func TestAGuestThatDoesNotStartGetsItsOldDomainBack(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A guest may run although its start failed. It is destroyed until it is off.
+func TestARestoredGuestIsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, worldOpts{})
+		i := s.spawn(t, "gpu")
+		old := s.guests.saved[placeOf(i)]
+		s.guests.fail["start"], s.guests.after = 1, true
+		s.guests.hook = func(call int) {
+			if calls := s.guests.calls; calls[call-1] == "destroy" && slices.Contains(calls, "start") {
+				s.guests.fail["destroy"], s.guests.after, s.guests.hook = 1, false, nil
+			}
+		}
+		err := s.ops.HardReboot(t.Context(), i, domainxml.NewDomain(domainxml.DomainOpts{Name: "other"}))
+		if !errors.Is(err, errHypervisor) || errors.Is(err, spawn.ErrLeftover) || s.guests.hook != nil {
+			t.Errorf("got error %v, want that of the hypervisor alone", err)
+		}
+		if diff := cmp.Diff(old, s.guests.saved[placeOf(i)]); diff != "" {
+			t.Errorf("saved domain (-before +after):\n%s", diff)
+		}
+		s.running(t, i, false)
+		s.sound(t)
+	})
 }

@@ -190,6 +190,32 @@ func TestRockyFlavorsWithoutConversionOrProfile(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("the reply of the creation is lost, and what it did is unknown", func(t *testing.T) {
+		t.Parallel()
+		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
+			err := w.cloud.Faults().Set(
+				fault.Rule{Operation: fault.DeviceProfileCreate, When: fault.After, Action: fault.Drop},
+				fault.Rule{Operation: fault.DeviceProfileList, Nth: 2, Action: fault.Status, Status: 403},
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, rockyFlavor())
+		if !errors.Is(err, cyborgclient.ErrForbidden) || errors.Is(err, spawn.ErrProfile) {
+			t.Errorf("got %v, want the refusal of the list", err)
+		}
+	})
+	t.Run("the creation is lost", func(t *testing.T) {
+		t.Parallel()
+		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {
+			if err := w.cloud.Faults().Set(fault.Rule{Operation: fault.DeviceProfileCreate, Action: fault.Drop}); err != nil {
+				t.Fatal(err)
+			}
+		}, rockyFlavor())
+		if !errors.Is(err, spawn.ErrProfile) || !errors.Is(err, cyborgclient.ErrReplyLost) {
+			t.Errorf("got %v, want ErrProfile and ErrReplyLost", err)
+		}
+	})
 	t.Run("the creation is refused", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := run(t, spawn.RockyFlavors{Convert: true, Create: true}, func(w *world) {

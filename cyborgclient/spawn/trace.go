@@ -124,9 +124,6 @@ func (r *recorder) step(ctx context.Context, name Step, work func(context.Contex
 func (r *recorder) reopen(ctx context.Context) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.steps) == 0 {
-		return ctx
-	}
 	return r.record(ctx, r.steps[len(r.steps)-1])
 }
 

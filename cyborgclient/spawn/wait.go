@@ -187,17 +187,17 @@ func (w *arqWait) look(ctx context.Context, timeout time.Duration, resolved bool
 
 // decided reports whether every ARQ is Bound, or one cannot become Bound any more.
 func (w *arqWait) decided() bool {
-	waiting := 0
+	decided := true
 	for _, arq := range w.arqs {
 		switch {
 		case arq.State == cyborgclient.StateBound:
 		case w.mayBecomeBound(arq.State):
-			waiting++
+			decided = false
 		default:
 			return true
 		}
 	}
-	return waiting == 0
+	return decided
 }
 
 // mayBecomeBound reports whether an ARQ may become Bound by itself. After a bind request

@@ -44,6 +44,7 @@ func TestTheBindingTimeoutCountsFromTheEndOfTheBind(t *testing.T) {
 		{"301 s polled", spawn.Config{}, 301 * time.Second, true, false},
 		{"configured, within", spawn.Config{ARQBindingTimeout: 10 * time.Second}, 9 * time.Second, false, true},
 		{"configured, over", spawn.Config{ARQBindingTimeout: 10 * time.Second}, 11 * time.Second, false, false},
+		{"301 s resolved by the server", spawn.Config{Compat: spawn.Compat{ResolvedByServer: true}}, 301 * time.Second, true, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,6 +109,10 @@ func TestPollsAreFewAndSpread(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]int{"beside events": 20, "without events": 50} {
 		t.Run(name, func(t *testing.T) {
+			longest := 38 * time.Second
+			if name == "without events" {
+				longest = 13 * time.Second
+			}
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, worldOpts{model: slowModel(time.Hour), poll: name == "without events"})
@@ -126,8 +131,20 @@ func TestPollsAreFewAndSpread(t *testing.T) {
 				if n := w.lists(); n > spawns*most {
 					t.Errorf("%d lists of ARQs, want at most %d of each wait", n, most)
 				}
-				at := map[time.Time]int{}
+				at, last := map[time.Time]int{}, map[string]time.Time{}
 				for _, r := range w.cloud.Requests() {
+					if strings.Contains(r.Query, "bind_state") {
+						t.Errorf("a filter of the server's without Compat.ResolvedByServer: %s", r.Query)
+					}
+					if r.Operation == fault.ARQList {
+						if pause := r.Started.Sub(last[r.Query]); pause > longest && !last[r.Query].IsZero() {
+							t.Errorf("a pause of %s", pause)
+						}
+						if last[r.Query].Equal(r.Started) {
+							t.Errorf("asked twice at %s", r.Started)
+						}
+						last[r.Query] = r.Started
+					}
 					if d := r.Started.Sub(w.cloud.Requests()[0].Started); r.Operation == fault.ARQList && d > 0 && d < 290*time.Second {
 						at[r.Started]++
 					}
@@ -226,6 +243,9 @@ func TestEventsBeforeTheWaitAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := result.Trace[8].Decision; got != "4 ARQs Bound, 4 before the wait" {
+		t.Errorf("decision %q", got)
+	}
 	w.checkPromise(t, result, err)
 }
 
@@ -243,6 +263,23 @@ func TestARefusedEventIsSettledByAGet(t *testing.T) {
 		t.Errorf("the trace does not tell what happened: %+v", bind)
 	}
 	w.checkPromise(t, result, err)
+}
+
+// A wait that is cancelled tells the states of then, not those of the last poll.
+func TestACancelledWaitReadsTheStatesAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{model: slowModel(41 * time.Second)})
+		w.cloud.HandleEvents(http.NotFoundHandler())
+		w.fail(t, fault.Rule{Operation: fault.MdevCreate, Action: fault.Status})
+		ctx, cancel := context.WithTimeout(t.Context(), 42*time.Second)
+		defer cancel()
+		_, err := w.flow.Run(ctx, request("vgpu"))
+		var notBound *spawn.NotBoundError
+		if !errors.As(err, &notBound) || !errors.Is(err, context.DeadlineExceeded) || notBound.ARQs[0].State != cyborgclient.StateBindFailed {
+			t.Errorf("got %v, want the deadline with the state BindFailed", err)
+		}
+	})
 }
 
 func TestACancelledWaitReportsTheStates(t *testing.T) {

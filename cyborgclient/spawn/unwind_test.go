@@ -1,0 +1,291 @@
+package spawn_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// A guest that could not be destroyed is destroyed by the next unwinding, and by that one
+// for the last time.
+func TestAGuestIsDestroyedUntilItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		req := request("gpu")
+		destroyed := 0
+		req.Hooks.Start = func(context.Context, *spawn.Result) error { return errHook }
+		req.Hooks.Destroy = func(ctx context.Context, _ *spawn.Result) error {
+			if destroyed++; destroyed == 1 {
+				<-ctx.Done()
+				return errHook
+			}
+			return nil
+		}
+		a, err := w.flow.Begin(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose, a.StartGuest)
+		if !errors.Is(err, errHook) {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, leftovers := a.Unwind(t.Context()); len(leftovers) != 1 || leftovers[0].Kind != spawn.LeftoverGuest {
+			t.Errorf("left behind: %v, want the guest", leftovers)
+		}
+		if took := time.Since(began); took != 40*time.Second {
+			t.Errorf("the hook had %s, want a third of Config.UnwindTimeout", took)
+		}
+		for _, want := range []string{"1 undone, 0 left behind", "0 undone, 0 left behind"} {
+			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+				t.Errorf("left behind: %v", leftovers)
+			}
+			trace := a.Result().Trace
+			if got := trace[len(trace)-1].Decision; got != want {
+				t.Errorf("decision %q, want %q", got, want)
+			}
+		}
+		if destroyed != 2 {
+			t.Errorf("destroyed %d times, want twice", destroyed)
+		}
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// One request without an answer leaves time for another.
+func TestASilentDeletionIsSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		w.fail(t,
+			fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 403},
+			fault.Rule{Operation: fault.ARQDelete, Action: fault.Delay, Delay: 10 * time.Hour},
+		)
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if errors.Is(err, spawn.ErrLeftover) {
+			t.Errorf("got error %v, want one without leftovers", err)
+		}
+		w.checkPromise(t, result, err)
+	})
+}
+
+// A token that is refused may be renewed within LateWindow. Later the unwinding gives up.
+func TestTheUnwindingWithARefusedToken(t *testing.T) {
+	t.Parallel()
+	for times, want := range map[int]error{4: nil, -1: spawn.ErrLeftover} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOpts{})
+			a := w.begin(t, instance)
+			w.fail(t, fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 401, Times: times})
+			began := time.Now()
+			_, leftovers := a.Unwind(t.Context())
+			if len(leftovers) > 0 != (want != nil) {
+				t.Errorf("401 %d times: left behind %v", times, leftovers)
+			}
+			if took := time.Since(began); want != nil && (took < spawn.LateWindow || took > spawn.LateWindow+time.Second) {
+				t.Errorf("gave up after %s, want %s", took, spawn.LateWindow)
+			}
+		})
+	}
+}
+
+// An unwinding that could not look for a lost create leaves that to the next one, which
+// names the newest ARQs that it may have made.
+func TestALostCreateIsLookedForUntilItWas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		for range 20 {
+			w.createARQ(t, "gpu")
+		}
+		a := w.beforeClaim(t, "gpu")
+		if err := a.Claim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.fail(t,
+			fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After},
+			fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 403, Times: -1},
+		)
+		if err := a.CreateARQs(t.Context()); !errors.Is(err, cyborgclient.ErrReplyLost) {
+			t.Fatal(err)
+		}
+		_, leftovers := a.Unwind(t.Context())
+		if len(leftovers) != 1 || !errors.Is(leftovers[0].Err, cyborgclient.ErrForbidden) {
+			t.Fatalf("left behind: %v, want the create and why the ARQs could not be listed", leftovers)
+		}
+		w.cloud.Faults().Clear()
+		_, leftovers = a.Unwind(t.Context())
+		var arqs []string
+		for _, l := range leftovers {
+			if l.Kind == spawn.LeftoverARQ {
+				arqs = append(arqs, l.ID)
+			}
+		}
+		if len(arqs) != 16 || len(leftovers) != 17 || !strings.Contains(leftovers[16].String(), "the reply was lost") {
+			t.Errorf("left behind: %v, want 16 ARQs and the create", leftovers)
+		}
+		w.cloud.ForgetRequests()
+		a.Unwind(t.Context())
+		if w.lists() > 0 {
+			t.Error("looked again")
+		}
+	})
+}
+
+// TestTheUnwindingOfAClaim is about what has become of the claim meanwhile.
+func TestTheUnwindingOfAClaim(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		rules     []fault.Rule // of the claim
+		meanwhile func(t *testing.T, w *world)
+		undone    []string
+		left      string // why
+		took      time.Duration
+	}{
+		{"released by another client", nil, func(t *testing.T, w *world) {
+			if err := w.cloud.Placement.Release(instance); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, "", 0},
+		{"came true late", []fault.Rule{{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 5 * time.Second}}, nil, []string{"allocation " + instance}, "", 5 * time.Second},
+		{"did not come true", []fault.Rule{{Operation: fault.AllocationsPut, Action: fault.Drop}}, nil, nil, "the reply was lost", spawn.LateWindow},
+		{"Placement refuses to tell", []fault.Rule{{Operation: fault.AllocationsPut, Action: fault.Drop}}, func(t *testing.T, w *world) {
+			w.fail(t, fault.Rule{Operation: fault.AllocationsGet, Action: fault.Status, Status: 500, Times: -1})
+		}, nil, "500", 30 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{})
+				a := w.beforeClaim(t, "gpu")
+				w.fail(t, tt.rules...)
+				if err := a.Claim(t.Context()); (err != nil) != (len(tt.rules) > 0) {
+					t.Fatal(err)
+				}
+				if tt.meanwhile != nil {
+					tt.meanwhile(t, w)
+				}
+				began := time.Now()
+				undone, leftovers := a.Unwind(t.Context())
+				if diff := cmp.Diff(tt.undone, undone, emptyIsNil()); diff != "" {
+					t.Errorf("undone (-want +got):\n%s", diff)
+				}
+				switch {
+				case len(leftovers) > 0 != (tt.left != ""):
+					t.Errorf("left behind: %v", leftovers)
+				case tt.left != "" && (!strings.Contains(leftovers[0].String(), tt.left) || leftovers[0].Certain):
+					t.Errorf("left behind: %v, want %q", leftovers, tt.left)
+				}
+				if took := time.Since(began); took < tt.took || took > tt.took+10*time.Second {
+					t.Errorf("took %s, want %s", took, tt.took)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is lost was refused if another client has changed what the running instance
+// holds: that stays as it is.
+func TestALostClaimOfARunningInstanceLeavesTheChangesOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		host := w.cloud.ProviderUUID("cn0")
+		hold := func(used int) []placementsim.Allocation {
+			held := []placementsim.Allocation{{Consumer: instance, Provider: host, Class: "VCPU", Used: used}}
+			if err := w.cloud.Placement.Claim(placementsim.Claim{Consumer: instance, Project: "p", User: "u", Type: "INSTANCE", Allocations: held}); err != nil {
+				t.Fatal(err)
+			}
+			return held
+		}
+		hold(1)
+		req := request("gpu")
+		req.Running, req.Flavor.VCPUs = true, 0
+		a, err := w.flow.Begin(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select); err != nil {
+			t.Fatal(err)
+		}
+		w.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop})
+		if err := a.Claim(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+		theirs := hold(2)
+		if undone, leftovers := a.Unwind(t.Context()); len(undone)+len(leftovers) > 0 {
+			t.Errorf("undone %v, left behind %v", undone, leftovers)
+		}
+		if diff := cmp.Diff(theirs, w.cloud.Placement.Allocations()); diff != "" {
+			t.Errorf("allocations (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The trace says what a flavor, its profile and the ports ask for. A port without a device
+// profile asks for nothing.
+func TestTheTraceTellsTheRequest(t *testing.T) {
+	t.Parallel()
+	model := portModel()
+	model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "picky", Groups: []map[string]string{
+		{"resources:PGPU": "1", "trait:CUSTOM_A": "required", "trait:CUSTOM_C": "required", "trait:CUSTOM_B": "forbidden"},
+	}})
+	w := newWorld(t, worldOpts{model: model})
+	plain := spawn.Port{Port: requestspec.Port{UUID: port2}}
+	tests := []struct {
+		profile string
+		ports   []spawn.Port
+		want    []string
+	}{
+		{"picky", nil, []string{
+			"picky: 1 group",
+			"flavor DISK_GB:20+MEMORY_MB:2048+VCPU:2, device_profile_0 PGPU:1 with CUSTOM_A+CUSTOM_C without CUSTOM_B",
+		}},
+		{"fake", []spawn.Port{plain, acceleratedPort(port1, "nic", "52:54:00:1e:59:c3")}, []string{
+			"fake: 1 group, 1 profile of ports",
+			"flavor DISK_GB:20+MEMORY_MB:2048+VCPU:2, device_profile_0" + port1 + " CUSTOM_NIC:1 with CUSTOM_NIC_X710, device_profile_0 FPGA:1 with CUSTOM_FAKE_DEVICE",
+		}},
+	}
+	for _, tt := range tests {
+		req := request(tt.profile)
+		req.Ports = tt.ports
+		a, err := w.flow.Begin(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := walk(t.Context(), a.ReadProfile, a.BuildRequest); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, step := range a.Result().Trace {
+			got = append(got, step.Decision)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.profile, diff)
+		}
+		a.Unwind(t.Context())
+	}
+	a, err := w.flow.Begin(spawn.Request{Instance: instance, Flavor: requestspec.Flavor{Name: "bad", MemoryMB: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest); !errors.Is(err, spawn.ErrRequest) {
+		t.Errorf("got error %v, want ErrRequest", err)
+	}
+	a.Unwind(t.Context())
+}
