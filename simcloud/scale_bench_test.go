@@ -1,0 +1,143 @@
+package simcloud_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/sim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// scaleGPUs is the number of devices of each host of the benchmarks of scale.
+const scaleGPUs = 8
+
+// scaleHosts runs a benchmark for clouds of several sizes.
+func scaleHosts(b *testing.B, bench func(b *testing.B, hosts int)) {
+	for _, hosts := range []int{8, 1000, 10000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) { bench(b, hosts) })
+	}
+}
+
+// allocated is what was allocated since the start, in bytes, and what is reachable now.
+func allocated() (total, heap uint64) {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.TotalAlloc, stats.HeapAlloc
+}
+
+// reportDevices reports how many devices were worked on each second, and how much was
+// allocated for each.
+func reportDevices(b *testing.B, hosts int, bytes uint64) {
+	devices := float64(b.N) * float64(hosts*scaleGPUs)
+	b.ReportMetric(devices/b.Elapsed().Seconds(), "devices/s")
+	b.ReportMetric(float64(bytes)/devices/1000, "KB/device")
+}
+
+// BenchmarkScaleBuild builds clouds of many hosts. Its MiB are the heap that the last cloud
+// holds.
+func BenchmarkScaleBuild(b *testing.B) {
+	scaleHosts(b, func(b *testing.B, hosts int) {
+		before, empty := allocated()
+		for b.Loop() {
+			cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scaleGPUs))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			_, heap := allocated()
+			b.ReportMetric((float64(heap)-float64(empty))/(1<<20), "MiB")
+			if err := cloud.Close(); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
+		after, _ := allocated()
+		reportDevices(b, hosts, after-before)
+	})
+}
+
+// BenchmarkScaleReport makes all agents report again, with nothing changed.
+func BenchmarkScaleReport(b *testing.B) {
+	scaleHosts(b, func(b *testing.B, hosts int) {
+		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scaleGPUs))
+		if err != nil {
+			b.Fatal(err)
+		}
+		before, _ := allocated()
+		for b.Loop() {
+			if err := cloud.Cyborg.Report(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		after, _ := allocated()
+		reportDevices(b, hosts, after-before)
+		if err := cloud.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkScaleFirstReport makes the agents of a Cyborg without devices report to a
+// Placement that has only the hosts.
+func BenchmarkScaleFirstReport(b *testing.B) {
+	scaleHosts(b, func(b *testing.B, hosts int) {
+		bytes := uint64(0)
+		for b.Loop() {
+			b.StopTimer()
+			cyborg, end := newScaleCyborg(b, hosts)
+			before, _ := allocated()
+			b.StartTimer()
+			if err := cyborg.Report(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			after, _ := allocated()
+			bytes += after - before
+			end()
+			b.StartTimer()
+		}
+		reportDevices(b, hosts, bytes)
+	})
+}
+
+// newScaleCyborg makes a Cyborg that knows the hosts of a cloud, and none of their devices.
+func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end func()) {
+	placement, err := placementsim.New(placementsim.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	agents, closeAgents, err := simcloud.ScaleModel(hosts, scaleGPUs).Agents()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cyborg, err = fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
+		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)},
+		Token: func(context.Context) (string, error) { return "admin", nil },
+	}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, agent := range agents {
+		if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: agent.Name}); err != nil {
+			b.Fatal(err)
+		}
+		if err := cyborg.AddHost(agent); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return cyborg, func() {
+		cyborg.Close()
+		placement.Close()
+		if err := closeAgents(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
