@@ -43,6 +43,7 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 		opt(s)
 	}
 	if s.placement != nil {
+		s.placement.Quirks = s.cfg.UpstreamQuirks
 		s.placement.CreatesStandardTraits = s.cfg.zed() && s.cfg.UpstreamQuirks
 	}
 	if s.faults != nil {

@@ -1,22 +1,30 @@
 package layout
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
-// Client calls Placement as upstream's conductor does (cyborg/services/report.py): the same calls in
-// the same order and at the same microversions, one by one.
+// Client calls Placement as upstream's conductor does (cyborg/services/report.py): the same writes in
+// the same order and at the same microversions, one by one. It reads only what it cannot know.
 type Client struct {
 	simhttp.Peer
+	// Quirks makes it send all that upstream sends for a new provider: it is read before it is
+	// created and before each write, and each of its classes and traits is ensured.
+	Quirks bool
 	// CreatesStandardTraits creates standard traits, too, which Placement refuses: a defect of
 	// Zed, in which devices with OWNER_CYBORG are dropped.
 	CreatesStandardTraits bool
@@ -110,19 +118,40 @@ func (p *Client) List(ctx context.Context, query, version string) ([]Provider, e
 // ProviderPath is the path of a resource provider.
 func ProviderPath(uuid string) string { return "/resource_providers/" + uuid }
 
+// target is a provider that is written to.
+type target struct {
+	uuid string
+	// generation is what its next write must carry, or unread.
+	generation int
+	// isNew is set for a provider that was created just now: it has no traits, and its classes
+	// and traits are ensured only when Placement refuses one, which most often exists.
+	isNew bool
+}
+
+const unread = -1
+
+// existing is a provider of which nothing is known.
+func existing(uuid string) *target { return &target{uuid: uuid, generation: unread} }
+
 // add creates a provider with its inventory and traits. Made reports whether this call may have
 // created it.
 func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
-	if err := p.ensureClasses(ctx, want.classes()...); err != nil {
-		return false, err
+	if p.Quirks {
+		if err := p.ensureClasses(ctx, want.classes()...); err != nil {
+			return false, err
+		}
 	}
-	if made, err = p.ensureProvider(ctx, want); err != nil {
+	t, made, err := p.ensureProvider(ctx, want)
+	if err == nil && !t.isNew && !p.Quirks {
+		err = p.ensureClasses(ctx, want.classes()...)
+	}
+	if err != nil {
 		return made, err
 	}
-	if err := p.putInventory(ctx, want, ""); err != nil {
+	if err := p.putInventory(ctx, t, want, ""); err != nil {
 		return made, err
 	}
-	return made, p.ChangeTraits(ctx, want.UUID, want.Traits, nil)
+	return made, p.changeTraits(ctx, t, want.Traits, nil)
 }
 
 // ensureClasses creates custom resource classes.
@@ -139,18 +168,60 @@ func (p *Client) ensureClasses(ctx context.Context, classes ...string) error {
 }
 
 // ensureProvider creates the provider, or adopts one with the same UUID, name and parent, which an
-// earlier Cyborg made.
-func (p *Client) ensureProvider(ctx context.Context, want Want) (made bool, err error) {
-	got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.6", nil, http.StatusNotFound)
-	if err != nil {
-		return false, err
+// earlier Cyborg made. Upstream asks first whether there is one.
+func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made bool, err error) {
+	t = existing(want.UUID)
+	if p.Quirks {
+		got, err := p.Must(ctx, http.MethodGet, ProviderPath(want.UUID), "1.6", nil, http.StatusNotFound)
+		if err != nil || got.Status == http.StatusOK {
+			return t, false, cmp.Or(err, p.checkOurs(ctx, want))
+		}
 	}
-	if got.Status != http.StatusOK {
-		got, err := p.Must(ctx, http.MethodPost, "/resource_providers", "1.20",
-			map[string]string{"uuid": want.UUID, "name": want.Name, "parent_provider_uuid": want.Parent})
-		return err == nil || got.Status == 0, err
+	const path = "/resource_providers"
+	got, err := p.send(ctx, http.MethodPost, path, "1.20",
+		map[string]string{"uuid": want.UUID, "name": want.Name, "parent_provider_uuid": want.Parent})
+	switch {
+	case err != nil:
+		return t, p.maybeMade(ctx, want.UUID), err
+	case got.OK():
+		p.learnGeneration(t, got, "generation")
+		t.isNew = !p.Quirks
+		return t, true, nil
+	case got.Status == http.StatusConflict && !p.Quirks:
+		if known, err := p.knowsProvider(ctx, want.UUID); err != nil || known {
+			return t, false, cmp.Or(err, p.checkOurs(ctx, want))
+		}
 	}
-	return false, p.checkOurs(ctx, want)
+	return t, false, placementError(http.MethodPost, path, got)
+}
+
+// lookTime is how long a lost answer is looked into.
+const lookTime = 10 * time.Second
+
+// maybeMade reports whether a request with a lost answer may have created a provider. One that has
+// been written to is older.
+func (p *Client) maybeMade(ctx context.Context, uuid string) bool {
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
+	defer end()
+	have, err := p.provider(ctx, uuid, "")
+	return err != nil || have.Generation == 0
+}
+
+// knowsProvider reports whether a provider exists.
+func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
+	got, err := p.Must(ctx, http.MethodGet, ProviderPath(uuid), "1.6", nil, http.StatusNotFound)
+	return got.OK(), err
+}
+
+// learnGeneration takes the generation from an answer that has it in a field. Upstream reads it anew.
+func (p *Client) learnGeneration(t *target, got simhttp.Answer, field string) {
+	t.generation = unread
+	var body map[string]json.RawMessage
+	if !p.Quirks && got.Decode(&body) == nil {
+		if n, err := strconv.Atoi(string(body[field])); err == nil {
+			t.generation = n
+		}
+	}
 }
 
 // checkOurs refuses a provider that Cyborg cannot have made.
@@ -177,34 +248,56 @@ func (p *Client) provider(ctx context.Context, uuid, version string) (have Provi
 }
 
 // write sends a change that carries the provider's generation, again when another writer came
-// in between. The body is made for each try, before the generation is read.
-func (p *Client) write(ctx context.Context, uuid, method, path, version string, body func() (map[string]any, error)) error {
-	path = ProviderPath(uuid) + path
+// in between, or once when Placement lacked a name in it. The body is made for each try, before the
+// generation is read.
+func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
+	path := ProviderPath(t.uuid) + c.path
+	ensure := c.ensure
 	for attempt := 1; ; attempt++ {
-		fields, err := body()
-		if err == nil {
-			fields["resource_provider_generation"], err = p.generation(ctx, uuid)
-		}
-		if err != nil {
-			return err
-		}
-		got, err := p.send(ctx, method, path, version, fields)
+		got, err := p.try(ctx, t, c, path)
 		switch {
 		case err != nil:
 			return err
 		case got.OK():
+			p.learnGeneration(t, got, "resource_provider_generation")
 			return nil
-		case got.Status != http.StatusConflict || attempt == maxConflicts:
-			return placementError(method, path, got)
+		case got.Status == http.StatusConflict && attempt < maxConflicts:
+			t.generation, t.isNew = unread, false
+		case got.Status == http.StatusBadRequest && ensure != nil:
+			if err := ensure(); err != nil {
+				return err
+			}
+			ensure = nil
+		default:
+			return placementError(c.method, path, got)
 		}
 	}
 }
 
+// providerWrite is a change of a provider.
+type providerWrite struct {
+	method, path, version string
+	ensure                func() error // creates the names in it, nil if they are known to be there
+	body                  func() (map[string]any, error)
+}
+
+func (p *Client) try(ctx context.Context, t *target, c providerWrite, path string) (simhttp.Answer, error) {
+	fields, err := c.body()
+	if err == nil && t.generation == unread {
+		t.generation, err = p.generation(ctx, t.uuid)
+	}
+	if err != nil {
+		return simhttp.Answer{}, err
+	}
+	fields["resource_provider_generation"] = t.generation
+	return p.send(ctx, c.method, path, c.version, fields)
+}
+
 // putInventory replaces the inventory. Version is "" as in a report, or newer.
-func (p *Client) putInventory(ctx context.Context, want Want, version string) error {
+func (p *Client) putInventory(ctx context.Context, t *target, want Want, version string) error {
 	amounts := memoryAmounts(want.Memory, want.Reserved > 0)
 	amounts[want.Class] = store.Inventory{Total: want.Total, MaxUnit: want.Total, Reserved: want.Reserved}
-	return p.PutInventories(ctx, want.UUID, amounts, version)
+	return p.putInventories(ctx, t, amounts, version)
 }
 
 // memoryAmounts are inventories of local memory. That of a disabled device is reserved, too.
@@ -222,19 +315,62 @@ func memoryAmounts(memory map[string]int, reserved bool) map[string]store.Invent
 
 // PutInventories replaces all inventories of a provider.
 func (p *Client) PutInventories(ctx context.Context, uuid string, amounts map[string]store.Inventory, version string) error {
+	return p.putInventories(ctx, existing(uuid), amounts, version)
+}
+
+func (p *Client) putInventories(ctx context.Context, t *target, amounts map[string]store.Inventory, version string) error {
 	for _, amount := range amounts {
 		if amount.Reserved > 0 && version == "" {
 			version = "1.26" // before, the total could not be reserved as a whole
 		}
 	}
-	return p.write(ctx, uuid, http.MethodPut, "/inventories", version, func() (map[string]any, error) {
-		return map[string]any{"inventories": amounts}, nil
-	})
+	c := providerWrite{
+		method: http.MethodPut, path: "/inventories", version: version,
+		body: func() (map[string]any, error) { return map[string]any{"inventories": amounts}, nil },
+	}
+	if t.isNew {
+		c.ensure = func() error { return p.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...) }
+	}
+	return p.write(ctx, t, c)
 }
 
 // ChangeTraits adds and removes traits of a provider and leaves all others.
 func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []string) error {
-	for _, trait := range add {
+	return p.changeTraits(ctx, existing(uuid), add, drop)
+}
+
+func (p *Client) changeTraits(ctx context.Context, t *target, add, drop []string) error {
+	c := providerWrite{
+		method: http.MethodPut, path: "/traits", version: "1.6",
+		body: func() (map[string]any, error) {
+			traits, err := p.currentTraits(ctx, t)
+			wanted := []string{} // in JSON not null
+			wanted = append(append(wanted, without(traits, without(drop, add))...), add...)
+			slices.Sort(wanted)
+			return map[string]any{"traits": slices.Compact(wanted)}, err
+		},
+	}
+	if t.isNew {
+		c.ensure = func() error { return p.ensureTraits(ctx, add...) }
+	} else if err := p.ensureTraits(ctx, add...); err != nil {
+		return err
+	}
+	if len(add)+len(drop) == 0 {
+		return nil
+	}
+	return p.write(ctx, t, c)
+}
+
+func (p *Client) currentTraits(ctx context.Context, t *target) ([]string, error) {
+	if t.isNew {
+		return nil, nil
+	}
+	return p.Traits(ctx, t.uuid)
+}
+
+// ensureTraits creates the traits that do not exist.
+func (p *Client) ensureTraits(ctx context.Context, traits ...string) error {
+	for _, trait := range traits {
 		there, err := p.knowsTrait(ctx, trait)
 		if err != nil {
 			return err
@@ -250,10 +386,7 @@ func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []stri
 			return err
 		}
 	}
-	if len(add)+len(drop) == 0 {
-		return nil
-	}
-	return p.putTraits(ctx, uuid, add, drop)
+	return nil
 }
 
 // knowsTrait reports whether a trait exists.
@@ -263,17 +396,6 @@ func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
 	}
 	got, err := p.Must(ctx, http.MethodGet, "/traits/"+trait, "1.6", nil, http.StatusNotFound)
 	return got.OK(), err
-}
-
-// putTraits replaces the traits by those that are there, with add and without drop.
-func (p *Client) putTraits(ctx context.Context, uuid string, add, drop []string) error {
-	return p.write(ctx, uuid, http.MethodPut, "/traits", "1.6", func() (map[string]any, error) {
-		traits, err := p.Traits(ctx, uuid)
-		wanted := []string{} // in JSON not null
-		wanted = append(append(wanted, without(traits, without(drop, add))...), add...)
-		slices.Sort(wanted)
-		return map[string]any{"traits": slices.Compact(wanted)}, err
-	})
 }
 
 // Traits lists the traits of a provider.

@@ -65,7 +65,7 @@ func (t tree) Change(ctx context.Context, c Change) error {
 		return err
 	}
 	if c.Class || c.Amount {
-		if err := p.putInventory(ctx, c.New, ""); err != nil {
+		if err := p.putInventory(ctx, existing(c.New.UUID), c.New, ""); err != nil {
 			return err
 		}
 	}
@@ -84,5 +84,5 @@ func (t tree) Remove(ctx context.Context, want Want) error { return t.client.rem
 
 // Reserve replaces the inventory.
 func (t tree) Reserve(ctx context.Context, want Want) error {
-	return t.client.putInventory(ctx, want, "1.26")
+	return t.client.putInventory(ctx, existing(want.UUID), want, "1.26")
 }

@@ -172,13 +172,13 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		}
 		method, path = http.MethodPost, "/inventories"
 	}
-	err := f.client.write(ctx, provider, method, path, "1.26", func() (map[string]any, error) {
+	err := f.client.write(ctx, existing(provider), providerWrite{method: method, path: path, version: "1.26", body: func() (map[string]any, error) {
 		body := map[string]any{"total": amount.Total, "max_unit": amount.MaxUnit, "reserved": amount.Reserved}
 		if !ours {
 			body["resource_class"] = class
 		}
 		return body, nil
-	})
+	}})
 	if err == nil {
 		f.setInventory(provider, class, amount, false)
 	}

@@ -46,7 +46,7 @@ func (n nested) Add(ctx context.Context, want Want) (made bool, err error) {
 // addRegion creates the provider of a device, if it is missing, and that of the region.
 func (n nested) addRegion(ctx context.Context, want Want) (made bool, err error) {
 	// the provider of the device has no inventory but the memory that its regions share
-	made, err = n.client.ensureProvider(ctx, Want{UUID: want.Parent, Name: want.Device, Parent: want.Root})
+	_, made, err = n.client.ensureProvider(ctx, Want{UUID: want.Parent, Name: want.Device, Parent: want.Root})
 	if err == nil {
 		err = n.syncDevice(ctx, want)
 	}

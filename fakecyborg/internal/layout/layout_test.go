@@ -25,6 +25,7 @@ type peer struct {
 	names     map[string]bool      // traits and resource classes
 	writes    []string
 	conflicts int // writes to be refused for their generation
+	lost      int // creations of providers whose answer is lost
 }
 
 type provider struct {
@@ -70,8 +71,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodPost && len(path) == 1 {
-		p.log(r, body.Name+" below "+body.Parent)
-		p.providers[body.UUID] = &provider{UUID: body.UUID, Name: body.Name, Parent: body.Parent, inventories: make(map[string]store.Inventory)}
+		p.create(w, r, body.provider)
 		return
 	}
 	if len(path) == 1 {
@@ -81,6 +81,10 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target, ok := p.providers[path[1]]
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if slices.ContainsFunc(body.Traits, func(trait string) bool { return strings.HasPrefix(trait, "CUSTOM_") && !p.names[trait] }) {
+		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	if body.ByGeneration != nil {
@@ -111,6 +115,25 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		target.inventories = body.Inventories
 	default:
 		p.serveInventory(w, r, target, path[3], body.Inventory)
+	}
+}
+
+// create creates a provider.
+func (p *peer) create(w http.ResponseWriter, r *http.Request, body provider) {
+	exists := p.providers[body.UUID] != nil
+	if !exists {
+		p.log(r, body.Name+" below "+body.Parent)
+		body.inventories = make(map[string]store.Inventory)
+		p.providers[body.UUID] = &body
+	}
+	switch {
+	case p.lost > 0:
+		p.lost--
+		panic(http.ErrAbortHandler)
+	case exists:
+		w.WriteHeader(http.StatusConflict)
+	default:
+		simhttp.WriteJSON(w, http.StatusOK, body)
 	}
 }
 
@@ -357,6 +380,23 @@ func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 		made, err := l.Add(t.Context(), want)
 		if ours := existing.Name == want.Name && existing.Parent == want.Parent; made || (err == nil) != ours {
 			t.Errorf("%+v: made %t, %v", existing, made, err)
+		}
+	}
+}
+
+// A provider is created by this call, or an older one exists, and the answer is lost.
+func TestALostCreationIsLookedInto(t *testing.T) {
+	t.Parallel()
+	want := layout.Want{UUID: "card", Name: "cn0_card", Parent: "host", Class: "PGPU", Total: 2}
+	for name, older := range map[string]*provider{"new": nil, "older": {UUID: "card", Name: "cn0_card", Parent: "host", Generation: 2}} {
+		p := newPeer()
+		p.lost = 1
+		if older != nil {
+			p.providers["card"] = older
+		}
+		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
+		if made, err := l.Add(t.Context(), want); err == nil || made != (older == nil) {
+			t.Errorf("%s: made %t, %v", name, made, err)
 		}
 	}
 }
