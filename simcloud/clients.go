@@ -28,10 +28,8 @@ func (c *Cloud) tokenSource(user string) func(context.Context) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := c.clock.Now()
-		if token != "" && now.Before(until) && loads == c.loads.Load() {
-			if _, err := c.identity.VerifyToken(token); err == nil { // or it was revoked
-				return token, nil
-			}
+		if token != "" && now.Before(until) && loads == c.loads.Load() && c.identity.IsValid(token) { // it may have been revoked
+			return token, nil
 		}
 		issued, err := c.identity.IssueToken(user)
 		if err == nil {

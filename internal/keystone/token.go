@@ -94,23 +94,34 @@ func (s *Server) VerifyToken(text string) (http.Header, error) {
 	if !ok {
 		return nil, ErrToken
 	}
-	h := http.Header{}
-	h.Set("X-Identity-Status", "Confirmed")
-	h.Set("X-User-Id", found.user.id)
-	h.Set("X-User-Name", found.user.name)
-	h.Set("X-User-Domain-Id", domainID)
-	h.Set("X-User-Domain-Name", domainName)
-	h.Set("X-Roles", strings.Join(found.roles, ","))
+	values := make([]string, 0, 11)
+	h := make(http.Header, cap(values)) // a map that grows costs a tenth of a small request
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("X-Identity-Status", "Confirmed")
+	set("X-User-Id", found.user.id)
+	set("X-User-Name", found.user.name)
+	set("X-User-Domain-Id", domainID)
+	set("X-User-Domain-Name", domainName)
+	set("X-Roles", strings.Join(found.roles, ","))
 	if found.project != nil {
-		h.Set("X-Project-Id", found.project.id)
-		h.Set("X-Project-Name", found.project.name)
-		h.Set("X-Project-Domain-Id", domainID)
-		h.Set("X-Project-Domain-Name", domainName)
+		set("X-Project-Id", found.project.id)
+		set("X-Project-Name", found.project.name)
+		set("X-Project-Domain-Id", domainID)
+		set("X-Project-Domain-Name", domainName)
 	}
 	if found.System {
-		h.Set("OpenStack-System-Scope", "all")
+		set("Openstack-System-Scope", "all")
 	}
 	return h, nil
+}
+
+// IsValid reports whether VerifyToken accepts a token.
+func (s *Server) IsValid(text string) bool {
+	_, ok := s.lookup(text)
+	return ok
 }
 
 // IssueToken returns a token of a user in the user's first project without a request, for

@@ -97,13 +97,12 @@ func (r *Router) Match(method, escapedPath string) Match {
 	var match Match
 	for i := range r.routes {
 		parsed := &r.routes[i]
-		vars, ok := matchSegments(parsed.segments, segments)
-		if !ok {
+		if !matches(parsed.segments, segments) {
 			continue
 		}
 		match.Allowed = append(match.Allowed, parsed.route.Method)
 		if match.Route == nil && parsed.route.Method == method {
-			match.Route, match.vars, match.body = &parsed.route, vars, parsed.body
+			match.Route, match.vars, match.body = &parsed.route, variables(parsed.segments, segments), parsed.body
 		}
 	}
 	slices.Sort(match.Allowed)
@@ -111,31 +110,35 @@ func (r *Router) Match(method, escapedPath string) Match {
 	return match
 }
 
-// matchSegments compares a pattern with a path; a variable takes any
-// non-empty segment, unescaped.
-func matchSegments(pattern, path []string) (map[string]string, bool) {
+// matches compares a pattern with a path; a variable takes any segment that is not empty.
+func matches(pattern, path []string) bool {
 	if len(pattern) != len(path) {
-		return nil, false
+		return false
 	}
+	for i, want := range pattern {
+		if _, isVariable := variable(want); !isVariable {
+			if want != path[i] {
+				return false
+			}
+		} else if value, err := url.PathUnescape(path[i]); err != nil || value == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// variables are the values of the variables of a pattern, unescaped, in a path that matches.
+func variables(pattern, path []string) map[string]string {
 	var vars map[string]string
 	for i, want := range pattern {
-		name, isVariable := variable(want)
-		if !isVariable {
-			if want != path[i] {
-				return nil, false
+		if name, ok := variable(want); ok {
+			if vars == nil {
+				vars = make(map[string]string, 2)
 			}
-			continue
+			vars[name], _ = url.PathUnescape(path[i])
 		}
-		value, err := url.PathUnescape(path[i])
-		if err != nil || value == "" {
-			return nil, false
-		}
-		if vars == nil {
-			vars = make(map[string]string, 2)
-		}
-		vars[name] = value
 	}
-	return vars, true
+	return vars
 }
 
 func variable(segment string) (string, bool) {
