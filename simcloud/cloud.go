@@ -153,6 +153,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 	if err := c.start(set); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.recorder.Pause()
 	if err := fill(c); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

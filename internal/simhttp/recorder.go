@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -18,6 +19,7 @@ type Recorder struct {
 	// or members of the body. It is set before the first request.
 	RefusesUnrecognized bool
 
+	paused    atomic.Bool
 	mu        sync.Mutex
 	limit     int
 	started   uint64
@@ -40,6 +42,10 @@ type recorderKey struct{}
 // Recording lets the recorder keep the exchanges of every Service below the handler.
 func Recording(h http.Handler, r *Recorder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.paused.Load() && !r.RefusesUnrecognized {
+			h.ServeHTTP(w, req)
+			return
+		}
 		h.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), recorderKey{}, r)))
 	})
 }
@@ -104,6 +110,9 @@ func (r *Recorder) Started() uint64 {
 	return r.started
 }
 
+// Pause makes the recorder keep nothing, nor collect what requests change, until Reset.
+func (r *Recorder) Pause() { r.paused.Store(true) }
+
 // Reset forgets everything.
 func (r *Recorder) Reset() {
 	if r == nil {
@@ -112,6 +121,7 @@ func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.exchanges, r.changes = nil, 0
+	r.paused.Store(false)
 }
 
 // maxKeptChanges is how many changes of all exchanges a recorder keeps.
