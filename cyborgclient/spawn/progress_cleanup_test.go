@@ -76,6 +76,25 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 			want:    []string{"begin", "undone arqs of instance INSTANCE", "left allocation INSTANCE", "end 1 undone, 1 left behind"},
 			retries: 3,
 		},
+		"devices, without an answer": {
+			spawn: anInstance,
+			disturb: func(t *testing.T, s *site, _ spawn.Instance) {
+				s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Drop, When: fault.After})
+			},
+			run:  func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
+			want: []string{"begin", "undone arqs of instance INSTANCE", "undone part of allocation INSTANCE", "end 2 undone, 0 left behind"},
+		},
+		"devices that are released": {
+			spawn: func(t *testing.T, s *site) spawn.Instance {
+				i := s.spawn(t, "gpu")
+				if err := s.flow.ReleaseDevices(t.Context(), i.UUID); err != nil {
+					t.Error(err)
+				}
+				return i
+			},
+			run:  func(ctx context.Context, s *site, i spawn.Instance) error { return s.flow.ReleaseDevices(ctx, i.UUID) },
+			want: []string{"begin", "undone arqs of instance INSTANCE", "end 1 undone, 0 left behind"},
+		},
 		"a change of the owner": {
 			spawn: novaVGPU,
 			run: func(ctx context.Context, s *site, i spawn.Instance) error {
