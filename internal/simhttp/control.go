@@ -3,8 +3,10 @@ package simhttp
 import (
 	"cmp"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/sim"
@@ -42,7 +44,7 @@ func (c Control) Patterns() map[string]http.HandlerFunc {
 		"GET /_sim/faults":      Show("rules", c.rules),
 		"PUT /_sim/faults":      c.putFaults,
 		"DELETE /_sim/faults":   c.deleteFaults,
-		"GET /_sim/requests":    Show("requests", func() any { return append([]sim.Exchange{}, c.Recorder.Exchanges()...) }), // not null
+		"GET /_sim/requests":    c.getRequests,
 		"DELETE /_sim/requests": c.deleteRequests,
 	}
 	maps.Copy(patterns, c.More)
@@ -59,6 +61,32 @@ func Show(key string, value func() any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, ControlBody(key, value()))
 	}
+}
+
+// getRequests lists the newest requests, with limit only so many. If there are older ones, older
+// in the answer is the value of before that asks for them.
+func (c Control) getRequests(w http.ResponseWriter, r *http.Request) {
+	before, limit := uint64(math.MaxUint64), math.MaxInt
+	var err error
+	query := r.URL.Query()
+	if query.Has("limit") {
+		if limit, err = strconv.Atoi(query.Get("limit")); err == nil && limit < 1 {
+			err = strconv.ErrRange
+		}
+	}
+	if query.Has("before") && err == nil {
+		before, err = strconv.ParseUint(query.Get("before"), 10, 64)
+	}
+	if err != nil {
+		http.Error(w, "limit and before are positive whole numbers", http.StatusBadRequest)
+		return
+	}
+	list, older := c.Recorder.page(before, limit)
+	body := ControlBody("requests", append([]sim.Exchange{}, list...)) // not null
+	if older > 0 {
+		body["older"] = older
+	}
+	WriteJSON(w, http.StatusOK, body)
 }
 
 // getRoutes lists what the services answer, and all that fault rules can act on.

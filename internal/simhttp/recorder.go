@@ -3,6 +3,7 @@ package simhttp
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -86,18 +87,30 @@ func (r *Recorder) add(number uint64, e sim.Exchange) {
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
 // by when they started.
 func (r *Recorder) Exchanges() []sim.Exchange {
+	list, _ := r.page(math.MaxUint64, math.MaxInt)
+	return list
+}
+
+// page returns the newest of the exchanges whose number is below one, at most a limit, and
+// the number below which the older ones are, 0 if there are none.
+func (r *Recorder) page(before uint64, limit int) (list []sim.Exchange, older uint64) {
 	if r == nil {
-		return nil
+		return nil, 0
 	}
 	r.mu.Lock()
 	kept := slices.Clone(r.exchanges[max(0, len(r.exchanges)-r.limit):])
 	r.mu.Unlock()
 	slices.SortFunc(kept, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	list := make([]sim.Exchange, 0, len(kept))
-	for _, e := range kept {
+	end, _ := slices.BinarySearchFunc(kept, before, func(e numbered, number uint64) int { return cmp.Compare(e.number, number) })
+	begin := max(0, end-limit)
+	if begin > 0 {
+		older = kept[begin].number
+	}
+	list = make([]sim.Exchange, 0, end-begin)
+	for _, e := range kept[begin:end] {
 		list = append(list, e.Exchange)
 	}
-	return list
+	return list, older
 }
 
 // Started is how many exchanges have started so far, forgotten ones included.
