@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"weak"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
@@ -40,7 +41,15 @@ type dumpPort struct {
 func (m *Memory) Dump() ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	d := treeDump{SchemaVersion: strictjson.SnapshotVersion, VFs: []dumpVFs{}, Ports: []dumpPort{}, Mdevs: sortedMdevs(m.mdevs)}
+	d := treeDump{SchemaVersion: strictjson.SnapshotVersion, VFs: []dumpVFs{}, Ports: []dumpPort{}, Mdevs: []driver.Mdev{}}
+	if m.changed != nil {
+		m.changed.dump(&d)
+	}
+	return json.MarshalIndent(d, "", "  ")
+}
+
+func (m *hardware) dump(d *treeDump) {
+	d.Mdevs = sortedMdevs(m.mdevs)
 	for _, f := range m.sorted() {
 		if f.vfs != nil && len(f.virtual) != f.enabledAtStart {
 			d.VFs = append(d.VFs, dumpVFs{f.address.String(), len(f.virtual)})
@@ -54,7 +63,6 @@ func (m *Memory) Dump() ([]byte, error) {
 			}
 		}
 	}
-	return json.MarshalIndent(d, "", "  ")
 }
 
 // Load makes the tree what a dump of a tree of the same description says, in place of all
@@ -66,17 +74,26 @@ func (m *Memory) Load(data []byte) error {
 	if err := strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
-	h, err := generate(m.described)
-	if err == nil {
-		err = h.restore(d)
-	}
+	h, err := d.restored(m.described)
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hardware = h
+	m.changed, m.generated = h, weak.Pointer[hardware]{}
 	return nil
+}
+
+// restored returns the tree of a dump, nil for one that is as described.
+func (d treeDump) restored(described Description) (*hardware, error) {
+	if len(d.VFs)+len(d.Ports)+len(d.Mdevs) == 0 {
+		return nil, nil
+	}
+	h, err := generate(described)
+	if err == nil {
+		err = h.restore(d)
+	}
+	return h, err
 }
 
 // restore does to a newly generated tree what a dump says.

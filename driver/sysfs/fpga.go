@@ -175,12 +175,13 @@ func (m *Memory) Program(address string, port int, afuID string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := m.portOwner(at, port)
+	h := m.change()
+	f := h.portOwner(at, port)
 	if f == nil {
 		return fmt.Errorf("%w: %s port %d", ErrNoPort, address, port)
 	}
 	f.loaded[port] = afuID
-	m.placePorts(f)
+	h.placePorts(f)
 	return nil
 }
 

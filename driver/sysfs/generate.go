@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"weak"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -51,7 +52,7 @@ func Generate(d Description) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Memory{described: d, hardware: h}, nil
+	return &Memory{described: d, generated: weak.Make(h)}, nil
 }
 
 func generate(d Description) (*hardware, error) {

@@ -141,6 +141,9 @@ func (m *hardware) refresh(p *mdevParent) {
 // kernel knows no mdev bus has none. What cannot be read is an error, since a device
 // overlooked would be one leaked.
 func Mdevs(tree driver.Tree) ([]driver.Mdev, error) {
+	if m, ok := tree.(*Memory); ok && m.isDescribed() {
+		return nil, nil // no description has any
+	}
 	view := driver.NewView(tree)
 	var list []driver.Mdev
 	var faults []error

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"weak"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -22,10 +23,48 @@ import (
 // Errors of the writes are those of Linux: EINVAL for a malformed value, EEXIST for an
 // mdev uuid in use, ENOSPC when no instance of the type is left, ERANGE for more VFs
 // than there are and EBUSY for a change from one number of VFs to another.
+//
+// A tree that nothing has changed is generated from its description when it is read, and takes no
+// memory between the garbage collector's runs.
 type Memory struct {
 	mu        sync.RWMutex
 	described Description
-	*hardware
+	changed   *hardware // nil if it is as described
+
+	generating sync.Mutex
+	generated  weak.Pointer[hardware] // as described
+}
+
+// current returns the tree. It expects the lock held.
+func (m *Memory) current() *hardware {
+	if m.changed != nil {
+		return m.changed
+	}
+	m.generating.Lock()
+	defer m.generating.Unlock()
+	if h := m.generated.Value(); h != nil {
+		return h
+	}
+	h, err := generate(m.described)
+	if err != nil { // not after Generate, unless the description was changed
+		h = newHardware()
+	}
+	m.generated = weak.Make(h)
+	return h
+}
+
+// change returns the tree to be changed, which is kept from now on. It expects the write lock held.
+func (m *Memory) change() *hardware {
+	m.changed = m.current()
+	m.generated = weak.Pointer[hardware]{}
+	return m.changed
+}
+
+// isDescribed reports whether nothing has changed the tree.
+func (m *Memory) isDescribed() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.changed == nil
 }
 
 // hardware is the tree and the state behind its files. Its methods expect the lock of the
@@ -45,7 +84,7 @@ type hardware struct {
 var _ driver.Tree = (*Memory)(nil)
 
 // NewMemory returns the tree of a machine with an empty PCI bus.
-func NewMemory() *Memory { return &Memory{hardware: newHardware()} }
+func NewMemory() *Memory { return new(Memory) }
 
 func newHardware() *hardware {
 	m := &hardware{
@@ -70,7 +109,7 @@ func (m *Memory) ReadFile(name string) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return at("read", name, func() ([]byte, error) {
-		n, err := m.root.walk(name, true)
+		n, err := m.current().root.walk(name, true)
 		switch {
 		case err != nil:
 			return nil, err
@@ -90,7 +129,7 @@ func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return at("readdir", name, func() ([]fs.DirEntry, error) {
-		n, err := m.root.walk(name, true)
+		n, err := m.current().root.walk(name, true)
 		switch {
 		case err != nil:
 			return nil, err
@@ -108,7 +147,7 @@ func (m *Memory) Readlink(name string) (string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return at("readlink", name, func() (string, error) {
-		n, err := m.root.walk(name, false)
+		n, err := m.current().root.walk(name, false)
 		if err == nil && !n.isLink() {
 			err = fs.ErrInvalid
 		}
@@ -122,7 +161,7 @@ func (m *Memory) Readlink(name string) (string, error) {
 // WriteFile implements driver.Tree. Files that the kernel would not let change refuse
 // with fs.ErrPermission.
 func (m *Memory) WriteFile(name string, data []byte) error {
-	return m.change("write", name, func(n *node) error {
+	return m.changeNode("write", name, func(n *node) error {
 		switch {
 		case n.isDir():
 			return ErrNotRegular
@@ -133,12 +172,12 @@ func (m *Memory) WriteFile(name string, data []byte) error {
 	})
 }
 
-// change does something to the node of a name.
-func (m *Memory) change(op, name string, do func(*node) error) error {
+// changeNode does something to the node of a name.
+func (m *Memory) changeNode(op, name string, do func(*node) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, err := at(op, name, func() (*node, error) {
-		n, err := m.root.walk(name, true)
+		n, err := m.change().root.walk(name, true)
 		if err == nil {
 			err = do(n)
 		}
@@ -151,7 +190,10 @@ func (m *Memory) change(op, name string, do func(*node) error) error {
 func (m *Memory) Mdevs() []driver.Mdev {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return sortedMdevs(m.mdevs)
+	if m.changed == nil {
+		return sortedMdevs(nil) // none are described
+	}
+	return sortedMdevs(m.changed.mdevs)
 }
 
 // sortedMdevs lists devices by uuid; the list is never nil.
@@ -171,6 +213,12 @@ func sortMdevs(list []driver.Mdev) {
 func (m *Memory) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.changed != nil {
+		m.changed.reboot()
+	}
+}
+
+func (m *hardware) reboot() {
 	for id := range m.mdevs {
 		m.dropMdev(id)
 	}
@@ -191,14 +239,14 @@ func (m *Memory) Reboot() {
 func (m *Memory) SetFile(path string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.place(path, &node{data: slices.Clone(data)})
+	m.change().place(path, &node{data: slices.Clone(data)})
 }
 
 // SetLink puts a symbolic link at a path, like SetFile. The target must not be empty.
 func (m *Memory) SetLink(path, target string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.place(path, &node{target: target})
+	m.change().place(path, &node{target: target})
 }
 
 // place puts a node below the deepest directory of the path that is there.
@@ -221,13 +269,13 @@ func (m *hardware) place(path string, n *node) {
 func (m *Memory) Remove(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.root.remove(path)
+	m.change().root.remove(path)
 }
 
 // Deny makes reading the file or directory of a name fail with fs.ErrPermission. The
 // error is that of a name which is not there.
 func (m *Memory) Deny(name string) error {
-	return m.change("deny", name, func(n *node) error {
+	return m.changeNode("deny", name, func(n *node) error {
 		n.hidden = true
 		return nil
 	})
@@ -239,7 +287,7 @@ func (m *Memory) Deny(name string) error {
 func (m *Memory) LayOut(dir string) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if err := m.root.layOut(dir); err != nil {
+	if err := m.current().root.layOut(dir); err != nil {
 		return fmt.Errorf("sysfs: lay out: %w", err)
 	}
 	return nil
