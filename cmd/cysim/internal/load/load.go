@@ -20,7 +20,9 @@ import (
 type Command struct {
 	Spawns       int    `default:"1000" help:"Number of instances to spawn and delete (${default})."`
 	Concurrency  int    `default:"16" help:"Number of instances at a time (${default})."`
-	Cloud        string `default:"embedded" placeholder:"NAME" help:"A cloud of clouds.yaml, or embedded: 8 hosts with 8 GPUs each, in this process (${default})."`
+	Cloud        string `default:"embedded" placeholder:"NAME" help:"A cloud of clouds.yaml, or embedded: one in this process (${default})."`
+	Hosts        int    `default:"8" help:"Number of hosts of the embedded cloud (${default})."`
+	Devices      int    `default:"8" help:"Number of GPUs of each host of the embedded cloud (${default})."`
 	ServiceCloud string `placeholder:"NAME" help:"Cloud of clouds.yaml whose token is sent as X-Service-Token, which binding needs. Default: the same cloud."`
 	Profile      string `default:"gpu" placeholder:"NAME" help:"Device profile (${default})."`
 	Output       string `short:"o" enum:"table,json" default:"table" help:"Output format: table or json."`
@@ -37,6 +39,9 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if c.Concurrency < 1 || c.Concurrency > c.Spawns {
 		return command.BadInput(fmt.Errorf("--concurrency %d: from 1 to the number of spawns, %d", c.Concurrency, c.Spawns))
 	}
+	if err := c.checkSize(); err != nil {
+		return command.BadInput(err)
+	}
 	target, err := c.target(ctx)
 	if err != nil {
 		return err
@@ -49,6 +54,19 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		err = report.failure()
 	}
 	return errors.Join(err, target.close())
+}
+
+// checkSize checks the size of the embedded cloud.
+func (c *Command) checkSize() error {
+	switch {
+	case c.Hosts < 1 || c.Hosts > maxHosts:
+		return fmt.Errorf("--hosts %d: from 1 to %d", c.Hosts, maxHosts)
+	case c.Devices < 1 || c.Devices > maxDevices:
+		return fmt.Errorf("--devices %d: from 1 to %d", c.Devices, maxDevices)
+	case c.Cloud != embedded && (c.Hosts != defaultHosts || c.Devices != defaultDevices):
+		return errors.New("--hosts and --devices are for the embedded cloud")
+	}
+	return nil
 }
 
 // drive spawns and deletes the instances, and then looks for leaks.

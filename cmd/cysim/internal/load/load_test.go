@@ -62,7 +62,7 @@ func TestLoadReportsWhySpawnsFailed(t *testing.T) {
 	}
 }
 
-func TestQuantilesOfALoad(t *testing.T) {
+func TestPercentilesOfALoad(t *testing.T) {
 	t.Parallel()
 	r := newReport(io.Discard, 100)
 	for n := 100; n > 0; n-- {
@@ -74,12 +74,49 @@ func TestQuantilesOfALoad(t *testing.T) {
 	if err := r.print(&out, "json"); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"spawns":100,"failed":0,"leaks":1,"spawns_per_second":50,"latency_ms":{"p50":51,"p99":100,"max":100}}` + "\n"
+	want := `{"spawns":100,"failed":0,"leaks":1,"spawns_per_second":50,"latency_ms":{"p50":50,"p99":99,"max":100}}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("as JSON (-want +got):\n%s", diff)
 	}
 	if err := r.failure(); err == nil || !strings.Contains(err.Error(), "leaked: 1") {
 		t.Errorf("failure: %v", err)
+	}
+}
+
+func TestPercentilesOfFewSpawns(t *testing.T) {
+	t.Parallel()
+	for spawns, want := range map[int]latency{
+		0: {}, 1: {P50: 1, P99: 1, Max: 1}, 2: {P50: 1, P99: 2, Max: 2}, 3: {P50: 2, P99: 3, Max: 3},
+		99: {P50: 50, P99: 99, Max: 99}, 101: {P50: 51, P99: 100, Max: 101}, 200: {P50: 100, P99: 198, Max: 200},
+	} {
+		r := newReport(io.Discard, max(spawns, 1))
+		for n := range spawns {
+			r.add(time.Duration(n+1)*time.Millisecond, nil)
+		}
+		if err := r.print(io.Discard, "json"); err != nil || r.LatencyMS != want {
+			t.Errorf("%d spawns: %+v, want %+v, %v", spawns, r.LatencyMS, want, err)
+		}
+	}
+}
+
+func TestALoadOfACloudOfAnotherSize(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if status := runLoad(t, &stdout, &stderr, "--hosts", "1", "--devices", "2", "--spawns", "4", "--concurrency", "1", "-o", "json"); status != 0 {
+		t.Errorf("status %d: %s", status, stderr.String())
+	}
+	for _, args := range [][]string{{"--hosts", "0"}, {"--devices", "0"}, {"--devices", "241"}, {"--cloud", "real", "--hosts", "9"}} {
+		if status := runLoad(t, &stdout, &stderr, args...); status != 2 {
+			t.Errorf("%q: status %d", args, status)
+		}
+	}
+	cloud, err := (&Command{Hosts: 3, Devices: 5}).embeddedTarget(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.close()
+	if hosts, devices := len(cloud.cloud.HostNames()), len(cloud.cloud.Cyborg.Devices()); hosts != 3 || devices != 15 {
+		t.Errorf("%d hosts, %d devices", hosts, devices)
 	}
 }
 
@@ -98,7 +135,7 @@ func TestAnInterruptedLoadLeaksNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var stdout bytes.Buffer
-			load := &Command{Spawns: 200, Concurrency: 16, Cloud: "embedded", Profile: "gpu", Output: "json"}
+			load := &Command{Spawns: 200, Concurrency: 16, Cloud: "embedded", Hosts: 8, Devices: 8, Profile: "gpu", Output: "json"}
 			err := load.Run(ctx, &command.Process{Stdout: &stdout, Stderr: interrupter{cancel}, Log: slog.New(slog.DiscardHandler)})
 			var got struct{ Spawns, Leaks int }
 			if json.Unmarshal(stdout.Bytes(), &got) != nil || got.Leaks != 0 || got.Spawns == load.Spawns {

@@ -66,7 +66,7 @@ func (r *report) add(took time.Duration, err error) {
 // print writes the numbers.
 func (r *report) print(w io.Writer, format string) error {
 	slices.Sort(r.times)
-	r.LatencyMS = latency{P50: r.quantile(0.5), P99: r.quantile(0.99), Max: r.quantile(1)}
+	r.LatencyMS = latency{P50: r.percentile(50), P99: r.percentile(99), Max: r.percentile(100)}
 	if r.took > 0 {
 		r.SpawnsPerSecond = float64(len(r.times)) / r.took.Seconds()
 	}
@@ -92,13 +92,14 @@ func (r *report) print(w io.Writer, format string) error {
 	return err
 }
 
-// quantile is a latency in milliseconds, 0 without any.
-func (r *report) quantile(q float64) float64 {
+// percentile is the least latency, in milliseconds, that so many of 100 spawns do not exceed;
+// 0 without any.
+func (r *report) percentile(of100 int) float64 {
 	if len(r.times) == 0 {
 		return 0
 	}
-	at := min(int(q*float64(len(r.times))), len(r.times)-1)
-	return float64(r.times[at].Microseconds()) / 1000
+	rank := (len(r.times)*of100 + 99) / 100
+	return float64(r.times[max(rank, 1)-1].Microseconds()) / 1000
 }
 
 // failure is the error of a load with leaks or failed spawns.

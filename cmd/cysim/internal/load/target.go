@@ -17,9 +17,15 @@ import (
 
 // The embedded cloud.
 const (
-	embeddedHosts = 8
-	embeddedGPUs  = 8
+	embedded       = "embedded"
+	defaultHosts   = 8
+	defaultDevices = 8
+	maxHosts       = 100_000
+	maxDevices     = 240 // of simcloud.ScaleModel
 )
+
+// maxAttempts is how many hosts are tried for an instance.
+const maxAttempts = 8
 
 // target is the cloud under load.
 type target struct {
@@ -29,19 +35,19 @@ type target struct {
 }
 
 func (c *Command) target(ctx context.Context) (*target, error) {
-	if c.Cloud == "embedded" {
-		return embeddedTarget(ctx)
+	if c.Cloud == embedded {
+		return c.embeddedTarget(ctx)
 	}
 	service := cmp.Or(c.ServiceCloud, c.Cloud)
-	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service), spawn.WithConfig(spawn.Config{MaxAttempts: embeddedHosts})) // it polls: Nova's events do not come here
+	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service), spawn.WithConfig(spawn.Config{MaxAttempts: maxAttempts})) // it polls: Nova's events do not come here
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
 	return &target{flow: flow}, nil
 }
 
-func embeddedTarget(ctx context.Context) (*target, error) {
-	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(embeddedHosts, embeddedGPUs))
+func (c *Command) embeddedTarget(ctx context.Context) (*target, error) {
+	cloud, err := simcloud.New(ctx, simcloud.ScaleModel(c.Hosts, c.Devices))
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +61,8 @@ func embeddedTarget(ctx context.Context) (*target, error) {
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	// Every host is tried. Nobody else uses the project, so that an interrupted create is looked for.
-	config := spawn.Config{MaxAttempts: embeddedHosts, ExclusiveProject: true}
+	// Nobody else uses the project, so that an interrupted create is looked for.
+	config := spawn.Config{MaxAttempts: maxAttempts, ExclusiveProject: true}
 	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events))
 	if err != nil {
 		return nil, err
