@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -73,40 +75,43 @@ func TestADeviceThatNovaHasIsRefusedByName(t *testing.T) {
 	}
 }
 
-// Nova makes its provider after Cyborg has reported the card: within ten reports the card is
+// Nova makes its provider after Cyborg has reported the card: within ten minutes the card is
 // Cyborg's no more, and when Nova gives it up, it is again.
 func TestAKnownDeviceThatNovaOffersLater(t *testing.T) {
 	t.Parallel()
-	w := newReportWorld(t, gpu("3b", "VGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"))
-	w.report()
-	nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
-		Name: "cn0_pci_0000_3b_00_0", Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := 0
-	for range 12 {
-		if err := w.cyborg.Report(t.Context()); err != nil {
-			if !strings.Contains(err.Error(), "resource provider cn0_pci_0000_3b_00_0 carries OWNER_NOVA") {
-				t.Fatal(err)
-			}
-			refused++
+	synctest.Test(t, func(t *testing.T) {
+		w := newReportWorld(t, gpu("3b", "VGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"))
+		w.report()
+		nova, err := w.placement.CreateProvider(placementsim.ResourceProvider{
+			Name: "cn0_pci_0000_3b_00_0", Parent: w.root, Traits: []string{"OWNER_NOVA"}, Inventories: map[string]placementsim.Inventory{"VGPU": {Total: 4}},
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if refused < 3 { // from the tenth on
-		t.Errorf("%d of 12 reports refused the card", refused)
-	}
-	if _, there := w.provider("3b"); there || len(w.cyborg.Devices()) != 1 {
-		t.Errorf("the card is still Cyborg's: %v", w.cyborg.Devices())
-	}
-	if err := w.placement.DeleteProvider(nova.UUID); err != nil {
-		t.Fatal(err)
-	}
-	w.report()
-	if _, there := w.provider("3b"); !there {
-		t.Error("not reported after Nova gave it up")
-	}
+		refused := 0
+		for range 12 {
+			time.Sleep(time.Minute)
+			if err := w.cyborg.Report(t.Context()); err != nil {
+				if !strings.Contains(err.Error(), "resource provider cn0_pci_0000_3b_00_0 carries OWNER_NOVA") {
+					t.Fatal(err)
+				}
+				refused++
+			}
+		}
+		if refused < 3 { // from the tenth minute on
+			t.Errorf("%d of 12 reports refused the card", refused)
+		}
+		if _, there := w.provider("3b"); there || len(w.cyborg.Devices()) != 1 {
+			t.Errorf("the card is still Cyborg's: %v", w.cyborg.Devices())
+		}
+		if err := w.placement.DeleteProvider(nova.UUID); err != nil {
+			t.Fatal(err)
+		}
+		w.report()
+		if _, there := w.provider("3b"); !there {
+			t.Error("not reported after Nova gave it up")
+		}
+	})
 }
 
 func TestADeviceOfNovasSettingsIsRefused(t *testing.T) {

@@ -13,12 +13,15 @@ import (
 // traitOwnerNova is on the providers that Nova makes for its own devices.
 const traitOwnerNova = "OWNER_NOVA"
 
-// claimsPeriod is in how many reports Nova's providers are read once for known devices.
-const claimsPeriod = 10
+// claimsPeriod is how often Nova's providers are read for known devices.
+const claimsPeriod = 10 * reportPeriod
+
+// offeredByNova begins the reason for which a device is left out.
+const offeredByNova = "offered by Nova, too: "
 
 // refuseClaimed removes the devices from a discovery that Nova offers, too, since both would assign
 // them. Nova's settings are read for every device. Its providers, which it may make later, are read
-// in one of ten reports, for new devices, and until none is refused, so that most reports
+// every ten minutes, for new devices, and until none is refused, so that most reports
 // without changes cost one call. Upstream reports such a device.
 func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []storedDevice) {
 	if r.c.cfg.Quirks {
@@ -28,7 +31,6 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 	if r.asksForClaims(seen, stored) {
 		providers = r.novaProviders(ctx)
 	}
-	r.host.contested = false
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
 		by := ""
 		if r.host.NovaClaims != nil {
@@ -40,24 +42,26 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 		if by == "" {
 			return false
 		}
-		r.host.contested = true
 		key := f.ControlPath.Key()
 		delete(seen.present, key)
 		r.fail(key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
-		r.leaveOut(f, "offered by Nova, too: "+by)
+		r.leaveOut(f, offeredByNova+by)
 		return true
 	})
 }
 
 // asksForClaims reports whether Nova's providers are to be read.
 func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
-	if epoch := r.c.epoch(); r.host.states != epoch { // as a new process, which starts from the state
-		r.host.reports, r.host.contested, r.host.states = 0, false, epoch
-	}
-	r.host.reports++
-	due := r.host.reports%claimsPeriod == 0
 	isNew := func(f found) bool { return !isStored(stored, f.Device) }
-	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (due || r.host.contested || slices.ContainsFunc(seen.devices, isNew))
+	due := !r.c.now().Before(seen.before.ClaimsReadAt.Add(claimsPeriod))
+	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (due || contested(seen.before) || slices.ContainsFunc(seen.devices, isNew))
+}
+
+// contested reports whether a report left out a device that Nova offers.
+func contested(report store.HostReport) bool {
+	return slices.ContainsFunc(report.Drivers, func(d store.DriverReport) bool {
+		return slices.ContainsFunc(d.LeftOut, func(n driver.Notice) bool { return strings.HasPrefix(n.Reason, offeredByNova) })
+	})
 }
 
 // leaveOut adds a device that is not offered to the report of its driver.
@@ -76,6 +80,9 @@ func (r *report) leaveOut(f found, reason string) {
 func (r *report) novaProviders(ctx context.Context) (names []string) {
 	list, err := r.c.cfg.Placement.List(ctx, "in_tree="+r.parent+"&required="+traitOwnerNova, "1.18")
 	r.fail("", "look for devices of Nova's", err)
+	if err == nil {
+		r.c.db.Update(nil, func(tx store.Tx) { tx.ClaimsRead(r.name, r.c.now()) })
+	}
 	for _, p := range list {
 		if p.UUID != r.parent {
 			names = append(names, p.Name)

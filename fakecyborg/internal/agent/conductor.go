@@ -59,10 +59,6 @@ type Conductor struct {
 type host struct {
 	driver.Host
 	turn chan struct{} // holds one token: reports of a host follow each other
-	// These belong to who has the turn.
-	reports   int  // since the state was replaced
-	states    int  // the epoch of reports
-	contested bool // the last report refused a device that Nova offers
 }
 
 // New returns a conductor without hosts.

@@ -23,6 +23,7 @@ type discovery struct {
 	devices []found
 	present map[string]bool // control paths that exist, usable or not
 	failed  map[string]bool // drivers that could not discover
+	before  store.HostReport
 	// abort is set for a report that upstream drops as a whole: a driver failed, or
 	// reported a device without attributes, as that of Huawei's Ascend does.
 	abort bool
@@ -56,7 +57,10 @@ func (r *report) discover(ctx context.Context) discovery {
 		}
 		r.take(&v, report.Devices, d.Name())
 	}
-	r.c.db.Update(nil, func(tx store.Tx) { tx.SetReport(r.name, rows) })
+	r.c.db.Update(nil, func(tx store.Tx) {
+		v.before = tx.Report(r.name)
+		tx.SetReport(r.name, rows)
+	})
 	r.c.setReported(r.name, now)
 	return v
 }

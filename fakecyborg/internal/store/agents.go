@@ -95,10 +95,25 @@ func (t Tx) SetReturn(host string, at time.Time) {
 // Reports iterates over what was found on each host, ordered by host.
 func (t Tx) Reports() iter.Seq[HostReport] { return t.s.reports.All(t.tx) }
 
+// Report is what was found on a host last.
+func (t Tx) Report(host string) HostReport {
+	r, _ := t.s.reports.Get(t.tx, host)
+	return r
+}
+
 // SetReport stores what the drivers of a host found.
 func (t Tx) SetReport(host string, drivers []DriverReport) {
-	r := HostReport{Host: host, Drivers: drivers}
-	if old, ok := t.s.reports.Get(t.tx, host); !ok || !reflect.DeepEqual(old, r) {
+	old, ok := t.s.reports.Get(t.tx, host)
+	r := HostReport{Host: host, Drivers: drivers, ClaimsReadAt: old.ClaimsReadAt}
+	if !ok || !reflect.DeepEqual(old, r) {
+		t.s.reports.Put(t.tx, r)
+	}
+}
+
+// ClaimsRead stores when the providers were read that Nova has below a host.
+func (t Tx) ClaimsRead(host string, now time.Time) {
+	if r, ok := t.s.reports.Get(t.tx, host); ok {
+		r.ClaimsReadAt = now
 		t.s.reports.Put(t.tx, r)
 	}
 }

@@ -181,8 +181,9 @@ type Agent struct {
 
 // HostReport is what the drivers of a host found last.
 type HostReport struct {
-	Host    string         `json:"hostname"`
-	Drivers []DriverReport `json:"drivers"`
+	Host         string         `json:"hostname"`
+	Drivers      []DriverReport `json:"drivers"`
+	ClaimsReadAt time.Time      `json:"claims_read_at,omitzero"` // Nova's providers below the host
 }
 
 // DriverReport is what one driver found.
