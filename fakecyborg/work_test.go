@@ -289,9 +289,9 @@ func TestEventsAreSentAsTheirRuleSays(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					faults := fault.NewSet()
 					w, arqs := formWorld(t, fakecyborg.Config{EventForm: form}, faults)
-					if tt.rule.Action != "" {
-						tt.rule.Operation, tt.rule.Subject = fault.EventSend, instanceA
-						w.strike(faults, tt.rule)
+					if rule := tt.rule; rule.Action != "" {
+						rule.Operation, rule.Subject = fault.EventSend, instanceA
+						w.strike(faults, rule)
 					}
 					began := time.Now()
 					w.want(w.patch(binding(instanceA, vgpuProvider(), arqs...)), tt.status, "")
