@@ -113,7 +113,7 @@ func TestEventsOnTheirWay(t *testing.T) {
 					if took := time.Since(start); err != nil || took < bound || took > tt.by {
 						t.Errorf("got error %v after %s, want success after %s to %s", err, took, bound, tt.by)
 					}
-					if err == nil && strings.Contains(result.Trace[8].Decision, "not every event came") != (tt.by == polled) {
+					if err == nil && strings.HasSuffix(result.Trace[8].Decision, " before the wait; not every event came") != (tt.by == polled) {
 						t.Errorf("decision %q", result.Trace[8].Decision)
 					}
 					for _, rule := range w.cloud.Faults().Rules() {

@@ -232,6 +232,24 @@ func TestALateReleaseSparesTheNextSpawn(t *testing.T) {
 	}
 }
 
+// A release with an answer cannot arrive late: the next claim is written once.
+func TestAfterAReleaseTheNextClaimIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{})
+	w.spawned(t, request("gpu"))
+	if err := w.flow.Release(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.RemoveGuest(instance)
+	w.cloud.ForgetRequests()
+	if _, err := w.flow.Run(t.Context(), request("gpu")); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.puts(); n[http.StatusNoContent] != 1 {
+		t.Errorf("the claim was written %d times", n[http.StatusNoContent])
+	}
+}
+
 // A release that was given up, and then done again, may still arrive, too.
 func TestAReleaseThatWasGivenUpSparesTheNextSpawn(t *testing.T) {
 	t.Parallel()
