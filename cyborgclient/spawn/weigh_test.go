@@ -94,6 +94,12 @@ func TestWeighersOfTheConfiguration(t *testing.T) {
 	if err != nil || !strings.Contains(rankOf(t, result), "no programming is needed; partly used devices filled: 0") {
 		t.Errorf("a flavor without a profile: %v", err)
 	}
+	ordered := plain
+	ordered.Instance = secondInstance
+	ordered.Order = spawn.OrderBy(func(matching.Candidate) (float64, string) { return 0, "the order of the request" })
+	if result, err = w.flow.Run(t.Context(), ordered); err != nil || !strings.HasSuffix(rankOf(t, result), ": the order of the request") {
+		t.Errorf("a request with an order: %v", err)
+	}
 	_, err = spawn.New(w.cyborg, nil, spawn.WithConfig(spawn.Config{Weighers: []spawn.Weigher{"luck"}}))
 	if !errors.Is(err, spawn.ErrConfig) || !strings.Contains(err.Error(), `unknown weigher "luck"; known are fragments, function, numa`) {
 		t.Errorf("unknown weigher: %v", err)
