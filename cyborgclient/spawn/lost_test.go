@@ -18,6 +18,7 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/placementsim"
+	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // The ARQs of a create with a lost reply are recognized by state, profile and
@@ -56,6 +57,26 @@ func TestALostCreateLeavesOlderARQsAndOtherProfiles(t *testing.T) {
 					t.Errorf("got ARQs %v, want only the other agent's %s", left, theirs)
 				}
 			})
+		})
+	}
+}
+
+// The age of a lost create's ARQ is that of Cyborg's clock, the Date of an answer that of
+// another host: they may be five minutes apart.
+func TestALostCreateIsFoundByClocksThatDiffer(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			model := simcloud.DefaultModel()
+			model.Cyborg.ClockSkew = skew
+			w := newWorld(t, worldOpts{model: &model, config: spawn.Config{MaxAttempts: 1, ExclusiveProject: true}})
+			w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After})
+			if _, err := w.flow.Run(t.Context(), request("gpu")); err == nil || len(certainlyLeft(err)) > 0 {
+				t.Errorf("skew %s: got error %v, want one without leftovers", skew, err)
+			}
+			if left := w.cloud.Cyborg.ARQs(); len(left) > 0 {
+				t.Errorf("skew %s: left %v", skew, left)
+			}
 		})
 	}
 }
