@@ -485,8 +485,7 @@ func rowEvacuateFails(t *testing.T) {
 	bubble(t, "the wait fails on the destination", func(t *testing.T) {
 		s := newSite(t, worldOpts{})
 		i := s.spawn(t, "gpu")
-		s.powerCut(t, i.Host)
-		s.guests.down[i.Host] = true
+		s.loseHost(t, i.Host)
 		s.fail(t, fault.Rule{Operation: fault.ARQList, Action: fault.Status, Status: 404, Nth: 2})
 		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || errors.Is(err, spawn.ErrLeftover) {
 			t.Fatalf("got error %v", err)

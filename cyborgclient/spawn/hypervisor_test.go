@@ -254,6 +254,13 @@ func (s *site) powerCut(t *testing.T, host string) {
 	}
 }
 
+// loseHost is a powerCut after which the host stays down.
+func (s *site) loseHost(t *testing.T, host string) {
+	t.Helper()
+	s.powerCut(t, host)
+	s.guests.down[host] = true
+}
+
 // spawn runs an instance of a profile of the model, with the ports given.
 func (s *site) spawn(t *testing.T, profile string, ports ...spawn.Port) spawn.Instance {
 	t.Helper()

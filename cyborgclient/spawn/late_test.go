@@ -300,8 +300,7 @@ func TestALateClaimOfAnEarlierLifeIsRefused(t *testing.T) {
 		if err := s.ops.Stop(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
-		s.powerCut(t, i.Host)
-		s.guests.down[i.Host] = true
+		s.loseHost(t, i.Host)
 		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
 		if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil {
 			t.Fatal("no error")
@@ -326,8 +325,7 @@ func TestALateClaimOfARunningInstanceIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := s.cloud.Placement.Allocations()
-		s.powerCut(t, i.Host)
-		s.guests.down[i.Host] = true
+		s.loseHost(t, i.Host)
 		s.fail(t, fault.Rule{Operation: fault.AllocationsPut, Action: fault.Late, Delay: 7 * time.Minute})
 		began := time.Now()
 		_, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})

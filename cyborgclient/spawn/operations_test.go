@@ -200,8 +200,7 @@ func opDeletePlain(t *testing.T) {
 func opLocalDelete(t *testing.T) {
 	t.Run("without binding states", func(t *testing.T) { t.Parallel(); opLocalDeleteStuck(t) })
 	each(t, []string{"gpu", "fake", "port", "gpu and port"}, func(t *testing.T, s *site, i spawn.Instance) {
-		s.powerCut(t, i.Host)
-		s.guests.down[i.Host] = true
+		s.loseHost(t, i.Host)
 		if err := s.ops.LocalDelete(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
@@ -448,8 +447,7 @@ func opEvacuate(t *testing.T) {
 			return
 		}
 		old := s.arqs(t, i)
-		s.powerCut(t, i.Host)
-		s.guests.down[i.Host] = true
+		s.loseHost(t, i.Host)
 		s.cloud.ForgetRequests()
 		result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 		if err != nil {
@@ -509,8 +507,7 @@ func evacuateStuck(t *testing.T, profile string, config fakecyborg.Config) {
 	s := newSite(t, worldOpts{model: &model})
 	i := s.spawn(t, profile)
 	old := s.arqs(t, i)
-	s.powerCut(t, i.Host)
-	s.guests.down[i.Host] = true
+	s.loseHost(t, i.Host)
 	began := time.Now()
 	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 	if took := time.Since(began); took > 10*time.Second {
@@ -579,8 +576,7 @@ func TestADeadAgentIsNotWaitedFor(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, worldOpts{})
 			i := s.spawn(t, "vgpu")
-			s.powerCut(t, i.Host)
-			s.guests.down[i.Host] = true
+			s.loseHost(t, i.Host)
 			rule := fault.Rule{Operation: fault.ARQDelete, Action: fault.Status, Status: 500, Times: -1}
 			want := []time.Duration{0, 400 * time.Millisecond, 1200 * time.Millisecond}
 			if !answers {
@@ -624,8 +620,7 @@ func opLocalDeleteStuck(t *testing.T) {
 					s := newSite(t, worldOpts{model: &model})
 					i := s.spawn(t, profile)
 					old := s.arqs(t, i)
-					s.powerCut(t, i.Host)
-					s.guests.down[i.Host] = true
+					s.loseHost(t, i.Host)
 					began := time.Now()
 					onlyMdev(t, s.ops.LocalDelete(t.Context(), i), old)
 					if took := time.Since(began); took > 10*time.Second {

@@ -54,8 +54,7 @@ func TestAnObserverSeesTheCleanupOfOperations(t *testing.T) {
 		"an evacuation": {
 			spawn: anInstance,
 			disturb: func(t *testing.T, s *site, i spawn.Instance) {
-				s.powerCut(t, i.Host)
-				s.guests.down[i.Host] = true
+				s.loseHost(t, i.Host)
 				s.guests.hook = func(int) {
 					if slices.Contains(s.guests.calls, "start") {
 						s.fail(t, putFails)

@@ -327,8 +327,7 @@ func shelveOffloadRow(rpc int) func(*testing.T) {
 func evacuateRow(t *testing.T) {
 	s := fixtureSite(t, spawn.Config{})
 	i := s.spawnFor(t, false)
-	s.powerCut(t, i.Host)
-	s.guests.down[i.Host] = true
+	s.loseHost(t, i.Host)
 	result, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{})
 	if err != nil || result.Host == i.Host {
 		t.Fatalf("got %+v, %v; want another host than %s", result, err, i.Host)
@@ -580,8 +579,7 @@ func unshelveBindFails(t *testing.T) {
 func evacuateBindFails(t *testing.T) {
 	s := fixtureSite(t, spawn.Config{})
 	i := s.spawnFor(t, false)
-	s.powerCut(t, i.Host)
-	s.guests.down[i.Host] = true
+	s.loseHost(t, i.Host)
 	s.fail(t, fault.Rule{Operation: fault.ARQBind, Action: fault.Status, Status: 500, When: fault.After, Times: -1})
 	if _, err := s.ops.Evacuate(t.Context(), i, spawn.MoveOpts{}); err == nil || len(certainlyLeft(err)) > 0 {
 		t.Errorf("got %v", err)
