@@ -24,7 +24,7 @@ func TestPagesAreTheRecord(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "requests") {
 			first, second := recorder.begin(), recorder.begin()
 			for _, n := range []uint64{second, first} {
-				recorder.add(n, sim.Exchange{RequestID: fmt.Sprint(n)})
+				recorder.add(n, sim.Exchange{RequestID: fmt.Sprint(n)}, nil)
 			}
 		}
 		want := recorder.Exchanges()
@@ -46,7 +46,7 @@ func TestPagesAreTheRecord(t *testing.T) {
 			if page.Older > 0 {
 				path = fmt.Sprintf("/_sim/requests?limit=%d&before=%d", limit, page.Older)
 				if len(recorder.Exchanges()) < recorder.limit {
-					recorder.add(recorder.begin(), sim.Exchange{}) // is in no page before
+					recorder.add(recorder.begin(), sim.Exchange{}, nil) // is in no page before
 				}
 			}
 		}

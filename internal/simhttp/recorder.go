@@ -33,6 +33,16 @@ type Recorder struct {
 type numbered struct {
 	number uint64
 	sim.Exchange
+	log     *tables.ChangeLog // describes the changes when they are read; nil: Changes has them
+	touched int               // what log says, or 1 for Changes
+}
+
+// described is the exchange with its changes.
+func (e numbered) described() sim.Exchange {
+	if e.log != nil {
+		e.Changes = e.log.Changes()
+	}
+	return e.Exchange
 }
 
 // NewRecorder returns a recorder that keeps the newest limit exchanges.
@@ -69,9 +79,13 @@ func (r *Recorder) begin() uint64 {
 
 // add keeps an exchange. It is called when a request ends, so nested requests
 // arrive before the one that caused them; Exchanges sorts by start.
-func (r *Recorder) add(number uint64, e sim.Exchange) {
+func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
+	touched := log.End()
 	if r == nil {
 		return
+	}
+	if touched == 0 {
+		log = nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +94,8 @@ func (r *Recorder) add(number uint64, e sim.Exchange) {
 		clear(r.exchanges[len(kept):]) // or what they refer to would stay
 		r.exchanges = kept
 	}
-	r.exchanges = append(r.exchanges, numbered{number, e})
-	r.trimChanges(len(e.Changes))
+	r.exchanges = append(r.exchanges, numbered{number, e, log, touched})
+	r.trimChanges(touched)
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
@@ -108,7 +122,7 @@ func (r *Recorder) page(before uint64, limit int) (list []sim.Exchange, older ui
 	}
 	list = make([]sim.Exchange, 0, end-begin)
 	for _, e := range kept[begin:end] {
-		list = append(list, e.Exchange)
+		list = append(list, e.described())
 	}
 	return list, older
 }
@@ -176,12 +190,12 @@ func (r *Recorder) trimChanges(added int) {
 	}
 	r.changes = 0
 	for i := range r.exchanges {
-		r.changes += len(r.exchanges[i].Changes)
+		r.changes += r.exchanges[i].touched
 	}
 	for i := 0; i < len(r.exchanges) && r.changes > maxKeptChanges/2; i++ {
-		e := &r.exchanges[i].Exchange
-		if n := len(e.Changes); n > 1 {
-			e.Changes = []sim.Change{tables.MoreChanges(n)}
+		e := &r.exchanges[i]
+		if n := e.touched; n > 1 {
+			e.Changes, e.log, e.touched = []sim.Change{tables.MoreChanges(n)}, nil, 1
 			r.changes -= n - 1
 		}
 	}

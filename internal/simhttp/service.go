@@ -81,9 +81,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	end := func(answer http.Header) {
 		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(exchange.Started)
 		exchange.Microversion = lastWord(answer.Get(s.VersionHeader))
-		exchange.Changes = log.End()
-		recorder.add(number, exchange)
+		recorder.add(number, exchange, log)
 		if s.Observe != nil {
+			exchange.Changes = log.Changes()
 			s.Observe(exchange)
 		}
 	}

@@ -31,6 +31,7 @@ type ChangeLog struct {
 	place  map[[2]string]int // in things
 	more   int               // things that did not fit
 	ended  bool
+	list   []sim.Change // what Changes returned
 }
 
 // thing is something that was touched: a row, or what a service notes itself.
@@ -110,27 +111,39 @@ func (t *thing) follow(next sim.Change) {
 	}
 }
 
-// End returns the changes. Later ones are discarded.
-func (l *ChangeLog) End() []sim.Change {
+// End makes the log discard later changes, and returns how many things were touched.
+func (l *ChangeLog) End() (touched int) {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	return len(l.things)
+}
+
+// Changes ends the log and returns the changes. They are described here, which costs more
+// than all else that a log does: most are never read.
+func (l *ChangeLog) Changes() []sim.Change {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
-	var list []sim.Change
 	for _, t := range l.things {
 		if t.isRow {
 			t.describe()
 		}
 		if t.Action != "" {
-			list = append(list, t.Change)
+			l.list = append(l.list, t.Change)
 		}
 	}
 	if l.more > 0 {
-		list = append(list, MoreChanges(l.more))
+		l.list = append(l.list, MoreChanges(l.more))
 	}
-	return list
+	l.things, l.place, l.more = nil, nil, 0
+	return l.list
 }
 
 // MoreChanges is the change that stands for n others.

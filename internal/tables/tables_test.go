@@ -158,17 +158,17 @@ func TestChangeLogDescribesWhatATransactionDid(t *testing.T) {
 		{Action: sim.Deleted, Kind: "row", ID: "u2", What: "of a"},
 		{Action: sim.Created, Kind: "mediated_device", ID: "m", What: "nvidia-1"},
 	}
-	if diff := cmp.Diff(want, log.End()); diff != "" {
+	if diff := cmp.Diff(want, log.Changes()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	log.Add(sim.Change{Action: sim.Created, Kind: "late", ID: "l"})
-	if diff := cmp.Diff(want, log.End()); diff != "" {
+	if diff := cmp.Diff(want, log.Changes()); diff != "" {
 		t.Errorf("changes after the end (-want +got):\n%s", diff)
 	}
 	var none *tables.ChangeLog
 	none.Add(want...)
 	none.Record(nil)
-	if got := none.End(); got != nil {
+	if got := none.Changes(); got != nil {
 		t.Errorf("changes of a nil log: %v", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestChangeLogHasOneChangeOfEachThing(t *testing.T) {
 	} {
 		n := new(tables.ChangeLog)
 		tt.do(n)
-		if diff := cmp.Diff(tt.want, n.End()); diff != "" {
+		if diff := cmp.Diff(tt.want, n.Changes()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -227,7 +227,7 @@ func TestChangeLogIsBounded(t *testing.T) {
 	for i := range 1003 {
 		log.Add(sim.Change{Action: sim.Created, Kind: "k", ID: fmt.Sprint(i), What: strings.Repeat("é", 251)})
 	}
-	got := log.End()
+	got := log.Changes()
 	if len(got) != 1001 || got[1000].Kind != tables.KindMore || !strings.HasPrefix(got[1000].What, "3 more") {
 		t.Fatalf("%d changes, the last one is %v", len(got), got[len(got)-1])
 	}
