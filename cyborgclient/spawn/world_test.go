@@ -111,7 +111,7 @@ func (w *world) checkPromise(t *testing.T, result *spawn.Result, err error) {
 }
 
 // define makes the guest of a result.
-func (w *world) define(t *testing.T, result *spawn.Result) {
+func (w *world) define(t testing.TB, result *spawn.Result) {
 	t.Helper()
 	guest := sim.Guest{UUID: result.Instance, Host: result.Host, Domain: string(result.Domain)}
 	if err := w.cloud.DefineGuest(guest); err != nil {
