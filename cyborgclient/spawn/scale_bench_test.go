@@ -3,85 +3,84 @@ package spawn_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/scale"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // BenchmarkScaleSpawn is a whole spawn, the definition of its guest and its release, by
-// sixteen workers at once, in empty clouds and in clouds of which 80 % of the devices are in
-// use. Its rates are also told in parts of that of 8 empty hosts. There are always more free
-// devices than workers: a spawn that fails fails the benchmark, and so does what is left in
-// the end.
+// sixteen workers at once, in clouds that are empty. A spawn that fails fails the
+// benchmark, and so does what is left in the end.
 func BenchmarkScaleSpawn(b *testing.B) {
-	base := 0.0
-	for _, scale := range []struct {
-		name   string
-		hosts  int
-		filled float64
-		config spawn.Config
-	}{
-		{"hosts=8/filled=0", 8, 0, spawn.Config{}},
-		{"hosts=1000/filled=0", 1000, 0, spawn.Config{}},
-		{"hosts=10000/filled=0", 10_000, 0, spawn.Config{}},
-		{"hosts=1000/filled=80", 1000, 0.8, spawn.Config{}},
-		{"hosts=10000/filled=80", 10_000, 0.8, spawn.Config{}},
-		{"hosts=1000/weigher", 1000, 0, spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFragments}}},
-	} {
-		b.Run(scale.name, func(b *testing.B) {
-			w := scaleWorld(b, scale.hosts, scale.config)
-			fillPart(b, w.cloud, scale.filled)
-			rate := w.spawnAndRelease(b)
-			if scale.hosts == 8 {
-				base = rate // the last counts, the one of the most spawns
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
+		w := scaleWorld(b, hosts, spawn.Config{})
+		b.Run("empty", func(b *testing.B) { w.benchSpawns(b, &rates, hosts) })
+		if free := hosts * scale.Devices / 5; free > 2*scaleWorkers {
+			fillPart(b, w.cloud, 0.8)
+			b.Run("filled=80", func(b *testing.B) { w.benchSpawns(b, &rates, hosts) })
+		}
+	})
+}
+
+// BenchmarkScaleWeigher is BenchmarkScaleSpawn with a weigher, which sees all candidates.
+func BenchmarkScaleWeigher(b *testing.B) {
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
+		scaleWorld(b, hosts, spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFragments}}).benchSpawns(b, &rates, hosts)
+	})
+}
+
+const scaleWorkers = 16
+
+// benchSpawns makes instances and releases them again.
+func (w *world) benchSpawns(b *testing.B, rates *scale.Rates, hosts int) {
+	b.ReportAllocs()
+	work := make(chan string)
+	var workers sync.WaitGroup
+	for range scaleWorkers {
+		workers.Go(func() {
+			for id := range work {
+				w.spawnAndRelease(b, id)
 			}
-			b.ReportMetric(rate, "spawns/s")
-			b.ReportMetric(rate/base, "of-8-hosts")
-			w.cloud.CheckNoLeaks(b)
 		})
 	}
+	for n := 0; b.Loop(); n++ {
+		work <- benchInstance(0xb, n)
+	}
+	close(work)
+	workers.Wait()
+	rates.Report(b, "spawn", hosts, float64(b.N), "spawns")
+	w.cloud.CheckNoLeaks(b)
+}
+
+func (w *world) spawnAndRelease(b *testing.B, id string) {
+	result, err := w.flow.Run(b.Context(), spawn.Request{Instance: id, Flavor: flavor("gpu")})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	w.define(b, result)
+	if err := w.flow.Release(b.Context(), id); err != nil {
+		b.Error(err)
+	}
+	w.cloud.RemoveGuest(id)
 }
 
 // scaleWorld is a world of many hosts with eight GPUs each.
 func scaleWorld(b *testing.B, hosts int, config spawn.Config) *world {
-	w := &world{cloud: simcloud.Run(b, simcloud.ScaleModel(hosts, 8)), events: externalevent.NewRegistry()}
+	w := &world{cloud: simcloud.Run(b, simcloud.ScaleModel(hosts, scale.Devices)), events: externalevent.NewRegistry()}
 	w.cloud.HandleEvents(w.events.Handler())
 	w.connect(b, w.cloud.Provider(b), spawn.WithConfig(config))
 	return w
-}
-
-// spawnAndRelease makes b.N instances, sixteen at a time, and returns how many a second.
-func (w *world) spawnAndRelease(b *testing.B) float64 {
-	var number atomic.Int64
-	const workers = 16
-	b.SetParallelism(max(1, workers/runtime.GOMAXPROCS(0)))
-	b.ReportAllocs()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			id := benchInstance(0xb, int(number.Add(1)))
-			result, err := w.flow.Run(b.Context(), spawn.Request{Instance: id, Flavor: flavor("gpu")})
-			if err != nil {
-				b.Error(err)
-				continue
-			}
-			w.define(b, result)
-			if err := w.flow.Release(b.Context(), id); err != nil {
-				b.Error(err)
-			}
-			w.cloud.RemoveGuest(id)
-		}
-	})
-	b.StopTimer()
-	return float64(b.N) / b.Elapsed().Seconds()
 }
 
 // benchInstance is the UUID of the nth instance of a kind.

@@ -68,6 +68,7 @@ func foundations() []Package {
 		{Pattern: "internal/osloconf", Others: []string{ini}, Never: inputOutput()},
 		{Pattern: "internal/httpbounds"}, // also the library's
 		{Pattern: "internal/plural"},
+		{Pattern: "internal/scale"}, // for benchmarks only
 		{Pattern: "internal/strictjson"},
 		{Pattern: "internal/uuids"},
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
