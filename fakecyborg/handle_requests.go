@@ -27,7 +27,7 @@ const lengthOfARQ = 768
 
 // arqsBody writes a body of requests, at most a number, as they are shown at one moment.
 func (s *Server) arqsBody(c *simhttp.Call, tx store.Tx, most int, rows iter.Seq[store.ARQ]) []byte {
-	write, shown := s.links(c).arqs(tx, s.cfg.zed()), s.conductor.ShownState(tx, s.clock.Now())
+	write, shown := s.links(c).arqs(tx, s.cfg.zed(), most), s.conductor.ShownState(tx, s.clock.Now())
 	body, separator := append(make([]byte, 0, (most+1)*lengthOfARQ), `{"arqs":[`...), ""
 	for row := range rows {
 		body = write.append(append(body, separator...), row, shown(row))
@@ -105,7 +105,7 @@ func (s *Server) getARQ(c *simhttp.Call) error {
 			err = showable(a.Provider, a.Instance)
 		}
 		if err == nil {
-			body = s.links(c).arqs(tx, s.cfg.zed()).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
+			body = s.links(c).arqs(tx, s.cfg.zed(), 1).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
 		}
 	})
 	if err != nil {

@@ -89,21 +89,46 @@ func (l links) oneProfile(p store.Profile) oneProfile {
 // arqWriter writes accelerator requests, which come by the ten thousand, without a value in
 // between.
 type arqWriter struct {
-	tx   store.Tx
-	href string // of all requests, an unfinished JSON text
-	zed  bool
+	href   string // of all requests, an unfinished JSON text
+	zed    bool
+	handle func(uuid string) (shownHandle, bool)
 }
 
-func (l links) arqs(tx store.Tx, zed bool) arqWriter {
-	return arqWriter{tx, strings.TrimSuffix(jsonText(l.base+"/accelerator/v2/accelerator_requests/"), `"`), zed}
+// shownHandle is what a request shows of its attach handle.
+type shownHandle struct {
+	kind string
+	info store.Info
 }
+
+// arqs returns a writer of about a number of requests.
+func (l links) arqs(tx store.Tx, zed bool, count int) arqWriter {
+	w := arqWriter{href: strings.TrimSuffix(jsonText(l.base+"/accelerator/v2/accelerator_requests/"), `"`), zed: zed}
+	if count > tx.CountHandles()/handlesPerLookup {
+		held := make(map[string]shownHandle, count)
+		for h := range tx.AllHandles() {
+			if h.InUse {
+				held[h.UUID] = shownHandle{h.Type, h.Info}
+			}
+		}
+		w.handle = func(uuid string) (h shownHandle, ok bool) { h, ok = held[uuid]; return h, ok }
+		return w
+	}
+	w.handle = func(uuid string) (shownHandle, bool) {
+		h, ok := tx.Handle(uuid)
+		return shownHandle{h.Type, h.Info}, ok
+	}
+	return w
+}
+
+// handlesPerLookup is about how many handles are read in the time that the search for one takes.
+const handlesPerLookup = 8
 
 // append writes a request that shows a state: 14 fields, less the UUID of the handle in the
 // Zed release. The handle is shown in the state Bound only.
 func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
-	handle, bound := store.Handle{Info: "{}"}, false
+	handle, bound := shownHandle{info: "{}"}, false
 	if state == store.Bound && a.Handle != "" {
-		if held, ok := w.tx.Handle(a.Handle); ok {
+		if held, ok := w.handle(a.Handle); ok {
 			handle, bound = held, true
 		}
 	}
@@ -115,16 +140,16 @@ func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
 	b = appendTextOrNull(append(b, `,"device_rp_uuid":`...), a.Provider)
 	b = appendTextOrNull(append(b, `,"instance_uuid":`...), a.Instance)
 	b = appendTextOrNull(append(b, `,"project_id":`...), a.Project)
-	b = appendText(append(b, `,"attach_handle_type":`...), handle.Type)
+	b = appendText(append(b, `,"attach_handle_type":`...), handle.kind)
 	if !w.zed {
 		b = append(b, `,"attach_handle_uuid":`...)
 		if bound {
-			b = appendText(b, handle.UUID)
+			b = appendText(b, a.Handle)
 		} else {
 			b = append(b, "null"...)
 		}
 	}
-	b = append(append(b, `,"attach_handle_info":`...), handle.Info...)
+	b = append(append(b, `,"attach_handle_info":`...), handle.info...)
 	b = append(append(b, `,"links":[{"href":`...), w.href...)
 	b = append(append(b, a.UUID...), `","rel":"self"}],"created_at":`...)
 	b = appendStamp(b, a.CreatedAt)
@@ -135,9 +160,10 @@ func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
 	return append(appendStamp(b, a.UpdatedAt), '}')
 }
 
-// appendStamp writes what stamp returns.
+// appendStamp writes what stamp returns. [time.RFC3339] is the layout that [time] formats fast.
 func appendStamp(b []byte, t time.Time) []byte {
-	return append(t.UTC().AppendFormat(append(b, '"'), "2006-01-02T15:04:05"), `+00:00"`...)
+	b = t.UTC().AppendFormat(append(b, '"'), time.RFC3339)
+	return append(b[:len(b)-len("Z")], `+00:00"`...)
 }
 
 func appendTextOrNull(b []byte, text string) []byte {

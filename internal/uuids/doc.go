@@ -7,16 +7,20 @@ const hexDigits = "0123456789abcdefABCDEF"
 
 // Is reports whether a text is a UUID in its usual form, with hyphens. It allocates nothing.
 func Is(text string) bool {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return false
+	}
+	hyphens := 0
 	for i := range len(text) {
-		allowed := hexDigits
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			allowed = "-"
-		}
-		if strings.IndexByte(allowed, text[i]) < 0 {
+		switch c := text[i]; {
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
+		case c == '-':
+			hyphens++
+		default:
 			return false
 		}
 	}
-	return len(text) == 36
+	return hyphens == 4
 }
 
 // Like reports whether Python's uuid module would read the text, as oslo.utils asks

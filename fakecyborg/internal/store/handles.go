@@ -26,6 +26,9 @@ func (t Tx) Handles(deployable string) iter.Seq[Handle] {
 // AllHandles iterates over all attach handles, lowest first.
 func (t Tx) AllHandles() iter.Seq[Handle] { return t.s.handles.All(t.tx) }
 
+// CountHandles is the number of all attach handles.
+func (t Tx) CountHandles() int { return t.s.handles.Len(t.tx) }
+
 // Handle finds an attach handle.
 func (t Tx) Handle(uuid string) (Handle, bool) { return t.s.handles.byUUID.Get(t.tx, uuid) }
 
