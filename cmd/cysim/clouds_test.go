@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,10 +112,24 @@ func TestLoadOnACloudOfCloudsYAML(t *testing.T) {
 	served := start(t, "serve", "--clouds-yaml", file)
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	args := []string{"load", "--spawns", "6", "--concurrency", "2", "--cloud", "sim", "--service-cloud", "sim-svc", "--profile", "vgpu"}
-	if status, stdout, stderr := cysim(t, args...); status != 0 || !strings.Contains(stdout, "spawns and deletes ") {
+	if status, stdout, stderr := cysim(t, args...); status != 0 || !strings.Contains(stdout, " spawns a second ") {
 		t.Fatalf("status %d: %s%s", status, stdout, stderr)
 	}
 	if _, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", ""); !strings.Contains(text, `"leaks":[]`) {
 		t.Errorf("left behind: %s", text)
+	}
+	status, stdout, stderr := cysim(t, append(args, "--keep", "-o", "json")...)
+	var kept struct {
+		Kept, Leaks int
+		Instances   []string
+	}
+	if err := json.Unmarshal([]byte(stdout), &kept); err != nil || status != 0 || kept.Kept != 6 || kept.Leaks != 0 || len(kept.Instances) != 6 {
+		t.Errorf("status %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	_, text := get(t, served.env["CYSIM_URL"]+"/_sim/leaks", "")
+	for _, instance := range kept.Instances {
+		if !strings.Contains(text, "belongs to instance "+instance+",") {
+			t.Errorf("instance %s was not kept: %s", instance, text)
+		}
 	}
 }

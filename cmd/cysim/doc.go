@@ -13,8 +13,9 @@
 //	cysim lint --flavor FILE --profile FILE [--rocky]
 //	                                     check flavors and device profiles
 //	cysim check [--url URL]              list the leaked resources of a running cloud
-//	cysim load [--spawns N] [--concurrency C] [--cloud NAME]
-//	                                     run spawn/delete cycles
+//	cysim load [--spawns N] [--concurrency C] [--warmup N] [--keep | --hold TIME] [--cloud NAME]
+//	                                     run spawn/delete cycles; an embedded cloud has --hosts N,
+//	                                     --devices N of each, and --fill PERCENT in use before
 //	cysim import --os-cloud NAME [--output FILE] [--replace-names] [--replace-ids]
 //	                                     make a state for serve from a real cloud
 //	cysim state show FILE                print a state that serve keeps

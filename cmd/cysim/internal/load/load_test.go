@@ -32,22 +32,48 @@ func TestLoadSpawnsAndDeletes(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
 		t.Fatalf("%v in %s", err, stdout.String())
 	}
-	rate, _ := got["spawns_per_second"].(float64)
-	latency, _ := got["latency_ms"].(map[string]any)
-	p50, _ := latency["p50"].(float64)
-	p99, _ := latency["p99"].(float64)
-	most, _ := latency["max"].(float64)
-	if rate <= 0 || p50 <= 0 || p99 < p50 || most < p99 || len(latency) != 3 {
-		t.Errorf("rate %v, latencies %v", rate, latency)
+	if rate, _ := got["spawns_per_second"].(float64); rate <= 0 {
+		t.Errorf("rate %v", rate)
 	}
-	delete(got, "spawns_per_second")
-	delete(got, "latency_ms")
-	if diff := cmp.Diff(map[string]any{"spawns": 40.0, "failed": 0.0, "leaks": 0.0}, got); diff != "" {
+	spawned := checkLatency(t, "spawn", got["latency_ms"])
+	var steps []string
+	ofSteps := 0.0
+	for _, s := range got["steps_ms"].([]any) {
+		step := s.(map[string]any)
+		name := step["step"].(string)
+		delete(step, "step")
+		if steps = append(steps, name); checkLatency(t, name, step) > 0 && name != "release" {
+			ofSteps += step["p50"].(float64)
+		}
+	}
+	if diff := cmp.Diff(strings.Fields("profile request candidates select claim create match bind wait compose release"), steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if ofSteps <= 0 || ofSteps > 2*spawned {
+		t.Errorf("medians of the steps are %v ms in sum, of the spawn %v", ofSteps, spawned)
+	}
+	for _, measured := range []string{"spawns_per_second", "latency_ms", "steps_ms"} {
+		delete(got, measured)
+	}
+	if diff := cmp.Diff(map[string]any{"spawns": 40.0, "failed": 0.0, "filled": 0.0, "kept": 0.0, "leaks": 0.0}, got); diff != "" {
 		t.Errorf("the rest (-want +got):\n%s", diff)
 	}
 	if lines := strings.Split(strings.TrimSpace(stderr.String()), "\n"); len(lines) != 10 || lines[9] != "40 of 40" {
 		t.Errorf("progress: %q", lines)
 	}
+}
+
+// checkLatency checks a latency of -o json and returns its median.
+func checkLatency(t *testing.T, what string, value any) float64 {
+	t.Helper()
+	latency, _ := value.(map[string]any)
+	p50, _ := latency["p50"].(float64)
+	p99, _ := latency["p99"].(float64)
+	most, _ := latency["max"].(float64)
+	if p50 < 0 || p99 < p50 || most < p99 || len(latency) != 3 {
+		t.Errorf("%s: latency %v", what, value)
+	}
+	return p50
 }
 
 func TestLoadReportsWhySpawnsFailed(t *testing.T) {
@@ -57,7 +83,7 @@ func TestLoadReportsWhySpawnsFailed(t *testing.T) {
 	if status != 1 || !strings.Contains(stderr.String(), "3 of 3, such as: ") || !strings.Contains(stderr.String(), "none") {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
-	if !strings.Contains(stdout.String(), "failed                       3") {
+	if !strings.Contains(stdout.String(), "failed           3") {
 		t.Errorf("the table: %s", stdout.String())
 	}
 }
@@ -66,7 +92,7 @@ func TestPercentilesOfALoad(t *testing.T) {
 	t.Parallel()
 	r := newReport(io.Discard, 100)
 	for n := 100; n > 0; n-- {
-		r.add(time.Duration(n)*time.Millisecond, nil)
+		r.add(sample{spawn: time.Duration(n) * time.Millisecond, steps: []step{{"claim", time.Duration(n) * time.Microsecond}}}, nil)
 	}
 	r.took = 2 * time.Second
 	r.Leaks = 1
@@ -74,7 +100,8 @@ func TestPercentilesOfALoad(t *testing.T) {
 	if err := r.print(&out, "json"); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"spawns":100,"failed":0,"leaks":1,"spawns_per_second":50,"latency_ms":{"p50":50,"p99":99,"max":100}}` + "\n"
+	want := `{"spawns":100,"failed":0,"filled":0,"kept":0,"leaks":1,"spawns_per_second":50,"latency_ms":{"p50":50,"p99":99,"max":100},` +
+		`"steps_ms":[{"step":"claim","p50":0.05,"p99":0.099,"max":0.1}]}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("as JSON (-want +got):\n%s", diff)
 	}
@@ -91,7 +118,7 @@ func TestPercentilesOfFewSpawns(t *testing.T) {
 	} {
 		r := newReport(io.Discard, max(spawns, 1))
 		for n := range spawns {
-			r.add(time.Duration(n+1)*time.Millisecond, nil)
+			r.add(sample{spawn: time.Duration(n+1) * time.Millisecond}, nil)
 		}
 		if err := r.print(io.Discard, "json"); err != nil || r.LatencyMS != want {
 			t.Errorf("%d spawns: %+v, want %+v, %v", spawns, r.LatencyMS, want, err)
@@ -105,7 +132,8 @@ func TestALoadOfACloudOfAnotherSize(t *testing.T) {
 	if status := runLoad(t, &stdout, &stderr, "--hosts", "1", "--devices", "2", "--spawns", "4", "--concurrency", "1", "-o", "json"); status != 0 {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
-	for _, args := range [][]string{{"--hosts", "0"}, {"--devices", "0"}, {"--devices", "241"}, {"--cloud", "real", "--hosts", "9"}} {
+	for _, args := range [][]string{{"--hosts", "0"}, {"--devices", "0"}, {"--devices", "241"}, {"--cloud", "real", "--hosts", "9"}, {"--cloud", "real", "--fill", "9"},
+		{"--fill", "101"}, {"--warmup=-1"}, {"--hold=-1s"}, {"--keep", "--hold", "1s"}, {"--spawns", "1000001"}} {
 		if status := runLoad(t, &stdout, &stderr, args...); status != 2 {
 			t.Errorf("%q: status %d", args, status)
 		}
@@ -126,6 +154,67 @@ type interrupter struct{ cancel context.CancelFunc }
 func (i interrupter) Write(p []byte) (int, error) {
 	i.cancel()
 	return len(p), nil
+}
+
+// loaded runs a load of an embedded cloud of 2 hosts with 4 devices each, 4 instances at a
+// time, in a bubble.
+func loaded(t *testing.T, load Command) (got *report, took time.Duration, err error) {
+	t.Helper()
+	got = new(report)
+	load.Concurrency, load.Cloud, load.Hosts, load.Devices, load.Profile, load.Output = 4, embedded, 2, 4, "gpu", "json"
+	synctest.Test(t, func(t *testing.T) {
+		var stdout bytes.Buffer
+		began := time.Now()
+		err = load.Run(t.Context(), &command.Process{Stdout: &stdout, Stderr: io.Discard, Log: slog.New(slog.DiscardHandler)})
+		took = time.Since(began)
+		if failed := json.Unmarshal(stdout.Bytes(), got); failed != nil {
+			t.Errorf("%v in %s, %v", failed, stdout.String(), err)
+		}
+	})
+	return got, took, err
+}
+
+func TestInstancesAreKept(t *testing.T) {
+	t.Parallel()
+	got, _, err := loaded(t, Command{Spawns: 5, Keep: true, Fill: 37}) // 2 of 8
+	if err != nil || got.Filled != 2 || got.Kept != 5 || got.Spawns != 5 || got.Failed != 0 || got.Leaks != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, _, err = loaded(t, Command{Spawns: 10, Keep: true, Warmup: new(int)})
+	if err == nil || !strings.Contains(err.Error(), "spawns failed: 2 of 10") || got.Kept != 8 || got.Failed != 2 || got.Leaks != 0 {
+		t.Errorf("more than there are devices: %+v, %v", got, err)
+	}
+	got, _, err = loaded(t, Command{Spawns: 4, Fill: 50})
+	if err != nil || got.Filled != 4 || got.Kept != 0 || got.Leaks != 0 {
+		t.Errorf("beside kept ones: %+v, %v", got, err)
+	}
+}
+
+func TestInstancesAreHeld(t *testing.T) {
+	t.Parallel()
+	warmup := 8
+	for _, tt := range []struct {
+		load Command
+		want time.Duration
+	}{
+		{Command{Spawns: 12, Hold: 10 * time.Second, Warmup: new(int)}, 30 * time.Second}, // 3 times 4
+		{Command{Spawns: 12, Hold: 10 * time.Second, Warmup: &warmup}, 50 * time.Second},
+		{Command{Spawns: 12, Hold: 10 * time.Second}, 40 * time.Second},
+	} {
+		got, took, err := loaded(t, tt.load)
+		if err != nil || took.Round(time.Second) != tt.want || got.Spawns != 12 || got.Leaks != 0 || got.LatencyMS.Max > 1000 {
+			t.Errorf("%+v took %s, want %s; %+v, %v", tt.load, took, tt.want, got, err)
+		}
+	}
+}
+
+func TestAFillThatFailsEndsTheLoad(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	status := runLoad(t, &stdout, &stderr, "--hosts", "1", "--fill", "50", "--profile", "none", "--spawns", "20")
+	if status != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "--fill 50: ") || !strings.Contains(stderr.String(), "none") {
+		t.Errorf("status %d: %s%s", status, stdout.String(), stderr.String())
+	}
 }
 
 func TestAnInterruptedLoadLeaksNothing(t *testing.T) {

@@ -16,18 +16,23 @@ import (
 
 // report is the result of a load. Its JSON form is that of -o json.
 type report struct {
-	Spawns          int     `json:"spawns"`
-	Failed          int     `json:"failed"`
-	Leaks           int     `json:"leaks"`
-	SpawnsPerSecond float64 `json:"spawns_per_second"`
-	LatencyMS       latency `json:"latency_ms"`
+	Spawns          int           `json:"spawns"`
+	Failed          int           `json:"failed"`
+	Filled          int           `json:"filled"` // instances of --fill
+	Kept            int           `json:"kept"`   // instances of --keep
+	Leaks           int           `json:"leaks"`
+	SpawnsPerSecond float64       `json:"spawns_per_second"`
+	LatencyMS       latency       `json:"latency_ms"`
+	StepsMS         []stepLatency `json:"steps_ms"`
+	Instances       []string      `json:"instances,omitempty"` // of --keep that a real cloud has now
 
 	progress io.Writer
 	total    int // spawns to do
 
 	mu     sync.Mutex
 	took   time.Duration
-	times  []time.Duration // of the spawns that succeeded
+	times  times // of the spawns that succeeded
+	steps  []*stepTimes
 	leaks  []string
 	causes map[string]int // of failures, by text
 }
@@ -39,51 +44,83 @@ type latency struct {
 	Max float64 `json:"max"`
 }
 
+// stepLatency is the latency of a step of a spawn, or of the release.
+type stepLatency struct {
+	Step string `json:"step"`
+	latency
+}
+
+type stepTimes struct {
+	name string
+	times
+}
+
 // maxCauses limits the different failures that are counted.
 const maxCauses = 5
 
 func newReport(progress io.Writer, total int) *report {
-	return &report{progress: progress, total: total, times: make([]time.Duration, 0, min(total, 1<<20)), causes: make(map[string]int)}
+	return &report{progress: progress, total: total, times: make(times, 0, total), StepsMS: []stepLatency{}, causes: make(map[string]int)}
 }
 
 // add counts a spawn, and writes a line for each tenth of all.
-func (r *report) add(took time.Duration, err error) {
+func (r *report) add(s sample, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Spawns++; r.Spawns*10/r.total != (r.Spawns-1)*10/r.total {
 		fmt.Fprintf(r.progress, "%d of %d\n", r.Spawns, r.total)
 	}
-	if err == nil {
-		r.times = append(r.times, took)
+	if err != nil {
+		r.Failed++
+		if len(r.causes) < maxCauses {
+			r.causes[err.Error()]++
+		}
 		return
 	}
-	r.Failed++
-	if len(r.causes) < maxCauses {
-		r.causes[err.Error()]++
+	r.times = append(r.times, s.spawn)
+	for _, step := range s.steps {
+		r.addStep(step)
+	}
+}
+
+func (r *report) addStep(s step) {
+	at := slices.IndexFunc(r.steps, func(known *stepTimes) bool { return known.name == s.name })
+	if at < 0 {
+		at = len(r.steps)
+		r.steps = append(r.steps, &stepTimes{name: s.name})
+	}
+	r.steps[at].times = append(r.steps[at].times, s.took)
+}
+
+// summarize computes rate and latencies.
+func (r *report) summarize() {
+	r.LatencyMS = r.times.latency()
+	for _, s := range r.steps {
+		r.StepsMS = append(r.StepsMS, stepLatency{s.name, s.latency()})
+	}
+	if r.took > 0 {
+		r.SpawnsPerSecond = float64(len(r.times)) / r.took.Seconds()
 	}
 }
 
 // print writes the numbers.
 func (r *report) print(w io.Writer, format string) error {
-	slices.Sort(r.times)
-	r.LatencyMS = latency{P50: r.percentile(50), P99: r.percentile(99), Max: r.percentile(100)}
-	if r.took > 0 {
-		r.SpawnsPerSecond = float64(len(r.times)) / r.took.Seconds()
-	}
+	r.summarize()
 	if format == "json" {
 		return json.NewEncoder(w).Encode(r)
 	}
 	t := command.NewTable()
 	t.AppendRows([]table.Row{
-		{"spawns and deletes", r.Spawns},
+		{"spawns", r.Spawns},
 		{"failed", r.Failed},
+		{"kept", r.Kept + r.Filled},
 		{"leaks", r.Leaks},
-		{"spawns and deletes a second", fmt.Sprintf("%.0f", r.SpawnsPerSecond)},
-		{"spawn, median", fmt.Sprintf("%.2f ms", r.LatencyMS.P50)},
-		{"spawn, 99 of 100", fmt.Sprintf("%.2f ms", r.LatencyMS.P99)},
-		{"spawn, slowest", fmt.Sprintf("%.2f ms", r.LatencyMS.Max)},
+		{"spawns a second", fmt.Sprintf("%.0f", r.SpawnsPerSecond)},
 	})
-	_, err := fmt.Fprintln(w, t.Render())
+	latencies := command.NewTable("step", "p50, ms", "p99, ms", "max, ms")
+	for _, l := range append([]stepLatency{{"spawn", r.LatencyMS}}, r.StepsMS...) {
+		latencies.AppendRow(table.Row{l.Step, fmt.Sprintf("%.2f", l.P50), fmt.Sprintf("%.2f", l.P99), fmt.Sprintf("%.2f", l.Max)})
+	}
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n", t.Render(), latencies.Render())
 	for _, leak := range r.leaks {
 		if err == nil {
 			_, err = fmt.Fprintln(w, leak)
@@ -92,14 +129,22 @@ func (r *report) print(w io.Writer, format string) error {
 	return err
 }
 
-// percentile is the least latency, in milliseconds, that so many of 100 spawns do not exceed;
-// 0 without any.
-func (r *report) percentile(of100 int) float64 {
-	if len(r.times) == 0 {
+// times are durations in any order.
+type times []time.Duration
+
+func (t times) latency() latency {
+	slices.Sort(t)
+	return latency{P50: t.percentile(50), P99: t.percentile(99), Max: t.percentile(100)}
+}
+
+// percentile is the least time, in milliseconds, that so many of 100 do not exceed; 0 without
+// any. The times are sorted.
+func (t times) percentile(of100 int) float64 {
+	if len(t) == 0 {
 		return 0
 	}
-	rank := (len(r.times)*of100 + 99) / 100
-	return float64(r.times[max(rank, 1)-1].Microseconds()) / 1000
+	rank := (len(t)*of100 + 99) / 100
+	return float64(t[max(rank, 1)-1].Microseconds()) / 1000
 }
 
 // failure is the error of a load with leaks or failed spawns.

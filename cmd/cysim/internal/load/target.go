@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
@@ -85,9 +83,9 @@ func (t *target) remove(instance string) {
 	}
 }
 
-// leaks names what the instances of a run still hold: all leaks of the embedded cloud, of
-// a real one the requests and allocations of just these instances.
-func (t *target) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string, error) {
+// leaks names what deleted instances still hold: all leaks of the embedded cloud, of a real
+// one the requests and allocations of just these instances.
+func (t *target) leaks(ctx context.Context, gone map[string]bool) ([]string, error) {
 	var texts []string
 	if t.cloud != nil {
 		for _, leak := range t.cloud.Leaks() {
@@ -95,15 +93,11 @@ func (t *target) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string
 		}
 		return texts, nil
 	}
-	ours := make(map[string]bool, spawns)
-	for n := range spawns {
-		ours[instanceOf(run, n)] = true
-	}
 	for _, suspect := range t.flow.Suspects() {
 		texts = append(texts, suspect.String())
 	}
 	opts := spawn.ReconcileOpts{
-		Living: func(_ context.Context, instance string) (bool, error) { return !ours[instance], nil },
+		Living: func(_ context.Context, instance string) (bool, error) { return !gone[instance], nil },
 	}
 	t.hosts.Range(func(host, _ any) bool {
 		opts.Hosts = append(opts.Hosts, host.(string))
@@ -114,7 +108,7 @@ func (t *target) leaks(ctx context.Context, run uuid.UUID, spawns int) ([]string
 	}
 	orphans, err := t.flow.Reconcile(ctx, opts)
 	for _, o := range orphans {
-		if ours[o.Instance] || ours[o.ID] {
+		if gone[o.Instance] || gone[o.ID] {
 			texts = append(texts, fmt.Sprintf("%s %s: %s", o.Kind, o.ID, o.Reason))
 		}
 	}
