@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,20 +19,26 @@ import (
 // build creates the world of the model through the services' APIs.
 func (c *Cloud) build(ctx context.Context) error {
 	admin := &api{simhttp.Peer{Endpoint: c.peer("", "admin"), Agent: "simcloud"}}
-	for i, h := range c.model.Hosts {
-		m, agent, err := c.newMachine(i, h)
-		if err != nil {
-			return err
+	var reported error
+	for host := range c.agents() {
+		if host.err != nil {
+			return host.err
 		}
-		if err := admin.addComputeRoot(ctx, c.model.Seed, m); err != nil {
-			return fmt.Errorf("simcloud: create the providers of host %s: %w", h.Name, err)
+		if err := admin.addComputeRoot(ctx, c.model.Seed, host.machine); err != nil {
+			return fmt.Errorf("simcloud: create the providers of host %s: %w", host.agent.Name, err)
 		}
-		if err := c.Cyborg.AddHost(agent); err != nil {
-			return fmt.Errorf("simcloud: add host %s: %w", h.Name, err)
+		if err := c.Cyborg.AddHost(host.agent); err != nil {
+			return fmt.Errorf("simcloud: add host %s: %w", host.agent.Name, err)
 		}
-		if err := ignoreUnsupported(m, c.Cyborg.ReportHost(ctx, h.Name)); err != nil {
-			return fmt.Errorf("%w: hosts[%d]: %w", ErrModel, i, err)
+		if c.agentLoop { // reports begin with AddHost, and identifiers follow their order
+			reported = errors.Join(reported, c.Cyborg.ReportHost(ctx, host.agent.Name))
 		}
+	}
+	if !c.agentLoop {
+		reported = c.Cyborg.Report(ctx)
+	}
+	for i, err := range c.reportErrors(reported) {
+		return fmt.Errorf("%w: hosts[%d]: %w", ErrModel, i, err)
 	}
 	for i, image := range c.model.Images {
 		if _, err := c.AddImage(image); err != nil {
@@ -46,22 +53,45 @@ func (c *Cloud) build(ctx context.Context) error {
 	return nil
 }
 
-// ignoreUnsupported removes from the errors of a report those about devices of a directory
-// that the drivers cannot read, because the other devices of a real machine are still of
-// use, and about devices that the Zed release cannot report.
-func ignoreUnsupported(m *machine, err error) error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost error is meant
-	if !ok {
-		return err
+// reportErrors iterates over the errors of reports by host, in the model's order.
+func (c *Cloud) reportErrors(reported error) iter.Seq2[int, error] {
+	byHost := make(map[string][]error)
+	for _, err := range reportErrors(reported) {
+		byHost[err.Host] = append(byHost[err.Host], err)
 	}
-	var rest []error
-	for _, each := range joined.Unwrap() {
-		unreadable := m.dir != nil && errors.As(each, new(driver.Problem))
-		if !unreadable && !errors.Is(each, fakecyborg.ErrStandardTrait) {
-			rest = append(rest, each)
+	return func(yield func(int, error) bool) {
+		for i, m := range c.machines {
+			errs := byHost[m.host.Name]
+			if m.host.Fallback != "" {
+				errs = append(errs, byHost[m.host.Fallback]...)
+			}
+			errs = slices.DeleteFunc(errs, m.ignores)
+			if len(errs) > 0 && !yield(i, errors.Join(errs...)) {
+				return
+			}
 		}
 	}
-	return errors.Join(rest...)
+}
+
+// reportErrors are the errors that a report joins.
+func reportErrors(err error) (list []*driver.ReportError) {
+	switch err := err.(type) { //nolint:errorlint // the outermost errors are meant
+	case *driver.ReportError:
+		return []*driver.ReportError{err}
+	case interface{ Unwrap() []error }:
+		for _, each := range err.Unwrap() {
+			list = append(list, reportErrors(each)...)
+		}
+	}
+	return list
+}
+
+// ignores reports whether an error of a report does not matter: it is about a device of a directory
+// that the drivers cannot read, because the other devices of a real machine are still of
+// use, or about a device that the Zed release cannot report.
+func (m *machine) ignores(err error) bool {
+	unreadable := m.dir != nil && errors.As(err, new(driver.Problem))
+	return unreadable || errors.Is(err, fakecyborg.ErrStandardTrait)
 }
 
 // api is a client of the cloud's services.

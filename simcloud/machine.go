@@ -27,7 +27,7 @@ type machine struct {
 }
 
 // newMachine opens or generates the hardware of a host.
-func newMachine(seed uint64, h Host) (*machine, error) {
+func newMachine(trees *generator, seed uint64, h Host) (*machine, error) {
 	m := &machine{
 		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), verbatim: verbatim.New(h.Devices), ownMdevs: make(map[string]bool),
 	}
@@ -35,7 +35,7 @@ func newMachine(seed uint64, h Host) (*machine, error) {
 		return m, nil
 	}
 	if h.Sysfs.Dir == "" {
-		tree, err := sysfs.Generate(sysfs.Description{Devices: h.Sysfs.Devices, MdevParents: h.Sysfs.MdevParents})
+		tree, err := trees.generate(h.Sysfs)
 		if err != nil {
 			return nil, fmt.Errorf("sysfs: %w", err)
 		}
@@ -98,23 +98,22 @@ func (m Model) Agents() (hosts []driver.Host, closeAll func() error, err error) 
 		}
 		return errors.Join(errs...)
 	}
-	for i, h := range m.Hosts {
-		each, agent, err := newAgent(m.Seed, i, h)
-		if each != nil {
-			machines = append(machines, each)
+	for each := range makeHosts(m, &machines) {
+		if err = each.err; err != nil {
+			break
 		}
-		if err != nil {
-			return nil, nil, errors.Join(err, closeAll())
-		}
-		hosts = append(hosts, agent)
+		hosts = append(hosts, each.agent)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
 	}
 	return hosts, closeAll, nil
 }
 
 // newAgent makes host i of a model. The machine, if there is one, is to be closed even
 // with an error.
-func newAgent(seed uint64, i int, h Host) (*machine, driver.Host, error) {
-	m, err := newMachine(seed, h)
+func newAgent(trees *generator, seed uint64, i int, h Host) (*machine, driver.Host, error) {
+	m, err := newMachine(trees, seed, h)
 	if err != nil {
 		return nil, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
@@ -123,17 +122,6 @@ func newAgent(seed uint64, i int, h Host) (*machine, driver.Host, error) {
 		return m, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
 	return m, agent, nil
-}
-
-// newMachine makes host i of the cloud, which closes it.
-func (c *Cloud) newMachine(i int, h Host) (*machine, driver.Host, error) {
-	m, agent, err := newAgent(c.model.Seed, i, h)
-	if m != nil {
-		c.machines = append(c.machines, m)
-		agent.Changed = func() { c.hardware.commit(m) }
-		agent.Reboot = func() { c.reboot(m) }
-	}
-	return m, agent, err
 }
 
 // mdevs lists the mediated devices that are there now.

@@ -204,12 +204,11 @@ func fromState(m Model, st document, set settings) (*Cloud, error) {
 // all is there that they know.
 func (c *Cloud) restore(st document, set settings) error {
 	agents := make([]driver.Host, 0, len(c.model.Hosts))
-	for i, h := range c.model.Hosts {
-		_, agent, err := c.newMachine(i, h)
-		if err != nil {
-			return err
+	for host := range c.agents() {
+		if host.err != nil {
+			return host.err
 		}
-		agents = append(agents, agent)
+		agents = append(agents, host.agent)
 	}
 	if err := c.load(st); err != nil {
 		return err
@@ -269,10 +268,9 @@ func (c *Cloud) rediscover(ctx context.Context) error {
 		return err
 	}
 	c.faults.Clear()
-	for _, m := range c.machines {
-		err := ignoreUnsupported(m, c.Cyborg.ReportHost(ctx, m.host.Name))
-		if err != nil && !errors.Is(err, fakecyborg.ErrAgentDown) {
-			return fmt.Errorf("simcloud: the agent of host %s starts: %w", m.host.Name, err)
+	for i, err := range c.reportErrors(c.Cyborg.Report(ctx)) {
+		if !errors.Is(err, fakecyborg.ErrAgentDown) {
+			return fmt.Errorf("simcloud: the agent of host %s starts: %w", c.machines[i].host.Name, err)
 		}
 	}
 	return c.faults.Replace(rules)

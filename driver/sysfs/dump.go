@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"weak"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
@@ -74,13 +73,13 @@ func (m *Memory) Load(data []byte) error {
 	if err := strictjson.DecodeSnapshot(data, &d, &d.SchemaVersion); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
-	h, err := d.restored(m.described)
+	h, err := d.restored(m.described.Description)
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrSnapshot, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.changed, m.generated = h, weak.Pointer[hardware]{}
+	m.changed = h
 	return nil
 }
 

@@ -13,7 +13,8 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 		of     any
 		fields map[string]string
 	}{
-		{Memory{}, map[string]string{"mu": "a lock", "described": "configuration", "changed": "dumped", "generating": "a lock", "generated": "derived from the description"}},
+		{Memory{}, map[string]string{"mu": "a lock", "described": "configuration", "changed": "dumped"}},
+		{blueprint{}, map[string]string{"Description": "configuration", "mu": "a lock", "generated": "derived from the description"}},
 		{hardware{}, map[string]string{
 			"root":      "derived from all others; what SetFile, SetLink, Remove and Deny did is not kept",
 			"functions": "the described ones, and the virtual ones, which are dumped", "mdevs": "dumped", "reserved": "derived from the description",

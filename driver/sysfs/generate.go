@@ -52,7 +52,7 @@ func Generate(d Description) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Memory{described: d, generated: weak.Make(h)}, nil
+	return &Memory{described: &blueprint{Description: d, generated: weak.Make(h)}}, nil
 }
 
 func generate(d Description) (*hardware, error) {

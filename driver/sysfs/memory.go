@@ -28,11 +28,35 @@ import (
 // memory between the garbage collector's runs.
 type Memory struct {
 	mu        sync.RWMutex
-	described Description
+	described *blueprint
 	changed   *hardware // nil if it is as described
+}
 
-	generating sync.Mutex
-	generated  weak.Pointer[hardware] // as described
+// blueprint is the description of any number of machines.
+type blueprint struct {
+	Description
+	mu        sync.Mutex
+	generated weak.Pointer[hardware] // that nothing has changed
+}
+
+// tree returns the tree as it is described, which is not to be changed.
+func (b *blueprint) tree() *hardware {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if h := b.generated.Value(); h != nil {
+		return h
+	}
+	h := b.newTree()
+	b.generated = weak.Make(h)
+	return h
+}
+
+func (b *blueprint) newTree() *hardware {
+	h, err := generate(b.Description)
+	if err != nil { // not after Generate, unless the description was changed
+		h = newHardware()
+	}
+	return h
 }
 
 // current returns the tree. It expects the lock held.
@@ -40,23 +64,14 @@ func (m *Memory) current() *hardware {
 	if m.changed != nil {
 		return m.changed
 	}
-	m.generating.Lock()
-	defer m.generating.Unlock()
-	if h := m.generated.Value(); h != nil {
-		return h
-	}
-	h, err := generate(m.described)
-	if err != nil { // not after Generate, unless the description was changed
-		h = newHardware()
-	}
-	m.generated = weak.Make(h)
-	return h
+	return m.described.tree()
 }
 
 // change returns the tree to be changed, which is kept from now on. It expects the write lock held.
 func (m *Memory) change() *hardware {
-	m.changed = m.current()
-	m.generated = weak.Pointer[hardware]{}
+	if m.changed == nil {
+		m.changed = m.described.newTree()
+	}
 	return m.changed
 }
 
@@ -84,7 +99,11 @@ type hardware struct {
 var _ driver.Tree = (*Memory)(nil)
 
 // NewMemory returns the tree of a machine with an empty PCI bus.
-func NewMemory() *Memory { return new(Memory) }
+func NewMemory() *Memory { return &Memory{described: new(blueprint)} }
+
+// Twin returns the tree of another machine with the same description, as it is described. Trees that
+// nothing has changed share their memory.
+func (m *Memory) Twin() *Memory { return &Memory{described: m.described} }
 
 func newHardware() *hardware {
 	m := &hardware{

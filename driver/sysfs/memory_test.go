@@ -349,3 +349,17 @@ func TestConcurrentUseKeepsTheCount(t *testing.T) {
 		t.Errorf("at the end: available_instances %q, mdevs %v", got, m.Mdevs())
 	}
 }
+
+func TestTwinsShareOnlyTheirDescription(t *testing.T) {
+	t.Parallel()
+	first := generate(t, machine())
+	write(t, first, vfs0, "2")
+	second := first.Twin()
+	third := second.Twin()
+	write(t, third, vfs0, "3")
+	for want, m := range map[string]*sysfs.Memory{"2\n": first, "0\n": second, "3\n": third} {
+		if got := read(t, m, vfs0); got != want {
+			t.Errorf("%q virtual functions, want %q", got, want)
+		}
+	}
+}

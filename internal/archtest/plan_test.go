@@ -67,6 +67,7 @@ func foundations() []Package {
 		{Pattern: "internal/devicespec", Never: inputOutput()}, // Nova's option; also the library's
 		{Pattern: "internal/osloconf", Others: []string{ini}, Never: inputOutput()},
 		{Pattern: "internal/httpbounds"}, // also the library's
+		{Pattern: "internal/ordered"},
 		{Pattern: "internal/plural"},
 		{Pattern: "internal/scale"}, // for benchmarks only
 		{Pattern: "internal/strictjson"},
@@ -117,7 +118,7 @@ func cyborg() []Package {
 		{Pattern: "fakecyborg/internal/layout", Ours: []string{"fakecyborg/internal/store", "driver", "sim", "internal/simhttp"}},
 		{
 			Pattern: "fakecyborg/internal/agent",
-			Ours:    []string{"fakecyborg/internal/store", "fakecyborg/internal/layout", "driver", "fault", "sim", "internal/simhttp"},
+			Ours:    []string{"fakecyborg/internal/store", "fakecyborg/internal/layout", "driver", "fault", "sim", "internal/ordered", "internal/simhttp"},
 		},
 		{
 			Pattern: "fakecyborg",

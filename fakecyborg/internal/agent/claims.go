@@ -42,9 +42,8 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 		if by == "" {
 			return false
 		}
-		key := f.ControlPath.Key()
-		delete(seen.present, key)
-		r.fail(key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
+		delete(seen.present, f.key)
+		r.fail(f.key, "take what driver "+f.source+" reports", fmt.Errorf("the device is offered by Nova, too: %s", by))
 		r.leaveOut(f, offeredByNova+by)
 		return true
 	})
@@ -52,7 +51,7 @@ func (r *report) refuseClaimed(ctx context.Context, seen *discovery, stored []st
 
 // asksForClaims reports whether Nova's providers are to be read.
 func (r *report) asksForClaims(seen *discovery, stored []storedDevice) bool {
-	isNew := func(f found) bool { return !isStored(stored, f.Device) }
+	isNew := func(f found) bool { return !isStored(stored, f) }
 	due := !r.c.now().Before(seen.before.ClaimsReadAt.Add(claimsPeriod))
 	return r.c.cfg.Placement != nil && len(seen.devices) > 0 && (due || contested(seen.before) || slices.ContainsFunc(seen.devices, isNew))
 }

@@ -58,7 +58,8 @@ type Conductor struct {
 // host is a compute host with an agent.
 type host struct {
 	driver.Host
-	turn chan struct{} // holds one token: reports of a host follow each other
+	turn    chan struct{} // holds one token: reports of a host follow each other
+	changes uint64        // of its hardware, see hardwareVersion
 }
 
 // New returns a conductor without hosts.
@@ -213,7 +214,14 @@ func (c *Conductor) down(name string) bool {
 
 // hardwareChanged notifies the owner of a host's hardware.
 func (c *Conductor) hardwareChanged(name string) {
-	if h, err := c.host(name); err == nil && h.Changed != nil {
+	h, err := c.host(name)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	h.changes++
+	c.mu.Unlock()
+	if h.Changed != nil {
 		h.Changed()
 	}
 }

@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+	"github.com/gocyborg/gocyborg/internal/ordered"
 )
 
 // found is a device of one report with the driver that found it.
 type found struct {
 	driver.Device
 	source string
+	key    string // of the control path
 }
 
 // discovery is what all drivers of a host found.
@@ -29,17 +33,47 @@ type discovery struct {
 	abort bool
 }
 
+// reading is what the drivers of a host found in its hardware before its turn, if anything.
+type reading struct {
+	drivers []driver.Report
+	changes uint64 // the version of the hardware
+}
+
+// readAhead reads the hardware of hosts side by side, while those before them report. Fault rules act
+// in the order of the reports: while there are any, nothing is read before a host reports.
+func (c *Conductor) readAhead(ctx context.Context, names []string) iter.Seq2[int, reading] {
+	none := c.cfg.Faults != nil && len(c.cfg.Faults.Rules()) > 0
+	return ordered.Ahead(len(names), func(i int) reading {
+		h, err := c.host(names[i])
+		if none || i == 0 || err != nil || c.down(names[i]) {
+			return reading{}
+		}
+		changes := c.hardwareVersion(h)
+		return reading{driver.DiscoverAll(ctx, h.Drivers), changes}
+	})
+}
+
+// hardwareVersion increases when the hardware of a host changes.
+func (c *Conductor) hardwareVersion(h *host) uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return h.changes + uint64(c.states)
+}
+
 // gone reports whether a stored device is known to be missing.
-func (v discovery) gone(d store.Device) bool {
-	return !v.present[d.ControlPath.Key()] && !v.failed[d.Driver]
+func (v discovery) gone(d storedDevice) bool {
+	return !v.present[d.key] && !v.failed[d.Driver]
 }
 
 // discover calls all drivers. What a driver that fails, or that cannot read a device, reported
 // before stays as it is; upstream drops the report of the whole host.
-func (r *report) discover(ctx context.Context) discovery {
+func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	v := discovery{present: make(map[string]bool), failed: make(map[string]bool)}
 	now := r.c.now()
-	all := driver.DiscoverAll(ctx, r.host.Drivers)
+	all := ahead.drivers
+	if all == nil || ahead.changes != r.c.hardwareVersion(r.host) {
+		all = driver.DiscoverAll(ctx, r.host.Drivers)
+	}
 	rows := make([]store.DriverReport, 0, len(all))
 	for i, d := range r.host.Drivers {
 		report := all[i]
@@ -57,10 +91,10 @@ func (r *report) discover(ctx context.Context) discovery {
 		}
 		r.take(&v, report.Devices, d.Name())
 	}
-	r.c.db.Update(nil, func(tx store.Tx) {
-		v.before = tx.Report(r.name)
-		tx.SetReport(r.name, rows)
-	})
+	v.before = store.Read(r.c.db, func(tx store.Tx) store.HostReport { return tx.Report(r.name) })
+	if v.before.Host == "" || !reflect.DeepEqual(v.before.Drivers, rows) {
+		r.c.db.Update(nil, func(tx store.Tx) { tx.SetReport(r.name, rows) })
+	}
 	r.c.setReported(r.name, now)
 	return v
 }
@@ -93,7 +127,7 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 			r.fail(key, "read the device", err)
 			continue
 		}
-		if slices.ContainsFunc(v.devices, func(f found) bool { return f.ControlPath.Key() == key }) {
+		if slices.ContainsFunc(v.devices, func(f found) bool { return f.key == key }) {
 			r.fail(key, step, errors.New("another driver, or the same one twice, reports the device"))
 			continue
 		}
@@ -105,7 +139,7 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 		}
 		d, err = r.c.rules.PlaceMemory(withProgrammability(d))
 		r.fail(key, "place the local memory", err)
-		v.devices = append(v.devices, found{Device: d, source: source})
+		v.devices = append(v.devices, found{d, source, key})
 	}
 }
 
@@ -133,7 +167,7 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	}
 	var model driver.Deployable
 	for _, f := range seen.devices {
-		known := isStored(stored, f.Device)
+		known := isStored(stored, f)
 		if len(f.Deployables) > 0 && (model.Name == "" || known) {
 			model = f.Deployables[0]
 		}
@@ -146,9 +180,8 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool {
 		for _, deployable := range f.Deployables {
 			if got := layout.FlatTraits(deployable.Traits); !slices.Equal(got, want) {
-				key := f.ControlPath.Key()
-				delete(seen.present, key)
-				r.fail(key, "put the device on the provider of its host", fmt.Errorf(
+				delete(seen.present, f.key)
+				r.fail(f.key, "put the device on the provider of its host", fmt.Errorf(
 					"deployable %s has the traits [%s] and %s has [%s]; on a flat host all devices need the same",
 					deployable.Name, strings.Join(got, " "), model.Name, strings.Join(want, " ")))
 				return true
@@ -165,6 +198,6 @@ func (r *report) dropTraitMismatches(seen *discovery, stored []storedDevice) {
 	r.c.layout.BeginReport(r.parent, expected)
 }
 
-func isStored(stored []storedDevice, d driver.Device) bool {
-	return slices.ContainsFunc(stored, func(s storedDevice) bool { return s.key() == d.ControlPath.Key() })
+func isStored(stored []storedDevice, f found) bool {
+	return slices.ContainsFunc(stored, func(s storedDevice) bool { return s.key == f.key })
 }

@@ -12,10 +12,9 @@ import (
 // storedDevice is a device of the store.
 type storedDevice struct {
 	store.Device
+	key         string // of the control path
 	deployables []storedDeployable
 }
-
-func (d storedDevice) key() string { return d.ControlPath.Key() }
 
 // storedDeployable is a deployable of the store.
 type storedDeployable struct {
@@ -59,13 +58,13 @@ type deployableChange struct {
 func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d difference) {
 	known := make(map[string]*storedDevice, len(stored))
 	for i, device := range stored {
-		known[device.key()] = &stored[i]
-		if seen.gone(device.Device) {
+		known[device.key] = &stored[i]
+		if seen.gone(device) {
 			d.vanished = append(d.vanished, device)
 		}
 	}
 	for _, f := range seen.devices {
-		change := deviceChange{found: f, stored: known[f.ControlPath.Key()]}
+		change := deviceChange{found: f, stored: known[f.key]}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)
 		}

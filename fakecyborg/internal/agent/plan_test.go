@@ -30,7 +30,7 @@ func storedCard(d driver.Device) storedDevice {
 	for _, h := range spec.AttachHandles {
 		deployable.handles = append(deployable.handles, store.Handle{Type: h.Type, Info: store.Info(h.Key())})
 	}
-	return storedDevice{Device: store.Device{}.Merge(d, "test"), deployables: []storedDeployable{deployable}}
+	return storedDevice{Device: store.Device{}.Merge(d, "test"), key: d.ControlPath.Key(), deployables: []storedDeployable{deployable}}
 }
 
 func TestPlanOfAReport(t *testing.T) {
@@ -62,7 +62,7 @@ func TestPlanOfAReport(t *testing.T) {
 			t.Parallel()
 			seen := discovery{present: make(map[string]bool), failed: map[string]bool{"test": tt.failed}}
 			for _, d := range tt.found {
-				seen.devices = append(seen.devices, found{Device: d, source: "test"})
+				seen.devices = append(seen.devices, found{d, "test", d.ControlPath.Key()})
 				seen.present[d.ControlPath.Key()] = true
 			}
 			d := planReport(layout.Rules{Layout: store.LayoutTree}, tt.stored, seen)

@@ -25,14 +25,20 @@ var startPauses = [...]time.Duration{time.Second, 2 * time.Second, 4 * time.Seco
 // error joins a driver.ReportError for each problem; all else is reported.
 func (c *Conductor) Report(ctx context.Context) error {
 	var errs []error
-	for _, name := range c.Hosts() {
-		errs = append(errs, c.ReportHost(ctx, name))
+	names := c.Hosts()
+	for i, ahead := range c.readAhead(ctx, names) {
+		errs = append(errs, c.reportHost(ctx, names[i], ahead))
 	}
 	return errors.Join(errs...)
 }
 
 // ReportHost makes the agent of one host report once.
 func (c *Conductor) ReportHost(ctx context.Context, name string) error {
+	return c.reportHost(ctx, name, reading{})
+}
+
+// reportHost is ReportHost with what was read ahead of it, which may be nothing.
+func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading) error {
 	ctx = simhttp.WithoutChangeLog(ctx) // no request's, whoever asked for it
 	h, err := c.host(name)
 	if err != nil {
@@ -48,7 +54,7 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 	}
 	var reported error
 	err = c.withFault(ctx, fault.AgentReport, name, func() error {
-		reported = c.report(ctx, h)
+		reported = c.report(ctx, h, ahead)
 		return nil
 	})
 	if err == nil {
@@ -93,16 +99,13 @@ func (r *report) fail(device, step string, err error) {
 }
 
 // report discovers, compares with what is stored, and applies the difference.
-func (c *Conductor) report(ctx context.Context, h *host) error {
+func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 	r := &report{c: c, host: h, name: store.Read(c.db, h.storedName)}
-	seen := r.discover(ctx)
+	seen := r.discover(ctx, ahead)
 	if seen.abort && c.cfg.Quirks {
 		return errors.Join(r.errs...)
 	}
-	r.removeOrphans(ctx)
-	if !c.cfg.Quirks {
-		r.restoreMdevs(ctx)
-	}
+	r.settleMdevs(ctx)
 	if c.cfg.Placement != nil {
 		if err := r.findParent(ctx); err != nil {
 			r.fail("", "find the host's provider", err)
@@ -123,7 +126,7 @@ func (c *Conductor) report(ctx context.Context, h *host) error {
 func (r *report) stored() (list []storedDevice) {
 	r.c.db.View(func(tx store.Tx) {
 		for d := range tx.HostDevices(r.name) {
-			list = append(list, storedDevice{d, loadDeployables(tx, d.UUID)})
+			list = append(list, storedDevice{d, d.ControlPath.Key(), loadDeployables(tx, d.UUID)})
 		}
 	})
 	return list
@@ -161,9 +164,19 @@ func (r *report) findParent(ctx context.Context) error {
 	return nil
 }
 
+// settleMdevs removes and restores mediated devices.
+func (r *report) settleMdevs(ctx context.Context) {
+	var orphans, restorable []string
+	r.c.db.View(func(tx store.Tx) { orphans, restorable = tx.UnsettledMdevs(r.name) })
+	r.removeOrphans(ctx, orphans)
+	if !r.c.cfg.Quirks {
+		r.restoreMdevs(ctx, restorable)
+	}
+}
+
 // removeOrphans tries again to remove mediated devices whose requests are gone.
-func (r *report) removeOrphans(ctx context.Context) {
-	for _, handle := range store.Read(r.c.db, func(tx store.Tx) []string { return tx.Orphans(r.name) }) {
+func (r *report) removeOrphans(ctx context.Context, handles []string) {
+	for _, handle := range handles {
 		if work, ok := r.c.begin(store.WorkRemove, handle); ok {
 			r.fail(work.Device, "remove a mediated device left over", r.c.removeHandle(ctx, work))
 		}
@@ -178,11 +191,11 @@ func (c *Conductor) begin(work, handle string) (w store.HandleWork, ok bool) {
 
 // restoreMdevs creates the missing mediated devices of bound requests, which do not survive a
 // restart of their host. Upstream planned this and does not do it.
-func (r *report) restoreMdevs(ctx context.Context) {
+func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 	c := r.c
 	var resolved []store.Bind
 	patch := int64(0)
-	for _, handle := range store.Read(c.db, func(tx store.Tx) []string { return tx.Restorable(r.name) }) {
+	for _, handle := range handles {
 		work, ok := r.c.begin(store.WorkRestore, handle)
 		if !ok {
 			continue
@@ -270,7 +283,7 @@ func (r *report) shrink(ctx context.Context, d storedDevice) {
 	for _, deployable := range d.deployables {
 		if spec, ok := deployable.shrunk(); ok {
 			if change, needed := planDeployable(r.c.rules, d.Device, deployable, spec); needed {
-				r.changeDeployable(ctx, d.key(), change)
+				r.changeDeployable(ctx, d.key, change)
 			}
 		}
 	}
@@ -362,7 +375,7 @@ func (r *report) updateDevice(change deviceChange) {
 // changeDevice applies the difference of a stored device.
 func (r *report) changeDevice(ctx context.Context, change deviceChange) {
 	r.updateDevice(change)
-	key := change.stored.key()
+	key := change.stored.key
 	for _, d := range change.vanished {
 		r.removeDeployables(ctx, change.stored.Device, "drop the vanished deployable", d)
 	}

@@ -131,7 +131,7 @@ func (t Tx) endLease(l Lease) bool {
 // ReleaseARQ begins an unbind or a deletion, and ends a bind in progress. With true comes the work of
 // removing a mediated device first, see [Tx.EndRemoval]; else the request has no handle any more.
 //
-// While the agent is unreachable the mediated device stays until it is back, see [Tx.Orphans].
+// While the agent is unreachable the mediated device stays until it is back, see [Tx.UnsettledMdevs].
 func (t Tx) ReleaseARQ(a ARQ, unreachable bool) (HandleWork, bool) {
 	a.Attempt++
 	t.s.arqs.Put(t.tx, a)
@@ -206,10 +206,21 @@ func (t Tx) EndRestore(w HandleWork, cause error, patch int64, now time.Time) (r
 	return []Bind{t.addBind(Bind{Patch: patch, ARQ: a.UUID, Instance: a.Instance, Profile: a.Profile, Result: a.State})}, true
 }
 
-// Orphans are the handles of a host in use that no request holds: their mediated devices
-// could not be removed when the request went.
-func (t Tx) Orphans(host string) []string {
-	return t.handlesOf(host, func(h Handle) bool { return h.InUse && h.HeldBy == "" })
+// orphaned reports whether no request holds a handle in use: its mediated device could not be removed
+// when the request went.
+func (h Handle) orphaned() bool { return h.InUse && h.HeldBy == "" }
+
+// UnsettledMdevs are the handles of a host whose mediated devices are to be removed, because no
+// request holds them, and those of [Tx.Restorable].
+func (t Tx) UnsettledMdevs(host string) (orphans, restorable []string) {
+	for _, handle := range t.handlesOf(host, func(h Handle) bool { return h.orphaned() || t.restorable(h) }) {
+		if h, _ := t.Handle(handle); h.orphaned() {
+			orphans = append(orphans, handle)
+		} else {
+			restorable = append(restorable, handle)
+		}
+	}
+	return orphans, restorable
 }
 
 // Restorable are the handles of a host whose mediated devices guests use.
@@ -228,7 +239,10 @@ func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	var list []string
 	for d := range t.HostDeployables(host) {
 		for h := range t.Handles(d.UUID) {
-			if _, busy := t.s.leaseByHandle.Get(t.tx, h.UUID); !busy && which(h) {
+			if !which(h) {
+				continue
+			}
+			if _, busy := t.s.leaseByHandle.Get(t.tx, h.UUID); !busy {
 				list = append(list, h.UUID)
 			}
 		}

@@ -105,7 +105,7 @@ func TestOrphansOfAHost(t *testing.T) {
 	f.Update(nil, func(tx store.Tx) {
 		want := func(step string, orphans, restorable []string) {
 			t.Helper()
-			if diff := cmp.Diff([][]string{orphans, restorable}, [][]string{tx.Orphans("cn0"), tx.Restorable("cn0")}); diff != "" {
+			if diff := cmp.Diff([][]string{orphans, restorable}, unsettled(tx)); diff != "" {
 				t.Errorf("%s: orphans and restorable (-want +got):\n%s", step, diff)
 			}
 		}
@@ -611,4 +611,9 @@ func TestRequestIDsAreWrittenOnce(t *testing.T) {
 	if diff := cmp.Diff(want, tables); diff != "" || s.RequestIDs() != 7 {
 		t.Errorf("%d, tables (-want +got):\n%s", s.RequestIDs(), diff)
 	}
+}
+
+func unsettled(tx store.Tx) [][]string {
+	orphans, restorable := tx.UnsettledMdevs("cn0")
+	return [][]string{orphans, restorable}
 }

@@ -1,0 +1,2 @@
+// Package ordered does independent work side by side and hands over the results in order.
+package ordered

@@ -1,0 +1,61 @@
+package ordered
+
+import (
+	"iter"
+	"runtime"
+)
+
+// Ahead calls do for each number below n, on as many goroutines as there are processors, and yields
+// the results in the order of the numbers. The work is at most a few results ahead of them. All
+// calls have returned when the iteration ends.
+func Ahead[T any](n int, do func(i int) T) iter.Seq2[int, T] {
+	workers := min(runtime.GOMAXPROCS(0), n)
+	if workers < 2 {
+		return func(yield func(int, T) bool) {
+			for i := range n {
+				if !yield(i, do(i)) {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func(int, T) bool) {
+		results, stop, ended := make(chan chan T, 2*workers), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			start(n, workers, results, stop, do)
+		}()
+		defer func() {
+			close(stop)
+			<-ended
+		}()
+		for i := range n {
+			if !yield(i, <-<-results) {
+				return
+			}
+		}
+	}
+}
+
+// start does the work until stop is closed, and waits for what it began.
+func start[T any](n, workers int, results chan<- chan T, stop <-chan struct{}, do func(i int) T) {
+	turns := make(chan struct{}, workers)
+	defer func() {
+		for range workers {
+			turns <- struct{}{}
+		}
+	}()
+	for i := range n {
+		result := make(chan T, 1)
+		select {
+		case results <- result:
+		case <-stop:
+			return
+		}
+		turns <- struct{}{}
+		go func() {
+			result <- do(i)
+			<-turns
+		}()
+	}
+}
