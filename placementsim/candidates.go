@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -53,18 +54,18 @@ func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, 
 // checked on input.
 func (c *call) appendCandidates(b []byte, query engine.CandidateQuery, found engine.Candidates) []byte {
 	b = append(b, `{"allocation_requests": [`...)
-	for i, request := range found.Requests {
+	for i := range found.Requests {
 		b = comma(b, i)
-		b = c.appendRequest(b, request)
+		b = c.appendRequest(b, &found.Requests[i])
 	}
 	b = append(b, `], "provider_summaries": {`...)
-	var only []string
+	summaries := summaryWriter{version: c.version}
 	if c.version < 27 {
-		only = requestedClasses(query)
+		summaries.only = requestedClasses(query)
 	}
-	for i, summary := range found.Providers {
+	for i := range found.Providers {
 		b = comma(b, i)
-		b = c.appendSummary(b, summary, only)
+		b = summaries.append(b, &found.Providers[i])
 	}
 	return append(b, "}}"...)
 }
@@ -76,10 +77,11 @@ func comma(b []byte, i int) []byte {
 	return b
 }
 
-func appendName(b []byte, name string) []byte {
+// appendName writes a name in quotes and what follows it.
+func appendName(b []byte, name, next string) []byte {
 	b = append(b, '"')
 	b = append(b, name...)
-	return append(b, '"')
+	return append(b, next...)
 }
 
 func requestedClasses(query engine.CandidateQuery) []string {
@@ -94,33 +96,30 @@ func requestedClasses(query engine.CandidateQuery) []string {
 
 // appendRequest writes one candidate: a map by provider from microversion 1.12
 // on, a list before.
-func (c *call) appendRequest(b []byte, request engine.Request) []byte {
-	asMap := c.version >= 12
-	open, perProvider, end := `{"allocations": [`, `{"resource_provider": {"uuid": `, `]`
-	if asMap {
-		open, perProvider, end = `{"allocations": {`, "", `}`
+func (c *call) appendRequest(b []byte, request *engine.Request) []byte {
+	open, perProvider, resources, end := `{"allocations": {"`, `"`, `": {"resources": {`, `}`
+	if c.version < 12 {
+		open, perProvider, resources, end = `{"allocations": [{"resource_provider": {"uuid": "`, `{"resource_provider": {"uuid": "`, `"}, "resources": {`, `]`
 	}
-	b = append(b, open...)
 	amounts := request.Amounts
-	for first := 0; first < len(amounts); {
-		next := first
-		b = comma(b, first)
-		b = append(b, perProvider...)
-		b = appendName(b, amounts[first].Provider)
-		if asMap {
-			b = append(b, `: {"resources": {`...)
-		} else {
-			b = append(b, `}, "resources": {`...)
+	for i := range amounts {
+		a := &amounts[i]
+		switch {
+		case i == 0:
+			b = append(b, open...)
+		case a.Provider == amounts[i-1].Provider:
+			b = append(b, ", "...)
+			b = appendAmount(b, a)
+			continue
+		default:
+			b = append(b, "}}, "...)
+			b = append(b, perProvider...)
 		}
-		for ; next < len(amounts) && amounts[next].Provider == amounts[first].Provider; next++ {
-			b = comma(b, next-first)
-			b = appendName(b, amounts[next].Class)
-			b = append(b, ": "...)
-			b = strconv.AppendInt(b, amounts[next].Amount, 10)
-		}
-		b = append(b, "}}"...)
-		first = next
+		b = append(b, a.Provider...)
+		b = append(b, resources...)
+		b = appendAmount(b, a)
 	}
+	b = append(b, "}}"...)
 	b = append(b, end...)
 	if c.version >= 34 {
 		b = appendMappings(b, request.Mappings)
@@ -128,57 +127,99 @@ func (c *call) appendRequest(b []byte, request engine.Request) []byte {
 	return append(b, '}')
 }
 
+func appendAmount(b []byte, a *engine.ProviderAmount) []byte {
+	return strconv.AppendInt(appendName(b, a.Class, `": `), a.Amount, 10)
+}
+
 func appendMappings(b []byte, mappings []engine.Mapping) []byte {
 	b = append(b, `, "mappings": {`...)
-	for i, m := range mappings {
+	for i := range mappings {
 		b = comma(b, i)
-		b = appendName(b, m.Suffix)
-		b = append(b, ": ["...)
-		for k, uuid := range m.Providers {
+		b = appendName(b, mappings[i].Suffix, `": [`)
+		for k, uuid := range mappings[i].Providers {
 			b = comma(b, k)
-			b = appendName(b, uuid)
+			b = appendName(b, uuid, `"`)
 		}
 		b = append(b, ']')
 	}
 	return append(b, '}')
 }
 
-// appendSummary writes a provider; only, if not nil, lists the classes shown.
-func (c *call) appendSummary(b []byte, s engine.Summary, only []string) []byte {
-	b = appendName(b, s.UUID)
-	b = append(b, `: {"resources": {`...)
+// summaryWriter writes the providers of an answer.
+type summaryWriter struct {
+	version version
+	only    []string // classes; nil: all
+	// lists are the lists of traits written last: the providers of a cloud have few
+	// different ones.
+	lists [4]traitList
+	next  int // the one to be forgotten
+}
+
+// traitList is where in the answer a list of traits is written.
+type traitList struct {
+	first *string // nil: none
+	count int
+	place [2]int
+}
+
+func (w *summaryWriter) append(b []byte, s *engine.Summary) []byte {
+	b = appendName(b, s.UUID, `": {"resources": {`)
 	shown := 0
-	for _, r := range s.Resources {
-		if only != nil && !slices.Contains(only, r.Class) {
+	for i := range s.Resources {
+		r := &s.Resources[i]
+		if w.only != nil && !slices.Contains(w.only, r.Class) {
 			continue
 		}
 		b = comma(b, shown)
 		shown++
-		b = appendName(b, r.Class)
-		b = append(b, `: {"capacity": `...)
-		b = strconv.AppendFloat(b, r.Capacity, 'f', 0, 64)
+		b = appendName(b, r.Class, `": {"capacity": `)
+		b = appendCapacity(b, r.Capacity)
 		b = append(b, `, "used": `...)
 		b = strconv.AppendInt(b, r.Used, 10)
 		b = append(b, '}')
 	}
 	b = append(b, '}')
-	if c.version >= 17 {
+	if w.version >= 17 {
 		b = append(b, `, "traits": [`...)
-		for i, name := range s.Traits {
-			b = comma(b, i)
-			b = appendName(b, name)
-		}
+		b = w.appendTraits(b, s.Traits)
 		b = append(b, ']')
 	}
-	if c.version >= sinceNestedCandidates {
-		b = append(b, `, "parent_provider_uuid": `...)
+	if w.version >= sinceNestedCandidates {
 		if s.Parent == "" {
-			b = append(b, "null"...)
+			b = append(b, `, "parent_provider_uuid": null, "root_provider_uuid": `...)
 		} else {
-			b = appendName(b, s.Parent)
+			b = append(b, `, "parent_provider_uuid": `...)
+			b = appendName(b, s.Parent, `", "root_provider_uuid": `)
 		}
-		b = append(b, `, "root_provider_uuid": `...)
-		b = appendName(b, s.Root)
+		b = appendName(b, s.Root, `"`)
 	}
 	return append(b, '}')
+}
+
+// appendTraits writes a list of traits, or repeats what it wrote for the same one.
+func (w *summaryWriter) appendTraits(b []byte, names []string) []byte {
+	if len(names) == 0 {
+		return b
+	}
+	for i := range w.lists {
+		if l := &w.lists[i]; l.first == &names[0] && l.count == len(names) {
+			return append(b, b[l.place[0]:l.place[1]]...)
+		}
+	}
+	start := len(b)
+	for i, name := range names {
+		b = comma(b, i)
+		b = appendName(b, name, `"`)
+	}
+	w.lists[w.next] = traitList{&names[0], len(names), [2]int{start, len(b)}}
+	w.next = (w.next + 1) % len(w.lists)
+	return b
+}
+
+// appendCapacity writes a capacity, which has no fraction.
+func appendCapacity(b []byte, capacity float64) []byte {
+	if math.Abs(capacity) < 1<<53 {
+		return strconv.AppendInt(b, int64(capacity), 10)
+	}
+	return strconv.AppendFloat(b, capacity, 'f', 0, 64)
 }

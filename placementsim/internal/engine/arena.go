@@ -20,6 +20,9 @@ func (a *arena[T]) take(n int) []T {
 	return cut
 }
 
+// hold returns a pointer to a copy of a value.
+func (a *arena[T]) hold(value T) *T { return &append(a.take(1), value)[0] }
+
 // reset lets the last long slice be cut anew; one of unusual length is not
 // kept.
 func (a *arena[T]) reset() {
@@ -29,44 +32,10 @@ func (a *arena[T]) reset() {
 	a.used = 0
 }
 
-// answer is the memory of an answer, which may be used again for another one.
-type answer struct {
-	found     []Request
-	summaries []Summary
-	sources   []*provider            // what summaries are about, see search.note
-	known     map[*provider]struct{} // the same
-
-	amounts  arena[ProviderAmount]
-	mappings arena[Mapping]
-	uuids    arena[string]
-	uses     arena[ClassUse]
-}
-
-// newAnswer returns memory that is empty.
-func (s *State) newAnswer() *answer {
-	if used, ok := s.answers.Get().(*answer); ok {
-		return used
+// reused empties a slice whose memory is used again, unless it is unusually long.
+func reused[T any](list []T) []T {
+	if cap(list) > 4*maxChunk {
+		return nil
 	}
-	return &answer{known: make(map[*provider]struct{})}
-}
-
-// Release gives the memory of an answer back for other answers. Neither the
-// answer nor any part of it may be used afterwards. It need not be called.
-func (c *Candidates) Release() {
-	a, state := c.memory, c.state
-	if a == nil {
-		return
-	}
-	*c = Candidates{}
-	if cap(a.found) > maxChunk || cap(a.summaries) > maxChunk {
-		a.found, a.summaries = nil, nil
-	}
-	clear(a.known)
-	clear(a.sources)
-	a.found, a.summaries, a.sources = a.found[:0], a.summaries[:0], a.sources[:0]
-	a.amounts.reset()
-	a.mappings.reset()
-	a.uuids.reset()
-	a.uses.reset()
-	state.answers.Put(a)
+	return list[:0]
 }

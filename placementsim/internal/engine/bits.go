@@ -23,16 +23,6 @@ func (b bitset) clear(i int) {
 	}
 }
 
-// intersects reports whether the sets have a member in common.
-func (b bitset) intersects(c bitset) bool {
-	for i := range min(len(b), len(c)) {
-		if b[i]&c[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // nextBlock implements condition.
 func (b bitset) nextBlock(number int) int {
 	for ; number < len(b); number++ {

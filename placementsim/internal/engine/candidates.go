@@ -47,8 +47,16 @@ type Candidates struct {
 	// OnePerTree only those that supply, in the order they appear.
 	Providers []Summary
 
-	state  *State
-	memory *answer // nil: nothing to release
+	search *search // whose memory it is; nil: nothing to release
+}
+
+// Release gives the memory of an answer back for other answers. Neither the
+// answer nor any part of it may be used afterwards. It need not be called.
+func (c *Candidates) Release() {
+	if sr := c.search; sr != nil {
+		*c = Candidates{}
+		sr.release()
+	}
 }
 
 // Request is one way to satisfy a query.
@@ -83,17 +91,24 @@ func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sr, err := s.newSearch(q)
+	if err == nil {
+		err = sr.visitAll()
+	}
 	if err != nil {
+		sr.release()
 		return Candidates{}, err
 	}
+	return Candidates{sr.found, sr.summarizeAll(), sr}, nil
+}
+
+// visitAll visits the trees in turn until the limit is reached.
+func (sr *search) visitAll() error {
 	for slot := sr.filter.next(); slot >= 0; slot = sr.filter.next() {
-		if more, err := sr.visit(s.trees.trees[slot]); err != nil {
-			return Candidates{}, err
-		} else if !more {
-			break
+		if more, err := sr.visit(sr.state.trees.trees[slot]); err != nil || !more {
+			return err
 		}
 	}
-	return Candidates{sr.found, sr.summarizeAll(), s, sr.answer}, nil
+	return nil
 }
 
 // maxSteps bounds the work of one query, and maxFound the memory: the number of
@@ -103,7 +118,7 @@ const (
 	maxFound = 1_000_000
 )
 
-// search is a query in progress.
+// search is a query in progress with the memory of its answer. Both are used again.
 type search struct {
 	state   *State
 	groups  []*group
@@ -114,12 +129,32 @@ type search struct {
 	sharers []*sharer
 	steps   int // work done so far
 	most    int // the limit of steps
+	walk    walk
 
-	*answer
-	latest *provider           // the last one noted
-	shared map[string]struct{} // candidates of sharing providers only
+	found     []Request
+	summaries []Summary
+	amounts   arena[ProviderAmount]
+	mappings  arena[Mapping]
+	uuids     arena[string]
+	uses      arena[ClassUse]
 
-	walk walk
+	sources []*provider            // what summaries are about, see note
+	known   map[*provider]struct{} // the same, where they may come again
+	latest  *provider              // the last one noted
+	shared  map[string]struct{}    // candidates of sharing providers only
+}
+
+// release lets the memory be used again.
+func (sr *search) release() {
+	sr.groups, sr.sharers, sr.found = reused(sr.groups), reused(sr.sharers), reused(sr.found)
+	sr.summaries, sr.sources = reused(sr.summaries), reused(sr.sources)
+	sr.steps, sr.known, sr.latest, sr.shared = 0, nil, nil, nil
+	sr.filter.reset()
+	sr.amounts.reset()
+	sr.mappings.reset()
+	sr.uuids.reset()
+	sr.uses.reset()
+	sr.state.searches.Put(sr)
 }
 
 // policy is what holds between groups.
@@ -137,37 +172,43 @@ type sharer struct {
 	groups   []bool // per group: may take part in it
 }
 
+// newSearch resolves the names of a query. The search is there to be released in any case.
 func (s *State) newSearch(q CandidateQuery) (*search, error) {
-	sr := &search{state: s, limit: q.Limit, most: maxSteps, answer: s.newAnswer()}
+	sr, _ := s.searches.Get().(*search)
+	if sr == nil {
+		sr = new(search)
+	}
+	sr.state, sr.limit, sr.most = s, q.Limit, maxSteps
 	sr.policy.isolate, sr.policy.onePerTree = q.Isolate, q.OnePerTree
 	var unknown []string // traits
-	index := make(map[string]int, len(q.Groups))
-	for i, wanted := range q.Groups {
+	for _, wanted := range q.Groups {
 		g, err := s.newGroup(wanted, &unknown)
 		if err != nil {
-			return nil, err
+			return sr, err
 		}
-		index[g.suffix] = i
 		sr.groups = append(sr.groups, g)
 	}
 	sr.root = s.traitFilter(q.Root, &unknown)
 	if unknown != nil {
-		return nil, unknownTraits(unknown)
+		return sr, unknownTraits(unknown)
 	}
-	sr.policy.subtrees = subtrees(q.SameSubtree, index)
+	sr.policy.subtrees = subtrees(q)
 	sr.findSharers()
-	sr.filter = sr.newTreeFilter()
-	sr.walk = newWalk(sr)
+	sr.filter.begin(sr)
+	sr.walk.begin(sr)
 	return sr, nil
 }
 
 // subtrees resolves the suffixes of same_subtree; unknown ones stay out.
-func subtrees(sameSubtree [][]string, index map[string]int) map[int][][]int {
+func subtrees(q CandidateQuery) map[int][][]int {
+	if len(q.SameSubtree) == 0 {
+		return nil
+	}
 	byLast := make(map[int][][]int)
-	for _, suffixes := range sameSubtree {
+	for _, suffixes := range q.SameSubtree {
 		var members []int
 		for _, suffix := range suffixes {
-			if i, ok := index[suffix]; ok {
+			if i := slices.IndexFunc(q.Groups, func(g Group) bool { return g.Suffix == suffix }); i >= 0 {
 				members = append(members, i)
 			}
 		}
@@ -177,24 +218,6 @@ func subtrees(sameSubtree [][]string, index map[string]int) map[int][][]int {
 		}
 	}
 	return byLast
-}
-
-// newGroup resolves the names of a group and adds unknown traits to a list.
-func (s *State) newGroup(wanted Group, unknown *[]string) (*group, error) {
-	g := &group{
-		suffix: wanted.Suffix, memberOf: s.aggregateSets(wanted.Aggregates.MemberOf),
-		noAggregates: s.aggregateSet(wanted.Aggregates.Forbidden), traits: s.traitFilter(wanted.Traits, unknown),
-	}
-	if wanted.InTree != "" {
-		if p := s.providers[wanted.InTree]; p != nil {
-			g.inTree = p.tree
-		} else {
-			g.nowhere = true
-		}
-	}
-	var err error
-	g.amounts, err = s.amounts(wanted.Resources)
-	return g, err
 }
 
 // findSharers lists the sharing providers that can serve a group.
@@ -216,7 +239,7 @@ func (g *group) reaches(p *provider) bool {
 	if g.suffix != "" {
 		return (g.inTree == nil || g.inTree == p.tree) && g.accepts(p)
 	}
-	if g.inTree != nil || g.traits.forbidden.intersects(p.traits.bits) || g.memberOfForbidden(p) || !g.memberOfAll(p) {
+	if g.inTree != nil || p.traits.hasAny(g.traits.forbidden) || g.memberOfForbidden(p) || !g.memberOfAll(p) {
 		return false
 	}
 	return slices.ContainsFunc(g.amounts, p.fits)

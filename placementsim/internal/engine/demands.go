@@ -4,29 +4,34 @@ import "slices"
 
 // countDemands finds out what the positions need together, apart from any tree.
 func (w *walk) countDemands() {
-	counts := make(map[*class]int, len(w.positions))
 	for _, pos := range w.positions {
 		for _, a := range pos.amounts {
-			counts[a.class]++
 			w.addTotal(a)
 		}
 		if w.search.policy.isolate && w.search.groups[pos.group].suffix != "" {
 			w.apart++
 		}
 	}
-	w.totals = slices.DeleteFunc(w.totals, func(a classAmount) bool { return counts[a.class] < 2 })
+	w.totals = slices.DeleteFunc(w.totals, func(t total) bool { return t.demands < 2 })
 	if len(w.totals) > 0 {
 		w.countAlike()
 	}
 }
 
 func (w *walk) addTotal(a classAmount) {
-	i := slices.IndexFunc(w.totals, func(t classAmount) bool { return t.class == a.class })
-	if i < 0 {
-		w.totals = append(w.totals, a)
-		return
+	for i := range w.totals {
+		if t := &w.totals[i]; t.class == a.class {
+			t.amount, t.demands = min(t.amount+a.amount, maxLimit), t.demands+1
+			return
+		}
 	}
-	w.totals[i].amount = min(w.totals[i].amount+a.amount, maxLimit)
+	w.totals = append(w.totals, total{a, 1})
+}
+
+// total is the sum of what positions take of one class.
+type total struct {
+	classAmount
+	demands int // how many positions take some
 }
 
 // demand is what several groups with the same conditions take, each the same
@@ -58,8 +63,7 @@ func (w *walk) countAlike() {
 // isLike reports whether the groups have the same conditions, their amounts
 // aside.
 func (g *group) isLike(h *group) bool {
-	sets := func(a, b bitset) bool { return slices.Equal(a, b) }
-	return slices.EqualFunc(g.traits.required, h.traits.required, sets) && slices.Equal(g.traits.forbidden, h.traits.forbidden) &&
+	return slices.EqualFunc(g.traits.required, h.traits.required, slices.Equal[[]*trait]) && slices.Equal(g.traits.forbidden, h.traits.forbidden) &&
 		slices.EqualFunc(g.memberOf, h.memberOf, slices.Equal[[]*aggregate]) && slices.Equal(g.noAggregates, h.noAggregates) &&
 		g.inTree == h.inTree
 }
@@ -82,7 +86,7 @@ func (w *walk) missing() (d demand, served int64, found bool) {
 // ample reports whether all providers together have what the groups take
 // together.
 func (w *walk) ample(t *tree, sharers []*sharer) bool {
-	if slices.ContainsFunc(w.totals, func(total classAmount) bool { return w.left(total.class, t, sharers) < total.amount }) {
+	if slices.ContainsFunc(w.totals, func(total total) bool { return w.left(total.class, t, sharers) < total.amount }) {
 		return false
 	}
 	_, _, found := w.missing()
@@ -133,7 +137,7 @@ func (w *walk) coverable() bool {
 func (f *traitFilter) covers(ts *traitSet) uint64 {
 	var covered uint64
 	for k, anyOf := range f.required[:min(len(f.required), 64)] {
-		if anyOf.intersects(ts.bits) {
+		if ts.hasAny(anyOf) {
 			covered |= 1 << k
 		}
 	}

@@ -85,6 +85,7 @@ func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	defer s.mu.RUnlock()
 	q.Limit = 1
 	sr, err := s.newSearch(q)
+	defer sr.release()
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (sr *search) unsuffixedAlone() *search {
 	if len(sr.groups) == 0 || sr.groups[0].suffix != "" {
 		return nil
 	}
-	alone := &search{state: sr.state, groups: sr.groups[:1], limit: 1, answer: sr.state.newAnswer()}
+	alone := &search{state: sr.state, groups: sr.groups[:1], limit: 1}
 	alone.policy.onePerTree = sr.policy.onePerTree
 	alone.findSharers()
 	return alone
@@ -179,7 +180,7 @@ func (sr *search) anyAt(t *tree) (bool, error) {
 	}
 	sr.most = sr.steps + maxTreeSteps
 	sr.found, sr.shared = sr.found[:0], nil
-	sr.walk = newWalk(sr)
+	sr.walk.begin(sr)
 	_, err := sr.visit(t)
 	return len(sr.found) > 0, err
 }
@@ -238,7 +239,7 @@ func (w *walk) explainSuffixed(v *GroupVerdict, g *group, providers []*provider)
 // together these have the required traits.
 func (w *walk) explainUnsuffixed(v *GroupVerdict, g *group, providers []*provider) {
 	able := make([]*provider, 0, len(providers))
-	forbidden := &traitFilter{forbidden: g.traits.forbidden, banned: g.traits.banned}
+	forbidden := &traitFilter{forbidden: g.traits.forbidden}
 	for k, a := range g.amounts {
 		var seen []ProviderVerdict
 		served := false
@@ -259,9 +260,9 @@ func (w *walk) explainUnsuffixed(v *GroupVerdict, g *group, providers []*provide
 			return
 		}
 	}
-	for k, anyOf := range g.traits.required {
-		if !slices.ContainsFunc(able, func(p *provider) bool { return anyOf.intersects(p.traits.bits) }) {
-			v.Reason = Reason{ReasonTrait, traitNames(g.traits.anyOf[k]) + " missing on the providers that have the resources"}
+	for _, anyOf := range g.traits.required {
+		if !slices.ContainsFunc(able, func(p *provider) bool { return p.traits.hasAny(anyOf) }) {
+			v.Reason = Reason{ReasonTrait, traitNames(anyOf) + " missing on the providers that have the resources"}
 			return
 		}
 	}
@@ -299,12 +300,12 @@ func (g *group) refusal(p *provider, amounts []classAmount, traits *traitFilter,
 
 // refusedTraits returns the first rule about traits that a set breaks.
 func refusedTraits(f *traitFilter, ts *traitSet) Reason {
-	for k, anyOf := range f.required {
-		if !anyOf.intersects(ts.bits) {
-			return Reason{ReasonTrait, traitNames(f.anyOf[k]) + " missing on %s"}
+	for _, anyOf := range f.required {
+		if !ts.hasAny(anyOf) {
+			return Reason{ReasonTrait, traitNames(anyOf) + " missing on %s"}
 		}
 	}
-	for _, tr := range f.banned {
+	for _, tr := range f.forbidden {
 		if ts.has(tr) {
 			return Reason{ReasonTrait, "%s has the forbidden " + tr.name}
 		}

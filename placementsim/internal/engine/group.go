@@ -19,10 +19,26 @@ type classAmount struct {
 
 // traitFilter is a TraitRequirement with its names resolved.
 type traitFilter struct {
-	required  []bitset // at least one of each
-	anyOf     [][]*trait
-	forbidden bitset
-	banned    []*trait // the same
+	required  [][]*trait // at least one of each
+	forbidden []*trait   // none of these
+}
+
+// newGroup resolves the names of a group and adds unknown traits to a list.
+func (s *State) newGroup(wanted Group, unknown *[]string) (*group, error) {
+	g := &group{
+		suffix: wanted.Suffix, memberOf: s.aggregateSets(wanted.Aggregates.MemberOf),
+		noAggregates: s.aggregateSet(wanted.Aggregates.Forbidden), traits: s.traitFilter(wanted.Traits, unknown),
+	}
+	if wanted.InTree != "" {
+		if p := s.providers[wanted.InTree]; p != nil {
+			g.inTree = p.tree
+		} else {
+			g.nowhere = true
+		}
+	}
+	var err error
+	g.amounts, err = s.amounts(wanted.Resources)
+	return g, err
 }
 
 // accepts reports whether one provider satisfies the whole group, apart from
@@ -61,33 +77,34 @@ func inAny(p *provider, aggregates []*aggregate) bool {
 
 func (f *traitFilter) accepts(ts *traitSet) bool {
 	for _, anyOf := range f.required {
-		if !anyOf.intersects(ts.bits) {
+		if !ts.hasAny(anyOf) {
 			return false
 		}
 	}
-	return !f.forbidden.intersects(ts.bits)
+	return !ts.hasAny(f.forbidden)
 }
 
 // traitFilter resolves names and adds the unknown ones to a list.
 func (s *State) traitFilter(r TraitRequirement, unknown *[]string) (f traitFilter) {
-	lookup := func(names []string) (set bitset, traits []*trait) {
-		for _, name := range names {
-			tr := s.traits.byName[name]
-			if tr == nil {
-				*unknown = append(*unknown, name)
-				continue
-			}
-			set.set(tr.id)
-			traits = append(traits, tr)
-		}
-		return set, traits
+	if len(r.Required) > 0 {
+		f.required = make([][]*trait, 0, len(r.Required))
 	}
 	for _, anyOf := range r.Required {
-		set, traits := lookup(anyOf)
-		f.required, f.anyOf = append(f.required, set), append(f.anyOf, traits)
+		f.required = append(f.required, s.traitsOf(anyOf, unknown))
 	}
-	f.forbidden, f.banned = lookup(r.Forbidden)
+	f.forbidden = s.traitsOf(r.Forbidden, unknown)
 	return f
+}
+
+func (s *State) traitsOf(names []string, unknown *[]string) (list []*trait) {
+	for _, name := range names {
+		if tr := s.traits.byName[name]; tr != nil {
+			list = append(list, tr)
+		} else {
+			*unknown = append(*unknown, name)
+		}
+	}
+	return list
 }
 
 // aggregateSets resolves uuids; unknown ones have no members and stay out.

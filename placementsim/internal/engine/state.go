@@ -32,7 +32,7 @@ type core struct {
 	created   time.Time // when what is standard was created
 	listeners []func([]sim.RecordChange)
 
-	answers sync.Pool // of *answer, see Candidates.Release
+	searches sync.Pool // of *search, see Candidates.Release
 }
 
 // provider is one resource provider. Only the lock's holder touches it.

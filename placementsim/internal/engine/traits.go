@@ -38,10 +38,20 @@ type traitSet struct {
 	bits   bitset
 	traits []*trait // in creation order, the standard ones first
 	names  []string // the same
+	shares bool     // has SharingTrait
 	users  int
 }
 
 func (ts *traitSet) has(t *trait) bool { return ts.bits.has(t.id) }
+
+func (ts *traitSet) hasAny(traits []*trait) bool {
+	for _, t := range traits {
+		if ts.has(t) {
+			return true
+		}
+	}
+	return false
+}
 
 func newTraitTable(standard []string, now time.Time) traitTable {
 	t := traitTable{byName: make(map[string]*trait), sets: make(map[string]*traitSet), none: &traitSet{users: 1}}
@@ -99,7 +109,7 @@ func (t *traitTable) set(traits []*trait) *traitSet {
 	if ts := t.sets[key]; ts != nil {
 		return ts
 	}
-	ts := &traitSet{key: key, traits: traits, names: names}
+	ts := &traitSet{key: key, traits: traits, names: names, shares: slices.Contains(names, SharingTrait)}
 	for _, tr := range traits {
 		ts.bits.set(tr.id)
 	}
@@ -260,6 +270,4 @@ func (s *State) updateSharing(p *provider) {
 }
 
 // shares reports whether the provider serves other trees.
-func (p *provider) shares() bool {
-	return slices.Contains(p.traits.names, SharingTrait)
-}
+func (p *provider) shares() bool { return p.traits.shares }

@@ -77,24 +77,49 @@ type treeFilter struct {
 	all   []condition
 	block int    // the current block
 	rest  uint64 // its slots that were not returned yet
+
+	rooms  arena[enough]
+	unions arena[anyOf]
+	parts  arena[condition] // of unions
 }
 
-func (sr *search) newTreeFilter() treeFilter {
-	f := treeFilter{all: []condition{sr.state.trees.alive}, block: -1}
+// begin sets the conditions of a search.
+func (f *treeFilter) begin(sr *search) {
+	f.all = append(f.all, &sr.state.trees.alive)
 	for i, g := range sr.groups {
 		f.addGroup(sr, i, g)
 	}
-	for _, traits := range sr.root.anyOf {
+	for _, traits := range sr.root.required {
 		f.addTraits(traits)
 	}
-	return f
+	f.rewind()
+}
+
+// rewind goes back to before the first tree.
+func (f *treeFilter) rewind() { f.block, f.rest = -1, 0 }
+
+// reset forgets the conditions.
+func (f *treeFilter) reset() {
+	f.all = reused(f.all)
+	f.rooms.reset()
+	f.unions.reset()
+	f.parts.reset()
+}
+
+// addAny requires one of several conditions.
+func (f *treeFilter) addAny(parts []condition) {
+	if len(parts) == 1 {
+		f.all = append(f.all, parts[0])
+	} else {
+		f.all = append(f.all, f.unions.hold(parts))
+	}
 }
 
 // addGroup adds the conditions that no sharing provider can lift.
 func (f *treeFilter) addGroup(sr *search, i int, g *group) {
 	shared := sr.sharersOf(i)
 	if g.nowhere {
-		f.all = append(f.all, anyOf{})
+		f.addAny(nil)
 		return
 	}
 	for _, a := range g.amounts {
@@ -102,8 +127,8 @@ func (f *treeFilter) addGroup(sr *search, i int, g *group) {
 			f.addRoom(g, a)
 		}
 	}
-	for k, traits := range g.traits.anyOf {
-		if !slices.ContainsFunc(shared, func(p *provider) bool { return g.traits.required[k].intersects(p.traits.bits) }) {
+	for _, traits := range g.traits.required {
+		if !slices.ContainsFunc(shared, func(p *provider) bool { return p.traits.hasAny(traits) }) {
 			f.addTraits(traits)
 		}
 	}
@@ -114,20 +139,20 @@ func (f *treeFilter) addGroup(sr *search, i int, g *group) {
 		f.all = append(f.all, oneSlot(g.inTree.slot))
 	}
 	for _, aggregates := range g.memberOf {
-		var trees anyOf
+		parts := f.parts.take(len(aggregates))
 		for _, agg := range aggregates {
-			trees = append(trees, agg.slots)
+			parts = append(parts, &agg.slots)
 		}
-		f.all = append(f.all, trees)
+		f.addAny(parts)
 	}
 }
 
 func (f *treeFilter) addTraits(traits []*trait) {
-	var trees anyOf
+	parts := f.parts.take(len(traits))
 	for _, tr := range traits {
-		trees = append(trees, tr.trees)
+		parts = append(parts, &tr.trees)
 	}
-	f.all = append(f.all, trees)
+	f.addAny(parts)
 }
 
 // maxKinds is how many indexes one condition looks into before the index of
@@ -138,7 +163,7 @@ const maxKinds = 32
 // provider, only providers with such traits count: a tree in which one provider has
 // the room and another the trait is not enough.
 func (f *treeFilter) addRoom(g *group, a classAmount) {
-	f.all = append(f.all, enough{&a.class.room, a.amount})
+	f.all = append(f.all, f.rooms.hold(enough{&a.class.room, a.amount}))
 	traits := g.traits
 	if g.suffix == "" && len(g.amounts) > 1 {
 		traits.required = nil // another class's provider may have them
@@ -146,13 +171,13 @@ func (f *treeFilter) addRoom(g *group, a classAmount) {
 	if len(a.class.kinds) > maxKinds || (traits.required == nil && traits.forbidden == nil) {
 		return
 	}
-	var rooms anyOf
+	parts := f.parts.take(len(a.class.kinds))
 	for set, index := range a.class.kinds {
 		if traits.accepts(set) {
-			rooms = append(rooms, enough{index, a.amount})
+			parts = append(parts, f.rooms.hold(enough{index, a.amount}))
 		}
 	}
-	f.all = append(f.all, rooms)
+	f.addAny(parts)
 }
 
 // sharersOf lists the sharing providers that can serve a group.

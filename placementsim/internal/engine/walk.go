@@ -21,7 +21,7 @@ type walk struct {
 	// sets of traits that a provider of a later position can cover.
 	later []uint64
 	// totals are the sums that the groups take of classes that several ask for.
-	totals []classAmount
+	totals []total
 	// alike are the groups that differ in nothing but their suffix.
 	alike []demand
 	// apart counts the groups that must have different providers.
@@ -31,6 +31,7 @@ type walk struct {
 // position is a choice of one provider.
 type position struct {
 	group   int
+	of      *group // the same
 	amounts []classAmount
 	// lastOfGroup marks the position after which the group is complete.
 	lastOfGroup bool
@@ -43,23 +44,27 @@ type taken struct {
 	amount   int64
 }
 
-func newWalk(sr *search) walk {
-	w := walk{search: sr}
+// begin lists the positions of a search.
+func (w *walk) begin(sr *search) {
+	w.search, w.apart = sr, 0
+	w.positions, w.first = w.positions[:0], w.first[:0]
+	w.totals, w.alike = w.totals[:0], w.alike[:0]
 	for i, g := range sr.groups {
 		w.first = append(w.first, len(w.positions))
 		if g.suffix != "" {
-			w.positions = append(w.positions, position{i, g.amounts, true})
+			w.positions = append(w.positions, position{i, g, g.amounts, true})
 			continue
 		}
 		for k := range g.amounts {
-			w.positions = append(w.positions, position{i, g.amounts[k : k+1], k == len(g.amounts)-1})
+			w.positions = append(w.positions, position{i, g, g.amounts[k : k+1], k == len(g.amounts)-1})
 		}
 	}
-	w.options = make([][]*provider, len(w.positions))
-	w.chosen = make([]*provider, len(w.positions))
-	w.later = make([]uint64, len(w.positions))
+	n := len(w.positions)
+	w.options = slices.Grow(w.options[:0], n)[:n]
+	w.chosen = slices.Grow(w.chosen[:0], n)[:n]
+	w.later = slices.Grow(w.later[:0], n)[:n]
+	clear(w.later)
 	w.countDemands()
-	return w
 }
 
 // prepare lists the options in a tree. It reports false when the tree cannot have a
@@ -74,18 +79,19 @@ func (w *walk) prepare(t *tree) bool {
 
 func (w *walk) listOptions(t *tree, sharers []*sharer) bool {
 	for i := range w.positions {
-		w.options[i] = w.options[i][:0]
+		pos := &w.positions[i]
+		options := w.options[i][:0]
 		for _, p := range t.members {
-			if w.usable(&w.positions[i], p) {
-				w.options[i] = append(w.options[i], p)
+			if w.usable(pos, p) {
+				options = append(options, p)
 			}
 		}
 		for _, sh := range sharers {
-			if sh.groups[w.positions[i].group] && w.usable(&w.positions[i], sh.provider) {
-				w.options[i] = append(w.options[i], sh.provider)
+			if sh.groups[pos.group] && w.usable(pos, sh.provider) {
+				options = append(options, sh.provider)
 			}
 		}
-		if len(w.options[i]) == 0 {
+		if w.options[i] = options; len(options) == 0 {
 			return false
 		}
 	}
@@ -106,15 +112,18 @@ func (w *walk) sharersOf(t *tree) []*sharer {
 
 // usable reports whether a provider can take a position in the tree.
 func (w *walk) usable(pos *position, p *provider) bool {
-	g := w.search.groups[pos.group]
+	g := pos.of
 	if g.inTree != nil && p.tree != g.inTree {
 		return false
 	}
 	if g.suffix != "" {
 		return g.accepts(p)
 	}
-	if !p.fits(pos.amounts[0]) || g.traits.forbidden.intersects(p.traits.bits) {
+	if !p.fits(pos.amounts[0]) || p.traits.hasAny(g.traits.forbidden) {
 		return false
+	}
+	if g.memberOf == nil && g.noAggregates == nil {
+		return true
 	}
 	member, excluded := w.membership(g, p)
 	return member && !excluded
@@ -211,7 +220,7 @@ func (w *walk) giveBack(amounts []classAmount, p *provider, mark int) {
 func (w *walk) allowed(depth int, p *provider) bool {
 	pos := &w.positions[depth]
 	policy := &w.search.policy
-	g := w.search.groups[pos.group]
+	g := pos.of
 	if policy.onePerTree && len(pos.amounts) > 0 && w.usesAnotherOf(p) {
 		return false
 	}
@@ -251,7 +260,7 @@ func (w *walk) covered(g *group, depth int) bool {
 		if k >= 64 && !w.positions[depth].lastOfGroup {
 			continue
 		}
-		if !slices.ContainsFunc(w.chosen[first:depth+1], func(p *provider) bool { return anyOf.intersects(p.traits.bits) }) {
+		if !slices.ContainsFunc(w.chosen[first:depth+1], func(p *provider) bool { return p.traits.hasAny(anyOf) }) {
 			return false
 		}
 	}
@@ -287,7 +296,7 @@ func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]]
 // add adds the chosen providers as a candidate, unless there is the same one. It reports
 // whether the search goes on.
 func (sr *search) add(w *walk) bool {
-	if w.onlySharing() && !sr.firstTime(w) {
+	if len(sr.sharers) > 0 && w.onlySharing() && !sr.firstTime(w) {
 		return true
 	}
 	request := Request{Amounts: w.amounts(), Mappings: w.mappings()}
@@ -308,10 +317,16 @@ func (sr *search) note(p *provider) {
 		return
 	}
 	sr.latest = p
-	if _, known := sr.known[p]; !known {
+	if sr.policy.onePerTree || len(sr.sharers) > 0 {
+		if _, known := sr.known[p]; known {
+			return
+		}
+		if sr.known == nil {
+			sr.known = make(map[*provider]struct{})
+		}
 		sr.known[p] = struct{}{}
-		sr.sources = append(sr.sources, p)
 	}
+	sr.sources = append(sr.sources, p)
 }
 
 // onlySharing reports whether all providers of the candidate are sharing ones, so that
@@ -340,17 +355,27 @@ func (sr *search) firstTime(w *walk) bool {
 // amounts lists what is taken, one provider after the other.
 func (w *walk) amounts() []ProviderAmount {
 	list := w.search.amounts.take(len(w.taken))
-	for i, first := range w.taken {
-		if slices.ContainsFunc(w.taken[:i], func(t taken) bool { return t.provider == first.provider }) {
+	for i := range w.taken {
+		p := w.taken[i].provider
+		if takenFrom(w.taken[:i], p) {
 			continue
 		}
-		for _, t := range w.taken[i:] {
-			if t.provider == first.provider {
-				list = append(list, ProviderAmount{t.provider.uuid, t.class.name, t.amount})
+		for k := range w.taken[i:] {
+			if t := &w.taken[i+k]; t.provider == p {
+				list = append(list, ProviderAmount{p.uuid, t.class.name, t.amount})
 			}
 		}
 	}
 	return list
+}
+
+func takenFrom(list []taken, p *provider) bool {
+	for i := range list {
+		if list[i].provider == p {
+			return true
+		}
+	}
+	return false
 }
 
 // mappings lists the providers of every group.
@@ -358,13 +383,13 @@ func (w *walk) mappings() []Mapping {
 	sr := w.search
 	list := sr.mappings.take(len(sr.groups))
 	for i, g := range sr.groups {
-		end := len(w.positions)
+		first, end := w.first[i], len(w.positions)
 		if i+1 < len(w.first) {
 			end = w.first[i+1]
 		}
-		uuids := sr.uuids.take(end - w.first[i])
-		for _, p := range w.chosen[w.first[i]:end] {
-			if !slices.Contains(uuids, p.uuid) {
+		uuids := sr.uuids.take(end - first)
+		for k, p := range w.chosen[first:end] {
+			if !slices.Contains(w.chosen[first:first+k], p) {
 				uuids = append(uuids, p.uuid)
 			}
 		}
@@ -392,14 +417,17 @@ func (sr *search) summarizeAll() []Summary {
 
 func (sr *search) summarize(providers []*provider) {
 	for _, p := range providers {
-		summary := Summary{UUID: p.uuid, Root: p.root().uuid, Traits: p.traits.names, Resources: sr.uses.take(len(p.invs))}
+		uses := sr.uses.take(len(p.invs))
+		for i := range p.invs {
+			inv := &p.invs[i]
+			uses = append(uses, ClassUse{inv.class.name, inv.Capacity(), inv.used})
+		}
+		sr.summaries = append(sr.summaries, Summary{})
+		summary := &sr.summaries[len(sr.summaries)-1]
+		summary.UUID, summary.Root, summary.Traits, summary.Resources = p.uuid, p.tree.root.uuid, p.traits.names, uses
 		if p.parent != nil {
 			summary.Parent = p.parent.uuid
 		}
-		for i := range p.invs {
-			summary.Resources = append(summary.Resources, ClassUse{p.invs[i].class.name, p.invs[i].Capacity(), p.invs[i].used})
-		}
-		sr.summaries = append(sr.summaries, summary)
 	}
 }
 
