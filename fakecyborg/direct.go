@@ -12,8 +12,8 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// list collects the public views of rows.
-func list[R, V any](s *Server, rows func(store.Tx) iter.Seq[R], view func(store.Tx, R) V) []V {
+// list collects the public views of rows. The maker of views is called once.
+func list[R, V any](s *Server, rows func(store.Tx) iter.Seq[R], views func(store.Tx) func(R) V) []V {
 	var values []V
 	s.db.View(func(tx store.Tx) {
 		n := 0
@@ -21,11 +21,17 @@ func list[R, V any](s *Server, rows func(store.Tx) iter.Seq[R], view func(store.
 			n++ // costs less than to let a long list grow
 		}
 		values = make([]V, 0, n)
+		view := views(tx)
 		for row := range rows(tx) {
-			values = append(values, view(tx, row))
+			values = append(values, view(row))
 		}
 	})
 	return values
+}
+
+// alone is a maker of views of rows that refer to no others.
+func alone[R, V any](view func(R) V) func(store.Tx) func(R) V {
+	return func(store.Tx) func(R) V { return view }
 }
 
 // failed adds to an error what has failed; without an error it returns nil.
@@ -41,17 +47,12 @@ func (s *Server) ARQs() []ARQ { return s.arqsOf("") }
 
 // arqsOf lists the requests of an instance, or all.
 func (s *Server) arqsOf(instance string) []ARQ {
-	var shown func(store.ARQ) ARQ
-	rows := func(tx store.Tx) iter.Seq[store.ARQ] {
-		shown = s.arqView(tx)
-		return tx.ARQs(instance, store.Everything())
-	}
-	return list(s, rows, func(_ store.Tx, a store.ARQ) ARQ { return shown(a) })
+	return list(s, func(tx store.Tx) iter.Seq[store.ARQ] { return tx.ARQs(instance, store.Everything()) }, s.arqView)
 }
 
 // DeviceProfiles returns the device profiles, oldest first.
 func (s *Server) DeviceProfiles() []DeviceProfile {
-	return list(s, store.Tx.Profiles, func(_ store.Tx, p store.Profile) DeviceProfile { return profileOf(p) })
+	return list(s, store.Tx.Profiles, alone(profileOf))
 }
 
 // CreateDeviceProfile stores a device profile by the rules of the API. The error has the API's text.
@@ -67,23 +68,23 @@ func (s *Server) CreateDeviceProfile(name string, groups []map[string]string) (D
 
 // Devices returns the devices of all hosts, oldest first.
 func (s *Server) Devices() []Device {
-	return list(s, store.Tx.Devices, func(_ store.Tx, d store.Device) Device { return deviceOf(d) })
+	return list(s, store.Tx.Devices, alone(deviceOf))
 }
 
 // Deployables returns the deployables of all devices.
-func (s *Server) Deployables() []Deployable { return list(s, store.Tx.Deployables, deployableOf) }
+func (s *Server) Deployables() []Deployable { return list(s, store.Tx.Deployables, deployableView) }
 
 // AttachHandles returns the attach handles of all deployables, lowest first.
-func (s *Server) AttachHandles() []AttachHandle { return list(s, store.Tx.AllHandles, handleOf) }
+func (s *Server) AttachHandles() []AttachHandle { return list(s, store.Tx.AllHandles, handleView) }
 
 // Attributes returns the attributes of all deployables, oldest first.
 func (s *Server) Attributes() []Attribute {
-	return list(s, store.Tx.AllAttributes, func(_ store.Tx, a store.Attribute) Attribute { return attributeOf(a) })
+	return list(s, store.Tx.AllAttributes, alone(attributeOf))
 }
 
 // Events returns the newest events for Nova, oldest first, whether or not they were delivered.
 func (s *Server) Events() []sim.Event {
-	return list(s, store.Tx.Events, func(_ store.Tx, e store.Event) sim.Event { return e.Event })
+	return list(s, store.Tx.Events, alone(func(e store.Event) sim.Event { return e.Event }))
 }
 
 // DriverReports returns what each driver of each host found last, by host and then in the order of the

@@ -171,26 +171,45 @@ func deviceOf(d store.Device) Device {
 	}
 }
 
-func deployableOf(tx store.Tx, d store.Deployable) Deployable {
-	device, _ := tx.Device(d.Device)
-	attributes := tx.Attributes(d.UUID)
-	v := Deployable{
-		ID: int(d.ID), UUID: d.UUID, Name: d.Name, DeviceID: int(device.ID), DeviceUUID: device.UUID,
-		Hostname: device.Host, ProviderUUID: d.Provider, NumAccelerators: d.Total, DriverName: d.DriverName,
-		BitstreamID: d.Bitstream, Attributes: make([]driver.Attribute, 0, len(attributes)),
+// deployableView returns the converter of all deployables. To look up each of what they refer to
+// would cost more than to read it all.
+func deployableView(tx store.Tx) func(store.Deployable) Deployable {
+	devices := make(map[string]Deployable) // what their deployables have in common
+	for d := range tx.Devices() {
+		devices[d.UUID] = Deployable{DeviceID: int(d.ID), DeviceUUID: d.UUID, Hostname: d.Host}
 	}
-	for _, a := range attributes {
-		v.Attributes = append(v.Attributes, driver.Attribute{Key: a.Key, Value: a.Value})
+	attributes := make(map[string][]driver.Attribute)
+	of, list := "", []driver.Attribute(nil)
+	for a := range tx.AllAttributes() {
+		if a.Deployable != of { // those of a report follow each other
+			attributes[of] = list
+			of, list = a.Deployable, attributes[a.Deployable]
+		}
+		list = append(list, driver.Attribute{Key: a.Key, Value: a.Value})
 	}
-	return v
+	attributes[of] = list
+	return func(d store.Deployable) Deployable {
+		v := devices[d.Device]
+		v.ID, v.UUID, v.Name, v.ProviderUUID = int(d.ID), d.UUID, d.Name, d.Provider
+		v.NumAccelerators, v.DriverName, v.BitstreamID, v.Attributes = d.Total, d.DriverName, d.Bitstream, attributes[d.UUID]
+		return v
+	}
 }
 
-func handleOf(tx store.Tx, h store.Handle) AttachHandle {
-	d, _ := tx.Deployable(h.Deployable)
-	device, _ := tx.Device(d.Device)
-	return AttachHandle{
-		UUID: h.UUID, DeployableUUID: d.UUID, ProviderUUID: d.Provider, Hostname: device.Host,
-		Type: h.Type, Info: h.Info.Map(), InUse: h.InUse, ARQ: h.HeldBy,
+// handleView is to attach handles what deployableView is to deployables.
+func handleView(tx store.Tx) func(store.Handle) AttachHandle {
+	hosts := make(map[string]string) // by device
+	for d := range tx.Devices() {
+		hosts[d.UUID] = d.Host
+	}
+	deployables := make(map[string]AttachHandle) // what their handles have in common
+	for d := range tx.Deployables() {
+		deployables[d.UUID] = AttachHandle{DeployableUUID: d.UUID, ProviderUUID: d.Provider, Hostname: hosts[d.Device]}
+	}
+	return func(h store.Handle) AttachHandle {
+		v := deployables[h.Deployable]
+		v.UUID, v.Type, v.Info, v.InUse, v.ARQ = h.UUID, h.Type, h.Info.Map(), h.InUse, h.HeldBy
+		return v
 	}
 }
 

@@ -271,8 +271,7 @@ func (s *Server) Allocations() []Allocation {
 // ConsumerProject returns the project that the allocations of a consumer count for, "" for
 // an unknown consumer.
 func (s *Server) ConsumerProject(consumer string) string {
-	c, _, _ := s.state.ConsumerAllocations(consumer)
-	return c.Project
+	return s.state.ConsumerProject(consumer)
 }
 
 // Usage returns how much of a class of a provider is allocated, 0 for an

@@ -76,7 +76,6 @@ type Cloud struct {
 	page      *statuspage.Page
 	agentLoop bool
 	loads     atomic.Int64 // of a state, which may not know the tokens issued before
-	domains   domainReader
 	hardware  hardware
 	state     tables.Group
 	keeper    atomic.Pointer[keeper] // nil: no file keeps the state

@@ -23,7 +23,13 @@ func (c *Cloud) DefineGuest(g sim.Guest) error { return c.compute.DefineGuest(g)
 func (c *Cloud) RemoveGuest(uuid string) { c.compute.RemoveGuest(uuid) }
 
 // Guests lists the guests, sorted by UUID.
-func (c *Cloud) Guests() []sim.Guest { return c.compute.Guests() }
+func (c *Cloud) Guests() []sim.Guest {
+	list := []sim.Guest{}
+	for _, g := range c.compute.Guests() {
+		list = append(list, g.Guest)
+	}
+	return list
+}
 
 // ReceivedEvents lists the newest events that the compute endpoint received, in order.
 func (c *Cloud) ReceivedEvents() []sim.ReceivedEvent { return c.compute.Events() }

@@ -83,12 +83,18 @@ func (c *Cloud) servePlacement(w http.ResponseWriter, r *http.Request) {
 	c.Placement.ServeHTTP(w, r)
 }
 
-// placementState reads the providers and allocations of Placement. Of an external one it
-// reads only the trees of the hosts, and only the names and parents of providers.
-func (c *Cloud) placementState() (providers []placementsim.ResourceProvider, allocations []placementsim.Allocation, err error) {
+// placementState reads the allocations of Placement, and its providers if they are asked for.
+// Of an external one it reads only the trees of the hosts, and only the names and parents of
+// providers.
+func (c *Cloud) placementState() (providers func() []placementsim.ResourceProvider, allocations []placementsim.Allocation, err error) {
 	if c.external == nil {
-		return c.Placement.ResourceProviders(), c.Placement.Allocations(), nil
+		return c.Placement.ResourceProviders, c.Placement.Allocations(), nil
 	}
+	list, allocations, err := c.externalState()
+	return func() []placementsim.ResourceProvider { return list }, allocations, err
+}
+
+func (c *Cloud) externalState() (providers []placementsim.ResourceProvider, allocations []placementsim.Allocation, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, m := range c.machines {
@@ -105,6 +111,7 @@ func (c *Cloud) placementState() (providers []placementsim.ResourceProvider, all
 			allocations = append(allocations, used...)
 		}
 	}
+	slices.SortStableFunc(allocations, func(a, b placementsim.Allocation) int { return strings.Compare(a.Consumer, b.Consumer) })
 	return providers, allocations, nil
 }
 

@@ -12,68 +12,62 @@ import (
 )
 
 // checkGuest checks that a guest has what it should have, and nothing else.
-func (s *snapshot) checkGuest(g sim.Guest) {
-	devices, err := s.domains.read(g)
-	if err != nil {
-		s.leak(LeakGuest, g.UUID, "guest %s: its domain XML cannot be read: %v", g.UUID, err)
-		return
+func (s *snapshot) checkGuest(g *guest) {
+	units := make(map[unit]int)
+	for _, r := range g.requests {
+		units[s.unit(r)]++
+		s.checkRequest(g, r)
 	}
-	requests := make(map[amount]int)
-	for _, a := range s.arqsOf[g.UUID] {
-		requests[s.unit(a)]++
-		s.checkGuestARQ(g, a, devices)
-	}
-	for _, a := range s.allocations[g.UUID] {
-		n := requests[amount{a.provider, a.class, 1}]
-		if s.classes[a.provider][a.class] && a.used > n {
+	for _, a := range g.allocations {
+		n := units[unit{a.Provider, a.Class}]
+		if a.Used > n && slices.Contains(s.classes[a.Provider], a.Class) {
 			s.leak(LeakGuest, g.UUID, "guest %s has allocated %s:%d on provider %s, but has %s there",
-				g.UUID, a.class, a.used, s.providerText(a.provider), plural.Count(n, "accelerator request"))
+				g.UUID, a.Class, a.Used, s.providerText(a.Provider), plural.Count(n, "accelerator request"))
 		}
 	}
-	s.checkForeignDevices(g, devices)
+	s.checkForeignDevices(g)
 }
 
-// checkGuestARQ checks one accelerator request of a guest.
-func (s *snapshot) checkGuestARQ(g sim.Guest, a fakecyborg.ARQ, devices domainDevices) {
-	subject := fmt.Sprintf("guest %s has %s", g.UUID, arqText(a))
-	switch {
-	case a.State != fakecyborg.StateBound || a.AttachHandleUUID == "":
-		s.leak(LeakGuest, g.UUID, "%s, which is not Bound to an attach handle", subject)
+// checkRequest checks one accelerator request of a guest.
+func (s *snapshot) checkRequest(g *guest, r *request) {
+	lacks := func(format string, args ...any) {
+		s.leak(LeakGuest, g.UUID, "guest %s has %s%s", g.UUID, r.text(), fmt.Sprintf(format, args...))
+	}
+	if r.State != fakecyborg.StateBound || r.AttachHandleUUID == "" {
+		lacks(", which is not Bound to an attach handle")
 		return
-	case g.Host != "" && a.Hostname != g.Host:
-		s.leak(LeakGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, arqText(a), a.Hostname)
 	}
-	if h := s.handle[a.AttachHandleUUID]; !h.InUse || h.ARQ != a.UUID {
-		s.leak(LeakGuest, g.UUID, "%s, but its attach handle %s is not in use by it", subject, a.AttachHandleUUID)
+	if g.Host != "" && r.Hostname != g.Host {
+		s.leak(LeakGuest, g.UUID, "guest %s runs on host %s, but its %s is on host %s", g.UUID, g.Host, r.text(), r.Hostname)
 	}
-	if !s.hasAllocation(g.UUID, a.DeviceRPUUID) {
-		s.leak(LeakGuest, g.UUID, "%s on provider %s, but no allocation there", subject, s.providerText(a.DeviceRPUUID))
+	if r.handle == nil || !r.handle.InUse || r.handle.ARQ != r.UUID {
+		lacks(", but its attach handle %s is not in use by it", r.AttachHandleUUID)
 	}
-	if a.AttachHandleType == driver.HandleMDEV && !s.hasMdev[[2]string{a.Hostname, a.AttachHandleUUID}] {
-		s.leak(LeakGuest, g.UUID, "%s, but host %s has no mediated device %s", subject, a.Hostname, a.AttachHandleUUID)
+	if !g.hasAllocation(r.DeviceRPUUID) {
+		lacks(" on provider %s, but no allocation there", s.providerText(r.DeviceRPUUID))
 	}
-	if a.AttachHandleType != driver.HandleTestPCI && !devices.has(a) {
-		s.leak(LeakGuest, g.UUID, "%s, but its %s is not in the guest's domain XML", subject, handleText(a))
+	if r.AttachHandleType == driver.HandleMDEV && !s.hasMdev[[2]string{r.Hostname, r.AttachHandleUUID}] {
+		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)
+	}
+	device, ok := deviceOf(r.AttachHandleType, r.AttachHandleUUID, r.AttachHandleInfo)
+	if r.AttachHandleType != driver.HandleTestPCI && !(ok && slices.Contains(g.Devices, device)) {
+		lacks(", but its %s is not in the guest's domain XML", r.handleText())
 	}
 }
 
 // checkForeignDevices finds devices of Cyborg's in a guest's domain that the guest does not
 // hold. Other devices are not checked, nor are those of a guest without a host, whose
 // addresses could be any machine's.
-func (s *snapshot) checkForeignDevices(g sim.Guest, devices domainDevices) {
+func (s *snapshot) checkForeignDevices(g *guest) {
 	if g.Host == "" {
 		return
 	}
-	var found []int
-	for d := range devices {
-		found = append(found, s.handlesOf[hostDevice{g.Host, d}]...)
-	}
-	slices.Sort(found) // the order of the handles
-	for _, i := range found {
-		h := s.handles[i]
-		if owner, ok := s.owner(s.arq[h.ARQ]); !ok || owner.UUID != g.UUID {
-			s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
-				g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
+	for _, d := range g.Devices {
+		for h := s.firstOf[hostDevice{g.Host, d}]; h != nil; h = h.next {
+			if h.holder == nil || h.holder.owner != g {
+				s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
+					g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
+			}
 		}
 	}
 }
@@ -87,14 +81,15 @@ func (s *snapshot) checkProjects(c *Cloud) {
 		}
 		return fmt.Sprintf("project %q, which Keystone does not know", project)
 	}
-	for _, a := range s.arqs {
-		g, owned := s.owner(a)
-		if !owned || a.State != fakecyborg.StateBound || !s.hasAllocation(g.UUID, a.DeviceRPUUID) {
+	for i := range s.requests {
+		r := &s.requests[i]
+		g := r.owner
+		if g == nil || r.State != fakecyborg.StateBound || !g.hasAllocation(r.DeviceRPUUID) {
 			continue
 		}
-		if payer := c.Placement.ConsumerProject(g.UUID); payer != a.ProjectID {
+		if payer := c.Placement.ConsumerProject(g.UUID); payer != r.ProjectID {
 			s.leak(LeakGuest, g.UUID, "guest %s has %s of %s, but its allocation on provider %s counts for %s",
-				g.UUID, arqText(a), name(a.ProjectID), s.providerText(a.DeviceRPUUID), name(payer))
+				g.UUID, r.text(), name(r.ProjectID), s.providerText(r.DeviceRPUUID), name(payer))
 		}
 	}
 }
@@ -111,17 +106,18 @@ func (s *snapshot) checkEvents(events []sim.ReceivedEvent) {
 			last[*e.Tag] = e
 		}
 	}
-	for _, a := range s.arqs {
-		e, found := last[a.UUID]
-		g, owned := s.owner(a)
-		if !found || !owned || a.State != fakecyborg.StateBound {
+	for i := range s.requests {
+		r := &s.requests[i]
+		g := r.owner
+		e, found := last[r.UUID]
+		if !found || g == nil || r.State != fakecyborg.StateBound {
 			continue
 		}
 		switch {
 		case uuids.Canonical(e.ServerUUID) != g.UUID:
-			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, arqText(a), e.ServerUUID)
+			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that it is bound for instance %s", g.UUID, r.text(), e.ServerUUID)
 		case e.Status != "completed":
-			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, arqText(a), e.Status)
+			s.leak(LeakGuest, g.UUID, "guest %s has %s, but the last event to Nova says that its bind ended as %q", g.UUID, r.text(), e.Status)
 		}
 	}
 }

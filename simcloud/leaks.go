@@ -6,6 +6,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -57,10 +58,9 @@ func (c *Cloud) check(s *snapshot) []Leak {
 	s.checkHandles()
 	s.checkAllocations()
 	s.checkMdevs()
-	for _, g := range s.guests {
-		s.checkGuest(g)
+	for i := range s.guests {
+		s.checkGuest(&s.guests[i])
 	}
-	s.domains.forget(s.guest)
 	s.checkEvents(c.compute.Events())
 	return s.leaks
 }
@@ -103,63 +103,64 @@ func (c *Cloud) Summary() string {
 }
 
 func (s *snapshot) checkARQs() {
-	for _, a := range s.arqs {
-		if _, owned := s.owner(a); owned {
+	for i := range s.requests {
+		r := &s.requests[i]
+		if r.owner != nil {
 			continue
 		}
 		owner, holds := "no instance", ""
-		if a.InstanceUUID != "" {
-			owner = "instance " + a.InstanceUUID + ", which is not a registered guest (PUT /_sim/guests/UUID),"
+		if r.InstanceUUID != "" {
+			owner = "instance " + r.InstanceUUID + ", which is not a registered guest (PUT /_sim/guests/UUID),"
 		}
-		if a.AttachHandleUUID != "" {
-			holds = fmt.Sprintf(" and holds %s of provider %s on host %s", handleText(a), s.providerText(a.DeviceRPUUID), a.Hostname)
+		if r.AttachHandleUUID != "" {
+			holds = fmt.Sprintf(" and holds %s of provider %s on host %s", r.handleText(), s.providerText(r.DeviceRPUUID), r.Hostname)
 		}
-		s.leak(LeakARQ, a.UUID, "%s belongs to %s%s", arqText(a), owner, holds)
+		s.leak(LeakARQ, r.UUID, "%s belongs to %s%s", r.text(), owner, holds)
 	}
 }
 
 func (s *snapshot) checkHandles() {
 	for _, h := range s.handles {
-		if !h.InUse {
+		if !h.InUse || h.holder != nil && h.holder.AttachHandleUUID == h.UUID {
 			continue
 		}
-		text := fmt.Sprintf("attach handle %s of provider %s on host %s is in use by", h.UUID, s.providerText(h.ProviderUUID), h.Hostname)
-		if h.ARQ == "" {
-			s.leak(LeakHandle, h.UUID, "%s no accelerator request", text)
-		} else if s.arq[h.ARQ].AttachHandleUUID != h.UUID {
-			s.leak(LeakHandle, h.UUID, "%s ARQ %s, which does not hold it", text, h.ARQ)
+		by := "no accelerator request"
+		if h.ARQ != "" {
+			by = "ARQ " + h.ARQ + ", which does not hold it"
 		}
+		s.leak(LeakHandle, h.UUID, "attach handle %s of provider %s on host %s is in use by %s", h.UUID, s.providerText(h.ProviderUUID), h.Hostname, by)
 	}
 }
 
 func (s *snapshot) checkAllocations() {
-	for _, consumer := range s.consumers {
-		if _, ok := s.guest[consumer]; !ok && slices.ContainsFunc(s.allocations[consumer], s.ours) {
-			s.leak(LeakAllocation, consumer, "consumer %s, which is not a registered guest, has allocated %s", consumer, s.amountsText(s.allocations[consumer]))
+	for _, c := range s.consumers {
+		if s.guest[c.id] == nil && slices.ContainsFunc(c.allocations, s.ours) {
+			s.leak(LeakAllocation, c.id, "consumer %s, which is not a registered guest, has allocated %s", c.id, s.amountsText(c.allocations))
 		}
 	}
 }
 
 // ours reports whether an allocation is on a compute root or on a provider of Cyborg's.
-func (s *snapshot) ours(a amount) bool {
-	_, cyborgs := s.onProvider[a.provider]
-	return cyborgs || s.roots[a.provider]
+func (s *snapshot) ours(a placementsim.Allocation) bool {
+	return s.roots[a.Provider] || s.classes[a.Provider] != nil
 }
 
 // checkMdevs finds mediated devices without a bound request. An attach handle held by no
 // request and a request of no guest are leaks of their own.
 func (s *snapshot) checkMdevs() {
 	for _, m := range s.mdevs {
-		text := fmt.Sprintf("mediated device %s (%s on %s) of host %s belongs to", m.UUID, m.Type, m.Parent, m.host)
-		h, known := s.handle[m.UUID]
-		arq, held := s.arq[h.ARQ]
+		to, h := "", s.handle[m.UUID]
 		switch {
-		case !known || h.Hostname != m.host:
-			s.leak(LeakMdev, m.UUID, "%s no attach handle", text)
+		case h == nil || h.Hostname != m.host:
+			to = "no attach handle"
 		case !h.InUse:
-			s.leak(LeakMdev, m.UUID, "%s attach handle %s, which is not in use", text, h.UUID)
-		case held && arq.State != fakecyborg.StateBound:
-			s.leak(LeakMdev, m.UUID, "%s %s, which is not Bound", text, arqText(arq))
+			to = "attach handle " + h.UUID + ", which is not in use"
+		default:
+			if h.holder == nil || h.holder.State == fakecyborg.StateBound {
+				continue
+			}
+			to = h.holder.text() + ", which is not Bound"
 		}
+		s.leak(LeakMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.host, to)
 	}
 }

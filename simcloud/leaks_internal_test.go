@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -58,10 +58,8 @@ func TestLeaksOfHandlesAndMediatedDevices(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := &snapshot{
-				handles: []fakecyborg.AttachHandle{tt.handle}, handle: map[string]fakecyborg.AttachHandle{tt.handle.UUID: tt.handle},
-				arq: map[string]fakecyborg.ARQ{tt.arq.UUID: tt.arq}, mdevs: tt.mdevs,
-			}
+			s := &snapshot{mdevs: tt.mdevs}
+			s.index([]fakecyborg.ARQ{tt.arq}, []fakecyborg.AttachHandle{tt.handle}, nil)
 			s.checkHandles()
 			s.checkMdevs()
 			if diff := cmp.Diff(tt.want, s.leaks); diff != "" {
@@ -91,103 +89,55 @@ func TestAnUnreadableHostIsALeak(t *testing.T) {
 	}
 }
 
-func TestDomainsAreParsedLikeLibvirt(t *testing.T) {
-	t.Parallel()
-	text := `<?xml version="1.0" encoding="UTF-8"?>
-<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><!-- c --><devices>
-  <hostdev mode="subsystem" type="pci" managed="yes"><driver name="vfio"/><source><address domain="0x0000" bus="0x3b" slot="0x00" function="0x1"/></source><address type="pci" bus="0x05"/></hostdev>
-  <hostdev type="pci"><source><address bus="59" slot="010"/></source></hostdev>
-  <hostdev type="mdev" model="vfio-pci"><source><address uuid="51E314CB-59EE-4896-8B40-54953EE00227"/></source></hostdev>
-  <hostdev type="usb"><source><address bus="0x3b"/></source></hostdev>
-  <interface type="hostdev"><source><address type="pci" bus="0x77"/></source></interface>
-</devices></domain>`
-	got, err := readDomain(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := domainDevices{
-		{pci: driver.PCIAddress{Bus: 0x3b, Function: 1}}: true, {pci: driver.PCIAddress{Bus: 0x3b, Device: 8}}: true,
-		{pci: driver.PCIAddress{Bus: 0x77}}: true, {mdev: "51e314cb-59ee-4896-8b40-54953ee00227"}: true,
-	}
-	if !maps.Equal(want, got) {
-		t.Errorf("got devices %v, want %v", got, want)
-	}
-	if _, err := readDomain("<domain>"); err == nil {
-		t.Error("a domain without an end was read")
-	}
-}
-
 // TestForeignDevicesAreThoseOfAWalk compares the devices that the check finds by their
 // address with those of a walk over all attach handles, on hosts where handles share
-// addresses. Domains change between the checks.
+// addresses.
 func TestForeignDevicesAreThoseOfAWalk(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		host := rapid.SampledFrom([]string{"", "cn0", "cn1"})
 		kind := rapid.SampledFrom([]string{driver.HandlePCI, driver.HandleMDEV, driver.HandleTestPCI})
 		few := rapid.IntRange(0, 4)
-		s := &snapshot{domains: new(domainReader)}
+		s := &snapshot{}
 		mdev := func(n int) string { return fmt.Sprintf("51e314cb-59ee-4896-8b40-54953ee0000%d", n) }
 		for i := range few.Draw(t, "guests") {
-			s.guests = append(s.guests, sim.Guest{UUID: mdev(i), Host: host.Draw(t, "guest's host")})
+			g := guest{Guest: nova.Guest{Guest: sim.Guest{UUID: mdev(i), Host: host.Draw(t, "guest's host")}}}
+			for n, pci := range rapid.SliceOfDistinct(rapid.IntRange(0, 9), rapid.ID[int]).Draw(t, "devices") {
+				g.Devices = append(g.Devices, nova.Device{Bus: uint8(pci)}, nova.Device{Mdev: mdev(n)})
+			}
+			s.guests = append(s.guests, g)
 		}
+		var arqs []fakecyborg.ARQ
+		var handles []fakecyborg.AttachHandle
 		for i := range rapid.IntRange(0, 12).Draw(t, "handles") {
 			h := fakecyborg.AttachHandle{
 				UUID: mdev(i % 5), Hostname: host.Draw(t, "host"), Type: kind.Draw(t, "type"), ARQ: fmt.Sprint("arq", i),
 				Info: map[string]string{"domain": "0000", "bus": fmt.Sprintf("%02x", few.Draw(t, "bus")), "device": "00", "function": "0"},
 			}
-			s.handles = append(s.handles, h)
-			s.arqs = append(s.arqs, fakecyborg.ARQ{UUID: h.ARQ, InstanceUUID: mdev(few.Draw(t, "owner"))})
+			handles = append(handles, h)
+			arqs = append(arqs, fakecyborg.ARQ{UUID: h.ARQ, InstanceUUID: mdev(few.Draw(t, "owner"))})
 		}
-		s.index(nil)
-		for range 3 {
-			var got, want []Leak
-			for i, g := range s.guests {
-				g.Domain = "<domain><devices>"
-				for range few.Draw(t, "devices") {
-					g.Domain += fmt.Sprintf("<hostdev type='pci'><source><address bus='%d'/></source></hostdev><hostdev type='mdev'><source><address uuid='%s'/></source></hostdev>",
-						few.Draw(t, "pci"), mdev(few.Draw(t, "mdev")))
-				}
-				g.Domain += "</devices></domain>"
-				s.guests[i] = g
-				fresh, err := readDomain(g.Domain)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, h := range s.handles {
-					d, is := deviceOf(h.Type, h.UUID, h.Info)
-					owner, owned := s.owner(s.arq[h.ARQ])
-					if g.Host == "" || h.Hostname != g.Host || !is || !fresh[d] || owned && owner.UUID == g.UUID {
+		s.index(arqs, handles, nil)
+		var want []Leak
+		for i := range s.guests {
+			g := &s.guests[i]
+			for _, d := range g.Devices {
+				for n, h := range handles {
+					at, is := deviceOf(h.Type, h.UUID, h.Info)
+					if g.Host == "" || h.Hostname != g.Host || !is || at != d || arqs[n].InstanceUUID == g.UUID {
 						continue
 					}
 					s.leak(LeakGuest, g.UUID, "guest %s has %s %s of provider %s in its domain XML, but no accelerator request for it",
 						g.UUID, h.Type, deviceText(h.Type, h.UUID, h.Info), s.providerText(h.ProviderUUID))
 				}
-				want, s.leaks = append(want, s.leaks...), nil
-				devices, err := s.domains.read(g)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.checkForeignDevices(g, devices)
-				got, s.leaks = append(got, s.leaks...), nil
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("leaks (-want +got):\n%s", diff)
-			}
+			want, s.leaks = append(want, s.leaks...), nil
+		}
+		for i := range s.guests {
+			s.checkForeignDevices(&s.guests[i])
+		}
+		if diff := cmp.Diff(want, s.leaks); diff != "" {
+			t.Fatalf("leaks (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestForgottenGuestsAreNotRemembered(t *testing.T) {
-	t.Parallel()
-	var r domainReader
-	for _, uuid := range []string{"a", "b"} {
-		if _, err := r.read(sim.Guest{UUID: uuid, Domain: "<domain/>"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.forget(map[string]sim.Guest{"b": {}})
-	if _, stays := r.last["b"]; !stays || len(r.last) != 1 {
-		t.Errorf("remembered: %v", r.last)
-	}
 }

@@ -27,7 +27,7 @@ func (c *Cloud) world() statuspage.World {
 	_, manual := c.clock.(*sim.ManualClock)
 	s := c.snapshot()
 	w := statuspage.World{
-		Now: c.clock.Now(), Manual: manual, Providers: s.providers, Allocations: s.allocated, Guests: s.guests, ARQs: s.arqs,
+		Now: c.clock.Now(), Manual: manual, Providers: s.providers(), Allocations: s.allocated, Guests: c.Guests(), ARQs: c.Cyborg.ARQs(),
 		Faults: c.faults.Rules(), Requests: c.lastRequests(),
 	}
 	for _, l := range c.check(s) {

@@ -9,47 +9,67 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 	"github.com/gocyborg/gocyborg/placementsim"
-	"github.com/gocyborg/gocyborg/sim"
 )
 
 // snapshot is the state of all services, read once. The leak check, the summary of a
 // failed test and the status page use it.
 type snapshot struct {
-	guests      []sim.Guest
-	guest       map[string]sim.Guest
-	arqs        []fakecyborg.ARQ
-	arq         map[string]fakecyborg.ARQ
-	arqsOf      map[string][]fakecyborg.ARQ // by guest
-	handles     []fakecyborg.AttachHandle
-	handle      map[string]fakecyborg.AttachHandle
-	handlesOf   map[hostDevice][]int // positions in handles, by the device; without TEST_PCI
-	deployable  map[string]fakecyborg.Deployable
-	onProvider  map[string]fakecyborg.Deployable // by provider; on a flat host one of several
-	classes     map[string]map[string]bool       // Cyborg's resource classes, by provider
-	providers   []placementsim.ResourceProvider
-	provider    map[string]placementsim.ResourceProvider
-	roots       map[string]bool // providers of hosts
-	allocated   []placementsim.Allocation
-	consumers   []string
-	allocations map[string][]amount // by consumer
+	guests      []guest
+	guest       map[string]*guest
+	requests    []request
+	handles     []handle
+	handle      map[string]*handle
+	firstOf     map[hostDevice]*handle // without TEST_PCI
+	deployables []fakecyborg.Deployable
+	classes     map[string][]string       // Cyborg's resource classes by provider; on a flat host there may be several
+	class       map[string]string         // and by deployable; nil until it is needed
+	roots       map[string]bool           // providers of hosts
+	allocated   []placementsim.Allocation // ordered by consumer
+	consumers   []consumer
+	providers   func() []placementsim.ResourceProvider
+	names       map[string]string // of providers; nil until a text needs one
 	mdevs       []hostMdev
 	hasMdev     map[[2]string]bool // by host and uuid
-	domains     *domainReader
 	leaks       []Leak
 }
 
-// amount is a part of an allocation.
-type amount struct {
-	provider, class string
-	used            int
+// guest is a guest with what belongs to it.
+type guest struct {
+	nova.Guest
+	requests    []*request
+	allocations []placementsim.Allocation
 }
+
+// request is an accelerator request with what it refers to, nil where that does not exist.
+type request struct {
+	*fakecyborg.ARQ
+	owner  *guest
+	handle *handle
+}
+
+// handle is an attach handle with the request that it says holds it.
+type handle struct {
+	*fakecyborg.AttachHandle
+	holder *request
+	next   *handle // of the same device
+}
+
+// consumer is a consumer of Placement with all that it has.
+type consumer struct {
+	id          string
+	allocations []placementsim.Allocation
+}
+
+// unit is what an accelerator request uses: one of a resource class of a provider.
+type unit struct{ provider, class string }
 
 // hostDevice is a device of a host.
 type hostDevice struct {
 	host string
-	domainDevice
+	nova.Device
 }
 
 type hostMdev struct {
@@ -59,22 +79,18 @@ type hostMdev struct {
 
 // snapshot reads the services one after the other. What cannot be read is a leak.
 func (c *Cloud) snapshot() *snapshot {
-	s := &snapshot{guests: c.Guests(), arqs: c.Cyborg.ARQs(), handles: c.Cyborg.AttachHandles(), domains: &c.domains}
-	s.index(c.Cyborg.Deployables())
+	guests := c.compute.Guests()
+	s := &snapshot{guests: make([]guest, len(guests))}
+	for i, g := range guests {
+		s.guests[i].Guest = g
+	}
+	s.index(c.Cyborg.ARQs(), c.Cyborg.AttachHandles(), c.Cyborg.Deployables())
 	var err error
 	if s.providers, s.allocated, err = c.placementState(); err != nil {
 		s.leak(LeakHost, "placement", "Placement cannot be read: %v", err)
 	}
-	s.provider = byKey(s.providers, func(p placementsim.ResourceProvider) string { return p.UUID })
-	s.allocations = make(map[string][]amount)
-	for _, a := range s.allocated {
-		id := uuids.Canonical(a.Consumer)
-		if s.allocations[id] == nil {
-			s.consumers = append(s.consumers, id)
-		}
-		s.allocations[id] = append(s.allocations[id], amount{a.Provider, a.Class, a.Used})
-	}
-	s.roots, s.hasMdev = make(map[string]bool), make(map[[2]string]bool)
+	s.indexAllocations()
+	s.roots, s.hasMdev = make(map[string]bool, len(c.machines)), make(map[[2]string]bool)
 	for _, m := range c.machines {
 		s.roots[m.provider] = true
 		s.readMdevs(m)
@@ -82,42 +98,69 @@ func (c *Cloud) snapshot() *snapshot {
 	return s
 }
 
-// index makes the maps of guests, accelerator requests, attach handles and deployables.
-func (s *snapshot) index(deployables []fakecyborg.Deployable) {
-	s.guest = byKey(s.guests, func(g sim.Guest) string { return g.UUID })
-	s.arq = byKey(s.arqs, func(a fakecyborg.ARQ) string { return a.UUID })
-	s.handle = byKey(s.handles, func(h fakecyborg.AttachHandle) string { return h.UUID })
-	s.deployable = byKey(deployables, func(d fakecyborg.Deployable) string { return d.UUID })
-	s.onProvider = byKey(deployables, func(d fakecyborg.Deployable) string { return d.ProviderUUID })
-	s.arqsOf = make(map[string][]fakecyborg.ARQ)
-	for _, a := range s.arqs {
-		if g, ok := s.owner(a); ok {
-			s.arqsOf[g.UUID] = append(s.arqsOf[g.UUID], a)
-		}
+// index finds what guests, accelerator requests and attach handles have to do with each other.
+func (s *snapshot) index(arqs []fakecyborg.ARQ, handles []fakecyborg.AttachHandle, deployables []fakecyborg.Deployable) {
+	s.requests, s.handles, s.deployables = make([]request, len(arqs)), make([]handle, len(handles)), deployables
+	for i := range arqs {
+		s.requests[i].ARQ = &arqs[i]
 	}
-	s.handlesOf = make(map[hostDevice][]int, len(s.handles))
-	for i, h := range s.handles {
+	for i := range handles {
+		s.handles[i].AttachHandle = &handles[i]
+	}
+	s.guest = byKey(s.guests, func(g *guest) string { return g.UUID })
+	s.handle = byKey(s.handles, func(h *handle) string { return h.UUID })
+	request := byKey(s.requests, func(r *request) string { return r.UUID })
+	for i := range s.requests {
+		r := &s.requests[i]
+		if r.InstanceUUID != "" {
+			r.owner = s.guest[uuids.Canonical(r.InstanceUUID)]
+		}
+		if r.owner != nil {
+			r.owner.requests = append(r.owner.requests, r)
+		}
+		r.handle = s.handle[r.AttachHandleUUID]
+	}
+	s.firstOf = make(map[hostDevice]*handle, len(s.handles))
+	for i := range slices.Backward(s.handles) {
+		h := &s.handles[i]
+		h.holder = request[h.ARQ]
 		if d, ok := deviceOf(h.Type, h.UUID, h.Info); ok {
 			at := hostDevice{h.Hostname, d}
-			s.handlesOf[at] = append(s.handlesOf[at], i)
+			h.next, s.firstOf[at] = s.firstOf[at], h
 		}
 	}
-	s.classes = make(map[string]map[string]bool)
+	s.classes = make(map[string][]string, len(deployables))
 	for _, d := range deployables {
-		if s.classes[d.ProviderUUID] == nil {
-			s.classes[d.ProviderUUID] = make(map[string]bool)
+		class := d.ResourceClass()
+		if all := s.classes[d.ProviderUUID]; !slices.Contains(all, class) {
+			s.classes[d.ProviderUUID] = append(all, class)
 		}
-		s.classes[d.ProviderUUID][d.ResourceClass()] = true
 	}
 }
 
 // byKey makes a map of a list; of two with one key the later counts.
-func byKey[T any](list []T, key func(T) string) map[string]T {
-	all := make(map[string]T, len(list))
-	for _, item := range list {
-		all[key(item)] = item
+func byKey[T any](list []T, key func(*T) string) map[string]*T {
+	all := make(map[string]*T, len(list))
+	for i := range list {
+		all[key(&list[i])] = &list[i]
 	}
 	return all
+}
+
+// indexAllocations finds the consumers, each of which has its allocations in a row.
+func (s *snapshot) indexAllocations() {
+	for rest := s.allocated; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(a placementsim.Allocation) bool { return a.Consumer != rest[0].Consumer })
+		if n < 0 {
+			n = len(rest)
+		}
+		c := consumer{uuids.Canonical(rest[0].Consumer), rest[:n:n]}
+		s.consumers = append(s.consumers, c)
+		if g := s.guest[c.id]; g != nil {
+			g.allocations = append(c.allocations, g.allocations...)
+		}
+		rest = rest[n:]
+	}
 }
 
 // readMdevs leaves out the mediated devices that are older than the cloud.
@@ -138,31 +181,48 @@ func (s *snapshot) leak(kind, subject, format string, args ...any) {
 	s.leaks = append(s.leaks, Leak{Kind: kind, Subject: subject, Text: fmt.Sprintf(format, args...)})
 }
 
-// owner returns the guest that an accelerator request belongs to.
-func (s *snapshot) owner(arq fakecyborg.ARQ) (sim.Guest, bool) {
-	g, ok := s.guest[uuids.Canonical(arq.InstanceUUID)]
-	return g, ok && arq.InstanceUUID != ""
-}
-
-// unit is what an accelerator request uses of a provider: an amount of one.
-func (s *snapshot) unit(arq fakecyborg.ARQ) amount {
-	d, bound := s.deployable[s.handle[arq.AttachHandleUUID].DeployableUUID]
-	if !bound {
-		d = s.onProvider[arq.DeviceRPUUID]
+// unit is what an accelerator request uses. One that is not bound may use any class that
+// Cyborg has on the provider.
+func (s *snapshot) unit(r *request) unit {
+	classes := s.classes[r.DeviceRPUUID]
+	switch {
+	case len(classes) == 0:
+		return unit{r.DeviceRPUUID, ""}
+	case len(classes) == 1 || r.handle == nil:
+		return unit{r.DeviceRPUUID, classes[len(classes)-1]}
 	}
-	return amount{arq.DeviceRPUUID, d.ResourceClass(), 1}
+	if s.class == nil {
+		s.class = make(map[string]string, len(s.deployables))
+		for _, d := range s.deployables {
+			s.class[d.UUID] = d.ResourceClass()
+		}
+	}
+	return unit{r.DeviceRPUUID, s.class[r.handle.DeployableUUID]}
 }
 
-func (s *snapshot) hasAllocation(consumer, provider string) bool {
-	return slices.ContainsFunc(s.allocations[consumer], func(a amount) bool { return a.provider == provider })
+func (g *guest) hasAllocation(provider string) bool {
+	return slices.ContainsFunc(g.allocations, func(a placementsim.Allocation) bool { return a.Provider == provider })
 }
 
-func arqText(a fakecyborg.ARQ) string {
-	return fmt.Sprintf("ARQ %s (%s, device profile %s)", a.UUID, a.State, a.DeviceProfileName)
+// deviceOf is the device of an attach handle. A TEST_PCI handle has none, nor has a handle
+// without a readable address.
+func deviceOf(kind, handle string, info map[string]string) (nova.Device, bool) {
+	switch kind {
+	case driver.HandleTestPCI:
+		return nova.Device{}, false
+	case driver.HandleMDEV:
+		return nova.Device{Mdev: uuids.Canonical(handle)}, true
+	}
+	a, err := driver.PCIAddressOf(info)
+	return nova.Device{Domain: a.Domain, Bus: a.Bus, Slot: a.Device, Function: a.Function}, err == nil
 }
 
-func handleText(a fakecyborg.ARQ) string {
-	return fmt.Sprintf("%s handle %s", a.AttachHandleType, deviceText(a.AttachHandleType, a.AttachHandleUUID, a.AttachHandleInfo))
+func (r *request) text() string {
+	return fmt.Sprintf("ARQ %s (%s, device profile %s)", r.UUID, r.State, r.DeviceProfileName)
+}
+
+func (r *request) handleText() string {
+	return fmt.Sprintf("%s handle %s", r.AttachHandleType, deviceText(r.AttachHandleType, r.AttachHandleUUID, r.AttachHandleInfo))
 }
 
 // deviceText is the PCI address of an attach handle, or its uuid.
@@ -175,13 +235,19 @@ func deviceText(kind, handle string, info map[string]string) string {
 
 // providerText is the name of a provider, or its uuid if it does not exist.
 func (s *snapshot) providerText(id string) string {
-	return cmp.Or(s.provider[id].Name, id)
+	if s.names == nil && s.providers != nil {
+		s.names = make(map[string]string)
+		for _, p := range s.providers() {
+			s.names[p.UUID] = p.Name
+		}
+	}
+	return cmp.Or(s.names[id], id)
 }
 
-func (s *snapshot) amountsText(amounts []amount) string {
+func (s *snapshot) amountsText(amounts []placementsim.Allocation) string {
 	var words []string
 	for _, a := range amounts {
-		words = append(words, fmt.Sprintf("%s:%d on %s", a.class, a.used, s.providerText(a.provider)))
+		words = append(words, fmt.Sprintf("%s:%d on %s", a.Class, a.Used, s.providerText(a.Provider)))
 	}
 	return strings.Join(words, ", ")
 }
@@ -192,14 +258,17 @@ func (s *snapshot) usage() string {
 	var b strings.Builder
 	b.WriteString("in use:\n")
 	used := make(map[string][]string) // lines by provider
-	for _, consumer := range s.consumers {
-		for _, a := range s.allocations[consumer] {
-			used[a.provider] = append(used[a.provider], fmt.Sprintf("%s:%d allocated to %s", a.class, a.used, consumer))
+	for _, c := range s.consumers {
+		for _, a := range c.allocations {
+			used[a.Provider] = append(used[a.Provider], fmt.Sprintf("%s:%d allocated to %s", a.Class, a.Used, c.id))
 		}
 	}
 	for _, h := range s.handles {
 		if h.InUse {
-			arq := s.arq[h.ARQ]
+			arq := new(fakecyborg.ARQ)
+			if h.holder != nil {
+				arq = h.holder.ARQ
+			}
 			used[h.ProviderUUID] = append(used[h.ProviderUUID], fmt.Sprintf("%s %s held by ARQ %s (%s), instance %s",
 				h.Type, deviceText(h.Type, h.UUID, h.Info), orNone(h.ARQ), orNone(string(arq.State)), orNone(arq.InstanceUUID)))
 		}
@@ -213,9 +282,9 @@ func (s *snapshot) usage() string {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 	}
-	for _, a := range s.arqs {
-		if a.AttachHandleUUID == "" {
-			fmt.Fprintf(&b, "  %s without a handle, instance %s\n", arqText(a), orNone(a.InstanceUUID))
+	for _, r := range s.requests {
+		if r.AttachHandleUUID == "" {
+			fmt.Fprintf(&b, "  %s without a handle, instance %s\n", r.text(), orNone(r.InstanceUUID))
 		}
 	}
 	for _, g := range s.guests {

@@ -1,12 +1,8 @@
 package nova
 
 import (
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/internal/uuids"
@@ -16,50 +12,42 @@ import (
 // ErrGuest is returned for a guest that cannot be stored.
 var ErrGuest = errors.New("nova: bad guest")
 
-// DefineGuest adds a guest or replaces the one with the same UUID. A bad UUID, and a
-// domain that is not XML with the root element domain, give ErrGuest.
-func (s *Server) DefineGuest(g sim.Guest) error {
-	g, err := checkedGuest(g)
-	if err != nil {
-		return err
+// Guest is a guest with the devices that its domain passes through, which nobody changes.
+type Guest struct {
+	sim.Guest
+	Devices []Device
+}
+
+// guestRow is a guest by its UUID.
+type guestRow struct {
+	UUID   string `json:"uuid"`
+	Host   string `json:"host"`
+	Domain domain `json:"domain"`
+}
+
+func (g guestRow) guest() sim.Guest {
+	return sim.Guest{UUID: g.UUID, Host: g.Host, Domain: g.Domain.text}
+}
+
+func (g guestRow) check() error {
+	if !uuids.Is(g.UUID) || g.UUID != uuids.Canonical(g.UUID) {
+		return fmt.Errorf("%w: the UUID %q is not in canonical form", ErrGuest, g.UUID)
 	}
-	s.state.db.Update(nil, func(tx *tables.Tx) { s.state.guests.Put(tx, g) })
 	return nil
 }
 
-// checkedGuest returns the guest with its UUID in canonical form.
-func checkedGuest(g sim.Guest) (sim.Guest, error) {
+// DefineGuest adds a guest or replaces the one with the same UUID. A bad UUID, and a
+// domain that is not XML with the root element domain, give ErrGuest.
+func (s *Server) DefineGuest(g sim.Guest) error {
 	if !uuids.Is(g.UUID) {
-		return g, fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
+		return fmt.Errorf("%w: %q is not a UUID", ErrGuest, g.UUID)
 	}
-	g.UUID = strings.ToLower(g.UUID)
-	if g.Domain != "" {
-		if err := checkDomain(g.Domain); err != nil {
-			return g, fmt.Errorf("%w %s: domain: %w", ErrGuest, g.UUID, err)
-		}
+	g.UUID = uuids.Canonical(g.UUID)
+	d, err := readDomain(g.Domain)
+	if err != nil {
+		return fmt.Errorf("%w %s: domain: %w", ErrGuest, g.UUID, err)
 	}
-	return g, nil
-}
-
-// checkDomain reads the text to its end.
-func checkDomain(text string) error {
-	dec := xml.NewDecoder(strings.NewReader(text))
-	root := ""
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if start, ok := token.(xml.StartElement); ok && root == "" {
-			root = start.Name.Local
-		}
-	}
-	if root != "domain" {
-		return fmt.Errorf("its root element is %q, not domain", root)
-	}
+	s.state.db.Update(nil, func(tx *tables.Tx) { s.state.guests.Put(tx, guestRow{g.UUID, g.Host, d}) })
 	return nil
 }
 
@@ -75,12 +63,22 @@ func (s *Server) RemoveGuest(id string) (found bool) {
 
 // Guest returns the guest with a UUID.
 func (s *Server) Guest(id string) (g sim.Guest, ok bool) {
-	s.state.db.View(func(tx *tables.Tx) { g, ok = s.state.guests.Get(tx, uuids.Canonical(id)) })
+	s.state.db.View(func(tx *tables.Tx) {
+		var row guestRow
+		row, ok = s.state.guests.Get(tx, uuids.Canonical(id))
+		g = row.guest()
+	})
 	return g, ok
 }
 
 // Guests returns all guests, sorted by UUID.
-func (s *Server) Guests() (list []sim.Guest) {
-	s.state.db.View(func(tx *tables.Tx) { list = slices.AppendSeq([]sim.Guest{}, s.state.guests.All(tx)) })
+func (s *Server) Guests() []Guest {
+	var list []Guest
+	s.state.db.View(func(tx *tables.Tx) {
+		list = make([]Guest, 0, s.state.guests.Len(tx))
+		for row := range s.state.guests.All(tx) {
+			list = append(list, Guest{row.guest(), row.Domain.devices})
+		}
+	})
 	return list
 }

@@ -496,7 +496,7 @@ func TestGuests(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := []sim.Guest{{UUID: ready, Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"}, {UUID: noHost, Host: "cn0"}}
+	want := []nova.Guest{{Guest: sim.Guest{UUID: ready, Domain: "<?xml version='1.0'?><!-- a --><domain type='kvm'/>"}}, {Guest: sim.Guest{UUID: noHost, Host: "cn0"}}}
 	if diff := cmp.Diff(want, server.Guests()); diff != "" {
 		t.Errorf("guests (-want +got):\n%s", diff)
 	}

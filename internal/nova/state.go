@@ -53,7 +53,7 @@ func (e eventRow) label() string {
 // process's.
 type state struct {
 	db           *tables.DB
-	guests       *tables.Table[string, sim.Guest]
+	guests       *tables.Table[string, guestRow]
 	events       *tables.Table[int64, eventRow]
 	delayed      tables.Index[int64, eventRow]
 	eventNumbers tables.Sequence
@@ -62,15 +62,8 @@ type state struct {
 func newState() state {
 	db := tables.New("compute")
 	s := state{db: db}
-	s.guests = tables.Add(db, tables.Spec[string, sim.Guest]{
-		Name: "guests", Key: func(g sim.Guest) string { return g.UUID },
-		Check: func(g sim.Guest) error {
-			checked, err := checkedGuest(g)
-			if err == nil && checked != g {
-				err = fmt.Errorf("%w: the UUID %q is not in canonical form", ErrGuest, g.UUID)
-			}
-			return err
-		},
+	s.guests = tables.Add(db, tables.Spec[string, guestRow]{
+		Name: "guests", Key: func(g guestRow) string { return g.UUID }, Check: guestRow.check,
 	})
 	s.events = tables.Add(db, tables.Spec[int64, eventRow]{
 		Name: "events", Kind: "event", Key: func(e eventRow) int64 { return e.Number },

@@ -67,6 +67,16 @@ func (s *State) ConsumerAllocations(uuid string) (c Consumer, generations map[st
 	return found.view(), generations, true
 }
 
+// ConsumerProject is the project of a consumer with allocations, "" for any other.
+func (s *State) ConsumerProject(uuid string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c := s.consumers[uuid]; c != nil && len(c.allocs) > 0 {
+		return c.project
+	}
+	return ""
+}
+
 // ProviderAllocations lists the consumers with allocations on a provider,
 // sorted, each with its allocations on this provider only, and the provider's
 // generation. The error matches [ErrNotFound].

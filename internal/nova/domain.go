@@ -1,0 +1,128 @@
+package nova
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/internal/uuids"
+)
+
+// Device is a device that a domain passes through: a mediated device, or a PCI function.
+type Device struct {
+	Mdev   string // the UUID of a mediated device, empty for a function
+	Domain uint32
+	Bus    uint8
+	// Slot is what Cyborg and the kernel call the device.
+	Slot, Function uint8
+}
+
+// domain is the XML of a libvirt domain, which is read once. It is read with encoding/xml, so
+// that the leak check does not depend on the package that writes domains.
+type domain struct {
+	text    string
+	devices []Device
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d domain) MarshalText() ([]byte, error) { return []byte(d.text), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *domain) UnmarshalText(text []byte) (err error) {
+	if *d, err = readDomain(string(text)); err != nil {
+		return fmt.Errorf("domain: %w", err)
+	}
+	return nil
+}
+
+// passedThrough is an element of a domain that may stand for a device of the host.
+type passedThrough struct {
+	Type    string `xml:"type,attr"`
+	Address struct {
+		UUID     string `xml:"uuid,attr"`
+		Domain   string `xml:"domain,attr"`
+		Bus      string `xml:"bus,attr"`
+		Slot     string `xml:"slot,attr"`
+		Function string `xml:"function,attr"`
+	} `xml:"source>address"`
+}
+
+// readDomain reads the text to its end. An empty text is a domain without devices.
+func readDomain(text string) (domain, error) {
+	d := domain{text: text}
+	if text == "" {
+		return d, nil
+	}
+	dec := xml.NewDecoder(strings.NewReader(text))
+	root, open := "", []string{} // the elements that have begun
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return d, err
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if len(open) == 2 && open[0] == "domain" && open[1] == "devices" {
+				if err := d.add(dec, token); err != nil {
+					return d, err
+				}
+				continue
+			}
+			if root == "" {
+				root = token.Name.Local
+			}
+			open = append(open, token.Name.Local)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		}
+	}
+	if root != "domain" {
+		return d, fmt.Errorf("its root element is %q, not domain", root)
+	}
+	return d, nil
+}
+
+// add reads an element of the devices to its end.
+func (d *domain) add(dec *xml.Decoder, start xml.StartElement) error {
+	kind := start.Name.Local
+	if kind != "hostdev" && kind != "interface" {
+		return dec.Skip()
+	}
+	var e passedThrough
+	if err := dec.DecodeElement(&e, &start); err != nil {
+		return err
+	}
+	var device Device
+	switch {
+	case kind == "hostdev" && e.Type == "mdev" && e.Address.UUID != "":
+		device.Mdev = uuids.Canonical(e.Address.UUID)
+	case kind == "hostdev" && e.Type == "pci", kind == "interface" && e.Type == "hostdev": // the device of a port
+		device = Device{
+			Domain: uint32(number(e.Address.Domain, 32)), Bus: uint8(number(e.Address.Bus, 8)),
+			Slot: uint8(number(e.Address.Slot, 8)), Function: uint8(number(e.Address.Function, 8)),
+		}
+	default:
+		return nil
+	}
+	if !slices.Contains(d.devices, device) {
+		d.devices = append(d.devices, device)
+	}
+	return nil
+}
+
+// number reads a number as libvirt does: hexadecimal with 0x, octal with 0, else decimal.
+// A missing number is zero. So 0x0 and 0x00 are the same slot.
+func number(text string, bits int) uint64 {
+	n, err := strconv.ParseUint(text, 0, bits)
+	if err != nil {
+		return 0
+	}
+	return n
+}
