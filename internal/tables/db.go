@@ -115,10 +115,13 @@ func (tx *Tx) end(committed bool) {
 	tx.writes, tx.writable = tx.writes[:0], false
 }
 
-func (tx *Tx) add(t *rows, before, after any) {
+func (tx *Tx) mayWrite(t *rows) {
 	if !tx.writable {
 		panic("tables: write to " + t.title + " outside of an Update")
 	}
+}
+
+func (tx *Tx) add(t *rows, before, after any) {
 	tx.version++
 	tx.writes = append(tx.writes, write{t, before, after})
 }

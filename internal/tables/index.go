@@ -16,8 +16,9 @@ func (r *rows) addIndex(unique bool, value func(row any) string) *index {
 	return x
 }
 
-// set replaces one row by another with the same key. Either may be nil.
-func (x *index) set(tx *Tx, k key, before, after any) {
+// set replaces one row by another with the same key. Either may be nil. Nothing is replaced if another
+// row has the value in a unique index, whose entry is returned.
+func (x *index) set(tx *Tx, k key, before, after any) (other entry, taken bool) {
 	var from, to string
 	if before != nil {
 		from = x.value(before)
@@ -26,14 +27,19 @@ func (x *index) set(tx *Tx, k key, before, after any) {
 		to = x.value(after)
 	}
 	if from == to {
-		return
+		return entry{}, false
+	}
+	t := tx.trees[x.tree]
+	if to != "" {
+		if other, replaced := t.set(entry{value: to, key: k}); replaced && other.key != k {
+			t.set(other)
+			return other, true
+		}
 	}
 	if from != "" {
-		tx.trees[x.tree].delete(entry{value: from, key: k})
+		t.delete(entry{value: from, key: k})
 	}
-	if to != "" {
-		tx.trees[x.tree].set(entry{value: to, key: k})
-	}
+	return entry{}, false
 }
 
 // get returns the row with a value of a unique index.

@@ -76,11 +76,7 @@ func (r *rows) load(tx *Tx, record sim.Record) error {
 	if err := r.check(row); err != nil {
 		return record.Errorf("%w", err)
 	}
-	if err := r.unique(tx, k, row); err != nil {
-		return err
-	}
-	r.set(tx, k, nil, row)
-	return nil
+	return r.set(tx, k, nil, row)
 }
 
 // replaced returns the changes that lead from one transaction's rows to another's.

@@ -139,43 +139,39 @@ func (r *rows) from(tx *Tx, k key, yield func(row any) bool) {
 
 func (r *rows) put(tx *Tx, row any) {
 	k := r.key(row)
-	if err := r.unique(tx, k, row); err != nil {
+	old, _ := r.get(tx, k)
+	tx.mayWrite(r)
+	if err := r.set(tx, k, old, row); err != nil {
 		panic(err)
 	}
-	old, _ := r.get(tx, k)
 	tx.add(r, old, row)
-	r.set(tx, k, old, row)
 }
 
 func (r *rows) remove(tx *Tx, k key) {
 	if old, ok := r.get(tx, k); ok {
+		tx.mayWrite(r)
+		_ = r.set(tx, k, old, nil) // no error without a row
 		tx.add(r, old, nil)
-		r.set(tx, k, old, nil)
 	}
 }
 
-// set replaces one row by another in the table and its indexes. Either may be nil.
-func (r *rows) set(tx *Tx, k key, before, after any) {
+// set replaces one row by another in the table and its indexes. Either may be nil. Nothing is
+// replaced if another row has the same value in a unique index, which is the error.
+func (r *rows) set(tx *Tx, k key, before, after any) error {
+	for i, x := range r.indexes {
+		other, same := x.set(tx, k, before, after)
+		if !same {
+			continue
+		}
+		for _, done := range r.indexes[:i] {
+			done.set(tx, k, after, before)
+		}
+		return r.errorf(k, "row %s has the same %q", r.text(other.key), other.value)
+	}
 	if after == nil {
 		tx.trees[r.tree].delete(entry{key: k})
 	} else {
 		tx.trees[r.tree].set(entry{key: k, row: after})
-	}
-	for _, x := range r.indexes {
-		x.set(tx, k, before, after)
-	}
-}
-
-// unique refuses a row if another one has the same value in a unique index.
-func (r *rows) unique(tx *Tx, k key, row any) error {
-	for _, x := range r.indexes {
-		if !x.unique {
-			continue
-		}
-		value := x.value(row)
-		if other, ok := tx.trees[x.tree].get(entry{value: value}); ok && other.key != k {
-			return r.errorf(k, "row %s has the same %q", r.text(other.key), value)
-		}
 	}
 	return nil
 }
@@ -186,7 +182,7 @@ func (r *rows) restore(tx *Tx, before, after any) {
 	if row == nil {
 		row = after
 	}
-	r.set(tx, r.key(row), after, before)
+	_ = r.set(tx, r.key(row), after, before) // its values were there before
 }
 
 func (r *rows) change(before, after any) sim.RecordChange {

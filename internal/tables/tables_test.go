@@ -3,6 +3,7 @@ package tables_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,11 +105,17 @@ func TestSequencesArePublishedWithOtherRows(t *testing.T) {
 
 func TestMisuseOfATablePanics(t *testing.T) {
 	f := newFixture()
-	f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: 1, UUID: "u"}) })
+	f.db.Update(nil, func(tx *tables.Tx) {
+		f.rows.Put(tx, row{ID: 1, UUID: "u", Owner: "a"})
+		f.rows.Put(tx, row{ID: 3, UUID: "v", Owner: "a"})
+	})
 	cases := map[string]func(){
 		"write in a view":     func() { f.db.View(func(tx *tables.Tx) { f.rows.Delete(tx, 1) }) },
 		"write in a snapshot": func() { f.rows.Put(f.db.Snapshot(), row{ID: 2}) },
 		"value taken":         func() { f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: 2, UUID: "u"}) }) },
+		"value of a row taken": func() {
+			f.db.Update(nil, func(tx *tables.Tx) { f.rows.Put(tx, row{ID: 3, UUID: "u", Owner: "b"}) })
+		},
 		"name taken": func() {
 			tables.Add(f.db, tables.Spec[int64, row]{Name: "rows", Key: func(r row) int64 { return r.ID }})
 		},
@@ -119,7 +126,14 @@ func TestMisuseOfATablePanics(t *testing.T) {
 				if recover() == nil {
 					t.Error("no panic")
 				}
-				f.db.Update(nil, func(tx *tables.Tx) {}) // the lock is free
+				f.db.Update(nil, func(tx *tables.Tx) { // the lock is free
+					u, _ := f.byUUID.Get(tx, "u")
+					v, _ := f.byUUID.Get(tx, "v")
+					owned := slices.Collect(f.byOwner.All(tx, "a"))
+					if u.ID != 1 || v.ID != 3 || len(owned) != 2 || f.rows.Len(tx) != 2 {
+						t.Errorf("left: %v, %v, owned by a: %v", u, v, owned)
+					}
+				})
 			}()
 			misuse()
 		})

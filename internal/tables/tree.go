@@ -1,6 +1,10 @@
 package tables
 
-import "github.com/tidwall/btree"
+import (
+	"strings"
+
+	"github.com/tidwall/btree"
+)
 
 // key is a primary key: a number or a name.
 type key struct {
@@ -21,7 +25,7 @@ type tree interface {
 	empty() tree
 	len() int
 	get(entry) (entry, bool)
-	set(entry)
+	set(entry) (replaced entry, ok bool)
 	delete(entry)
 	before(a, b entry) bool
 	ascend(pivot entry, yield func(entry) bool)
@@ -43,9 +47,16 @@ func newPacked[E any](pack func(entry) E, unpack func(E) entry, less func(a, b E
 func (t *packed[E]) copy() tree             { return &packed[E]{*t.Copy(), t.less, t.pack, t.unpack} }
 func (t *packed[E]) empty() tree            { return newPacked(t.pack, t.unpack, t.less) }
 func (t *packed[E]) len() int               { return t.Len() }
-func (t *packed[E]) set(e entry)            { t.Set(t.pack(e)) }
 func (t *packed[E]) delete(e entry)         { t.Delete(t.pack(e)) }
 func (t *packed[E]) before(a, b entry) bool { return t.less(t.pack(a), t.pack(b)) }
+
+func (t *packed[E]) set(e entry) (entry, bool) {
+	replaced, ok := t.Set(t.pack(e))
+	if !ok {
+		return entry{}, false
+	}
+	return t.unpack(replaced), true
+}
 
 func (t *packed[E]) get(e entry) (entry, bool) {
 	found, ok := t.Get(t.pack(e))
@@ -93,13 +104,15 @@ func newValues(numbered, unique bool) tree {
 		return newPacked(func(e entry) numberedValue { return numberedValue{e.value, e.key.num} },
 			func(v numberedValue) entry { return entry{value: v.value, key: key{num: v.num}} },
 			func(a, b numberedValue) bool {
-				return a.value < b.value || !unique && a.value == b.value && a.num < b.num
+				order := strings.Compare(a.value, b.value)
+				return order < 0 || !unique && order == 0 && a.num < b.num
 			})
 	}
 	return newPacked(func(e entry) namedValue { return namedValue{e.value, e.key.name} },
 		func(v namedValue) entry { return entry{value: v.value, key: key{name: v.name}} },
 		func(a, b namedValue) bool {
-			return a.value < b.value || !unique && a.value == b.value && a.name < b.name
+			order := strings.Compare(a.value, b.value)
+			return order < 0 || !unique && order == 0 && a.name < b.name
 		})
 }
 
