@@ -280,6 +280,10 @@ func TestVerifyTokenGivesTheMiddlewaresHeaders(t *testing.T) {
 			if diff := cmp.Diff([]string{tt.user, tt.project, tt.roles, ""}, got); diff != "" {
 				t.Errorf("%s %s (-want +got):\n%s", tt.user, how, diff)
 			}
+			want := simhttp.Identity{User: h.Get("X-User-Id"), Project: h.Get("X-Project-Id"), Roles: strings.Split(tt.roles, ",")}
+			if who, ok := server.Identify(token); !ok || cmp.Diff(want, who) != "" {
+				t.Errorf("%s %s: %t (-want +got):\n%s", tt.user, how, ok, cmp.Diff(want, who))
+			}
 			project, id, err := server.ProjectOf(tt.user)
 			if err != nil || project != tt.project || id != h.Get("X-Project-Id") || len(id) != 32 || len(h.Get("X-User-Id")) != 32 {
 				t.Errorf("%s: project %s %s, error %v; headers %v", tt.user, project, id, err, h)
@@ -289,6 +293,12 @@ func TestVerifyTokenGivesTheMiddlewaresHeaders(t *testing.T) {
 	system := send(t, server, "POST", "/v3/auth/tokens", authBody(passwordOfAdmin, `{"system":{"all":true}}`))
 	if h, err := server.VerifyToken(system.Header.Get("X-Subject-Token")); err != nil || h.Get("OpenStack-System-Scope") != "all" || h.Get("X-Project-Id") != "" {
 		t.Errorf("system scope: %v, %v", h, err)
+	}
+	if who, ok := server.Identify(system.Header.Get("X-Subject-Token")); !ok || !who.SystemScope || who.Project != "" {
+		t.Errorf("system scope: %+v, %t", who, ok)
+	}
+	if who, ok := server.Identify("stolen"); ok {
+		t.Errorf("unknown token: %+v", who)
 	}
 	if _, err := server.VerifyToken("stolen"); !errors.Is(err, keystone.ErrToken) || strings.Contains(err.Error(), "stolen") {
 		t.Errorf("unknown token: %v", err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
 
@@ -116,6 +117,19 @@ func (s *Server) VerifyToken(text string) (http.Header, error) {
 		set("Openstack-System-Scope", "all")
 	}
 	return h, nil
+}
+
+// Identify is [Server.VerifyToken] for the services of this module.
+func (s *Server) Identify(text string) (simhttp.Identity, bool) {
+	found, ok := s.lookup(text)
+	if !ok {
+		return simhttp.Identity{}, false
+	}
+	id := simhttp.Identity{User: found.user.id, Roles: found.roles, SystemScope: found.System}
+	if found.project != nil {
+		id.Project = found.project.id
+	}
+	return id, true
 }
 
 // IsValid reports whether VerifyToken accepts a token.

@@ -30,7 +30,7 @@ func identityOf(h http.Header) Identity {
 		User:        h.Get("X-User-Id"),
 		Project:     h.Get("X-Project-Id"),
 		Roles:       splitList(h.Get("X-Roles")),
-		SystemScope: h.Get("OpenStack-System-Scope") == "all",
+		SystemScope: h.Get("Openstack-System-Scope") == "all", // the canonical form
 	}
 }
 
@@ -91,9 +91,17 @@ func (c *Call) CheckServiceToken(verifier sim.TokenVerifier, roles ...string) er
 	return nil
 }
 
+// identifier is a verifier that answers an identity instead of the headers of one.
+type identifier interface {
+	Identify(token string) (Identity, bool)
+}
+
 func verified(token string, verifier sim.TokenVerifier) (Identity, bool) {
 	if token == "" {
 		return Identity{}, false
+	}
+	if v, ok := verifier.(identifier); ok {
+		return v.Identify(token)
 	}
 	headers, err := verifier.VerifyToken(token)
 	if err != nil {

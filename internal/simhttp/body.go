@@ -20,7 +20,7 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > MaxBody {
 		return nil, ErrBodyTooLarge
 	}
-	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	data, err := readAll(io.LimitReader(r.Body, MaxBody+1), r.ContentLength)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,27 @@ func ReadBody(r *http.Request) ([]byte, error) {
 		return nil, ErrBodyTooLarge
 	}
 	return data, nil
+}
+
+// readAll is io.ReadAll with room for the length that is expected, if it is known.
+func readAll(r io.Reader, expected int64) ([]byte, error) {
+	if expected < 0 || expected > MaxBody {
+		return io.ReadAll(r)
+	}
+	data := make([]byte, 0, expected+1) // the last read finds the end
+	for len(data) < cap(data) {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch err {
+		case nil:
+		case io.EOF:
+			return data, nil
+		default:
+			return data, err
+		}
+	}
+	rest, err := io.ReadAll(r)
+	return append(data, rest...), err
 }
 
 // bufferBody reads the body of a request as far as a service would, and puts it back. It

@@ -3,7 +3,7 @@ package simhttp
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
+	"encoding/hex"
 	"sync/atomic"
 )
 
@@ -31,7 +31,15 @@ func UUIDAt(seed uint64, name string, n uint64) string {
 	sum := sha256.Sum256(append(input[:], name...))
 	sum[6] = sum[6]&0x0f | 0x40
 	sum[8] = sum[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	var text [36]byte
+	at := text[:0]
+	for i, part := range [...][]byte{sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]} {
+		if i > 0 {
+			at = append(at, '-')
+		}
+		at = hex.AppendEncode(at, part)
+	}
+	return string(at)
 }
 
 // RequestID returns the next identifier in the form of OpenStack's

@@ -43,7 +43,7 @@ func (r *Route) subject(req *http.Request) string {
 type Match struct {
 	// Route is nil when no route has both the path and the method.
 	Route *Route
-	// Allowed lists, sorted, the methods of the routes that have the path;
+	// Allowed lists, sorted, the methods of the routes that have the path, if Route is nil;
 	// empty for an unknown path.
 	Allowed []string
 	vars    map[string]string
@@ -93,21 +93,21 @@ func (r *Router) Operations() []sim.OperationName {
 // Match finds the route for a method and an escaped path below the service's
 // root.
 func (r *Router) Match(method, escapedPath string) Match {
-	segments := strings.Split(escapedPath, "/")
-	var match Match
+	var room [8]string
+	segments := slices.AppendSeq(room[:0], strings.SplitSeq(escapedPath, "/"))
 	for i := range r.routes {
-		parsed := &r.routes[i]
-		if !matches(parsed.segments, segments) {
-			continue
-		}
-		match.Allowed = append(match.Allowed, parsed.route.Method)
-		if match.Route == nil && parsed.route.Method == method {
-			match.Route, match.vars, match.body = &parsed.route, variables(parsed.segments, segments), parsed.body
+		if parsed := &r.routes[i]; parsed.route.Method == method && matches(parsed.segments, segments) {
+			return Match{Route: &parsed.route, vars: variables(parsed.segments, segments), body: parsed.body}
 		}
 	}
-	slices.Sort(match.Allowed)
-	match.Allowed = slices.Compact(match.Allowed)
-	return match
+	var allowed []string
+	for i := range r.routes {
+		if parsed := &r.routes[i]; matches(parsed.segments, segments) {
+			allowed = append(allowed, parsed.route.Method)
+		}
+	}
+	slices.Sort(allowed)
+	return Match{Allowed: slices.Compact(allowed)}
 }
 
 // matches compares a pattern with a path; a variable takes any segment that is not empty.
