@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -120,18 +119,15 @@ func ProviderPath(uuid string) string { return "/resource_providers/" + uuid }
 
 // target is a provider that is written to.
 type target struct {
-	uuid string
-	// generation is what its next write must carry, or unread.
-	generation int
+	uuid   string
+	answer []byte // to the last write, which has the generation
 	// isNew is set for a provider that was created just now: it has no traits, and its classes
 	// and traits are ensured only when Placement refuses one, which most often exists.
 	isNew bool
 }
 
-const unread = -1
-
 // existing is a provider of which nothing is known.
-func existing(uuid string) *target { return &target{uuid: uuid, generation: unread} }
+func existing(uuid string) *target { return &target{uuid: uuid} }
 
 // add creates a provider with its inventory and traits. Made reports whether this call may have
 // created it.
@@ -184,8 +180,7 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made
 	case err != nil:
 		return t, p.maybeMade(ctx, want.UUID), err
 	case got.OK():
-		p.learnGeneration(t, got, "generation")
-		t.isNew = !p.Quirks
+		t.answer, t.isNew = got.Body, !p.Quirks
 		return t, true, nil
 	case got.Status == http.StatusConflict && !p.Quirks:
 		if known, err := p.knowsProvider(ctx, want.UUID); err != nil || known {
@@ -213,17 +208,6 @@ func (p *Client) knowsProvider(ctx context.Context, uuid string) (bool, error) {
 	return got.OK(), err
 }
 
-// learnGeneration takes the generation from an answer that has it in a field. Upstream reads it anew.
-func (p *Client) learnGeneration(t *target, got simhttp.Answer, field string) {
-	t.generation = unread
-	var body map[string]json.RawMessage
-	if !p.Quirks && got.Decode(&body) == nil {
-		if n, err := strconv.Atoi(string(body[field])); err == nil {
-			t.generation = n
-		}
-	}
-}
-
 // checkOurs refuses a provider that Cyborg cannot have made.
 func (p *Client) checkOurs(ctx context.Context, want Want) error {
 	have, err := p.provider(ctx, want.UUID, "1.14")
@@ -236,9 +220,19 @@ func (p *Client) checkOurs(ctx context.Context, want Want) error {
 	return nil
 }
 
-// generation reads the number that the next write of the provider must carry.
-func (p *Client) generation(ctx context.Context, uuid string) (int, error) {
-	have, err := p.provider(ctx, uuid, "")
+// generation is the number that the next write of the provider must carry: that of the last answer,
+// or else it is read. Upstream always reads it.
+func (p *Client) generation(ctx context.Context, t *target) (int, error) {
+	var answer struct {
+		Provider  *int `json:"generation"`
+		Inventory *int `json:"resource_provider_generation"`
+	}
+	if len(t.answer) > 0 && !p.Quirks && json.Unmarshal(t.answer, &answer) == nil {
+		if n := cmp.Or(answer.Provider, answer.Inventory); n != nil {
+			return *n, nil
+		}
+	}
+	have, err := p.provider(ctx, t.uuid, "")
 	return have.Generation, err
 }
 
@@ -259,10 +253,10 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 		case err != nil:
 			return err
 		case got.OK():
-			p.learnGeneration(t, got, "resource_provider_generation")
+			t.answer = got.Body
 			return nil
 		case got.Status == http.StatusConflict && attempt < maxConflicts:
-			t.generation, t.isNew = unread, false
+			t.answer, t.isNew = nil, false
 		case got.Status == http.StatusBadRequest && ensure != nil:
 			if err := ensure(); err != nil {
 				return err
@@ -283,13 +277,12 @@ type providerWrite struct {
 
 func (p *Client) try(ctx context.Context, t *target, c providerWrite, path string) (simhttp.Answer, error) {
 	fields, err := c.body()
-	if err == nil && t.generation == unread {
-		t.generation, err = p.generation(ctx, t.uuid)
-	}
 	if err != nil {
 		return simhttp.Answer{}, err
 	}
-	fields["resource_provider_generation"] = t.generation
+	if fields["resource_provider_generation"], err = p.generation(ctx, t); err != nil {
+		return simhttp.Answer{}, err
+	}
 	return p.send(ctx, c.method, path, c.version, fields)
 }
 
