@@ -38,9 +38,10 @@ func New(c Config, tree driver.Tree) ([]driver.Driver, error) {
 	}
 	var drivers []driver.Driver
 	sections := c.sections()
-	for i, name := range c.Enabled() {
+	enabled := c.enabled(sections)
+	for i, name := range enabled {
 		at := slices.IndexFunc(sections, func(s section) bool { return slices.Contains(s.names, name) })
-		if at < 0 || slices.Contains(c.Enabled()[:i], name) {
+		if at < 0 || slices.Contains(enabled[:i], name) {
 			continue // a fault already
 		}
 		s := sections[at]

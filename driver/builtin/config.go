@@ -127,12 +127,14 @@ func (c Config) sections() []section {
 }
 
 // Enabled lists the drivers to load.
-func (c Config) Enabled() []string {
+func (c Config) Enabled() []string { return c.enabled(c.sections()) }
+
+func (c Config) enabled(sections []section) []string {
 	if c.EnabledDrivers != nil {
 		return c.EnabledDrivers
 	}
 	names := []string{}
-	for _, s := range c.sections() {
+	for _, s := range sections {
 		if s.set {
 			names = append(names, s.names...)
 		}
@@ -144,9 +146,10 @@ func (c Config) Enabled() []string {
 // error begins with the JSON path of the field: enabled_drivers[1], qat.host. A section of
 // a driver that EnabledDrivers does not name is an error here, and none in New.
 func (c Config) Check() []error {
-	faults := c.checkEnabled()
-	for _, s := range c.sections() {
-		if s.set && !slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(c.Enabled(), name) }) {
+	faults, sections := c.checkEnabled(), c.sections()
+	enabled := c.enabled(sections)
+	for _, s := range sections {
+		if s.set && !slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(enabled, name) }) {
 			faults = append(faults, fmt.Errorf("%s: enabled_drivers does not name the driver: %s", s.field, strings.Join(s.names, ", ")))
 		}
 		if err := s.checkHost(c.Host); err != nil {
