@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
@@ -17,12 +18,12 @@ import (
 const candidatesPerHost = 16
 
 // alternates yields the chosen candidate, then the other candidates of its host, then
-// those of the next hosts, each marked as tried, as far as the refusals so far do not
-// rule them out.
+// those of the next hosts, up to Config.MaxAttempts hosts, as far as the refusals so far do
+// not rule them out. A host is passed by when it has none left.
 func (a *Attempt) alternates(refused *refusals) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
-		for next, more := *a.Chosen, true; more; next, more = a.nextHost() {
-			a.tried[next.Root] = true
+		next, more := *a.Chosen, true
+		for hosts := 0; more && hosts < a.flow.config.MaxAttempts; hosts++ {
 			if !yield(next) {
 				return
 			}
@@ -36,25 +37,55 @@ func (a *Attempt) alternates(refused *refusals) iter.Seq[Candidate] {
 					return
 				}
 			}
+			a.passed[next.Root] = true
+			next, more = a.nextHost()
 		}
 	}
+}
+
+// nextHost returns the first candidate of the first host that was neither claimed on nor
+// passed by.
+func (a *Attempt) nextHost() (Candidate, bool) {
+	i := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return !a.tried[c.Root] && !a.passed[c.Root] })
+	if i < 0 {
+		return Candidate{}, false
+	}
+	return a.Candidates[i], true
 }
 
 // refusals are the refused claims of one step. Another client has taken a device since
 // the candidates were listed, so that every candidate with it would be refused as well.
 type refusals struct {
-	room  map[inventory]int // smallest refused amount
-	hosts map[string]bool   // roots that are not tried further
-	names []string          // of the hosts, in order
-	tries map[string]int    // by the name of the host
-	err   error             // the last one
-	owner error             // the last conflict of owners
+	room     map[inventory]int // smallest refused amount
+	owned    map[string]bool   // providers whose card Nova has
+	busy     map[string]bool   // roots of hosts whose claims meet changes by others
+	hosts    map[string]bool   // roots of hosts that refuse without naming what is missing
+	outdated bool              // another answer may have other candidates
+	names    []string          // of the hosts, in order
+	tries    map[string]int    // by the name of the host
+	devices  []refusedDevices
+	err      error // the last one
+	owner    error // the last conflict of owners
+}
+
+// refusedDevices are the devices of a host that were refused.
+type refusedDevices struct {
+	root      string
+	providers []string
+	err       error // the last refusal
 }
 
 type inventory struct{ provider, class string }
 
 func newRefusals() *refusals {
-	return &refusals{room: map[inventory]int{}, hosts: map[string]bool{}, tries: map[string]int{}}
+	r := &refusals{owned: map[string]bool{}, hosts: map[string]bool{}, tries: map[string]int{}}
+	r.forget()
+	return r
+}
+
+// forget drops what may be otherwise in another answer.
+func (r *refusals) forget() {
+	r.room, r.busy, r.outdated = map[inventory]int{}, map[string]bool{}, false
 }
 
 // missingInventory matches the refusal of a claim: "Unable to create allocation for
@@ -85,26 +116,42 @@ func (r *refusals) add(host string, c Candidate, err error) bool {
 	var conflict *OwnerConflictError
 	switch {
 	case errors.As(err, &conflict):
-		r.owner = err
-		for class := range c.Allocations[conflict.provider] {
-			r.room[inventory{conflict.provider, class}] = 1
-		}
+		r.owner, r.owned[conflict.provider] = err, true
+		return true
 	case placement.StatusOf(err) != http.StatusConflict || placement.ConsumerConflict(err):
 		return false
 	case named:
 		r.room[missing] = min(cmp.Or(r.room[missing], math.MaxInt), c.Allocations[missing.provider][missing.class])
+		if missing.provider != c.Root {
+			r.addDevice(c.Root, missing.provider, err)
+		}
+	case placement.ConcurrentUpdate(err):
+		r.busy[c.Root] = true
 	default:
 		r.hosts[c.Root] = true
 	}
+	r.outdated = true
 	return true
+}
+
+func (r *refusals) addDevice(root, provider string, err error) {
+	i := slices.IndexFunc(r.devices, func(d refusedDevices) bool { return d.root == root })
+	if i < 0 {
+		i = len(r.devices)
+		r.devices = append(r.devices, refusedDevices{root: root})
+	}
+	r.devices[i].providers, r.devices[i].err = append(r.devices[i].providers, provider), err
 }
 
 // ruleOut reports whether a candidate would be refused.
 func (r *refusals) ruleOut(c Candidate) bool {
-	if r.hosts[c.Root] {
+	if r.hosts[c.Root] || r.busy[c.Root] {
 		return true
 	}
 	for provider, resources := range c.Allocations {
+		if r.owned[provider] {
+			return true
+		}
 		for class, amount := range resources {
 			if least, refused := r.room[inventory{provider, class}]; refused && amount >= least {
 				return true

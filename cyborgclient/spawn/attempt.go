@@ -39,7 +39,8 @@ type Request struct {
 	// Order, if set, reorders or filters the candidates before one is chosen, as
 	// Nova's weighers do. The first candidate of each host is tried first, another one of
 	// the host only when a device of it was taken meanwhile. One without allocations is an
-	// ErrRequest.
+	// ErrRequest. It is called again with the candidates of another answer of Placement
+	// when all were refused.
 	Order func([]Candidate) []Candidate
 	// Ports are the instance's network ports. Those with a device profile get a
 	// device of Cyborg's.
@@ -123,7 +124,10 @@ type Attempt struct {
 	bindLost bool // the outcome of the bind is unknown
 
 	hosts     []string        // that were chosen, by name
+	asked     int             // how many candidates the last query asked for; 0 before it, and for all
+	cut       bool            // there may be more candidates
 	tried     map[string]bool // roots of the hosts that were claimed on
+	passed    map[string]bool // roots of the hosts that refused the candidates of the last answer
 	tree      hostTree        // of Host
 	guestMade bool            // a hook may have made a guest
 	cleanup   cleanup         // of all unwindings so far
@@ -171,7 +175,7 @@ func (f *Flow) Begin(request Request) (*Attempt, error) {
 		}
 	}
 	f.instances.add(request.Instance)
-	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, record: f.newRecorder(request.Instance, ""), tried: map[string]bool{}}, nil
+	return &Attempt{Request: request, PortOf: map[string]string{}, flow: f, record: f.newRecorder(request.Instance, ""), tried: map[string]bool{}, passed: map[string]bool{}}, nil
 }
 
 // end marks the attempt as no longer running.

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
-
-	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 	"github.com/gocyborg/gocyborg/matching"
@@ -20,44 +19,87 @@ import (
 // accelerator on a provider that carries OWNER_NOVA are left out, because Cyborg
 // cannot bind it; shipped Nova tries them. The error matches ErrNoCandidates when no
 // host has room.
+//
+// It asks for few candidates at first, eight for each host that may be tried and for each
+// alternate, and for four times as many while there are more and those that were found are
+// of fewer than Config.MaxAttempts hosts. It asks for all at once, up to
+// [requestspec.DefaultLimit], if Request.Order or Config.Weighers order them, and for as
+// many as Request.Options.Limit says, if that is set. Without Config.PlacementOrder
+// their order depends on the instance.
 func (a *Attempt) FindCandidates(ctx context.Context) error {
 	return a.record.step(ctx, StepCandidates, func(ctx context.Context) (string, error) {
 		if err := a.needs(len(a.Spec.Groups) > 0, StepRequest); err != nil {
 			return "", err
 		}
-		answer, err := a.askCandidates(ctx)
-		if err != nil {
+		if err := a.narrowToHost(ctx); err != nil {
 			return "", err
 		}
-		novaOwned, err := a.readCandidates(answer)
-		if err != nil {
+		a.asked, a.cut = 0, false
+		if err := a.askCandidates(ctx); err != nil {
 			return "", err
-		}
-		if err := a.dropFlat(); err != nil {
-			return "", err
-		}
-		if a.flow.config.RotateCandidates {
-			rotate(a.Candidates, a.Request.Instance)
-		}
-		if len(a.Candidates) == 0 {
-			slices.Sort(novaOwned)
-			return "", &NoCandidatesError{
-				Query: a.Spec.Query(), Groups: groupsText(a.Spec.Groups), NovaOwnedProviders: slices.Compact(novaOwned),
-			}
 		}
 		return count(len(a.Candidates), "candidate") + " on " + count(len(firstOfEachHost(a.Candidates)), "host"), nil
 	})
 }
 
-// askCandidates sends the query. A Placement that does not support the microversion
-// of Nova's query gets that of Stein and Train.
-func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.AllocationCandidates, error) {
-	p := a.flow.placement
-	if err := a.narrowToHost(ctx); err != nil {
-		return nil, err
+// askedPerHost is how many candidates are asked for, for each host.
+const askedPerHost = 8
+
+// nextLimit returns how many candidates to ask for; 0 for all.
+func (a *Attempt) nextLimit() int {
+	all := a.Spec.Limit
+	switch {
+	case all == 0, a.Request.Options.Limit != 0, a.Request.Order != nil, len(a.flow.config.Weighers) > 0, a.flow.config.MaxAttempts > all:
+		return all
+	case a.asked == 0:
+		alternates := a.flow.config.MaxAttempts - 1
+		return min(askedPerHost*(alternates+a.flow.config.MaxAttempts), all)
 	}
-	answer, err := p.Candidates(ctx, a.Spec)
-	if a.Spec.Numeric || placement.StatusOf(err) != http.StatusNotAcceptable {
+	return min(4*a.asked, all)
+}
+
+// askCandidates asks until the candidates are of as many hosts as may be tried, or are all
+// that there are.
+func (a *Attempt) askCandidates(ctx context.Context) error {
+	wanted := a.flow.config.MaxAttempts
+	if a.Request.Running {
+		wanted = 1
+	}
+	for {
+		spec := a.Spec
+		spec.Limit = a.nextLimit()
+		answer, err := a.sendQuery(ctx, &spec)
+		if err != nil {
+			return err
+		}
+		novaOwned, err := a.readCandidates(answer)
+		if err != nil {
+			return err
+		}
+		flat := a.dropFlat()
+		a.asked, a.passed = spec.Limit, map[string]bool{}
+		a.cut = spec.Limit > 0 && len(answer.Requests) >= spec.Limit && a.nextLimit() > spec.Limit
+		switch {
+		case a.cut && len(firstOfEachHost(a.Candidates)) < wanted:
+			continue
+		case flat != nil:
+			return flat
+		case len(a.Candidates) == 0:
+			slices.Sort(novaOwned)
+			return &NoCandidatesError{Query: spec.Query(), Groups: groupsText(spec.Groups), NovaOwnedProviders: slices.Compact(novaOwned)}
+		case !a.flow.config.PlacementOrder:
+			spread(a.Candidates, a.Request.Instance)
+		}
+		return nil
+	}
+}
+
+// sendQuery sends a query. A Placement that does not support the microversion of Nova's
+// query gets that of Stein and Train.
+func (a *Attempt) sendQuery(ctx context.Context, spec *requestspec.RequestSpec) (*placement.Candidates, error) {
+	p := a.flow.placement
+	answer, err := p.Candidates(ctx, *spec)
+	if spec.Numeric || placement.StatusOf(err) != http.StatusNotAcceptable {
 		return answer, err
 	}
 	p.SetOld()
@@ -67,7 +109,10 @@ func (a *Attempt) askCandidates(ctx context.Context) (*allocationcandidates.Allo
 	if err := a.narrowToHost(ctx); err != nil {
 		return nil, err
 	}
-	return p.Candidates(ctx, a.Spec)
+	limit := spec.Limit
+	*spec = a.Spec
+	spec.Limit = limit
+	return p.Candidates(ctx, *spec)
 }
 
 // narrowToHost keeps only the device groups of a running instance, in the provider
@@ -100,18 +145,12 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 
 // readCandidates sets a.Candidates and returns the providers of those that were left
 // out, because Nova owns them.
-func (a *Attempt) readCandidates(answer *allocationcandidates.AllocationCandidates) (novaOwned []string, err error) {
-	a.Candidates = nil
+func (a *Attempt) readCandidates(answer *placement.Candidates) (novaOwned []string, err error) {
+	a.Candidates = make([]Candidate, 0, len(answer.Requests))
 	groups, flavorGroups := a.deviceGroups(), a.Spec.DeviceGroups()
-	shared := &summaries{byProvider: answer.ProviderSummaries}
-	for _, request := range answer.AllocationRequests {
-		c := Candidate{Allocations: make(map[string]map[string]int, len(request.Allocations)), summaries: shared}
-		for provider, entry := range request.Allocations {
-			c.Allocations[provider] = entry.Resources
-		}
-		if request.Mappings != nil {
-			c.Mappings = *request.Mappings
-		}
+	shared := &summaries{byProvider: answer.Providers}
+	for _, request := range answer.Requests {
+		c := Candidate{Allocations: request.Allocations, Mappings: request.Mappings, summaries: shared}
 		if c.Root = shared.computeRoot(c, groups); c.Root == "" {
 			return nil, fmt.Errorf("placement: a candidate over %v names no root provider", slices.Sorted(maps.Keys(c.Allocations)))
 		}
@@ -124,18 +163,10 @@ func (a *Attempt) readCandidates(answer *allocationcandidates.AllocationCandidat
 	return novaOwned, nil
 }
 
-// traitOwnerNova is on the compute node and on the providers of Nova's devices.
-const traitOwnerNova = "OWNER_NOVA"
-
 // summaries are the provider summaries of one answer of Placement.
 type summaries struct {
-	byProvider map[string]allocationcandidates.ProviderSummary
+	byProvider placement.Providers
 	converted  map[string]matching.Provider // see providers
-}
-
-func (s *summaries) hasTrait(provider, trait string) bool {
-	traits := s.byProvider[provider].Traits
-	return traits != nil && slices.Contains(*traits, trait)
 }
 
 // computeRoot returns the compute node: the root of the tree of a device provider,
@@ -143,12 +174,12 @@ func (s *summaries) hasTrait(provider, trait string) bool {
 func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			return deref(s.byProvider[provider].RootProviderUUID)
+			return s.byProvider[provider].Root
 		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
-		if !s.hasTrait(provider, "MISC_SHARES_VIA_AGGREGATE") {
-			return deref(s.byProvider[provider].RootProviderUUID)
+		if summary := s.byProvider[provider]; !summary.Shares {
+			return summary.Root
 		}
 	}
 	return ""
@@ -160,7 +191,7 @@ func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string 
 func (s *summaries) novaOwned(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			if provider != c.Root && s.hasTrait(provider, traitOwnerNova) {
+			if provider != c.Root && s.byProvider[provider].OwnerNova {
 				return provider
 			}
 		}
@@ -175,7 +206,7 @@ func (s *summaries) novaBelow(root string) []string {
 	}
 	var nova []string
 	for provider, summary := range s.byProvider {
-		if provider != root && deref(summary.RootProviderUUID) == root && s.hasTrait(provider, traitOwnerNova) {
+		if provider != root && summary.Root == root && summary.OwnerNova {
 			nova = append(nova, provider)
 		}
 	}
@@ -193,16 +224,8 @@ func (s *summaries) providers() map[string]matching.Provider {
 	}
 	s.converted = make(map[string]matching.Provider, len(s.byProvider))
 	for uuid, summary := range s.byProvider {
-		p := matching.Provider{
-			Parent:   deref(summary.ParentProviderUUID),
-			Capacity: make(map[string]int, len(summary.Resources)), Used: make(map[string]int, len(summary.Resources)),
-		}
-		if summary.Traits != nil {
-			p.Traits = *summary.Traits
-		}
-		for class, resource := range summary.Resources {
-			p.Capacity[class], p.Used[class] = resource.Capacity, resource.Used
-		}
+		p := matching.Provider{Parent: summary.Parent, Traits: summary.Traits()}
+		p.Capacity, p.Used = summary.Resources()
 		s.converted[uuid] = p
 	}
 	return s.converted
@@ -238,16 +261,14 @@ func checkNested(groups []requestspec.Group, c Candidate) error {
 	return nil
 }
 
-// rotate moves the start of the list by a hash of the instance, so that parallel
-// spawns do not all choose the first candidate.
-func rotate(candidates []Candidate, instance string) {
-	if len(candidates) == 0 {
-		return
-	}
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(instance))
-	n := int(hash.Sum32() % uint32(len(candidates)))
-	copy(candidates, slices.Concat(candidates[n:], candidates[:n]))
+// spread puts candidates into an order that depends on the instance, so that parallel
+// spawns do not all choose the first one.
+func spread(candidates []Candidate, instance string) {
+	seed := fnv.New64a()
+	_, _ = seed.Write([]byte(instance)) // never fails
+	rand.New(rand.NewPCG(seed.Sum64(), 0)).Shuffle(len(candidates), func(i, j int) {
+		candidates[i], candidates[j] = candidates[j], candidates[i]
+	})
 }
 
 func firstOfEachHost(candidates []Candidate) []Candidate {
@@ -351,11 +372,4 @@ func weighersOf(names []Weigher, profile requestspec.DeviceProfile) ([]matching.
 		weighers = append(weighers, known[name])
 	}
 	return weighers, nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

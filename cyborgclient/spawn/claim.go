@@ -3,6 +3,7 @@ package spawn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,13 +13,18 @@ import (
 	"github.com/gocyborg/gocyborg/requestspec"
 )
 
+// maxAnswers is how many answers of Placement the claim of one instance uses up.
+const maxAnswers = 8
+
 // Claim is step 5: it writes the allocation and finds the provider of each group of
 // the device profiles. When another client took a device meanwhile, the next candidate of
 // the host without it is tried, up to 16 of them, then those of the next host, up to
-// Config.MaxAttempts hosts. A candidate with a card that Nova has, too, is left out.
+// Config.MaxAttempts hosts. A candidate with a card that Nova has, too, is left out. When
+// all are refused, Placement is asked for candidates again, up to seven times.
 //
-// The error matches ErrClaim when Placement refused all, and is an
-// [*OwnerConflictError] as well when a card has two owners.
+// The error matches ErrClaim when Placement refused all, ErrNoCandidates as well when no
+// host has room any more, and is an [*OwnerConflictError] as well when a card has two
+// owners.
 func (a *Attempt) Claim(ctx context.Context) error {
 	return a.record.step(ctx, StepClaim, func(ctx context.Context) (string, error) {
 		if err := a.needs(a.Chosen != nil, StepSelect); err != nil {
@@ -28,38 +34,96 @@ func (a *Attempt) Claim(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		refused := newRefusals()
-		for candidate := range a.alternates(refused) {
-			if candidate.Root != a.Chosen.Root {
-				if _, err := a.choose(ctx, candidate); err != nil {
-					return "", err
-				}
-			}
-			decision, err := a.claimOf(ctx, candidate, generation)
-			if err == nil {
-				return decision + refused.text(), a.mapGroups(ctx, candidate)
-			}
-			if !refused.add(a.Host, candidate, err) {
-				break
+		return a.claimAny(ctx, generation)
+	})
+}
+
+// claimAny claims a candidate of the answers that Placement gives.
+func (a *Attempt) claimAny(ctx context.Context, generation *int) (decision string, err error) {
+	refused := newRefusals()
+	for answers := 1; ; answers++ {
+		claimed, decision, err := a.claimOneOf(ctx, refused, generation)
+		switch {
+		case err != nil:
+			return "", err
+		case claimed != nil:
+			return decision + refused.text(), a.mapGroups(ctx, *claimed)
+		case answers == maxAnswers, !refused.outdated && !a.cut:
+			return "", a.refusedBy(ctx, refused)
+		}
+		more, err := a.askAgain(ctx, refused)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%w; asked again: %w", a.refusedBy(ctx, refused), err)
+		case !more:
+			return "", a.refusedBy(ctx, refused)
+		}
+	}
+}
+
+// claimOneOf claims the first of the candidates that Placement does not refuse. The error is
+// one that all would meet.
+func (a *Attempt) claimOneOf(ctx context.Context, refused *refusals, generation *int) (claimed *Candidate, decision string, err error) {
+	for candidate := range a.alternates(refused) {
+		if candidate.Root != a.Chosen.Root {
+			if _, err := a.choose(ctx, candidate); err != nil {
+				return nil, "", err
 			}
 		}
-		return "", refused.cause()
-	})
+		decision, err := a.claimOf(ctx, candidate, generation)
+		if err == nil {
+			a.tried[candidate.Root] = true
+			return &candidate, decision, nil
+		}
+		if !refused.add(a.Host, candidate, err) {
+			return nil, "", refused.cause()
+		}
+	}
+	return nil, "", nil
+}
+
+// askAgain replaces the candidates, all of which were refused, by those of another answer.
+// More reports that there are some that may not be refused. The first one is chosen.
+func (a *Attempt) askAgain(ctx context.Context, refused *refusals) (more bool, err error) {
+	if err = a.askCandidates(ctx); err == nil {
+		err = a.order()
+	}
+	if err != nil {
+		return false, err
+	}
+	refused.forget()
+	i := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return !a.tried[c.Root] && !refused.ruleOut(c) })
+	if i < 0 {
+		return false, nil
+	}
+	_, err = a.choose(ctx, a.Candidates[i])
+	return err == nil, err
 }
 
 // claimOf claims one candidate, unless Nova has a card of it, too.
 func (a *Attempt) claimOf(ctx context.Context, candidate Candidate, generation *int) (decision string, err error) {
-	devices := a.deviceProviders(candidate)
-	if conflict := a.tree.ownerConflict(devices, nil); conflict != nil {
+	if conflict := a.tree.ownerConflict(a.deviceProviders(candidate), nil); conflict != nil {
 		return "", conflict
 	}
-	if err = a.put(ctx, candidate, generation); err == nil {
-		return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
+	if err = a.put(ctx, candidate, generation); err != nil {
+		return "", err
 	}
-	if missing, _ := refusedInventory(err); slices.Contains(devices, missing.provider) {
-		err = a.withOwners(ctx, candidate.Root, []string{missing.provider}, err)
+	return "host " + a.Host + ", " + count(len(candidate.Allocations), "provider"), nil
+}
+
+// refusedBy is the error of a claim that was refused everywhere. It names the owner of a
+// device that Nova has by now, which may be why it was refused.
+func (a *Attempt) refusedBy(ctx context.Context, refused *refusals) error {
+	for _, devices := range refused.devices {
+		var conflict *OwnerConflictError
+		if refused.owner == nil && errors.As(a.withOwners(ctx, devices.root, devices.providers, devices.err), &conflict) {
+			refused.owner = conflict
+			if refused.err == devices.err {
+				refused.err = conflict
+			}
+		}
 	}
-	return "", err
+	return refused.cause()
 }
 
 // deviceProviders are the providers of the candidate's device groups.

@@ -45,15 +45,16 @@ type Config struct {
 	// maximum; Nova's [DEFAULT]/arq_binding_timeout.
 	ARQBindingTimeout time.Duration `json:"-"`
 	// MaxAttempts is how many hosts are tried. 0 means 3; Nova's
-	// [scheduler]/max_attempts.
+	// [scheduler]/max_attempts. Hosts that only refused the claim do not count.
 	MaxAttempts int `json:"max_attempts,omitempty"`
 	// UnwindTimeout bounds the unwinding, which does not end with the caller's
 	// context. 0 means two minutes. It is not an option of Nova and not in JSON.
 	UnwindTimeout time.Duration `json:"-"`
-	// RotateCandidates starts the list of candidates at a position that depends on
-	// the instance's UUID, so that parallel spawns do not all choose the first one.
-	// It is applied before Request.Order. Nova shuffles hosts of equal weight.
-	RotateCandidates bool `json:"rotate_candidates,omitempty"`
+	// PlacementOrder tries the candidates in the order of Placement's answer. Without it
+	// their order depends on the instance's UUID, so that parallel spawns do not all choose
+	// the first one; Nova shuffles hosts of equal weight. Request.Order and Weighers come
+	// after it.
+	PlacementOrder bool `json:"placement_order,omitempty"`
 	// ExclusiveProject says that this flow alone creates ARQs in the token's project:
 	// there is one flow, in one process, and the project is used for nothing else. The ARQs of a create whose reply was lost are then
 	// known to be the flow's, and are deleted. Without it they are named as suspects,

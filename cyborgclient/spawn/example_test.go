@@ -69,5 +69,5 @@ func exampleFlow(ctx context.Context, cloud *simcloud.Cloud) (*spawn.Flow, error
 	}
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
-	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithEvents(events))
+	return spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithEvents(events), spawn.WithConfig(spawn.Config{PlacementOrder: true}))
 }

@@ -62,7 +62,7 @@ func (a *Attempt) Handover() (Handover, error) {
 		h.DeviceProfile = a.Profile.Name
 	}
 	for _, candidate := range firstOfEachHost(a.Candidates) {
-		if !a.tried[candidate.Root] && len(a.tried)+len(h.Alternates) < a.flow.config.MaxAttempts {
+		if !a.tried[candidate.Root] && !a.passed[candidate.Root] && len(a.tried)+len(h.Alternates) < a.flow.config.MaxAttempts {
 			candidate.summaries = nil // of the whole answer of Placement
 			h.Alternates = append(h.Alternates, candidate)
 		}
@@ -178,7 +178,7 @@ func (f *Flow) Resume(h Handover, domain []byte) (*Attempt, error) {
 			Instance: h.Instance, Flavor: h.Flavor, Domain: domain, ProjectID: h.ProjectID, UserID: h.UserID,
 			Running: len(h.Before) > 0, Ports: h.Ports, Image: h.Image,
 		},
-		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
+		PortOf: map[string]string{}, PortProfiles: map[string]requestspec.DeviceProfile{}, tried: map[string]bool{}, passed: map[string]bool{}, record: f.newRecorder(h.Instance, h.Host),
 		Host: h.Host, Candidates: h.Alternates, Bindings: h.ARQs, flow: f, bound: time.Now(),
 		before: placement.Allocation{Resources: h.Before, Project: h.ProjectID, User: h.UserID},
 		claim:  claimState{wanted: placement.Allocation{Resources: h.Claimed}, sent: true, certain: true},

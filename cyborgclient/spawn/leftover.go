@@ -135,7 +135,7 @@ func (s *suspectList) addClaim(l Leftover, claim placement.Resources) {
 	defer s.mu.Unlock()
 	for i, known := range s.list {
 		if known.same(l) {
-			s.list[i].claim = claim
+			s.list[i].claim = placement.Clone(claim)
 		}
 	}
 }

@@ -115,15 +115,15 @@ func TestADeviceOfTheDomainIsAConflict(t *testing.T) {
 func TestConfigReadsCompat(t *testing.T) {
 	t.Parallel()
 	var config spawn.Config
-	data := `{"max_attempts": 2, "rotate_candidates": true, "pci_device_spec": "{\"address\": \"*\"}", "compat": {"rebind": true}}`
+	data := `{"max_attempts": 2, "placement_order": true, "pci_device_spec": "{\"address\": \"*\"}", "compat": {"rebind": true}}`
 	if err := json.Unmarshal([]byte(data), &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.MaxAttempts != 2 || !config.RotateCandidates || config.PCIDeviceSpec == "" || config.Compat != (spawn.Compat{Rebind: true}) {
+	if config.MaxAttempts != 2 || !config.PlacementOrder || config.PCIDeviceSpec == "" || config.Compat != (spawn.Compat{Rebind: true}) {
 		t.Errorf("got %+v", config)
 	}
 	before := config
-	for _, bad := range []string{`{"compat": {"rebnd": true}}`, `{"compat": 1}`, `{"compat": {"rebind": "yes"}}`, `{"rotate_candidates": 1}`} {
+	for _, bad := range []string{`{"compat": {"rebnd": true}}`, `{"compat": 1}`, `{"compat": {"rebind": "yes"}}`, `{"placement_order": 1}`} {
 		if err := json.Unmarshal([]byte(bad), &config); !errors.Is(err, spawn.ErrConfig) {
 			t.Errorf("%s: got error %v, want ErrConfig", bad, err)
 		}
@@ -133,9 +133,9 @@ func TestConfigReadsCompat(t *testing.T) {
 	}
 }
 
-func TestRotatedCandidatesAreSpread(t *testing.T) {
+func TestCandidatesAreSpread(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{config: spawn.Config{RotateCandidates: true}})
+	w := newWorld(t, worldOpts{spread: true})
 	first := map[string]bool{}
 	for i := range 16 {
 		req := request("gpu")

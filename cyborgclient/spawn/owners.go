@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn/internal/placement"
 )
 
 // addressInName matches the PCI address in the name of a provider: Cyborg and Nova's
@@ -78,7 +79,7 @@ func (t hostTree) ownerConflict(providers []string, refusal error) error {
 // withOwners turns the refusal of devices into an [*OwnerConflictError], if Nova has one of
 // them by now. What cannot be read is left out.
 func (a *Attempt) withOwners(ctx context.Context, root string, providers []string, refusal error) error {
-	names, err := a.flow.placement.Tree(ctx, root, traitOwnerNova)
+	names, err := a.flow.placement.Tree(ctx, root, placement.TraitOwnerNova)
 	delete(names, root)
 	if err != nil || len(names) == 0 {
 		return refusal

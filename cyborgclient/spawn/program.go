@@ -197,3 +197,10 @@ func functionText(region cyborgclient.Deployable) string {
 	}
 	return cmp.Or(strings.Join(traits, ", "), "nothing known")
 }
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

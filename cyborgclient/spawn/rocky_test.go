@@ -81,8 +81,8 @@ func TestARockyFlavorGetsItsDeviceIntoTheXML(t *testing.T) {
 
 func TestParallelSpawnsOfOneRockyFlavorMakeOneProfile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOpts{model: rockyModel(4), config: spawn.Config{
-		RotateCandidates: true, RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true},
+	w := newWorld(t, worldOpts{model: rockyModel(4), spread: true, config: spawn.Config{
+		RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true},
 	}})
 	results, errs := make([]*spawn.Result, 4), make([]error, 4)
 	var group sync.WaitGroup

@@ -286,7 +286,7 @@ func mixture(t *testing.T) {
 
 func hexForms(t *testing.T) {
 	w := newWorld(t, worldOpts{})
-	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+	w.through(t, spawn.Config{PlacementOrder: true}, func(next http.RoundTripper) http.RoundTripper {
 		return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
 			return bytes.ReplaceAll(body, []byte(`"bus":"3b"`), []byte(`"bus":"0X3B"`))
 		}}

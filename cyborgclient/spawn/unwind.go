@@ -46,9 +46,9 @@ func (a *Attempt) Reschedulable(step Step, err error) bool {
 // back, and ErrLeftover when something could not be given back: Cyborg would refuse
 // a second bind, so unwind the attempt.
 func (a *Attempt) Reschedule(ctx context.Context) error {
-	next, ok := a.nextHost()
-	if !ok {
-		return fmt.Errorf("%w after %s", ErrNoAlternate, count(len(a.tried), "host"))
+	next, err := a.alternate(ctx)
+	if err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -62,17 +62,18 @@ func (a *Attempt) Reschedule(ctx context.Context) error {
 	})
 }
 
-// nextHost returns the first candidate of the first host that was not tried yet.
-func (a *Attempt) nextHost() (Candidate, bool) {
-	if len(a.tried) >= a.flow.config.MaxAttempts {
-		return Candidate{}, false
-	}
-	for _, candidate := range firstOfEachHost(a.Candidates) {
-		if !a.tried[candidate.Root] {
-			return candidate, true
+// alternate returns a candidate of a host that was not tried yet. When those that are
+// known are exhausted, it asks for more.
+func (a *Attempt) alternate(ctx context.Context) (Candidate, error) {
+	for len(a.tried) < a.flow.config.MaxAttempts {
+		if next, ok := a.nextHost(); ok {
+			return next, nil
+		}
+		if !a.cut || a.askCandidates(a.record.reopen(ctx)) != nil {
+			break
 		}
 	}
-	return Candidate{}, false
+	return Candidate{}, fmt.Errorf("%w after %s", ErrNoAlternate, count(len(a.tried), "host"))
 }
 
 // The unwinding has three stages. Each ends after its third of

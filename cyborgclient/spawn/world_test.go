@@ -50,8 +50,9 @@ type world struct {
 
 type worldOpts struct {
 	model  *simcloud.Model
-	config spawn.Config
+	config spawn.Config // with PlacementOrder, unless spread is set
 	poll   bool
+	spread bool
 }
 
 func newWorld(t *testing.T, opts worldOpts) *world {
@@ -62,6 +63,7 @@ func newWorld(t *testing.T, opts worldOpts) *world {
 	}
 	w := &world{cloud: simcloud.Run(t, model), events: externalevent.NewRegistry()}
 	w.cloud.HandleEvents(w.events.Handler())
+	opts.config.PlacementOrder = !opts.spread
 	options := []spawn.Option{spawn.WithConfig(opts.config)}
 	if opts.poll {
 		options = append(options, spawn.WithEvents(nil))
@@ -74,7 +76,9 @@ func newWorld(t *testing.T, opts worldOpts) *world {
 // service token and the events of the world.
 func (w *world) connect(t testing.TB, provider *gophercloud.ProviderClient, opts ...spawn.Option) {
 	t.Helper()
-	opts = append([]spawn.Option{spawn.WithServiceProvider(w.cloud.ServiceProvider(t)), spawn.WithEvents(w.events)}, opts...)
+	opts = append([]spawn.Option{
+		spawn.WithServiceProvider(w.cloud.ServiceProvider(t)), spawn.WithEvents(w.events), spawn.WithConfig(spawn.Config{PlacementOrder: true}),
+	}, opts...)
 	flow, err := spawn.NewFromProvider(provider, opts...)
 	if err != nil {
 		t.Fatal(err)

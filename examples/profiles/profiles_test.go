@@ -213,7 +213,7 @@ func (u useCase) check(t *testing.T, w *world, result *spawn.Result) {
 // All use cases on one cloud at the same time, by the device profiles.
 func TestOneCloudServesEveryUseCase(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, spawn.Config{RotateCandidates: true})
+	w := newWorld(t, spawn.Config{})
 	var flavors []requestspec.Flavor
 	for _, u := range useCases() {
 		p := profile(t, u.name)
@@ -233,7 +233,7 @@ func TestOneCloudServesEveryUseCase(t *testing.T) {
 // The same by the flavors of the specification, whose profiles are made on demand.
 func TestOneCloudServesEveryRockyFlavor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, spawn.Config{RotateCandidates: true, RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}})
+	w := newWorld(t, spawn.Config{RockyFlavors: spawn.RockyFlavors{Convert: true, Create: true}})
 	var flavors []requestspec.Flavor
 	for _, u := range useCases() {
 		flavors = append(flavors, flavor(t, u.name))

@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
 	"github.com/gocyborg/gocyborg/internal/session"
-	"github.com/gocyborg/gocyborg/requestspec"
 )
 
 const (
@@ -127,21 +125,6 @@ func call(ctx context.Context, op, subject string, success int, send func(contex
 		observe(Call{Operation: op, Status: status, Duration: time.Since(started)})
 	}
 	return err
-}
-
-// Candidates requests allocation candidates. It decodes the answer itself:
-// gophercloud's pager decodes it three times, which took two thirds of a spawn, and
-// AllPages drops the provider summaries.
-func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (*allocationcandidates.AllocationCandidates, error) {
-	client := c.service()
-	client.Microversion = spec.Microversion()
-	var answer allocationcandidates.AllocationCandidates
-	err := call(ctx, "GET allocation_candidates", "", http.StatusOK, func(ctx context.Context) error {
-		_, err := client.Get(ctx, client.ServiceURL("allocation_candidates")+"?"+spec.Query(), &answer,
-			&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-		return err
-	})
-	return &answer, err
 }
 
 // get runs one call that reads, and returns the zero value with an error.

@@ -3,6 +3,7 @@ package placement
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Resources is provider UUID -> resource class -> amount.
@@ -22,6 +23,19 @@ func Add(a, b Resources) Resources {
 		}
 	}
 	return sum
+}
+
+// Clone copies resources, their texts included, which may be parts of a long answer.
+func Clone(r Resources) Resources {
+	copied := make(Resources, len(r))
+	for provider, resources := range r {
+		amounts := make(map[string]int, len(resources))
+		for class, amount := range resources {
+			amounts[strings.Clone(class)] = amount
+		}
+		copied[strings.Clone(provider)] = amounts
+	}
+	return copied
 }
 
 // Equal compares two sets of resources.

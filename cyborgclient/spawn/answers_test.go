@@ -1,0 +1,319 @@
+package spawn_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/requestspec"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// limits are those of the requests for candidates, in order.
+func (w *world) limits(t *testing.T) []string {
+	t.Helper()
+	var limits []string
+	for _, r := range w.cloud.Requests() {
+		if r.Operation == fault.AllocationCandidatesList {
+			query, err := url.ParseQuery(r.Query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits = append(limits, query.Get("limit"))
+		}
+	}
+	return limits
+}
+
+// Few candidates are asked for, and more when they are of fewer hosts than may be tried.
+func TestHowManyCandidatesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	sameOrder := func(all []spawn.Candidate) []spawn.Candidate { return all }
+	tests := []struct {
+		name        string
+		hosts, gpus int
+		profile     string
+		config      spawn.Config
+		change      func(*spawn.Request)
+		want        []string
+	}{
+		{"many hosts", 8, 8, "gpu", spawn.Config{}, nil, []string{"40"}},
+		{"fewer candidates", 1, 4, "gpu", spawn.Config{}, nil, []string{"40"}},
+		{"one attempt", 8, 8, "gpu", spawn.Config{MaxAttempts: 1}, nil, []string{"8"}},
+		{"five attempts", 8, 8, "gpu", spawn.Config{MaxAttempts: 5}, nil, []string{"72"}},
+		{"attempts without end", 8, 8, "gpu", spawn.Config{MaxAttempts: 1 << 62}, nil, []string{"1000"}},
+		{"many devices on a host", 3, 60, "gpu", spawn.Config{}, nil, []string{"40", "160"}},
+		{"one such host", 1, 60, "gpu", spawn.Config{}, nil, []string{"40", "160"}},
+		{"many combinations", 4, 20, "two", spawn.Config{}, nil, []string{"40", "160", "640", "1000"}},
+		{"the caller's number", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = 7 }, []string{"7"}},
+		{"as Nova", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = requestspec.DefaultLimit }, []string{"1000"}},
+		{"all", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Options.Limit = -1 }, []string{""}},
+		{"an order", 8, 8, "gpu", spawn.Config{}, func(r *spawn.Request) { r.Order = sameOrder }, []string{"1000"}},
+		{"weighers", 8, 8, "gpu", spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherNUMA}}, nil, []string{"1000"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), config: tt.config, spread: true})
+			req := request(tt.profile)
+			if tt.change != nil {
+				tt.change(&req)
+			}
+			result, err := w.flow.Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, w.limits(t)); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+			w.checkPromise(t, result, err)
+		})
+	}
+}
+
+// A running instance needs the candidates of one host only.
+func TestARunningInstanceAsksOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(2, 60), spread: true})
+	plain := flavor("gpu")
+	plain.ExtraSpecs = nil
+	if _, err := w.flow.Run(t.Context(), spawn.Request{Instance: instance, Flavor: plain}); err != nil {
+		t.Fatal(err)
+	}
+	req := request("gpu")
+	req.Running = true
+	result, err := w.flow.Run(t.Context(), req)
+	if diff := cmp.Diff([]string{"40", "40"}, w.limits(t)); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	w.checkPromise(t, result, err)
+}
+
+// The first candidates may all be unusable.
+func TestUsableCandidatesBehindUnusableOnes(t *testing.T) {
+	t.Parallel()
+	model := simcloud.DefaultModel()
+	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{"resources:VGPU": "1"}}}}
+	novas := simcloud.Host{Name: "a-nova", Nova: &simcloud.Nova{}}
+	for bus := range 45 {
+		novas.Nova.VGPUs = append(novas.Nova.VGPUs, simcloud.NovaDevice{Address: fmt.Sprintf("0000:%02x:00.0", 0x41+bus)})
+	}
+	model.Hosts = slices.Insert(model.Hosts, 0, novas)
+	w := newWorld(t, worldOpts{model: &model})
+	result, err := w.flow.Run(t.Context(), request("vgpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"40", "160"}, w.limits(t)); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	w.checkPromise(t, result, err)
+}
+
+// A host that refused the claim is no attempt: the next ones are found behind the
+// candidates that were asked for first.
+func TestARescheduleAsksForMoreHosts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(3, 12), config: spawn.Config{MaxAttempts: 2}})
+	a := w.beforeClaim(t, "gpu")
+	first := a.Chosen.Root
+	w.rival(t, a, first, 0)
+	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match); err != nil {
+		t.Fatal(err)
+	}
+	second := a.Chosen.Root
+	if err := a.Reschedule(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if third := a.Chosen.Root; first == second || second == third || first == third {
+		t.Errorf("roots %s, %s, %s; want three", first, second, third)
+	}
+	if err := walk(t.Context(), a.Claim, a.CreateARQs, a.Match, a.Bind, a.WaitBound, a.Compose); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"24", "96"}, w.limits(t)); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	w.define(t, a.Result())
+	if err := a.Reschedule(t.Context()); !errors.Is(err, spawn.ErrNoAlternate) {
+		t.Errorf("a third attempt of two: error %v, want ErrNoAlternate", err)
+	}
+}
+
+// A handover has the alternates of the whole answer, also where one host has more
+// candidates than were asked for first.
+func TestTheAlternatesOfManyCandidates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(4, 60), spread: true})
+	handover, err := parseHandover(w.conduct(t, request("gpu")))
+	if err != nil || len(handover.Alternates) != 2 {
+		t.Errorf("%d alternates, %v; want 2", len(handover.Alternates), err)
+	}
+}
+
+// Others take all devices of the first answer between the answer and the claim. There are
+// more, which the next answer has.
+func TestAClaimAsksAgain(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]spawn.Config{"few": {}, "weighed": {Weighers: []spawn.Weigher{spawn.WeigherFragments}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOpts{model: raceModel(5, 2), config: config})
+			a := w.beforeClaim(t, "gpu")
+			var roots []string
+			for _, c := range a.Candidates {
+				if !slices.Contains(roots, c.Root) {
+					roots = append(roots, c.Root)
+				}
+			}
+			for _, root := range roots[:4] {
+				w.rival(t, a, root, 0)
+			}
+			if err := a.Claim(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a.Chosen.Root != roots[4] || len(w.limits(t)) != 2 {
+				t.Errorf("on root %s after the limits %s, want %s after 2", a.Chosen.Root, w.limits(t), roots[4])
+			}
+			if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+				t.Error(leftovers)
+			}
+		})
+	}
+}
+
+// A Placement whose claims do not agree with its candidates is not asked for ever.
+func TestAClaimThatIsAlwaysRefusedEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(2, 2)})
+	puts := 0
+	w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method != http.MethodPut {
+				return next.RoundTrip(req)
+			}
+			puts++
+			var claim struct {
+				Mappings map[string][]string `json:"mappings"`
+			}
+			if err := json.NewDecoder(req.Body).Decode(&claim); err != nil {
+				return nil, err
+			}
+			provider := claim.Mappings["device_profile_0"][0]
+			return answer(req, http.StatusConflict, fmt.Sprintf(
+				`{"errors": [{"status": 409, "detail": "Unable to create allocation for 'PGPU' on resource provider '%s'."}]}`, provider)), nil
+		})
+	})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	if !errors.Is(err, spawn.ErrClaim) || puts != 4*8 || len(w.limits(t)) != 8 {
+		t.Errorf("error %v after %d claims and %d answers, want ErrClaim after 32 and 8", err, puts, len(w.limits(t)))
+	}
+	w.checkPromise(t, result, err)
+}
+
+// When no device is left, the error says so.
+func TestAClaimWhoseCloudIsFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(1, 2)})
+	a := w.beforeClaim(t, "gpu")
+	w.rival(t, a, a.Chosen.Root, 0)
+	err := a.Claim(t.Context())
+	if !errors.Is(err, spawn.ErrClaim) || !errors.Is(err, spawn.ErrNoCandidates) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got error %v, want ErrClaim and ErrNoCandidates", err)
+	}
+	a.Unwind(t.Context())
+}
+
+// Parallel spawns succeed exactly while devices are free, with the default options: each
+// round has as many as there are free devices, and some more.
+func TestParallelSpawnsSucceedWhileDevicesAreFree(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ hosts, gpus, kept, more int }{
+		{8, 8, 0, 0}, {8, 8, 51, 0}, {8, 8, 48, 5}, {2, 8, 0, 16}, {1, 16, 0, 0}, {16, 1, 0, 3}, {3, 30, 60, 0}, {24, 2, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("hosts=%d/gpus=%d/kept=%d/more=%d", tt.hosts, tt.gpus, tt.kept, tt.more), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), spread: true})
+				free := tt.hosts*tt.gpus - tt.kept
+				w.together(t, "a", tt.kept, 0)
+				w.together(t, "b", free+tt.more, tt.more)
+				w.cloud.CheckNoLeaks(t)
+			})
+		})
+	}
+}
+
+// together spawns instances at once, of which as many as given may find no device.
+func (w *world) together(t *testing.T, name string, spawns, fail int) {
+	t.Helper()
+	var failed atomic.Int64
+	var group sync.WaitGroup
+	for i := range spawns {
+		group.Go(func() {
+			req := request("gpu")
+			req.Instance = fmt.Sprintf("%s0000000-0000-4000-8000-%012d", name, i)
+			result, err := w.flow.Run(t.Context(), req)
+			switch {
+			case err == nil:
+				w.define(t, result)
+			case !errors.Is(err, spawn.ErrNoCandidates):
+				t.Errorf("not for want of devices: %v", err)
+			default:
+				failed.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if got := int(failed.Load()); got != fail {
+		t.Errorf("%d of %d spawns failed, want %d", got, spawns, fail)
+	}
+}
+
+// As many workers as there are free devices spawn and release: at any time one of them is
+// free for each.
+func TestWorkersOfANearlyFullCloud(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ hosts, gpus, workers int }{{8, 8, 13}, {2, 8, 16}, {8, 2, 16}, {1, 16, 16}}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("hosts=%d/gpus=%d/workers=%d", tt.hosts, tt.gpus, tt.workers), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, worldOpts{model: raceModel(tt.hosts, tt.gpus), spread: true})
+				w.together(t, "a", tt.hosts*tt.gpus-tt.workers, 0)
+				var group sync.WaitGroup
+				for worker := range tt.workers {
+					group.Go(func() {
+						for i := range 12 {
+							req := request("gpu")
+							req.Instance = fmt.Sprintf("b%07d-0000-4000-8000-%012d", worker, i)
+							if _, err := w.flow.Run(t.Context(), req); err != nil {
+								t.Error(err)
+								return
+							}
+							if err := w.flow.Release(t.Context(), req.Instance); err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				group.Wait()
+				w.cloud.CheckNoLeaks(t)
+			})
+		})
+	}
+}
