@@ -317,3 +317,22 @@ func TestWorkersOfANearlyFullCloud(t *testing.T) {
 		})
 	}
 }
+
+func fewCandidates(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: raceModel(8, 8), config: config})
+	result, err := w.flow.Run(t.Context(), request("gpu"))
+	w.checkPromise(t, result, err)
+	return fmt.Sprint("limits ", w.limits(t))
+}
+
+func refusedDevice(t *testing.T, config spawn.Config) string {
+	w := newWorld(t, worldOpts{model: raceModel(2, 2), config: config})
+	a := w.beforeClaim(t, "gpu")
+	defer a.Unwind(t.Context())
+	root := a.Chosen.Root
+	w.rival(t, a, root, 1)
+	if err := a.Claim(t.Context()); err != nil || a.Chosen.Root != root {
+		return fmt.Sprintf("on root %s: %v", a.Chosen.Root, err)
+	}
+	return fmt.Sprintf("the same host, %d claim refused", w.puts()[http.StatusConflict])
+}

@@ -121,6 +121,8 @@ func defectCases() map[int]struct {
 		18: {"late deletion", lateDeletion, "1 ARQs of the next spawn"},
 		19: {"claim on the next host", claimOnTheNextHost, "allocations.put No Content, allocations.put No Content"},
 		20: {"crash after the claim", crashAfterTheClaim, "1 allocation"},
+		21: {"few candidates", fewCandidates, "limits [40]"},
+		22: {"refused device", refusedDevice, "the same host, 1 claim refused"},
 	}
 }
 
