@@ -24,9 +24,9 @@ type View struct {
 	blocks func() blocks
 
 	mu        sync.Mutex // protects the maps; each entry is read once, outside the lock
-	files     map[string]func() ([]byte, error)
-	dirs      map[string]func() ([]fs.DirEntry, error)
-	links     map[string]func() (string, error)
+	files     map[string]*cell[[]byte]
+	dirs      map[string]*cell[[]fs.DirEntry]
+	links     map[string]*cell[string]
 	states    map[PCIAddress]func() (PCIState, []Problem)
 	listed    map[string][]fs.DirEntry // the directories that were read
 	functions *pciBus
@@ -46,28 +46,36 @@ func NewView(tree Tree) *View {
 		return v
 	}
 	v := &View{
-		tree: tree, files: make(map[string]func() ([]byte, error)), dirs: make(map[string]func() ([]fs.DirEntry, error)),
-		links: make(map[string]func() (string, error)), states: make(map[PCIAddress]func() (PCIState, []Problem)),
+		tree: tree, files: make(map[string]*cell[[]byte]), dirs: make(map[string]*cell[[]fs.DirEntry]),
+		links: make(map[string]*cell[string]), states: make(map[PCIAddress]func() (PCIState, []Problem)),
 		listed: make(map[string][]fs.DirEntry),
 	}
 	v.blocks = sync.OnceValue(func() blocks { return readBlocks(v) })
 	return v
 }
 
+// cell is what a view knows of a name.
+type cell[T any] struct {
+	read  sync.Once
+	value T
+	err   error
+}
+
 // once reads a name through one of the view's maps.
-func once[T any](v *View, op string, known map[string]func() (T, error), read func(string) (T, error), name string) (T, error) {
+func once[T any](v *View, op string, known map[string]*cell[T], read func(string) (T, error), name string) (T, error) {
 	v.mu.Lock()
-	result, ok := known[name]
+	c, ok := known[name]
 	if !ok && !v.absent(name) {
-		result = sync.OnceValues(func() (T, error) { return read(name) })
-		known[name] = result
+		c = new(cell[T])
+		known[name] = c
 	}
 	v.mu.Unlock()
-	if result == nil {
+	if c == nil {
 		var none T
 		return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
-	return result()
+	c.read.Do(func() { c.value, c.err = read(name) })
+	return c.value, c.err
 }
 
 // absent reports whether the directory of a name was read and does not have it. It expects

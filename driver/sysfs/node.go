@@ -62,11 +62,12 @@ func (n *node) mode() fs.FileMode {
 // walk finds the node of a name. A link in the last place is followed when follow is
 // set; links in other places always are.
 func (n *node) walk(name string, follow bool) (*node, error) {
-	path := []*node{n}
-	rest := strings.Split(name, "/")
-	for links := 0; len(rest) > 0; {
-		part := rest[0]
-		rest = rest[1:]
+	var room [16]*node
+	path := append(room[:0], n)
+	rest, links := name, 0
+	for more := true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
 		switch part {
 		case "", ".":
 			continue
@@ -81,7 +82,7 @@ func (n *node) walk(name string, follow bool) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !child.isLink() || len(rest) == 0 && !follow {
+		if !child.isLink() || !more && !follow {
 			path = append(path, child)
 			continue
 		}
@@ -91,7 +92,11 @@ func (n *node) walk(name string, follow bool) (*node, error) {
 		if strings.HasPrefix(child.target, "/") {
 			return nil, ErrEscapes
 		}
-		rest = append(strings.Split(child.target, "/"), rest...)
+		if more {
+			rest = child.target + "/" + rest
+		} else {
+			rest, more = child.target, true
+		}
 	}
 	return path[len(path)-1], nil
 }
