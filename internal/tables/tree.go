@@ -119,20 +119,32 @@ func newValues(numbered, unique bool) tree {
 // ascend calls yield with the entries of a tree from a pivot on, in order, until it returns
 // false. It goes on behind the last entry where the tree was written to meanwhile.
 func ascend(tx *Tx, at int, pivot entry, yield func(entry) bool) {
-	t := tx.trees[at]
-	for visited, again := false, true; again; {
-		again = false
-		version := tx.version
-		t.ascend(pivot, func(e entry) bool {
-			if visited && !t.before(pivot, e) {
-				return true
-			}
-			pivot, visited = e, true
-			if !yield(e) {
-				return false
-			}
-			again = tx.version != version
-			return !again
-		})
+	w := &walk{tx: tx, tree: tx.trees[at], pivot: pivot, yield: yield}
+	for again := true; again; again = w.outdated {
+		w.version, w.outdated = tx.version, false
+		w.tree.ascend(w.pivot, w.visit)
 	}
+}
+
+// walk is an iteration over a tree.
+type walk struct {
+	tx       *Tx
+	tree     tree
+	yield    func(entry) bool
+	pivot    entry // the last one that was visited, or where to begin
+	visited  bool
+	version  int
+	outdated bool // the tree was written to
+}
+
+func (w *walk) visit(e entry) bool {
+	if w.visited && !w.tree.before(w.pivot, e) {
+		return true
+	}
+	w.pivot, w.visited = e, true
+	if !w.yield(e) {
+		return false
+	}
+	w.outdated = w.tx.version != w.version
+	return !w.outdated
 }

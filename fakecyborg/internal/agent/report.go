@@ -134,8 +134,8 @@ func (r *report) stored() (list []storedDevice) {
 
 func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {
 	for _, d := range tx.DeviceDeployables(device) {
-		byUser := slices.ContainsFunc(tx.Attributes(d.UUID), func(a store.Attribute) bool { return a.ByUser })
-		list = append(list, storedDeployable{d, tx.Reported(d), byUser, slices.Collect(tx.Handles(d.UUID))})
+		reported, byUser := tx.ReportedOrAdded(d)
+		list = append(list, storedDeployable{d, reported, byUser, slices.Collect(tx.Handles(d.UUID))})
 	}
 	return list
 }

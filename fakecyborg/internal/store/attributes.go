@@ -72,13 +72,19 @@ func (t Tx) UpdateAttributes(d Deployable, spec driver.Deployable, now time.Time
 
 // Reported is a deployable as Placement knows it: attributes of users are Cyborg's alone.
 func (t Tx) Reported(d Deployable) driver.Deployable {
-	spec := driver.Deployable{Name: d.Name, DriverName: d.DriverName, NumAccelerators: d.Total, Resources: d.Resources}
-	var list []driver.Attribute
+	spec, _ := t.ReportedOrAdded(d)
+	return spec
+}
+
+// ReportedOrAdded is Reported, and whether users have added attributes.
+func (t Tx) ReportedOrAdded(d Deployable) (spec driver.Deployable, byUser bool) {
+	spec = driver.Deployable{Name: d.Name, DriverName: d.DriverName, NumAccelerators: d.Total, Resources: d.Resources}
+	list := make([]driver.Attribute, 0, 8)
 	for a := range t.s.attributeByDeployable.All(t.tx, d.UUID) {
-		if !a.ByUser {
+		if byUser = byUser || a.ByUser; !a.ByUser {
 			list = append(list, driver.Attribute{Key: a.Key, Value: a.Value})
 		}
 	}
 	spec.SetAttributeList(list)
-	return spec
+	return spec, byUser
 }

@@ -58,6 +58,7 @@ type Store struct {
 
 	handles            numbered[Handle]
 	handleByDeployable tables.Index[int64, Handle]
+	handleInUse        tables.Index[int64, Handle] // by deployable
 
 	arqs          numbered[ARQ]
 	arqByInstance tables.Index[int64, ARQ]
@@ -168,6 +169,12 @@ func (s *Store) addHardware() {
 		Label: func(h Handle) string { return h.Type }, Check: Handle.check,
 	})
 	s.handleByDeployable = s.handles.Index(func(h Handle) string { return h.Deployable })
+	s.handleInUse = s.handles.Index(func(h Handle) string {
+		if !h.InUse {
+			return ""
+		}
+		return h.Deployable
+	})
 }
 
 func (s *Store) addRequests() {
