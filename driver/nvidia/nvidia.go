@@ -74,7 +74,6 @@ func device(u driver.Unit) driver.Device {
 		Type:            driver.TypeGPU,
 		StdBoardInfo:    fmt.Sprintf(`{"product_id": "%s", "controller": "%s"}`, u.ProductID(), controller),
 		VendorBoardInfo: `{"vendor_info": "gpu_vb_info"}`,
-		ControlPath:     u.Address.ControlPath(),
 	}
 }
 
@@ -95,6 +94,7 @@ func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
 		return true
 	}
 	device := device(*u)
+	device.ControlPath = u.Address.ControlPath()
 	capacity, err := d.Capacity(scan.View, device.ControlPath.Address())
 	if err == nil && len(capacity.Handles) == 0 {
 		scan.LeaveOut(u, "no instance of vGPU type %s is left, and none exists", typ)

@@ -28,7 +28,7 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 			"vfGroup": "derived from the description", "vfDev": "derived from the description", "vfs": "the description's", "enabledAtStart": "the description's", "virtual": "dumped", "fpga": "the description's", "loaded": "dumped",
 		}},
 		{node{}, map[string]string{
-			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived",
+			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived", "listed": "derived",
 		}},
 		{DirTree{}, map[string]string{"tree": "the files or the overlay", "files": "configuration", "overlay": "dumped"}},
 		{overlay{}, map[string]string{"base": "configuration", "mu": "a lock", "made": "dumped", "removed": "dumped", "log": "dumped"}},

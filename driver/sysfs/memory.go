@@ -157,6 +157,9 @@ func (m *Memory) ReadDir(name string) ([]fs.DirEntry, error) {
 		case n.hidden:
 			return nil, fs.ErrPermission
 		}
+		if m.changed == nil {
+			return n.list(), nil
+		}
 		return n.entries(), nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -38,6 +39,18 @@ type node struct {
 	data     []byte           // of a file
 	hidden   bool             // reading is refused
 	write    func(data []byte) error
+	listed   atomic.Pointer[[]fs.DirEntry] // of a directory in a tree that nothing changes
+}
+
+// list is entries for a tree that nothing changes, which is read for every host that is like it.
+func (n *node) list() []fs.DirEntry {
+	listed := n.listed.Load()
+	if listed == nil {
+		list := n.entries()
+		listed = &list
+		n.listed.Store(listed)
+	}
+	return slices.Clone(*listed)
 }
 
 func newDir() *node { return &node{children: make(map[string]*node)} }

@@ -75,7 +75,7 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 // plan finds the difference of a stored device and reports whether there is one.
 func (c *deviceChange) plan(rules layout.Rules) bool {
 	device := c.device()
-	c.updated = !reflect.DeepEqual(device, c.stored.Device)
+	c.updated = !reflect.DeepEqual(&device, &c.stored.Device)
 	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
 		return true
 	}
@@ -90,7 +90,7 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 			c.deployables = append(c.deployables, deployableChange{found: spec, spec: spec})
 			continue
 		}
-		if change, needed := planDeployable(rules, device, c.stored.deployables[i], spec); needed {
+		if change, needed := planDeployable(rules, device, &c.stored.deployables[i], spec); needed {
 			c.deployables = append(c.deployables, change)
 		}
 	}
@@ -99,7 +99,7 @@ func (c *deviceChange) plan(rules layout.Rules) bool {
 
 // planDeployable compares a deployable with what a driver reports of it. Its total is never below
 // what is in use.
-func planDeployable(rules layout.Rules, device store.Device, deployable storedDeployable, found driver.Deployable) (deployableChange, bool) {
+func planDeployable(rules layout.Rules, device store.Device, deployable *storedDeployable, found driver.Deployable) (deployableChange, bool) {
 	row, spec := deployable.Deployable, found
 	if !rules.Quirks {
 		row = row.Observe(found)
@@ -109,8 +109,8 @@ func planDeployable(rules layout.Rules, device store.Device, deployable storedDe
 		spec.NumAccelerators = max(spec.NumAccelerators, deployable.inUse())
 	}
 	change := rules.Compare(device, row, deployable.reported, spec)
-	same := change.Empty() && reflect.DeepEqual(row, deployable.Deployable) && deployable.matches(spec, rules.Quirks)
-	return deployableChange{stored: &deployable, found: found, spec: spec, change: change}, !same
+	same := change.Empty() && reflect.DeepEqual(&row, &deployable.Deployable) && deployable.matches(spec, rules.Quirks)
+	return deployableChange{stored: deployable, found: found, spec: spec, change: change}, !same
 }
 
 func (d storedDeployable) inUse() int {

@@ -280,7 +280,8 @@ func (r *report) shrink(ctx context.Context, d storedDevice) {
 	if r.c.cfg.Quirks {
 		return
 	}
-	for _, deployable := range d.deployables {
+	for i := range d.deployables {
+		deployable := &d.deployables[i]
 		if spec, ok := deployable.shrunk(); ok {
 			if change, needed := planDeployable(r.c.rules, d.Device, deployable, spec); needed {
 				r.changeDeployable(ctx, d.key, change)
