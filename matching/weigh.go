@@ -24,7 +24,8 @@ type Provider struct {
 	// Parent is the UUID of the parent provider; empty for the root.
 	Parent string
 	Traits []string
-	// Capacity and Used are amounts by resource class, without the candidate.
+	// Capacity and Used are amounts by resource class, without the candidate. Providers
+	// may share them, so that a weigher must not change them.
 	Capacity, Used map[string]int
 }
 
@@ -47,9 +48,11 @@ type Weighed struct {
 // candidate of a host; NaN comes last. A nil weigher scores 0 without a reason.
 func Weigh(candidates []Candidate, weighers ...Weigher) []Weighed {
 	weighed := make([]Weighed, 0, len(candidates))
+	scores := make([]float64, len(candidates)*len(weighers))
+	var reasons []string
 	for i, c := range candidates {
-		w := Weighed{Candidate: c, Index: i, Scores: make([]float64, len(weighers))}
-		var reasons []string
+		w := Weighed{Candidate: c, Index: i, Scores: scores[:len(weighers):len(weighers)]}
+		scores, reasons = scores[len(weighers):], reasons[:0]
 		for k, weigh := range weighers {
 			if weigh == nil {
 				continue

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/requestspec"
@@ -82,7 +83,7 @@ func (c Candidate) hasFunction(provider, key, value string) bool {
 
 // devices returns the providers of the suffixed groups, sorted and without duplicates.
 func (c Candidate) devices() []string {
-	var list []string
+	list := make([]string, 0, len(c.Mappings))
 	for id, providers := range c.Mappings {
 		if id != "" {
 			list = append(list, providers...)
@@ -109,7 +110,7 @@ func FewestFragments() Weigher {
 				broken++
 			}
 		}
-		return float64(filled - broken), fmt.Sprintf("partly used devices filled: %d, unused devices fragmented: %d", filled, broken)
+		return float64(filled - broken), "partly used devices filled: " + strconv.Itoa(filled) + ", unused devices fragmented: " + strconv.Itoa(broken)
 	}
 }
 

@@ -38,7 +38,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if err := a.askCandidates(ctx); err != nil {
 			return "", err
 		}
-		return count(len(a.Candidates), "candidate") + " on " + count(len(firstOfEachHost(a.Candidates)), "host"), nil
+		return count(len(a.Candidates), "candidate") + " on " + count(hostsOf(a.Candidates), "host"), nil
 	})
 }
 
@@ -80,7 +80,7 @@ func (a *Attempt) askCandidates(ctx context.Context) error {
 		a.asked, a.passed = spec.Limit, map[string]bool{}
 		a.cut = spec.Limit > 0 && len(answer.Requests) >= spec.Limit && a.nextLimit() > spec.Limit
 		switch {
-		case a.cut && len(firstOfEachHost(a.Candidates)) < wanted:
+		case a.cut && hostsOf(a.Candidates) < wanted:
 			continue
 		case flat != nil:
 			return flat
@@ -222,10 +222,11 @@ func (s *summaries) providers() map[string]matching.Provider {
 	if s.converted != nil {
 		return s.converted
 	}
+	var details placement.Details
 	s.converted = make(map[string]matching.Provider, len(s.byProvider))
 	for uuid, summary := range s.byProvider {
-		p := matching.Provider{Parent: summary.Parent, Traits: summary.Traits()}
-		p.Capacity, p.Used = summary.Resources()
+		p := matching.Provider{Parent: summary.Parent, Traits: details.Traits(summary)}
+		p.Capacity, p.Used = details.Resources(summary)
 		s.converted[uuid] = p
 	}
 	return s.converted
@@ -269,6 +270,15 @@ func spread(candidates []Candidate, instance string) {
 	rand.New(rand.NewPCG(seed.Sum64(), 0)).Shuffle(len(candidates), func(i, j int) {
 		candidates[i], candidates[j] = candidates[j], candidates[i]
 	})
+}
+
+// hostsOf counts the hosts of candidates.
+func hostsOf(candidates []Candidate) int {
+	roots := map[string]bool{}
+	for _, c := range candidates {
+		roots[c.Root] = true
+	}
+	return len(roots)
 }
 
 func firstOfEachHost(candidates []Candidate) []Candidate {

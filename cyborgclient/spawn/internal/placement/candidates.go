@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -17,7 +18,7 @@ type Candidates struct {
 	Providers Providers
 }
 
-// AllocationRequest is one candidate.
+// AllocationRequest is one candidate. Those of one answer share the amounts that are equal.
 type AllocationRequest struct {
 	Allocations Resources
 	Mappings    map[string][]string // nil before Placement 1.34
@@ -39,19 +40,39 @@ type Summary struct {
 	traits, resources string // JSON, which was checked
 }
 
-// Traits returns the traits of the provider.
-func (s Summary) Traits() (names []string) {
-	r := reader{text: s.traits}
-	r.array(func() { names = append(names, r.string()) })
+// Details are what only weighers read of providers. Equal ones of an answer are shared.
+type Details struct {
+	traits    map[string][]string
+	resources map[string][2]map[string]int
+}
+
+// Traits returns the traits of a provider.
+func (d *Details) Traits(s Summary) []string {
+	names, known := d.traits[s.traits]
+	if !known {
+		r := reader{text: s.traits}
+		r.array(func() { names = append(names, r.string()) })
+		if d.traits == nil {
+			d.traits = map[string][]string{}
+		}
+		d.traits[s.traits] = slices.Clip(names)
+	}
 	return names
 }
 
-// Resources returns capacity and used amount by resource class.
-func (s Summary) Resources() (capacity, used map[string]int) {
-	capacity, used = map[string]int{}, map[string]int{}
-	r := reader{text: s.resources}
-	r.object(func(class string) { capacity[class], used[class] = r.inventory() })
-	return capacity, used
+// Resources returns capacity and used amount of a provider by resource class.
+func (d *Details) Resources(s Summary) (capacity, used map[string]int) {
+	amounts, known := d.resources[s.resources]
+	if !known {
+		amounts = [2]map[string]int{{}, {}}
+		r := reader{text: s.resources}
+		r.object(func(class string) { amounts[0][class], amounts[1][class] = r.inventory() })
+		if d.resources == nil {
+			d.resources = map[string][2]map[string]int{}
+		}
+		d.resources[s.resources] = amounts
+	}
+	return amounts[0], amounts[1]
 }
 
 // Candidates requests allocation candidates. The answer is walked once: gophercloud decodes
@@ -66,35 +87,50 @@ func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close()
-		var text strings.Builder
-		if resp.ContentLength > 0 && resp.ContentLength <= maxHint {
-			text.Grow(int(resp.ContentLength))
+		text, err := c.readText(resp)
+		if err == nil {
+			answer, err = decodeCandidates(text)
 		}
-		if _, err := io.Copy(&text, resp.Body); err != nil {
-			return err
-		}
-		answer, err = decodeCandidates(text.String())
 		return err
 	})
 	return answer, err
 }
 
-// maxHint is the largest length of an answer that is believed before it is read.
-const maxHint = 16 << 20
+// maxLength is the largest length of an answer that is believed before it is read.
+const maxLength = 16 << 20
+
+// readText reads an answer.
+func (c *Client) readText(resp *http.Response) (string, error) {
+	defer resp.Body.Close()
+	chunk, _ := c.chunks.Get().(*[32 << 10]byte)
+	if chunk == nil {
+		chunk = new([32 << 10]byte)
+	}
+	defer c.chunks.Put(chunk)
+	var text strings.Builder
+	if resp.ContentLength > 0 && resp.ContentLength <= maxLength {
+		text.Grow(int(resp.ContentLength))
+	}
+	_, err := io.CopyBuffer(&text, resp.Body, chunk[:])
+	return text.String(), err
+}
+
+// summaryLength is about the length of a summary in bytes.
+const summaryLength = 512
 
 // decodeCandidates reads an answer. A member that is missing or null is empty, of one that
 // is given twice the last counts, and others are ignored.
 func decodeCandidates(text string) (*Candidates, error) {
 	r := reader{text: text}
+	amounts := map[string]map[string]int{}
 	answer := &Candidates{Providers: Providers{}}
 	r.object(func(key string) {
 		switch key {
 		case "allocation_requests":
 			answer.Requests = nil
-			r.array(func() { answer.Requests = append(answer.Requests, r.allocationRequest()) })
+			r.array(func() { answer.Requests = append(answer.Requests, r.allocationRequest(amounts)) })
 		case "provider_summaries":
-			answer.Providers = Providers{}
+			answer.Providers = make(Providers, (len(r.text)-r.at)/summaryLength)
 			r.object(func(provider string) { answer.Providers[provider] = r.summary() })
 		default:
 			r.skip()
@@ -106,12 +142,24 @@ func decodeCandidates(text string) (*Candidates, error) {
 	return answer, nil
 }
 
-func (r *reader) allocationRequest() (request AllocationRequest) {
+// allocationRequest reads a candidate, and the amounts whose text was not read before.
+func (r *reader) allocationRequest(amounts map[string]map[string]int) (request AllocationRequest) {
 	r.object(func(key string) {
 		switch key {
 		case "allocations":
 			request.Allocations = Resources{}
-			r.object(func(provider string) { request.Allocations[provider] = r.amounts() })
+			r.object(func(provider string) {
+				begin := r.begin()
+				r.skip()
+				text := r.since(begin)
+				known, read := amounts[text]
+				if !read && r.err == nil {
+					r.at = begin
+					known = r.amounts()
+					amounts[text] = known
+				}
+				request.Allocations[provider] = known
+			})
 		case "mappings":
 			request.Mappings = r.mappings()
 		default:

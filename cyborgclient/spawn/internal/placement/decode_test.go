@@ -72,9 +72,9 @@ type wholeSummary struct {
 	Capacity, Used    map[string]int
 }
 
-func whole(s Summary) wholeSummary {
-	w := wholeSummary{Parent: s.Parent, Root: s.Root, OwnerNova: s.OwnerNova, Shares: s.Shares, Traits: s.Traits()}
-	w.Capacity, w.Used = s.Resources()
+func whole(details *Details, s Summary) wholeSummary {
+	w := wholeSummary{Parent: s.Parent, Root: s.Root, OwnerNova: s.OwnerNova, Shares: s.Shares, Traits: details.Traits(s)}
+	w.Capacity, w.Used = details.Resources(s)
 	return w
 }
 
@@ -161,9 +161,10 @@ func FuzzCandidates(f *testing.F) {
 		if diff := cmp.Diff(requests, got.Requests, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("allocation requests (-want +got):\n%s", diff)
 		}
+		var details Details
 		summaries := map[string]wholeSummary{}
 		for uuid, summary := range got.Providers {
-			summaries[uuid] = whole(summary)
+			summaries[uuid] = whole(&details, summary)
 		}
 		if diff := cmp.Diff(providers, summaries, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("provider summaries (-want +got):\n%s", diff)

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
 	"github.com/gocyborg/gocyborg/internal/session"
@@ -39,6 +39,7 @@ type Client struct {
 	client  *gophercloud.ServiceClient
 	old     atomic.Bool
 	untyped atomic.Bool // it is a Placement before 1.38
+	chunks  sync.Pool   // to read long answers
 }
 
 // New returns a client that leaves the given one alone. With old it is one of a
@@ -127,34 +128,40 @@ func call(ctx context.Context, op, subject string, success int, send func(contex
 	return err
 }
 
-// get runs one call that reads, and returns the zero value with an error.
-func get[T any](ctx context.Context, c *Client, op, subject string, extract func(context.Context) (*T, error)) (value T, err error) {
+// get runs one call that reads. It decodes the answer itself: gophercloud decodes it three
+// times.
+func get[T any](ctx context.Context, c *Client, op, subject string, path ...string) (answer T, err error) {
 	err = c.supported(func() error {
+		client := c.service()
 		return call(ctx, op, subject, http.StatusOK, func(ctx context.Context) error {
-			answer, err := extract(ctx)
-			if err == nil {
-				value = *answer
-			}
-			return err
+			return getJSON(ctx, client, &answer, path...)
 		})
 	})
-	return value, err
+	return answer, err
 }
+
+// getJSON reads the answer to a GET; it is the zero value with an error.
+func getJSON[T any](ctx context.Context, client *gophercloud.ServiceClient, answer *T, path ...string) error {
+	var read, none T
+	_, err := client.Get(ctx, client.ServiceURL(path...), &read, nil)
+	if *answer = read; err != nil {
+		*answer = none
+	}
+	return err
+}
+
+const pathProviders = "resource_providers"
 
 // ProviderName returns the name of a resource provider. That of a compute root is the
 // node name, which Cyborg's bind takes as hostname.
 func (c *Client) ProviderName(ctx context.Context, provider string) (string, error) {
-	answer, err := get(ctx, c, "GET resource_providers", provider, func(ctx context.Context) (*resourceproviders.ResourceProvider, error) {
-		return resourceproviders.Get(ctx, c.service(), provider).Extract()
-	})
+	answer, err := get[struct{ Name string }](ctx, c, "GET resource_providers", provider, pathProviders, provider)
 	return answer.Name, err
 }
 
 // Traits returns the traits of a resource provider.
 func (c *Client) Traits(ctx context.Context, provider string) ([]string, error) {
-	answer, err := get(ctx, c, "GET resource_providers traits", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderTraits, error) {
-		return resourceproviders.GetTraits(ctx, c.service(), provider).Extract()
-	})
+	answer, err := get[struct{ Traits []string }](ctx, c, "GET resource_providers traits", provider, pathProviders, provider, "traits")
 	return answer.Traits, err
 }
 
@@ -181,23 +188,23 @@ func (c *Client) Tree(ctx context.Context, root, trait string) (map[string]strin
 	return names, err
 }
 
-func (c *Client) providers(ctx context.Context, op, subject string, opts resourceproviders.ListOpts) ([]resourceproviders.ResourceProvider, error) {
-	return get(ctx, c, op, subject, func(ctx context.Context) (*[]resourceproviders.ResourceProvider, error) {
-		pages, err := resourceproviders.List(c.service(), opts).AllPages(ctx)
-		if err != nil {
-			return nil, err
-		}
-		found, err := resourceproviders.ExtractResourceProviders(pages)
-		return &found, err
+func (c *Client) providers(ctx context.Context, op, subject string, opts resourceproviders.ListOpts) (found []resourceproviders.ResourceProvider, err error) {
+	err = c.supported(func() error {
+		return call(ctx, op, subject, http.StatusOK, func(ctx context.Context) error {
+			pages, err := resourceproviders.List(c.service(), opts).AllPages(ctx)
+			if err == nil {
+				found, err = resourceproviders.ExtractResourceProviders(pages)
+			}
+			return err
+		})
 	})
+	return found, err
 }
 
 // Consumers returns the consumers of a resource provider; none for an unknown one,
 // which Cyborg may just have removed.
 func (c *Client) Consumers(ctx context.Context, provider string) ([]string, error) {
-	answer, err := get(ctx, c, "GET resource_providers allocations", provider, func(ctx context.Context) (*resourceproviders.ResourceProviderAllocations, error) {
-		return resourceproviders.GetAllocations(ctx, c.service(), provider).Extract()
-	})
+	answer, err := get[struct{ Allocations map[string]struct{} }](ctx, c, "GET resource_providers allocations", provider, pathProviders, provider, "allocations")
 	if StatusOf(err) == http.StatusNotFound {
 		return nil, nil
 	}
@@ -216,42 +223,34 @@ type Allocation struct {
 	Generation *int
 }
 
-// ToAllocationUpdateMap implements allocations.UpdateOptsBuilder; gophercloud's own
-// options have no mappings.
-func (a Allocation) ToAllocationUpdateMap() (map[string]any, error) {
-	providers := make(map[string]any, len(a.Resources))
-	for provider, resources := range a.Resources {
-		providers[provider] = map[string]any{"resources": resources}
-	}
-	body := map[string]any{
-		"allocations": providers, "project_id": a.Project, "user_id": a.User, "consumer_generation": a.Generation,
-	}
-	if len(a.Mappings) > 0 {
-		body["mappings"] = a.Mappings
-	}
-	if a.Type != "" {
-		body["consumer_type"] = a.Type
-	}
-	return body, nil
+// allocationDocument is an allocation in JSON.
+type allocationDocument struct {
+	Allocations map[string]providerAllocation `json:"allocations"`
+	Generation  *int                          `json:"consumer_generation"`
+	Type        string                        `json:"consumer_type,omitempty"`
+	Mappings    map[string][]string           `json:"mappings,omitempty"`
+	Project     string                        `json:"project_id"`
+	User        string                        `json:"user_id"`
+}
+
+type providerAllocation struct {
+	Resources map[string]int `json:"resources"`
 }
 
 // Allocation reads what a consumer holds.
 func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocation, err error) {
-	var answer struct {
-		allocations.Allocations
-		Type string `json:"consumer_type"`
-	}
+	var answer allocationDocument
 	err = c.typed(func(client *gophercloud.ServiceClient, _ bool) error {
 		return call(ctx, "GET allocations", "", http.StatusOK, func(ctx context.Context) error {
-			return allocations.Get(ctx, client, consumer).ExtractInto(&answer)
+			return getJSON(ctx, client, &answer, "allocations", consumer)
 		})
 	})
-	held = Allocation{Resources: Resources{}, Generation: answer.ConsumerGeneration, Type: answer.Type}
-	for provider, entry := range answer.Allocations.Allocations {
+	held = Allocation{Resources: Resources{}, Generation: answer.Generation, Type: answer.Type}
+	for provider, entry := range answer.Allocations {
 		held.Resources[provider] = entry.Resources
 	}
-	if answer.ProjectID != nil && answer.UserID != nil {
-		held.Project, held.User = *answer.ProjectID, *answer.UserID
+	if answer.Project != "" && answer.User != "" {
+		held.Project, held.User = answer.Project, answer.User
 	}
 	return held, err
 }
@@ -260,12 +259,21 @@ func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocati
 // deleted, if it still has the generation. Where Placement has types of consumers, it
 // becomes an instance.
 func (c *Client) SetAllocation(ctx context.Context, consumer string, want Allocation) error {
+	body := allocationDocument{
+		Allocations: make(map[string]providerAllocation, len(want.Resources)), Generation: want.Generation,
+		Mappings: want.Mappings, Project: want.Project, User: want.User,
+	}
+	for provider, resources := range want.Resources {
+		body.Allocations[provider] = providerAllocation{resources}
+	}
 	return c.typed(func(client *gophercloud.ServiceClient, typed bool) error {
-		if want.Type = ""; typed {
-			want.Type = TypeInstance
+		if body.Type = ""; typed {
+			body.Type = TypeInstance
 		}
 		return call(ctx, "PUT allocations", "", http.StatusNoContent, func(ctx context.Context) error {
-			return allocations.Update(ctx, client, consumer, want).ExtractErr()
+			_, err := client.Put(ctx, client.ServiceURL("allocations", consumer), body, nil,
+				&gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent}})
+			return err
 		})
 	})
 }
