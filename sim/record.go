@@ -44,43 +44,10 @@ func decodeObject(data []byte, into any) error {
 	if err := strictjson.Decode(data, into); err != nil {
 		return err
 	}
-	if again, err := json.Marshal(into); err == nil && bytes.Equal(again, data) {
-		return nil
-	}
 	if bytes.TrimLeft(data, " \t\r\n")[0] != '{' {
 		return errors.New("it is not a JSON object")
 	}
-	return noRepeatedMembers(json.NewDecoder(bytes.NewReader(data)))
-}
-
-// noRepeatedMembers reads one JSON value and refuses an object that has a member twice.
-func noRepeatedMembers(dec *json.Decoder) error {
-	token, err := dec.Token()
-	if err != nil {
-		return err
-	}
-	open, _ := token.(json.Delim)
-	if open == 0 {
-		return nil
-	}
-	members := make(map[string]bool)
-	for dec.More() {
-		if open == '{' {
-			name, err := dec.Token()
-			if err != nil {
-				return err
-			}
-			if members[name.(string)] {
-				return fmt.Errorf("member %q is repeated", name)
-			}
-			members[name.(string)] = true
-		}
-		if err := noRepeatedMembers(dec); err != nil {
-			return err
-		}
-	}
-	_, err = dec.Token()
-	return err
+	return strictjson.NoRepeatedMembers(data)
 }
 
 // RecordChange is one row before and after a transaction. The rows are immutable, so they
