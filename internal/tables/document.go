@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/gocyborg/gocyborg/sim"
@@ -71,8 +72,7 @@ func ReadDocument(r io.Reader) (Header, iter.Seq2[sim.Record, error], error) {
 	}
 	return h, func(yield func(sim.Record, error) bool) {
 		for {
-			var r sim.Record
-			err := lines.next(&r)
+			r, err := lines.record()
 			if errors.Is(err, io.EOF) || !yield(r, err) || err != nil {
 				return
 			}
@@ -86,21 +86,85 @@ type lineReader struct {
 	longest int // in bytes
 	n       int
 	line    []byte // the memory of lines
+	rows    arena
+	table   string // of the last record
 }
 
 // next decodes the next line, or returns io.EOF.
 func (l *lineReader) next(into any) error {
+	line, err := l.text()
+	if err != nil {
+		return err
+	}
+	return l.decode(line, into)
+}
+
+func (l *lineReader) decode(line []byte, into any) error {
+	return sim.Record{Table: "line", Key: strconv.Itoa(l.n), Row: line}.Decode(into)
+}
+
+// record decodes the next line, or returns io.EOF. A record as WriteDocument writes it is cut
+// into its parts, which costs a small part of decoding it.
+func (l *lineReader) record() (r sim.Record, err error) {
+	line, err := l.text()
+	if err != nil {
+		return r, err
+	}
+	table, rest, ok1 := cutText(line, `{"table":"`)
+	key, rest, ok2 := cutText(rest, `,"key":"`)
+	rest, ok3 := bytes.CutPrefix(rest, []byte(`,"row":`))
+	row, ok4 := bytes.CutSuffix(rest, []byte("}"))
+	if !ok1 || !ok2 || !ok3 || !ok4 || !json.Valid(row) {
+		err = l.decode(line, &r)
+		return r, err
+	}
+	if string(table) != l.table {
+		l.table = string(table)
+	}
+	return sim.Record{Table: l.table, Key: string(key), Row: l.rows.clone(row)}, nil
+}
+
+// cutText returns what is between a prefix and the next quote, and what follows that. It
+// takes no text with an escape or an accent.
+func cutText(from []byte, prefix string) (text, rest []byte, ok bool) {
+	rest, ok1 := bytes.CutPrefix(from, []byte(prefix))
+	text, rest, ok2 := bytes.Cut(rest, []byte{'"'})
+	unusual := slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' || c == '\\' })
+	return text, rest, ok1 && ok2 && !unusual
+}
+
+// text returns the next line that is not empty, which is valid until the next call, or io.EOF.
+func (l *lineReader) text() ([]byte, error) {
 	for {
 		l.n++
 		line, err := l.read()
 		line = bytes.TrimSpace(line)
 		switch {
 		case err != nil && !errors.Is(err, io.EOF), len(line) == 0 && err != nil:
-			return err
+			return nil, err
 		case len(line) > 0:
-			return sim.Record{Table: "line", Key: strconv.Itoa(l.n), Row: line}.Decode(into)
+			return line, nil
 		}
 	}
+}
+
+// arena is memory for many small texts.
+type arena struct{ free []byte }
+
+const arenaPiece = 64 << 10 // bytes
+
+// clone returns a copy of a text that nothing is appended to.
+func (a *arena) clone(text []byte) []byte {
+	if len(text) > len(a.free) {
+		if len(text) > arenaPiece/8 {
+			return bytes.Clone(text)
+		}
+		a.free = make([]byte, arenaPiece)
+	}
+	n := copy(a.free, text)
+	copied := a.free[:n:n]
+	a.free = a.free[n:]
+	return copied
 }
 
 // read returns the next line, which is valid until the next call.

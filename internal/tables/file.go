@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,9 +94,11 @@ func (f *File) Read() (model json.RawMessage, records []sim.Record, err error) {
 		if rows == nil {
 			return fmt.Errorf("%w: there are no rows", sim.ErrRecords)
 		}
-		return rows.ForEachBucket(func(table []byte) error {
-			return rows.Bucket(table).ForEach(func(key, row []byte) error {
-				records = append(records, sim.Record{Table: string(table), Key: string(key), Row: bytes.Clone(row)})
+		var memory arena
+		return rows.ForEachBucket(func(bucket []byte) error {
+			table := string(bucket)
+			return rows.Bucket(bucket).ForEach(func(key, row []byte) error {
+				records = append(records, sim.Record{Table: table, Key: string(key), Row: memory.clone(row)})
 				return nil
 			})
 		})
