@@ -71,15 +71,27 @@ func (h *hardware) OnCommit(listener func([]sim.RecordChange)) {
 // Records implements sim.Recorded.
 func (h *hardware) Records() iter.Seq2[sim.Record, error] {
 	return func(yield func(sim.Record, error) bool) {
-		for _, m := range slices.SortedFunc(slices.Values(h.cloud.machines), func(a, b *machine) int { return strings.Compare(a.host.Name, b.host.Name) }) {
+		machines := slices.SortedFunc(slices.Values(h.cloud.machines), func(a, b *machine) int { return strings.Compare(a.host.Name, b.host.Name) })
+		records := make([]sim.Record, 0, len(machines)) // before the first is used
+		var broken error
+		for _, m := range machines {
 			r := sim.Record{Table: hardwareTable, Key: m.host.Name}
 			row, err := m.row()
 			if err == nil {
 				r.Row, err = json.Marshal(row)
 			}
-			if !yield(r, err) || err != nil {
+			if broken = err; err != nil {
+				break
+			}
+			records = append(records, r)
+		}
+		for _, r := range records {
+			if !yield(r, nil) {
 				return
 			}
+		}
+		if broken != nil {
+			yield(sim.Record{}, broken)
 		}
 	}
 }

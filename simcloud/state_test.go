@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -199,6 +200,7 @@ func TestABadStateIsRefusedAndChangesNothing(t *testing.T) {
 		"another model":     bytes.Replace(good, []byte(`"model":{`), []byte(`"model":{"seed":9,`), 1),
 		"no model":          bytes.Replace(good, []byte(`"model":{`), []byte(`"model":7,"more":{`), 1),
 	}
+	now := changed(t, cloud, good)
 	seen := make(map[string]bool)
 	for i, line := range lines[1 : len(lines)-1] {
 		table := strings.Split(line, `"`)[3]
@@ -219,8 +221,44 @@ func TestABadStateIsRefusedAndChangesNothing(t *testing.T) {
 		if err := cloud.Load(bad); !errors.Is(err, simcloud.ErrState) {
 			t.Errorf("%s: got %v, want ErrState", name, err)
 		}
-		sameState(t, name, good, dump(t, cloud))
+		sameState(t, name, now, dump(t, cloud))
 	}
+}
+
+// changed changes something in each component of a cloud, so that a refused load shows if it
+// leaves a part behind. It returns the new state.
+func changed(t *testing.T, cloud *simcloud.Cloud, before []byte) []byte {
+	t.Helper()
+	login(t, cloud, "admin", "admin")
+	if _, err := cloud.Placement.CreateProvider(placementsim.ResourceProvider{Name: "late"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cloud.Cyborg.CreateDeviceProfile("late", []map[string]string{{"resources:PGPU": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.DefineGuest(sim.Guest{UUID: instance(99)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cloud.AddImage(simcloud.Image{Data: "late"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.StopHost(cloud.HostNames()[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Faults().Set(fault.Rule{Operation: fault.ARQBind, Action: fault.Drop}); err != nil {
+		t.Fatal(err)
+	}
+	after := dump(t, cloud)
+	found, err := simcloud.State(before).Diff(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range []string{"identity", "placement", "accelerator", "compute", "image", "hardware", "sim.faults"} {
+		if !slices.ContainsFunc(found, func(d sim.Difference) bool { return strings.HasPrefix(d.Path, component) }) {
+			t.Errorf("nothing has changed in %s", component)
+		}
+	}
+	return after
 }
 
 func TestACloudGoesOnInItsFile(t *testing.T) {

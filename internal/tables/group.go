@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -57,17 +58,15 @@ func (g Group) Replace(records []sim.Record) error {
 		}
 		parts[i] = append(parts[i], r)
 	}
-	before := make([][]sim.Record, len(g))
+	before := make([]held, len(g))
 	for i, m := range g {
-		var err error
-		if before[i], err = Collect(m); err != nil {
-			return err
-		}
+		before[i] = hold(m)
+		defer before[i].stop()
 	}
 	for i, m := range g {
 		if err := m.Replace(parts[i]); err != nil {
 			for j, done := range g[:i] {
-				if back := done.Replace(before[j]); back != nil {
+				if back := before[j].restore(done); back != nil {
 					err = errors.Join(err, fmt.Errorf("restore %s: %w", done.Name, back))
 				}
 			}
@@ -75,6 +74,35 @@ func (g Group) Replace(records []sim.Record) error {
 		}
 	}
 	return nil
+}
+
+// held is a snapshot of a component, whose records are not made unless they are needed.
+type held struct {
+	next  func() (sim.Record, error, bool)
+	stop  func()
+	first []sim.Record
+	err   error
+}
+
+// hold takes the snapshot, which is the moment of the first record.
+func hold(m Member) (h held) {
+	h.next, h.stop = iter.Pull2(m.Records())
+	if r, err, ok := h.next(); ok {
+		h.first, h.err = []sim.Record{r}, err
+	}
+	return h
+}
+
+// restore makes the snapshot the state of its component again.
+func (h held) restore(m Member) error {
+	records := h.first
+	for r, err, ok := h.next(); ok; r, err, ok = h.next() {
+		records, h.err = append(records, r), cmp.Or(h.err, err)
+	}
+	if h.err != nil {
+		return h.err
+	}
+	return m.Replace(records)
 }
 
 // Collect returns all records of a component.
