@@ -69,10 +69,12 @@ type Cloud struct {
 	faults    *fault.Set
 	recorder  *simhttp.Recorder
 	handler   http.Handler
+	controls  http.Handler // below /_sim/
 	transport *simhttp.Transport
 	inside    http.RoundTripper // for requests between the services
 	machines  []*machine
-	external  *external // nil: Placement is simulated
+	machineOf map[string]*machine // by the name of the host
+	external  *external           // nil: Placement is simulated
 	page      *statuspage.Page
 	agentLoop bool
 	loads     atomic.Int64 // of a state, which may not know the tokens issued before
@@ -146,7 +148,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 	}
 	c := &Cloud{
 		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,
-		faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests),
+		faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests), machineOf: make(map[string]*machine),
 	}
 	c.faults.Seed(c.model.Seed)
 	if err := c.start(set); err != nil {
@@ -193,6 +195,7 @@ func (c *Cloud) start(set settings) error {
 	}
 	c.hardware.cloud = c
 	c.state = c.components()
+	c.controls = c.control().Handler()
 	return nil
 }
 
@@ -255,7 +258,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	case "image":
 		c.images.ServeHTTP(w, r)
 	case "_sim":
-		c.control().Handler().ServeHTTP(w, r)
+		c.controls.ServeHTTP(w, r)
 	default:
 		c.identity.ServeHTTP(w, r)
 	}

@@ -72,6 +72,7 @@ func (c *Cloud) agents() iter.Seq[made] {
 	return func(yield func(made) bool) {
 		for each := range makeHosts(c.model, &c.machines) {
 			if m := each.machine; m != nil {
+				c.machineOf[m.host.Name] = m
 				each.agent.Changed = func() { c.hardware.commit(m) }
 				each.agent.Reboot = func() { c.reboot(m) }
 			}

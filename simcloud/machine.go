@@ -152,14 +152,8 @@ func (c *Cloud) HostNames() []string {
 	return names
 }
 
-func (c *Cloud) machine(host string) *machine {
-	for _, m := range c.machines {
-		if m.host.Name == host {
-			return m
-		}
-	}
-	return nil
-}
+// machine returns the machine of a host, nil for an unknown one.
+func (c *Cloud) machine(host string) *machine { return c.machineOf[host] }
 
 // ProviderUUID returns the uuid of a host's root resource provider, or "" for an unknown
 // host.
