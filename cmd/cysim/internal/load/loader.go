@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
@@ -148,7 +147,7 @@ func (l *loader) hold(ctx context.Context) {
 func (l *loader) spawn(ctx context.Context, instance string) (s sample, err error) {
 	began := time.Now()
 	result, err := l.target.flow.Run(ctx, spawn.Request{
-		Instance: instance, Order: rotated(instance),
+		Instance: instance,
 		Flavor: requestspec.Flavor{
 			Name: "load", VCPUs: 1, MemoryMB: 512, RootGB: 1,
 			ExtraSpecs: map[string]string{requestspec.DeviceProfileKey: l.Profile},
@@ -165,15 +164,4 @@ func (l *loader) spawn(ctx context.Context, instance string) (s sample, err erro
 		return s, errors.Join(err, l.target.flow.Release(context.WithoutCancel(ctx), instance))
 	}
 	return s, nil
-}
-
-// rotated makes each instance begin with another candidate, so that they do not all want
-// the same device at once.
-func rotated(instance string) func([]spawn.Candidate) []spawn.Candidate {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(instance)) // never fails
-	return func(candidates []spawn.Candidate) []spawn.Candidate {
-		at := int(hash.Sum32() % uint32(max(len(candidates), 1)))
-		return append(candidates[at:len(candidates):len(candidates)], candidates[:at]...)
-	}
 }

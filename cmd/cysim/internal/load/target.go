@@ -22,9 +22,6 @@ const (
 	maxDevices     = 240 // of simcloud.ScaleModel
 )
 
-// maxAttempts is how many hosts are tried for an instance.
-const maxAttempts = 8
-
 // target is the cloud under load.
 type target struct {
 	flow  *spawn.Flow
@@ -37,7 +34,7 @@ func (c *Command) target(ctx context.Context) (*target, error) {
 		return c.embeddedTarget(ctx)
 	}
 	service := cmp.Or(c.ServiceCloud, c.Cloud)
-	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service), spawn.WithConfig(spawn.Config{MaxAttempts: maxAttempts})) // it polls: Nova's events do not come here
+	flow, err := spawn.NewFromCloud(ctx, c.Cloud, spawn.WithServiceCloud(service)) // it polls: Nova's events do not come here
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--cloud %s: %w", c.Cloud, err))
 	}
@@ -60,7 +57,7 @@ func (c *Command) embeddedTarget(ctx context.Context) (*target, error) {
 	events := externalevent.NewRegistry()
 	cloud.HandleEvents(events.Handler())
 	// Nobody else uses the project, so that an interrupted create is looked for.
-	config := spawn.Config{MaxAttempts: maxAttempts, ExclusiveProject: true}
+	config := spawn.Config{ExclusiveProject: true}
 	flow, err := spawn.NewFromProvider(provider, spawn.WithServiceProvider(service), spawn.WithConfig(config), spawn.WithEvents(events))
 	if err != nil {
 		return nil, err
