@@ -1,41 +1,60 @@
 package schema
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // Set is compiled schemas by name.
 type Set struct {
-	roots  map[string]*node
-	isUUID func(string) bool
+	compiled map[string]*jsonschema.Schema
+	raw      map[string]any
 }
 
 // Load compiles the schemas DIR/NAME.json of a file system. Strings of the format uuid are
-// checked by isUUID. A schema with a keyword that is not known here is an error.
+// checked by isUUID.
 func Load(files fs.FS, dir string, isUUID func(string) bool) (*Set, error) {
-	s := &Set{roots: make(map[string]*node), isUUID: isUUID}
+	s := &Set{compiled: make(map[string]*jsonschema.Schema), raw: make(map[string]any)}
 	entries, err := fs.ReadDir(files, dir)
 	if err != nil {
 		return nil, err
 	}
+	compiler := jsonschema.NewCompiler()
+	compiler.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(value any) error {
+		if text, ok := value.(string); ok && !isUUID(text) {
+			return errors.New("not a uuid")
+		}
+		return nil
+	}})
+	compiler.AssertFormat()
 	for _, entry := range entries {
 		data, err := fs.ReadFile(files, path.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, err
 		}
-		doc, err := Decode(data)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 		if err != nil {
 			return nil, err
 		}
-		if s.roots[strings.TrimSuffix(entry.Name(), ".json")], err = compile(doc, nil); err != nil {
+		name := strings.TrimSuffix(entry.Name(), ".json")
+		if err := compiler.AddResource(name, doc); err != nil {
 			return nil, err
 		}
+		if s.compiled[name], err = compiler.Compile(name); err != nil {
+			return nil, err
+		}
+		s.raw[name] = doc
 	}
 	return s, nil
 }
@@ -57,49 +76,70 @@ func (v *Violation) Error() string { return v.text }
 // Validate checks a value of [Decode] against the schema of a name. The error is a
 // *[Violation].
 func (s *Set) Validate(name string, value any) error {
-	c := checker{isUUID: s.isUUID}
-	c.check(s.roots[name], value)
-	if c.worst == nil {
-		return nil
+	err := s.compiled[name].Validate(value)
+	var failed *jsonschema.ValidationError
+	if !errors.As(err, &failed) {
+		return err
 	}
-	return c.worst.describe()
+	return describe(bestMatch(failed), value, s.raw[name])
 }
 
-// violation is a Violation without its words.
-type violation struct {
-	node    *node
-	keyword string
-	path    []string
-	value   any
-	names   []string // the missing or unknown members
-}
-
-// compare orders violations as the Python library does to report one: that nearest to the
-// document's root, and missing members before unknown ones.
-func (v *violation) compare(w *violation) int {
-	rank := func(v *violation) int {
-		if v.keyword == keywordRequired {
-			return 0
+// bestMatch picks the violation to report: the one nearest to the document's
+// root, as the Python library does.
+func bestMatch(failed *jsonschema.ValidationError) *jsonschema.ValidationError {
+	var leaves []*jsonschema.ValidationError
+	var collect func(*jsonschema.ValidationError)
+	collect = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			leaves = append(leaves, e)
 		}
-		return 1
+		for _, cause := range e.Causes {
+			collect(cause)
+		}
 	}
-	return cmp.Or(
-		len(v.path)-len(w.path),
-		rank(v)-rank(w),
-		slices.Compare(v.path, w.path),
-		cmp.Compare(v.keyword, w.keyword),
-	)
+	collect(failed)
+	return slices.MinFunc(leaves, func(a, b *jsonschema.ValidationError) int {
+		return cmp.Or(
+			len(a.InstanceLocation)-len(b.InstanceLocation),
+			cmp.Compare(rank(a), rank(b)),
+			slices.Compare(a.InstanceLocation, b.InstanceLocation),
+			cmp.Compare(keyword(a), keyword(b)),
+		)
+	})
 }
 
-// describe writes a violation: the phrase, the place in the schema and the place in the
-// document.
-func (v *violation) describe() error {
-	phrase := v.phrase()
-	return &Violation{
-		Keyword: v.keyword, Path: v.path, Phrase: phrase,
-		text: phrase + "\n\nFailed validating " + Repr(v.keyword) + " in schema" + brackets(v.node.place) +
-			"\n\nOn instance" + brackets(v.path) + ":\n    " + shown(v.value),
+// rank puts missing keys before unknown ones.
+func rank(e *jsonschema.ValidationError) int {
+	if _, ok := e.ErrorKind.(*kind.Required); ok {
+		return 0
 	}
+	return 1
+}
+
+func keyword(e *jsonschema.ValidationError) string {
+	return strings.Join(e.ErrorKind.KeywordPath(), "/")
+}
+
+// describe writes a violation: the phrase, the place in the schema and the
+// place in the document.
+func describe(e *jsonschema.ValidationError, document, schema any) error {
+	instance := lookup(document, e.InstanceLocation)
+	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
+	if unescaped, err := url.PathUnescape(fragment); err == nil {
+		fragment = unescaped
+	}
+	var steps []string
+	for step := range strings.SplitSeq(strings.TrimPrefix(fragment, "/"), "/") {
+		if step != "" {
+			steps = append(steps, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+		}
+	}
+	place, _ := lookup(schema, steps).(map[string]any)
+	v := &Violation{Keyword: keyword(e), Path: e.InstanceLocation, Phrase: phrase(e.ErrorKind, instance, place)}
+	v.text = v.Phrase +
+		"\n\nFailed validating " + Repr(v.Keyword) + " in schema" + brackets(steps) +
+		"\n\nOn instance" + brackets(e.InstanceLocation) + ":\n    " + shown(instance)
+	return v
 }
 
 // maxShown is how much of a refused value an error repeats, in bytes.
@@ -124,33 +164,50 @@ func brackets(steps []string) string {
 	return b.String()
 }
 
+func lookup(value any, steps []string) any {
+	for _, step := range steps {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		}
+	}
+	return value
+}
+
 // phrase says what is wrong in the words of Python's jsonschema library.
-func (v *violation) phrase() string {
-	value, want := shown(v.value), v.node.keywords[v.keyword]
-	switch v.keyword {
-	case keywordType:
-		return value + " is not of type " + ReprList(v.node.types)
-	case keywordFormat:
-		return value + " is not a " + Repr(want)
-	case keywordRequired:
-		return Repr(v.names[0]) + " is a required property"
-	case keywordAdditional:
-		patterns, _ := v.node.keywords[keywordPatterns].(map[string]any)
-		return ExtraKeys(v.names, patterns)
-	case keywordMinProperties:
+func phrase(k jsonschema.ErrorKind, instance any, schema map[string]any) string {
+	value := shown(instance)
+	switch k := k.(type) {
+	case *kind.Type:
+		return value + " is not of type " + ReprList(k.Want)
+	case *kind.Format:
+		return value + " is not a " + Repr(k.Want)
+	case *kind.Required:
+		return Repr(k.Missing[0]) + " is a required property"
+	case *kind.AdditionalProperties:
+		patterns, _ := schema["patternProperties"].(map[string]any)
+		return ExtraKeys(k.Properties, patterns)
+	case *kind.MinProperties:
 		return value + " does not have enough properties"
-	case keywordMinItems, keywordMinLength:
+	case *kind.MinItems, *kind.MinLength:
 		return value + " is too short"
-	case keywordMaxLength:
+	case *kind.MaxItems, *kind.MaxLength:
 		return value + " is too long"
-	case keywordUnique:
+	case *kind.UniqueItems:
 		return value + " has non-unique elements"
-	case keywordPattern:
-		return value + " does not match " + Repr(want)
-	case keywordMinimum:
-		return value + " is less than the minimum of " + Repr(want)
-	case keywordMaximum:
-		return value + " is greater than the maximum of " + Repr(want)
+	case *kind.Pattern:
+		return value + " does not match " + Repr(k.Want)
+	case *kind.Minimum:
+		return value + " is less than the minimum of " + k.Want.RatString()
+	case *kind.Maximum:
+		f, _ := k.Want.Float64()
+		return value + " is greater than the maximum of " + strconv.FormatFloat(f, 'g', -1, 64)
 	}
 	return value + " is not valid"
 }
