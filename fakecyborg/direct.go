@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/agent"
@@ -48,6 +49,38 @@ func (s *Server) ARQs() []ARQ { return s.arqsOf("") }
 // arqsOf lists the requests of an instance, or all.
 func (s *Server) arqsOf(instance string) []ARQ {
 	return list(s, func(tx store.Tx) iter.Seq[store.ARQ] { return tx.ARQs(instance, store.Everything()) }, s.arqView)
+}
+
+// ARQPage is a part of the accelerator requests, see [Server.SearchARQs].
+type ARQPage struct {
+	ARQs []ARQ
+	// Matching is how many requests were found in all.
+	Matching int
+	// States is how many requests there are in each state, found or not.
+	States map[State]int
+}
+
+// SearchARQs returns requests of all projects, oldest first: those whose UUID, instance, host or
+// device profile contains a text, or that are in the state of this name, without the first skip of
+// them and at most limit. An empty text finds all.
+func (s *Server) SearchARQs(text string, skip, limit int) ARQPage {
+	page := ARQPage{States: make(map[State]int)}
+	s.db.View(func(tx store.Tx) {
+		shown := s.conductor.ShownState(tx, s.clock.Now())
+		for a := range tx.ARQs("", store.Everything()) {
+			state := shown(a)
+			page.States[State(state)]++
+			found := text == "" || strings.EqualFold(state, text) || slices.ContainsFunc(
+				[]string{a.UUID, a.Instance, a.Host, a.Profile}, func(field string) bool { return strings.Contains(field, text) })
+			if !found {
+				continue
+			}
+			if page.Matching++; page.Matching > skip && len(page.ARQs) < limit {
+				page.ARQs = append(page.ARQs, arqOf(tx, a, state))
+			}
+		}
+	})
+	return page
 }
 
 // DeviceProfiles returns the device profiles, oldest first.

@@ -82,6 +82,47 @@ func TestDirectAPILivesALife(t *testing.T) {
 	}
 }
 
+func TestRequestsAreSearched(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, fakecyborg.Config{})
+	s := w.server
+	w.fakeProfile("p", 2)
+	w.fakeProfile("other", 1)
+	for _, profile := range []string{"p", "other", "p"} {
+		if _, err := s.CreateARQs(profile, "tenant"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := s.ARQs()
+	if err := s.Bind(t.Context(), fakecyborg.Binding{ARQ: all[3].UUID, Host: "cn0", Provider: fakeProvider(), Instance: instanceA}); err != nil {
+		t.Fatal(err)
+	}
+	all = s.ARQs()
+	for _, tt := range []struct {
+		text        string
+		skip, limit int
+		want        []fakecyborg.ARQ
+		matching    int
+	}{
+		{"", 0, 9, all, 5},
+		{"", 1, 3, all[1:4], 5},
+		{"", 5, 3, nil, 5},
+		{"", 0, 0, nil, 5},
+		{"bound", 0, 9, all[3:4], 1},
+		{"Initial", 2, 1, all[2:3], 4},
+		{"othe", 0, 9, all[2:3], 1},
+		{instanceA[2:], 0, 9, all[3:4], 1},
+		{all[4].UUID, 0, 9, all[4:], 1},
+		{"cn0", 0, 9, all[3:4], 1},
+		{"none", 0, 9, nil, 0},
+	} {
+		want := fakecyborg.ARQPage{ARQs: tt.want, Matching: tt.matching, States: map[fakecyborg.State]int{fakecyborg.StateInitial: 4, fakecyborg.StateBound: 1}}
+		if diff := cmp.Diff(want, s.SearchARQs(tt.text, tt.skip, tt.limit)); diff != "" {
+			t.Errorf("%q, %d, %d (-want +got):\n%s", tt.text, tt.skip, tt.limit, diff)
+		}
+	}
+}
+
 func TestDirectProgramming(t *testing.T) {
 	t.Parallel()
 	w, _ := fpgaWorld(t, fakecyborg.Config{}, `"accel:x":"y"`)

@@ -246,6 +246,32 @@ func (s *Server) ResourceProviders() []ResourceProvider {
 	return list
 }
 
+// UsedProvider is a provider with how much of its resource classes is allocated.
+type UsedProvider struct {
+	ResourceProvider
+	Used map[string]int // by class
+}
+
+// Trees returns a part of the provider trees, in creation order, each with its providers in
+// creation order: those with a provider whose name or uuid contains a text, all for an empty
+// one, without the first skip of them and at most limit. Matching is how many there are in
+// all. Its cost depends little on the trees that it leaves out.
+func (s *Server) Trees(text string, skip, limit int) (trees [][]UsedProvider, matching int) {
+	found, matching := s.state.Trees(text, skip, limit)
+	for _, members := range found {
+		tree := make([]UsedProvider, 0, len(members))
+		for _, p := range members {
+			used := make(map[string]int, len(p.Inventories))
+			for _, i := range p.Inventories {
+				used[i.Class] = int(i.Used)
+			}
+			tree = append(tree, UsedProvider{newResourceProvider(p), used})
+		}
+		trees = append(trees, tree)
+	}
+	return trees, matching
+}
+
 func newResourceProvider(p engine.Inspection) ResourceProvider {
 	rp := ResourceProvider{
 		UUID: p.UUID, Name: p.Name, Generation: p.Generation, Parent: p.Parent, Root: p.Root,

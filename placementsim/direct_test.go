@@ -38,6 +38,68 @@ func TestDirectAPIShowsWhatWasBuilt(t *testing.T) {
 	}
 }
 
+func TestTreesAreReadInParts(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make(map[string]string) // by name
+	create := func(name, parent string) {
+		p, err := s.CreateProvider(ResourceProvider{Name: name, Parent: ids[parent], Inventories: map[string]Inventory{"PGPU": {Total: 2}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = p.UUID
+	}
+	for n := range 5 {
+		create(fmt.Sprint("cn", n), "")
+	}
+	create("cn3_card", "cn3")
+	create("cn1_card", "cn1")
+	if err := s.Claim(Claim{Consumer: con, Allocations: []Allocation{{Provider: ids["cn1_card"], Class: "PGPU", Used: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteProvider(ids["cn2"]); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		text        string
+		skip, limit int
+		want        string
+		matching    int
+	}{
+		{"", 0, 9, "cn0; cn1 cn1_card(2); cn3 cn3_card; cn4", 4},
+		{"", 1, 2, "cn1 cn1_card(2); cn3 cn3_card", 4},
+		{"", 4, 2, "", 4},
+		{"", 0, 0, "", 4},
+		{"_card", 0, 9, "cn1 cn1_card(2); cn3 cn3_card", 2},
+		{"_card", 1, 9, "cn3 cn3_card", 2},
+		{ids["cn4"], 0, 9, "cn4", 1},
+		{"cn2", 0, 9, "", 0},
+	} {
+		trees, matching := s.Trees(tt.text, tt.skip, tt.limit)
+		var got []string
+		for _, tree := range trees {
+			var names []string
+			for _, p := range tree {
+				if name := p.Name; p.Used["PGPU"] > 0 {
+					names = append(names, fmt.Sprintf("%s(%d)", name, p.Used["PGPU"]))
+				} else {
+					names = append(names, name)
+				}
+				if whole, err := s.ResourceProvider(p.UUID); err != nil || !cmp.Equal(whole, p.ResourceProvider) {
+					t.Errorf("provider %s: %+v, %v", p.Name, p, err)
+				}
+			}
+			got = append(got, strings.Join(names, " "))
+		}
+		if text := strings.Join(got, "; "); text != tt.want || matching != tt.matching {
+			t.Errorf("%+v: %s of %d", tt, text, matching)
+		}
+	}
+}
+
 func TestDirectAPIErrorsTellWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, Config{})

@@ -83,7 +83,7 @@ type Cloud struct {
 	keeper    atomic.Pointer[keeper] // nil: no file keeps the state
 
 	countCommits sync.Once
-	commits      atomic.Int64
+	commits      commits
 	endStreams   func()
 	serviceToken func(context.Context) (string, error) // of the user nova
 }
@@ -175,7 +175,7 @@ func (c *Cloud) start(set settings) error {
 	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})
 	done := make(chan struct{})
 	c.endStreams = sync.OnceFunc(func() { close(done) })
-	c.page = statuspage.New(c.world, c.version)
+	c.page = statuspage.New(pageCloud{c})
 	c.page.Done = done
 	c.serviceToken = c.tokenSource("nova")
 	recorded := simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)

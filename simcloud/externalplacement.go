@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -113,6 +115,41 @@ func (c *Cloud) externalState() (providers []placementsim.ResourceProvider, allo
 	}
 	slices.SortStableFunc(allocations, func(a, b placementsim.Allocation) int { return strings.Compare(a.Consumer, b.Consumer) })
 	return providers, allocations, nil
+}
+
+// externalTrees is [placementsim.Server.Trees] for the trees of the hosts, of which all are read.
+// One that cannot be read is left out; the check for leaks has the reason.
+func (c *Cloud) externalTrees(q statuspage.Query) (trees [][]placementsim.UsedProvider, matching int) {
+	providers, allocations, _ := c.externalState()
+	var roots []string
+	members := make(map[string][]placementsim.UsedProvider) // by root
+	root := make(map[string]string)
+	at := make(map[string]map[string]int) // what is used, by provider
+	for _, p := range providers {
+		root[p.UUID] = cmp.Or(root[p.Parent], p.UUID)
+		if p.Parent == "" {
+			roots = append(roots, p.UUID)
+		}
+		at[p.UUID] = make(map[string]int)
+		members[root[p.UUID]] = append(members[root[p.UUID]], placementsim.UsedProvider{ResourceProvider: p, Used: at[p.UUID]})
+	}
+	for _, a := range allocations {
+		if used := at[a.Provider]; used != nil {
+			used[a.Class] += a.Used
+		}
+	}
+	for _, id := range roots {
+		named := func(p placementsim.UsedProvider) bool {
+			return strings.Contains(p.Name, q.Text) || strings.Contains(p.UUID, q.Text)
+		}
+		if !slices.ContainsFunc(members[id], named) {
+			continue
+		}
+		if matching++; matching > q.Skip && len(trees) < q.Limit {
+			trees = append(trees, members[id])
+		}
+	}
+	return trees, matching
 }
 
 type externalProvider struct {

@@ -49,6 +49,15 @@ func TestACloudWithAnExternalPlacement(t *testing.T) {
 		}
 	}
 	cloud.CheckNoLeaks(t)
+	for path, want := range map[string]string{
+		"/_sim/?part=hosts": "<h3>cn0</h3>", "/_sim/?part=hosts&hosts=" + cloud.ProviderUUID("cn1"): "<h3>cn1</h3>", "/_sim/?part=hosts&hosts=none": "no such hosts",
+	} {
+		w := httptest.NewRecorder()
+		cloud.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s lacks %q: %d %s", path, want, w.Code, w.Body)
+		}
+	}
 	const consumer = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
 	claim := placementsim.Claim{Consumer: consumer, Project: "p", User: "u", Allocations: []placementsim.Allocation{{
 		Consumer: consumer, Provider: cloud.ProviderUUID("cn0"), Class: "VCPU", Used: 1,

@@ -1,44 +1,139 @@
 package simcloud
 
 import (
-	"fmt"
+	"math"
 	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// shownRequests is the number of requests in drawings.
+// shownRequests is the number of requests in a diagram.
 const shownRequests = 100
 
 // EndStreams ends the event streams of open pages, which would delay the shutdown of a
 // server. It is for [net/http.Server.RegisterOnShutdown].
 func (c *Cloud) EndStreams() { c.endStreams() }
 
-// version changes with the state that the page shows. The first call begins to count commits,
-// since Placement describes its changes only for those who listen.
-func (c *Cloud) version() string {
-	c.countCommits.Do(func() { c.state.OnCommit(func([]sim.RecordChange) { c.commits.Add(1) }) })
-	return fmt.Sprint(c.commits.Load(), c.recorder.Started(), c.clock.Now().Unix()/10)
+// pageCloud is what the page reads of a cloud.
+type pageCloud struct{ *Cloud }
+
+// Now implements statuspage.Cloud.
+func (c pageCloud) Now() (now time.Time, manual bool) {
+	_, manual = c.clock.(*sim.ManualClock)
+	return c.clock.Now(), manual
 }
 
-// world is the state that the page shows.
-func (c *Cloud) world() statuspage.World {
-	_, manual := c.clock.(*sim.ManualClock)
-	s := c.snapshot()
-	w := statuspage.World{
-		Now: c.clock.Now(), Manual: manual, Providers: s.providers(), Allocations: s.allocated, Guests: c.Guests(), ARQs: c.Cyborg.ARQs(),
-		Faults: c.faults.Rules(), Requests: c.lastRequests(),
+// Versions implements statuspage.Cloud. The first call begins to count commits, since Placement
+// describes its changes only for those who listen. The time matters by itself: agents fall
+// silent.
+func (c pageCloud) Versions() (v statuspage.Versions) {
+	c.countCommits.Do(func() { c.state.OnCommit(c.commits.count) })
+	tick, requests := uint64(c.clock.Now().Unix()/10), c.recorder.Revision()
+	all, placement, compute, accelerator := c.commits.all.Load(), c.commits.placement.Load(), c.commits.compute.Load(), c.commits.accelerator.Load()
+	v[statuspage.Now] = tick
+	v[statuspage.Leaks] = all + tick
+	v[statuspage.Hosts] = placement + compute
+	v[statuspage.Guests] = compute
+	v[statuspage.ARQs] = accelerator + tick
+	v[statuspage.Flows] = requests
+	v[statuspage.Faults] = all + requests
+	if c.external != nil { // its commits are unknown
+		v[statuspage.Hosts] += requests + tick
 	}
-	for _, l := range c.check(s) {
-		w.Leaks = append(w.Leaks, l.Text)
+	return v
+}
+
+// commits counts transactions: all, and those of some services.
+type commits struct{ all, placement, compute, accelerator atomic.Uint64 }
+
+func (n *commits) count(changes []sim.RecordChange) {
+	n.all.Add(1)
+	for _, c := range changes {
+		service, _, _ := strings.Cut(c.Table, ".")
+		switch service {
+		case "placement":
+			n.placement.Add(1)
+		case "compute":
+			n.compute.Add(1)
+		case "accelerator":
+			n.accelerator.Add(1)
+		}
 	}
-	return w
+}
+
+// Trees implements statuspage.Cloud.
+func (c pageCloud) Trees(q statuspage.Query) (trees [][]placementsim.UsedProvider, matching int) {
+	if c.external == nil {
+		return c.Placement.Trees(q.Text, q.Skip, q.Limit)
+	}
+	return c.externalTrees(q)
+}
+
+// Guests implements statuspage.Cloud.
+func (c pageCloud) Guests(q statuspage.Query) (guests []sim.Guest, matching int) {
+	c.compute.EachGuest(func(g sim.Guest) bool {
+		if q.Text == "" || strings.Contains(g.UUID, q.Text) || strings.Contains(g.Host, q.Text) {
+			if matching++; matching > q.Skip && len(guests) < q.Limit {
+				guests = append(guests, g)
+			}
+		}
+		return q.Text != "" || len(guests) < q.Limit
+	})
+	if q.Text == "" {
+		matching = c.compute.CountGuests()
+	}
+	return guests, matching
+}
+
+// GuestsOf implements statuspage.Cloud.
+func (c pageCloud) GuestsOf(hosts []string) map[string][]string {
+	guests := make(map[string][]string, len(hosts))
+	for _, host := range hosts {
+		guests[host] = c.compute.GuestsOn(host)
+	}
+	return guests
+}
+
+// ARQs implements statuspage.Cloud.
+func (c pageCloud) ARQs(q statuspage.Query) fakecyborg.ARQPage {
+	return c.Cyborg.SearchARQs(q.Text, q.Skip, q.Limit)
+}
+
+// Requests implements statuspage.Cloud.
+func (c pageCloud) Requests(before uint64, limit int) (requests []sim.Exchange, older uint64) {
+	return c.recorder.Page(before, limit)
+}
+
+// Faults implements statuspage.Cloud.
+func (c pageCloud) Faults() []fault.State { return c.faults.Rules() }
+
+// The largest cloud that is checked for leaks whenever it changes.
+const (
+	maxCheckedHosts  = 100
+	maxCheckedGuests = 1000
+)
+
+// Leaks implements statuspage.Cloud.
+func (c pageCloud) Leaks(force bool) (leaks []string, checked bool) {
+	if !force && (len(c.machines) > maxCheckedHosts || c.compute.CountGuests() > maxCheckedGuests) {
+		return nil, false
+	}
+	for _, l := range c.Cloud.Leaks() {
+		leaks = append(leaks, l.Text)
+	}
+	return leaks, true
 }
 
 func (c *Cloud) lastRequests() []sim.Exchange {
-	requests := c.Requests()
-	return requests[max(0, len(requests)-shownRequests):]
+	requests, _ := c.recorder.Page(math.MaxUint64, shownRequests)
+	return requests
 }
 
 // SequenceDiagram draws the last hundred requests as a sequence diagram of Mermaid: sender,

@@ -8,6 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/statuspage"
+	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -68,21 +73,102 @@ func TestTheRecordOfASpawnIsFrozen(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfThePageFollowsTheCommits(t *testing.T) {
+func TestTheVersionsOfThePageFollowWhatHappens(t *testing.T) {
 	t.Parallel()
-	c, err := New(t.Context(), Model{}, WithClock(sim.NewManualClock(time.Unix(0, 0))))
+	clock := sim.NewManualClock(time.Unix(0, 0))
+	c, err := New(t.Context(), goldenModel(), WithClock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	before := c.version()
-	if again := c.version(); again != before {
-		t.Errorf("nothing happened: %s, then %s", before, again)
+	page := pageCloud{c}
+	before := page.Versions()
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string // the sections that change
+	}{
+		{"nothing", func() error { return nil }, ""},
+		{"a guest", func() error { return c.DefineGuest(sim.Guest{UUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"}) }, "leaks hosts guests faults"},
+		{"a provider", func() error {
+			_, err := c.Placement.CreateProvider(placementsim.ResourceProvider{Name: "new"})
+			return err
+		}, "leaks hosts faults"},
+		{"accelerator requests", func() error { _, err := c.Cyborg.CreateARQs("gpu", "p"); return err }, "leaks arqs faults"},
+		{"a fault rule", func() error { return c.Faults().Set(fault.Rule{Operation: "accelerator.arq.bind", Action: fault.Drop}) }, "leaks faults"},
+		{"a request", func() error {
+			c.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/placement/", nil))
+			return nil
+		}, "flows faults"},
+		{"requests are forgotten", func() error { c.recorder.Reset(); return nil }, "flows faults"},
+		{"time", func() error { clock.Advance(10 * time.Second); return nil }, "now leaks arqs faults"}, // the clock is a row
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		after := page.Versions()
+		var changed []string
+		for section, version := range after {
+			if version != before[section] {
+				changed = append(changed, statuspage.Section(section).String())
+			}
+		}
+		if got := strings.Join(changed, " "); got != step.want {
+			t.Errorf("%s: changed %s, want %s", step.name, got, step.want)
+		}
+		before = after
 	}
-	if err := c.DefineGuest(sim.Guest{UUID: "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"}); err != nil {
+}
+
+func TestThePageReadsWhatItShows(t *testing.T) {
+	t.Parallel()
+	c, err := New(t.Context(), ScaleModel(12, 1))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if after := c.version(); after == before {
-		t.Errorf("a guest was defined: still %s", after)
+	defer c.Close()
+	hosts := c.HostNames()
+	for n := range 30 {
+		if err := c.DefineGuest(sim.Guest{UUID: fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n), Host: hosts[n%12]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := pageCloud{c}
+	for _, q := range []statuspage.Query{
+		{Limit: 10}, {Skip: 25, Limit: 10}, {Skip: 40, Limit: 10}, {Text: "00001", Limit: 4}, {Text: hosts[3], Skip: 1, Limit: 9}, {Text: "none", Limit: 9},
+	} {
+		var want []sim.Guest
+		matching := 0
+		for _, g := range c.Guests() {
+			if strings.Contains(g.UUID+" "+g.Host, q.Text) {
+				if matching++; matching > q.Skip && len(want) < q.Limit {
+					want = append(want, g)
+				}
+			}
+		}
+		got, found := page.Guests(q)
+		if diff := cmp.Diff(want, got); diff != "" || found != matching {
+			t.Errorf("%+v: %d of %d guests (-want +got):\n%s", q, found, matching, diff)
+		}
+	}
+	if got := page.GuestsOf(hosts[:1])[hosts[0]]; len(got) != 3 || !strings.HasSuffix(got[2], "000024") {
+		t.Errorf("guests of %s: %v", hosts[0], got)
+	}
+	if trees, matching := page.Trees(statuspage.Query{Text: hosts[11], Limit: 100}); matching != 1 || trees[0][0].Name != hosts[11] {
+		t.Errorf("the trees of %s: %d of %d", hosts[11], len(trees), matching)
+	}
+	if leaks, checked := page.Leaks(false); !checked || len(leaks) != len(c.Leaks()) {
+		t.Errorf("leaks: %v, %t", leaks, checked)
+	}
+	for n := range maxCheckedGuests {
+		if err := c.DefineGuest(sim.Guest{UUID: fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, checked := page.Leaks(false); checked {
+		t.Error("a large cloud was checked for leaks without a request")
+	}
+	if _, checked := page.Leaks(true); !checked {
+		t.Error("no check was made on request")
 	}
 }

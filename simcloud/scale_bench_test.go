@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"testing"
 
@@ -137,6 +138,65 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 		cyborg.Close()
 		placement.Close()
 		if err := closeAgents(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkScalePage refetches all sections of the status page, of a cloud whose devices are in
+// use to 80 %. KB is what the browser gets.
+func BenchmarkScalePage(b *testing.B) {
+	scaleHosts(b, func(b *testing.B, hosts int) {
+		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scaleGPUs))
+		if err != nil {
+			b.Fatal(err)
+		}
+		use(b, cloud, hosts*scaleGPUs*8/10)
+		size := 0
+		get := func(path string) {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
+			r.Header.Set("Accept-Encoding", "gzip")
+			if cloud.Handler().ServeHTTP(w, r); w.Code != http.StatusOK {
+				b.Fatal(path, w.Code)
+			}
+			size += w.Body.Len()
+		}
+		for range 100 {
+			get("/accelerator/v2")
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			size = 0
+			for _, section := range []string{"now", "leaks", "hosts", "guests", "arqs", "flows", "faults"} {
+				get("/_sim/?part=" + section)
+			}
+		}
+		b.ReportMetric(float64(size)/1000, "KB")
+		if err := cloud.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// use gives a number of devices to guests.
+func use(b *testing.B, cloud *simcloud.Cloud, devices int) {
+	for n, h := range cloud.Cyborg.AttachHandles()[:devices] {
+		arqs, err := cloud.Cyborg.CreateARQs("gpu", "admin")
+		if err != nil {
+			b.Fatal(err)
+		}
+		instance := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n)
+		err = cloud.Cyborg.Bind(b.Context(), fakecyborg.Binding{ARQ: arqs[0].UUID, Host: h.Hostname, Provider: h.ProviderUUID, Instance: instance})
+		if err != nil {
+			b.Fatal(err)
+		}
+		claim := placementsim.Claim{Consumer: instance, Project: "admin", User: "user", Allocations: []placementsim.Allocation{
+			{Provider: h.ProviderUUID, Class: "PGPU", Used: 1},
+		}}
+		if err := cloud.Placement.Claim(claim); err != nil {
+			b.Fatal(err)
+		}
+		if err := cloud.DefineGuest(sim.Guest{UUID: instance, Host: h.Hostname}); err != nil {
 			b.Fatal(err)
 		}
 	}

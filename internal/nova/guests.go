@@ -82,3 +82,26 @@ func (s *Server) Guests() []Guest {
 	})
 	return list
 }
+
+// EachGuest calls yield with the guests, sorted by UUID, until it returns false.
+func (s *Server) EachGuest(yield func(sim.Guest) bool) {
+	s.state.db.View(func(tx *tables.Tx) {
+		s.state.guests.All(tx)(func(row guestRow) bool { return yield(row.guest()) })
+	})
+}
+
+// CountGuests is the number of guests.
+func (s *Server) CountGuests() (n int) {
+	s.state.db.View(func(tx *tables.Tx) { n = s.state.guests.Len(tx) })
+	return n
+}
+
+// GuestsOn lists the UUIDs of the guests of a host, sorted.
+func (s *Server) GuestsOn(host string) (guests []string) {
+	s.state.db.View(func(tx *tables.Tx) {
+		for row := range s.state.guestsByHost.All(tx, host) {
+			guests = append(guests, row.UUID)
+		}
+	})
+	return guests
+}

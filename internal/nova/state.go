@@ -54,6 +54,7 @@ func (e eventRow) label() string {
 type state struct {
 	db           *tables.DB
 	guests       *tables.Table[string, guestRow]
+	guestsByHost tables.Index[string, guestRow]
 	events       *tables.Table[int64, eventRow]
 	delayed      tables.Index[int64, eventRow]
 	eventNumbers tables.Sequence
@@ -65,6 +66,7 @@ func newState() state {
 	s.guests = tables.Add(db, tables.Spec[string, guestRow]{
 		Name: "guests", Key: func(g guestRow) string { return g.UUID }, Check: guestRow.check,
 	})
+	s.guestsByHost = s.guests.Index(func(g guestRow) string { return g.Host })
 	s.events = tables.Add(db, tables.Spec[int64, eventRow]{
 		Name: "events", Kind: "event", Key: func(e eventRow) int64 { return e.Number },
 		ID: func(e eventRow) string { return strconv.FormatInt(e.Number, 10) }, Label: eventRow.label, Check: eventRow.check,

@@ -81,7 +81,7 @@ func (c Control) getRequests(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "limit and before are positive whole numbers", http.StatusBadRequest)
 		return
 	}
-	list, older := c.Recorder.page(before, limit)
+	list, older := c.Recorder.Page(before, limit)
 	body := ControlBody("requests", append([]sim.Exchange{}, list...)) // not null
 	if older > 0 {
 		body["older"] = older

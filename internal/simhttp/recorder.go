@@ -24,6 +24,7 @@ type Recorder struct {
 	mu        sync.Mutex
 	limit     int
 	started   uint64
+	revision  uint64 // see Revision
 	exchanges []numbered
 	changes   int // at least how many the exchanges have in all
 }
@@ -94,6 +95,7 @@ func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
 		clear(r.exchanges[len(kept):]) // or what they refer to would stay
 		r.exchanges = kept
 	}
+	r.revision++
 	r.exchanges = append(r.exchanges, numbered{number, e, log, touched})
 	r.trimChanges(touched)
 }
@@ -101,40 +103,55 @@ func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
 // by when they started.
 func (r *Recorder) Exchanges() []sim.Exchange {
-	list, _ := r.page(math.MaxUint64, math.MaxInt)
+	list, _ := r.Page(math.MaxUint64, math.MaxInt)
 	return list
 }
 
-// page returns the newest of the exchanges whose number is below one, at most a limit, and
+// Page returns the newest of the exchanges whose number is below one, at most a limit, and
 // the number below which the older ones are, 0 if there are none.
-func (r *Recorder) page(before uint64, limit int) (list []sim.Exchange, older uint64) {
+func (r *Recorder) Page(before uint64, limit int) (list []sim.Exchange, older uint64) {
 	if r == nil {
 		return nil, 0
 	}
 	r.mu.Lock()
-	kept := slices.Clone(r.exchanges[max(0, len(r.exchanges)-r.limit):])
-	r.mu.Unlock()
-	slices.SortFunc(kept, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	end, _ := slices.BinarySearchFunc(kept, before, func(e numbered, number uint64) int { return cmp.Compare(e.number, number) })
-	begin := max(0, end-limit)
-	if begin > 0 {
-		older = kept[begin].number
+	kept := r.exchanges[max(0, len(r.exchanges)-r.limit):]
+	places := make([]place, 0, len(kept))
+	for i := range kept {
+		if kept[i].number < before {
+			places = append(places, place{kept[i].number, i})
+		}
 	}
-	list = make([]sim.Exchange, 0, end-begin)
-	for _, e := range kept[begin:end] {
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.number, b.number) })
+	begin := max(0, len(places)-limit)
+	if begin > 0 {
+		older = places[begin].number
+	}
+	chosen := make([]numbered, 0, len(places)-begin)
+	for _, p := range places[begin:] {
+		chosen = append(chosen, kept[p.at])
+	}
+	r.mu.Unlock()
+	list = make([]sim.Exchange, 0, len(chosen))
+	for _, e := range chosen {
 		list = append(list, e.described())
 	}
 	return list, older
 }
 
-// Started is how many exchanges have started so far, forgotten ones included.
-func (r *Recorder) Started() uint64 {
+// place is where an exchange is that has a number.
+type place struct {
+	number uint64
+	at     int
+}
+
+// Revision changes with what the recorder keeps.
+func (r *Recorder) Revision() uint64 {
 	if r == nil {
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.started
+	return r.revision
 }
 
 // Pause makes the recorder keep nothing, nor collect what requests change, until Reset.
@@ -147,6 +164,7 @@ func (r *Recorder) Reset() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.revision++
 	r.exchanges, r.changes = nil, 0
 	r.paused.Store(false)
 }

@@ -2,11 +2,16 @@ package statuspage
 
 import (
 	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
 	"embed"
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
+	"sync"
 )
 
 //go:embed page.html.tmpl page.css page.js
@@ -16,28 +21,17 @@ var page = template.Must(template.ParseFS(files, "page.html.tmpl"))
 
 // Page serves the page.
 type Page struct {
-	// Read reads the state of the cloud.
-	Read func() World
-	// Version changes with the state that the page shows; it is called often.
-	Version func() string
 	// Done, if set, ends the streams before the server stops.
 	Done <-chan struct{}
 
+	cloud   Cloud
 	streams chan struct{}
+	packers sync.Pool // of *gzip.Writer
 }
 
 // New returns a page of a cloud.
-func New(read func() World, version func() string) *Page {
-	return &Page{Read: read, Version: version, streams: make(chan struct{}, maxStreams)}
-}
-
-// view is the data of the templates.
-type view struct {
-	World
-	Hosts    []host
-	States   []arqState
-	Rules    []rule
-	Diagrams []diagram
+func New(cloud Cloud) *Page {
+	return &Page{cloud: cloud, streams: make(chan struct{}, maxStreams)}
 }
 
 // Routes are the handlers of the page, by method and path.
@@ -52,36 +46,100 @@ func (p *Page) Routes() map[string]http.HandlerFunc {
 
 // protect sets headers that isolate the page in the browser.
 func protect(header http.Header) {
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
 }
 
-// serve renders the page, or only its content for the script.
+// serve renders the page, or a section for the script. The script sends the ETag of the
+// section that it shows, and gets no body if that is still right.
 func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
-	name := "page.html.tmpl"
-	if r.URL.Query().Get("part") == "content" {
-		name = "content"
+	values := r.URL.Query()
+	var text []byte
+	var err error
+	if values.Has("part") {
+		section, ok := sectionOf(values.Get("part"))
+		if !ok {
+			http.Error(w, "no such part of the page", http.StatusNotFound)
+			return
+		}
+		var content rendered
+		content, err = p.render(section, values)
+		text = []byte(content.Body)
+		w.Header().Set("ETag", content.ETag)
+		if err == nil && r.Header.Get("If-None-Match") == content.ETag {
+			protect(w.Header())
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	} else {
+		text, err = p.renderAll(values)
 	}
-	var text bytes.Buffer
-	if err := Render(&text, name, p.Read()); err != nil {
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	protect(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
-	_, _ = w.Write(text.Bytes()) // the client may be gone
+	if len(text) >= minPacked && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		text = p.compress(text)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // the client may be gone
 }
 
-// Render writes a template: page.html.tmpl, or content, its main part.
-func Render(w *bytes.Buffer, name string, world World) error {
-	v := view{world, world.hosts(), world.states(), world.rules(), diagrams(world.Requests)}
-	if err := page.ExecuteTemplate(w, name, v); err != nil {
-		return fmt.Errorf("statuspage: %w", err)
+// minPacked is the size from which text is compressed, in bytes.
+const minPacked = 2048
+
+// compress leaves a tenth of a long list. A packer has a megabyte of tables, and is used again.
+func (p *Page) compress(text []byte) []byte {
+	var packed bytes.Buffer
+	packer, ok := p.packers.Get().(*gzip.Writer)
+	if !ok {
+		packer, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	}
-	return nil
+	defer p.packers.Put(packer)
+	packer.Reset(&packed)
+	_, _ = packer.Write(text) // a buffer takes everything
+	_ = packer.Close()
+	return packed.Bytes()
+}
+
+// rendered is the content of a section.
+type rendered struct {
+	Name, Title, ETag string
+	Body              template.HTML
+}
+
+// render renders a section as a query wants it.
+func (p *Page) render(section Section, values url.Values) (rendered, error) {
+	read := [sections]func(address) any{
+		Now: p.now, Leaks: p.leaks, Hosts: p.hosts, Guests: p.guests, ARQs: p.arqs, Flows: p.flows, Faults: p.faults,
+	}[section]
+	var body bytes.Buffer
+	if err := page.ExecuteTemplate(&body, section.String(), read(address(values))); err != nil {
+		return rendered{}, fmt.Errorf("statuspage: %w", err)
+	}
+	hash := sha256.Sum256(body.Bytes())
+	return rendered{section.String(), section.title(), fmt.Sprintf(`"%x"`, hash[:8]), template.HTML(body.String())}, nil
+}
+
+// renderAll renders the page.
+func (p *Page) renderAll(values url.Values) ([]byte, error) {
+	all := make([]rendered, sections)
+	for section := range sections {
+		var err error
+		if all[section], err = p.render(section, values); err != nil {
+			return nil, err
+		}
+	}
+	var text bytes.Buffer
+	if err := page.ExecuteTemplate(&text, "page.html.tmpl", all); err != nil {
+		return nil, fmt.Errorf("statuspage: %w", err)
+	}
+	return text.Bytes(), nil
 }
 
 // asset serves an embedded file.

@@ -1,12 +1,16 @@
 package statuspage_test
 
 import (
-	"bytes"
+	"bufio"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,21 +26,97 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-func world() statuspage.World {
-	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	return statuspage.World{
-		Now: start,
-		Providers: []placementsim.ResourceProvider{
-			{Name: "cn0", UUID: "u0", Inventories: map[string]placementsim.Inventory{"MEMORY_MB": {Total: 4096}}},
-			{Name: "cn1", UUID: "u2"},
-			{Name: "cn0_<script>alert(1)</script>", UUID: "u1", Parent: "u0", Traits: []string{"CUSTOM_A"}, Inventories: map[string]placementsim.Inventory{"PGPU": {Reserved: 1, Total: 3}}},
-		},
-		Allocations: []placementsim.Allocation{{Consumer: "91aa", Provider: "u0", Class: "MEMORY_MB", Used: 512}, {Consumer: "91aa", Provider: "u1", Class: "PGPU", Used: 1}},
-		Guests:      []sim.Guest{{UUID: "91aa", Host: "cn0"}},
-		ARQs:        []fakecyborg.ARQ{{UUID: "3f", State: "Bound", DeviceProfileName: "gpu", InstanceUUID: "91aa", Hostname: "cn0"}, {UUID: "40", State: "Deleting"}},
-		Leaks:       []string{`ARQ "3f" isn't bound`},
-		Faults:      []fault.State{{Rule: fault.Rule{Operation: "a.b", Action: fault.Drop}, Hits: 2}},
-		Requests: []sim.Exchange{
+// world is a cloud with lists that are searched one by one.
+type world struct {
+	trees    [][]placementsim.UsedProvider
+	guests   []sim.Guest
+	arqs     []fakecyborg.ARQ
+	leaks    []string
+	large    bool // leaks are looked for on request
+	faults   []fault.State
+	requests []sim.Exchange
+	version  atomic.Uint64 // of all sections but those of the first two
+}
+
+func search[T any](q statuspage.Query, list []T, text func(T) string) (found []T, matching int) {
+	list = slices.DeleteFunc(slices.Clone(list), func(item T) bool { return !strings.Contains(text(item), q.Text) })
+	return list[min(q.Skip, len(list)):min(q.Skip+q.Limit, len(list))], len(list)
+}
+
+func (w *world) Now() (time.Time, bool) { return start, false }
+
+func (w *world) Trees(q statuspage.Query) ([][]placementsim.UsedProvider, int) {
+	return search(q, w.trees, func(tree []placementsim.UsedProvider) string { return tree[0].Name + " " + tree[0].UUID })
+}
+
+func (w *world) Guests(q statuspage.Query) ([]sim.Guest, int) {
+	return search(q, w.guests, func(g sim.Guest) string { return g.UUID + " " + g.Host })
+}
+
+func (w *world) GuestsOf(hosts []string) map[string][]string {
+	all := make(map[string][]string)
+	for _, g := range w.guests {
+		if slices.Contains(hosts, g.Host) {
+			all[g.Host] = append(all[g.Host], g.UUID)
+		}
+	}
+	return all
+}
+
+func (w *world) ARQs(q statuspage.Query) (page fakecyborg.ARQPage) {
+	page.ARQs, page.Matching = search(q, w.arqs, func(a fakecyborg.ARQ) string { return a.UUID + " " + a.InstanceUUID + " " + string(a.State) })
+	page.States = make(map[fakecyborg.State]int)
+	for _, a := range w.arqs {
+		page.States[a.State]++
+	}
+	return page
+}
+
+// Requests numbers the requests from 1.
+func (w *world) Requests(before uint64, limit int) (list []sim.Exchange, older uint64) {
+	list = w.requests[:min(before-1, uint64(len(w.requests)))]
+	if cut := len(list) - limit; cut > 0 {
+		return list[cut:], uint64(cut + 1)
+	}
+	return list, 0
+}
+
+func (w *world) Faults() []fault.State { return w.faults }
+
+func (w *world) Leaks(force bool) ([]string, bool) {
+	if w.large && !force {
+		return nil, false
+	}
+	return w.leaks, true
+}
+
+func (w *world) Versions() (v statuspage.Versions) {
+	for section := range v {
+		if section > 1 {
+			v[section] = w.version.Load()
+		}
+	}
+	return v
+}
+
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func node(p placementsim.ResourceProvider, used map[string]int) placementsim.UsedProvider {
+	return placementsim.UsedProvider{ResourceProvider: p, Used: used}
+}
+
+func small() *world {
+	return &world{
+		trees: [][]placementsim.UsedProvider{{
+			node(placementsim.ResourceProvider{Name: "cn0", UUID: "u0", Inventories: map[string]placementsim.Inventory{"MEMORY_MB": {Total: 4096}}}, map[string]int{"MEMORY_MB": 512}),
+			node(placementsim.ResourceProvider{Name: "cn0_<script>alert(1)</script>", UUID: "u1", Parent: "u0", Traits: []string{"CUSTOM_A"},
+				Inventories: map[string]placementsim.Inventory{"PGPU": {Reserved: 1, Total: 3}}}, map[string]int{"PGPU": 1}),
+		}, {node(placementsim.ResourceProvider{Name: "cn1", UUID: "u2"}, nil)}},
+		guests: []sim.Guest{{UUID: "91aa", Host: "cn0"}},
+		arqs:   []fakecyborg.ARQ{{UUID: "3f", State: "Bound", DeviceProfileName: "gpu", InstanceUUID: "91aa", Hostname: "cn0"}, {UUID: "40", State: "Deleting"}},
+		leaks:  []string{`ARQ "3f" isn't bound`},
+		faults: []fault.State{{Rule: fault.Rule{Operation: "a.b", Action: fault.Drop}, Hits: 2}},
+		requests: []sim.Exchange{
 			{Service: "identity", Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Started: start, Changes: []sim.Change{{Action: "created", Kind: "token", ID: "<b>"}}},
 			{Service: "accelerator", Method: "PATCH", Path: "/accelerator/v2/accelerator_requests", Fault: "drop", Started: start.Add(time.Minute)},
 			{From: "cyborg-conductor", Service: "compute", Method: "POST", Path: "/compute/v2.1/os-server-external-events", Status: 200, Started: start.Add(time.Minute)},
@@ -44,29 +124,77 @@ func world() statuspage.World {
 	}
 }
 
-func render(t *testing.T, name string) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := statuspage.Render(&b, name, world()); err != nil {
-		t.Fatal(err)
+// large has 250 hosts, each with a guest and a bound request, and 100 requests to services.
+func large() *world {
+	w := &world{large: true, leaks: slices.Repeat([]string{"a leak"}, 130)}
+	for n := range 250 {
+		host, guest := fmt.Sprintf("cn%03d", n), fmt.Sprintf("guest%03d", n)
+		w.trees = append(w.trees, []placementsim.UsedProvider{
+			node(placementsim.ResourceProvider{Name: host, UUID: fmt.Sprintf("root%03d", n), Inventories: map[string]placementsim.Inventory{"VCPU": {Total: 64}}}, map[string]int{"VCPU": 2}),
+			node(placementsim.ResourceProvider{Name: host + "_a", UUID: host + "a", Parent: fmt.Sprintf("root%03d", n), Inventories: map[string]placementsim.Inventory{"PGPU": {Total: 1}}}, map[string]int{"PGPU": 1}),
+			node(placementsim.ResourceProvider{Name: host + "_b", UUID: host + "b", Parent: fmt.Sprintf("root%03d", n), Inventories: map[string]placementsim.Inventory{"PGPU": {Total: 1}}}, nil),
+		})
+		w.guests = append(w.guests, sim.Guest{UUID: guest, Host: host})
+		w.arqs = append(w.arqs, fakecyborg.ARQ{UUID: fmt.Sprintf("arq%03d", n), State: "Bound", InstanceUUID: guest, Hostname: host})
 	}
-	return b.String()
+	for n := range 100 {
+		w.requests = append(w.requests, sim.Exchange{Service: "placement", Method: "GET", Path: fmt.Sprintf("/placement/number%d.", n+1), Status: 200, Started: start})
+	}
+	return w
+}
+
+// serve answers one request of a page.
+func serve(t *testing.T, p *statuspage.Page, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	mux := http.NewServeMux()
+	for pattern, handler := range p.Routes() {
+		mux.HandleFunc(pattern, handler)
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+// show returns the page, or a part of it.
+func show(t *testing.T, w *world, query string) string {
+	t.Helper()
+	answer := serve(t, statuspage.New(w), "/_sim/"+query)
+	if answer.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", query, answer.Code, answer.Body)
+	}
+	return answer.Body.String()
+}
+
+// checkTexts checks that a text has some parts and lacks others.
+func checkTexts(t *testing.T, name, text string, wanted, unwanted []string) {
+	t.Helper()
+	for _, part := range wanted {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s lacks %q", name, part)
+		}
+	}
+	for _, part := range unwanted {
+		if strings.Contains(text, part) {
+			t.Errorf("%s has %q", name, part)
+		}
+	}
 }
 
 func TestThePageShowsTheStateInWords(t *testing.T) {
 	t.Parallel()
-	text := render(t, "page.html.tmpl")
-	for _, want := range []string{
+	text := show(t, small(), "")
+	checkTexts(t, "the page", text, []string{
 		"2026-01-01 12:00:00 UTC", "1 guest <code>91aa</code>", "PGPU 1 of 3 used, 1 reserved", "MEMORY_MB 512 of 4096 used",
-		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "0 guests", "ARQ &#34;3f&#34; isn&#39;t bound",
+		`<meter min="0" max="4096" value="512">`, "Bound: 1", "Deleting: 1", "Initial: 0", "0 guests", "ARQ &#34;3f&#34; isn&#39;t bound",
 		"client to Cyborg: PATCH /accelerator_requests: no answer, fault drop",
 		"Cyborg to Nova: POST /os-server-external-events: 200", "<td>2</td>", `<li class="depth1">`,
 		"POST /auth/tokens: 201<ul><li>created token &lt;b&gt;</li></ul></li>", "events: 200</li>",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+		`href="?arqs=91aa#arqs"><code>91aa</code></a></td><td>cn0</td>`, "<td>Deleting</td>",
+	}, []string{"<form", "Next", "Older"})
 	for what, n := range map[string]int{`class="used" x="1" y="1" width="12" height="12"/><path`: 2, `class="free"`: 2, `class="reserved"`: 2} { // with the legend
 		if got := strings.Count(text, what); got != n {
 			t.Errorf("%d times %s, want %d", got, what, n)
@@ -75,34 +203,94 @@ func TestThePageShowsTheStateInWords(t *testing.T) {
 	if strings.Index(text, "client to Cyborg") > strings.Index(text, "client to Keystone") {
 		t.Error("the newest flow is not the first")
 	}
+	checkTexts(t, "an empty cloud", show(t, new(world), ""), []string{
+		"Nothing leaked.", "There are no hosts.", "There are no instances.", "There are no requests.", "No fault rule is set.",
+	}, nil)
 }
 
 func TestNamesAreEscaped(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"page.html.tmpl", "content"} {
-		text := render(t, name)
-		if strings.Contains(text, "<script>alert") || !strings.Contains(text, "cn0_&lt;script&gt;alert(1)&lt;/script&gt;") {
-			t.Errorf("%s: a device's name is not escaped", name)
-		}
+	for _, query := range []string{"", "?part=hosts"} {
+		checkTexts(t, query, show(t, small(), query), []string{"cn0_&lt;script&gt;alert(1)&lt;/script&gt;"}, []string{"<script>alert"})
+	}
+	checkTexts(t, "a search", show(t, small(), `?hosts="><script>alert(1)&x="><b>`), []string{`value="&#34;&gt;&lt;script&gt;alert(1)"`}, []string{"<script>alert", "<b>"})
+}
+
+func TestLongListsAreShownInParts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		query    string
+		wanted   []string
+		unwanted []string
+	}{
+		{"?part=hosts", []string{">cn000</a>", ">cn099</a>", "1 to 100 of 250", "?hosts-page=2#hosts", "PGPU 1 of 2 used; VCPU 2 of 64 used", "<td>1</td>"}, []string{"cn100", "Previous", "<details"}},
+		{"?part=hosts&hosts-page=3&arqs=x", []string{"cn200", "cn249", "201 to 250 of 250", "?arqs=x&amp;hosts-page=2#hosts", `name="arqs" value="x"`}, []string{"cn199", "Next"}},
+		{"?part=hosts&hosts-page=99", []string{"201 to 250 of 250"}, []string{"cn199", "Next"}},
+		{"?part=hosts&hosts-page=-1", []string{"1 to 100 of 250"}, nil},
+		{"?part=hosts&hosts=cn1", []string{">cn199</a>", `value="cn1"`, "Show all"}, []string{"Next"}},
+		{"?part=hosts&hosts=cn11&hosts-page=9", []string{">cn110</a>", ">cn119</a>", "?hosts=root110#hosts"}, []string{"cn120", " of 10"}},
+		{"?part=hosts&hosts=root110", []string{"<h3>cn110</h3>", "PGPU 1 of 1 used", "<code>guest110</code>"}, []string{"cn111"}},
+		{"?part=hosts&hosts=none", []string{"There are no such hosts."}, nil},
+		{"?part=guests&guests-page=2", []string{"guest100", "guest199", "101 to 200 of 250", "?guests-page=3#guests", "?arqs=guest100&amp;guests-page=2#arqs"}, []string{"guest099", "guest200"}},
+		{"?part=guests&guests=cn007", []string{"guest007"}, []string{"guest008"}},
+		{"?part=arqs&arqs-page=3", []string{"arq200", "arq249", "Bound: 250"}, []string{"arq199"}},
+		{"?part=arqs&arqs=guest007", []string{"arq007", "?arqs=Bound#arqs"}, []string{"arq008"}},
+		{"?part=flows", []string{"number100.", "number61.", "?flows=61#flows", "Older"}, []string{"number60.", "Newest"}},
+		{"?part=flows&flows=61", []string{"number60.", "number21.", "?flows=21#flows", "Newest"}, []string{"number61.", "number20."}},
+		{"?part=flows&flows=21", []string{"number20.", "number1.", "Newest"}, []string{"number21.", "Older"}},
+		{"?part=leaks", []string{"on request", "?leaks=check#leaks"}, []string{"a leak<"}},
+		{"?part=leaks&leaks=check", []string{"a leak</li>", "and 30 more", "Check again"}, nil},
+	} {
+		text := show(t, large(), tt.query)
+		checkTexts(t, tt.query, text, tt.wanted, tt.unwanted)
+	}
+	if links := regexp.MustCompile("leaks=check").FindAllString(show(t, large(), "?leaks=check"), -1); len(links) != 1 {
+		t.Errorf("other links than that of the leaks check again: %d", len(links))
 	}
 }
 
-// serve answers one request of a page.
-func serve(t *testing.T, p *statuspage.Page, path string) *httptest.ResponseRecorder {
-	t.Helper()
-	mux := http.NewServeMux()
-	for pattern, handler := range p.Routes() {
-		mux.HandleFunc(pattern, handler)
+func TestASectionIsSentOnlyIfItChanged(t *testing.T) {
+	t.Parallel()
+	w := large()
+	p := statuspage.New(w)
+	text := serve(t, p, "/_sim/").Body.String()
+	shown := make(map[string]string)
+	for _, found := range regexp.MustCompile(`data-section="(\w+)" data-etag="([^>]*)">`).FindAllStringSubmatch(text, -1) {
+		shown[found[1]] = strings.ReplaceAll(found[2], "&#34;", `"`)
 	}
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-	return w
+	if diff := cmp.Diff([]string{"arqs", "faults", "flows", "guests", "hosts", "leaks", "now"}, slices.Sorted(maps.Keys(shown))); diff != "" {
+		t.Errorf("sections (-want +got):\n%s", diff)
+	}
+	for section, tag := range shown {
+		if answer := serve(t, p, "/_sim/?part="+section, "If-None-Match", tag); answer.Code != http.StatusNotModified || answer.Body.Len() > 0 {
+			t.Errorf("%s: %d, %d bytes", section, answer.Code, answer.Body.Len())
+		}
+	}
+	w.guests[200].Host = "cn000" // a guest is not on the first page of guests, its hosts are
+	for section, want := range map[string]int{"hosts": http.StatusOK, "guests": http.StatusNotModified} {
+		if answer := serve(t, p, "/_sim/?part="+section, "If-None-Match", shown[section]); answer.Code != want {
+			t.Errorf("after a change, %s: %d, want %d", section, answer.Code, want)
+		} else if tag := answer.Header().Get("ETag"); (tag == shown[section]) != (want == http.StatusNotModified) {
+			t.Errorf("after a change, %s: ETag %s", section, tag)
+		}
+	}
+	packed := serve(t, p, "/_sim/", "Accept-Encoding", "br, gzip")
+	unpacked, err := gzip.NewReader(packed.Body)
+	if err != nil || packed.Header().Get("Content-Encoding") != "gzip" {
+		t.Fatalf("compressed: %v", err)
+	}
+	if got, err := io.ReadAll(unpacked); err != nil || string(got) != serve(t, p, "/_sim/").Body.String() {
+		t.Errorf("compressed: %d bytes, %v", len(got), err)
+	}
+	if answer := serve(t, p, "/_sim/?part=content"); answer.Code != http.StatusNotFound {
+		t.Errorf("a part that is none: %d", answer.Code)
+	}
 }
 
 func TestThePageLoadsNothingFromOtherSites(t *testing.T) {
 	t.Parallel()
-	p := statuspage.New(world, func() string { return "" })
-	for _, path := range []string{"/_sim/", "/_sim/?part=content", "/_sim/page.css", "/_sim/page.js"} {
+	p := statuspage.New(small())
+	for _, path := range []string{"/_sim/", "/_sim/?part=hosts", "/_sim/page.css", "/_sim/page.js"} {
 		w := serve(t, p, path)
 		if w.Code != 200 || w.Body.Len() == 0 {
 			t.Errorf("%s: %d", path, w.Code)
@@ -119,11 +307,11 @@ func TestThePageLoadsNothingFromOtherSites(t *testing.T) {
 	}
 }
 
-// follow opens the stream; the channel has a value for each event.
-func follow(ctx context.Context, t *testing.T, p *statuspage.Page) (events <-chan struct{}, status *atomic.Int32) {
+// follow opens the stream; the channel has the sections of each event.
+func follow(ctx context.Context, t *testing.T, p *statuspage.Page) (events <-chan string, status *atomic.Int32) {
 	t.Helper()
 	read, write := io.Pipe()
-	found, status := make(chan struct{}, 100), new(atomic.Int32)
+	found, status := make(chan string, 100), new(atomic.Int32)
 	go func() {
 		defer write.Close()
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/_sim/stream", nil)
@@ -131,12 +319,10 @@ func follow(ctx context.Context, t *testing.T, p *statuspage.Page) (events <-cha
 	}()
 	go func() {
 		defer close(found)
-		var line [len("event: change\ndata:\n\n")]byte
-		for {
-			if _, err := io.ReadFull(read, line[:]); err != nil {
-				return
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			if sections, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				found <- sections
 			}
-			found <- struct{}{}
 		}
 	}()
 	return found, status
@@ -160,14 +346,13 @@ func (s *streamed) Flush() {}
 func TestTheStreamReportsChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var version atomic.Int32
-		done := make(chan struct{})
-		p := statuspage.New(world, func() string { return fmt.Sprint(version.Load()) })
+		w, done := small(), make(chan struct{})
+		p := statuspage.New(w)
 		p.Done = done
 		events, _ := follow(t.Context(), t, p)
 		got := []int{}
-		for _, change := range []int32{0, 0, 3, 0, 1} { // in the last period
-			version.Add(change)
+		for _, change := range []uint64{0, 0, 3, 0, 1} { // in the last period
+			w.version.Add(change)
 			time.Sleep(500 * time.Millisecond)
 			synctest.Wait()
 			got = append(got, len(events))
@@ -177,8 +362,10 @@ func TestTheStreamReportsChanges(t *testing.T) {
 		}
 		close(done)
 		synctest.Wait()
-		for range 3 {
-			<-events
+		for _, want := range []string{"now leaks hosts guests arqs flows faults", "hosts guests arqs flows faults", "hosts guests arqs flows faults"} {
+			if got := <-events; got != want {
+				t.Errorf("changed: %s, want %s", got, want)
+			}
 		}
 		if _, open := <-events; open {
 			t.Error("the stream continues after the server has ended")
@@ -189,7 +376,7 @@ func TestTheStreamReportsChanges(t *testing.T) {
 func TestStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := statuspage.New(world, func() string { return "" })
+		p := statuspage.New(small())
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 16 {
 			follow(ctx, t, p)
@@ -208,6 +395,9 @@ func TestStreamsAreLimited(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+		if first := <-events; first == "" {
+			t.Error("no event at the beginning")
+		}
 		if _, open := <-events; open {
 			t.Error("an event of a version that never changed")
 		}

@@ -3,6 +3,7 @@ package statuspage
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -13,7 +14,8 @@ const (
 	period      = 500 * time.Millisecond
 )
 
-// stream sends an event when the version has changed, at most one in each period.
+// stream sends the names of the sections whose versions have changed, at most once in each
+// period, and first those of all.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.streams <- struct{}{}:
@@ -29,10 +31,12 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	defer ticker.Stop()
 	end := time.NewTimer(maxLifetime)
 	defer end.Stop()
-	for known := ""; ; {
-		if version := p.Version(); version != known {
-			known = version
-			if _, err := fmt.Fprint(w, "event: change\ndata:\n\n"); err != nil || flusher.Flush() != nil {
+	var known Versions
+	for first := true; ; first = false {
+		versions := p.cloud.Versions()
+		if changed := changedSections(known, versions, first); changed != "" {
+			known = versions
+			if _, err := fmt.Fprintf(w, "event: change\ndata: %s\n\n", changed); err != nil || flusher.Flush() != nil {
 				return
 			}
 		}
@@ -46,4 +50,15 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// changedSections names the sections whose versions differ.
+func changedSections(before, after Versions, all bool) string {
+	var names []string
+	for section := range sections {
+		if all || before[section] != after[section] {
+			names = append(names, section.String())
+		}
+	}
+	return strings.Join(names, " ")
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -49,6 +50,30 @@ func (s *State) InspectAll() []Inspection {
 		list = append(list, p.inspect())
 	}
 	return list
+}
+
+// Trees returns trees in creation order, each with its providers in creation order: those
+// with a provider whose name or uuid contains a text, without the first skip of them and at
+// most limit. Matching is how many there are in all.
+func (s *State) Trees(text string, skip, limit int) (trees [][]Inspection, matching int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	named := func(p *provider) bool { return strings.Contains(p.name, text) || strings.Contains(p.uuid, text) }
+	for _, t := range s.trees.trees {
+		if t == nil || text != "" && !slices.ContainsFunc(t.members, named) {
+			continue
+		}
+		matching++
+		if matching <= skip || len(trees) == limit {
+			continue
+		}
+		tree := make([]Inspection, 0, len(t.members))
+		for _, p := range t.members {
+			tree = append(tree, p.inspect())
+		}
+		trees = append(trees, tree)
+	}
+	return trees, matching
 }
 
 // change changes one provider and returns it as it is then. A change that is
