@@ -41,6 +41,8 @@ func listCandidates(c *call) error {
 
 // searchCandidates appends the answer to a query.
 func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, error) {
+	cfg := c.server.config
+	query.Most, query.BreadthFirst = max(0, cfg.MaxAllocationCandidates), cfg.GenerationStrategy == StrategyBreadthFirst
 	found, err := c.server.state.Candidates(query)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package placementsim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -197,5 +198,50 @@ func TestCandidateQueryErrors(t *testing.T) {
 		if tt.code != "" && got.at(t, "errors", "0", "code") != tt.code {
 			t.Errorf("%s %s: got %s, want code %s", tt.version, tt.query, got.body, tt.code)
 		}
+	}
+}
+
+func TestMaximumOfCandidatesAndStrategies(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		cfg   Config
+		limit string
+		want  []int // candidates per host
+	}{
+		{"default", Config{}, "", []int{8, 8, 8}},
+		{"upstream's -1", Config{MaxAllocationCandidates: -1, GenerationStrategy: StrategyBreadthFirst}, "", []int{8, 8, 8}},
+		{"depth-first", Config{MaxAllocationCandidates: 6}, "", []int{6, 0, 0}},
+		{"depth-first, beyond a host", Config{MaxAllocationCandidates: 10, GenerationStrategy: StrategyDepthFirst}, "", []int{8, 2, 0}},
+		{"breadth-first", Config{MaxAllocationCandidates: 6, GenerationStrategy: StrategyBreadthFirst}, "", []int{2, 2, 2}},
+		{"breadth-first, not even", Config{MaxAllocationCandidates: 5, GenerationStrategy: StrategyBreadthFirst}, "", []int{2, 2, 1}},
+		{"breadth-first, more than there are", Config{MaxAllocationCandidates: 100, GenerationStrategy: StrategyBreadthFirst}, "", []int{8, 8, 8}},
+		{"limit below the maximum", Config{MaxAllocationCandidates: 6, GenerationStrategy: StrategyBreadthFirst}, "&limit=3", []int{1, 1, 1}},
+		{"limit above the maximum", Config{MaxAllocationCandidates: 6}, "&limit=7", []int{6, 0, 0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, tt.cfg)
+			for host := range 3 {
+				root, err := s.CreateProvider(ResourceProvider{Name: fmt.Sprint("cn", host)})
+				for i := 0; i < 8 && err == nil; i++ {
+					_, err = s.CreateProvider(ResourceProvider{Name: fmt.Sprintf("cn%d_%d", host, i), Parent: root.UUID, Inventories: map[string]Inventory{"PGPU": {Total: 1}}})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := make([]int, 3)
+			for _, candidate := range candidatesOf(t, s, "1.39", "resources=PGPU:1"+tt.limit) {
+				got[candidate[len("cn")]-'0']++
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("candidates of the hosts (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := New(Config{GenerationStrategy: "sideways"}); !errors.Is(err, ErrConfig) {
+		t.Errorf("unknown strategy: got error %v, want ErrConfig", err)
 	}
 }

@@ -211,3 +211,25 @@ func report(b *testing.B, s *Server, providers []ResourceProvider, stop *atomic.
 		serve(s, "PUT", "/resource_providers/"+gpu+"/traits", fmt.Sprintf(`{"resource_provider_generation":%d,"traits":["OWNER_CYBORG","CUSTOM_GPU_NVIDIA","CUSTOM_GPU_PRODUCT_ID_20B5"]}`, p.Generation+2))
 	}
 }
+
+// BenchmarkScaleGeneration asks for candidates by default, and with a maximum of candidates by
+// each strategy. One GPU of each host is free, so that all answers have the same length.
+func BenchmarkScaleGeneration(b *testing.B) {
+	for _, hosts := range []int{8, 1000, 10000} {
+		s, providers := scaleWorld(b, hosts)
+		occupy(b, s, providers, func(gpu int) bool { return gpu%scaleGPUs > 0 })
+		for _, cfg := range []Config{
+			{}, {MaxAllocationCandidates: 1000}, {MaxAllocationCandidates: 1000, GenerationStrategy: StrategyBreadthFirst},
+		} {
+			s.config = cfg
+			for _, limit := range []int{10, 1000} {
+				b.Run(fmt.Sprintf("hosts=%d/max=%d/strategy=%s/limit=%d", hosts, cfg.MaxAllocationCandidates, cfg.GenerationStrategy, limit), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						ask(b, s, "GET", "/allocation_candidates?"+scaleQuery(limit), "", http.StatusOK)
+					}
+				})
+			}
+		}
+	}
+}

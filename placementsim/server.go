@@ -29,7 +29,27 @@ type Config struct {
 	// leaves a consumer with generation 0 behind, and the next write must name
 	// that generation.
 	NoLeftoverConsumers bool `json:"no_leftover_consumers,omitempty"`
+	// MaxAllocationCandidates is how many allocation candidates a request generates before
+	// its limit applies, as upstream's option max_allocation_candidates; 0 and less: all of
+	// them. Upstream's -1 is all, and its 0 acts as 1.
+	MaxAllocationCandidates int `json:"max_allocation_candidates,omitempty"`
+	// GenerationStrategy is which candidates are generated with MaxAllocationCandidates, as
+	// upstream's option allocation_candidates_generation_strategy; empty means
+	// StrategyDepthFirst.
+	GenerationStrategy GenerationStrategy `json:"allocation_candidates_generation_strategy,omitempty"`
 }
+
+// GenerationStrategy is the order in which allocation candidates are generated.
+type GenerationStrategy string
+
+// The strategies.
+const (
+	// StrategyDepthFirst generates all candidates of a root provider before those of the
+	// next one.
+	StrategyDepthFirst GenerationStrategy = "depth-first"
+	// StrategyBreadthFirst generates one candidate of each root provider in turn.
+	StrategyBreadthFirst GenerationStrategy = "breadth-first"
+)
 
 // Option is an option of [New].
 type Option func(*Server)
@@ -84,6 +104,11 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	case PolicyDefault, PolicySecure, PolicyOpen:
 	default:
 		return nil, fmt.Errorf("%w: unknown policy %q (known: default, secure, open)", ErrConfig, cfg.Policy)
+	}
+	switch cfg.GenerationStrategy {
+	case "", StrategyDepthFirst, StrategyBreadthFirst:
+	default:
+		return nil, fmt.Errorf("%w: unknown generation strategy %q (known: depth-first, breadth-first)", ErrConfig, cfg.GenerationStrategy)
 	}
 	s := &Server{
 		config: cfg, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),

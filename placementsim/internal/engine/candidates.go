@@ -27,7 +27,20 @@ type CandidateQuery struct {
 	// OnePerTree drops candidates that take resources from several providers
 	// of one tree (before microversion 1.29).
 	OnePerTree bool
-	Limit      int // 0: none
+	// Most is how many candidates are found before the limit applies, 0 for all of them.
+	Most int
+	// BreadthFirst: with Most, the trees give one candidate in turn, else each gives all.
+	BreadthFirst bool
+	Limit        int // 0: none
+}
+
+// effectiveLimit is how many candidates are answered, 0 for all. The order is that in which
+// they are found, so that none beyond the limit need be.
+func (q CandidateQuery) effectiveLimit() int {
+	if q.Limit > 0 && q.Most > 0 {
+		return min(q.Limit, q.Most)
+	}
+	return max(q.Limit, q.Most)
 }
 
 // Group is a request group. The one without suffix comes first, if there is
@@ -92,7 +105,7 @@ func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
 	defer s.mu.RUnlock()
 	sr, err := s.newSearch(q)
 	if err == nil {
-		err = sr.visitAll()
+		err = sr.find()
 	}
 	if err != nil {
 		sr.release()
@@ -101,8 +114,11 @@ func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
 	return Candidates{sr.found, sr.summarizeAll(), sr}, nil
 }
 
-// visitAll visits the trees in turn until the limit is reached.
-func (sr *search) visitAll() error {
+// find finds the candidates.
+func (sr *search) find() error {
+	if sr.byTurns {
+		return sr.findByTurns()
+	}
 	for slot := sr.filter.next(); slot >= 0; slot = sr.filter.next() {
 		if more, err := sr.visit(sr.state.trees.trees[slot]); err != nil || !more {
 			return err
@@ -131,12 +147,17 @@ type search struct {
 	most    int // the limit of steps
 	walk    walk
 
+	byTurns bool
+	turns   []turn // what is found, where it is not found at once in the order of the answer
+	stop    int    // how many turns the present tree may add up to
+
 	found     []Request
 	summaries []Summary
 	amounts   arena[ProviderAmount]
 	mappings  arena[Mapping]
 	uuids     arena[string]
 	uses      arena[ClassUse]
+	suppliers arena[*provider]
 
 	sources []*provider            // what summaries are about, see note
 	known   map[*provider]struct{} // the same, where they may come again
@@ -147,13 +168,14 @@ type search struct {
 // release lets the memory be used again.
 func (sr *search) release() {
 	sr.groups, sr.sharers, sr.found = reused(sr.groups), reused(sr.sharers), reused(sr.found)
-	sr.summaries, sr.sources = reused(sr.summaries), reused(sr.sources)
+	sr.summaries, sr.sources, sr.turns = reused(sr.summaries), reused(sr.sources), reused(sr.turns)
 	sr.steps, sr.known, sr.latest, sr.shared = 0, nil, nil, nil
 	sr.filter.reset()
 	sr.amounts.reset()
 	sr.mappings.reset()
 	sr.uuids.reset()
 	sr.uses.reset()
+	sr.suppliers.reset()
 	sr.state.searches.Put(sr)
 }
 
@@ -178,7 +200,8 @@ func (s *State) newSearch(q CandidateQuery) (*search, error) {
 	if sr == nil {
 		sr = new(search)
 	}
-	sr.state, sr.limit, sr.most = s, q.Limit, maxSteps
+	sr.state, sr.limit, sr.most = s, q.effectiveLimit(), maxSteps
+	sr.byTurns = q.BreadthFirst && q.Most > 0
 	sr.policy.isolate, sr.policy.onePerTree = q.Isolate, q.OnePerTree
 	var unknown []string // traits
 	for _, wanted := range q.Groups {
@@ -268,4 +291,9 @@ func (sr *search) visit(t *tree) (more bool, err error) {
 }
 
 // full reports whether the limit is reached.
-func (sr *search) full() bool { return sr.limit > 0 && len(sr.found) >= sr.limit }
+func (sr *search) full() bool {
+	if sr.byTurns {
+		return len(sr.turns) >= sr.stop
+	}
+	return sr.limit > 0 && len(sr.found) >= sr.limit
+}

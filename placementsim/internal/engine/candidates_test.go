@@ -369,3 +369,38 @@ func TestHopelessSearchesEndEarlyOrAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestMostCandidatesAreGeneratedByEachStrategyAsByTheReference(t *testing.T) {
+	t.Parallel()
+	for part := range 10 { // rapid checks a hundred worlds each
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, checkGeneration)
+		})
+	}
+}
+
+func checkGeneration(t *rapid.T) {
+	s := drawWorld(t)
+	q := drawQuery(t)
+	if len(q.Groups) == 0 {
+		return
+	}
+	q.Most, q.BreadthFirst = rapid.IntRange(1, 9).Draw(t, "most"), rapid.Bool().Draw(t, "breadth-first")
+	q.Limit = rapid.IntRange(0, 9).Draw(t, "limit")
+	got, err := s.Candidates(q)
+	must(t, err)
+	var rendered []string
+	for _, r := range got.Requests {
+		rendered = append(rendered, render(r))
+	}
+	want := newReference(s).generated(s, q)
+	if q.Limit > 0 {
+		want = want[:min(q.Limit, len(want))]
+	}
+	if diff := cmp.Diff(want, rendered, cmpEmpty()); diff != "" {
+		t.Fatalf("candidates (-want +got):\n%s\nquery: %+v\nworld: %+v", diff, q, s.InspectAll())
+	}
+	checkSummaries(t, s, q, got)
+	got.Release()
+}

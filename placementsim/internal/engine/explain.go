@@ -83,7 +83,7 @@ func (v *HostVerdict) addWords() {
 func (s *State) Explain(q CandidateQuery) ([]HostVerdict, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	q.Limit = 1
+	q.Limit, q.Most = 1, 0
 	sr, err := s.newSearch(q)
 	defer sr.release()
 	if err != nil {

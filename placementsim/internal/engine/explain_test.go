@@ -40,7 +40,7 @@ func TestExplainAgreesWithTheReferenceEnumerator(t *testing.T) {
 // there, and wants words wherever something is refused.
 func checkVerdict(t *rapid.T, ref *reference, q engine.CandidateQuery, anchor engine.Inspection, v engine.HostVerdict) {
 	found := make(map[string]bool)
-	ref.candidatesAt(q, anchor, found)
+	ref.candidatesAt(q, anchor, func(candidate string) { found[candidate] = true })
 	if v.Candidate != (len(found) > 0) {
 		t.Fatalf("%s: got %+v, reference %v", v.Name, v, found)
 	}

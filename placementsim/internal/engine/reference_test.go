@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ type option struct {
 func (ref *reference) candidates(q engine.CandidateQuery) []string {
 	found := make(map[string]bool)
 	for _, anchor := range ref.order {
-		ref.candidatesAt(q, anchor, found)
+		ref.candidatesAt(q, anchor, func(candidate string) { found[candidate] = true })
 	}
 	list := make([]string, 0, len(found))
 	for candidate := range found {
@@ -44,8 +45,60 @@ func (ref *reference) candidates(q engine.CandidateQuery) []string {
 	return list
 }
 
-// candidatesAt adds the candidates of one anchor.
-func (ref *reference) candidatesAt(q engine.CandidateQuery, anchor engine.Inspection, found map[string]bool) {
+// generated lists the candidates that remain with q.Most, in the order in which Placement's
+// strategies meet them.
+func (ref *reference) generated(s *engine.State, q engine.CandidateQuery) []string {
+	var anchors [][]string
+	for _, anchor := range ref.roots(s) {
+		near := func(p engine.Inspection) int { // an anchor's own providers come before those that share
+			if p.Root == anchor.UUID {
+				return 0
+			}
+			return 1
+		}
+		at := &reference{providers: ref.providers, order: slices.Clone(ref.order)}
+		slices.SortStableFunc(at.order, func(a, b engine.Inspection) int { return near(a) - near(b) })
+		var list []string
+		at.candidatesAt(q, anchor, func(candidate string) { list = append(list, candidate) })
+		anchors = append(anchors, list)
+	}
+	var all []string // as generated, with repetitions
+	if q.BreadthFirst {
+		for round, some := 0, true; some; round++ {
+			some = false
+			for _, list := range anchors {
+				if round < len(list) {
+					all, some = append(all, list[round]), true
+				}
+			}
+		}
+	} else {
+		all = slices.Concat(anchors...)
+	}
+	var kept []string
+	for _, candidate := range all {
+		if !slices.Contains(kept, candidate) && len(kept) < q.Most {
+			kept = append(kept, candidate)
+		}
+	}
+	return kept
+}
+
+// roots lists the roots by the age of their trees.
+func (ref *reference) roots(s *engine.State) []engine.Inspection {
+	age := make(map[string]int64)
+	for _, row := range s.Rows() {
+		if p, ok := row.After.(engine.ProviderRow); ok {
+			age[p.UUID] = p.Tree
+		}
+	}
+	roots := slices.DeleteFunc(slices.Clone(ref.order), func(p engine.Inspection) bool { return p.Parent != "" })
+	slices.SortFunc(roots, func(a, b engine.Inspection) int { return cmp.Compare(age[a.UUID], age[b.UUID]) })
+	return roots
+}
+
+// candidatesAt calls visit for the candidates of one anchor.
+func (ref *reference) candidatesAt(q engine.CandidateQuery, anchor engine.Inspection, visit func(string)) {
 	if anchor.Parent != "" || !traitsOK(q.Root, anchor.Traits) {
 		return
 	}
@@ -55,7 +108,7 @@ func (ref *reference) candidatesAt(q engine.CandidateQuery, anchor engine.Inspec
 	}
 	product(options, func(chosen []option) {
 		if ref.holds(q, chosen) {
-			found[renderOptions(q, chosen)] = true
+			visit(renderOptions(q, chosen))
 		}
 	})
 }

@@ -143,7 +143,7 @@ func (w *walk) membership(g *group, p *provider) (member, excluded bool) {
 // whether the search goes on.
 func (w *walk) descend(depth int) (more bool, err error) {
 	if depth == len(w.positions) {
-		if len(w.search.found)*len(w.positions) > maxFound {
+		if (len(w.search.found)+len(w.search.turns))*len(w.positions) > maxFound {
 			return false, errTooMany()
 		}
 		return w.search.add(w), nil
@@ -296,13 +296,22 @@ func (w *walk) providerOf(group int) *provider { return w.chosen[w.first[group]]
 // add adds the chosen providers as a candidate, unless there is the same one. It reports
 // whether the search goes on.
 func (sr *search) add(w *walk) bool {
-	if len(sr.sharers) > 0 && w.onlySharing() && !sr.firstTime(w) {
-		return true
+	key := ""
+	if len(sr.sharers) > 0 && w.onlySharing() {
+		key = w.key()
 	}
-	request := Request{Amounts: w.amounts(), Mappings: w.mappings()}
-	sr.found = append(sr.found, request)
-	for _, t := range w.taken {
-		sr.note(t.provider)
+	switch request := (Request{Amounts: w.amounts(), Mappings: w.mappings()}); {
+	case sr.byTurns:
+		suppliers := sr.suppliers.take(len(w.taken))
+		for _, t := range w.taken {
+			suppliers = append(suppliers, t.provider)
+		}
+		sr.turns = append(sr.turns, turn{request, key, suppliers})
+	case sr.firstTime(key):
+		sr.found = append(sr.found, request)
+		for _, t := range w.taken {
+			sr.note(t.provider)
+		}
 	}
 	return !sr.full()
 }
@@ -317,7 +326,7 @@ func (sr *search) note(p *provider) {
 		return
 	}
 	sr.latest = p
-	if sr.policy.onePerTree || len(sr.sharers) > 0 {
+	if sr.policy.onePerTree || sr.byTurns || len(sr.sharers) > 0 {
 		if _, known := sr.known[p]; known {
 			return
 		}
@@ -335,20 +344,28 @@ func (w *walk) onlySharing() bool {
 	return !slices.ContainsFunc(w.chosen, func(p *provider) bool { return !p.shares() })
 }
 
-// firstTime records a candidate that other anchors may have as well.
-func (sr *search) firstTime(w *walk) bool {
+// key identifies a candidate that other anchors may have as well.
+func (w *walk) key() string {
 	var key strings.Builder
 	for _, p := range w.chosen {
 		key.WriteString(p.uuid)
 		key.WriteByte(' ')
 	}
-	if _, seen := sr.shared[key.String()]; seen {
+	return key.String()
+}
+
+// firstTime records the key of a candidate. One without a key is always new.
+func (sr *search) firstTime(key string) bool {
+	if key == "" {
+		return true
+	}
+	if _, seen := sr.shared[key]; seen {
 		return false
 	}
 	if sr.shared == nil {
 		sr.shared = make(map[string]struct{})
 	}
-	sr.shared[key.String()] = struct{}{}
+	sr.shared[key] = struct{}{}
 	return true
 }
 
