@@ -3,6 +3,7 @@ package tables
 import (
 	"iter"
 	"reflect"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -31,14 +32,8 @@ func (db *DB) Replace(records []sim.Record) error {
 	for i, t := range db.live.trees {
 		tx.trees[i] = t.empty()
 	}
-	for _, r := range records {
-		i, ok := db.find(r.Table)
-		if !ok {
-			return r.Errorf("there is no such table")
-		}
-		if err := db.tables[i].load(tx, r); err != nil {
-			return err
-		}
+	if err := db.load(tx, records); err != nil {
+		return err
 	}
 	for _, check := range db.checks {
 		if err := check(tx); err != nil {
@@ -57,12 +52,72 @@ func (db *DB) Replace(records []sim.Record) error {
 	return nil
 }
 
-// load adds the row of a record.
-func (r *rows) load(tx *Tx, record sim.Record) error {
-	row, err := r.decode(record)
-	if err != nil {
-		return err
+// piece is the rows of some records, up to the first that cannot be decoded.
+type piece struct {
+	rows []decoded
+	err  error
+}
+
+type decoded struct {
+	table *rows
+	row   any
+}
+
+// pieceLen is the number of records in a piece.
+const pieceLen = 256
+
+// load adds the rows of records. They are decoded by another goroutine, ahead of being added.
+func (db *DB) load(tx *Tx, records []sim.Record) error {
+	pieces, stop := make(chan piece, 4), make(chan struct{})
+	go func() {
+		defer close(pieces)
+		for some := range slices.Chunk(records, pieceLen) {
+			select {
+			case pieces <- db.decode(some):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		for range pieces { // until the goroutine has ended
+		}
+	}()
+	for p := range pieces {
+		for i, d := range p.rows {
+			if err := d.table.load(tx, records[i], d.row); err != nil {
+				return err
+			}
+		}
+		if p.err != nil {
+			return p.err
+		}
+		records = records[len(p.rows):]
 	}
+	return nil
+}
+
+func (db *DB) decode(records []sim.Record) (p piece) {
+	p.rows = make([]decoded, 0, len(records))
+	for _, r := range records {
+		i, ok := db.find(r.Table)
+		if !ok {
+			p.err = r.Errorf("there is no such table")
+			return p
+		}
+		row, err := db.tables[i].decode(r)
+		if err != nil {
+			p.err = err
+			return p
+		}
+		p.rows = append(p.rows, decoded{db.tables[i], row})
+	}
+	return p
+}
+
+// load adds the row of a record.
+func (r *rows) load(tx *Tx, record sim.Record, row any) error {
 	k := r.key(row)
 	if text := r.text(k); text != record.Key {
 		return record.Errorf("the row's key is %s", text)
