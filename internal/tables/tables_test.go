@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -282,4 +283,30 @@ func BenchmarkARQLife(b *testing.B) {
 			}
 		})
 	}
+}
+
+// An index finds all rows of a value, and only those, whatever texts the values are.
+func TestIndexesOfAnyText(t *testing.T) {
+	text := rapid.StringOfN(rapid.SampledFrom([]rune{0, 1, 'a', 'b', 0x7f, 'é', 0x10ffff}), 0, 10, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFixture()
+		want := make(map[string][]int64)
+		f.db.Update(nil, func(tx *tables.Tx) {
+			for i, owner := range rapid.SliceOfN(rapid.OneOf(text, rapid.String()), 0, 60).Draw(t, "owners") {
+				id := int64(i + 1)
+				f.rows.Put(tx, row{ID: id, UUID: fmt.Sprint(id), Owner: owner})
+				want[owner] = append(want[owner], id)
+			}
+			delete(want, "") // which is not indexed
+			for owner, ids := range want {
+				var got []int64
+				for r := range f.byOwner.All(tx, owner) {
+					got = append(got, r.ID)
+				}
+				if diff := cmp.Diff(ids, got); diff != "" {
+					t.Fatalf("of %q (-want +got):\n%s", owner, diff)
+				}
+			}
+		})
+	})
 }

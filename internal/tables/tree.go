@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -80,8 +81,9 @@ type (
 		row  any
 	}
 	numberedValue struct {
-		value string
-		num   int64
+		prefix uint64 // of the value: most comparisons end with it, and need not look at the text
+		value  string
+		num    int64
 	}
 	namedValue struct{ value, name string }
 )
@@ -98,12 +100,22 @@ func newRows(numbered bool) tree {
 		func(a, b namedRow) bool { return a.name < b.name })
 }
 
+// prefixOf is the beginning of a text as a number, in the order of the texts.
+func prefixOf(text string) uint64 {
+	var first [8]byte
+	copy(first[:], text)
+	return binary.BigEndian.Uint64(first[:])
+}
+
 // newValues returns the tree of an index. In a unique one a value determines the entry.
 func newValues(numbered, unique bool) tree {
 	if numbered {
-		return newPacked(func(e entry) numberedValue { return numberedValue{e.value, e.key.num} },
+		return newPacked(func(e entry) numberedValue { return numberedValue{prefixOf(e.value), e.value, e.key.num} },
 			func(v numberedValue) entry { return entry{value: v.value, key: key{num: v.num}} },
 			func(a, b numberedValue) bool {
+				if a.prefix != b.prefix {
+					return a.prefix < b.prefix
+				}
 				order := strings.Compare(a.value, b.value)
 				return order < 0 || !unique && order == 0 && a.num < b.num
 			})
