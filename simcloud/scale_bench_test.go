@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -18,9 +20,14 @@ import (
 // scaleGPUs is the number of devices of each host of the benchmarks of scale.
 const scaleGPUs = 8
 
-// scaleHosts runs a benchmark for clouds of several sizes.
+// scaleHosts runs a benchmark for clouds of several sizes, and of as many hosts as the environment
+// variable SCALE_HOSTS says.
 func scaleHosts(b *testing.B, bench func(b *testing.B, hosts int)) {
-	for _, hosts := range []int{8, 1000, 10000} {
+	sizes := []int{8, 1000, 10000}
+	if hosts, err := strconv.Atoi(os.Getenv("SCALE_HOSTS")); err == nil {
+		sizes = append(sizes, hosts)
+	}
+	for _, hosts := range sizes {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) { bench(b, hosts) })
 	}
 }
