@@ -194,6 +194,35 @@ func TestAClaimAsksAgain(t *testing.T) {
 	}
 }
 
+// The compute side does not know the options of the request, such as the aggregates of an
+// availability zone, and so claims nothing but the alternates of the handover.
+func TestTheComputeSideAsksForNoCandidates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOpts{model: raceModel(3, 2), config: spawn.Config{MaxAttempts: 2}})
+	listed := w.beforeClaim(t, "gpu")
+	listed.Unwind(t.Context())
+	handover, err := parseHandover(w.conduct(t, request("gpu")))
+	if err != nil || len(handover.Alternates) != 1 {
+		t.Fatalf("%d alternates, %v; want one", len(handover.Alternates), err)
+	}
+	w.rival(t, listed, handover.Alternates[0].Root, 0)
+	w.restart(t)
+	a, err := w.flow.Resume(handover, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(w.limits(t))
+	if err := walk(t.Context(), a.Reschedule, a.Claim); !errors.Is(err, spawn.ErrClaim) {
+		t.Errorf("got error %v, want ErrClaim", err)
+	}
+	if asked := len(w.limits(t)) - before; asked > 0 {
+		t.Errorf("candidates were asked for %d times", asked)
+	}
+	if _, leftovers := a.Unwind(t.Context()); len(leftovers) > 0 {
+		t.Error(leftovers)
+	}
+}
+
 // A Placement whose claims do not agree with its candidates is not asked for ever.
 func TestAClaimThatIsAlwaysRefusedEnds(t *testing.T) {
 	t.Parallel()

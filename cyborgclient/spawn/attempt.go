@@ -124,6 +124,7 @@ type Attempt struct {
 	bindLost bool // the outcome of the bind is unknown
 
 	hosts     []string        // that were chosen, by name
+	mayAsk    bool            // the candidates are Placement's answer to Request, not those of a handover
 	asked     int             // how many candidates the last query asked for; 0 before it, and for all
 	cut       bool            // there may be more candidates
 	tried     map[string]bool // roots of the hosts that were claimed on

@@ -34,7 +34,7 @@ func (a *Attempt) FindCandidates(ctx context.Context) error {
 		if err := a.narrowToHost(ctx); err != nil {
 			return "", err
 		}
-		a.asked, a.cut = 0, false
+		a.mayAsk, a.asked, a.cut = true, 0, false
 		if err := a.askCandidates(ctx); err != nil {
 			return "", err
 		}

@@ -20,7 +20,8 @@ const maxAnswers = 8
 // the device profiles. When another client took a device meanwhile, the next candidate of
 // the host without it is tried, up to 16 of them, then those of the next host, up to
 // Config.MaxAttempts hosts. A candidate with a card that Nova has, too, is left out. When
-// all are refused, Placement is asked for candidates again, up to seven times.
+// all are refused, Placement is asked for candidates again, up to seven times, unless they
+// are those of a handover, which does not have the options of the request.
 //
 // The error matches ErrClaim when Placement refused all, ErrNoCandidates as well when no
 // host has room any more, and is an [*OwnerConflictError] as well when a card has two
@@ -48,7 +49,7 @@ func (a *Attempt) claimAny(ctx context.Context, generation *int) (decision strin
 			return "", err
 		case claimed != nil:
 			return decision + refused.text(), a.mapGroups(ctx, *claimed)
-		case answers == maxAnswers, !refused.outdated && !a.cut:
+		case answers == maxAnswers, !a.mayAsk, !refused.outdated && !a.cut:
 			return "", a.refusedBy(ctx, refused)
 		}
 		more, err := a.askAgain(ctx, refused)
