@@ -128,6 +128,8 @@ type reconciliation struct {
 	onHosts map[string]bool             // instances that have an ARQ on the hosts
 	known   map[string]bool             // hosts that Placement or an ARQ has
 	arqs    map[string]cyborgclient.ARQ // orphans without an instance
+	// suspects are the consumers whose allocations are suspects.
+	suspects map[string]bool
 }
 
 // find lists the orphans: ARQs, then allocations, then ARQs without an instance.
@@ -203,6 +205,12 @@ func (r *reconciliation) gone(ctx context.Context, instance string) (bool, error
 func (r *reconciliation) allocations(ctx context.Context) ([]Leftover, error) {
 	var orphans []Leftover
 	seen := map[string]bool{}
+	r.suspects = map[string]bool{}
+	for _, l := range r.flow.Suspects() {
+		if l.Kind == LeftoverAllocation {
+			r.suspects[l.ID] = true
+		}
+	}
 	for _, host := range r.opts.Hosts {
 		root, err := r.flow.placement.Named(ctx, host)
 		if err != nil {
@@ -268,8 +276,7 @@ func (r *reconciliation) ours(ctx context.Context, consumer, provider, name stri
 	if r.onHosts[consumer] {
 		return true, nil
 	}
-	suspect := slices.ContainsFunc(r.flow.Suspects(), func(l Leftover) bool { return l.Kind == LeftoverAllocation && l.ID == consumer })
-	if !suspect {
+	if !r.suspects[consumer] {
 		held, err := r.flow.placement.Allocation(ctx, consumer)
 		if err != nil || held.Type != placement.TypeInstance {
 			return false, err
@@ -296,9 +303,15 @@ func (r *reconciliation) free(ctx context.Context, orphans []Leftover) []Leftove
 		done = append(done, orphan)
 	}
 	done = append(done, r.freeUnchanged(ctx, waiting)...)
-	r.flow.suspects.remove(func(l Leftover) bool {
-		return slices.ContainsFunc(done, func(freed Leftover) bool { return freed.Err == nil && freed.Kind == l.Kind && freed.ID == l.ID })
-	})
+	type subject struct {
+		kind LeftoverKind
+		id   string
+	}
+	freed := make(map[subject]bool, len(done))
+	for _, l := range done {
+		freed[subject{l.Kind, l.ID}] = l.Err == nil
+	}
+	r.flow.suspects.remove(func(l Leftover) bool { return freed[subject{l.Kind, l.ID}] })
 	return done
 }
 
