@@ -2,10 +2,10 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,7 +129,13 @@ func NewRow(table string) any {
 }
 
 // numberKey is the key of a row with an ID.
-func numberKey(id int64) string { return fmt.Sprintf("%010d", id) }
+func numberKey(id int64) string { return padded(id, 10) }
+
+// padded writes a number with leading zeros.
+func padded(n int64, width int) string {
+	digits := strconv.FormatInt(n, 10)
+	return strings.Repeat("0", max(0, width-len(digits))) + digits
+}
 
 // stamp is a time as rows have it.
 func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
@@ -141,11 +147,11 @@ type rowPlace struct{ table, key string }
 type rows map[rowPlace]sim.RecordChange
 
 func (r rows) add(table, key, kind, id, label string, row any) {
-	r[rowPlace{table, key}] = sim.RecordChange{
-		Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label,
-		Hidden: []string{"id", "uuid", "tree", "created_at", "updated_at", "consumer", "resource_provider"},
-	}
+	r[rowPlace{table, key}] = sim.RecordChange{Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label, Hidden: hidden}
 }
+
+// hidden are the fields that no description of a change lists.
+var hidden = []string{"id", "uuid", "tree", "created_at", "updated_at", "consumer", "resource_provider"}
 
 // list returns the rows ordered by table and key.
 func (r rows) list() []sim.RecordChange {
@@ -249,16 +255,9 @@ func (s *State) addProviderRows(to rows, uuid string) {
 	if p == nil {
 		return
 	}
-	row := ProviderRow{ID: p.seq, UUID: p.uuid, Name: p.name, Generation: p.generation, Created: stamp(p.created), Updated: stamp(p.updated)}
-	if p.parent != nil {
-		row.Parent = p.parent.uuid
-	} else {
-		row.Tree = p.tree.number
-	}
-	key := numberKey(p.seq)
-	to.add(tableProviders, key, "resource_provider", p.uuid, p.name, row)
+	key := p.addRow(to)
 	for _, i := range p.invs {
-		to.add(tableInventories, fmt.Sprintf("%s.%06d", key, i.class.id), "inventory", p.uuid+"/"+i.class.name, i.class.name+" on "+p.name, InventoryRow{
+		to.add(tableInventories, key+"."+padded(int64(i.class.id), 6), "inventory", p.uuid+"/"+i.class.name, i.class.name+" on "+p.name, InventoryRow{
 			p.uuid, i.class.name, i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio, stamp(i.changed),
 		})
 	}
@@ -270,6 +269,19 @@ func (s *State) addProviderRows(to rows, uuid string) {
 	}
 }
 
+// addRow adds the row of a provider without what it has, and returns its key.
+func (p *provider) addRow(to rows) (key string) {
+	row := ProviderRow{ID: p.seq, UUID: p.uuid, Name: p.name, Generation: p.generation, Created: stamp(p.created), Updated: stamp(p.updated)}
+	if p.parent != nil {
+		row.Parent = p.parent.uuid
+	} else {
+		row.Tree = p.tree.number
+	}
+	key = numberKey(p.seq)
+	to.add(tableProviders, key, "resource_provider", p.uuid, p.name, row)
+	return key
+}
+
 // addBranchRows adds the rows of several providers.
 func (s *State) addBranchRows(to rows, branch []*provider) {
 	for _, p := range branch {
@@ -277,10 +289,13 @@ func (s *State) addBranchRows(to rows, branch []*provider) {
 	}
 }
 
-// addPlanRows adds all rows that a plan may change.
+// addPlanRows adds all rows that a plan may change. Of a provider whose inventories stay, that
+// is its generation.
 func (s *State) addPlanRows(to rows, pl *plan) {
 	s.addBranchRows(to, pl.reshaped)
-	s.addBranchRows(to, pl.bumped)
+	for _, p := range pl.bumped {
+		p.addRow(to)
+	}
 	for _, claim := range pl.claims {
 		s.addConsumerRows(to, claim.Consumer)
 	}
@@ -294,7 +309,7 @@ func (s *State) addConsumerRows(to rows, uuid string) {
 	}
 	to.add(tableConsumers, uuid, "consumer", uuid, "", ConsumerRow{uuid, c.project, c.user, c.kind, c.generation, stamp(c.created)})
 	for _, a := range c.allocs {
-		to.add(tableAllocations, fmt.Sprintf("%s.%010d.%06d", uuid, a.provider.seq, a.class.id), "allocation", uuid+"/"+a.provider.uuid+"/"+a.class.name,
-			fmt.Sprintf("%d %s on %s", a.amount, a.class.name, a.provider.name), AllocationRow{uuid, a.provider.uuid, a.class.name, a.amount})
+		to.add(tableAllocations, uuid+"."+numberKey(a.provider.seq)+"."+padded(int64(a.class.id), 6), "allocation", uuid+"/"+a.provider.uuid+"/"+a.class.name,
+			strconv.FormatInt(a.amount, 10)+" "+a.class.name+" on "+a.provider.name, AllocationRow{uuid, a.provider.uuid, a.class.name, a.amount})
 	}
 }
