@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
 // scaleGPUs is the number of devices of each host of the benchmarks of scale.
@@ -81,7 +84,7 @@ func (d *discard) Write(p []byte) (int, error) {
 }
 
 // ask sends a request to the handler and returns the length of the answer in bytes.
-func ask(tb testing.TB, s *Server, method, path, body string, want int) int {
+func ask(tb testing.TB, s http.Handler, method, path, body string, want int) int {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.Header.Set("X-Auth-Token", "admin")
 	req.Header.Set("OpenStack-API-Version", "placement 1.39")
@@ -134,27 +137,33 @@ func scaleClaim(host []ResourceProvider, gpu int) string {
 }
 
 // BenchmarkScaleClaim claims a GPU, reads the allocations and releases them, through the
-// handler without a socket.
+// handler without a socket: without a record, and with one as a simulated cloud keeps it.
 func BenchmarkScaleClaim(b *testing.B) {
 	for _, hosts := range []int{8, 1000, 10000} {
 		s, providers := scaleWorld(b, hosts)
 		i := 0
-		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				i++
-				path := fmt.Sprintf("/allocations/%08d-0000-4000-8000-000000000000", i)
-				host := providers[i*7%hosts*(scaleGPUs+1):]
-				ask(b, s, "PUT", path, scaleClaim(host, i%scaleGPUs), http.StatusNoContent)
-				ask(b, s, "GET", path, "", http.StatusOK)
-				ask(b, s, "DELETE", path, "", http.StatusNoContent)
-			}
-		})
+		for _, record := range []struct {
+			name    string
+			handler http.Handler
+		}{{"none", s}, {"kept", simhttp.Recording(s, simhttp.NewRecorder(1000))}} {
+			b.Run(fmt.Sprintf("hosts=%d/record=%s", hosts, record.name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					i++
+					path := fmt.Sprintf("/allocations/%08d-0000-4000-8000-000000000000", i)
+					host := providers[i*7%hosts*(scaleGPUs+1):]
+					ask(b, record.handler, "PUT", path, scaleClaim(host, i%scaleGPUs), http.StatusNoContent)
+					ask(b, record.handler, "GET", path, "", http.StatusOK)
+					ask(b, record.handler, "DELETE", path, "", http.StatusNoContent)
+				}
+			})
+		}
 	}
 }
 
 // BenchmarkScaleReadersUnderWriters asks for ten candidates while 15 writers claim and release
-// GPUs and one changes inventories and traits, all through the handler.
+// GPUs and one changes inventories and traits, all through the handler. A writer lets others
+// run after each request, as one that waits for the next request does.
 func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 	for _, hosts := range []int{8, 1000, 10000} {
 		s, providers := scaleWorld(b, hosts)
@@ -177,6 +186,7 @@ func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 							b.Errorf("claim: status %d", status)
 							return
 						}
+						runtime.Gosched()
 					}
 				})
 			}
@@ -200,6 +210,7 @@ func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 // report changes the traits and the inventories of one GPU after the other, as agents do.
 func report(b *testing.B, s *Server, providers []ResourceProvider, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
+		runtime.Gosched()
 		gpu := providers[i%len(providers)/(scaleGPUs+1)*(scaleGPUs+1)+scaleGPUs].UUID
 		p, err := s.ResourceProvider(gpu)
 		if err != nil {
