@@ -1,7 +1,6 @@
 package simcloud_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,24 +9,15 @@ import (
 	"testing"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/scale"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// scales runs a benchmark for clouds of eight GPUs a host.
-func scales(b *testing.B, bench func(b *testing.B, hosts int)) {
-	for _, hosts := range []int{8, 1000, 10_000} {
-		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
-			b.ReportAllocs()
-			bench(b, hosts)
-		})
-	}
-}
-
 func scaled(tb testing.TB, hosts int, opts ...simcloud.Option) *simcloud.Cloud {
 	tb.Helper()
-	cloud, err := simcloud.New(tb.Context(), simcloud.ScaleModel(hosts, 8), opts...)
+	cloud, err := simcloud.New(tb.Context(), simcloud.ScaleModel(hosts, scale.Devices), opts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,7 +59,9 @@ func fill(tb testing.TB, cloud *simcloud.Cloud) int {
 
 // BenchmarkScaleLeaks checks clouds in which each device has a guest.
 func BenchmarkScaleLeaks(b *testing.B) {
-	scales(b, func(b *testing.B, hosts int) {
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
+		b.ReportAllocs()
 		cloud := scaled(b, hosts)
 		guests := fill(b, cloud)
 		for b.Loop() {
@@ -77,14 +69,15 @@ func BenchmarkScaleLeaks(b *testing.B) {
 				b.Fatal(len(leaks), leaks[0])
 			}
 		}
-		b.ReportMetric(float64(guests), "guests")
+		rates.Report(b, "leaks", hosts, float64(b.N*guests), "guests")
 	})
 }
 
 // BenchmarkScaleState keeps clouds in a file and as a document: a request that changes a
 // guest and waits for the disk, a start from the file, a dump and a load.
 func BenchmarkScaleState(b *testing.B) {
-	scales(b, func(b *testing.B, hosts int) {
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
 		path := filepath.Join(b.TempDir(), "state")
 		cloud := scaled(b, hosts, simcloud.WithStateFile(path))
 		b.Run("change", func(b *testing.B) {
@@ -96,6 +89,7 @@ func BenchmarkScaleState(b *testing.B) {
 					b.Fatal(w.Code, w.Body)
 				}
 			}
+			rates.Report(b, "change", hosts, float64(b.N), "changes")
 		})
 		dump, err := cloud.Dump()
 		if err != nil {
@@ -111,6 +105,7 @@ func BenchmarkScaleState(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(len(dump))/(1<<20), "MiB")
+			rates.Report(b, "dump", hosts, float64(b.N*hosts), "hosts")
 		})
 		b.Run("load", func(b *testing.B) {
 			b.ReportAllocs()
@@ -119,6 +114,7 @@ func BenchmarkScaleState(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			rates.Report(b, "load", hosts, float64(b.N*hosts), "hosts")
 		})
 		b.Run("start", func(b *testing.B) {
 			b.ReportAllocs()
@@ -126,10 +122,11 @@ func BenchmarkScaleState(b *testing.B) {
 				if err := cloud.Close(); err != nil {
 					b.Fatal(err)
 				}
-				if cloud, err = simcloud.New(b.Context(), simcloud.ScaleModel(hosts, 8), simcloud.WithStateFile(path)); err != nil {
+				if cloud, err = simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices), simcloud.WithStateFile(path)); err != nil {
 					b.Fatal(err)
 				}
 			}
+			rates.Report(b, "start", hosts, float64(b.N*hosts), "hosts")
 			_ = cloud.Close()
 		})
 	})
