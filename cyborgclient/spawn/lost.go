@@ -26,6 +26,8 @@ func (a *Attempt) findLostARQs(ctx context.Context) {
 	}
 	lost := lostCreate{attempt: a, createState: &a.create, owner: a.flow.tokenOwner(), seen: map[string]int{}}
 	if a.flow.config.ExclusiveProject && lost.owner.project != "" {
+		a.flow.arqs.beginSearch()
+		defer a.flow.arqs.endSearch()
 		settled, err := a.flow.settle(ctx, lost.adopt)
 		a.create.lost = !settled
 		lost.name(nil, err)
@@ -80,7 +82,7 @@ func (l *lostCreate) adopt(ctx context.Context) (settled bool, err error) {
 		if _, known := l.seen[arq.UUID]; !known {
 			l.seen[arq.UUID] = newest
 		}
-		if arq.ProjectID != "" && arqs.adopt(arq.UUID, l.seen[arq.UUID]) {
+		if l.missing > 0 && arq.ProjectID != "" && arqs.adopt(arq.UUID, l.seen[arq.UUID]) {
 			l.attempt.addARQs([]cyborgclient.ARQ{arq}, l.from)
 			l.missing--
 		}

@@ -100,16 +100,24 @@ func (w *world) fail(t *testing.T, rules ...fault.Rule) {
 // begin walks an attempt up to the creation of its ARQs.
 func (w *world) begin(t *testing.T, instance string) *spawn.Attempt {
 	t.Helper()
+	a := w.beginCreate(t, instance)
+	if err := a.CreateARQs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// beginCreate walks an attempt up to the step that creates its ARQs.
+func (w *world) beginCreate(t *testing.T, instance string) *spawn.Attempt {
+	t.Helper()
 	req := request("gpu")
 	req.Instance = instance
 	a, err := w.flow.Begin(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []func(context.Context) error{a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim, a.CreateARQs} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	if err := walk(t.Context(), a.ReadProfile, a.BuildRequest, a.FindCandidates, a.Select, a.Claim); err != nil {
+		t.Fatal(err)
 	}
 	return a
 }
@@ -130,6 +138,63 @@ func TestALostCreateLeavesTheARQsOfTheSameFlow(t *testing.T) {
 			}
 		}
 		w.checkPromise(t, other.Result(), nil)
+	})
+}
+
+// Of two attempts whose creates were lost, one may give back its ARQ while the other reads the
+// list that still has it.
+func TestALostCreateIsNotTheOneOfAnAttemptThatHasEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		i := new(interceptor)
+		w.intercept(t, i, alone)
+		late, lost := w.beginCreate(t, instance), w.beginCreate(t, secondInstance)
+		for _, create := range []struct {
+			attempt *spawn.Attempt
+			rule    fault.Rule
+		}{
+			{late, fault.Rule{Operation: fault.ARQCreate, Action: fault.Late, Delay: 3 * time.Second}},
+			{lost, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After}},
+		} {
+			w.fail(t, create.rule)
+			if err := create.attempt.CreateARQs(t.Context()); err == nil {
+				t.Fatal("the reply is not lost")
+			}
+		}
+		i.n, i.after = i.seen.Load()+1, func(*http.Request) {
+			if _, left := lost.Unwind(t.Context()); len(left) > 0 {
+				t.Errorf("the attempt that ended first: %v", left)
+			}
+		}
+		if _, left := late.Unwind(t.Context()); len(left) > 0 {
+			t.Errorf("the other attempt: %v", left)
+		}
+		time.Sleep(spawn.LateWindow)
+		w.cloud.CheckNoLeaks(t)
+	})
+}
+
+// An attempt takes as many lost ARQs as it has lost, and leaves the others to their attempts.
+func TestLostCreatesShareWhatIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{config: alone})
+		w.fail(t, fault.Rule{Operation: fault.ARQCreate, Action: fault.Drop, When: fault.After, Times: 2})
+		var attempts []*spawn.Attempt
+		for _, id := range []string{instance, secondInstance} {
+			a := w.beginCreate(t, id)
+			if err := a.CreateARQs(t.Context()); err == nil {
+				t.Fatal("the reply is not lost")
+			}
+			attempts = append(attempts, a)
+		}
+		for _, a := range attempts {
+			if undone, left := a.Unwind(t.Context()); len(left) > 0 {
+				t.Errorf("left: %v, undone: %v", left, undone)
+			}
+		}
+		w.cloud.CheckNoLeaks(t)
 	})
 }
 

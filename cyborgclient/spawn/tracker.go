@@ -11,6 +11,9 @@ type tracker struct {
 	users   map[string]int
 	last    int          // the ticket of the newest create
 	creates map[int]bool // tickets of the creates under way
+
+	searches int             // for the ARQs of lost creates
+	left     map[string]bool // by their last user, during the searches
 }
 
 func (t *tracker) add(uuids ...string) {
@@ -30,8 +33,11 @@ func (t *tracker) remove(uuids ...string) {
 	for _, uuid := range uuids {
 		if t.users[uuid] > 1 {
 			t.users[uuid]--
-		} else {
-			delete(t.users, uuid)
+			continue
+		}
+		delete(t.users, uuid)
+		if t.searches > 0 {
+			t.left[uuid] = true
 		}
 	}
 }
@@ -61,6 +67,24 @@ func (t *tracker) endCreate(ticket int) {
 	delete(t.creates, ticket)
 }
 
+// beginSearch begins to remember whose ARQs are given back: a list that is read meanwhile may
+// still have them.
+func (t *tracker) beginSearch() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.searches++; t.left == nil {
+		t.left = make(map[string]bool)
+	}
+}
+
+func (t *tracker) endSearch() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.searches--; t.searches == 0 {
+		t.left = nil
+	}
+}
+
 // newestCreate returns the ticket of the newest create.
 func (t *tracker) newestCreate() int {
 	t.mu.Lock()
@@ -68,8 +92,8 @@ func (t *tracker) newestCreate() int {
 	return t.last
 }
 
-// adopt adds an ARQ that nobody uses, unless a create that began up to a ticket is
-// still under way: the ARQ may be that one's.
+// adopt adds an ARQ that nobody uses, nor has used during the search, unless a create that
+// began up to a ticket is still under way: the ARQ may be that one's.
 func (t *tracker) adopt(uuid string, ticket int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +101,7 @@ func (t *tracker) adopt(uuid string, ticket int) bool {
 	for underWay := range t.creates {
 		oldest = min(oldest, underWay)
 	}
-	if oldest <= ticket || t.users[uuid] > 0 {
+	if oldest <= ticket || t.users[uuid] > 0 || t.left[uuid] {
 		return false
 	}
 	if t.users == nil {
