@@ -12,11 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/scale"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
-
-// scaleGPUs is the number of devices of each host of the benchmarks of scale.
-const scaleGPUs = 8
 
 // scaleWorld builds hosts with eight GPUs each, as the agents of Cyborg report them, and
 // returns the providers in the order of creation: each host with its GPUs.
@@ -31,7 +29,7 @@ func scaleWorld(b *testing.B, hosts int) (*Server, []ResourceProvider) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for d := range scaleGPUs {
+		for d := range scale.Devices {
 			_, err := s.CreateProvider(ResourceProvider{
 				Name: fmt.Sprintf("%s_0000:%02x:00.0", root.Name, d+16), Parent: root.UUID,
 				Traits:      []string{"OWNER_CYBORG", "CUSTOM_GPU_NVIDIA", "CUSTOM_GPU_PRODUCT_ID_20B5"},
@@ -48,13 +46,13 @@ func scaleWorld(b *testing.B, hosts int) (*Server, []ResourceProvider) {
 // occupy gives the chosen GPUs, counted over all hosts, to consumers.
 func occupy(b *testing.B, s *Server, providers []ResourceProvider, chosen func(gpu int) bool) {
 	b.Helper()
-	for gpu := range len(providers) / (scaleGPUs + 1) * scaleGPUs {
+	for gpu := range len(providers) / (scale.Devices + 1) * scale.Devices {
 		if !chosen(gpu) {
 			continue
 		}
-		host := providers[gpu/scaleGPUs*(scaleGPUs+1):]
+		host := providers[gpu/scale.Devices*(scale.Devices+1):]
 		err := s.Claim(Claim{Consumer: fmt.Sprintf("%08d-0000-4000-8000-00000000000f", gpu), Project: "p", User: "u", Allocations: []Allocation{
-			{Provider: host[0].UUID, Class: "VCPU", Used: 2}, {Provider: host[0].UUID, Class: "MEMORY_MB", Used: 4096}, {Provider: host[1+gpu%scaleGPUs].UUID, Class: "PGPU", Used: 1},
+			{Provider: host[0].UUID, Class: "VCPU", Used: 2}, {Provider: host[0].UUID, Class: "MEMORY_MB", Used: 4096}, {Provider: host[1+gpu%scale.Devices].UUID, Class: "PGPU", Used: 1},
 		}})
 		if err != nil {
 			b.Fatal(err)
@@ -104,14 +102,15 @@ func ask(tb testing.TB, s http.Handler, method, path, body string, want int) int
 // GPU needs: in empty clouds, and where four fifths of the GPUs are taken, those of the first
 // hosts, or the first ones of each host, or any.
 func BenchmarkScaleCandidates(b *testing.B) {
-	for _, hosts := range []int{8, 1000, 10000} {
+	var rates scale.Rates
+	for _, hosts := range scale.Sizes() {
 		for _, full := range []struct {
 			name   string
 			chosen func(gpu int) bool
 		}{
 			{"empty", func(int) bool { return false }},
-			{"hosts", func(gpu int) bool { return gpu < hosts*scaleGPUs*4/5 }},
-			{"devices", func(gpu int) bool { return gpu%scaleGPUs < scaleGPUs*4/5+gpu/scaleGPUs%5/3 }},
+			{"hosts", func(gpu int) bool { return gpu < hosts*scale.Devices*4/5 }},
+			{"devices", func(gpu int) bool { return gpu%scale.Devices < scale.Devices*4/5+gpu/scale.Devices%5/3 }},
 			{"any", func(gpu int) bool { return uint32(gpu)*2654435761>>16%5 != 0 }},
 		} {
 			s, providers := scaleWorld(b, hosts)
@@ -123,6 +122,7 @@ func BenchmarkScaleCandidates(b *testing.B) {
 					for b.Loop() {
 						size = ask(b, s, "GET", "/allocation_candidates?"+scaleQuery(limit), "", http.StatusOK)
 					}
+					rates.Report(b, fmt.Sprint(full.name, limit), hosts, float64(b.N), "answers")
 					b.ReportMetric(float64(size), "bytes")
 				})
 			}
@@ -139,7 +139,8 @@ func scaleClaim(host []ResourceProvider, gpu int) string {
 // BenchmarkScaleClaim claims a GPU, reads the allocations and releases them, through the
 // handler without a socket: without a record, and with one as a simulated cloud keeps it.
 func BenchmarkScaleClaim(b *testing.B) {
-	for _, hosts := range []int{8, 1000, 10000} {
+	var rates scale.Rates
+	for _, hosts := range scale.Sizes() {
 		s, providers := scaleWorld(b, hosts)
 		i := 0
 		for _, record := range []struct {
@@ -151,11 +152,12 @@ func BenchmarkScaleClaim(b *testing.B) {
 				for b.Loop() {
 					i++
 					path := fmt.Sprintf("/allocations/%08d-0000-4000-8000-000000000000", i)
-					host := providers[i*7%hosts*(scaleGPUs+1):]
-					ask(b, record.handler, "PUT", path, scaleClaim(host, i%scaleGPUs), http.StatusNoContent)
+					host := providers[i*7%hosts*(scale.Devices+1):]
+					ask(b, record.handler, "PUT", path, scaleClaim(host, i%scale.Devices), http.StatusNoContent)
 					ask(b, record.handler, "GET", path, "", http.StatusOK)
 					ask(b, record.handler, "DELETE", path, "", http.StatusNoContent)
 				}
+				rates.Report(b, record.name, hosts, float64(b.N), "claims")
 			})
 		}
 	}
@@ -165,7 +167,8 @@ func BenchmarkScaleClaim(b *testing.B) {
 // GPUs and one changes inventories and traits, all through the handler. A writer lets others
 // run after each request, as one that waits for the next request does.
 func BenchmarkScaleReadersUnderWriters(b *testing.B) {
-	for _, hosts := range []int{8, 1000, 10000} {
+	var rates scale.Rates
+	for _, hosts := range scale.Sizes() {
 		s, providers := scaleWorld(b, hosts)
 		b.Run(fmt.Sprintf("hosts=%d/writers=16/limit=10", hosts), func(b *testing.B) {
 			var stop atomic.Bool
@@ -176,8 +179,8 @@ func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 					for i := w; !stop.Load(); i += 15 {
 						path := fmt.Sprintf("/allocations/%08d-0000-4000-8000-000000000000", i)
 						// A host of its own for each writer, but for those of the smallest cloud.
-						host := providers[(w+i/15*15)%hosts*(scaleGPUs+1):]
-						status := serve(s, "PUT", path, scaleClaim(host, w/8%scaleGPUs))
+						host := providers[(w+i/15*15)%hosts*(scale.Devices+1):]
+						status := serve(s, "PUT", path, scaleClaim(host, w/8%scale.Devices))
 						writes.Add(1)
 						if status == http.StatusNoContent {
 							serve(s, "DELETE", path, "")
@@ -200,6 +203,7 @@ func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 			stop.Store(true)
 			wg.Wait()
 			slices.Sort(waits)
+			rates.Report(b, "read", hosts, float64(b.N), "reads")
 			b.ReportMetric(waits[len(waits)/2].Seconds()*1e3, "p50-ms")
 			b.ReportMetric(waits[len(waits)*99/100].Seconds()*1e3, "p99-ms")
 			b.ReportMetric(float64(writes.Load())/b.Elapsed().Seconds(), "writes/s")
@@ -211,7 +215,7 @@ func BenchmarkScaleReadersUnderWriters(b *testing.B) {
 func report(b *testing.B, s *Server, providers []ResourceProvider, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
 		runtime.Gosched()
-		gpu := providers[i%len(providers)/(scaleGPUs+1)*(scaleGPUs+1)+scaleGPUs].UUID
+		gpu := providers[i%len(providers)/(scale.Devices+1)*(scale.Devices+1)+scale.Devices].UUID
 		p, err := s.ResourceProvider(gpu)
 		if err != nil {
 			b.Error(err)
@@ -226,9 +230,9 @@ func report(b *testing.B, s *Server, providers []ResourceProvider, stop *atomic.
 // BenchmarkScaleGeneration asks for candidates by default, and with a maximum of candidates by
 // each strategy. One GPU of each host is free, so that all answers have the same length.
 func BenchmarkScaleGeneration(b *testing.B) {
-	for _, hosts := range []int{8, 1000, 10000} {
+	for _, hosts := range scale.Sizes() {
 		s, providers := scaleWorld(b, hosts)
-		occupy(b, s, providers, func(gpu int) bool { return gpu%scaleGPUs > 0 })
+		occupy(b, s, providers, func(gpu int) bool { return gpu%scale.Devices > 0 })
 		for _, cfg := range []Config{
 			{}, {MaxAllocationCandidates: 1000}, {MaxAllocationCandidates: 1000, GenerationStrategy: StrategyBreadthFirst},
 		} {

@@ -5,32 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"runtime"
-	"strconv"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/scale"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
-
-// scaleGPUs is the number of devices of each host of the benchmarks of scale.
-const scaleGPUs = 8
-
-// scaleHosts runs a benchmark for clouds of several sizes, and of as many hosts as the environment
-// variable SCALE_HOSTS says.
-func scaleHosts(b *testing.B, bench func(b *testing.B, hosts int)) {
-	sizes := []int{8, 1000, 10000}
-	if hosts, err := strconv.Atoi(os.Getenv("SCALE_HOSTS")); err == nil {
-		sizes = append(sizes, hosts)
-	}
-	for _, hosts := range sizes {
-		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) { bench(b, hosts) })
-	}
-}
 
 // allocated is what was allocated since the start, in bytes, and what is reachable now.
 func allocated() (total, heap uint64) {
@@ -43,19 +27,20 @@ func allocated() (total, heap uint64) {
 
 // reportDevices reports how many devices were worked on each second, and how much was
 // allocated for each.
-func reportDevices(b *testing.B, hosts int, bytes uint64) {
-	devices := float64(b.N) * float64(hosts*scaleGPUs)
-	b.ReportMetric(devices/b.Elapsed().Seconds(), "devices/s")
+func reportDevices(b *testing.B, rates *scale.Rates, hosts int, bytes uint64) {
+	devices := float64(b.N) * float64(hosts*scale.Devices)
+	rates.Report(b, "devices", hosts, devices, "devices")
 	b.ReportMetric(float64(bytes)/devices/1000, "KB/device")
 }
 
 // BenchmarkScaleBuild builds clouds of many hosts. Its MiB are the heap that the last cloud
 // holds.
 func BenchmarkScaleBuild(b *testing.B) {
-	scaleHosts(b, func(b *testing.B, hosts int) {
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
 		before, empty := allocated()
 		for b.Loop() {
-			cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scaleGPUs))
+			cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -68,14 +53,15 @@ func BenchmarkScaleBuild(b *testing.B) {
 			b.StartTimer()
 		}
 		after, _ := allocated()
-		reportDevices(b, hosts, after-before)
+		reportDevices(b, &rates, hosts, after-before)
 	})
 }
 
 // BenchmarkScaleReport makes all agents report again, with nothing changed.
 func BenchmarkScaleReport(b *testing.B) {
-	scaleHosts(b, func(b *testing.B, hosts int) {
-		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scaleGPUs))
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
+		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -86,7 +72,7 @@ func BenchmarkScaleReport(b *testing.B) {
 			}
 		}
 		after, _ := allocated()
-		reportDevices(b, hosts, after-before)
+		reportDevices(b, &rates, hosts, after-before)
 		if err := cloud.Close(); err != nil {
 			b.Fatal(err)
 		}
@@ -96,7 +82,8 @@ func BenchmarkScaleReport(b *testing.B) {
 // BenchmarkScaleFirstReport makes the agents of a Cyborg without devices report to a
 // Placement that has only the hosts.
 func BenchmarkScaleFirstReport(b *testing.B) {
-	scaleHosts(b, func(b *testing.B, hosts int) {
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
 		bytes := uint64(0)
 		for b.Loop() {
 			b.StopTimer()
@@ -112,7 +99,7 @@ func BenchmarkScaleFirstReport(b *testing.B) {
 			end()
 			b.StartTimer()
 		}
-		reportDevices(b, hosts, bytes)
+		reportDevices(b, &rates, hosts, bytes)
 	})
 }
 
@@ -122,7 +109,7 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 	if err != nil {
 		b.Fatal(err)
 	}
-	agents, closeAgents, err := simcloud.ScaleModel(hosts, scaleGPUs).Agents()
+	agents, closeAgents, err := simcloud.ScaleModel(hosts, scale.Devices).Agents()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -153,12 +140,13 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 // BenchmarkScalePage refetches all sections of the status page, of a cloud whose devices are in
 // use to 80 %. KB is what the browser gets.
 func BenchmarkScalePage(b *testing.B) {
-	scaleHosts(b, func(b *testing.B, hosts int) {
-		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scaleGPUs))
+	var rates scale.Rates
+	scale.Run(b, func(b *testing.B, hosts int) {
+		cloud, err := simcloud.New(b.Context(), simcloud.ScaleModel(hosts, scale.Devices))
 		if err != nil {
 			b.Fatal(err)
 		}
-		use(b, cloud, hosts*scaleGPUs*8/10)
+		use(b, cloud, hosts*scale.Devices*8/10)
 		size := 0
 		get := func(path string) {
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
@@ -178,6 +166,7 @@ func BenchmarkScalePage(b *testing.B) {
 				get("/_sim/?part=" + section)
 			}
 		}
+		rates.Report(b, "page", hosts, float64(b.N), "pages")
 		b.ReportMetric(float64(size)/1000, "KB")
 		if err := cloud.Close(); err != nil {
 			b.Fatal(err)

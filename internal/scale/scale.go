@@ -2,6 +2,8 @@ package scale
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 )
 
@@ -11,10 +13,23 @@ const Devices = 8
 // smallest is the size that rates are compared with.
 const smallest = 8
 
-// Run runs a benchmark for 8, 1,000 and 10,000 hosts.
+// Sizes are the numbers of hosts: 8, 1,000 and, unless the tests are short, 10,000; and what
+// the environment variable SCALE_HOSTS says, such as 100000.
+func Sizes() []int {
+	sizes := []int{smallest, 1000}
+	if !testing.Short() {
+		sizes = append(sizes, 10_000)
+	}
+	if hosts, err := strconv.Atoi(os.Getenv("SCALE_HOSTS")); err == nil {
+		sizes = append(sizes, hosts)
+	}
+	return sizes
+}
+
+// Run runs a benchmark for each of the sizes.
 func Run(b *testing.B, bench func(b *testing.B, hosts int)) {
 	b.Helper()
-	for _, hosts := range []int{smallest, 1000, 10_000} {
+	for _, hosts := range Sizes() {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) { bench(b, hosts) })
 	}
 }
