@@ -36,11 +36,8 @@ func (s *stage) deleteGuest(ctx context.Context, cloud *simcloud.Cloud) error {
 	if err != nil {
 		return err
 	}
-	if err := w.flow.Release(ctx, instance); err != nil {
-		return err
-	}
 	cloud.RemoveGuest(instance)
-	return nil
+	return w.flow.Release(ctx, instance)
 }
 
 // Every flow is drilled with a few faults here, and with all of them under the build
