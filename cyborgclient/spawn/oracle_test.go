@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -216,7 +217,15 @@ func TestRealPlacementSearchAndNumericSuffixes(t *testing.T) {
 
 func TestRealPlacementRefusesATakenDevice(t *testing.T) {
 	w, _ := realWorld(t, spawn.Config{MaxAttempts: 1})
-	other, err := w.flow.Begin(request("fpga")) // a provider of one unit, unlike the board of two GPUs
+	fpga := request("fpga") // a provider of one unit, unlike the board of two GPUs
+	var wanted []spawn.Candidate
+	fpga.Order = func(all []spawn.Candidate) []spawn.Candidate { // no other candidate, also when asked again
+		if wanted == nil {
+			wanted = all[:1]
+		}
+		return slices.DeleteFunc(all, func(c spawn.Candidate) bool { return !cmp.Equal(c.Allocations, wanted[0].Allocations) })
+	}
+	other, err := w.flow.Begin(fpga)
 	if err != nil {
 		t.Fatal(err)
 	}
