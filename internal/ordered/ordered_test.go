@@ -57,3 +57,25 @@ func TestAheadEndsItsWork(t *testing.T) {
 		})
 	}
 }
+
+func TestAheadInTurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	for n := range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			began, results := 0, 0
+			for i, got := range ordered.AheadInTurn(n, func(i int) int {
+				began++ // a race if two calls run at once
+				time.Sleep(time.Second)
+				return i * began
+			}) {
+				if results++; got != i*(i+1) {
+					t.Errorf("call %d of %d gave %d: not in turn", i, n, got)
+				}
+				time.Sleep(time.Second) // the next call runs meanwhile
+			}
+			if results != n {
+				t.Errorf("%d results of %d", results, n)
+			}
+		})
+	}
+}

@@ -42,7 +42,7 @@ type reading struct {
 // readAhead reads the hardware of hosts side by side, while those before them report. Fault rules act
 // in the order of the reports: while there are any, nothing is read before a host reports.
 func (c *Conductor) readAhead(ctx context.Context, names []string) iter.Seq2[int, reading] {
-	none := c.cfg.Faults != nil && len(c.cfg.Faults.Rules()) > 0
+	none := c.hasFaults()
 	return ordered.Ahead(len(names), func(i int) reading {
 		h, err := c.host(names[i])
 		if none || i == 0 || err != nil || c.down(names[i]) {
@@ -52,6 +52,9 @@ func (c *Conductor) readAhead(ctx context.Context, names []string) iter.Seq2[int
 		return reading{driver.DiscoverAll(ctx, h.Drivers), changes}
 	})
 }
+
+// hasFaults reports whether there are fault rules.
+func (c *Conductor) hasFaults() bool { return c.cfg.Faults != nil && len(c.cfg.Faults.Rules()) > 0 }
 
 // hardwareVersion increases when the hardware of a host changes.
 func (c *Conductor) hardwareVersion(h *host) uint64 {

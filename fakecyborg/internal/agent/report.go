@@ -11,6 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/ordered"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 )
 
@@ -223,15 +224,20 @@ func (r *report) apply(ctx context.Context, d difference) {
 	for _, device := range d.vanished {
 		r.removeDevice(ctx, device)
 	}
-	for _, change := range d.devices {
+	for rest := d.devices; len(rest) > 0; {
+		known := slices.IndexFunc(rest, func(change deviceChange) bool { return change.stored != nil })
 		switch {
-		case change.stored == nil:
-			r.addDevice(ctx, change)
-		case change.reshaped:
-			r.reshapeDevice(ctx, change)
+		case known < 0:
+			r.addDevices(ctx, rest)
+			return
+		case known > 0:
+			r.addDevices(ctx, rest[:known])
+		case rest[0].reshaped:
+			r.reshapeDevice(ctx, rest[0])
 		default:
-			r.changeDevice(ctx, change)
+			r.changeDevice(ctx, rest[0])
 		}
+		rest = rest[max(known, 1):]
 	}
 }
 
@@ -290,52 +296,113 @@ func (r *report) shrink(ctx context.Context, d storedDevice) {
 	}
 }
 
-// addDevice reports all deployables of a new device, or none of them.
-func (r *report) addDevice(ctx context.Context, change deviceChange) {
-	c, found := r.c, change.found
-	var device store.Device
-	c.db.Update(nil, func(tx store.Tx) {
-		device = tx.AddDevice(r.name, found.Device, found.source, c.rules.Nests(found.Device), c.now())
-	})
-	for _, spec := range found.Deployables {
-		if r.addDeployable(ctx, device, spec) {
-			continue
+// newDevice is a device whose rows are stored, or the error about one of its deployables.
+type newDevice struct {
+	store.Device
+	deployables []newDeployable
+	failed      string
+	err         error
+}
+
+// newDeployable is a deployable whose rows are stored, and as what it is to be in Placement.
+type newDeployable struct {
+	store.Deployable
+	want layout.Want
+}
+
+// addDevices adds devices in their order. The rows of some are stored while those before them are
+// written to Placement, unless there are fault rules, which may make one of those fail or wait.
+func (r *report) addDevices(ctx context.Context, changes []deviceChange) {
+	if r.c.hasFaults() {
+		for _, change := range changes {
+			r.addDevice(ctx, r.storeDevice(change.found))
 		}
-		ctx, end := c.work.Detach(ctx)
-		defer end()
-		for _, d := range r.deployablesOf(device) {
-			r.removeDeployables(ctx, device, "remove provider "+d.Name, d)
-		}
-		c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(device.UUID) })
 		return
 	}
+	for _, d := range ordered.AheadInTurn(len(changes), func(i int) newDevice { return r.storeDevice(changes[i].found) }) {
+		r.addDevice(ctx, d)
+	}
+}
+
+// storeDevice stores the rows of a new device and its deployables, or none of them.
+func (r *report) storeDevice(f found) (d newDevice) {
+	r.c.db.Update(nil, func(tx store.Tx) {
+		d.Device = tx.AddDevice(r.name, f.Device, f.source, r.c.rules.Nests(f.Device), r.c.now())
+		for _, spec := range f.Deployables {
+			deployable, err := r.storeDeployable(tx, d.Device, spec)
+			if err != nil {
+				d.failed, d.err = spec.Name, err
+				tx.Rollback()
+				return
+			}
+			d.deployables = append(d.deployables, deployable)
+		}
+	})
+	return d
+}
+
+func (r *report) storeDeployable(tx store.Tx, device store.Device, spec driver.Deployable) (newDeployable, error) {
+	d, err := tx.AddDeployable(device, spec, r.parent, r.c.now())
+	if err != nil {
+		return newDeployable{}, err
+	}
+	return newDeployable{d, r.c.rules.Want(device, d, tx.Reported(d), r.parent)}, nil
+}
+
+// addDevice reports all deployables of a new device, or none of them.
+func (r *report) addDevice(ctx context.Context, d newDevice) {
+	if d.err != nil {
+		r.fail(d.ControlPath.Key(), "add provider "+d.failed, d.err)
+		return
+	}
+	for i, deployable := range d.deployables {
+		if !r.offer(ctx, d.Device, deployable) {
+			r.takeBack(ctx, d, i)
+			return
+		}
+	}
+}
+
+// takeBack removes a new device of which some deployables are in Placement, and one failed.
+func (r *report) takeBack(ctx context.Context, d newDevice, offered int) {
+	c := r.c
+	ctx, end := c.work.Detach(ctx)
+	defer end()
+	c.db.Update(nil, func(tx store.Tx) {
+		for _, rest := range d.deployables[offered+1:] {
+			tx.RemoveDeployable(rest.UUID)
+		}
+	})
+	for _, deployable := range r.deployablesOf(d.Device) {
+		r.removeDeployables(ctx, d.Device, "remove provider "+deployable.Name, deployable)
+	}
+	c.db.Update(nil, func(tx store.Tx) { tx.RemoveEmptyDevice(d.UUID) })
 }
 
 func (r *report) deployablesOf(device store.Device) []storedDeployable {
 	return store.Read(r.c.db, func(tx store.Tx) []storedDeployable { return loadDeployables(tx, device.UUID) })
 }
 
-// addDeployable stores a new deployable and creates its provider, or leaves nothing of either.
-func (r *report) addDeployable(ctx context.Context, device store.Device, spec driver.Deployable) bool {
-	c := r.c
-	step := "add provider " + spec.Name
-	var d store.Deployable
-	var want layout.Want
+// addDeployable adds a deployable to a stored device, or leaves nothing of it.
+func (r *report) addDeployable(ctx context.Context, device store.Device, spec driver.Deployable) {
+	var d newDeployable
 	var err error
-	c.db.Update(nil, func(tx store.Tx) {
-		if d, err = tx.AddDeployable(device, spec, r.parent, c.now()); err == nil {
-			want = c.rules.Want(device, d, tx.Reported(d), r.parent)
-		}
-	})
+	r.c.db.Update(nil, func(tx store.Tx) { d, err = r.storeDeployable(tx, device, spec) })
 	if err != nil {
-		r.fail(device.ControlPath.Key(), step, err)
-		return false
+		r.fail(device.ControlPath.Key(), "add provider "+spec.Name, err)
+		return
 	}
-	made, err := c.layout.Add(ctx, want)
+	r.offer(ctx, device, d)
+}
+
+// offer creates the provider of a deployable, or else deletes its rows.
+func (r *report) offer(ctx context.Context, device store.Device, d newDeployable) bool {
+	c := r.c
+	made, err := c.layout.Add(ctx, d.want)
 	if err != nil && made {
 		ctx, end := c.work.Detach(ctx)
 		defer end()
-		err = errors.Join(err, c.layout.Remove(ctx, want))
+		err = errors.Join(err, c.layout.Remove(ctx, d.want))
 	}
 	c.db.Update(nil, func(tx store.Tx) {
 		if err != nil {
@@ -344,7 +411,7 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 			tx.OfferDeployable(d.UUID, c.now())
 		}
 	})
-	r.fail(device.ControlPath.Key(), step, err)
+	r.fail(device.ControlPath.Key(), "add provider "+d.Name, err)
 	return err == nil
 }
 

@@ -3,7 +3,6 @@ package layout
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -119,11 +118,12 @@ func ProviderPath(uuid string) string { return "/resource_providers/" + uuid }
 
 // target is a provider that is written to.
 type target struct {
-	uuid   string
-	answer []byte // to the last write, which has the generation
+	uuid string
 	// isNew is set for a provider that was created just now: it has no traits, and its classes
-	// and traits are ensured only when Placement refuses one, which most often exists.
-	isNew bool
+	// and traits are ensured only when Placement refuses one, which most often exists. Its
+	// generation is the number of writes since.
+	isNew      bool
+	generation int
 }
 
 // existing is a provider of which nothing is known.
@@ -180,7 +180,7 @@ func (p *Client) ensureProvider(ctx context.Context, want Want) (t *target, made
 	case err != nil:
 		return t, p.maybeMade(ctx, want.UUID), err
 	case got.OK():
-		t.answer, t.isNew = got.Body, !p.Quirks
+		t.isNew = !p.Quirks
 		return t, true, nil
 	case got.Status == http.StatusConflict && !p.Quirks:
 		if known, err := p.knowsProvider(ctx, want.UUID); err != nil || known {
@@ -220,17 +220,10 @@ func (p *Client) checkOurs(ctx context.Context, want Want) error {
 	return nil
 }
 
-// generation is the number that the next write of the provider must carry: that of the last answer,
-// or else it is read. Upstream always reads it.
+// generation is the number that the next write of the provider must carry. Upstream always reads it.
 func (p *Client) generation(ctx context.Context, t *target) (int, error) {
-	var answer struct {
-		Provider  *int `json:"generation"`
-		Inventory *int `json:"resource_provider_generation"`
-	}
-	if len(t.answer) > 0 && !p.Quirks && json.Unmarshal(t.answer, &answer) == nil {
-		if n := cmp.Or(answer.Provider, answer.Inventory); n != nil {
-			return *n, nil
-		}
+	if t.isNew {
+		return t.generation, nil
 	}
 	have, err := p.provider(ctx, t.uuid, "")
 	return have.Generation, err
@@ -253,10 +246,10 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 		case err != nil:
 			return err
 		case got.OK():
-			t.answer = got.Body
+			t.generation++
 			return nil
 		case got.Status == http.StatusConflict && attempt < maxConflicts:
-			t.answer, t.isNew = nil, false
+			t.isNew = false
 		case got.Status == http.StatusBadRequest && ensure != nil:
 			if err := ensure(); err != nil {
 				return err
@@ -272,18 +265,34 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 type providerWrite struct {
 	method, path, version string
 	ensure                func() error // creates the names in it, nil if they are known to be there
-	body                  func() (map[string]any, error)
+	body                  func() (writeBody, error)
+}
+
+// writeBody is the body of a providerWrite: all inventories, all traits, or one inventory.
+type writeBody struct {
+	Generation  int                        `json:"resource_provider_generation"`
+	Inventories map[string]store.Inventory `json:"inventories,omitzero"`
+	Traits      []string                   `json:"traits,omitzero"`
+	*oneInventory
+}
+
+// oneInventory is one inventory, with its class if it is a new one.
+type oneInventory struct {
+	Class    string `json:"resource_class,omitempty"`
+	Total    int    `json:"total"`
+	MaxUnit  int    `json:"max_unit"`
+	Reserved int    `json:"reserved"`
 }
 
 func (p *Client) try(ctx context.Context, t *target, c providerWrite, path string) (simhttp.Answer, error) {
-	fields, err := c.body()
+	body, err := c.body()
 	if err != nil {
 		return simhttp.Answer{}, err
 	}
-	if fields["resource_provider_generation"], err = p.generation(ctx, t); err != nil {
+	if body.Generation, err = p.generation(ctx, t); err != nil {
 		return simhttp.Answer{}, err
 	}
-	return p.send(ctx, c.method, path, c.version, fields)
+	return p.send(ctx, c.method, path, c.version, body)
 }
 
 // putInventory replaces the inventory. Version is "" as in a report, or newer.
@@ -319,7 +328,7 @@ func (p *Client) putInventories(ctx context.Context, t *target, amounts map[stri
 	}
 	c := providerWrite{
 		method: http.MethodPut, path: "/inventories", version: version,
-		body: func() (map[string]any, error) { return map[string]any{"inventories": amounts}, nil },
+		body: func() (writeBody, error) { return writeBody{Inventories: amounts}, nil },
 	}
 	if t.isNew {
 		c.ensure = func() error { return p.ensureClasses(ctx, slices.Sorted(maps.Keys(amounts))...) }
@@ -335,12 +344,12 @@ func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []stri
 func (p *Client) changeTraits(ctx context.Context, t *target, add, drop []string) error {
 	c := providerWrite{
 		method: http.MethodPut, path: "/traits", version: "1.6",
-		body: func() (map[string]any, error) {
+		body: func() (writeBody, error) {
 			traits, err := p.currentTraits(ctx, t)
 			wanted := []string{} // in JSON not null
 			wanted = append(append(wanted, without(traits, without(drop, add))...), add...)
 			slices.Sort(wanted)
-			return map[string]any{"traits": slices.Compact(wanted)}, err
+			return writeBody{Traits: slices.Compact(wanted)}, err
 		},
 	}
 	if t.isNew {

@@ -172,10 +172,10 @@ func (f *flat) putClass(ctx context.Context, provider, class string, amount stor
 		}
 		method, path = http.MethodPost, "/inventories"
 	}
-	err := f.client.write(ctx, existing(provider), providerWrite{method: method, path: path, version: "1.26", body: func() (map[string]any, error) {
-		body := map[string]any{"total": amount.Total, "max_unit": amount.MaxUnit, "reserved": amount.Reserved}
+	err := f.client.write(ctx, existing(provider), providerWrite{method: method, path: path, version: "1.26", body: func() (writeBody, error) {
+		body := writeBody{oneInventory: &oneInventory{Total: amount.Total, MaxUnit: amount.MaxUnit, Reserved: amount.Reserved}}
 		if !ours {
-			body["resource_class"] = class
+			body.Class = class
 		}
 		return body, nil
 	}})

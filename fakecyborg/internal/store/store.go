@@ -50,6 +50,9 @@ func (s *Store) Update(log *tables.ChangeLog, write func(Tx)) {
 	})
 }
 
+// Rollback makes [Store.Update] undo the transaction's writes when it ends.
+func (t Tx) Rollback() { t.tx.Rollback() }
+
 // RequestIDs is how many request ids had been given at the last change.
 func (s *Store) RequestIDs() (n int64) {
 	s.View(func(t Tx) { n = s.requestIDs.Last(t.tx) })
