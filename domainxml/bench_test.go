@@ -27,3 +27,20 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCompose merges a device into the minimal domain of a guest and reads it back, as
+// a spawn does.
+func BenchmarkCompose(b *testing.B) {
+	domain := domainxml.NewDomain(domainxml.DomainOpts{Name: "guest", MemoryMiB: 2048, VCPUs: 2})
+	devices := []domainxml.Device{{MDEV: mdevUUID2}}
+	b.ReportAllocs()
+	for b.Loop() {
+		merged, err := domainxml.Merge(domain, devices)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if diff, err := domainxml.Diff(merged, devices); err != nil || len(diff.Missing) > 0 {
+			b.Fatal(diff, err)
+		}
+	}
+}

@@ -162,7 +162,8 @@ func canonicalUUID(text string) (string, error) {
 // lenientUUID accepts what libvirt's virUUIDParse accepts: 32 hexadecimal digits in any
 // case, with dashes and spaces anywhere between them.
 func lenientUUID(text string) (string, error) {
-	return dashed(strings.NewReplacer("-", "", " ", "").Replace(text), text)
+	digits := strings.ReplaceAll(strings.ReplaceAll(text, "-", ""), " ", "")
+	return dashed(digits, text)
 }
 
 func dashed(digits, original string) (string, error) {

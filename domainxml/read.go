@@ -2,6 +2,7 @@ package domainxml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -41,41 +42,28 @@ type parsed struct {
 	interfaces []Device   // host functions given as network interfaces
 }
 
+// parse reads a document once: libvirtxml reads all but the hostdev elements from the
+// scanner. These are read one by one.
 func parse(doc []byte) (*parsed, error) {
-	l, err := scan(doc)
+	s, err := newScanner(doc)
+	if err != nil {
+		return nil, notDomain(err)
+	}
+	var whole libvirtxml.Domain
+	unreadable := xml.NewTokenDecoder(s).Decode(&whole)
+	l, err := s.rest()
 	if err != nil {
 		return nil, notDomain(err)
 	}
 	p := &parsed{layout: l}
-	if err := p.readHostdevs(doc); err != nil {
+	if err := cmp.Or(p.readHostdevs(doc), unreadable); err != nil {
 		return nil, notDomain(err)
 	}
-	whole, err := unmarshal(doc, l)
-	if err != nil {
-		return nil, notDomain(err)
-	}
-	p.interfaces = interfaceDevices(whole)
+	p.interfaces = interfaceDevices(&whole)
 	return p, nil
 }
 
 func notDomain(err error) error { return fmt.Errorf("domainxml: %w: %w", ErrNotDomain, err) }
-
-// unmarshal reads the document with libvirtxml, without the hostdev elements:
-// libvirtxml refuses unknown types and elements without the mode attribute, which
-// libvirt accepts. They are read one by one instead.
-func unmarshal(doc []byte, l *layout) (*libvirtxml.Domain, error) {
-	rest, from := make([]byte, 0, len(doc)), 0
-	for _, h := range l.hostdevs {
-		rest = append(rest, doc[from:h.open]...)
-		from = h.end
-	}
-	rest = append(rest, doc[from:]...)
-	var d libvirtxml.Domain
-	if err := d.Unmarshal(string(rest)); err != nil {
-		return nil, err
-	}
-	return &d, nil
-}
 
 func (p *parsed) readHostdevs(doc []byte) error {
 	for i, e := range p.hostdevs {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -47,27 +48,11 @@ type layout struct {
 // scan finds the elements of a domain and refuses a document with another root
 // element.
 func scan(doc []byte) (*layout, error) {
-	if err := plausible(doc); err != nil {
+	s, err := newScanner(doc)
+	if err != nil {
 		return nil, err
 	}
-	s := scanner{doc: doc, dec: xml.NewDecoder(bytes.NewReader(doc))}
-	for {
-		from := int(s.dec.InputOffset())
-		tok, err := s.dec.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := s.token(tok, from, int(s.dec.InputOffset())); err != nil {
-			return nil, err
-		}
-	}
-	if s.domain == nil {
-		return nil, errors.New("it has no root element")
-	}
-	return &s.layout, nil
+	return s.rest()
 }
 
 // plausible checks a document before parsing.
@@ -83,11 +68,77 @@ func plausible(doc []byte) error {
 	return nil
 }
 
+// scanner finds the elements of a domain while its tokens are read: it is the reader of
+// tokens for libvirtxml, so that a document is parsed once. It leaves out the hostdev
+// elements: libvirtxml refuses unknown types and elements without the mode attribute,
+// which libvirt accepts.
 type scanner struct {
 	layout
-	doc  []byte
-	dec  *xml.Decoder
-	open []*element
+	doc   []byte
+	dec   *xml.Decoder
+	depth int         // of open elements
+	open  [3]*element // the first of them; what is deeper has no place
+	err   error       // the first one, io.EOF at the end
+}
+
+func newScanner(doc []byte) (*scanner, error) {
+	if err := plausible(doc); err != nil {
+		return nil, err
+	}
+	return &scanner{doc: doc, dec: xml.NewDecoder(bytes.NewReader(doc))}, nil
+}
+
+// rest reads the rest of the document and returns what was found.
+func (s *scanner) rest() (*layout, error) {
+	for s.err == nil {
+		s.read()
+	}
+	switch {
+	case !errors.Is(s.err, io.EOF):
+		return nil, s.err
+	case s.domain == nil:
+		return nil, errors.New("it has no root element")
+	}
+	return &s.layout, nil
+}
+
+// Token implements [xml.TokenReader] for a decoder. Names are without prefixes already;
+// so are attributes that declare one, which would be applied again.
+func (s *scanner) Token() (xml.Token, error) {
+	for s.err == nil {
+		inside := s.inHostdev()
+		tok := s.read()
+		if s.err != nil || inside || s.inHostdev() {
+			continue
+		}
+		if t, ok := tok.(xml.StartElement); ok && slices.ContainsFunc(t.Attr, declares) {
+			t.Attr = slices.DeleteFunc(slices.Clone(t.Attr), declares)
+			return t, nil
+		}
+		return tok, nil
+	}
+	return nil, s.err
+}
+
+// declares reports whether an attribute declares a name space.
+func declares(a xml.Attr) bool {
+	return a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns"
+}
+
+// inHostdev reports whether the scanner is inside a hostdev element.
+func (s *scanner) inHostdev() bool {
+	return s.depth > 2 && s.open[1].name == "devices" && s.open[2].name == "hostdev"
+}
+
+// read reads one token.
+func (s *scanner) read() xml.Token {
+	from := int(s.dec.InputOffset())
+	tok, err := s.dec.Token()
+	if err == nil {
+		err = s.token(tok, from, int(s.dec.InputOffset()))
+	}
+	s.err = err
+	return tok
 }
 
 func (s *scanner) token(tok xml.Token, from, to int) error {
@@ -112,20 +163,23 @@ func (s *scanner) start(t xml.StartElement, from, to int) error {
 	if err := s.checkStart(t); err != nil {
 		return err
 	}
-	e := &element{open: from, inner: to, attrs: t.Attr}
-	if t.Name.Space == "" {
-		e.name = t.Name.Local
+	if s.depth < len(s.open) {
+		e := &element{open: from, inner: to, attrs: t.Attr}
+		if t.Name.Space == "" {
+			e.name = t.Name.Local
+		}
+		s.place(e)
+		s.open[s.depth] = e
 	}
-	s.place(e)
-	s.open = append(s.open, e)
+	s.depth++
 	return nil
 }
 
 func (s *scanner) checkStart(t xml.StartElement) error {
-	if len(s.open) >= maxDepth {
+	if s.depth >= maxDepth {
 		return fmt.Errorf("its elements are nested more than %d deep", maxDepth)
 	}
-	seen := make(map[xml.Name]bool, len(t.Attr))
+	seen := make(map[xml.Name]bool)
 	for _, a := range t.Attr {
 		if seen[a.Name] {
 			return fmt.Errorf("element %s has the attribute %s twice", t.Name.Local, a.Name.Local)
@@ -133,7 +187,7 @@ func (s *scanner) checkStart(t xml.StartElement) error {
 		seen[a.Name] = true
 	}
 	switch {
-	case len(s.open) > 0:
+	case s.depth > 0:
 		return nil
 	case s.domain != nil:
 		return fmt.Errorf("it has a second root element, %s", shortened(t.Name.Local))
@@ -147,7 +201,7 @@ func (s *scanner) checkStart(t xml.StartElement) error {
 
 // place records an element by its path.
 func (s *scanner) place(e *element) {
-	switch len(s.open) {
+	switch s.depth {
 	case 0:
 		s.domain = e
 	case 1:
@@ -168,13 +222,13 @@ func (s *scanner) place(e *element) {
 }
 
 func (s *scanner) close(from, to int) {
-	last := len(s.open) - 1
-	s.open[last].innerEnd, s.open[last].end = from, to
-	s.open = s.open[:last]
+	if s.depth--; s.depth < len(s.open) {
+		s.open[s.depth].innerEnd, s.open[s.depth].end = from, to
+	}
 }
 
 func (s *scanner) text(t xml.CharData, from int) error {
-	if len(s.open) > 0 {
+	if s.depth > 0 {
 		return nil
 	}
 	if from == 0 {
