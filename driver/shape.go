@@ -53,7 +53,7 @@ type Subject struct {
 	Product string
 	// ProductID is the id, "15f8"; empty: Product is used.
 	ProductID string
-	// Region and Functions are uuids or 32 hexadecimal digits; empty if there is none.
+	// Region and Functions are UUIDs, with or without hyphens; empty if there is none.
 	Region    string
 	Functions []string
 	// Programmable is set for a region that may be programmed.
@@ -129,8 +129,9 @@ func (n *namer) add(traits ...string) {
 }
 
 // custom adds a trait of parts.
-func (n *namer) custom(parts ...string) {
-	name, err := CustomName(parts...)
+func (n *namer) custom(parts ...string) { n.named(CustomName(parts...)) }
+
+func (n *namer) named(name string, err error) {
 	if n.err == nil {
 		n.err = err
 	}
@@ -148,12 +149,7 @@ func (n *namer) scheduling(s Subject) {
 	if s.VGPUType != "" {
 		n.custom(s.Type, s.Vendor, s.VGPUType)
 	}
-	if s.Region != "" {
-		n.custom(s.Type, "REGION", s.Vendor, s.Region)
-	}
-	for _, id := range s.Functions {
-		n.custom(s.Type, "FUNCTION", s.Vendor, id)
-	}
+	n.region(ShapeRockyScheduling, s)
 	if s.Functionality != "" {
 		n.custom(s.Type, s.Functionality)
 	}
@@ -165,11 +161,16 @@ func (n *namer) agent(s Subject) {
 	if s.VGPUType != "" {
 		n.custom(s.Type, s.Vendor, s.VGPUType)
 	}
+	n.region(ShapeRockyAgent, s)
+}
+
+// region has the type of a region and its functions.
+func (n *namer) region(shape TraitShape, s Subject) {
 	if s.Region != "" {
-		n.custom(s.Type, s.Vendor, "REGION", s.Region)
+		n.named(shape.regionTrait(s.Type, s.Vendor, "REGION", s.Region))
 	}
 	for _, id := range s.Functions {
-		n.custom(s.Type, s.Vendor, "FUNCTION", id)
+		n.named(shape.regionTrait(s.Type, s.Vendor, "FUNCTION", id))
 	}
 }
 

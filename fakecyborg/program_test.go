@@ -383,7 +383,7 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 	}
 	check("at first", "CUSTOM_FPGA_FUNCTION_ID_TEST_ZERO")
 	w.want(w.programAPI(imageUUID, ""), 200, "")
-	const uuid = "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4_A4A3_C413_F89E_433683F9040B"
+	const uuid = "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B"
 	check("programmed", uuid)
 	report() // the driver still reports the old function
 	check("after a report", uuid)
@@ -411,9 +411,13 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 		report()
 	}
 	w.want(w.programAPI(imageUUID, ""), 200, "")
-	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B") // as the kernel writes it
-	check("the driver sees it", "CUSTOM_FPGA_FUNCTION_ID_TEST_D8424DC4A4A3C413F89E433683F9040B")
+	tell(uuid)
+	check("the driver sees it", uuid)
 	bitstream("the driver sees it", imageUUID)
+	card.set(withTraits(fpgaCardWith(uuid), "CUSTOM_FPGA_FUNCTION_ID_TEST_SIX")) // which the image has, too
+	report()
+	check("the driver sees two", uuid, "CUSTOM_FPGA_FUNCTION_ID_TEST_SIX")
+	bitstream("the driver sees two", imageUUID)
 	tell("CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN") // the card started again with its first function
 	check("the card started again", "CUSTOM_FPGA_FUNCTION_ID_TEST_SEVEN")
 	bitstream("the card started again", "")
@@ -427,6 +431,11 @@ func TestFunctionTraitsFollowTheProgramming(t *testing.T) {
 func fpgaCardWith(trait string) driver.Device {
 	d := fpgaCard("FPGA")
 	d.Deployables[0].Traits[1] = trait
+	return d
+}
+
+func withTraits(d driver.Device, more ...string) driver.Device {
+	d.Deployables[0].Traits = append(d.Deployables[0].Traits, more...)
 	return d
 }
 

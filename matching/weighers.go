@@ -20,14 +20,11 @@ func programming() []string {
 	return []string{keyFunctionID, "accel:function_name", "accel:bitstream_id", "accel:bitstream_name"}
 }
 
-// functionTrait is the prefix of the traits for the function of a region.
-const functionTrait = "CUSTOM_FPGA_FUNCTION_"
-
 // FunctionLoaded is a weigher that prefers candidates whose regions have the function
 // or bitstream of the group, so that binding needs no programming (Rocky
 // specification, "Scheduling workflow"). The score is the number of such groups. In
-// Placement a region has a trait CUSTOM_FPGA_FUNCTION_..._<function id>, but nothing
-// for a bitstream or the name of a function. loaded, if not nil, may find those, for
+// Placement a region has a trait with the function's id ([requestspec.NamesFunction]),
+// but nothing for a bitstream or the name of a function. loaded, if not nil, may find those, for
 // example in Cyborg's deployables; key is accel:function_id or one of the similar keys.
 func FunctionLoaded(profile requestspec.DeviceProfile, loaded func(provider, key, value string) bool) Weigher {
 	return func(c Candidate) (float64, string) {
@@ -72,12 +69,8 @@ func (c Candidate) device(group int) string {
 }
 
 func (c Candidate) hasFunction(provider, key, value string) bool {
-	if key != keyFunctionID {
-		return false
-	}
-	name := "_" + requestspec.NormalizeTrait(value)
-	return slices.ContainsFunc(c.Providers[provider].Traits, func(trait string) bool {
-		return strings.HasPrefix(trait, functionTrait) && strings.HasSuffix(trait, name)
+	return key == keyFunctionID && slices.ContainsFunc(c.Providers[provider].Traits, func(trait string) bool {
+		return requestspec.NamesFunction(trait, value)
 	})
 }
 

@@ -28,6 +28,28 @@ func onDevice(providers map[string]matching.Provider, devices ...string) matchin
 	return c
 }
 
+// TestAFunctionIsFoundUnderEveryNamingPolicy: with hyphens, underscores or neither, in the profile and in
+// the trait.
+func TestAFunctionIsFoundUnderEveryNamingPolicy(t *testing.T) {
+	t.Parallel()
+	const dashed, bare = "D8424DC4_A4A3_C413_F89E_433683F9040B", "D8424DC4A4A3C413F89E433683F9040B"
+	for _, id := range []string{"d8424dc4-a4a3-c413-f89e-433683f9040b", "d8424dc4a4a3c413f89e433683f9040b"} {
+		profile := requestspec.DeviceProfile{Groups: []map[string]string{{"resources:FPGA": "1", "accel:function_id": id}}}
+		for trait, want := range map[string]float64{
+			"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + bare: 1, "CUSTOM_FPGA_FUNCTION_ID_INTEL_" + dashed: 1,
+			"CUSTOM_FPGA_FUNCTION_INTEL_" + dashed: 1, "CUSTOM_FPGA_FUNCTION_INTEL_" + bare: 1,
+			"CUSTOM_FPGA_INTEL_FUNCTION_" + dashed: 1, "CUSTOM_FPGA_INTEL_FUNCTION_" + bare: 1,
+			"CUSTOM_FPGA_REGION_INTEL_" + bare: 0, "CUSTOM_FPGA_INTEL_" + bare: 0,
+			"CUSTOM_FPGA_FUNCTION_ID_INTEL_0" + bare[1:]: 0,
+		} {
+			c := onDevice(map[string]matching.Provider{"region": {Traits: []string{trait}}}, "region")
+			if score, reason := matching.FunctionLoaded(profile, nil)(c); score != want {
+				t.Errorf("function %s, trait %s: score %v (%s), want %v", id, trait, score, reason, want)
+			}
+		}
+	}
+}
+
 func hosts(weighed []matching.Weighed) []string {
 	var list []string
 	for _, w := range weighed {

@@ -139,9 +139,21 @@ func (f *flavorLint) trait(key, value, name string) {
 		}
 		f.fail(key, value, fmt.Sprintf("%q is not a valid trait name; Placement refuses the query", name), suggestion)
 	}
+	f.unreported(key, value, name, "")
 	if value != traitRequired && value != traitForbidden {
 		f.fail(key, value, "Nova skips a trait whose value is neither required nor forbidden", "use "+suggestTraitValue(value))
 	}
+}
+
+// unreported warns of a trait of a region in a form that no driver reports on providers of the class.
+func (f *findings) unreported(key, value, name, class string) {
+	reported := reportedRegionTrait(name, class)
+	if reported == name {
+		return
+	}
+	head, _, _ := strings.Cut(key, ":")
+	f.warn(key, value, "Cyborg's drivers do not report this form; those of the class FPGA write the id without separators, those of the Rocky specifications with underscores",
+		"use "+head+":"+reported)
 }
 
 func suggestTraitValue(value string) string {

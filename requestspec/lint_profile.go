@@ -166,8 +166,22 @@ func (g *groupLint) whole() {
 			"all classes of a group come from one provider, and Cyborg's drivers report one class per provider", "use a group for each class")
 	}
 	g.programming()
+	g.regionTraits()
 	if g.entries["trait:"+xilinxTrait] == traitRequired && !slices.Contains(g.devices, "FPGA") && !slices.Contains(g.devices, rockyClass+"FPGA") {
 		g.fail("trait:"+xilinxTrait, traitRequired, "Cyborg counts the requests of Xilinx cards by resources:FPGA, which is missing", "add resources:FPGA")
+	}
+}
+
+// regionTraits checks the form of the traits of regions, which depends on the class.
+func (g *groupLint) regionTraits() {
+	class := ""
+	if len(g.devices) == 1 {
+		class = g.devices[0]
+	}
+	for _, key := range slices.Sorted(maps.Keys(g.entries)) {
+		if k, ok := parseKey(key); ok && k.prefix == prefixTrait {
+			g.unreported(key, g.entries[key], strings.TrimSpace(k.name), class)
+		}
 	}
 }
 

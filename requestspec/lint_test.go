@@ -30,6 +30,25 @@ func one(t *testing.T, list []requestspec.Finding, key string) requestspec.Findi
 	return requestspec.Finding{}
 }
 
+// The id of a function as it stands in traits.
+const gzipDashed, gzipBare = "D8424DC4_A4A3_C413_F89E_433683F9040B", "D8424DC4A4A3C413F89E433683F9040B"
+
+// TestTheFormOfAnIDIsNoFindingWhereItIsReported: the forms that the drivers report, and ids that are no UUIDs.
+func TestTheFormOfAnIDIsNoFindingWhereItIsReported(t *testing.T) {
+	t.Parallel()
+	for trait, class := range map[string]string{
+		"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + gzipBare: "FPGA", "CUSTOM_FPGA_REGION_INTEL_" + gzipBare: "FPGA", "CUSTOM_FPGA_FUNCTION_ID_INTEL_GZIP_1": "FPGA",
+		"CUSTOM_FPGA_FUNCTION_INTEL_" + gzipDashed: "CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_REGION_INTEL_" + gzipDashed: "CUSTOM_ACCELERATOR_FPGA",
+		"CUSTOM_FPGA_INTEL_FUNCTION_" + gzipDashed: "CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_INTEL_REGION_" + gzipDashed: "CUSTOM_ACCELERATOR_FPGA",
+		"CUSTOM_OTHER_" + gzipDashed: "FPGA",
+	} {
+		list := requestspec.Lint(nil, &requestspec.DeviceProfile{Name: "dp", Groups: []map[string]string{{"resources:" + class: "1", "trait:" + trait: "required"}}})
+		if len(list) != 0 {
+			t.Errorf("%s of class %s: %v", trait, class, list)
+		}
+	}
+}
+
 func TestLintOfFlavorKeys(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	tests := []struct {
@@ -184,6 +203,16 @@ func TestLintOfProfileGroups(t *testing.T) {
 		{"accel unread", map[string]string{"resources:FPGA": "1", "accel:video_ram": "1"}, "accel:video_ram", "hint", "does not read it", "do not rely on it"},
 		{"xilinx", map[string]string{"resources:PGPU": "1", "trait:CUSTOM_FPGA_XILINX": "required"}, "trait:CUSTOM_FPGA_XILINX", "error", "resources:FPGA", "add resources:FPGA"},
 		{"no key", map[string]string{"": "x", "resources:PGPU": "1"}, "", "error", `""="x" has no key`, "remove it"},
+		{"function with underscores", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + gzipDashed: "required"},
+			"trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + gzipDashed, "warning", "without separators", "use trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + gzipBare},
+		{"Rocky function without", map[string]string{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_INTEL_" + gzipBare: "required"},
+			"trait:CUSTOM_FPGA_FUNCTION_INTEL_" + gzipBare, "warning", "underscores", "use trait:CUSTOM_FPGA_FUNCTION_INTEL_" + gzipDashed},
+		{"Rocky function of an agent", map[string]string{"resources:CUSTOM_ACCELERATOR_FPGA": "1", "trait:CUSTOM_FPGA_INTEL_FUNCTION_" + gzipBare: "forbidden"},
+			"trait:CUSTOM_FPGA_INTEL_FUNCTION_" + gzipBare, "warning", "underscores", "use trait:CUSTOM_FPGA_INTEL_FUNCTION_" + gzipDashed},
+		{"Rocky region of the class FPGA", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_REGION_INTEL_" + gzipDashed: "required"},
+			"trait:CUSTOM_FPGA_REGION_INTEL_" + gzipDashed, "warning", "without separators", "use trait:CUSTOM_FPGA_REGION_INTEL_" + gzipBare},
+		{"Rocky function of the class FPGA", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_FUNCTION_INTEL_" + gzipDashed: "required"},
+			"trait:CUSTOM_FPGA_FUNCTION_INTEL_" + gzipDashed, "warning", "class FPGA", "use trait:CUSTOM_FPGA_FUNCTION_ID_INTEL_" + gzipBare},
 		{"memory alone", map[string]string{"resources:CUSTOM_ACCELERATOR_MEMORY_DDR": "1"}, "", "error", "but no device", "add resources:FPGA"},
 	}
 	for _, tt := range tests {

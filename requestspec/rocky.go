@@ -368,6 +368,9 @@ func (r *rockyReader) addTrait(entries map[string]string, e rockyEntry) error {
 	case name != e.name:
 		r.warn(e, "This is not a valid trait name; %s is used.", name)
 	}
+	if reported := reportedRegionTrait(name, "FPGA"); r.shipped && reported != name {
+		r.warn(e, "Cyborg's drivers report %s with the class FPGA.", reported)
+	}
 	return r.move(entries, "trait:"+name, e.value, e)
 }
 

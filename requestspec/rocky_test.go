@@ -257,3 +257,19 @@ func TestAConvertedAmountIsPositive(t *testing.T) {
 		}
 	}
 }
+
+// TestARequiredFunctionIsNotRewritten: the trait remains that of the flavor, with a warning where providers
+// of the class have another.
+func TestARequiredFunctionIsNotRewritten(t *testing.T) {
+	t.Parallel()
+	for shipped, want := range map[bool]string{true: "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B", false: ""} {
+		r := convert(t, shipped, "resources:CUSTOM_ACCELERATOR_FPGA", "1", "trait:CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B", "required")
+		if got := r.Profile.Groups[0]["trait:CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"]; got != "required" {
+			t.Errorf("shipped %t: groups %v", shipped, r.Profile.Groups)
+		}
+		warned := len(r.Warnings) == 1 && strings.Contains(r.Warnings[0].Message, want)
+		if warned != shipped {
+			t.Errorf("shipped %t: warnings %v", shipped, r.Warnings)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func functionText(region cyborgclient.Deployable) string {
 	var traits []string
 	attributes, _ := region.Attributes() // without malformed ones
 	for _, a := range attributes {
-		if strings.HasPrefix(a.Key, "trait") && strings.HasPrefix(a.Value, "CUSTOM_FPGA_FUNCTION_") {
+		if strings.HasPrefix(a.Key, "trait") && requestspec.IsFunctionTrait(a.Value) {
 			traits = append(traits, a.Value)
 		}
 	}

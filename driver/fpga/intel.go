@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -218,11 +217,12 @@ func (v *intelVisit) shipped(b *board, kind string, functions []string) []string
 			traits = append(traits, trait)
 		}
 	}
+	name := func(trait string, _ error) { traits = append(traits, trait) } // ids are hexadecimal
 	for _, id := range functions {
-		traits = append(traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_"+strings.ToUpper(id))
+		name(driver.ShapeShipped.FunctionTrait("intel", id))
 	}
 	if kind != "" {
-		traits = append(traits, "CUSTOM_FPGA_REGION_INTEL_"+strings.ToUpper(kind))
+		name(driver.ShapeShipped.RegionTrait("intel", kind))
 	}
 	return traits
 }

@@ -18,6 +18,12 @@ func id(digit string) string { return strings.Repeat(digit, 32) }
 // traitID is an id as it stands in a trait.
 func traitID(digit string) string { return strings.ToUpper(id(digit)) }
 
+// dashedID is traitID in the shapes of the Rocky specifications.
+func dashedID(digit string) string {
+	d := traitID(digit)
+	return strings.Join([]string{d[:8], d[8:12], d[12:16], d[16:20], d[20:]}, "_")
+}
+
 // intelCard is a PAC with a region for each character of kinds, a port for each of
 // functions (a blank: nothing is loaded), and so many virtual functions, each with the
 // port of its number.
@@ -73,7 +79,7 @@ func lines(report driver.Report) []string {
 			}
 			traits := strings.ReplaceAll(strings.Join(p.Traits, " "), "CUSTOM_", "")
 			for digit := range strings.SplitSeq("0123456789abcdef", "") {
-				traits = strings.ReplaceAll(traits, traitID(digit), digit)
+				traits = strings.NewReplacer(traitID(digit), digit, dashedID(digit), digit).Replace(traits)
 			}
 			list = append(list, fmt.Sprintf("%s %d of %s%s: %s", p.Name, p.NumAccelerators, strings.Join(at, ","), programs, traits))
 		}

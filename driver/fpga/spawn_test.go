@@ -75,7 +75,7 @@ func (w *world) makeFlow() {
 	}
 	events := externalevent.NewRegistry()
 	w.cloud.HandleEvents(events.Handler())
-	if w.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(events)); err != nil {
+	if w.flow, err = spawn.New(cyborg, placement, spawn.WithEvents(events), spawn.WithConfig(spawn.Config{Weighers: []spawn.Weigher{spawn.WeigherFunction}})); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -312,4 +312,89 @@ func TestACardOfEachVendorReachesAGuest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAFunctionKeepsItsTrait: AFaaS, in each shape of names. Glance, the flavor and the kernel write the
+// id of the function in three forms; its trait is the same after the programming and after each report.
+func TestAFunctionKeepsItsTrait(t *testing.T) {
+	t.Parallel()
+	const dashed, bare = "d8424dc4-a4a3-c413-f89e-433683f9040b", "d8424dc4a4a3c413f89e433683f9040b"
+	for shape, want := range map[driver.TraitShape]struct{ class, trait string }{
+		driver.ShapeShipped:         {"FPGA", "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B"},
+		driver.ShapeWallaby:         {"FPGA", "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B"},
+		driver.ShapeRockyScheduling: {"CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_FUNCTION_INTEL_D8424DC4_A4A3_C413_F89E_433683F9040B"},
+		driver.ShapeRockyAgent:      {"CUSTOM_ACCELERATOR_FPGA", "CUSTOM_FPGA_INTEL_FUNCTION_D8424DC4_A4A3_C413_F89E_433683F9040B"},
+	} {
+		t.Run(string(shape), func(t *testing.T) {
+			t.Parallel()
+			group := func(key, value string) map[string]string {
+				return map[string]string{"resources:" + want.class: "1", key: value}
+			}
+			tree := drivertest.Tree(t, intelCard(pf, 0, "1", "a", 1), intelCard("0000:5f:00.0", 1, "1", "a", 1))
+			w := newWorld(t, fakecyborg.ModeTree,
+				[]simcloud.Image{{ID: imageID, Data: string(marshal(t, fpga.Bitstream{RegionType: id("1"), Functions: []string{bare}})), Properties: map[string]string{"accel:function_id": dashed}}},
+				map[string]map[string]string{"orchestrated": group("accel:function_id", bare), "pre-programmed": group("trait:"+want.trait, "required")},
+				newIntel(t, fpga.Config{Policy: driver.Policy{TraitShape: shape}}, tree))
+			if _, err := w.spawn(instanceA, "pre-programmed"); err == nil {
+				t.Fatal("no region has the function yet")
+			}
+			result, err := w.spawn(instanceA, "orchestrated")
+			if err != nil {
+				t.Fatal(err)
+			}
+			region := result.ARQs[0].DeviceRPUUID
+			for report := range 4 { // the first look is before the first report
+				if diff := cmp.Diff([]string{want.trait}, w.functions(region)); diff != "" {
+					t.Errorf("after %d reports (-want +got):\n%s", report, diff)
+				}
+				w.report()
+			}
+			if got := w.bitstream(region); got != imageID {
+				t.Errorf("bitstream %q, want %s", got, imageID)
+			}
+			if err := w.flow.Release(t.Context(), instanceA); err != nil {
+				t.Fatal(err)
+			}
+			w.cloud.RemoveGuest(instanceA)
+			for i, profile := range []string{"pre-programmed", "orchestrated"} { // the weigher prefers the loaded region
+				instance := []string{instanceA, instanceB}[i]
+				again, err := w.spawn(instance, profile)
+				if err != nil {
+					t.Fatalf("%s: %v", profile, err)
+				}
+				if got := again.ARQs[0].DeviceRPUUID; got != region {
+					t.Errorf("%s: provider %s, want %s", profile, got, region)
+				}
+				if err := w.flow.Release(t.Context(), instance); err != nil {
+					t.Fatal(err)
+				}
+				w.cloud.RemoveGuest(instance)
+			}
+		})
+	}
+}
+
+// functions are the traits of functions of a provider in Placement.
+func (w *world) functions(provider string) (list []string) {
+	w.t.Helper()
+	p, err := w.cloud.Placement.ResourceProvider(provider)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, trait := range p.Traits {
+		if strings.Contains(trait, "_FUNCTION_") {
+			list = append(list, trait)
+		}
+	}
+	return list
+}
+
+// bitstream is what Cyborg knows to be in the region of a provider.
+func (w *world) bitstream(provider string) string {
+	for _, d := range w.cloud.Cyborg.Deployables() {
+		if d.ProviderUUID == provider {
+			return d.BitstreamID
+		}
+	}
+	return "no such region"
 }

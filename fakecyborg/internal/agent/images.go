@@ -67,18 +67,24 @@ func (c *Conductor) findImage(ctx context.Context, want store.BitstreamRef) (sto
 	if want.By == store.ByBitstreamID {
 		return c.DescribeImage(ctx, want.Value)
 	}
-	query := url.Values{want.By.Property(): {want.Value}}
-	got, err := c.fromGlance(ctx, "/images?"+query.Encode(), false)
-	if err != nil {
-		return store.Image{}, fmt.Errorf("%s: %w", want, err)
+	var list []map[string]json.RawMessage
+	for _, value := range want.Spellings(c.cfg.Quirks) {
+		query := url.Values{want.By.Property(): {value}}
+		got, err := c.fromGlance(ctx, "/images?"+query.Encode(), false)
+		if err != nil {
+			return store.Image{}, fmt.Errorf("%s: %w", want, err)
+		}
+		var body struct {
+			Images []map[string]json.RawMessage `json:"images"`
+		}
+		if err := got.Decode(&body); err != nil {
+			return store.Image{}, err
+		}
+		if list = body.Images; len(list) > 0 {
+			break
+		}
 	}
-	var body struct {
-		Images []map[string]json.RawMessage `json:"images"`
-	}
-	if err := got.Decode(&body); err != nil {
-		return store.Image{}, err
-	}
-	return oneImage(want, body.Images)
+	return oneImage(want, list)
 }
 
 // oneImage is the only image of a list.

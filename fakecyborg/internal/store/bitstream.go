@@ -3,6 +3,8 @@ package store
 import (
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Selector is a key by which a group, or an image of Glance, names an FPGA image.
@@ -45,6 +47,20 @@ func (r BitstreamRef) String() string { return string(r.By) + " " + r.Value }
 
 // IsFunction reports whether a function is named rather than an image.
 func (r BitstreamRef) IsFunction() bool { return r.By == ByFunctionID || r.By == ByFunctionName }
+
+// Spellings are the values of the property that an image may have for it: Glance compares texts, and a
+// UUID of a function may be written with hyphens or without. Upstream asks for one.
+func (r BitstreamRef) Spellings(quirks bool) []string {
+	list := []string{r.Value}
+	if id, err := uuid.Parse(r.Value); err == nil && r.By == ByFunctionID && !quirks {
+		for _, text := range []string{id.String(), strings.ReplaceAll(id.String(), "-", "")} {
+			if text != r.Value {
+				list = append(list, text)
+			}
+		}
+	}
+	return list
+}
 
 func (r BitstreamRef) valid() bool {
 	return r == BitstreamRef{} || r.Named() && slices.Contains(selectors(false), r.By)

@@ -9,35 +9,13 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// traitFunction starts the traits that name the function of a region: upstream's
-// CUSTOM_FPGA_FUNCTION_ID_INTEL_X and the CUSTOM_FPGA_FUNCTION_INTEL_X of the Rocky
-// specification.
-const traitFunction = "CUSTOM_FPGA_FUNCTION_"
-
 // regionProperty is the property of an image that names the type of region it was built for.
 // Upstream has no such check; its specifications call the property differently from release
 // to release.
 const regionProperty = "accel:region_id"
 
-// isFunction recognizes the trait of a function in all forms, also CUSTOM_FPGA_INTEL_FUNCTION_X of the
-// Rocky specification of the agent.
-func isFunction(trait string) bool {
-	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_FUNCTION_")
-}
-
 func functionTraits(spec driver.Deployable) []string {
-	return slices.DeleteFunc(slices.Clone(spec.Traits), func(trait string) bool { return !isFunction(trait) })
-}
-
-// Identifiers are compared with or without hyphens: the kernel's have none.
-func sameName(a, b string) bool          { return bare(a) == bare(b) }
-func hasSuffixName(trait, n string) bool { return strings.HasSuffix(bare(trait), bare(n)) }
-func bare(name string) string            { return strings.ReplaceAll(name, "_", "") }
-
-// traitPart is an identifier as it stands in a trait.
-func traitPart(id string) (string, error) {
-	name, err := driver.CustomName(id)
-	return strings.TrimPrefix(name, "CUSTOM_"), err
+	return slices.DeleteFunc(slices.Clone(spec.Traits), func(trait string) bool { return !driver.IsFunctionTrait(trait) })
 }
 
 // Carries reports whether the region is known to have what a request wants, which is not known of the
@@ -57,9 +35,8 @@ func (t Tx) Carries(d Deployable, want BitstreamRef) bool {
 	if d.Programmed != nil && d.Programmed.Image.Get(want.By) == want.Value {
 		return true
 	}
-	name, err := traitPart(want.Value)
-	return want.By == ByFunctionID && err == nil && slices.ContainsFunc(functionTraits(t.Reported(d)), func(trait string) bool {
-		return hasSuffixName(trait, name)
+	return want.By == ByFunctionID && slices.ContainsFunc(t.Reported(d).Traits, func(trait string) bool {
+		return driver.NamesFunction(trait, want.Value)
 	})
 }
 
@@ -86,12 +63,12 @@ func (d Deployable) Observe(spec driver.Deployable) Deployable {
 	}
 	p := *d.Programmed
 	traits := functionTraits(spec)
-	if !p.Read && p.Trait == "" && len(traits) == 1 {
+	if !p.Read && p.Trait == "" && len(traits) > 0 {
 		p.Trait = traits[0] // an image that did not name its function
 	}
 	p.Read = true
 	d.Programmed = &p
-	if len(traits) != len(traitList(p.Trait)) || len(traits) == 1 && !sameName(traits[0], p.Trait) {
+	if p.Trait == "" && len(traits) > 0 || p.Trait != "" && !slices.Contains(traits, p.Trait) { // an image may have several functions
 		d.Programmed, d.Bitstream = nil, ""
 	}
 	return d
@@ -111,11 +88,11 @@ func traitList(trait string) []string {
 
 // withFunction replaces the function traits of a deployable by one, or by none.
 func withFunction(spec driver.Deployable, trait string) driver.Deployable {
-	at := slices.IndexFunc(spec.Traits, isFunction)
+	at := slices.IndexFunc(spec.Traits, driver.IsFunctionTrait)
 	if at < 0 {
 		at = len(spec.Traits)
 	}
-	spec.Traits = slices.DeleteFunc(slices.Clone(spec.Traits), isFunction)
+	spec.Traits = slices.DeleteFunc(slices.Clone(spec.Traits), driver.IsFunctionTrait)
 	spec.Traits = slices.Insert(spec.Traits, at, traitList(trait)...)
 	return spec
 }
@@ -194,18 +171,12 @@ func (t Tx) claim(d Deployable, image Image, users []string) (Lease, error) {
 // regionFits compares the type of region of an image with the region's traits. A region without a type
 // accepts every image.
 func (t Tx) regionFits(d Deployable, region string) bool {
-	name, err := traitPart(region)
-	if err != nil {
-		return false
-	}
 	typed := false
 	for _, trait := range t.Reported(d).Traits {
-		if strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_REGION_") {
-			typed = true
-			if hasSuffixName(trait, name) {
-				return true
-			}
+		if driver.NamesRegion(trait, region) {
+			return true
 		}
+		typed = typed || driver.IsRegionTrait(trait)
 	}
 	return !typed
 }
@@ -219,27 +190,28 @@ func (t Tx) FunctionTrait(d Deployable, image Image) (string, error) {
 	}
 	if t.s.cfg.Quirks {
 		text := strings.ToUpper(strings.ReplaceAll(function, "-", "_-"))
-		return traitFunction + "ID_" + strings.ToUpper(d.DriverName) + "_" + text, nil
+		return "CUSTOM_FPGA_FUNCTION_ID_" + strings.ToUpper(d.DriverName) + "_" + text, nil
 	}
-	name, err := driver.CustomName(append(t.functionWords(d), function)...)
+	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
+	name, err := shapeOf(t.Reported(d), vendor).FunctionTrait(vendor, function)
 	if err != nil {
 		return "", fmt.Errorf("%s %q: %w", ByFunctionID.Property(), function, err)
 	}
 	return name, nil
 }
 
-// functionWords are the words before the function in its trait, in the form of the driver's traits.
-func (t Tx) functionWords(d Deployable) []string {
-	vendor := strings.TrimSuffix(d.DriverName, "_fpga") // intel_fpga is Intel's
-	spec := t.Reported(d)
-	agent, _ := driver.CustomName("FPGA", vendor, "REGION") // no trait begins with "_"
-	if slices.ContainsFunc(spec.Traits, func(t string) bool { return strings.HasPrefix(t, agent+"_") }) {
-		return []string{"FPGA", vendor, "FUNCTION"}
+// shapeOf recognizes the shape of the names of a region. That of an agent joins type, vendor and
+// product in one trait.
+func shapeOf(spec driver.Deployable, vendor string) driver.TraitShape {
+	if !strings.HasPrefix(spec.Class, "CUSTOM_ACCELERATOR_") {
+		return driver.ShapeShipped
 	}
-	if strings.HasPrefix(spec.Class, "CUSTOM_ACCELERATOR_") {
-		return []string{"FPGA", "FUNCTION", vendor}
+	name, _ := driver.CustomName(driver.TypeFPGA, vendor) // without a vendor no trait begins with it
+	joined := slices.ContainsFunc(spec.Traits, func(t string) bool { return strings.HasPrefix(t, name+"_") })
+	if joined && !slices.Contains(spec.Traits, name) {
+		return driver.ShapeRockyAgent
 	}
-	return []string{"FPGA", "FUNCTION", "ID", vendor}
+	return driver.ShapeRockyScheduling
 }
 
 // PlanFunction is the deployable as it is to be reported with an image, and what is stored of the

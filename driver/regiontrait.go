@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// FunctionTrait returns the trait of a function that is loaded into a region of an FPGA. An id that
+// is a UUID, with or without separators, has one form in each shape: 32 hexadecimal digits in
+// CUSTOM_FPGA_FUNCTION_ID_INTEL_<id>, as upstream's driver reads it from sysfs, and with underscores
+// for hyphens in the names of the Rocky specifications. The error wraps ErrName.
+func (s TraitShape) FunctionTrait(vendor, id string) (string, error) {
+	return s.regionTrait(TypeFPGA, vendor, "FUNCTION", id)
+}
+
+// RegionTrait returns the trait of the type of a region, as FunctionTrait does for a function.
+func (s TraitShape) RegionTrait(vendor, id string) (string, error) {
+	return s.regionTrait(TypeFPGA, vendor, "REGION", id)
+}
+
+func (s TraitShape) regionTrait(typ, vendor, kind, id string) (string, error) {
+	parsed, err := uuid.Parse(id)
+	isUUID := err == nil
+	if isUUID {
+		id = parsed.String()
+	}
+	switch s {
+	case ShapeRockyScheduling:
+		return CustomName(typ, kind, vendor, id)
+	case ShapeRockyAgent:
+		return CustomName(typ, vendor, kind, id)
+	}
+	if isUUID {
+		id = bareID(id)
+	}
+	if kind == "FUNCTION" {
+		return CustomName(typ, kind, "ID", vendor, id)
+	}
+	return CustomName(typ, kind, vendor, id)
+}
+
+// The traits of regions in every shape. A vendor is one word.
+var (
+	functionForm = regexp.MustCompile(`^CUSTOM_FPGA_(?:FUNCTION_ID_[A-Z0-9]+|FUNCTION_[A-Z0-9]+|[A-Z0-9]+_FUNCTION)_(.+)$`)
+	regionForm   = regexp.MustCompile(`^CUSTOM_FPGA_(?:REGION_[A-Z0-9]+|[A-Z0-9]+_REGION)_(.+)$`)
+)
+
+// IsFunctionTrait reports whether a trait is that of a function in one of the shapes.
+func IsFunctionTrait(trait string) bool { return functionForm.MatchString(trait) }
+
+// IsRegionTrait reports whether a trait is that of a type of region in one of the shapes.
+func IsRegionTrait(trait string) bool { return regionForm.MatchString(trait) }
+
+// NamesFunction reports whether a trait is that of the function in one of the shapes. Separators in
+// the id do not matter.
+func NamesFunction(trait, id string) bool { return namesID(functionForm, trait, id) }
+
+// NamesRegion is NamesFunction for the type of a region.
+func NamesRegion(trait, id string) bool { return namesID(regionForm, trait, id) }
+
+func namesID(form *regexp.Regexp, trait, id string) bool {
+	m := form.FindStringSubmatch(trait)
+	if m == nil || id == "" {
+		return false
+	}
+	have, want := bareID(m[1]), bareID(id)
+	// the vendor may have several words before a UUID
+	return have == want || uuid.Validate(want) == nil && strings.HasSuffix(have, want)
+}
+
+// bareID is an id in capitals and without separators.
+func bareID(id string) string {
+	return strings.ToUpper(strings.NewReplacer("_", "", "-", "", " ", "").Replace(id))
+}
