@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 const blockClassDir = "class/block"
@@ -60,36 +62,54 @@ type blocks struct {
 	mounted map[string]string
 }
 
-func readBlocks(tree *View) blocks {
-	return blocks{byFunction: blockClass(tree), mounted: mountedSystems(tree)}
+// readBlocks fails with a Problem: what it could not read may be in the host's use.
+func readBlocks(tree *View) (b blocks, err error) {
+	if b.byFunction, err = blockClass(tree); err == nil {
+		b.mounted, err = mountedSystems(tree)
+	}
+	return b, err
 }
 
 // mountedSystems finds the block devices with a file system that is mounted: the drivers
 // of some have a directory for each, fs/ext4/sda1, or list the disks of each, as btrfs.
-func mountedSystems(tree *View) map[string]string {
+func mountedSystems(tree *View) (map[string]string, error) {
 	mounted := make(map[string]string)
-	for _, kind := range []string{"ext4", "xfs", "f2fs", "nilfs2", "erofs"} {
-		names, _ := tree.Names("fs/" + kind) // one that cannot be read says nothing
+	add := func(kind, dir string) error {
+		names, err := tree.Names(dir)
+		if file.Unread(err) {
+			return Problem{File: dir, Err: err}
+		}
 		for _, name := range names {
 			mounted[name] = kind
 		}
+		return nil
 	}
-	ids, _ := tree.Names("fs/btrfs")
-	for _, id := range ids {
-		names, _ := tree.Names("fs/btrfs/" + id + "/devices")
-		for _, name := range names {
-			mounted[name] = "btrfs"
+	for _, kind := range []string{"ext4", "xfs", "f2fs", "nilfs2", "erofs"} {
+		if err := add(kind, "fs/"+kind); err != nil {
+			return nil, err
 		}
 	}
-	return mounted
+	ids, err := tree.Names("fs/btrfs")
+	if file.Unread(err) {
+		return nil, Problem{File: "fs/btrfs", Err: err}
+	}
+	for _, id := range ids {
+		if err := add("btrfs", "fs/btrfs/"+id+"/devices"); err != nil {
+			return nil, err
+		}
+	}
+	return mounted, nil
 }
 
 // blockClass finds for each PCI function the directories of the disks it drives: where
 // the link of a disk leads, the last address on the way is that of its function. A
 // partition stands in the directory of its disk and is passed over. Without the class,
 // what the function's own directory says remains.
-func blockClass(tree *View) map[string][]string {
-	names, _ := tree.Names(blockClassDir)
+func blockClass(tree *View) (map[string][]string, error) {
+	names, err := tree.Names(blockClassDir)
+	if file.Unread(err) {
+		return nil, Problem{File: blockClassDir, Err: err}
+	}
 	known := make(map[string]bool, len(names))
 	for _, name := range names {
 		known[name] = true
@@ -97,6 +117,9 @@ func blockClass(tree *View) map[string][]string {
 	found := make(map[string][]string)
 	for _, name := range names {
 		target, err := tree.Readlink(blockClassDir + "/" + name)
+		if file.Unread(err) {
+			return nil, Problem{File: blockClassDir + "/" + name, Err: file.Cause(err)}
+		}
 		full := path.Join(blockClassDir, target)
 		if err != nil || known[path.Base(path.Dir(full))] {
 			continue
@@ -108,7 +131,7 @@ func blockClass(tree *View) map[string][]string {
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 // disks gathers the disks of the function, both those that the class of block devices
@@ -130,6 +153,9 @@ func (r *stateReader) disks(own []string) {
 
 func (r *stateReader) isPartition(dir string) bool {
 	_, err := r.tree.ReadFile(dir + "/partition")
+	if file.Unread(err) {
+		r.problemAt(dir+"/partition", err)
+	}
 	return err == nil
 }
 

@@ -16,8 +16,9 @@ type Driver interface {
 	// among the drivers of a host.
 	Name() string
 	// Discover reads the hardware as it is now. A problem with one device is part of the
-	// report and does not affect the others; the error is for a discovery that failed
-	// altogether, and that of ctx.
+	// report and does not affect the others; an agent keeps what was reported of such a
+	// device. The error is that of ctx, or that of a directory without which it is not known
+	// what there is, such as bus/pci/devices; an agent keeps all that the driver reported.
 	Discover(ctx context.Context) (Report, error)
 }
 
@@ -107,7 +108,8 @@ type Notice struct {
 }
 
 // Problem is an error about one device or one file. Address is empty when no device is
-// concerned, File when no file is.
+// concerned, File when no file is. A device at Address may exist, unless the error wraps
+// ErrConfig.
 type Problem struct {
 	Address string
 	File    string

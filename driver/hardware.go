@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,7 +36,7 @@ func (f PCIFunction) DeviceClass() uint16 { return uint16(f.Class >> 8) }
 func (v *View) readFunctions(ctx context.Context) ([]PCIFunction, []Problem, error) {
 	entries, err := v.ReadDir(pciDevicesDir)
 	if err != nil {
-		return nil, []Problem{{File: pciDevicesDir, Err: file.Cause(err)}}, ctx.Err()
+		return nil, nil, cmp.Or(ctx.Err(), fmt.Errorf("%s: %w", pciDevicesDir, file.Cause(err)))
 	}
 	found, faults := make([]PCIFunction, len(entries)), make([]error, len(entries))
 	forEachParallel(len(entries), func(i int) {

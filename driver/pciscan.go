@@ -46,7 +46,7 @@ type PCIScan struct {
 // these name, whatever their ids are. Captured trees may lack the links of either side, so
 // a virtual function belongs to the physical function that its physfn link leads to, and
 // to one whose virtfn link leads to it; where the two disagree, the function is a problem.
-// The error is that of ctx.
+// The error is that of ctx, or that of a bus that cannot be read.
 func ScanPCI(ctx context.Context, view *View, driver string, policy Policy, own func(PCIFunction) bool) (*PCIScan, error) {
 	functions, problems, err := view.PCIFunctions(ctx)
 	if err != nil {

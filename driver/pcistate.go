@@ -52,13 +52,16 @@ type PCIState struct {
 }
 
 func (v *View) readState(f PCIFunction) (PCIState, []Problem) {
-	r := &stateReader{tree: v, function: f, blocks: v.blocks()}
+	r := &stateReader{tree: v, function: f}
 	entries, err := v.ReadDir(f.Dir())
 	if err != nil {
 		r.problem("", err)
 		return r.state, r.problems
 	}
 	r.checkAlias()
+	if r.blocks, err = v.blocks(); err != nil {
+		r.problems = append(r.problems, problemOf(f.Address.String(), err))
+	}
 	var disks []string
 	for _, e := range entries {
 		r.entry(e.Name())
@@ -91,7 +94,10 @@ func (r *stateReader) problemAt(name string, err error) {
 // offered under two addresses.
 func (r *stateReader) checkAlias() {
 	target, err := r.tree.Readlink(r.function.Dir())
-	if err == nil && path.Base(target) != r.function.Address.String() {
+	switch {
+	case file.Unread(err):
+		r.problem("", err)
+	case err == nil && path.Base(target) != r.function.Address.String():
 		r.problem("", fmt.Errorf("%w: the link leads to %q", ErrGarbled, target))
 	}
 }

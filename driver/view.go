@@ -21,7 +21,7 @@ import (
 // fs.ErrPermission. What a view returns is shared and must not be changed.
 type View struct {
 	tree   Tree
-	blocks func() blocks
+	blocks func() (blocks, error)
 
 	mu        sync.Mutex // protects the maps; each entry is read once, outside the lock
 	files     map[string]*cell[[]byte]
@@ -50,7 +50,7 @@ func NewView(tree Tree) *View {
 		links: make(map[string]*cell[string]), states: make(map[PCIAddress]func() (PCIState, []Problem)),
 		listed: make(map[string][]fs.DirEntry),
 	}
-	v.blocks = sync.OnceValue(func() blocks { return readBlocks(v) })
+	v.blocks = sync.OnceValues(func() (blocks, error) { return readBlocks(v) })
 	return v
 }
 
@@ -175,8 +175,8 @@ func (v *View) ReadCount(path string, limit int) (int, error) {
 }
 
 // PCIFunctions lists the functions of the tree in the order of addresses. Entries whose
-// name is no address and functions whose identity cannot be read become problems, and so
-// does a missing bus. The error is that of ctx.
+// name is no address and functions whose identity cannot be read become problems. The error
+// is that of ctx, or that of a bus that cannot be read.
 func (v *View) PCIFunctions(ctx context.Context) ([]PCIFunction, []Problem, error) {
 	v.mu.Lock()
 	known := v.functions

@@ -25,14 +25,17 @@ const (
 )
 
 // containersOf finds the directories of the containers by the functions they belong to.
-// The error is that of ctx.
+// The error is that of ctx, or that of a name that cannot be read.
 func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress][]string, []driver.Problem, error) {
 	functions, unreadable, err := view.PCIFunctions(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	names, err := view.Names(classDir)
-	if err != nil {
+	switch {
+	case file.Unread(err):
+		return nil, nil, fmt.Errorf("%s: %w", classDir, err)
+	case err != nil:
 		return nil, []driver.Problem{{File: classDir, Err: err}}, nil
 	}
 	containers := make(map[driver.PCIAddress][]string)
@@ -43,6 +46,9 @@ func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress
 		}
 		link := classDir + "/" + name + "/device"
 		at, err := view.LinkedFunction(link)
+		if file.Unread(err) && !errors.Is(err, driver.ErrPCIAddress) {
+			return nil, nil, fmt.Errorf("%s: %w", link, err)
+		}
 		if err == nil && !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at }) {
 			if slices.ContainsFunc(unreadable, func(p driver.Problem) bool { return p.Address == at.String() }) {
 				continue

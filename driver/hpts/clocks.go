@@ -24,17 +24,23 @@ type clock struct {
 	called  string // what its driver calls it; empty if that could not be read
 }
 
-// clocks lists the clocks of PCI functions. What cannot be parsed is a problem; a
-// kernel without such clocks has no directory for them.
+// clocks lists the clocks of PCI functions. What cannot be parsed is a problem, what cannot be
+// read an error; a kernel without such clocks has no directory for them.
 func clocks(ctx context.Context, view *driver.View) ([]clock, []driver.Problem, error) {
 	names, err := view.Names(clockDir)
-	if err != nil {
+	switch {
+	case file.Unread(err):
+		return nil, nil, fmt.Errorf("%s: %w", clockDir, err)
+	case err != nil:
 		return nil, []driver.Problem{{File: clockDir, Err: err}}, ctx.Err()
 	}
 	var list []clock
 	var problems []driver.Problem
 	for _, name := range names {
 		c, problem := readClock(view, name)
+		if problem.Address == "" && file.Unread(problem.Err) {
+			return nil, nil, fmt.Errorf("%s: %w", problem.File, problem.Err)
+		}
 		if problem.Err != nil {
 			problems = append(problems, problem)
 		}

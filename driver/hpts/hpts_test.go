@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,7 +135,7 @@ func TestTroubleWithOneClockLeavesTheOtherAlone(t *testing.T) {
 		{"the clock a cycle", func(m *sysfs.Memory) { m.SetLink(clock, "ptp1") }, 1, "", clock + "/device", nil},
 		{"the clock leaving the tree", func(m *sysfs.Memory) { m.SetLink(clock, "../../../etc") }, 1, "", clock + "/device", sysfs.ErrEscapes},
 		{"the clock dangling", func(m *sysfs.Memory) { m.SetLink(clock, "../../devices/gone") }, 1, "", clock, fs.ErrNotExist},
-		{"the class denied", func(m *sysfs.Memory) { deny(m, "class/ptp") }, 0, "", "class/ptp", fs.ErrPermission},
+		{"the class no directory", func(m *sysfs.Memory) { m.Remove("class/ptp"); m.SetFile("class/ptp", nil) }, 0, "", "class/ptp", syscall.ENOTDIR},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -325,9 +325,9 @@ func TestTroubleWithTheBus(t *testing.T) {
 		t.Parallel()
 		tree := drivertest.Tree(t)
 		tree.Remove("bus/pci")
-		report := discover(t, nvidia.Config{}, tree)
-		if len(report.Problems) != 1 || report.Problems[0].File != "bus/pci/devices" || !errors.Is(report.Problems[0], fs.ErrNotExist) {
-			t.Errorf("problems: %v", report.Problems)
+		report, err := newDriver(t, nvidia.Config{}, tree).Discover(t.Context())
+		if len(report.Problems) != 0 || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "nvidia: discover: bus/pci/devices:") {
+			t.Errorf("%+v, error %v", report, err)
 		}
 	})
 	t.Run("no card at a configured address", func(t *testing.T) {

@@ -3,6 +3,7 @@ package pci
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 	"github.com/gocyborg/gocyborg/driver/internal/pciid"
 )
 
@@ -64,30 +66,37 @@ func (m matchers) claims() []driver.Claim {
 
 // prepare narrows the claims down to what the entries admit at present.
 func (m matchers) prepare(_ context.Context, view *driver.View, spec *driver.PCISpec) error {
-	interfaces, problems := m.interfaces(view)
+	interfaces, problems, err := m.interfaces(view)
+	if err != nil {
+		return err
+	}
 	spec.Own = func(f driver.PCIFunction) bool { return m.admit(f, interfaces) >= 0 }
 	spec.Finish = func(scan *driver.PCIScan) { scan.Report.Problems = append(scan.Report.Problems, problems...) }
 	return nil
 }
 
-// interfaces finds the functions of the network interfaces that the whitelist names.
-func (m matchers) interfaces(view *driver.View) (map[string]driver.PCIAddress, []driver.Problem) {
+// interfaces finds the functions of the network interfaces that the whitelist names. One that
+// is not there is a problem, one that cannot be read an error.
+func (m matchers) interfaces(view *driver.View) (map[string]driver.PCIAddress, []driver.Problem, error) {
 	found := make(map[string]driver.PCIAddress)
 	var problems []driver.Problem
 	for _, entry := range m {
 		if entry.devName == "" {
 			continue
 		}
-		file := path.Join(netDir, entry.devName, "device")
-		address, err := view.LinkedFunction(file)
-		if err != nil {
+		link := path.Join(netDir, entry.devName, "device")
+		address, err := view.LinkedFunction(link)
+		switch {
+		case file.Unread(err) && !errors.Is(err, driver.ErrPCIAddress):
+			return nil, nil, fmt.Errorf("%s: %w", link, err)
+		case err != nil:
 			err = fmt.Errorf("%w: devname %s has no PCI function: %w", driver.ErrConfig, entry.devName, err)
-			problems = append(problems, driver.Problem{File: file, Err: err})
+			problems = append(problems, driver.Problem{File: link, Err: err})
 			continue
 		}
 		found[entry.devName] = address
 	}
-	return found, problems
+	return found, problems, nil
 }
 
 func vet(u driver.Unit) string {

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // library has no value, in an *fs.PathError.
 var (
 	// ErrEscapes: a link leads out of the tree.
-	ErrEscapes = errors.New("link leads out of the tree")
+	ErrEscapes = fmt.Errorf("%w: link leads out of the tree", fs.ErrInvalid)
 	// ErrTooLarge: the file is larger than any attribute of sysfs.
 	ErrTooLarge = errors.New("file too large for sysfs")
 	// ErrNotRegular: the name is a directory, a pipe, a socket or a device file.

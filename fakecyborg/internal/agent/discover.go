@@ -25,8 +25,9 @@ type found struct {
 // discovery is what all drivers of a host found.
 type discovery struct {
 	devices []found
-	present map[string]bool // control paths that exist, usable or not
-	failed  map[string]bool // drivers that could not discover
+	present map[string]bool         // control paths that exist, usable or not
+	failed  map[string]bool         // drivers that could not discover
+	unread  map[driver.Address]bool // what drivers found and could not read
 	before  store.HostReport
 	// abort is set for a report that upstream drops as a whole: a driver failed, or
 	// reported a device without attributes, as that of Huawei's Ascend does.
@@ -88,8 +89,13 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 		}
 		for _, problem := range report.Problems {
 			r.fail(d.Name(), "discover", problem)
-			if problem.Address != "" {
-				v.present[driver.ParseAddress(problem.Address).ControlPath().Key()] = true
+			if problem.Address != "" && !errors.Is(problem, driver.ErrConfig) { // the hardware that is configured is not there
+				at := driver.ParseAddress(problem.Address)
+				v.present[at.ControlPath().Key()] = true
+				if v.unread == nil {
+					v.unread = make(map[driver.Address]bool)
+				}
+				v.unread[at] = true
 			}
 		}
 		r.take(&v, report.Devices, d.Name())
@@ -100,6 +106,27 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	}
 	r.c.setReported(r.name, now)
 	return v
+}
+
+// keepUnread leaves the devices as they are of which a stored handle could not be read now. The rest
+// of such a device may be found, and would replace it.
+func (v *discovery) keepUnread(stored []storedDevice) {
+	if len(v.unread) == 0 {
+		return
+	}
+	for _, device := range stored {
+		i := slices.IndexFunc(v.devices, func(f found) bool { return f.key == device.key })
+		var rest []driver.Address
+		if i >= 0 {
+			rest = v.devices[i].Addresses()
+		}
+		if slices.ContainsFunc(device.addresses(), func(at driver.Address) bool { return v.unread[at] && !slices.Contains(rest, at) }) {
+			v.present[device.key] = true
+			if i >= 0 {
+				v.devices = slices.Delete(v.devices, i, i+1)
+			}
+		}
+	}
 }
 
 func reportRow(name string, found driver.Report) store.DriverReport {

@@ -16,6 +16,16 @@ type storedDevice struct {
 	deployables []storedDeployable
 }
 
+// addresses are the places of its handles.
+func (d storedDevice) addresses() (list []driver.Address) {
+	for _, deployable := range d.deployables {
+		for _, h := range deployable.handles {
+			list = append(list, driver.ControlPath{Info: h.Info.Map()}.Address())
+		}
+	}
+	return list
+}
+
 // storedDeployable is a deployable of the store.
 type storedDeployable struct {
 	store.Deployable

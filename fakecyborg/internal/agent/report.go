@@ -114,6 +114,7 @@ func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 		}
 	}
 	stored := r.stored()
+	seen.keepUnread(stored)
 	r.refuseClaimed(ctx, &seen, stored)
 	r.dropTraitMismatches(&seen, stored)
 	r.apply(ctx, planReport(c.rules, stored, seen))

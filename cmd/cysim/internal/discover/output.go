@@ -64,7 +64,7 @@ type foundProblem struct {
 }
 
 // newDiscovery collects the reports of the drivers, in their order. A driver that failed is
-// a problem.
+// a problem; one for all that failed by the same cause, such as a bus that cannot be read.
 func newDiscovery(drivers []driver.Driver, reports []driver.Report) discovery {
 	d := discovery{Devices: []foundDevice{}, LeftOut: []driver.Notice{}, Problems: []foundProblem{}}
 	for i, report := range reports {
@@ -77,7 +77,10 @@ func newDiscovery(drivers []driver.Driver, reports []driver.Report) discovery {
 			d.Problems = append(d.Problems, foundProblem{p.Address, p.File, name, command.OneLine(p.Err.Error())})
 		}
 		if err := report.Err; err != nil {
-			d.Problems = append(d.Problems, foundProblem{Driver: name, Reason: command.OneLine(err.Error())})
+			reason := strings.TrimPrefix(command.OneLine(err.Error()), name+": ")
+			if !slices.ContainsFunc(d.Problems, func(p foundProblem) bool { return p.Address == "" && p.File == "" && p.Reason == reason }) {
+				d.Problems = append(d.Problems, foundProblem{Driver: name, Reason: reason})
+			}
 		}
 	}
 	return d
