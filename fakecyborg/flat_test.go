@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -125,6 +126,64 @@ func TestFlatModeLeavesWhatOthersWriteMeanwhile(t *testing.T) {
 	want["CUSTOM_ACCELERATOR_GPU"] = placementsim.Inventory{Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}
 	if diff := cmp.Diff(want, got.Inventories); diff != "" || changes != 3 {
 		t.Errorf("after %d changes by Nova, inventories (-want +got):\n%s", changes, diff)
+	}
+}
+
+// TestTraitsOfOthersSurviveAReport: Nova and an operator write the traits of the same provider while Cyborg
+// changes its own, after it has read them.
+func TestTraitsOfOthersSurviveAReport(t *testing.T) {
+	t.Parallel()
+	for mode, provider := range map[fakecyborg.PlacementMode]func(*reportWorld) string{
+		fakecyborg.ModeFlat: func(w *reportWorld) string { return w.root },
+		fakecyborg.ModeTree: func(*reportWorld) string { return driver.ProviderUUID("cn0_0000:3b:00.0") },
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: mode}, gpu("3b", "PGPU", []string{flatTrait}, "0"))
+			w.report()
+			others := []string{"COMPUTE_ACCELERATORS", "COMPUTE_NODE", "CUSTOM_RACK_7"}
+			uuid, written, read := provider(w), 0, false
+			w.wire.hook = func(method, path string) int {
+				if read && written < len(others) {
+					p, err := w.placement.ResourceProvider(uuid)
+					if err == nil {
+						err = w.placement.SetTraits(uuid, append(p.Traits, others[written])...)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					written++
+				}
+				read = method == "GET" && path == "/resource_providers/"+uuid+"/traits"
+				return 0
+			}
+			w.hardware.set(gpu("3b", "PGPU", []string{"CUSTOM_NEW"}, "0"))
+			w.report()
+			p, err := w.placement.ResourceProvider(uuid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := append([]string{"CUSTOM_NEW"}, others...)
+			got := slices.DeleteFunc(p.Traits, func(trait string) bool { return trait == driver.TraitOwnerCyborg })
+			if diff := cmp.Diff(want, got, cmpopts.SortSlices(strings.Compare)); diff != "" || written != len(others) {
+				t.Errorf("after %d writes of others, traits (-want +got):\n%s", written, diff)
+			}
+		})
+	}
+}
+
+// TestAFlatCyborgAdoptsNoTraitOfNova: standard traits that are there are not an earlier Cyborg's.
+func TestAFlatCyborgAdoptsNoTraitOfNova(t *testing.T) {
+	t.Parallel()
+	w := flatWorld(t, gpu("3b", "PGPU", []string{flatTrait, "COMPUTE_ACCELERATORS"}, "0"))
+	before := w.hostProvider()
+	w.report()
+	again := newReportWorldOn(t, w, fakecyborg.Config{PlacementMode: fakecyborg.ModeFlat})
+	again.report()
+	again.hardware.set()
+	again.report()
+	if diff := cmp.Diff(before.Traits, again.hostProvider().Traits); diff != "" {
+		t.Errorf("traits before and after the device (-before +after):\n%s", diff)
 	}
 }
 

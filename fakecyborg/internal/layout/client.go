@@ -124,6 +124,8 @@ type target struct {
 	// generation is the number of writes since.
 	isNew      bool
 	generation int
+	// isRead is set when the generation was read with what the next write is made from.
+	isRead bool
 }
 
 // existing is a provider of which nothing is known.
@@ -147,7 +149,8 @@ func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
 	if err := p.putInventory(ctx, t, want, ""); err != nil {
 		return made, err
 	}
-	return made, p.changeTraits(ctx, t, want.Traits, nil)
+	_, err = p.changeTraits(ctx, t, want.Traits, nil)
+	return made, err
 }
 
 // ensureClasses creates custom resource classes.
@@ -222,7 +225,7 @@ func (p *Client) checkOurs(ctx context.Context, want Want) error {
 
 // generation is the number that the next write of the provider must carry. Upstream always reads it.
 func (p *Client) generation(ctx context.Context, t *target) (int, error) {
-	if t.isNew {
+	if t.isNew || t.isRead && !p.Quirks {
 		return t.generation, nil
 	}
 	have, err := p.provider(ctx, t.uuid, "")
@@ -242,6 +245,7 @@ func (p *Client) write(ctx context.Context, t *target, c providerWrite) error {
 	ensure := c.ensure
 	for attempt := 1; ; attempt++ {
 		got, err := p.try(ctx, t, c, path)
+		t.isRead = false
 		switch {
 		case err != nil:
 			return err
@@ -338,36 +342,56 @@ func (p *Client) putInventories(ctx context.Context, t *target, amounts map[stri
 
 // ChangeTraits adds and removes traits of a provider and leaves all others.
 func (p *Client) ChangeTraits(ctx context.Context, uuid string, add, drop []string) error {
-	return p.changeTraits(ctx, existing(uuid), add, drop)
+	_, err := p.changeTraits(ctx, existing(uuid), add, drop)
+	return err
 }
 
-func (p *Client) changeTraits(ctx context.Context, t *target, add, drop []string) error {
+// changeTraits returns which of the traits to add the provider lacked.
+func (p *Client) changeTraits(ctx context.Context, t *target, add, drop []string) (added []string, err error) {
 	c := providerWrite{
 		method: http.MethodPut, path: "/traits", version: "1.6",
 		body: func() (writeBody, error) {
 			traits, err := p.currentTraits(ctx, t)
+			added = without(add, traits)
 			wanted := []string{} // in JSON not null
 			wanted = append(append(wanted, without(traits, without(drop, add))...), add...)
 			slices.Sort(wanted)
+			if err == nil && !p.Quirks && !t.isNew && len(added) == 0 && len(without(traits, wanted)) == 0 {
+				err = errUnchanged
+			}
 			return writeBody{Traits: slices.Compact(wanted)}, err
 		},
 	}
 	if t.isNew {
 		c.ensure = func() error { return p.ensureTraits(ctx, add...) }
 	} else if err := p.ensureTraits(ctx, add...); err != nil {
-		return err
+		return nil, err
 	}
 	if len(add)+len(drop) == 0 {
-		return nil
+		return nil, nil
 	}
-	return p.write(ctx, t, c)
+	if err = p.write(ctx, t, c); errors.Is(err, errUnchanged) {
+		return nil, nil
+	}
+	return added, err
 }
 
+// errUnchanged ends a write that would change nothing.
+var errUnchanged = errors.New("nothing to change")
+
+// currentTraits reads the traits. The write that follows carries the generation of this answer, so that
+// another writer in between is noticed; upstream reads it later, and overwrites that writer's traits.
 func (p *Client) currentTraits(ctx context.Context, t *target) ([]string, error) {
 	if t.isNew {
 		return nil, nil
 	}
-	return p.Traits(ctx, t.uuid)
+	var body struct {
+		Traits     []string `json:"traits"`
+		Generation int      `json:"resource_provider_generation"`
+	}
+	err := p.Get(ctx, ProviderPath(t.uuid)+"/traits", "1.6", &body)
+	t.generation, t.isRead = body.Generation, true
+	return body.Traits, err
 }
 
 // ensureTraits creates the traits that do not exist.
@@ -402,11 +426,7 @@ func (p *Client) knowsTrait(ctx context.Context, trait string) (bool, error) {
 
 // Traits lists the traits of a provider.
 func (p *Client) Traits(ctx context.Context, uuid string) ([]string, error) {
-	var body struct {
-		Traits []string `json:"traits"`
-	}
-	err := p.Get(ctx, ProviderPath(uuid)+"/traits", "1.6", &body)
-	return body.Traits, err
+	return p.currentTraits(ctx, existing(uuid))
 }
 
 // remove deletes a provider, and then its traits and classes that are not used elsewhere. Placement

@@ -223,18 +223,15 @@ func (f *flat) putTraits(ctx context.Context, provider string, traits []string) 
 	if len(missing)+len(drop) == 0 {
 		return nil
 	}
-	there, err := f.client.Traits(ctx, provider)
+	added, err := f.client.changeTraits(ctx, existing(provider), missing, drop)
 	if err != nil {
 		return err
 	}
-	add := without(missing, there)
-	if err := f.client.ChangeTraits(ctx, provider, add, drop); err != nil {
-		return err
+	if share.Adopted { // so are the custom traits of the earlier Cyborg; the others may be Nova's
+		own := func(trait string) bool { return strings.HasPrefix(trait, "CUSTOM_") || slices.Contains(added, trait) }
+		added = slices.DeleteFunc(missing, func(trait string) bool { return !own(trait) })
 	}
-	if share.Adopted { // so are the traits of the earlier Cyborg
-		add = missing
-	}
-	f.update(provider, func(s *store.ComputeShare) { s.Traits = slices.Concat(without(s.Traits, drop), add) })
+	f.update(provider, func(s *store.ComputeShare) { s.Traits = slices.Concat(without(s.Traits, drop), added) })
 	f.client.DropTraits(ctx, drop...)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
@@ -27,7 +26,7 @@ func isRegional(trait string) bool {
 	case driver.TraitProgrammable, "CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_NETWORK", "CUSTOM_FPGA_STORAGE":
 		return true
 	}
-	return strings.Contains(trait, "_REGION_") || strings.Contains(trait, "_FUNCTION_")
+	return driver.IsRegionTrait(trait) || driver.IsFunctionTrait(trait)
 }
 
 // Add creates the provider of a region, and before it that of its device.

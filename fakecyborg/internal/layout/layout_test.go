@@ -106,7 +106,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.log(r, strings.Join(body.Traits, " "))
 		target.traits = body.Traits
 	case what == "traits":
-		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"traits": target.traits})
+		simhttp.WriteJSON(w, http.StatusOK, map[string]any{"traits": target.traits, "resource_provider_generation": target.Generation})
 	case what == "inventories" && r.Method == http.MethodPost:
 		p.log(r, amounts(map[string]store.Inventory{body.Class: body.Inventory}))
 		target.inventories[body.Class] = body.Inventory
