@@ -66,12 +66,17 @@ func (c *Client) ListARQs(ctx context.Context, opts ListARQsOpts) ([]ARQ, error)
 // decodeARQs reads {"arqs": [...]}. An ARQ without a UUID could never be
 // deleted, so such an answer is malformed.
 func decodeARQs(body []byte) ([]ARQ, error) {
-	arqs, err := decodeList[ARQ]("arqs")(body)
+	var answer struct {
+		ARQs *[]wireARQ `json:"arqs"`
+	}
+	err := json.Unmarshal(body, &answer)
+	list, err := required("arqs", answer.ARQs, err)
 	if err != nil {
 		return nil, err
 	}
-	for i, arq := range arqs {
-		if arq.UUID == "" {
+	arqs := make([]ARQ, len(list))
+	for i := range list {
+		if arqs[i] = list[i].arq(); arqs[i].UUID == "" {
 			return nil, fmt.Errorf("accelerator request %d of the answer has no uuid", i)
 		}
 	}

@@ -3,6 +3,7 @@ package cyborgclient
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -29,7 +30,13 @@ func (c *Client) ListDevices(ctx context.Context, opts ListDevicesOpts) ([]Devic
 	query.order(opts.SortKey, opts.SortDir, opts.Limit)
 	return call(ctx, c, request{
 		op: "accelerator.device.list", url: c.queryURL(pathDevices, query), prefer: minorDeviceStatus,
-	}, decodeList[Device]("devices"))
+	}, func(body []byte) ([]Device, error) {
+		var answer struct {
+			List *[]Device `json:"devices"`
+		}
+		err := json.Unmarshal(body, &answer)
+		return required("devices", answer.List, err)
+	})
 }
 
 // order appends the filters that devices and deployables have in common.
@@ -88,7 +95,13 @@ func (c *Client) ListDeployables(ctx context.Context, opts ListDeployablesOpts) 
 	query.order(opts.SortKey, opts.SortDir, opts.Limit)
 	return call(ctx, c, request{
 		op: "accelerator.deployable.list", url: c.queryURL(pathDeployables, query),
-	}, decodeList[Deployable]("deployables"))
+	}, func(body []byte) ([]Deployable, error) {
+		var answer struct {
+			List *[]Deployable `json:"deployables"`
+		}
+		err := json.Unmarshal(body, &answer)
+		return required("deployables", answer.List, err)
+	})
 }
 
 // GetDeployable returns one deployable (GET /deployables/{uuid}), or ErrNotFound.
@@ -136,7 +149,13 @@ func (c *Client) ListAttributes(ctx context.Context, opts ListAttributesOpts) ([
 	query.add("key", opts.Key)
 	return call(ctx, c, request{
 		op: "accelerator.attribute.list", url: c.queryURL(pathAttributes, query),
-	}, decodeList[Attribute]("attributes"))
+	}, func(body []byte) ([]Attribute, error) {
+		var answer struct {
+			List *[]Attribute `json:"attributes"`
+		}
+		err := json.Unmarshal(body, &answer)
+		return required("attributes", answer.List, err)
+	})
 }
 
 // GetAttribute returns one attribute (GET /attributes/{uuid}), or ErrNotFound.

@@ -2,6 +2,7 @@ package cyborgclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -21,7 +22,23 @@ func (c *Client) ListDeviceProfiles(ctx context.Context, opts ListDeviceProfiles
 	return call(ctx, c, request{
 		op: "accelerator.device_profile.list", ids: opts.Names, invalid: checkProfileNames(opts.Names...),
 		url: c.queryURL(pathDeviceProfiles, query),
-	}, decodeList[DeviceProfile]("device_profiles"))
+	}, decodeProfiles)
+}
+
+func decodeProfiles(body []byte) ([]DeviceProfile, error) {
+	var answer struct {
+		Profiles *[]wireProfile `json:"device_profiles"`
+	}
+	err := json.Unmarshal(body, &answer)
+	list, err := required("device_profiles", answer.Profiles, err)
+	if err != nil {
+		return nil, err
+	}
+	profiles := make([]DeviceProfile, len(list))
+	for i := range list {
+		profiles[i] = list[i].profile()
+	}
+	return profiles, nil
 }
 
 // GetDeviceProfile returns the device profile with that UUID, or ErrNotFound.
@@ -42,8 +59,12 @@ func (c *Client) getDeviceProfile(ctx context.Context, id string, minor int, inv
 		op: "accelerator.device_profile.get", ids: []string{id}, invalid: invalid,
 		url: c.resourceURL(pathDeviceProfiles, id), need: minor,
 	}, func(body []byte) (*DeviceProfile, error) {
-		var profile DeviceProfile
-		return &profile, member(body, "device_profile", &profile)
+		var answer struct {
+			Profile *DeviceProfile `json:"device_profile"`
+		}
+		err := json.Unmarshal(body, &answer)
+		profile, err := required("device_profile", answer.Profile, err)
+		return &profile, err
 	})
 }
 

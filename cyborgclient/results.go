@@ -62,15 +62,11 @@ type DeviceProfile struct {
 
 // UnmarshalJSON accepts any scalar as the value of a group.
 func (p *DeviceProfile) UnmarshalJSON(data []byte) error {
-	type plain DeviceProfile
-	wire := struct {
-		*plain
-		Groups []group `json:"groups"`
-	}{plain: (*plain)(p)}
+	wire := wireProfile{plainProfile: plainProfile(*p)}
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return err
 	}
-	p.Groups = plainGroups(wire.Groups)
+	*p = wire.profile()
 	return nil
 }
 
@@ -98,15 +94,11 @@ type ARQ struct {
 
 // UnmarshalJSON accepts the group as a number or as a string.
 func (a *ARQ) UnmarshalJSON(data []byte) error {
-	type plain ARQ
-	wire := struct {
-		*plain
-		Group groupID `json:"device_profile_group_id"`
-	}{plain: (*plain)(a), Group: noGroup}
+	wire := wireARQ{plainARQ: plainARQ(*a)}
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return err
 	}
-	a.DeviceProfileGroupID = int(wire.Group)
+	*a = wire.arq()
 	return nil
 }
 

@@ -22,17 +22,17 @@ type Time struct{ time.Time }
 // zero time: the answer to a create must not be lost because of a time.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	t.Time = time.Time{}
-	var text *string
-	if err := json.Unmarshal(data, &text); err != nil || text == nil {
+	var text string
+	if plain := bytes.Trim(data, `"`); len(plain) == len(data)-2 && bytes.IndexByte(plain, '\\') < 0 {
+		text = string(plain) // most of the cost of decoding a time is that of decoding its text
+	} else if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	for _, layout := range []string{
-		time.RFC3339,
-		"2006-01-02 15:04:05Z07:00",
-		"2006-01-02T15:04:05",
-		"2006-01-02 15:04:05",
-	} {
-		if parsed, err := time.Parse(layout, *text); err == nil {
+	if len(text) > len(time.DateOnly) && text[len(time.DateOnly)] == ' ' {
+		text = text[:len(time.DateOnly)] + "T" + text[len(time.DateOnly)+1:]
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
+		if parsed, err := time.Parse(layout, text); err == nil {
 			t.Time = parsed.UTC()
 			return nil
 		}
@@ -97,6 +97,36 @@ func plainGroups(groups []group) []map[string]string {
 	return plain
 }
 
+// wireProfile is a device profile in an answer. Lists are decoded in its form, because
+// encoding/json reads what has a method UnmarshalJSON several times.
+type wireProfile struct {
+	plainProfile
+	Groups []group `json:"groups"`
+}
+
+type plainProfile DeviceProfile
+
+func (w *wireProfile) profile() DeviceProfile {
+	w.plainProfile.Groups = plainGroups(w.Groups)
+	return DeviceProfile(w.plainProfile)
+}
+
+// wireARQ is an ARQ in an answer.
+type wireARQ struct {
+	plainARQ
+	Group *groupID `json:"device_profile_group_id"`
+}
+
+type plainARQ ARQ
+
+func (w *wireARQ) arq() ARQ {
+	w.DeviceProfileGroupID = noGroup
+	if w.Group != nil {
+		w.DeviceProfileGroupID = int(*w.Group)
+	}
+	return ARQ(w.plainARQ)
+}
+
 // Attributes parses AttributesList and preserves its order. Text that is not a list
 // of objects is an error that matches ErrMalformed.
 func (d Deployable) Attributes() ([]Attribute, error) {
@@ -116,25 +146,16 @@ func (d Deployable) Attributes() ([]Attribute, error) {
 	return attributes, nil
 }
 
-// member decodes one required member of a JSON object into value.
-func member(data []byte, key string, value any) error {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
-		return err
+// required returns a member of an answer that must be there; err is that of decoding the answer.
+func required[T any](key string, member *T, err error) (T, error) {
+	if err == nil && member == nil {
+		err = fmt.Errorf("the answer has no %q", key)
 	}
-	raw, ok := object[key]
-	if !ok || bytes.Equal(raw, []byte("null")) {
-		return fmt.Errorf("the answer has no %q", key)
+	if err != nil {
+		var none T
+		return none, err
 	}
-	return json.Unmarshal(raw, value)
-}
-
-// decodeList returns a decoder of an object whose member key is a list.
-func decodeList[T any](key string) func(body []byte) ([]T, error) {
-	return func(body []byte) (list []T, err error) {
-		err = member(body, key, &list)
-		return list, err
-	}
+	return *member, nil
 }
 
 // decodeObject decodes an object that is not wrapped in another; it must have a
