@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Headers of microversion negotiation.
+// Headers of microversion negotiation, in net/http's form.
 const (
-	headerVersion    = "OpenStack-API-Version"
-	headerMaxVersion = "OpenStack-API-Maximum-Version"
+	headerVersion    = "Openstack-Api-Version"
+	headerMaxVersion = "Openstack-Api-Maximum-Version"
 )
 
 // Minor versions that introduced a feature. Every call sends the lowest version

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -119,7 +118,7 @@ func (c *Client) send(ctx context.Context, r request, minor int, call *Call) err
 	defer answer.Body.Close()
 	call.Status = answer.StatusCode
 	call.Date = c.readHeader(answer.Header)
-	return r.read(answer.Body)
+	return r.read(tries.answer)
 }
 
 // readHeader stores the maximum version of an answer and returns its date.
@@ -190,11 +189,11 @@ func (r request) unanswered(err error, secrets []string) error {
 }
 
 // read decodes a successful answer.
-func (r request) read(answer io.Reader) error {
-	body, err := io.ReadAll(answer)
-	if err == nil && r.decode != nil {
-		err = r.decode(body)
+func (r request) read(answer []byte) error {
+	if r.decode == nil {
+		return nil
 	}
+	err := r.decode(answer)
 	if err == nil {
 		return nil
 	}

@@ -56,6 +56,7 @@ type attempts struct {
 	// uncertain: an earlier attempt may have been applied although Cyborg did not
 	// answer it. A 404 to a retried DELETE then means that the resource is gone.
 	uncertain bool
+	answer    []byte // body of the last answer
 }
 
 type attemptsKey struct{}
@@ -149,6 +150,9 @@ func handshakeFailed(err error) bool {
 // retryAfter reads the Retry-After header: seconds or a date.
 func retryAfter(header http.Header) (wait time.Duration, ok bool) {
 	value := header.Get("Retry-After")
+	if value == "" {
+		return 0, false
+	}
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second, true
 	}

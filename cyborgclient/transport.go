@@ -17,9 +17,8 @@ type bufferTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if tries := attemptsFrom(req.Context()); tries != nil {
-		tries.sent++
-	}
+	tries := attemptsFrom(req.Context())
+	tries.sent++
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -33,18 +32,18 @@ func (t *bufferTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	body, err := readAnswer(resp.Body)
+	tries.answer, err = readAnswer(resp)
 	if err != nil && (resp.StatusCode < 300 || errors.Is(err, httpbounds.ErrTooLarge)) {
 		return nil, err
 	}
 	// A truncated body of an error answer is kept: its status is known.
-	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.Body = io.NopCloser(bytes.NewReader(tries.answer))
 	return resp, nil
 }
 
-func readAnswer(body io.ReadCloser) ([]byte, error) {
-	defer body.Close()
-	data, err := io.ReadAll(body)
+func readAnswer(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	data, err := httpbounds.ReadAll(resp.Body, resp.ContentLength)
 	if err != nil {
 		return data, fmt.Errorf("read the answer: %w", err)
 	}

@@ -71,6 +71,30 @@ func (b *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// believedLength is the longest length of a body that is believed before it is read, in bytes.
+const believedLength = 4 << 20
+
+// ReadAll is io.ReadAll with room for the length that is expected; negative: unknown.
+func ReadAll(r io.Reader, expected int64) ([]byte, error) {
+	if expected < 0 || expected > believedLength {
+		return io.ReadAll(r)
+	}
+	data := make([]byte, 0, expected+1) // the last read finds the end
+	for len(data) < cap(data) {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch err {
+		case nil:
+		case io.EOF:
+			return data, nil
+		default:
+			return data, err
+		}
+	}
+	rest, err := io.ReadAll(r)
+	return append(data, rest...), err
+}
+
 // CheckRedirect is a redirect policy for http.Client: a redirect is followed with the
 // same method to the same server, any other is an answer. net/http would send headers
 // such as X-Auth-Token and, after a 307 or 308, the body of a login to any server.

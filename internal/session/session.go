@@ -168,13 +168,17 @@ func (p pair) on(req *http.Request) *http.Request {
 	if req.Context().Value(withoutServiceKey{}) != nil {
 		p.service = ""
 	}
-	for header, token := range map[string]string{headerUser: p.user, headerService: p.service} {
-		out.Header.Del(header)
-		if token != "" {
-			out.Header.Set(header, token)
-		}
-	}
+	setToken(out.Header, headerUser, p.user)
+	setToken(out.Header, headerService, p.service)
 	return &out
+}
+
+func setToken(header http.Header, name, token string) {
+	if token == "" {
+		header.Del(name)
+		return
+	}
+	header.Set(name, token)
 }
 
 // current returns the tokens that the providers have now.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 )
 
 // MaxBody is the longest request body that a simulated service reads, in bytes.
@@ -20,7 +22,7 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > MaxBody {
 		return nil, ErrBodyTooLarge
 	}
-	data, err := readAll(io.LimitReader(r.Body, MaxBody+1), r.ContentLength)
+	data, err := httpbounds.ReadAll(io.LimitReader(r.Body, MaxBody+1), r.ContentLength)
 	if err != nil {
 		return nil, err
 	}
@@ -30,34 +32,16 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// readAll is io.ReadAll with room for the length that is expected, if it is known.
-func readAll(r io.Reader, expected int64) ([]byte, error) {
-	if expected < 0 || expected > MaxBody {
-		return io.ReadAll(r)
-	}
-	data := make([]byte, 0, expected+1) // the last read finds the end
-	for len(data) < cap(data) {
-		n, err := r.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		switch err {
-		case nil:
-		case io.EOF:
-			return data, nil
-		default:
-			return data, err
-		}
-	}
-	rest, err := io.ReadAll(r)
-	return append(data, rest...), err
-}
-
 // bufferBody reads the body of a request as far as a service would, and puts it back. It
 // returns nil where there is none, and where the route does not read it as JSON.
 func bufferBody(r *http.Request, match Match) []byte {
 	if r.Body == nil || r.Body == http.NoBody || match.Route == nil || match.Route.Data {
 		return nil
 	}
-	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	if known, ok := r.Body.(*received); ok {
+		return known.data[:min(len(known.data), MaxBody+1)]
+	}
+	data, err := httpbounds.ReadAll(io.LimitReader(r.Body, MaxBody+1), r.ContentLength)
 	rest := io.Reader(r.Body)
 	if err != nil {
 		rest = failingReader{err}
@@ -68,6 +52,21 @@ func bufferBody(r *http.Request, match Match) []byte {
 	}{io.MultiReader(bytes.NewReader(data), rest), r.Body}
 	return data
 }
+
+// received is a body that was read whole. Its data stay as they are.
+type received struct {
+	bytes.Reader
+	data []byte
+}
+
+func newReceived(data []byte) *received {
+	r := &received{data: data}
+	r.Reset(data)
+	return r
+}
+
+// Close implements io.Closer.
+func (r *received) Close() error { return nil }
 
 // failingReader is the end of a body that was cut off.
 type failingReader struct{ err error }

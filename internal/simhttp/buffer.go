@@ -12,10 +12,10 @@ import (
 type buffer struct {
 	header http.Header
 	status int
-	body   bytes.Buffer
+	body   *bytes.Buffer
 }
 
-func newBuffer() *buffer { return &buffer{header: make(http.Header)} }
+func newBuffer(body *bytes.Buffer) *buffer { return &buffer{header: make(http.Header), body: body} }
 
 // Header implements http.ResponseWriter.
 func (b *buffer) Header() http.Header { return b.header }

@@ -20,7 +20,7 @@ func (s *Service) serveLate(c *Call, rule fault.Rule, end func(answer http.Heade
 	if rule.Status != 0 {
 		writeProxyError(c.W, rule)
 	}
-	answer := newBuffer()
+	answer := newBuffer(new(bytes.Buffer))
 	c.W = answer
 	if err != nil {
 		end(answer.header) // the request did not arrive

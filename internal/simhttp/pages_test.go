@@ -21,13 +21,18 @@ func TestPagesAreTheRecord(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		recorder := NewRecorder(rapid.IntRange(1, 12).Draw(t, "kept"))
+		ended := []uint64{}
 		for range rapid.IntRange(0, 30).Draw(t, "requests") {
 			first, second := recorder.begin(), recorder.begin()
 			for _, n := range []uint64{second, first} {
 				recorder.add(n, sim.Exchange{RequestID: fmt.Sprint(n)}, nil)
+				ended = append(ended, n)
 			}
 		}
-		want := recorder.Exchanges()
+		want := []sim.Exchange{}
+		for _, n := range slices.Sorted(slices.Values(ended[max(0, len(ended)-recorder.limit):])) {
+			want = append(want, sim.Exchange{RequestID: fmt.Sprint(n)})
+		}
 		handler := Control{Recorder: recorder}.Handler()
 		got := []sim.Exchange{}
 		limit := rapid.IntRange(1, 13).Draw(t, "limit")

@@ -78,7 +78,7 @@ func (p *Peer) send(ctx context.Context, c PeerCall) (Answer, error) {
 		return Answer{}, err
 	}
 	defer res.Body.Close()
-	body, err := readAll(res.Body, res.ContentLength)
+	body, err := httpbounds.ReadAll(res.Body, res.ContentLength)
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s %s: read the answer: %w", c.Method, c.Path, err)
 	}

@@ -2,9 +2,7 @@ package simhttp
 
 import (
 	"cmp"
-	"context"
 	"math"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,14 +18,18 @@ type Recorder struct {
 	// or members of the body. It is set before the first request.
 	RefusesUnrecognized bool
 
-	paused    atomic.Bool
-	mu        sync.Mutex
-	limit     int
-	started   uint64
-	revision  uint64 // see Revision
-	exchanges []numbered
-	changes   int // at least how many the exchanges have in all
+	paused   atomic.Bool
+	mu       sync.Mutex
+	limit    int
+	started  uint64
+	revision uint64       // see Revision
+	pages    [][]numbered // of equal length but for the last
+	changes  int          // at least how many the exchanges have in all
 }
+
+// pageLength is how many exchanges a page has, unless fewer are kept. An exchange is not moved:
+// the copies of a growing list would be most of the memory that a record costs.
+const pageLength = 256
 
 // numbered is an exchange with its place in the order of starts, which times do
 // not give: in virtual time a request and those it causes start at once.
@@ -48,24 +50,6 @@ func (e numbered) described() sim.Exchange {
 
 // NewRecorder returns a recorder that keeps the newest limit exchanges.
 func NewRecorder(limit int) *Recorder { return &Recorder{limit: max(limit, 1)} }
-
-type recorderKey struct{}
-
-// Recording lets the recorder keep the exchanges of every Service below the handler.
-func Recording(h http.Handler, r *Recorder) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if r.paused.Load() && !r.RefusesUnrecognized {
-			h.ServeHTTP(w, req)
-			return
-		}
-		h.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), recorderKey{}, r)))
-	})
-}
-
-func recorderOf(ctx context.Context) *Recorder {
-	r, _ := ctx.Value(recorderKey{}).(*Recorder)
-	return r
-}
 
 // begin numbers an exchange that starts.
 func (r *Recorder) begin() uint64 {
@@ -90,14 +74,38 @@ func (r *Recorder) add(number uint64, e sim.Exchange, log *tables.ChangeLog) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.exchanges) >= 2*r.limit {
-		kept := append(r.exchanges[:0], r.exchanges[len(r.exchanges)-r.limit:]...)
-		clear(r.exchanges[len(kept):]) // or what they refer to would stay
-		r.exchanges = kept
-	}
 	r.revision++
-	r.exchanges = append(r.exchanges, numbered{number, e, log, touched})
+	page := r.room()
+	*page = append(*page, numbered{number, e, log, touched})
 	r.trimChanges(touched)
+}
+
+// room returns a page that is not full. The oldest page becomes the newest once it is not needed.
+func (r *Recorder) room() *[]numbered {
+	length, last := min(pageLength, r.limit), len(r.pages)-1
+	switch {
+	case last >= 0 && len(r.pages[last]) < length:
+		return &r.pages[last]
+	case last*length >= r.limit:
+		oldest := r.pages[0]
+		clear(oldest) // or what the exchanges refer to would stay
+		r.pages = append(append(r.pages[:0], r.pages[1:]...), oldest[:0])
+	default:
+		r.pages = append(r.pages, make([]numbered, 0, length))
+	}
+	return &r.pages[len(r.pages)-1]
+}
+
+// kept are the newest exchanges, at most the limit, in the order in which they ended. The list
+// is that of the recorder's pages.
+func (r *Recorder) kept() []*numbered {
+	var list []*numbered
+	for _, page := range r.pages {
+		for i := range page {
+			list = append(list, &page[i])
+		}
+	}
+	return list[max(0, len(list)-r.limit):]
 }
 
 // Exchanges returns the newest exchanges, at most the recorder's limit, sorted
@@ -114,21 +122,15 @@ func (r *Recorder) Page(before uint64, limit int) (list []sim.Exchange, older ui
 		return nil, 0
 	}
 	r.mu.Lock()
-	kept := r.exchanges[max(0, len(r.exchanges)-r.limit):]
-	places := make([]place, 0, len(kept))
-	for i := range kept {
-		if kept[i].number < before {
-			places = append(places, place{kept[i].number, i})
-		}
-	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.number, b.number) })
-	begin := max(0, len(places)-limit)
+	found := slices.DeleteFunc(r.kept(), func(e *numbered) bool { return e.number >= before })
+	slices.SortFunc(found, func(a, b *numbered) int { return cmp.Compare(a.number, b.number) })
+	begin := max(0, len(found)-limit)
 	if begin > 0 {
-		older = places[begin].number
+		older = found[begin].number
 	}
-	chosen := make([]numbered, 0, len(places)-begin)
-	for _, p := range places[begin:] {
-		chosen = append(chosen, kept[p.at])
+	chosen := make([]numbered, 0, len(found)-begin)
+	for _, e := range found[begin:] {
+		chosen = append(chosen, *e)
 	}
 	r.mu.Unlock()
 	list = make([]sim.Exchange, 0, len(chosen))
@@ -136,12 +138,6 @@ func (r *Recorder) Page(before uint64, limit int) (list []sim.Exchange, older ui
 		list = append(list, e.described())
 	}
 	return list, older
-}
-
-// place is where an exchange is that has a number.
-type place struct {
-	number uint64
-	at     int
 }
 
 // Revision changes with what the recorder keeps.
@@ -165,40 +161,12 @@ func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.revision++
-	r.exchanges, r.changes = nil, 0
+	r.pages, r.changes = nil, 0
 	r.paused.Store(false)
 }
 
 // maxKeptChanges is how many changes of all exchanges a recorder keeps.
 const maxKeptChanges = 100000
-
-type changeLogKey struct{}
-
-// ChangeLogOf returns the log of the exchange that is being served under ctx, or nil if
-// nothing records it.
-func ChangeLogOf(ctx context.Context) *tables.ChangeLog {
-	log, _ := ctx.Value(changeLogKey{}).(*tables.ChangeLog)
-	return log
-}
-
-// WithoutChangeLog is ctx for work that belongs to no exchange, or to one of another
-// service.
-func WithoutChangeLog(ctx context.Context) context.Context {
-	if ChangeLogOf(ctx) == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, changeLogKey{}, (*tables.ChangeLog)(nil))
-}
-
-// withChangeLog gives an exchange a log. There is none if nothing would read it, and the
-// log of an exchange that this one serves is out of reach.
-func (s *Service) withChangeLog(ctx context.Context) (context.Context, *tables.ChangeLog) {
-	if s.Observe == nil && recorderOf(ctx) == nil {
-		return WithoutChangeLog(ctx), nil
-	}
-	log := new(tables.ChangeLog)
-	return context.WithValue(ctx, changeLogKey{}, log), log
-}
 
 // trimChanges drops the changes of the oldest exchanges when there are too many in all. It
 // is called under the lock.
@@ -207,11 +175,12 @@ func (r *Recorder) trimChanges(added int) {
 		return
 	}
 	r.changes = 0
-	for i := range r.exchanges {
-		r.changes += r.exchanges[i].touched
+	kept := r.kept()
+	for _, e := range kept {
+		r.changes += e.touched
 	}
-	for i := 0; i < len(r.exchanges) && r.changes > maxKeptChanges/2; i++ {
-		e := &r.exchanges[i]
+	for i := 0; i < len(kept) && r.changes > maxKeptChanges/2; i++ {
+		e := kept[i]
 		if n := e.touched; n > 1 {
 			e.Changes, e.log, e.touched = []sim.Change{tables.MoreChanges(n)}, nil, 1
 			r.changes -= n - 1

@@ -46,7 +46,8 @@ type Match struct {
 	// Allowed lists, sorted, the methods of the routes that have the path, if Route is nil;
 	// empty for an unknown path.
 	Allowed []string
-	vars    map[string]string
+	pattern []string // of the route
+	path    string
 	body    *shape
 }
 
@@ -97,7 +98,7 @@ func (r *Router) Match(method, escapedPath string) Match {
 	segments := slices.AppendSeq(room[:0], strings.SplitSeq(escapedPath, "/"))
 	for i := range r.routes {
 		if parsed := &r.routes[i]; parsed.route.Method == method && matches(parsed.segments, segments) {
-			return Match{Route: &parsed.route, vars: variables(parsed.segments, segments), body: parsed.body}
+			return Match{Route: &parsed.route, pattern: parsed.segments, path: escapedPath, body: parsed.body}
 		}
 	}
 	var allowed []string
@@ -127,18 +128,16 @@ func matches(pattern, path []string) bool {
 	return true
 }
 
-// variables are the values of the variables of a pattern, unescaped, in a path that matches.
-func variables(pattern, path []string) map[string]string {
-	var vars map[string]string
-	for i, want := range pattern {
-		if name, ok := variable(want); ok {
-			if vars == nil {
-				vars = make(map[string]string, 2)
-			}
-			vars[name], _ = url.PathUnescape(path[i])
+// setPathValues gives a request the variables of its path, unescaped.
+func (m Match) setPathValues(r *http.Request) {
+	i := 0
+	for segment := range strings.SplitSeq(m.path, "/") {
+		if name, ok := variable(m.pattern[i]); ok {
+			value, _ := url.PathUnescape(segment)
+			r.SetPathValue(name, value)
 		}
+		i++
 	}
-	return vars
 }
 
 func variable(segment string) (string, bool) {

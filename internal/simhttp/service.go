@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
 
@@ -66,17 +68,16 @@ func (s *Service) Operations() []sim.OperationName { return s.Router.Operations(
 
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, log := s.withChangeLog(r.Context())
+	r, log, recorder := s.take(r)
 	out := &statusWriter{ResponseWriter: w}
 	mount, path := s.route(r.URL.EscapedPath())
-	c := &Call{Request: r.WithContext(ctx), W: out, Match: s.Router.Match(r.Method, path), Mount: mount}
+	c := &Call{Request: r, W: out, Match: s.Router.Match(r.Method, path), Mount: mount}
 	exchange := s.begin(c)
 	var rule fault.Rule
 	if c.Route != nil {
 		rule, _ = s.Faults.Decide(exchange.Operation, exchange.Subject)
 		exchange.Fault = string(rule.Action)
 	}
-	recorder := recorderOf(ctx)
 	number := recorder.begin()
 	end := func(answer http.Header) {
 		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(exchange.Started)
@@ -103,6 +104,17 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serve(c, rule)
 }
 
+// take returns a request that is served as an exchange of its own. It has a log if anything
+// reads that; the log of an exchange that this one serves is out of reach.
+func (s *Service) take(r *http.Request) (*http.Request, *tables.ChangeLog, *Recorder) {
+	r, scope := withScope(r)
+	scope.taken = true
+	if s.Observe != nil || scope.recorder != nil {
+		scope.log = new(tables.ChangeLog)
+	}
+	return r, scope.log, scope.recorder
+}
+
 // begin sets the variables of the path and the headers that every answer has, and returns
 // what is known of the exchange.
 func (s *Service) begin(c *Call) sim.Exchange {
@@ -113,9 +125,7 @@ func (s *Service) begin(c *Call) sim.Exchange {
 	c.W.Header().Set(RequestIDHeader, exchange.RequestID)
 	c.W.Header().Set("Date", exchange.Started.Add(s.ClockSkew).UTC().Format(http.TimeFormat)) // net/http would use its own clock
 	if c.Route != nil {
-		for name, value := range c.vars {
-			c.SetPathValue(name, value)
-		}
+		c.setPathValues(c.Request)
 		exchange.Operation, exchange.Subject = c.Route.Operation, c.Route.subject(c.Request)
 	}
 	return exchange
@@ -179,7 +189,7 @@ func writeProxyError(w http.ResponseWriter, rule fault.Rule) {
 
 // failAfter applies the request against a buffer, then spoils the answer.
 func (s *Service) failAfter(c *Call, rule fault.Rule) {
-	w, answer := c.W, newBuffer()
+	w, answer := c.W, newBuffer(new(bytes.Buffer))
 	c.W = answer
 	s.handle(c)
 	c.W = w

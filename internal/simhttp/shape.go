@@ -3,6 +3,7 @@ package simhttp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -89,10 +90,9 @@ func (s *shape) unrecognizedBody(body []byte) []string {
 	case s == nil:
 		return []string{"body"}
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber() // a number may be too large for a float64
 	var value any
-	if !json.Valid(body) || dec.Decode(&value) != nil {
+	var invalid *json.SyntaxError
+	if errors.As(json.Unmarshal(body, &value), &invalid) || s.reads(value) { // a number too large for a float64 does no harm
 		return nil
 	}
 	var list []string
@@ -102,6 +102,24 @@ func (s *shape) unrecognizedBody(body []byte) []string {
 		}
 	})
 	return list
+}
+
+// reads reports whether each member of a value has a shape.
+func (s *shape) reads(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		if s.members == nil && s.any == nil {
+			return true
+		}
+		for name, member := range v {
+			if next := s.member(name); next == nil || !next.reads(member) {
+				return false
+			}
+		}
+	case []any:
+		return s.items == nil || !slices.ContainsFunc(v, func(item any) bool { return !s.items.reads(item) })
+	}
+	return true
 }
 
 // visit calls note for the members of a value that have no shape, by their names in order.

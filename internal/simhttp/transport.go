@@ -2,13 +2,15 @@ package simhttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+
+	"github.com/gocyborg/gocyborg/internal/httpbounds"
 )
 
 // Transport is an http.RoundTripper that calls a handler without a socket, so
@@ -17,9 +19,8 @@ import (
 // it gets the error of the context, while the handler runs to its end.
 type Transport struct {
 	handler http.Handler
+	bodies  sync.Pool // of *bytes.Buffer, for answers
 }
-
-type internalKey struct{}
 
 // Internal is the transport for the simulator's own services: what they send is marked as
 // such in the record ([Exchange.Internal]).
@@ -30,12 +31,6 @@ type internalTransport struct{ *Transport }
 // RoundTrip implements http.RoundTripper.
 func (t internalTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.roundTrip(req, true)
-}
-
-// IsInternal reports whether a request came through [Transport.Internal].
-func IsInternal(ctx context.Context) bool {
-	internal, _ := ctx.Value(internalKey{}).(bool)
-	return internal
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -76,7 +71,7 @@ func (t *Transport) roundTrip(req *http.Request, internal bool) (*http.Response,
 		if call.dropped && call.answer.status == 0 {
 			return nil, fmt.Errorf("%s %s: %w: %w", req.Method, req.URL.Path, errReset, io.ErrUnexpectedEOF)
 		}
-		return response(req, call.answer, call.dropped), nil
+		return t.response(req, call), nil
 	}
 }
 
@@ -117,7 +112,11 @@ func growStack(i int) byte {
 // call runs the handler; an http.ErrAbortHandler panic means that the
 // connection was dropped, as in net/http. Any other panic is the caller's.
 func (t *Transport) call(req *http.Request) (c call) {
-	c.answer = newBuffer()
+	body, ok := t.bodies.Get().(*bytes.Buffer)
+	if !ok {
+		body = new(bytes.Buffer)
+	}
+	c.answer = newBuffer(body)
 	defer func() {
 		cause := recover()
 		c.dropped = cause == http.ErrAbortHandler //nolint:errorlint // net/http compares the same way
@@ -140,18 +139,16 @@ func closeBody(req *http.Request) error {
 // serverRequest is the request as a server would have read it, with its whole body: the
 // caller may be gone while the handler reads.
 func serverRequest(req *http.Request, internal bool) (*http.Request, error) {
-	ctx := WithoutChangeLog(req.Context())
-	if internal {
-		ctx = context.WithValue(ctx, internalKey{}, true)
-	}
+	ctx, s := newScope(req.Context())
+	s.internal = s.internal || internal
 	server := req.WithContext(ctx)
 	server.Header, server.Body = req.Header.Clone(), http.NoBody // the handler may change its own
 	if req.Body != nil {
-		body, err := readAll(req.Body, req.ContentLength)
+		body, err := httpbounds.ReadAll(req.Body, req.ContentLength)
 		if err = errors.Join(err, req.Body.Close()); err != nil {
 			return nil, fmt.Errorf("%s %s: read the request's body: %w", req.Method, req.URL.Path, err)
 		}
-		server.Body = io.NopCloser(bytes.NewReader(body))
+		server.Body = newReceived(body)
 	}
 	server.URL = &url.URL{Path: req.URL.Path, RawPath: req.URL.RawPath, RawQuery: req.URL.RawQuery}
 	if server.URL.Path == "" {
@@ -175,26 +172,60 @@ func serverRequest(req *http.Request, internal bool) (*http.Request, error) {
 	return server, nil
 }
 
-func response(req *http.Request, answer *buffer, dropped bool) *http.Response {
-	var body io.Reader = bytes.NewReader(answer.body.Bytes())
-	length := int64(answer.body.Len())
-	if dropped {
-		body = io.MultiReader(body, failingReader{io.ErrUnexpectedEOF})
+func (t *Transport) response(req *http.Request, c call) *http.Response {
+	body := &answerBody{data: c.answer.body, end: io.EOF, pool: &t.bodies}
+	length := int64(body.data.Len())
+	if c.dropped {
+		body.end = io.ErrUnexpectedEOF
 		length = -1
-		if n, err := strconv.ParseInt(answer.header.Get("Content-Length"), 10, 64); err == nil {
+		if n, err := strconv.ParseInt(c.answer.header.Get("Content-Length"), 10, 64); err == nil {
 			length = n
 		}
 	}
-	if req.Method == http.MethodHead {
-		body = http.NoBody
-	}
-	return &http.Response{
-		Status:     fmt.Sprintf("%d %s", answer.status, http.StatusText(answer.status)),
-		StatusCode: answer.status,
+	resp := &http.Response{
+		Status:     strconv.Itoa(c.answer.status) + " " + http.StatusText(c.answer.status),
+		StatusCode: c.answer.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        answer.header,
-		Body:          io.NopCloser(body),
+		Header:        c.answer.header,
+		Body:          body,
 		ContentLength: length,
 		Request:       req,
 	}
+	if req.Method == http.MethodHead {
+		resp.Body = http.NoBody
+	}
+	return resp
+}
+
+// answerBody is the body of an answer. Its memory is that of later answers once it is closed.
+type answerBody struct {
+	mu   sync.Mutex
+	data *bytes.Buffer // nil: closed
+	end  error         // what follows the data
+	pool *sync.Pool
+}
+
+// Read implements io.Reader.
+func (b *answerBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.data == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if b.data.Len() == 0 {
+		return 0, b.end
+	}
+	return b.data.Read(p)
+}
+
+// Close implements io.Closer.
+func (b *answerBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.data != nil && b.data.Cap() <= MaxBody {
+		b.data.Reset()
+		b.pool.Put(b.data)
+	}
+	b.data = nil
+	return nil
 }

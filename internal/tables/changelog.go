@@ -118,7 +118,7 @@ func (l *ChangeLog) End() (touched int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = true
+	l.ended, l.place = true, nil
 	return len(l.things)
 }
 

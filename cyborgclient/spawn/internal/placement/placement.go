@@ -1,7 +1,9 @@
 package placement
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -40,6 +42,7 @@ type Client struct {
 	old     atomic.Bool
 	untyped atomic.Bool // it is a Placement before 1.38
 	chunks  sync.Pool   // to read long answers
+	answers sync.Pool   // of *bytes.Buffer, to read others
 }
 
 // New returns a client that leaves the given one alone. With old it is one of a
@@ -133,21 +136,35 @@ func call(ctx context.Context, op, subject string, success int, send func(contex
 func get[T any](ctx context.Context, c *Client, op, subject string, path ...string) (answer T, err error) {
 	err = c.supported(func() error {
 		client := c.service()
-		return call(ctx, op, subject, http.StatusOK, func(ctx context.Context) error {
-			return getJSON(ctx, client, &answer, path...)
+		return call(ctx, op, subject, http.StatusOK, func(ctx context.Context) (err error) {
+			answer, err = getJSON[T](ctx, c, client, path...)
+			return err
 		})
 	})
 	return answer, err
 }
 
 // getJSON reads the answer to a GET; it is the zero value with an error.
-func getJSON[T any](ctx context.Context, client *gophercloud.ServiceClient, answer *T, path ...string) error {
-	var read, none T
-	_, err := client.Get(ctx, client.ServiceURL(path...), &read, nil)
-	if *answer = read; err != nil {
-		*answer = none
+func getJSON[T any](ctx context.Context, c *Client, client *gophercloud.ServiceClient, path ...string) (answer T, err error) {
+	resp, err := client.Get(ctx, client.ServiceURL(path...), nil, &gophercloud.RequestOpts{KeepResponseBody: true})
+	if err != nil {
+		return answer, err
 	}
-	return err
+	defer resp.Body.Close()
+	text, ok := c.answers.Get().(*bytes.Buffer)
+	if !ok {
+		text = new(bytes.Buffer)
+	}
+	defer c.answers.Put(text)
+	text.Reset()
+	if _, err = text.ReadFrom(resp.Body); err == nil {
+		err = json.Unmarshal(text.Bytes(), &answer)
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
 }
 
 const pathProviders = "resource_providers"
@@ -241,8 +258,9 @@ type providerAllocation struct {
 func (c *Client) Allocation(ctx context.Context, consumer string) (held Allocation, err error) {
 	var answer allocationDocument
 	err = c.typed(func(client *gophercloud.ServiceClient, _ bool) error {
-		return call(ctx, "GET allocations", "", http.StatusOK, func(ctx context.Context) error {
-			return getJSON(ctx, client, &answer, "allocations", consumer)
+		return call(ctx, "GET allocations", "", http.StatusOK, func(ctx context.Context) (err error) {
+			answer, err = getJSON[allocationDocument](ctx, c, client, "allocations", consumer)
+			return err
 		})
 	})
 	held = Allocation{Resources: Resources{}, Generation: answer.Generation, Type: answer.Type}

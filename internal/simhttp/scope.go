@@ -1,0 +1,75 @@
+package simhttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gocyborg/gocyborg/internal/tables"
+)
+
+// scope is what the context of a request tells of its exchange. A [Transport] or [Recording]
+// makes one for each request, and what is below it fills it in instead of making contexts of
+// its own, until a Service takes the request.
+type scope struct {
+	internal bool
+	recorder *Recorder
+	taken    bool
+	log      *tables.ChangeLog
+}
+
+type scopeKey struct{}
+
+// scopeOf is the scope of a context, the zero one if it has none.
+func scopeOf(ctx context.Context) scope {
+	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
+		return *s
+	}
+	return scope{}
+}
+
+// newScope returns a context for another exchange, which records nothing yet.
+func newScope(ctx context.Context) (context.Context, *scope) {
+	outer := scopeOf(ctx)
+	s := &scope{internal: outer.internal, recorder: outer.recorder}
+	return context.WithValue(ctx, scopeKey{}, s), s
+}
+
+// withScope returns the request with a scope that no Service has taken.
+func withScope(r *http.Request) (*http.Request, *scope) {
+	if s, ok := r.Context().Value(scopeKey{}).(*scope); ok && !s.taken {
+		return r, s
+	}
+	ctx, s := newScope(r.Context())
+	return r.WithContext(ctx), s
+}
+
+// IsInternal reports whether a request came through [Transport.Internal].
+func IsInternal(ctx context.Context) bool { return scopeOf(ctx).internal }
+
+// ChangeLogOf returns the log of the exchange that is being served under ctx, or nil if
+// nothing records it.
+func ChangeLogOf(ctx context.Context) *tables.ChangeLog { return scopeOf(ctx).log }
+
+// WithoutChangeLog is ctx for work that belongs to no exchange, or to one of another
+// service.
+func WithoutChangeLog(ctx context.Context) context.Context {
+	if ChangeLogOf(ctx) == nil {
+		return ctx
+	}
+	ctx, s := newScope(ctx)
+	s.taken = true
+	return ctx
+}
+
+// Recording lets the recorder keep the exchanges of every Service below the handler.
+func Recording(h http.Handler, r *Recorder) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.paused.Load() && !r.RefusesUnrecognized {
+			h.ServeHTTP(w, req)
+			return
+		}
+		req, s := withScope(req)
+		s.recorder = r
+		h.ServeHTTP(w, req)
+	})
+}
