@@ -7,42 +7,49 @@ import (
 	"slices"
 )
 
+// fewMembers is how many names are compared one by one.
+const fewMembers = 32
+
 // NoRepeatedMembers refuses a JSON value in which an object has a member twice. The value
 // must be valid JSON.
 func NoRepeatedMembers(data []byte) error {
-	m := members{data: data}
-	m.names, m.open = m.few[:0], m.depths[:0]
-	for m.at < len(data) {
-		switch c := data[m.at]; c {
+	var few [fewMembers][]byte // neither array is on the heap
+	var depths [4]opened
+	names := few[:0]   // of the members of all objects that have begun, outer ones first
+	open := depths[:0] // the objects and lists that have begun, outer ones first
+	isName := false    // the next text is the name of a member
+	for at := 0; at < len(data); at++ {
+		switch data[at] {
 		case '{':
-			m.open = append(m.open, opened{first: len(m.names)})
-			m.isName = true
+			open = append(open, opened{first: len(names)})
+			isName = true
 		case '[':
-			m.open = append(m.open, opened{isList: true})
-			m.isName = false
+			open = append(open, opened{isList: true})
+			isName = false
 		case '}', ']':
-			m.end()
+			if last := open[len(open)-1]; !last.isList {
+				names = names[:last.first]
+			}
+			open = open[:len(open)-1]
+			isName = false
 		case ',':
-			m.isName = !m.open[len(m.open)-1].isList
+			isName = !open[len(open)-1].isList
 		case '"':
-			if err := m.text(); err != nil {
+			start := at
+			if at = closingQuote(data, at); !isName {
+				continue
+			}
+			isName = false
+			name, err := nameIn(data[start : at+1])
+			if err == nil {
+				names, err = open[len(open)-1].add(names, name)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		m.at++
 	}
 	return nil
-}
-
-// members are the names of the members in the objects that have begun.
-type members struct {
-	data   []byte
-	at     int
-	isName bool     // the next text is the name of a member
-	names  [][]byte // of all objects that have begun, outer ones first
-	open   []opened // outer ones first
-	few    [32][]byte
-	depths [4]opened
 }
 
 // opened is an object or a list that has begun.
@@ -52,51 +59,37 @@ type opened struct {
 	many   map[string]bool // the names, if there are more than few
 }
 
-// fewMembers is how many names are compared one by one.
-const fewMembers = 32
-
-// end ends an object or a list.
-func (m *members) end() {
-	if last := m.open[len(m.open)-1]; !last.isList {
-		m.names = m.names[:last.first]
-	}
-	m.open = m.open[:len(m.open)-1]
-	m.isName = false
-}
-
-// text reads a text up to its closing quote.
-func (m *members) text() error {
-	start := m.at
-	for m.at++; m.data[m.at] != '"'; m.at++ {
-		if m.data[m.at] == '\\' {
-			m.at++
+// closingQuote finds the end of the text that begins at an opening quote.
+func closingQuote(data []byte, at int) int {
+	for at++; data[at] != '"'; at++ {
+		if data[at] == '\\' {
+			at++
 		}
 	}
-	if !m.isName {
-		return nil
-	}
-	m.isName = false
-	name := m.data[start+1 : m.at]
-	if bytes.ContainsFunc(name, func(r rune) bool { return r == '\\' || r > '~' }) {
-		var plain string
-		if err := json.Unmarshal(m.data[start:m.at+1], &plain); err != nil {
-			return err
-		}
-		name = []byte(plain)
-	}
-	return m.add(name)
+	return at
 }
 
-// add adds a name of a member of the innermost object.
-func (m *members) add(name []byte) error {
-	o := &m.open[len(m.open)-1]
-	before := m.names[o.first:]
+// nameIn is a name without its quotes and escapes.
+func nameIn(text []byte) ([]byte, error) {
+	name := text[1 : len(text)-1]
+	if !bytes.ContainsFunc(name, func(r rune) bool { return r == '\\' || r > '~' }) {
+		return name, nil
+	}
+	var plain string
+	err := json.Unmarshal(text, &plain)
+	return []byte(plain), err
+}
+
+// add adds a name of a member to those of the objects that have begun, of which o is the
+// innermost.
+func (o *opened) add(names [][]byte, name []byte) ([][]byte, error) {
+	before := names[o.first:]
 	repeated := o.many[string(name)]
 	if o.many == nil {
 		repeated = slices.ContainsFunc(before, func(other []byte) bool { return bytes.Equal(name, other) })
 	}
 	if repeated {
-		return fmt.Errorf("member %q is repeated", name)
+		return nil, fmt.Errorf("member %q is repeated", name)
 	}
 	if o.many == nil && len(before) == fewMembers {
 		o.many = make(map[string]bool)
@@ -106,8 +99,7 @@ func (m *members) add(name []byte) error {
 	}
 	if o.many != nil {
 		o.many[string(name)] = true
-		return nil
+		return names, nil
 	}
-	m.names = append(m.names, name)
-	return nil
+	return append(names, name), nil
 }

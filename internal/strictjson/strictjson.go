@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // SnapshotVersion is the schema_version of the snapshots of this module.
@@ -18,7 +17,7 @@ func Decode(data []byte, into any) error {
 	if err := dec.Decode(into); err != nil {
 		return err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	if len(bytes.Trim(data[dec.InputOffset():], " \t\r\n")) > 0 {
 		return errors.New("something follows the JSON value")
 	}
 	return nil

@@ -51,12 +51,22 @@ func (g Group) OnCommit(listener func(changes []sim.RecordChange)) {
 // Replace implements [sim.Recorded].
 func (g Group) Replace(records []sim.Record) error {
 	parts := make([][]sim.Record, len(g))
-	for _, r := range records {
-		i := slices.IndexFunc(g, func(m Member) bool { return m.has(r.Table) })
+	for len(records) > 0 {
+		table := records[0].Table
+		i := slices.IndexFunc(g, func(m Member) bool { return m.has(table) })
 		if i < 0 {
-			return r.Errorf("there is no such table")
+			return records[0].Errorf("there is no such table")
 		}
-		parts[i] = append(parts[i], r)
+		n := 1
+		for n < len(records) && (records[n].Table == table || g[i].has(records[n].Table)) {
+			n++
+		}
+		if parts[i] == nil {
+			parts[i] = records[:n:n] // all of them, as Records orders them
+		} else {
+			parts[i] = append(parts[i], records[:n]...)
+		}
+		records = records[n:]
 	}
 	before := make([]held, len(g))
 	for i, m := range g {

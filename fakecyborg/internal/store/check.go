@@ -236,14 +236,13 @@ func (t Tx) checkHolders() error {
 }
 
 func (t Tx) checkAttributes() error {
-	for d := range t.Deployables() {
-		keys := make(map[string]bool)
-		for _, a := range t.Attributes(d.UUID) {
-			if !a.ByUser && keys[a.Key] {
-				return t.s.attributes.Errorf(a.ID, "the driver's attribute %q is there already", a.Key)
-			}
-			keys[a.Key] = keys[a.Key] || !a.ByUser
+	reported := make(map[[2]string]bool, t.s.attributes.Len(t.tx))
+	for a := range t.AllAttributes() {
+		at := [2]string{a.Deployable, a.Key}
+		if !a.ByUser && reported[at] {
+			return t.s.attributes.Errorf(a.ID, "the driver's attribute %q is there already", a.Key)
 		}
+		reported[at] = reported[at] || !a.ByUser
 	}
 	return nil
 }
