@@ -49,7 +49,8 @@ type Request struct {
 	Hooks Hooks
 }
 
-// Candidate is one allocation candidate of Placement.
+// Candidate is one allocation candidate of Placement. The candidates of one answer share maps
+// and lists, which must not be changed.
 type Candidate struct {
 	// Root is the provider UUID of the compute node.
 	Root string `json:"root"`

@@ -148,7 +148,7 @@ func (a *Attempt) narrowToHost(ctx context.Context) error {
 func (a *Attempt) readCandidates(answer *placement.Candidates) (novaOwned []string, err error) {
 	a.Candidates = make([]Candidate, 0, len(answer.Requests))
 	groups, flavorGroups := a.deviceGroups(), a.Spec.DeviceGroups()
-	shared := &summaries{byProvider: answer.Providers}
+	shared := &summaries{Providers: &answer.Providers}
 	for _, request := range answer.Requests {
 		c := Candidate{Allocations: request.Allocations, Mappings: request.Mappings, summaries: shared}
 		if c.Root = shared.computeRoot(c, groups); c.Root == "" {
@@ -165,8 +165,8 @@ func (a *Attempt) readCandidates(answer *placement.Candidates) (novaOwned []stri
 
 // summaries are the provider summaries of one answer of Placement.
 type summaries struct {
-	byProvider placement.Providers
-	converted  map[string]matching.Provider // see providers
+	*placement.Providers
+	converted map[string]matching.Provider // see providers
 }
 
 // computeRoot returns the compute node: the root of the tree of a device provider,
@@ -174,11 +174,11 @@ type summaries struct {
 func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			return s.byProvider[provider].Root
+			return s.Of(provider).Root
 		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(c.Allocations)) {
-		if summary := s.byProvider[provider]; !summary.Shares {
+		if summary := s.Of(provider); !summary.Shares {
 			return summary.Root
 		}
 	}
@@ -191,7 +191,7 @@ func (s *summaries) computeRoot(c Candidate, groups []requestspec.Group) string 
 func (s *summaries) novaOwned(c Candidate, groups []requestspec.Group) string {
 	for _, group := range groups {
 		for _, provider := range c.Mappings[group.RequesterID] {
-			if provider != c.Root && s.byProvider[provider].OwnerNova {
+			if provider != c.Root && s.Of(provider).OwnerNova {
 				return provider
 			}
 		}
@@ -205,7 +205,7 @@ func (s *summaries) novaBelow(root string) []string {
 		return nil // the caller's candidate
 	}
 	var nova []string
-	for provider, summary := range s.byProvider {
+	for provider, summary := range s.All() {
 		if provider != root && summary.Root == root && summary.OwnerNova {
 			nova = append(nova, provider)
 		}
@@ -222,9 +222,9 @@ func (s *summaries) providers() map[string]matching.Provider {
 	if s.converted != nil {
 		return s.converted
 	}
-	var details placement.Details
-	s.converted = make(map[string]matching.Provider, len(s.byProvider))
-	for uuid, summary := range s.byProvider {
+	details := placement.Details{Providers: s.Providers}
+	s.converted = make(map[string]matching.Provider, s.Len())
+	for uuid, summary := range s.All() {
 		p := matching.Provider{Parent: summary.Parent, Traits: details.Traits(summary)}
 		p.Capacity, p.Used = details.Resources(summary)
 		s.converted[uuid] = p

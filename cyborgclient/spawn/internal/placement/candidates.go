@@ -2,10 +2,9 @@ package placement
 
 import (
 	"context"
-	"io"
+	"iter"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -24,36 +23,92 @@ type AllocationRequest struct {
 	Mappings    map[string][]string // nil before Placement 1.34
 }
 
-// Providers are the summaries of the providers of an answer, by UUID.
-type Providers map[string]Summary
+// Providers are the summaries of the providers of an answer. Traits and resources are kept
+// as texts, each once, and read when they are asked for: only weighers do, and they are
+// most of an answer.
+type Providers struct {
+	index     map[string]int32 // by UUID
+	uuids     []string
+	rows      []row    // of the same providers
+	traits    []string // JSON, which was checked
+	owners    []owner  // by traits
+	resources []string // JSON, which was checked
+}
+
+// row is the summary of a provider: the numbers of other providers, of its traits and of its
+// resources, from 1 on. It is 0 for what is not given.
+type row struct {
+	given                           bool // false: only mentioned
+	parent, root, traits, resources int32
+}
+
+// owner is what traits tell of a provider.
+type owner struct{ nova, shares bool }
 
 // TraitOwnerNova is on the compute node and on the providers of Nova's devices.
 const TraitOwnerNova = "OWNER_NOVA"
 
-// Summary is what an answer tells of a provider. Traits and resources are read when they
-// are asked for: only weighers do, and they are most of an answer.
+// Summary is what an answer tells of a provider.
 type Summary struct {
 	Parent, Root string // UUIDs; empty before Placement 1.29, and without a parent
 	OwnerNova    bool   // has the trait OWNER_NOVA
 	Shares       bool   // shares its inventory with other trees
 
-	traits, resources string // JSON, which was checked
+	traits, resources int32
+}
+
+// Len returns how many providers there may be.
+func (p *Providers) Len() int { return len(p.rows) }
+
+// Of returns the summary of a provider; it is zero without one.
+func (p *Providers) Of(uuid string) Summary {
+	if i, known := p.index[uuid]; known {
+		return p.summary(p.rows[i])
+	}
+	return Summary{}
+}
+
+// All returns the summaries by UUID.
+func (p *Providers) All() iter.Seq2[string, Summary] {
+	return func(yield func(string, Summary) bool) {
+		for i, row := range p.rows {
+			if row.given && !yield(p.uuids[i], p.summary(row)) {
+				return
+			}
+		}
+	}
+}
+
+func (p *Providers) summary(r row) Summary {
+	s := Summary{traits: r.traits, resources: r.resources}
+	if r.parent > 0 {
+		s.Parent = p.uuids[r.parent-1]
+	}
+	if r.root > 0 {
+		s.Root = p.uuids[r.root-1]
+	}
+	if r.traits > 0 {
+		s.OwnerNova, s.Shares = p.owners[r.traits-1].nova, p.owners[r.traits-1].shares
+	}
+	return s
 }
 
 // Details are what only weighers read of providers. Equal ones of an answer are shared.
 type Details struct {
-	traits    map[string][]string
-	resources map[string][2]map[string]int
+	Providers *Providers
+
+	traits    map[int32][]string
+	resources map[int32][2]map[string]int
 }
 
 // Traits returns the traits of a provider.
 func (d *Details) Traits(s Summary) []string {
 	names, known := d.traits[s.traits]
-	if !known {
-		r := reader{text: s.traits}
-		r.array(func() { names = append(names, r.string()) })
+	if !known && s.traits > 0 {
+		r := reader{text: []byte(d.Providers.traits[s.traits-1])}
+		r.array(func() { names = append(names, string(r.string())) })
 		if d.traits == nil {
-			d.traits = map[string][]string{}
+			d.traits = map[int32][]string{}
 		}
 		d.traits[s.traits] = slices.Clip(names)
 	}
@@ -65,10 +120,12 @@ func (d *Details) Resources(s Summary) (capacity, used map[string]int) {
 	amounts, known := d.resources[s.resources]
 	if !known {
 		amounts = [2]map[string]int{{}, {}}
-		r := reader{text: s.resources}
-		r.object(func(class string) { amounts[0][class], amounts[1][class] = r.inventory() })
+		if s.resources > 0 {
+			r := reader{text: []byte(d.Providers.resources[s.resources-1])}
+			r.object(func(class []byte) { amounts[0][string(class)], amounts[1][string(class)] = r.inventory() })
+		}
 		if d.resources == nil {
-			d.resources = map[string][2]map[string]int{}
+			d.resources = map[int32][2]map[string]int{}
 		}
 		d.resources[s.resources] = amounts
 	}
@@ -87,152 +144,10 @@ func (c *Client) Candidates(ctx context.Context, spec requestspec.RequestSpec) (
 		if err != nil {
 			return err
 		}
-		text, err := c.readText(resp)
-		if err == nil {
+		return c.read(resp, func(text []byte) (err error) {
 			answer, err = decodeCandidates(text)
-		}
-		return err
+			return err
+		})
 	})
 	return answer, err
-}
-
-// maxLength is the largest length of an answer that is believed before it is read.
-const maxLength = 16 << 20
-
-// readText reads an answer.
-func (c *Client) readText(resp *http.Response) (string, error) {
-	defer resp.Body.Close()
-	chunk, _ := c.chunks.Get().(*[32 << 10]byte)
-	if chunk == nil {
-		chunk = new([32 << 10]byte)
-	}
-	defer c.chunks.Put(chunk)
-	var text strings.Builder
-	if resp.ContentLength > 0 && resp.ContentLength <= maxLength {
-		text.Grow(int(resp.ContentLength))
-	}
-	_, err := io.CopyBuffer(&text, resp.Body, chunk[:])
-	return text.String(), err
-}
-
-// summaryLength is about the length of a summary in bytes.
-const summaryLength = 512
-
-// decodeCandidates reads an answer. A member that is missing or null is empty, of one that
-// is given twice the last counts, and others are ignored.
-func decodeCandidates(text string) (*Candidates, error) {
-	r := reader{text: text}
-	amounts := map[string]map[string]int{}
-	answer := &Candidates{Providers: Providers{}}
-	r.object(func(key string) {
-		switch key {
-		case "allocation_requests":
-			answer.Requests = nil
-			r.array(func() { answer.Requests = append(answer.Requests, r.allocationRequest(amounts)) })
-		case "provider_summaries":
-			answer.Providers = make(Providers, (len(r.text)-r.at)/summaryLength)
-			r.object(func(provider string) { answer.Providers[provider] = r.summary() })
-		default:
-			r.skip()
-		}
-	})
-	if err := r.end(); err != nil {
-		return nil, err
-	}
-	return answer, nil
-}
-
-// allocationRequest reads a candidate, and the amounts whose text was not read before.
-func (r *reader) allocationRequest(amounts map[string]map[string]int) (request AllocationRequest) {
-	r.object(func(key string) {
-		switch key {
-		case "allocations":
-			request.Allocations = Resources{}
-			r.object(func(provider string) {
-				begin := r.begin()
-				r.skip()
-				text := r.since(begin)
-				known, read := amounts[text]
-				if !read && r.err == nil {
-					r.at = begin
-					known = r.amounts()
-					amounts[text] = known
-				}
-				request.Allocations[provider] = known
-			})
-		case "mappings":
-			request.Mappings = r.mappings()
-		default:
-			r.skip()
-		}
-	})
-	return request
-}
-
-// amounts reads {"resources": {"PGPU": 1}}.
-func (r *reader) amounts() (amounts map[string]int) {
-	r.object(func(key string) {
-		if key != "resources" {
-			r.skip()
-			return
-		}
-		amounts = map[string]int{}
-		r.object(func(class string) { amounts[class] = r.int() })
-	})
-	return amounts
-}
-
-func (r *reader) mappings() map[string][]string {
-	if r.null() {
-		return nil
-	}
-	mappings := map[string][]string{}
-	r.object(func(group string) {
-		var providers []string
-		r.array(func() { providers = append(providers, r.string()) })
-		mappings[group] = providers
-	})
-	return mappings
-}
-
-func (r *reader) summary() (s Summary) {
-	r.object(func(key string) {
-		switch key {
-		case "parent_provider_uuid":
-			s.Parent = r.optional()
-		case "root_provider_uuid":
-			s.Root = r.optional()
-		case "traits":
-			begin := r.begin()
-			s.OwnerNova, s.Shares = false, false
-			r.array(func() {
-				trait := r.string()
-				s.OwnerNova = s.OwnerNova || trait == TraitOwnerNova
-				s.Shares = s.Shares || trait == "MISC_SHARES_VIA_AGGREGATE"
-			})
-			s.traits = r.since(begin)
-		case "resources":
-			begin := r.begin()
-			r.object(func(string) { r.inventory() })
-			s.resources = r.since(begin)
-		default:
-			r.skip()
-		}
-	})
-	return s
-}
-
-// inventory reads {"capacity": 8, "used": 1}.
-func (r *reader) inventory() (capacity, used int) {
-	r.object(func(key string) {
-		switch key {
-		case "capacity":
-			capacity = r.int()
-		case "used":
-			used = r.int()
-		default:
-			r.skip()
-		}
-	})
-	return capacity, used
 }

@@ -148,7 +148,7 @@ func FuzzCandidates(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := decodeCandidates(text)
+		got, err := decodeCandidates([]byte(text))
 		requests, providers, wantErr := reference(text)
 		switch {
 		case err != nil && wantErr == nil && repeatsAMember(text): // of what is overwritten every form is checked, too
@@ -161,9 +161,9 @@ func FuzzCandidates(f *testing.F) {
 		if diff := cmp.Diff(requests, got.Requests, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("allocation requests (-want +got):\n%s", diff)
 		}
-		var details Details
+		details := Details{Providers: &got.Providers}
 		summaries := map[string]wholeSummary{}
-		for uuid, summary := range got.Providers {
+		for uuid, summary := range got.Providers.All() {
 			summaries[uuid] = whole(&details, summary)
 		}
 		if diff := cmp.Diff(providers, summaries, cmpopts.EquateEmpty()); diff != "" {
@@ -176,12 +176,12 @@ func FuzzCandidates(f *testing.F) {
 func TestATruncatedAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	for n := range answerText {
-		_, err := decodeCandidates(answerText[:n])
+		_, err := decodeCandidates([]byte(answerText[:n]))
 		if err == nil || !strings.HasPrefix(err.Error(), "malformed JSON at byte ") {
 			t.Errorf("%d bytes: error %v", n, err)
 		}
 	}
-	if _, err := decodeCandidates(answerText); err != nil {
+	if _, err := decodeCandidates([]byte(answerText)); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // reader walks one JSON document once, and reads what it is asked for. What is skipped is
-// checked, so that a document that encoding/json refuses is refused here. Texts are parts
-// of the document, without a copy.
+// checked, so that a document that encoding/json refuses is refused here. What it returns
+// are parts of the document, without a copy.
 type reader struct {
-	text  string
+	text  []byte
 	at    int
 	depth int
 	err   error // the first one; ends the walk
@@ -31,6 +31,9 @@ func (r *reader) fail(format string, args ...any) {
 func (r *reader) next() byte {
 	if r.err != nil {
 		return 0
+	}
+	if r.at < len(r.text) && r.text[r.at] > ' ' {
+		return r.text[r.at]
 	}
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; c {
@@ -80,16 +83,23 @@ func (r *reader) null() bool {
 }
 
 func (r *reader) literal(want string) {
-	if len(r.text)-r.at < len(want) || r.text[r.at:r.at+len(want)] != want {
+	if !r.repeats(want) {
 		r.unexpected(want)
-		return
 	}
-	r.at += len(want)
+}
+
+// repeats reads a text, if that comes next.
+func (r *reader) repeats(text string) bool {
+	if len(r.text)-r.at < len(text) || string(r.text[r.at:r.at+len(text)]) != text {
+		return false
+	}
+	r.at += len(text)
+	return true
 }
 
 // object reads an object, whose values the function reads by their keys. A null has no
 // members.
-func (r *reader) object(value func(key string)) {
+func (r *reader) object(value func(key []byte)) {
 	if r.null() {
 		return
 	}
@@ -134,47 +144,49 @@ func (r *reader) members(opening, closing byte, member func()) {
 }
 
 // string reads a string.
-func (r *reader) string() string {
+func (r *reader) string() []byte {
 	if r.next() != '"' {
 		r.unexpected("a string")
-		return ""
+		return nil
 	}
-	begin, plain := r.at, true
-	for r.at++; r.at < len(r.text); r.at++ {
+	r.at++
+	for begin := r.at; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
 		case c == '"':
 			r.at++
-			if plain {
-				return r.text[begin+1 : r.at-1]
-			}
-			return r.unquote(r.text[begin:r.at])
-		case c < ' ':
-			r.fail("%q in a string", c)
-			return ""
-		case c == '\\':
-			plain = false
+			return r.text[begin : r.at-1]
+		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
+			return r.quoted(begin - 1)
+		}
+	}
+	r.unexpected("the end of a string")
+	return nil
+}
+
+// quoted reads a string that is not plain ASCII.
+func (r *reader) quoted(begin int) []byte {
+	for ; r.at < len(r.text); r.at++ {
+		switch r.text[r.at] {
+		case '"':
 			r.at++
-		case c >= utf8.RuneSelf:
-			plain = false
+			var text string
+			if err := json.Unmarshal(r.text[begin:r.at], &text); err != nil {
+				r.fail("%v", err)
+			}
+			return []byte(text)
+		case '\\':
+			r.at++
 		}
 	}
 	r.at = len(r.text)
 	r.unexpected("the end of a string")
-	return ""
-}
-
-// unquote reads a string that is not plain ASCII.
-func (r *reader) unquote(quoted string) (text string) {
-	if err := json.Unmarshal([]byte(quoted), &text); err != nil {
-		r.fail("%v", err)
-	}
-	return text
+	return nil
 }
 
 // optional reads a string; a null is empty.
-func (r *reader) optional() string {
+func (r *reader) optional() []byte {
 	if r.null() {
-		return ""
+		return nil
 	}
 	return r.string()
 }
@@ -189,7 +201,7 @@ func (r *reader) int() int {
 	if r.err != nil {
 		return 0
 	}
-	n, err := strconv.Atoi(r.text[begin:r.at])
+	n, err := strconv.Atoi(string(r.text[begin:r.at]))
 	if err != nil {
 		r.at = begin
 		r.fail("the number %.40s is not a whole one, or too large", r.text[begin:])
@@ -231,20 +243,11 @@ func (r *reader) digits() {
 	}
 }
 
-// begin is where the next value begins, for since.
-func (r *reader) begin() int {
-	r.next()
-	return r.at
-}
-
-// since returns the text from a position on.
-func (r *reader) since(begin int) string { return r.text[begin:r.at] }
-
 // skip reads any value.
 func (r *reader) skip() {
 	switch r.next() {
 	case '{':
-		r.object(func(string) { r.skip() })
+		r.object(func([]byte) { r.skip() })
 	case '[':
 		r.array(func() { r.skip() })
 	case '"':

@@ -41,8 +41,7 @@ type Client struct {
 	client  *gophercloud.ServiceClient
 	old     atomic.Bool
 	untyped atomic.Bool // it is a Placement before 1.38
-	chunks  sync.Pool   // to read long answers
-	answers sync.Pool   // of *bytes.Buffer, to read others
+	bodies  sync.Pool   // of *bytes.Buffer, see read
 }
 
 // New returns a client that leaves the given one alone. With old it is one of a
@@ -150,21 +149,33 @@ func getJSON[T any](ctx context.Context, c *Client, client *gophercloud.ServiceC
 	if err != nil {
 		return answer, err
 	}
-	defer resp.Body.Close()
-	text, ok := c.answers.Get().(*bytes.Buffer)
-	if !ok {
-		text = new(bytes.Buffer)
-	}
-	defer c.answers.Put(text)
-	text.Reset()
-	if _, err = text.ReadFrom(resp.Body); err == nil {
-		err = json.Unmarshal(text.Bytes(), &answer)
-	}
+	err = c.read(resp, func(text []byte) error { return json.Unmarshal(text, &answer) })
 	if err != nil {
 		var none T
 		return none, err
 	}
 	return answer, nil
+}
+
+// maxKeptBody is the longest answer whose memory is used again, in bytes.
+const maxKeptBody = 4 << 20
+
+// read decodes the body of an answer, whose text is not kept.
+func (c *Client) read(resp *http.Response, decode func(text []byte) error) error {
+	defer resp.Body.Close()
+	text, ok := c.bodies.Get().(*bytes.Buffer)
+	if !ok {
+		text = new(bytes.Buffer)
+	}
+	text.Reset()
+	_, err := text.ReadFrom(resp.Body)
+	if err == nil {
+		err = decode(text.Bytes())
+	}
+	if text.Cap() <= maxKeptBody {
+		c.bodies.Put(text)
+	}
+	return err
 }
 
 const pathProviders = "resource_providers"

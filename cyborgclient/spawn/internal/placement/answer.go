@@ -1,0 +1,200 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+)
+
+// summaryLength is about the length of a summary in bytes, maxRepeated how many texts are
+// looked for: those of the providers of a cloud have few different ones.
+const (
+	summaryLength = 512
+	maxRepeated   = 8
+)
+
+// answerReader reads an answer. The answer has no part of the document, whose memory is
+// used again.
+type answerReader struct {
+	reader
+	Candidates
+	names       strings.Builder // memory of the strings of the answer
+	words       []string        // names of groups and classes
+	lists       []string        // memory of the lists of mappings
+	amounts     []map[string]int
+	amountTexts []string // JSON, of the same amounts
+}
+
+// decodeCandidates reads an answer. A member that is missing or null is empty, of one that
+// is given twice the last counts, and others are ignored.
+func decodeCandidates(text []byte) (*Candidates, error) {
+	r := &answerReader{reader: reader{text: text}}
+	providers := len(text) / summaryLength
+	r.Providers.index = make(map[string]int32, providers)
+	r.Providers.uuids, r.Providers.rows = make([]string, 0, providers), make([]row, 0, providers)
+	r.names.Grow(len(text) / 8)
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "allocation_requests":
+			r.Requests = nil
+			r.array(func() { r.Requests = append(r.Requests, r.allocationRequest()) })
+		case "provider_summaries":
+			for i := range r.Providers.rows {
+				r.Providers.rows[i] = row{}
+			}
+			r.object(func(uuid []byte) {
+				i := r.provider(uuid) - 1
+				r.Providers.rows[i] = r.summary()
+			})
+		default:
+			r.skip()
+		}
+	})
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	answer := r.Candidates // without the memory of the reader
+	return &answer, nil
+}
+
+// keep copies a text.
+func (r *answerReader) keep(text []byte) string {
+	begin := r.names.Len()
+	r.names.Write(text)
+	return r.names.String()[begin:]
+}
+
+// provider returns the number of a provider, from 1 on.
+func (r *answerReader) provider(uuid []byte) int32 {
+	p := &r.Providers
+	i, known := p.index[string(uuid)]
+	if !known {
+		i = int32(len(p.rows))
+		p.uuids, p.rows = append(p.uuids, r.keep(uuid)), append(p.rows, row{})
+		p.index[p.uuids[i]] = i
+	}
+	return i + 1
+}
+
+// word returns the name of a group or class.
+func (r *answerReader) word(name []byte) string {
+	recent := r.words[max(0, len(r.words)-maxRepeated):]
+	for _, w := range recent {
+		if w == string(name) {
+			return w
+		}
+	}
+	r.words = append(r.words, r.keep(name))
+	return r.words[len(r.words)-1]
+}
+
+// allocationRequest reads a candidate.
+func (r *answerReader) allocationRequest() (request AllocationRequest) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "allocations":
+			request.Allocations = Resources{}
+			r.object(func(provider []byte) {
+				uuid := r.Providers.uuids[r.provider(provider)-1]
+				n := r.sharedText(&r.amountTexts, func() { r.amounts = append(r.amounts, r.readAmounts()) })
+				request.Allocations[uuid] = r.amounts[n-1]
+			})
+		case "mappings":
+			request.Mappings = r.mappings()
+		default:
+			r.skip()
+		}
+	})
+	return request
+}
+
+// sharedText reads an object or an array whose text may have been read lately; if not, the
+// function reads it. It returns the number of the text, from 1 on.
+func (r *answerReader) sharedText(texts *[]string, read func()) int32 {
+	r.next()
+	for i := len(*texts); i > max(0, len(*texts)-maxRepeated); i-- {
+		if r.repeats((*texts)[i-1]) {
+			return int32(i)
+		}
+	}
+	begin := r.at
+	read()
+	*texts = append(*texts, string(r.text[begin:r.at]))
+	return int32(len(*texts))
+}
+
+// readAmounts reads {"resources": {"PGPU": 1}}.
+func (r *answerReader) readAmounts() (amounts map[string]int) {
+	r.object(func(key []byte) {
+		if string(key) != "resources" {
+			r.skip()
+			return
+		}
+		amounts = map[string]int{}
+		r.object(func(class []byte) { amounts[r.word(class)] = r.int() })
+	})
+	return amounts
+}
+
+func (r *answerReader) mappings() map[string][]string {
+	if r.null() {
+		return nil
+	}
+	mappings := map[string][]string{}
+	r.object(func(group []byte) {
+		name, begin := r.word(group), len(r.lists)
+		r.array(func() { r.lists = append(r.lists, r.Providers.uuids[r.provider(r.string())-1]) })
+		mappings[name] = slices.Clip(r.lists[begin:])
+	})
+	return mappings
+}
+
+func (r *answerReader) summary() row {
+	p, s := &r.Providers, row{given: true}
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "parent_provider_uuid":
+			s.parent = r.optionalProvider()
+		case "root_provider_uuid":
+			s.root = r.optionalProvider()
+		case "traits":
+			s.traits = r.sharedText(&p.traits, func() { p.owners = append(p.owners, r.readTraits()) })
+		case "resources":
+			s.resources = r.sharedText(&p.resources, func() { r.object(func([]byte) { r.inventory() }) })
+		default:
+			r.skip()
+		}
+	})
+	return s
+}
+
+// optionalProvider reads a UUID; a null is 0.
+func (r *answerReader) optionalProvider() int32 {
+	if uuid := r.optional(); len(uuid) > 0 {
+		return r.provider(uuid)
+	}
+	return 0
+}
+
+func (r *answerReader) readTraits() (o owner) {
+	r.array(func() {
+		trait := r.string()
+		o.nova = o.nova || string(trait) == TraitOwnerNova
+		o.shares = o.shares || string(trait) == "MISC_SHARES_VIA_AGGREGATE"
+	})
+	return o
+}
+
+// inventory reads {"capacity": 8, "used": 1}.
+func (r *reader) inventory() (capacity, used int) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "capacity":
+			capacity = r.int()
+		case "used":
+			used = r.int()
+		default:
+			r.skip()
+		}
+	})
+	return capacity, used
+}
