@@ -15,24 +15,10 @@ import (
 // reports in the same order; that of a driver that failed has only Err. A device or an attach
 // handle that two drivers report is offered by none of them; both reports have a problem that
 // wraps ErrDoubleClaim and names both. A problem that several drivers have is in the first
-// report only.
+// report only. A driver that panics has failed, and so has one that ignores its context, which
+// ends after 30 seconds; an agent uses a Guard, which does not call the latter again meanwhile.
 func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
-	reports := make([]Report, len(drivers))
-	var views []*View
-	for i, d := range drivers {
-		var err error
-		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
-			reports[i], err = t.DiscoverIn(ctx, viewOf(&views, t.Tree()))
-		} else {
-			reports[i], err = d.Discover(ctx)
-		}
-		if err != nil {
-			reports[i] = Report{Err: err}
-		}
-	}
-	refuseDoubleClaims(drivers, reports)
-	dropRepeatedProblems(reports)
-	return reports
+	return new(Guard).DiscoverAll(ctx, drivers)
 }
 
 // viewOf returns the view of a tree among those that there are, or adds one.

@@ -58,6 +58,7 @@ type Conductor struct {
 // host is a compute host with an agent.
 type host struct {
 	driver.Host
+	guard   driver.Guard
 	turn    chan struct{} // holds one token: reports of a host follow each other
 	changes uint64        // of its hardware, see hardwareVersion
 }
@@ -188,24 +189,24 @@ func (c *Conductor) EnterAll() (leave func()) {
 	}
 }
 
-// driverOf finds the driver that reported a device.
-func (c *Conductor) driverOf(name, source string) (driver.Driver, error) {
+// driverOf finds the driver that reported a device, and its host.
+func (c *Conductor) driverOf(name, source string) (*host, driver.Driver, error) {
 	h, err := c.host(name)
 	if err != nil {
-		return nil, fmt.Errorf("no agent on host %s", name)
+		return nil, nil, fmt.Errorf("no agent on host %s", name)
 	}
 	if c.down(name) {
-		return nil, fmt.Errorf("%w on host %s", ErrAgentDown, name)
+		return nil, nil, fmt.Errorf("%w on host %s", ErrAgentDown, name)
 	}
 	if c.cfg.Quirks && h.Fallback != "" && name != h.Fallback { // the queue is named by [DEFAULT] host
-		return nil, fmt.Errorf("%w on host %s: it listens as %s", ErrAgentDown, name, h.Fallback)
+		return nil, nil, fmt.Errorf("%w on host %s: it listens as %s", ErrAgentDown, name, h.Fallback)
 	}
 	for _, d := range h.Drivers {
 		if d.Name() == source {
-			return d, nil
+			return h, d, nil
 		}
 	}
-	return nil, fmt.Errorf("no driver of host %s is in charge of the device", name)
+	return nil, nil, fmt.Errorf("no driver of host %s is in charge of the device", name)
 }
 
 func (c *Conductor) down(name string) bool {

@@ -50,7 +50,7 @@ func (c *Conductor) readAhead(ctx context.Context, names []string) iter.Seq2[int
 			return reading{}
 		}
 		changes := c.hardwareVersion(h)
-		return reading{driver.DiscoverAll(ctx, h.Drivers), changes}
+		return reading{h.guard.DiscoverAll(ctx, h.Drivers), changes}
 	})
 }
 
@@ -76,7 +76,7 @@ func (r *report) discover(ctx context.Context, ahead reading) discovery {
 	now := r.c.now()
 	all := ahead.drivers
 	if all == nil || ahead.changes != r.c.hardwareVersion(r.host) {
-		all = driver.DiscoverAll(ctx, r.host.Drivers)
+		all = r.host.guard.DiscoverAll(ctx, r.host.Drivers)
 	}
 	rows := make([]store.DriverReport, 0, len(all))
 	for i, d := range r.host.Drivers {

@@ -67,19 +67,25 @@ func (c *Conductor) withFault(ctx context.Context, operation sim.OperationName, 
 	return do()
 }
 
-// callAgent calls the agent of a host, whose driver does an operation on a subject. Fault rules
-// act on the call and on the operation.
-func (c *Conductor) callAgent(ctx context.Context, host, source string, operation sim.OperationName, subject string,
-	do func(driver.Driver) error,
+// The time that a driver has for a mediated device, and for writing an image.
+const (
+	mdevLimit    = 30 * time.Second
+	programLimit = 10 * time.Minute
+)
+
+// callAgent calls the agent of a host, whose driver does an operation on a subject within a limit.
+// Fault rules act on the call and on the operation.
+func (c *Conductor) callAgent(ctx context.Context, host, source string, operation sim.OperationName, subject string, limit time.Duration,
+	do func(context.Context, driver.Driver) error,
 ) error {
 	return c.withFault(ctx, fault.AgentCall, host, func() error {
-		d, err := c.driverOf(host, source)
+		h, d, err := c.driverOf(host, source)
 		if err != nil {
 			return err
 		}
 		return c.withFault(ctx, operation, subject, func() error {
 			defer c.hardwareChanged(host)
-			return do(d)
+			return h.guard.Call(ctx, d, string(operation), limit, func(ctx context.Context) error { return do(ctx, d) })
 		})
 	})
 }

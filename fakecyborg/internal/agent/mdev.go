@@ -27,7 +27,7 @@ func (c *Conductor) changeMdev(ctx context.Context, operation sim.OperationName,
 ) error {
 	m, err := w.Handle.Mdev(w.UUID)
 	if err == nil {
-		err = c.callAgent(ctx, w.Host, w.Driver, operation, w.UUID, func(d driver.Driver) error {
+		err = c.callAgent(ctx, w.Host, w.Driver, operation, w.UUID, mdevLimit, func(ctx context.Context, d driver.Driver) error {
 			agent, ok := d.(driver.MdevDriver)
 			if !ok {
 				return fmt.Errorf("driver %s makes no mediated devices", d.Name())

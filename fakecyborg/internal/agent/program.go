@@ -153,7 +153,7 @@ func (c *Conductor) program(ctx context.Context, d store.Deployable, image strin
 	if c.cfg.Quirks && d.DriverName == "XILINX" {
 		return c.programFailed(d, image, errors.New("no driver has the name XILINX"))
 	}
-	err := c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, func(found driver.Driver) error {
+	err := c.callAgent(ctx, device.Host, device.Driver, fault.DeployableWrite, d.Name, programLimit, func(ctx context.Context, found driver.Driver) error {
 		programmer, ok := found.(driver.Programmer)
 		if !ok {
 			return fmt.Errorf("driver %s programs nothing", found.Name())

@@ -1,0 +1,147 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The time that a driver has to discover, and to return once its context has ended.
+const (
+	discoverLimit = 30 * time.Second
+	returnLimit   = time.Second
+)
+
+// Guard calls the drivers of one host, so that a driver that panics does not end the process, and
+// one that ignores its context does not stop the agent. The zero value is ready. It is safe for
+// concurrent use.
+type Guard struct {
+	mu sync.Mutex
+	// stuck has the calls that were given up and have not returned, by the driver's name.
+	stuck map[string][]*stuckCall
+}
+
+// stuckCall is a call that was given up.
+type stuckCall struct {
+	step  string
+	since time.Time
+}
+
+// DiscoverAll is the function DiscoverAll. A driver that panics, or that has not returned within
+// 30 seconds, has failed, and is not called again before it returns.
+func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver) []Report {
+	reports := make([]Report, len(drivers))
+	var views []*View
+	for i, d := range drivers {
+		reports[i] = g.discover(ctx, d, &views)
+	}
+	refuseDoubleClaims(drivers, reports)
+	dropRepeatedProblems(reports)
+	return reports
+}
+
+func (g *Guard) discover(ctx context.Context, d Driver, views *[]*View) Report {
+	look := d.Discover
+	if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
+		view := viewOf(views, t.Tree())
+		look = func(ctx context.Context) (Report, error) { return t.DiscoverIn(ctx, view) }
+	}
+	var report Report
+	err := g.Call(ctx, d, "discover", discoverLimit, func(ctx context.Context) (err error) {
+		report, err = look(ctx)
+		return err
+	})
+	if err != nil { // the driver may be writing to report still
+		return Report{Err: err}
+	}
+	return report
+}
+
+// Call calls do, which calls the driver, and returns its error. A panic is an error that names the
+// driver, the step and the place. The context of do ends after the limit; a call that has not
+// returned a second later is given up with an error, and until it returns the driver is not
+// called again: do must not touch anything that is used after an error.
+func (g *Guard) Call(ctx context.Context, d Driver, step string, limit time.Duration, do func(context.Context) error) error {
+	if err := g.refuse(d.Name(), step); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	returned := make(chan error, 1)
+	go run(ctx, d.Name(), step, do, returned)
+	select {
+	case err := <-returned:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-returned:
+		return err
+	case <-time.After(returnLimit):
+	}
+	g.giveUp(d.Name(), step, returned)
+	return fmt.Errorf("%s: %s: no answer, and the driver ignores its context: %w", d.Name(), step, context.Cause(ctx))
+}
+
+// refuse is the error of a step of a driver that is stuck, or nil.
+func (g *Guard) refuse(name, step string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if calls := g.stuck[name]; len(calls) > 0 {
+		return fmt.Errorf("%s: %s: not tried, the driver has not returned from the step %s, given up at %s",
+			name, step, calls[0].step, calls[0].since.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// giveUp remembers a call until it returns.
+func (g *Guard) giveUp(name, step string, returned <-chan error) {
+	call := &stuckCall{step, time.Now()}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stuck == nil {
+		g.stuck = make(map[string][]*stuckCall)
+	}
+	g.stuck[name] = append(g.stuck[name], call)
+	go func() {
+		<-returned
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.stuck[name] = slices.DeleteFunc(g.stuck[name], func(c *stuckCall) bool { return c == call })
+	}()
+}
+
+// run calls do and sends its error, or that of a panic or of a goroutine that ends.
+func run(ctx context.Context, name, step string, do func(context.Context) error, returned chan<- error) {
+	err := fmt.Errorf("%s: %s: the driver ended its goroutine", name, step)
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%s: %s: panic: %v%s", name, step, cause, panicSite())
+		}
+		returned <- err
+	}()
+	err = do(ctx)
+}
+
+// panicSite is " at FILE:LINE" of the function that panicked. It expects to be called by a deferred
+// function.
+func panicSite() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	panicked := false
+	for {
+		frame, more := frames.Next()
+		inRuntime := strings.HasPrefix(frame.Function, "runtime.")
+		switch panicked = panicked || inRuntime; {
+		case panicked && !inRuntime && frame.Line > 0:
+			return fmt.Sprintf(" at %s:%d", path.Base(frame.File), frame.Line)
+		case !more:
+			return ""
+		}
+	}
+}
