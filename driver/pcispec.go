@@ -35,10 +35,10 @@ type PCISpec struct {
 	// Separate offers each function of the driver by itself. A virtual function is the
 	// driver's if Claims and Own say so, whatever its physical function is.
 	Separate bool
-	// VirtualIDs reports by their ids whether the first function may be a virtual one of
-	// the second. Where the tree has no information on SR-IOV, as in some captures, a
-	// function with such a one on its bus is left out. It may be nil.
-	VirtualIDs func(vf, pf PCIFunction) bool
+	// VirtualIDs reports by their ids and kernel drivers whether the first function may be a
+	// virtual one of the second. Where the tree has no information on SR-IOV, as in some
+	// captures, a function with such a one on its bus is left out. It may be nil.
+	VirtualIDs func(vf, pf Unit) bool
 	// KernelDrivers are the kernel drivers of a device of this kind; nil: there are none.
 	KernelDrivers func(Unit) []string
 	// Vet says why the driver must not offer a function, beside all that
@@ -60,6 +60,8 @@ type PCISpec struct {
 	Prepare func(ctx context.Context, view *View, spec *PCISpec) error
 	// Finish is called after each discovery and may add to the report. It may be nil.
 	Finish func(*PCIScan)
+
+	functions []PCIFunction // of the tree, during a discovery
 }
 
 // Card is the physical function of a virtual one, else the function itself.
@@ -100,6 +102,9 @@ func (s PCISpec) discover(ctx context.Context, view *View) (Report, error) {
 	}
 	scan, err := ScanPCI(ctx, view, s.Driver, s.Policy, s.owns)
 	if err != nil {
+		return Report{}, err
+	}
+	if s.functions, _, err = view.PCIFunctions(ctx); err != nil {
 		return Report{}, err
 	}
 	for _, u := range scan.Units {
@@ -168,15 +173,19 @@ func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 }
 
 // suspectVF finds what may be a virtual function of a function when the tree has neither
-// links nor counts.
+// links nor counts. It need not be the driver's.
 func (s PCISpec) suspectVF(scan *PCIScan, pf *Unit) *Unit {
 	if s.VirtualIDs == nil || pf.IsVirtual || pf.TotalVFs > 0 || len(pf.Virtual) > 0 {
 		return nil
 	}
-	for _, u := range scan.Units {
-		near := u.Address.Domain == pf.Address.Domain && u.Address.Bus == pf.Address.Bus
-		if near && !u.IsVirtual && s.VirtualIDs(u.PCIFunction, pf.PCIFunction) {
-			return u
+	for _, f := range s.functions {
+		if f.Address == pf.Address || f.Address.Domain != pf.Address.Domain || f.Address.Bus != pf.Address.Bus {
+			continue
+		}
+		u := Unit{PCIFunction: f}
+		u.PCIState, _ = scan.View.PCIState(f)
+		if !u.IsVirtual && s.VirtualIDs(u, *pf) {
+			return &u
 		}
 	}
 	return nil

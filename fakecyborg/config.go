@@ -56,8 +56,9 @@ const (
 	// specification does for a Nova without nested providers. Devices of one host must all have
 	// the same traits.
 	ModeFlat PlacementMode = store.LayoutFlat
-	// ModeNested is ModeTree with a provider for each device of several regions, between the host
-	// and the regions, as the Rocky specification wants it.
+	// ModeNested is ModeTree with a provider for each device with regions, between the host and
+	// the regions, as the Rocky specification wants it. A device of one deployable has a region if
+	// its traits name the type.
 	ModeNested PlacementMode = store.LayoutNested
 
 	// EventFormShipped is the default form of events, which Cyborg sends and Nova accepts: an

@@ -121,11 +121,11 @@ func TestRegionsStandBelowTheirDevice(t *testing.T) {
 
 func TestADeviceWithoutPartialReconfigurationIsItsOwnRegion(t *testing.T) {
 	t.Parallel()
-	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested},
-		cardOf(slices.Concat(familyTraits, regionOne)), gpu("3b", "PGPU", nil, "0"))
+	whole := slices.Concat(familyTraits, []string{"CUSTOM_FPGA_COMPUTE", "CUSTOM_FPGA_FUNCTION_INTEL_AA", "CUSTOM_PROGRAMMABLE"})
+	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested}, cardOf(whole), gpu("3b", "PGPU", nil, "0"))
 	w.report()
 	tree := w.tree()
-	if diff := cmp.Diff(owned(familyTraits, regionOne), tree["cn0/cn0_region1"].Traits); diff != "" || len(tree) != 3 {
+	if diff := cmp.Diff(owned(whole), tree["cn0/cn0_region1"].Traits); diff != "" || len(tree) != 3 {
 		t.Errorf("tree %v, traits of the card (-want +got):\n%s", tree, diff)
 	}
 	// it is divided into regions, and then whole again
@@ -134,10 +134,29 @@ func TestADeviceWithoutPartialReconfigurationIsItsOwnRegion(t *testing.T) {
 	if tree := w.tree(); len(tree) != 4 || tree["cn0_FPGA_0000:5e:00.0/cn0_region1"].Name == "" {
 		t.Errorf("after it was divided: %v", tree)
 	}
-	w.hardware.set(cardOf(slices.Concat(familyTraits, regionOne)))
+	w.hardware.set(cardOf(whole))
 	w.report()
 	if tree := w.tree(); len(tree) != 2 || tree["cn0/cn0_region1"].Name == "" {
 		t.Errorf("after it was made whole: %v", tree)
+	}
+}
+
+// TestASingleRegionStandsBelowItsDevice: the type of region says that the device can be partly reconfigured.
+func TestASingleRegionStandsBelowItsDevice(t *testing.T) {
+	t.Parallel()
+	w := newReportWorldOf(t, fakecyborg.Config{PlacementMode: fakecyborg.ModeNested}, cardOf(slices.Concat(familyTraits, regionOne)))
+	w.report()
+	tree := w.tree()
+	if diff := cmp.Diff(owned(familyTraits, regionOne), tree["cn0_FPGA_0000:5e:00.0/cn0_region1"].Traits); diff != "" || len(tree) != 3 {
+		t.Errorf("tree %v, traits of the region (-want +got):\n%s", tree, diff)
+	}
+	if diff := cmp.Diff(owned(familyTraits), tree["cn0/cn0_FPGA_0000:5e:00.0"].Traits); diff != "" {
+		t.Errorf("traits of the device (-want +got):\n%s", diff)
+	}
+	w.hardware.set()
+	w.report()
+	if tree := w.tree(); len(tree) != 1 {
+		t.Errorf("providers left: %v", tree)
 	}
 }
 

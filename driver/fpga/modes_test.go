@@ -88,7 +88,13 @@ func TestPlacementModesCarryWhatTheSpecificationWants(t *testing.T) {
 		}},
 		{"one region nested", fakecyborg.ModeNested, func(t *testing.T) *sysfs.Memory { return drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0)) },
 			fpga.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}, map[string]string{
-				"cn0": "", "cn0 > cn0_0000:5e:00.0": "FPGA=1 FPGA_FUNCTION_INTEL_a " + family + "FPGA_REGION_INTEL_1 PROGRAMMABLE",
+				"cn0":                        "",
+				"cn0 > " + card:              strings.TrimSpace(family),
+				card + " > cn0_0000:5e:00.0": "FPGA=1 FPGA_FUNCTION_INTEL_a " + family + "FPGA_REGION_INTEL_1 PROGRAMMABLE",
+			}},
+		{"no partial reconfiguration nested", fakecyborg.ModeNested, func(t *testing.T) *sysfs.Memory { return drivertest.Tree(t, intelCard(pf, 0, "", "a", 0)) },
+			fpga.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}, map[string]string{
+				"cn0": "", "cn0 > cn0_0000:5e:00.0": "FPGA=1 FPGA_FUNCTION_INTEL_a " + family + "PROGRAMMABLE",
 			}},
 		{"flat", fakecyborg.ModeFlat, func(t *testing.T) *sysfs.Memory { return drivertest.Tree(t, intelCard(pf, 0, "11", "aa", 2)) },
 			fpga.Config{Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling}}, map[string]string{

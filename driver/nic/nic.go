@@ -28,7 +28,7 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 	}
 	return driver.NewPCIDriver(driver.PCISpec{
 		Driver: "intel_nic", Host: config.Host, Policy: config.Policy, Claims: claims(),
-		VirtualIDs:    func(vf, pf driver.PCIFunction) bool { return virtualID(vf.Product) && !virtualID(pf.Product) },
+		VirtualIDs:    func(vf, pf driver.Unit) bool { return virtualID(vf.Product) && !virtualID(pf.Product) },
 		KernelDrivers: func(driver.Unit) []string { return kernelDrivers() },
 		Vet:           func(u driver.Unit) string { return vet(u, config.AllowedDrivers) },
 		Device:        device,

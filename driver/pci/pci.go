@@ -43,6 +43,7 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 	return driver.NewPCIDriver(driver.PCISpec{
 		Driver: "pci", Host: config.Host, Policy: config.Policy, Claims: entries.claims(), Separate: true,
 		KernelDrivers: func(u driver.Unit) []string { return []string{u.Driver} },
+		VirtualIDs:    virtual,
 		Vet:           vet,
 		Device:        device,
 		Subject:       subject,

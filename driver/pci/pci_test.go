@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +89,35 @@ func TestAWhitelistedFunction(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPhysicalFunctionIsNotOfferedBesideItsVirtualOnes, also where a capture has no links between them,
+// and whether or not the whitelist admits the virtual ones.
+func TestAPhysicalFunctionIsNotOfferedBesideItsVirtualOnes(t *testing.T) {
+	t.Parallel()
+	capture, err := sysfs.OpenDir(drivertest.Unpack(t, filepath.Join("..", "sysfs", "testdata", "xeon-i350-sriov.tar.gz")), sysfs.DirOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { capture.Close() })
+	ports := []string{"0000:05:00.0", "0000:05:00.1"}
+	for whitelist, want := range map[string]int{
+		`{"vendor_id": "8086", "address": "*:05:*.*"}`: 8, `{"vendor_id": "8086", "product_id": "1521"}`: 0, `{"product_id": "1520"}`: 8,
+	} {
+		report := discover(t, capture, whitelist)
+		got := addresses(report)
+		for _, at := range ports {
+			if slices.Contains(got, at) {
+				t.Errorf("%s: %s is offered beside its virtual functions", whitelist, at)
+			}
+			if named := slices.ContainsFunc(report.LeftOut, func(n driver.Notice) bool { return n.Address == at && strings.Contains(n.Reason, "0000:05:10.0") }); named != (want == 0 || strings.Contains(whitelist, "address")) {
+				t.Errorf("%s: %s left out: %v", whitelist, at, report.LeftOut)
+			}
+		}
+		if len(got) != want {
+			t.Errorf("%s: offered %v, want %d", whitelist, got, want)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type Config struct {
 func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 	return driver.NewPCIDriver(driver.PCISpec{
 		Driver: "intel_qat", Host: config.Host, Policy: config.Policy, Claims: claims(),
-		VirtualIDs: func(vf, pf driver.PCIFunction) bool {
+		VirtualIDs: func(vf, pf driver.Unit) bool {
 			return slices.ContainsFunc(families(), func(f family) bool { return vf.Product == f.virtual && pf.Product == f.physical })
 		},
 		KernelDrivers: func(u driver.Unit) []string { return familyOf(u).kernel },

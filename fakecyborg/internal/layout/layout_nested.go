@@ -10,7 +10,7 @@ import (
 	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
 )
 
-// nested is tree, but a device of several regions has a provider of its own between the host and its
+// nested is tree, but a device with regions has a provider of its own between the host and its
 // regions, with the traits of the device: type and family. The regions carry these and their own:
 // region, function, CUSTOM_PROGRAMMABLE, functionality. A device without partial reconfiguration is
 // one region and has no provider above it (Rocky specification of Nova's interaction with Cyborg,

@@ -92,9 +92,13 @@ func (r Rules) Compare(device store.Device, d store.Deployable, stored, reported
 	}
 }
 
-// Nests reports whether a device gets a provider of its own.
+// Nests reports whether a device gets a provider of its own, above those of its regions. An FPGA of
+// one deployable without a type of region has no partial reconfiguration, and is its own region.
 func (r Rules) Nests(d driver.Device) bool {
-	return r.Layout == store.LayoutNested && d.Type == driver.TypeFPGA && len(d.Deployables) > 1
+	if r.Layout != store.LayoutNested || d.Type != driver.TypeFPGA {
+		return false
+	}
+	return len(d.Deployables) > 1 || len(d.Deployables) == 1 && slices.ContainsFunc(d.Deployables[0].Traits, driver.IsRegionTrait)
 }
 
 // PlaceMemory moves the memory that the regions of a device share to the only region, or on a flat

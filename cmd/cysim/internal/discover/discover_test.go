@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
@@ -229,6 +230,30 @@ func TestTheTablesOfDiscover(t *testing.T) {
 		if strings.TrimRight(line, " \n")+"\n" != line {
 			t.Errorf("blanks at the end of %q", line)
 		}
+	}
+}
+
+// TestARowNamesTheFunctionThatAGuestGets: a virtual function and not its card, also in warnings.
+func TestARowNamesTheFunctionThatAGuestGets(t *testing.T) {
+	t.Parallel()
+	card := driver.Device{Type: driver.TypeQAT, ControlPath: driver.PCIAddress{Bus: 0x3d}.ControlPath()}
+	for function := range uint8(2) {
+		at := driver.PCIAddress{Bus: 0x3d, Device: 1, Function: function}
+		card.Deployables = append(card.Deployables, driver.Deployable{
+			Name: "h_" + at.String(), NumAccelerators: 1, AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: at.Info()}},
+		})
+	}
+	got := map[string][]string{}
+	for _, f := range foundDevices("intel_qat", card, []driver.Notice{
+		{Address: "0000:3d:01.1", Reason: "IOMMU group 7 is shared"}, {Address: "0000:3d:00.0", Reason: "link down"}, {Address: "0000:3e:00.0", Reason: "another card"},
+	}) {
+		got[f.Address] = f.Warnings
+	}
+	want := map[string][]string{
+		"0000:3d:01.0": {"0000:3d:00.0: link down"}, "0000:3d:01.1": {"IOMMU group 7 is shared", "0000:3d:00.0: link down"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings by row (-want +got):\n%s", diff)
 	}
 }
 

@@ -29,6 +29,7 @@ type discovery struct {
 // foundDevice is one resource provider that Cyborg's agent would report: a deployable of
 // a device. A device of several regions or functions has several.
 type foundDevice struct {
+	// Address is that of the function that a guest gets, or of the card if there are several.
 	Address       string `json:"address"`
 	ResourceClass string `json:"resource_class"`
 	// Traits are never null.
@@ -87,9 +88,15 @@ func newDiscovery(drivers []driver.Driver, reports []driver.Report) discovery {
 }
 
 func foundDevices(name string, device driver.Device, warnings []driver.Notice) []foundDevice {
-	address := device.ControlPath.Address().String()
+	card := device.ControlPath.Address().String()
 	var list []foundDevice
 	for _, p := range device.Deployables {
+		address := card
+		if len(p.AttachHandles) == 1 && p.AttachHandles[0].Type == driver.HandlePCI {
+			if at, err := driver.PCIAddressOf(p.AttachHandles[0].Info); err == nil {
+				address = at.String()
+			}
+		}
 		f := foundDevice{
 			Address: address, ResourceClass: p.Class, Traits: append([]string{}, p.Traits...),
 			Units: p.NumAccelerators, Name: p.Name, Type: device.Type, Vendor: device.Vendor, Product: device.ProductID(), Model: device.Model,
@@ -99,8 +106,11 @@ func foundDevices(name string, device driver.Device, warnings []driver.Notice) [
 			f.Handles = append(f.Handles, foundHandle{h.Type, h.Info})
 		}
 		for _, w := range warnings {
-			if w.Address == address || slices.Contains(driver.Device{Deployables: []driver.Deployable{p}}.Addresses(), driver.ParseAddress(w.Address)) {
+			switch {
+			case w.Address == address:
 				f.Warnings = append(f.Warnings, w.Reason)
+			case w.Address == card, slices.Contains(driver.Device{Deployables: []driver.Deployable{p}}.Addresses(), driver.ParseAddress(w.Address)):
+				f.Warnings = append(f.Warnings, w.Address+": "+w.Reason)
 			}
 		}
 		list = append(list, f)

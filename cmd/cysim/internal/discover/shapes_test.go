@@ -237,7 +237,7 @@ func networkAndDisks() []shape {
 			devices: []sysfs.PCIDevice{with(x710("0000:18:00.0", true, "eno1"), func(d *sysfs.PCIDevice) {
 				d.VFs = &sysfs.VFs{Total: 4, Enabled: 2, Offset: 16, Product: "154c", Driver: "vfio-pci"}
 			})},
-			offered: []string{"0000:18:00.0 CUSTOM_NIC", "0000:18:00.0 CUSTOM_NIC"},
+			offered: []string{"0000:18:02.0 CUSTOM_NIC", "0000:18:02.1 CUSTOM_NIC"},
 			leftOut: map[string]string{"0000:18:00.0 intel_nic": "virtual functions (2)"}},
 		{name: "NVMe disks: mounted, in a volume group, empty, of another vendor",
 			devices: []sysfs.PCIDevice{
@@ -297,8 +297,8 @@ func everyKind() []shape {
 			fn("0000:41:00.0", "1002", "740f", "0380", "amdgpu"),
 		},
 		offered: []string{
-			"0000:3b:00.0 PGPU", "0000:84:00.0 VGPU", "0000:5e:00.0 FPGA", "0000:d8:00.0 FPGA", "0000:3c:00.0 FPGA",
-			"0000:3d:00.0 CUSTOM_QAT", "0000:3d:00.0 CUSTOM_QAT", "0000:18:00.0 CUSTOM_NIC", "0000:db:00.0 CUSTOM_SSD",
+			"0000:3b:00.0 PGPU", "0000:84:00.0 VGPU", "0000:5e:00.0 FPGA", "0000:d8:00.1 FPGA", "0000:3c:00.0 FPGA",
+			"0000:3d:00.1 CUSTOM_QAT", "0000:3d:00.2 CUSTOM_QAT", "0000:18:00.0 CUSTOM_NIC", "0000:db:00.0 CUSTOM_SSD",
 			"0000:c1:00.0 CUSTOM_AICHIP", "0000:70:00.0 CUSTOM_ACCELERATOR_HPTS", "0000:41:00.0 CUSTOM_PCI",
 		},
 		leftOut: map[string]string{"0000:3d:00.0 intel_qat": "virtual functions (2)", "0000:d8:00.0 xilinx_fpga": "management function"},
