@@ -39,6 +39,9 @@ func same(a, b Tree) bool {
 
 // refuseDoubleClaims removes devices that two drivers report.
 func refuseDoubleClaims(drivers []Driver, reports []Report) {
+	if len(reports) < 2 {
+		return
+	}
 	users := make(map[string][]int) // drivers by what they report
 	for i, report := range reports {
 		for _, d := range report.Devices {

@@ -93,6 +93,9 @@ func (x Index[K, R]) All(tx *Tx, value string) iter.Seq[R] {
 	}
 }
 
+// Len is the number of rows with a value.
+func (x Index[K, R]) Len(tx *Tx) int { return tx.trees[x.index.tree].len() }
+
 // First returns the row with a value that has the lowest key.
 func (x Index[K, R]) First(tx *Tx, value string) (row R, ok bool) {
 	for row := range x.All(tx, value) {

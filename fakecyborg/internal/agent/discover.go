@@ -175,6 +175,9 @@ func (r *report) take(v *discovery, devices []driver.Device, source string) {
 
 // withProgrammability is a device whose pre-programmed deployables have no trait for programming.
 func withProgrammability(d driver.Device) driver.Device {
+	if d.Programmable == nil && !slices.ContainsFunc(d.Deployables, driver.Deployable.Preprogrammed) {
+		return d
+	}
 	d = d.Clone()
 	for i := range d.Deployables {
 		deployable := &d.Deployables[i]

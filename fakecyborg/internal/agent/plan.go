@@ -85,7 +85,7 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 // plan finds the difference of a stored device and reports whether there is one.
 func (c *deviceChange) plan(rules layout.Rules) bool {
 	device := c.device()
-	c.updated = !reflect.DeepEqual(&device, &c.stored.Device)
+	c.updated = !c.stored.IsAsReported(c.found.Device, c.found.source)
 	if c.reshaped = c.stored.Nested != rules.Nests(c.found.Device); c.reshaped {
 		return true
 	}

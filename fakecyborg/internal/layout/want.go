@@ -117,7 +117,8 @@ func (r Rules) PlaceMemory(d driver.Device) (driver.Device, error) {
 		return d, fmt.Errorf("the %d providers of the device cannot share memory; placement_mode %q gives an FPGA one of its own",
 			len(d.Deployables), store.LayoutNested)
 	}
-	first := &d.Deployables[0] // the device is a clone
+	d.Deployables = slices.Clone(d.Deployables)
+	first := &d.Deployables[0]
 	memory := maps.Clone(shared)
 	for class, mib := range first.Resources {
 		memory[class] += mib

@@ -37,6 +37,13 @@ func (t Tx) SetDeviceStatus(uuid, status string, now time.Time) {
 	t.s.devices.edit(t, uuid, func(d *Device) { d.Status, d.UpdatedAt = status, now })
 }
 
+// IsAsReported reports whether Merge changes nothing.
+func (d Device) IsAsReported(found driver.Device, source string) bool {
+	return d.Driver == source && d.Type == found.Type && d.Vendor == found.Vendor && d.Model == found.Model &&
+		d.StdBoardInfo == found.StdBoardInfo && d.VendorBoardInfo == found.VendorBoardInfo &&
+		d.ControlPath.Type == found.ControlPath.Type && maps.Equal(d.ControlPath.Info, found.ControlPath.Info) && maps.Equal(d.Resources, found.Resources)
+}
+
 // Merge is the device with what a driver reports of it.
 func (d Device) Merge(found driver.Device, source string) Device {
 	d.Driver, d.Type, d.Vendor, d.Model, d.StdBoardInfo, d.VendorBoardInfo, d.ControlPath, d.Resources =
@@ -49,7 +56,7 @@ func (t Tx) AddDevice(host string, found driver.Device, source string, nested bo
 	d := Device{
 		ID: t.s.devices.ids.Next(t.tx), UUID: t.s.uuidOf(kindDevice, pathKey(host, found.ControlPath.Key())), CreatedAt: now,
 		Host: host, Status: StatusEnabled, Nested: nested,
-	}.Merge(found, source)
+	}.Merge(found.Clone(), source)
 	t.s.devices.Put(t.tx, d)
 	return d
 }
@@ -58,7 +65,7 @@ func (t Tx) AddDevice(host string, found driver.Device, source string, nested bo
 func (t Tx) UpdateDevice(uuid string, found driver.Device, source string, now time.Time) {
 	t.s.devices.edit(t, uuid, func(d *Device) {
 		old := *d
-		*d = old.Merge(found, source)
+		*d = old.Merge(found.Clone(), source)
 		if d.Vendor != old.Vendor || d.Model != old.Model || d.Type != old.Type ||
 			d.StdBoardInfo != old.StdBoardInfo || d.VendorBoardInfo != old.VendorBoardInfo {
 			d.UpdatedAt = now

@@ -234,11 +234,14 @@ func (t Tx) restorable(h Handle) bool {
 	return a.State == Bound || a.State == Provisioning || a.State == BindFailed && a.RestoreFailures > 0
 }
 
-// handlesOf lists handles of a host in use that have no lease.
+// handlesOf lists handles of a host that have no lease, of those that an agent looks after.
 func (t Tx) handlesOf(host string, which func(Handle) bool) []string {
 	var list []string
+	if t.s.handleOfAgent.Len(t.tx) == 0 {
+		return nil
+	}
 	for d := range t.HostDeployables(host) {
-		for h := range t.s.handleInUse.All(t.tx, d.UUID) {
+		for h := range t.s.handleOfAgent.All(t.tx, d.UUID) {
 			if !which(h) {
 				continue
 			}

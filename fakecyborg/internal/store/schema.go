@@ -58,7 +58,7 @@ type Store struct {
 
 	handles            numbered[Handle]
 	handleByDeployable tables.Index[int64, Handle]
-	handleInUse        tables.Index[int64, Handle] // by deployable
+	handleOfAgent      tables.Index[int64, Handle] // those that an agent looks after, by deployable
 
 	arqs          numbered[ARQ]
 	arqByInstance tables.Index[int64, ARQ]
@@ -169,11 +169,11 @@ func (s *Store) addHardware() {
 		Label: func(h Handle) string { return h.Type }, Check: Handle.check,
 	})
 	s.handleByDeployable = s.handles.Index(func(h Handle) string { return h.Deployable })
-	s.handleInUse = s.handles.Index(func(h Handle) string {
-		if !h.InUse {
-			return ""
+	s.handleOfAgent = s.handles.Index(func(h Handle) string {
+		if h.InUse && (h.NeedsAgent() || h.orphaned()) {
+			return h.Deployable
 		}
-		return h.Deployable
+		return ""
 	})
 }
 
