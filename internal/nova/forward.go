@@ -29,7 +29,10 @@ const inProcess = "in process"
 func (s *Server) HandleEvents(h http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handler = h
+	s.handler = nil
+	if h != nil {
+		s.handler = &http.Client{Transport: simhttp.NewTransport(h)}
+	}
 }
 
 // ForwardTo sets the URLs that accepted events are posted to, for listeners in other
@@ -102,8 +105,7 @@ func (s *Server) targets() []target {
 	defer s.mu.RUnlock()
 	var list []target
 	if s.handler != nil {
-		client := &http.Client{Transport: simhttp.NewTransport(s.handler)}
-		list = append(list, target{inProcess, "http://nova-compute.invalid/os-server-external-events", client})
+		list = append(list, target{inProcess, "http://nova-compute.invalid/os-server-external-events", s.handler})
 	}
 	for _, u := range s.urls {
 		list = append(list, target{u, u, s.urlClient})

@@ -52,7 +52,7 @@ type Server struct {
 	deliveries deliveries
 
 	mu      sync.RWMutex
-	handler http.Handler // nil: none
+	handler *http.Client // of the handler; nil: none
 	urls    []string
 }
 

@@ -68,7 +68,7 @@ func (s *Service) Operations() []sim.OperationName { return s.Router.Operations(
 
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r, log, recorder := s.take(r)
+	r, scope := s.take(r)
 	out := &statusWriter{ResponseWriter: w}
 	mount, path := s.route(r.URL.EscapedPath())
 	c := &Call{Request: r, W: out, Match: s.Router.Match(r.Method, path), Mount: mount}
@@ -78,25 +78,17 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rule, _ = s.Faults.Decide(exchange.Operation, exchange.Subject)
 		exchange.Fault = string(rule.Action)
 	}
-	number := recorder.begin()
-	end := func(answer http.Header) {
-		exchange.Status, exchange.Duration = out.status, s.Clock.Now().Sub(exchange.Started)
-		exchange.Microversion = lastWord(answer.Get(s.VersionHeader))
-		recorder.add(number, exchange, log)
-		if s.Observe != nil {
-			exchange.Changes = log.Changes()
-			s.Observe(exchange)
-		}
-	}
-	if recorder != nil {
+	number := scope.recorder.begin()
+	if scope.recorder != nil {
 		exchange.Unrecognized = unrecognized(c.Request, c.Match, bufferBody(c.Request, c.Match))
 	}
-	refused := len(exchange.Unrecognized) > 0 && recorder.RefusesUnrecognized
+	refused := len(exchange.Unrecognized) > 0 && scope.recorder.RefusesUnrecognized
 	if rule.Action == fault.Late && !refused {
-		s.serveLate(c, rule, end)
+		late := exchange // only this copy outlives the call
+		s.serveLate(c, rule, func(answer http.Header) { s.end(scope, number, late, out.status, answer) })
 		return
 	}
-	defer func() { end(w.Header()) }()
+	defer func() { s.end(scope, number, exchange, out.status, w.Header()) }()
 	if refused {
 		s.WriteError(c, Refuse(http.StatusBadRequest, "The simulator is strict about requests. Unrecognized: %s", strings.Join(exchange.Unrecognized, ", ")))
 		return
@@ -106,13 +98,13 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // take returns a request that is served as an exchange of its own. It has a log if anything
 // reads that; the log of an exchange that this one serves is out of reach.
-func (s *Service) take(r *http.Request) (*http.Request, *tables.ChangeLog, *Recorder) {
+func (s *Service) take(r *http.Request) (*http.Request, *scope) {
 	r, scope := withScope(r)
 	scope.taken = true
 	if s.Observe != nil || scope.recorder != nil {
 		scope.log = new(tables.ChangeLog)
 	}
-	return r, scope.log, scope.recorder
+	return r, scope
 }
 
 // begin sets the variables of the path and the headers that every answer has, and returns
@@ -129,6 +121,17 @@ func (s *Service) begin(c *Call) sim.Exchange {
 		exchange.Operation, exchange.Subject = c.Route.Operation, c.Route.subject(c.Request)
 	}
 	return exchange
+}
+
+// end records an exchange.
+func (s *Service) end(scope *scope, number uint64, exchange sim.Exchange, status int, answer http.Header) {
+	exchange.Status, exchange.Duration = status, s.Clock.Now().Sub(exchange.Started)
+	exchange.Microversion = lastWord(answer.Get(s.VersionHeader))
+	scope.recorder.add(number, exchange, scope.log)
+	if s.Observe != nil {
+		exchange.Changes = scope.log.Changes()
+		s.Observe(exchange)
+	}
 }
 
 // serve lets a fault rule act on a call.

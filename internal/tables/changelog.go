@@ -28,7 +28,7 @@ const (
 type ChangeLog struct {
 	mu     sync.Mutex
 	things []thing
-	place  map[[2]string]int // in things
+	place  map[[2]string]int // in things; nil for few
 	more   int               // things that did not fit
 	ended  bool
 	list   []sim.Change // what Changes returned
@@ -36,6 +36,7 @@ type ChangeLog struct {
 
 // thing is something that was touched: a row, or what a service notes itself.
 type thing struct {
+	key [2]string // table and key, or kind and ID
 	sim.Change
 	isRow         bool
 	before, after any
@@ -49,12 +50,15 @@ func (l *ChangeLog) Record(changes []sim.RecordChange) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.things == nil && !l.ended {
+		l.things = make([]thing, 0, min(len(changes), maxChanges))
+	}
 	for _, c := range changes {
 		if c.Kind == "" {
 			continue
 		}
-		t := thing{sim.Change{Kind: c.Kind, ID: cut(c.ID), What: cut(c.Label)}, true, c.Before, c.After, c.Hidden}
-		if old := l.touch([2]string{c.Table, c.Key}, t); old != nil && old.isRow {
+		t := thing{[2]string{c.Table, c.Key}, sim.Change{Kind: c.Kind, ID: cut(c.ID), What: cut(c.Label)}, true, c.Before, c.After, c.Hidden}
+		if old := l.touch(t); old != nil && old.isRow {
 			t.before = old.before
 			*old = t
 		}
@@ -70,36 +74,61 @@ func (l *ChangeLog) Add(changes ...sim.Change) {
 	defer l.mu.Unlock()
 	for _, c := range changes {
 		c.ID, c.What = cut(c.ID), cut(c.What)
-		if old := l.touch([2]string{c.Kind, c.ID}, thing{Change: c}); old != nil {
+		if old := l.touch(thing{key: [2]string{c.Kind, c.ID}, Change: c}); old != nil {
 			old.follow(c)
 		}
 	}
 }
 
+// fewThings is up to how many things are looked through for one of them.
+const fewThings = 8
+
 // touch adds a thing, or returns it if it is there.
-func (l *ChangeLog) touch(key [2]string, t thing) *thing {
-	i, exists := l.place[key]
-	switch {
-	case l.ended:
-	case exists:
+func (l *ChangeLog) touch(t thing) *thing {
+	if l.ended {
+		return nil
+	}
+	if i := l.find(t.key); i >= 0 {
 		return &l.things[i]
-	case len(l.things) >= maxChanges:
+	}
+	if len(l.things) >= maxChanges {
 		l.more++
-	default:
-		if l.place == nil {
-			l.place = make(map[[2]string]int)
-		}
-		l.place[key] = len(l.things)
-		l.things = append(l.things, t)
+		return nil
+	}
+	l.things = append(l.things, t)
+	if l.place != nil {
+		l.place[t.key] = len(l.things) - 1
 	}
 	return nil
+}
+
+// find returns where a thing is; negative if it is not there.
+func (l *ChangeLog) find(key [2]string) int {
+	if len(l.things) <= fewThings {
+		for i := range l.things {
+			if l.things[i].key == key {
+				return i
+			}
+		}
+		return -1
+	}
+	if l.place == nil {
+		l.place = make(map[[2]string]int)
+		for i, t := range l.things {
+			l.place[t.key] = i
+		}
+	}
+	if i, found := l.place[key]; found {
+		return i
+	}
+	return -1
 }
 
 // follow makes one change of two.
 func (t *thing) follow(next sim.Change) {
 	switch {
 	case t.isRow:
-		*t = thing{Change: next}
+		*t = thing{key: t.key, Change: next}
 	case t.Action == sim.Created && next.Action == sim.Deleted:
 		t.Action = ""
 	case t.Action == sim.Created || t.Action == sim.Deleted && next.Action != sim.Created:
