@@ -39,9 +39,9 @@ func (d Device) String() string {
 	return "no device"
 }
 
-func pciDevice(arq string, a PCIAddress) Device {
+func pciDevice(arq string, a PCIAddress, managed string) Device {
 	return Device{ARQ: arq, PCI: &a, Hostdev: libvirtxml.DomainHostdev{
-		Managed: "yes",
+		Managed: managed,
 		SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
 			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: a.element()},
 		},
@@ -118,7 +118,7 @@ func (d Device) fromName() (Device, error) {
 	case d.PCI != nil && d.MDEV != "":
 		return Device{}, errors.New("both PCI and MDEV are set")
 	case d.PCI != nil:
-		return pciDevice(d.ARQ, *d.PCI), d.PCI.validate()
+		return pciDevice(d.ARQ, *d.PCI, "yes"), d.PCI.validate()
 	case d.MDEV != "":
 		uuid, err := canonicalUUID(d.MDEV)
 		return mdevDevice(d.ARQ, uuid), err

@@ -2,7 +2,7 @@
 // libvirt devices, merges them into a domain document, removes them, and compares a
 // domain with the devices it should have.
 //
-// A PCI handle becomes a managed PCI hostdev, an MDEV handle a mediated device
+// A PCI handle becomes a PCI hostdev, managed unless the handle says otherwise, an MDEV handle a mediated device
 // hostdev with the handle's UUID, and a TEST_PCI handle, which has no hardware, is
 // skipped and listed. Any other handle is an error that names its accelerator
 // request, so that a guest never starts without a device unnoticed. The handle of a

@@ -29,15 +29,18 @@ type Handle struct {
 	// otherwise it is ignored.
 	UUID string
 	// Info is the attach_handle_info. The keys of a PCI address are domain, bus,
-	// device and function: hexadecimal strings with or without 0x, or JSON numbers. An
-	// MDEV handle may also have asked_type and vgpu_mark.
+	// device and function: hexadecimal strings with or without 0x, or JSON numbers. With
+	// the key managed, "true" or "false", a PCI handle says whether libvirt binds the
+	// function to vfio-pci; absent is "true". An MDEV handle may also have asked_type
+	// and vgpu_mark.
 	Info map[string]any
 }
 
 // Hostdevs converts attach handles to devices, in the order of the handles.
 //
-//   - PCI gives a managed PCI hostdev at the address of the handle's info;
-//     Cyborg's "device" is libvirt's slot.
+//   - PCI gives a PCI hostdev at the address of the handle's info; Cyborg's "device" is
+//     libvirt's slot. It is managed unless the info says "managed": "false", as for a
+//     function that must keep its vfio variant driver; Nova up to release 34 ignores that.
 //   - MDEV gives a mediated device hostdev (model vfio-pci, not managed) with the
 //     handle's UUID, as in the Wallaby vGPU specification.
 //   - TEST_PCI gives no device, as there is no hardware, and is returned in skipped.
@@ -88,10 +91,11 @@ func (h Handle) device() (Device, error) {
 	switch h.Type {
 	case HandlePCI:
 		address, err := h.address()
-		if err != nil {
+		managed, managedErr := h.managed()
+		if err := errors.Join(err, managedErr); err != nil {
 			return Device{}, err
 		}
-		return pciDevice(h.ARQ, address), nil
+		return pciDevice(h.ARQ, address, managed), nil
 	case HandleMDEV:
 		uuid, err := canonicalUUID(h.UUID)
 		if err != nil {
@@ -123,6 +127,18 @@ func (h Handle) address() (PCIAddress, error) {
 		*f.into = n
 	}
 	return a, errors.Join(errs...)
+}
+
+// managed returns the attribute of the element that says whether libvirt rebinds the function.
+func (h Handle) managed() (string, error) {
+	value, present := h.Info["managed"]
+	switch {
+	case !present || value == "true":
+		return "yes", nil
+	case value == "false":
+		return "no", nil
+	}
+	return "", h.fail("managed", fmt.Errorf(`%s is neither "true" nor "false"`, shortened(fmt.Sprintf("%#v", value))))
 }
 
 // checkDuplicate refuses a device that an earlier handle has.

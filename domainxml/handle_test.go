@@ -95,3 +95,39 @@ func TestAMediatedDeviceIsADisplayOnlyWhenTheCallerSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// managedInfo is the info of a PCI handle with the key managed.
+func managedInfo(value any) map[string]any {
+	info := pciInfo("0000", "c8", "00", "2")
+	info["managed"] = value
+	return info
+}
+
+func TestAPCIHandleSaysWhetherLibvirtRebindsTheFunction(t *testing.T) {
+	t.Parallel()
+	for want, info := range map[string]map[string]any{
+		`managed="yes">`: managedInfo("true"), `managed="no">`: managedInfo("false"),
+	} {
+		handle := domainxml.Handle{ARQ: "arq-1", Type: "PCI", Info: info}
+		hosts, _, err := domainxml.Hostdevs([]domainxml.Handle{handle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports, _, err := domainxml.Interfaces([]domainxml.PortHandle{{Handle: handle, MAC: "52:54:00:1e:59:c3"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for element, device := range map[string]domainxml.Device{`<hostdev mode="subsystem" type="pci" `: hosts[0], `<interface type="hostdev" `: ports[0]} {
+			text, err := domainxml.AttachXML(device)
+			if got, _, _ := strings.Cut(string(text), "\n"); got != element+want || err != nil {
+				t.Errorf("managed %v: %s, %v; want %s", info["managed"], got, err, element+want)
+			}
+		}
+	}
+	for _, value := range []any{true, false, "yes", "no", "False", "", 0.0, nil, []any{"false"}} {
+		_, _, err := domainxml.Hostdevs([]domainxml.Handle{{ARQ: "arq-1", Type: "PCI", Info: managedInfo(value)}})
+		if !errors.Is(err, domainxml.ErrHandle) || !strings.Contains(err.Error(), "arq-1") || !strings.Contains(err.Error(), "managed: ") {
+			t.Errorf("managed %v: %v", value, err)
+		}
+	}
+}

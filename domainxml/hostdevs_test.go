@@ -38,7 +38,7 @@ func TestPCIHandlesGiveTheAddressHoweverItIsWritten(t *testing.T) {
 		{"JSON numbers are taken at their value", pciInfo(float64(0), float64(12), json.Number("16"), json.Number("1")), "0000:0c:10.1"},
 		{"Go integers too", pciInfo(0, 12, 0, 1), "0000:0c:00.1"},
 		{"foreign keys are no matter", map[string]any{"domain": "0", "bus": "1", "device": "2", "function": "3",
-			"physical_network": "physnet0", "managed": true}, "0000:01:02.3"},
+			"physical_network": "physnet0", "network_id": true}, "0000:01:02.3"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

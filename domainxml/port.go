@@ -43,7 +43,8 @@ func (p PortHandle) device() (Device, error) {
 		return Device{}, p.fail("type", errPortType)
 	}
 	address, err := p.address()
-	if err != nil {
+	managed, managedErr := p.managed()
+	if err := errors.Join(err, managedErr); err != nil {
 		return Device{}, err
 	}
 	if !macForm.MatchString(p.MAC) {
@@ -52,12 +53,12 @@ func (p PortHandle) device() (Device, error) {
 	if p.VLAN < 0 || p.VLAN > 4094 {
 		return Device{}, p.fail("vlan", fmt.Errorf("%d is not a VLAN tag", p.VLAN))
 	}
-	return Device{ARQ: p.ARQ, PCI: &address, Interface: portInterface(address, strings.ToLower(p.MAC), p.VLAN)}, nil
+	return Device{ARQ: p.ARQ, PCI: &address, Interface: portInterface(address, managed, strings.ToLower(p.MAC), p.VLAN)}, nil
 }
 
-func portInterface(a PCIAddress, mac string, vlan int) *libvirtxml.DomainInterface {
+func portInterface(a PCIAddress, managed, mac string, vlan int) *libvirtxml.DomainInterface {
 	i := &libvirtxml.DomainInterface{
-		Managed: "yes",
+		Managed: managed,
 		MAC:     &libvirtxml.DomainInterfaceMAC{Address: mac},
 		Source: &libvirtxml.DomainInterfaceSource{Hostdev: &libvirtxml.DomainInterfaceSourceHostdev{
 			PCI: &libvirtxml.DomainHostdevSubsysPCISource{Address: a.element()},

@@ -30,6 +30,11 @@ const (
 	HandleMDEV    = "MDEV"
 	HandleTestPCI = "TEST_PCI"
 
+	// FieldManaged of the information of a PCI handle is "false" for a function that must keep its
+	// kernel driver, such as a vfio variant driver: libvirt does not bind it to vfio-pci. Absent is
+	// "true", and drivers report no other value. Nova up to release 34 ignores it.
+	FieldManaged = "managed"
+
 	// Types of control paths. ControlPathPCI is the only one that upstream's drivers report;
 	// ControlPathMdevParent is that of a device that is not on PCI and on which mediated
 	// devices are made, such as mtty.

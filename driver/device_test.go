@@ -139,6 +139,17 @@ func TestAnMdevHandleNamesItsDevice(t *testing.T) {
 	}
 }
 
+func TestAHandleIsManagedOrNot(t *testing.T) {
+	t.Parallel()
+	for value, ok := range map[string]bool{"true": true, "false": true, "": false, "yes": false, "False": false} {
+		h := driver.AttachHandle{Type: driver.HandlePCI, Info: driver.PCIAddress{Bus: 0xc8}.Info()}
+		h.Info[driver.FieldManaged] = value
+		if err := h.Check(); (err == nil) != ok || err != nil && !errors.Is(err, driver.ErrHandle) {
+			t.Errorf("managed %q: %v", value, err)
+		}
+	}
+}
+
 func TestMdevNamesCannotLeaveTheirDirectory(t *testing.T) {
 	t.Parallel()
 	good := driver.Mdev{UUID: "91ac1606-427e-44bb-8233-f4ff4bf3d241", Parent: "0000:84:00.0", Type: "nvidia-35"}

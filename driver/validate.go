@@ -125,8 +125,12 @@ func (d Deployable) handleFaults() []error {
 }
 
 // Check says whether the information of the handle fits its type: a PCI address for PCI
-// and TEST_PCI, an asked type and a parent for MDEV. The error wraps ErrHandle.
+// and TEST_PCI, an asked type and a parent for MDEV. The field managed of any type is "true" or
+// "false", or absent. The error wraps ErrHandle.
 func (h AttachHandle) Check() error {
+	if managed, present := h.Info[FieldManaged]; present && managed != "true" && managed != "false" {
+		return fmt.Errorf(`%w: %s: managed is %q, want "true" or "false"`, ErrHandle, h.Type, managed)
+	}
 	switch h.Type {
 	case HandlePCI, HandleTestPCI:
 		if _, err := PCIAddressOf(h.Info); err != nil {

@@ -47,7 +47,6 @@ func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
 		Vet:           vet,
 		Device:        device,
 		Subject:       subject,
-		Complete:      func(u driver.Unit, d *driver.Deployable) { d.DriverName = vendorOf(u) },
 		Prepare:       entries.prepare,
 	}, tree)
 }
@@ -72,6 +71,12 @@ func (m matchers) prepare(_ context.Context, view *driver.View, spec *driver.PCI
 		return err
 	}
 	spec.Own = func(f driver.PCIFunction) bool { return m.admit(f, interfaces) >= 0 }
+	spec.Complete = func(u driver.Unit, d *driver.Deployable) {
+		d.DriverName = vendorOf(u)
+		if entry := m.admit(u.PCIFunction, interfaces); entry >= 0 && m[entry].unmanaged {
+			d.AttachHandles[0].Info[driver.FieldManaged] = "false"
+		}
+	}
 	spec.Finish = func(scan *driver.PCIScan) { scan.Report.Problems = append(scan.Report.Problems, problems...) }
 	return nil
 }
@@ -134,9 +139,9 @@ func vendorOf(u driver.Unit) string {
 	return cmp.Or(vendorName(u.Vendor), strings.ToUpper(u.VendorID()))
 }
 
-// vendorName knows the vendors that upstream's driver knows, in the form of a trait.
+// vendorName knows the vendors that upstream's driver knows, and AMD, in the form of a trait.
 func vendorName(vendor uint16) string {
-	if slices.Contains([]uint16{0x10de, 0x102b, 0x8086, 0x1bd4, 0x10ee, 0x19e5}, vendor) {
+	if slices.Contains([]uint16{0x1002, 0x10de, 0x102b, 0x8086, 0x1bd4, 0x10ee, 0x19e5}, vendor) {
 		return strings.ToUpper(pciid.Word(vendor))
 	}
 	return ""

@@ -332,3 +332,33 @@ func Example() {
 	// Output:
 	// compute1_0000:0a:00.0 CUSTOM_PCI [OWNER_CYBORG CUSTOM_PCI_XILINX CUSTOM_PCI_PRODUCT_ID_5001]
 }
+
+// TestAnEntrySaysThatAFunctionIsNotManaged: then its handles say so. The other handles have no such key,
+// as upstream's.
+func TestAnEntrySaysThatAFunctionIsNotManaged(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{`"no"`: "false", `"False"`: "false", `"yes"`: "", `"1"`: "", `false`: "false", `true`: ""} {
+		report := discover(t, machine(t), `[{"address": "*:05:10.0"}, {"vendor_id": "1b36", "managed": `+value+`}, {"vendor_id": "*", "product_id": "0005"}]`)
+		if len(report.Devices) != 2 {
+			t.Fatalf("managed %s: %v", value, addresses(report))
+		}
+		for i, want := range []string{"", want} {
+			got, present := report.Devices[i].Deployables[0].AttachHandles[0].Info["managed"]
+			if got != want || present != (want != "") {
+				t.Errorf("managed %s, device %d: %q", value, i, got)
+			}
+			if _, present := report.Devices[i].ControlPath.Info["managed"]; present {
+				t.Errorf("managed %s, device %d: the control path has it", value, i)
+			}
+		}
+	}
+	for _, value := range []string{`"maybe"`, `""`, `1`, `[]`} {
+		w, err := pci.ParseWhitelist(`{"vendor_id": "1b36", "managed": ` + value + `}`)
+		if err == nil {
+			err = w.Check()
+		}
+		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), "managed") {
+			t.Errorf("managed %s: %v", value, err)
+		}
+	}
+}

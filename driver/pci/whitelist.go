@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/file"
@@ -23,6 +24,30 @@ type Spec struct {
 	Address *Address `json:"address,omitempty"`
 	// DevName is a network interface, whose function is meant.
 	DevName string `json:"devname,omitempty"`
+	// Managed false is for functions that must keep their kernel driver, such as a vfio variant
+	// driver: their handles have "managed": "false". It is a tag of Nova's [pci] device_spec,
+	// which upstream's driver does not have.
+	Managed *Managed `json:"managed,omitempty"`
+}
+
+// Managed is a boolean. It decodes from one, or from a text that Nova takes for one: "no", "False", "1".
+type Managed bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Managed) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if err := json.Unmarshal(data, &text); err != nil && text != "true" && text != "false" {
+		return fmt.Errorf("managed: %s is no boolean", data)
+	}
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "true", "t", "yes", "y", "on", "1":
+		*m = true
+	case "false", "f", "no", "n", "off", "0":
+		*m = false
+	default:
+		return fmt.Errorf("managed: %s is no boolean", data)
+	}
+	return nil
 }
 
 // Address is where a function may be: a glob, or regular expressions for its parts.
@@ -144,10 +169,11 @@ type matcher struct {
 	vendor, product string // four digits or devicespec.Any
 	address         devicespec.Pattern
 	devName         string
+	unmanaged       bool
 }
 
 func newMatcher(s Spec) (matcher, error) {
-	m := matcher{devName: s.DevName}
+	m := matcher{devName: s.DevName, unmanaged: s.Managed != nil && !bool(*s.Managed)}
 	var err error
 	if m.vendor, err = devicespec.Hex("vendor_id", s.VendorID, 4, 0xffff); err != nil {
 		return m, err

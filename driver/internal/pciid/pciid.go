@@ -44,7 +44,7 @@ func ParseList(option string, texts []string, defaults ...uint16) ([]uint16, err
 
 // Word returns the word for a PCI vendor that stands in traits and configuration,
 // such as "intel". The words are those of upstream's drivers, 144d added, which is the id
-// that Samsung's disks carry; another vendor has its id for a word, four hexadecimal
+// that Samsung's disks carry, and AMD; another vendor has its id for a word, four hexadecimal
 // digits in lower case. It follows cyborg/accelerator/drivers/pci and drivers/ssd.
 func Word(vendor uint16) string {
 	return cmp.Or(vendors[vendor][0], fmt.Sprintf("%04x", vendor))
@@ -56,6 +56,7 @@ func Title(vendor uint16) string { return vendors[vendor][1] }
 
 // vendors have a word and a title each.
 var vendors = map[uint16][2]string{
+	0x1002: {"amd", "Advanced Micro Devices, Inc. [AMD/ATI]"},
 	0x102b: {"matrox", "Matrox Electronics Systems Ltd."},
 	0x1099: {"samsung", "Samsung Electronics Co., Ltd"},
 	0x144d: {"samsung", "Samsung Electronics Co Ltd"},
