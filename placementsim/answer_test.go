@@ -48,8 +48,8 @@ func slowAnswer(v version, query engine.CandidateQuery, found engine.Candidates)
 	for _, r := range found.Requests {
 		requests = append(requests, slowRequest(v, r))
 	}
-	for _, s := range found.Providers {
-		summaries = append(summaries, member{s.UUID, slowSummary(v, query, s)})
+	for s := range found.Providers {
+		summaries = append(summaries, member{s.UUID, slowSummary(v, query, *s)})
 	}
 	return []member{{"allocation_requests", requests}, {"provider_summaries", summaries}}
 }
@@ -129,8 +129,9 @@ func drawAnswer(t *rapid.T) (found engine.Candidates) {
 		}
 		found.Requests = append(found.Requests, r)
 	}
+	var providers []*engine.Summary
 	for i := range rapid.IntRange(0, 12).Draw(t, "summaries") {
-		s := engine.Summary{UUID: uuid(i), Root: uuid(i / 3 * 3), Traits: rapid.SampledFrom(sets).Draw(t, "set")}
+		s := &engine.Summary{UUID: uuid(i), Root: uuid(i / 3 * 3), Traits: rapid.SampledFrom(sets).Draw(t, "set")}
 		if i%3 > 0 {
 			s.Parent = s.Root
 		}
@@ -138,8 +139,9 @@ func drawAnswer(t *rapid.T) (found engine.Candidates) {
 			capacity := rapid.SampledFrom([]float64{0, 1, 64, -3, 1 << 53, -(1 << 53), 1e21, 3e38}).Draw(t, "capacity")
 			s.Resources = append(s.Resources, engine.ClassUse{Class: class.Draw(t, "class"), Capacity: capacity, Used: rapid.Int64Range(0, 1<<40).Draw(t, "used")})
 		}
-		found.Providers = append(found.Providers, s)
+		providers = append(providers, s)
 	}
+	found.Providers = slices.Values(providers)
 	return found
 }
 

@@ -43,13 +43,8 @@ func listCandidates(c *call) error {
 func (c *call) searchCandidates(b []byte, query engine.CandidateQuery) ([]byte, error) {
 	cfg := c.server.config
 	query.Most, query.BreadthFirst = max(0, cfg.MaxAllocationCandidates), cfg.GenerationStrategy == StrategyBreadthFirst
-	found, err := c.server.state.Candidates(query)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Release()
-	size := 256 + 384*len(found.Requests) + 384*len(found.Providers) // a guess that spares most copies
-	return c.appendCandidates(slices.Grow(b, size), query, found), nil
+	err := c.server.state.Candidates(query, func(found engine.Candidates) { b = c.appendCandidates(b, query, found) })
+	return b, err
 }
 
 // appendCandidates writes the answer. Its names need no escaping, because they were
@@ -65,9 +60,10 @@ func (c *call) appendCandidates(b []byte, query engine.CandidateQuery, found eng
 	if c.version < 27 {
 		summaries.only = requestedClasses(query)
 	}
-	for i := range found.Providers {
-		b = comma(b, i)
-		b = summaries.append(b, &found.Providers[i])
+	i := 0
+	for s := range found.Providers {
+		b = summaries.append(comma(b, i), s)
+		i++
 	}
 	return append(b, "}}"...)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"slices"
 )
 
@@ -57,19 +58,9 @@ type Group struct {
 type Candidates struct {
 	Requests []Request
 	// Providers are those of every tree that supplies something, or with
-	// OnePerTree only those that supply, in the order they appear.
-	Providers []Summary
-
-	search *search // whose memory it is; nil: nothing to release
-}
-
-// Release gives the memory of an answer back for other answers. Neither the
-// answer nor any part of it may be used afterwards. It need not be called.
-func (c *Candidates) Release() {
-	if sr := c.search; sr != nil {
-		*c = Candidates{}
-		sr.release()
-	}
+	// OnePerTree only those that supply, in the order they appear. Each is overwritten by
+	// the next one.
+	Providers iter.Seq[*Summary]
 }
 
 // Request is one way to satisfy a query.
@@ -98,20 +89,21 @@ type ClassUse struct {
 	Used     int64
 }
 
-// Candidates answers a query. The error matches [ErrUnknownClass],
-// [ErrUnknownTrait] or [ErrTooMany].
-func (s *State) Candidates(q CandidateQuery) (Candidates, error) {
+// Candidates answers a query: it passes the answer, whose memory is used again, to a function
+// under the lock, which is not held longer than for a copy. The error matches
+// [ErrUnknownClass], [ErrUnknownTrait] or [ErrTooMany].
+func (s *State) Candidates(q CandidateQuery, read func(Candidates)) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sr, err := s.newSearch(q)
+	defer sr.release()
 	if err == nil {
 		err = sr.find()
 	}
-	if err != nil {
-		sr.release()
-		return Candidates{}, err
+	if err == nil {
+		read(Candidates{sr.found, sr.summaries})
 	}
-	return Candidates{sr.found, sr.summarizeAll(), sr}, nil
+	return err
 }
 
 // find finds the candidates.
@@ -152,11 +144,10 @@ type search struct {
 	stop    int    // how many turns the present tree may add up to
 
 	found     []Request
-	summaries []Summary
+	summary   Summary // the last one
 	amounts   arena[ProviderAmount]
 	mappings  arena[Mapping]
 	uuids     arena[string]
-	uses      arena[ClassUse]
 	suppliers arena[*provider]
 
 	sources []*provider            // what summaries are about, see note
@@ -168,13 +159,12 @@ type search struct {
 // release lets the memory be used again.
 func (sr *search) release() {
 	sr.groups, sr.sharers, sr.found = reused(sr.groups), reused(sr.sharers), reused(sr.found)
-	sr.summaries, sr.sources, sr.turns = reused(sr.summaries), reused(sr.sources), reused(sr.turns)
+	sr.sources, sr.turns = reused(sr.sources), reused(sr.turns)
 	sr.steps, sr.known, sr.latest, sr.shared = 0, nil, nil, nil
 	sr.filter.reset()
 	sr.amounts.reset()
 	sr.mappings.reset()
 	sr.uuids.reset()
-	sr.uses.reset()
 	sr.suppliers.reset()
 	sr.state.searches.Put(sr)
 }

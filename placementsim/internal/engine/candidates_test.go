@@ -177,7 +177,7 @@ func checkAgainstReference(t *rapid.T) {
 	if len(q.Groups) == 0 {
 		return
 	}
-	got, err := s.Candidates(q)
+	got, err := s.Answer(q)
 	must(t, err)
 	var rendered []string
 	for _, r := range got.Requests {
@@ -190,7 +190,7 @@ func checkAgainstReference(t *rapid.T) {
 	}
 	checkSummaries(t, s, q, got)
 	q.Limit = rapid.IntRange(1, 4).Draw(t, "limit")
-	limited, err := s.Candidates(q)
+	limited, err := s.Answer(q)
 	must(t, err)
 	if diff := cmp.Diff(got.Requests[:min(q.Limit, len(got.Requests))], limited.Requests, cmpEmptyRequests()); diff != "" {
 		t.Fatalf("candidates with limit %d are not the first ones (-want +got):\n%s", q.Limit, diff)
@@ -211,7 +211,7 @@ func cmpEmpty() cmp.Option {
 
 // checkSummaries compares the providers of an answer with what its requests
 // need.
-func checkSummaries(t *rapid.T, s *engine.State, q engine.CandidateQuery, got engine.Candidates) {
+func checkSummaries(t *rapid.T, s *engine.State, q engine.CandidateQuery, got engine.Answer) {
 	ref := newReference(s)
 	supplying, roots := make(map[string]bool), make(map[string]bool)
 	for _, r := range got.Requests {
@@ -260,7 +260,7 @@ func TestCandidatesRefuseUnknownNames(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := s.Candidates(tt.query)
+			_, err := s.Answer(tt.query)
 			var refused *engine.Error
 			if !errors.As(err, &refused) || !errors.Is(err, tt.kind) {
 				t.Fatalf("got error %v, want %v", err, tt.kind)
@@ -288,15 +288,15 @@ func TestSearchForTooManyCandidatesIsRefusedAndBounded(t *testing.T) {
 		}
 		return q
 	}
-	got, err := s.Candidates(query(50, 1000))
+	got, err := s.Answer(query(50, 1000))
 	must(t, err)
 	if len(got.Requests) != 1000 {
 		t.Errorf("50 groups on 500 devices with limit 1000: got %d candidates", len(got.Requests))
 	}
-	if _, err := s.Candidates(query(50, 0)); !errors.Is(err, engine.ErrTooMany) {
+	if _, err := s.Answer(query(50, 0)); !errors.Is(err, engine.ErrTooMany) {
 		t.Errorf("50 groups on 500 devices without limit: got error %v, want ErrTooMany", err)
 	}
-	got, err = s.Candidates(query(501, 1000))
+	got, err = s.Answer(query(501, 1000))
 	must(t, err)
 	if len(got.Requests) != 0 {
 		t.Errorf("501 isolated groups on 500 devices: got %d candidates", len(got.Requests))
@@ -359,7 +359,7 @@ func TestHopelessSearchesEndEarlyOrAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := s.Candidates(tt.query)
+			got, err := s.Answer(tt.query)
 			if !errors.Is(err, tt.want) || len(got.Requests) != 0 {
 				t.Errorf("got %d candidates and error %v, want error %v", len(got.Requests), err, tt.want)
 			}
@@ -388,7 +388,7 @@ func checkGeneration(t *rapid.T) {
 	}
 	q.Most, q.BreadthFirst = rapid.IntRange(1, 9).Draw(t, "most"), rapid.Bool().Draw(t, "breadth-first")
 	q.Limit = rapid.IntRange(0, 9).Draw(t, "limit")
-	got, err := s.Candidates(q)
+	got, err := s.Answer(q)
 	must(t, err)
 	var rendered []string
 	for _, r := range got.Requests {
@@ -402,5 +402,4 @@ func checkGeneration(t *rapid.T) {
 		t.Fatalf("candidates (-want +got):\n%s\nquery: %+v\nworld: %+v", diff, q, s.InspectAll())
 	}
 	checkSummaries(t, s, q, got)
-	got.Release()
 }

@@ -376,7 +376,7 @@ func TestSlotsOfFelledTreesAreClosedUp(t *testing.T) {
 	if got := len(s.trees.trees); got > 200 {
 		t.Errorf("%d slots for 10 trees", got)
 	}
-	found, err := s.Candidates(CandidateQuery{Groups: []Group{{Resources: []ClassAmount{{"VCPU", 499}}}}})
+	found, err := s.Answer(CandidateQuery{Groups: []Group{{Resources: []ClassAmount{{"VCPU", 499}}}}})
 	if err != nil || len(found.Requests) != 2 {
 		t.Errorf("candidates: got %d and error %v, want 2", len(found.Requests), err)
 	}

@@ -415,36 +415,30 @@ func (w *walk) mappings() []Mapping {
 	return list
 }
 
-// summarizeAll describes the providers of the answer.
-func (sr *search) summarizeAll() []Summary {
-	if sr.policy.onePerTree {
-		sr.summarize(sr.sources)
-		return sr.summaries
+// summaries describes the providers of the answer.
+func (sr *search) summaries(yield func(*Summary) bool) {
+	for i, p := range sr.sources {
+		members := sr.sources[i : i+1]
+		if !sr.policy.onePerTree {
+			members = p.tree.members
+		}
+		for _, p := range members {
+			if sr.summarize(p); !yield(&sr.summary) {
+				return
+			}
+		}
 	}
-	count := 0
-	for _, root := range sr.sources {
-		count += len(root.tree.members)
-	}
-	sr.summaries = slices.Grow(sr.summaries, count)
-	for _, root := range sr.sources {
-		sr.summarize(root.tree.members)
-	}
-	return sr.summaries
 }
 
-func (sr *search) summarize(providers []*provider) {
-	for _, p := range providers {
-		uses := sr.uses.take(len(p.invs))
-		for i := range p.invs {
-			inv := &p.invs[i]
-			uses = append(uses, ClassUse{inv.class.name, inv.Capacity(), inv.used})
-		}
-		sr.summaries = append(sr.summaries, Summary{})
-		summary := &sr.summaries[len(sr.summaries)-1]
-		summary.UUID, summary.Root, summary.Traits, summary.Resources = p.uuid, p.tree.root.uuid, p.traits.names, uses
-		if p.parent != nil {
-			summary.Parent = p.parent.uuid
-		}
+func (sr *search) summarize(p *provider) {
+	s := &sr.summary
+	s.UUID, s.Parent, s.Root, s.Traits, s.Resources = p.uuid, "", p.tree.root.uuid, p.traits.names, s.Resources[:0]
+	if p.parent != nil {
+		s.Parent = p.parent.uuid
+	}
+	for i := range p.invs {
+		inv := &p.invs[i]
+		s.Resources = append(s.Resources, ClassUse{inv.class.name, inv.Capacity(), inv.used})
 	}
 }
 
