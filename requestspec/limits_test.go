@@ -38,7 +38,7 @@ func TestAmountsReachPlacementsLimit(t *testing.T) {
 }
 
 func TestNamesReachPlacementsLimit(t *testing.T) {
-	long := "CUSTOM_" + strings.Repeat("X", 248)
+	long := "CUSTOM_" + strings.Repeat("L", 248)
 	for _, tt := range []struct {
 		what, name string
 		extra      map[string]string
@@ -54,7 +54,7 @@ func TestNamesReachPlacementsLimit(t *testing.T) {
 		p.Name = strings.ReplaceAll(p.Name, "nn", "nnn")
 		longer := map[string]string{}
 		for key, value := range tt.extra {
-			longer[strings.ReplaceAll(key, "XX", "XXX")] = value
+			longer[strings.ReplaceAll(key, "LL", "LLL")] = value
 		}
 		p.Groups[0] = longer
 		if list := requestspec.Lint(nil, &p); !hasErrors(list) {

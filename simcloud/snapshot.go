@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -77,16 +78,26 @@ type hostMdev struct {
 	driver.Mdev
 }
 
-// snapshot reads the services one after the other. What cannot be read is a leak.
+// snapshot reads Nova's part, and then the other services side by side. What cannot be read is a
+// leak.
 func (c *Cloud) snapshot() *snapshot {
 	guests := c.compute.Guests()
 	s := &snapshot{guests: make([]guest, len(guests))}
 	for i, g := range guests {
 		s.guests[i].Guest = g
 	}
-	s.index(c.Cyborg.ARQs(), c.Cyborg.AttachHandles(), c.Cyborg.Deployables())
+	var arqs []fakecyborg.ARQ
+	var handles []fakecyborg.AttachHandle
+	var deployables []fakecyborg.Deployable
 	var err error
-	if s.providers, s.allocated, err = c.placementState(); err != nil {
+	var reads sync.WaitGroup
+	reads.Go(func() { arqs = c.Cyborg.ARQs() })
+	reads.Go(func() { handles = c.Cyborg.AttachHandles() })
+	reads.Go(func() { deployables = c.Cyborg.Deployables() })
+	s.providers, s.allocated, err = c.placementState()
+	reads.Wait()
+	s.index(arqs, handles, deployables)
+	if err != nil {
 		s.leak(LeakHost, "placement", "Placement cannot be read: %v", err)
 	}
 	s.indexAllocations()
