@@ -14,22 +14,22 @@ import (
 // DiscoverAll runs all drivers, those of one tree on one view of it, and returns their
 // reports in the same order; that of a driver that failed has only Err. A device or an attach
 // handle that two drivers report is offered by none of them; both reports have a problem that
-// wraps ErrDoubleClaim and names both. A problem that several drivers have is in the first
+// wraps ErrDoubleClaim and names both. Of the functions of an IOMMU group only that at the lowest
+// address is offered, whichever driver's it is; the others are left out. A problem that several drivers have is in the first
 // report only. A driver that panics has failed, and so has one that ignores its context, which
 // ends after 30 seconds; an agent uses a Guard, which does not call the latter again meanwhile.
 func DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 	return new(Guard).DiscoverAll(ctx, drivers)
 }
 
-// viewOf returns the view of a tree among those that there are, or adds one.
-func viewOf(views *[]*View, tree Tree) *View {
-	for _, v := range *views {
-		if same(v.tree, tree) {
+// viewOf returns the view of a tree among those that there are, or a new one.
+func viewOf(views []*View, tree Tree) *View {
+	for _, v := range views {
+		if v != nil && same(v.tree, tree) {
 			return v
 		}
 	}
-	*views = append(*views, NewView(tree))
-	return (*views)[len(*views)-1]
+	return NewView(tree)
 }
 
 // same compares trees whose types need not be comparable.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -241,4 +242,24 @@ func TestAddressesAreTyped(t *testing.T) {
 	if odd.Kind != "USB" || odd.String() != `{"port":"1"}` {
 		t.Errorf("an address of another kind: %+v", odd)
 	}
+}
+
+// unreadable is a tree of which one name cannot be read.
+type unreadable struct {
+	driver.Tree
+	name string
+}
+
+func (u *unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == u.name {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: syscall.EMFILE}
+	}
+	return u.Tree.ReadDir(name)
+}
+
+func (u *unreadable) Readlink(name string) (string, error) {
+	if name == u.name {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: syscall.EMFILE}
+	}
+	return u.Tree.Readlink(name)
 }

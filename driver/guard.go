@@ -35,20 +35,23 @@ type stuckCall struct {
 // DiscoverAll is the function DiscoverAll. A driver that panics, or that has not returned within
 // 30 seconds, has failed, and is not called again before it returns.
 func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver) []Report {
-	reports := make([]Report, len(drivers))
-	var views []*View
+	reports, views := make([]Report, len(drivers)), make([]*View, len(drivers))
 	for i, d := range drivers {
-		reports[i] = g.discover(ctx, d, &views)
+		if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
+			views[i] = viewOf(views[:i], t.Tree())
+		}
+		reports[i] = g.discover(ctx, d, views[i])
 	}
 	refuseDoubleClaims(drivers, reports)
+	leaveOneOfEachGroup(drivers, reports, views)
 	dropRepeatedProblems(reports)
 	return reports
 }
 
-func (g *Guard) discover(ctx context.Context, d Driver, views *[]*View) Report {
+// discover asks one driver. View is that of its tree, or nil.
+func (g *Guard) discover(ctx context.Context, d Driver, view *View) Report {
 	look := d.Discover
-	if t, ok := d.(TreeDriver); ok && t.Tree() != nil {
-		view := viewOf(views, t.Tree())
+	if t, ok := d.(TreeDriver); ok && view != nil {
 		look = func(ctx context.Context) (Report, error) { return t.DiscoverIn(ctx, view) }
 	}
 	var report Report

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/pci"
@@ -104,74 +102,5 @@ func TestAGarbledDiskIsAProblem(t *testing.T) {
 	report, err := passthrough(t, m, driver.Policy{}, pci.Spec{}).Discover(t.Context())
 	if err != nil || len(report.Devices) != 0 || len(report.Problems) != 1 || !strings.HasSuffix(report.Problems[0].File, "nvme0n1/dev") {
 		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-func TestIOMMUGroups(t *testing.T) {
-	t.Parallel()
-	n := 7
-	in := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &n }
-	sibling := func(class, driver string) sysfs.PCIDevice {
-		return sysfs.PCIDevice{Address: "0000:01:00.1", Vendor: "10de", Product: "0fb8", Class: class, Driver: driver, IOMMUGroup: &n}
-	}
-	for _, tt := range []struct {
-		name    string
-		sibling sysfs.PCIDevice
-		want    string // "" for a viable group
-	}{
-		{"alone", sysfs.PCIDevice{Address: "0000:01:00.1", Vendor: "8086", Product: "1", Class: "0403"}, ""},
-		{"with a function of the host", sibling("0403", "snd_hda_intel"), "IOMMU group 7 is shared with 0000:01:00.1, which is bound to driver snd_hda_intel"},
-		{"with a function without driver", sibling("0403", ""), ""},
-		{"with a function for guests", sibling("0403", "vfio-pci"), ""},
-		{"with a reserved function", sibling("0403", "pci-stub"), ""},
-		{"with a bridge", sibling("0604", "pcieport"), ""},
-		{"with a function that is not understood", sibling("0403", ""), "IOMMU group 7 is shared with 0000:01:00.1, which is not understood: garbled content: \"?\""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			tt.sibling.Product = "0fb8"
-			m := drivertest.Tree(t, p100("0000:01:00.0", in), tt.sibling)
-			if strings.Contains(tt.want, "garbled") {
-				m.SetFile("bus/pci/devices/0000:01:00.1/boot_vga", []byte("?"))
-			}
-			report, err := gpusOf(t, m, driver.Policy{}).Discover(t.Context())
-			if err != nil || len(report.Devices) != 1 {
-				t.Fatalf("%+v, %v", report, err)
-			}
-			var want []driver.Notice
-			if tt.want != "" {
-				want = []driver.Notice{{Address: "0000:01:00.0", Driver: "nvidia", Reason: tt.want}}
-			}
-			if diff := cmp.Diff(want, report.Warnings); diff != "" {
-				t.Errorf("warnings (-want +got):\n%s", diff)
-			}
-			report, err = gpusOf(t, m, driver.Policy{RequireViableIOMMUGroup: true}).Discover(t.Context())
-			if err != nil || (len(report.LeftOut) == 1) != (tt.want != "") || len(report.Warnings) > 0 {
-				t.Fatalf("with a viable group required: %+v, %v", report, err)
-			}
-			if tt.want != "" && report.LeftOut[0].Reason != tt.want {
-				t.Errorf("left out: %s", report.LeftOut[0].Reason)
-			}
-		})
-	}
-}
-
-func TestAGroupThatCannotBeReadIsAProblem(t *testing.T) {
-	t.Parallel()
-	n := 7
-	in := func(d *sysfs.PCIDevice) { d.IOMMUGroup = &n }
-	m := drivertest.Tree(t, p100("0000:01:00.0", in), p100("0000:02:00.0"))
-	m.SetLink("bus/pci/devices/0000:02:00.0/iommu_group", "../../kernel/iommu_groups/none")
-	if err := m.Deny("kernel/iommu_groups/7/devices"); err != nil {
-		t.Fatal(err)
-	}
-	report, err := gpusOf(t, m, driver.Policy{}).Discover(t.Context())
-	if err != nil || len(report.Problems) != 2 {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	for i, file := range []string{"bus/pci/devices/0000:02:00.0/iommu_group", "kernel/iommu_groups/7/devices"} {
-		if report.Problems[i].File != file || report.Problems[i].Address == "" {
-			t.Errorf("problem %v, want file %s", report.Problems[i], file)
-		}
 	}
 }

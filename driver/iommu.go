@@ -1,61 +1,191 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
 const (
 	iommuGroupsDir = "kernel/iommu_groups"
 	baseBridge     = 0x06
+	driverStub     = "pci-stub"
 )
 
-// groupUse says which other function of a function's IOMMU group is still in the
-// host's use, or "". The hardware keeps functions of one group apart from others and not
-// from each other, so a guest gets none of them while the host drives one. Bridges do not
-// count, nor do functions bound to no driver, to vfio-pci or to pci-stub. The problem is
-// one with the list of the group.
-func groupUse(tree *View, f PCIFunction, s PCIState) (string, error) {
+// isVFIO reports whether a kernel driver is vfio-pci or a variant of it: mlx5_vfio_pci.
+func isVFIO(driver string) bool {
+	return strings.HasSuffix(strings.ReplaceAll(driver, "_", "-"), driverVFIO)
+}
+
+// isolation says why the IOMMU keeps a function from guests, or what is in doubt. The unit is the
+// group: the hardware does not keep its functions from each other, and the kernel gives none of
+// them to a guest while the host drives an endpoint of it, other than the one that libvirt unbinds.
+// Bridges do not count. A tree without kernel/iommu_groups, such as a capture, says nothing. The
+// error is a Problem.
+func (v *View) isolation(f PCIFunction, s PCIState) (reason, doubt string, err error) {
 	if s.IOMMUGroup == nil {
-		return "", nil
+		groups, err := v.ReadDir(iommuGroupsDir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", "", Problem{File: iommuGroupsDir, Err: file.Cause(err)}
+		case len(groups) == 0:
+			return "", "the machine has no IOMMU group: without an IOMMU a guest cannot start with it", nil
+		default:
+			return "in no IOMMU group, and other functions are in one: a guest cannot start with it", "", nil
+		}
+		return "", "", nil
 	}
 	dir := iommuGroupsDir + "/" + strconv.Itoa(*s.IOMMUGroup) + "/devices"
-	names, err := tree.Names(dir) // a captured tree may lack it
+	names, err := v.Names(dir) // a captured tree may lack it
 	if err != nil {
-		return "", Problem{File: dir, Err: err}
+		return "", "", Problem{File: dir, Err: err}
 	}
 	for _, name := range names {
 		address, err := ParsePCIAddress(name)
 		if err != nil || address == f.Address { // groups hold devices that are not on PCI, too
 			continue
 		}
-		if reason := siblingUse(tree, address); reason != "" {
-			return fmt.Sprintf("IOMMU group %d is shared with %s, which is %s", *s.IOMMUGroup, address, reason), nil
+		if reason, err := v.groupUse(address); reason != "" || err != nil {
+			return fmt.Sprintf("IOMMU group %d has %s, %s", *s.IOMMUGroup, address, reason), "", err
 		}
+	}
+	return "", "", nil
+}
+
+// groupUse says how an endpoint keeps the other functions of its group from guests, or "".
+func (v *View) groupUse(address PCIAddress) (string, error) {
+	f, err := v.readFunction(address.String())
+	if p := new(Problem); errors.As(err, p) {
+		if file.Unread(p.Err) && !errors.Is(p.Err, ErrGarbled) {
+			return "", Problem{File: p.File, Err: p.Err}
+		}
+		return fmt.Sprintf("which is not understood: %v", p.Err), nil
+	}
+	if f.DeviceClass()>>8 == baseBridge {
+		return "", nil
+	}
+	target, err := v.Readlink(f.Dir() + "/driver")
+	if file.Unread(err) {
+		return "", Problem{File: f.Dir() + "/driver", Err: file.Cause(err)}
+	}
+	if driver := path.Base(target); err == nil && driver != driverStub && !isVFIO(driver) {
+		return fmt.Sprintf("of class %04x, on driver %s: bind it to vfio-pci", f.DeviceClass(), driver), nil
 	}
 	return "", nil
 }
 
-// siblingUse says how the host uses a function of the same group, or "". One that cannot
-// be read counts as in use; the problem is reported by the driver it belongs to.
-func siblingUse(tree *View, address PCIAddress) string {
-	f, err := tree.readFunction(address.String())
+// groupOf is the IOMMU group of a function, empty if it has none or that is not known.
+func (v *View) groupOf(address PCIAddress) string {
+	target, err := v.Readlink(PCIFunction{Address: address}.Dir() + "/iommu_group")
 	if err != nil {
-		return fmt.Sprintf("not understood: %v", problemOf("", err).Err)
-	}
-	if f.DeviceClass()>>8 == baseBridge {
 		return ""
 	}
-	s, problems := tree.PCIState(f)
-	if len(problems) > 0 {
-		return fmt.Sprintf("not understood: %v", problems[0].Err)
+	return path.Base(target)
+}
+
+// groupKey is an IOMMU group of one machine.
+type groupKey struct {
+	view *View
+	name string
+}
+
+// leaveOneOfEachGroup leaves one function of each IOMMU group, that at the lowest address, in the
+// reports: two guests cannot have functions of one group. Views are those of the reports, nil for a
+// driver without a tree.
+func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View) {
+	lowest := make(map[groupKey]PCIAddress)
+	shared := false
+	for i, report := range reports {
+		if views[i] == nil {
+			continue
+		}
+		for _, d := range report.Devices {
+			for _, p := range d.Deployables {
+				for at, key := range p.groups(views[i]) {
+					least, known := lowest[key]
+					shared = shared || known && at != least
+					if !known || at.Compare(least) < 0 {
+						lowest[key] = at
+					}
+				}
+			}
+		}
 	}
-	if reason := s.hostUse(f); reason != "" {
-		return reason
+	for i := range reports {
+		if shared && views[i] != nil {
+			reports[i].leaveLowest(drivers[i].Name(), views[i], lowest)
+		}
 	}
-	if slices.Contains([]string{"", driverVFIO, "pci-stub"}, s.Driver) {
-		return ""
+}
+
+// groups yields the functions that guests get as they are, with their groups.
+func (d Deployable) groups(view *View) iter.Seq2[PCIAddress, groupKey] {
+	return func(yield func(PCIAddress, groupKey) bool) {
+		for _, h := range d.AttachHandles {
+			if h.Type != HandlePCI {
+				continue
+			}
+			if at, err := PCIAddressOf(h.Info); err == nil {
+				if name := view.groupOf(at); name != "" && !yield(at, groupKey{view, name}) {
+					return
+				}
+			}
+		}
 	}
-	return "bound to driver " + s.Driver
+}
+
+// leaveLowest leaves out the handles that are not at the lowest addresses of their groups.
+func (r *Report) leaveLowest(driver string, view *View, lowest map[groupKey]PCIAddress) {
+	devices := r.Devices[:0:0]
+	for _, d := range r.Devices {
+		deployables := d.Deployables[:0:0]
+		for _, p := range d.Deployables {
+			handles := r.leaveLowestHandles(driver, p, view, lowest)
+			if p.NumAccelerators -= len(p.AttachHandles) - len(handles); p.NumAccelerators > 0 {
+				p.AttachHandles = handles
+				deployables = append(deployables, p)
+			}
+		}
+		if len(deployables) > 0 {
+			d.Deployables = deployables
+			devices = append(devices, d)
+		}
+	}
+	r.Devices = devices
+}
+
+// leaveLowestHandles is leaveLowest for one deployable. Handles that stand for one accelerator go to
+// one guest, all or none of them.
+func (r *Report) leaveLowestHandles(driver string, p Deployable, view *View, lowest map[groupKey]PCIAddress) []AttachHandle {
+	whole := p.NumAccelerators < len(p.AttachHandles)
+	own := func(key groupKey) bool {
+		for at, other := range p.groups(view) {
+			if whole && other == key && lowest[key] == at {
+				return true
+			}
+		}
+		return false
+	}
+	left := make(map[PCIAddress]bool)
+	for at, key := range p.groups(view) {
+		if lowest[key] != at && !own(key) {
+			left[at] = true
+			r.LeftOut = append(r.LeftOut, Notice{Address: at.String(), Driver: driver, Reason: fmt.Sprintf("group %s with %s", key.name, lowest[key])})
+		}
+	}
+	if whole && len(left) > 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.AttachHandles), func(h AttachHandle) bool {
+		at, err := PCIAddressOf(h.Info)
+		return h.Type == HandlePCI && err == nil && left[at]
+	})
 }

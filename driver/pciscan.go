@@ -174,8 +174,8 @@ func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
 // Assignable reports whether a function can be given to a guest as a whole, and otherwise
 // adds the reason to the report: the host uses it, it has virtual functions or mediated
 // devices, a kernel driver is bound that is neither among kernelDrivers, those of the
-// device's own kind, nor allowed by the policy, or the host uses a function of its IOMMU
-// group. The last is a warning unless the policy requires viable groups.
+// device's own kind, nor allowed by the policy, or its IOMMU group is not for guests. A machine
+// without an IOMMU is a warning.
 func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 	if u.Unreadable {
 		return false
@@ -186,18 +186,16 @@ func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 		s.LeaveOut(u, "%s", reason)
 		return false
 	}
-	reason, err := groupUse(s.View, u.PCIFunction, u.PCIState)
+	reason, doubt, err := s.View.isolation(u.PCIFunction, u.PCIState)
 	switch {
 	case err != nil:
 		s.Problem(u, err)
-		return false
-	case reason != "" && s.policy.RequireViableIOMMUGroup:
-		s.LeaveOut(u, "%s", reason)
-		return false
 	case reason != "":
-		s.Warn(u, "%s", reason)
+		s.LeaveOut(u, "%s", reason)
+	case doubt != "":
+		s.Warn(u, "%s", doubt)
 	}
-	return true
+	return err == nil && reason == ""
 }
 
 // Offer adds a device to the report, with the local memory that the policy has for the

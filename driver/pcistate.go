@@ -210,14 +210,14 @@ func (r *stateReader) mdevTypes() {
 
 // hostUse says why the function is in the host's own use, or "". The display the host
 // started with is boot_vga 1; where that file is absent, a VGA controller with a driver
-// other than vfio-pci is taken for it, unless it is a virtual function. A network interface that is up counts, too, and a
+// other than those of VFIO is taken for it, unless it is a virtual function. A network interface that is up counts, too, and a
 // disk that is mounted, or that a volume or an array is made of. Sysfs does not tell of
 // every file system; Policy.HostUse knows what else is mounted.
 func (s PCIState) hostUse(f PCIFunction) string {
 	switch {
 	case s.BootVGA != nil && *s.BootVGA:
 		return "the host's own display: boot_vga is 1"
-	case s.BootVGA == nil && !s.IsVirtual && f.DeviceClass() == classVGA && s.Driver != "" && s.Driver != driverVFIO:
+	case s.BootVGA == nil && !s.IsVirtual && f.DeviceClass() == classVGA && s.Driver != "" && !isVFIO(s.Driver):
 		return fmt.Sprintf("taken for the host's own display: a VGA controller bound to driver %s, and no boot_vga file", s.Driver)
 	case len(s.InterfacesUp) > 0:
 		return fmt.Sprintf("in the host's use: network interface %s is up", strings.Join(s.InterfacesUp, ", "))
@@ -243,9 +243,9 @@ func (s PCIState) Divided() string {
 }
 
 // otherDriver says why the bound driver keeps the function from being offered, or "".
-// No driver, vfio-pci and the allowed ones are no obstacle.
+// No driver, vfio-pci, its variants and the allowed ones are no obstacle.
 func (s PCIState) otherDriver(allowed []string) string {
-	if s.Driver == "" || s.Driver == driverVFIO || slices.Contains(allowed, s.Driver) {
+	if s.Driver == "" || isVFIO(s.Driver) || slices.Contains(allowed, s.Driver) {
 		return ""
 	}
 	return fmt.Sprintf("bound to driver %s, which is not among the allowed ones", s.Driver)

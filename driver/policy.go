@@ -21,9 +21,6 @@ type Policy struct {
 	AllowedDrivers []string `json:"allowed_drivers,omitzero"`
 	// ExtraTraits are reported on every deployable.
 	ExtraTraits []string `json:"extra_traits,omitzero"`
-	// RequireViableIOMMUGroup leaves a function out that shares its IOMMU group with one
-	// still in the host's use; otherwise that is a warning.
-	RequireViableIOMMUGroup bool `json:"require_viable_iommu_group,omitempty"`
 	// LocalMemory is the memory of boards that is reported as CUSTOM_ACCELERATOR_MEMORY_
 	// and its type. Sysfs does not have it. By default none is reported.
 	LocalMemory []LocalMemory `json:"local_memory,omitzero"`
@@ -169,15 +166,13 @@ func addResource(to map[string]int, class string, amount int) map[string]int {
 	return to
 }
 
-// Or returns the policy with its unset fields set from another. RequireViableIOMMUGroup is
-// set if either has it.
+// Or returns the policy with its unset fields set from another.
 func (p Policy) Or(other Policy) Policy {
 	p.TraitShape = cmp.Or(p.TraitShape, other.TraitShape)
 	p.AllowedDrivers = orList(p.AllowedDrivers, other.AllowedDrivers)
 	p.ExtraTraits = orList(p.ExtraTraits, other.ExtraTraits)
 	p.LocalMemory = orList(p.LocalMemory, other.LocalMemory)
 	p.Mounts = orList(p.Mounts, other.Mounts)
-	p.RequireViableIOMMUGroup = p.RequireViableIOMMUGroup || other.RequireViableIOMMUGroup
 	return p
 }
 

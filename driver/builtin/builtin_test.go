@@ -274,12 +274,12 @@ func TestParseConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 		}
 	}
 	c, err := builtin.ParseConfig([]byte(`{"enabled_drivers": ["pci_driver"], "host": "cn0", "trait_shape": "wallaby", "mounts": [],
-		"pci": {"passthrough_whitelist": {"vendor_id": "8086"}, "require_viable_iommu_group": true}}`))
+		"pci": {"passthrough_whitelist": {"vendor_id": "8086"}, "extra_traits": ["CUSTOM_A"]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := builtin.Config{EnabledDrivers: []string{"pci_driver"}, Host: "cn0", Policy: driver.Policy{TraitShape: "wallaby", Mounts: []string{}},
-		PCI: &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086"}}, Policy: driver.Policy{RequireViableIOMMUGroup: true}}}
+		PCI: &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086"}}, Policy: driver.Policy{ExtraTraits: []string{"CUSTOM_A"}}}}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -116,7 +116,6 @@ func FuzzDiscover(f *testing.F) {
 		}
 		config := allOn()
 		config.TraitShape = pick(c, driver.ShapeShipped, driver.ShapeRockyScheduling, driver.ShapeRockyAgent, driver.ShapeWallaby)
-		config.RequireViableIOMMUGroup = c.below(2) == 1
 		config.FPGA.DoubledHandles = c.below(2) == 1
 		if c.below(2) == 1 {
 			config.PCI.PassthroughWhitelist = pci.Whitelist{{}, {DevName: "eth0"}}

@@ -41,7 +41,7 @@ func everything() sysfs.Description {
 					Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionA}, {Number: 2, InterfaceID: regionB}},
 					Ports:   []sysfs.FPGAPort{{Number: 1, AFUID: afuA, VF: 1}, {Number: 2, AFUID: afuB, VF: 2}}}},
 			{Address: "0000:14:00.0", Vendor: "10ee", Product: "5000", Class: "1200", Driver: "xclmgmt", IOMMUGroup: group(5)},
-			{Address: "0000:14:00.1", Vendor: "10ee", Product: "5001", Class: "1200", Driver: "xocl", IOMMUGroup: group(5)},
+			{Address: "0000:14:00.1", Vendor: "10ee", Product: "5001", Class: "1200", Driver: "xocl", IOMMUGroup: group(15)},
 			{Address: "0000:15:00.0", Vendor: "1bd4", Product: "a115", Class: "1200", IOMMUGroup: group(6)},
 			{Address: "0000:16:00.0", Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx", IOMMUGroup: group(7),
 				VFs: &sysfs.VFs{Total: 4, Enabled: 2, Product: "37c9"}},

@@ -176,8 +176,8 @@ func TestWhatIsLeftOut(t *testing.T) {
 		{Name: "not seen: another product", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.Product = "18a0" })}},
 		{Name: "one with a virtual function on its bus, where nothing tells of SR-IOV", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "37c9", "vfio-pci" })}, Offered: map[string]string{"0000:3d:01.0": "CUSTOM_QAT"}, LeftOut: map[string]string{c62x: "0000:3d:01.0, a virtual function"}},
 		{Name: "nothing: a virtual function of another family on its bus", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(), accelerator(func(d *sysfs.PCIDevice) { d.Address, d.Product, d.Driver = "0000:3d:01.0", "4941", "vfio-pci" })}, Offered: map[string]string{c62x: "CUSTOM_QAT", "0000:3d:01.0": "CUSTOM_QAT"}},
-		{Name: "a group that the host uses", New: with(qat.Config{Policy: driver.Policy{RequireViableIOMMUGroup: true}}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }),
-			{Address: "0000:3d:00.1", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb", IOMMUGroup: &group}}, LeftOut: map[string]string{c62x: "IOMMU group 7 is shared with 0000:3d:00.1"}},
+		{Name: "a group that the host uses", New: with(qat.Config{}), Devices: []sysfs.PCIDevice{accelerator(func(d *sysfs.PCIDevice) { d.IOMMUGroup = &group }),
+			{Address: "0000:3d:00.1", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb", IOMMUGroup: &group}}, LeftOut: map[string]string{c62x: "IOMMU group 7 has 0000:3d:00.1, of class 0200, on driver igb: bind it to vfio-pci"}},
 	})
 }
 

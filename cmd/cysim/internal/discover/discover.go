@@ -101,6 +101,7 @@ func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.
 		}
 	}
 	found := newDiscovery(drivers, reports)
+	found.addPlaces(tree)
 	if c.Output == "json" {
 		err = command.WriteJSON(p.Stdout, found)
 	} else if err = found.findUnclaimed(ctx, tree, reports); err == nil {

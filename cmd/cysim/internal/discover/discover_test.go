@@ -183,6 +183,8 @@ func TestTheJSONOfDiscoverHasItsKeys(t *testing.T) {
       "product": "15f8",
       "model": "NVIDIA Corporation GP100GL [Tesla P100 PCIe 16GB]",
       "driver": "nvidia",
+      "iommu_group": null,
+      "numa_node": null,
       "attach_handles": [
         {
           "type": "PCI",
@@ -211,6 +213,9 @@ func TestTheTablesOfDiscover(t *testing.T) {
 		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", IOMMUGroup: number(7)},
 		{Address: "0000:3b:00.1", Vendor: "10de", Product: "10f8", Class: "0403", Driver: "snd_hda_intel", IOMMUGroup: number(7)},
 		{Address: "0000:5e:00.0", Vendor: "10de", Product: "1eb8", Class: "0300", BootVGA: true},
+		{Address: "0000:84:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", IOMMUGroup: number(31), Files: map[string]string{"reset_method": "\n", "numa_node": "1\n"}},
+		{Address: "0000:85:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "vfio-pci", IOMMUGroup: number(31), Files: map[string]string{"reset_method": "flr bus\n", "numa_node": "-1\n"}},
+		{Address: "0000:86:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", IOMMUGroup: number(32), Files: map[string]string{"reset_method": "flr bus\n", "numa_node": "-1\n"}},
 		{Address: "0000:af:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Files: map[string]string{"sriov_numvfs": "many\n"}},
 	}})
 	var stdout, stderr bytes.Buffer
@@ -219,7 +224,8 @@ func TestTheTablesOfDiscover(t *testing.T) {
 	}
 	for _, want := range []string{
 		"What Cyborg's agent would offer of " + sys, "0000:3b:00.0", "PGPU", "CUSTOM_NVIDIA_1EB8",
-		"Warning: 0000:3b:00.0 is offered, but IOMMU group 7 is shared with 0000:3b:00.1", `[{"resources:PGPU": "1"}]`,
+		" 31     1     nvidia\n", " 32     -     nvidia\n", "0000:85:00.0  nvidia  group 31 with 0000:84:00.0\n",
+		"Warning: 0000:84:00.0 is offered, but the kernel cannot reset it between two guests: its reset_method is empty.\n", "IOMMU group 7 has 0000:3b:00.1, of class 0403, on driver snd_hda_intel: bind it to vfio-pci", `[{"resources:PGPU": "1"}]`,
 		"Left out, and why", "boot_vga is 1", "Not understood", `garbled content: "many"`, "bus/pci/devices/0000:af:00.0/sriov_numvfs",
 	} {
 		if !strings.Contains(stdout.String(), want) {

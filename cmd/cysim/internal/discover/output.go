@@ -24,6 +24,8 @@ type discovery struct {
 	// unclaimed are accelerators by their class that no report mentions. Only the tables
 	// have them, as suggestions for a whitelist.
 	unclaimed []driver.PCIFunction
+	// groupsKnown is set if the tree has a directory of IOMMU groups.
+	groupsKnown bool
 }
 
 // foundDevice is one resource provider that Cyborg's agent would report: a deployable of
@@ -44,6 +46,10 @@ type foundDevice struct {
 	Product string `json:"product"`
 	Model   string `json:"model"`
 	Driver  string `json:"driver"`
+	// IOMMUGroup is that of the first handle, null if it has none or the tree does not say;
+	// NUMANode is that of the device, null if it has none.
+	IOMMUGroup *int `json:"iommu_group"`
+	NUMANode   *int `json:"numa_node"`
 	// Handles are the attach handles; a guest gets one.
 	Handles []foundHandle `json:"attach_handles"`
 	// Resources are further inventories, such as local memory in MiB.
@@ -191,9 +197,9 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 
 // offered is the table of devices, with an example of a device profile.
 func (d discovery) offered() string {
-	t := command.NewTable("address", "device", "resource class", "units", "traits", "driver")
+	t := command.NewTable("address", "device", "resource class", "units", "traits", "group", "numa", "driver")
 	for _, f := range d.Devices {
-		t.AppendRow(table.Row{f.Address, f.description(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.Driver})
+		t.AppendRow(table.Row{f.Address, f.description(), f.classes(), strconv.Itoa(f.Units), strings.Join(f.Traits, "\n"), f.groupText(d.groupsKnown), numberOr(f.NUMANode, "-"), f.Driver})
 	}
 	text := t.Render() + "\n"
 	for _, f := range d.Devices {

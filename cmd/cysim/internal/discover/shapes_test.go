@@ -157,17 +157,16 @@ func gpuServers() []shape {
 				group(1, fn("0000:01:00.0", "10de", "1eb1", "0300", "vfio-pci")), group(1, fn("0000:01:00.1", "10de", "10f8", "0403", "vfio-pci")),
 				group(1, fn("0000:01:00.2", "10de", "1ad8", "0c03", "xhci_hcd")), group(1, fn("0000:01:00.3", "10de", "1ad9", "0c80", "")),
 			},
-			offered: []string{"0000:01:00.0 PGPU"}, warnings: 1,
+			leftOut: map[string]string{"0000:01:00.0 nvidia": "IOMMU group 1 has 0000:01:00.2, of class 0c03, on driver xhci_hcd: bind it to vfio-pci"},
 		},
 		{
-			name:   "the same, and groups must be free",
-			config: `{"host": "h", "require_viable_iommu_group": true}`,
+			name: "two cards, and one group is free",
 			devices: []sysfs.PCIDevice{
 				group(1, fn("0000:01:00.0", "10de", "1eb1", "0300", "vfio-pci")), group(1, fn("0000:01:00.2", "10de", "1ad8", "0c03", "xhci_hcd")),
 				group(2, fn("0000:02:00.0", "10de", "1eb1", "0300", "vfio-pci")), group(2, fn("0000:02:00.1", "10de", "10f8", "0403", "vfio-pci")),
 			},
 			offered: []string{"0000:02:00.0 PGPU"},
-			leftOut: map[string]string{"0000:01:00.0 nvidia": "IOMMU group 1 is shared with 0000:01:00.2"},
+			leftOut: map[string]string{"0000:01:00.0 nvidia": "IOMMU group 1 has 0000:01:00.2, of class 0c03, on driver xhci_hcd: bind it to vfio-pci"},
 		},
 		{
 			name:    "a desktop's only display, with and without boot_vga",
