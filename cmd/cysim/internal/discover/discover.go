@@ -18,7 +18,7 @@ type Command struct {
 	Sysfs    string `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
 	Config   string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
 	NovaConf string `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
-	Output   string `short:"o" enum:"table,json" default:"table" help:"Output format: table or json."`
+	Output   string `short:"o" enum:"table,json,driver-objects" default:"table" help:"Output format: table, json, or driver-objects: the objects that upstream's drivers return."`
 }
 
 // Help implements kong.HelpProvider.
@@ -102,10 +102,15 @@ func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.
 	}
 	found := newDiscovery(drivers, reports)
 	found.addPlaces(tree)
-	if c.Output == "json" {
+	switch c.Output {
+	case "json":
 		err = command.WriteJSON(p.Stdout, found)
-	} else if err = found.findUnclaimed(ctx, tree, reports); err == nil {
-		err = found.writeTables(p.Stdout, c.Sysfs)
+	case "driver-objects":
+		err = writeObjects(p, reports, found.Problems)
+	default:
+		if err = found.findUnclaimed(ctx, tree, reports); err == nil {
+			err = found.writeTables(p.Stdout, c.Sysfs)
+		}
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,70 @@
+package discover
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// TestDiscoverPrintsTheObjectsOfUpstreamsDrivers, without what upstream cannot store; what was not
+// understood is logged.
+func TestDiscoverPrintsTheObjectsOfUpstreamsDrivers(t *testing.T) {
+	t.Parallel()
+	sys := laidOut(t, sysfs.Description{Devices: []sysfs.PCIDevice{
+		{Address: "0000:3b:00.0", Vendor: "10de", Product: "15f8", Class: "0302", Driver: "vfio-pci"},
+		{Address: "0000:70:00.0", Vendor: "1cf2", Product: "1001", Class: "0880", Clocks: []sysfs.Clock{{Name: "ptp0", ClockName: "zte"}}},
+		{Address: "0000:af:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Files: map[string]string{"sriov_numvfs": "many\n"}},
+	}})
+	var stdout, stderr bytes.Buffer
+	config := writeFile(t, "c.json", `{"host": "h"}`)
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "--config", config, "-o", "driver-objects"); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr.String())
+	}
+	var devices []driver.Device
+	if err := json.Unmarshal(stdout.Bytes(), &devices); err != nil {
+		t.Fatal(err)
+	}
+	at := driver.PCIAddress{Bus: 0x3b}
+	want := []driver.Device{{
+		Vendor: "10de", Model: devices[0].Model, Type: driver.TypeGPU, StdBoardInfo: devices[0].StdBoardInfo, VendorBoardInfo: devices[0].VendorBoardInfo,
+		ControlPath: at.ControlPath(), Deployables: []driver.Deployable{{
+			Name: "h_0000:3b:00.0", NumAccelerators: 1, DriverName: "NVIDIA", Class: "PGPU", Traits: []string{"OWNER_CYBORG", "CUSTOM_NVIDIA_15F8"},
+			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: at.Info()}},
+		}},
+	}}
+	if diff := cmp.Diff(want, devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(stdout.String(), `"cpid_info": "{\"bus\": \"3b\", `) {
+		t.Errorf("the information is no text:\n%s", stdout.String())
+	}
+	for _, logged := range []string{"0000:70:00.0", "HPTS", "0000:af:00.0", "sriov_numvfs"} {
+		if !strings.Contains(stderr.String(), logged) {
+			t.Errorf("not logged: %s in %s", logged, stderr.String())
+		}
+	}
+}
+
+// TestNoObjectsOfADriverThatFailed: an agent would take an empty list for hardware that is gone.
+func TestNoObjectsOfADriverThatFailed(t *testing.T) {
+	t.Parallel()
+	sys := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(sys, "bus", "pci"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sys, "bus", "pci", "devices"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "-o", "driver-objects"); status != 1 || stdout.Len() > 0 || stderr.Len() == 0 {
+		t.Errorf("status %d, %q, %q", status, stdout.String(), stderr.String())
+	}
+}
