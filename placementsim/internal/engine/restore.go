@@ -26,9 +26,9 @@ func (s *State) Restore(standardTraits []string, list []sim.RecordChange) error 
 			return err
 		}
 	}
-	now := fresh.allRows()
+	now := fresh.Rows()
 	for _, c := range list {
-		if made, ok := now[rowPlace{c.Table, c.Key}]; !ok || !reflect.DeepEqual(made.After, reflect.ValueOf(c.After).Elem().Interface()) {
+		if i, ok := slices.BinarySearchFunc(now, c, byPlace); !ok || !reflect.DeepEqual(now[i].After, reflect.ValueOf(c.After).Elem().Interface()) {
 			return invalidRow(c, "the key does not belong to the row, or other rows contradict it")
 		}
 	}

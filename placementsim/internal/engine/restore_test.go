@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,11 +22,11 @@ func TestARestoredStateIsTheSame(t *testing.T) {
 	standard := []string{"T1", SharingTrait}
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(standard, start())
-		followed := make(rows)
+		followed := make(map[[2]string]sim.RecordChange)
 		follow := func(changes []sim.RecordChange) {
 			for _, c := range changes {
-				if followed[rowPlace{c.Table, c.Key}] = c; c.After == nil {
-					delete(followed, rowPlace{c.Table, c.Key})
+				if followed[[2]string{c.Table, c.Key}] = c; c.After == nil {
+					delete(followed, [2]string{c.Table, c.Key})
 				}
 			}
 		}
@@ -41,7 +42,7 @@ func TestARestoredStateIsTheSame(t *testing.T) {
 		if diff := cmp.Diff(s.Rows(), other.Rows()); diff != "" {
 			t.Fatalf("rows (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(s.Rows(), followed.list(), cmpopts.IgnoreFields(sim.RecordChange{}, "Before", "ID", "Label")); diff != "" {
+		if diff := cmp.Diff(s.Rows(), rows(slices.Collect(maps.Values(followed))).list(), cmpopts.IgnoreFields(sim.RecordChange{}, "Before", "ID", "Label")); diff != "" {
 			t.Fatalf("rows (-of the state +of the commits):\n%s", diff)
 		}
 		if diff := cmp.Diff(dumpOf(s), dumpOf(other)); diff != "" {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -140,22 +139,20 @@ func padded(n int64, width int) string {
 // stamp is a time as rows have it.
 func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
 
-// rowPlace identifies a row.
-type rowPlace struct{ table, key string }
+// rows are rows of a state, each as the change that creates it. One may be there twice.
+type rows []sim.RecordChange
 
-// rows is a set of rows, each as the change that creates it.
-type rows map[rowPlace]sim.RecordChange
-
-func (r rows) add(table, key, kind, id, label string, row any) {
-	r[rowPlace{table, key}] = sim.RecordChange{Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label, Hidden: hidden}
+func (r *rows) add(table, key, kind, id, label string, row any) {
+	*r = append(*r, sim.RecordChange{Table: table, Key: key, After: row, Kind: kind, ID: id, Label: label, Hidden: hidden})
 }
 
 // hidden are the fields that no description of a change lists.
 var hidden = []string{"id", "uuid", "tree", "created_at", "updated_at", "consumer", "resource_provider"}
 
-// list returns the rows ordered by table and key.
+// list returns the rows ordered by table and key, each once.
 func (r rows) list() []sim.RecordChange {
-	return slices.SortedFunc(maps.Values(r), byPlace)
+	slices.SortFunc(r, byPlace)
+	return slices.CompactFunc(r, func(a, b sim.RecordChange) bool { return byPlace(a, b) == 0 })
 }
 
 func byPlace(a, b sim.RecordChange) int {
@@ -164,24 +161,37 @@ func byPlace(a, b sim.RecordChange) int {
 
 // changes returns the changes from the rows to others, in their order.
 func (r rows) changes(to rows) (list []sim.RecordChange) {
-	for at, c := range r {
-		next, stays := to[at]
-		switch {
-		case !stays:
-			c.Before, c.After = c.After, nil
-			list = append(list, c)
-		case !reflect.DeepEqual(c.After, next.After):
-			next.Before = c.After
-			list = append(list, next)
+	from, next := r.list(), to.list()
+	list = make([]sim.RecordChange, 0, max(len(from), len(next)))
+	for len(from) > 0 || len(next) > 0 {
+		switch order := firstOf(from, next); {
+		case order < 0:
+			from[0].Before, from[0].After = from[0].After, nil
+			list = append(list, from[0])
+			from = from[1:]
+		case order > 0:
+			list = append(list, next[0])
+			next = next[1:]
+		default:
+			if !reflect.DeepEqual(from[0].After, next[0].After) {
+				next[0].Before = from[0].After
+				list = append(list, next[0])
+			}
+			from, next = from[1:], next[1:]
 		}
 	}
-	for at, c := range to {
-		if _, existed := r[at]; !existed {
-			list = append(list, c)
-		}
-	}
-	slices.SortFunc(list, byPlace)
 	return list
+}
+
+// firstOf tells which of two lists has the next row, as byPlace does.
+func firstOf(a, b []sim.RecordChange) int {
+	switch {
+	case len(a) == 0:
+		return 1
+	case len(b) == 0:
+		return -1
+	}
+	return byPlace(a[0], b[0])
 }
 
 // Rows returns all rows, each as the change that creates it, ordered by table and key.
@@ -192,32 +202,34 @@ func (s *State) Rows() []sim.RecordChange {
 }
 
 func (s *State) allRows() rows {
-	all := make(rows)
+	var all rows
 	for name := range s.classes.byName {
-		s.addNameRows(all, name)
+		s.addNameRows(&all, name)
 	}
 	for name := range s.traits.byName {
-		s.addNameRows(all, name)
+		s.addNameRows(&all, name)
 	}
 	for _, p := range s.order {
-		s.addProviderRows(all, p.uuid)
+		s.addProviderRows(&all, p.uuid)
 	}
 	for uuid := range s.consumers {
-		s.addConsumerRows(all, uuid)
+		s.addConsumerRows(&all, uuid)
 	}
-	s.addSequences(all)
+	all.addSequences(s.sequences())
 	return all
 }
 
-func (s *State) addSequences(to rows) {
-	to.add(tableSequences, sequencesKey, "", "", "", SequencesRow{
+func (s *State) sequences() SequencesRow {
+	return SequencesRow{
 		Name: sequencesKey, Providers: s.nextSeq, Trees: s.trees.newest, Classes: int64(s.classes.nextID - len(StandardClasses())),
 		Traits: int64(s.traits.seq - s.traits.standard), Created: stamp(s.created),
-	})
+	}
 }
 
+func (r *rows) addSequences(row SequencesRow) { r.add(tableSequences, sequencesKey, "", "", "", row) }
+
 // addNameRows adds the row of the custom resource class, and of the custom trait, of a name.
-func (s *State) addNameRows(to rows, name string) {
+func (s *State) addNameRows(to *rows, name string) {
 	if c := s.classes.byName[name]; c != nil {
 		s.addClassRow(to, c)
 	}
@@ -227,7 +239,7 @@ func (s *State) addNameRows(to rows, name string) {
 	}
 }
 
-func (s *State) addClassRow(to rows, c *class) {
+func (s *State) addClassRow(to *rows, c *class) {
 	if !c.standard {
 		id := int64(c.id - len(StandardClasses()) + 1)
 		to.add(tableClasses, numberKey(id), "resource_class", c.name, "", NameRow{id, c.name, stamp(c.created), stamp(c.updated)})
@@ -235,7 +247,7 @@ func (s *State) addClassRow(to rows, c *class) {
 }
 
 // addClassRows adds the row of a resource class and all rows that name it.
-func (s *State) addClassRows(to rows, c *class) {
+func (s *State) addClassRows(to *rows, c *class) {
 	s.addClassRow(to, c)
 	for _, p := range s.order {
 		if p.inventory(c) != nil {
@@ -250,7 +262,7 @@ func (s *State) addClassRows(to rows, c *class) {
 }
 
 // addProviderRows adds the rows of a provider, if there is one.
-func (s *State) addProviderRows(to rows, uuid string) {
+func (s *State) addProviderRows(to *rows, uuid string) {
 	p := s.providers[uuid]
 	if p == nil {
 		return
@@ -270,7 +282,7 @@ func (s *State) addProviderRows(to rows, uuid string) {
 }
 
 // addRow adds the row of a provider without what it has, and returns its key.
-func (p *provider) addRow(to rows) (key string) {
+func (p *provider) addRow(to *rows) (key string) {
 	row := ProviderRow{ID: p.seq, UUID: p.uuid, Name: p.name, Generation: p.generation, Created: stamp(p.created), Updated: stamp(p.updated)}
 	if p.parent != nil {
 		row.Parent = p.parent.uuid
@@ -283,7 +295,7 @@ func (p *provider) addRow(to rows) (key string) {
 }
 
 // addBranchRows adds the rows of several providers.
-func (s *State) addBranchRows(to rows, branch []*provider) {
+func (s *State) addBranchRows(to *rows, branch []*provider) {
 	for _, p := range branch {
 		s.addProviderRows(to, p.uuid)
 	}
@@ -291,7 +303,7 @@ func (s *State) addBranchRows(to rows, branch []*provider) {
 
 // addPlanRows adds all rows that a plan may change. Of a provider whose inventories stay, that
 // is its generation.
-func (s *State) addPlanRows(to rows, pl *plan) {
+func (s *State) addPlanRows(to *rows, pl *plan) {
 	s.addBranchRows(to, pl.reshaped)
 	for _, p := range pl.bumped {
 		p.addRow(to)
@@ -302,7 +314,7 @@ func (s *State) addPlanRows(to rows, pl *plan) {
 }
 
 // addConsumerRows adds the rows of a consumer, if there is one.
-func (s *State) addConsumerRows(to rows, uuid string) {
+func (s *State) addConsumerRows(to *rows, uuid string) {
 	c := s.consumers[uuid]
 	if c == nil {
 		return

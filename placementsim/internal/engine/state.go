@@ -122,17 +122,20 @@ func (s *State) listening() bool { return s.record != nil || len(s.listeners) > 
 
 // watch returns a function that publishes what has changed since in the rows of a subject,
 // which add adds. It allocates nothing when nothing listens.
-func watch[T any](s *State, add func(*State, rows, T), subject T) (end func()) {
+func watch[T any](s *State, add func(*State, *rows, T), subject T) (end func()) {
 	if !s.listening() {
 		return func() {}
 	}
-	before := make(rows)
-	add(s, before, subject)
-	s.addSequences(before)
+	const claimed = 8 // rows of a claim of a device
+	before, sequences := make(rows, 0, claimed), s.sequences()
+	add(s, &before, subject)
 	return func() {
-		after := make(rows)
-		add(s, after, subject)
-		s.addSequences(after)
+		after := make(rows, 0, claimed)
+		add(s, &after, subject)
+		if now := s.sequences(); now != sequences {
+			before.addSequences(sequences)
+			after.addSequences(now)
+		}
 		s.publish(before.changes(after))
 	}
 }
