@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/placementsim/internal/engine"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -52,19 +53,20 @@ func (s *Server) OnCommit(listener func([]sim.RecordChange)) {
 func (s *Server) Replace(records []sim.Record) error {
 	var ids *idsRow
 	rows := make([]sim.RecordChange, 0, len(records))
-	for _, r := range records {
-		row := engine.NewRow(r.Table)
-		switch {
-		case row == nil:
-			return r.Errorf("there is no such table")
-		case r.Table == idsTable && r.Key == idsKey && ids == nil:
-			ids = new(idsRow)
-			row = ids
-		default:
-			rows = append(rows, sim.RecordChange{Table: r.Table, Key: r.Key, After: row})
-		}
-		if err := r.Decode(row); err != nil {
+	i := 0
+	for row, err := range tables.Decoded(records, decodeRow) {
+		if err != nil {
 			return err
+		}
+		r := records[i]
+		i++
+		switch own, isIDs := row.(*idsRow); {
+		case !isIDs:
+			rows = append(rows, sim.RecordChange{Table: r.Table, Key: r.Key, After: row})
+		case ids != nil:
+			return r.Errorf("there are two rows")
+		default:
+			ids = own
 		}
 	}
 	if ids == nil || ids.Name != idsKey {
@@ -79,6 +81,17 @@ func (s *Server) Replace(records []sim.Record) error {
 		return fmt.Errorf("%w: %w", sim.ErrRecords, err)
 	}
 	return nil
+}
+
+func decodeRow(r sim.Record) (any, error) {
+	row := engine.NewRow(r.Table)
+	switch {
+	case row == nil:
+		return nil, r.Errorf("there is no such table")
+	case r.Table == idsTable && r.Key == idsKey:
+		row = new(idsRow)
+	}
+	return row, r.Decode(row)
 }
 
 // state returns the state for transitions whose changes the record of the request lists.

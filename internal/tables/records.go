@@ -52,66 +52,96 @@ func (db *DB) Replace(records []sim.Record) error {
 	return nil
 }
 
-// piece is the rows of some records, up to the first that cannot be decoded.
-type piece struct {
-	rows []decoded
-	err  error
-}
-
 type decoded struct {
 	table *rows
 	row   any
 }
 
-// pieceLen is the number of records in a piece.
-const pieceLen = 256
-
-// load adds the rows of records. They are decoded by another goroutine, ahead of being added.
+// load adds the rows of records.
 func (db *DB) load(tx *Tx, records []sim.Record) error {
-	pieces, stop := make(chan piece, 4), make(chan struct{})
-	go func() {
-		defer close(pieces)
-		for some := range slices.Chunk(records, pieceLen) {
-			select {
-			case pieces <- db.decode(some):
-			case <-stop:
-				return
-			}
+	i := 0
+	for d, err := range Decoded(records, db.decode) {
+		if err == nil {
+			err = d.table.load(tx, records[i], d.row)
 		}
-	}()
-	defer func() {
-		close(stop)
-		for range pieces { // until the goroutine has ended
+		if err != nil {
+			return err
 		}
-	}()
-	for p := range pieces {
-		for i, d := range p.rows {
-			if err := d.table.load(tx, records[i], d.row); err != nil {
-				return err
-			}
-		}
-		if p.err != nil {
-			return p.err
-		}
-		records = records[len(p.rows):]
+		i++
 	}
 	return nil
 }
 
-func (db *DB) decode(records []sim.Record) (p piece) {
-	p.rows = make([]decoded, 0, len(records))
-	for _, r := range records {
-		i, ok := db.find(r.Table)
-		if !ok {
-			p.err = r.Errorf("there is no such table")
-			return p
+func (db *DB) decode(r sim.Record) (d decoded, err error) {
+	i, ok := db.find(r.Table)
+	if !ok {
+		return d, r.Errorf("there is no such table")
+	}
+	d.table = db.tables[i]
+	d.row, err = d.table.decode(r)
+	return d, err
+}
+
+// pieceLen is the number of records in a piece, and piecesAhead how many pieces are decoded at once.
+const (
+	pieceLen    = 256
+	piecesAhead = 4
+)
+
+// piece is what some records were decoded to, up to the first that cannot be.
+type piece[T any] struct {
+	rows []T
+	err  error
+}
+
+// Decoded decodes records side by side, ahead of yielding the rows in order. The first error is the
+// last that it yields.
+func Decoded[T any](records []sim.Record, decode func(sim.Record) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		pieces, stop := make(chan chan piece[T], piecesAhead), make(chan struct{})
+		go func() {
+			defer close(pieces)
+			for some := range slices.Chunk(records, pieceLen) {
+				done := make(chan piece[T], 1)
+				select {
+				case pieces <- done:
+					go func() { done <- decodePiece(some, decode) }()
+				case <-stop:
+					return
+				}
+			}
+		}()
+		defer func() {
+			close(stop)
+			for done := range pieces { // until all goroutines have ended
+				<-done
+			}
+		}()
+		for done := range pieces {
+			p := <-done
+			for _, row := range p.rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if p.err != nil {
+				var none T
+				yield(none, p.err)
+				return
+			}
 		}
-		row, err := db.tables[i].decode(r)
+	}
+}
+
+func decodePiece[T any](records []sim.Record, decode func(sim.Record) (T, error)) (p piece[T]) {
+	p.rows = make([]T, 0, len(records))
+	for _, r := range records {
+		row, err := decode(r)
 		if err != nil {
 			p.err = err
 			return p
 		}
-		p.rows = append(p.rows, decoded{db.tables[i], row})
+		p.rows = append(p.rows, row)
 	}
 	return p
 }
