@@ -16,7 +16,8 @@ import (
 // Transport is an http.RoundTripper that calls a handler without a socket, so
 // that it works inside a testing/synctest bubble. The caller waits for the
 // handler, but as with a real connection not longer than its context lasts: then
-// it gets the error of the context, while the handler runs to its end.
+// it gets the error of the context, while the handler runs to its end. The memory of an
+// answer's body is used again once the body is closed.
 type Transport struct {
 	handler http.Handler
 	bodies  sync.Pool // of *bytes.Buffer, for answers
