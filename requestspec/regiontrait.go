@@ -39,11 +39,31 @@ func NamesFunction(trait, id string) bool {
 		return false
 	}
 	r, _ := parseRegionTrait(trait)
-	if want, ok := functionID(id); ok {
+	if want, ok := wholeUUID(id); ok {
 		have, ok := functionID(r.id)
 		return ok && have == want
 	}
 	return r.id == NormalizeTrait(id)
+}
+
+// FunctionSpellings returns the values of an image's property accel:function_id that name a function, that
+// of the request first: a UUID may be written with hyphens or without.
+func FunctionSpellings(id string) []string {
+	list := []string{id}
+	if hyphens, ok := wholeUUID(id); ok {
+		for _, text := range []string{hyphens, strings.ReplaceAll(hyphens, "-", "")} {
+			if text != id {
+				list = append(list, text)
+			}
+		}
+	}
+	return list
+}
+
+// wholeUUID returns a UUID in lower case with hyphens.
+func wholeUUID(id string) (string, bool) {
+	uuid, ok := functionID(id)
+	return uuid, ok && len(id) <= len(uuid)
 }
 
 // reportedRegionTrait returns the form in which drivers report a trait of a region on providers of a class,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/pagination"
@@ -125,12 +126,12 @@ func (f *Flow) regionOf(ctx context.Context, r ProgramRequest) (*cyborgclient.De
 
 // imageOf returns the bitstream, or the only image with the function.
 func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
-	property, value := propertyFunctionID, r.FunctionID
+	property, values := propertyFunctionID, requestspec.FunctionSpellings(r.FunctionID)
 	switch {
 	case r.Bitstream != "":
 		return r.Bitstream, nil
 	case r.FunctionName != "":
-		property, value = propertyFunctionName, r.FunctionName
+		property, values = propertyFunctionName, []string{r.FunctionName}
 	}
 	client, err := openstack.NewImageV2(f.provider, f.endpoint)
 	if err == nil {
@@ -140,6 +141,22 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 		return "", fmt.Errorf("spawn: program: image service: %w", err)
 	}
 	var found []string
+	for _, value := range values {
+		if found, err = imagesWith(ctx, client, property, value); err != nil {
+			return "", fmt.Errorf("spawn: program: images: %w", err)
+		}
+		if len(found) > 0 {
+			break
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, values[0])
+	}
+	return found[0], nil
+}
+
+// imagesWith returns the images with the value of a property; of several, two or more.
+func imagesWith(ctx context.Context, client *gophercloud.ServiceClient, property, value string) (found []string, err error) {
 	err = images.List(client, imageQuery{property: {value}}).EachPage(ctx, func(_ context.Context, page pagination.Page) (more bool, err error) {
 		known := len(found)
 		all, err := images.ExtractImages(page)
@@ -150,13 +167,7 @@ func (f *Flow) imageOf(ctx context.Context, r ProgramRequest) (string, error) {
 		}
 		return len(found) == 1 && known == 0, err // a page without one is no answer to the query
 	})
-	if err != nil {
-		return "", fmt.Errorf("spawn: program: images: %w", err)
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%w: %d images have %s=%q, want 1", ErrRequest, len(found), property, value)
-	}
-	return found[0], nil
+	return found, err
 }
 
 // imageQuery selects images by a property, which gophercloud's own options cannot.

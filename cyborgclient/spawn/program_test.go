@@ -20,6 +20,7 @@ const (
 	imageCrypto = "cccccccc-0000-4000-8000-000000000002"
 	imageTwin   = "cccccccc-0000-4000-8000-000000000003"
 	imageGuest  = "cccccccc-0000-4000-8000-000000000004"
+	imageAES    = "cccccccc-0000-4000-8000-000000000005"
 	gzipID      = "d8424dc4-a4a3"
 	cryptoID    = "9aeffe5f-8457"
 	gzipTrait   = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3"
@@ -36,6 +37,7 @@ func programModel() *simcloud.Model {
 	}
 	model.Images = []simcloud.Image{
 		image(imageGzip, gzipID, "gzip"), image(imageCrypto, cryptoID, "crypto"), image(imageTwin, "0000", "crypto"),
+		image(imageAES, "5fd1ef4c-92b5-4cd4-9c9e-0ea2b5a3f1d7", "aes"),
 	}
 	model.Cyborg.RuntimeProgramming = true
 	return &model
@@ -72,6 +74,8 @@ func TestProgramLoadsAnotherFunction(t *testing.T) {
 			{"a bitstream", spawn.ProgramRequest{Bitstream: imageGzip}, imageGzip, nil, []string{gzipTrait}},
 			{"a function by id", spawn.ProgramRequest{FunctionID: cryptoID}, imageCrypto, []string{gzipTrait}, []string{cryptoTrait}},
 			{"a function by name", spawn.ProgramRequest{FunctionName: "gzip"}, imageGzip, []string{cryptoTrait}, []string{gzipTrait}},
+			{"a function by its UUID as sysfs has it", spawn.ProgramRequest{FunctionID: "5fd1ef4c92b54cd49c9e0ea2b5a3f1d7"}, imageAES,
+				[]string{gzipTrait}, []string{"CUSTOM_FPGA_FUNCTION_ID_INTEL_5FD1EF4C92B54CD49C9E0EA2B5A3F1D7"}},
 		}
 		for _, step := range steps {
 			step.request.Instance, step.request.ARQ = i.UUID, i.ARQs[0]
