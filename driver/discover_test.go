@@ -263,3 +263,20 @@ func (u *unreadable) Readlink(name string) (string, error) {
 	}
 	return u.Tree.Readlink(name)
 }
+
+// TestAFunctionOfAHighDomainIsListed has a card below a VMD.
+func TestAFunctionOfAHighDomainIsListed(t *testing.T) {
+	t.Parallel()
+	m := drivertest.Tree(t, p100("10000:01:00.0"), p100("ffff:01:00.0"))
+	want := map[string]string{"10000:01:00.0": "its PCI domain 10000 is above ffff, which QEMU refuses", "ffff:01:00.0": "offered"}
+	if diff := cmp.Diff(want, outcome(t, gpusOf(t, m, driver.Policy{}))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	at := driver.PCIAddress{Domain: 0x10000, Bus: 1}
+	device := driver.Device{Vendor: "v", Type: driver.TypeGPU, ControlPath: at.ControlPath(), Deployables: []driver.Deployable{{
+		Name: "h_10000:01:00.0", NumAccelerators: 1, Class: "PGPU", AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: at.Info()}},
+	}}}
+	if err := device.Validate(); !errors.Is(err, driver.ErrHandle) || !strings.Contains(err.Error(), "its PCI domain 10000 is above ffff") {
+		t.Errorf("another driver's device: %v, want ErrHandle", err)
+	}
+}

@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -60,6 +61,15 @@ func pciAddress(domain, bus, device, function string) (PCIAddress, error) {
 		values[i] = v
 	}
 	return PCIAddress{uint32(values[0]), uint8(values[1]), uint8(values[2]), uint8(values[3])}, nil
+}
+
+// unreachable says why no guest can have the function at the address, or "". The schema of libvirt
+// takes domains of 32 bits, QEMU 7.2 and 10.0 refuse those above ffff.
+func (a PCIAddress) unreachable() string {
+	if a.Domain > math.MaxUint16 {
+		return fmt.Sprintf("its PCI domain %x is above ffff, which QEMU refuses", a.Domain)
+	}
+	return ""
 }
 
 // parseHex reads at most the given number of plain hexadecimal digits: no sign, no

@@ -172,7 +172,7 @@ func (s *PCIScan) Warn(u *Unit, format string, args ...any) {
 }
 
 // Assignable reports whether a function can be given to a guest as a whole, and otherwise
-// adds the reason to the report: the host uses it, it has virtual functions or mediated
+// adds the reason to the report: its PCI domain is above ffff, the host uses it, it has virtual functions or mediated
 // devices, a kernel driver is bound that is neither among kernelDrivers, those of the
 // device's own kind, nor allowed by the policy, or its IOMMU group is not for guests. A machine
 // without an IOMMU is a warning.
@@ -180,7 +180,7 @@ func (s *PCIScan) Assignable(u *Unit, kernelDrivers ...string) bool {
 	if u.Unreadable {
 		return false
 	}
-	reason := cmp.Or(s.policy.HostUse(u.PCIFunction, u.PCIState), u.Divided(),
+	reason := cmp.Or(u.Address.unreachable(), s.policy.HostUse(u.PCIFunction, u.PCIState), u.Divided(),
 		u.otherDriver(slices.Concat(kernelDrivers, s.policy.AllowedDrivers)))
 	if reason != "" {
 		s.LeaveOut(u, "%s", reason)

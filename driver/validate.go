@@ -15,7 +15,8 @@ const maxProviderName = 200 // Placement's limit for the name of a resource prov
 // control path, named deployables with a resource class Placement takes and legal
 // traits, and attach handles that can be told apart. All faults found are joined; each
 // wraps ErrInvalidDevice and names where it is. An inventory larger than the number of
-// handles is a fault, since the units without a handle could be claimed but never bound.
+// handles is a fault, since the units without a handle could be claimed but never bound, and so is
+// a PCI handle in a domain above ffff, with which no guest starts.
 func (d Device) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -113,7 +114,11 @@ func (d Deployable) handleFaults() []error {
 	var faults []error
 	keys := make(map[string]bool)
 	for i, h := range d.AttachHandles {
-		if err := h.Check(); err != nil {
+		err := h.Check()
+		if at, none := PCIAddressOf(h.Info); err == nil && none == nil && h.Type == HandlePCI && at.unreachable() != "" {
+			err = fmt.Errorf("%w: %s: %s", ErrHandle, at, at.unreachable())
+		}
+		if err != nil {
 			faults = append(faults, fmt.Errorf("attach handle %d: %w", i, err))
 		}
 		if keys[h.Key()] {

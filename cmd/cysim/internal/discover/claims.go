@@ -57,8 +57,8 @@ func findDoubleClaims(ctx context.Context, tree driver.Tree, cyborg cyborgClaims
 	s := &claimSearch{cyborg: cyborg, nova: nova, byNova: make(map[string]string)}
 	view := driver.NewView(tree)
 	nova.resolve(view)
-	functions, _, err := view.PCIFunctions(ctx) // its problems are in a report
-	if err != nil {
+	functions, _, _ := view.PCIFunctions(ctx) // what cannot be read is in a report
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	for _, f := range functions {

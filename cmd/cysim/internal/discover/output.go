@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -21,9 +20,9 @@ type discovery struct {
 	LeftOut  []driver.Notice `json:"left_out"`
 	Problems []foundProblem  `json:"problems"`
 
-	// unclaimed are accelerators by their class that no report mentions. Only the tables
-	// have them, as suggestions for a whitelist.
-	unclaimed []driver.PCIFunction
+	// unclaimed are accelerators that no report mentions. Only the tables have them, as
+	// suggestions for a whitelist.
+	unclaimed []accelerator
 	// groupsKnown is set if the tree has a directory of IOMMU groups.
 	groupsKnown bool
 }
@@ -131,36 +130,6 @@ func foundDevices(name string, device driver.Device, warnings []driver.Notice) [
 	return list
 }
 
-// findUnclaimed looks for accelerators that are in none of the reports.
-func (d *discovery) findUnclaimed(ctx context.Context, tree driver.Tree, reports []driver.Report) error {
-	known := make(map[string]bool)
-	for _, report := range reports {
-		maps.Copy(known, report.Addresses())
-	}
-	functions, _, err := driver.NewView(tree).PCIFunctions(ctx) // its problems are in the list
-	for _, f := range functions {
-		if className(f) != "" && !known[f.Address.String()] {
-			d.unclaimed = append(d.unclaimed, f)
-		}
-	}
-	return err
-}
-
-// className is lspci's name of a class of accelerators, and "" for any other class.
-func className(f driver.PCIFunction) string {
-	switch class := f.DeviceClass(); {
-	case class == 0x0302:
-		return "3D controller"
-	case class == 0x0380:
-		return "Display controller"
-	case class == 0x0b40:
-		return "Co-processor"
-	case class>>8 == 0x12:
-		return "Processing accelerators"
-	}
-	return ""
-}
-
 // writeTables writes the document as text.
 func (d discovery) writeTables(w io.Writer, sysfs string) error {
 	var b strings.Builder
@@ -187,7 +156,7 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 	if len(d.unclaimed) > 0 {
 		t := command.NewTable("address", "class", "whitelist entry")
 		for _, f := range d.unclaimed {
-			t.AppendRow(table.Row{f.Address, className(f), fmt.Sprintf(`{"vendor_id": "%s", "product_id": "%s"}`, f.VendorID(), f.ProductID())})
+			t.AppendRow(table.Row{f.Address, f.class, fmt.Sprintf(`{"vendor_id": "%s", "product_id": "%s"}`, f.VendorID(), f.ProductID())})
 		}
 		fmt.Fprintf(&b, "\nAccelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists\n\n%s\n", t.Render())
 	}

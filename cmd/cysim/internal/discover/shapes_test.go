@@ -138,7 +138,7 @@ func gpuServers() []shape {
 		{
 			name:    "a bridge behind a bridge behind a bridge, in a domain above ffff",
 			devices: []sysfs.PCIDevice{fn("10000:00:00.0", "8086", "2030", "0604", "pcieport"), behind("10000:00:00.0", fn("10000:01:00.0", "10b5", "8796", "0604", "pcieport")), behind("10000:01:00.0", fn("10000:02:08.0", "10b5", "8796", "0604", "pcieport")), behind("10000:02:08.0", fn("10000:03:00.0", "10de", "1eb8", "0302", ""))},
-			offered: []string{"10000:03:00.0 PGPU"},
+			leftOut: map[string]string{"10000:03:00.0 nvidia": "its PCI domain 10000 is above ffff, which QEMU refuses"},
 		},
 		{
 			name:    "GPUs of AMD and Intel are unclaimed without a whitelist",
