@@ -13,7 +13,11 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-const blockClassDir = "class/block"
+const (
+	blockClassDir = "class/block"
+	// udevDir has udev's record of each block device, b259:0. It stands beside the sysfs.
+	udevDir = "run/udev/data"
+)
 
 // Disk is a block device that a PCI function drives, or a partition of one.
 type Disk struct {
@@ -26,6 +30,10 @@ type Disk struct {
 	// tells: ext4, xfs, btrfs and some others do.
 	FileSystem string
 	Partitions []Disk
+	// Recorded is set if udev has a record of the disk, and Content is what it found on it:
+	// "file system LVM2_member", "partition table gpt". Sysfs has neither.
+	Recorded bool
+	Content  string
 }
 
 // parts are the disk and its partitions.
@@ -41,6 +49,20 @@ func (d Disk) held() string {
 		if len(part.Holders) > 0 {
 			return fmt.Sprintf("block device %s is held by %s", part.Name, strings.Join(part.Holders, ", "))
 		}
+	}
+	return ""
+}
+
+// unfit says why a disk that the host does not hold is not for guests either, or "": something
+// may be stored on it.
+func (d Disk) unfit() string {
+	switch {
+	case len(d.Partitions) > 0:
+		return fmt.Sprintf("disk %s has partitions, %s among them", d.Name, d.Partitions[0].Name)
+	case d.Content != "":
+		return fmt.Sprintf("disk %s has a %s", d.Name, d.Content)
+	case !d.Recorded:
+		return fmt.Sprintf("udev has no record of disk %s: what it holds is not known", d.Name)
 	}
 	return ""
 }
@@ -199,8 +221,34 @@ func (r *stateReader) disk(dir string) {
 			d.Partitions = append(d.Partitions, r.blockDevice(dir+"/"+e.Name()))
 		}
 	}
+	r.udev(&d)
 	if !slices.ContainsFunc(r.state.Disks, func(o Disk) bool { return o.Name == d.Name }) {
 		r.state.Disks = append(r.state.Disks, d)
+	}
+}
+
+// udev reads udev's record of a disk.
+func (r *stateReader) udev(d *Disk) {
+	if d.Number == "" {
+		return
+	}
+	name := udevDir + "/b" + d.Number
+	record, err := r.tree.ReadFile(name)
+	if d.Recorded = err == nil; !d.Recorded {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.problemAt(name, err)
+		}
+		return
+	}
+	for line := range strings.Lines(string(record)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch {
+		case value == "":
+		case key == "E:ID_FS_TYPE":
+			d.Content = "file system " + value
+		case key == "E:ID_PART_TABLE_TYPE" && d.Content == "":
+			d.Content = "partition table " + value
+		}
 	}
 }
 

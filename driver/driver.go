@@ -70,7 +70,8 @@ func (c Claim) Covers(f PCIFunction) bool {
 		(c.Class == 0 || c.Class == f.DeviceClass())
 }
 
-// Tree is a sysfs file system as drivers see it. Names are slash separated and relative
+// Tree is a sysfs file system as drivers see it, with udev's records of block devices below
+// run/udev/data. Names are slash separated and relative
 // to the mount, such as "bus/pci/devices/0000:3b:00.0/vendor", and valid in the sense of
 // fs.ValidPath. All methods but Readlink follow symbolic links, and never beyond the
 // mount. Errors are of type *fs.PathError and wrap fs.ErrNotExist, fs.ErrPermission and

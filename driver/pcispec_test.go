@@ -43,7 +43,7 @@ func pciDrivers() []pciDriver {
 			return nic.New(nic.Config{Host: "h", Policy: p}, tree)
 		}, sysfs.PCIDevice{Vendor: "8086", Product: "1572", Class: "0200", Driver: "vfio-pci"}},
 		{"ssd", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
-			return ssd.New(ssd.Config{Host: "h", Policy: p}, tree)
+			return ssd.New(ssd.Config{Host: "h", Policy: p, DeviceSpec: []ssd.Spec{{VendorID: "1bd4"}}}, tree)
 		}, sysfs.PCIDevice{Vendor: "1bd4", Product: "1001", Class: "0108", Driver: "nvme"}},
 		{"ascend", func(p driver.Policy, tree driver.Tree) (driver.Driver, error) {
 			return ascend.New(ascend.Config{Host: "h", Policy: p}, tree)

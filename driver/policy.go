@@ -25,8 +25,8 @@ type Policy struct {
 	// and its type. Sysfs does not have it. By default none is reported.
 	LocalMemory []LocalMemory `json:"local_memory,omitzero"`
 	// Mounts are the block devices that the host has mounted or swaps on, each as
-	// MAJOR:MINOR or by its kernel name (nvme0n1p1), since sysfs has some of them only. Nil means
-	// that they are not known: then a disk with partitions counts as in use.
+	// MAJOR:MINOR or by its kernel name (nvme0n1p1), since sysfs has some of them only. A disk with
+	// partitions, or with something that udev found on it, is not offered anyway.
 	Mounts []string `json:"mounts,omitzero"`
 }
 
@@ -195,8 +195,8 @@ func (p Policy) HostUse(f PCIFunction, s PCIState) string {
 				return fmt.Sprintf("in the host's use: block device %s is mounted", part.Name)
 			}
 		}
-		if p.Mounts == nil && len(d.Partitions) > 0 {
-			return fmt.Sprintf("taken for the host's: disk %s has partitions, and what the host has mounted is not known", d.Name)
+		if reason := d.unfit(); reason != "" {
+			return reason
 		}
 	}
 	return ""

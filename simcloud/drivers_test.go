@@ -116,7 +116,7 @@ func givenDrivers() []given {
 		{name: "ssd", kind: driver.TypeSSD, devices: []sysfs.PCIDevice{
 			{Address: "0000:29:00.0", Vendor: "1bd4", Product: "1001", Class: "010802", Driver: "nvme", Disks: []sysfs.Disk{{Name: "nvme0n1", Major: 259}}},
 			{Address: "0000:2a:00.0", Vendor: "1bd4", Product: "1001", Class: "010802", Driver: "nvme", Disks: []sysfs.Disk{{Name: "nvme1n1", Major: 259, Minor: 1, Holders: []string{"dm-0"}}}}},
-			load:  func(d *builtin.Config) { d.SSD = &ssd.Config{} },
+			load:  func(d *builtin.Config) { d.SSD = &ssd.Config{DeviceSpec: []ssd.Spec{{VendorID: "1bd4"}}} },
 			group: map[string]string{"resources:CUSTOM_SSD": "1", "trait:CUSTOM_SSD_INSPUR": "required"}, pci: []string{"0000:29:00.0"}, leftOut: []string{"0000:2a:00.0"}},
 		{name: "ascend", kind: driver.TypeAICHIP, devices: []sysfs.PCIDevice{{Address: "0000:2b:00.0", Vendor: "19e5", Product: "d100", Class: "1200", Driver: "devdrv_device_driver"}},
 			load:  func(d *builtin.Config) { d.Ascend = &ascend.Config{} },

@@ -13,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/driver/qat"
+	"github.com/gocyborg/gocyborg/driver/ssd"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
@@ -69,6 +70,7 @@ func allOn() builtin.Config {
 		Policy: driver.Policy{Mounts: []string{"nvme1n1p1"}},
 		NVIDIA: &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{"0000:11:00.0"}}}},
 		NIC:    &nic.Config{}, FPGA: &fpga.Config{}, QAT: &qat.Config{}, HPTS: &hpts.Config{},
+		SSD:  &ssd.Config{DeviceSpec: []ssd.Spec{{VendorID: "1bd4"}}},
 		PCI:  &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086", ProductID: "1520"}, {VendorID: "102b"}}},
 		Mdev: &mdev.Config{EnabledMdevTypes: []mdev.Type{{Name: "mtty-2", Parents: []string{"mtty"}, Class: "CUSTOM_MTTY"}}},
 	}

@@ -1,14 +1,16 @@
-// Package ssd finds NVMe disks of configured vendors in a sysfs tree and gives them to
+// Package ssd finds the NVMe disks that are configured in a sysfs tree and gives them to
 // guests whole, as PCI devices.
 //
-// It reads no namespaces, erases nothing and knows nothing of what is stored. A disk that
-// the host has mounted, swaps on or has made a volume or an array of is the host's own
-// and is left out; the mounts come from Policy.Mounts, and while these are not known a disk
-// with partitions counts as in use. A disk that holds a file system without partitions
-// shows that nowhere in sysfs, so give the mounts on a host with such disks.
+// It erases nothing, and offers a disk only if the configuration names it and nothing is stored on it
+// as far as the host knows: no partition, no holder such as a volume or an array, no mount and no swap
+// (Policy.Mounts), and no file system, volume or partition table that udev has found. Signatures of
+// inactive volumes of LVM, ZFS and Ceph are in udev's records only, so a disk without a record is not
+// offered. One that no kernel driver of disks is bound to, as while a guest has it, has no record
+// and needs none. After a guest has left a partition table on its disk, the disk is not offered until
+// it is wiped.
 //
-// Claimed is class 0108 (Non-Volatile memory controller) of the vendors, by default 1bd4,
-// Inspur, whose disks alone upstream's driver reports. Bound kernel drivers that are no
+// Claimed is class 0108 (Non-Volatile memory controller) of the disks in Config.DeviceSpec and of
+// 1bd4, Inspur, whose disks alone upstream's driver reports. Bound kernel drivers that are no
 // obstacle: nvme, vfio-pci, none, and those of Policy.AllowedDrivers. A disk with virtual
 // functions is left out, and each of them is a deployable of its device.
 //
@@ -17,6 +19,6 @@
 // text of lspci. The deployables' driver name is "inspur_ssd", where upstream's two Inspur
 // drivers share "INSPUR".
 //
-//	d, err := ssd.New(ssd.Config{Host: "compute1", Vendors: []string{"1bd4", "144d"}}, tree)
+//	d, err := ssd.New(ssd.Config{Host: "compute1", DeviceSpec: []ssd.Spec{{VendorID: "144d", Address: "0000:3b:*.*"}}}, tree)
 //	report, err := d.Discover(ctx)
 package ssd

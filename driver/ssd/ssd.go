@@ -2,6 +2,7 @@ package ssd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -18,27 +19,34 @@ type Config struct {
 	// Host starts the names of deployables ([DEFAULT] host).
 	Host string `json:"host"`
 	driver.Policy
-	// Vendors are the vendors whose disks are offered, as four hexadecimal digits. Nil
-	// means 1bd4, Inspur; an empty list offers nothing.
-	Vendors []string `json:"vendors,omitempty"`
+	// DeviceSpec names the disks that are offered ([nvme] device_spec). Without any, nothing is.
+	DeviceSpec []Spec `json:"device_spec,omitempty"`
 }
 
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig and names the
-// vendor.
+// entry. The driver claims what the entries name, and the disks of Inspur.
 func New(config Config, tree driver.Tree) (*driver.PCIDriver, error) {
-	vendors, err := pciid.ParseList("vendors", config.Vendors, vendorInspur)
-	if err != nil {
-		return nil, err
-	}
-	var claims []driver.Claim
-	for _, id := range vendors {
-		claims = append(claims, driver.Claim{Vendor: id, Class: classNVM, Why: "NVMe disks of " + pciid.Word(id)})
+	claims := []driver.Claim{{Vendor: vendorInspur, Class: classNVM, Why: "NVMe disks of " + pciid.Word(vendorInspur)}}
+	var named []matcher
+	for i, spec := range config.DeviceSpec {
+		m, err := spec.matcher()
+		if err != nil {
+			return nil, fmt.Errorf("%w: device_spec entry %d: %w", driver.ErrConfig, i, err)
+		}
+		named = append(named, m)
+		claims = append(claims, driver.Claim{Vendor: m.vendor, Product: m.product, Class: classNVM, Why: fmt.Sprintf("device_spec entry %d", i)})
 	}
 	return driver.NewPCIDriver(driver.PCISpec{
 		Driver: "inspur_ssd", Host: config.Host, Policy: config.Policy, Claims: claims,
 		KernelDrivers: func(driver.Unit) []string { return []string{"nvme"} },
-		Device:        device,
-		Subject:       subject,
+		Vet: func(u driver.Unit) string {
+			if !slices.ContainsFunc(named, func(m matcher) bool { return m.matches(u) }) {
+				return "no entry of device_spec names the disk"
+			}
+			return ""
+		},
+		Device:  device,
+		Subject: subject,
 	}, tree)
 }
 

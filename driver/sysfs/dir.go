@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -23,7 +24,8 @@ type DirOptions struct {
 }
 
 // DirTree is a sysfs tree below a directory: the live /sys, or a captured copy of one.
-// No name and no link leads out of the directory. It is safe for concurrent use.
+// No name and no link leads out of the directory, but for udev's records, run/udev/data, which are read
+// from the directory beside it: /run of /sys. It is safe for concurrent use.
 //
 // Without DirOptions.Write the making and removing of mediated devices is kept in an
 // overlay: later reads through this tree see them, the directory does not change, and
@@ -32,7 +34,10 @@ type DirTree struct {
 	tree
 	files   rootFiles
 	overlay *overlay // nil when writes go through
+	udev    *os.Root // of udev's records; nil if there are none beside the directory
 }
+
+const udevPrefix = "run/udev/data/"
 
 // tree is what a DirTree reads and writes: the directory or the overlay. A file larger than
 // maxFile is refused with ErrTooLarge, anything but a regular file with ErrNotRegular. A file
@@ -67,7 +72,23 @@ func OpenDir(dir string, opts DirOptions) (*DirTree, error) {
 		}
 		return nil, fmt.Errorf("sysfs: open tree %s: neither a bus nor a devices directory in it", dir)
 	}
+	if !t.files.has(udevPrefix) { // some machines and copies have none
+		t.udev, _ = os.OpenRoot(filepath.Join(dir, "..", udevPrefix))
+	}
 	return t, nil
+}
+
+// ReadFile implements driver.Tree.
+func (t *DirTree) ReadFile(name string) ([]byte, error) {
+	record, found := strings.CutPrefix(name, udevPrefix)
+	if !found || t.udev == nil {
+		return t.tree.ReadFile(name)
+	}
+	data, err := rootFiles{root: t.udev}.ReadFile(record)
+	if p := new(fs.PathError); errors.As(err, &p) {
+		p.Path = name
+	}
+	return data, err
 }
 
 func (t rootFiles) has(name string) bool {
@@ -76,7 +97,13 @@ func (t rootFiles) has(name string) bool {
 }
 
 // Close gives the directory back; later calls on the tree fail with fs.ErrClosed.
-func (t *DirTree) Close() error { return errors.Join(t.files.fast.close(), t.files.root.Close()) }
+func (t *DirTree) Close() error {
+	err := errors.Join(t.files.fast.close(), t.files.root.Close())
+	if t.udev != nil {
+		err = errors.Join(err, t.udev.Close())
+	}
+	return err
+}
 
 // Overlaid lists the writes that only this tree knows of, oldest first, each as
 // "name <- content". It is empty when writes go through.

@@ -329,3 +329,36 @@ func TestTheOverlayCountsWhatWasThereBefore(t *testing.T) {
 		t.Errorf("a file of a device removed: %v", err)
 	}
 }
+
+// TestRecordsOfUdevStandBesideTheSysfs has /sys and /run/udev/data of a machine, and a link in the latter.
+func TestRecordsOfUdevStandBesideTheSysfs(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, text := range map[string]string{"sys/bus/pci/x": "", "run/udev/data/b259:0": "E:ID_FS_TYPE=ext4\n", "etc/secret": "x"} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../../../etc/secret", filepath.Join(root, "run/udev/data/b259:1")); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := sysfs.OpenDir(filepath.Join(root, "sys"), sysfs.DirOptions{Write: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	if data, err := tree.ReadFile("run/udev/data/b259:0"); err != nil || string(data) != "E:ID_FS_TYPE=ext4\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	for name, want := range map[string]error{"run/udev/data/b259:7": fs.ErrNotExist, "run/udev/data/b259:1": nil, "run/udev/data/../x": nil} {
+		if data, err := tree.ReadFile(name); err == nil || want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+	if err := tree.WriteFile("run/udev/data/b259:0", []byte("x")); err == nil {
+		t.Error("a record is written")
+	}
+}

@@ -2,6 +2,8 @@ package sysfs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +21,9 @@ type Disk struct {
 	Partitions []Partition `json:"partitions,omitempty"`
 	// Holders are block devices made of the whole disk: dm-0, md127.
 	Holders []string `json:"holders,omitempty"`
+	// Udev has properties that udev found on the disk, such as ID_FS_TYPE. There is a record
+	// without any, too, and ID_PART_TABLE_TYPE is added for a disk with partitions.
+	Udev map[string]string `json:"udev,omitempty"`
 }
 
 // Partition describes one partition of a disk.
@@ -40,6 +45,11 @@ const (
 func (d Disk) check() error {
 	if err := checkBlock("disk name", d.Name, d.Major, d.Minor, d.Holders); err != nil {
 		return err
+	}
+	for key, value := range d.Udev {
+		if key == "" || strings.ContainsAny(key+value, "=\n") {
+			return fmt.Errorf("disk %s: udev property %q=%q", d.Name, key, value)
+		}
 	}
 	for _, p := range d.Partitions {
 		if p.Name == d.Name {
@@ -77,11 +87,24 @@ func (m *hardware) addDisk(f *function, d Disk) {
 	m.link(dir+"/device", device)
 	m.link("block/"+d.Name, dir)
 	m.root.makeDir(dir + "/slaves")
+	m.addUdevRecord(d)
 	for i, p := range d.Partitions {
 		at := dir + "/" + p.Name
 		m.addBlock(at, fmt.Sprintf("%d:%d", d.Major, p.Minor), p.Holders)
 		m.file(at+"/partition", line(i+1))
 	}
+}
+
+// addUdevRecord writes the record of a disk as udev keeps it.
+func (m *hardware) addUdevRecord(d Disk) {
+	record := "I:1000000\n"
+	if len(d.Partitions) > 0 && d.Udev["ID_PART_TABLE_TYPE"] == "" {
+		record += "E:ID_PART_TABLE_TYPE=gpt\n"
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Udev)) {
+		record += "E:" + key + "=" + d.Udev[key] + "\n"
+	}
+	m.file(fmt.Sprintf("run/udev/data/b%d:%d", d.Major, d.Minor), record)
 }
 
 // addBlock adds what disks and partitions have in common.

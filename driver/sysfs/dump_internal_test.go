@@ -30,7 +30,7 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 		{node{}, map[string]string{
 			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived", "listed": "derived",
 		}},
-		{DirTree{}, map[string]string{"tree": "the files or the overlay", "files": "configuration", "overlay": "dumped"}},
+		{DirTree{}, map[string]string{"tree": "the files or the overlay", "files": "configuration", "overlay": "dumped", "udev": "configuration"}},
 		{overlay{}, map[string]string{"base": "configuration", "mu": "a lock", "made": "dumped", "removed": "dumped", "log": "dumped"}},
 	} {
 		of := reflect.TypeOf(tt.of)

@@ -8,6 +8,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/ssd"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
@@ -43,6 +44,10 @@ passthrough_whitelist = [{"vendor_id": "102b", "address": "*:0a:00.*"},
     {"devname": "eth#1"}]
 passthrough_whitelist = {"vendor_id": "8086", "product_id": "1520"}
 
+[nvme]
+device_spec = {"vendor_id": "144d", "address": "0000:3b:*.*", "clear_action": "auto"}
+device_spec = {"vendor_id": "1bd4"}
+
 [keystone_authtoken]
 password = 50%;#"'
 [agent]
@@ -72,6 +77,9 @@ func TestDriversAreConfiguredByCyborgConf(t *testing.T) {
 	}}
 	if diff := cmp.Diff(wantNICs, got.NIC.EnabledNICTypes); diff != "" {
 		t.Errorf("nic_devices (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]ssd.Spec{{VendorID: "144d", Address: "0000:3b:*.*"}, {VendorID: "1bd4"}}, got.SSD.DeviceSpec); diff != "" {
+		t.Errorf("nvme (-want +got):\n%s", diff)
 	}
 	i350 := pci.Spec{VendorID: "8086", ProductID: "1520"}
 	wantList := pci.Whitelist{i350, {VendorID: "102b", Address: &pci.Address{Glob: "*:0a:00.*"}}, {DevName: "eth#1"}, i350}

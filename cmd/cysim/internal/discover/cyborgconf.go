@@ -11,6 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/ssd"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
@@ -39,11 +40,12 @@ func parseCyborgConf(data []byte) (builtin.Config, error) {
 	}
 	config := builtin.Config{EnabledDrivers: conf.List("agent", "enabled_drivers")}
 	config.Host, _ = conf.Last("DEFAULT", "host")
-	config.NVIDIA, config.NIC, config.PCI = &nvidia.Config{EnabledVGPUTypes: vgpuTypes(conf)}, &nic.Config{}, &pci.Config{}
-	var errs [3]error
+	config.NVIDIA, config.NIC, config.PCI, config.SSD = &nvidia.Config{EnabledVGPUTypes: vgpuTypes(conf)}, &nic.Config{}, &pci.Config{}, &ssd.Config{}
+	var errs [4]error
 	config.NVIDIA.FilterSRIOVVFs, errs[0] = conf.Flag("gpu_devices", "filter_sriov_vfs")
 	config.NIC.EnabledNICTypes, errs[1] = nicTypes(conf)
 	config.PCI.PassthroughWhitelist, errs[2] = whitelist(conf)
+	config.SSD.DeviceSpec, errs[3] = nvmeDisks(conf)
 	return config, errors.Join(errs[:]...)
 }
 
@@ -80,6 +82,18 @@ func whitelist(conf osloconf.File) (pci.Whitelist, error) {
 		entries, err := pci.ParseWhitelist(value)
 		if err != nil {
 			return nil, fmt.Errorf("[pci] passthrough_whitelist: %q: %w", value, err)
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+func nvmeDisks(conf osloconf.File) ([]ssd.Spec, error) {
+	var all []ssd.Spec
+	for _, value := range conf.All("nvme", "device_spec") {
+		entries, err := ssd.ParseDeviceSpec(value)
+		if err != nil {
+			return nil, fmt.Errorf("[nvme] device_spec: %q: %w", value, err)
 		}
 		all = append(all, entries...)
 	}

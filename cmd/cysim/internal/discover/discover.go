@@ -25,7 +25,7 @@ type Command struct {
 func (*Command) Help() string {
 	return "Only reads, and does not need root. Without --config these drivers run: " + strings.Join(realDrivers(), ", ") +
 		". Then nvidia_gpu_driver divides no card into vGPUs, intel_nic_driver knows no networks, and pci_driver and mdev_driver offer nothing, because they offer only the devices that are configured." +
-		" Mounted disks are known for the live /sys only; in a copy every disk with partitions counts as mounted." +
+		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec on which nothing is stored, by udev's records in run/udev/data beside the sysfs." +
 		" Exit status: 0 the drivers ran, whatever they found; 1 they could not run; 2 bad flag, file or directory; 3 Cyborg and Nova both claim a device."
 }
 

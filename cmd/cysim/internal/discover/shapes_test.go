@@ -238,15 +238,19 @@ func networkAndDisks() []shape {
 			})},
 			offered: []string{"0000:18:02.0 CUSTOM_NIC", "0000:18:02.1 CUSTOM_NIC"},
 			leftOut: map[string]string{"0000:18:00.0 intel_nic": "virtual functions (2)"}},
-		{name: "NVMe disks: mounted, in a volume group, empty, of another vendor",
+		{name: "NVMe disks: partitioned, in a volume group, empty, with a signature, of another vendor, and one that is not named",
+			config: `{"host": "h", "ssd": {"device_spec": [{"vendor_id": "1bd4", "address": "0000:d?:*"}]}}`,
 			devices: []sysfs.PCIDevice{
 				nvme("0000:d8:00.0", "1bd4", sysfs.Disk{Name: "nvme0n1", Major: 259, Minor: 0, Partitions: []sysfs.Partition{{Name: "nvme0n1p1", Minor: 1}}}),
 				nvme("0000:d9:00.0", "1bd4", sysfs.Disk{Name: "nvme1n1", Major: 259, Minor: 2, Holders: []string{"dm-0"}}),
 				nvme("0000:da:00.0", "1bd4", sysfs.Disk{Name: "nvme2n1", Major: 259, Minor: 3}),
 				nvme("0000:db:00.0", "144d", sysfs.Disk{Name: "nvme3n1", Major: 259, Minor: 4}),
+				nvme("0000:dc:00.0", "1bd4", sysfs.Disk{Name: "nvme4n1", Major: 259, Minor: 5, Udev: map[string]string{"ID_FS_TYPE": "zfs_member"}}),
+				nvme("0000:ec:00.0", "1bd4", sysfs.Disk{Name: "nvme5n1", Major: 259, Minor: 6}),
 			},
 			offered: []string{"0000:da:00.0 CUSTOM_SSD"},
-			leftOut: map[string]string{"0000:d8:00.0 inspur_ssd": "has partitions", "0000:d9:00.0 inspur_ssd": "held by dm-0"}},
+			leftOut: map[string]string{"0000:d8:00.0 inspur_ssd": "has partitions", "0000:d9:00.0 inspur_ssd": "held by dm-0",
+				"0000:dc:00.0 inspur_ssd": "disk nvme4n1 has a file system zfs_member", "0000:ec:00.0 inspur_ssd": "no entry of device_spec names the disk"}},
 		{name: "a RAID controller and its disks are unclaimed",
 			devices: []sysfs.PCIDevice{with(fn("0000:5e:00.0", "1000", "005d", "0104", "megaraid_sas"), func(d *sysfs.PCIDevice) {
 				d.Disks = []sysfs.Disk{{Name: "sda", Major: 8, Minor: 0, Holders: []string{"dm-0"}}}
@@ -287,7 +291,7 @@ func everyKind() []shape {
 	clock := with(fn("0000:70:00.0", "1cf2", "1001", "0880", ""), func(d *sysfs.PCIDevice) { d.Clocks = []sysfs.Clock{{Name: "ptp0", ClockName: "zte"}} })
 	return []shape{{
 		name:   "one device for each driver",
-		config: `{"host": "h", "nvidia": {"enabled_vgpu_types": [{"name": "nvidia-35", "device_addresses": ["0000:84:00.0"]}]}, "pci": {"passthrough_whitelist": {"vendor_id": "1002"}}}`,
+		config: `{"host": "h", "nvidia": {"enabled_vgpu_types": [{"name": "nvidia-35", "device_addresses": ["0000:84:00.0"]}]}, "ssd": {"device_spec": [{"vendor_id": "1bd4"}]}, "pci": {"passthrough_whitelist": {"vendor_id": "1002"}}}`,
 		devices: []sysfs.PCIDevice{
 			intel, qat, vgpu, clock, fn("0000:3b:00.0", "10de", "15f8", "0302", "vfio-pci"),
 			fn("0000:d8:00.0", "10ee", "5000", "1200", "xclmgmt"), fn("0000:d8:00.1", "10ee", "5001", "1200", "xocl"),
