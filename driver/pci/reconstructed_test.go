@@ -73,3 +73,22 @@ func TestVirtualFunctionsOfGPUsOfEachVendor(t *testing.T) {
 		})
 	}
 }
+
+// TestVirtualFunctionsOfGPUsWithoutLinks: an A16 and an integrated GPU as in a capture that has neither links nor
+// counts. Two GPUs on the bus of a virtual machine are no such thing.
+func TestVirtualFunctionsOfGPUsWithoutLinks(t *testing.T) {
+	t.Parallel()
+	function := func(address, vendor, product, class string) sysfs.PCIDevice {
+		return sysfs.PCIDevice{Address: address, Vendor: vendor, Product: product, Class: class, Driver: "vfio-pci"}
+	}
+	report := discover(t, drivertest.Tree(t,
+		function("0000:41:00.0", "10de", "25b6", "0302"), function("0000:41:00.4", "10de", "25b6", "0302"), function("0000:41:01.0", "10de", "25b6", "0302"),
+		function("0000:00:02.0", "8086", "46d3", "0300"), function("0000:00:02.1", "8086", "46d3", "0300"),
+		function("0000:00:05.0", "10de", "1eb8", "0302"), function("0000:00:06.0", "10de", "1eb8", "0302"),
+		function("0000:42:00.0", "10de", "1eb8", "0302"), function("0000:43:00.0", "10de", "1eb8", "0302"),
+	), `[{"vendor_id": "10de"}, {"vendor_id": "8086"}]`)
+	want := []string{"0000:00:02.1", "0000:00:05.0", "0000:00:06.0", "0000:41:00.4", "0000:41:01.0", "0000:42:00.0", "0000:43:00.0"}
+	if diff := cmp.Diff(want, addresses(report)); diff != "" {
+		t.Errorf("offered (-want +got):\n%s\n%v", diff, report.LeftOut)
+	}
+}
