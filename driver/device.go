@@ -192,9 +192,11 @@ func (d *Deployable) UnmarshalJSON(data []byte) error {
 // AttachHandle is one unit that can be given to a virtual machine.
 type AttachHandle struct {
 	// Type is one of the Handle constants.
-	Type  string `json:"attach_type"`
-	Info  Info   `json:"attach_info"`
-	InUse bool   `json:"in_use,omitempty"`
+	Type string `json:"attach_type"`
+	Info Info   `json:"attach_info"`
+	// InUse is set if somebody has the unit. It is not offered unless a request of Cyborg's
+	// has it.
+	InUse bool `json:"in_use,omitempty"`
 }
 
 // Key returns the identity of the handle within its deployable: its information as JSON

@@ -40,6 +40,9 @@ type PCIState struct {
 	// Mdevs are the mediated devices on the function. Type is empty for one that
 	// stands below no type.
 	Mdevs []Mdev
+	// HasVGPUTypes is set for a virtual function that is given the type of a vGPU. It must keep its
+	// kernel driver.
+	HasVGPUTypes bool
 	// Interfaces are the network interfaces of the function, InterfacesUp those that an
 	// administrator has set up.
 	Interfaces, InterfacesUp []string
@@ -124,6 +127,8 @@ func (r *stateReader) entry(name string) {
 		r.interfaces(name)
 	case strings.HasPrefix(name, "virtio"): // such a device stands between function and interface
 		r.interfaces(name + "/net")
+	case name == vgpuDir:
+		s.HasVGPUTypes = true
 	case name == mdevTypesDir:
 		r.mdevTypes()
 	case uuid.Validate(name) == nil && !slices.ContainsFunc(s.Mdevs, func(m Mdev) bool { return m.UUID == name }):
@@ -236,6 +241,8 @@ func (s PCIState) Divided() string {
 	switch vfs := max(s.NumVFs, len(s.VirtualFunctions)); {
 	case vfs > 0:
 		return fmt.Sprintf("physical function with virtual functions enabled (%d)", vfs)
+	case s.HasVGPUTypes:
+		return "virtual function with vGPU types, which must keep its kernel driver"
 	case len(s.Mdevs) > 0:
 		return fmt.Sprintf("carries mediated devices (%d), %s among them", len(s.Mdevs), s.Mdevs[0].UUID)
 	}

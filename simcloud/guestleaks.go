@@ -49,6 +49,11 @@ func (s *snapshot) checkRequest(g *guest, r *request) {
 	if r.AttachHandleType == driver.HandleMDEV && !s.hasMdev[[2]string{r.Hostname, r.AttachHandleUUID}] {
 		lacks(", but host %s has no mediated device %s", r.Hostname, r.AttachHandleUUID)
 	}
+	if r.handle != nil {
+		if v, found, _ := r.handle.asked(); found && !s.hasVGPU[hostVGPU{r.Hostname, v}] {
+			lacks(", but virtual function %s of host %s has no vGPU type %d", v.Function, r.Hostname, v.Type)
+		}
+	}
 	device, ok := deviceOf(r.AttachHandleType, r.AttachHandleUUID, r.AttachHandleInfo)
 	if r.AttachHandleType != driver.HandleTestPCI && !(ok && slices.Contains(g.Devices, device)) {
 		lacks(", but its %s is not in the guest's domain XML", r.handleText())

@@ -153,7 +153,7 @@ func (h *hardware) parse(records []sim.Record) (map[*machine]hostRow, error) {
 
 // row is the hardware as it is now.
 func (m *machine) row() (hostRow, error) {
-	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.ownMdevs)), Drivers: make(map[string]json.RawMessage)}
+	row := hostRow{Host: m.host.Name, Own: slices.Sorted(maps.Keys(m.older)), Drivers: make(map[string]json.RawMessage)}
 	if tree, ok := m.tree.(driver.Snapshotter); ok {
 		data, err := tree.Dump()
 		if err != nil {
@@ -192,9 +192,9 @@ func (m *machine) load(row hostRow) error {
 		}
 	}
 	if m.dir != nil {
-		m.ownMdevs = make(map[string]bool)
+		m.older = make(map[string]bool)
 		for _, id := range row.Own {
-			m.ownMdevs[id] = true
+			m.older[id] = true
 		}
 	}
 	if kept {

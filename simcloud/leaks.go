@@ -16,6 +16,7 @@ const (
 	LeakHandle     = "handle"     // an attach handle in use by no accelerator request
 	LeakAllocation = "allocation" // an allocation that belongs to no guest
 	LeakMdev       = "mdev"       // a mediated device that belongs to no guest
+	LeakVGPU       = "vgpu"       // a virtual function with a vGPU type that belongs to no guest
 	LeakGuest      = "guest"      // a guest that lacks something
 	LeakHost       = "host"       // a host, or an external Placement, that cannot be read
 )
@@ -36,10 +37,10 @@ type Leak struct {
 //     guest's allocation counts for,
 //   - each attach handle in use belongs to the request that holds it,
 //   - each allocation on a compute root or on a provider of Cyborg's belongs to a guest, and
-//     so does each mediated device,
+//     so does each mediated device and each virtual function with a vGPU type,
 //   - each guest's requests are Bound, on the guest's host, with an allocation on their
 //     provider, and their devices are in the guest's domain XML (except TEST_PCI handles,
-//     which have no device), and their mediated devices exist on the host,
+//     which have no device), and their mediated devices and vGPUs exist on the host,
 //   - each unit of a provider of Cyborg's that is allocated to a guest has a request,
 //   - no guest's domain XML has a device of Cyborg's that is not the guest's,
 //   - the last event that Nova got about a guest's bound request says that it is bound for
@@ -58,6 +59,7 @@ func (c *Cloud) check(s *snapshot) []Leak {
 	s.checkHandles()
 	s.checkAllocations()
 	s.checkMdevs()
+	s.checkVGPUs()
 	for i := range s.guests {
 		s.checkGuest(&s.guests[i])
 	}
@@ -149,18 +151,40 @@ func (s *snapshot) ours(a placementsim.Allocation) bool {
 // request and a request of no guest are leaks of their own.
 func (s *snapshot) checkMdevs() {
 	for _, m := range s.mdevs {
-		to, h := "", s.handle[m.UUID]
-		switch {
-		case h == nil || h.Hostname != m.host:
-			to = "no attach handle"
-		case !h.InUse:
-			to = "attach handle " + h.UUID + ", which is not in use"
-		default:
-			if h.holder == nil || h.holder.State == fakecyborg.StateBound {
-				continue
-			}
-			to = h.holder.text() + ", which is not Bound"
+		h := s.handle[m.UUID]
+		if h != nil && h.Hostname != m.host {
+			h = nil
 		}
-		s.leak(LeakMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.host, to)
+		if to := h.unbound(); to != "" {
+			s.leak(LeakMdev, m.UUID, "mediated device %s (%s on %s) of host %s belongs to %s", m.UUID, m.Type, m.Parent, m.host, to)
+		}
 	}
+}
+
+// checkVGPUs finds virtual functions with a vGPU type and without a bound request.
+func (s *snapshot) checkVGPUs() {
+	for _, v := range s.vgpus {
+		var h *handle
+		for h = s.firstOf[v.device()]; h != nil; h = h.next {
+			if asked, found, _ := h.asked(); found && asked.Type == v.Type {
+				break
+			}
+		}
+		if to := h.unbound(); to != "" {
+			s.leak(LeakVGPU, v.Function.String(), "vGPU type %d of virtual function %s of host %s belongs to %s", v.Type, v.Function, v.host, to)
+		}
+	}
+}
+
+// unbound says what a handle whose device exists belongs to, or "" if that is a bound request.
+func (h *handle) unbound() string {
+	switch {
+	case h == nil:
+		return "no attach handle"
+	case !h.InUse:
+		return "attach handle " + h.UUID + ", which is not in use"
+	case h.holder == nil || h.holder.State == fakecyborg.StateBound:
+		return ""
+	}
+	return h.holder.text() + ", which is not Bound"
 }

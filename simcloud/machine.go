@@ -17,19 +17,19 @@ import (
 // machine is a host with its hardware.
 type machine struct {
 	host         Host
-	provider     string           // uuid of the root provider
-	tree         driver.Tree      // nil: no hardware
-	dir          *sysfs.DirTree   // the tree, if it is a directory
-	verbatim     *verbatim.Driver // the devices that the model describes
-	created      bool             // the root provider is in Placement
-	ownMdevs     map[string]bool
+	provider     string                        // uuid of the root provider
+	tree         driver.Tree                   // nil: no hardware
+	dir          *sysfs.DirTree                // the tree, if it is a directory
+	verbatim     *verbatim.Driver              // the devices that the model describes
+	created      bool                          // the root provider is in Placement
+	older        map[string]bool               // mediated devices and functions with vGPUs that were there before: not leaked
 	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
 }
 
 // newMachine opens or generates the hardware of a host.
 func newMachine(trees *generator, seed uint64, h Host) (*machine, error) {
 	m := &machine{
-		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), verbatim: verbatim.New(h.Devices), ownMdevs: make(map[string]bool),
+		host: h, provider: cmp.Or(h.ProviderUUID, providerUUID(seed, h.Name)), verbatim: verbatim.New(h.Devices), older: make(map[string]bool),
 	}
 	if h.Sysfs == nil {
 		return m, nil
@@ -48,11 +48,15 @@ func newMachine(trees *generator, seed uint64, h Host) (*machine, error) {
 	}
 	m.tree, m.dir = dir, dir
 	mdevs, err := m.mdevs()
-	if err != nil {
+	vgpus, vgpuErr := sysfs.VGPUs(dir)
+	if err = cmp.Or(err, vgpuErr); err != nil {
 		return nil, errors.Join(fmt.Errorf("sysfs.dir: %w", err), dir.Close())
 	}
 	for _, mdev := range mdevs {
-		m.ownMdevs[mdev.UUID] = true // not leaked: they were there before
+		m.older[mdev.UUID] = true
+	}
+	for function := range vgpus {
+		m.older[function.String()] = true
 	}
 	return m, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/nova"
 	"github.com/gocyborg/gocyborg/internal/uuids"
@@ -34,6 +35,8 @@ type snapshot struct {
 	names       map[string]string // of providers; nil until a text needs one
 	mdevs       []hostMdev
 	hasMdev     map[[2]string]bool // by host and uuid
+	vgpus       []hostVGPU         // ordered by address within a host
+	hasVGPU     map[hostVGPU]bool
 	leaks       []Leak
 }
 
@@ -78,6 +81,13 @@ type hostMdev struct {
 	driver.Mdev
 }
 
+type hostVGPU struct {
+	host string
+	driver.VGPU
+}
+
+func (v hostVGPU) device() hostDevice { return hostDevice{v.host, deviceAt(v.Function)} }
+
 // snapshot reads Nova's part, and then the other services side by side. What cannot be read is a
 // leak.
 func (c *Cloud) snapshot() *snapshot {
@@ -102,9 +112,11 @@ func (c *Cloud) snapshot() *snapshot {
 	}
 	s.indexAllocations()
 	s.roots, s.hasMdev = make(map[string]bool, len(c.machines)), make(map[[2]string]bool)
+	s.hasVGPU = make(map[hostVGPU]bool)
 	for _, m := range c.machines {
 		s.roots[m.provider] = true
 		s.readMdevs(m)
+		s.readVGPUs(m)
 	}
 	return s
 }
@@ -181,9 +193,26 @@ func (s *snapshot) readMdevs(m *machine) {
 		s.leak(LeakHost, m.host.Name, "host %s: its mediated devices cannot be read: %v", m.host.Name, err)
 	}
 	for _, mdev := range mdevs {
-		if !m.ownMdevs[mdev.UUID] {
+		if !m.older[mdev.UUID] {
 			s.mdevs = append(s.mdevs, hostMdev{m.host.Name, mdev})
 			s.hasMdev[[2]string{m.host.Name, mdev.UUID}] = true
+		}
+	}
+}
+
+// readVGPUs leaves out the vGPUs that are older than the cloud.
+func (s *snapshot) readVGPUs(m *machine) {
+	if m.tree == nil {
+		return
+	}
+	types, err := sysfs.VGPUs(m.tree)
+	if err != nil {
+		s.leak(LeakHost, m.host.Name, "host %s: its vGPUs cannot be read: %v", m.host.Name, err)
+	}
+	for _, function := range slices.SortedFunc(maps.Keys(types), driver.PCIAddress.Compare) {
+		if !m.older[function.String()] {
+			v := hostVGPU{m.host.Name, driver.VGPU{Function: function, Type: types[function]}}
+			s.vgpus, s.hasVGPU[v] = append(s.vgpus, v), true
 		}
 	}
 }
@@ -225,7 +254,16 @@ func deviceOf(kind, handle string, info map[string]string) (nova.Device, bool) {
 		return nova.Device{Mdev: uuids.Canonical(handle)}, true
 	}
 	a, err := driver.PCIAddressOf(info)
-	return nova.Device{Domain: a.Domain, Bus: a.Bus, Slot: a.Device, Function: a.Function}, err == nil
+	return deviceAt(a), err == nil
+}
+
+func deviceAt(a driver.PCIAddress) nova.Device {
+	return nova.Device{Domain: a.Domain, Bus: a.Bus, Slot: a.Device, Function: a.Function}
+}
+
+// asked is the vGPU that a handle of a virtual function stands for.
+func (h *handle) asked() (v driver.VGPU, found bool, err error) {
+	return driver.AttachHandle{Type: h.Type, Info: h.Info}.VGPU()
 }
 
 func (r *request) text() string {

@@ -43,7 +43,7 @@ func mayBeMediated(arq cyborgclient.ARQ) bool {
 	case cyborgclient.StateInitial, cyborgclient.StateUnbound:
 		return false
 	case cyborgclient.StateBound:
-		return arq.AttachHandleType == cyborgclient.HandleMDEV
+		return arq.AttachHandleType == cyborgclient.HandleMDEV || arq.AttachHandleInfo["asked_type"] != nil
 	}
 	return true
 }

@@ -60,7 +60,7 @@ func TestEveryDeviceOfOneHostIsReportedOnce(t *testing.T) {
 	}
 	want := map[string][]string{
 		"fake":        {"FPGA 0000:0c:00.0 FPGA:16"},
-		"nvidia":      {"GPU 0000:10:00.0 PGPU:1", "GPU 0000:11:00.0 VGPU:16"},
+		"nvidia":      {"GPU 0000:10:00.0 PGPU:1", "GPU 0000:11:00.0 VGPU:16", "GPU 0000:1f:00.0 VGPU:2", "left out 0000:1f:00.4", "left out 0000:1f:00.5"},
 		"intel_fpga":  {"FPGA 0000:12:00.0 FPGA:1", "FPGA 0000:13:00.0 FPGA:1 FPGA:1", "left out 0000:13:00.0"},
 		"xilinx_fpga": {"FPGA 0000:14:00.0 FPGA:1", "left out 0000:14:00.0"},
 		"inspur_fpga": {"FPGA 0000:15:00.0 FPGA:1"},
@@ -108,6 +108,7 @@ func TestOneShapeForAllDrivers(t *testing.T) {
 func TestTwoDriversOfOneHostThatWantOneAddress(t *testing.T) {
 	t.Parallel()
 	c := allOn()
+	c.NVIDIA = &nvidia.Config{EnabledVGPUTypes: c.NVIDIA.EnabledVGPUTypes[:1]} // pci takes no functions with vGPU types
 	c.PCI.PassthroughWhitelist = pci.Whitelist{{VendorID: "10de"}, {VendorID: "8086", ProductID: "37c9"}}
 	reports := discover(t, c, generate(t, everything()))
 	for name, want := range map[string]string{"nvidia": "nvidia and pci", "intel_qat": "intel_qat and pci"} {

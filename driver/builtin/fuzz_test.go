@@ -143,8 +143,8 @@ func checkWhole(t *testing.T, m *sysfs.Memory, gpus []driver.Device) {
 	for _, d := range gpus {
 		for _, h := range d.Deployables[0].AttachHandles {
 			address, err := driver.PCIAddressOf(h.Info)
-			if err != nil || h.Type != driver.HandlePCI {
-				continue // a mediated device
+			if _, isVGPU, _ := h.VGPU(); err != nil || isVGPU || h.Type != driver.HandlePCI {
+				continue // a mediated device, or a vGPU without
 			}
 			for link, what := range map[string]string{"physfn": "a virtual function", "virtfn0": "a physical function with virtual ones"} {
 				if _, err := m.Readlink(path.Join("bus/pci/devices", address.String(), link)); err == nil {

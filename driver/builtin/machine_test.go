@@ -27,6 +27,8 @@ const (
 func group(n int) *int { return &n }
 
 // everything is a machine with a device of every type, FPGAs of three vendors among them.
+const vgpuName = "NVIDIA RTX Pro 6000 Blackwell DC-48Q"
+
 func everything() sysfs.Description {
 	return sysfs.Description{
 		Devices: []sysfs.PCIDevice{
@@ -57,6 +59,9 @@ func everything() sysfs.Description {
 				Clocks: []sysfs.Clock{{Name: "ptp0", ClockName: "zte hpts"}}},
 			{Address: "0000:1c:00.0", Vendor: "8086", Product: "1521", Class: "0200", Driver: "igb", IOMMUGroup: group(13),
 				Interfaces: []sysfs.Interface{{Name: "eth0", Up: true}}, VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "1520", Driver: "igbvf"}},
+			{Address: "0000:1f:00.0", Vendor: "10de", Product: "2bb5", Class: "0302", Driver: "nvidia", IOMMUGroup: group(20),
+				VFs: &sysfs.VFs{Total: 4, Enabled: 4, Offset: 2, Driver: "nvidia", VGPUs: &sysfs.VGPUCard{Types: []sysfs.VGPUType{
+					{ID: 1555, Name: vgpuName, FramebufferMiB: 49152, MaxInstances: 2}}}}},
 			{Address: "0000:1d:00.0", Vendor: "102b", Product: "0534", Class: "0300", Driver: "mgag200", BootVGA: true},
 		},
 		MdevParents: []sysfs.MdevParent{{Name: "mtty", Types: []sysfs.MdevType{{Type: "mtty-2", Name: "Dual port serial", AvailableInstances: 12}}}},
@@ -68,8 +73,11 @@ func allOn() builtin.Config {
 	return builtin.Config{
 		EnabledDrivers: builtin.Names(), Host: "cn0",
 		Policy: driver.Policy{Mounts: []string{"nvme1n1p1"}},
-		NVIDIA: &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{"0000:11:00.0"}}}},
-		NIC:    &nic.Config{}, FPGA: &fpga.Config{}, QAT: &qat.Config{}, HPTS: &hpts.Config{},
+		NVIDIA: &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{
+			{Name: "nvidia-222", DeviceAddresses: []string{"0000:11:00.0"}},
+			{Name: "nvidia-1555", DeviceAddresses: []string{"0000:1f:00.0"}, MaxInstances: 2, VGPUName: vgpuName},
+		}},
+		NIC: &nic.Config{}, FPGA: &fpga.Config{}, QAT: &qat.Config{}, HPTS: &hpts.Config{},
 		SSD:  &ssd.Config{DeviceSpec: []ssd.Spec{{VendorID: "1bd4"}}},
 		PCI:  &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086", ProductID: "1520"}, {VendorID: "102b"}}},
 		Mdev: &mdev.Config{EnabledMdevTypes: []mdev.Type{{Name: "mtty-2", Parents: []string{"mtty"}, Class: "CUSTOM_MTTY"}}},

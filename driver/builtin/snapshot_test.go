@@ -18,7 +18,7 @@ func TestNoDriverHereRemembersAnything(t *testing.T) {
 	const given = "configuration"
 	fields := map[string]map[string]string{
 		"fake.Driver":       {"host": given},
-		"nvidia.Driver":     {"PCIDriver": given, "MdevParents": given, "config": given, "types": given},
+		"nvidia.Driver":     {"PCIDriver": given, "MdevParents": given, "VGPUFunctions": given, "config": given, "types": given, "vgpus": given},
 		"mdev.Driver":       {"TreeReader": given, "MdevParents": given, "config": given, "types": given, "parents": given},
 		"driver.PCIDriver":  {"TreeReader": given + ", of a description that is copied for each discovery", "claims": given},
 		"driver.TreeReader": {"name": given, "tree": given, "discover": "a method of the driver"},

@@ -29,7 +29,7 @@ type Case struct {
 func Run(t *testing.T, c Case) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Case){
-		"discover": testDiscover, "cancelled": testCancelled, "broken trees": testBroken, "unreadable once": testUnreadable, "mediated devices": testMdevs, "snapshot": testSnapshot,
+		"discover": testDiscover, "cancelled": testCancelled, "broken trees": testBroken, "unreadable once": testUnreadable, "mediated devices": testMdevs, "vGPUs": testVGPUs, "snapshot": testSnapshot,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c) })
 	}
@@ -239,15 +239,57 @@ func testMdevs(t *testing.T, c Case) {
 	}
 }
 
+// testVGPUs writes and clears the types of the virtual functions that are such handles.
+func testVGPUs(t *testing.T, c Case) {
+	tree := generate(t, c.Hardware)
+	d := c.newDriver(t, tree)
+	maker, ok := d.(driver.VGPUDriver)
+	if !ok {
+		return
+	}
+	before := Discover(t, d)
+	for _, h := range allHandles(before) {
+		v, found, err := h.VGPU()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !found {
+			continue
+		}
+		set := func(bound bool) func() error {
+			return func() error { return maker.SetVGPU(t.Context(), v, bound) }
+		}
+		clearType := func() error { return maker.ClearVGPU(t.Context(), v) }
+		for _, step := range []struct {
+			name    string
+			do      func() error
+			refused bool
+		}{
+			{"set", set(false), false}, {"set again after a bind", set(true), false}, {"set of what is set", set(false), true},
+			{"clear", clearType, false}, {"clear again", clearType, false},
+		} {
+			if err := step.do(); (err != nil) != step.refused {
+				t.Errorf("%s %+v: %v", step.name, v, err)
+			}
+			if after := Discover(t, d); len(allHandles(before)) != len(allHandles(after)) {
+				t.Errorf("%s %+v changes the handles:\n%+v\n%+v", step.name, v, before.Devices, after.Devices)
+			}
+		}
+		if after := Discover(t, d); !reflect.DeepEqual(before.Devices, after.Devices) {
+			t.Errorf("a vGPU that came and went changes the devices:\n%+v\n%+v", before.Devices, after.Devices)
+		}
+	}
+}
+
 func mdevHandles(report driver.Report) []driver.AttachHandle {
+	return slices.DeleteFunc(allHandles(report), func(h driver.AttachHandle) bool { return h.Type != driver.HandleMDEV })
+}
+
+func allHandles(report driver.Report) []driver.AttachHandle {
 	var list []driver.AttachHandle
 	for _, d := range report.Devices {
 		for _, p := range d.Deployables {
-			for _, h := range p.AttachHandles {
-				if h.Type == driver.HandleMDEV {
-					list = append(list, h)
-				}
-			}
+			list = append(list, p.AttachHandles...)
 		}
 	}
 	return list

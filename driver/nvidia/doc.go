@@ -1,11 +1,16 @@
 // Package nvidia finds NVIDIA GPUs in a sysfs tree: whole ones, which guests get as PCI
-// devices, and ones divided into vGPUs, which they get as mediated devices.
+// devices, and ones divided into vGPUs, which they get as mediated devices or, on cards that
+// have none, as virtual functions to which a vGPU type is written.
 //
 // It compares vendor and class ids instead of searching the text of lspci. It never
 // offers a virtual function as a whole GPU, nor a physical function that has virtual
 // functions or mediated devices, nor the display of the host; those are listed as left
 // out. It does not load drivers, enable SR-IOV or configure MIG, and does not call
 // vendor tools.
+//
+// vGPUs without mediated devices are not upstream's. Each type that is configured for a card is a
+// deployable of as many virtual functions as are configured, in the order of addresses. The kernel's
+// refusal of a type fails the bind.
 //
 // It follows cyborg/accelerator/drivers/gpu/nvidia/driver.py, gpu/nvidia/sysinfo.py and
 // gpu/utils.py of Cyborg 2026.2: names, traits, resource classes, handles, configuration

@@ -22,25 +22,33 @@ const (
 type Driver struct {
 	*driver.PCIDriver
 	driver.MdevParents
+	driver.VGPUFunctions
 	config Config
-	types  map[string]string // mdev type by address of the card
+	types  map[string]string     // mdev type by address of the card
+	vgpus  map[string][]VGPUType // types without mediated devices by address of the card
 }
+
+// kernelDrivers may be bound to a card that is offered.
+var kernelDrivers = []string{"nvidia", "nouveau"}
 
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig; where the vGPU
 // configuration is at fault its text is upstream's.
 func New(config Config, tree driver.Tree) (*Driver, error) {
-	types, err := config.check()
+	types, vgpus, err := config.check()
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{MdevParents: driver.NewMdevParents(tree, types), config: config, types: types}
+	d := &Driver{
+		MdevParents: driver.NewMdevParents(tree, types), VGPUFunctions: driver.NewVGPUFunctions(tree),
+		config: config, types: types, vgpus: vgpus,
+	}
 	d.PCIDriver, err = driver.NewPCIDriver(driver.PCISpec{
 		Driver: name, Host: config.Host, Policy: config.Policy, Separate: true,
 		Claims: []driver.Claim{
 			{Vendor: vendorID, Class: classVGA, Why: "NVIDIA VGA compatible controller"},
 			{Vendor: vendorID, Class: class3D, Why: "NVIDIA 3D controller"},
 		},
-		KernelDrivers: func(driver.Unit) []string { return []string{"nvidia", "nouveau"} },
+		KernelDrivers: func(driver.Unit) []string { return kernelDrivers },
 		Vet:           d.vet,
 		Divide:        d.divide,
 		Device:        device,
@@ -54,12 +62,19 @@ func New(config Config, tree driver.Tree) (*Driver, error) {
 // vet refuses virtual functions: they are no whole GPUs.
 func (d *Driver) vet(u driver.Unit) string {
 	switch {
+	case d.isVGPU(u): // offered with its card
+		return ""
 	case u.IsVirtual && d.config.FilterSRIOVVFs:
 		return "virtual function, and filter_sriov_vfs is set"
 	case u.IsVirtual && d.types[u.Address.String()] == "":
 		return fmt.Sprintf("virtual function of %s: no whole GPU", u.VirtualOf)
 	}
 	return ""
+}
+
+// isVGPU reports whether a function is a virtual one of a card that is divided without mediated devices.
+func (d *Driver) isVGPU(u driver.Unit) bool {
+	return u.Physical != nil && len(d.vgpus[u.Physical.Address.String()]) > 0
 }
 
 // device is a card with its class as lspci writes it.
@@ -83,8 +98,15 @@ func wholeGPU(u driver.Unit) driver.Subject {
 	return s
 }
 
-// divide reports a GPU that is configured for mediated devices.
+// divide reports a GPU that is configured for vGPUs.
 func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
+	if d.isVGPU(*u) {
+		return true
+	}
+	if types := d.vgpus[u.Address.String()]; len(types) > 0 {
+		d.divideFunctions(scan, u, types)
+		return true
+	}
 	typ := d.types[u.Address.String()]
 	if typ == "" {
 		return false
@@ -115,22 +137,18 @@ func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
 	return true
 }
 
-// deployable is a divided GPU. The type's part of the trait is the second word of its name:
-// T4-1B of "GRID T4-1B". A name of one word counts as a whole.
+// deployable is a divided GPU. The type's part of the trait is the second word of its name: T4-1B of
+// "GRID T4-1B". A name of one word counts as a whole.
 func (d *Driver) deployable(u driver.Unit, capacity driver.MdevCapacity) (driver.Deployable, error) {
 	words := strings.Fields(capacity.Name)
-	s := subject(u.PCIFunction)
-	s.VGPUType = words[min(1, len(words)-1)]
-	trait, err := driver.CustomName("NVIDIA", u.ProductID(), s.VGPUType)
+	class, traits, err := d.vgpuNames(u.PCIFunction, words[min(1, len(words)-1)])
 	if err != nil {
 		return driver.Deployable{}, driver.Problem{File: fmt.Sprintf("%s/mdev_supported_types/%s/name", u.Dir(), d.types[u.Address.String()]), Err: err}
 	}
-	s.ShippedClass, s.Shipped = "VGPU", []string{driver.TraitOwnerCyborg, trait}
-	class, traits, err := d.config.Names(s)
 	return driver.Deployable{
 		Name: d.config.Host + "_" + u.Address.String(), NumAccelerators: len(capacity.Handles), DriverName: driverName,
 		Class: class, Traits: traits, AttachHandles: capacity.Handles,
-	}, err
+	}, nil
 }
 
 // subject is what the names of a card are made of.
@@ -148,9 +166,13 @@ func (d *Driver) reportMissing(scan *driver.PCIScan) {
 	for _, p := range scan.Report.Problems {
 		known[p.Address] = true
 	}
-	for _, address := range slices.Sorted(maps.Keys(d.types)) {
+	missing := maps.Clone(d.types)
+	for address, types := range d.vgpus {
+		missing[address] = types[0].Name
+	}
+	for _, address := range slices.Sorted(maps.Keys(missing)) {
 		if !known[address] {
-			scan.Report.AddProblem(address, fmt.Errorf("%w: configured for vGPU type %s, and no NVIDIA GPU is at this address", driver.ErrConfig, d.types[address]))
+			scan.Report.AddProblem(address, fmt.Errorf("%w: configured for vGPU type %s, and no NVIDIA GPU is at this address", driver.ErrConfig, missing[address]))
 		}
 	}
 }

@@ -346,10 +346,10 @@ func TestConfigurationErrorsHaveUpstreamsTexts(t *testing.T) {
 	}
 	for want, c := range map[string]nvidia.Config{
 		"Invalid vGPU config: Missing device addresses config for vgpu type nvidia-35": two(nvidia.VGPUType{Name: "nvidia-35"}, nvidia.VGPUType{Name: "nvidia-36"}),
-		"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0":            two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-36", []string{card}}),
-		"Invalid vGPU config: Incorrect PCI address: 84:00.0":                          two(nvidia.VGPUType{"nvidia-35", []string{"84:00.0"}}, nvidia.VGPUType{}),
-		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                           two(nvidia.VGPUType{"nvidia-35", []string{card}}, nvidia.VGPUType{"nvidia-35", []string{other}}),
-		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                        two(nvidia.VGPUType{"../x", []string{card}}, nvidia.VGPUType{}),
+		"Invalid vGPU config: Duplicate types for PCI address 0000:84:00.0":            two(nvidia.VGPUType{Name: "nvidia-35", DeviceAddresses: []string{card}}, nvidia.VGPUType{Name: "nvidia-36", DeviceAddresses: []string{card}}),
+		"Invalid vGPU config: Incorrect PCI address: 84:00.0":                          two(nvidia.VGPUType{Name: "nvidia-35", DeviceAddresses: []string{"84:00.0"}}, nvidia.VGPUType{}),
+		"Invalid vGPU config: Duplicate vgpu type nvidia-35":                           two(nvidia.VGPUType{Name: "nvidia-35", DeviceAddresses: []string{card}}, nvidia.VGPUType{Name: "nvidia-35", DeviceAddresses: []string{other}}),
+		`Invalid vGPU config: Incorrect vgpu type name: "../x"`:                        two(nvidia.VGPUType{Name: "../x", DeviceAddresses: []string{card}}, nvidia.VGPUType{}),
 		"no host name": {},
 		`extra_traits: driver: bad name: trait "x": character 'x' is not allowed`: {Host: "h", Policy: driver.Policy{ExtraTraits: []string{"x"}}},
 	} {

@@ -102,6 +102,9 @@ type VFs struct {
 	Driver string `json:"driver,omitempty"`
 	// MdevTypes are supported by each VF, as on NVIDIA's cards of the Ampere series.
 	MdevTypes []MdevType `json:"mdev_types,omitempty"`
+	// VGPUs are those of each VF without mediated devices, as on NVIDIA's cards since the Ada
+	// series and kernel 6.8.
+	VGPUs *VGPUCard `json:"vgpus,omitempty"`
 }
 
 // MdevType describes one directory below mdev_supported_types.
@@ -225,7 +228,7 @@ func (v *VFs) check() error {
 			return err
 		}
 	}
-	return cmp.Or(checkOptionalName("vfs: driver", v.Driver), checkMdevTypes(v.MdevTypes))
+	return cmp.Or(checkOptionalName("vfs: driver", v.Driver), checkMdevTypes(v.MdevTypes), v.VGPUs.check())
 }
 
 func checkMdevTypes(types []MdevType) error {

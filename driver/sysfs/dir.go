@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,9 +28,12 @@ type DirOptions struct {
 // No name and no link leads out of the directory, but for udev's records, run/udev/data, which are read
 // from the directory beside it: /run of /sys. It is safe for concurrent use.
 //
+// The only files that are written are create and remove of mediated devices and
+// current_vgpu_type; all others are refused with fs.ErrPermission.
+//
 // Without DirOptions.Write the making and removing of mediated devices is kept in an
 // overlay: later reads through this tree see them, the directory does not change, and
-// Overlaid lists them. Other writes are refused with fs.ErrPermission.
+// Overlaid lists them, and so are the types of vGPUs.
 type DirTree struct {
 	tree
 	files   rootFiles
@@ -180,6 +184,9 @@ func (t rootFiles) Readlink(name string) (string, error) {
 
 func (t rootFiles) WriteFile(name string, data []byte) error {
 	_, err := at("write", name, func() (int, error) {
+		if err := t.checkWrite(name); err != nil {
+			return 0, err
+		}
 		f, err := t.root.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return 0, err
@@ -187,5 +194,24 @@ func (t rootFiles) WriteFile(name string, data []byte) error {
 		n, err := f.Write(data)
 		return n, cmp.Or(err, f.Close())
 	})
+	return err
+}
+
+// checkWrite refuses to write to anything but the files that make and remove mediated devices and
+// vGPUs. A link in their place would lead to another file.
+func (t rootFiles) checkWrite(name string) error {
+	p, inType := splitType(name)
+	_, isVGPU := vgpuFunctionOf(name)
+	switch {
+	case inType && p.rest == "create", isVGPU:
+	case inType && strings.HasPrefix(p.rest, "devices/") && path.Base(name) == "remove" && strings.Count(p.rest, "/") == 2:
+	case path.Base(name) == "remove" && path.Dir(path.Dir(name)) == dirMdevDevices:
+	default:
+		return fmt.Errorf("%w: not a file that makes or removes mediated devices or vGPUs", fs.ErrPermission)
+	}
+	info, err := t.root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
 	return err
 }

@@ -214,15 +214,71 @@ func TestWithWriteTheDirectoryChanges(t *testing.T) {
 	t.Parallel()
 	dir := onDisk(t)
 	tree := open(t, dir, sysfs.DirOptions{Write: true})
-	write(t, tree, vfs0, "2")
-	if got := read(t, open(t, dir, sysfs.DirOptions{}), vfs0); got != "2" {
-		t.Errorf("sriov_numvfs = %q", got)
+	write(t, tree, t35+"/create", id1)
+	if got, err := os.ReadFile(filepath.Join(dir, t35, "create")); err != nil || string(got) != id1 {
+		t.Errorf("create = %q, %v", got, err)
 	}
 	if got := tree.Overlaid(); got != nil {
 		t.Errorf("Overlaid() = %v", got)
 	}
-	if err := tree.WriteFile("devices/new", nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := tree.WriteFile("class/mdev_bus/"+t4+"/mdev_supported_types/nvidia-99/create", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// A tree may be anything, and the agent runs as root.
+func TestOnlyTheFilesOfMdevsAndVGPUsAreWritten(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "outside")
+	m := generate(t, blackwell())
+	dir := t.TempDir()
+	layOut(t, m, dir)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	card := "bus/pci/devices/" + gpu
+	types := "class/mdev_bus/x/mdev_supported_types/"
+	for _, d := range []string{types + "t/devices/" + id1, types + "out", "bus/mdev/devices/" + id2} {
+		if err := os.MkdirAll(at(d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{
+		types + "t/create":                     at(card + "/sriov_numvfs"), // absolute, and a way out for os.Root
+		types + "t/devices/" + id1 + "/remove": "../../../../../../../" + card + "/sriov_numvfs",
+		types + "out/create":                   outside,
+		"bus/mdev/devices/" + id2 + "/remove":  "../../../../" + card + "/sriov_numvfs",
+		"class/mdev_bus/out":                   filepath.Dir(outside),
+		"bus/pci/devices/0000:99:00.0":         filepath.Dir(outside),
+		"bus/pci/devices/0000:99:00.1":         "../../..",
+		"class/mdev_bus/y":                     "../../" + card,
+	} {
+		if err := os.Symlink(target, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := dump(t, open(t, dir, sysfs.DirOptions{}), "devices")
+	tree := open(t, dir, sysfs.DirOptions{Write: true})
+	for _, name := range []string{
+		card + "/sriov_numvfs", card + "/vendor", card + "/remove", card + "/rescan", card + "/reset", card + "/driver_override",
+		card + "/driver/unbind", "bus/pci/drivers/nvidia/bind", "bus/pci/rescan", "devices/new",
+		types + "t/create", types + "t/devices/" + id1 + "/remove", types + "out/create", "bus/mdev/devices/" + id2 + "/remove",
+		"class/mdev_bus/out/mdev_supported_types/t/create", "class/mdev_bus/y/remove", "bus/mdev/devices/../../x/remove",
+		"bus/pci/devices/0000:99:00.0/nvidia/current_vgpu_type", "bus/pci/devices/0000:99:00.1/nvidia/current_vgpu_type",
+		card + "/nvidia/current_vgpu_type", "bus/pci/devices/" + vf1 + "/nvidia/vgpu_params", "bus/pci/devices/" + vf1 + "/nvidia/creatable_vgpu_types",
+		types + "t/name", "../outside", "/etc/hostname", "",
+	} {
+		if err := tree.WriteFile(name, []byte("1")); err == nil {
+			t.Errorf("%s was written", name)
+		}
+	}
+	if _, err := os.Lstat(outside); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file outside of the tree: %v", err)
+	}
+	if diff := cmp.Diff(before, dump(t, open(t, dir, sysfs.DirOptions{}), "devices")); diff != "" {
+		t.Errorf("the directory has changed:\n%s", diff)
+	}
+	write(t, tree, "bus/pci/devices/"+vf1+"/nvidia/current_vgpu_type", "1555")
+	if got := read(t, tree, "bus/pci/devices/"+vf1+"/nvidia/current_vgpu_type"); got != "1555" {
+		t.Errorf("current_vgpu_type = %q", got)
 	}
 }
 

@@ -19,6 +19,17 @@ type treeDump struct {
 	// Ports are the FPGA ports whose function is not the described one.
 	Ports []dumpPort    `json:"fpga_ports"`
 	Mdevs []driver.Mdev `json:"mdevs"`
+	// VGPUs are the virtual functions with a type, in the order in which they are restored.
+	VGPUs []dumpVGPU `json:"vgpus,omitzero"`
+}
+
+type dumpVGPU struct {
+	Address string `json:"address"`
+	Type    int    `json:"type"`
+	// GPUInstance is the index of the GPU instance in MIG mode.
+	GPUInstance int `json:"gpu_instance,omitempty"`
+	// Held is set while a guest has the function.
+	Held bool `json:"held,omitempty"`
 }
 
 type dumpVFs struct {
@@ -34,7 +45,7 @@ type dumpPort struct {
 
 // Dump returns what writes and [Memory.Program] have made of the described machine, as one
 // JSON document with the field schema_version: the numbers of virtual functions, mediated
-// devices, and the functions in FPGAs. The description is not in it, nor is what SetFile,
+// devices, vGPUs, and the functions in FPGAs. The description is not in it, nor is what SetFile,
 // SetLink, Remove and Deny did. The same state gives the same bytes, and a tree that has
 // loaded a dump gives the same dump.
 func (m *Memory) Dump() ([]byte, error) {
@@ -52,6 +63,9 @@ func (m *hardware) dump(d *treeDump) {
 	for _, f := range m.sorted() {
 		if f.vfs != nil && len(f.virtual) != f.enabledAtStart {
 			d.VFs = append(d.VFs, dumpVFs{f.address.String(), len(f.virtual)})
+		}
+		if f.vgpu != nil {
+			d.VGPUs = append(d.VGPUs, dumpVGPU{f.address.String(), f.vgpu.ID, f.vgpu.instance, f.held})
 		}
 		if f.fpga == nil {
 			continue
@@ -85,7 +99,7 @@ func (m *Memory) Load(data []byte) error {
 
 // restored returns the tree of a dump, nil for one that is as described.
 func (d treeDump) restored(described Description) (*hardware, error) {
-	if len(d.VFs)+len(d.Ports)+len(d.Mdevs) == 0 {
+	if len(d.VFs)+len(d.Ports)+len(d.Mdevs)+len(d.VGPUs) == 0 {
 		return nil, nil
 	}
 	h, err := generate(described)
@@ -129,6 +143,11 @@ func (m *hardware) restore(d treeDump) error {
 	for _, mdev := range d.Mdevs {
 		if err := m.restoreMdev(mdev); err != nil {
 			return fmt.Errorf("mdev %q of type %q on %q: %w", mdev.UUID, mdev.Type, mdev.Parent, err)
+		}
+	}
+	for _, in := range d.VGPUs {
+		if err := m.restoreVGPU(in); err != nil {
+			return fmt.Errorf("vgpu of type %d on %q: %w", in.Type, in.Address, err)
 		}
 	}
 	return nil

@@ -26,12 +26,13 @@ func TestEveryFieldOfTheStateIsDumpedOrDerived(t *testing.T) {
 			"address": "the description's", "dir": "the description's", "id": "the description's", "kernel": "the description's", "numa": "the description's",
 			"group": "derived from the description", "types": "the description's", "mixed": "the description's", "dev": "derived from the description",
 			"vfGroup": "derived from the description", "vfDev": "derived from the description", "vfs": "the description's", "enabledAtStart": "the description's", "virtual": "dumped", "fpga": "the description's", "loaded": "dumped",
+			"makesVGPU": "the description's", "vgpu": "dumped", "held": "dumped",
 		}},
 		{node{}, map[string]string{
-			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived", "listed": "derived",
+			"children": "derived", "target": "derived", "data": "derived", "hidden": "derived, but for Deny", "write": "derived", "listed": "derived", "refusal": "derived",
 		}},
 		{DirTree{}, map[string]string{"tree": "the files or the overlay", "files": "configuration", "overlay": "dumped", "udev": "configuration"}},
-		{overlay{}, map[string]string{"base": "configuration", "mu": "a lock", "made": "dumped", "removed": "dumped", "log": "dumped"}},
+		{overlay{}, map[string]string{"base": "configuration", "mu": "a lock", "made": "dumped", "removed": "dumped", "vgpus": "dumped", "log": "dumped"}},
 	} {
 		of := reflect.TypeOf(tt.of)
 		for i := range of.NumField() {

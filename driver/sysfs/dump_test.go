@@ -22,7 +22,7 @@ import (
 // restless has hardware of every kind that writes change, much of it competing for
 // numbers: two functions whose VFs take IOMMU groups, one whose VFs carry mediated devices
 // from the start, two FPGAs whose ports move to VFs, and parents with one type at a time
-// and with several.
+// and with several, and a card with vGPUs in MIG mode.
 func restless() sysfs.Description {
 	d := classes()
 	d.Devices = append(d.Devices[5:], machine().Devices...) // no disks: nothing that is written changes them
@@ -31,6 +31,11 @@ func restless() sysfs.Description {
 			VFs: &sysfs.VFs{Total: 4, Enabled: 2, Offset: 4, Driver: "nvidia-vf", MdevTypes: []sysfs.MdevType{
 				{Type: "nvidia-558", Name: "NVIDIA A40-4Q", AvailableInstances: 1}, {Type: "nvidia-559", Name: "NVIDIA A40-8Q", AvailableInstances: 1},
 			}}},
+		sysfs.PCIDevice{Address: "0000:42:00.0", Vendor: "10de", Product: "2bb5", Class: "0302", Driver: "nvidia", IOMMUGroup: ptr(10),
+			VFs: &sysfs.VFs{Total: 4, Enabled: 4, Offset: 2, Driver: "nvidia", VGPUs: &sysfs.VGPUCard{MIG: true, GPUInstances: []int{1, 1}, Types: []sysfs.VGPUType{
+				{ID: 1561, Name: "NVIDIA DC-1-24Q", FramebufferMiB: 24576, MaxInstances: 1, Slices: 1},
+				{ID: 1570, Name: "NVIDIA DC-1-12Q", FramebufferMiB: 12288, MaxInstances: 2, Slices: 1},
+			}}}},
 		sysfs.PCIDevice{Address: "0000:60:00.0", Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci", IOMMUGroup: ptr(3),
 			VFs: &sysfs.VFs{Total: 2, Enabled: 1, Offset: 8, Product: "09c5", Driver: "vfio-pci"},
 			FPGA: &sysfs.FPGA{Dev: 1, InterfaceID: region2, Ports: []sysfs.FPGAPort{
@@ -94,7 +99,7 @@ func dumped(t rapid.TB, tree dumper) []byte {
 // disturb draws something that changes a tree, to be done to several.
 func disturb(t *rapid.T) func(*sysfs.Memory) error {
 	id := rapid.SampledFrom([]string{id1, id2, id3, strings.ToUpper("44444444-4444-4444-8444-44444444444a")}).Draw(t, "uuid")
-	switch rapid.IntRange(0, 12).Draw(t, "kind") {
+	switch rapid.IntRange(0, 15).Draw(t, "kind") {
 	case 0, 1, 2, 3, 4:
 		at := rapid.SampledFrom([]string{nic, fpga, "0000:41:00.0", "0000:60:00.0"}).Draw(t, "function")
 		n := rapid.SampledFrom([]string{"0", "0", "1", "2", "4"}).Draw(t, "VFs")
@@ -109,6 +114,13 @@ func disturb(t *rapid.T) func(*sysfs.Memory) error {
 		return func(m *sysfs.Memory) error {
 			return m.WriteFile("bus/mdev/devices/"+strings.ToLower(id)+"/remove", []byte("1"))
 		}
+	case 12, 13:
+		vf := rapid.SampledFrom([]string{"0000:42:00.2", "0000:42:00.3", "0000:42:00.4"}).Draw(t, "function")
+		text := rapid.SampledFrom([]string{"0", "1561", "1570"}).Draw(t, "type")
+		return func(m *sysfs.Memory) error { return m.WriteFile(currentType(vf), []byte(text)) }
+	case 14:
+		held := rapid.Bool().Draw(t, "held")
+		return func(m *sysfs.Memory) error { return m.HoldVGPU(driver.PCIAddress{Bus: 0x42, Function: 2}, held) }
 	case 11:
 		at := rapid.SampledFrom([]string{fpga, "0000:5e:01.0", "0000:60:00.0", "0000:60:01.1"}).Draw(t, "card")
 		port := rapid.SampledFrom([]int{0, 1, 4, 5, 6}).Draw(t, "port")

@@ -74,6 +74,12 @@ func (m *hardware) setVFs(f *function, n int) {
 		m.link(vf.dir+"/physfn", f.dir)
 		m.link(fmt.Sprintf("%s/virtfn%d", f.dir, i), vf.dir)
 		f.virtual = append(f.virtual, vf)
+		if f.vfs.VGPUs != nil {
+			m.addVGPUs(f, vf)
+		}
+	}
+	if f.vfs != nil && f.vfs.VGPUs != nil {
+		m.showCreatable(f)
 	}
 	m.setData(f.dir+"/sriov_numvfs", line(n))
 	m.placePorts(f)
@@ -88,7 +94,7 @@ func (f *function) newVF(index int) *function {
 	}
 	vf := &function{
 		address: at, dir: above + "/" + at.String(), id: id, kernel: f.vfs.Driver,
-		numa: f.numa, types: f.vfs.MdevTypes, mixed: f.mixed,
+		numa: f.numa, types: f.vfs.MdevTypes, mixed: f.mixed, makesVGPU: f.vfs.VGPUs != nil,
 	}
 	if f.group != nil {
 		group := f.vfGroup + index

@@ -42,6 +42,11 @@ type function struct {
 	vfGroup, vfDev int // the numbers of the first virtual function
 	fpga           *FPGA
 	loaded         map[int]string // function by FPGA port
+
+	// of a virtual function
+	makesVGPU bool
+	vgpu      *vgpu // that it has
+	held      bool  // a guest has it
 }
 
 // Generate returns the tree of the described machine, laid out with the links a kernel
@@ -295,6 +300,13 @@ func (m *hardware) setEffect(path string, write func([]byte) error) {
 // sorted returns the functions in the order of addresses.
 func (m *hardware) sorted() []*function {
 	return slices.SortedFunc(maps.Values(m.functions), func(a, b *function) int { return a.address.Compare(b.address) })
+}
+
+// setRefusal makes reading a file fail.
+func (m *hardware) setRefusal(path string, err error) {
+	if n, walkErr := m.root.walk(path, false); walkErr == nil {
+		n.refusal = err
+	}
 }
 
 func line(n int) string { return strconv.Itoa(n) + "\n" }

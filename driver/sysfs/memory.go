@@ -18,11 +18,14 @@ import (
 )
 
 // Memory is a sysfs tree in memory that reacts to writes as the kernel does: create and
-// remove of mediated devices, and sriov_numvfs. It is safe for concurrent use.
+// remove of mediated devices, the types of vGPUs, and sriov_numvfs. It is safe for concurrent use.
 //
 // Errors of the writes are those of Linux: EINVAL for a malformed value, EEXIST for an
 // mdev uuid in use, ENOSPC when no instance of the type is left, ERANGE for more VFs
-// than there are and EBUSY for a change from one number of VFs to another.
+// than there are and EBUSY for a change from one number of VFs to another. A vGPU type is
+// refused with EPERM for a function that has one, ENODEV for an unknown id, EINVAL for a size
+// that the card does not have now, ENOSPC when it is full, and EIO in MIG mode without a GPU
+// instance; it is cleared with EPERM while a guest has the function.
 //
 // A tree that nothing has changed is generated from its description when it is read, and takes no
 // memory between the garbage collector's runs.
@@ -136,6 +139,8 @@ func (m *Memory) ReadFile(name string) ([]byte, error) {
 			return nil, ErrNotRegular
 		case n.hidden:
 			return nil, fs.ErrPermission
+		case n.refusal != nil:
+			return nil, n.refusal
 		case len(n.data) > maxFile:
 			return nil, ErrTooLarge
 		}
@@ -229,7 +234,7 @@ func sortMdevs(list []driver.Mdev) {
 	slices.SortFunc(list, func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
 }
 
-// Reboot does to the tree what a restart of the host does: mediated devices are gone,
+// Reboot does to the tree what a restart of the host does: mediated devices and vGPUs are gone,
 // the ports of FPGAs have the functions they were described with, and each physical
 // function has the number of VFs it was described with.
 func (m *Memory) Reboot() {

@@ -39,6 +39,7 @@ type node struct {
 	target   string           // of a symbolic link
 	data     []byte           // of a file
 	hidden   bool             // reading is refused
+	refusal  error            // of reading
 	write    func(data []byte) error
 	listed   atomic.Pointer[[]fs.DirEntry] // of a directory in a tree that nothing changes
 }

@@ -20,19 +20,21 @@ import (
 // overlay does not support.
 var errReadOnly = fmt.Errorf("%w: the tree is open for reading only", fs.ErrPermission)
 
-// overlay remembers the mediated devices made and removed over a tree that is only read,
-// and shows them to later reads where the kernel would.
+// overlay remembers the mediated devices made and removed over a tree that is only read, and
+// the types of vGPUs, and shows them to later reads where the kernel would. The types for which
+// a card has room stay as they are.
 type overlay struct {
 	base driver.Tree
 
 	mu      sync.RWMutex
 	made    map[string]driver.Mdev // by uuid
 	removed map[string]driver.Mdev // present in base and removed since
+	vgpus   map[string]int         // types, by the names of their files
 	log     []string
 }
 
 func newOverlay(base driver.Tree) *overlay {
-	return &overlay{base: base, made: make(map[string]driver.Mdev), removed: make(map[string]driver.Mdev)}
+	return &overlay{base: base, made: make(map[string]driver.Mdev), removed: make(map[string]driver.Mdev), vgpus: make(map[string]int)}
 }
 
 // typePath is a name inside the directory of one mdev type. The last part of the path to
@@ -70,6 +72,9 @@ func (o *overlay) ReadFile(name string) ([]byte, error) {
 func (o *overlay) readFile(name string) ([]byte, error) {
 	if o.hides(name) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	if id, written := o.vgpus[name]; written {
+		return []byte(line(id)), nil
 	}
 	data, err := o.base.ReadFile(name)
 	p, ok := splitType(name)
@@ -200,6 +205,9 @@ func (o *overlay) write(name, text string) error {
 	}
 	if p, ok := splitType(name); ok && p.rest == "create" {
 		return o.create(path.Dir(name), p, strings.ToLower(text))
+	}
+	if function, ok := vgpuFunctionOf(name); ok {
+		return o.setVGPU(name, function, text)
 	}
 	if path.Base(name) != "remove" {
 		return errReadOnly

@@ -15,7 +15,9 @@ type overlayDump struct {
 	SchemaVersion int           `json:"schema_version"`
 	Made          []driver.Mdev `json:"made"`
 	Removed       []driver.Mdev `json:"removed"`
-	Writes        []string      `json:"writes"`
+	// VGPUs are the types of virtual functions that were written, by address; 0 is for none.
+	VGPUs  map[string]int `json:"vgpus,omitzero"`
+	Writes []string       `json:"writes"`
 }
 
 // Dump returns the writes that only this tree knows of, and what they made and removed, as
@@ -28,6 +30,13 @@ func (t *DirTree) Dump() ([]byte, error) {
 		o.mu.RLock()
 		defer o.mu.RUnlock()
 		d.Made, d.Removed = sortedMdevs(o.made), sortedMdevs(o.removed)
+		for name, id := range o.vgpus {
+			if d.VGPUs == nil {
+				d.VGPUs = make(map[string]int)
+			}
+			function, _ := vgpuFunctionOf(name)
+			d.VGPUs[function.String()] = id
+		}
 		d.Writes = append(d.Writes, o.log...)
 	}
 	return json.MarshalIndent(d, "", "  ")
@@ -44,7 +53,7 @@ func (t *DirTree) Load(data []byte) error {
 	case err != nil:
 	case t.overlay != nil:
 		err = t.overlay.load(d)
-	case len(d.Made)+len(d.Removed)+len(d.Writes) > 0:
+	case len(d.Made)+len(d.Removed)+len(d.VGPUs)+len(d.Writes) > 0:
 		err = errors.New("writes to the directory go through, and the dump is of recorded ones")
 	}
 	if err != nil {
@@ -71,9 +80,14 @@ func (o *overlay) load(d overlayDump) error {
 			return fmt.Errorf("made mdev %q on %q: %w", m.UUID, m.Parent, err)
 		}
 	}
+	for address, id := range d.VGPUs {
+		if err := fresh.repeatVGPU(address, id); err != nil {
+			return fmt.Errorf("vGPU type %d of %q: %w", id, address, err)
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.made, o.removed, o.log = fresh.made, fresh.removed, append([]string(nil), d.Writes...)
+	o.made, o.removed, o.vgpus, o.log = fresh.made, fresh.removed, fresh.vgpus, append([]string(nil), d.Writes...)
 	return nil
 }
 
@@ -88,4 +102,24 @@ func (o *overlay) repeat(m driver.Mdev, file, text string) error {
 		types = dirPCIDevices + "/" + m.Parent + "/" + mdevTypes
 	}
 	return o.write(types+"/"+m.Type+file, text)
+}
+
+// repeatVGPU records the type of a virtual function. One that was set again was cleared before.
+func (o *overlay) repeatVGPU(address string, id int) error {
+	function, err := driver.ParsePCIAddress(address)
+	if err != nil || function.String() != address {
+		return errors.New("not a PCI address")
+	}
+	name := driver.VGPUFile(function)
+	current, err := driver.CurrentVGPU(driver.NewView(o.base), function)
+	if err != nil {
+		return err
+	}
+	if id != 0 && current != 0 {
+		o.vgpus[name] = 0
+	} else if id == current {
+		o.vgpus[name] = id
+		return nil
+	}
+	return o.setVGPU(name, function, fmt.Sprint(id))
 }

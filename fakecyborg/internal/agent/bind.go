@@ -149,7 +149,7 @@ func (c *Conductor) workFor(ctx context.Context, b store.Bind) (w *store.HandleW
 		err = c.programForBind(ctx, b)
 	}
 	if err == nil && b.Mdev {
-		err = c.createMdev(ctx, work)
+		err = c.createDevice(ctx, work)
 	}
 	return &work, true, err
 }
@@ -169,7 +169,7 @@ func (c *Conductor) finishBind(ctx context.Context, b store.Bind, worked *store.
 	if worked != nil && b.Mdev {
 		ctx, end := c.work.Detach(ctx)
 		defer end()
-		keep = c.cfg.Quirks || c.removeMdev(ctx, *worked) != nil
+		keep = c.cfg.Quirks || c.removeDevice(ctx, *worked) != nil
 	}
 	c.update(ctx, func(tx store.Tx) {
 		if errors.Is(cause, errUnwritten) {
@@ -337,7 +337,7 @@ func (c *Conductor) release(ctx context.Context, uuid string, scope store.Scope,
 
 // removeHandle removes the mediated device of a handle that is being released.
 func (c *Conductor) removeHandle(ctx context.Context, w store.HandleWork) error {
-	err := c.removeMdev(ctx, w)
+	err := c.removeDevice(ctx, w)
 	c.update(ctx, func(tx store.Tx) { tx.EndRemoval(w, err == nil, c.now()) })
 	if err != nil && c.cfg.Quirks {
 		return store.Refuse(store.Internal, "'UnbindFailed'")

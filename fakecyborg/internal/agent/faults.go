@@ -32,6 +32,8 @@ func Operations() []fault.Operation {
 		{Name: fault.EventSend, Subject: "the uuid of the instance", Actions: sending},
 		{Name: fault.MdevCreate, Subject: "the uuid of the attach handle", Actions: failing},
 		{Name: fault.MdevRemove, Subject: "the uuid of the attach handle", Actions: failing},
+		{Name: fault.VGPUSet, Subject: "the uuid of the attach handle", Actions: failing},
+		{Name: fault.VGPUClear, Subject: "the uuid of the attach handle", Actions: failing},
 		{Name: fault.DeployableWrite, Subject: "the name of the deployable", Actions: failing},
 		{Name: fault.DeviceFind, Subject: "the name of the device's first deployable", Actions: []fault.Action{fault.Status, fault.Drop}},
 		{Name: fault.AgentCall, Subject: "the host", Actions: calling},

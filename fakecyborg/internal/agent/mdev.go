@@ -12,14 +12,25 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
-// createMdev creates the mediated device of a handle on its host; its UUID is the handle's.
-func (c *Conductor) createMdev(ctx context.Context, w store.HandleWork) error {
-	return c.changeMdev(ctx, fault.MdevCreate, w, driver.MdevDriver.CreateMdev)
+// createDevice makes on its host what a handle stands for: a mediated device, whose UUID is the
+// handle's, or the vGPU of a virtual function.
+func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) error {
+	if w.Handle.Type == driver.HandleMDEV {
+		return c.changeMdev(ctx, fault.MdevCreate, w, driver.MdevDriver.CreateMdev)
+	}
+	return c.changeVGPU(ctx, fault.VGPUSet, w, func(ctx context.Context, d driver.VGPUDriver, v driver.VGPU) error {
+		return d.SetVGPU(ctx, v, w.Lease.Work == store.WorkRestore)
+	})
 }
 
-// removeMdev removes it; one that is not there is no error.
-func (c *Conductor) removeMdev(ctx context.Context, w store.HandleWork) error {
-	return c.changeMdev(ctx, fault.MdevRemove, w, driver.MdevDriver.RemoveMdev)
+// removeDevice removes it; one that is not there is no error.
+func (c *Conductor) removeDevice(ctx context.Context, w store.HandleWork) error {
+	if w.Handle.Type == driver.HandleMDEV {
+		return c.changeMdev(ctx, fault.MdevRemove, w, driver.MdevDriver.RemoveMdev)
+	}
+	return c.changeVGPU(ctx, fault.VGPUClear, w, func(ctx context.Context, d driver.VGPUDriver, v driver.VGPU) error {
+		return d.ClearVGPU(ctx, v)
+	})
 }
 
 func (c *Conductor) changeMdev(ctx context.Context, operation sim.OperationName, w store.HandleWork,

@@ -41,6 +41,10 @@ func TestPlanOfAReport(t *testing.T) {
 	model.Model = "new"
 	other := card(2)
 	other.Deployables[0].Name = "cn0_other"
+	taken := card(2)
+	taken.Deployables[0].AttachHandles[0].InUse = true
+	full := card(1)
+	full.Deployables[0].AttachHandles[0].InUse = true
 	for name, tt := range map[string]struct {
 		stored                                      []storedDevice
 		found                                       []driver.Device
@@ -55,6 +59,10 @@ func TestPlanOfAReport(t *testing.T) {
 		"more units":         {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, deployables: 1},
 		"another trait":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, deployables: 1},
 		"in use, unchanged":  {stored: []storedDevice{bound}, found: []driver.Device{card(2)}},
+		"in use as we know":  {stored: []storedDevice{bound}, found: []driver.Device{taken}},
+		"used by others":     {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{taken}, changed: 1, deployables: 1},
+		"others have all":    {stored: []storedDevice{storedCard(card(1))}, found: []driver.Device{full}, changed: 1, vanishedOne: 1},
+		"new and others'":    {found: []driver.Device{full}},
 		"another model":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{model}, changed: 1},
 		"another deployable": {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, deployables: 1, vanishedOne: 1},
 	} {

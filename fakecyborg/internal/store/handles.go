@@ -32,8 +32,15 @@ func (t Tx) CountHandles() int { return t.s.handles.Len(t.tx) }
 // Handle finds an attach handle.
 func (t Tx) Handle(uuid string) (Handle, bool) { return t.s.handles.byUUID.Get(t.tx, uuid) }
 
-// NeedsAgent reports whether the agent has to create the handle's device.
-func (h Handle) NeedsAgent() bool { return h.Type == driver.HandleMDEV }
+// NeedsAgent reports whether the agent has to create the handle's device: a mediated device, or the
+// vGPU of a virtual function.
+func (h Handle) NeedsAgent() bool {
+	if h.Type == driver.HandlePCI && strings.Contains(string(h.Info), `"asked_type":`) {
+		_, vgpu, _ := h.spec().VGPU()
+		return vgpu
+	}
+	return h.Type == driver.HandleMDEV
+}
 
 func (h Handle) spec() driver.AttachHandle {
 	return driver.AttachHandle{Type: h.Type, Info: h.Info.Map()}

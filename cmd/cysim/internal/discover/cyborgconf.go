@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
@@ -40,8 +41,9 @@ func parseCyborgConf(data []byte) (builtin.Config, error) {
 	}
 	config := builtin.Config{EnabledDrivers: conf.List("agent", "enabled_drivers")}
 	config.Host, _ = conf.Last("DEFAULT", "host")
-	config.NVIDIA, config.NIC, config.PCI, config.SSD = &nvidia.Config{EnabledVGPUTypes: vgpuTypes(conf)}, &nic.Config{}, &pci.Config{}, &ssd.Config{}
-	var errs [4]error
+	config.NVIDIA, config.NIC, config.PCI, config.SSD = &nvidia.Config{}, &nic.Config{}, &pci.Config{}, &ssd.Config{}
+	var errs [5]error
+	config.NVIDIA.EnabledVGPUTypes, errs[4] = vgpuTypes(conf)
 	config.NVIDIA.FilterSRIOVVFs, errs[0] = conf.Flag("gpu_devices", "filter_sriov_vfs")
 	config.NIC.EnabledNICTypes, errs[1] = nicTypes(conf)
 	config.PCI.PassthroughWhitelist, errs[2] = whitelist(conf)
@@ -49,12 +51,21 @@ func parseCyborgConf(data []byte) (builtin.Config, error) {
 	return config, errors.Join(errs[:]...)
 }
 
-func vgpuTypes(conf osloconf.File) []nvidia.VGPUType {
+func vgpuTypes(conf osloconf.File) ([]nvidia.VGPUType, error) {
 	var types []nvidia.VGPUType
 	for _, name := range conf.List("gpu_devices", "enabled_vgpu_types") {
-		types = append(types, nvidia.VGPUType{Name: name, DeviceAddresses: conf.List("vgpu_"+name, "device_addresses")})
+		t := nvidia.VGPUType{Name: name, DeviceAddresses: conf.List("vgpu_"+name, "device_addresses")}
+		t.VGPUName, _ = conf.Last("vgpu_"+name, "vgpu_name")
+		if text, given := conf.Last("vgpu_"+name, "max_instances"); given {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("[vgpu_%s] max_instances: %q is not a positive number", name, text)
+			}
+			t.MaxInstances = n
+		}
+		types = append(types, t)
 	}
-	return types
+	return types, nil
 }
 
 func nicTypes(conf osloconf.File) ([]nic.Type, error) {

@@ -1,0 +1,158 @@
+package spawn_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/simcloud"
+	"github.com/gocyborg/gocyborg/simcloud/drill"
+)
+
+// blackwellModel has two hosts with a card each, which makes vGPUs without mediated devices. Of the
+// type that the profile vgpu asks for two fit on a card, though more are offered on the first.
+func blackwellModel() simcloud.Model {
+	const card, name = "0001:c8:00.0", "NVIDIA RTX Pro 6000 Blackwell DC-48Q"
+	model := simcloud.DefaultModel()
+	model.DeviceProfiles = []simcloud.DeviceProfile{{Name: "vgpu", Groups: []map[string]string{{
+		"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_2BB5_RTX_PRO_6000_BLACKWELL_DC_48Q": "required",
+	}}}}
+	for i := range model.Hosts[:2] {
+		group := 7
+		model.Hosts[i] = simcloud.Host{
+			Name: model.Hosts[i].Name,
+			Sysfs: &simcloud.Sysfs{Devices: []sysfs.PCIDevice{{
+				Address: card, Vendor: "10de", Product: "2bb5", Class: "0302", Driver: "nvidia", IOMMUGroup: &group,
+				VFs: &sysfs.VFs{Total: 6, Enabled: 6, Offset: 2, Driver: "nvidia", VGPUs: &sysfs.VGPUCard{Types: []sysfs.VGPUType{
+					{ID: 1555, Name: name, FramebufferMiB: 49152, MaxInstances: 2},
+				}}},
+			}}},
+			Drivers: &builtin.Config{NVIDIA: &nvidia.Config{EnabledVGPUTypes: []nvidia.VGPUType{
+				{Name: "nvidia-1555", DeviceAddresses: []string{card}, MaxInstances: 3 - i, VGPUName: name},
+			}}},
+		}
+	}
+	model.Hosts = model.Hosts[:2]
+	return model
+}
+
+func newVGPUSite(t *testing.T, change ...func(*simcloud.Model)) *site {
+	t.Helper()
+	model := blackwellModel()
+	for _, c := range change {
+		c(&model)
+	}
+	return newSite(t, worldOpts{model: &model})
+}
+
+func TestAVGPUWithoutAMediatedDevice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVGPUSite(t)
+		i := s.spawn(t, "vgpu")
+		domain := s.guests.saved[placeOf(i)]
+		if !strings.Contains(domain, `managed="no"`) || !strings.Contains(domain, `<address domain="0x0001" bus="0xc8" slot="0x00" function="0x2"`) {
+			t.Errorf("the function is not in the domain as one that libvirt leaves to its driver:\n%s", domain)
+		}
+		if err := s.ops.Delete(t.Context(), i); err != nil {
+			t.Error(err)
+		}
+		s.sound(t)
+	})
+}
+
+// The agent writes the types again after a restart of the host, which forgets them.
+func TestAVGPUIsThereAgainAfterAHostReboot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVGPUSite(t)
+		i := s.spawn(t, "vgpu")
+		s.powerCut(t, i.Host)
+		if leaks := s.cloud.Leaks(); len(leaks) != 1 || !strings.Contains(leaks[0].Text, "has no vGPU type 1555") {
+			t.Errorf("while the host is down: %v", leaks)
+		}
+		if err := s.cloud.StartHost(t.Context(), i.Host); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ops.ResumeAfterHostReboot(t.Context(), i); err != nil {
+			t.Error(err)
+		}
+		s.running(t, i, true)
+		s.sound(t)
+	})
+}
+
+// More vGPUs are offered than the card takes: the kernel's refusal fails the bind, and the next host is
+// tried.
+func TestACardThatRefusesAVGPU(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVGPUSite(t)
+		requests := make([]spawn.Request, 5)
+		for n := range requests {
+			requests[n] = request("vgpu")
+			requests[n].Instance = benchInstance(0xc, n)
+			result, err := s.flow.Run(t.Context(), requests[n])
+			if n == 4 {
+				if !errors.Is(err, spawn.ErrNotBound) && !strings.Contains(err.Error(), "no space left on device") {
+					t.Errorf("the fifth of four: %v", err)
+				}
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.define(t, result)
+			if want := s.cloud.HostNames()[n/2]; result.Host != want {
+				t.Errorf("spawn %d is on %s, want %s", n, result.Host, want)
+			}
+		}
+		s.sound(t)
+	})
+}
+
+// A function that a guest still has cannot be cleared. Its handle stays in use, and the error names the
+// ARQ; the deletion can be repeated.
+func TestAVGPUThatCannotBeClearedIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVGPUSite(t)
+		i := s.spawn(t, "vgpu")
+		arq := s.arqs(t, i)[0]
+		s.fail(t, fault.Rule{Operation: fault.VGPUClear, Action: fault.Status, Times: -1})
+		if err := s.ops.Delete(t.Context(), i); err == nil || !strings.Contains(err.Error(), arq.UUID) {
+			t.Errorf("Delete: %v, want one that names ARQ %s", err, arq.UUID)
+		}
+		s.cloud.Cyborg.CheckHandlesInUse(t, arq.DeviceRPUUID, 1)
+		if err := s.cloud.Faults().Set(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ops.Delete(t.Context(), i); err != nil {
+			t.Error(err)
+		}
+		s.sound(t)
+	})
+}
+
+func TestDrillSpawnOfAVGPU(t *testing.T) {
+	t.Parallel()
+	s := newStage()
+	config := drilled(6, 150)
+	config.Model = blackwellModel()
+	drill.Run(t, s.beside(s.spawnGuest(request("vgpu"))), s.drilled(config, false))
+}
+
+func TestDrillDeleteOfAVGPU(t *testing.T) {
+	t.Parallel()
+	s := newStage()
+	config := s.drilled(drilled(4, 100), false)
+	config.Model = blackwellModel()
+	config.Setup = s.spawnGuest(request("vgpu"))
+	drill.Run(t, s.beside(s.deleteGuest), config)
+}
