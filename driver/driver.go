@@ -169,6 +169,15 @@ type Snapshotter interface {
 	Load(data []byte) error
 }
 
+// Machine is implemented by drivers that are their own hardware instead of reading a tree, as those of
+// simulations are.
+type Machine interface {
+	// Mdevs lists the mediated devices that are there now.
+	Mdevs() []Mdev
+	// Reboot does what a restart of the host does: mediated devices are gone.
+	Reboot()
+}
+
 // TreeReader has the methods that all drivers which read a tree have alike. Such a driver
 // embeds it.
 type TreeReader struct {

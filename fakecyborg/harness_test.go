@@ -390,6 +390,15 @@ func (h *hardware) Mdevs() []driver.Mdev {
 	return slices.Collect(maps.Values(h.mdevs))
 }
 
+// Reboot removes them.
+func (h *hardware) Reboot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.mdevs)
+}
+
+var _ driver.Machine = (*hardware)(nil)
+
 func (h *hardware) present() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/glance"
@@ -36,11 +37,13 @@ type settings struct {
 	agentLoop bool
 	external  *externalConfig
 	stateFile string
+	drivers   *builtin.Registry
+	fault     error              // of an option
 	keep      func(*Cloud) error // writes the state to the file from now on
 }
 
 func newSettings(opts []Option) settings {
-	set := settings{keep: func(*Cloud) error { return nil }}
+	set := settings{keep: func(*Cloud) error { return nil }, drivers: new(builtin.Registry)}
 	for _, opt := range opts {
 		opt(&set)
 	}
@@ -54,6 +57,19 @@ func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = cl
 // WithAgentLoop makes the agents report every minute, as real ones do. Without it they
 // report when the cloud is made and when Cyborg.Report is called.
 func WithAgentLoop() Option { return func(s *settings) { s.agentLoop = true } }
+
+// WithDriver adds a driver from outside: hosts of the model enable it by its name ([Host.Drivers],
+// enabled_drivers) and configure it in a section of that name. Such a host is a host like any other:
+// its mediated devices are checked for leaks, it can be stopped, started and rebooted, and a state
+// has it. A driver that remembers something is a [driver.Snapshotter], one that is its own hardware
+// a [driver.Machine].
+func WithDriver(name string, load builtin.Load) Option {
+	return func(s *settings) {
+		if err := s.drivers.Add(name, load); err != nil {
+			s.fault = errors.Join(s.fault, fmt.Errorf("simcloud: %w", err))
+		}
+	}
+}
 
 // Cloud is a running simulated cloud. It is safe for parallel use.
 type Cloud struct {
@@ -72,6 +88,7 @@ type Cloud struct {
 	controls  http.Handler // below /_sim/
 	transport *simhttp.Transport
 	inside    http.RoundTripper // for requests between the services
+	drivers   *builtin.Registry
 	machines  []*machine
 	machineOf map[string]*machine // by the name of the host
 	external  *external           // nil: Placement is simulated
@@ -140,7 +157,7 @@ func newBuilt(ctx context.Context, m Model, set settings) (*Cloud, error) {
 
 // assemble starts the services of a cloud and calls fill.
 func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
-	if err := m.Validate(); err != nil {
+	if err := errors.Join(set.fault, m.validate(set.drivers)); err != nil {
 		return nil, err
 	}
 	if set.clock == nil {
@@ -148,7 +165,7 @@ func assemble(m Model, set settings, fill func(*Cloud) error) (*Cloud, error) {
 	}
 	c := &Cloud{
 		model: m.withDefaults(), clock: set.clock, agentLoop: set.agentLoop,
-		faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests), machineOf: make(map[string]*machine),
+		drivers: set.drivers, faults: fault.NewSet(), recorder: simhttp.NewRecorder(maxRequests), machineOf: make(map[string]*machine),
 	}
 	c.faults.Seed(c.model.Seed)
 	if err := c.start(set); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/ordered"
 )
@@ -48,7 +49,7 @@ type made struct {
 
 // makeHosts opens or generates the hardware of hosts, side by side, and yields them in order. Every
 // machine that was made when the iteration ends is in the list, to be closed.
-func makeHosts(m Model, machines *[]*machine) iter.Seq[made] {
+func makeHosts(m Model, drivers *builtin.Registry, machines *[]*machine) iter.Seq[made] {
 	return func(yield func(made) bool) {
 		all := make([]*machine, len(m.Hosts))
 		defer func() {
@@ -56,7 +57,7 @@ func makeHosts(m Model, machines *[]*machine) iter.Seq[made] {
 		}()
 		var trees generator
 		for _, each := range ordered.Ahead(len(all), func(i int) made {
-			machine, agent, err := newAgent(&trees, m.Seed, i, m.Hosts[i])
+			machine, agent, err := newAgent(&trees, drivers, m.Seed, i, m.Hosts[i])
 			all[i] = machine
 			return made{machine, agent, err}
 		}) {
@@ -70,7 +71,7 @@ func makeHosts(m Model, machines *[]*machine) iter.Seq[made] {
 // agents are the hosts of the cloud, which closes their hardware, as Cyborg knows them.
 func (c *Cloud) agents() iter.Seq[made] {
 	return func(yield func(made) bool) {
-		for each := range makeHosts(c.model, &c.machines) {
+		for each := range makeHosts(c.model, c.drivers, &c.machines) {
 			if m := each.machine; m != nil {
 				c.machineOf[m.host.Name] = m
 				each.agent.Changed = func() { c.hardware.commit(m) }

@@ -78,7 +78,7 @@ func (unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 
 func TestAnUnreadableHostIsALeak(t *testing.T) {
 	t.Parallel()
-	m := &machine{host: Host{Name: "cn0"}, verbatim: verbatim.New(nil), tree: unreadable{}}
+	m := &machine{host: Host{Name: "cn0"}, simulated: []driver.Machine{verbatim.New(nil)}, tree: unreadable{}}
 	if _, err := m.mdevs(); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("got error %v", err)
 	}

@@ -21,6 +21,7 @@ type machine struct {
 	tree         driver.Tree                   // nil: no hardware
 	dir          *sysfs.DirTree                // the tree, if it is a directory
 	verbatim     *verbatim.Driver              // the devices that the model describes
+	simulated    []driver.Machine              // the drivers that are their own hardware
 	created      bool                          // the root provider is in Placement
 	older        map[string]bool               // mediated devices and functions with vGPUs that were there before: not leaked
 	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
@@ -68,8 +69,14 @@ func providerUUID(seed uint64, name string) string {
 
 // agent is the host as Cyborg knows it: what the drivers find, then what the
 // model describes.
-func (m *machine) agent() (driver.Host, error) {
-	drivers, err := m.drivers()
+func (m *machine) agent(registry *builtin.Registry) (driver.Host, error) {
+	drivers, err := m.drivers(registry)
+	m.simulated = []driver.Machine{m.verbatim}
+	for _, d := range drivers {
+		if simulated, ok := d.(driver.Machine); ok {
+			m.simulated = append(m.simulated, simulated)
+		}
+	}
 	if len(m.host.Devices) > 0 {
 		drivers = append(drivers, m.verbatim)
 	}
@@ -88,9 +95,10 @@ func (m *machine) agent() (driver.Host, error) {
 
 // Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their
 // hardware, drivers and verbatim devices. Call the function returned to close the
-// directories they read. The error matches [ErrModel].
-func (m Model) Agents() (hosts []driver.Host, closeAll func() error, err error) {
-	if err := m.Validate(); err != nil {
+// directories they read. Of the options [WithDriver] counts. The error matches [ErrModel].
+func (m Model) Agents(opts ...Option) (hosts []driver.Host, closeAll func() error, err error) {
+	set := newSettings(opts)
+	if err := errors.Join(set.fault, m.validate(set.drivers)); err != nil {
 		return nil, nil, err
 	}
 	m = m.withDefaults()
@@ -102,7 +110,7 @@ func (m Model) Agents() (hosts []driver.Host, closeAll func() error, err error) 
 		}
 		return errors.Join(errs...)
 	}
-	for each := range makeHosts(m, &machines) {
+	for each := range makeHosts(m, set.drivers, &machines) {
 		if err = each.err; err != nil {
 			break
 		}
@@ -116,12 +124,12 @@ func (m Model) Agents() (hosts []driver.Host, closeAll func() error, err error) 
 
 // newAgent makes host i of a model. The machine, if there is one, is to be closed even
 // with an error.
-func newAgent(trees *generator, seed uint64, i int, h Host) (*machine, driver.Host, error) {
+func newAgent(trees *generator, drivers *builtin.Registry, seed uint64, i int, h Host) (*machine, driver.Host, error) {
 	m, err := newMachine(trees, seed, h)
 	if err != nil {
 		return nil, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
-	agent, err := m.agent()
+	agent, err := m.agent(drivers)
 	if err != nil {
 		return m, driver.Host{}, fmt.Errorf("%w: hosts[%d].%w", ErrModel, i, err)
 	}
@@ -130,7 +138,10 @@ func newAgent(trees *generator, seed uint64, i int, h Host) (*machine, driver.Ho
 
 // mdevs lists the mediated devices that are there now.
 func (m *machine) mdevs() ([]driver.Mdev, error) {
-	mdevs := m.verbatim.Mdevs()
+	var mdevs []driver.Mdev
+	for _, d := range m.simulated {
+		mdevs = append(mdevs, d.Mdevs()...)
+	}
 	if m.tree == nil {
 		return mdevs, nil
 	}
@@ -193,7 +204,7 @@ func (c *Cloud) Overlaid(host string) []string {
 func (c *Cloud) Findings() []driver.HostReport { return c.Cyborg.DriverReports() }
 
 // drivers loads the drivers of the model.
-func (m *machine) drivers() ([]driver.Driver, error) {
+func (m *machine) drivers(registry *builtin.Registry) ([]driver.Driver, error) {
 	if m.host.Drivers == nil {
 		return nil, nil
 	}
@@ -202,7 +213,7 @@ func (m *machine) drivers() ([]driver.Driver, error) {
 	if m.dir == nil && c.Mounts == nil {
 		c.Mounts = []string{} // synthetic disks are mounted if the model says so
 	}
-	loaded, err := builtin.New(c, m.tree)
+	loaded, err := registry.New(c, m.tree)
 	if err != nil {
 		return nil, fmt.Errorf("drivers.%w", err)
 	}
@@ -215,14 +226,17 @@ func (c *validation) drivers(path string, h Host) {
 	if d.Host = cmp.Or(d.Host, h.Name); d.Host != h.Name {
 		c.fault(path+".host", fmt.Sprintf("%q is not the name of this host", d.Host))
 	}
-	for _, err := range d.Check() {
-		c.fault("", path+"."+err.Error())
-	}
 	if err := d.Policy.Check(); err != nil {
 		c.fault(path, err.Error())
 	}
-	for _, name := range d.Enabled() {
-		if h.Sysfs == nil && name != builtin.Fake {
+	if c.registry == nil {
+		return
+	}
+	for _, err := range c.registry.Check(d) {
+		c.fault("", path+"."+err.Error())
+	}
+	for _, name := range c.registry.Enabled(d) {
+		if h.Sysfs == nil && c.registry.NeedsTree(name) {
 			c.fault(path, fmt.Sprintf("the driver %s reads a sysfs, and the host has none", name))
 		}
 	}
@@ -268,7 +282,9 @@ func (c *Cloud) reboot(m *machine) {
 
 // reboot is what a restart does to the hardware. A directory is not ours to restart.
 func (m *machine) reboot() {
-	m.verbatim.Reboot()
+	for _, d := range m.simulated {
+		d.Reboot()
+	}
 	if tree, ok := m.tree.(*sysfs.Memory); ok {
 		tree.Reboot()
 	}

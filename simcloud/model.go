@@ -2,7 +2,6 @@ package simcloud
 
 import (
 	"encoding/json"
-	"reflect"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -10,6 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
 
@@ -174,7 +174,7 @@ func (m Model) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a model as [ParseModel] does, without its checks.
 func (m *Model) UnmarshalJSON(data []byte) error {
 	var model Model
-	if err := decodeStrictly("", data, reflect.ValueOf((*plainModel)(&model)).Elem()); err != nil {
+	if err := strictjson.DecodeModel(data, (*plainModel)(&model)); err != nil {
 		return err
 	}
 	*m = model

@@ -81,7 +81,7 @@ func newKept(ctx context.Context, m Model, set settings) (*Cloud, error) {
 		if old.model == nil {
 			return newBuilt(ctx, m, set)
 		}
-		if err := m.Validate(); err != nil {
+		if err := m.validate(set.drivers); err != nil {
 			return nil, err
 		}
 		m = m.withDefaults()

@@ -94,7 +94,10 @@ func readState(r io.Reader) (document, error) {
 }
 
 func (st document) parseModel() (Model, error) {
-	m, err := ParseModel(st.model)
+	m, err := decodeModel(st.model)
+	if err == nil {
+		err = m.validate(nil)
+	}
 	if err != nil {
 		return Model{}, fmt.Errorf("%w: model: %w", ErrState, err)
 	}

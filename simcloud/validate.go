@@ -8,15 +8,20 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
 const maxProviderName = 200 // Placement's limit
 
 // Validate checks names, amounts and devices. The error matches [ErrModel] and joins all
-// faults, each with its path. What drivers and services refuse shows in [New] only.
-func (m Model) Validate() error {
-	c := &validation{providers: make(map[string]string), uuids: make(map[string]string)}
+// faults, each with its path. What drivers and services refuse shows in [New] only. Of the options
+// [WithDriver] counts: its driver may be enabled.
+func (m Model) Validate(opts ...Option) error { return m.validate(newSettings(opts).drivers) }
+
+// validate is Validate with the drivers that may be enabled; nil: any may.
+func (m Model) validate(drivers *builtin.Registry) error {
+	c := &validation{registry: drivers, providers: make(map[string]string), uuids: make(map[string]string)}
 	for i, h := range m.Hosts {
 		c.host(fmt.Sprintf("hosts[%d]", i), h)
 	}
@@ -47,6 +52,7 @@ func (m Model) Validate() error {
 
 // validation collects the faults of a model.
 type validation struct {
+	registry  *builtin.Registry // nil: drivers are not checked
 	faults    []error
 	providers map[string]string // path by the name of a provider
 	uuids     map[string]string // path by the uuid of a host's provider

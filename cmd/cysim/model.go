@@ -16,7 +16,7 @@ func readModel(name string) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
-	return command.ParseFile("model", name, maxModel, simcloud.ParseModel)
+	return command.ParseFile("model", name, maxModel, func(data []byte) (simcloud.Model, error) { return simcloud.ParseModel(data) })
 }
 
 // hardwareFlags replace the hosts of a model by real hardware.

@@ -1,9 +1,8 @@
 package builtin
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/ascend"
@@ -49,6 +48,8 @@ type Config struct {
 	// Mdev makes mediated devices on parents that are not on the PCI bus (Nova's
 	// [mdev_TYPE]).
 	Mdev *mdev.Config `json:"mdev,omitempty"`
+	// Sections are those of drivers from outside, by the names of their entry points, see Registry.
+	Sections map[string]json.RawMessage `json:"sections,omitempty"`
 }
 
 // ParseConfig reads a configuration from JSON. Unknown fields are refused; the error wraps
@@ -126,9 +127,6 @@ func (c Config) sections() []section {
 	}
 }
 
-// Enabled lists the drivers to load.
-func (c Config) Enabled() []string { return c.enabled(c.sections()) }
-
 func (c Config) enabled(sections []section) []string {
 	if c.EnabledDrivers != nil {
 		return c.EnabledDrivers
@@ -140,35 +138,6 @@ func (c Config) enabled(sections []section) []string {
 		}
 	}
 	return names
-}
-
-// Check checks which drivers are loaded; their options are checked in New. The text of each
-// error begins with the JSON path of the field: enabled_drivers[1], qat.host. A section of
-// a driver that EnabledDrivers does not name is an error here, and none in New.
-func (c Config) Check() []error {
-	faults, sections := c.checkEnabled(), c.sections()
-	enabled := c.enabled(sections)
-	for _, s := range sections {
-		if s.set && !slices.ContainsFunc(s.names, func(name string) bool { return slices.Contains(enabled, name) }) {
-			faults = append(faults, fmt.Errorf("%s: enabled_drivers does not name the driver: %s", s.field, strings.Join(s.names, ", ")))
-		}
-		if err := s.checkHost(c.Host); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	return faults
-}
-
-func (c Config) checkEnabled() (faults []error) {
-	for i, name := range c.EnabledDrivers {
-		switch {
-		case !slices.Contains(Names(), name):
-			faults = append(faults, fmt.Errorf("enabled_drivers[%d]: unknown driver %q (known: %s)", i, name, strings.Join(Names(), ", ")))
-		case slices.Contains(c.EnabledDrivers[:i], name):
-			faults = append(faults, fmt.Errorf("enabled_drivers[%d]: %q occurs twice", i, name))
-		}
-	}
-	return faults
 }
 
 func (s section) checkHost(host string) error {

@@ -24,6 +24,7 @@ var (
 	_ driver.Driver     = (*Driver)(nil)
 	_ driver.MdevDriver = (*Driver)(nil)
 	_ driver.Programmer = (*Driver)(nil)
+	_ driver.Machine    = (*Driver)(nil)
 )
 
 // New returns a driver that reports copies of the devices, which are not

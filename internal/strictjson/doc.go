@@ -1,3 +1,3 @@
 // Package strictjson decodes JSON that has no unknown fields: configurations, snapshots,
-// fault rules and the bodies of the routes below /_sim/.
+// fault rules, models and the bodies of the routes below /_sim/.
 package strictjson

@@ -80,7 +80,7 @@ func logMdev(ctx context.Context, d driver.Driver, m driver.Mdev, create bool, d
 // mdevExists reports whether a mediated device is on its host, if that can be known.
 func mdevExists(d driver.Driver, m driver.Mdev) (exists, known bool) {
 	switch d := d.(type) {
-	case interface{ Mdevs() []driver.Mdev }:
+	case driver.Machine:
 		return slices.ContainsFunc(d.Mdevs(), func(other driver.Mdev) bool { return other.UUID == m.UUID }), true
 	case driver.TreeDriver:
 		_, err := d.Tree().Readlink(m.Dir())

@@ -1,0 +1,84 @@
+package simcloud_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/fake"
+	"github.com/gocyborg/gocyborg/driver/verbatim"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// The life of a host with a driver from outside is tested in examples/npu, which is a module of its own.
+
+func outsideModel(drivers builtin.Config) simcloud.Model {
+	return simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0", Drivers: &drivers}}, DeviceProfiles: []simcloud.DeviceProfile{}}
+}
+
+func loadFake(host string, _ json.RawMessage, _ driver.Tree) (driver.Driver, error) {
+	return fake.New(host), nil
+}
+
+func TestADriverFromOutsideThatCannotBeLoaded(t *testing.T) {
+	t.Parallel()
+	enabled := builtin.Config{EnabledDrivers: []string{"acme"}}
+	refuse := func(string, json.RawMessage, driver.Tree) (driver.Driver, error) {
+		return nil, errors.New("no licence")
+	}
+	none := func(string, json.RawMessage, driver.Tree) (driver.Driver, error) { return nil, nil }
+	for name, tt := range map[string]struct {
+		drivers builtin.Config
+		opts    []simcloud.Option
+		want    string
+	}{
+		"nobody added it":       {enabled, nil, `unknown driver "acme"`},
+		"added twice":           {enabled, []simcloud.Option{simcloud.WithDriver("acme", loadFake), simcloud.WithDriver("acme", loadFake)}, "driver acme exists already"},
+		"the name of ours":      {enabled, []simcloud.Option{simcloud.WithDriver(builtin.NVIDIA, loadFake)}, "driver nvidia_gpu_driver exists already"},
+		"no name":               {enabled, []simcloud.Option{simcloud.WithDriver("", loadFake)}, "driver without a name"},
+		"nothing loads it":      {enabled, []simcloud.Option{simcloud.WithDriver("acme", nil)}, "nothing loads it"},
+		"it refuses":            {enabled, []simcloud.Option{simcloud.WithDriver("acme", refuse)}, "hosts[0].drivers.bad configuration: sections.acme: no licence"},
+		"it is nil":             {enabled, []simcloud.Option{simcloud.WithDriver("acme", none)}, "sections.acme: no driver was loaded"},
+		"a section of nobody's": {builtin.Config{Sections: map[string]json.RawMessage{"acme": nil}}, nil, "sections.acme: no such driver from outside"},
+		"a section without it": {builtin.Config{EnabledDrivers: []string{}, Sections: map[string]json.RawMessage{"acme": nil}},
+			[]simcloud.Option{simcloud.WithDriver("acme", loadFake)}, "sections.acme: enabled_drivers does not name the driver"},
+	} {
+		cloud, err := simcloud.New(t.Context(), outsideModel(tt.drivers), tt.opts...)
+		if err == nil {
+			cloud.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+}
+
+// A driver that is its own hardware needs no tree; a restart of its host reaches it.
+func TestADriverFromOutsideThatIsItsOwnHardware(t *testing.T) {
+	t.Parallel()
+	device := verbatim.New([]driver.Device{{
+		Type: driver.TypeGPU, Vendor: "1d55", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: driver.PCIAddress{Bus: 1}.Info()},
+	}})
+	cloud, err := simcloud.New(t.Context(), outsideModel(builtin.Config{EnabledDrivers: []string{"acme"}}),
+		simcloud.WithDriver("acme", func(string, json.RawMessage, driver.Tree) (driver.Driver, error) { return device, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	mdev := driver.Mdev{UUID: "11111111-1111-4111-8111-111111111111", Parent: "0000:01:00.0", Type: "acme-1"}
+	if err := device.CreateMdev(t.Context(), mdev); err != nil {
+		t.Fatal(err)
+	}
+	if leaks := cloud.Leaks(); len(leaks) != 1 || leaks[0].Kind != simcloud.LeakMdev {
+		t.Errorf("leaks: %v", leaks)
+	}
+	if err := cloud.RebootHost(t.Context(), "cn0"); err != nil {
+		t.Fatal(err)
+	}
+	if mdevs, err := cloud.Mdevs("cn0"); err != nil || len(mdevs) > 0 {
+		t.Errorf("after the restart: %v, %v", mdevs, err)
+	}
+}
