@@ -91,6 +91,7 @@ func drivers() []Package {
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*", "internal/strictjson"}},
 		{Pattern: "driver/drivertest", Ours: []string{"driver", "driver/sysfs"}},
+		{Pattern: "driver/command", Ours: []string{"driver", "driver/internal/*", "internal/strictjson", "internal/uuids"}},
 		{Pattern: "driver/pci", Ours: []string{"driver", "driver/internal/*", "internal/devicespec", "internal/strictjson"}},
 		{Pattern: "driver/*", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}},
 	}

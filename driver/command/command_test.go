@@ -1,0 +1,336 @@
+package command_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/command"
+)
+
+const id1 = "11111111-1111-4111-8111-111111111111"
+
+// TestMain is the program, too: the driver calls the test's binary with a verb. The environment is
+// empty, so the host that it is told says what it does.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && slices.Contains([]string{"discover", "program", "create_mdev", "remove_mdev"}, os.Args[1]) {
+		os.Exit(program(os.Args[1]))
+	}
+	os.Exit(m.Run())
+}
+
+func program(verb string) int {
+	var in map[string]any
+	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	host, _ := in["host"].(string)
+	if socket, found := strings.CutPrefix(host, "hangs "); found {
+		return hang(socket)
+	}
+	switch host {
+	case "list":
+		fmt.Print(`[{"vendor": "1d55", "model": "NPU", "type": "AICHIP",
+			"controlpath_id": {"cpid_type": "PCI", "cpid_info": "{\"domain\": \"0000\", \"bus\": \"3b\", \"device\": \"00\", \"function\": \"0\"}"},
+			"deployable_list": [{"name": "list_0000:3b:00.0", "num_accelerators": 1, "driver_name": "theirs",
+				"attribute_list": [{"key": "rc", "value": "CUSTOM_NPU"}, {"key": "trait0", "value": "CUSTOM_ACME"}],
+				"attach_handle_list": [{"attach_type": "MDEV", "attach_info": {"asked_type": "acme-1", "domain": "0000", "bus": "3b", "device": "00", "function": "0"}}]}]},
+			{"vendor": "1d55", "model": "NPU", "type": "TOASTER", "controlpath_id": {"cpid_type": "PCI", "cpid_info": {"domain": "0000", "bus": "3c", "device": "00", "function": "0"}}, "deployable_list": []}]`)
+	case "rocky":
+		fmt.Print(`{"rocky": {
+			"0000:5e:00.0": {"type": "GPU", "vendor": "acme", "product": "Vision"},
+			"0000:3b:00.0": {"type": "FPGA", "vendor": "intel", "product": "PAC Arria10",
+				"regions": [{"region-type-uuid": "a1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa", "bitstream-id": "` + id1 + `", "function-uuid": "f1aaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"}]}}}`)
+	case "blind":
+		fmt.Fprintln(os.Stderr, "the bus\nis busy\x1b[31m")
+		return 3
+	case "fails":
+		fmt.Fprintln(os.Stderr, "no such device")
+		return 1
+	case "floods":
+		for {
+			if _, err := os.Stdout.Write(make([]byte, 1<<20)); err != nil {
+				return 1
+			}
+		}
+	case "says":
+		image := ""
+		if name, ok := in["image_file"].(string); ok {
+			data, err := os.ReadFile(name)
+			image = fmt.Sprintf(" image %q %v", data, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s %v environment %v%s", verb, in, environment(), image)
+		return 1
+	default:
+		fmt.Print(strings.TrimPrefix(host, "prints "))
+	}
+	return 0
+}
+
+// hang waits for a child that holds the output open, whose id it tells.
+func hang(socket string) int {
+	child := exec.Command("/bin/sleep", "600")
+	child.Stdout = os.Stdout
+	to, err := net.Dial("unix", socket)
+	if err = errors.Join(err, child.Start()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprint(to, child.Process.Pid)
+	to.Close()
+	_ = child.Wait()
+	return 0
+}
+
+func environment() (names []string) {
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+func newDriver(t testing.TB, host string, change ...func(*command.Config)) *command.Driver {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := command.Config{Host: host, Program: path}
+	for _, c := range change {
+		c(&config)
+	}
+	d, err := command.New(config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func writes(c *command.Config) { c.Writes = true }
+
+func TestDevicesInTheFormOfUpstream(t *testing.T) {
+	t.Parallel()
+	report, err := newDriver(t, "list").Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := driver.Info{"domain": "0000", "bus": "3b", "device": "00", "function": "0"}
+	want := []driver.Device{{
+		Vendor: "1d55", Model: "NPU", Type: "AICHIP", ControlPath: driver.ControlPath{Type: "PCI", Info: address},
+		Deployables: []driver.Deployable{{
+			Name: "list_0000:3b:00.0", NumAccelerators: 1, DriverName: "command", Class: "CUSTOM_NPU", Traits: []string{"CUSTOM_ACME"},
+			AttachHandles: []driver.AttachHandle{{Type: "MDEV", Info: driver.Info{"asked_type": "acme-1", "domain": "0000", "bus": "3b", "device": "00", "function": "0"}}},
+		}},
+	}}
+	if diff := cmp.Diff(want, report.Devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if len(report.Problems) != 1 || report.Problems[0].Address != "0000:3c:00.0" || !errors.Is(report.Problems[0], driver.ErrInvalidDevice) {
+		t.Errorf("problems: %v", report.Problems)
+	}
+}
+
+func TestTheDictionaryOfRocky(t *testing.T) {
+	t.Parallel()
+	report, err := newDriver(t, "rocky").Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := func(bus string) []driver.AttachHandle {
+		return []driver.AttachHandle{{Type: "PCI", Info: driver.Info{"domain": "0000", "bus": bus, "device": "00", "function": "0"}}}
+	}
+	want := []driver.Deployable{
+		{Name: "rocky_0000:3b:00.0", NumAccelerators: 1, DriverName: "command", Class: "CUSTOM_ACCELERATOR_FPGA",
+			Traits: []string{"OWNER_CYBORG", "CUSTOM_FPGA_INTEL_PAC_ARRIA10", "CUSTOM_FPGA_INTEL_REGION_A1AAAAAA_AAAA_4AAA_8AAA_AAAAAAAAAAAA",
+				"CUSTOM_FPGA_INTEL_FUNCTION_F1AAAAAA_AAAA_4AAA_8AAA_AAAAAAAAAAAA"},
+			Attributes: []driver.Attribute{{Key: "bitstream_id", Value: id1}}, AttachHandles: handle("3b")},
+		{Name: "rocky_0000:5e:00.0", NumAccelerators: 1, DriverName: "command", Class: "CUSTOM_ACCELERATOR_GPU",
+			Traits: []string{"OWNER_CYBORG", "CUSTOM_GPU_ACME_VISION"}, AttachHandles: handle("5e")},
+	}
+	var got []driver.Deployable
+	for _, d := range report.Devices {
+		got = append(got, d.Deployables...)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(report.Problems) > 0 {
+		t.Errorf("deployables (-want +got):\n%s\nproblems %v", diff, report.Problems)
+	}
+}
+
+func TestAnswersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	regions := `"regions": [{}, {}]`
+	for text, want := range map[string]string{
+		"":                     "EOF",
+		"x":                    "invalid character",
+		"{}":                   "neither a list of devices nor an object with rocky",
+		`[{"vendr": ""}]`:      "vendr",
+		`{"rocky": []}`:        "rocky: ",
+		`{"rocky": {"x": {}}}`: `rocky: "x": `,
+		`{"rocky": {"0000:3b:00.0": {"type": "GPU", "vendor": "a", "product": "b", ` + regions + `}}}`:                      "2 regions",
+		`{"rocky": {"0000:3b:00.0": {"type": "FPGA", "vendor": "a", "product": "b", "regions": [{"function-uuid": "f"}]}}}`: `"f" is not a UUID`,
+		`{"rocky": {"0000:3b:00.0": {"type": "GPU", "vendor": "a"}}}`:                                                       "empty part",
+		`{"rocky": {"0000:3b:00.0": {"type": "GPU", "vendor": "a/b", "product": "c"}}}`:                                     `character '/' is not allowed`,
+	} {
+		report, err := newDriver(t, "prints "+text).Discover(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "command: discover: answer of /") || len(report.Devices) > 0 {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestAProgramThatCannotLookOrFails(t *testing.T) {
+	t.Parallel()
+	_, err := newDriver(t, "blind").Discover(t.Context())
+	if !errors.Is(err, command.ErrNotLooked) || !strings.HasSuffix(err.Error(), "the bus is busy[31m") {
+		t.Errorf("status 3: %v", err)
+	}
+	_, err = newDriver(t, "fails").Discover(t.Context())
+	if err == nil || errors.Is(err, command.ErrNotLooked) || !strings.HasSuffix(err.Error(), "exit status 1: no such device") {
+		t.Errorf("status 1: %v", err)
+	}
+	_, err = newDriver(t, "floods").Discover(t.Context())
+	if err == nil || !strings.HasSuffix(err.Error(), "wrote more than 4 MiB") {
+		t.Errorf("too much output: %v", err)
+	}
+}
+
+// A program that is killed takes along what it has started.
+func TestAProgramThatHangs(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("/bin/sleep"); err != nil {
+		t.Skip("no /bin/sleep")
+	}
+	dir, err := os.MkdirTemp("", "") // short enough for the name of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	child := make(chan string, 1)
+	go func() {
+		defer cancel()
+		from, err := listener.Accept()
+		if err != nil {
+			child <- err.Error()
+			return
+		}
+		pid, _ := io.ReadAll(from)
+		child <- string(pid)
+	}()
+	if _, err := newDriver(t, "hangs "+listener.Addr().String()).Discover(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	pid := <-child
+	if state, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
+		t.Errorf("its child %s still runs: %s", pid, state)
+	}
+}
+
+func TestWhatTheProgramSaysIsLogged(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	_, err := newDriver(t, "fails", func(c *command.Config) { c.Logger = log }).Discover(t.Context())
+	if err == nil || !strings.HasSuffix(text.String(), "driver=command verb=discover stderr=\"no such device\"\n") {
+		t.Errorf("%v, log %s", err, text.String())
+	}
+}
+
+func TestWhatTheProgramIsTold(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, "says", writes)
+	m := driver.Mdev{UUID: id1, Parent: "0000:3b:00.0", Type: "acme-1"}
+	told := "map[host:says parent:0000:3b:00.0 type:acme-1 uuid:" + id1 + "] environment [PATH]"
+	if err := d.CreateMdev(t.Context(), m); err == nil || !strings.HasSuffix(err.Error(), "create_mdev "+told) {
+		t.Errorf("CreateMdev: %v", err)
+	}
+	if err := d.RemoveMdev(t.Context(), m); err == nil || !strings.HasSuffix(err.Error(), "remove_mdev "+told) {
+		t.Errorf("RemoveMdev: %v", err)
+	}
+	path := driver.PCIAddress{Bus: 0x3b}.ControlPath()
+	err := d.Program(t.Context(), path, "says_region0", []byte("bits"))
+	if err == nil || !strings.Contains(err.Error(), "deployable:says_region0") || !strings.HasSuffix(err.Error(), `image "bits" <nil>`) {
+		t.Errorf("Program: %v", err)
+	}
+	if name, _, found := strings.Cut(after(fmt.Sprint(err), "image_file:"), "]"); found {
+		if _, err := os.Stat(strings.Fields(name)[0]); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the image is still there: %v", err)
+		}
+	}
+	if err := d.CreateMdev(t.Context(), driver.Mdev{UUID: "../x"}); !errors.Is(err, driver.ErrHandle) {
+		t.Errorf("a bad name: %v", err)
+	}
+}
+
+func after(text, mark string) string {
+	_, rest, _ := strings.Cut(text, mark)
+	return rest
+}
+
+func TestWithoutWritesOnlyDiscoverIsCalled(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, "says")
+	err := d.CreateMdev(t.Context(), driver.Mdev{UUID: id1, Parent: "p", Type: "t"})
+	if !errors.Is(err, driver.ErrConfig) || strings.Contains(err.Error(), "environment") {
+		t.Errorf("CreateMdev: %v", err)
+	}
+}
+
+func TestAProgramThatOthersCanWriteIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for want, path := range map[string]string{
+		"is not an absolute path":           "program",
+		"can be written by group or others": file("others", 0o757),
+		"by group or others (mode -rwxrwx":  file("group", 0o770),
+		"is not executable":                 file("data", 0o644),
+		"is not a file":                     dir,
+		"no such file":                      filepath.Join(dir, "none"),
+	} {
+		_, err := command.New(command.Config{Host: "h", Program: path}, nil)
+		if !errors.Is(err, driver.ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+	ours := file("ours", 0o700)
+	d, err := command.New(command.Config{Host: "h", Program: ours}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(ours, 0o722); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Discover(t.Context()); err == nil || !strings.Contains(err.Error(), "can be written") {
+		t.Errorf("changed since: %v", err)
+	}
+}

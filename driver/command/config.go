@@ -1,0 +1,78 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/file"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
+)
+
+// Config is the configuration of a driver.
+type Config struct {
+	// Host starts the names of deployables ([DEFAULT] host).
+	Host string `json:"host,omitempty"`
+	// Policy has the shape of names for the dictionary of Rocky, by default that of the same
+	// specification, and local memory. Its other options say nothing here.
+	driver.Policy
+	// Name is the driver's: "command" if it is empty. A host with several has a name for each.
+	Name string `json:"name,omitempty"`
+	// Program is the absolute path of the program.
+	Program string `json:"program"`
+	// Writes lets the agent call the verbs that change the hardware.
+	Writes bool `json:"writes,omitempty"`
+	// Logger gets what the program writes to its standard error; nil: nobody does.
+	Logger *slog.Logger `json:"-"`
+}
+
+// Load makes the driver of a section of the configuration; it is a builtin.Load.
+func Load(host string, section json.RawMessage, tree driver.Tree) (driver.Driver, error) {
+	var config Config
+	if err := strictjson.Decode(section, &config); err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrConfig, err)
+	}
+	config.Host = cmp.Or(config.Host, host)
+	return New(config, tree)
+}
+
+func (c Config) check() error {
+	if err := c.CheckConfig(c.Host); err != nil {
+		return err
+	}
+	if !file.IsName(c.Name) {
+		return fmt.Errorf("%w: name %q", driver.ErrConfig, c.Name)
+	}
+	if err := checkProgram(c.Program); err != nil {
+		return fmt.Errorf("%w: program: %w", driver.ErrConfig, err)
+	}
+	return nil
+}
+
+// checkProgram refuses a file that others than its owner could replace the content of: the agent runs
+// it with its own rights.
+func checkProgram(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q is not an absolute path", path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", path)
+	case info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by group or others (mode %v)", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+// ErrNotLooked is the error of a program that could not look at the hardware (status 3).
+var ErrNotLooked = errors.New("the program could not look at the hardware")

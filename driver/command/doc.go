@@ -1,0 +1,27 @@
+// Package command is a driver in any language: a program that discovers devices, programs them, and
+// creates and removes mediated devices.
+//
+// The program is called with one of the verbs discover, program, create_mdev and remove_mdev, and a
+// JSON object on its standard input:
+//
+//	discover     {"host": "compute1"}
+//	program      {"host": "compute1", "controlpath_id": {...}, "deployable": "compute1_region0", "image_file": "/tmp/..."}
+//	create_mdev  {"host": "compute1", "uuid": "...", "parent": "0000:3b:00.0", "type": "acme-1"}
+//	remove_mdev  the same
+//
+// It ends with status 0 when it has done what it was asked for, with 3 when it could not look at the
+// hardware, so that the agent keeps what was reported before, and with another status when it failed;
+// then the last lines of its standard error are the text of the error. discover writes to its standard
+// output
+//
+//   - a list of devices in the form of upstream's driver objects, that of [driver.Device], or
+//   - {"rocky": {"0000:3b:00.0": {...}}}, the dictionary of the agent-driver API of Rocky's
+//     specifications, by the PCI address of each device: type, vendor, product, and regions with
+//     region-type-uuid, bitstream-id and function-uuid. It has no mediated devices, and of a device
+//     with several regions no function could be given to several guests: it is refused.
+//
+// No shell is involved. The environment has PATH only. A call takes at most 30 seconds, program 600;
+// then the program is killed with all that it has started. Output of more than 4 MiB is refused. The
+// program is a file with an absolute path that nobody but its owner can write, and only discover is
+// called unless Config.Writes is set.
+package command

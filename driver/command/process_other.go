@@ -1,0 +1,8 @@
+//go:build !unix
+
+package command
+
+import "os/exec"
+
+// killWhole kills the process alone: there are no process groups.
+func killWhole(*exec.Cmd) {}
