@@ -7,17 +7,23 @@ import (
 	"github.com/google/uuid"
 )
 
+// What a trait of a region names.
+const (
+	kindFunction = "FUNCTION"
+	kindRegion   = "REGION"
+)
+
 // FunctionTrait returns the trait of a function that is loaded into a region of an FPGA. An id that
 // is a UUID, with or without separators, has one form in each shape: 32 hexadecimal digits in
 // CUSTOM_FPGA_FUNCTION_ID_INTEL_<id>, as upstream's driver reads it from sysfs, and with underscores
 // for hyphens in the names of the Rocky specifications. The error wraps ErrName.
 func (s TraitShape) FunctionTrait(vendor, id string) (string, error) {
-	return s.regionTrait(TypeFPGA, vendor, "FUNCTION", id)
+	return s.regionTrait(TypeFPGA, vendor, kindFunction, id)
 }
 
 // RegionTrait returns the trait of the type of a region, as FunctionTrait does for a function.
 func (s TraitShape) RegionTrait(vendor, id string) (string, error) {
-	return s.regionTrait(TypeFPGA, vendor, "REGION", id)
+	return s.regionTrait(TypeFPGA, vendor, kindRegion, id)
 }
 
 func (s TraitShape) regionTrait(typ, vendor, kind, id string) (string, error) {
@@ -35,7 +41,7 @@ func (s TraitShape) regionTrait(typ, vendor, kind, id string) (string, error) {
 	if isUUID {
 		id = bareID(id)
 	}
-	if kind == "FUNCTION" {
+	if kind == kindFunction {
 		return CustomName(typ, kind, "ID", vendor, id)
 	}
 	return CustomName(typ, kind, vendor, id)
@@ -47,25 +53,31 @@ var (
 	regionForm   = regexp.MustCompile(`^CUSTOM_FPGA_(?:REGION_[A-Z0-9]+|[A-Z0-9]+_REGION)_(.+)$`)
 )
 
-// IsFunctionTrait reports whether a trait is that of a function in one of the shapes.
-func IsFunctionTrait(trait string) bool { return functionForm.MatchString(trait) }
+// IsFunctionTrait reports whether a trait is that of a function, in any shape or without a vendor.
+func IsFunctionTrait(trait string) bool { return isRegionTrait(trait, kindFunction) }
 
-// IsRegionTrait reports whether a trait is that of a type of region in one of the shapes.
-func IsRegionTrait(trait string) bool { return regionForm.MatchString(trait) }
+// IsRegionTrait reports whether a trait is that of a type of region, in any shape or without a vendor.
+func IsRegionTrait(trait string) bool { return isRegionTrait(trait, kindRegion) }
 
-// NamesFunction reports whether a trait is that of the function in one of the shapes. Separators in
-// the id do not matter.
-func NamesFunction(trait, id string) bool { return namesID(functionForm, trait, id) }
+func isRegionTrait(trait, kind string) bool {
+	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_"+kind+"_")
+}
+
+// NamesFunction reports whether a trait is that of the function. Separators in the id do not matter.
+func NamesFunction(trait, id string) bool { return namesID(trait, kindFunction, functionForm, id) }
 
 // NamesRegion is NamesFunction for the type of a region.
-func NamesRegion(trait, id string) bool { return namesID(regionForm, trait, id) }
+func NamesRegion(trait, id string) bool { return namesID(trait, kindRegion, regionForm, id) }
 
-func namesID(form *regexp.Regexp, trait, id string) bool {
-	m := form.FindStringSubmatch(trait)
-	if m == nil || id == "" {
+func namesID(trait, kind string, form *regexp.Regexp, id string) bool {
+	if !isRegionTrait(trait, kind) || id == "" {
 		return false
 	}
-	have, want := bareID(m[1]), bareID(id)
+	_, text, _ := strings.Cut(trait, "_"+kind+"_")
+	if m := form.FindStringSubmatch(trait); m != nil {
+		text = m[1]
+	}
+	have, want := bareID(text), bareID(id)
 	// the vendor may have several words before a UUID
 	return have == want || uuid.Validate(want) == nil && strings.HasSuffix(have, want)
 }

@@ -51,6 +51,8 @@ func TestATraitNamesWholeIDs(t *testing.T) {
 		{"CUSTOM_FPGA_FUNCTION_ID_BIG_CORP_D8424DC4A4A3C413F89E433683F9040B", "d8424dc4-a4a3-c413-f89e-433683f9040b", true},
 		{"CUSTOM_OTHER_FUNCTION_D8424DC4A4A3C413F89E433683F9040B", "d8424dc4-a4a3-c413-f89e-433683f9040b", false},
 		{"CUSTOM_FPGA_FUNCTION_ID_TEST_ONE", "", false},
+		{"CUSTOM_FPGA_FUNCTION_GZIP", "gzip", true}, // without a vendor
+		{"CUSTOM_FPGA_FUNCTION_GZIP", "zip", false},
 	} {
 		if got := driver.NamesFunction(tt.trait, tt.id); got != tt.want {
 			t.Errorf("%s names %q: %t", tt.trait, tt.id, got)

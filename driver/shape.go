@@ -167,10 +167,10 @@ func (n *namer) agent(s Subject) {
 // region has the type of a region and its functions.
 func (n *namer) region(shape TraitShape, s Subject) {
 	if s.Region != "" {
-		n.named(shape.regionTrait(s.Type, s.Vendor, "REGION", s.Region))
+		n.named(shape.regionTrait(s.Type, s.Vendor, kindRegion, s.Region))
 	}
 	for _, id := range s.Functions {
-		n.named(shape.regionTrait(s.Type, s.Vendor, "FUNCTION", id))
+		n.named(shape.regionTrait(s.Type, s.Vendor, kindFunction, id))
 	}
 }
 

@@ -39,6 +39,7 @@ func TestAFunctionIsFoundUnderEveryNamingPolicy(t *testing.T) {
 			"CUSTOM_FPGA_FUNCTION_ID_INTEL_" + bare: 1, "CUSTOM_FPGA_FUNCTION_ID_INTEL_" + dashed: 1,
 			"CUSTOM_FPGA_FUNCTION_INTEL_" + dashed: 1, "CUSTOM_FPGA_FUNCTION_INTEL_" + bare: 1,
 			"CUSTOM_FPGA_INTEL_FUNCTION_" + dashed: 1, "CUSTOM_FPGA_INTEL_FUNCTION_" + bare: 1,
+			"CUSTOM_FPGA_FUNCTION_" + bare:     1, // without a vendor
 			"CUSTOM_FPGA_REGION_INTEL_" + bare: 0, "CUSTOM_FPGA_INTEL_" + bare: 0,
 			"CUSTOM_FPGA_FUNCTION_ID_INTEL_0" + bare[1:]: 0,
 		} {

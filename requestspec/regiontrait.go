@@ -26,10 +26,9 @@ func parseRegionTrait(name string) (r regionTrait, ok bool) {
 }
 
 // IsFunctionTrait reports whether a trait is that of a function that is loaded into a region, under any
-// naming policy of Cyborg's drivers.
+// naming policy of Cyborg's drivers, or without a vendor.
 func IsFunctionTrait(trait string) bool {
-	r, ok := parseRegionTrait(trait)
-	return ok && r.kind != "REGION"
+	return strings.HasPrefix(trait, "CUSTOM_FPGA_") && strings.Contains(trait, "_FUNCTION_")
 }
 
 // NamesFunction reports whether a trait is that of the function, under any naming policy of Cyborg's
@@ -38,12 +37,15 @@ func NamesFunction(trait, id string) bool {
 	if !IsFunctionTrait(trait) {
 		return false
 	}
-	r, _ := parseRegionTrait(trait)
-	if want, ok := wholeUUID(id); ok {
-		have, ok := functionID(r.id)
-		return ok && have == want
+	name := NormalizeTrait(id)
+	if bare := strings.ReplaceAll(name, "_", ""); len(bare) == 32 && strings.Trim(bare, "0123456789ABCDEF") == "" {
+		return strings.HasSuffix(strings.ReplaceAll(trait, "_", ""), bare)
 	}
-	return r.id == NormalizeTrait(id)
+	_, text, _ := strings.Cut(trait, "_FUNCTION_")
+	if r, ok := parseRegionTrait(trait); ok {
+		text = r.id
+	}
+	return text == name
 }
 
 // FunctionSpellings returns the values of an image's property accel:function_id that name a function, that
