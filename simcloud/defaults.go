@@ -111,6 +111,9 @@ func (h Host) withDefaults() Host {
 	}
 	if h.Drivers == nil && h.Sysfs != nil {
 		h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{}}
+		if h.Sysfs.Dir != "" {
+			h.Drivers = &builtin.Config{EnabledDrivers: builtin.Hardware()}
+		}
 	}
 	return h
 }

@@ -74,8 +74,8 @@ type Host struct {
 	Devices []driver.Device `json:"devices,omitempty"`
 	// Sysfs is the hardware that the drivers read; nil means none.
 	Sysfs *Sysfs `json:"sysfs,omitempty"`
-	// Drivers are the drivers that the agent loads; nil means nvidia for a host with Sysfs,
-	// else none. Their Host is filled in. On synthetic hardware no disk is mounted but those
+	// Drivers are the drivers that the agent loads; nil means all for a host with Sysfs.Dir,
+	// nvidia for one with synthetic devices, else none. Their Host is filled in. On synthetic hardware no disk is mounted but those
 	// of Drivers.Mounts.
 	Drivers *builtin.Config `json:"drivers,omitempty"`
 }

@@ -76,7 +76,7 @@ func (c *cyborgCommand) model(line *kong.Context) (simcloud.Model, error) {
 	if model.DeviceProfiles == nil {
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
-	return c.apply(model), nil
+	return c.apply(model)
 }
 
 // peers are the options for the services that Cyborg calls.

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"log/slog"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -21,22 +26,47 @@ func readModel(name string) (simcloud.Model, error) {
 
 // hardwareFlags replace the hosts of a model by real hardware.
 type hardwareFlags struct {
-	Sysfs      string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
-	SysfsWrite bool   `help:"Create mediated devices in that tree. Otherwise they are only recorded, and logged at the end."`
+	Sysfs        string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
+	SysfsWrite   bool   `help:"Create mediated devices in that tree. Otherwise they are only recorded, and logged at the end."`
+	DriverConfig string `placeholder:"FILE" help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
+	Host         string `placeholder:"NAME" help:"Name of that host, as its resource provider has it. Default: [DEFAULT] host of --driver-config, or cn0."`
 }
 
 // apply replaces the hosts of the model.
-func (f hardwareFlags) apply(model simcloud.Model) simcloud.Model {
+func (f hardwareFlags) apply(model simcloud.Model) (simcloud.Model, error) {
 	if f.Sysfs == "" {
-		return model
+		if f.DriverConfig != "" || f.Host != "" || f.SysfsWrite {
+			return model, command.BadInput(errors.New("--driver-config, --host and --sysfs-write need --sysfs"))
+		}
+		return model, nil
 	}
-	model.Hosts = []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: f.Sysfs, Write: f.SysfsWrite}}}
-	return model
+	var config builtin.Config
+	if f.DriverConfig != "" {
+		var err error
+		if config, err = command.ParseFile("driver-config", f.DriverConfig, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
+			return model, err
+		}
+	}
+	if config.EnabledDrivers == nil {
+		config.EnabledDrivers = builtin.Hardware()
+	}
+	if config.Mounts == nil {
+		config.Mounts = discover.Mounts(f.Sysfs)
+	}
+	config.Host = cmp.Or(f.Host, config.Host, "cn0")
+	model.Hosts = []simcloud.Host{{Name: config.Host, Sysfs: &simcloud.Sysfs{Dir: f.Sysfs, Write: f.SysfsWrite}, Drivers: &config}}
+	return model, nil
 }
 
-// logFindings logs the devices that the drivers left out or could not read.
+// logFindings logs what the drivers found, what they left out and why, and what they could not read.
 func logFindings(log *slog.Logger, reports []driver.HostReport) {
 	for _, report := range reports {
+		if report.Devices > 0 {
+			log.Info("devices found", "host", report.Host, "driver", report.Driver, "devices", report.Devices)
+		}
+		for _, warning := range report.Warnings {
+			log.Warn("device offered", "host", report.Host, "driver", report.Driver, "address", warning.Address, "warning", warning.Reason)
+		}
 		for _, left := range report.LeftOut {
 			log.Info("device left out", "host", report.Host, "driver", report.Driver, "address", left.Address, "reason", left.Reason)
 		}

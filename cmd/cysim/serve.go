@@ -75,7 +75,7 @@ func (c *serveCommand) model(line *kong.Context) (_ simcloud.Model, err error) {
 	if _, err := line.Apply(); err != nil {
 		return c.World, command.BadInput(err)
 	}
-	return c.apply(c.World), nil
+	return c.apply(c.World)
 }
 
 // prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of

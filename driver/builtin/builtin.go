@@ -1,6 +1,10 @@
 package builtin
 
-import "github.com/gocyborg/gocyborg/driver"
+import (
+	"slices"
+
+	"github.com/gocyborg/gocyborg/driver"
+)
 
 // The drivers, by their entry points.
 const (
@@ -21,6 +25,12 @@ const (
 // Names lists the entry points of all drivers of this module.
 func Names() []string {
 	return []string{Fake, NVIDIA, IntelFPGA, XilinxFPGA, InspurFPGA, IntelQAT, IntelNIC, InspurSSD, Ascend, HPTS, PCI, Mdev}
+}
+
+// Hardware lists the entry points of the drivers that look for hardware: all but the fake one. Drivers
+// that need a configuration find nothing without it.
+func Hardware() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return name == Fake })
 }
 
 // New loads the enabled drivers of this module for a host's tree, as [Registry.New] does.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -25,11 +28,31 @@ func openCloud(ctx context.Context, opts options, config spawn.Config) (*cloud, 
 	return openEmbedded(ctx, opts, config)
 }
 
+// hardware is the host of --sysfs.
+func (o *options) hardware() (simcloud.Host, error) {
+	var config builtin.Config
+	if o.DriverConfig.Filename != "" {
+		var err error
+		if config, err = cyborgconf.Parse(o.DriverConfig.Contents); err != nil {
+			return simcloud.Host{}, fmt.Errorf("--driver-config %s: %w", o.DriverConfig.Filename, err)
+		}
+	}
+	if config.EnabledDrivers == nil {
+		config.EnabledDrivers = builtin.Hardware()
+	}
+	config.Host = cmp.Or(o.Host, config.Host, "cn0")
+	return simcloud.Host{Name: config.Host, Sysfs: &simcloud.Sysfs{Dir: o.Sysfs}, Drivers: &config}, nil
+}
+
 // openEmbedded starts a simulated cloud inside the process.
 func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*cloud, error) {
 	model := simcloud.DefaultModel()
 	if opts.Sysfs != "" {
-		model = simcloud.Model{Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: opts.Sysfs}}}}
+		host, err := opts.hardware()
+		if err != nil {
+			return nil, err
+		}
+		model = simcloud.Model{Hosts: []simcloud.Host{host}}
 	}
 	model.Seed = opts.Seed
 	simulated, err := simcloud.New(ctx, model)

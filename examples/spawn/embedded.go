@@ -58,8 +58,16 @@ func explain(cloud *simcloud.Cloud, sysfs, query string) string {
 		return err.Error()
 	}
 	text := strings.TrimSpace(why.String())
-	if sysfs != "" {
-		text += "\nwhat the drivers left out is listed by: cysim discover --sysfs " + sysfs
+	if sysfs == "" {
+		return text
 	}
-	return text
+	for _, report := range cloud.Findings() {
+		for _, left := range report.LeftOut {
+			text += fmt.Sprintf("\ndriver %s leaves out %s: %s", report.Driver, left.Address, left.Reason)
+		}
+		for _, problem := range report.Problems {
+			text += fmt.Sprintf("\ndriver %s: %v", report.Driver, problem)
+		}
+	}
+	return text + "\nmore is shown by: cysim discover --sysfs " + sysfs
 }

@@ -167,6 +167,8 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"sysfs is a file", []string{"--sysfs", file(t, "f", "x")}, 2, "sysfs"},
 		{"sysfs is none", []string{"--sysfs", empty}, 2, "sysfs"},
 		{"sysfs without hardware", []string{"--sysfs", bare}, 3, "no allocation candidates"},
+		{"host without sysfs", []string{"--host", "h"}, 2, "--sysfs"},
+		{"driver-config is no configuration", []string{"--sysfs", bare, "--driver-config", file(t, "c.json", `{"qats": {}}`)}, 2, "qats"},
 		{"instance is no UUID", []string{"--instance", "vm1"}, 2, "--instance"},
 		{"os-cloud without instance", []string{"--os-cloud", "x"}, 2, "--instance"},
 		{"os-cloud unknown", []string{"--os-cloud", "nope", "--instance", "0a1b2c3d-0000-4000-8000-000000000001"}, 2, "nope"},

@@ -22,6 +22,8 @@ import (
 type options struct {
 	Profile      string                    `help:"Device profile: one of the cloud by name (embedded: gpu, vgpu, fpga, fake, mixed), or a JSON file. Default: mixed, or gpu with --sysfs." placeholder:"NAME|FILE.json"`
 	Sysfs        string                    `help:"Use an embedded cloud of one host with the hardware of this sysfs tree, such as /sys. It is not written to." placeholder:"DIR" xor:"hosts"`
+	DriverConfig kong.NamedFileContentFlag `help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers with their defaults." placeholder:"FILE"`
+	Host         string                    `help:"Name of the host of --sysfs. Default: [DEFAULT] host of --driver-config, or cn0." placeholder:"NAME"`
 	Domain       kong.NamedFileContentFlag `help:"Merge the devices into this libvirt domain." placeholder:"FILE.xml"`
 	XML          string                    `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
 	JSON         bool                      `name:"json" help:"Print one JSON document instead of tables."`
@@ -45,6 +47,8 @@ func (o *options) AfterApply() error {
 		return errors.New("--release needs --os-cloud")
 	case o.OSCloud == "" && o.ServiceCloud != "":
 		return errors.New("--service-cloud needs --os-cloud")
+	case o.Sysfs == "" && (o.DriverConfig.Filename != "" || o.Host != ""):
+		return errors.New("--driver-config and --host need --sysfs")
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:
 		return fmt.Errorf("--domain: %s is empty", o.Domain.Filename)
 	case o.Timeout != nil && *o.Timeout < time.Second:

@@ -90,6 +90,7 @@ func drivers() []Package {
 		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*", "internal/strictjson"}},
+		{Pattern: "driver/cyborgconf", Ours: []string{"driver/*", "internal/osloconf"}},
 		{Pattern: "driver/drivertest", Ours: []string{"driver", "driver/sysfs"}},
 		{Pattern: "driver/command", Ours: []string{"driver", "driver/internal/*", "internal/strictjson", "internal/uuids"}},
 		{Pattern: "driver/pci", Ours: []string{"driver", "driver/internal/*", "internal/devicespec", "internal/strictjson"}},

@@ -38,7 +38,7 @@ func BenchmarkDiscover(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer tree.Close()
-	drivers, err := builtin.New(builtin.Config{Host: "h", EnabledDrivers: realDrivers()}, tree)
+	drivers, err := builtin.New(builtin.Config{Host: "h", EnabledDrivers: builtin.Hardware()}, tree)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/nvidia"
 	"github.com/gocyborg/gocyborg/driver/pci"
 	"github.com/gocyborg/gocyborg/internal/devicespec"
 )
@@ -196,3 +197,20 @@ func normalID(id string) string {
 
 // idText writes vendor and product as lspci does.
 func idText(s pci.Spec) string { return normalID(s.VendorID) + ":" + normalID(s.ProductID) }
+
+// vgpuAddresses gives the vGPU type of each card that is configured to be divided. The
+// driver has refused malformed addresses.
+func vgpuAddresses(config *nvidia.Config) map[driver.PCIAddress]string {
+	cards := make(map[driver.PCIAddress]string)
+	if config == nil {
+		return cards
+	}
+	for _, t := range config.EnabledVGPUTypes {
+		for _, text := range t.DeviceAddresses {
+			if address, err := driver.ParsePCIAddress(text); err == nil {
+				cards[address] = t.Name
+			}
+		}
+	}
+	return cards
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
@@ -23,7 +24,7 @@ type Command struct {
 
 // Help implements kong.HelpProvider.
 func (*Command) Help() string {
-	return "Only reads, and does not need root. Without --config these drivers run: " + strings.Join(realDrivers(), ", ") +
+	return "Only reads, and does not need root. Without --config these drivers run: " + strings.Join(builtin.Hardware(), ", ") +
 		". Then nvidia_gpu_driver divides no card into vGPUs, intel_nic_driver knows no networks, and pci_driver and mdev_driver offer nothing, because they offer only the devices that are configured." +
 		" inspur_nvme_ssd_driver offers the disks of [nvme] device_spec on which nothing is stored, by udev's records in run/udev/data beside the sysfs." +
 		" Exit status: 0 the drivers ran, whatever they found; 1 they could not run; 2 bad flag, file or directory; 3 Cyborg and Nova both claim a device."
@@ -64,20 +65,20 @@ func (c *Command) configSource() string {
 // config is the configuration of the file, completed with what this machine knows.
 func (c *Command) config() (config builtin.Config, err error) {
 	if c.Config != "" {
-		if config, err = command.ParseFile("config", c.Config, osloconf.MaxSize, parseDriverConf); err != nil {
+		if config, err = command.ParseFile("config", c.Config, cyborgconf.MaxSize, cyborgconf.Parse); err != nil {
 			return config, err
 		}
 	}
 	if config.EnabledDrivers == nil {
-		config.EnabledDrivers = realDrivers()
+		config.EnabledDrivers = builtin.Hardware()
 	}
 	if config.Host == "" {
 		if config.Host, err = os.Hostname(); err != nil {
 			return config, err
 		}
 	}
-	if config.Mounts == nil && isLive(c.Sysfs) {
-		config.Mounts = hostMounts()
+	if config.Mounts == nil {
+		config.Mounts = Mounts(c.Sysfs)
 	}
 	return config, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/osloconf"
@@ -499,7 +500,7 @@ func TestTheOperatorsPageShowsWhatDiscoverPrints(t *testing.T) {
 	if status := runDiscover(t, &help, &stderr, "--help"); status != 0 {
 		t.Fatalf("status %d, %s", status, stderr.String())
 	}
-	for _, name := range realDrivers() {
+	for _, name := range builtin.Hardware() {
 		if !strings.Contains(section, "`"+name+"`") || !strings.Contains(help.String(), name) {
 			t.Errorf("driver %s is missing from the page or the help", name)
 		}

@@ -24,6 +24,15 @@ func isLive(dir string) bool {
 	return err == nil && resolved == liveSysfs
 }
 
+// Mounts returns the block devices in use if a directory is the sysfs of this machine, for
+// driver.Policy. Nil means that they are not known.
+func Mounts(dir string) []string {
+	if !isLive(dir) {
+		return nil
+	}
+	return hostMounts()
+}
+
 // hostMounts returns the block devices that this machine has mounted or swaps on, which
 // sysfs does not show. Nil means that they are not known.
 func hostMounts() []string {

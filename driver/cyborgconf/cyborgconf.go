@@ -1,4 +1,4 @@
-package discover
+package cyborgconf
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/nic"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
@@ -16,16 +15,12 @@ import (
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
-// realDrivers lists the drivers that look for hardware, by the names of [agent]
-// enabled_drivers: all but the fake one. Drivers that need a configuration find nothing
-// without it.
-func realDrivers() []string {
-	return slices.DeleteFunc(builtin.Names(), func(name string) bool { return name == builtin.Fake })
-}
+// MaxSize limits the size of a file, in bytes.
+const MaxSize = osloconf.MaxSize
 
-// parseDriverConf reads the configuration of the drivers: a JSON object of builtin.Config,
-// or a cyborg.conf.
-func parseDriverConf(data []byte) (builtin.Config, error) {
+// Parse reads the configuration of the drivers: a JSON object of builtin.Config, or a cyborg.conf. The
+// error names the option.
+func Parse(data []byte) (builtin.Config, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return builtin.ParseConfig(data)
 	}
@@ -48,7 +43,28 @@ func parseCyborgConf(data []byte) (builtin.Config, error) {
 	config.NIC.EnabledNICTypes, errs[1] = nicTypes(conf)
 	config.PCI.PassthroughWhitelist, errs[2] = whitelist(conf)
 	config.SSD.DeviceSpec, errs[3] = nvmeDisks(conf)
+	dropDisabled(&config)
 	return config, errors.Join(errs[:]...)
+}
+
+// dropDisabled drops the options of drivers that are not enabled, which a cyborg.conf may have.
+func dropDisabled(c *builtin.Config) {
+	if c.EnabledDrivers == nil {
+		return
+	}
+	on := func(name string) bool { return slices.Contains(c.EnabledDrivers, name) }
+	if !on(builtin.NVIDIA) {
+		c.NVIDIA = nil
+	}
+	if !on(builtin.IntelNIC) {
+		c.NIC = nil
+	}
+	if !on(builtin.PCI) {
+		c.PCI = nil
+	}
+	if !on(builtin.InspurSSD) {
+		c.SSD = nil
+	}
 }
 
 func vgpuTypes(conf osloconf.File) ([]nvidia.VGPUType, error) {
@@ -109,21 +125,4 @@ func nvmeDisks(conf osloconf.File) ([]ssd.Spec, error) {
 		all = append(all, entries...)
 	}
 	return all, nil
-}
-
-// vgpuAddresses gives the vGPU type of each card that is configured to be divided. The
-// driver has refused malformed addresses.
-func vgpuAddresses(config *nvidia.Config) map[driver.PCIAddress]string {
-	cards := make(map[driver.PCIAddress]string)
-	if config == nil {
-		return cards
-	}
-	for _, t := range config.EnabledVGPUTypes {
-		for _, text := range t.DeviceAddresses {
-			if address, err := driver.ParsePCIAddress(text); err == nil {
-				cards[address] = t.Name
-			}
-		}
-	}
-	return cards
 }

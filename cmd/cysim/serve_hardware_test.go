@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// providerNames are the names of the resource providers of the cloud of a clouds.yaml, sorted.
+func providerNames(t *testing.T, file string) (names []string) {
+	t.Helper()
+	placement, err := openstack.NewPlacementV1(login(t, file, "sim"), gophercloud.EndpointOpts{Region: "RegionOne"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := resourceproviders.List(placement, nil).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	providers, err := resourceproviders.ExtractResourceProviders(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range providers {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestServeLoadsAllDriversOfADirectory has a machine with an accelerator and a card that is left out.
+func TestServeLoadsAllDriversOfADirectory(t *testing.T) {
+	t.Parallel()
+	machine, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{
+		{Address: "0000:3d:00.0", Vendor: "8086", Product: "37c8", Class: "0b40", Driver: "c6xx"},
+		{Address: "0000:3b:00.0", Vendor: "10de", Product: "1eb8", Class: "0300", BootVGA: true},
+		{Address: "0000:84:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
+			MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 16}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := machine.LayOut(dir); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(t.TempDir(), "cyborg.conf")
+	text := "[DEFAULT]\nhost = compute7\n[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		flags []string
+		want  []string
+	}{
+		"defaults":                   {nil, []string{"cn0", "cn0_0000:3d:00.0", "cn0_0000:84:00.0"}},
+		"a configuration":            {[]string{"--driver-config", conf}, []string{"compute7", "compute7_0000:3d:00.0", "compute7_0000:84:00.0"}},
+		"a configuration and a name": {[]string{"--driver-config", conf, "--host", "h"}, []string{"h", "h_0000:3d:00.0", "h_0000:84:00.0"}},
+	} {
+		file := filepath.Join(t.TempDir(), "clouds.yaml")
+		served := start(t, append([]string{"serve", "--sysfs", dir, "--clouds-yaml", file}, tt.flags...)...)
+		if diff := cmp.Diff(tt.want, providerNames(t, file)); diff != "" {
+			t.Errorf("%s: resource providers (-want +got):\n%s", name, diff)
+		}
+		if log := served.stderr.String(); !strings.Contains(log, "0000:3b:00.0") || !strings.Contains(log, "boot_vga is 1") || !strings.Contains(log, "driver=intel_qat devices=1") {
+			t.Errorf("%s: the log lacks what is found and left out:\n%s", name, log)
+		}
+	}
+	for _, args := range [][]string{{"serve", "--host", "h"}, {"serve", "--driver-config", conf}, {"serve", "--sysfs", dir, "--driver-config", dir + "/none"}} {
+		if status, _, stderr := cysim(t, args...); status != 2 || stderr == "" {
+			t.Errorf("%v: status %d, %q", args, status, stderr)
+		}
+	}
+}
