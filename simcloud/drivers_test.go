@@ -62,6 +62,8 @@ type given struct {
 func (g given) mediated() bool { return g.parent != "" }
 func (g given) fake() bool     { return g.parent == "" && g.pci == nil }
 
+const blackwellType = "NVIDIA RTX Pro 6000 Blackwell DC-48Q"
+
 // givenDrivers has every driver with devices for guests. The devices have different
 // addresses, so that one host can have them all.
 func givenDrivers() []given {
@@ -134,6 +136,16 @@ func givenDrivers() []given {
 				d.Mdev = &mdev.Config{EnabledMdevTypes: []mdev.Type{{Name: "mtty-2", Parents: []string{"mtty"}, Class: "CUSTOM_SERIAL"}}}
 			},
 			group: map[string]string{"resources:CUSTOM_SERIAL": "1"}, parent: "mtty"},
+		{name: "nvidia-vgpu-vf", kind: driver.TypeGPU, devices: []sysfs.PCIDevice{{Address: "0000:2e:00.0", Vendor: "10de", Product: "2bb5", Class: "0302", Driver: "nvidia",
+			VFs: &sysfs.VFs{Total: 2, Enabled: 2, Offset: 2, Driver: "nvidia", VGPUs: &sysfs.VGPUCard{Types: []sysfs.VGPUType{
+				{ID: 1555, Name: blackwellType, FramebufferMiB: 49152, MaxInstances: 2}}}}}},
+			load: func(d *builtin.Config) {
+				c := cards(d)
+				c.EnabledVGPUTypes = append(c.EnabledVGPUTypes, nvidia.VGPUType{
+					Name: "nvidia-1555", DeviceAddresses: []string{"0000:2e:00.0"}, MaxInstances: 2, VGPUName: blackwellType})
+			},
+			group: map[string]string{"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_2BB5_RTX_PRO_6000_BLACKWELL_DC_48Q": "required"},
+			pci:   []string{"0000:2e:00.2", "0000:2e:00.3"}},
 	}
 }
 
