@@ -250,6 +250,13 @@ type unreadable struct {
 	name string
 }
 
+func (u *unreadable) ReadFile(name string) ([]byte, error) {
+	if name == u.name {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EMFILE}
+	}
+	return u.Tree.ReadFile(name)
+}
+
 func (u *unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 	if name == u.name {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: syscall.EMFILE}

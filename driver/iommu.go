@@ -97,9 +97,19 @@ type groupKey struct {
 	name string
 }
 
+// has reports whether a function is in the group, by either link: one of them may be what could not be
+// read.
+func (k groupKey) has(at PCIAddress) bool {
+	if k.view.groupOf(at) == k.name {
+		return true
+	}
+	members, _ := k.view.Names(iommuGroupsDir + "/" + k.name + "/devices")
+	return slices.Contains(members, at.String())
+}
+
 // leaveOneOfEachGroup leaves one function of each IOMMU group, that at the lowest address, in the
-// reports: two guests cannot have functions of one group. Views are those of the reports, nil for a
-// driver without a tree.
+// reports: two guests cannot have functions of one group. A function with a problem counts, since an
+// agent keeps what was reported of it. Views are those of the reports, nil for a driver without a tree.
 func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View) {
 	lowest := make(map[groupKey]PCIAddress)
 	shared := false
@@ -115,6 +125,19 @@ func leaveOneOfEachGroup(drivers []Driver, reports []Report, views []*View) {
 					if !known || at.Compare(least) < 0 {
 						lowest[key] = at
 					}
+				}
+			}
+		}
+	}
+	for i, report := range reports {
+		for _, p := range report.Problems {
+			at, err := ParsePCIAddress(p.Address)
+			if views[i] == nil || err != nil || errors.Is(p, ErrConfig) {
+				continue
+			}
+			for key, least := range lowest {
+				if key.view == views[i] && at.Compare(least) < 0 && key.has(at) {
+					lowest[key], shared = at, true
 				}
 			}
 		}

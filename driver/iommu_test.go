@@ -191,3 +191,24 @@ func TestHandlesOfOneAcceleratorShareAGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestAGroupIsNotOfferedTwiceWhileAFunctionIsUnreadable makes each name unreadable once: what an agent keeps of
+// the first card excludes the second.
+func TestAGroupIsNotOfferedTwiceWhileAFunctionIsUnreadable(t *testing.T) {
+	t.Parallel()
+	const first, second = "0000:40:00.0", "0000:41:00.0"
+	tree := func(name string) *unreadable {
+		return &unreadable{drivertest.Tree(t, grouped(30, first, "10de", "15f8", "0302", "vfio-pci"), grouped(30, second, "10de", "15f8", "0302", "vfio-pci")), name}
+	}
+	read := &tally{Tree: tree(""), reads: make(map[string]int)}
+	outcome(t, gpusOf(t, read, driver.Policy{}))
+	for kindAndName := range read.reads {
+		_, name, _ := strings.Cut(kindAndName, " ")
+		reports := driver.DiscoverAll(t.Context(), []driver.Driver{gpusOf(t, tree(name), driver.Policy{})})
+		for _, d := range reports[0].Devices {
+			if at := d.ControlPath.Address().String(); at != first {
+				t.Errorf("%s is unreadable: %s is offered beside what is kept of %s", name, at, first)
+			}
+		}
+	}
+}
