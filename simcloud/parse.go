@@ -27,17 +27,3 @@ func decodeModel(data []byte) (Model, error) {
 	}
 	return m, nil
 }
-
-func at(path, problem string) error {
-	if path == "" {
-		path = "the model"
-	}
-	return fmt.Errorf("%s: %s", path, problem)
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}

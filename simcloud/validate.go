@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/internal/strictjson"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
@@ -59,7 +60,7 @@ type validation struct {
 }
 
 func (c *validation) fault(path, problem string) {
-	c.faults = append(c.faults, fmt.Errorf("%w: %w", ErrModel, at(path, problem)))
+	c.faults = append(c.faults, fmt.Errorf("%w: %w", ErrModel, strictjson.At(path, problem)))
 }
 
 func (c *validation) unique(path, name string, seen map[string]bool) {
@@ -75,7 +76,7 @@ func (c *validation) unique(path, name string, seen map[string]bool) {
 func (c *validation) notNegative(path string, amounts map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		if amounts[name] < 0 {
-			c.fault(join(path, name), fmt.Sprintf("%d is negative", amounts[name]))
+			c.fault(strictjson.Join(path, name), fmt.Sprintf("%d is negative", amounts[name]))
 		}
 	}
 }

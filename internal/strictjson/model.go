@@ -40,10 +40,10 @@ func decodeAt(path string, data json.RawMessage, v reflect.Value) error {
 		return decodeMap(path, data, v)
 	}
 	if !custom && string(data) == "null" {
-		return at(path, "null is not allowed")
+		return At(path, "null is not allowed")
 	}
 	if err := json.Unmarshal(data, v.Addr().Interface()); err != nil {
-		return at(path, wrongType(err, v.Type()))
+		return At(path, wrongType(err, v.Type()))
 	}
 	return nil
 }
@@ -52,11 +52,11 @@ func decodeAt(path string, data json.RawMessage, v reflect.Value) error {
 func decodeDuration(path string, data json.RawMessage, v reflect.Value) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return at(path, wrongType(err, reflect.TypeFor[string]()))
+		return At(path, wrongType(err, reflect.TypeFor[string]()))
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return at(path, err.Error())
+		return At(path, err.Error())
 	}
 	v.SetInt(int64(d))
 	return nil
@@ -72,9 +72,9 @@ func decodeObject(path string, data json.RawMessage, v reflect.Value) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		field, ok := known[name]
 		if !ok {
-			return at(join(path, name), "unknown field (known here: "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")+")")
+			return At(Join(path, name), "unknown field (known here: "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")+")")
 		}
-		if err := decodeAt(join(path, name), fields[name], field); err != nil {
+		if err := decodeAt(Join(path, name), fields[name], field); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func addFields(known map[string]reflect.Value, v reflect.Value) {
 func decodeList(path string, data json.RawMessage, v reflect.Value) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(data, &items); err != nil {
-		return at(path, "want a list")
+		return At(path, "want a list")
 	}
 	list := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
@@ -124,7 +124,7 @@ func decodeMap(path string, data json.RawMessage, v reflect.Value) error {
 	decoded := reflect.MakeMap(v.Type())
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		element := reflect.New(v.Type().Elem()).Elem()
-		if err := decodeAt(join(path, name), fields[name], element); err != nil {
+		if err := decodeAt(Join(path, name), fields[name], element); err != nil {
 			return err
 		}
 		decoded.SetMapIndex(reflect.ValueOf(name), element)
@@ -138,21 +138,21 @@ func decodeMap(path string, data json.RawMessage, v reflect.Value) error {
 func objectFields(path string, data json.RawMessage) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
-		return nil, at(path, "want an object")
+		return nil, At(path, "want an object")
 	}
 	fields := make(map[string]json.RawMessage)
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
-			return nil, at(path, err.Error())
+			return nil, At(path, err.Error())
 		}
 		name, _ := token.(string)
 		if _, twice := fields[name]; twice {
-			return nil, at(join(path, name), "the field occurs twice")
+			return nil, At(Join(path, name), "the field occurs twice")
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, at(join(path, name), err.Error())
+			return nil, At(Join(path, name), err.Error())
 		}
 		fields[name] = value
 	}
@@ -169,14 +169,16 @@ func wrongType(err error, t reflect.Type) string {
 	return fmt.Sprintf("want %s, got %s", want, mismatch.Value)
 }
 
-func at(path, problem string) error {
+// At is an error about what is at a path of a model; empty: the model as a whole.
+func At(path, problem string) error {
 	if path == "" {
 		path = "the model"
 	}
 	return fmt.Errorf("%s: %s", path, problem)
 }
 
-func join(path, name string) string {
+// Join is the path of a member of what is at a path.
+func Join(path, name string) string {
 	if path == "" {
 		return name
 	}
