@@ -21,10 +21,7 @@ const (
 )
 
 // Driver calls a program.
-type Driver struct {
-	config Config
-	tree   driver.Tree
-}
+type Driver struct{ config Config }
 
 var (
 	_ driver.Driver     = (*Driver)(nil)
