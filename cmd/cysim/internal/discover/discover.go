@@ -2,9 +2,11 @@ package discover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
@@ -16,10 +18,11 @@ import (
 
 // Command shows what Cyborg's drivers find in a host.
 type Command struct {
-	Sysfs    string `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
-	Config   string `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
-	NovaConf string `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
-	Output   string `short:"o" enum:"table,json,driver-objects" default:"table" help:"Output format: table, json, or driver-objects: the objects that upstream's drivers return."`
+	Sysfs    string        `placeholder:"DIR" default:"/sys" help:"Mount point of the sysfs to read, or a copy of another machine's (${default})."`
+	Config   string        `placeholder:"FILE" help:"Configuration of the drivers: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
+	NovaConf string        `placeholder:"FILE" help:"A nova.conf: list the devices that Nova claims, too, and exit with status 3 if there are any."`
+	Watch    time.Duration `placeholder:"TIME" help:"Look again each time after TIME, such as 10s, and print what changed."`
+	Output   string        `short:"o" enum:"table,json,driver-objects" default:"table" help:"Output format: table, json, or driver-objects: the objects that upstream's drivers return."`
 }
 
 // Help implements kong.HelpProvider.
@@ -32,6 +35,9 @@ func (*Command) Help() string {
 
 // Run implements the command.
 func (c *Command) Run(ctx context.Context, p *command.Process) error {
+	if c.Watch < 0 || c.Watch > 0 && (c.Output != "table" || c.NovaConf != "") {
+		return command.BadInput(errors.New("--watch: it takes a positive time, and goes with neither -o nor --nova-conf"))
+	}
 	config, err := c.config()
 	if err != nil {
 		return err
@@ -51,7 +57,10 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(fmt.Errorf("%s: %w", c.configSource(), err))
 	}
-	return c.discover(ctx, p, tree, config, drivers, nova)
+	if err := c.discover(ctx, p, tree, config, drivers, nova); err != nil || c.Watch == 0 {
+		return err
+	}
+	return c.watch(ctx, p.Stdout, tree, drivers)
 }
 
 // configSource names the configuration in errors.

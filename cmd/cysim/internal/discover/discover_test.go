@@ -186,6 +186,7 @@ func TestTheJSONOfDiscoverHasItsKeys(t *testing.T) {
       "driver": "nvidia",
       "iommu_group": null,
       "numa_node": null,
+      "health": {},
       "attach_handles": [
         {
           "type": "PCI",

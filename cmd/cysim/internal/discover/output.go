@@ -49,6 +49,8 @@ type foundDevice struct {
 	// NUMANode is that of the device, null if it has none.
 	IOMMUGroup *int `json:"iommu_group"`
 	NUMANode   *int `json:"numa_node"`
+	// Health is what the kernel tells of the function at Address, null if that is none.
+	Health *driver.Health `json:"health"`
 	// Handles are the attach handles; a guest gets one.
 	Handles []foundHandle `json:"attach_handles"`
 	// Resources are further inventories, such as local memory in MiB.

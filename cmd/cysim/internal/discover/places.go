@@ -11,8 +11,8 @@ import (
 // noReset warns of a function that keeps its state from one guest to the next.
 const noReset = "the kernel cannot reset it between two guests: its reset_method is empty"
 
-// addPlaces reads where the offered devices are in the machine: IOMMU group and NUMA node. What cannot be
-// read is left out.
+// addPlaces reads where the offered devices are in the machine, IOMMU group and NUMA node, and their
+// health. What cannot be read is left out.
 func (d *discovery) addPlaces(tree driver.Tree) {
 	view := driver.NewView(tree)
 	_, err := view.ReadDir("kernel/iommu_groups")
@@ -20,6 +20,7 @@ func (d *discovery) addPlaces(tree driver.Tree) {
 	for i := range d.Devices {
 		f := &d.Devices[i]
 		f.NUMANode = nodeOf(view, f.Address)
+		f.addHealth(view)
 		for _, h := range f.Handles {
 			at, err := driver.PCIAddressOf(h.Info)
 			if err != nil || h.Type != driver.HandlePCI {
@@ -33,6 +34,16 @@ func (d *discovery) addPlaces(tree driver.Tree) {
 			}
 		}
 	}
+}
+
+func (f *foundDevice) addHealth(view *driver.View) {
+	at, err := driver.ParsePCIAddress(f.Address)
+	if err != nil {
+		return
+	}
+	health, _ := driver.ReadHealth(view, at)
+	f.Health = &health
+	f.Warnings = append(f.Warnings, health.Troubles()...)
 }
 
 func groupOf(view *driver.View, address string) *int {

@@ -1,0 +1,107 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/gocyborg/gocyborg/driver/internal/file"
+)
+
+// Health is what the kernel tells of the state of a PCI function. Members of which the tree has no file
+// are zero: a function without PCI Express has no link, a kernel without AER counts no errors.
+type Health struct {
+	// PowerState is D0, D3hot and the like.
+	PowerState string `json:"power_state,omitempty"`
+	// LinkSpeed is such as "16.0 GT/s PCIe". It falls while a device is idle.
+	LinkSpeed    string `json:"link_speed,omitempty"`
+	MaxLinkSpeed string `json:"max_link_speed,omitempty"`
+	// LinkWidth is the number of lanes.
+	LinkWidth    int `json:"link_width,omitempty"`
+	MaxLinkWidth int `json:"max_link_width,omitempty"`
+	// Correctable, NonFatal and Fatal are the errors of Advanced Error Reporting since the start
+	// of the host.
+	Correctable int `json:"aer_correctable,omitempty"`
+	NonFatal    int `json:"aer_nonfatal,omitempty"`
+	Fatal       int `json:"aer_fatal,omitempty"`
+}
+
+// maxErrors is the highest count of errors that is believed.
+const maxErrors = 1<<63 - 1
+
+// ReadHealth reads the state of a function. The error joins a Problem for each file that cannot be
+// read or understood; what could be read is returned.
+func ReadHealth(view *View, address PCIAddress) (Health, error) {
+	r := &healthReader{view: view, function: PCIFunction{Address: address}}
+	h := Health{
+		PowerState: r.text("power_state"),
+		LinkSpeed:  r.text("current_link_speed"), MaxLinkSpeed: r.text("max_link_speed"),
+		LinkWidth: r.count("current_link_width"), MaxLinkWidth: r.count("max_link_width"),
+		Correctable: r.errors("aer_dev_correctable", "TOTAL_ERR_COR"),
+		NonFatal:    r.errors("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
+		Fatal:       r.errors("aer_dev_fatal", "TOTAL_ERR_FATAL"),
+	}
+	return h, errors.Join(r.problems...)
+}
+
+// Troubles are reasons to look at a device before it is given to a guest, none for a sound one. A link that
+// is slower than it could be is none, since idle devices save power; one with fewer lanes is.
+func (h Health) Troubles() (list []string) {
+	if h.PowerState == "error" {
+		list = append(list, "its power state is error")
+	}
+	if h.LinkWidth < h.MaxLinkWidth {
+		list = append(list, fmt.Sprintf("its link has %d of %d lanes", h.LinkWidth, h.MaxLinkWidth))
+	}
+	if h.NonFatal+h.Fatal > 0 {
+		list = append(list, fmt.Sprintf("the kernel counted %d fatal and %d other uncorrected errors of it", h.Fatal, h.NonFatal))
+	}
+	return list
+}
+
+// healthReader reads files of a function, each of which may be missing.
+type healthReader struct {
+	view     *View
+	function PCIFunction
+	problems []error
+}
+
+func (r *healthReader) text(name string) string {
+	text, err := r.view.ReadText(r.function.Dir() + "/" + name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.problem(name, err)
+	}
+	return text
+}
+
+func (r *healthReader) problem(name string, err error) {
+	r.problems = append(r.problems, Problem{Address: r.function.Address.String(), File: r.function.Dir() + "/" + name, Err: file.Cause(err)})
+}
+
+func (r *healthReader) count(name string) int {
+	return r.number(name, r.text(name))
+}
+
+// number reads a count; the width of a link that is down is not known.
+func (r *healthReader) number(name, text string) int {
+	if text == "" || text == "Unknown" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		r.problem(name, garbled(text))
+	}
+	return int(min(n, maxErrors))
+}
+
+// errors is the total in a file of one line for each kind of error.
+func (r *healthReader) errors(name, total string) int {
+	for line := range strings.Lines(r.text(name)) {
+		if kind, count, found := strings.Cut(strings.TrimSpace(line), " "); found && kind == total {
+			return r.number(name, count)
+		}
+	}
+	return 0
+}
