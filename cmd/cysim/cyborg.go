@@ -32,7 +32,8 @@ type cyborgCommand struct {
 
 // Run implements the command.
 func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
-	model, err := c.model(line)
+	drivers := c.drivers(p.Log)
+	model, err := c.model(line, drivers)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 		return command.BadInput(err)
 	}
 	defer server.Close()
-	hosts, closeHosts, err := model.Agents()
+	hosts, closeHosts, err := model.Agents(drivers)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -60,8 +61,8 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *cyborgCommand) model(line *kong.Context) (simcloud.Model, error) {
-	model, err := readModel(c.Model)
+func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option) (simcloud.Model, error) {
+	model, err := readModel(c.Model, drivers)
 	if err != nil {
 		return model, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/discover"
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	programs "github.com/gocyborg/gocyborg/driver/command"
 	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -17,19 +18,25 @@ import (
 const maxModel = 64 << 20
 
 // readModel reads a model from a JSON file; without a file it is the default model.
-func readModel(name string) (simcloud.Model, error) {
+func readModel(name string, drivers simcloud.Option) (simcloud.Model, error) {
 	if name == "" {
 		return simcloud.Model{}, nil
 	}
-	return command.ParseFile("model", name, maxModel, func(data []byte) (simcloud.Model, error) { return simcloud.ParseModel(data) })
+	return command.ParseFile("model", name, maxModel, func(data []byte) (simcloud.Model, error) { return simcloud.ParseModel(data, drivers) })
 }
 
 // hardwareFlags replace the hosts of a model by real hardware.
 type hardwareFlags struct {
 	Sysfs        string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
 	SysfsWrite   bool   `help:"Create mediated devices in that tree. Otherwise they are only recorded, and logged at the end."`
+	DriverWrites bool   `help:"Let command_driver call its program to create and remove mediated devices and to program devices, if its section has writes."`
 	DriverConfig string `placeholder:"FILE" help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
 	Host         string `placeholder:"NAME" help:"Name of that host, as its resource provider has it. Default: [DEFAULT] host of --driver-config, or cn0."`
+}
+
+// drivers has the driver that is a program, which hosts of a model may have, too.
+func (f hardwareFlags) drivers(log *slog.Logger) simcloud.Option {
+	return simcloud.WithDriver(discover.ProgramDriver, programs.Loader(log, f.DriverWrites))
 }
 
 // apply replaces the hosts of the model.

@@ -29,7 +29,8 @@ type serveCommand struct {
 
 // Run implements the command.
 func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
-	model, err := c.model(line)
+	drivers := c.drivers(p.Log)
+	model, err := c.model(line, drivers)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if err != nil {
 		return err
 	}
-	cloud, err := c.cloud(ctx, model, options)
+	cloud, err := c.cloud(ctx, model, append(options, drivers))
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -68,8 +69,8 @@ func (c *serveCommand) options() ([]simcloud.Option, error) {
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *serveCommand) model(line *kong.Context) (_ simcloud.Model, err error) {
-	if c.World, err = readModel(c.Model); err != nil {
+func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option) (_ simcloud.Model, err error) {
+	if c.World, err = readModel(c.Model, drivers); err != nil {
 		return c.World, err
 	}
 	if _, err := line.Apply(); err != nil {

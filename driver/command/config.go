@@ -31,14 +31,17 @@ type Config struct {
 	Logger *slog.Logger `json:"-"`
 }
 
-// Load makes the driver of a section of the configuration; it is a builtin.Load.
-func Load(host string, section json.RawMessage, tree driver.Tree) (driver.Driver, error) {
-	var config Config
-	if err := strictjson.Decode(section, &config); err != nil {
-		return nil, fmt.Errorf("%w: %w", driver.ErrConfig, err)
+// Loader returns what makes the driver of a section of the configuration, a builtin.Load. Without writes the
+// program only discovers, whatever the section says: a file must not change the hardware by itself.
+func Loader(log *slog.Logger, writes bool) func(host string, section json.RawMessage, tree driver.Tree) (driver.Driver, error) {
+	return func(host string, section json.RawMessage, tree driver.Tree) (driver.Driver, error) {
+		var config Config
+		if err := strictjson.Decode(section, &config); err != nil {
+			return nil, fmt.Errorf("%w: %w", driver.ErrConfig, err)
+		}
+		config.Host, config.Logger, config.Writes = cmp.Or(config.Host, host), log, config.Writes && writes
+		return New(config, tree)
 	}
-	config.Host = cmp.Or(config.Host, host)
-	return New(config, tree)
 }
 
 func (c Config) check() error {

@@ -53,7 +53,11 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		return command.BadInput(fmt.Errorf("--sysfs: %w", err))
 	}
 	defer tree.Close()
-	drivers, err := builtin.New(config, tree)
+	known, err := registry(p.Log)
+	if err != nil {
+		return err
+	}
+	drivers, err := known.New(config, tree)
 	if err != nil {
 		return command.BadInput(fmt.Errorf("%s: %w", c.configSource(), err))
 	}
