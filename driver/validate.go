@@ -130,7 +130,7 @@ func (d Deployable) handleFaults() []error {
 }
 
 // Check says whether the information of the handle fits its type: a PCI address for PCI
-// and TEST_PCI, an asked type and a parent for MDEV. The field managed of any type is "true" or
+// and TEST_PCI, with a vGPU type if it has an asked type, and an asked type and a parent for MDEV. The field managed of any type is "true" or
 // "false", or absent. The error wraps ErrHandle.
 func (h AttachHandle) Check() error {
 	if managed, present := h.Info[FieldManaged]; present && managed != "true" && managed != "false" {
@@ -141,7 +141,8 @@ func (h AttachHandle) Check() error {
 		if _, err := PCIAddressOf(h.Info); err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrHandle, h.Type, err)
 		}
-		return nil
+		_, _, err := h.VGPU()
+		return err
 	case HandleMDEV:
 		_, err := h.Mdev("")
 		return err

@@ -42,7 +42,7 @@ func ParseVGPUType(text string) (int, error) {
 // "false"), since libvirt must not rebind it.
 func (v VGPU) Handle() AttachHandle {
 	info := maps.Clone(v.Function.Info())
-	info["managed"], info[keyAskedType] = "false", prefixVGPUType+strconv.Itoa(v.Type)
+	info[FieldManaged], info[keyAskedType] = "false", prefixVGPUType+strconv.Itoa(v.Type)
 	return AttachHandle{Type: HandlePCI, Info: info}
 }
 
