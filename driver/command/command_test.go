@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,15 +84,19 @@ func program(verb string) int {
 
 // hang waits for a child that holds the output open, whose id it tells.
 func hang(socket string) int {
-	child := exec.Command("/bin/sleep", "600")
-	child.Stdout = os.Stdout
 	to, err := net.Dial("unix", socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	held, err := to.(*net.UnixConn).File()
+	child := exec.Command("/bin/sleep", "60")
+	child.Stdout, child.ExtraFiles = os.Stdout, []*os.File{held}
 	if err = errors.Join(err, child.Start()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Fprint(to, child.Process.Pid)
-	to.Close()
+	fmt.Fprintln(to, "started")
 	_ = child.Wait()
 	return 0
 }
@@ -226,23 +231,28 @@ func TestAProgramThatHangs(t *testing.T) {
 	}
 	defer listener.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	child := make(chan string, 1)
+	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
 		from, err := listener.Accept()
 		if err != nil {
-			child <- err.Error()
+			ended <- err
 			return
 		}
-		pid, _ := io.ReadAll(from)
-		child <- string(pid)
+		if _, err := from.Read(make([]byte, len("started"))); err != nil {
+			ended <- err
+			return
+		}
+		cancel()
+		from.SetReadDeadline(time.Now().Add(30 * time.Second)) // half as long as the child sleeps
+		_, err = io.Copy(io.Discard, from)                     // until nobody holds the other end
+		ended <- err
 	}()
 	if _, err := newDriver(t, "hangs "+listener.Addr().String()).Discover(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	pid := <-child
-	if state, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
-		t.Errorf("its child %s still runs: %s", pid, state)
+	if err := <-ended; err != nil {
+		t.Errorf("its child still runs: %v", err)
 	}
 }
 

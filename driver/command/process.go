@@ -36,7 +36,7 @@ func (d *Driver) call(ctx context.Context, verb string, limit time.Duration, arg
 	if err != nil {
 		return fail(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s has not ended within %v", d.config.Program, limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ended within %v", limit))
 	defer cancel()
 	answer, text := &limitedBuffer{limit: maxAnswer, stop: cancel}, &limitedBuffer{limit: maxText}
 	process := exec.CommandContext(ctx, d.config.Program, verb)
@@ -50,7 +50,7 @@ func (d *Driver) call(ctx context.Context, verb string, limit time.Duration, arg
 	case answer.full:
 		return fail(fmt.Errorf("%s wrote more than %d MiB", d.config.Program, maxAnswer>>20))
 	case ctx.Err() != nil:
-		return fail(context.Cause(ctx))
+		return fail(fmt.Errorf("%s: %w", d.config.Program, context.Cause(ctx)))
 	case err != nil:
 		return fail(d.failure(err, text))
 	}
