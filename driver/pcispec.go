@@ -165,6 +165,10 @@ func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 	if s.Divide != nil && s.Divide(scan, u) {
 		return false
 	}
+	if u.HasVGPUTypes {
+		scan.LeaveOut(u, "virtual function with vGPU types, which must keep its kernel driver")
+		return false
+	}
 	var kernel []string
 	if s.KernelDrivers != nil {
 		kernel = s.KernelDrivers(*u)

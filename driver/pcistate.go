@@ -241,8 +241,6 @@ func (s PCIState) Divided() string {
 	switch vfs := max(s.NumVFs, len(s.VirtualFunctions)); {
 	case vfs > 0:
 		return fmt.Sprintf("physical function with virtual functions enabled (%d)", vfs)
-	case s.HasVGPUTypes:
-		return "virtual function with vGPU types, which must keep its kernel driver"
 	case len(s.Mdevs) > 0:
 		return fmt.Sprintf("carries mediated devices (%d), %s among them", len(s.Mdevs), s.Mdevs[0].UUID)
 	}

@@ -106,7 +106,6 @@ func (d *Driver) functionsOf(scan *driver.PCIScan, pf driver.Unit, t VGPUType, f
 	}
 	part := driver.Deployable{Name: d.config.Host + "_" + pf.Address.String() + "_" + t.Name, DriverName: driverName, Class: class, Traits: traits}
 	for _, f := range functions {
-		f.HasVGPUTypes = false // the reason why it is not offered whole
 		if !scan.Assignable(f.Unit, kernelDrivers...) {
 			continue
 		}
