@@ -34,9 +34,9 @@ const (
 	DeviceFind      sim.OperationName = "accelerator.device.find"      // finding a device in a report
 	EventSend       sim.OperationName = "accelerator.event.send"       // a POST of events to Nova
 	MdevCreate      sim.OperationName = "accelerator.mdev.create"      // creating a mediated device
+	MdevRemove      sim.OperationName = "accelerator.mdev.remove"      // removing a mediated device
 	VGPUSet         sim.OperationName = "accelerator.vgpu.set"         // writing the vGPU type of a virtual function
 	VGPUClear       sim.OperationName = "accelerator.vgpu.clear"       // clearing it
-	MdevRemove      sim.OperationName = "accelerator.mdev.remove"      // removing a mediated device
 )
 
 // The operations of Placement, below /placement.

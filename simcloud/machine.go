@@ -242,7 +242,7 @@ func (c *validation) drivers(path string, h Host) {
 	}
 }
 
-// StopHost shuts a host down: its mediated devices vanish and its agent is silent. The
+// StopHost shuts a host down: its mediated devices and vGPUs vanish and its agent is silent. The
 // guests stay defined. The error matches [ErrHost] or [ErrDirectory].
 func (c *Cloud) StopHost(host string) error {
 	m := c.machine(host)
@@ -291,7 +291,7 @@ func (m *machine) reboot() {
 }
 
 // StartHost starts the agent of a stopped host, and returns when it has created the mediated
-// devices of the bound requests again and has reported. The errors are those of
+// devices and vGPUs of the bound requests again and has reported. The errors are those of
 // StopHost, and those of the report.
 func (c *Cloud) StartHost(ctx context.Context, host string) error {
 	if c.machine(host) == nil {

@@ -156,3 +156,35 @@ func TestDrillDeleteOfAVGPU(t *testing.T) {
 	config.Setup = s.spawnGuest(request("vgpu"))
 	drill.Run(t, s.beside(s.deleteGuest), config)
 }
+
+// The hardware is read before the report clears what a request left behind while the agent was away. What is
+// cleared then is not taken for somebody else's.
+func TestAReportThatClearsAVGPUOffersItsFunctionAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVGPUSite(t, func(m *simcloud.Model) { m.Cyborg.BindingStates = true })
+		i := s.spawn(t, "vgpu")
+		arq := s.arqs(t, i)[0]
+		if err := s.cloud.Cyborg.StopAgent(i.Host); err != nil {
+			t.Fatal(err)
+		}
+		s.cloud.RemoveGuest(i.UUID)
+		if err := s.flow.Release(t.Context(), i.UUID); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.cloud.Cyborg.StartAgent(t.Context(), i.Host); err != nil {
+			t.Fatal(err)
+		}
+		s.cloud.Cyborg.CheckHandlesInUse(t, arq.DeviceRPUUID, 0)
+		handles := 0
+		for _, h := range s.cloud.Cyborg.AttachHandles() {
+			if h.ProviderUUID == arq.DeviceRPUUID {
+				handles++
+			}
+		}
+		if handles != 3 {
+			t.Errorf("%d attach handles after the report, want 3", handles)
+		}
+		s.sound(t)
+	})
+}

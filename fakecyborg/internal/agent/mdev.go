@@ -12,6 +12,14 @@ import (
 	"github.com/gocyborg/gocyborg/sim"
 )
 
+// deviceOf is what a handle that needs its agent stands for.
+func deviceOf(w store.HandleWork) string {
+	if w.Handle.Type == driver.HandleMDEV {
+		return "mediated device"
+	}
+	return "vGPU"
+}
+
 // createDevice makes on its host what a handle stands for: a mediated device, whose UUID is the
 // handle's, or the vGPU of a virtual function.
 func (c *Conductor) createDevice(ctx context.Context, w store.HandleWork) error {

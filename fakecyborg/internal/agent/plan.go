@@ -74,10 +74,6 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 		}
 	}
 	for _, f := range seen.devices {
-		f.Deployables = withoutForeign(f.Deployables, known[f.key])
-		if len(f.Deployables) == 0 && known[f.key] == nil {
-			continue
-		}
 		change := deviceChange{found: f, stored: known[f.key]}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)

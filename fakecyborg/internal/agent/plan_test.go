@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/driver"
@@ -59,10 +60,6 @@ func TestPlanOfAReport(t *testing.T) {
 		"more units":         {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(3)}, changed: 1, deployables: 1},
 		"another trait":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{card(2, "CUSTOM_A")}, changed: 1, deployables: 1},
 		"in use, unchanged":  {stored: []storedDevice{bound}, found: []driver.Device{card(2)}},
-		"in use as we know":  {stored: []storedDevice{bound}, found: []driver.Device{taken}},
-		"used by others":     {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{taken}, changed: 1, deployables: 1},
-		"others have all":    {stored: []storedDevice{storedCard(card(1))}, found: []driver.Device{full}, changed: 1, vanishedOne: 1},
-		"new and others'":    {found: []driver.Device{full}},
 		"another model":      {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{model}, changed: 1},
 		"another deployable": {stored: []storedDevice{storedCard(card(2))}, found: []driver.Device{other}, changed: 1, deployables: 1, vanishedOne: 1},
 	} {
@@ -82,5 +79,33 @@ func TestPlanOfAReport(t *testing.T) {
 				t.Errorf("%d devices vanished, %d changed with %d deployables, %d deployables vanished; want %+v", len(d.vanished), len(d.devices), deployables, vanished, tt)
 			}
 		})
+	}
+}
+
+func TestHandlesOfOthersAreNotOffered(t *testing.T) {
+	t.Parallel()
+	two := card(2).Deployables
+	two[0].AttachHandles[0].InUse = true
+	for name, tt := range map[string]struct {
+		foreign bool
+		want    []int // handles of each deployable
+	}{
+		"ours":    {false, []int{2}},
+		"others'": {true, []int{1}},
+	} {
+		var got []int
+		for _, d := range withoutForeign(two, func(driver.Deployable, driver.AttachHandle) bool { return tt.foreign }) {
+			if got = append(got, len(d.AttachHandles)); d.NumAccelerators != len(d.AttachHandles) {
+				t.Errorf("%s: %d accelerators", name, d.NumAccelerators)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v handles, want %v", name, got, tt.want)
+		}
+	}
+	one := card(1).Deployables
+	one[0].AttachHandles[0].InUse = true
+	if got := withoutForeign(one, func(driver.Deployable, driver.AttachHandle) bool { return true }); len(got) > 0 {
+		t.Errorf("a deployable without handles is left: %v", got)
 	}
 }

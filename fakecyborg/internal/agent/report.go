@@ -115,6 +115,7 @@ func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 	}
 	stored := r.stored()
 	seen.keepUnread(stored)
+	r.dropForeign(&seen, stored)
 	r.refuseClaimed(ctx, &seen, stored)
 	r.dropTraitMismatches(&seen, stored)
 	r.apply(ctx, planReport(c.rules, stored, seen))
@@ -180,7 +181,7 @@ func (r *report) settleMdevs(ctx context.Context) {
 func (r *report) removeOrphans(ctx context.Context, handles []string) {
 	for _, handle := range handles {
 		if work, ok := r.c.begin(store.WorkRemove, handle); ok {
-			r.fail(work.Device, "remove a mediated device left over", r.c.removeHandle(ctx, work))
+			r.fail(work.Device, "remove a "+deviceOf(work)+" left over", r.c.removeHandle(ctx, work))
 		}
 	}
 }
@@ -212,7 +213,7 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 		for _, b := range ended {
 			resolved, patch = append(resolved, b), b.Patch
 		}
-		r.fail(work.Device, "restore a mediated device", err)
+		r.fail(work.Device, "restore a "+deviceOf(work), err)
 	}
 	r.fail("", "notify Nova of the restored mediated devices", c.notifyRestored(ctx, resolved))
 	if !c.work.Ended() {

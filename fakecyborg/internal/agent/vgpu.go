@@ -55,18 +55,53 @@ func currentVGPU(d driver.Driver, v driver.VGPU) int {
 	return current
 }
 
-// withoutForeign are the deployables of a report without the handles that a driver reports in use and
-// that no request has: somebody else has set their type.
-func withoutForeign(reported []driver.Deployable, stored *storedDevice) []driver.Deployable {
+// dropForeign removes from a discovery the handles that are in use and that no request has: somebody else
+// has set the type of their function. A device with no other handle is not new then.
+func (r *report) dropForeign(seen *discovery, stored []storedDevice) {
+	used := r.usedHandles(stored)
+	for i := range seen.devices {
+		f := &seen.devices[i]
+		f.Deployables = withoutForeign(f.Deployables, func(d driver.Deployable, h driver.AttachHandle) bool {
+			return !used[[2]string{d.Name, h.Key()}] && r.stillUsed(*f, d, h)
+		})
+	}
+	seen.devices = slices.DeleteFunc(seen.devices, func(f found) bool { return len(f.Deployables) == 0 && !isStored(stored, f) })
+}
+
+// usedHandles are the handles that requests have, by deployable and key.
+func (r *report) usedHandles(stored []storedDevice) map[[2]string]bool {
+	used := make(map[[2]string]bool)
+	for _, device := range stored {
+		for _, d := range device.deployables {
+			for _, h := range d.handles {
+				if h.InUse {
+					used[[2]string{d.Name, string(h.Info)}] = true
+				}
+			}
+		}
+	}
+	return used
+}
+
+// stillUsed looks again at a handle that was in use when the hardware was read: a request that had it may have
+// been released since, or a request may have been bound.
+func (r *report) stillUsed(f found, d driver.Deployable, h driver.AttachHandle) bool {
+	at := slices.IndexFunc(r.host.Drivers, func(d driver.Driver) bool { return d.Name() == f.source })
+	if v, isVGPU, err := h.VGPU(); at >= 0 && isVGPU && err == nil && currentVGPU(r.host.Drivers[at], v) == 0 {
+		return false
+	}
+	return !r.usedHandles(r.stored())[[2]string{d.Name, h.Key()}]
+}
+
+// withoutForeign are the deployables of a device without the handles in use that are somebody else's.
+func withoutForeign(reported []driver.Deployable, foreign func(driver.Deployable, driver.AttachHandle) bool) []driver.Deployable {
 	if !slices.ContainsFunc(reported, func(d driver.Deployable) bool { return slices.ContainsFunc(d.AttachHandles, isUsed) }) {
 		return reported
 	}
 	var own []driver.Deployable
 	for _, d := range reported {
 		n := len(d.AttachHandles)
-		d.AttachHandles = slices.DeleteFunc(slices.Clone(d.AttachHandles), func(h driver.AttachHandle) bool {
-			return h.InUse && !stored.uses(d.Name, store.Info(h.Key()))
-		})
+		d.AttachHandles = slices.DeleteFunc(slices.Clone(d.AttachHandles), func(h driver.AttachHandle) bool { return h.InUse && foreign(d, h) })
 		d.NumAccelerators -= n - len(d.AttachHandles)
 		if len(d.AttachHandles) > 0 {
 			own = append(own, d)
@@ -76,10 +111,3 @@ func withoutForeign(reported []driver.Deployable, stored *storedDevice) []driver
 }
 
 func isUsed(h driver.AttachHandle) bool { return h.InUse }
-
-// uses reports whether a handle of a deployable is in use.
-func (d *storedDevice) uses(deployable string, handle store.Info) bool {
-	return d != nil && slices.ContainsFunc(d.deployables, func(s storedDeployable) bool {
-		return s.Name == deployable && slices.ContainsFunc(s.handles, func(h store.Handle) bool { return h.InUse && h.Info == handle })
-	})
-}
