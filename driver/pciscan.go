@@ -72,6 +72,7 @@ func ScanPCI(ctx context.Context, view *View, driver string, policy Policy, own 
 	s.read(functions, func(f PCIFunction) bool { return owners[f.Address] != nil })
 	slices.SortFunc(s.Units, func(a, b *Unit) int { return a.Address.Compare(b.Address) })
 	s.relate(owners, onBus)
+	s.inferVirtual(functions)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: discover: %w", driver, err)
 	}
@@ -117,6 +118,34 @@ func (s *PCIScan) relate(owners map[PCIAddress]*Unit, onBus map[string]bool) {
 	for _, u := range s.Units {
 		slices.SortFunc(u.Virtual, func(a, b *Unit) int { return a.Address.Compare(b.Address) })
 	}
+}
+
+// inferVirtual marks the units without a link to a physical function that are virtual ones by their place.
+func (s *PCIScan) inferVirtual(functions []PCIFunction) {
+	for _, u := range s.Units {
+		if u.IsVirtual || u.TotalVFs > 0 {
+			continue
+		}
+		at := slices.IndexFunc(functions, func(pf PCIFunction) bool { return u.besides(pf) && s.mayBeDivided(pf) })
+		if at >= 0 {
+			u.IsVirtual, u.VirtualOf = true, functions[at].Address.String()
+		}
+	}
+}
+
+// besides reports whether a function of a GPU or accelerator is at the place of a virtual one of another
+// that has its id, as those of NVIDIA's and Intel's have: a card is the first function of a bus, which it
+// has for itself. On bus 0 there are several, each in a slot of its own.
+func (f PCIFunction) besides(pf PCIFunction) bool {
+	base, a, b := pf.DeviceClass()>>8, f.Address, pf.Address
+	return (base == baseDisplay || base == baseAccelerator) && f.DeviceClass() == pf.DeviceClass() && f.Vendor == pf.Vendor && f.Product == pf.Product &&
+		a != b && a.Domain == b.Domain && a.Bus == b.Bus && b.Function == 0 && (b.Device == 0 || b.Bus == 0 && a.Device == b.Device)
+}
+
+// mayBeDivided reports whether a function is not known to have no virtual functions.
+func (s *PCIScan) mayBeDivided(f PCIFunction) bool {
+	state, _ := s.View.PCIState(f)
+	return !state.IsVirtual && (state.TotalVFs == 0 || state.NumVFs > 0)
 }
 
 // attach relates one virtual function. Owner is the function whose link leads to it, or nil.
@@ -220,6 +249,8 @@ func (s *PCIScan) Result() Report {
 			s.LeaveOut(u, "virtual function of %s, which is not a device of this driver or could not be read", u.VirtualOf)
 		case u.Physical != nil:
 			s.LeaveOut(u, "virtual function of %s, which is not offered", u.Physical.Address)
+		case len(u.Virtual) > 0:
+			s.LeaveOut(u, "physical function, and none of its virtual functions (%d) is offered", len(u.Virtual))
 		default:
 			s.LeaveOut(u, "another function of its card is not offered")
 		}

@@ -37,7 +37,8 @@ type PCISpec struct {
 	Separate bool
 	// VirtualIDs reports by their ids and kernel drivers whether the first function may be a
 	// virtual one of the second. Where the tree has no information on SR-IOV, as in some
-	// captures, a function with such a one on its bus is left out. It may be nil.
+	// captures, a function with such a one on its bus is left out, and so is a GPU beside
+	// another with its id. It may be nil.
 	VirtualIDs func(vf, pf Unit) bool
 	// KernelDrivers are the kernel drivers of a device of this kind; nil: there are none.
 	KernelDrivers func(Unit) []string
@@ -179,16 +180,17 @@ func (s PCISpec) assignable(scan *PCIScan, u *Unit) bool {
 // suspectVF finds what may be a virtual function of a function when the tree has neither
 // links nor counts. It need not be the driver's.
 func (s PCISpec) suspectVF(scan *PCIScan, pf *Unit) *Unit {
-	if s.VirtualIDs == nil || pf.IsVirtual || pf.TotalVFs > 0 || len(pf.Virtual) > 0 {
+	if pf.IsVirtual || pf.TotalVFs > 0 || len(pf.Virtual) > 0 {
 		return nil
 	}
 	for _, f := range s.functions {
-		if f.Address == pf.Address || f.Address.Domain != pf.Address.Domain || f.Address.Bus != pf.Address.Bus {
+		beside := f.besides(pf.PCIFunction)
+		if f.Address == pf.Address || f.Address.Domain != pf.Address.Domain || f.Address.Bus != pf.Address.Bus || !beside && s.VirtualIDs == nil {
 			continue
 		}
 		u := Unit{PCIFunction: f}
 		u.PCIState, _ = scan.View.PCIState(f)
-		if !u.IsVirtual && s.VirtualIDs(u, *pf) {
+		if !u.IsVirtual && (beside || s.VirtualIDs(u, *pf)) {
 			return &u
 		}
 	}

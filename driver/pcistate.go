@@ -18,7 +18,10 @@ const (
 	mdevTypesDir = "mdev_supported_types" // with one directory per mediated device type
 	maxVFs       = 1<<16 - 1
 	classVGA     = 0x0300
-	driverVFIO   = "vfio-pci"
+
+	baseDisplay     = 0x03
+	baseAccelerator = 0x12
+	driverVFIO      = "vfio-pci"
 )
 
 // PCIState says what a PCI function is used for at present.

@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +56,10 @@ func TestAllDriversOnRealMachines(t *testing.T) {
 	for _, slot := range []string{"10.0", "10.1", "10.4", "10.5", "11.0", "11.1", "11.4", "11.5"} {
 		vfs = append(vfs, "pci h_0000:05:"+slot+" CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_INTEL CUSTOM_PCI_PRODUCT_ID_1520")
 	}
+	a16 := []string{"nvidia leaves out 0000:08:00.0"}
+	for vf := 4; vf < 20; vf++ {
+		a16 = append(a16, fmt.Sprintf("nvidia leaves out 0000:08:%02x.%d", vf/8, vf%8))
+	}
 	const gpu = "nvidia h_0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"
 	for _, tt := range []struct {
 		machine, whitelist string
@@ -64,6 +69,7 @@ func TestAllDriversOnRealMachines(t *testing.T) {
 		{"nvidia-p100", `{"vendor_id": "1af4", "address": "*:04:*.*"}`, []string{gpu, "pci leaves out 0000:04:00.0"}}, // the machine's own display
 		{"xeon-i350-sriov", "", []string{}},
 		{"xeon-i350-sriov", `[{"vendor_id": "8086", "product_id": "1520"}, {"vendor_id": "102b"}]`, append(vfs, "pci leaves out 0000:07:03.0")},
+		{"nvidia-a16-sriov-mdev", "", a16},
 		{"qemu-accel", "", []string{}},
 		{"qemu-accel", `{"vendor_id": "1b36", "product_id": "0005"}`, []string{"pci h_0000:00:04.0 CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_PRODUCT_ID_0005"}},
 	} {

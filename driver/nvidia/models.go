@@ -2,17 +2,17 @@ package nvidia
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
-// family is the word for a product in traits: P100 of "GP100GL [Tesla P100 PCIe 16GB]".
+// family is the name of a product in traits, up to its number: P100 of "GP100GL [Tesla P100 PCIe 16GB]".
 // Products that are not listed have none.
 func family(product uint16) string {
-	_, marketed, found := strings.Cut(model(product), "[")
-	if !found {
-		return ""
-	}
-	return strings.Fields(strings.TrimPrefix(strings.TrimSuffix(marketed, "]"), "Tesla "))[0]
+	_, marketed, _ := strings.Cut(model(product), "[")
+	words := strings.Fields(strings.TrimPrefix(strings.TrimSuffix(marketed, "]"), "Tesla "))
+	number := slices.IndexFunc(words, func(word string) bool { return strings.ContainsAny(word, "0123456789") })
+	return strings.Join(words[:number+1], " ")
 }
 
 // model is the text that lspci shows for a product. The kernel has no such names, so
@@ -43,7 +43,9 @@ var chips = map[uint16]string{
 	0x2330: "GH100 [H100 SXM5 80GB]",
 	0x2331: "GH100 [H100 PCIe]",
 	0x2335: "GH100 [H200 SXM 141GB]",
+	0x233b: "GH100 [H200 NVL]",
 	0x26b5: "AD102GL [L40]",
 	0x26b9: "AD102GL [L40S]",
 	0x27b8: "AD104GL [L4]",
+	0x2bb5: "GB202GL [RTX PRO 6000 Blackwell Server Edition]",
 }

@@ -28,8 +28,12 @@ type Driver struct {
 	vgpus  map[string][]VGPUType // types without mediated devices by address of the card
 }
 
-// kernelDrivers may be bound to a card that is offered.
-var kernelDrivers = []string{"nvidia", "nouveau"}
+// kernelDrivers may be bound to a card that is offered, functionDrivers to a virtual function that is
+// offered as a vGPU: that of NVIDIA's, and the one proposed for the kernel.
+var (
+	kernelDrivers   = []string{"nvidia", "nouveau"}
+	functionDrivers = []string{"nvidia", "nvidia-vgpu-vfio", "nvidia_vgpu_vfio"}
+)
 
 // New returns the driver for a host's tree. The error wraps driver.ErrConfig; where the vGPU
 // configuration is at fault its text is upstream's.

@@ -106,7 +106,7 @@ func (d *Driver) functionsOf(scan *driver.PCIScan, pf driver.Unit, t VGPUType, f
 	}
 	part := driver.Deployable{Name: d.config.Host + "_" + pf.Address.String() + "_" + t.Name, DriverName: driverName, Class: class, Traits: traits}
 	for _, f := range functions {
-		if !scan.Assignable(f.Unit, kernelDrivers...) {
+		if !scan.Assignable(f.Unit, functionDrivers...) {
 			continue
 		}
 		handle := driver.VGPU{Function: f.Address, Type: id}.Handle()

@@ -67,7 +67,7 @@ func TestACardOffersItsVirtualFunctionsAsVGPUs(t *testing.T) {
 	trait := "CUSTOM_NVIDIA_2BB5_RTX_PRO_6000_BLACKWELL_"
 	report := discover(t, vgpus(q24, q48), vgpuTree(t))
 	want := []driver.Device{{
-		Vendor: "10de", Model: "NVIDIA Corporation Device", Type: "GPU",
+		Vendor: "10de", Model: "NVIDIA Corporation GB202GL [RTX PRO 6000 Blackwell Server Edition]", Type: "GPU",
 		StdBoardInfo:    `{"product_id": "2bb5", "controller": "3D controller"}`,
 		VendorBoardInfo: `{"vendor_info": "gpu_vb_info"}`,
 		ControlPath:     driver.ControlPath{Type: "PCI", Info: driver.Info{"domain": "0001", "bus": "c8", "device": "00", "function": "0"}},

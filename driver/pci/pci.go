@@ -16,10 +16,8 @@ import (
 )
 
 const (
-	baseDisplay     = 0x03
-	baseBridge      = 0x06
-	baseAccelerator = 0x12
-	netDir          = "class/net"
+	baseBridge = 0x06
+	netDir     = "class/net"
 )
 
 // Config is the configuration of the driver. Upstream's option is named with each field.

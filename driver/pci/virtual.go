@@ -8,24 +8,9 @@ import (
 )
 
 // virtual recognizes what may be a virtual function of another by vendor and class, and by its kernel
-// driver, its id or its place.
+// driver or its id.
 func virtual(vf, pf driver.Unit) bool {
-	return vf.Vendor == pf.Vendor && vf.DeviceClass() == pf.DeviceClass() &&
-		(looksVirtual(vf) && !looksVirtual(pf) || besideGPU(vf, pf))
-}
-
-// besideGPU recognizes virtual functions of a GPU or accelerator that have its id, as those of NVIDIA and
-// Intel: a card is the first function of a bus, which it has for itself. On bus 0 there are several, each in
-// a slot of its own.
-func besideGPU(vf, pf driver.Unit) bool {
-	base := pf.DeviceClass() >> 8
-	if base != baseDisplay && base != baseAccelerator || vf.Product != pf.Product || pf.Address.Function != 0 {
-		return false
-	}
-	if pf.Address.Bus == 0 {
-		return vf.Address.Device == pf.Address.Device
-	}
-	return pf.Address.Device == 0
+	return vf.Vendor == pf.Vendor && vf.DeviceClass() == pf.DeviceClass() && looksVirtual(vf) && !looksVirtual(pf)
 }
 
 // looksVirtual knows the drivers of virtual functions by their name: igbvf, iavf, qat_c62xvf.

@@ -122,7 +122,7 @@ func (c *Command) discover(ctx context.Context, p *command.Process, tree driver.
 	case "driver-objects":
 		err = writeObjects(p, reports, found.Problems)
 	default:
-		if err = found.findUnclaimed(ctx, tree, reports); err == nil {
+		if err = errors.Join(found.findUnclaimed(ctx, tree, reports), found.findVGPUTypes(ctx, tree, reports)); err == nil {
 			err = found.writeTables(p.Stdout, c.Sysfs)
 		}
 	}

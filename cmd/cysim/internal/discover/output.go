@@ -23,6 +23,8 @@ type discovery struct {
 	// unclaimed are accelerators that no report mentions. Only the tables have them, as
 	// suggestions for a whitelist.
 	unclaimed []accelerator
+	// vgpuTypes are those of cards of which nothing is offered; only the tables have them, too.
+	vgpuTypes []makableVGPU
 	// groupsKnown is set if the tree has a directory of IOMMU groups.
 	groupsKnown bool
 }
@@ -143,7 +145,7 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 	}
 	if len(d.LeftOut) > 0 {
 		t := command.NewTable("address", "driver", "reason")
-		for _, l := range d.LeftOut {
+		for _, l := range shortened(d.LeftOut) {
 			t.AppendRow(table.Row{l.Address, l.Driver, l.Reason})
 		}
 		fmt.Fprintf(&b, "\nLeft out, and why\n\n%s\n", t.Render())
@@ -162,8 +164,37 @@ func (d discovery) writeTables(w io.Writer, sysfs string) error {
 		}
 		fmt.Fprintf(&b, "\nAccelerators that no driver takes; pci_driver offers what [pci] passthrough_whitelist lists\n\n%s\n", t.Render())
 	}
+	if len(d.vgpuTypes) > 0 {
+		t := command.NewTable("card", "type", "vgpu_name")
+		for _, v := range d.vgpuTypes {
+			t.AppendRow(table.Row{v.card, fmt.Sprint("nvidia-", v.ID), v.Name})
+		}
+		fmt.Fprintf(&b, "\nvGPU types that the cards can make; nvidia_gpu_driver offers what [gpu_devices] enabled_vgpu_types lists\n\n%s\n", t.Render())
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// minRun is the number of rows from which on those alike are one.
+const minRun = 4
+
+// shortened makes one row of functions that follow each other and are left out for the same reason, as the
+// virtual functions of a card are.
+func shortened(list []driver.Notice) (rows []driver.Notice) {
+	for len(list) > 0 {
+		first, n := list[0], 1
+		for n < len(list) && list[n].Driver == first.Driver && list[n].Reason == first.Reason {
+			n++
+		}
+		if n >= minRun {
+			first.Address = fmt.Sprintf("%s to %s (%d)", first.Address, list[n-1].Address, n)
+			rows = append(rows, first)
+		} else {
+			rows = append(rows, list[:n]...)
+		}
+		list = list[n:]
+	}
+	return rows
 }
 
 // offered is the table of devices, with an example of a device profile.

@@ -178,6 +178,13 @@ func gpuServers() []shape {
 	}
 }
 
+// withReason returns reasons with one of them changed.
+func withReason(reasons map[string]string, who, reason string) map[string]string {
+	changed := maps.Clone(reasons)
+	changed[who] = reason
+	return changed
+}
+
 func sharedCards() []shape {
 	a100 := with(fn("0000:3b:00.0", "10de", "20f1", "0302", "nvidia"), func(d *sysfs.PCIDevice) {
 		d.VFs = &sysfs.VFs{Total: 4, Enabled: 4, Offset: 4, Driver: "nvidia", MdevTypes: []sysfs.MdevType{{Type: "nvidia-474", Name: "GRID A100-4C", AvailableInstances: 1}}}
@@ -199,6 +206,12 @@ func sharedCards() []shape {
 		{name: "captured without virtfn and sriov files", devices: []sysfs.PCIDevice{a100},
 			change:  drop(pciDir+"0000:3b:00.0/virtfn0", pciDir+"0000:3b:00.0/virtfn1", pciDir+"0000:3b:00.0/virtfn2", pciDir+"0000:3b:00.0/virtfn3", pciDir+"0000:3b:00.0/sriov_numvfs", pciDir+"0000:3b:00.0/sriov_totalvfs"),
 			leftOut: allOff},
+		{name: "captured without any link", devices: []sysfs.PCIDevice{a100}, leftOut: withReason(allOff, "0000:3b:00.0 nvidia", "on its bus is 0000:3b:00.4"),
+			change: drop(pciDir+"0000:3b:00.4/physfn", pciDir+"0000:3b:00.5/physfn", pciDir+"0000:3b:00.6/physfn", pciDir+"0000:3b:00.7/physfn",
+				pciDir+"0000:3b:00.0/virtfn0", pciDir+"0000:3b:00.0/virtfn1", pciDir+"0000:3b:00.0/virtfn2", pciDir+"0000:3b:00.0/virtfn3", pciDir+"0000:3b:00.0/sriov_numvfs", pciDir+"0000:3b:00.0/sriov_totalvfs")},
+		{name: "captured without links, with counts", devices: []sysfs.PCIDevice{a100}, leftOut: allOff,
+			change: drop(pciDir+"0000:3b:00.4/physfn", pciDir+"0000:3b:00.5/physfn", pciDir+"0000:3b:00.6/physfn", pciDir+"0000:3b:00.7/physfn",
+				pciDir+"0000:3b:00.0/virtfn0", pciDir+"0000:3b:00.0/virtfn1", pciDir+"0000:3b:00.0/virtfn2", pciDir+"0000:3b:00.0/virtfn3")},
 		{name: "a T4 with a mediated device of Nova's", devices: []sysfs.PCIDevice{with(fn("0000:84:00.0", "10de", "1eb8", "0302", "nvidia"), func(d *sysfs.PCIDevice) {
 			d.MdevTypes = []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 16}}
 		})},
