@@ -19,13 +19,13 @@ const deviceProfileKey = "accel:device_profile"
 const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 
 // DefaultModel is the zero Model with its defaults written out. Each of its hosts cn0 and
-// cn1 has, on a synthetic bus that the nvidia driver reads, two whole Tesla P100 and a
-// Tesla T4 divided into vGPUs of type nvidia-222; the fake device; and, reported verbatim,
-// an Intel FPGA and a board of two GPUs in one provider. Nova itself has the provider
-// HOST_nic, an Intel QAT that it offers by a PCI alias, and a card that it divides into
-// four vGPUs. All GPUs of Cyborg have the trait CUSTOM_GPU_NVIDIA, and the profiles with a
-// vGPU require it, because a plain VGPU may be Nova's. If a model has hosts of its own, the
-// same profiles accept any VGPU.
+// cn1 has hardware on a synthetic bus, which the drivers read: two whole Tesla P100; a
+// Tesla T4 divided into vGPUs of type nvidia-222; an Intel FPGA whose region waits for a
+// function; and one whose region has two virtual functions. There is the fake device, too.
+// Nova itself has the provider HOST_nic, an Intel QAT that it offers by a PCI alias, and a
+// card that it divides into four vGPUs. All GPUs of Cyborg have the trait CUSTOM_GPU_NVIDIA,
+// and the profiles with a vGPU require it, because a plain VGPU may be Nova's. If a model has
+// hosts of its own, the same profiles accept any VGPU.
 //
 // With Cyborg.PlacementMode flat a zero Model has only the whole GPUs and the profile gpu,
 // because the devices on the provider of a host have the same traits.
@@ -33,9 +33,9 @@ const traitNVIDIA = "CUSTOM_GPU_NVIDIA"
 // Beside admin, demo, nova and cyborg there are the users manager and reader of the
 // project demo, and alice, a member of the project lab.
 //
-// The device profiles are gpu, vgpu, fpga, fake and mixed (two GPUs of one board, a vGPU
-// and an FPGA); each has a flavor accel.NAME, and accel.mixed asks for a virtual network
-// function in a group of its own, too.
+// The device profiles are gpu, vgpu, fpga, fake and mixed (the two functions of one FPGA, a
+// vGPU and another FPGA); each has a flavor accel.NAME, and accel.mixed asks for a virtual
+// network function in a group of its own, too.
 func DefaultModel() Model { return Model{}.withDefaults() }
 
 // ScaleModel is a cloud of many hosts cn0, cn1, ... with a number of whole GPUs each, at
@@ -138,10 +138,11 @@ func defaultHost(name string) Host {
 			VGPUs: []NovaDevice{{Address: "0000:e1:00.0", Total: 4}},
 			PCI:   []NovaDevice{{Address: "0000:c1:00.0", Vendor: "8086", Product: "37c8"}},
 		},
-		Devices: []driver.Device{intelFPGA(name), dualGPU(name)},
-		Sysfs:   &Sysfs{Devices: []sysfs.PCIDevice{wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22)}},
+		Sysfs: &Sysfs{Devices: []sysfs.PCIDevice{
+			wholeGPU("0000:3b:00.0", 20), wholeGPU("0000:5e:00.0", 21), teslaT4(t4, 22), dualFPGA("0000:86:00.0", 23), intelFPGA("0000:d8:00.0", 24),
+		}},
 		Drivers: &builtin.Config{
-			Fake: true,
+			EnabledDrivers: []string{builtin.Fake, builtin.NVIDIA, builtin.IntelFPGA},
 			NVIDIA: &nvidia.Config{
 				EnabledVGPUTypes: []nvidia.VGPUType{{Name: "nvidia-222", DeviceAddresses: []string{t4}}},
 				Policy:           driver.Policy{ExtraTraits: []string{traitNVIDIA}},
@@ -154,7 +155,7 @@ func defaultHost(name string) Host {
 // of a host have the same traits.
 func flatHost(name string) Host {
 	h := defaultHost(name)
-	h.Devices, h.Sysfs.Devices = nil, h.Sysfs.Devices[:2]
+	h.Sysfs.Devices = h.Sysfs.Devices[:2]
 	h.Drivers = &builtin.Config{NVIDIA: &nvidia.Config{Policy: driver.Policy{ExtraTraits: []string{traitNVIDIA}}}}
 	return h
 }
@@ -181,35 +182,28 @@ func teslaT4(address string, iommuGroup int) sysfs.PCIDevice {
 	}
 }
 
-func intelFPGA(host string) driver.Device {
-	address := driver.PCIAddress{Bus: 0xd8}
-	return driver.Device{
-		Vendor: "8086", Model: "Intel PAC with Intel Arria 10 GX FPGA", Type: driver.TypeFPGA,
-		StdBoardInfo: `{"product_id": "09c4", "class": "1200"}`,
-		ControlPath:  address.ControlPath(),
-		Deployables: []driver.Deployable{{
-			Name: host + "_" + address.String(), NumAccelerators: 1, DriverName: "intel_fpga",
-			Class: "FPGA", Traits: []string{driver.TraitOwnerCyborg, "CUSTOM_FPGA_INTEL"},
-			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: address.Info()}},
-		}},
+// intelFPGA is a programmable acceleration card with an Arria 10. Its one region waits for a function.
+func intelFPGA(address string, iommuGroup int) sysfs.PCIDevice {
+	node := 1
+	return sysfs.PCIDevice{
+		Address: address, Vendor: "8086", Product: "09c4", SubsystemVendor: "8086", Class: "1200",
+		Driver: "intel-fpga-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
+		FPGA: &sysfs.FPGA{InterfaceID: "9926ab6d6c925a68aabca7d84c545738", Ports: []sysfs.FPGAPort{{}}},
 	}
 }
 
-// dualGPU is a Tesla M60: one board, two GPUs.
-func dualGPU(host string) driver.Device {
-	first, second := driver.PCIAddress{Bus: 0x86}, driver.PCIAddress{Bus: 0x87}
-	return driver.Device{
-		Vendor: "10de", Model: "Tesla M60", Type: driver.TypeGPU,
-		StdBoardInfo: `{"product_id": "13f2", "controller": "VGA compatible controller"}`,
-		ControlPath:  first.ControlPath(),
-		Deployables: []driver.Deployable{{
-			Name: host + "_" + first.String(), NumAccelerators: 2, DriverName: "NVIDIA",
-			Class: "PGPU", Traits: []string{driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2", "CUSTOM_GPU_DUAL_BOARD", traitNVIDIA},
-			AttachHandles: []driver.AttachHandle{
-				{Type: driver.HandlePCI, Info: first.Info()},
-				{Type: driver.HandlePCI, Info: second.Info()},
-			},
-		}},
+// dualFPGA is such a card with a Stratix 10, with two virtual functions that lead into its one region.
+func dualFPGA(address string, iommuGroup int) sysfs.PCIDevice {
+	const hello = "c6aa954a9b914a37abc11d9f0709dcc3"
+	node := 1
+	return sysfs.PCIDevice{
+		Address: address, Vendor: "8086", Product: "0b2b", SubsystemVendor: "8086", Class: "1200",
+		Driver: "intel-fpga-pci", NUMANode: &node, IOMMUGroup: &iommuGroup,
+		VFs: &sysfs.VFs{Total: 2, Enabled: 2, Product: "0b2c", Driver: "intel-fpga-pci"},
+		FPGA: &sysfs.FPGA{
+			Dev: 1, InterfaceID: "bfac4d851ee856fe8c95865ce1bbaa2d",
+			Ports: []sysfs.FPGAPort{{Number: 1, AFUID: hello, VF: 1}, {Number: 2, AFUID: hello, VF: 2}},
+		},
 	}
 }
 
@@ -226,12 +220,12 @@ func defaultProfiles(novaHasVGPUs bool) []DeviceProfile {
 	return []DeviceProfile{
 		profile("gpu", map[string]string{"resources:PGPU": "1"}),
 		profile("vgpu", vgpu),
-		profile("fpga", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}),
+		profile("fpga", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}),
 		profile("fake", map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FAKE_DEVICE": "required"}),
 		profile("mixed",
-			map[string]string{"resources:PGPU": "2", "trait:CUSTOM_GPU_DUAL_BOARD": "required"},
+			map[string]string{"resources:FPGA": "2", "trait:CUSTOM_FPGA_INTEL_PAC_D5005": "required"},
 			maps.Clone(vgpu),
-			map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}),
+			map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}),
 	}
 }
 

@@ -110,18 +110,19 @@ func TestProgrammingReadsTheBitstreamFromTheImageService(t *testing.T) {
 	t.Parallel()
 	const image = "cccccccc-0000-4000-8000-000000000001"
 	model := simcloud.Model{Images: []simcloud.Image{{
-		ID: image, Name: "gzip", Properties: map[string]string{"accel:function_id": "d8424dc4-a4a3"}, Data: "bits",
+		ID: image, Name: "gzip", Properties: map[string]string{"accel:function_id": "d8424dc4-a4a3-c413-f89e-433683f9040b"},
+		Data: `{"afu-image": {"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}`,
 	}}}
 	cloud := simcloud.Run(t, model)
 	part := cloud.Cyborg.Deployables()[slices.IndexFunc(cloud.Cyborg.Deployables(), func(d fakecyborg.Deployable) bool {
-		return d.DriverName == "intel_fpga"
+		return d.DriverName == "intel"
 	})]
 	if err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image); err != nil {
 		t.Fatal(err)
 	}
 	cloud.Cyborg.CheckBitstream(t, part.ProviderUUID, image)
 	provider, err := cloud.Placement.ResourceProvider(part.ProviderUUID)
-	if err != nil || !slices.Contains(provider.Traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3") {
+	if err != nil || !slices.Contains(provider.Traits, "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B") {
 		t.Errorf("traits %v, %v", provider.Traits, err)
 	}
 	added, err := cloud.AddImage(simcloud.Image{Name: "empty"})
@@ -147,7 +148,7 @@ func TestAModelFileMakesAnFPGAPreprogrammed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.ReplaceAll(string(data), `"driver_name":"intel_fpga"`, `"driver_name":"intel_fpga","programmable":false`)
+	text := strings.ReplaceAll(string(data), `"drivers":{`, `"drivers":{"fpga":{"programmable":false},`)
 	const image = "cccccccc-0000-4000-8000-000000000001"
 	text = strings.Replace(text, `"flavors":`, `"images":[{"id":"`+image+`","data":"bits"}],"flavors":`, 1)
 	model, err := simcloud.ParseModel([]byte(text))
@@ -156,7 +157,7 @@ func TestAModelFileMakesAnFPGAPreprogrammed(t *testing.T) {
 	}
 	cloud := simcloud.Run(t, model)
 	for _, part := range cloud.Cyborg.Deployables() {
-		if part.DriverName != "intel_fpga" {
+		if part.DriverName != "intel" {
 			continue
 		}
 		err := cloud.Cyborg.ProgramDeployable(t.Context(), part.UUID, image)

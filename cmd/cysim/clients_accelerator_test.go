@@ -74,7 +74,7 @@ gpus = [d for d in acc.devices() if d.type == "GPU" and d.hostname == "cn0"]
 saw["gpus"] = [len(gpus), acc.get_device(gpus[0].id).hostname]
 part = next(d for d in acc.deployables() if d.name == "cn0_0000:d8:00.0")
 saw["part"] = acc.get_deployable(part.id).num_accelerators
-image = admin.image.create_image("bits", data=b"bits", disk_format="raw", container_format="bare", validate_checksum=False)
+image = admin.image.create_image("bits", data=b"""{"afu-image": {"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}""", disk_format="raw", container_format="bare", validate_checksum=False)
 acc.update_deployable(part.id, [{"path": "/program", "op": "replace", "value": [{"image_uuid": image.id}]}])
 saw["programmed"] = admin.session.get(acc.get_endpoint() + "/deployables/" + part.id).json()["bitstream_id"] == image.id
 `
@@ -85,7 +85,7 @@ func TestSDKAcceleratorEveryVerb(t *testing.T) {
 	want := row{
 		"profiles": []any{"fake", "fpga", "gpu", "mixed", "vgpu"}, "profile": "sdk", "list": true,
 		"bound": []any{"Bound", "PCI", "cn0", true}, "unbound": "Unbound", "none": 0.0,
-		"gpus": []any{4.0, "cn0"}, "part": 1.0, "programmed": true,
+		"gpus": []any{3.0, "cn0"}, "part": 1.0, "programmed": true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what the SDK saw (-want +got):\n%s", diff)
@@ -192,7 +192,7 @@ func TestOpenStackClientDeployableProgram(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	file := filepath.Join(t.TempDir(), "bits")
-	if err := os.WriteFile(file, []byte("bits"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"afu-image": {"accelerator-clusters": [{"accelerator-type-uuid": "d8424dc4-a4a3-c413-f89e-433683f9040b"}]}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	image := text(t, answer[row](t, c, "sim", "image", "create", "bits", "--disk-format", "raw", "--container-format", "bare", "--file", file), "id")

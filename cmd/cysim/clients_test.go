@@ -211,23 +211,23 @@ func TestOpenStackClientClaims(t *testing.T) {
 	version := []string{"--os-placement-api-version", "1.29"}
 	candidates := func() []row {
 		return answer[[]row](t, c, "sim", append(version, "allocation", "candidate", "list",
-			"--resource", "PGPU=2", "--required", "CUSTOM_GPU_DUAL_BOARD")...)
+			"--resource", "FPGA=2", "--required", "CUSTOM_FPGA_INTEL_PAC_D5005")...)
 	}
 	before := candidates()
 	if len(before) != 2 {
-		t.Fatalf("candidates for two GPUs of one board: got %v, want one of each host", before)
+		t.Fatalf("candidates for two functions of one FPGA: got %v, want one of each host", before)
 	}
 	provider := text(t, before[0], "resource provider")
 	claimed := answer[[]row](t, c, "sim", append(version, "resource", "provider", "allocation", "set", instance,
-		"--allocation", "rp="+provider+",PGPU=2", "--project-id", "p", "--user-id", "u")...)
-	if diff := cmp.Diff(row{"PGPU": 2.0}, claimed[0]["resources"]); diff != "" {
+		"--allocation", "rp="+provider+",FPGA=2", "--project-id", "p", "--user-id", "u")...)
+	if diff := cmp.Diff(row{"FPGA": 2.0}, claimed[0]["resources"]); diff != "" {
 		t.Errorf("claimed (-want +got):\n%s", diff)
 	}
 	if after := candidates(); len(after) != 1 || text(t, after[0], "resource provider") == provider {
 		t.Errorf("candidates after the claim: got %v, want those of the other host", after)
 	}
 	usage := answer[[]row](t, c, "sim", "resource", "provider", "usage", "show", provider)
-	if used := find(t, usage, "resource_class", "PGPU")["usage"]; used != 2.0 {
+	if used := find(t, usage, "resource_class", "FPGA")["usage"]; used != 2.0 {
 		t.Errorf("usage: got %v, want 2", used)
 	}
 	if _, stderr, status := c.try(t, "openstack", "--os-cloud", "sim", "resource", "provider", "allocation", "delete", instance); status != 0 {
@@ -286,7 +286,7 @@ func TestOpenStackClientHardware(t *testing.T) {
 	c := startCloud(t)
 	devices := answer[[]row](t, c, "sim", "accelerator", "device", "list")
 	ours := slices.DeleteFunc(slices.Clone(devices), func(r row) bool { return r["hostname"] != "cn0" })
-	if diff := cmp.Diff([]string{"FPGA", "FPGA", "GPU", "GPU", "GPU", "GPU"}, column(ours, "type")); diff != "" {
+	if diff := cmp.Diff([]string{"FPGA", "FPGA", "FPGA", "GPU", "GPU", "GPU"}, column(ours, "type")); diff != "" {
 		t.Errorf("devices of cn0 (-want +got):\n%s", diff)
 	}
 	shown := answer[row](t, c, "sim", "accelerator", "device", "show", text(t, ours[0], "uuid"))

@@ -140,7 +140,7 @@ func buildWithPort(t *testing.T) {
 	model := portModel()
 	for n := range model.DeviceProfiles {
 		if model.DeviceProfiles[n].Name == "gpu" {
-			model.DeviceProfiles[n].Groups = []map[string]string{{"resources:PGPU": "2"}}
+			model.DeviceProfiles[n].Groups = []map[string]string{{"resources:FPGA": "2", "trait:CUSTOM_FPGA_INTEL": "required"}}
 		}
 	}
 	s := newSite(t, worldOpts{model: model})

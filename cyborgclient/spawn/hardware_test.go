@@ -64,9 +64,9 @@ func TestHardwareFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				model := simcloud.DefaultModel()
 				model.Cyborg.AsyncBind, model.Cyborg.BindingStates = true, tt.states
-				model.Images = []simcloud.Image{{ID: image, Name: "gzip", Data: "bits"}}
+				model.Images = []simcloud.Image{{ID: image, Name: "gzip", Data: fpgaImage(gzipID)}}
 				model.DeviceProfiles = append(model.DeviceProfiles, simcloud.DeviceProfile{Name: "bitstream", Groups: []map[string]string{
-					{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required", "accel:bitstream_id": image},
+					{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required", "accel:bitstream_id": image},
 				}})
 				w := newWorld(t, worldOpts{model: &model})
 				w.fail(t, tt.rule)

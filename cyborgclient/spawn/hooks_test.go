@@ -255,7 +255,7 @@ func TestAnOldPlacementGetsTheQueryOfTrain(t *testing.T) {
 	}
 	w.checkPromise(t, result, err)
 	for _, query := range w.queries() {
-		if !strings.Contains(query.Query, "resources1=PGPU") {
+		if !strings.Contains(query.Query, "resources1=FPGA") {
 			t.Errorf("got query %s", query.Query)
 		}
 	}

@@ -21,22 +21,27 @@ const (
 	imageTwin   = "cccccccc-0000-4000-8000-000000000003"
 	imageGuest  = "cccccccc-0000-4000-8000-000000000004"
 	imageAES    = "cccccccc-0000-4000-8000-000000000005"
-	gzipID      = "d8424dc4-a4a3"
-	cryptoID    = "9aeffe5f-8457"
-	gzipTrait   = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4_A4A3"
-	cryptoTrait = "CUSTOM_FPGA_FUNCTION_ID_INTEL_9AEFFE5F_8457"
+	gzipID      = "d8424dc4-a4a3-c413-f89e-433683f9040b"
+	cryptoID    = "9aeffe5f-8457-0612-c000-c9660d824272"
+	gzipTrait   = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B"
+	cryptoTrait = "CUSTOM_FPGA_FUNCTION_ID_INTEL_9AEFFE5F84570612C000C9660D824272"
 )
+
+// fpgaImage is the metadata of an image for the cards with an Arria 10.
+func fpgaImage(function string) string {
+	return `{"afu-image": {"interface-uuid": "9926ab6d-6c92-5a68-aabc-a7d84c545738", "accelerator-clusters": [{"accelerator-type-uuid": "` + function + `"}]}}`
+}
 
 // programModel has the images of two functions, and one function in two images.
 func programModel() *simcloud.Model {
 	model := simcloud.DefaultModel()
 	image := func(id, function, name string) simcloud.Image {
-		return simcloud.Image{ID: id, Name: name, Data: "bits of " + name, Properties: map[string]string{
+		return simcloud.Image{ID: id, Name: name, Data: fpgaImage(function), Properties: map[string]string{
 			"accel:function_id": function, "accel:function_name": name,
 		}}
 	}
 	model.Images = []simcloud.Image{
-		image(imageGzip, gzipID, "gzip"), image(imageCrypto, cryptoID, "crypto"), image(imageTwin, "0000", "crypto"),
+		image(imageGzip, gzipID, "gzip"), image(imageCrypto, cryptoID, "crypto"), image(imageTwin, "7a1c5f0e-3d52-4b8e-9c11-2f6d0a4b8e77", "crypto"),
 		image(imageAES, "5fd1ef4c-92b5-4cd4-9c9e-0ea2b5a3f1d7", "aes"),
 	}
 	model.Cyborg.RuntimeProgramming = true
@@ -211,7 +216,7 @@ func imageModel() *simcloud.Model {
 		"accel:bitstream_id": imageCrypto,
 	}})
 	fpga := func(key, value string) []map[string]string {
-		group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL": "required"}
+		group := map[string]string{"resources:FPGA": "1", "trait:CUSTOM_FPGA_INTEL_PAC_ARRIA10": "required"}
 		if key != "" {
 			group[key] = value
 		}

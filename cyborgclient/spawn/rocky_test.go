@@ -10,6 +10,8 @@ import (
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
@@ -24,21 +26,18 @@ const (
 // rockyModel has one host with FPGAs of the specification's class and an image
 // of the function gzip.
 func rockyModel(fpgas int) *simcloud.Model {
-	host := simcloud.Host{Name: "cn0"}
+	host := simcloud.Host{Name: "cn0", Sysfs: &simcloud.Sysfs{}, Drivers: &builtin.Config{
+		EnabledDrivers: []string{builtin.IntelFPGA}, Policy: driver.Policy{TraitShape: driver.ShapeRockyScheduling},
+	}}
 	for i := range fpgas {
-		info := driver.Info{"domain": "0000", "bus": string("0123456789"[i]) + "1", "device": "00", "function": "0"}
-		host.Devices = append(host.Devices, driver.Device{
-			Type: driver.TypeFPGA, Vendor: "8086", ControlPath: driver.ControlPath{Type: driver.ControlPathPCI, Info: info},
-			Deployables: []driver.Deployable{{
-				Name: "cn0_" + info["bus"], NumAccelerators: 1, DriverName: "intel",
-				Class: "CUSTOM_ACCELERATOR_FPGA", Traits: []string{"CUSTOM_FPGA_INTEL", "CUSTOM_PROGRAMMABLE"},
-				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}},
-			}},
+		host.Sysfs.Devices = append(host.Sysfs.Devices, sysfs.PCIDevice{
+			Address: fmt.Sprintf("0000:%d1:00.0", i), Vendor: "8086", Product: "09c4", Class: "1200", Driver: "intel-fpga-pci",
+			FPGA: &sysfs.FPGA{Dev: i, InterfaceID: "9926ab6d6c925a68aabca7d84c545738", Ports: []sysfs.FPGAPort{{Number: i}}},
 		})
 	}
 	return &simcloud.Model{
 		Hosts: []simcloud.Host{host}, DeviceProfiles: []simcloud.DeviceProfile{}, Flavors: []simcloud.Flavor{},
-		Images: []simcloud.Image{{Name: "gzip", Properties: map[string]string{"accel:function_id": rockyGzipID}, Data: "bits"}},
+		Images: []simcloud.Image{{Name: "gzip", Properties: map[string]string{"accel:function_id": rockyGzipID}, Data: fpgaImage(rockyGzipID)}},
 	}
 }
 

@@ -33,7 +33,15 @@ func named(t testing.TB, hosts ...string) *simcloud.Cloud {
 		if err := json.Unmarshal(text, &h); err != nil {
 			t.Fatal(err)
 		}
-		h.Devices[0].VendorBoardInfo = `{"slot": "` + name + `/3"}`
+		h.Devices = []driver.Device{{
+			Vendor: "10de", Model: "Tesla M60", Type: driver.TypeGPU, VendorBoardInfo: `{"slot": "` + name + `/3"}`,
+			ControlPath: driver.PCIAddress{Bus: 0x87}.ControlPath(),
+			Deployables: []driver.Deployable{{
+				Name: name + "_0000:87:00.0", NumAccelerators: 1, DriverName: "NVIDIA", Class: "PGPU",
+				Traits:        []string{driver.TraitOwnerCyborg, "CUSTOM_NVIDIA_13F2"},
+				AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: driver.PCIAddress{Bus: 0x87}.Info()}},
+			}},
+		}}
 		m.Hosts = append(m.Hosts, h)
 	}
 	cloud := simcloud.Run(t, m)

@@ -295,8 +295,10 @@ func (o *original) findDevices() {
 		}
 		taken[d.Hostname+"_"+address.String()] = true
 		d.reported.ControlPath = address.ControlPath()
-		if d.nested = o.mode == fakecyborg.ModeNested && d.Type == driver.TypeFPGA && len(d.deployables) > 1; d.nested {
-			d.reported.Resources = totals(o.parent(o.byUUID[d.deployables[0].ProviderUUID]), "")
+		for _, each := range d.deployables {
+			if above := o.parent(o.byUUID[each.ProviderUUID]); o.parent(above) != nil {
+				d.nested, d.reported.Resources = true, totals(above, "")
+			}
 		}
 	}
 }
