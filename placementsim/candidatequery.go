@@ -35,6 +35,9 @@ const (
 // the key.
 var groupKeys = []addition{{sinceInTree, "in_tree"}, {sinceMemberOf, "member_of"}, {sinceRequired, "required"}, {10, "resources"}}
 
+// plainKeys are the keys without suffix.
+var plainKeys = []addition{{sinceLimit, "limit"}, {sinceGroups, "group_policy"}, {sinceRootRequired, "root_required"}, {sinceSameSubtree, "same_subtree"}}
+
 // isSuffix reports whether a group may have the suffix at a microversion.
 func isSuffix(s string, v version) bool {
 	switch {
@@ -63,17 +66,29 @@ func groupKey(key string, v version) (name, suffix string, ok bool) {
 	return "", "", false
 }
 
-// rawGroup collects the values of the keys with one suffix.
+// rawGroup has the values of the keys with one suffix.
 type rawGroup struct {
-	suffix string
-	values map[string][]string // by name without suffix
+	suffix                                string
+	resources, required, memberOf, inTree []string
 }
 
-func (g rawGroup) has(name string) bool { return len(g.values[name]) > 0 }
+// set sets the values of a key, which is one of groupKeys.
+func (g *rawGroup) set(name string, values []string) {
+	switch name {
+	case "resources":
+		g.resources = values
+	case "required":
+		g.required = values
+	case "member_of":
+		g.memberOf = values
+	case "in_tree":
+		g.inTree = values
+	}
+}
 
 // wantsTrait reports whether a trait is required, not only excluded.
 func (g rawGroup) wantsTrait() bool {
-	all := strings.Split(strings.Join(g.values["required"], ","), ",")
+	all := strings.Split(strings.Join(g.required, ","), ",")
 	return slices.ContainsFunc(all, func(name string) bool { return !strings.HasPrefix(strings.TrimSpace(name), "!") })
 }
 
@@ -86,11 +101,12 @@ func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 	if err != nil {
 		return result, err
 	}
-	for _, read := range []func(query, *engine.CandidateQuery) error{c.plainKeys, c.rootRequired, c.sameSubtree} {
+	for _, read := range []func(query, *engine.CandidateQuery) error{limitAndPolicy, c.rootRequired, c.sameSubtree} {
 		if err := read(q, &result); err != nil {
 			return result, err
 		}
 	}
+	result.Groups = make([]engine.Group, 0, len(groups))
 	for _, raw := range groups {
 		group, err := c.readGroup(raw)
 		if err != nil {
@@ -110,13 +126,13 @@ func (c *call) candidateQuery(q query) (engine.CandidateQuery, error) {
 // rawGroups sorts the keys into groups, the one without suffix first, and
 // refuses keys that are not known at the microversion.
 func (c *call) rawGroups(q query) ([]rawGroup, error) {
-	var groups []rawGroup
+	groups := make([]rawGroup, 0, 4)
 	var extra []string
 	index := make(map[string]int)
 	for _, key := range q.keys {
 		name, suffix, ok := groupKey(key, c.version)
 		if !ok {
-			if !slices.Contains(c.plainKeyNames(), key) {
+			if !c.version.hasName(key, plainKeys) {
 				extra = append(extra, key)
 			}
 			continue
@@ -125,9 +141,9 @@ func (c *call) rawGroups(q query) ([]rawGroup, error) {
 		if !known {
 			i = len(groups)
 			index[suffix] = i
-			groups = append(groups, rawGroup{suffix, make(map[string][]string)})
+			groups = append(groups, rawGroup{suffix: suffix})
 		}
-		groups[i].values[name] = q.values[key]
+		groups[i].set(name, q.values[key])
 	}
 	if c.version < sinceGroups && !q.has("resources") {
 		return nil, badQuery("'resources' is a required property\n\nFailed validating 'required' in schema")
@@ -137,12 +153,6 @@ func (c *call) rawGroups(q query) ([]rawGroup, error) {
 	}
 	slices.SortStableFunc(groups, func(a, b rawGroup) int { return strings.Compare(a.suffix, b.suffix) })
 	return groups, nil
-}
-
-// plainKeyNames lists the keys without suffix at the call's microversion.
-func (c *call) plainKeyNames() []string {
-	return c.version.names(addition{sinceLimit, "limit"}, addition{sinceGroups, "group_policy"},
-		addition{sinceRootRequired, "root_required"}, addition{sinceSameSubtree, "same_subtree"})
 }
 
 // keyPatterns are the patterns of group keys at the call's microversion, nil
@@ -162,10 +172,10 @@ func (c *call) keyPatterns() map[string]any {
 	return patterns
 }
 
-// plainKeys reads limit and group_policy. The first value of each counts; upstream's
+// limitAndPolicy reads limit and group_policy. The first value of each counts; upstream's
 // schema checks the last (placement/util.py, validate_query_params), and answers 500 to
 // an invalid first one or ignores it. Here all must be valid.
-func (c *call) plainKeys(q query, result *engine.CandidateQuery) error {
+func limitAndPolicy(q query, result *engine.CandidateQuery) error {
 	for _, limit := range q.values["limit"] {
 		if !digits(limit) || limit[0] == '0' {
 			return badQuery(schema.Repr(limit) + " does not match '^[1-9][0-9]*$'\n\nFailed validating 'pattern' in schema['properties']['limit']")
@@ -203,24 +213,25 @@ func (c *call) sameSubtree(q query, result *engine.CandidateQuery) error {
 
 // checkOrphans refuses groups without resources at microversions before 1.36.
 func checkOrphans(groups []rawGroup) error {
-	orphans := map[string][]string{}
+	var traits, aggregates []string
 	bare := false
 	for _, g := range groups {
-		if g.has("resources") {
+		if len(g.resources) > 0 {
 			continue
 		}
 		bare = true
-		for _, name := range []string{"required", "member_of"} {
-			if g.has(name) && (name != "required" || g.wantsTrait()) {
-				orphans[name] = append(orphans[name], name+g.suffix)
-			}
+		if len(g.required) > 0 && g.wantsTrait() {
+			traits = append(traits, "required"+g.suffix)
+		}
+		if len(g.memberOf) > 0 {
+			aggregates = append(aggregates, "member_of"+g.suffix)
 		}
 	}
 	switch {
-	case orphans["required"] != nil:
-		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: " + strings.Join(orphans["required"], ", "))
-	case orphans["member_of"] != nil:
-		return badRequest("All member_of parameters must be associated with resources.  Found the following orphaned member_of keys: " + strings.Join(orphans["member_of"], ", "))
+	case traits != nil:
+		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: " + strings.Join(traits, ", "))
+	case aggregates != nil:
+		return badRequest("All member_of parameters must be associated with resources.  Found the following orphaned member_of keys: " + strings.Join(aggregates, ", "))
 	case bare:
 		return badRequest("All request groups must specify resources.")
 	case len(groups) == 0:
@@ -232,23 +243,23 @@ func checkOrphans(groups []rawGroup) error {
 func (c *call) readGroup(raw rawGroup) (engine.Group, error) {
 	g := engine.Group{Suffix: raw.suffix}
 	var err error
-	if raw.has("resources") {
-		if g.Resources, err = parseResources(lastOf(raw.values["resources"])); err != nil {
+	if len(raw.resources) > 0 {
+		if g.Resources, err = parseResources(lastOf(raw.resources)); err != nil {
 			return g, err
 		}
 	}
-	if raw.has("required") {
-		if g.Traits, err = parseRequired(raw.values["required"], c.version); err != nil {
+	if len(raw.required) > 0 {
+		if g.Traits, err = parseRequired(raw.required, c.version); err != nil {
 			return g, err
 		}
 	}
-	if raw.has("member_of") {
-		if g.Aggregates, err = parseMemberOf(raw.values["member_of"], raw.suffix, c.version); err != nil {
+	if len(raw.memberOf) > 0 {
+		if g.Aggregates, err = parseMemberOf(raw.memberOf, raw.suffix, c.version); err != nil {
 			return g, err
 		}
 	}
-	if raw.has("in_tree") {
-		if g.InTree = lastOf(raw.values["in_tree"]); !uuids.Like(g.InTree) {
+	if len(raw.inTree) > 0 {
+		if g.InTree = lastOf(raw.inTree); !uuids.Like(g.InTree) {
 			return g, badQuery("Expected 'in_tree' parameter to be a format of uuid. Got: " + g.InTree)
 		}
 	}
@@ -267,7 +278,7 @@ func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 	withResources := false
 	for _, g := range groups {
 		known[g.suffix] = true
-		withResources = withResources || g.has("resources")
+		withResources = withResources || len(g.resources) > 0
 	}
 	if !withResources {
 		return &simhttp.Error{Status: 400, Code: codeMissingValue, Text: "There must be at least one resources or resources[$S] parameter."}
@@ -283,7 +294,7 @@ func (c *call) checkGroups(groups []rawGroup, subtrees [][]string) error {
 	}
 	var bad []string
 	for _, g := range groups {
-		if !g.has("resources") && !named[g.suffix] {
+		if len(g.resources) == 0 && !named[g.suffix] {
 			bad = append(bad, g.suffix)
 		}
 	}

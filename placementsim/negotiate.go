@@ -2,6 +2,7 @@ package placementsim
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,11 @@ func (v version) names(additions ...addition) []string {
 		}
 	}
 	return names
+}
+
+// hasName reports whether a microversion has a name.
+func (v version) hasName(name string, additions []addition) bool {
+	return slices.ContainsFunc(additions, func(a addition) bool { return v >= a.since && a.name == name })
 }
 
 // parseVersion reads the microversion header: absent is the oldest, the last

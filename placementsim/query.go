@@ -21,7 +21,7 @@ type query struct {
 // parseQuery reads a query string. Unlike net/url it never fails: a bad escape
 // stands for itself, as in Python.
 func parseQuery(raw string) query {
-	q := query{values: make(map[string][]string)}
+	q := query{keys: make([]string, 0, 8), values: make(map[string][]string)}
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {
 			continue
