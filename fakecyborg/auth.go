@@ -69,7 +69,7 @@ const (
 func (s *Server) authorize(c *simhttp.Call, rule string) error {
 	roles := rolesOf(rule)
 	open := roles != nil && (!s.cfg.EnforceNewDefaults || c.Identity.HasRole(roles...))
-	if c.Identity.SystemScope || !open && !isAdmin(c) {
+	if c.Identity.SystemScope || c.Identity.Domain != "" || !open && !isAdmin(c) {
 		return store.Denied(rule)
 	}
 	return nil

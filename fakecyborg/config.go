@@ -24,6 +24,9 @@ var (
 	ErrHost error = agent.ErrHost
 	// ErrAgentDown is matched by the error about an agent that does not run.
 	ErrAgentDown error = agent.ErrAgentDown
+	// ErrNotReported is matched by the error of a report that did not find the provider of its host in
+	// Placement, which does not answer, refuses the request or does not have it.
+	ErrNotReported error = agent.ErrNotReported
 	// ErrStandardTrait is matched by the error about a device that Zed with its defects
 	// cannot report, because it has a trait such as OWNER_CYBORG.
 	ErrStandardTrait error = layout.ErrStandardTrait

@@ -55,3 +55,9 @@ func WithObserver(observe func(sim.Exchange)) Option {
 func WithAgentLoop() Option {
 	return func(s *Server) { s.loop = true }
 }
+
+// WithReportObserver calls observe at the end of every report of a host's agent with the error that
+// [Server.ReportHost] has, on the goroutine of the report. Reports of several hosts end side by side.
+func WithReportObserver(observe func(host string, err error)) Option {
+	return func(s *Server) { s.reported = observe }
+}

@@ -2,12 +2,11 @@ package fakecyborg_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
@@ -66,15 +65,24 @@ func TestTheShortNameIsTheSecondChoice(t *testing.T) {
 func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for quirks, want := range map[bool]int{true: 4, false: 14} {
-			calls := 0
+		for _, tt := range []struct {
+			quirks, silent bool
+			want           int
+		}{{quirks: true, want: 4}, {want: 16}, {silent: true, want: 16}, {quirks: true, silent: true, want: 11}} {
+			calls, reports := 0, 0
 			stub := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				calls++
+				if calls++; tt.silent {
+					panic(http.ErrAbortHandler)
+				}
 				simhttp.WriteJSON(w, http.StatusOK, map[string]any{"resource_providers": []string{}})
 			})
-			server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
+			server, err := fakecyborg.New(fakecyborg.Config{UpstreamQuirks: tt.quirks}, fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(sim.Endpoint{
 				URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(stub)},
 				Token: func(context.Context) (string, error) { return "t", nil },
+			}), fakecyborg.WithReportObserver(func(host string, err error) {
+				if reports++; host != "cn0" || !errors.Is(err, fakecyborg.ErrNotReported) {
+					t.Errorf("report of %s ended with %v", host, err)
+				}
 			}))
 			if err != nil {
 				t.Fatal(err)
@@ -84,8 +92,8 @@ func TestScenarios122AnAgentWithoutParentGivesUpUpstream(t *testing.T) {
 			}
 			time.Sleep(10*time.Minute + 30*time.Second)
 			server.Close()
-			if diff := cmp.Diff(want, calls); diff != "" {
-				t.Errorf("quirks %t: looks for the parent (-want +got):\n%s", quirks, diff)
+			if calls != tt.want || reports != tt.want {
+				t.Errorf("%+v: %d looks for the parent, %d reports", tt, calls, reports)
 			}
 		}
 	})

@@ -153,9 +153,16 @@ func TestErrorBodiesFollowWhatIsAccepted(t *testing.T) {
 	w.want(w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"Accept": "text/html"}}), 406, "")
 }
 
-func TestASystemScopedTokenIsRefusedEverywhere(t *testing.T) {
+func TestATokenWithoutAProjectIsRefusedEverywhere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(systemKeys{}))
+	for header, value := range map[string]string{"OpenStack-System-Scope": "all", "X-Domain-Id": "default"} {
+		testRefusedEverywhere(t, scopeKeys{header, value})
+	}
+}
+
+func testRefusedEverywhere(t *testing.T, keys scopeKeys) {
+	t.Helper()
+	w := newWorld(t, fakecyborg.Config{}, []driver.Driver{fake.New("cn0")}, fakecyborg.WithTokenVerifier(keys))
 	var open []string
 	for _, route := range w.server.Routes() {
 		path := strings.ReplaceAll(route.Pattern, "{id}", unknownID)
@@ -178,22 +185,22 @@ func TestASystemScopedTokenIsRefusedEverywhere(t *testing.T) {
 		if path == "/v2/attributes" && route.Method == "DELETE" {
 			path += "?uuid=" + unknownID
 		}
-		if r := w.send(sent{method: route.Method, path: path, body: body, token: "system"}); r.status != 403 {
+		if r := w.send(sent{method: route.Method, path: path, body: body, token: "t"}); r.status != 403 {
 			open = append(open, route.Method+" "+route.Pattern)
 		}
 	}
 	if diff := cmp.Diff([]string{"GET ", "GET /v2"}, open); diff != "" {
-		t.Errorf("routes open to a system-scoped token (-want +got):\n%s", diff)
+		t.Errorf("routes open to a token with %s (-want +got):\n%s", keys.header, diff)
 	}
 }
 
-// systemKeys takes every token for a system-scoped administrator's.
-type systemKeys struct{}
+// scopeKeys takes every token for that of an administrator of a scope.
+type scopeKeys struct{ header, value string }
 
-func (systemKeys) VerifyToken(string) (http.Header, error) {
+func (k scopeKeys) VerifyToken(string) (http.Header, error) {
 	h := http.Header{}
 	h.Set("X-User-Id", "root")
 	h.Set("X-Roles", "admin,service")
-	h.Set("OpenStack-System-Scope", "all")
+	h.Set(k.header, k.value)
 	return h, nil
 }

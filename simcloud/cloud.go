@@ -97,7 +97,7 @@ type Cloud struct {
 	loads     atomic.Int64 // of a state, which may not know the tokens issued before
 	hardware  hardware
 	state     tables.Group
-	keeper    atomic.Pointer[keeper] // nil: no file keeps the state
+	keeper    atomic.Pointer[tables.Keeper] // nil: no file keeps the state
 
 	countCommits sync.Once
 	commits      commits
@@ -196,7 +196,7 @@ func (c *Cloud) start(set settings) error {
 	c.page.Done = done
 	c.serviceToken = c.tokenSource("nova")
 	recorded := simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
-	c.handler = c.syncBeforeReply(recorded)
+	c.handler = simhttp.Synced(recorded, c.Save)
 	c.transport = simhttp.NewTransport(c.handler)
 	c.inside = c.transport.Internal()
 	if err := c.startPlacement(set.external); err != nil {
@@ -300,14 +300,7 @@ func (c *Cloud) Close() error {
 		c.images.Close()
 		c.identity.Close()
 	}
-	errs := []error{c.external.remove(c.machines)}
-	if k := c.keeper.Swap(nil); k != nil {
-		errs = append(errs, k.close())
-	}
-	for _, m := range c.machines {
-		errs = append(errs, m.close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.external.remove(c.machines), c.keeper.Swap(nil).Close(), c.closeHosts())
 }
 
 // Model returns the model of the cloud with all defaults written out.

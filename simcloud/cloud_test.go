@@ -463,7 +463,7 @@ func TestADirectoryIsNotWritten(t *testing.T) {
 func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]simcloud.Model{"default": {}, "directory": {Hosts: []simcloud.Host{{Name: "cn0", Sysfs: &simcloud.Sysfs{Dir: captured(t)}}}}} {
-		hosts, closeAll, err := m.Agents()
+		agents, err := m.Agents()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -471,7 +471,7 @@ func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range hosts {
+		for _, h := range agents.Hosts {
 			if err := server.AddHost(h); err != nil {
 				t.Fatal(err)
 			}
@@ -484,7 +484,7 @@ func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 			t.Errorf("%s: %d devices, want %d", name, got, want)
 		}
 		server.Close()
-		if err := closeAll(); err != nil {
+		if err := agents.Close(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -496,11 +496,11 @@ func TestAgentsOfAModelWorkWithACyborgAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := m.Agents(); !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), want) {
+		if _, err := m.Agents(); !errors.Is(err, simcloud.ErrModel) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one with %s", text, err, want)
 		}
 	}
-	if _, _, err := (simcloud.Model{Hosts: []simcloud.Host{{}}}).Agents(); !errors.Is(err, simcloud.ErrModel) {
+	if _, err := (simcloud.Model{Hosts: []simcloud.Host{{}}}).Agents(); !errors.Is(err, simcloud.ErrModel) {
 		t.Errorf("a host without name: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package simcloud
 
 import (
+	"errors"
 	"iter"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/internal/ordered"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // generator makes synthetic trees. Successive hosts with the same hardware share the memory of
@@ -83,3 +85,63 @@ func (c *Cloud) agents() iter.Seq[made] {
 		}
 	}
 }
+
+// closeHosts closes the directories of the hosts.
+func (c *Cloud) closeHosts() error {
+	var errs []error
+	for _, m := range c.machines {
+		errs = append(errs, m.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Agents are the hosts of a model for a Cyborg that is not part of a [Cloud], such as one beside a
+// real Placement. They have to be closed.
+//
+// The records are what became of the hardware: writes to directories that were only recorded,
+// mediated devices of generated hosts, what drivers remember.
+type Agents struct {
+	// Hosts have their hardware, drivers and verbatim devices.
+	Hosts []driver.Host
+
+	cloud *Cloud // with hosts and without services
+}
+
+var _ sim.Recorded = (*Agents)(nil)
+
+// Agents makes the hosts of the model. Of the options [WithDriver] counts. The error matches
+// [ErrModel].
+func (m Model) Agents(opts ...Option) (*Agents, error) {
+	set := newSettings(opts)
+	if err := errors.Join(set.fault, m.validate(set.drivers)); err != nil {
+		return nil, err
+	}
+	a := &Agents{cloud: &Cloud{model: m.withDefaults(), drivers: set.drivers, machineOf: make(map[string]*machine)}}
+	a.cloud.hardware.cloud = a.cloud
+	var err error
+	for each := range a.cloud.agents() {
+		if err = each.err; err != nil {
+			break
+		}
+		a.Hosts = append(a.Hosts, each.agent)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Close closes the directories that the hosts read.
+func (a *Agents) Close() error { return a.cloud.closeHosts() }
+
+// Overlaid is [Cloud.Overlaid].
+func (a *Agents) Overlaid(host string) []string { return a.cloud.Overlaid(host) }
+
+// Records implements [sim.Recorded].
+func (a *Agents) Records() iter.Seq2[sim.Record, error] { return a.cloud.hardware.Records() }
+
+// Replace implements [sim.Recorded].
+func (a *Agents) Replace(records []sim.Record) error { return a.cloud.hardware.Replace(records) }
+
+// OnCommit implements [sim.Recorded].
+func (a *Agents) OnCommit(listener func([]sim.RecordChange)) { a.cloud.hardware.OnCommit(listener) }

@@ -93,35 +93,6 @@ func (m *machine) agent(registry *builtin.Registry) (driver.Host, error) {
 	return agent, err
 }
 
-// Agents makes the hosts of the model for a Cyborg that is not part of a Cloud: with their
-// hardware, drivers and verbatim devices. Call the function returned to close the
-// directories they read. Of the options [WithDriver] counts. The error matches [ErrModel].
-func (m Model) Agents(opts ...Option) (hosts []driver.Host, closeAll func() error, err error) {
-	set := newSettings(opts)
-	if err := errors.Join(set.fault, m.validate(set.drivers)); err != nil {
-		return nil, nil, err
-	}
-	m = m.withDefaults()
-	var machines []*machine
-	closeAll = func() error {
-		var errs []error
-		for _, each := range machines {
-			errs = append(errs, each.close())
-		}
-		return errors.Join(errs...)
-	}
-	for each := range makeHosts(m, set.drivers, &machines) {
-		if err = each.err; err != nil {
-			break
-		}
-		hosts = append(hosts, each.agent)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, closeAll())
-	}
-	return hosts, closeAll, nil
-}
-
 // newAgent makes host i of a model. The machine, if there is one, is to be closed even
 // with an error.
 func newAgent(trees *generator, drivers *builtin.Registry, seed uint64, i int, h Host) (*machine, driver.Host, error) {

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
-	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 )
@@ -48,19 +46,15 @@ func newInFile(set settings, make func(old document, set settings) (*Cloud, erro
 
 // keepIn writes every commit from now on to a file, and all there is to a new one.
 func (c *Cloud) keepIn(file *tables.File, isNew bool) error {
-	queue := tables.NewQueue(file)
-	queue.Before = c.faults.CommitCounts
-	c.state.OnCommit(queue.Append)
-	if isNew {
-		model, err := json.Marshal(c.model)
-		if err != nil {
-			return err
-		}
-		if err := file.Init(model, c.state); err != nil {
-			return stateError(err)
-		}
+	model, err := json.Marshal(c.model)
+	if err != nil {
+		return err
 	}
-	c.keeper.Store(&keeper{file, queue})
+	keeper, err := tables.Keep(file, isNew, model, c.state, c.faults.CommitCounts)
+	if err != nil {
+		return stateError(err)
+	}
+	c.keeper.Store(keeper)
 	return nil
 }
 
@@ -129,72 +123,5 @@ func ReadStateFile(path string) (s State, err error) {
 // Save waits until the state is in the file of [WithStateFile]. It is for what is done in Go
 // rather than by a request, such as [Cloud.DefineGuest]; without a file it does nothing.
 func (c *Cloud) Save() error {
-	if k := c.keeper.Load(); k != nil {
-		return k.queue.Sync()
-	}
-	return nil
+	return c.keeper.Load().Sync()
 }
-
-// keeper keeps the state of a cloud in a file.
-type keeper struct {
-	file  *tables.File
-	queue *tables.Queue
-}
-
-func (k *keeper) close() error {
-	return errors.Join(k.queue.Close(), k.file.Close())
-}
-
-// syncBeforeReply answers no request that may have changed something until the change is on
-// the disk. It does not wait for the requests that the cloud's services send each other:
-// their senders do.
-func (c *Cloud) syncBeforeReply(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		k := c.keeper.Load()
-		switch {
-		case k == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions:
-			next.ServeHTTP(w, r)
-		case simhttp.IsInternal(r.Context()):
-			next.ServeHTTP(w, r)
-		default:
-			out := &syncedReply{ResponseWriter: w, keeper: k}
-			next.ServeHTTP(out, r)
-			out.WriteHeader(http.StatusOK) // of a handler that wrote nothing
-		}
-	})
-}
-
-// syncedReply waits for the disk before the first byte of a reply.
-type syncedReply struct {
-	http.ResponseWriter
-	keeper  *keeper
-	began   bool
-	refused bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *syncedReply) WriteHeader(status int) {
-	if w.began {
-		return
-	}
-	w.began = true
-	if err := w.keeper.queue.Sync(); err != nil {
-		w.refused = true
-		w.Header().Del("Content-Length")
-		http.Error(w.ResponseWriter, "the change was made, but could not be written to the state file: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements io.Writer.
-func (w *syncedReply) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.refused {
-		return len(p), nil
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *syncedReply) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -32,7 +32,7 @@ func TestAChangeThatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	if w := answers(t, cloud, http.MethodPut, keptGuest, `{"host": "cn0"}`); w.Code != http.StatusOK {
 		t.Fatalf("with a file: %d %s", w.Code, w.Body)
 	}
-	if err := cloud.keeper.Load().file.Close(); err != nil {
+	if err := cloud.keeper.Load().File.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if w := answers(t, cloud, http.MethodDelete, keptGuest, ""); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "could not be written") {

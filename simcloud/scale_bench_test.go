@@ -109,7 +109,7 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 	if err != nil {
 		b.Fatal(err)
 	}
-	agents, closeAgents, err := simcloud.ScaleModel(hosts, scale.Devices).Agents()
+	agents, err := simcloud.ScaleModel(hosts, scale.Devices).Agents()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, agent := range agents {
+	for _, agent := range agents.Hosts {
 		if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: agent.Name}); err != nil {
 			b.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 	return cyborg, func() {
 		cyborg.Close()
 		placement.Close()
-		if err := closeAgents(); err != nil {
+		if err := agents.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}

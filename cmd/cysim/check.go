@@ -23,7 +23,7 @@ type checkCommand struct {
 	Output       string      `short:"o" enum:"text,json" default:"text" help:"Output format: text, one sentence per leak; json, a list with kind, subject and text."`
 }
 
-// answerTimeout limits the time of the request.
+// answerTimeout limits the time of a request to a service.
 const answerTimeout = time.Minute
 
 // Run implements the command.

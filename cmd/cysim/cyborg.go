@@ -7,24 +7,17 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/fakecyborg"
-	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
 // cyborgCommand serves Cyborg alone. A flag of Config overrides the field of the model.
 type cyborgCommand struct {
 	listenFlags
-	authFlag
+	serviceFlags
 	faultsFlag
-	PlacementURL   command.URL `name:"placement-url" required:"" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers."`
-	PlacementToken string      `placeholder:"TOKEN" default:"admin" help:"X-Auth-Token for Placement (${default})."`
-	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1; without it they are only kept."`
-	ComputeToken   string      `placeholder:"TOKEN" help:"X-Auth-Token for the compute API. Default: none."`
-	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2; without it no FPGA can be programmed."`
-	ImageToken     string      `placeholder:"TOKEN" help:"X-Auth-Token for the image API. Default: none."`
-	Model          string      `placeholder:"FILE" help:"Hosts and their devices, in JSON. Default: two hosts with a mixed set of devices."`
+	State string `placeholder:"FILE" help:"Keep requests, devices, device profiles and faults in this file, and continue from it. Each change is on the disk before it is answered."`
+	Model string `placeholder:"FILE" help:"Hosts and their devices, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags
 
 	Config fakecyborg.Config `embed:""`
@@ -37,27 +30,41 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if err != nil {
 		return err
 	}
+	described, err := fakecyborg.New(model.Cyborg)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	services, err := c.services()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockTrees(model.Hosts)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	faults, err := c.newSet(model.Cyborg.Seed, fakecyborg.Operations())
 	if err != nil {
 		return err
 	}
-	server, err := fakecyborg.New(model.Cyborg, append(c.peers(), fakecyborg.WithFaults(faults))...)
+	agents, err := model.Agents(drivers)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	defer server.Close()
-	hosts, closeHosts, err := model.Agents(drivers)
+	kept, err := openCyborgState(c.State, model, agents)
 	if err != nil {
-		return command.BadInput(err)
+		return errors.Join(err, agents.Close())
 	}
-	err = c.run(ctx, p, "Cyborg", server, func(base string) ([]variable, error) {
-		if err := buildWorld(ctx, p, server, model, hosts); err != nil {
-			return nil, command.BadInput(err)
-		}
-		logFindings(p.Log, server.DriverReports())
-		return []variable{{"CYSIM_ACCELERATOR_URL", base + "/v2"}}, nil
+	s := &standalone{log: p.Log, model: model, services: services, agents: agents, faults: faults, setFaults: c.set, kept: kept}
+	s.waiting.begin(agents.Hosts)
+	exposes := trusting
+	if c.Auth != "none" {
+		exposes = ""
+	}
+	err = c.run(ctx, p, service{
+		name: "Cyborg", exposes: exposes, handler: c.guard(s.control(described.Routes())), prepare: s.prepare, early: true,
 	})
-	return errors.Join(err, closeHosts())
+	return errors.Join(err, s.close())
 }
 
 // model is the model of the file, overridden by the flags.
@@ -78,45 +85,4 @@ func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option) (simc
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
 	return c.apply(model)
-}
-
-// peers are the options for the services that Cyborg calls.
-func (c *cyborgCommand) peers() []fakecyborg.Option {
-	options := []fakecyborg.Option{fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(newEndpoint(c.PlacementURL, c.PlacementToken))}
-	if c.ComputeURL != "" {
-		options = append(options, fakecyborg.WithNova(newEndpoint(c.ComputeURL, c.ComputeToken)))
-	}
-	if c.ImageURL != "" {
-		options = append(options, fakecyborg.WithGlance(newEndpoint(c.ImageURL, c.ImageToken)))
-	}
-	return options
-}
-
-// newEndpoint is the service at a URL, without token if that is empty.
-func newEndpoint(url command.URL, token string) sim.Endpoint {
-	endpoint := sim.Endpoint{URL: string(url)}
-	if token != "" {
-		endpoint.Token = func(context.Context) (string, error) { return token, nil }
-	}
-	return endpoint
-}
-
-// buildWorld creates the model's device profiles and lets the agents of its hosts report.
-// A report may fail, because a Placement may not be up yet or may not know a host: the
-// agents report again.
-func buildWorld(ctx context.Context, p *command.Process, server *fakecyborg.Server, model simcloud.Model, hosts []driver.Host) error {
-	for _, profile := range model.DeviceProfiles {
-		if _, err := server.CreateDeviceProfile(profile.Name, profile.Groups); err != nil {
-			return err
-		}
-	}
-	for _, host := range hosts {
-		if err := server.AddHost(host); err != nil {
-			return err
-		}
-		if err := server.ReportHost(ctx, host.Name); err != nil {
-			p.Log.Warn("report failed, will be repeated", "host", host.Name, "error", err)
-		}
-	}
-	return nil
 }

@@ -4,8 +4,8 @@
 //	cysim serve [--state FILE]           a whole cloud: Keystone, Placement, Cyborg, stand-ins for Nova
 //	                                     and Glance; with --state it continues where it ended
 //	cysim placement --listen ADDRESS     Placement alone
-//	cysim cyborg --listen ADDRESS --placement-url URL
-//	                                     Cyborg alone, reporting to that Placement
+//	cysim cyborg --listen ADDRESS --os-cloud NAME [--auth keystone] [--sysfs DIR] [--state FILE]
+//	                                     Cyborg alone, beside the services of a real cloud
 //	cysim discover [--sysfs DIR] [--config FILE] [--nova-conf FILE] [-o table|json]
 //	                                     which devices of this machine can be assigned to guests
 //	cysim unflatten --placement-url URL [--dry-run]
@@ -18,11 +18,11 @@
 //	                                     --devices N of each, and --fill PERCENT in use before
 //	cysim import --os-cloud NAME [--output FILE] [--replace-names] [--replace-ids]
 //	                                     make a state for serve from a real cloud
-//	cysim state show FILE                print a state that serve keeps
+//	cysim state show FILE                print a state that serve or cyborg keeps
 //	cysim state diff FILE FILE           compare two states
 //	cysim version
 //
-// A command that serves prints shell export lines on standard output once it listens, its log on
+// A command that serves prints shell export lines on standard output once it is ready, its log on
 // standard error, and exits 0 on SIGINT or SIGTERM. Bad flags and files exit 2 with the cause in
 // one line. Every other failure exits 1, and so do lint with errors and state diff with
 // differences. discover exits 3 if Cyborg and Nova both claim a device, check and load exit 9 if

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,8 @@ type listenFlags struct {
 	ControlToken string `env:"CYSIM_CONTROL_TOKEN" placeholder:"TOKEN" help:"Token required below /_sim/, in X-Control-Token or as a password. Without it /_sim/ is off if other machines can reach it."`
 }
 
-// open listens, and warns if other machines can reach it.
-func (f listenFlags) open(ctx context.Context, log *slog.Logger) (net.Listener, error) {
+// open listens, and warns of what it exposes if other machines can reach it.
+func (f listenFlags) open(ctx context.Context, log *slog.Logger, exposes string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(f.Listen)
 	if err != nil {
 		return nil, command.BadInput(fmt.Errorf("--listen: %w", err))
@@ -39,8 +40,8 @@ func (f listenFlags) open(ctx context.Context, log *slog.Logger) (net.Listener, 
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	if !isLoopback(host) {
-		log.Warn("other machines can reach this address, and passwords are public defaults", "address", listener.Addr())
+	if exposes != "" && !isLoopback(host) {
+		log.Warn("other machines can reach this address, and "+exposes, "address", listener.Addr())
 	}
 	return listener, nil
 }
@@ -63,26 +64,64 @@ func baseURL(listener net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// run listens and serves the handler until the context ends. Before the first request it
-// calls prepare with the URL of the server, and prints the variables that prepare returns.
-func (f listenFlags) run(ctx context.Context, p *command.Process, name string, handler http.Handler,
-	prepare func(base string) ([]variable, error), ending ...func(),
-) error {
-	listener, err := f.open(ctx, p.Log)
+// service is what a command serves.
+type service struct {
+	name    string
+	handler http.Handler
+	// prepare gets the URL of the server, and returns the variables that are printed when the
+	// service is ready.
+	prepare func(ctx context.Context, base string) ([]variable, error)
+	// exposes is why other machines should not reach it, "" for no reason.
+	exposes string
+	// early serves the handler while prepare runs, which waits for other services.
+	early bool
+	// ending is called when the process is told to end.
+	ending []func()
+}
+
+// run listens and serves until the context ends.
+func (f listenFlags) run(ctx context.Context, p *command.Process, s service) error {
+	listener, err := f.open(ctx, p.Log, s.exposes)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	base := baseURL(listener)
-	variables, err := prepare(base)
-	if err != nil {
+	prepare := func(ctx context.Context) error {
+		variables, err := s.prepare(ctx, base)
+		if err != nil {
+			return err
+		}
+		return printExports(p.Stdout, variables...)
+	}
+	if s.early {
+		return runEarly(ctx, p, listener, s, prepare)
+	}
+	if err := prepare(ctx); err != nil {
 		return err
 	}
-	if err := printExports(p.Stdout, variables...); err != nil {
-		return err
-	}
-	p.Log.Info(name + " listens on " + base)
-	return serveHTTP(ctx, listener, handler, p.Log, ending...)
+	p.Log.Info(s.name + " listens on " + base)
+	return serveHTTP(ctx, listener, s.handler, p.Log, s.ending...)
+}
+
+// runEarly serves while the service is prepared, whose failure ends it.
+func runEarly(ctx context.Context, p *command.Process, listener net.Listener, s service, prepare func(context.Context) error) error {
+	serving, end := context.WithCancel(ctx)
+	defer end()
+	prepared := make(chan error, 1)
+	go func() {
+		err := prepare(serving)
+		if err != nil {
+			end()
+		} else {
+			p.Log.Info(s.name + " is ready")
+		}
+		prepared <- err
+	}()
+	p.Log.Info(s.name + " listens on " + baseURL(listener) + ", and is not ready yet")
+	err := serveHTTP(serving, listener, s.handler, p.Log, s.ending...)
+	end()
+	return cmp.Or(err, <-prepared)
 }
 
 // serveHTTP serves until the context ends. It then calls the functions of ending, and

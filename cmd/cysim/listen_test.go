@@ -31,7 +31,7 @@ func TestServingOtherMachinesIsLogged(t *testing.T) {
 		t.Run(tt.address, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			listener, err := listenFlags{Listen: tt.address}.open(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+			listener, err := listenFlags{Listen: tt.address}.open(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), "it has secrets")
 			if (err != nil) != tt.refuse {
 				t.Fatalf("got error %v, want one: %v", err, tt.refuse)
 			}
@@ -123,7 +123,7 @@ func TestAnOpenStreamDoesNotDelayTheShutdown(t *testing.T) {
 
 func TestARequestInProgressIsFinishedAfterTheSignal(t *testing.T) {
 	t.Parallel()
-	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context(), slog.New(slog.DiscardHandler))
+	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context(), slog.New(slog.DiscardHandler), "")
 	if err != nil {
 		t.Fatal(err)
 	}

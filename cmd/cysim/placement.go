@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
-	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/placementsim"
 )
@@ -24,6 +23,9 @@ type authFlag struct {
 	Auth string `enum:"none" default:"none" help:"Authentication: none trusts what a request says about its sender (token USER or USER:PROJECT, X-Roles)."`
 }
 
+// trusting is what a service without authentication exposes.
+const trusting = "--auth none believes what a request says about its sender"
+
 // Run implements the command.
 func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
 	faults, err := c.newSet(c.Config.Seed, placementsim.Operations())
@@ -34,21 +36,23 @@ func (c *placementCommand) Run(ctx context.Context, p *command.Process) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	return c.run(ctx, p, "Placement", c.guard(withControl(server, faults)), func(base string) ([]variable, error) {
-		return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil
+	return c.run(ctx, p, service{
+		name: "Placement", exposes: trusting, handler: c.guard(withControl(server, simhttp.Control{
+			Faults: faults, Routes: server.Routes(), More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
+		})),
+		prepare: func(_ context.Context, base string) ([]variable, error) {
+			return []variable{{"CYSIM_PLACEMENT_URL", base}}, nil
+		},
 	})
 }
 
 // maxRequests limits the record of a service that is served alone.
 const maxRequests = 1000
 
-// withControl serves /_sim/ beside Placement, as a whole cloud does.
-func withControl(server *placementsim.Server, faults *fault.Set) http.Handler {
+// withControl serves /_sim/ beside a service, as a whole cloud does.
+func withControl(server http.Handler, control simhttp.Control) http.Handler {
 	recorder := simhttp.NewRecorder(maxRequests)
-	control := simhttp.Control{
-		Faults: faults, Recorder: recorder, Routes: server.Routes(),
-		More: map[string]http.HandlerFunc{"GET /_sim/explain": server.ServeExplain},
-	}
+	control.Recorder = recorder
 	own := control.Handler()
 	return simhttp.Recording(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/_sim/") {

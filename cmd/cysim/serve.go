@@ -43,6 +43,11 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if err != nil {
 		return err
 	}
+	unlock, err := lockTrees(model.Hosts)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	cloud, err := c.cloud(ctx, model, append(options, drivers))
 	if err != nil {
 		return command.BadInput(err)
@@ -50,8 +55,10 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if err := c.set(cloud.Faults()); err != nil {
 		return errors.Join(err, cloud.Close())
 	}
-	err = c.run(ctx, p, "the cloud", c.guard(cloud.Handler()),
-		func(base string) ([]variable, error) { return c.prepare(p, cloud, base) }, cloud.EndStreams)
+	err = c.run(ctx, p, service{
+		name: "the cloud", exposes: "passwords are public defaults", handler: c.guard(cloud.Handler()), ending: []func(){cloud.EndStreams},
+		prepare: func(_ context.Context, base string) ([]variable, error) { return c.prepare(p, cloud, base) },
+	})
 	for _, host := range cloud.HostNames() {
 		for _, write := range cloud.Overlaid(host) {
 			p.Log.Info("recorded, not written to the hardware", "host", host, "write", write)

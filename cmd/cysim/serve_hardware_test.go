@@ -71,6 +71,7 @@ func TestServeLoadsAllDriversOfADirectory(t *testing.T) {
 		if diff := cmp.Diff(tt.want, providerNames(t, file)); diff != "" {
 			t.Errorf("%s: resource providers (-want +got):\n%s", name, diff)
 		}
+		served.stop() // the directory is locked until then
 		if log := served.stderr.String(); !strings.Contains(log, "0000:3b:00.0") || !strings.Contains(log, "boot_vga is 1") || !strings.Contains(log, "driver=intel_qat devices=1") {
 			t.Errorf("%s: the log lacks what is found and left out:\n%s", name, log)
 		}

@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,6 +18,8 @@ type Identity struct {
 	// SystemScope is set for a token that is scoped to the whole cloud
 	// instead of to a project.
 	SystemScope bool
+	// Domain is set for a token that is scoped to a domain instead.
+	Domain string
 }
 
 // HasRole reports whether one of the roles is held.
@@ -31,6 +34,7 @@ func identityOf(h http.Header) Identity {
 		Project:     h.Get("X-Project-Id"),
 		Roles:       splitList(h.Get("X-Roles")),
 		SystemScope: h.Get("Openstack-System-Scope") == "all", // the canonical form
+		Domain:      h.Get("X-Domain-Id"),
 	}
 }
 
@@ -54,17 +58,22 @@ func claimed(h http.Header) Identity {
 const textUnauthorized = "The request you have made requires authentication."
 
 // Authenticate sets the identity of the call: that of its X-Auth-Token, or, without a verifier,
-// the one that it claims by the conventions of Placement's "noauth2". The error has status 401.
-func (c *Call) Authenticate(verifier sim.TokenVerifier) error {
-	id, ok := claimed(c.Header), c.Header.Get("X-Auth-Token") != ""
+// the one that it claims by the conventions of Placement's "noauth2". The error has status 401, or
+// that of a verifier that cannot tell.
+func (c *Call) Authenticate(verifier sim.TokenVerifier) (err error) {
 	if verifier != nil {
-		id, ok = verified(c.Header.Get("X-Auth-Token"), verifier)
+		c.Identity, err = verified(c.Header.Get("X-Auth-Token"), verifier)
+		return err
 	}
-	if !ok {
-		return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
+	if c.Header.Get("X-Auth-Token") == "" {
+		return unauthorized()
 	}
-	c.Identity = id
+	c.Identity = claimed(c.Header)
 	return nil
+}
+
+func unauthorized() error {
+	return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
 }
 
 // WriteUnauthorized answers 401 as keystonemiddleware in front of a service does; uri is
@@ -84,11 +93,11 @@ func (c *Call) CheckServiceToken(verifier sim.TokenVerifier, roles ...string) er
 	if token == "" || verifier == nil {
 		return nil
 	}
-	id, ok := verified(token, verifier)
-	if !ok || len(roles) > 0 && !id.HasRole(roles...) {
-		return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
+	id, err := verified(token, verifier)
+	if err == nil && len(roles) > 0 && !id.HasRole(roles...) {
+		err = unauthorized()
 	}
-	return nil
+	return err
 }
 
 // identifier is a verifier that answers an identity instead of the headers of one.
@@ -96,18 +105,27 @@ type identifier interface {
 	Identify(token string) (Identity, bool)
 }
 
-func verified(token string, verifier sim.TokenVerifier) (Identity, bool) {
+// verified is the identity of a token. The error is that of a caller without a valid one, or an
+// [Error] of the verifier.
+func verified(token string, verifier sim.TokenVerifier) (Identity, error) {
 	if token == "" {
-		return Identity{}, false
+		return Identity{}, unauthorized()
 	}
 	if v, ok := verifier.(identifier); ok {
-		return v.Identify(token)
+		id, ok := v.Identify(token)
+		if !ok {
+			return Identity{}, unauthorized()
+		}
+		return id, nil
 	}
 	headers, err := verifier.VerifyToken(token)
-	if err != nil {
-		return Identity{}, false
+	switch refusal := new(Error); {
+	case errors.As(err, &refusal):
+		return Identity{}, refusal
+	case err != nil:
+		return Identity{}, unauthorized()
 	}
-	return identityOf(headers), true
+	return identityOf(headers), nil
 }
 
 func splitList(s string) []string {

@@ -36,6 +36,8 @@ type Config struct {
 	Glance    *simhttp.Peer
 	// Loop lets the agents report by themselves.
 	Loop bool
+	// Reported, unless nil, is called with the end of each report.
+	Reported func(host string, err error)
 }
 
 // Conductor is Cyborg's conductor with the agents of its hosts.

@@ -18,9 +18,24 @@ import (
 // reportPeriod is upstream's periodic_interval.
 const reportPeriod = time.Minute
 
-// startPauses are upstream's pauses between the tries of a starting agent to find its host in
-// Placement (resource_provider_startup_retries).
-var startPauses = [...]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
+// A starting agent that does not find its host in Placement tries again after this pause, which
+// doubles up to reportPeriod. Upstream's tries three times more (resource_provider_startup_retries).
+const (
+	startPause   = time.Second
+	startRetries = 3
+)
+
+// ErrNotReported is public in fakecyborg.
+var ErrNotReported = errors.New("nothing was reported")
+
+// unfound is the error of a report that did not find the provider of its host.
+type unfound struct{ error }
+
+// Is implements the interface of errors.Is.
+func (unfound) Is(target error) bool { return target == ErrNotReported }
+
+// Unwrap returns the cause.
+func (u unfound) Unwrap() error { return u.error }
 
 // Report makes the agent of every host report once, in the order in which the hosts were added. The
 // error joins a driver.ReportError for each problem; all else is reported.
@@ -40,6 +55,15 @@ func (c *Conductor) ReportHost(ctx context.Context, name string) error {
 
 // reportHost is ReportHost with what was read ahead of it, which may be nothing.
 func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading) error {
+	err := c.reportInTurn(ctx, name, ahead)
+	if c.cfg.Reported != nil {
+		c.cfg.Reported(name, err)
+	}
+	return err
+}
+
+// reportInTurn waits for the turn of the host's agent, which reports.
+func (c *Conductor) reportInTurn(ctx context.Context, name string, ahead reading) error {
 	ctx = simhttp.WithoutChangeLog(ctx) // no request's, whoever asked for it
 	h, err := c.host(name)
 	if err != nil {
@@ -64,20 +88,22 @@ func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading) 
 	return errors.Join(reported, &driver.ReportError{Host: name, Step: "ask the agent", Err: err})
 }
 
-// reportLoop reports now, and then every minute.
+// reportLoop reports now, until the host is in Placement, and then every minute.
 func (c *Conductor) reportLoop(ctx context.Context, name string) {
+	pause := startPause
 	err := c.ReportHost(ctx, name)
-	for _, pause := range startPauses {
-		if !errors.Is(err, layout.ErrNoParent) {
+	for try := 0; errors.Is(err, ErrNotReported); try++ {
+		if c.cfg.Quirks && !errors.Is(err, layout.ErrNoParent) {
 			break
+		}
+		if c.cfg.Quirks && try == startRetries {
+			return // upstream's agent refuses to start
 		}
 		if c.cfg.Clock.Wait(ctx, pause) != nil {
 			return
 		}
+		pause = min(2*pause, reportPeriod)
 		err = c.ReportHost(ctx, name)
-	}
-	if errors.Is(err, layout.ErrNoParent) && c.cfg.Quirks {
-		return // upstream's agent refuses to start
 	}
 	for c.cfg.Clock.Wait(ctx, reportPeriod) == nil {
 		_ = c.ReportHost(ctx, name) // kept for DriverReports; the next one tries again
@@ -109,7 +135,7 @@ func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 	r.settleMdevs(ctx)
 	if c.cfg.Placement != nil {
 		if err := r.findParent(ctx); err != nil {
-			r.fail("", "find the host's provider", err)
+			r.fail("", "find the host's provider", unfound{err})
 			return errors.Join(r.errs...)
 		}
 	}

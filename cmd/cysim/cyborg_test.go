@@ -1,0 +1,476 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/internal/session"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/simcloud"
+)
+
+// reply sends a request with headers "Name: value" and returns the answer.
+func reply(t *testing.T, method, url, body string, headers ...string) (status int, answer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token := response.Header.Get("X-Subject-Token"); token != "" {
+		return response.StatusCode, token
+	}
+	return response.StatusCode, string(data)
+}
+
+// tokenFor logs in to a simulated Keystone.
+func tokenFor(t *testing.T, auth, user, project string) string {
+	t.Helper()
+	status, token := reply(t, http.MethodPost, auth+"/auth/tokens", fmt.Sprintf(`{"auth": {"identity": {"methods": ["password"],
+		"password": {"user": {"name": %q, "domain": {"id": "default"}, "password": "secret"}}},
+		"scope": {"project": {"name": %q, "domain": {"id": "default"}}}}}`, user, project))
+	if status != http.StatusCreated {
+		t.Fatalf("token of %s: %d %s", user, status, token)
+	}
+	return token
+}
+
+// cloudWithoutHosts serves a cloud whose own Cyborg has no hosts, makes a compute provider in it,
+// and makes it the cloud sim of clouds.yaml.
+func cloudWithoutHosts(t *testing.T, host string) (cloud *running, token string) {
+	t.Helper()
+	dir := t.TempDir()
+	model, file := filepath.Join(dir, "model.json"), filepath.Join(dir, "clouds.yaml")
+	if err := os.WriteFile(model, []byte(`{"hosts": []}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cloud = start(t, "serve", "--model", model, "--clouds-yaml", file)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	token = tokenFor(t, cloud.env["OS_AUTH_URL"], "admin", "admin")
+	status, text := reply(t, http.MethodPost, cloud.env["CYSIM_URL"]+"/placement/resource_providers", `{"name": "`+host+`"}`, "X-Auth-Token: "+token)
+	if status != http.StatusCreated {
+		t.Fatalf("create provider %s: %d %s", host, status, text)
+	}
+	return cloud, token
+}
+
+// providersOf are the names of the providers of a Placement, sorted.
+func providersOf(t *testing.T, placement, token string) []string {
+	t.Helper()
+	_, text := reply(t, http.MethodGet, placement+"/resource_providers", "", "X-Auth-Token: "+token)
+	var body struct {
+		Providers []struct{ Name string } `json:"resource_providers"`
+	}
+	if err := json.Unmarshal([]byte(text), &body); err != nil {
+		t.Fatalf("providers: %v: %s", err, text)
+	}
+	names := []string{}
+	for _, p := range body.Providers {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// layOutGPUs makes the tree of a machine with GPUs at these addresses, in place of what is there.
+func layOutGPUs(t *testing.T, dir string, addresses ...string) {
+	t.Helper()
+	var d sysfs.Description
+	for _, address := range addresses {
+		d.Devices = append(d.Devices, sysfs.PCIDevice{Address: address, Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "vfio-pci"})
+	}
+	machine, err := sysfs.Generate(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := machine.LayOut(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCyborgLogsInAndFindsItsServices(t *testing.T) {
+	cloud, token := cloudWithoutHosts(t, "cn0")
+	dir := t.TempDir()
+	layOutGPUs(t, dir, "0000:84:00.0")
+	cyborg := start(t, "cyborg", "--os-cloud", "sim", "--sysfs", dir)
+	if diff := cmp.Diff([]string{"cn0", "cn0_0000:84:00.0"}, providersOf(t, cloud.env["CYSIM_URL"]+"/placement", token)); diff != "" {
+		t.Errorf("providers (-want +got):\n%s\n%s", diff, cyborg.stderr)
+	}
+	root := strings.TrimSuffix(cyborg.env["CYSIM_ACCELERATOR_URL"], "/v2")
+	for path, want := range map[string]string{"health": `"ok"`, "routes": `"accelerator.arq.bind"`, "faults": `"rules":[]`, "requests": `"requests"`} {
+		if status, text := get(t, root+"/_sim/"+path, ""); status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("GET /_sim/%s: %d %s", path, status, text)
+		}
+	}
+	// Its token is revoked; the next report has another.
+	faults := `[{"operation": "placement.resource_provider.list", "action": "expire-token", "times": 1}]`
+	if status, text := reply(t, http.MethodPut, cloud.env["CYSIM_URL"]+"/_sim/faults", faults); status >= 300 {
+		t.Fatalf("faults: %d %s", status, text)
+	}
+	if status, text := reply(t, http.MethodPost, root+"/_sim/report", ""); status != http.StatusNoContent {
+		t.Errorf("a report after the token has expired: %d %s", status, text)
+	}
+	if status := cyborg.stop(); status != 0 {
+		t.Errorf("status %d: %s", status, cyborg.stderr)
+	}
+	for args, want := range map[string]string{
+		"cyborg --os-cloud none": `cloud "none"`, "cyborg --os-cloud sim --placement-url x": "--placement-url",
+	} {
+		if status, _, stderr := cysim(t, strings.Fields(args)...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: %d %s", args, status, stderr)
+		}
+	}
+}
+
+// Requests that meet an expired token together send one login.
+func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	var logins atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/auth/tokens") {
+			logins.Add(1)
+		}
+		cloud.Handler().ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	for name, value := range map[string]string{"AUTH_URL": server.URL + "/v3", "USERNAME": "admin", "PASSWORD": "secret",
+		"PROJECT_NAME": "admin", "USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_NAME": "Default", "DOMAIN_NAME": "Default", "CLOUD": ""} {
+		t.Setenv("OS_"+name, value)
+	}
+	config, err := session.ReadCloud("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := logIn(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placement, err := l.endpoint("placement", "", "")
+	if err != nil || placement.URL != server.URL+"/placement" {
+		t.Fatalf("placement: %q, %v", placement.URL, err)
+	}
+	if status, text := reply(t, http.MethodDelete, server.URL+"/v3/auth/tokens", "", "X-Auth-Token: "+l.provider.Token(), "X-Subject-Token: "+l.provider.Token()); status != http.StatusNoContent {
+		t.Fatalf("revoke: %d %s", status, text)
+	}
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			peer := simhttp.Peer{Endpoint: placement}
+			answer, err := peer.Do(t.Context(), simhttp.PeerCall{Method: http.MethodGet, Path: "/resource_providers"})
+			if err != nil || answer.Status != http.StatusOK {
+				t.Errorf("with an expired token: %d %s, %v", answer.Status, answer.Body, err)
+			}
+		})
+	}
+	asking.Wait()
+	if got := logins.Load(); got != 2 {
+		t.Errorf("%d logins, want the first and one renewal", got)
+	}
+	if catalogLacks, err := l.endpoint("baremetal", "", ""); err != nil || catalogLacks.URL != "" {
+		t.Errorf("a service that is not in the catalog: %+v, %v", catalogLacks, err)
+	}
+}
+
+func TestCyborgAsksKeystoneAboutItsCallers(t *testing.T) {
+	cloud, admin := cloudWithoutHosts(t, "cn0")
+	auth := cloud.env["OS_AUTH_URL"]
+	demo, service := tokenFor(t, auth, "demo", "demo"), tokenFor(t, auth, "nova", "service")
+	dir := t.TempDir()
+	layOutGPUs(t, dir, "0000:84:00.0")
+	cyborg := start(t, "cyborg", "--os-cloud", "sim", "--auth", "keystone", "--sysfs", dir)
+	api := cyborg.env["CYSIM_ACCELERATOR_URL"]
+	profile := `[{"name": "p", "groups": [{"resources:PGPU": "1"}]}]`
+	ask := func(want int, method, path, body string, headers ...string) string {
+		t.Helper()
+		status, text := reply(t, method, api+path, body, append(headers, "OpenStack-API-Version: accelerator 2.2")...)
+		if status != want {
+			t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
+		}
+		return text
+	}
+	ask(http.StatusOK, "GET", "", "")
+	ask(http.StatusUnauthorized, "GET", "/devices", "")
+	ask(http.StatusUnauthorized, "GET", "/devices", "", "X-Auth-Token: admin") // good with --auth none
+	ask(http.StatusUnauthorized, "GET", "/devices", "", "X-Auth-Token: "+demo+"x", "X-Roles: admin")
+	ask(http.StatusForbidden, "POST", "/device_profiles", profile, "X-Auth-Token: "+demo, "X-Roles: admin")
+	ask(http.StatusCreated, "POST", "/device_profiles", profile, "X-Auth-Token: "+admin)
+	var created struct {
+		ARQs []struct {
+			UUID    string `json:"uuid"`
+			Project string `json:"project_id"`
+		} `json:"arqs"`
+	}
+	if err := json.Unmarshal([]byte(ask(http.StatusCreated, "POST", "/accelerator_requests", `{"device_profile_name": "p"}`, "X-Auth-Token: "+demo)), &created); err != nil || len(created.ARQs) != 1 {
+		t.Fatal(err, created)
+	}
+	patch := fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"},
+		{"op": "add", "path": "/device_rp_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"}]}`, created.ARQs[0].UUID)
+	ask(http.StatusForbidden, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo)
+	ask(http.StatusUnauthorized, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo, "X-Service-Token: nova")
+	ask(http.StatusNotFound, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo, "X-Service-Token: "+service) // there is no such provider
+	// A revoked token is refused at once.
+	reply(t, http.MethodDelete, auth+"/auth/tokens", "", "X-Auth-Token: "+admin, "X-Subject-Token: "+demo)
+	ask(http.StatusUnauthorized, "GET", "/devices", "", "X-Auth-Token: "+demo)
+	cloud.stop()
+	if text := ask(http.StatusServiceUnavailable, "GET", "/devices", "", "X-Auth-Token: "+admin); !strings.Contains(text, "Keystone") {
+		t.Errorf("without Keystone: %s", text)
+	}
+	if log := cyborg.stderr.String(); !strings.Contains(log, "cannot be validated") || strings.Contains(log, admin) {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// A restarted Cyborg has what the first had, and compares the machine with it.
+func TestCyborgContinuesFromItsState(t *testing.T) {
+	t.Parallel()
+	placement := start(t, "placement").env["CYSIM_PLACEMENT_URL"]
+	post(t, placement+"/resource_providers", `{"name": "cn0"}`)
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "state")
+	args := []string{"cyborg", "--placement-url", placement, "--sysfs", dir, "--state", file}
+	layOutGPUs(t, dir, "0000:81:00.0", "0000:82:00.0", "0000:83:00.0")
+	first := start(t, args...)
+	if status, _, stderr := cysim(t, "cyborg", "--placement-url", placement, "--state", file); status != 2 || !strings.Contains(stderr, file) {
+		t.Errorf("a second Cyborg with the file: %d %s", status, stderr)
+	}
+	admin := []string{"X-Auth-Token: admin", "X-Service-Token: nova", "OpenStack-API-Version: accelerator 2.2"}
+	api := func(on *running, method, path, body string) string {
+		t.Helper()
+		status, text := reply(t, method, on.env["CYSIM_ACCELERATOR_URL"]+path, body, admin...)
+		if status >= 300 {
+			t.Fatalf("%s %s: %d %s", method, path, status, text)
+		}
+		return text
+	}
+	api(first, "POST", "/device_profiles", `[{"name": "mine", "groups": [{"resources:PGPU": "1"}]}]`)
+	var created struct {
+		ARQs []struct {
+			UUID string `json:"uuid"`
+		} `json:"arqs"`
+	}
+	if err := json.Unmarshal([]byte(api(first, "POST", "/accelerator_requests", `{"device_profile_name": "mine"}`)), &created); err != nil {
+		t.Fatal(err)
+	}
+	_, found := reply(t, http.MethodGet, placement+"/resource_providers?name=cn0_0000%3A83%3A00.0", "", admin...)
+	provider := regexpUUID(t, found)
+	api(first, "PATCH", "/accelerator_requests", fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"},
+		{"op": "add", "path": "/device_rp_uuid", "value": %q}]}`, created.ARQs[0].UUID, provider))
+	request := api(first, "GET", "/accelerator_requests/"+created.ARQs[0].UUID, "")
+	if !strings.Contains(request, `"Bound"`) {
+		t.Fatalf("the request: %s", request)
+	}
+	profiles := api(first, "GET", "/device_profiles", "")
+	if status := first.stop(); status != 0 {
+		t.Fatalf("status %d: %s", status, first.stderr)
+	}
+	// While it is stopped one card goes, one comes, and one that is in use goes.
+	layOutGPUs(t, dir, "0000:82:00.0", "0000:84:00.0")
+	second := start(t, args...)
+	stable := func(text string) string {
+		return strings.ReplaceAll(text, first.env["CYSIM_ACCELERATOR_URL"], second.env["CYSIM_ACCELERATOR_URL"])
+	}
+	base := func(on *running) string { return strings.TrimSuffix(on.env["CYSIM_ACCELERATOR_URL"], "/v2") }
+	for path, want := range map[string]string{"/device_profiles": profiles, "/accelerator_requests/" + created.ARQs[0].UUID: request} {
+		if diff := cmp.Diff(strings.ReplaceAll(stable(want), base(first), base(second)), api(second, "GET", path, "")); diff != "" {
+			t.Errorf("%s after the restart (-before +after):\n%s", path, diff)
+		}
+	}
+	want := []string{"cn0", "cn0_0000:82:00.0", "cn0_0000:83:00.0", "cn0_0000:84:00.0"}
+	if diff := cmp.Diff(want, providersOf(t, placement, "admin")); diff != "" {
+		t.Errorf("providers (-want +got):\n%s\n%s", diff, second.stderr)
+	}
+	if log := second.stderr.String(); !strings.Contains(log, "0000:83:00.0") && !strings.Contains(log, "in use") {
+		t.Errorf("nothing says that a card that is in use is gone:\n%s", log)
+	}
+	api(second, "DELETE", "/accelerator_requests?arqs="+created.ARQs[0].UUID, "")
+	if status, text := reply(t, http.MethodPost, base(second)+"/_sim/report", ""); status != http.StatusNoContent {
+		t.Errorf("report: %d %s", status, text)
+	}
+	if got := providersOf(t, placement, "admin"); slices.Contains(got, "cn0_0000:83:00.0") {
+		t.Errorf("the card that is not in use any more keeps its provider: %v", got)
+	}
+	second.stop()
+	for flag, want := range map[string]string{"--host other": "hosts[0].name", "--placement-mode flat": "placement_mode"} {
+		if status, _, stderr := cysim(t, append(args, strings.Fields(flag)...)...); status != 2 || !strings.Contains(stderr, want) || !strings.Contains(stderr, file) {
+			t.Errorf("%s: %d %s", flag, status, stderr)
+		}
+	}
+	if status, out, stderr := cysim(t, "state", "show", file); status != 0 || !strings.Contains(out, `"mine"`) {
+		t.Errorf("state show: %d %s", status, stderr)
+	}
+}
+
+// regexpUUID is the uuid of the one provider of a list.
+func regexpUUID(t *testing.T, list string) string {
+	t.Helper()
+	var body struct {
+		Providers []struct{ UUID string } `json:"resource_providers"`
+	}
+	if err := json.Unmarshal([]byte(list), &body); err != nil || len(body.Providers) != 1 {
+		t.Fatalf("%v: %s", err, list)
+	}
+	return body.Providers[0].UUID
+}
+
+// Cyborg is ready when Placement has the devices, and says before why it is not.
+func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
+	t.Parallel()
+	placement := start(t, "placement").env["CYSIM_PLACEMENT_URL"]
+	var down atomic.Bool
+	down.Store(true)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		request, err := http.NewRequestWithContext(r.Context(), r.Method, placement+r.URL.String(), r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		request.Header = r.Header
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer response.Body.Close()
+		w.WriteHeader(response.StatusCode)
+		_, _ = io.Copy(w, response.Body)
+	}))
+	defer proxy.Close()
+	dir := t.TempDir()
+	layOutGPUs(t, dir, "0000:84:00.0")
+	listener, err := listenFlags{Listen: "127.0.0.1:0"}.open(t.Context(), slog.New(slog.DiscardHandler), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := baseURL(listener)
+	_ = listener.Close() // its port is most likely still free
+	ctx, stop := context.WithCancel(t.Context())
+	stdout, write := io.Pipe()
+	var stderr lockedBuffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"cyborg", "--placement-url", proxy.URL, "--sysfs", dir, "--listen", strings.TrimPrefix(base, "http://")}, write, &stderr)
+		_ = write.Close()
+	}()
+	report := func() (int, string) { return reply(t, http.MethodPost, base+"/_sim/report", "") }
+	for listens := false; !listens; {
+		if response, err := http.Post(base+"/_sim/report", "", nil); err == nil {
+			listens = response.StatusCode == http.StatusBadGateway // 503 until there is a Cyborg
+			_ = response.Body.Close()
+		}
+	}
+	if status, text := get(t, base+"/_sim/health", ""); status != http.StatusServiceUnavailable || !strings.Contains(text, "cn0") || !strings.Contains(text, proxy.URL) {
+		t.Errorf("without a Placement: %d %s", status, text)
+	}
+	if status, _ := get(t, base+"/v2", ""); status != http.StatusOK {
+		t.Errorf("the API meanwhile: %d", status)
+	}
+	if log := stderr.String(); strings.Count(log, "report failed") != 1 || !strings.Contains(log, proxy.URL) {
+		t.Errorf("log: %s", log)
+	}
+	// Placement is there, and has no such host.
+	down.Store(false)
+	if status, text := report(); status != http.StatusBadGateway {
+		t.Errorf("a report without the host: %d %s", status, text)
+	}
+	if _, text := get(t, base+"/_sim/health", ""); !strings.Contains(text, "no resource provider has the name of the host cn0") {
+		t.Errorf("without the host: %s", text)
+	}
+	post(t, placement+"/resource_providers", `{"name": "cn0"}`)
+	if status, text := report(); status != http.StatusNoContent {
+		t.Errorf("a report with the host: %d %s", status, text)
+	}
+	first := make([]byte, len("export CYSIM_ACCELERATOR_URL"))
+	if _, err := io.ReadFull(stdout, first); err != nil || !bytes.HasPrefix(first, []byte("export CYSIM_ACCELERATOR_URL")) {
+		t.Errorf("%q, %v: %s", first, err, &stderr)
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	if status, text := get(t, base+"/_sim/health", ""); status != http.StatusOK || !strings.Contains(text, `"ok"`) {
+		t.Errorf("after the first report: %d %s", status, text)
+	}
+	// Placement goes again: that is told once, and Cyborg goes on.
+	down.Store(true)
+	for range 2 {
+		if status, text := report(); status != http.StatusBadGateway || !strings.Contains(text, proxy.URL) {
+			t.Errorf("a report without Placement: %d %s", status, text)
+		}
+	}
+	down.Store(false)
+	if status, text := report(); status != http.StatusNoContent {
+		t.Errorf("a report with Placement: %d %s", status, text)
+	}
+	if log := stderr.String(); strings.Count(log, "report failed") != 3 || !strings.Contains(log, "reports again") {
+		t.Errorf("log: %s", log)
+	}
+	stop()
+	if status := <-ended; status != 0 {
+		t.Errorf("status %d: %s", status, &stderr)
+	}
+}
+
+func TestOneAgentOfAMachine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	layOutGPUs(t, dir, "0000:84:00.0")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	first := start(t, "serve", "--sysfs", dir)
+	model := filepath.Join(t.TempDir(), "model.json")
+	if err := os.WriteFile(model, []byte(`{"hosts": [{"name": "a"}, {"name": "b", "sysfs": {"dir": "`+dir+`"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"serve --sysfs " + dir, "cyborg --placement-url http://127.0.0.1:1 --sysfs-write --sysfs " + link, "serve --model " + model,
+	} {
+		if status, stdout, stderr := cysim(t, strings.Fields(args)...); status != 2 || stdout != "" || !strings.Contains(stderr, fmt.Sprint("process ", os.Getpid(), " ")) {
+			t.Errorf("%s: %d %s", args, status, stderr)
+		}
+	}
+	first.stop()
+	start(t, "serve", "--model", model)
+}

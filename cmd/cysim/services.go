@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/session"
+	"github.com/gocyborg/gocyborg/internal/simhttp"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// serviceFlags say who may call Cyborg, and how it reaches the services beside it.
+type serviceFlags struct {
+	Auth           string      `enum:"none,keystone" default:"none" help:"Authentication: none trusts what a request says about its sender (token USER or USER:PROJECT, X-Roles); keystone asks Keystone about the tokens of each request."`
+	OSCloud        string      `name:"os-cloud" placeholder:"NAME" help:"Log in to this cloud of clouds.yaml, and find the services in its catalog. Default without --placement-url or with --auth keystone: OS_CLOUD, or the cloud of OS_AUTH_URL and the other variables."`
+	PlacementURL   command.URL `name:"placement-url" placeholder:"URL" help:"Root of the Placement that devices are reported to; it must have the hosts as resource providers. Default: that of the cloud."`
+	PlacementToken string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for Placement. Default: that of the cloud, or admin without one."`
+	ComputeURL     command.URL `name:"compute-url" placeholder:"URL" help:"Root of the compute API that events go to, such as http://HOST/compute/v2.1. Default: that of the cloud; without it events are only kept."`
+	ComputeToken   string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the compute API. Default: that of the cloud, or none without one."`
+	ImageURL       command.URL `name:"image-url" placeholder:"URL" help:"Root of the image API that bitstreams are read from, such as http://HOST/image/v2. Default: that of the cloud; without it no FPGA can be programmed."`
+	ImageToken     string      `placeholder:"TOKEN" help:"Fixed X-Auth-Token for the image API. Default: that of the cloud, or none without one."`
+}
+
+// services are the services beside Cyborg.
+type services struct {
+	flags serviceFlags
+	cloud *session.Cloud // nil: no login
+}
+
+// services reads the cloud to log in to, and sends nothing.
+func (f serviceFlags) services() (*services, error) {
+	if f.OSCloud == "" && f.PlacementURL != "" && f.Auth != "keystone" {
+		return &services{flags: f}, nil
+	}
+	cloud, err := session.ReadCloud(f.OSCloud)
+	if err != nil {
+		return nil, command.BadInput(fmt.Errorf("--auth keystone and a Placement without --placement-url need a cloud to log in to: %w", err))
+	}
+	return &services{f, &cloud}, nil
+}
+
+// connect logs in, again and again while Keystone does not answer, and returns the options of a
+// Cyborg for its services. Problem gets each reason to wait.
+func (s *services) connect(ctx context.Context, log *slog.Logger, problem func(error)) ([]fakecyborg.Option, error) {
+	if s.cloud == nil {
+		return s.options(log, nil)
+	}
+	const firstPause, lastPause = time.Second, 16 * time.Second
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		l, err := logIn(ctx, *s.cloud)
+		switch {
+		case err == nil:
+			return s.options(log, l)
+		case !unanswered(err):
+			return nil, command.BadInput(err)
+		}
+		problem(err)
+		if err := (simhttp.Wall{}).Wait(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unanswered reports whether a service could not be asked, so that it may be asked again.
+func unanswered(err error) bool {
+	var refused gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &refused) {
+		return refused.Actual >= http.StatusInternalServerError || refused.Actual == http.StatusTooManyRequests
+	}
+	return isTransport(err)
+}
+
+// options are the options for the services, with a login if there is one.
+func (s *services) options(log *slog.Logger, l *keystoneLogin) ([]fakecyborg.Option, error) {
+	placement, err := l.endpoint("placement", s.flags.PlacementURL, cmp.Or(s.flags.PlacementToken, l.fallback("admin")))
+	if err != nil {
+		return nil, command.BadInput(err)
+	}
+	compute, err := l.endpoint("compute", s.flags.ComputeURL, s.flags.ComputeToken)
+	if err != nil {
+		return nil, command.BadInput(err)
+	}
+	image, err := l.endpoint("image", s.flags.ImageURL, s.flags.ImageToken)
+	if err != nil {
+		return nil, command.BadInput(err)
+	}
+	if placement.URL == "" {
+		return nil, command.BadInput(errors.New("the catalog of the cloud has no placement; give --placement-url"))
+	}
+	image.Client.Timeout = 0 // the time of a bind limits it
+	options := []fakecyborg.Option{fakecyborg.WithAgentLoop(), fakecyborg.WithPlacement(placement)}
+	if compute.URL != "" {
+		options = append(options, fakecyborg.WithNova(compute))
+	}
+	if image.URL != "" {
+		options = append(options, fakecyborg.WithGlance(image))
+	}
+	log.Info("services", "placement", placement.URL, "compute", cmp.Or(compute.URL, "none"), "image", cmp.Or(image.URL, "none"))
+	if s.flags.Auth == "keystone" {
+		options = append(options, fakecyborg.WithTokenVerifier(&tokenVerifier{l.identity, log}))
+	}
+	return options, nil
+}
+
+// keystoneLogin is a cloud with a token, which is renewed when a service refuses it.
+type keystoneLogin struct {
+	provider  *gophercloud.ProviderClient
+	identity  *gophercloud.ServiceClient
+	opts      gophercloud.EndpointOpts
+	transport http.RoundTripper // without a limit for the length of answers
+}
+
+func logIn(ctx context.Context, cloud session.Cloud) (*keystoneLogin, error) {
+	l := &keystoneLogin{opts: cloud.Endpoint}
+	var err error
+	l.provider, err = cloud.LogIn(ctx, func(c *http.Client) {
+		c.Timeout = answerTimeout
+		l.transport = c.Transport
+	})
+	if err != nil {
+		return nil, err
+	}
+	if l.identity, err = openstack.NewIdentityV3(l.provider, gophercloud.EndpointOpts{}); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// fallback is a token for a service where there is no login.
+func (l *keystoneLogin) fallback(token string) string {
+	if l != nil {
+		return ""
+	}
+	return token
+}
+
+// newEndpoint is the service at a URL, without token if that is empty.
+func newEndpoint(url command.URL, token string) sim.Endpoint {
+	endpoint := sim.Endpoint{URL: string(url), Client: &http.Client{Timeout: answerTimeout}}
+	if token != "" {
+		endpoint.Token = func(context.Context) (string, error) { return token, nil }
+	}
+	return endpoint
+}
+
+// endpoint is a service at a URL, or else at that of the catalog; its URL is empty if neither is
+// known. A fixed token goes before that of the login.
+func (l *keystoneLogin) endpoint(service string, at command.URL, token string) (sim.Endpoint, error) {
+	endpoint := newEndpoint(at, token)
+	if l != nil && endpoint.URL == "" {
+		opts := l.opts
+		opts.ApplyDefaults(service)
+		url, err := l.provider.EndpointLocator(opts)
+		switch {
+		case errors.As(err, new(*gophercloud.ErrEndpointNotFound)):
+			return endpoint, nil
+		case err != nil:
+			return endpoint, fmt.Errorf("%s: find its endpoint: %w", service, err)
+		}
+		endpoint.URL = strings.TrimSuffix(url, "/")
+		if service == "image" && !strings.HasSuffix(endpoint.URL, "/v2") {
+			endpoint.URL += "/v2"
+		}
+	}
+	if l != nil && token == "" {
+		provider, err := session.Provider(session.Tokens{User: l.provider}, endpoint.URL, l.transport)
+		if err != nil {
+			return endpoint, fmt.Errorf("%s: %w", service, err)
+		}
+		endpoint.Client = &provider.HTTPClient
+	}
+	return endpoint, nil
+}
+
+// tokenVerifier asks Keystone about every token, so that one that was revoked is refused at once.
+type tokenVerifier struct {
+	identity *gophercloud.ServiceClient
+	log      *slog.Logger
+}
+
+var _ sim.TokenVerifier = (*tokenVerifier)(nil)
+
+// VerifyToken implements sim.TokenVerifier. Keystone answers 404 for a token that is not valid.
+// Any other refusal is none of the caller's: the answer is 503, as that of keystonemiddleware.
+func (v *tokenVerifier) VerifyToken(token string) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	var t struct {
+		User    tokens.User     `json:"user"`
+		Roles   []tokens.Role   `json:"roles"`
+		Project *tokens.Project `json:"project"`
+		Domain  *tokens.Domain  `json:"domain"`
+		System  struct {
+			All bool `json:"all"`
+		} `json:"system"`
+	}
+	err := tokens.Get(ctx, v.identity, token).ExtractInto(&t)
+	switch {
+	case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
+		return nil, errors.New("the token is not valid")
+	case err != nil:
+		v.log.Error("the token of a request cannot be validated", "keystone", v.identity.Endpoint, "error", err)
+		return nil, simhttp.Refuse(http.StatusServiceUnavailable, "The Keystone service is temporarily unavailable.")
+	}
+	roles := make([]string, len(t.Roles))
+	for i, role := range t.Roles {
+		roles[i] = role.Name
+	}
+	h := make(http.Header)
+	h.Set("X-User-Id", t.User.ID)
+	h.Set("X-Roles", strings.Join(roles, ","))
+	if t.Project != nil {
+		h.Set("X-Project-Id", t.Project.ID)
+	}
+	if t.Domain != nil {
+		h.Set("X-Domain-Id", t.Domain.ID)
+	}
+	if t.System.All {
+		h.Set("OpenStack-System-Scope", "all")
+	}
+	return h, nil
+}

@@ -1,0 +1,54 @@
+package simhttp
+
+import "net/http"
+
+// Synced answers no request that may have changed something until sync has returned: the change
+// is on the disk then. Its error is answered 500. It does not wait for the requests that services
+// send each other in process: their senders do.
+func Synced(next http.Handler, sync func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+		if reads || IsInternal(r.Context()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		out := &syncedReply{ResponseWriter: w, sync: sync}
+		next.ServeHTTP(out, r)
+		out.WriteHeader(http.StatusOK) // of a handler that wrote nothing
+	})
+}
+
+// syncedReply waits for the disk before the first byte of a reply.
+type syncedReply struct {
+	http.ResponseWriter
+	sync    func() error
+	began   bool
+	refused bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *syncedReply) WriteHeader(status int) {
+	if w.began {
+		return
+	}
+	w.began = true
+	if err := w.sync(); err != nil {
+		w.refused = true
+		w.Header().Del("Content-Length")
+		http.Error(w.ResponseWriter, "the change was made, but could not be written to the state file: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *syncedReply) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.refused {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *syncedReply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
