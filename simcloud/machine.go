@@ -20,6 +20,7 @@ type machine struct {
 	provider     string                        // uuid of the root provider
 	tree         driver.Tree                   // nil: no hardware
 	dir          *sysfs.DirTree                // the tree, if it is a directory
+	written      *writtenTree                  // the tree as the drivers have it, if it is synthetic
 	verbatim     *verbatim.Driver              // the devices that the model describes
 	simulated    []driver.Machine              // the drivers that are their own hardware
 	created      bool                          // the root provider is in Placement
@@ -184,7 +185,12 @@ func (m *machine) drivers(registry *builtin.Registry) ([]driver.Driver, error) {
 	if m.dir == nil && c.Mounts == nil {
 		c.Mounts = []string{} // synthetic disks are mounted if the model says so
 	}
-	loaded, err := registry.New(c, m.tree)
+	tree := m.tree
+	if memory, synthetic := tree.(*sysfs.Memory); synthetic {
+		m.written = &writtenTree{Memory: memory}
+		tree = m.written
+	}
+	loaded, err := registry.New(c, tree)
 	if err != nil {
 		return nil, fmt.Errorf("drivers.%w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/nvidia"
@@ -137,6 +139,30 @@ func TestAVGPUThatCannotBeClearedIsNamed(t *testing.T) {
 			t.Error(err)
 		}
 		s.sound(t)
+	})
+}
+
+// The kernel refuses to take the type from a function while a guest has it. The handle stays in use, and
+// is freed at a later report, when the guest is gone.
+func TestTheVGPUOfARunningGuestIsNotCleared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newVGPUSite(t)
+		i := s.spawn(t, "vgpu")
+		arq := s.arqs(t, i)[0]
+		if err := s.flow.Release(t.Context(), i.UUID); err == nil || !strings.Contains(err.Error(), "device or resource busy") {
+			t.Errorf("Release while the guest runs: %v, want EBUSY", err)
+		}
+		s.cloud.Cyborg.CheckHandlesInUse(t, arq.DeviceRPUUID, 1)
+		s.cloud.RemoveGuest(i.UUID)
+		if err := s.flow.Release(t.Context(), i.UUID); err != nil {
+			t.Error(err)
+		}
+		s.sound(t)
+		want := []string{"bus/pci/devices/0001:c8:00.2/nvidia/current_vgpu_type"}
+		if diff := cmp.Diff(want, s.cloud.Written(i.Host)); diff != "" {
+			t.Errorf("written (-want +got):\n%s", diff)
+		}
 	})
 }
 

@@ -93,8 +93,10 @@ func (m *hardware) writeVGPU(pf, vf *function, data []byte) error {
 	switch {
 	case err != nil:
 		return syscall.EINVAL
-	case (id == 0) == (vf.vgpu == nil), vf.held: // nothing to clear, another to clear first, or in use
+	case (id == 0) == (vf.vgpu == nil): // nothing to clear, or another to clear first
 		return syscall.EPERM
+	case vf.held:
+		return syscall.EBUSY
 	case id == 0:
 		vf.vgpu = nil
 	default:
@@ -186,8 +188,8 @@ func (m *hardware) showCreatable(pf *function) {
 	}
 }
 
-// HoldVGPU makes a virtual function one that a guest has open, or not: its vGPU cannot be
-// cleared meanwhile. The error is for a function that is not there, and wraps syscall.ENODEV for
+// HoldVGPU makes a virtual function one that a guest has open, or not: clearing its vGPU
+// meanwhile fails with syscall.EBUSY. The error is for a function that is not there, and wraps syscall.ENODEV for
 // one without a type.
 func (m *Memory) HoldVGPU(address driver.PCIAddress, held bool) error {
 	m.mu.Lock()

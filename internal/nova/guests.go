@@ -3,6 +3,7 @@ package nova
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/internal/uuids"
@@ -104,4 +105,14 @@ func (s *Server) GuestsOn(host string) (guests []string) {
 		}
 	})
 	return guests
+}
+
+// Has reports whether a guest of a host has a device.
+func (s *Server) Has(host string, device Device) (has bool) {
+	s.state.db.View(func(tx *tables.Tx) {
+		for row := range s.state.guestsByHost.All(tx, host) {
+			has = has || slices.Contains(row.Domain.devices, device)
+		}
+	})
+	return has
 }

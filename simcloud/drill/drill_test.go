@@ -356,3 +356,25 @@ func TestDrillOfACarefulFlow(t *testing.T) {
 	})
 	Run(t, careful, Config{Model: bare(), Faults: []fault.Rule{{Operation: fault.AllocationsPut, Action: fault.Malformed}}})
 }
+
+// TestADrillFailsForAWriteToAnotherFile: drivers write to the files of mediated devices and vGPUs alone.
+func TestADrillFailsForAWriteToAnotherFile(t *testing.T) {
+	t.Parallel()
+	allowed := []string{
+		"class/mdev_bus/0000:84:00.0/mdev_supported_types/nvidia-35/create",
+		"class/mdev_bus/mtty/mdev_supported_types/mtty-2/devices/UUID/remove",
+		"bus/pci/devices/0001:c8:00.2/nvidia/current_vgpu_type",
+	}
+	if problems := checkWrites("cn0", allowed); problems != nil {
+		t.Errorf("allowed files: %v", problems)
+	}
+	for _, name := range []string{
+		"bus/pci/devices/0000:84:00.0/remove", "bus/pci/devices/0000:84:00.0/reset", "bus/pci/devices/0000:84:00.0/driver_override",
+		"bus/pci/devices/0000:84:00.0/sriov_numvfs", "bus/pci/drivers/vfio-pci/bind", "bus/pci/drivers/nvidia/unbind", "bus/pci/rescan",
+		"class/mdev_bus/0000:84:00.0/remove", "bus/pci/devices/../../current_vgpu_type",
+	} {
+		if problems := checkWrites("cn0", append(allowed, name)); len(problems) != 1 || !strings.Contains(problems[0], "host cn0 wrote "+name) {
+			t.Errorf("%s: %q", name, problems)
+		}
+	}
+}

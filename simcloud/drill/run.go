@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -173,6 +174,9 @@ func (d *drill) check(ctx context.Context, cloud *simcloud.Cloud, before []strin
 		problems = append(problems, "the flow fails without any fault")
 	}
 	problems = append(problems, d.checkLeaks(ctx, cloud, o)...)
+	for _, host := range cloud.HostNames() {
+		problems = append(problems, checkWrites(host, cloud.Written(host))...)
+	}
 	if len(problems) == 0 {
 		return
 	}
@@ -211,6 +215,21 @@ func (d *drill) checkLeaks(ctx context.Context, cloud *simcloud.Cloud, o *outcom
 		if l.Kind != simcloud.LeakGuest {
 			o.leaked = true
 			problems = append(problems, "after the recovery: "+l.Text)
+		}
+	}
+	return problems
+}
+
+// writable are the only files that a driver writes: they make and remove mediated devices, and set the
+// types of vGPUs.
+var writable = regexp.MustCompile(`^class/mdev_bus/[^/]+/mdev_supported_types/[^/]+/(create|devices/UUID/remove)$|` +
+	`^bus/pci/devices/[0-9a-f:.]+/nvidia/current_vgpu_type$`)
+
+// checkWrites says which files of a host should not have been written.
+func checkWrites(host string, names []string) (problems []string) {
+	for _, name := range names {
+		if !writable.MatchString(name) {
+			problems = append(problems, fmt.Sprintf("a driver of host %s wrote %s", host, name))
 		}
 	}
 	return problems
