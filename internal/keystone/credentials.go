@@ -16,6 +16,9 @@ const (
 	credentialPath  = credentialsPath + "/{credential}"
 )
 
+// credentialTimeLayout is how Keystone writes when an application credential expires, unlike all its other times.
+const credentialTimeLayout = "2006-01-02T15:04:05.000000"
+
 // credentialRef names an application credential in an authentication request.
 type credentialRef struct {
 	ID     string `json:"id"`
@@ -89,7 +92,7 @@ func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) ma
 		shown["description"] = row.Description
 	}
 	if !row.Expires.IsZero() {
-		shown["expires_at"] = formatTime(row.Expires)
+		shown["expires_at"] = row.Expires.UTC().Format(credentialTimeLayout)
 	}
 	return shown
 }

@@ -96,6 +96,7 @@ func TestBadUsersAreRefusedByName(t *testing.T) {
 type app struct {
 	ID, Secret string
 	Name       string
+	ExpiresAt  string `json:"expires_at"`
 	Roles      []struct{ Name string }
 }
 
@@ -130,6 +131,9 @@ func TestApplicationCredentials(t *testing.T) {
 		}
 
 		made := create(token, `{"name":"ci","roles":[{"name":"reader"}],"expires_at":"`+time.Now().Add(2*time.Hour).UTC().Format("2006-01-02T15:04:05.000000")+`"}`, 201)
+		if _, err := time.Parse("2006-01-02T15:04:05.000000", made.ExpiresAt); err != nil {
+			t.Errorf("expires_at: %v", err)
+		}
 		if made.Secret == "" || len(made.Roles) != 1 || made.Roles[0].Name != "reader" {
 			t.Fatalf("made: %+v", made)
 		}

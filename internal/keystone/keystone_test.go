@@ -317,6 +317,17 @@ func issue(t *testing.T, server *keystone.Server, user string) string {
 	return token
 }
 
+// A token that began with a hyphen would be an option of a command line.
+func TestTokensBeginAsThoseOfKeystone(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	for range 200 {
+		if token := issue(t, server, "admin"); !strings.HasPrefix(token, "gAAAA") {
+			t.Fatalf("token %s", token)
+		}
+	}
+}
+
 func TestTokensOfOneSeedRepeatAndOfTwoDiffer(t *testing.T) {
 	t.Parallel()
 	first, same, other := newServer(), newServer(), keystone.New(keystone.Config{Seed: 8})

@@ -40,13 +40,17 @@ func (s *Server) issue(log *tables.ChangeLog, who *session) string {
 	var text string
 	s.state.db.Update(log, func(tx *tables.Tx) {
 		number := s.state.tokenNumbers.Next(tx)
-		text = s.derive("token", number, 32)
+		text = fernetPrefix + s.derive("token", number, 32)
 		who.SHA256 = digestOf(text)
 		who.AuditIDs = append([]string{s.derive("audit", number, 16)}, who.AuditIDs...)
 		s.state.tokens.Put(tx, who.token)
 	})
 	return text
 }
+
+// fernetPrefix is what a token of Keystone begins with. Without it one of 64 tokens would begin with a
+// hyphen, which a command line takes for an option.
+const fernetPrefix = "gAAAAA"
 
 // derive makes n bytes of text from the seed and the number of the token.
 func (s *Server) derive(kind string, number int64, n int) string {
