@@ -204,6 +204,8 @@ func readExpiry(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, simhttp.Refuse(http.StatusBadRequest, "Invalid input for field 'expires_at': it is no time in the future.")
 }
 
+var credentialFilters = filters{"name"}
+
 func (s *Server) listCredentials(c *simhttp.Call, who session) error {
 	owner, err := s.owner(c, who, "identity:list_application_credentials", true)
 	if err != nil {
@@ -212,12 +214,12 @@ func (s *Server) listCredentials(c *simhttp.Call, who session) error {
 	list := []map[string]any{}
 	s.state.db.View(func(tx *tables.Tx) {
 		for row := range s.state.credentials.All(tx) {
-			if row.User == owner.name && matchesFilter(c, "name", row.Name) {
+			if row.User == owner.name {
 				list = append(list, s.credentialBody(c, owner, row))
 			}
 		}
 	})
-	return listOf(c, "application_credentials", list)
+	return listOf(c, "application_credentials", credentialFilters.apply(c, list))
 }
 
 // credentialOf finds the credential of the path among those of its user.

@@ -35,8 +35,10 @@ type directory struct {
 
 type user struct {
 	id, name, password string
-	// roles by project name; systemRoles on the whole cloud. Implied roles are
-	// already in.
+	// granted by project name; systemGranted on the whole cloud.
+	granted       map[string][]string
+	systemGranted []string
+	// roles and systemRoles are the same with those that they imply.
 	roles       map[string][]string
 	systemRoles []string
 }
@@ -62,7 +64,7 @@ func newDirectory(seed uint64, users []User) directory {
 func (d *directory) enrol(seed uint64, u User) {
 	row := user{
 		id: stableID(seed, "user", u.Name), name: u.Name, password: cmp.Or(u.Password, Password),
-		roles: make(map[string][]string), systemRoles: withImplied(u.SystemRoles),
+		granted: u.Roles, systemGranted: u.SystemRoles, roles: make(map[string][]string), systemRoles: withImplied(u.SystemRoles),
 	}
 	for _, name := range slices.Sorted(maps.Keys(u.Roles)) {
 		if !slices.ContainsFunc(d.projects, func(p project) bool { return p.name == name }) {
@@ -79,19 +81,28 @@ func (d *directory) enrol(seed uint64, u User) {
 	d.users = append(d.users, row)
 }
 
-// withImplied adds the roles that Keystone's bootstrap makes others imply: admin
-// implies manager, manager member, member reader.
+// implied are the roles of Keystone's bootstrap of which each implies the next.
+var implied = []string{roleAdmin, roleManager, roleMember, roleReader}
+
+// withImplied adds the roles that some imply.
 func withImplied(roles []string) []string {
-	chain := []string{roleAdmin, roleManager, roleMember, roleReader}
 	all := slices.Clone(roles)
-	for i, role := range chain {
+	for i, role := range implied {
 		if slices.Contains(roles, role) {
-			all = append(all, chain[i:]...)
+			all = append(all, implied[i:]...)
 			break
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// implying is the role that implies another one, or "" if none of the roles does.
+func implying(role string, roles []string) string {
+	if i := slices.Index(implied, role); i > 0 && slices.Contains(roles, implied[i-1]) {
+		return implied[i-1]
+	}
+	return ""
 }
 
 // stableID is a function of its arguments in the form of Keystone's identifiers: a

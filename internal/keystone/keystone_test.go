@@ -410,10 +410,16 @@ func TestListsForAdministrators(t *testing.T) {
 	t.Parallel()
 	server := newServer()
 	admin, demo := login(t, server, "admin", "admin"), login(t, server, "demo", "demo")
-	_, demoProject, err := server.ProjectOf("demo")
+	whose, err := server.VerifyToken(demo)
 	if err != nil {
 		t.Fatal(err)
 	}
+	demoUser, demoProject := whose.Get("X-User-Id"), whose.Get("X-Project-Id")
+	var roles struct{ Roles []struct{ ID string } }
+	if err := json.Unmarshal([]byte(send(t, server, "GET", "/v3/roles?name=member", "", "X-Auth-Token", admin).body), &roles); err != nil || len(roles.Roles) != 1 {
+		t.Fatalf("%v, %v", roles, err)
+	}
+	member := roles.Roles[0].ID
 	tests := []struct {
 		path, token string
 		want        int
@@ -437,7 +443,42 @@ func TestListsForAdministrators(t *testing.T) {
 		{"/v3/domains", demo, 403, "identity:list_domains"},
 		{"/v3/users", "", 401, "requires authentication"},
 		{"/v3/planets", admin, 404, "could not be found"},
-		{"/v3/projects/", admin, 404, "could not be found"},
+		{"/v3/projects/", admin, 200, `"name":"demo"`},
+		{"/v3/domains/default", demo, 200, `"name":"Default"`},
+		{"/v3/domains/x", demo, 403, "identity:get_domain"},
+		{"/v3/projects?name__contains=em", admin, 200, `"name":"demo"`},
+		{"/v3/projects?name__icontains=EM&enabled=true", admin, 200, `"name":"demo"`},
+		{"/v3/projects?name__startswith=x", admin, 200, `"projects":[]`},
+		{"/v3/projects?name__endswith=mo&name__startswith=se", admin, 200, `"projects":[]`},
+		{"/v3/projects?name=demo&name=admin", admin, 200, `"projects":[]`},
+		{"/v3/projects?enabled=no", admin, 200, `"projects":[]`},
+		{"/v3/projects?domain_id=other", admin, 200, `"projects":[]`},
+		{"/v3/regions?parent_region_id=x", admin, 200, `"regions":[]`},
+		{"/v3/endpoints?interface=internal", admin, 200, `"interface":"internal"`},
+		{"/v3/endpoints?interface=secret", admin, 200, `"endpoints":[]`},
+		{"/v3/endpoints", demo, 403, "identity:list_endpoints"},
+		{"/v3/endpoints/x", admin, 404, "endpoint: x"},
+		{"/v3/groups", admin, 200, `"groups":[]`},
+		{"/v3/groups/x", admin, 404, "group: x"},
+		{"/v3/roles/x", admin, 404, "role: x"},
+		{"/v3/auth/domains", demo, 200, `"domains":[]`},
+		{"/v3/auth/system", demo, 200, `"system":[]`},
+		{"/v3/auth/system", admin, 200, `"system":[{"all":true}]`},
+		{"/v3/users/" + demoUser + "/projects", demo, 200, `"name":"demo"`},
+		{"/v3/users/" + demoUser + "/projects?name=x", demo, 200, `"projects":[]`},
+		{"/v3/users/" + demoUser + "/groups", demo, 200, `"groups":[]`},
+		{"/v3/users/" + demoUser + "/groups", admin, 200, `"groups":[]`},
+		{"/v3/users/x/projects", demo, 403, "identity:list_user_projects"},
+		{"/v3/users/x/groups", admin, 404, "user: x"},
+		{"/v3/role_assignments", demo, 403, "identity:list_role_assignments"},
+		{"/v3/role_assignments?user.id=" + demoUser, admin, 200, `"scope":{"project":{"id":"` + demoProject + `"}}`},
+		{"/v3/role_assignments?include_names&scope.project.id=" + demoProject, admin, 200, `"role":{"id":"` + member + `","name":"member"}`},
+		{"/v3/role_assignments?effective&user.id=" + demoUser, admin, 200, "/prior_roles/" + member + "/implies/"},
+		{"/v3/role_assignments?scope.system=all", admin, 200, `"scope":{"system":{"all":true}}`},
+		{"/v3/role_assignments?group.id=x", admin, 200, `"role_assignments":[]`},
+		{"/v3/role_assignments?scope.domain.id=x", admin, 200, `"role_assignments":[]`},
+		{"/v3/role_assignments?scope.domain.id=x&scope.system=all", admin, 400, "system or domain"},
+		{"/v3/role_assignments?effective&group.id=x", admin, 400, "empty list"},
 	}
 	for _, tt := range tests {
 		res := send(t, server, "GET", tt.path, "", "X-Auth-Token", tt.token)
@@ -447,6 +488,34 @@ func TestListsForAdministrators(t *testing.T) {
 	}
 	if res := send(t, server, "POST", "/v3/users", "{}", "X-Auth-Token", admin); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST /v3/users: %d, Allow %q", res.StatusCode, res.Header.Get("Allow"))
+	}
+}
+
+// The answers of Keystone 22 with Werkzeug 2.2.2.
+func TestSlashesInARow(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	admin := login(t, server, "admin", "admin")
+	for _, tt := range []struct {
+		method, path string
+		want         int
+		location     string
+	}{
+		{"GET", "/v3//projects?a=1", 308, "http://cloud.example:5000/v3/projects?a=1"},
+		{"POST", "/v3//auth/tokens", 308, "http://cloud.example:5000/v3/auth/tokens"},
+		{"DELETE", "/v3//projects", 308, "http://cloud.example:5000/v3/projects"},
+		{"GET", "/identity//v3//projects?name=demo", 308, "http://cloud.example:5000/identity/v3/projects?name=demo"},
+		{"GET", "//v3/projects", 200, ""},
+		{"GET", "/identity//v3/projects", 200, ""},
+		{"GET", "///v3///projects", 404, ""},
+		{"GET", "/v3//nope", 404, ""},
+		{"GET", "/v3//", 200, ""},
+		{"GET", "/identity/v3/projects/", 200, ""},
+	} {
+		res := send(t, server, tt.method, tt.path, "", "X-Auth-Token", admin)
+		if res.StatusCode != tt.want || res.Header.Get("Location") != tt.location {
+			t.Errorf("%s %s: %d to %q, want %d to %q", tt.method, tt.path, res.StatusCode, res.Header.Get("Location"), tt.want, tt.location)
+		}
 	}
 }
 

@@ -14,49 +14,46 @@ import (
 // named after it.
 type resource struct {
 	name string // "project"
-	// lists and gets are the operations; without gets there is only a list.
+	// lists and gets are the operations.
 	lists, gets sim.OperationName
 	// filters are the query keys of the list, which are members of the body.
-	filters []string
+	filters filters
 	// public is set if every caller may read it, not only administrators.
 	public bool
-	// own is the id that a caller may read who is no administrator; nil: none.
-	own func(who session) string
+	// own reports whether a caller who is no administrator may read the one with an id; nil: none.
+	own func(who session, id string) bool
 	all func(c *simhttp.Call) []map[string]any
 }
 
 func (s *Server) resources() []resource {
 	return []resource{
-		{name: "project", lists: fault.ProjectList, gets: fault.ProjectGet, filters: []string{"name"}, all: s.projects, own: func(who session) string {
-			if who.project == nil {
-				return ""
-			}
-			return who.project.id
-		}},
-		{name: "user", lists: fault.UserList, gets: fault.UserGet, filters: []string{"name"}, all: s.users, own: func(who session) string { return who.user.id }},
-		{name: "domain", lists: fault.DomainList, gets: fault.DomainGet, filters: []string{"name"}, all: domains},
-		{name: "role", lists: fault.RoleList, filters: []string{"name"}, all: s.roles},
-		{name: "service", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: []string{"name", "type"}, all: s.services},
-		{name: "region", lists: fault.RegionList, gets: fault.RegionGet, all: s.regions, public: true},
+		{name: "project", lists: fault.ProjectList, gets: fault.ProjectGet, filters: filters{"name", "domain_id", "parent_id", "enabled", "is_domain"}, all: s.projects,
+			own: func(who session, id string) bool { return who.project != nil && who.project.id == id }},
+		{name: "user", lists: fault.UserList, gets: fault.UserGet, filters: filters{"name", "domain_id", "enabled"}, all: s.users, own: session.is},
+		{name: "group", lists: fault.GroupList, gets: fault.GroupGet, filters: filters{"name", "domain_id"}, all: none},
+		{name: "domain", lists: fault.DomainList, gets: fault.DomainGet, filters: filters{"name", "enabled"}, all: domains,
+			own: func(who session, id string) bool { return who.project != nil && id == domainID }},
+		{name: "role", lists: fault.RoleList, gets: fault.RoleGet, filters: filters{"name", "domain_id"}, all: s.roles},
+		{name: "service", lists: fault.IdentityServiceList, gets: fault.IdentityServiceGet, filters: filters{"name", "type"}, all: s.services},
+		{name: "endpoint", lists: fault.EndpointList, gets: fault.EndpointGet, filters: filters{"interface", "service_id", "region_id"}, all: s.endpoints},
+		{name: "region", lists: fault.RegionList, gets: fault.RegionGet, filters: filters{"parent_region_id"}, all: s.regions, public: true},
 	}
 }
 
 // list is GET /v3/projects and its like.
 func (r resource) list(c *simhttp.Call, who session) error {
-	if err := requireAdmin(who, "identity:list_"+r.name+"s"); err != nil && !r.public {
+	if err := requireReader(who, "identity:list_"+r.name+"s"); err != nil && !r.public {
 		return err
 	}
-	return listOf(c, r.name+"s", slices.DeleteFunc(r.all(c), func(item map[string]any) bool {
-		return slices.ContainsFunc(r.filters, func(key string) bool { return !matchesFilter(c, key, item[key]) })
-	}))
+	return listOf(c, r.name+"s", r.filters.apply(c, r.all(c)))
 }
 
 // get is GET /v3/projects/{id} and its like.
 func (r resource) get(c *simhttp.Call, who session) error {
 	id, all := c.PathValue("id"), r.all(c)
 	i := slices.IndexFunc(all, func(item map[string]any) bool { return item["id"] == id })
-	own := i >= 0 && r.own != nil && r.own(who) == id
-	if err := requireAdmin(who, "identity:get_"+r.name); err != nil && !r.public && !own {
+	own := i >= 0 && r.own != nil && r.own(who, id)
+	if err := requireReader(who, "identity:get_"+r.name); err != nil && !r.public && !own {
 		return err
 	}
 	if i < 0 {
@@ -68,12 +65,6 @@ func (r resource) get(c *simhttp.Call, who session) error {
 // listOf answers a list of bodies.
 func listOf(c *simhttp.Call, name string, list []map[string]any) error {
 	return c.JSON(http.StatusOK, map[string]any{name: list, "links": selfLink(c)})
-}
-
-// matchesFilter reports whether a value passes the filter of that query key.
-func matchesFilter(c *simhttp.Call, key string, value any) bool {
-	filter, filtered := c.URL.Query()[key]
-	return !filtered || filter[0] == value
 }
 
 // body is a thing on the wire: what all have, and the given members.
@@ -99,13 +90,66 @@ func projectBody(c *simhttp.Call, path, id string, members map[string]any) map[s
 	return body(c, path, id, members)
 }
 
+// projectsOf are the projects on which a user has a role.
+func (s *Server) projectsOf(c *simhttp.Call, u *user) []map[string]any {
+	return slices.DeleteFunc(s.projects(c), func(p map[string]any) bool {
+		name, _ := p["name"].(string)
+		return len(u.roles[name]) == 0
+	})
+}
+
 // authProjects is GET /v3/auth/projects: those the caller may scope to.
 func (s *Server) authProjects(c *simhttp.Call, who session) error {
-	return listOf(c, "projects", slices.DeleteFunc(s.projects(c), func(p map[string]any) bool {
-		name, _ := p["name"].(string)
-		return len(who.user.roles[name]) == 0
-	}))
+	return listOf(c, "projects", s.projectsOf(c, who.user))
 }
+
+// authDomains is GET /v3/auth/domains: nobody has a role on a domain.
+func authDomains(c *simhttp.Call, _ session) error { return listOf(c, "domains", none(c)) }
+
+// authSystem is GET /v3/auth/system: the system, if the caller may scope to it.
+func authSystem(c *simhttp.Call, who session) error {
+	scopes := []map[string]any{}
+	if len(who.user.systemRoles) > 0 {
+		scopes = append(scopes, map[string]any{"all": true})
+	}
+	return c.JSON(http.StatusOK, map[string]any{"system": scopes, "links": map[string]string{"self": c.BaseURL() + c.URL.EscapedPath()}})
+}
+
+// userProjectFilters are those of the projects of one user.
+var userProjectFilters = filters{"name", "domain_id", "enabled"}
+
+// userProjects is GET /v3/users/{id}/projects.
+func (s *Server) userProjects(c *simhttp.Call, who session) error {
+	found, err := s.readUser(c, who, "identity:list_user_projects")
+	if err != nil {
+		return err
+	}
+	return listOf(c, "projects", userProjectFilters.apply(c, s.projectsOf(c, found)))
+}
+
+// userGroups is GET /v3/users/{id}/groups: there are no groups.
+func (s *Server) userGroups(c *simhttp.Call, who session) error {
+	if _, err := s.readUser(c, who, "identity:list_groups_for_user"); err != nil {
+		return err
+	}
+	return listOf(c, "groups", none(c))
+}
+
+// readUser finds the user of the path, who must be the caller, or anyone for one who may read all.
+func (s *Server) readUser(c *simhttp.Call, who session, policy string) (*user, error) {
+	id := c.PathValue("id")
+	if err := requireReader(who, policy); err != nil && !who.is(id) {
+		return nil, err
+	}
+	found, ok := s.directory.findUser(ref{ID: id})
+	if !ok {
+		return nil, notFound("user", id)
+	}
+	return found, nil
+}
+
+// none is the list of what nobody can make here.
+func none(*simhttp.Call) []map[string]any { return []map[string]any{} }
 
 func (s *Server) users(c *simhttp.Call) []map[string]any {
 	list := []map[string]any{}
@@ -148,4 +192,17 @@ func (s *Server) services(c *simhttp.Call) []map[string]any {
 // regions has the one region.
 func (s *Server) regions(c *simhttp.Call) []map[string]any {
 	return []map[string]any{body(c, "regions", s.cfg.Region, map[string]any{"description": "", "parent_region_id": nil})}
+}
+
+// endpoints are those of the catalog.
+func (s *Server) endpoints(c *simhttp.Call) []map[string]any {
+	list := []map[string]any{}
+	for _, service := range s.catalog(c) {
+		for _, e := range service.Endpoints {
+			list = append(list, body(c, "endpoints", e.ID, map[string]any{
+				"interface": e.Interface, "service_id": service.ID, "region": e.Region, "region_id": e.RegionID, "url": e.URL, "enabled": true,
+			}))
+		}
+	}
+	return list
 }

@@ -76,6 +76,7 @@ func New(cfg Config) *Server {
 	s.Service = &simhttp.Service{
 		Name:       "identity",
 		Prefixes:   []string{"/identity"},
+		Canonical:  trimSlashes,
 		Router:     simhttp.NewRouter(s.routes()...),
 		Handler:    s.serve,
 		WriteError: writeError,
@@ -107,8 +108,7 @@ func (s *Server) routes() []simhttp.Route {
 	)
 }
 
-// reads are the routes of GET and HEAD. Every version root is there in both spellings:
-// ServeMux would redirect one to the other, and keystoneauth refuses the redirect.
+// reads are the routes of GET and HEAD.
 func (s *Server) reads() (routes []simhttp.Route) {
 	open := func(operation sim.OperationName, pattern string, handler simhttp.Handler, query ...string) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -121,25 +121,29 @@ func (s *Server) reads() (routes []simhttp.Route) {
 		open(operation, pattern, s.authenticated(handler), query...)
 	}
 	open(fault.IdentityVersionsList, "", s.listVersions)
-	open(fault.IdentityVersionsList, "/", s.listVersions)
 	open(fault.IdentityVersionGet, "/v3", s.getVersion)
-	open(fault.IdentityVersionGet, "/v3/", s.getVersion)
 	get(fault.TokenValidate, tokensPath, s.validateToken, "nocatalog")
 	get(fault.AuthCatalog, "/v3/auth/catalog", s.authCatalog)
 	get(fault.AuthProjects, "/v3/auth/projects", s.authProjects)
+	get(fault.AuthDomains, "/v3/auth/domains", authDomains)
+	get(fault.AuthSystem, "/v3/auth/system", authSystem)
 	for _, r := range s.resources() {
-		get(r.lists, "/v3/"+r.name+"s", r.list, r.filters...)
-		if r.gets != "" {
-			get(r.gets, "/v3/"+r.name+"s/{id}", r.get)
-		}
+		get(r.lists, "/v3/"+r.name+"s", r.list, r.filters.keys()...)
+		get(r.gets, "/v3/"+r.name+"s/{id}", r.get)
 	}
-	get(fault.ApplicationCredentialList, credentialsPath, s.listCredentials, "name")
+	get(fault.UserProjects, "/v3/users/{id}/projects", s.userProjects, userProjectFilters.keys()...)
+	get(fault.UserGroups, "/v3/users/{id}/groups", s.userGroups)
+	get(fault.RoleAssignmentList, "/v3/role_assignments", s.listAssignments, roleAssignmentKeys...)
+	get(fault.ApplicationCredentialList, credentialsPath, s.listCredentials, credentialFilters.keys()...)
 	get(fault.ApplicationCredentialGet, credentialPath, s.getCredential)
 	return routes
 }
 
 func (s *Server) serve(c *simhttp.Call) error {
 	c.W.Header().Set("Vary", "X-Auth-Token")
+	if s.redirectMerged(c) {
+		return nil
+	}
 	return c.Dispatch()
 }
 
@@ -157,9 +161,10 @@ func (s *Server) authenticated(next authedHandler) simhttp.Handler {
 	}
 }
 
-// requireAdmin returns an error of status 403 unless the caller is an administrator.
-func requireAdmin(who session, policy string) error {
-	if slices.Contains(who.roles, roleAdmin) {
+// requireReader returns an error of status 403 unless the caller may read what belongs to others: an
+// administrator, or a reader of the system.
+func requireReader(who session, policy string) error {
+	if slices.Contains(who.roles, roleAdmin) || who.System && slices.Contains(who.roles, roleReader) {
 		return nil
 	}
 	return forbidden(policy)

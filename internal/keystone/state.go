@@ -188,6 +188,9 @@ type session struct {
 	credential *credential // nil: none
 }
 
+// is reports whether the token is that of a user.
+func (who session) is(userID string) bool { return who.user.id == userID }
+
 // session looks up what a token refers to. The error is for something that is not there,
 // which only records from outside can cause.
 func (s *state) session(tx *tables.Tx, d *directory, t token) (session, error) {
