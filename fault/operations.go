@@ -118,10 +118,13 @@ const (
 	RegionGet                   sim.OperationName = "identity.region.get"                    // GET /v3/regions/{id}
 	ApplicationCredentialList   sim.OperationName = "identity.application_credential.list"   // GET /v3/users/{id}/application_credentials
 	ApplicationCredentialGet    sim.OperationName = "identity.application_credential.get"    // GET /v3/users/{id}/application_credentials/{credential}
+	AccessRuleList              sim.OperationName = "identity.access_rule.list"              // GET /v3/users/{id}/access_rules
+	AccessRuleGet               sim.OperationName = "identity.access_rule.get"               // GET /v3/users/{id}/access_rules/{rule}
 	TokenCreate                 sim.OperationName = "identity.token.create"                  // POST /v3/auth/tokens
 	TokenRevoke                 sim.OperationName = "identity.token.revoke"                  // DELETE /v3/auth/tokens
 	ApplicationCredentialCreate sim.OperationName = "identity.application_credential.create" // POST /v3/users/{id}/application_credentials
 	ApplicationCredentialDelete sim.OperationName = "identity.application_credential.delete" // DELETE /v3/users/{id}/application_credentials/{credential}
+	AccessRuleDelete            sim.OperationName = "identity.access_rule.delete"            // DELETE /v3/users/{id}/access_rules/{rule}
 )
 
 // The operations of Glance, below /image.

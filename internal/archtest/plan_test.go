@@ -75,7 +75,7 @@ func foundations() []Package {
 		{Pattern: "internal/schema", Others: []string{jsonschema}},
 		{Pattern: "internal/tables", Ours: []string{"sim"}, Others: []string{btree, bbolt}},
 		{Pattern: "internal/simhttp", Ours: []string{"fault", "sim", "internal/httpbounds", "internal/tables"}},
-		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
+		{Pattern: "internal/keystone", Ours: []string{"fault", "internal/schema", "internal/simhttp", "internal/tables", "sim"}, Others: []string{uuid}},
 		{Pattern: "internal/nova", Ours: []string{"fault", "internal/httpbounds", "internal/schema", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/glance", Ours: []string{"fault", "internal/simhttp", "internal/tables", "internal/uuids", "sim"}},
 		{Pattern: "internal/statuspage", Ours: []string{"internal/plural", "sim", "fault", "fakecyborg", "placementsim"}},

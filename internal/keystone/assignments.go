@@ -58,19 +58,19 @@ var exclusive = []struct{ one, other, words string }{
 // asked reports whether an assignment is one that a query asks for. There are none of groups, on
 // domains, or inherited.
 func (s *Server) asked(a assignment, query url.Values) bool {
-	onProject, onSystem := "", query.Get("scope.system")
+	onProject := ""
 	if a.project != nil {
-		onProject, onSystem = a.project.id, ""
+		onProject = a.project.id
 	}
 	for key, have := range map[string]string{
-		"user.id": a.user.id, "role.id": s.directory.roleIDs[a.role], "scope.project.id": onProject, "scope.system": onSystem,
+		"user.id": a.user.id, "role.id": s.directory.roleIDs[a.role], "scope.project.id": onProject,
 		"group.id": "", "scope.domain.id": "", "scope.OS-INHERIT:inherited_to": "",
 	} {
 		if want := query.Get(key); want != "" && want != have {
 			return false
 		}
 	}
-	return true
+	return query.Get("scope.system") != "all" || a.project == nil
 }
 
 // listAssignments is GET /v3/role_assignments.
@@ -119,7 +119,8 @@ func (s *Server) assignmentBody(c *simhttp.Call, a assignment, names bool) map[s
 	links := map[string]string{}
 	if a.prior != "" {
 		granted = a.prior
-		links["prior_role"] = root + strings.Join([]string{"prior_roles", s.directory.roleIDs[a.prior], "implies", s.directory.roleIDs[a.role]}, "/")
+		// The ids stand in Keystone's order.
+		links["prior_role"] = root + strings.Join([]string{"prior_role", s.directory.roleIDs[a.role], "implies", s.directory.roleIDs[a.prior]}, "/")
 	}
 	links["assignment"] = root + strings.Join([]string{on, "users", a.user.id, "roles", s.directory.roleIDs[granted]}, "/")
 	shown["links"] = links

@@ -50,7 +50,11 @@ func (s *Server) authCatalog(c *simhttp.Call, who session) error {
 }
 
 func selfLink(c *simhttp.Call) map[string]any {
-	return map[string]any{"self": c.BaseURL() + c.URL.EscapedPath(), "previous": nil, "next": nil}
+	self := c.BaseURL() + c.URL.EscapedPath()
+	if c.URL.RawQuery != "" {
+		self += "?" + c.URL.RawQuery
+	}
+	return map[string]any{"self": self, "previous": nil, "next": nil}
 }
 
 // version describes Identity v3 as served below the mount point that the client used.

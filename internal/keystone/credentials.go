@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"crypto/subtle"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,7 +55,7 @@ func (s *Server) byCredential(id *identityRef) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{user: u, project: p, roles: found.Roles, credential: &found, token: token{
+	return &session{user: u, project: p, roles: found.Roles, credential: &found, rules: s.rulesOf(found), token: token{
 		Methods: []string{"application_credential"}, Expires: found.Expires, Credential: found.ID,
 	}}, nil
 }
@@ -84,7 +85,7 @@ func (s *Server) owner(c *simhttp.Call, who session, policy string, admins bool)
 // its creator.
 func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) map[string]any {
 	project, _ := s.directory.findProject(inDomain(row.Project))
-	shown := body(c, "users/"+owner.id+"/application_credentials", row.ID, map[string]any{
+	shown := body(c, "application_credentials", row.ID, map[string]any{ // Keystone's link, which leads nowhere
 		"name": row.Name, "description": nil, "project_id": project.id, "user_id": owner.id,
 		"roles": s.roleBodies(row.Roles), "unrestricted": row.Unrestricted, "expires_at": nil, "system": nil,
 	})
@@ -94,23 +95,28 @@ func (s *Server) credentialBody(c *simhttp.Call, owner *user, row credential) ma
 	if !row.Expires.IsZero() {
 		shown["expires_at"] = row.Expires.UTC().Format(credentialTimeLayout)
 	}
+	if rules := s.rulesOf(row); len(rules) > 0 {
+		shown["access_rules"] = rules
+	}
 	return shown
 }
 
 // newCredential is the body of a creation.
 type newCredential struct {
-	Name         string  `json:"name"`
-	Description  string  `json:"description"`
-	Secret       string  `json:"secret"`
-	ExpiresAt    string  `json:"expires_at"`
-	Roles        []named `json:"roles"`
-	Unrestricted bool    `json:"unrestricted"`
+	Name         string           `json:"name"`
+	Description  string           `json:"description"`
+	Secret       string           `json:"secret"`
+	ExpiresAt    string           `json:"expires_at"`
+	Roles        []named          `json:"roles"`
+	Unrestricted bool             `json:"unrestricted"`
+	AccessRules  []accessRuleBody `json:"access_rules"`
 }
 
 func newCredentialPaths() []string {
 	const in = "application_credential."
 	return []string{
 		in + "name", in + "description", in + "secret", in + "expires_at", in + "roles[].id", in + "roles[].name", in + "unrestricted",
+		in + "access_rules[].id", in + "access_rules[].service", in + "access_rules[].path", in + "access_rules[].method",
 	}
 }
 
@@ -119,13 +125,17 @@ func (s *Server) createCredential(c *simhttp.Call, who session) error {
 	if err != nil {
 		return err
 	}
-	made, secret, err := s.readCredential(c, who)
+	made, sent, err := s.readCredential(c, who)
 	if err != nil {
 		return err
 	}
+	secret := sent.Secret
 	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
 		if _, exists := s.state.credentialByName.Get(tx, ownName(made.User, made.Name)); exists {
 			err = simhttp.Refuse(http.StatusConflict, "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", made.Name)
+			return
+		}
+		if made.AccessRules, err = s.putRules(tx, made.User, sent.AccessRules); err != nil {
 			return
 		}
 		made.Number = s.state.credentialNumbers.Next(tx)
@@ -144,39 +154,40 @@ func (s *Server) createCredential(c *simhttp.Call, who session) error {
 	return c.JSON(http.StatusCreated, map[string]any{"application_credential": shown})
 }
 
-// readCredential checks a creation: the roles are some of the caller's own. The secret is
-// empty if none was given.
-func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, secret string, err error) {
+// readCredential checks a creation: the roles are some of the caller's own.
+func (s *Server) readCredential(c *simhttp.Call, who session) (made credential, sent newCredential, err error) {
 	var body struct {
-		ApplicationCredential *newCredential `json:"application_credential"`
+		ApplicationCredential json.RawMessage `json:"application_credential"`
 	}
 	err = readBody(c, &body)
-	in := body.ApplicationCredential
 	switch {
 	case err != nil && simhttp.AsError(err).Status == http.StatusBadRequest:
-		return made, "", simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
+		return made, sent, simhttp.Refuse(http.StatusBadRequest, "Malformed JSON in request body.")
 	case err != nil:
-		return made, "", err
-	case in == nil:
-		return made, "", malformed("application_credential", "request body")
-	case in.Name == "":
-		return made, "", malformed("name", "application_credential")
+		return made, sent, err
+	case body.ApplicationCredential == nil:
+		return made, sent, malformed("application_credential", "request body")
+	}
+	if err = decodeValid("application_credential", body.ApplicationCredential, &sent); err != nil {
+		return made, sent, err
+	}
+	switch {
 	case who.project == nil:
-		return made, "", simhttp.Refuse(http.StatusBadRequest, "A project-scoped token is required to create an application credential.")
+		return made, sent, simhttp.Refuse(http.StatusBadRequest, "A project-scoped token is required to create an application credential.")
 	case who.credential != nil && !who.credential.Unrestricted:
-		return made, "", simhttp.Refuse(http.StatusForbidden, credentialRefusal)
+		return made, sent, simhttp.Refuse(http.StatusForbidden, credentialRefusal)
 	}
 	made = credential{
-		Name: in.Name, Description: in.Description, User: who.User, Project: who.Project,
-		Roles: who.roles, Unrestricted: in.Unrestricted,
+		Name: sent.Name, Description: sent.Description, User: who.User, Project: who.Project,
+		Roles: who.roles, Unrestricted: sent.Unrestricted,
 	}
-	if len(in.Roles) > 0 {
-		if made.Roles, err = s.chosenRoles(in.Roles, who.roles); err != nil {
-			return made, "", err
+	if len(sent.Roles) > 0 {
+		if made.Roles, err = s.chosenRoles(sent.Roles, who.roles); err != nil {
+			return made, sent, err
 		}
 	}
-	made.Expires, err = readExpiry(in.ExpiresAt, s.Clock.Now())
-	return made, in.Secret, err
+	made.Expires, err = readExpiry(sent.ExpiresAt, s.Clock.Now())
+	return made, sent, err
 }
 
 func (s *Server) chosenRoles(refs []named, own []string) ([]string, error) {
@@ -211,14 +222,18 @@ func (s *Server) listCredentials(c *simhttp.Call, who session) error {
 	if err != nil {
 		return err
 	}
-	list := []map[string]any{}
+	var rows []credential
 	s.state.db.View(func(tx *tables.Tx) {
 		for row := range s.state.credentials.All(tx) {
 			if row.User == owner.name {
-				list = append(list, s.credentialBody(c, owner, row))
+				rows = append(rows, row)
 			}
 		}
 	})
+	list := []map[string]any{}
+	for _, row := range rows {
+		list = append(list, s.credentialBody(c, owner, row))
+	}
 	return listOf(c, "application_credentials", credentialFilters.apply(c, list))
 }
 

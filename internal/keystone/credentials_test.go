@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gocyborg/gocyborg/fault"
+	"github.com/gocyborg/gocyborg/internal/glance"
 	"github.com/gocyborg/gocyborg/internal/keystone"
 )
 
@@ -211,4 +214,121 @@ func TestApplicationCredentials(t *testing.T) {
 			t.Error("no operation for fault rules")
 		}
 	})
+}
+
+// The answers are those of Keystone 22, but that it answers 500 to a rule without a path or with an unknown id.
+func TestAccessRules(t *testing.T) {
+	t.Parallel()
+	server := withUsers()
+	token := login(t, server, "boss", "lab")
+	who, err := server.VerifyToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := "/v3/users/" + who.Get("X-User-Id")
+	rules, credentials := user+"/access_rules", user+"/application_credentials"
+	ask := func(token, method, path, body string, want int, text string) answer {
+		t.Helper()
+		res := send(t, server, method, path, body, "X-Auth-Token", token)
+		if res.StatusCode != want || !strings.Contains(res.body, text) {
+			t.Errorf("%s %s %s: %d %s, want %d with %s", method, path, body, res.StatusCode, res.body, want, text)
+		}
+		return res
+	}
+	create := func(name, rules string, want int, text string) (made struct {
+		App struct {
+			app
+			Rules []struct{ ID, Service, Path, Method string } `json:"access_rules"`
+		} `json:"application_credential"`
+	}) {
+		t.Helper()
+		res := ask(token, "POST", credentials, `{"application_credential":{"name":"`+name+`","access_rules":`+rules+`}}`, want, text)
+		if err := json.Unmarshal([]byte(res.body), &made); err != nil {
+			t.Error(err)
+		}
+		return made
+	}
+	const read = `{"service":"compute","method":"GET","path":"/v2.1/servers"}`
+	first := create("first", `[`+read+`]`, 201, `"path":"/v2.1/servers"`).App
+	second := create("second", `[`+read+`,{"service":"placement","method":"PUT","path":"/placement/*"},`+read+`]`, 201, "").App
+	third := create("third", `[{"id":"`+first.Rules[0].ID+`"}]`, 201, first.Rules[0].ID).App
+	if len(second.Rules) != 2 || second.Rules[0] != first.Rules[0] || third.Rules[0] != first.Rules[0] {
+		t.Errorf("one rule has two ids: %+v, %+v, %+v", first.Rules, second.Rules, third.Rules)
+	}
+	create("none", `[]`, 201, `"unrestricted":false`)
+	create("own", `[{"id":"mine","service":"image","method":"GET","path":"/"}]`, 201, `"id":"mine"`)
+	create("x", `[{"id":"nope"}]`, 400, "service in access_rules/0")
+	create("x", `[{"service":"image","method":"GET"}]`, 400, "path in access_rules/0")
+	create("x", `[{"service":"image","method":"FETCH","path":"/"}]`, 400, "Invalid input for field 'access_rules/0/method': 'FETCH' does not match '^(POST|GET|HEAD|PATCH|PUT|DELETE)$'")
+	create("x", `[{"service":"image","method":"GET","path":"x"}]`, 400, "field 'access_rules/0/path'")
+	create("x", `[{"service":"image","method":"GET","path":"/","a":1}]`, 400, "('a' was unexpected)")
+	create("x", `"x"`, 400, "field 'access_rules': 'x' is not of type 'array'")
+	if res := ask(token, "POST", credentials, `{"application_credential":{"secret":"hidden"}}`, 400, "'name' is a required property"); strings.Contains(res.body, "hidden") {
+		t.Errorf("the refusal has the secret: %s", res.body)
+	}
+
+	ask(token, "GET", credentials+"/"+first.ID, "", 200, first.Rules[0].ID)
+	ask(token, "GET", rules, "", 200, first.Rules[0].ID)
+	ask(token, "GET", rules+"?service=image", "", 200, `"access_rules":[{"id":"mine"`)
+	one := rules + "/" + first.Rules[0].ID
+	ask(token, "GET", one, "", 200, `"method":"GET"`)
+	ask(token, "GET", rules+"/x", "", 404, "Could not find Access Rule: x.")
+	ask(login(t, server, "admin", "admin"), "GET", rules, "", 403, "identity:list_access_rules")
+	ask(token, "DELETE", one, "", 403, "May not delete access rule in use")
+	for _, made := range []string{first.ID, second.ID, third.ID} {
+		ask(token, "DELETE", credentials+"/"+made, "", 204, "")
+	}
+	ask(token, "DELETE", one, "", 204, "")
+	ask(token, "DELETE", one, "", 404, "")
+}
+
+// A token restricted by access rules is not valid for other requests, as with keystonemiddleware, unless a service asks with
+// its own token beside it.
+func TestAccessRulesRestrictTokens(t *testing.T) {
+	t.Parallel()
+	server := withUsers()
+	images := glance.New(glance.Config{Seed: 7, Verifier: server})
+	token := login(t, server, "boss", "lab")
+	who, err := server.VerifyToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		service, method, path string
+		listed, read          int
+	}{
+		{"image", "GET", "/image/v2/images", 200, 401},
+		{"image", "GET", "/image/v2/*", 200, 401},
+		{"image", "GET", "/image/v2/images/{id}", 401, 404},
+		{"image", "GET", "/image/**", 200, 404},
+		{"image", "PUT", "/image/**", 401, 401},
+		{"compute", "GET", "/image/**", 401, 401},
+		{"image", "GET", "/image/v2/image.", 401, 401},
+	} {
+		rule := `{"service":"` + tt.service + `","method":"` + tt.method + `","path":"` + tt.path + `"}`
+		res := send(t, server, "POST", "/v3/users/"+who.Get("X-User-Id")+"/application_credentials",
+			`{"application_credential":{"name":"`+uuid.NewString()+`","access_rules":[`+rule+`]}}`, "X-Auth-Token", token)
+		var made struct {
+			App app `json:"application_credential"`
+		}
+		if err := json.Unmarshal([]byte(res.body), &made); err != nil || made.App.ID == "" {
+			t.Fatalf("%s: %v, %s", rule, err, res.body)
+		}
+		res = send(t, server, "POST", "/v3/auth/tokens", authBody(
+			`"identity":{"methods":["application_credential"],"application_credential":{"id":"`+made.App.ID+`","secret":"`+made.App.Secret+`"}}`, ""))
+		if !strings.Contains(res.body, `"access_rules":[`) {
+			t.Errorf("token: %s", res.body)
+		}
+		restricted := res.Header.Get("X-Subject-Token")
+		list := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted)
+		read := send(t, images, "GET", "/image/v2/images/x", "", "X-Auth-Token", restricted)
+		if list.StatusCode != tt.listed || read.StatusCode != tt.read {
+			t.Errorf("%s: %d and %d, want %d and %d", rule, list.StatusCode, read.StatusCode, tt.listed, tt.read)
+		}
+		service := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", login(t, server, "nova", "service"))
+		forged := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", "forged")
+		if service.StatusCode != 200 || forged.StatusCode != tt.listed {
+			t.Errorf("%s: %d for a service, %d with a false service token", rule, service.StatusCode, forged.StatusCode)
+		}
+	}
 }

@@ -105,6 +105,9 @@ func (s *Server) routes() []simhttp.Route {
 			Operation: fault.ApplicationCredentialDelete, Method: http.MethodDelete, Pattern: credentialPath,
 			Handler: s.authenticated(s.deleteCredential),
 		},
+		simhttp.Route{
+			Operation: fault.AccessRuleDelete, Method: http.MethodDelete, Pattern: accessRulePath, Handler: s.authenticated(s.deleteRule),
+		},
 	)
 }
 
@@ -136,6 +139,8 @@ func (s *Server) reads() (routes []simhttp.Route) {
 	get(fault.RoleAssignmentList, "/v3/role_assignments", s.listAssignments, roleAssignmentKeys...)
 	get(fault.ApplicationCredentialList, credentialsPath, s.listCredentials, credentialFilters.keys()...)
 	get(fault.ApplicationCredentialGet, credentialPath, s.getCredential)
+	get(fault.AccessRuleList, accessRulesPath, s.listRules, accessRuleFilters.keys()...)
+	get(fault.AccessRuleGet, accessRulePath, s.getRule)
 	return routes
 }
 

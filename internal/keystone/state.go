@@ -101,6 +101,8 @@ type credential struct {
 	Project      string   `json:"project"`
 	Roles        []string `json:"roles"`
 	Unrestricted bool     `json:"unrestricted,omitempty"`
+	// AccessRules are the ids of the access rules that the tokens are restricted to; none: unrestricted.
+	AccessRules []string `json:"access_rules,omitempty"`
 	// Expires is zero for one that never does.
 	Expires time.Time `json:"expires,omitzero"`
 }
@@ -128,6 +130,11 @@ type state struct {
 	credentialByID    tables.Unique[int64, credential]
 	credentialByName  tables.Unique[int64, credential]
 	credentialNumbers tables.Sequence
+
+	rules       *tables.Table[int64, accessRule]
+	ruleByID    tables.Unique[int64, accessRule]
+	ruleBySame  tables.Unique[int64, accessRule]
+	ruleNumbers tables.Sequence
 }
 
 // ownName is unique among the application credentials.
@@ -151,6 +158,13 @@ func newState(d *directory) state {
 	s.credentialByID = s.credentials.Unique(func(c credential) string { return c.ID })
 	s.credentialByName = s.credentials.Unique(func(c credential) string { return ownName(c.User, c.Name) })
 	s.credentialNumbers = tables.KeySequence(s.credentials)
+	s.rules = tables.Add(db, tables.Spec[int64, accessRule]{
+		Name: "access_rules", Kind: "access_rule", Key: func(r accessRule) int64 { return r.Number },
+		ID: func(r accessRule) string { return r.ID }, Label: accessRule.same, Check: accessRule.check,
+	})
+	s.ruleByID = s.rules.Unique(func(r accessRule) string { return r.ID })
+	s.ruleBySame = s.rules.Unique(accessRule.same)
+	s.ruleNumbers = tables.KeySequence(s.rules)
 	db.Check(func(tx *tables.Tx) error { return s.check(tx, d) })
 	return s
 }
@@ -164,8 +178,18 @@ func (s *state) check(tx *tables.Tx, d *directory) error {
 				err = fmt.Errorf("the configuration does not give the user role %q on project %q", role, p.name)
 			}
 		}
+		for _, id := range c.AccessRules {
+			if rule, ok := s.ruleByID.Get(tx, id); err == nil && (!ok || rule.User != c.User) {
+				err = fmt.Errorf("there is no access rule %q of the user", id)
+			}
+		}
 		if err != nil {
 			return s.credentials.Errorf(c.Number, "user %q: %w", c.User, err)
+		}
+	}
+	for r := range s.rules.All(tx) {
+		if _, _, err := d.owned(r.User, ""); err != nil {
+			return s.rules.Errorf(r.Number, "user %q: %w", r.User, err)
 		}
 	}
 	for t := range s.tokens.All(tx) {
@@ -185,7 +209,8 @@ type session struct {
 	user       *user
 	project    *project // nil: unscoped or of the system
 	roles      []string
-	credential *credential // nil: none
+	credential *credential      // nil: none
+	rules      []accessRuleBody // of the credential
 }
 
 // is reports whether the token is that of a user.
@@ -209,6 +234,10 @@ func (s *state) session(tx *tables.Tx, d *directory, t token) (session, error) {
 			return session{}, fmt.Errorf("application credential %q is of another user or project", c.ID)
 		}
 		who.credential, who.roles = &c, c.Roles
+		for _, id := range c.AccessRules {
+			rule, _ := s.ruleByID.Get(tx, id) // there, as check says
+			who.rules = append(who.rules, rule.accessRuleBody)
+		}
 	case p != nil:
 		who.roles = u.roles[p.name]
 	case t.System:

@@ -133,6 +133,9 @@ func (s *Server) Identify(text string) (simhttp.Identity, bool) {
 	if found.project != nil {
 		id.Project = found.project.id
 	}
+	for _, rule := range found.rules {
+		id.AccessRules = append(id.AccessRules, simhttp.AccessRule{Service: rule.Service, Path: rule.Path, Method: rule.Method})
+	}
 	return id, true
 }
 

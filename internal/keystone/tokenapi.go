@@ -46,9 +46,11 @@ func (s *Server) tokenBody(c *simhttp.Call, t session) map[string]any {
 		body["is_domain"] = false
 	}
 	if t.credential != nil {
-		body["application_credential"] = map[string]any{
-			"id": t.credential.ID, "name": t.credential.Name, "restricted": !t.credential.Unrestricted,
+		credential := map[string]any{"id": t.credential.ID, "name": t.credential.Name, "restricted": !t.credential.Unrestricted}
+		if len(t.rules) > 0 {
+			credential["access_rules"] = t.rules
 		}
+		body["application_credential"] = credential
 	}
 	if t.System {
 		body["system"] = map[string]bool{"all": true}

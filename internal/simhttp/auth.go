@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,40 @@ type Identity struct {
 	SystemScope bool
 	// Domain is set for a token that is scoped to a domain instead.
 	Domain string
+	// AccessRules are what an application credential is restricted to; none: nothing is forbidden by them.
+	AccessRules []AccessRule
+}
+
+// AccessRule allows requests of one method to the paths of one service. In the path, * and {name} stand for one
+// segment, and ** for any text.
+type AccessRule struct{ Service, Path, Method string }
+
+// pathParts are the parts of the path of a rule.
+var pathParts = regexp.MustCompile(`\{[^}]*\}|\*\*|\*|[^{}*]+`)
+
+// allows reports whether a request to a service is one of the rule's.
+func (r AccessRule) allows(service string, req *http.Request) bool {
+	if r.Service != service || r.Method != req.Method {
+		return false
+	}
+	var pattern strings.Builder
+	for _, part := range pathParts.FindAllString(r.Path, -1) {
+		switch {
+		case part == "**":
+			pattern.WriteString(".*")
+		case part == "*" || part[0] == '{':
+			pattern.WriteString("[^/]+")
+		default:
+			pattern.WriteString(regexp.QuoteMeta(part))
+		}
+	}
+	matched, err := regexp.MatchString("^(?:"+pattern.String()+")$", req.URL.EscapedPath())
+	return err == nil && matched
+}
+
+// mayAsk reports whether the access rules allow a request to a service.
+func (id Identity) mayAsk(service string, req *http.Request) bool {
+	return len(id.AccessRules) == 0 || slices.ContainsFunc(id.AccessRules, func(r AccessRule) bool { return r.allows(service, req) })
 }
 
 // HasRole reports whether one of the roles is held.
@@ -58,23 +93,29 @@ func claimed(h http.Header) Identity {
 const textUnauthorized = "The request you have made requires authentication."
 
 // Authenticate sets the identity of the call: that of its X-Auth-Token, or, without a verifier,
-// the one that it claims by the conventions of Placement's "noauth2". The error has status 401, or
-// that of a verifier that cannot tell.
+// the one that it claims by the conventions of Placement's "noauth2". The error has status 401, also
+// where the access rules of an application credential do not allow the request, or is that of a
+// verifier that cannot tell.
 func (c *Call) Authenticate(verifier sim.TokenVerifier) (err error) {
-	if verifier != nil {
-		c.Identity, err = verified(c.Header.Get("X-Auth-Token"), verifier)
-		return err
+	if verifier == nil {
+		if c.Header.Get("X-Auth-Token") == "" {
+			return unauthorized()
+		}
+		c.Identity = claimed(c.Header)
+		return nil
 	}
-	if c.Header.Get("X-Auth-Token") == "" {
-		return unauthorized()
+	id, err := verified(c.Header.Get("X-Auth-Token"), verifier)
+	if err == nil && !id.mayAsk(c.service, c.Request) { // but a service may that asks for the caller with its own token
+		_, err = verified(c.Header.Get("X-Service-Token"), verifier)
 	}
-	c.Identity = claimed(c.Header)
-	return nil
+	if err == nil {
+		c.Identity = id
+	}
+	return err
 }
 
-func unauthorized() error {
-	return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized}
-}
+// unauthorized is the error of a caller without a valid token.
+func unauthorized() error { return &Error{Status: http.StatusUnauthorized, Text: textUnauthorized} }
 
 // WriteUnauthorized answers 401 as keystonemiddleware in front of a service does; uri is
 // the address of the identity service in the challenge.

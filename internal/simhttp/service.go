@@ -71,7 +71,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, scope := s.take(r)
 	out := &statusWriter{ResponseWriter: w}
 	mount, path := s.route(r.URL.EscapedPath())
-	c := &Call{Request: r, W: out, Match: s.Router.Match(r.Method, path), Mount: mount}
+	c := &Call{Request: r, W: out, Match: s.Router.Match(r.Method, path), Mount: mount, service: s.Name}
 	exchange := s.begin(c)
 	var rule fault.Rule
 	if c.Route != nil {
