@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // driverDevice, driverDeployable and driverHandle are upstream's objects DriverDevice,
@@ -74,9 +75,28 @@ func MarshalObjects(devices []Device) ([]byte, error) {
 func (i Info) pythonText() string {
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(i)) {
-		name, _ := json.Marshal(key) // texts always encode
-		value, _ := json.Marshal(i[key])
-		pairs = append(pairs, string(name)+": "+string(value))
+		pairs = append(pairs, pythonString(key)+": "+pythonString(i[key]))
 	}
 	return "{" + strings.Join(pairs, ", ") + "}"
+}
+
+// pythonString is a text as json.dumps writes it, in ASCII.
+func pythonString(text string) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // texts always encode
+	var ascii strings.Builder
+	for _, r := range strings.TrimSuffix(b.String(), "\n") {
+		switch {
+		case r < 0x7f:
+			ascii.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&ascii, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&ascii, `\u%04x`, r)
+		}
+	}
+	return ascii.String()
 }

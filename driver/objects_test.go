@@ -90,3 +90,29 @@ func TestDevicesAsUpstreamsDriversReportThem(t *testing.T) {
 		t.Errorf("no devices: %q, %v", text, err)
 	}
 }
+
+// The texts are those of Python's json.dumps, since the conductor compares them as they are.
+func TestInformationIsWrittenAsPythonDoes(t *testing.T) {
+	t.Parallel()
+	at := driver.PCIAddress{Bus: 0x3b}
+	info := at.Info()
+	info["physical_network"] = "net<a&b> é 😀 \"\u007f\n"
+	text, err := driver.MarshalObjects([]driver.Device{{ControlPath: at.ControlPath(), Deployables: []driver.Deployable{{AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: info}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Deployables []struct {
+			Handles []struct {
+				Info string `json:"attach_info"`
+			} `json:"attach_handle_list"`
+		} `json:"deployable_list"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"bus": "3b", "device": "00", "domain": "0000", "function": "0", "physical_network": "net<a&b> \u00e9 \ud83d\ude00 \"\u007f\n"}`
+	if got := list[0].Deployables[0].Handles[0].Info; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

@@ -22,6 +22,7 @@ type cli struct {
 	Placement placementCommand `cmd:"" help:"Serve Placement alone, at the root of its port."`
 	Cyborg    cyborgCommand    `cmd:"" help:"Serve Cyborg alone, at the root of its port, with a Placement elsewhere."`
 	Discover  discover.Command `cmd:"" help:"Show which devices of this machine can be assigned to guests, and why the others cannot."`
+	Mdev      discover.Mdev    `cmd:"" help:"Create and remove mediated devices and vGPUs on this machine, as an agent's binds do."`
 	Unflatten unflattenCommand `cmd:"" help:"Remove Cyborg's classes and traits from the compute providers of a Placement, so that the next report builds the tree."`
 	Check     checkCommand     `cmd:"" help:"List the leaked resources of a running cloud. Exits 9 if there are any."`
 	Load      load.Command     `cmd:"" help:"Run spawn/delete cycles and report rates, latencies and leaks."`

@@ -8,6 +8,8 @@
 //	                                     Cyborg alone, beside the services of a real cloud
 //	cysim discover [--sysfs DIR] [--config FILE] [--nova-conf FILE] [-o table|json]
 //	                                     which devices of this machine can be assigned to guests
+//	cysim mdev create|remove [--sysfs DIR] [--config FILE] PARENT TYPE [UUID]
+//	                                     make and remove mediated devices and vGPUs, as a bind does
 //	cysim unflatten --placement-url URL [--dry-run]
 //	                                     remove Cyborg's classes and traits from the compute providers
 //	cysim lint --flavor FILE --profile FILE [--rocky]

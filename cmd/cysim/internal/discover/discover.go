@@ -53,7 +53,7 @@ func (c *Command) Run(ctx context.Context, p *command.Process) error {
 		return command.BadInput(fmt.Errorf("--sysfs: %w", err))
 	}
 	defer tree.Close()
-	known, err := registry(p.Log)
+	known, err := registry(p.Log, false)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ type reconstruction struct {
 	Empty []string `json:"empty"`
 }
 
-// machine returns the sysfs of a machine by its name in testdata/machines.
-func machine(t *testing.T, name string) string {
+// machineTree returns the sysfs of a machine by its name in testdata/machines.
+func machineTree(t *testing.T, name string) string {
 	t.Helper()
 	if !strings.HasPrefix(name, "reconstructed-") {
 		return capturedTree(t, name)
@@ -79,7 +79,7 @@ func TestMachines(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(golden), ".golden")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sys := machine(t, name)
+			sys := machineTree(t, name)
 			got := "$ cysim discover --sysfs " + name + "\n" + printed(t, sys)
 			if conf := filepath.Join(machinesDir, name+".conf"); fileExists(conf) {
 				got += fmt.Sprintf("\n$ cysim discover --sysfs %s --config %s.conf\n%s", name, name, printed(t, sys, "--config", conf))

@@ -2,25 +2,33 @@ package discover
 
 import (
 	"errors"
+	"slices"
+	"syscall"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// writeObjects writes what upstream's agent gets from its drivers. Problems are logged. A driver that failed
-// must not be taken for one that found nothing: then nothing is written. Devices that upstream cannot store
-// are logged and left out.
+// writeObjects writes what upstream's agent gets from its drivers. Problems are logged. A driver that failed, or a
+// device that could not be read, must not be taken for hardware that is gone: then nothing is written. What
+// upstream cannot store or bind is logged and left out.
 func writeObjects(p *command.Process, reports []driver.Report, problems []foundProblem) error {
 	devices := []driver.Device{}
 	var failed []error
 	for _, report := range reports {
 		failed = append(failed, report.Err)
-		for _, d := range report.Devices {
-			if d.Type == driver.TypeHPTS || d.ControlPath.Type != driver.ControlPathPCI {
-				p.Log.Warn("a device that upstream cannot store is left out", "address", d.ControlPath.Address().String(), "type", d.Type)
-				continue
+		for _, problem := range report.Problems {
+			if unread := syscall.Errno(0); errors.As(problem, &unread) && unread != syscall.ENOENT {
+				failed = append(failed, problem)
 			}
-			devices = append(devices, d)
+		}
+		for _, d := range report.Devices {
+			if why := foreignToUpstream(&d); why != "" {
+				p.Log.Warn("left out: "+why, "address", d.ControlPath.Address().String(), "type", d.Type)
+			}
+			if len(d.Deployables) > 0 {
+				devices = append(devices, d)
+			}
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
@@ -35,4 +43,20 @@ func writeObjects(p *command.Process, reports []driver.Report, problems []foundP
 	}
 	_, err = p.Stdout.Write(text)
 	return err
+}
+
+// foreignToUpstream removes the deployables of a device that upstream cannot store or bind, and says why.
+func foreignToUpstream(d *driver.Device) string {
+	if d.Type == driver.TypeHPTS || d.ControlPath.Type != driver.ControlPathPCI {
+		d.Deployables = nil
+		return "upstream cannot store the device"
+	}
+	all := len(d.Deployables)
+	d.Deployables = slices.DeleteFunc(slices.Clone(d.Deployables), func(p driver.Deployable) bool {
+		return slices.ContainsFunc(p.AttachHandles, func(h driver.AttachHandle) bool { _, found, _ := h.VGPU(); return found })
+	})
+	if len(d.Deployables) < all {
+		return "upstream's agent sets no vGPU types, and a guest cannot start with a function that has none"
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package discover
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,5 +67,35 @@ func TestNoObjectsOfADriverThatFailed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "-o", "driver-objects"); status != 1 || stdout.Len() > 0 || stderr.Len() == 0 {
 		t.Errorf("status %d, %q, %q", status, stdout.String(), stderr.String())
+	}
+}
+
+// TestNoObjectsBesideADeviceThatCouldNotBeRead: upstream has no word for "as before", and would delete the device.
+func TestNoObjectsBesideADeviceThatCouldNotBeRead(t *testing.T) {
+	t.Parallel()
+	sys := laidOut(t, divided())
+	numvfs := filepath.Join(sys, "bus", "pci", "devices", ada, "sriov_numvfs")
+	if err := errors.Join(os.Remove(numvfs), os.Symlink("sriov_numvfs", numvfs)); err != nil { // reading it gives ELOOP
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", sys, "-o", "driver-objects"); status != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), ada) {
+		t.Errorf("status %d, %q, %q", status, stdout.String(), stderr.String())
+	}
+}
+
+// TestNoObjectsOfVGPUsWithoutMediatedDevices: the real agent would hand out functions without a type.
+func TestNoObjectsOfVGPUsWithoutMediatedDevices(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if status := runDiscover(t, &stdout, &stderr, "--sysfs", laidOut(t, divided()), "--config", writeFile(t, "cyborg.conf", dividedConf), "-o", "driver-objects"); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr.String())
+	}
+	var devices []driver.Device
+	if err := json.Unmarshal(stdout.Bytes(), &devices); err != nil {
+		t.Fatal(err)
+	}
+	if len(devices) != 1 || devices[0].ControlPath.Address().String() != t4 || !strings.Contains(stderr.String(), "upstream's agent sets no vGPU types") {
+		t.Errorf("devices %v, log %s", devices, stderr.String())
 	}
 }

@@ -10,8 +10,8 @@ import (
 // ProgramDriver is the driver that calls a program, by its name in enabled_drivers.
 const ProgramDriver = "command_driver"
 
-// registry has the drivers that cysim knows.
-func registry(log *slog.Logger) (*builtin.Registry, error) {
+// registry has the drivers that cysim knows. Without writes, that for programs does not change the hardware.
+func registry(log *slog.Logger, writes bool) (*builtin.Registry, error) {
 	drivers := new(builtin.Registry)
-	return drivers, drivers.Add(ProgramDriver, command.Loader(log, false))
+	return drivers, drivers.Add(ProgramDriver, command.Loader(log, writes))
 }
