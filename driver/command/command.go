@@ -7,21 +7,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"os/exec"
 	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/program"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
-// The time that the program has for a call.
 const (
-	callLimit    = 30 * time.Second
-	programLimit = 600 * time.Second
+	callLimit    = 30 * time.Second // for a verb that writes no image
+	discoverVerb = "discover"
+	statusNoLook = 3
 )
 
 // Driver calls a program.
-type Driver struct{ config Config }
+type Driver struct {
+	config  Config
+	program program.Program
+}
 
 var (
 	_ driver.Driver     = (*Driver)(nil)
@@ -37,7 +41,7 @@ func New(config Config, _ driver.Tree) (*Driver, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return &Driver{config: config}, nil
+	return &Driver{config, program.Program{Path: config.Program, Driver: config.Name, Logger: config.Logger}}, nil
 }
 
 // Name implements driver.Driver.
@@ -51,7 +55,7 @@ type host struct {
 // Discover calls the program. Devices of its answer that Cyborg could not store are problems. Errors
 // wrap ErrNotLooked, or that of ctx.
 func (d *Driver) Discover(ctx context.Context) (driver.Report, error) {
-	answer, err := d.call(ctx, "discover", callLimit, host{d.config.Host})
+	answer, err := d.call(ctx, discoverVerb, host{d.config.Host})
 	if err != nil {
 		return driver.Report{}, err
 	}
@@ -104,7 +108,7 @@ func (d *Driver) changeMdev(ctx context.Context, verb string, m driver.Mdev) err
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	_, err := d.call(ctx, verb, callLimit, struct {
+	_, err := d.call(ctx, verb, struct {
 		host
 		driver.Mdev
 	}{host{d.config.Host}, m})
@@ -112,30 +116,46 @@ func (d *Driver) changeMdev(ctx context.Context, verb string, m driver.Mdev) err
 }
 
 // Program implements driver.Programmer. The image is a file while the program runs.
-func (d *Driver) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) (err error) {
-	name, err := writeImage(image)
-	if err != nil {
-		return fmt.Errorf("%s: program: %w", d.Name(), err)
+func (d *Driver) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+	if err := d.mayCall("program"); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(name)) }()
-	_, err = d.call(ctx, "program", programLimit, struct {
-		host
-		ControlPath driver.ControlPath `json:"controlpath_id"`
-		Deployable  string             `json:"deployable"`
-		Image       string             `json:"image_file"`
-	}{host{d.config.Host}, path, deployable, name})
-	return err
+	err := d.program.Write(ctx, image, func(file string) any {
+		return struct {
+			host
+			ControlPath driver.ControlPath `json:"controlpath_id"`
+			Deployable  string             `json:"deployable"`
+			Image       string             `json:"image_file"`
+		}{host{d.config.Host}, path, deployable, file}
+	})
+	return d.failed("program", err)
 }
 
-// writeImage returns the name of a file that only the agent's user can read.
-func writeImage(image []byte) (name string, err error) {
-	f, err := os.CreateTemp("", "image-*")
-	if err != nil {
-		return "", err
+// call calls the program with a verb and returns what it wrote.
+func (d *Driver) call(ctx context.Context, verb string, arguments any) ([]byte, error) {
+	if err := d.mayCall(verb); err != nil {
+		return nil, err
 	}
-	_, err = f.Write(image)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
+	answer, err := d.program.Call(ctx, verb, callLimit, arguments)
+	return answer, d.failed(verb, err)
+}
+
+// mayCall refuses a verb that changes the hardware without leave.
+func (d *Driver) mayCall(verb string) error {
+	if verb != discoverVerb && !d.config.Writes {
+		return d.failed(verb, fmt.Errorf("%w: the driver may not write", driver.ErrConfig))
 	}
-	return f.Name(), nil
+	return nil
+}
+
+// failed names the driver and the verb.
+func (d *Driver) failed(verb string, err error) error {
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &ended) && ended.ExitCode() == statusNoLook:
+		err = fmt.Errorf("%w: %w", ErrNotLooked, err)
+	}
+	return fmt.Errorf("%s: %s: %w", d.Name(), verb, err)
 }

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/file"
+	"github.com/gocyborg/gocyborg/driver/internal/program"
 	"github.com/gocyborg/gocyborg/internal/strictjson"
 )
 
@@ -51,28 +50,8 @@ func (c Config) check() error {
 	if !file.IsName(c.Name) {
 		return fmt.Errorf("%w: name %q", driver.ErrConfig, c.Name)
 	}
-	if err := checkProgram(c.Program); err != nil {
+	if err := program.Check(c.Program); err != nil {
 		return fmt.Errorf("%w: program: %w", driver.ErrConfig, err)
-	}
-	return nil
-}
-
-// checkProgram refuses a file that others than its owner could replace the content of: the agent runs
-// it with its own rights.
-func checkProgram(path string) error {
-	if !filepath.IsAbs(path) {
-		return fmt.Errorf("%q is not an absolute path", path)
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a file", path)
-	case info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s is not executable", path)
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s can be written by group or others (mode %v)", path, info.Mode().Perm())
 	}
 	return nil
 }

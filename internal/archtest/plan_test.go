@@ -87,6 +87,7 @@ func drivers() []Package {
 	return []Package{
 		{Pattern: "driver", Ours: []string{"driver/internal/file", "internal/strictjson"}, Others: []string{uuid}},
 		{Pattern: "driver/internal/file"},
+		{Pattern: "driver/internal/program"},
 		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},
 		{Pattern: "driver/builtin", Ours: []string{"driver", "driver/*", "driver/internal/*", "internal/strictjson"}},
