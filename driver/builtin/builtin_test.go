@@ -61,7 +61,7 @@ func TestEveryDeviceOfOneHostIsReportedOnce(t *testing.T) {
 	want := map[string][]string{
 		"fake":        {"FPGA 0000:0c:00.0 FPGA:16"},
 		"nvidia":      {"GPU 0000:10:00.0 PGPU:1", "GPU 0000:11:00.0 VGPU:16", "GPU 0000:1f:00.0 VGPU:2", "left out 0000:1f:00.4", "left out 0000:1f:00.5"},
-		"intel_fpga":  {"FPGA 0000:12:00.0 FPGA:1", "FPGA 0000:13:00.0 FPGA:1 FPGA:1", "left out 0000:13:00.0"},
+		"intel_fpga":  {"FPGA 0000:12:00.0 FPGA:1", "FPGA 0000:13:00.0 FPGA:1 FPGA:1", "FPGA 0000:20:00.0 FPGA:1", "left out 0000:13:00.0"},
 		"xilinx_fpga": {"FPGA 0000:14:00.0 FPGA:1", "left out 0000:14:00.0"},
 		"inspur_fpga": {"FPGA 0000:15:00.0 FPGA:1"},
 		"intel_qat":   {"QAT 0000:16:00.0 CUSTOM_QAT:1 CUSTOM_QAT:1", "left out 0000:16:00.0"},

@@ -120,6 +120,8 @@ var placeholders = []struct {
 	{regexp.MustCompile(`iommu_groups/[0-9]+`), "iommu_groups/N"},
 	{regexp.MustCompile(`(net)/[a-z]+[0-9]+`), "$1/NAME"},
 	{regexp.MustCompile(`(intel-fpga-(?:dev|fme|port)\.)[0-9]+`), "${1}N"},
+	{regexp.MustCompile(`(dfl-(?:fme|port|fme-mgr|fme-region)\.)[0-9]+`), "${1}N"},
+	{regexp.MustCompile(`(/(?:region|fpga))[0-9]+`), "${1}N"},
 	{regexp.MustCompile(`data/b[0-9]+:[0-9]+`), "data/bMAJOR:MINOR"},
 	{regexp.MustCompile(`nvme[0-9]+n[0-9]+p[0-9]+`), "nvmeNnNpN"},
 	{regexp.MustCompile(`nvme[0-9]+n[0-9]+`), "nvmeNnN"},

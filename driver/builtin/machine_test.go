@@ -20,6 +20,7 @@ import (
 const (
 	regionA = "a1aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	regionB = "b2bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	regionC = "c3cccccccccccccccccccccccccccccc"
 	afuA    = "d8424dc4a4a3c413f89e433683f9040b"
 	afuB    = "f7df405cbd7acf7222f144b0b93acd18"
 )
@@ -43,6 +44,8 @@ func everything() sysfs.Description {
 				FPGA: &sysfs.FPGA{Dev: 1,
 					Regions: []sysfs.FPGARegion{{Number: 1, InterfaceID: regionA}, {Number: 2, InterfaceID: regionB}},
 					Ports:   []sysfs.FPGAPort{{Number: 1, AFUID: afuA, VF: 1}, {Number: 2, AFUID: afuB, VF: 2}}}},
+			{Address: "0000:20:00.0", Vendor: "8086", Product: "0b30", Class: "1200", Driver: "dfl-pci", IOMMUGroup: group(21),
+				FPGA: &sysfs.FPGA{Dev: 5, DFL: true, InterfaceID: regionC, Ports: []sysfs.FPGAPort{{Number: 7, AFUID: afuB}}}},
 			{Address: "0000:14:00.0", Vendor: "10ee", Product: "5000", Class: "1200", Driver: "xclmgmt", IOMMUGroup: group(5)},
 			{Address: "0000:14:00.1", Vendor: "10ee", Product: "5001", Class: "1200", Driver: "xocl", IOMMUGroup: group(15)},
 			{Address: "0000:15:00.0", Vendor: "1bd4", Product: "a115", Class: "1200", IOMMUGroup: group(6)},

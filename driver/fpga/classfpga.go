@@ -13,55 +13,103 @@ import (
 	"github.com/gocyborg/gocyborg/driver/internal/file"
 )
 
-// What Intel's kernel driver makes: a container for each PCI function it drives, in it a
-// management engine for what can be programmed, and a port for each function of the user.
-const (
-	classDir        = "class/fpga"
-	containerPrefix = "intel-fpga-dev."
-	enginePrefix    = "intel-fpga-fme."
-	portPrefix      = "intel-fpga-port."
+// layout is how a kernel driver shows FPGAs: a container for each PCI function, in it a management
+// engine for what can be programmed, and a port for each function of the user.
+type layout struct {
+	class, container, engine, port string // a directory, and the beginnings of names
+	// kind is where an engine has the type of its region, and state where the state of its
+	// fpga_manager, each a path in which * ends the beginning of a name.
+	kind, state string
+	dfl         bool // the device feature list of the kernel
+}
 
-	maxPorts = 1 << 16
-)
+func layouts() []layout {
+	return []layout{
+		{class: "class/fpga", container: "intel-fpga-dev.", engine: "intel-fpga-fme.", port: "intel-fpga-port.", kind: "pr/interface_id"},
+		{
+			class: "class/fpga_region", container: "region", engine: "dfl-fme.", port: "dfl-port.",
+			kind: "dfl-fme-region.*/fpga_region/region*/compat_id", state: "dfl-fme-mgr.*/fpga_manager/fpga*/state", dfl: true,
+		},
+	}
+}
 
-// containersOf finds the directories of the containers by the functions they belong to.
-// The error is that of ctx, or that of a name that cannot be read.
-func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress][]string, []driver.Problem, error) {
+const maxPorts = 1 << 16
+
+// container is the directory of one.
+type container struct {
+	layout
+	dir string
+}
+
+// containersOf finds the containers by the functions they belong to. The error is that of ctx, or that
+// of a name that cannot be read.
+func containersOf(ctx context.Context, view *driver.View) (map[driver.PCIAddress][]container, []driver.Problem, error) {
 	functions, unreadable, err := view.PCIFunctions(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := view.Names(classDir)
-	switch {
-	case file.Unread(err):
-		return nil, nil, fmt.Errorf("%s: %w", classDir, err)
-	case err != nil:
-		return nil, []driver.Problem{{File: classDir, Err: err}}, nil
-	}
-	containers := make(map[driver.PCIAddress][]string)
+	containers := make(map[driver.PCIAddress][]container)
 	var problems []driver.Problem
-	for _, name := range names {
-		if !strings.HasPrefix(name, containerPrefix) {
+	for _, l := range layouts() {
+		names, err := view.Names(l.class)
+		switch {
+		case file.Unread(err):
+			return nil, nil, fmt.Errorf("%s: %w", l.class, err)
+		case err != nil:
+			problems = append(problems, driver.Problem{File: l.class, Err: err})
 			continue
 		}
-		link := classDir + "/" + name + "/device"
-		at, err := view.LinkedFunction(link)
-		if file.Unread(err) && !errors.Is(err, driver.ErrPCIAddress) {
-			return nil, nil, fmt.Errorf("%s: %w", link, err)
-		}
-		if err == nil && !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at }) {
-			if slices.ContainsFunc(unreadable, func(p driver.Problem) bool { return p.Address == at.String() }) {
+		for _, name := range names {
+			if !strings.HasPrefix(name, l.container) {
 				continue
 			}
-			err = fmt.Errorf("%w: it leads to %s, which is not on the bus or not understood", driver.ErrGarbled, at)
+			link := l.class + "/" + name + "/device"
+			at, err := view.LinkedFunction(link)
+			switch {
+			case errors.Is(err, driver.ErrPCIAddress) && l.dfl: // a region of an engine, or of another FPGA
+				continue
+			case file.Unread(err) && !errors.Is(err, driver.ErrPCIAddress):
+				return nil, nil, fmt.Errorf("%s: %w", link, err)
+			case err == nil && !slices.ContainsFunc(functions, func(f driver.PCIFunction) bool { return f.Address == at }):
+				if slices.ContainsFunc(unreadable, func(p driver.Problem) bool { return p.Address == at.String() }) {
+					continue
+				}
+				err = fmt.Errorf("%w: it leads to %s, which is not on the bus or not understood", driver.ErrGarbled, at)
+			}
+			if err != nil {
+				problems = append(problems, driver.Problem{File: link, Err: err})
+				continue
+			}
+			containers[at] = append(containers[at], container{l, l.class + "/" + name})
 		}
-		if err != nil {
-			problems = append(problems, driver.Problem{File: link, Err: err})
-			continue
-		}
-		containers[at] = append(containers[at], classDir+"/"+name)
 	}
 	return containers, problems, nil
+}
+
+// paths are the files of a pattern below a directory.
+func paths(view *driver.View, dir, pattern string) ([]string, error) {
+	found := []string{dir}
+	for part := range strings.SplitSeq(pattern, "/") {
+		prefix, many := strings.CutSuffix(part, "*")
+		var next []string
+		for _, name := range found {
+			if !many {
+				next = append(next, name+"/"+part)
+				continue
+			}
+			names, err := view.Names(name)
+			if err != nil {
+				return nil, driver.Problem{File: name, Err: err}
+			}
+			for _, each := range names {
+				if strings.HasPrefix(each, prefix) {
+					next = append(next, name+"/"+each)
+				}
+			}
+		}
+		found = next
+	}
+	return found, nil
 }
 
 // engine is a management engine: one region.
@@ -69,6 +117,7 @@ type engine struct {
 	number int
 	kind   string // the region's type, 32 digits; empty if the kernel does not say
 	ports  int    // how many it says it has, or -1
+	failed string // why it cannot be used
 }
 
 // port is the place of one function of the user.
@@ -83,6 +132,7 @@ type contents struct {
 	ports   []port
 	// broken is set when it is not known which regions there are.
 	broken bool
+	dfl    bool
 }
 
 // read reads the containers of a function. What cannot be parsed is a problem.
@@ -92,22 +142,23 @@ func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 		v.Report.AddProblem(u.Address.String(), driver.Problem{File: name, Err: file.Cause(err)})
 		ok = false
 	}
-	for _, dir := range v.containers[u.Address] {
-		entries, err := v.View.ReadDir(dir)
+	for _, in := range v.containers[u.Address] {
+		entries, err := v.View.ReadDir(in.dir)
 		if err != nil {
-			fail(dir, err)
+			fail(in.dir, err)
 			c.broken = true
 			continue
 		}
+		c.dfl = c.dfl || in.dfl
 		for _, e := range entries {
-			name := dir + "/" + e.Name()
+			name := in.dir + "/" + e.Name()
 			var at string
 			var err error
 			switch {
-			case strings.HasPrefix(e.Name(), enginePrefix):
-				at, err = c.addEngine(v.View, name)
+			case strings.HasPrefix(e.Name(), in.engine):
+				at, err = c.addEngine(v.View, name, in.layout)
 				c.broken = c.broken || err != nil
-			case strings.HasPrefix(e.Name(), portPrefix):
+			case strings.HasPrefix(e.Name(), in.port):
 				at, err = c.addPort(v.View, name)
 			}
 			if err != nil {
@@ -120,13 +171,18 @@ func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 	return c, ok
 }
 
-func (c *contents) addEngine(view *driver.View, dir string) (file string, err error) {
+func (c *contents) addEngine(view *driver.View, dir string, l layout) (file string, err error) {
 	e := engine{ports: -1}
 	if e.number, err = numberOf(dir); err != nil {
 		return dir, err
 	}
-	if e.kind, err = readID(view, dir+"/pr/interface_id"); err != nil {
-		return dir + "/pr/interface_id", err
+	if file, err = e.readKind(view, dir, l.kind); err != nil {
+		return file, err
+	}
+	if l.state != "" {
+		if file, err = e.readState(view, dir, l.state); err != nil {
+			return file, err
+		}
 	}
 	switch n, err := view.ReadCount(dir+"/ports_num", maxPorts); {
 	case err == nil:
@@ -135,6 +191,51 @@ func (c *contents) addEngine(view *driver.View, dir string) (file string, err er
 		return dir + "/ports_num", err
 	}
 	c.engines = append(c.engines, e)
+	return "", nil
+}
+
+// readKind reads the type of a region, which the kernel may show more than once.
+func (e *engine) readKind(view *driver.View, dir, pattern string) (file string, err error) {
+	names, err := paths(view, dir, pattern)
+	if err != nil {
+		return dir, err
+	}
+	for _, name := range names {
+		kind, err := readID(view, name)
+		switch {
+		case err != nil:
+			return name, err
+		case e.kind != "" && kind != e.kind:
+			return name, fmt.Errorf("%w: %q, and %q for another port", driver.ErrGarbled, kind, e.kind)
+		}
+		e.kind = kind
+	}
+	return "", nil
+}
+
+// readState reads the state of the fpga_manager. The kernel does not know it before the first
+// programming. While the region is programmed nothing is known of it, which is an error.
+func (e *engine) readState(view *driver.View, dir, pattern string) (file string, err error) {
+	names, err := paths(view, dir, pattern)
+	if err != nil {
+		return dir, err
+	}
+	for _, name := range names {
+		state, err := view.ReadText(name)
+		if err != nil {
+			return name, err
+		}
+		switch state {
+		case "unknown", "operating":
+		case "firmware request", "write init", "write", "write complete":
+			return name, fmt.Errorf("the region is being programmed: %s", state)
+		default:
+			e.failed = fmt.Sprintf("its fpga_manager is in the state %q", state)
+			if status, err := view.ReadText(strings.TrimSuffix(name, "state") + "status"); err == nil && status != "" {
+				e.failed += ": " + strings.ReplaceAll(status, "\n", ", ")
+			}
+		}
+	}
 	return "", nil
 }
 

@@ -2,15 +2,16 @@ package fpga
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/pciid"
+	"github.com/gocyborg/gocyborg/driver/internal/program"
 )
 
 // Config is the configuration of each of the three drivers. Host is upstream's option
@@ -41,10 +42,12 @@ type Config struct {
 	// Cyborg makes two requests of a group that requires CUSTOM_FPGA_XILINX, so such a
 	// group can be bound with this option only.
 	DoubledHandles bool `json:"doubled_handles,omitempty"`
-	// Load writes an image to hardware, such as with the vendor's tool run with Job.Command.
-	// Without it only cards of a tree in memory can be programmed: no driver here runs a
-	// program.
-	Load func(ctx context.Context, job Job) error `json:"-"`
+	// BitstreamLoader is the absolute path of a program that writes images to cards, see the
+	// package's documentation. Without it only cards of a tree in memory can be programmed, and
+	// of those none with a device feature list.
+	BitstreamLoader string `json:"bitstream_loader,omitempty"`
+	// Logger gets what the loader writes to its standard error; nil: nobody does.
+	Logger *slog.Logger `json:"-"`
 }
 
 // Product gives a PCI id the name of the product it belongs to. Several ids may belong to
@@ -107,6 +110,11 @@ func (c Config) check() (settings, error) {
 		faults = append(faults, errors.New("no host name"))
 	}
 	faults = append(faults, c.Policy.Check(), s.addProducts(), s.addFunctionality())
+	if c.BitstreamLoader != "" {
+		if err := program.Check(c.BitstreamLoader); err != nil {
+			faults = append(faults, fmt.Errorf("bitstream_loader: %w", err))
+		}
+	}
 	for i, d := range c.Devices {
 		if err := s.addDevice(d); err != nil {
 			faults = append(faults, fmt.Errorf("devices entry %d %q: %w", i, d.Address, err))

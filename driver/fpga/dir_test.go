@@ -16,7 +16,7 @@ import (
 )
 
 // copyTree writes what can be read of a tree to a directory, links as links.
-func copyTree(t *testing.T, tree driver.Tree, name, dir string) {
+func copyTree(t testing.TB, tree driver.Tree, name, dir string) {
 	t.Helper()
 	entries, err := tree.ReadDir(name)
 	if err != nil {

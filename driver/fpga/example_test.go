@@ -3,8 +3,6 @@ package fpga_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver/fpga"
@@ -55,29 +53,4 @@ func ExampleNewIntel() {
 	//   CUSTOM_FPGA_REGION_INTEL_22222222222222222222222222222222
 	//   CUSTOM_PROGRAMMABLE
 	// left out: 0000:5e:00.0 physical function with virtual functions enabled (2)
-}
-
-// Load runs the vendor's tool, for real cards.
-func ExampleConfig_load() {
-	load := func(ctx context.Context, job fpga.Job) error {
-		file, err := os.CreateTemp("", "*.gbs")
-		if err != nil {
-			return err
-		}
-		defer os.Remove(file.Name())
-		if _, err := file.Write(job.Image); err != nil {
-			return err
-		}
-		if err := file.Close(); err != nil {
-			return err
-		}
-		command := job.Command(file.Name())
-		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", command[0], err, out)
-		}
-		return nil
-	}
-	_, err := fpga.NewIntel(fpga.Config{Host: "compute1", Load: load}, sysfs.NewMemory())
-	fmt.Println(err)
-	// Output: <nil>
 }

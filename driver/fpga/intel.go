@@ -8,8 +8,8 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// Intel finds the FPGAs that Intel's kernel driver shows below class/fpga, and those
-// known by their ids.
+// Intel finds the FPGAs that Intel's kernel driver shows below class/fpga, those whose device
+// feature list the kernel shows below class/fpga_region, and those known by their ids.
 type Intel struct {
 	base
 }
@@ -31,7 +31,7 @@ func NewIntel(config Config, tree driver.Tree) (*Intel, error) {
 	return d, nil
 }
 
-// Claims lists the known ids. Functions below class/fpga are the driver's, too.
+// Claims lists the known ids. Functions below class/fpga and class/fpga_region are the driver's, too.
 func (d *Intel) Claims() []driver.Claim { return d.settings.claims(vendorIntel) }
 
 func (d *Intel) discover(ctx context.Context, view *driver.View) (driver.Report, error) {
@@ -74,7 +74,7 @@ func (d *Intel) boards(ctx context.Context, view *driver.View) (*intelVisit, err
 // intelVisit is a visit with what stands below class/fpga.
 type intelVisit struct {
 	*visit
-	containers map[driver.PCIAddress][]string // directories, by function
+	containers map[driver.PCIAddress][]container // by function
 	boards     []*board
 }
 
@@ -118,6 +118,14 @@ func (v *intelVisit) offerBoard(b *board) {
 	if len(functions) == 0 {
 		return
 	}
+	if !b.divided() {
+		for _, r := range b.regions {
+			if r.failed != "" {
+				v.LeaveOut(b.Unit, "region %d: %s", r.number, r.failed)
+				return
+			}
+		}
+	}
 	providers, err := v.providers(b, functions)
 	if err != nil {
 		v.Problem(b.Unit, err)
@@ -146,6 +154,10 @@ func (v *intelVisit) providers(b *board, functions []*driver.Unit) ([]provider, 
 	}
 	var list []provider
 	for _, r := range b.regions {
+		if r.failed != "" {
+			v.LeaveOut(b.Unit, "region %d: %s", r.number, r.failed)
+			continue
+		}
 		inside := slices.DeleteFunc(slices.Clone(functions), func(f *driver.Unit) bool { return !r.reachedBy(f.Address) })
 		if len(inside) == 0 {
 			v.LeaveOut(b.Unit, "region %d: no PCI function that a guest could have leads to it", r.number)

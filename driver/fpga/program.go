@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/driver/internal/program"
 )
 
 // Errors to compare with errors.Is: the causes of a refusal to program, and of a problem.
@@ -20,7 +21,8 @@ var (
 	ErrPreprogrammed = errors.New("fpga: pre-programmed")
 	// ErrRegion: it is not clear which region is meant.
 	ErrRegion = errors.New("fpga: unclear region")
-	// ErrNoLoader: Config.Load is not set, and the tree is not in memory.
+	// ErrNoLoader: Config.BitstreamLoader is not set, and the card is not one of a tree in memory
+	// that does without.
 	ErrNoLoader = errors.New("fpga: no loader")
 	// ErrRegionType is the cause of the problem with cards of two products that have regions
 	// of one type: the Rocky specification rules that out, and an image for the one would be
@@ -28,40 +30,28 @@ var (
 	ErrRegionType = errors.New("fpga: one region type in two products")
 )
 
-// Job is one image to be written to one region.
-type Job struct {
+// job is one image to be written to one region, as the loader is told of it.
+type job struct {
+	Host        string             `json:"host"`
+	ControlPath driver.ControlPath `json:"controlpath_id"`
+	Deployable  string             `json:"deployable"`
+	File        string             `json:"image_file"`
 	// Vendor is "intel" or "xilinx".
-	Vendor string
+	Vendor string `json:"vendor"`
 	// Address is the function that is programmed: the physical function of Intel's
 	// cards, the management function of those of Xilinx.
-	Address driver.PCIAddress
-	// Region is the number of the region on the card, from 0, and RegionType its type,
-	// 32 hexadecimal digits or empty.
-	Region     int
-	RegionType string
-	// Ports are the numbers N of intel-fpga-port.N in the region.
-	Ports []int
-	// Image is what is to be written. Functions are the ids of those in it, 32
-	// hexadecimal digits each; there are none if the image does not say.
-	Image     []byte
-	Functions []string
-}
+	Address string `json:"address"`
+	// Region is the number of the region on the card, from 0, and RegionType its type.
+	Region     int    `json:"region"`
+	RegionType string `json:"region_id,omitempty"`
+	// Ports are the numbers N of intel-fpga-port.N, or with a device feature list of dfl-port.N,
+	// in the region.
+	Ports []int `json:"ports,omitempty"`
+	// Functions are the ids of those in the image, none if it does not say.
+	Functions []string `json:"function_ids,omitempty"`
 
-// Command is the command line of the vendor's tool for the job, with the image in a file:
-// that of upstream's drivers, but for the address of a Xilinx card, where upstream writes
-// a colon before the function and the tool wants a dot, and for Intel cards in another
-// PCI domain than 0, which upstream cannot name. It is for Config.Load; nothing here runs it.
-func (j Job) Command(file string) []string {
-	a := j.Address
-	if j.Vendor == "xilinx" {
-		return []string{"/opt/xilinx/xrt/bin/xbmgmt", "program", "--device", a.String(), "--base", "--image", file}
-	}
-	args := []string{"/usr/bin/fpgaconf"}
-	if a.Domain != 0 {
-		args = append(args, "--segment", fmt.Sprintf("0x%04x", a.Domain))
-	}
-	return append(args, "--bus", fmt.Sprintf("0x%02x", a.Bus), "--device", fmt.Sprintf("0x%02x", a.Device),
-		"--function", fmt.Sprintf("0x%x", a.Function), file)
+	image []byte
+	dfl   bool
 }
 
 // programmable is a tree in which a card can be programmed: a function is loaded into a
@@ -72,17 +62,55 @@ type programmable interface {
 
 // Program writes an image to the card at the control path, which is that of its physical
 // function. The name of the deployable selects the region; without one the image must name
-// the type of exactly one region of a card with several. The error wraps ErrNoDevice,
-// ErrPreprogrammed, ErrRegion, ErrBitstream or ErrNoLoader, or is that of Config.Load; with
-// each of those named nothing was written.
+// the type of exactly one region of a card with several. After the loader the functions are read
+// again, and have to be those of the image. The error wraps ErrNoDevice, ErrPreprogrammed, ErrRegion,
+// ErrBitstream or ErrNoLoader, and with each of those nothing was written; or it is that of the loader.
 func (d *Intel) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
 	return d.program(path, func(at driver.PCIAddress) error {
-		job, err := d.plan(ctx, at, deployable, image)
-		if err != nil {
-			return err
+		j, err := d.plan(ctx, at, deployable, image)
+		if err == nil {
+			j.ControlPath = path
+			err = d.write(ctx, j, j.load)
 		}
-		return d.write(ctx, job, job.load)
+		if err == nil && d.settings.BitstreamLoader != "" {
+			err = d.verify(ctx, at, j)
+		}
+		return err
 	})
+}
+
+// verify reads the functions that were loaded.
+func (d *Intel) verify(ctx context.Context, at driver.PCIAddress, j job) error {
+	b, err := d.find(ctx, at)
+	if err != nil {
+		return fmt.Errorf("after the loader: %s", err) //nolint:errorlint // something was written
+	}
+	if len(b.regions) <= j.Region {
+		return fmt.Errorf("after the loader: region %d is gone", j.Region)
+	}
+	r := b.regions[j.Region]
+	if r.failed != "" {
+		return fmt.Errorf("after the loader: region %d: %s", j.Region, r.failed)
+	}
+	for i, port := range j.Ports {
+		n := slices.IndexFunc(r.slots, func(s slot) bool { return s.visible && s.number == port })
+		switch want := j.function(i); {
+		case want == "":
+		case n < 0:
+			return fmt.Errorf("after the loader: port %d is gone", port)
+		case r.slots[n].function != want:
+			return fmt.Errorf("after the loader: port %d has the function %q, and the image %s", port, r.slots[n].function, want)
+		}
+	}
+	return nil
+}
+
+// function is what the image has for a port of the region.
+func (j job) function(port int) string {
+	if len(j.Functions) == 0 {
+		return ""
+	}
+	return j.Functions[min(port, len(j.Functions)-1)]
 }
 
 // program programs the card at a control path; errors name both.
@@ -98,32 +126,42 @@ func (b *base) program(path driver.ControlPath, write func(driver.PCIAddress) er
 }
 
 // plan reads the card and finds the region that is meant.
-func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable string, image []byte) (Job, error) {
+func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable string, image []byte) (job, error) {
 	b, err := d.find(ctx, at)
 	if err != nil {
-		return Job{}, err
+		return job{}, err
 	}
 	regions, err := d.writable(b, deployable)
 	if err != nil {
-		return Job{}, err
+		return job{}, err
 	}
 	bits, err := parseBitstream(image)
-	if err != nil && (d.settings.Load == nil || len(image) == 0) {
-		return Job{}, err // a tool does its own checks
+	if err != nil && (b.dfl || d.settings.BitstreamLoader == "" || len(image) == 0) {
+		return job{}, err // a tool does its own checks
 	}
 	if regions, err = d.fitting(b, bits, regions); err != nil {
-		return Job{}, err
+		return job{}, err
 	}
 	if len(regions) > 1 {
-		return Job{}, fmt.Errorf("%w: the image fits regions %s", ErrRegion, numbers(regions))
+		return job{}, fmt.Errorf("%w: the image fits regions %s", ErrRegion, numbers(regions))
 	}
-	job := Job{Vendor: "intel", Address: at, Region: regions[0].number, RegionType: regions[0].kind, Image: image, Functions: bits.Functions}
-	for _, s := range regions[0].slots {
+	r := regions[0]
+	j := job{
+		Host: d.settings.Host, Deployable: deployable, Vendor: "intel", Address: at.String(), Region: r.number, RegionType: r.kind,
+		Functions: bits.Functions, image: image, dfl: b.dfl,
+	}
+	for _, s := range r.slots {
 		if s.visible {
-			job.Ports = append(job.Ports, s.number)
+			j.Ports = append(j.Ports, s.number)
 		}
 	}
-	return job, nil
+	switch {
+	case b.dfl && bits.RegionType == "" && r.kind != "":
+		return job{}, fmt.Errorf("%w: it does not say for which type of region it is, and would go to one of type %s", ErrBitstream, r.kind)
+	case b.dfl && len(j.Ports) == 0:
+		return job{}, fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, r.number)
+	}
+	return j, nil
 }
 
 // find reads the hardware as it is now.
@@ -218,28 +256,36 @@ func numbers(regions []region) string {
 	return strings.Join(list, " and ")
 }
 
-// write gives the job to Config.Load, or simulates it on a tree that can be programmed.
-func (b *base) write(ctx context.Context, job Job, simulate func(programmable) error) error {
+// write has the loader do the job. On a tree in memory, which no program reaches, it is simulated.
+func (b *base) write(ctx context.Context, j job, simulate func(programmable) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if b.settings.Load != nil {
-		return b.settings.Load(ctx, job)
+	tree, inMemory := b.Tree().(programmable)
+	if path := b.settings.BitstreamLoader; path != "" {
+		loader := program.Program{Path: path, Driver: b.Name(), Logger: b.settings.Logger}
+		if err := loader.Write(ctx, j.image, func(file string) any { j.File = file; return j }); err != nil {
+			return fmt.Errorf("bitstream loader: %w", err)
+		}
+	} else if j.dfl || !inMemory {
+		return fmt.Errorf("%w: it is written by a program that --bitstream-loader or bitstream_loader in the configuration of the drivers names", ErrNoLoader)
 	}
-	tree, ok := b.Tree().(programmable)
-	if !ok {
-		return fmt.Errorf("%w: hardware is programmed by %s, and this driver was given nothing to run it with", ErrNoLoader, job.Command("IMAGE")[0])
+	if inMemory {
+		return simulate(tree)
 	}
-	return simulate(tree)
+	return nil
 }
 
 // load puts the functions of an image into the ports of its region.
-func (j Job) load(tree programmable) error {
+func (j job) load(tree programmable) error {
+	if len(j.Functions) == 0 {
+		return nil // only the loader knows
+	}
 	if len(j.Ports) == 0 {
 		return fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, j.Region)
 	}
 	for i, port := range j.Ports {
-		if err := tree.Program(j.Address.String(), port, j.Functions[min(i, len(j.Functions)-1)]); err != nil {
+		if err := tree.Program(j.Address, port, j.function(i)); err != nil {
 			return fmt.Errorf("port %d: %w", port, err)
 		}
 	}

@@ -196,79 +196,11 @@ type dirTree struct{ driver.Tree }
 func TestHardwareNeedsALoader(t *testing.T) {
 	t.Parallel()
 	tree := dirTree{drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2))...)}
-	var jobs []fpga.Job
-	load := func(_ context.Context, job fpga.Job) error {
-		jobs = append(jobs, job)
-		return nil
-	}
-	for name, tt := range map[string]struct {
-		make func(fpga.Config) (driver.Programmer, error)
-		at   string
-		tool string
-	}{
-		"intel":  {func(c fpga.Config) (driver.Programmer, error) { return fpga.NewIntel(c, tree) }, pf, "fpgaconf"},
-		"xilinx": {func(c fpga.Config) (driver.Programmer, error) { return fpga.NewXilinx(c, tree) }, "0000:3b:00.0", "xbmgmt"},
+	for name, d := range map[string]driver.Programmer{
+		pf: programmer(t)(fpga.NewIntel(fpga.Config{Host: "cn0"}, tree)), "0000:3b:00.0": programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0"}, tree)),
 	} {
-		d, err := tt.make(fpga.Config{Host: "cn0"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		image := gbs(t, "2", "c")
-		if err := d.Program(t.Context(), path(t, tt.at), "", image); !errors.Is(err, fpga.ErrNoLoader) || !strings.Contains(err.Error(), tt.tool) {
+		if err := d.Program(t.Context(), path(t, name), "", gbs(t, "2", "c")); !errors.Is(err, fpga.ErrNoLoader) || !strings.Contains(err.Error(), "--bitstream-loader") {
 			t.Errorf("%s without a loader: %v", name, err)
-		}
-		if d, err = tt.make(fpga.Config{Host: "cn0", Load: load}); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Program(t.Context(), path(t, tt.at), "", image); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b fpga.Job) int { return strings.Compare(a.Vendor, b.Vendor) })
-	address := func(text string) driver.PCIAddress {
-		a, _ := driver.ParsePCIAddress(text)
-		return a
-	}
-	want := []fpga.Job{
-		{Vendor: "intel", Address: address(pf), Region: 1, RegionType: id("2"), Ports: []int{1}, Image: gbs(t, "2", "c"), Functions: []string{id("c")}},
-		{Vendor: "xilinx", Address: address("0000:3b:00.0"), Image: gbs(t, "2", "c")},
-	}
-	if diff := cmp.Diff(want, jobs); diff != "" {
-		t.Errorf("jobs (-want +got):\n%s", diff)
-	}
-}
-
-func TestALoaderJudgesImagesOfAnotherForm(t *testing.T) {
-	t.Parallel()
-	tree := drivertest.Tree(t, intelCard(pf, 0, "1", "a", 0))
-	broken := errors.New("the tool says no")
-	d, err := fpga.NewIntel(fpga.Config{Host: "cn0", Load: func(_ context.Context, job fpga.Job) error {
-		if string(job.Image) != "raw" || job.Functions != nil {
-			t.Errorf("job %+v", job)
-		}
-		return broken
-	}}, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Program(t.Context(), path(t, pf), "", []byte("raw")); !errors.Is(err, broken) || !strings.Contains(err.Error(), pf) {
-		t.Errorf("error %v", err)
-	}
-}
-
-func TestCommandsAreThoseOfTheVendorsTools(t *testing.T) {
-	t.Parallel()
-	at := func(text string) driver.PCIAddress { a, _ := driver.ParsePCIAddress(text); return a }
-	for _, tt := range []struct {
-		job  fpga.Job
-		want string
-	}{
-		{fpga.Job{Vendor: "intel", Address: at("0000:5e:0a.1")}, "/usr/bin/fpgaconf --bus 0x5e --device 0x0a --function 0x1 a.gbs"},
-		{fpga.Job{Vendor: "intel", Address: at("0001:5e:00.0")}, "/usr/bin/fpgaconf --segment 0x0001 --bus 0x5e --device 0x00 --function 0x0 a.gbs"},
-		{fpga.Job{Vendor: "xilinx", Address: at("0000:3b:00.0")}, "/opt/xilinx/xrt/bin/xbmgmt program --device 0000:3b:00.0 --base --image a.gbs"},
-	} {
-		if got := strings.Join(tt.job.Command("a.gbs"), " "); got != tt.want {
-			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
 }
@@ -307,16 +239,11 @@ func TestProgrammingAXilinxCard(t *testing.T) {
 			}
 		})
 	}
-	var at driver.PCIAddress
-	d, err := fpga.NewXilinx(fpga.Config{Host: "cn0", Load: func(_ context.Context, job fpga.Job) error {
-		at = job.Address
-		return nil
-	}}, drivertest.Tree(t, swapped...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Program(t.Context(), path(t, "0000:3b:00.0"), "", []byte("x")); err != nil || at.Function != 1 {
-		t.Errorf("error %v, programmed %s, want the management function", err, at)
+	d := programmer(t)(fpga.NewXilinx(fpga.Config{Host: "cn0", BitstreamLoader: self(t)}, drivertest.Tree(t, swapped...)))
+	if err := d.Program(t.Context(), path(t, "0000:3b:00.0"), "cn0_0000:3b:00.0", []byte(`{"loader": {"tells": true}}`)); err == nil || !strings.HasSuffix(err.Error(),
+		`{"address":"0000:3b:00.1","controlpath_id":{"cpid_info":{"bus":"3b","device":"00","domain":"0000","function":"0"},"cpid_type":"PCI"},`+
+			`"deployable":"cn0_0000:3b:00.0","host":"cn0","region":0,"vendor":"xilinx"}`) {
+		t.Errorf("error %v, want the management function", err)
 	}
 	if err := d.Program(t.Context(), driver.ControlPath{}, "", []byte("x")); !errors.Is(err, fpga.ErrNoDevice) {
 		t.Errorf("no control path: %v", err)

@@ -17,6 +17,8 @@ type board struct {
 	virtual []*driver.Unit
 	// unclear says why it is not known which function leads to which region.
 	unclear error
+	// dfl is set for a card with a device feature list.
+	dfl bool
 	// fault is set for a card that must not be offered, once that was reported.
 	fault bool
 }
@@ -29,6 +31,7 @@ type region struct {
 	number int    // among those of the card, from 0
 	kind   string // its type, empty if the kernel does not say
 	slots  []slot
+	failed string // why it cannot be used
 }
 
 // slot is a place for one function of the user, and the PCI function that leads to it. A
@@ -87,6 +90,7 @@ func (r region) mixed() string {
 func (v *intelVisit) regions(c *driver.Unit) *board {
 	b := &board{Unit: c}
 	own, ok := v.read(c)
+	b.dfl = own.dfl
 	b.fault = own.broken || !ok && !b.divided()
 	slots := slotsOf(c.Address, own.ports)
 	for _, f := range c.Virtual {
@@ -107,7 +111,7 @@ func (v *intelVisit) regions(c *driver.Unit) *board {
 		b.regions[i].number = i
 	}
 	for i, e := range own.engines {
-		b.regions[i].kind = e.kind
+		b.regions[i].kind, b.regions[i].failed = e.kind, e.failed
 	}
 	b.unclear = v.settings.assign(b, own.engines, slots)
 	if b.unclear != nil && !b.divided() {

@@ -81,6 +81,10 @@ func (v *visit) anyFPGA(f driver.PCIFunction) bool {
 	if _, known := v.settings.product(f); known || f.DeviceClass() == classAccelerator {
 		return true
 	}
-	_, err := v.View.ReadDir(f.Dir() + "/fpga")
-	return err == nil
+	for _, class := range []string{"/fpga", "/fpga_region"} {
+		if _, err := v.View.ReadDir(f.Dir() + class); err == nil {
+			return true
+		}
+	}
+	return false
 }

@@ -163,13 +163,16 @@ func (v *visit) xilinxSubject(s slotCard) driver.Subject {
 
 // Program writes an image to the card at the control path; the deployable does not matter,
 // since a card has one. What it does to the card is not to be seen in sysfs, so on a tree in
-// memory nothing changes; hardware needs Config.Load. The error wraps ErrNoDevice,
-// ErrPreprogrammed, ErrBitstream or ErrNoLoader, or is that of Config.Load.
-func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, _ string, image []byte) error {
-	return d.program(path, func(at driver.PCIAddress) error { return d.programCard(ctx, at, image) })
+// memory nothing changes; hardware needs Config.BitstreamLoader. The error wraps ErrNoDevice,
+// ErrPreprogrammed, ErrBitstream or ErrNoLoader, or is that of the loader.
+func (d *Xilinx) Program(ctx context.Context, path driver.ControlPath, deployable string, image []byte) error {
+	return d.program(path, func(at driver.PCIAddress) error {
+		j := job{Host: d.settings.Host, ControlPath: path, Deployable: deployable, Vendor: "xilinx", image: image}
+		return d.programCard(ctx, at, j)
+	})
 }
 
-func (d *Xilinx) programCard(ctx context.Context, at driver.PCIAddress, image []byte) error {
+func (d *Xilinx) programCard(ctx context.Context, at driver.PCIAddress, j job) error {
 	v, err := d.visit(ctx, driver.NewView(d.Tree()), d.Claims()[0].Covers)
 	if err != nil {
 		return err
@@ -181,9 +184,9 @@ func (d *Xilinx) programCard(ctx context.Context, at driver.PCIAddress, image []
 		return fmt.Errorf("%w: no Xilinx card that could be read is there", ErrNoDevice)
 	case !d.settings.programmable(at, 0):
 		return fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
-	case len(image) == 0:
+	case len(j.image) == 0:
 		return fmt.Errorf("%w: it is empty", ErrBitstream)
 	}
-	job := Job{Vendor: "xilinx", Address: list[i].management().Address, Image: image}
-	return d.write(ctx, job, func(programmable) error { return nil })
+	j.Address = list[i].management().Address.String()
+	return d.write(ctx, j, func(programmable) error { return nil })
 }

@@ -16,7 +16,7 @@ type treeDump struct {
 	SchemaVersion int `json:"schema_version"`
 	// VFs are the numbers of virtual functions that are not the described ones.
 	VFs []dumpVFs `json:"virtual_functions"`
-	// Ports are the FPGA ports whose function is not the described one.
+	// Ports are the FPGA ports that were programmed since the start.
 	Ports []dumpPort    `json:"fpga_ports"`
 	Mdevs []driver.Mdev `json:"mdevs"`
 	// VGPUs are the virtual functions with a type, in the order in which they are restored.
@@ -71,7 +71,7 @@ func (m *hardware) dump(d *treeDump) {
 			continue
 		}
 		for _, p := range f.fpga.Ports {
-			if id := strings.ToLower(f.loaded[p.Number]); id != strings.ToLower(p.AFUID) {
+			if id := strings.ToLower(f.loaded[p.Number]); id != "" {
 				d.Ports = append(d.Ports, dumpPort{f.address.String(), p.Number, id})
 			}
 		}

@@ -21,7 +21,7 @@ import (
 
 // restless has hardware of every kind that writes change, much of it competing for
 // numbers: two functions whose VFs take IOMMU groups, one whose VFs carry mediated devices
-// from the start, two FPGAs whose ports move to VFs, and parents with one type at a time
+// from the start, three FPGAs whose ports move to VFs, and parents with one type at a time
 // and with several, and a card with vGPUs in MIG mode.
 func restless() sysfs.Description {
 	d := classes()
@@ -41,6 +41,7 @@ func restless() sysfs.Description {
 			FPGA: &sysfs.FPGA{Dev: 1, InterfaceID: region2, Ports: []sysfs.FPGAPort{
 				{Number: 0, AFUID: afu1, VF: 2}, {Number: 1, VF: 1},
 			}}},
+		dflCard,
 	)}
 }
 
@@ -101,7 +102,7 @@ func disturb(t *rapid.T) func(*sysfs.Memory) error {
 	id := rapid.SampledFrom([]string{id1, id2, id3, strings.ToUpper("44444444-4444-4444-8444-44444444444a")}).Draw(t, "uuid")
 	switch rapid.IntRange(0, 15).Draw(t, "kind") {
 	case 0, 1, 2, 3, 4:
-		at := rapid.SampledFrom([]string{nic, fpga, "0000:41:00.0", "0000:60:00.0"}).Draw(t, "function")
+		at := rapid.SampledFrom([]string{nic, fpga, "0000:41:00.0", "0000:60:00.0", dflCard.Address}).Draw(t, "function")
 		n := rapid.SampledFrom([]string{"0", "0", "1", "2", "4"}).Draw(t, "VFs")
 		return func(m *sysfs.Memory) error { return m.WriteFile("bus/pci/devices/"+at+"/sriov_numvfs", []byte(n)) }
 	case 5, 6, 7, 8:
@@ -122,8 +123,8 @@ func disturb(t *rapid.T) func(*sysfs.Memory) error {
 		held := rapid.Bool().Draw(t, "held")
 		return func(m *sysfs.Memory) error { return m.HoldVGPU(driver.PCIAddress{Bus: 0x42, Function: 2}, held) }
 	case 11:
-		at := rapid.SampledFrom([]string{fpga, "0000:5e:01.0", "0000:60:00.0", "0000:60:01.1"}).Draw(t, "card")
-		port := rapid.SampledFrom([]int{0, 1, 4, 5, 6}).Draw(t, "port")
+		at := rapid.SampledFrom([]string{fpga, "0000:5e:01.0", "0000:60:00.0", "0000:60:01.1", dflCard.Address}).Draw(t, "card")
+		port := rapid.SampledFrom([]int{0, 1, 4, 5, 6, 20, 21}).Draw(t, "port")
 		afu := rapid.SampledFrom([]string{afu1, strings.ToUpper(region1)}).Draw(t, "function")
 		return func(m *sysfs.Memory) error { return m.Program(at, port, afu) }
 	}

@@ -1,6 +1,8 @@
 package sysfs
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -10,12 +12,19 @@ import (
 	"github.com/gocyborg/gocyborg/driver"
 )
 
-// FPGA describes what Intel's FPGA driver shows of a PCI function: a management engine
-// per region and a port per function of the user.
+// FPGA describes what the kernel shows of a PCI function with an FPGA: a management engine
+// per region and a port per function of the user. The layout is that of Intel's own driver,
+// or with DFL that of the kernel.
 type FPGA struct {
-	// Dev is N of class/fpga/intel-fpga-dev.N. The ports moved to virtual functions get
-	// numbers of their own, above all those described.
+	// Dev is N of class/fpga/intel-fpga-dev.N, or of class/fpga_region/regionN. The ports
+	// moved to virtual functions get numbers of their own, above all those described.
 	Dev int `json:"dev"`
+	// DFL shows the device feature list as the kernel does: class/fpga_region, with one
+	// management engine and its fpga_manager. The ports' numbers are those of the machine.
+	DFL bool `json:"dfl,omitempty"`
+	// ManagerState is the state of the fpga_manager at the start, one of the kernel's words; empty
+	// means unknown, as the kernel has it until the first programming.
+	ManagerState string `json:"manager_state,omitempty"`
 	// InterfaceID is the type of the only region, 32 hexadecimal digits; its management
 	// engine has the number of the device.
 	InterfaceID string `json:"interface_id,omitempty"`
@@ -44,7 +53,21 @@ type FPGAPort struct {
 	VF int `json:"vf,omitempty"`
 }
 
-const dirFPGA = "class/fpga"
+const (
+	dirFPGA         = "class/fpga"
+	dirFPGARegion   = "class/fpga_region"
+	dirFPGAManager  = "class/fpga_manager"
+	dirPlatform     = "bus/platform/devices"
+	maxDFL          = 1000 // containers have lower numbers than the regions of ports
+	stateUnknown    = "unknown"
+	stateProgrammed = "operating"
+)
+
+// managerStates are those of the kernel's fpga_manager.
+var managerStates = []string{
+	stateUnknown, "power off", "power up", "reset", "firmware request", "firmware request error", "write init", "write init error",
+	"write", "write error", "write complete", "write complete error", stateProgrammed,
+}
 
 // regions returns all regions, that of InterfaceID first.
 func (g *FPGA) regions() []FPGARegion {
@@ -70,6 +93,14 @@ func (g *FPGA) check(vfs *VFs) error {
 		if !fpgaID(r.InterfaceID) {
 			return fmt.Errorf("fpga: region %d: interface_id %q is not 32 hexadecimal digits", r.Number, r.InterfaceID)
 		}
+	}
+	switch {
+	case !g.DFL && g.ManagerState != "":
+		return errors.New("fpga: manager_state is for dfl")
+	case g.DFL && (len(g.regions()) > 1 || g.Dev >= maxDFL):
+		return fmt.Errorf("fpga: dfl: %d regions and dev %d, want one region and a number below %d", len(g.regions()), g.Dev, maxDFL)
+	case g.ManagerState != "" && !slices.Contains(managerStates, g.ManagerState):
+		return fmt.Errorf("fpga: manager_state %q is none of %q", g.ManagerState, managerStates)
 	}
 	return g.checkPorts(vfs)
 }
@@ -102,39 +133,79 @@ func (m *hardware) addFPGA(f *function, g *FPGA) error {
 		return fmt.Errorf("fpga: dev %d described twice", g.Dev)
 	}
 	m.fpgas[g.Dev] = true
+	for _, p := range g.Ports {
+		if g.DFL && m.ports[p.Number] {
+			return fmt.Errorf("fpga: dfl: port %d described twice", p.Number)
+		}
+		m.ports[p.Number] = m.ports[p.Number] || g.DFL
+	}
 	f.fpga, f.loaded = g, make(map[int]string)
-	m.addFPGADevice(f, g.Dev)
+	m.addFPGADevice(f, g.Dev, g.DFL)
 	for _, r := range g.regions() {
+		if g.DFL {
+			m.addDFLEngine(f, r)
+			continue
+		}
 		dir := fmt.Sprintf("%s/intel-fpga-fme.%d", f.fpgaDir(), r.Number)
 		m.file(dir+"/pr/interface_id", strings.ToLower(r.InterfaceID)+"\n")
 		m.file(dir+"/ports_num", line(len(g.Ports)))
 	}
-	m.reload(f)
 	m.placePorts(f)
 	return nil
 }
 
-// addFPGADevice makes intel-fpga-dev.N of a physical or virtual function.
-func (m *hardware) addFPGADevice(f *function, dev int) {
-	f.dev = &dev
+// addFPGADevice makes the container of a physical or virtual function.
+func (m *hardware) addFPGADevice(f *function, dev int, dfl bool) {
+	f.dev, f.dfl = &dev, dfl
 	m.link(f.fpgaDir()+"/device", f.dir)
-	m.link(f.fpgaDir()+"/subsystem", dirFPGA)
-	m.link(dirFPGA+"/intel-fpga-dev."+strconv.Itoa(dev), f.fpgaDir())
+	m.link(f.fpgaDir()+"/subsystem", f.fpgaClass())
+	m.link(f.fpgaClass()+"/"+f.fpgaName(), f.fpgaDir())
+}
+
+// fpgaClass, fpgaName and fpgaDir are those of the container.
+func (f *function) fpgaClass() string {
+	if f.dfl {
+		return dirFPGARegion
+	}
+	return dirFPGA
+}
+
+func (f *function) fpgaName() string {
+	if f.dfl {
+		return "region" + strconv.Itoa(*f.dev)
+	}
+	return "intel-fpga-dev." + strconv.Itoa(*f.dev)
 }
 
 func (f *function) fpgaDir() string {
-	return f.dir + "/fpga/intel-fpga-dev." + strconv.Itoa(*f.dev)
+	_, class, _ := cutLast(f.fpgaClass())
+	return f.dir + "/" + class + "/" + f.fpgaName()
 }
 
-// reload puts the functions into the ports that they have at the start.
-func (m *hardware) reload(f *function) {
-	clear(f.loaded)
+// addDFLEngine makes the management engine of a device feature list: with a region for each port, which
+// has the type of all, and the manager that programs them.
+func (m *hardware) addDFLEngine(f *function, r FPGARegion) {
+	dir := fmt.Sprintf("%s/dfl-fme.%d", f.fpgaDir(), r.Number)
+	m.link(fmt.Sprintf("%s/dfl-fme.%d", dirPlatform, r.Number), dir)
+	m.file(dir+"/ports_num", line(len(f.fpga.Ports)))
 	for _, p := range f.fpga.Ports {
-		f.loaded[p.Number] = p.AFUID
+		platform := fmt.Sprintf("%s/dfl-fme-region.%d", dir, p.Number)
+		name := fmt.Sprintf("region%d", maxDFL+p.Number)
+		m.file(platform+"/fpga_region/"+name+"/compat_id", strings.ToLower(r.InterfaceID)+"\n")
+		m.link(platform+"/fpga_region/"+name+"/device", platform)
+		m.link(dirFPGARegion+"/"+name, platform+"/fpga_region/"+name)
 	}
+	manager := f.managerDir(r)
+	platform := strings.TrimSuffix(manager, fmt.Sprintf("/fpga_manager/fpga%d", *f.dev))
+	m.file(manager+"/name", "DFL FME FPGA Manager\n")
+	m.file(manager+"/state", "")
+	m.file(manager+"/status", "")
+	m.link(manager+"/device", platform)
+	m.link(fmt.Sprintf("%s/fpga%d", dirFPGAManager, *f.dev), manager)
 }
 
-// placePorts puts each port below the function it belongs to at present.
+// placePorts puts each port below the function it belongs to at present, with the function that was
+// programmed since the start or is described.
 func (m *hardware) placePorts(f *function) {
 	if f.fpga == nil {
 		return
@@ -146,17 +217,36 @@ func (m *hardware) placePorts(f *function) {
 			at = f.virtual[p.VF-1]
 		}
 		if at.dev == nil {
-			m.addFPGADevice(at, f.vfDev+p.VF-1)
+			m.addFPGADevice(at, f.vfDev+p.VF-1, f.dfl)
 		}
 		dir := at.portDir(p)
 		m.root.makeDir(dir)
-		if id := f.loaded[p.Number]; id != "" {
+		if id := cmp.Or(f.loaded[p.Number], p.AFUID); id != "" {
 			m.file(dir+"/afu_id", strings.ToLower(id)+"\n")
 		}
+		if f.dfl {
+			m.file(dir+"/id", line(slices.Index(f.fpga.Ports, p)))
+			m.link(fmt.Sprintf("%s/dfl-port.%d", dirPlatform, p.Number), dir)
+		}
+	}
+	state := cmp.Or(f.fpga.ManagerState, stateUnknown)
+	if len(f.loaded) > 0 {
+		state = stateProgrammed
+	}
+	for _, r := range f.fpga.regions() {
+		m.setData(f.managerDir(r)+"/state", state+"\n") // only a device feature list has it
 	}
 }
 
+// managerDir is the fpga_manager of a region.
+func (f *function) managerDir(r FPGARegion) string {
+	return fmt.Sprintf("%s/dfl-fme.%d/dfl-fme-mgr.%d/fpga_manager/fpga%d", f.fpgaDir(), r.Number, r.Number, *f.dev)
+}
+
 func (f *function) portDir(p FPGAPort) string {
+	if f.dfl {
+		return fmt.Sprintf("%s/dfl-port.%d", f.fpgaDir(), p.Number)
+	}
 	return fmt.Sprintf("%s/intel-fpga-port.%d", f.fpgaDir(), p.Number)
 }
 

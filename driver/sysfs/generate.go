@@ -33,7 +33,8 @@ type function struct {
 	group   *int
 	types   []MdevType
 	mixed   bool
-	dev     *int // of class/fpga
+	dev     *int // of class/fpga or class/fpga_region
+	dfl     bool // the latter
 
 	// of a physical function
 	vfs            *VFs
@@ -41,7 +42,7 @@ type function struct {
 	virtual        []*function
 	vfGroup, vfDev int // the numbers of the first virtual function
 	fpga           *FPGA
-	loaded         map[int]string // function by FPGA port
+	loaded         map[int]string // function by FPGA port that was programmed since the start
 
 	// of a virtual function
 	makesVGPU bool
@@ -202,7 +203,7 @@ func (m *hardware) drop(f *function) {
 		m.root.remove(dirPCIDrivers + "/" + f.kernel + "/" + address)
 	}
 	if f.dev != nil {
-		m.root.remove(dirFPGA + "/intel-fpga-dev." + strconv.Itoa(*f.dev))
+		m.root.remove(f.fpgaClass() + "/" + f.fpgaName())
 	}
 	if f.group != nil {
 		m.root.remove(dirIOMMUGroups + "/" + strconv.Itoa(*f.group))

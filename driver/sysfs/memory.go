@@ -95,6 +95,7 @@ type hardware struct {
 	lastGroup int                        // the highest IOMMU group described
 	parents   map[string]*mdevParent     // by name
 	fpgas     map[int]bool               // numbers of class/fpga described
+	ports     map[int]bool               // numbers of dfl-port described
 	lastFPGA  int                        // the highest of those described
 	numbers   map[string]int             // how many devices of a kind there are
 }
@@ -117,6 +118,7 @@ func newHardware() *hardware {
 		lastGroup: -1,
 		parents:   make(map[string]*mdevParent),
 		fpgas:     make(map[int]bool),
+		ports:     make(map[int]bool),
 		lastFPGA:  -1,
 		numbers:   make(map[string]int),
 	}
@@ -251,7 +253,7 @@ func (m *hardware) reboot() {
 	}
 	for _, f := range m.sorted() {
 		if f.fpga != nil {
-			m.reload(f)
+			clear(f.loaded)
 			m.placePorts(f)
 		}
 		if f.vfs != nil {
