@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/alecthomas/kong"
 
@@ -26,7 +27,7 @@ type cyborgCommand struct {
 // Run implements the command.
 func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
 	drivers := c.drivers(p.Log)
-	model, err := c.model(line, drivers)
+	model, err := c.model(line, drivers, p.Log)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option) (simcloud.Model, error) {
+func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option, log *slog.Logger) (simcloud.Model, error) {
 	model, err := readModel(c.Model, drivers)
 	if err != nil {
 		return model, err
@@ -84,5 +85,5 @@ func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option) (simc
 	if model.DeviceProfiles == nil {
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
-	return c.apply(model)
+	return c.apply(model, log)
 }

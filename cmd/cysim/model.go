@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
@@ -11,6 +12,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	programs "github.com/gocyborg/gocyborg/driver/command"
 	"github.com/gocyborg/gocyborg/driver/cyborgconf"
+	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
@@ -27,11 +29,12 @@ func readModel(name string, drivers simcloud.Option) (simcloud.Model, error) {
 
 // hardwareFlags replace the hosts of a model by real hardware.
 type hardwareFlags struct {
-	Sysfs        string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
-	SysfsWrite   bool   `help:"Create mediated devices in that tree. Otherwise they are only recorded, and logged at the end."`
-	DriverWrites bool   `help:"Let command_driver call its program to create and remove mediated devices and to program devices, if its section has writes."`
-	DriverConfig string `placeholder:"FILE" help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
-	Host         string `placeholder:"NAME" help:"Name of that host, as its resource provider has it. Default: [DEFAULT] host of --driver-config, or cn0."`
+	Sysfs           string `placeholder:"DIR" help:"Serve one host with the hardware of this sysfs tree, such as the live /sys, instead of the model's hosts."`
+	SysfsWrite      bool   `help:"Create mediated devices in that tree. Otherwise they are only recorded, and logged at the end."`
+	DriverWrites    bool   `help:"Let command_driver call its program to create and remove mediated devices and to program devices, if its section has writes, and let the drivers of FPGAs call the bitstream_loader of a model or of --driver-config."`
+	BitstreamLoader string `placeholder:"PROGRAM" help:"Program that writes bitstreams to the FPGAs of --sysfs, an absolute path. It is called with the argument program, and gets a JSON object on its standard input."`
+	DriverConfig    string `placeholder:"FILE" help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers except fake_driver, with their defaults."`
+	Host            string `placeholder:"NAME" help:"Name of that host, as its resource provider has it. Default: [DEFAULT] host of --driver-config, or cn0."`
 }
 
 // drivers has the driver that is a program, which hosts of a model may have, too.
@@ -40,12 +43,12 @@ func (f hardwareFlags) drivers(log *slog.Logger) simcloud.Option {
 }
 
 // apply replaces the hosts of the model.
-func (f hardwareFlags) apply(model simcloud.Model) (simcloud.Model, error) {
+func (f hardwareFlags) apply(model simcloud.Model, log *slog.Logger) (simcloud.Model, error) {
 	if f.Sysfs == "" {
-		if f.DriverConfig != "" || f.Host != "" || f.SysfsWrite {
-			return model, command.BadInput(errors.New("--driver-config, --host and --sysfs-write need --sysfs"))
+		if f.DriverConfig != "" || f.Host != "" || f.SysfsWrite || f.BitstreamLoader != "" {
+			return model, command.BadInput(errors.New("--driver-config, --host, --sysfs-write and --bitstream-loader need --sysfs"))
 		}
-		return model, nil
+		return model, f.mayLoad(model.Hosts, log)
 	}
 	var config builtin.Config
 	if f.DriverConfig != "" {
@@ -60,9 +63,31 @@ func (f hardwareFlags) apply(model simcloud.Model) (simcloud.Model, error) {
 	if config.Mounts == nil {
 		config.Mounts = discover.Mounts(f.Sysfs)
 	}
+	if f.BitstreamLoader != "" {
+		if config.FPGA == nil {
+			config.FPGA = new(fpga.Config)
+		}
+		config.FPGA.BitstreamLoader = f.BitstreamLoader
+	}
 	config.Host = cmp.Or(f.Host, config.Host, "cn0")
 	model.Hosts = []simcloud.Host{{Name: config.Host, Sysfs: &simcloud.Sysfs{Dir: f.Sysfs, Write: f.SysfsWrite}, Drivers: &config}}
-	return model, nil
+	return model, f.mayLoad(model.Hosts, log)
+}
+
+// mayLoad refuses loaders of bitstreams that only a file names: a file must not change the hardware by
+// itself. What the others write to their standard error goes to the log.
+func (f hardwareFlags) mayLoad(hosts []simcloud.Host, log *slog.Logger) error {
+	for _, host := range hosts {
+		if host.Drivers == nil || host.Drivers.FPGA == nil {
+			continue
+		}
+		section := host.Drivers.FPGA
+		if section.BitstreamLoader != "" && f.BitstreamLoader == "" && !f.DriverWrites {
+			return command.BadInput(fmt.Errorf("host %s: drivers.fpga.bitstream_loader needs --driver-writes", host.Name))
+		}
+		section.Logger = log
+	}
+	return nil
 }
 
 // logFindings logs what the drivers found, what they left out and why, and what they could not read.

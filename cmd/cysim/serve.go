@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/alecthomas/kong"
 
@@ -30,7 +31,7 @@ type serveCommand struct {
 // Run implements the command.
 func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.Context) error {
 	drivers := c.drivers(p.Log)
-	model, err := c.model(line, drivers)
+	model, err := c.model(line, drivers, p.Log)
 	if err != nil {
 		return err
 	}
@@ -76,14 +77,14 @@ func (c *serveCommand) options() ([]simcloud.Option, error) {
 }
 
 // model is the model of the file, overridden by the flags.
-func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option) (_ simcloud.Model, err error) {
+func (c *serveCommand) model(line *kong.Context, drivers simcloud.Option, log *slog.Logger) (_ simcloud.Model, err error) {
 	if c.World, err = readModel(c.Model, drivers); err != nil {
 		return c.World, err
 	}
 	if _, err := line.Apply(); err != nil {
 		return c.World, command.BadInput(err)
 	}
-	return c.apply(c.World)
+	return c.apply(c.World, log)
 }
 
 // prepare writes clouds.yaml, forwards events and logs findings. It returns the variables of

@@ -2,55 +2,22 @@ package fpga_test
 
 import (
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/drivertest"
 	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// copyTree writes what can be read of a tree to a directory, links as links.
-func copyTree(t testing.TB, tree driver.Tree, name, dir string) {
-	t.Helper()
-	entries, err := tree.ReadDir(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		from, to := filepath.ToSlash(filepath.Join(name, e.Name())), filepath.Join(dir, e.Name())
-		switch {
-		case e.IsDir():
-			if err = os.Mkdir(to, 0o755); err == nil {
-				copyTree(t, tree, from, to)
-			}
-		case e.Type()&fs.ModeSymlink != 0:
-			var target string
-			if target, err = tree.Readlink(from); err == nil {
-				err = os.Symlink(target, to)
-			}
-		default:
-			var data []byte
-			if data, err = tree.ReadFile(from); err == nil {
-				err = os.WriteFile(to, data, 0o644)
-			}
-		}
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestADirectoryIsReadAsATreeInMemoryAndNeverWritten(t *testing.T) {
 	t.Parallel()
 	m := drivertest.Tree(t, append(alveo("0000:3b:00"), intelCard(pf, 0, "12", "ab", 2), intelCard(other, 1, "3", "c", 0), inspurCard("0000:3c:00.0"))...)
 	root := t.TempDir()
-	copyTree(t, m, ".", root)
+	if err := m.LayOut(root); err != nil {
+		t.Fatal(err)
+	}
 	dir, err := sysfs.OpenDir(root, sysfs.DirOptions{Write: true})
 	if err != nil {
 		t.Fatal(err)

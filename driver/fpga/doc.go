@@ -2,8 +2,9 @@
 //
 // [Intel] reads what Intel's kernel driver shows below class/fpga: for each PCI function
 // a container intel-fpga-dev.N, in it a management engine (intel-fpga-fme.N) for each
-// region and a port (intel-fpga-port.N) for each function of the user. [Xilinx] joins the
-// functions of one slot into one card. [Inspur] compares vendor and class ids.
+// region and a port (intel-fpga-port.N) for each function of the user; and the device feature
+// list of the kernel (DFL) below class/fpga_region: regionN, dfl-fme.N and dfl-port.N. [Xilinx]
+// joins the functions of one slot into one card. [Inspur] compares vendor and class ids.
 //
 // Guests get the virtual functions of a card where it has any, and then
 // never the physical one; else the card as a whole. A card with one region is one
@@ -27,14 +28,19 @@
 // functions in a region may get the other; such a region has a warning in the report, and
 // Config.SeparateFunctions keeps them apart.
 //
-// Config.Load programs a card, such as with the vendor's tool; this package runs no
-// program. Without it, cards of a tree in memory can be programmed:
-// the functions that the image names show in afu_id afterwards. An image is a .gbs file,
-// or its JSON metadata alone. The kernel shows nothing of the functions of other vendors'
-// cards; and it does not show those of virtual functions that are bound to vfio-pci.
+// Config.BitstreamLoader is a program that programs cards, such as with the vendor's tool: it
+// is run with the argument program and a JSON object on standard input, which docs/drivers.md
+// describes, for at most 600 seconds. Afterwards afu_id has to show the functions that the image
+// names. Without it, cards of Intel's driver in a tree in memory can be programmed: the functions
+// show in afu_id. An image is a .gbs file, or its JSON metadata alone. The kernel shows nothing of
+// the functions of other vendors' cards; and it does not show those of virtual functions that are
+// bound to vfio-pci.
 //
-// It does not load kernel drivers, enable SR-IOV or flash boards, and it knows nothing of
-// the newer DFL tree of the kernel (bus/dfl), which upstream does not read, either.
+// A region with a device feature list whose fpga_manager shows that a programming failed, or
+// that it is off or held in reset, is left out. While it is being programmed the card is a problem.
+//
+// It does not load kernel drivers, enable SR-IOV or flash boards. Upstream does not read
+// device feature lists.
 //
 // It follows cyborg/accelerator/drivers/fpga/intel, fpga/xilinx and fpga/inspur of Cyborg
 // 2026.2 for names, traits and handles, and the specifications of the Rocky release for

@@ -113,7 +113,9 @@ func dflCard(address string, n int, kind, function string) sysfs.PCIDevice {
 func directory(t testing.TB, m *sysfs.Memory) (*sysfs.DirTree, string) {
 	t.Helper()
 	root := t.TempDir()
-	copyTree(t, m, ".", root)
+	if err := m.LayOut(root); err != nil {
+		t.Fatal(err)
+	}
 	tree, err := sysfs.OpenDir(root, sysfs.DirOptions{})
 	if err != nil {
 		t.Fatal(err)
