@@ -1,0 +1,3 @@
+from oslo_config import cfg
+
+CONF = cfg.ConfigOpts()
