@@ -18,7 +18,7 @@
 // placement/objects, placement/policies, placement/lib.py, placement/util.py,
 // placement/auth.py and placement/microversion.py of the Placement service
 // (2026 development cycle), and its standard traits are those of os-traits
-// 2.9.0.
+// 3.9.0, or of an older release.
 //
 //	server, err := placementsim.New(placementsim.Config{Seed: 1})
 //	...

@@ -297,7 +297,8 @@ func (g *oracleGenerator) hopelessBefore(req oracleRequest) bool {
 
 // namesUnknown reports whether groups name a class or trait that there is not.
 func (g *oracleGenerator) namesUnknown(groups map[string]map[string][]string) bool {
-	known := slices.Concat(StandardResourceClasses(), StandardTraits())
+	standard, _ := standardTraits(oldestTraits)
+	known := slices.Concat(StandardResourceClasses(), standard)
 	for _, class := range g.Classes {
 		known = append(known, class.Name)
 	}

@@ -75,7 +75,7 @@ func (s *Server) Replace(records []sim.Record) error {
 	provider, request := s.ids.Position(), s.service.IDs.Position()
 	s.ids.Continue(ids.Provider)
 	s.service.IDs.Continue(ids.Request)
-	if err := s.state.Restore(StandardTraits(), rows); err != nil {
+	if err := s.state.Restore(s.standard, rows); err != nil {
 		s.ids.Continue(provider)
 		s.service.IDs.Continue(request)
 		return fmt.Errorf("%w: %w", sim.ErrRecords, err)

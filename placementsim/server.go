@@ -1,7 +1,6 @@
 package placementsim
 
 import (
-	_ "embed"
 	"fmt"
 	"net/http"
 	"strings"
@@ -37,6 +36,9 @@ type Config struct {
 	// upstream's option allocation_candidates_generation_strategy; empty means
 	// StrategyDepthFirst.
 	GenerationStrategy GenerationStrategy `json:"allocation_candidates_generation_strategy,omitempty"`
+	// OSTraits is the release of os-traits whose traits are the standard ones: 2.9.0, 3.4.0 or 3.9.0. Empty
+	// means the newest.
+	OSTraits string `json:"os_traits,omitempty"`
 }
 
 // GenerationStrategy is the order in which allocation candidates are generated.
@@ -86,15 +88,13 @@ type Server struct {
 	service  *simhttp.Service
 	verifier sim.TokenVerifier
 	clock    sim.Clock
+	standard []string // traits
 	ids      *simhttp.IDs
 	prefix   string
 	buffers  sync.Pool // of *[]byte, for long answers
 }
 
 var _ http.Handler = (*Server)(nil)
-
-//go:embed traits.txt
-var standardTraits string
 
 // New returns a service with the standard resource classes and traits only. The error matches [ErrConfig].
 func New(cfg Config, opts ...Option) (*Server, error) {
@@ -110,8 +110,12 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	default:
 		return nil, fmt.Errorf("%w: unknown generation strategy %q (known: depth-first, breadth-first)", ErrConfig, cfg.GenerationStrategy)
 	}
+	standard, err := standardTraits(cfg.OSTraits)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		config: cfg, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
+		config: cfg, standard: standard, clock: simhttp.Wall{}, ids: simhttp.NewIDs(cfg.Seed, "placement provider"),
 	}
 	s.service = &simhttp.Service{
 		Name: "placement", Router: s.router(), Handler: s.serve, WriteError: writeError,
@@ -123,20 +127,8 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if s.prefix != "" {
 		s.service.Prefixes = []string{s.prefix}
 	}
-	s.state = engine.New(StandardTraits(), s.clock.Now())
+	s.state = engine.New(standard, s.clock.Now())
 	return s, nil
-}
-
-// StandardTraits lists the traits that every service has, sorted: those of
-// os-traits 2.9.0.
-func StandardTraits() []string {
-	var names []string
-	for line := range strings.Lines(standardTraits) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			names = append(names, line)
-		}
-	}
-	return names
 }
 
 // StandardResourceClasses lists the resource classes that every service has,

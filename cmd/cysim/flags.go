@@ -50,6 +50,7 @@ func flagHelp() map[string]string {
 		"placement-cors-origin":               "Origin that browsers may call from.",
 		"placement-max-allocation-candidates": "How many allocation candidates a request generates before its limit applies; 0 for all.",
 		"placement-generation-strategy":       "Which candidates these are: depth-first (all of a host, then the next) or breadth-first (one of each host in turn).",
+		"placement-os-traits":                 "Release of os-traits whose traits are the standard ones: 2.9.0, 3.4.0 or 3.9.0. Default: the newest.",
 	}
 }
 
@@ -77,14 +78,16 @@ func describeFlags(parser *kong.Kong) error {
 	})
 }
 
-// shorten adds an alias without the service's name to the flags of Cyborg in a whole
-// cloud, unless that is another flag.
+// shorten adds an alias without the service's name to the flags of Cyborg and Placement in a
+// whole cloud, unless that is another flag.
 func shorten(command *kong.Node, flag *kong.Flag) {
-	short, ok := strings.CutPrefix(flag.Name, "cyborg-")
-	taken := slices.ContainsFunc(command.Flags, func(other *kong.Flag) bool { return other.Name == short })
-	if ok && !taken {
-		flag.Aliases = append(flag.Aliases, short)
-		flag.Help += " Also --" + short + "."
+	for _, service := range []string{"cyborg-", "placement-"} {
+		short, ok := strings.CutPrefix(flag.Name, service)
+		taken := slices.ContainsFunc(command.Flags, func(other *kong.Flag) bool { return other.Name == short || slices.Contains(other.Aliases, short) })
+		if ok && !taken {
+			flag.Aliases = append(flag.Aliases, short)
+			flag.Help += " Also --" + short + "."
+		}
 	}
 }
 
