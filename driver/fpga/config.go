@@ -282,8 +282,9 @@ const (
 // productID are the numbers that a function is known by.
 type productID struct{ vendor, product uint16 }
 
-// builtinProducts are the cards whose name is known. Upstream knows the first; a virtual
-// function has an id of its own.
+// builtinProducts are the cards that are known. Upstream knows the first; a virtual function has an
+// id of its own. The last are known by their id alone, as the kernel's dfl-pci knows them: a guest has
+// such a card on vfio-pci, where the kernel shows nothing of it.
 func builtinProducts() map[productID]Product {
 	arria := Product{Name: "PAC_ARRIA10", Family: "ARRIA10"}
 	d5005 := Product{Name: "PAC_D5005", Family: "STRATIX10"}
@@ -292,6 +293,8 @@ func builtinProducts() map[productID]Product {
 		{vendorIntel, 0x09c4}: arria, {vendorIntel, 0x09c5}: arria,
 		{vendorIntel, 0x0b2b}: d5005, {vendorIntel, 0x0b2c}: d5005,
 		{vendorIntel, 0x0b30}: n3000,
+		{vendorIntel, 0xbcbd}: {}, {vendorIntel, 0xbcbf}: {}, {vendorIntel, 0xbcc0}: {}, {vendorIntel, 0xbcc1}: {},
+		{vendorIntel, 0xbcce}: {}, {vendorIntel, 0xbccf}: {},
 	}
 }
 
@@ -300,7 +303,7 @@ func (s *settings) claims(vendor uint16) []driver.Claim {
 	var list []driver.Claim
 	for id, p := range s.products {
 		if id.vendor == vendor {
-			list = append(list, driver.Claim{Vendor: vendor, Product: id.product, Why: "FPGA " + p.Name})
+			list = append(list, driver.Claim{Vendor: vendor, Product: id.product, Why: strings.TrimSpace("FPGA " + p.Name)})
 		}
 	}
 	slices.SortFunc(list, func(a, b driver.Claim) int { return cmp.Compare(a.Product, b.Product) })

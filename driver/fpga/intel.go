@@ -106,7 +106,7 @@ func (v *intelVisit) oneProductPerRegionType() {
 
 // productOf is the name of a product, or the id where no name is known.
 func (v *visit) productOf(f driver.PCIFunction) string {
-	if p, ok := v.settings.product(f); ok {
+	if p, ok := v.settings.product(f); ok && p.Name != "" {
 		return p.Name
 	}
 	return f.VendorID() + ":" + f.ProductID()

@@ -196,6 +196,22 @@ func TestADeviceFeatureListBesideIntelsOwnDriver(t *testing.T) {
 	}
 }
 
+// A guest has its card on vfio-pci, where the kernel shows no device feature list.
+func TestACardWithoutANameStaysTheDriversWhileAGuestHasIt(t *testing.T) {
+	t.Parallel()
+	card := dflCard("0000:5f:00.0", 1, "2", "b")
+	card.Product = "bcce"
+	bound := sysfs.PCIDevice{Address: card.Address, Vendor: card.Vendor, Product: card.Product, Class: card.Class, Driver: "vfio-pci"}
+	for want, device := range map[string]sysfs.PCIDevice{
+		"cn0_0000:5f:00.0 1 of 5f.0: FPGA_INTEL FPGA_FUNCTION_ID_INTEL_b FPGA_REGION_INTEL_2 PROGRAMMABLE": card,
+		"cn0_0000:5f:00.0 1 of 5f.0: FPGA_INTEL PROGRAMMABLE":                                              bound,
+	} {
+		if got := strings.Join(lines(intel(t, fpga.Config{}, drivertest.Tree(t, device))), "\n"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestVirtualFunctionsOfADeviceFeatureListAreReported(t *testing.T) {
 	t.Parallel()
 	card := dflCard("0000:5f:00.0", 1, "2", "b")
@@ -287,6 +303,17 @@ func TestALoaderJudgesImagesOfAnotherForm(t *testing.T) {
 	err := d.Program(t.Context(), path(t, pf), "", []byte(`{"loader": {"tells": true}}`))
 	if err == nil || strings.Contains(err.Error(), "function_ids") || !strings.Contains(err.Error(), pf) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What the kernel does not show cannot be read again afterwards.
+func TestACardThatAGuestHasIsNotProgrammed(t *testing.T) {
+	t.Parallel()
+	card := dflCard("0000:5f:00.0", 1, "2", "b")
+	card.Driver, card.FPGA = "vfio-pci", nil
+	d := programmer(t)(fpga.NewIntel(fpga.Config{Host: "cn0", BitstreamLoader: "/bin/true"}, dirTree{drivertest.Tree(t, card)}))
+	if err := d.Program(t.Context(), path(t, "0000:5f:00.0"), "", ordered(t, "2", "d", orders{})); !errors.Is(err, fpga.ErrRegion) {
+		t.Errorf("error %v, want %v", err, fpga.ErrRegion)
 	}
 }
 

@@ -158,7 +158,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 	switch {
 	case b.dfl && bits.RegionType == "" && r.kind != "":
 		return job{}, fmt.Errorf("%w: it does not say for which type of region it is, and would go to one of type %s", ErrBitstream, r.kind)
-	case b.dfl && len(j.Ports) == 0:
+	case len(j.Ports) == 0: // as while a guest has the card
 		return job{}, fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, r.number)
 	}
 	return j, nil
@@ -280,9 +280,6 @@ func (b *base) write(ctx context.Context, j job, simulate func(programmable) err
 func (j job) load(tree programmable) error {
 	if len(j.Functions) == 0 {
 		return nil // only the loader knows
-	}
-	if len(j.Ports) == 0 {
-		return fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, j.Region)
 	}
 	for i, port := range j.Ports {
 		if err := tree.Program(j.Address, port, j.function(i)); err != nil {
