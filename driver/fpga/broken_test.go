@@ -269,6 +269,10 @@ func describe(t *rapid.T) sysfs.Description {
 		case "intel":
 			card := intelCard(bus+".0", i, digits("kinds", 4), digits("functions", 8), rapid.IntRange(0, 8).Draw(t, "vfs"))
 			card.Product = rapid.SampledFrom([]string{"09c4", "0b2b", "abcd"}).Draw(t, "product")
+			if len(card.FPGA.Regions) < 2 && rapid.Bool().Draw(t, "dfl") {
+				card.FPGA.DFL, card.Driver = true, "dfl-pci"
+				card.FPGA.ManagerState = rapid.SampledFrom([]string{"", "operating", "write", "write error"}).Draw(t, "state")
+			}
 			if card.VFs != nil {
 				card.VFs.Enabled = rapid.IntRange(0, card.VFs.Total).Draw(t, "enabled")
 			}

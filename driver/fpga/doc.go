@@ -38,6 +38,8 @@
 //
 // A region with a device feature list whose fpga_manager shows that a programming failed, or
 // that it is off or held in reset, is left out. While it is being programmed the card is a problem.
+// One without compat_id has a fixed function. Of a card whose management engine and ports are in
+// several functions of a slot, that with the engine is left out.
 //
 // It does not load kernel drivers, enable SR-IOV or flash boards. Upstream does not read
 // device feature lists.

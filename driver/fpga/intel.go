@@ -119,6 +119,10 @@ func (v *intelVisit) offerBoard(b *board) {
 		return
 	}
 	if !b.divided() {
+		if user := v.userOf(b); user != nil {
+			v.LeaveOut(b.Unit, "management function of a card whose user function is %s", user.Address)
+			return
+		}
 		for _, r := range b.regions {
 			if r.failed != "" {
 				v.LeaveOut(b.Unit, "region %d: %s", r.number, r.failed)
@@ -137,11 +141,21 @@ func (v *intelVisit) offerBoard(b *board) {
 	}, providers...)
 }
 
+// userOf is the function for the user of a card whose engine is in another function of its slot.
+func (v *intelVisit) userOf(b *board) *board {
+	for _, o := range v.boards {
+		if b.manages && !o.manages && o.serves && slotOf(o.Address) == slotOf(b.Address) {
+			return o
+		}
+	}
+	return nil
+}
+
 // providers is one for a card that is offered as a whole or has one region, else one for
 // each region, or with SeparateFunctions one for each function.
 func (v *intelVisit) providers(b *board, functions []*driver.Unit) ([]provider, error) {
 	if !b.divided() {
-		programmable := slices.ContainsFunc(b.regions, func(r region) bool { return v.settings.programmable(b.Address, r.number) })
+		programmable := slices.ContainsFunc(b.regions, func(r region) bool { return v.settings.fixed(b, r) == "" })
 		return []provider{v.provider(b, b.Address.String(), programmable, functions, b.regions...)}, nil
 	}
 	if b.unclear != nil {
@@ -170,7 +184,7 @@ func (v *intelVisit) providers(b *board, functions []*driver.Unit) ([]provider, 
 
 // regionProviders are those of one region of a divided card.
 func (v *intelVisit) regionProviders(b *board, r region, inside []*driver.Unit) []provider {
-	programmable := v.settings.programmable(b.Address, r.number)
+	programmable := v.settings.fixed(b, r) == ""
 	var list []provider
 	var addresses []driver.PCIAddress
 	for _, f := range inside {

@@ -231,7 +231,7 @@ func TestALoaderProgramsADeviceFeatureList(t *testing.T) {
 		kind     string // of the image
 		text     string // that the loader writes
 		loader   bool
-		says     string
+		noKind   bool
 		want     error
 		contains string
 		after    string
@@ -242,11 +242,16 @@ func TestALoaderProgramsADeviceFeatureList(t *testing.T) {
 		"an image for no region":       {kind: "", text: id("d") + "\n", loader: true, want: fpga.ErrBitstream, contains: "does not say", after: id("b")},
 		"nothing was loaded":           {kind: "2", text: id("b") + "\n", loader: true, contains: `port 1 has the function "` + id("b"), after: id("b")},
 		"something else was loaded":    {kind: "2", text: id("e") + "\n", loader: true, contains: `port 1 has the function "` + id("e"), after: id("e")},
+		"no type":                      {kind: "2", loader: true, noKind: true, want: fpga.ErrPreprogrammed, contains: "compat_id", after: id("b")},
 		"the card cannot be read then": {kind: "2", text: "rubbish", loader: true, contains: "after the loader: ", after: "rubbish"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tree, root := directory(t, drivertest.Tree(t, dflCard("0000:5f:00.0", 1, "2", "b")))
+			kind := "2"
+			if tt.noKind {
+				kind = ""
+			}
+			tree, root := directory(t, drivertest.Tree(t, dflCard("0000:5f:00.0", 1, kind, "b")))
 			config := fpga.Config{Host: "cn0"}
 			if tt.loader {
 				config.BitstreamLoader = self(t)

@@ -17,7 +17,8 @@ var (
 	ErrBitstream = errors.New("fpga: bad image")
 	// ErrNoDevice: no card of the driver's is at the control path.
 	ErrNoDevice = errors.New("fpga: no such device")
-	// ErrPreprogrammed: the configuration says that the region is not to be programmed.
+	// ErrPreprogrammed: the configuration says that the region is not to be programmed, or the
+	// kernel shows no way to.
 	ErrPreprogrammed = errors.New("fpga: pre-programmed")
 	// ErrRegion: it is not clear which region is meant.
 	ErrRegion = errors.New("fpga: unclear region")
@@ -156,7 +157,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 		}
 	}
 	switch {
-	case b.dfl && bits.RegionType == "" && r.kind != "":
+	case b.dfl && bits.RegionType == "":
 		return job{}, fmt.Errorf("%w: it does not say for which type of region it is, and would go to one of type %s", ErrBitstream, r.kind)
 	case len(j.Ports) == 0: // as while a guest has the card
 		return job{}, fmt.Errorf("%w: the kernel shows no port of region %d", ErrRegion, r.number)
@@ -186,13 +187,13 @@ func (d *Intel) find(ctx context.Context, at driver.PCIAddress) (*board, error) 
 // programmed.
 func (d *Intel) writable(b *board, deployable string) ([]region, error) {
 	var list []region
-	named := deployable == ""
+	named, fixed := deployable == "", ""
 	for _, r := range b.regions {
 		switch {
 		case deployable != "" && !d.stands(deployable, b, r):
 			continue
-		case !d.settings.programmable(b.Address, r.number):
-			named = true
+		case d.settings.fixed(b, r) != "":
+			named, fixed = true, d.settings.fixed(b, r)
 			continue
 		case d.settings.SeparateFunctions && b.divided() && r.reached() > 1:
 			return nil, fmt.Errorf("%w: region %d has %d functions that are offered one by one", ErrRegion, r.number, r.reached())
@@ -204,7 +205,7 @@ func (d *Intel) writable(b *board, deployable string) ([]region, error) {
 	case !named:
 		return nil, fmt.Errorf("%w: the card has no deployable %s", ErrRegion, deployable)
 	case len(list) == 0:
-		return nil, fmt.Errorf("%w: the configuration says so", ErrPreprogrammed)
+		return nil, fmt.Errorf("%w: %s", ErrPreprogrammed, fixed)
 	}
 	return list, nil
 }
@@ -237,8 +238,8 @@ func (d *Intel) fitting(b *board, bits bitstream, regions []region) ([]region, e
 		return fit, nil
 	}
 	for _, r := range b.regions {
-		if bits.fits(r) && !d.settings.programmable(b.Address, r.number) {
-			return nil, fmt.Errorf("%w: the configuration says so of region %d, for which the image was made", ErrPreprogrammed, r.number)
+		if reason := d.settings.fixed(b, r); reason != "" && bits.fits(r) {
+			return nil, fmt.Errorf("%w: %s of region %d, for which the image was made", ErrPreprogrammed, reason, r.number)
 		}
 	}
 	var kinds []string

@@ -17,10 +17,23 @@ type board struct {
 	virtual []*driver.Unit
 	// unclear says why it is not known which function leads to which region.
 	unclear error
-	// dfl is set for a card with a device feature list.
-	dfl bool
+	// dfl is set for a card with a device feature list, manages for a function with engines, and
+	// serves for one with ports.
+	dfl, manages, serves bool
 	// fault is set for a card that must not be offered, once that was reported.
 	fault bool
+}
+
+// fixed says why a region is not to be programmed, or is empty. In a device feature list a region
+// without a type has no manager.
+func (s *settings) fixed(b *board, r region) string {
+	switch {
+	case !s.programmable(b.Address, r.number):
+		return "the configuration says so"
+	case b.dfl && r.kind == "":
+		return "the kernel shows no type of the region (compat_id)"
+	}
+	return ""
 }
 
 // divided reports whether the virtual functions of the card are offered.
@@ -90,7 +103,7 @@ func (r region) mixed() string {
 func (v *intelVisit) regions(c *driver.Unit) *board {
 	b := &board{Unit: c}
 	own, ok := v.read(c)
-	b.dfl = own.dfl
+	b.dfl, b.manages, b.serves = own.dfl, len(own.engines) > 0, len(own.ports) > 0
 	b.fault = own.broken || !ok && !b.divided()
 	slots := slotsOf(c.Address, own.ports)
 	for _, f := range c.Virtual {

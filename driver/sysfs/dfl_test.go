@@ -2,6 +2,7 @@ package sysfs_test
 
 import (
 	"errors"
+	"io/fs"
 	"testing"
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
@@ -46,6 +47,9 @@ func TestADeviceFeatureListIsLaidOutAsTheKernelDoes(t *testing.T) {
 				t.Errorf("%s: %s = %q, want %q", when, name, got, text)
 			}
 		}
+	}
+	if _, err := m.ReadFile("class/fpga_region/region7/compat_id"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("compat_id of the whole: %v, want that of the kernel", err)
 	}
 	const state = "class/fpga_manager/fpga7/state"
 	files("at the start", map[string]string{

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gocyborg/gocyborg/driver"
 )
@@ -160,6 +161,10 @@ func (m *hardware) addFPGADevice(f *function, dev int, dfl bool) {
 	m.link(f.fpgaDir()+"/device", f.dir)
 	m.link(f.fpgaDir()+"/subsystem", f.fpgaClass())
 	m.link(f.fpgaClass()+"/"+f.fpgaName(), f.fpgaDir())
+	if dfl { // the region of the whole has no manager
+		m.file(f.fpgaDir()+"/compat_id", "")
+		m.setRefusal(f.fpgaDir()+"/compat_id", syscall.ENOENT)
+	}
 }
 
 // fpgaClass, fpgaName and fpgaDir are those of the container.
