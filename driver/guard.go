@@ -24,6 +24,8 @@ type Guard struct {
 	mu sync.Mutex
 	// stuck has the calls that were given up and have not returned, by the driver's name.
 	stuck map[string][]*stuckCall
+	// claims are those of the drivers that were asked to discover, by name.
+	claims map[string][]Claim
 }
 
 // stuckCall is a call that was given up.
@@ -42,6 +44,7 @@ func (g *Guard) DiscoverAll(ctx context.Context, drivers []Driver) []Report {
 		}
 		reports[i] = g.discover(ctx, d, views[i])
 	}
+	g.keepBesideFailed(ctx, drivers, reports, views)
 	refuseDoubleClaims(drivers, reports)
 	leaveOneOfEachGroup(drivers, reports, views)
 	dropRepeatedProblems(reports)
@@ -56,6 +59,7 @@ func (g *Guard) discover(ctx context.Context, d Driver, view *View) Report {
 	}
 	var report Report
 	err := g.Call(ctx, d, "discover", discoverLimit, func(ctx context.Context) (err error) {
+		g.learn(d)
 		report, err = look(ctx)
 		return err
 	})
@@ -63,6 +67,55 @@ func (g *Guard) discover(ctx context.Context, d Driver, view *View) Report {
 		return Report{Err: err}
 	}
 	return report
+}
+
+// learn asks a driver for its claims, once, for the time when it fails.
+func (g *Guard) learn(d Driver) {
+	claimer, ok := d.(Claimer)
+	name := d.Name()
+	g.mu.Lock()
+	_, known := g.claims[name]
+	g.mu.Unlock()
+	if !ok || known {
+		return
+	}
+	claims := claimer.Claims()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.claims == nil {
+		g.claims = make(map[string][]Claim)
+	}
+	g.claims[name] = claims
+}
+
+// keepBesideFailed makes problems of the devices that are functions of a driver that failed, or are in
+// an IOMMU group with one. What was reported of the latter is kept, so two guests would have
+// functions of one group, or one function.
+func (g *Guard) keepBesideFailed(ctx context.Context, drivers []Driver, reports []Report, views []*View) {
+	for i, failed := range reports {
+		if failed.Err == nil || views[i] == nil {
+			continue
+		}
+		name := drivers[i].Name()
+		g.mu.Lock()
+		claims := g.claims[name]
+		g.mu.Unlock()
+		functions, _, err := views[i].PCIFunctions(ctx)
+		if err != nil || len(claims) == 0 { // the others cannot read the bus, either
+			continue
+		}
+		own := ownFunctions{view: views[i], driver: name, claimed: make(map[PCIAddress]bool), groups: make(map[string]PCIAddress)}
+		for _, f := range functions {
+			if slices.ContainsFunc(claims, func(c Claim) bool { return c.Covers(f) }) {
+				own.add(f.Address)
+			}
+		}
+		for j := range reports {
+			if views[j] == views[i] {
+				own.keepBeside(&reports[j])
+			}
+		}
+	}
 }
 
 // Call calls do, which calls the driver, and returns its error. A panic is an error that names the

@@ -212,3 +212,46 @@ func (r *Report) leaveLowestHandles(driver string, p Deployable, view *View, low
 		return h.Type == HandlePCI && err == nil && left[at]
 	})
 }
+
+// ownFunctions are the functions that a driver claims, and their IOMMU groups, each with one of them.
+type ownFunctions struct {
+	view    *View
+	driver  string
+	claimed map[PCIAddress]bool
+	groups  map[string]PCIAddress
+}
+
+func (o ownFunctions) add(at PCIAddress) {
+	o.claimed[at] = true
+	if name := o.view.groupOf(at); name != "" {
+		o.groups[name] = at
+	}
+}
+
+// keepBeside makes problems of the devices of a report that share functions or groups.
+func (o ownFunctions) keepBeside(r *Report) {
+	r.Devices = slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
+		shared := o.shared(d)
+		if shared != "" {
+			r.AddProblem(d.ControlPath.Address().String(), fmt.Errorf("%s, which failed: left as it was", shared))
+		}
+		return shared != ""
+	})
+}
+
+// shared says what a device shares with the driver, or "".
+func (o ownFunctions) shared(d Device) string {
+	for _, at := range d.Addresses() {
+		if at.Kind == ControlPathPCI && o.claimed[at.PCI] {
+			return fmt.Sprintf("a function of driver %s, too", o.driver)
+		}
+	}
+	for _, p := range d.Deployables {
+		for _, key := range p.groups(o.view) {
+			if at, found := o.groups[key.name]; found {
+				return fmt.Sprintf("group %s with %s of driver %s", key.name, at, o.driver)
+			}
+		}
+	}
+	return ""
+}

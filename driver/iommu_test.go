@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"syscall"
@@ -208,6 +209,63 @@ func TestAGroupIsNotOfferedTwiceWhileAFunctionIsUnreadable(t *testing.T) {
 		for _, d := range reports[0].Devices {
 			if at := d.ControlPath.Address().String(); at != first {
 				t.Errorf("%s is unreadable: %s is offered beside what is kept of %s", name, at, first)
+			}
+		}
+	}
+}
+
+// failing is a driver whose discovery fails.
+type failing struct {
+	claiming
+	fail func() error
+}
+
+type claiming interface {
+	driver.TreeDriver
+	driver.Claimer
+}
+
+func (f failing) DiscoverIn(context.Context, *driver.View) (driver.Report, error) {
+	return driver.Report{}, f.fail()
+}
+
+// TestNothingIsNewlyOfferedBesideADriverThatFailed: an agent keeps what the driver reported, so its functions may be
+// those of guests. Others of their groups, and the same functions by another driver, stay as they are.
+func TestNothingIsNewlyOfferedBesideADriverThatFailed(t *testing.T) {
+	t.Parallel()
+	const inGroup, apart, same = "0000:30:00.0", "0000:42:00.0", "0000:43:00.0"
+	tree := drivertest.Tree(t,
+		grouped(30, inGroup, "8086", "1520", "0200", "vfio-pci"), grouped(30, "0000:40:00.0", "10de", "15f8", "0302", "vfio-pci"),
+		grouped(31, apart, "8086", "1520", "0200", "vfio-pci"), grouped(32, same, "10de", "15f8", "0302", "vfio-pci"))
+	gpus := gpusOf(t, tree, driver.Policy{}).(claiming)
+	others := passthrough(t, tree, driver.Policy{}, pci.Spec{VendorID: "8086", ProductID: "1520"}, pci.Spec{Address: &pci.Address{Glob: same}})
+	for name, fail := range map[string]func() error{
+		"an error": func() error { return errors.New("class/gpu: too many open files") },
+		"a panic":  func() error { panic("no tool") },
+	} {
+		for _, drivers := range [][]driver.Driver{{failing{gpus, fail}, others}, {others, failing{gpus, fail}}} {
+			reports := driver.DiscoverAll(t.Context(), drivers)
+			report := reports[0]
+			if report.Err != nil {
+				report = reports[1]
+			}
+			var offered []string
+			for _, d := range report.Devices {
+				offered = append(offered, d.ControlPath.Address().String())
+			}
+			if diff := cmp.Diff([]string{apart}, offered); diff != "" {
+				t.Errorf("%s: offered (-want +got):\n%s", name, diff)
+			}
+			problems := map[string]string{}
+			for _, p := range report.Problems {
+				problems[p.Address] = p.Err.Error()
+			}
+			want := map[string]string{
+				inGroup: "group 30 with 0000:40:00.0 of driver nvidia, which failed: left as it was",
+				same:    "a function of driver nvidia, too, which failed: left as it was",
+			}
+			if diff := cmp.Diff(want, problems); diff != "" {
+				t.Errorf("%s: problems (-want +got):\n%s", name, diff)
 			}
 		}
 	}
