@@ -133,7 +133,7 @@ func (c *Cloud) agents() iter.Seq[made] {
 			if m := each.machine; m != nil {
 				c.machineOf[m.host.Name] = m
 				each.agent.Changed = func() { c.hardware.commit(m) }
-				each.agent.Reboot = func() { c.reboot(m) }
+				each.agent.Reboot = func() { _ = c.reboot(m) } // what a driver leaves is a leak
 				if m.written != nil {
 					m.written.has = func(at driver.PCIAddress) bool { return c.compute.Has(m.host.Name, deviceAt(at)) }
 				}

@@ -162,8 +162,8 @@ func (m *machine) row() (hostRow, error) {
 		row.Sysfs = data
 	}
 	for name, snapshotter := range m.snapshotters {
-		data, err := snapshotter.Dump()
-		if err != nil {
+		var data []byte
+		if err := m.ask(snapshotter, "dump", func() (err error) { data, err = snapshotter.Dump(); return err }); err != nil {
 			return hostRow{}, fmt.Errorf("driver %s: %w", name, err)
 		}
 		row.Drivers[name] = data
@@ -187,7 +187,7 @@ func (m *machine) load(row hostRow) error {
 		if !ok {
 			return fmt.Errorf("driver %s: missing", name)
 		}
-		if err := snapshotter.Load(own); err != nil {
+		if err := m.ask(snapshotter, "load", func() error { return snapshotter.Load(own) }); err != nil {
 			return fmt.Errorf("driver %s: %w", name, err)
 		}
 	}

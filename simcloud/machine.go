@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
@@ -26,6 +27,20 @@ type machine struct {
 	created      bool                          // the root provider is in Placement
 	older        map[string]bool               // mediated devices and functions with vGPUs that were there before: not leaked
 	snapshotters map[string]driver.Snapshotter // the drivers that remember something, by name
+	guard        driver.Guard                  // of calls that Cyborg does not make
+}
+
+// askLimit is the time that a driver has to tell or restore what it remembers.
+const askLimit = 30 * time.Second
+
+// ask calls a driver, which may be a vendor's with a defect. Do must not touch anything that is used after an
+// error.
+func (m *machine) ask(asked any, step string, do func() error) error {
+	d, isDriver := asked.(driver.Driver)
+	if !isDriver || asked == m.verbatim {
+		return do()
+	}
+	return m.guard.Call(context.Background(), d, step, askLimit, func(context.Context) error { return do() })
 }
 
 // newMachine opens or generates the hardware of a host.
@@ -87,7 +102,7 @@ func (m *machine) agent(registry *builtin.Registry) (driver.Host, error) {
 			m.snapshotters[d.Name()] = snapshotter
 		}
 	}
-	agent := driver.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: m.reboot}
+	agent := driver.Host{Name: m.host.Name, Fallback: m.host.Fallback, Drivers: drivers, Reboot: func() { _ = m.reboot() }} // what a driver leaves is a leak
 	if nova := m.host.Nova; nova != nil && len(nova.DeviceSpec) > 0 {
 		agent.NovaClaims = nova.claims
 	}
@@ -111,13 +126,21 @@ func newAgent(trees *generator, drivers *builtin.Registry, seed uint64, i int, h
 // mdevs lists the mediated devices that are there now.
 func (m *machine) mdevs() ([]driver.Mdev, error) {
 	var mdevs []driver.Mdev
+	var broken []error
 	for _, d := range m.simulated {
-		mdevs = append(mdevs, d.Mdevs()...)
+		var own []driver.Mdev
+		if err := m.ask(d, "list mediated devices", func() error { own = d.Mdevs(); return nil }); err != nil {
+			broken = append(broken, err)
+			continue
+		}
+		mdevs = append(mdevs, own...)
 	}
+	err := errors.Join(broken...)
 	if m.tree == nil {
-		return mdevs, nil
+		return mdevs, err
 	}
-	inTree, err := sysfs.Mdevs(m.tree)
+	inTree, treeErr := sysfs.Mdevs(m.tree)
+	err = cmp.Or(err, treeErr)
 	mdevs = append(mdevs, inTree...)
 	slices.SortFunc(mdevs, func(a, b driver.Mdev) int { return cmp.Compare(a.UUID, b.UUID) })
 	return mdevs, err
@@ -232,7 +255,9 @@ func (c *Cloud) StopHost(host string) error {
 	if err := c.Cyborg.StopAgent(host); err != nil {
 		return fmt.Errorf("simcloud: stop host %s: %w", host, err)
 	}
-	c.reboot(m)
+	if err := c.reboot(m); err != nil {
+		return fmt.Errorf("simcloud: stop host %s: %w", host, err)
+	}
 	return nil
 }
 
@@ -252,19 +277,22 @@ func (c *Cloud) CreateMdev(ctx context.Context, host string, m driver.Mdev) erro
 	return create(ctx, m)
 }
 
-func (c *Cloud) reboot(m *machine) {
-	m.reboot()
+func (c *Cloud) reboot(m *machine) error {
+	err := m.reboot()
 	c.hardware.commit(m)
+	return err
 }
 
 // reboot is what a restart does to the hardware. A directory is not ours to restart.
-func (m *machine) reboot() {
+func (m *machine) reboot() error {
+	var broken []error
 	for _, d := range m.simulated {
-		d.Reboot()
+		broken = append(broken, m.ask(d, "reboot", func() error { d.Reboot(); return nil }))
 	}
 	if tree, ok := m.tree.(*sysfs.Memory); ok {
 		tree.Reboot()
 	}
+	return errors.Join(broken...)
 }
 
 // StartHost starts the agent of a stopped host, and returns when it has created the mediated

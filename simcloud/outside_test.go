@@ -82,3 +82,54 @@ func TestADriverFromOutsideThatIsItsOwnHardware(t *testing.T) {
 		t.Errorf("after the restart: %v, %v", mdevs, err)
 	}
 }
+
+// defective is a driver of a vendor that panics in the methods named.
+type defective struct {
+	*verbatim.Driver
+	panics map[string]bool
+}
+
+func (d *defective) fails(method string) {
+	if d.panics[method] {
+		panic(method + " is broken")
+	}
+}
+
+func (d *defective) Dump() ([]byte, error)  { d.fails("Dump"); return d.Driver.Dump() }
+func (d *defective) Load(data []byte) error { d.fails("Load"); return d.Driver.Load(data) }
+func (d *defective) Mdevs() []driver.Mdev   { d.fails("Mdevs"); return d.Driver.Mdevs() }
+func (d *defective) Reboot()                { d.fails("Reboot"); d.Driver.Reboot() }
+
+// A panic is an error that names the driver, and the cloud goes on.
+func TestADriverFromOutsideThatPanics(t *testing.T) {
+	t.Parallel()
+	d := &defective{Driver: verbatim.New(nil), panics: map[string]bool{}}
+	cloud, err := simcloud.New(t.Context(), outsideModel(builtin.Config{EnabledDrivers: []string{"acme"}}),
+		simcloud.WithDriver("acme", func(string, json.RawMessage, driver.Tree) (driver.Driver, error) { return d, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	kept, err := cloud.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, do := range map[string]func() error{
+		"Dump":   func() error { _, err := cloud.Dump(); return err },
+		"Load":   func() error { return cloud.Load(kept) },
+		"Mdevs":  func() error { _, err := cloud.Mdevs("cn0"); return err },
+		"Reboot": func() error { return cloud.StopHost("cn0") },
+	} {
+		d.panics = map[string]bool{method: true}
+		if err := do(); err == nil || !strings.Contains(err.Error(), d.Name()) || !strings.Contains(err.Error(), "panic: "+method+" is broken at outside_test.go:") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	d.panics = nil
+	if err := cloud.Load(kept); err != nil {
+		t.Errorf("after the panics: %v", err)
+	}
+	if err := cloud.RebootHost(t.Context(), "cn0"); err != nil {
+		t.Errorf("after the panics: %v", err)
+	}
+}
