@@ -23,9 +23,8 @@ const (
 type Guard struct {
 	mu sync.Mutex
 	// stuck has the calls that were given up and have not returned, by the driver's name.
-	stuck map[string][]*stuckCall
-	// claims are those of the drivers that were asked to discover, by name.
-	claims map[string][]Claim
+	stuck  map[string][]*stuckCall
+	claims sync.Map // of the drivers that were asked to discover: []Claim by name
 }
 
 // stuckCall is a call that was given up.
@@ -71,21 +70,11 @@ func (g *Guard) discover(ctx context.Context, d Driver, view *View) Report {
 
 // learn asks a driver for its claims, once, for the time when it fails.
 func (g *Guard) learn(d Driver) {
-	claimer, ok := d.(Claimer)
-	name := d.Name()
-	g.mu.Lock()
-	_, known := g.claims[name]
-	g.mu.Unlock()
-	if !ok || known {
-		return
+	if claimer, ok := d.(Claimer); ok {
+		if _, known := g.claims.Load(d.Name()); !known {
+			g.claims.Store(d.Name(), claimer.Claims())
+		}
 	}
-	claims := claimer.Claims()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.claims == nil {
-		g.claims = make(map[string][]Claim)
-	}
-	g.claims[name] = claims
 }
 
 // keepBesideFailed makes problems of the devices that are functions of a driver that failed, or are in
@@ -97,9 +86,8 @@ func (g *Guard) keepBesideFailed(ctx context.Context, drivers []Driver, reports 
 			continue
 		}
 		name := drivers[i].Name()
-		g.mu.Lock()
-		claims := g.claims[name]
-		g.mu.Unlock()
+		learned, _ := g.claims.Load(name)
+		claims, _ := learned.([]Claim)
 		functions, _, err := views[i].PCIFunctions(ctx)
 		if err != nil || len(claims) == 0 { // the others cannot read the bus, either
 			continue

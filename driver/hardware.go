@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gocyborg/gocyborg/driver/internal/file"
+	"github.com/gocyborg/gocyborg/driver/internal/parallel"
 )
 
 const pciDevicesDir = "bus/pci/devices"
@@ -39,7 +40,7 @@ func (v *View) readFunctions(ctx context.Context) ([]PCIFunction, []Problem, err
 		return nil, nil, cmp.Or(ctx.Err(), fmt.Errorf("%s: %w", pciDevicesDir, file.Cause(err)))
 	}
 	found, faults := make([]PCIFunction, len(entries)), make([]error, len(entries))
-	forEachParallel(len(entries), func(i int) {
+	parallel.ForEach(len(entries), func(i int) {
 		if ctx.Err() == nil {
 			found[i], faults[i] = v.readFunction(entries[i].Name())
 		}

@@ -3,10 +3,8 @@ package driver
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"unicode/utf16"
+
+	"github.com/gocyborg/gocyborg/driver/internal/pythonjson"
 )
 
 // driverDevice, driverDeployable and driverHandle are upstream's objects DriverDevice,
@@ -50,14 +48,14 @@ func MarshalObjects(devices []Device) ([]byte, error) {
 	for _, d := range devices {
 		object := driverDevice{
 			Vendor: d.Vendor, Model: d.Model, Type: d.Type, StdBoardInfo: d.StdBoardInfo, VendorBoardInfo: d.VendorBoardInfo, Stub: d.Stub,
-			ControlPath: driverControlPath{d.ControlPath.Type, d.ControlPath.Info.pythonText()}, Deployables: []driverDeployable{},
+			ControlPath: driverControlPath{d.ControlPath.Type, pythonjson.Object(d.ControlPath.Info)}, Deployables: []driverDeployable{},
 		}
 		for _, p := range d.Deployables {
 			part := driverDeployable{
 				Name: p.Name, NumAccelerators: p.NumAccelerators, DriverName: p.DriverName, Attributes: p.AttributeList(), AttachHandles: []driverHandle{},
 			}
 			for _, h := range p.AttachHandles {
-				part.AttachHandles = append(part.AttachHandles, driverHandle{h.Type, h.Info.pythonText(), h.InUse})
+				part.AttachHandles = append(part.AttachHandles, driverHandle{h.Type, pythonjson.Object(h.Info), h.InUse})
 			}
 			object.Deployables = append(object.Deployables, part)
 		}
@@ -68,35 +66,4 @@ func MarshalObjects(devices []Device) ([]byte, error) {
 		return nil, fmt.Errorf("driver: marshal objects: %w", err)
 	}
 	return append(text, '\n'), nil
-}
-
-// pythonText is the text that upstream's drivers make of information, with json.dumps and sorted keys. The
-// conductor compares it as it is.
-func (i Info) pythonText() string {
-	var pairs []string
-	for _, key := range slices.Sorted(maps.Keys(i)) {
-		pairs = append(pairs, pythonString(key)+": "+pythonString(i[key]))
-	}
-	return "{" + strings.Join(pairs, ", ") + "}"
-}
-
-// pythonString is a text as json.dumps writes it, in ASCII.
-func pythonString(text string) string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // texts always encode
-	var ascii strings.Builder
-	for _, r := range strings.TrimSuffix(b.String(), "\n") {
-		switch {
-		case r < 0x7f:
-			ascii.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&ascii, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&ascii, `\u%04x`, r)
-		}
-	}
-	return ascii.String()
 }

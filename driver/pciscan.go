@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/gocyborg/gocyborg/driver/internal/parallel"
 )
 
 // Unit is a PCI function with its state and its relatives by SR-IOV.
@@ -82,7 +84,7 @@ func ScanPCI(ctx context.Context, view *View, driver string, policy Policy, own 
 // read adds the functions that are wanted and not read yet.
 func (s *PCIScan) read(functions []PCIFunction, wanted func(PCIFunction) bool) {
 	functions = slices.DeleteFunc(slices.Clone(functions), func(f PCIFunction) bool { return s.units[f.Address] != nil || !wanted(f) })
-	forEachParallel(len(functions), func(i int) { s.View.PCIState(functions[i]) })
+	parallel.ForEach(len(functions), func(i int) { s.View.PCIState(functions[i]) })
 	for _, f := range functions {
 		u := &Unit{PCIFunction: f}
 		var problems []Problem

@@ -85,8 +85,10 @@ func foundations() []Package {
 // drivers are the hardware drivers.
 func drivers() []Package {
 	return []Package{
-		{Pattern: "driver", Ours: []string{"driver/internal/file", "internal/strictjson"}, Others: []string{uuid}},
+		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/parallel", "driver/internal/pythonjson", "internal/strictjson"}, Others: []string{uuid}},
 		{Pattern: "driver/internal/file"},
+		{Pattern: "driver/internal/parallel"},
+		{Pattern: "driver/internal/pythonjson"},
 		{Pattern: "driver/internal/program"},
 		{Pattern: "driver/internal/pciid", Ours: []string{"driver"}},
 		{Pattern: "driver/sysfs", Ours: []string{"driver", "driver/internal/*", "internal/strictjson"}, Others: []string{xsys}},

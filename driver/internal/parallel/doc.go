@@ -1,0 +1,2 @@
+// Package parallel does many small jobs side by side.
+package parallel
