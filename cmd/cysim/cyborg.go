@@ -82,7 +82,7 @@ func (c *cyborgCommand) model(line *kong.Context, drivers simcloud.Option, log *
 	if model.Cyborg.Seed == 0 {
 		model.Cyborg.Seed = model.Seed
 	}
-	if model.DeviceProfiles == nil {
+	if model.DeviceProfiles == nil && c.Sysfs == "" { // a real machine has those of its operator
 		model.DeviceProfiles = simcloud.DefaultModel().DeviceProfiles
 	}
 	return c.apply(model, log)

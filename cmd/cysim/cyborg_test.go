@@ -301,6 +301,9 @@ func TestCyborgContinuesFromItsState(t *testing.T) {
 		t.Fatalf("the request: %s", request)
 	}
 	profiles := api(first, "GET", "/device_profiles", "")
+	if n := strings.Count(profiles, `"name"`); n != 1 {
+		t.Errorf("%d device profiles, want only the one created: %s", n, profiles)
+	}
 	if status := first.stop(); status != 0 {
 		t.Fatalf("status %d: %s", status, first.stderr)
 	}

@@ -22,15 +22,23 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// startPlacement runs Debian's python3-placement over sqlite until the test ends.
-func startPlacement(t *testing.T) (url string) {
+// startPlacement runs Debian's python3-placement over sqlite until the test ends. It asks a Keystone
+// about tokens, if there is the URL of one.
+func startPlacement(t *testing.T, keystone ...string) (url string) {
 	t.Helper()
-	const python = "/usr/bin/python3"
-	launcher, err := os.ReadFile("../../placementsim/testdata/oracle/serve.py")
+	return startReal(t, "placement", "../../placementsim/testdata/oracle/serve.py", keystone...)
+}
+
+// startReal runs one of Debian's services in Python until the test ends.
+func startReal(t *testing.T, name, file string, args ...string) (url string) {
+	t.Helper()
+	launcher, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(python, "-W", "ignore", "-B", "-c", string(launcher), t.TempDir())
+	cmd := exec.Command("/usr/bin/python3", append([]string{"-W", "ignore", "-B", "-c", string(launcher), t.TempDir()}, args...)...)
+	var log lockedBuffer
+	cmd.Stderr = &log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -45,10 +53,13 @@ func startPlacement(t *testing.T) (url string) {
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
+		if text := log.String(); t.Failed() {
+			t.Logf("the log of the real %s ends with: %s", name, text[max(0, len(text)-4000):])
+		}
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the real Placement does not start (%v): install Debian's python3-placement (apt-get install python3-placement)", err)
+		t.Fatalf("the real %[1]s does not start (%[2]v): install Debian's python3-%[1]s (apt-get install python3-%[1]s): %[3]s", name, err, &log)
 	}
 	return "http://127.0.0.1:" + strings.TrimSpace(line)
 }

@@ -31,7 +31,7 @@ func TestKill9LosesNoAcknowledgedChange(t *testing.T) {
 		users[i] = newKillUser(i)
 	}
 	for round := range kills + 1 {
-		served := startProcess(t, file)
+		served := startProcess(t, "serve", "--state", file, "--seed", "3")
 		for _, u := range users {
 			u.settle(t, served)
 		}
@@ -58,9 +58,11 @@ type killedProcess struct {
 	url     string
 }
 
-func startProcess(t *testing.T, file string) *killedProcess {
+// startProcess returns when the process has printed its URL, in the first of its export lines that ends
+// in _URL, and is ready.
+func startProcess(t *testing.T, args ...string) *killedProcess {
 	t.Helper()
-	p := &killedProcess{command: exec.Command(os.Args[0], "serve", "--state", file, "--seed", "3")}
+	p := &killedProcess{command: exec.Command(os.Args[0], args...)}
 	p.command.Env = append(os.Environ(), asCommand+"=1")
 	p.command.Stderr = &p.stderr
 	stdout, err := p.command.StdoutPipe()
@@ -73,7 +75,8 @@ func startProcess(t *testing.T, file string) *killedProcess {
 	t.Cleanup(func() { _ = p.command.Process.Kill() })
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), "export CYSIM_URL="); ok {
+		name, value, _ := strings.Cut(lines.Text(), "=")
+		if strings.HasSuffix(name, "_URL") && strings.HasPrefix(name, "export CYSIM_") {
 			p.url = value
 		}
 		if strings.HasPrefix(lines.Text(), "export CYSIM_PID=") {

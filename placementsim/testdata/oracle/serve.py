@@ -1,7 +1,9 @@
 """Serve the real Placement on a free loopback port until standard input ends.
 
-The one argument is a directory for the configuration and the database. The
+The first argument is a directory for the configuration and the database. The
 database is migrated once; a POST to /reset-for-oracle copies that state back.
+With a second one, the URL of a Keystone whose administrator's password is
+secret, tokens are validated there, each at every request.
 """
 
 import io
@@ -16,13 +18,24 @@ CONFIG = """\
 [DEFAULT]
 log_options = False
 [api]
-auth_strategy = noauth2
+auth_strategy = {strategy}
 [placement_database]
 connection = sqlite:///{database}
 sqlite_synchronous = False
 sync_on_startup = True
 [oslo_policy]
 policy_file = {policy}
+[keystone_authtoken]
+www_authenticate_uri = {keystone}
+auth_url = {keystone}
+auth_type = password
+username = admin
+password = secret
+project_name = admin
+user_domain_id = default
+project_domain_id = default
+token_cache_time = -1
+service_token_roles_required = true
 """
 
 
@@ -42,13 +55,15 @@ class Handler(simple_server.WSGIRequestHandler):
         pass
 
 
-def placement_app(directory):
+def placement_app(directory, keystone):
     database = os.path.join(directory, 'placement.sqlite')
     policy = os.path.join(directory, 'policy.yaml')
     with open(policy, 'w') as out:
         out.write('# nothing overridden\n')
     with open(os.path.join(directory, 'placement.conf'), 'w') as out:
-        out.write(CONFIG.format(database=database, policy=policy))
+        out.write(CONFIG.format(
+            database=database, policy=policy, keystone=keystone,
+            strategy='keystone' if keystone else 'noauth2'))
     os.environ['OS_PLACEMENT_CONFIG_DIR'] = directory
     sys.argv = sys.argv[:1]
     from placement import wsgi
@@ -88,7 +103,7 @@ def main():
     # Whatever is logged belongs to standard error; only the port is for the test.
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
-    app, database = placement_app(sys.argv[1])
+    app, database = placement_app(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else '')
     server = simple_server.make_server('127.0.0.1', 0, resettable(app, database), handler_class=Handler)
     threading.Thread(target=end_with_input, daemon=True).start()
     print(server.server_port, file=out, flush=True)

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gocyborg/gocyborg/driver/sysfs"
+)
+
+// A process that is killed in the middle of a bind leaves what the next one finishes: the request is
+// Bound, and when it is gone, nothing is in use. The next process ends by SIGTERM.
+func TestKill9InTheMiddleOfABind(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		flags, faults string
+	}{
+		"after the answer":  {"--bind-delay 1h --bind-timeout 2h", `[]`},
+		"before the answer": {"", `[{"operation": "accelerator.mdev.create", "action": "delay", "delay": "1h"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testKilledBind(t, strings.Fields(tt.flags), tt.faults)
+		})
+	}
+}
+
+func testKilledBind(t *testing.T, flags []string, faults string) {
+	t.Helper()
+	placement := start(t, "placement").env["CYSIM_PLACEMENT_URL"]
+	post(t, placement+"/resource_providers", `{"name": "cn0"}`)
+	tree, files := t.TempDir(), t.TempDir()
+	machine, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+		Address: "0000:84:00.0", Vendor: "10de", Product: "1eb8", Class: "0302", Driver: "nvidia",
+		MdevTypes: []sysfs.MdevType{{Type: "nvidia-35", Name: "GRID T4-1B", AvailableInstances: 16}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := machine.LayOut(tree); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"faults": faults, "none": `[]`,
+		"conf": "[gpu_devices]\nenabled_vgpu_types = nvidia-35\n[vgpu_nvidia-35]\ndevice_addresses = 0000:84:00.0\n",
+	} {
+		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := filepath.Join(files, "state")
+	args := []string{"cyborg", "--placement-url", placement, "--sysfs", tree, "--driver-config", filepath.Join(files, "conf"), "--host", "cn0", "--state", state, "--faults"}
+	killed := startProcess(t, append(append(args, filepath.Join(files, "faults")), flags...)...)
+	call := func(p *killedProcess, want int, method, path string, body any) []byte {
+		t.Helper()
+		status, answer, ok := p.call(method, path, cyborg22, "admin", body)
+		if !ok || status != want {
+			t.Fatalf("%s %s: %d %s; %s", method, path, status, answer, &p.stderr)
+		}
+		return answer
+	}
+	call(killed, http.StatusCreated, http.MethodPost, "/device_profiles", json.RawMessage(`[{"name": "p", "groups": [{"resources:VGPU": "1"}]}]`))
+	var created struct {
+		ARQs []struct {
+			UUID string `json:"uuid"`
+		} `json:"arqs"`
+	}
+	if err := json.Unmarshal(call(killed, http.StatusCreated, http.MethodPost, "/accelerator_requests", map[string]string{"device_profile_name": "p"}), &created); err != nil {
+		t.Fatal(err)
+	}
+	request := "/accelerator_requests/" + created.ARQs[0].UUID
+	_, list := reply(t, http.MethodGet, placement+"/resource_providers?name=cn0_0000%3A84%3A00.0", "", "X-Auth-Token: admin")
+	const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	answered := make(chan bool, 1)
+	go func() {
+		status, _, ok := killed.call(http.MethodPatch, "/accelerator_requests", cyborg22, "admin", json.RawMessage(fmt.Sprintf(`{%q: [
+			{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": %q}, {"op": "add", "path": "/device_rp_uuid", "value": %q}]}`,
+			created.ARQs[0].UUID, instance, regexpUUID(t, list))))
+		answered <- ok && status == http.StatusAccepted
+	}()
+	for !strings.Contains(string(call(killed, http.StatusOK, http.MethodGet, request, nil)), `"BindStarted"`) {
+	}
+	if faults == `[]` && !<-answered {
+		t.Error("the bind was refused")
+	}
+	// What is on the disk with this answer has the bind that came before.
+	call(killed, http.StatusCreated, http.MethodPost, "/device_profiles", json.RawMessage(`[{"name": "q", "groups": [{"resources:VGPU": "1"}]}]`))
+	killed.kill(t)
+
+	next := startProcess(t, append(args, filepath.Join(files, "none"))...)
+	shown := ""
+	for !strings.Contains(shown, `"Bound"`) {
+		if shown = string(call(next, http.StatusOK, http.MethodGet, request, nil)); strings.Contains(shown, `"BindFailed"`) || strings.Contains(shown, `"Initial"`) {
+			t.Fatalf("the bind was not finished: %s", shown)
+		}
+	}
+	call(next, http.StatusNoContent, http.MethodDelete, "/accelerator_requests?instance="+instance, nil)
+	if err := next.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.command.Wait(); err != nil {
+		t.Errorf("got %v, want status 0; %s", err, &next.stderr)
+	}
+	status, out, stderr := cysim(t, "state", "show", state)
+	if status != 0 || !strings.Contains(out, `"hardware.hosts"`) || strings.Contains(out, `"table":"accelerator.accelerator_requests"`) {
+		t.Errorf("the state afterwards: %d %s%s", status, out, stderr)
+	}
+	for _, left := range []string{`"in_use":true`, `"held_by"`, `"type":"nvidia-35"`} {
+		if strings.Contains(out, left) {
+			t.Errorf("the state afterwards has %s: %s", left, out)
+		}
+	}
+}
