@@ -39,11 +39,11 @@ func (c *cyborgCommand) Run(ctx context.Context, p *command.Process, line *kong.
 	if err != nil {
 		return err
 	}
-	unlock, err := lockTrees(model.Hosts)
-	if err != nil {
+	var locks treeLocks
+	defer func() { locks.release() }()
+	if err := locks.take(model.Hosts); err != nil {
 		return err
 	}
-	defer unlock()
 	faults, err := c.newSet(model.Cyborg.Seed, fakecyborg.Operations())
 	if err != nil {
 		return err

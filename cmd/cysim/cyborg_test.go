@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -175,10 +176,38 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 		cloud.Handler().ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	for name, value := range map[string]string{"AUTH_URL": server.URL + "/v3", "USERNAME": "admin", "PASSWORD": "secret",
-		"PROJECT_NAME": "admin", "USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_NAME": "Default", "DOMAIN_NAME": "Default", "CLOUD": ""} {
-		t.Setenv("OS_"+name, value)
+	password := map[string]string{"USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "DOMAIN_NAME": "Default"}
+	admin := tokenFor(t, server.URL+"/v3", "admin", "admin")
+	_, user := reply(t, http.MethodGet, server.URL+"/v3/users?name=admin", "", "X-Auth-Token: "+admin)
+	var users struct{ Users []struct{ ID string } }
+	if err := json.Unmarshal([]byte(user), &users); err != nil || len(users.Users) != 1 {
+		t.Fatalf("user admin: %s", user)
 	}
+	_, text := reply(t, http.MethodPost, server.URL+"/v3/users/"+users.Users[0].ID+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s"}}`, "X-Auth-Token: "+admin)
+	var made struct {
+		Credential struct{ ID string } `json:"application_credential"`
+	}
+	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Credential.ID == "" {
+		t.Fatalf("application credential: %s", text)
+	}
+	credential := map[string]string{"APPLICATION_CREDENTIAL_ID": made.Credential.ID, "APPLICATION_CREDENTIAL_SECRET": "s"}
+	for name, variables := range map[string]map[string]string{"password": password, "application credential": credential} {
+		t.Run(name, func(t *testing.T) {
+			for _, name := range []string{"CLOUD", "USERNAME", "PASSWORD", "PROJECT_NAME", "DOMAIN_NAME", "APPLICATION_CREDENTIAL_ID", "APPLICATION_CREDENTIAL_SECRET"} {
+				t.Setenv("OS_"+name, variables[name])
+			}
+			t.Setenv("OS_AUTH_URL", server.URL+"/v3")
+			logins.Store(0)
+			testSharedRenewal(t, server.URL)
+			if got := logins.Load(); got != 2 {
+				t.Errorf("%d logins, want the first and one renewal", got)
+			}
+		})
+	}
+}
+
+func testSharedRenewal(t *testing.T, url string) {
+	t.Helper()
 	config, err := session.ReadCloud("")
 	if err != nil {
 		t.Fatal(err)
@@ -188,10 +217,10 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	placement, err := l.endpoint("placement", "", "")
-	if err != nil || placement.URL != server.URL+"/placement" {
+	if err != nil || placement.URL != url+"/placement" {
 		t.Fatalf("placement: %q, %v", placement.URL, err)
 	}
-	if status, text := reply(t, http.MethodDelete, server.URL+"/v3/auth/tokens", "", "X-Auth-Token: "+l.provider.Token(), "X-Subject-Token: "+l.provider.Token()); status != http.StatusNoContent {
+	if status, text := reply(t, http.MethodDelete, url+"/v3/auth/tokens", "", "X-Auth-Token: "+l.provider.Token(), "X-Subject-Token: "+l.provider.Token()); status != http.StatusNoContent {
 		t.Fatalf("revoke: %d %s", status, text)
 	}
 	var asking sync.WaitGroup
@@ -205,9 +234,6 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	if got := logins.Load(); got != 2 {
-		t.Errorf("%d logins, want the first and one renewal", got)
-	}
 	if catalogLacks, err := l.endpoint("baremetal", "", ""); err != nil || catalogLacks.URL != "" {
 		t.Errorf("a service that is not in the catalog: %+v, %v", catalogLacks, err)
 	}
@@ -462,6 +488,13 @@ func TestOneAgentOfAMachine(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
+	files := t.TempDir()
+	state, document := filepath.Join(files, "state"), filepath.Join(files, "document")
+	start(t, "serve", "--sysfs", dir, "--state", state).stop()
+	_, shown, _ := cysim(t, "state", "show", state)
+	if err := os.WriteFile(document, []byte(shown), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	first := start(t, "serve", "--sysfs", dir)
 	model := filepath.Join(t.TempDir(), "model.json")
 	if err := os.WriteFile(model, []byte(`{"hosts": [{"name": "a"}, {"name": "b", "sysfs": {"dir": "`+dir+`"}}]}`), 0o600); err != nil {
@@ -469,6 +502,7 @@ func TestOneAgentOfAMachine(t *testing.T) {
 	}
 	for _, args := range []string{
 		"serve --sysfs " + dir, "cyborg --placement-url http://127.0.0.1:1 --sysfs-write --sysfs " + link, "serve --model " + model,
+		"serve --state " + state, "serve --from " + document,
 	} {
 		if status, stdout, stderr := cysim(t, strings.Fields(args)...); status != 2 || stdout != "" || !strings.Contains(stderr, fmt.Sprint("process ", os.Getpid(), " ")) {
 			t.Errorf("%s: %d %s", args, status, stderr)
@@ -476,4 +510,63 @@ func TestOneAgentOfAMachine(t *testing.T) {
 	}
 	first.stop()
 	start(t, "serve", "--model", model)
+}
+
+// A service that does not answer, or cannot, is asked again; one that refuses the login is not.
+func TestKeystoneIsAskedAgainUntilItAnswers(t *testing.T) {
+	status := http.StatusServiceUnavailable
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer server.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, value := range map[string]string{"CLOUD": "", "USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "DOMAIN_NAME": "Default"} {
+		t.Setenv("OS_"+name, value)
+	}
+	for _, tt := range []struct {
+		url    string
+		status int
+		again  bool
+	}{{server.URL, 503, true}, {server.URL, 429, true}, {gone.URL, 0, true}, {server.URL, 401, false}, {server.URL, 404, false}} {
+		status = tt.status
+		t.Setenv("OS_AUTH_URL", tt.url+"/v3")
+		services, err := serviceFlags{}.services()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var problem error
+		_, err = services.connect(ctx, slog.New(slog.DiscardHandler), func(err error) {
+			problem = err
+			cancel() // instead of the pause
+		})
+		cancel()
+		if again := errors.Is(err, context.Canceled); again != tt.again || err == nil {
+			t.Errorf("%+v: asked again: %t, %v", tt, again, err)
+		}
+		if text := fmt.Sprint(errors.Join(problem, err)); !strings.Contains(text, tt.url) || strings.Contains(text, "secret") {
+			t.Errorf("%+v: the error does not name it: %s", tt, text)
+		}
+	}
+}
+
+// A Placement that accepts requests and never answers does not keep Cyborg from ending.
+func TestCyborgEndsWhilePlacementHangs(t *testing.T) {
+	t.Parallel()
+	asked, end := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	placement := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		once.Do(func() { close(asked) })
+		<-end
+	}))
+	defer placement.Close()
+	defer close(end)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var stdout, stderr bytes.Buffer
+	go func() { ended <- run(ctx, []string{"cyborg", "--placement-url", placement.URL}, &stdout, &stderr) }()
+	<-asked
+	stop()
+	if status := <-ended; status != 0 || stdout.Len() > 0 {
+		t.Errorf("status %d: %s%s", status, &stdout, &stderr)
+	}
 }

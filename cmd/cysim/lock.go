@@ -8,14 +8,17 @@ import (
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// lockTrees locks the directories with the hardware of the hosts, each once.
-func lockTrees(hosts []simcloud.Host) (unlock func(), err error) {
-	var held []func()
-	unlock = func() {
-		for _, each := range held {
-			each()
-		}
+// treeLocks are the locks of the directories with the hardware of hosts.
+type treeLocks []func()
+
+func (l treeLocks) release() {
+	for _, unlock := range l {
+		unlock()
 	}
+}
+
+// take locks the directories of hosts, each once.
+func (l *treeLocks) take(hosts []simcloud.Host) error {
 	var seen []os.FileInfo
 	for _, host := range hosts {
 		if host.Sysfs == nil || host.Sysfs.Dir == "" {
@@ -26,12 +29,11 @@ func lockTrees(hosts []simcloud.Host) (unlock func(), err error) {
 			continue
 		}
 		seen = append(seen, info)
-		one, err := command.LockTree(host.Sysfs.Dir, true)
+		unlock, err := command.LockTree(host.Sysfs.Dir, true)
 		if err != nil {
-			unlock()
-			return nil, err
+			return err
 		}
-		held = append(held, one)
+		*l = append(*l, unlock)
 	}
-	return unlock, nil
+	return nil
 }

@@ -44,12 +44,9 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	if err != nil {
 		return err
 	}
-	unlock, err := lockTrees(model.Hosts)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	cloud, err := c.cloud(ctx, model, append(options, drivers))
+	var locks treeLocks
+	defer func() { locks.release() }()
+	cloud, err := c.cloud(ctx, model, append(options, drivers), locks.take)
 	if err != nil {
 		return command.BadInput(err)
 	}

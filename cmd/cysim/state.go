@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cmd/cysim/internal/command"
 	"github.com/gocyborg/gocyborg/internal/plural"
+	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -28,8 +30,9 @@ type stateFlags struct {
 	From  string `placeholder:"FILE" help:"Start from this state, which cysim import, cysim state show or GET /_sim/state wrote, instead of a model."`
 }
 
-// cloud makes a cloud from a model or from a state.
-func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []simcloud.Option) (*simcloud.Cloud, error) {
+// cloud makes a cloud from a model or from a state. Before it looks at the hardware of the hosts, it
+// calls lock with them.
+func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []simcloud.Option, lock func([]simcloud.Host) error) (*simcloud.Cloud, error) {
 	hasModel := !reflect.DeepEqual(model, simcloud.Model{})
 	if f.State != "" {
 		options = append(options, simcloud.WithStateFile(f.State))
@@ -41,6 +44,9 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 		data, err := readState(f.From)
 		if err != nil {
 			return nil, command.BadInput(fmt.Errorf("--from: %w", err))
+		}
+		if err := lock(hostsOf(data)); err != nil {
+			return nil, err
 		}
 		return simcloud.FromState(ctx, data, options...)
 	case f.State != "" && !hasModel:
@@ -55,7 +61,21 @@ func (f stateFlags) cloud(ctx context.Context, model simcloud.Model, options []s
 			}
 		}
 	}
+	if err := lock(model.Hosts); err != nil {
+		return nil, err
+	}
 	return simcloud.New(ctx, model, options...)
+}
+
+// hostsOf reads the hosts of a state's model, and not its rows. A state that cannot be loaded may have none.
+func hostsOf(state simcloud.State) []simcloud.Host {
+	var model struct {
+		Hosts []simcloud.Host `json:"hosts"`
+	}
+	if header, _, err := tables.ReadDocument(bytes.NewReader(state)); err == nil {
+		_ = json.Unmarshal(header.Model, &model)
+	}
+	return model.Hosts
 }
 
 // stateCommand prints and compares states.
