@@ -85,6 +85,7 @@ func (s *standalone) prepare(ctx context.Context, base string) ([]variable, erro
 		server.Close()
 		return nil, command.BadInput(err)
 	}
+	logFailures(ctx, s.log, server)
 	s.api.Store(server)
 	if err := s.waiting.wait(ctx); err != nil {
 		return nil, err

@@ -30,6 +30,8 @@ func problemOf(arq cyborgclient.ARQ, host, provider string) string {
 	switch {
 	case arq.State == "":
 		return "not among the ARQs of the instance"
+	case arq.State == cyborgclient.StateBindFailed && arq.Hostname != "":
+		return "not Bound: the log of Cyborg's agent on host " + arq.Hostname + " has the cause"
 	case arq.State != cyborgclient.StateBound:
 		return "not Bound"
 	case arq.AttachHandleType == "" || len(arq.AttachHandleInfo) == 0:

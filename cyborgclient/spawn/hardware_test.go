@@ -39,7 +39,7 @@ func TestHardwareFaults(t *testing.T) {
 			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 30 * time.Second}},
 		{name: "mdev slow, bind timeout", profile: "mixed", want: spawn.ErrNotBound, says: "BindFailed",
 			rule: fault.Rule{Operation: fault.MdevCreate, Action: fault.Delay, Delay: 90 * time.Second}},
-		{name: "programming fails", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed",
+		{name: "programming fails", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed (not Bound: the log of Cyborg's agent on host cn0 has the cause)",
 			rule: fault.Rule{Operation: fault.DeployableWrite, Action: fault.Status}},
 		{name: "programmed, word lost", profile: "bitstream", want: spawn.ErrNotBound, says: "BindFailed",
 			rule: fault.Rule{Operation: fault.DeployableWrite, Action: fault.Drop, When: fault.After}},

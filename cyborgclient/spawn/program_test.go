@@ -142,6 +142,9 @@ func TestAFailedProgramNamesTheOldAndThePresentFunction(t *testing.T) {
 				if !errors.Is(err, spawn.ErrProgram) {
 					t.Fatalf("error %v, want ErrProgram", err)
 				}
+				if tt.rule.Operation == fault.DeployableWrite && !strings.Contains(err.Error(), "FPGA programming failed: host cn0, device ") {
+					t.Errorf("error %q does not name the host, the device and the cause", err)
+				}
 				for _, text := range []string{"before: bitstream " + imageGzip + ", " + gzipTrait + "; ", "present: ", tt.present, i.ARQs[0], i.UUID} {
 					if !strings.Contains(err.Error(), text) {
 						t.Errorf("error %q does not name %q", err, text)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
+	"github.com/gocyborg/gocyborg/domainxml"
 	"github.com/gocyborg/gocyborg/fault"
 )
 
@@ -66,6 +67,30 @@ func TestABoundARQWithoutAHandleIsNoSuccess(t *testing.T) {
 			})
 		})
 	}
+}
+
+// QEMU refuses PCI domains above ffff, as below a VMD, and nothing tells the address before the bind: neither the
+// candidates nor an unbound ARQ have it. The spawn fails before the guest starts, and leaves nothing behind.
+func TestAHandleInAHighPCIDomainLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOpts{})
+		bound := 0
+		w.through(t, spawn.Config{}, func(next http.RoundTripper) http.RoundTripper {
+			return &rewrite{next: next, method: http.MethodGet, path: "/accelerator_requests", change: func(_ int, body []byte) []byte {
+				bound += bytes.Count(body, []byte(`"domain":"0000"`))
+				return bytes.ReplaceAll(body, []byte(`"domain":"0000"`), []byte(`"domain":"10000"`))
+			}}
+		})
+		result, err := w.flow.Run(t.Context(), request("gpu"))
+		if !errors.Is(err, domainxml.ErrHandle) || !strings.Contains(err.Error(), `domain: "10000" does not fit in 16 bits`) || !strings.Contains(err.Error(), "compose") || bound == 0 {
+			t.Errorf("got %v, error %v; want ErrHandle with the domain (%d handles)", result, err, bound)
+		}
+		w.checkPromise(t, nil, err)
+		if held := w.cloud.Cyborg.ARQs(); len(held) > 0 {
+			t.Errorf("ARQs are left: %v", held)
+		}
+	})
 }
 
 // Placement answers a claim with a conflict when the generation of a provider changed

@@ -22,7 +22,10 @@ func LockTree(dir string, alone bool) (unlock func(), err error) {
 	if alone {
 		how = syscall.LOCK_EX
 	}
-	unlock = func() { _ = file.Close() } // nothing was written
+	unlock = func() {
+		_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // a child that has not begun its program has the file, too
+		_ = file.Close()                                   // nothing was written
+	}
 	if err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		defer unlock()
 		return nil, BadInput(fmt.Errorf("--sysfs %s: %s is an agent of this machine already: it holds the lock of the directory", dir, lockHolder(file)))
