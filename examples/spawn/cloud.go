@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/driver/builtin"
+	"github.com/gocyborg/gocyborg/driver/command"
 	"github.com/gocyborg/gocyborg/driver/cyborgconf"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -55,7 +57,9 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 		model = simcloud.Model{Hosts: []simcloud.Host{host}}
 	}
 	model.Seed = opts.Seed
-	simulated, err := simcloud.New(ctx, model)
+	// A driver of --driver-config may be a program, in any language; it only discovers here.
+	programs := simcloud.WithDriver("command_driver", command.Loader(slog.Default(), false))
+	simulated, err := simcloud.New(ctx, model, programs)
 	if err != nil {
 		return nil, fmt.Errorf("embedded cloud: %w", err)
 	}

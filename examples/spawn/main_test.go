@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -285,5 +286,29 @@ func TestExitStatus(t *testing.T) {
 		if got := exitStatus(tt.err); got != tt.want {
 			t.Errorf("%v: got exit status %d, want %d", tt.err, got, tt.want)
 		}
+	}
+}
+
+// TestADriverThatIsAProgram: its device gets to the guest. The test is not parallel, because a program that was
+// just written is busy while another process starts.
+func TestADriverThatIsAProgram(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "bus"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "acme")
+	text := "#!/bin/sh\necho '{\"rocky\": {\"0000:3b:00.0\": {\"type\": \"AICHIP\", \"vendor\": \"acme\", \"product\": \"NPU\"}}}'\n"
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	status, domain, stderr := runSpawn(t, "--sysfs", dir, "--xml", "-",
+		"--driver-config", file(t, "c.json", `{"enabled_drivers": ["command_driver"], "sections": {"command_driver": {"program": "`+program+`"}}}`),
+		"--profile", file(t, "p.json", `{"name": "npu", "groups": [{"resources:CUSTOM_ACCELERATOR_AICHIP": "1"}]}`))
+	devices, err := domainxml.Read([]byte(domain))
+	if status != 0 || err != nil || len(devices) != 1 || devices[0].PCI == nil || devices[0].PCI.Bus != 0x3b {
+		t.Errorf("exit %d, %v, %v: %s", status, devices, err, stderr)
 	}
 }
