@@ -46,11 +46,13 @@ func chromium(t *testing.T, args ...string) string {
 func oddModel(t *testing.T) string {
 	t.Helper()
 	m := simcloud.DefaultModel()
-	odd := m.Hosts[0].Devices[0].Clone()
-	odd.ControlPath = driver.PCIAddress{Bus: 0xee}.ControlPath()
-	odd.Deployables[0].Name = "cn0_<script>document.title=1</script>"
-	odd.Deployables[0].AttachHandles = []driver.AttachHandle{{Type: driver.HandlePCI, Info: driver.PCIAddress{Bus: 0xee}.Info()}}
-	m.Hosts[0].Devices = append(m.Hosts[0].Devices, odd)
+	odd := driver.PCIAddress{Bus: 0xee}
+	m.Hosts[0].Devices = []driver.Device{{
+		Vendor: "8086", Model: "odd", Type: driver.TypeFPGA, ControlPath: odd.ControlPath(), Deployables: []driver.Deployable{{
+			Name: "cn0_<script>document.title=1</script>", NumAccelerators: 1, DriverName: "odd", Class: "FPGA", Traits: []string{driver.TraitOwnerCyborg},
+			AttachHandles: []driver.AttachHandle{{Type: driver.HandlePCI, Info: odd.Info()}},
+		}},
+	}}
 	data, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
