@@ -209,12 +209,30 @@ func isOfFunction(name string) bool {
 // testMdevs makes and removes the mediated devices of the first device that has such
 // handles.
 func testMdevs(t *testing.T, c Case) {
-	tree := generate(t, c.Hardware)
-	d := c.newDriver(t, tree)
-	maker, ok := d.(driver.MdevDriver)
-	if !ok {
-		return
+	if _, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.MdevDriver); ok {
+		onEachTree(t, c, testMdevsOn)
 	}
+}
+
+// onEachTree runs a test of writes in memory and on a directory, which takes no writes but those that make and
+// remove mediated devices and vGPUs.
+func onEachTree(t *testing.T, c Case, test func(*testing.T, driver.Driver)) {
+	memory := generate(t, c.Hardware)
+	t.Run("in memory", func(t *testing.T) { test(t, c.newDriver(t, memory)) })
+	dir := t.TempDir()
+	if err := generate(t, c.Hardware).LayOut(dir); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := sysfs.OpenDir(dir, sysfs.DirOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	t.Run("on a directory", func(t *testing.T) { test(t, c.newDriver(t, tree)) })
+}
+
+func testMdevsOn(t *testing.T, d driver.Driver) {
+	maker := d.(driver.MdevDriver)
 	before := Discover(t, d)
 	for i, h := range mdevHandles(before) {
 		m, err := h.Mdev(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i))
@@ -241,12 +259,13 @@ func testMdevs(t *testing.T, c Case) {
 
 // testVGPUs writes and clears the types of the virtual functions that are such handles.
 func testVGPUs(t *testing.T, c Case) {
-	tree := generate(t, c.Hardware)
-	d := c.newDriver(t, tree)
-	maker, ok := d.(driver.VGPUDriver)
-	if !ok {
-		return
+	if _, ok := c.newDriver(t, generate(t, c.Hardware)).(driver.VGPUDriver); ok {
+		onEachTree(t, c, testVGPUsOn)
 	}
+}
+
+func testVGPUsOn(t *testing.T, d driver.Driver) {
+	maker := d.(driver.VGPUDriver)
 	before := Discover(t, d)
 	for _, h := range allHandles(before) {
 		v, found, err := h.VGPU()
