@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 
 	"github.com/gocyborg/gocyborg/cyborgclient/externalevent"
@@ -12,6 +13,7 @@ import (
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/command"
 	"github.com/gocyborg/gocyborg/driver/cyborgconf"
+	"github.com/gocyborg/gocyborg/driver/fpga"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -42,6 +44,12 @@ func (o *options) hardware() (simcloud.Host, error) {
 	if config.EnabledDrivers == nil {
 		config.EnabledDrivers = builtin.Hardware()
 	}
+	if config.FPGA == nil && o.BitstreamLoader != "" {
+		config.FPGA = new(fpga.Config)
+	}
+	if config.FPGA != nil { // a configuration alone does not have hardware changed
+		config.FPGA.BitstreamLoader, config.FPGA.Logger = o.BitstreamLoader, slog.Default()
+	}
 	config.Host = cmp.Or(o.Host, config.Host, "cn0")
 	return simcloud.Host{Name: config.Host, Sysfs: &simcloud.Sysfs{Dir: o.Sysfs}, Drivers: &config}, nil
 }
@@ -55,6 +63,10 @@ func openEmbedded(ctx context.Context, opts options, config spawn.Config) (*clou
 			return nil, err
 		}
 		model = simcloud.Model{Hosts: []simcloud.Host{host}}
+		if o := opts.Bitstream; o.Filename != "" {
+			name := filepath.Base(o.Filename)
+			model.Images = []simcloud.Image{{Name: name, Properties: map[string]string{"accel:bitstream_name": name}, Data: string(o.Contents)}}
+		}
 	}
 	model.Seed = opts.Seed
 	// A driver of --driver-config may be a program, in any language; it only discovers here.

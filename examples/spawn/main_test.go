@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocyborg/gocyborg/cyborgclient/spawn"
 	"github.com/gocyborg/gocyborg/domainxml"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/requestspec"
 	"github.com/gocyborg/gocyborg/sim"
 	"github.com/gocyborg/gocyborg/simcloud"
@@ -307,6 +308,45 @@ func TestADriverThatIsAProgram(t *testing.T) {
 	status, domain, stderr := runSpawn(t, "--sysfs", dir, "--xml", "-",
 		"--driver-config", file(t, "c.json", `{"enabled_drivers": ["command_driver"], "sections": {"command_driver": {"program": "`+program+`"}}}`),
 		"--profile", file(t, "p.json", `{"name": "npu", "groups": [{"resources:CUSTOM_ACCELERATOR_AICHIP": "1"}]}`))
+	devices, err := domainxml.Read([]byte(domain))
+	if status != 0 || err != nil || len(devices) != 1 || devices[0].PCI == nil || devices[0].PCI.Bus != 0x3b {
+		t.Errorf("exit %d, %v, %v: %s", status, devices, err, stderr)
+	}
+}
+
+// TestABitstreamIsLoaded has a loader that writes what the kernel would show. The test is not parallel, for
+// the same reason.
+func TestABitstreamIsLoaded(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+	const function = "d8424dc4a4a3c413f89e433683f9040b"
+	machine, err := sysfs.Generate(sysfs.Description{Devices: []sysfs.PCIDevice{{
+		Address: "0000:3b:00.0", Vendor: "8086", Product: "0b30", Class: "1200", Driver: "dfl-pci", FPGA: &sysfs.FPGA{
+			DFL: true, InterfaceID: "9926ab6d6c925a68aabca7d84c545738", Ports: []sysfs.FPGAPort{{AFUID: "c6aa954a9b914a37abc11d9f0709dcc3"}},
+		},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := machine.LayOut(dir); err != nil {
+		t.Fatal(err)
+	}
+	loader := filepath.Join(t.TempDir(), "loader")
+	text := "#!/bin/sh\necho " + function + " > " + filepath.Join(dir, "class/fpga_region/region0/dfl-port.0/afu_id") + "\n"
+	if err := os.WriteFile(loader, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		"--sysfs", dir, "--xml", "-",
+		"--bitstream", file(t, "gzip.gbs", `{"afu-image": {"interface-uuid": "9926ab6d-6c92-5a68-aabc-a7d84c545738", "accelerator-clusters": [{"accelerator-type-uuid": "`+function+`"}]}}`),
+		"--profile", file(t, "p.json", `{"name": "gzip", "groups": [{"resources:FPGA": "1", "accel:bitstream_name": "gzip.gbs"}]}`),
+	}
+	if status, _, stderr := runSpawn(t, args...); status != 7 {
+		t.Errorf("without a loader: exit %d: %s", status, stderr)
+	}
+	status, domain, stderr := runSpawn(t, append(args, "--bitstream-loader", loader)...)
 	devices, err := domainxml.Read([]byte(domain))
 	if status != 0 || err != nil || len(devices) != 1 || devices[0].PCI == nil || devices[0].PCI.Bus != 0x3b {
 		t.Errorf("exit %d, %v, %v: %s", status, devices, err, stderr)

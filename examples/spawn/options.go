@@ -20,21 +20,23 @@ import (
 
 // options are the flags.
 type options struct {
-	Profile      string                    `help:"Device profile: one of the cloud by name (embedded: gpu, vgpu, fpga, fake, mixed), or a JSON file. Default: mixed, or gpu with --sysfs." placeholder:"NAME|FILE.json"`
-	Sysfs        string                    `help:"Use an embedded cloud of one host with the hardware of this sysfs tree, such as /sys. It is not written to." placeholder:"DIR" xor:"hosts"`
-	DriverConfig kong.NamedFileContentFlag `help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers with their defaults." placeholder:"FILE"`
-	Host         string                    `help:"Name of the host of --sysfs. Default: [DEFAULT] host of --driver-config, or cn0." placeholder:"NAME"`
-	Domain       kong.NamedFileContentFlag `help:"Merge the devices into this libvirt domain." placeholder:"FILE.xml"`
-	XML          string                    `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
-	JSON         bool                      `name:"json" help:"Print one JSON document instead of tables."`
-	Diagram      string                    `help:"Write the sequence diagram of the embedded cloud's requests (Mermaid)." placeholder:"FILE" xor:"requests"`
-	OSCloud      string                    `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
-	ServiceCloud string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
-	Instance     uuid.UUID                 `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
-	Release      bool                      `help:"Release the accelerators of the instance instead; the rest of its allocation is kept. Needs --os-cloud. Take the devices out of its domain before."`
-	NovaConf     kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
-	Timeout      *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
-	Seed         uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
+	Profile         string                    `help:"Device profile: one of the cloud by name (embedded: gpu, vgpu, fpga, fake, mixed), or a JSON file. Default: mixed, or gpu with --sysfs." placeholder:"NAME|FILE.json"`
+	Sysfs           string                    `help:"Use an embedded cloud of one host with the hardware of this sysfs tree, such as /sys. It is not written to." placeholder:"DIR" xor:"hosts"`
+	DriverConfig    kong.NamedFileContentFlag `help:"Configuration of the drivers for --sysfs: a cyborg.conf, or JSON. Default: all drivers with their defaults." placeholder:"FILE"`
+	Host            string                    `help:"Name of the host of --sysfs. Default: [DEFAULT] host of --driver-config, or cn0." placeholder:"NAME"`
+	Bitstream       kong.NamedFileContentFlag `help:"Bitstream for the FPGAs of --sysfs. A device profile names it by accel:bitstream_name, the name of the file without its directory." placeholder:"FILE"`
+	BitstreamLoader string                    `help:"Program that writes bitstreams to the FPGAs of --sysfs, an absolute path." placeholder:"PROGRAM"`
+	Domain          kong.NamedFileContentFlag `help:"Merge the devices into this libvirt domain." placeholder:"FILE.xml"`
+	XML             string                    `name:"xml" help:"Write only the domain XML, to a file, or to standard output with -." placeholder:"FILE|-"`
+	JSON            bool                      `name:"json" help:"Print one JSON document instead of tables."`
+	Diagram         string                    `help:"Write the sequence diagram of the embedded cloud's requests (Mermaid)." placeholder:"FILE" xor:"requests"`
+	OSCloud         string                    `name:"os-cloud" help:"Run against this cloud of clouds.yaml instead of the embedded one." placeholder:"NAME" xor:"hosts,requests"`
+	ServiceCloud    string                    `help:"Cloud of clouds.yaml for the X-Service-Token; its user needs the service role." placeholder:"NAME"`
+	Instance        uuid.UUID                 `help:"UUID of the instance. With --os-cloud: an existing server." placeholder:"UUID"`
+	Release         bool                      `help:"Release the accelerators of the instance instead; the rest of its allocation is kept. Needs --os-cloud. Take the devices out of its domain before."`
+	NovaConf        kong.NamedFileContentFlag `help:"Read arq_binding_timeout from this nova-cpu.conf." placeholder:"FILE"`
+	Timeout         *time.Duration            `help:"Time limit for binding the ARQs, arq_binding_timeout, in whole seconds. Default: 300s." placeholder:"DURATION"`
+	Seed            uint64                    `help:"Seed of the embedded cloud's identifiers." default:"1"`
 }
 
 // AfterApply checks the flags and sets what depends on others. The instance of an embedded
@@ -47,8 +49,8 @@ func (o *options) AfterApply() error {
 		return errors.New("--release needs --os-cloud")
 	case o.OSCloud == "" && o.ServiceCloud != "":
 		return errors.New("--service-cloud needs --os-cloud")
-	case o.Sysfs == "" && (o.DriverConfig.Filename != "" || o.Host != ""):
-		return errors.New("--driver-config and --host need --sysfs")
+	case o.Sysfs == "" && (o.DriverConfig.Filename != "" || o.Host != "" || o.Bitstream.Filename != "" || o.BitstreamLoader != ""):
+		return errors.New("--driver-config, --host, --bitstream and --bitstream-loader need --sysfs")
 	case o.Domain.Filename != "" && len(o.Domain.Contents) == 0:
 		return fmt.Errorf("--domain: %s is empty", o.Domain.Filename)
 	case o.Timeout != nil && *o.Timeout < time.Second:
