@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type settings struct {
 	agentLoop bool
 	external  *externalConfig
 	stateFile string
+	logger    *slog.Logger
 	drivers   *builtin.Registry
 	fault     error              // of an option
 	keep      func(*Cloud) error // writes the state to the file from now on
@@ -53,6 +55,10 @@ func newSettings(opts []Option) settings {
 // WithClock sets the clock; the default is the wall clock, which is virtual inside a
 // testing/synctest bubble.
 func WithClock(clock sim.Clock) Option { return func(s *settings) { s.clock = clock } }
+
+// WithLogger logs what no answer tells: events that could not be forwarded to a URL. Without it nothing is
+// logged.
+func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithAgentLoop makes the agents report every minute, as real ones do. Without it they
 // report when the cloud is made and when Cyborg.Report is called.
@@ -187,7 +193,7 @@ func (c *Cloud) start(set settings) error {
 	c.identity = keystone.New(identity)
 	c.compute = nova.New(nova.Config{
 		Seed: c.model.Seed, StrictInstances: c.model.StrictInstances, EventForm: string(c.model.Cyborg.EventForm),
-		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.ServiceToken,
+		Clock: c.clock, Faults: c.faults, Verifier: c.identity, Token: c.tokenSource("cyborg"), Logger: set.logger,
 	})
 	c.images = glance.New(glance.Config{Seed: c.model.Seed, Clock: c.clock, Faults: c.faults, Verifier: c.identity})
 	done := make(chan struct{})
@@ -322,8 +328,8 @@ func (c *Cloud) URL() string { return baseURL }
 func (c *Cloud) Faults() *fault.Set { return c.faults }
 
 // HandleEvents sets the handler in the role of nova-compute: it gets the events that the
-// compute endpoint accepts, as a POST of the same form with a token of the role service,
-// before the sender gets its answer. If the cloud was made from a state, the handler also
+// compute endpoint accepts, as a POST of the same form with a token of the user
+// cyborg, who has the roles admin and service, before the sender gets its answer. If the cloud was made from a state, the handler also
 // gets the events that fault rules had delayed in it.
 func (c *Cloud) HandleEvents(h http.Handler) {
 	c.compute.HandleEvents(h)
@@ -331,8 +337,11 @@ func (c *Cloud) HandleEvents(h http.Handler) {
 }
 
 // ForwardEventsTo sets URLs that get accepted events by POST, as the handler of
-// [Cloud.HandleEvents] does, for agents in other processes. Redirects are not followed. The
-// error is for a URL that is not an absolute http or https URL.
+// [Cloud.HandleEvents] does, for agents in other processes and for a nova-api. Redirects are not followed. A
+// post is repeated up to five times, with pauses of 1 to 16 seconds, where the connection is refused or
+// the answer is 502, 503 or 504; an event that an answer 207 refuses is not sent again. What is lost stands in
+// [Cloud.ReceivedEvents], on the status page and in the log of [WithLogger]. The error is for a URL
+// that is not an absolute http or https URL.
 func (c *Cloud) ForwardEventsTo(urls ...string) error {
 	if err := c.compute.ForwardTo(urls...); err != nil {
 		return err

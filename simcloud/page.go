@@ -92,6 +92,15 @@ func (c pageCloud) Guests(q statuspage.Query) (guests []sim.Guest, matching int)
 	return guests, matching
 }
 
+// LostEvents implements statuspage.Cloud.
+func (c pageCloud) LostEvents(limit int) (lost []string) {
+	c.compute.EachLostEvent(func(text string) bool {
+		lost = append(lost, text)
+		return len(lost) < limit
+	})
+	return lost
+}
+
 // GuestsOf implements statuspage.Cloud.
 func (c pageCloud) GuestsOf(hosts []string) map[string][]string {
 	guests := make(map[string][]string, len(hosts))

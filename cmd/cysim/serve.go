@@ -20,7 +20,7 @@ type serveCommand struct {
 	clockFlags
 	stateFlags
 	CloudsYAML string        `name:"clouds-yaml" placeholder:"FILE" help:"Write the clouds sim (admin), sim-demo (member) and sim-svc (service) to this clouds.yaml."`
-	EventsTo   []command.URL `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL; may be repeated."`
+	EventsTo   []command.URL `placeholder:"URL" sep:"none" help:"Forward the events for Nova to this URL, with a token of the user cyborg (roles admin and service), and again where the connection is refused or a proxy answers 502 to 504; may be repeated."`
 	AgentLoop  bool          `help:"Let the agents report every minute, as real ones do, instead of only at the start."`
 	Model      string        `placeholder:"FILE" help:"Model of the cloud, in JSON. Default: two hosts with a mixed set of devices."`
 	hardwareFlags
@@ -46,7 +46,7 @@ func (c *serveCommand) Run(ctx context.Context, p *command.Process, line *kong.C
 	}
 	var locks treeLocks
 	defer func() { locks.release() }()
-	cloud, err := c.cloud(ctx, model, append(options, drivers), locks.take)
+	cloud, err := c.cloud(ctx, model, append(options, drivers, simcloud.WithLogger(p.Log)), locks.take)
 	if err != nil {
 		return command.BadInput(err)
 	}

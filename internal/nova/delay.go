@@ -14,7 +14,7 @@ import (
 type deliveries struct {
 	mu      sync.Mutex
 	closed  bool
-	waiting map[int64]context.CancelFunc // by the numbers of their events
+	waiting map[int64]*context.CancelFunc // by the numbers of their events
 	group   sync.WaitGroup
 }
 
@@ -27,7 +27,7 @@ func (d *deliveries) start(numbers []int64, f func(context.Context)) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, number := range numbers {
-		d.waiting[number] = cancel
+		d.waiting[number] = &cancel
 	}
 	d.group.Go(func() {
 		defer cancel()
@@ -35,7 +35,9 @@ func (d *deliveries) start(numbers []int64, f func(context.Context)) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, number := range numbers {
-			delete(d.waiting, number)
+			if d.waiting[number] == &cancel { // it is not waited for again
+				delete(d.waiting, number)
+			}
 		}
 	})
 }
@@ -51,7 +53,7 @@ func (d *deliveries) has(number int64) bool {
 func (d *deliveries) stop() {
 	d.mu.Lock()
 	for _, cancel := range d.waiting {
-		cancel()
+		(*cancel)()
 	}
 	d.mu.Unlock()
 	d.group.Wait()

@@ -2,6 +2,8 @@ package nova
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
@@ -82,6 +84,18 @@ func (s *Server) update(number int64, change func(*eventRow)) {
 			s.state.events.Put(tx, e)
 		}
 	})
+}
+
+// EachLostEvent says of each event that a receiver did not take which it is and why, until yield returns false: the
+// newest first.
+func (s *Server) EachLostEvent(yield func(text string) bool) {
+	var rows []eventRow
+	s.state.db.View(func(tx *tables.Tx) { rows = slices.Collect(s.state.lost.All(tx, "lost")) })
+	for _, row := range slices.Backward(rows) {
+		if !yield(row.label() + ": " + strings.Join(row.Problems, "; ")) {
+			return
+		}
+	}
 }
 
 // Events returns the newest 10000 events received, in order.

@@ -1,18 +1,17 @@
 package nova
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/gocyborg/gocyborg/fault"
-	"github.com/gocyborg/gocyborg/internal/httpbounds"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
 	"github.com/gocyborg/gocyborg/sim"
@@ -56,8 +55,8 @@ func (s *Server) forward(ctx context.Context, numbers []int64) {
 	var now, last []int64
 	failed := map[int64]bool{}
 	for _, number := range numbers {
-		event, _ := s.eventOf(number)
-		rule, _ := s.Faults.Decide(fault.ExternalEventForward, tagOf(event))
+		row, _ := s.rowOf(number)
+		rule, _ := s.Faults.Decide(fault.ExternalEventForward, tagOf(row.Event))
 		switch rule.Action {
 		case "":
 			now = append(now, number)
@@ -84,14 +83,10 @@ func (s *Server) forward(ctx context.Context, numbers []int64) {
 	}
 }
 
-// eventOf returns what is kept of an event, if it still is.
-func (s *Server) eventOf(number int64) (event sim.Event, kept bool) {
-	s.state.db.View(func(tx *tables.Tx) {
-		var e eventRow
-		e, kept = s.state.events.Get(tx, number)
-		event = e.Event
-	})
-	return event, kept
+// rowOf returns what is kept of an event, if it still is.
+func (s *Server) rowOf(number int64) (row eventRow, kept bool) {
+	s.state.db.View(func(tx *tables.Tx) { row, kept = s.state.events.Get(tx, number) })
+	return row, kept
 }
 
 // target is a place to pass events on to.
@@ -113,68 +108,138 @@ func (s *Server) targets() []target {
 	return list
 }
 
-// deliver posts the events to every target. Trouble is kept with the events: as Nova
-// casts them to the host, the sender never learns of it.
+// deliver posts the events to every target, or again to those that an event waits for. Trouble is
+// kept with the events: as Nova casts them to the host, the sender never learns of it.
 func (s *Server) deliver(ctx context.Context, numbers []int64, failed map[int64]bool) {
-	events := make([]sim.Event, 0, len(numbers))
+	rows := make([]eventRow, 0, len(numbers))
 	for _, number := range numbers {
-		event, kept := s.eventOf(number)
-		if !kept {
-			continue // dropped for newer ones since it was delayed
+		if row, kept := s.rowOf(number); kept { // not dropped for newer ones since it was delayed
+			if failed[number] {
+				row.Status = statusFailed
+			}
+			rows = append(rows, row)
 		}
-		if failed[number] {
-			event.Status = statusFailed
-		}
-		events = append(events, event)
-	}
-	if len(events) == 0 {
-		return
 	}
 	for _, to := range s.targets() {
-		err := s.post(ctx, to, events)
-		for _, number := range numbers {
-			s.update(number, func(e *eventRow) {
-				if err != nil {
-					e.Problems = append(slices.Clone(e.Problems), to.name+": "+err.Error())
-				} else {
-					e.Forwarded = append(slices.Clone(e.Forwarded), to.name)
-				}
-			})
+		var events []sim.Event
+		var sent []int64
+		for _, row := range rows {
+			if len(row.Tries) == 0 || row.Tries[to.name] > 0 {
+				events, sent = append(events, row.Event), append(sent, row.Number)
+			}
+		}
+		if len(events) > 0 {
+			s.keep(to, sent, s.post(ctx, to, events))
+		}
+	}
+	s.tryAgain(numbers)
+}
+
+// outcome is what became of a post: an error for all events, or one for some of them.
+type outcome struct {
+	err       error
+	temporary bool
+	codes     []int // of the events, if not all were accepted
+}
+
+// of is the error about one of the events.
+func (o outcome) of(i int) error {
+	if o.err == nil && i < len(o.codes) && o.codes[i] != http.StatusOK {
+		return fmt.Errorf("answered code %d", o.codes[i])
+	}
+	return o.err
+}
+
+// keep notes with the events what became of their post.
+func (s *Server) keep(to target, numbers []int64, result outcome) {
+	for i, number := range numbers {
+		var lost sim.Event
+		err := result.of(i)
+		s.update(number, func(e *eventRow) {
+			e.Tries = maps.Clone(e.Tries)
+			switch {
+			case err == nil:
+				e.Forwarded = append(slices.Clone(e.Forwarded), to.name)
+			case result.temporary && to.name != inProcess && e.Tries[to.name] < maxRepeats:
+				e.repeat(to.name, s.Clock.Now().UTC())
+				return
+			default:
+				e.Problems = append(slices.Clone(e.Problems), to.name+": "+err.Error())
+				lost = e.Event
+			}
+			delete(e.Tries, to.name)
+		})
+		if lost.Name != "" {
+			s.logLost(lost, to, err)
 		}
 	}
 }
 
-func (s *Server) post(ctx context.Context, to target, events []sim.Event) error {
-	body, err := json.Marshal(map[string]any{"events": events})
-	if err != nil {
-		return err
+// repeat has the event forwarded again to a target, which has had it in vain.
+func (e *eventRow) repeat(target string, now time.Time) {
+	if e.Tries == nil {
+		e.Tries = make(map[string]int)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.url, bytes.NewReader(body))
-	if err != nil {
-		return err
+	if at := now.Add(firstPause << e.Tries[target]); at.After(e.ForwardAt) {
+		e.ForwardAt = at
+	}
+	e.Tries[target]++
+}
+
+func (s *Server) logLost(e sim.Event, to target, err error) {
+	if s.cfg.Logger != nil {
+		s.cfg.Logger.Warn("event not forwarded", "event", e.Name, "instance", e.ServerUUID, "tag", tagOf(e), "to", to.name, "error", err)
+	}
+}
+
+// maxRepeats is how often a post to a URL is repeated, and firstPause the time before the first, which
+// doubles with each.
+const (
+	maxRepeats = 5
+	firstPause = time.Second
+)
+
+// tryAgain forwards the events later that a target is to have again.
+func (s *Server) tryAgain(numbers []int64) {
+	due := make(map[time.Time][]int64)
+	for _, number := range slices.Compact(slices.Sorted(slices.Values(numbers))) {
+		if row, kept := s.rowOf(number); kept && len(row.Tries) > 0 {
+			due[row.ForwardAt] = append(due[row.ForwardAt], number)
+		}
+	}
+	for at, numbers := range due {
+		s.forwardAt(at, numbers...)
+	}
+}
+
+// post sends events to a target. A token that is refused is replaced once. A post to a URL ends with its
+// answer or by its time limit, also where the sender or the server does not wait for it.
+func (s *Server) post(ctx context.Context, to target, events []sim.Event) outcome {
+	if to.name != inProcess {
+		ctx = context.WithoutCancel(ctx)
 	}
 	v := versionText(minorAccelerator)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(headerVersion, "compute "+v)
-	req.Header.Set(headerLegacyVersion, v)
-	if s.cfg.Token != nil {
-		token, err := s.cfg.Token(ctx)
-		if err != nil {
-			return err
+	peer := simhttp.Peer{Endpoint: sim.Endpoint{URL: to.url, Client: to.client, Token: s.cfg.Token}, Agent: "cyborg-conductor"}
+	answer, err := peer.Do(ctx, simhttp.PeerCall{
+		Method: http.MethodPost, Body: map[string]any{"events": events},
+		Header: map[string]string{headerVersion: "compute " + v, headerLegacyVersion: v},
+	})
+	switch {
+	case err != nil:
+		return outcome{err: err, temporary: errors.Is(err, syscall.ECONNREFUSED)}
+	case answer.Status == http.StatusMultiStatus:
+		var body struct{ Events []eventAnswer }
+		if err := answer.Decode(&body); err != nil || len(body.Events) != len(events) {
+			return outcome{err: fmt.Errorf("answered 207 without the %d events", len(events))}
 		}
-		req.Header.Set("X-Auth-Token", token)
+		result := outcome{}
+		for _, e := range body.Events {
+			result.codes = append(result.codes, e.Code)
+		}
+		return result
+	case answer.Status != http.StatusOK:
+		temporary := slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, answer.Status)
+		return outcome{err: fmt.Errorf("answered %d %s", answer.Status, http.StatusText(answer.Status)), temporary: temporary}
 	}
-	client := httpbounds.Client(*to.client, simhttp.MaxBody)
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		return err
-	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("answered %s", res.Status)
-	}
-	return nil
+	return outcome{}
 }

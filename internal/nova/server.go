@@ -3,6 +3,7 @@ package nova
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -28,8 +29,10 @@ type Config struct {
 	Faults *fault.Set
 	// Verifier checks tokens; if nil, callers say who they are (simhttp.Call.Authenticate).
 	Verifier sim.TokenVerifier
-	// Token is sent with forwarded events; nil sends none.
+	// Token is sent with forwarded events, and has to be that of an administrator; nil sends none.
 	Token func(context.Context) (string, error)
+	// Logger logs the events that could not be forwarded; nil: nothing.
+	Logger *slog.Logger
 }
 
 // The forms of the event of the specifications, of which Nova took neither.
@@ -65,7 +68,7 @@ const eventTimeout = 10 * time.Second
 // forwarded.
 func New(cfg Config) *Server {
 	cfg.Clock = cmp.Or[sim.Clock](cfg.Clock, simhttp.Wall{})
-	s := &Server{cfg: cfg, state: newState(), deliveries: deliveries{waiting: make(map[int64]context.CancelFunc)}}
+	s := &Server{cfg: cfg, state: newState(), deliveries: deliveries{waiting: make(map[int64]*context.CancelFunc)}}
 	s.urlClient = &http.Client{Timeout: eventTimeout}
 	s.Service = &simhttp.Service{
 		Name:          "compute",

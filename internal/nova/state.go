@@ -20,6 +20,8 @@ type eventRow struct {
 	sim.ReceivedEvent
 	// ForwardAt is when the event is to be forwarded, if that was delayed and is not done.
 	ForwardAt time.Time `json:"forward_at,omitzero"`
+	// Tries are how often a post to a URL failed that is repeated then.
+	Tries map[string]int `json:"tries,omitempty"`
 }
 
 // check looks at an event alone. Its name is not checked: that depends on the
@@ -57,6 +59,7 @@ type state struct {
 	guestsByHost tables.Index[string, guestRow]
 	events       *tables.Table[int64, eventRow]
 	delayed      tables.Index[int64, eventRow]
+	lost         tables.Index[int64, eventRow]
 	eventNumbers tables.Sequence
 }
 
@@ -76,6 +79,12 @@ func newState() state {
 			return ""
 		}
 		return "delayed"
+	})
+	s.lost = s.events.Index(func(e eventRow) string {
+		if len(e.Problems) == 0 {
+			return ""
+		}
+		return "lost"
 	})
 	s.eventNumbers = tables.KeySequence(s.events)
 	return s

@@ -103,13 +103,17 @@ func (l list) Paged() bool { return l.Previous != "" || l.Next != "" }
 type guestList struct {
 	list
 	Guests []guest
+	Lost   []string // events
 }
+
+// maxLost is how many events are shown that were not forwarded.
+const maxLost = 10
 
 // guest is a guest with a link to its accelerator requests.
 type guest struct{ UUID, Host, ARQs string }
 
 func (p *Page) guests(a address) any {
-	var data guestList
+	data := guestList{Lost: p.cloud.LostEvents(maxLost)}
 	var found []sim.Guest
 	data.list = a.read(Guests, func(q Query) (shown, matching int) {
 		found, matching = p.cloud.Guests(q)

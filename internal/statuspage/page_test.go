@@ -32,7 +32,8 @@ type world struct {
 	guests   []sim.Guest
 	arqs     []fakecyborg.ARQ
 	leaks    []string
-	large    bool // leaks are looked for on request
+	lost     []string // events
+	large    bool     // leaks are looked for on request
 	faults   []fault.State
 	requests []sim.Exchange
 	version  atomic.Uint64 // of all sections but those of the first two
@@ -80,6 +81,8 @@ func (w *world) Requests(before uint64, limit int) (list []sim.Exchange, older u
 	}
 	return list, 0
 }
+
+func (w *world) LostEvents(limit int) []string { return w.lost[:min(limit, len(w.lost))] }
 
 func (w *world) Faults() []fault.State { return w.faults }
 
@@ -182,6 +185,16 @@ func checkTexts(t *testing.T, name, text string, wanted, unwanted []string) {
 			t.Errorf("%s has %q", name, part)
 		}
 	}
+}
+
+func TestThePageShowsLostEvents(t *testing.T) {
+	t.Parallel()
+	w := small()
+	checkTexts(t, "the page", show(t, w, ""), nil, []string{"not forwarded"})
+	for i := range 20 {
+		w.lost = append(w.lost, fmt.Sprintf("event <%d>: answered 401", i))
+	}
+	checkTexts(t, "the page", show(t, w, ""), []string{"Events that were not forwarded", "<li>event &lt;9&gt;: answered 401</li>"}, []string{"event &lt;10&gt;"})
 }
 
 func TestThePageShowsTheStateInWords(t *testing.T) {

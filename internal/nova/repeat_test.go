@@ -1,0 +1,187 @@
+package nova_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/internal/nova"
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/sim"
+)
+
+// api is a nova-api whose answers to posts of events are scripted.
+type api struct {
+	*httptest.Server
+	mu    sync.Mutex
+	posts []string // the token of each
+}
+
+func (a *api) tokens() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.posts)
+}
+
+func newAPI(t *testing.T, answers ...string) *api {
+	t.Helper()
+	a := &api{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		answer := answers[min(len(a.posts), len(answers)-1)]
+		a.posts = append(a.posts, r.Header.Get("X-Auth-Token"))
+		status := 0
+		_, _ = fmt.Sscan(answer, &status)
+		_, body, _ := strings.Cut(answer, " ")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// forwarded posts an event to a server that forwards it, and lets the pauses between the posts pass until it is
+// known what became of it. It returns the tokens of the posts.
+func forwarded(t *testing.T, a *api, config nova.Config) (*nova.Server, []string) {
+	t.Helper()
+	clock := sim.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	config.Clock = clock
+	server := nova.New(config)
+	t.Cleanup(server.Close)
+	if err := server.ForwardTo(a.URL); err != nil {
+		t.Fatal(err)
+	}
+	if res := post(t, server, events(event(ready, `,"tag":"x"`))); res.StatusCode != 200 {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	for {
+		if e := server.Events()[0]; len(e.Forwarded)+len(e.Problems) > 0 {
+			server.Close() // it logs after it has noted
+			return server, a.tokens()
+		}
+		clock.Advance(time.Second)
+		runtime.Gosched()
+	}
+}
+
+func TestAPostOfEventsIsRepeatedWhereThatHelps(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		answers   []string
+		posts     int
+		forwarded bool
+		problem   string
+	}{
+		"at once":            {[]string{"200"}, 1, true, ""},
+		"behind a proxy":     {[]string{"502", "503", "504", "200"}, 4, true, ""},
+		"never":              {[]string{"503"}, 6, false, "answered 503 Service Unavailable"},
+		"refused":            {[]string{"403"}, 1, false, "answered 403 Forbidden"},
+		"a server's error":   {[]string{"500"}, 1, false, "answered 500 Internal Server Error"},
+		"no host yet":        {[]string{`207 {"events":[{"code":422}]}`}, 1, false, "answered code 422"},
+		"207 of good events": {[]string{`207 {"events":[{"code":200}]}`}, 1, true, ""},
+		"207 of nothing":     {[]string{`207 {}`}, 1, false, "answered 207 without the 1 events"},
+		"401 twice":          {[]string{"401"}, 2, false, "answered 401 Unauthorized"},
+		"401 once":           {[]string{"401", "200"}, 2, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			issued := 0
+			a := newAPI(t, tt.answers...)
+			server, tokens := forwarded(t, a, nova.Config{
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Token: func(context.Context) (string, error) {
+					issued++
+					return fmt.Sprint("token", issued), nil
+				},
+			})
+			if len(tokens) != tt.posts {
+				t.Errorf("%d posts, want %d", len(tokens), tt.posts)
+			}
+			for i, token := range tokens {
+				if want := fmt.Sprint("token", i+1); token != want {
+					t.Errorf("post %d with %q, want %q", i, token, want)
+				}
+			}
+			got := server.Events()[0]
+			var lost []string
+			server.EachLostEvent(func(text string) bool { lost = append(lost, text); return true })
+			if len(lost) != min(len(tt.problem), 1) || len(lost) > 0 && !strings.HasSuffix(lost[0], "tag x: "+a.URL+": "+tt.problem) {
+				t.Errorf("lost events: %q", lost)
+			}
+			var problems []string
+			if tt.problem != "" {
+				problems = []string{a.URL + ": " + tt.problem}
+			}
+			if diff := cmp.Diff(problems, got.Problems); diff != "" || slices.Contains(got.Forwarded, a.URL) != tt.forwarded {
+				t.Errorf("forwarded to %v; problems (-want +got):\n%s", got.Forwarded, diff)
+			}
+			if logged := strings.Contains(log.String(), `msg="event not forwarded"`) && strings.Contains(log.String(), tt.problem); logged != (tt.problem != "") || strings.Contains(log.String(), "token") {
+				t.Errorf("log: %s", log.String())
+			}
+		})
+	}
+}
+
+// A listener that is not up yet gets the event once it is, also from a server that was made of the state of the first.
+func TestAnEventWaitsForItsListener(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, "200")
+	down := httptest.NewServer(nil)
+	down.Close() // its port refuses connections
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first := nova.New(nova.Config{Clock: sim.NewManualClock(start)})
+	if err := first.ForwardTo(down.URL, a.URL); err != nil {
+		t.Fatal(err)
+	}
+	post(t, first, events(event(ready, `,"tag":"x"`)))
+	first.Close()
+	if got := first.Events()[0]; len(got.Problems) > 0 || !slices.Equal(got.Forwarded, []string{a.URL}) {
+		t.Errorf("while it is down: %+v", got)
+	}
+
+	records, err := tables.Collect(first.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := httptest.NewUnstartedServer(a.Config.Handler)
+	clock := sim.NewManualClock(start)
+	second := nova.New(nova.Config{Clock: clock})
+	t.Cleanup(second.Close)
+	if err := second.State().Replace(records); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", strings.TrimPrefix(down.URL, "http://"))
+	if err != nil {
+		t.Skip("the port is taken: ", err)
+	}
+	up.Listener.Close()
+	up.Listener = listener
+	up.Start()
+	t.Cleanup(up.Close)
+	if err := second.ForwardTo(down.URL, a.URL); err != nil {
+		t.Fatal(err)
+	}
+	second.Resume()
+	for len(a.tokens()) < 2 {
+		clock.Advance(time.Second)
+		runtime.Gosched()
+	}
+	second.Close()
+	if got := second.Events()[0]; len(got.Problems) > 0 || !slices.Equal(got.Forwarded, []string{a.URL, down.URL}) || len(a.tokens()) != 2 {
+		t.Errorf("once it is up: %+v, %d posts", got, len(a.tokens()))
+	}
+}
