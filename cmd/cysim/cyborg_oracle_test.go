@@ -324,7 +324,7 @@ func (p *pageProcess) testPolicy(t *testing.T, cloud *debianCloud, hostname stri
 	}
 	request = created.ARQs[0].UUID
 	patch := fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": %q}, {"op": "add", "path": "/instance_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"},
-		{"op": "add", "path": "/device_rp_uuid", "value": %q}]}`, request, hostname, regexpUUID(t, list))
+		{"op": "add", "path": "/device_rp_uuid", "value": %q}]}`, request, hostname, uuidOfOne(t, list))
 	for header, want := range map[string]int{"X-None: ": http.StatusForbidden, "X-Service-Token: nova": http.StatusUnauthorized} {
 		if status, text := p.ask(t, member, "PATCH", "/accelerator_requests", patch, header); status != want {
 			t.Errorf("bind with %s: %d %s, want %d", header, status, text, want)

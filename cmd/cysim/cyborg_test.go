@@ -21,12 +21,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/internal/session"
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
 
-// reply sends a request with headers "Name: value" and returns the answer.
+// reply sends a request with headers "Name: value" and returns the answer, of a login the token.
 func reply(t *testing.T, method, url, body string, headers ...string) (status int, answer string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -47,7 +48,7 @@ func reply(t *testing.T, method, url, body string, headers ...string) (status in
 	if err != nil {
 		t.Fatal(err)
 	}
-	if token := response.Header.Get("X-Subject-Token"); token != "" {
+	if token := response.Header.Get("X-Subject-Token"); token != "" && response.StatusCode == http.StatusCreated {
 		return response.StatusCode, token
 	}
 	return response.StatusCode, string(data)
@@ -271,11 +272,16 @@ func TestCyborgAsksKeystoneAboutItsCallers(t *testing.T) {
 	if err := json.Unmarshal([]byte(ask(http.StatusCreated, "POST", "/accelerator_requests", `{"device_profile_name": "p"}`, "X-Auth-Token: "+demo)), &created); err != nil || len(created.ARQs) != 1 {
 		t.Fatal(err, created)
 	}
-	patch := fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"},
-		{"op": "add", "path": "/device_rp_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b002"}]}`, created.ARQs[0].UUID)
+	_, list := reply(t, http.MethodGet, cloud.env["CYSIM_URL"]+"/placement/resource_providers?name=cn0_0000%3A84%3A00.0", "", "X-Auth-Token: "+admin)
+	const instance = "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"
+	patch := fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": %q},
+		{"op": "add", "path": "/device_rp_uuid", "value": %q}]}`, created.ARQs[0].UUID, instance, uuidOfOne(t, list))
 	ask(http.StatusForbidden, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo)
 	ask(http.StatusUnauthorized, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo, "X-Service-Token: nova")
-	ask(http.StatusNotFound, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo, "X-Service-Token: "+service) // there is no such provider
+	ask(http.StatusAccepted, "PATCH", "/accelerator_requests", patch, "X-Auth-Token: "+demo, "X-Service-Token: "+service)
+	if _, events := get(t, cloud.env["CYSIM_URL"]+"/_sim/events", ""); !strings.Contains(events, instance) || !strings.Contains(events, created.ARQs[0].UUID) {
+		t.Errorf("Nova has no event of the bind: %s", events)
+	}
 	// A revoked token is refused at once.
 	reply(t, http.MethodDelete, auth+"/auth/tokens", "", "X-Auth-Token: "+admin, "X-Subject-Token: "+demo)
 	ask(http.StatusUnauthorized, "GET", "/devices", "", "X-Auth-Token: "+demo)
@@ -319,7 +325,7 @@ func TestCyborgContinuesFromItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, found := reply(t, http.MethodGet, placement+"/resource_providers?name=cn0_0000%3A83%3A00.0", "", admin...)
-	provider := regexpUUID(t, found)
+	provider := uuidOfOne(t, found)
 	api(first, "PATCH", "/accelerator_requests", fmt.Sprintf(`{%q: [{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": "2f7d3a52-6a0e-4d0b-9f0c-1f6a53c2b001"},
 		{"op": "add", "path": "/device_rp_uuid", "value": %q}]}`, created.ARQs[0].UUID, provider))
 	request := api(first, "GET", "/accelerator_requests/"+created.ARQs[0].UUID, "")
@@ -370,8 +376,8 @@ func TestCyborgContinuesFromItsState(t *testing.T) {
 	}
 }
 
-// regexpUUID is the uuid of the one provider of a list.
-func regexpUUID(t *testing.T, list string) string {
+// uuidOfOne is the uuid of the one provider of a list.
+func uuidOfOne(t *testing.T, list string) string {
 	t.Helper()
 	var body struct {
 		Providers []struct{ UUID string } `json:"resource_providers"`
@@ -569,4 +575,93 @@ func TestCyborgEndsWhilePlacementHangs(t *testing.T) {
 	if status := <-ended; status != 0 || stdout.Len() > 0 {
 		t.Errorf("status %d: %s%s", status, &stdout, &stderr)
 	}
+}
+
+// Keystone tells of tokens that have expired if it is asked, which is for those that come with a service's.
+func TestTokensAreThoseOfKeystone(t *testing.T) {
+	cloud, err := simcloud.New(t.Context(), simcloud.Model{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	expired := ""
+	keystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.Header.Get("X-Subject-Token") == expired && !r.URL.Query().Has("allow_expired") {
+			http.NotFound(w, r)
+			return
+		}
+		cloud.Handler().ServeHTTP(w, r)
+	}))
+	defer keystone.Close()
+	for name, value := range map[string]string{"CLOUD": "", "AUTH_URL": keystone.URL + "/v3", "USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "DOMAIN_NAME": "Default"} {
+		t.Setenv("OS_"+name, value)
+	}
+	config, err := session.ReadCloud("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := logIn(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithTokenVerifier(&tokenVerifier{l.identity, slog.New(slog.DiscardHandler)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	auth := keystone.URL + "/v3"
+	demo, service, admin := tokenFor(t, auth, "demo", "demo"), tokenFor(t, auth, "nova", "service"), tokenFor(t, auth, "admin", "admin")
+	restricted := restrictedToken(t, auth, demo)
+	expired = demo
+	for _, tt := range []struct {
+		token, service, path string
+		want                 int
+	}{
+		{demo, "", "/v2/devices", http.StatusUnauthorized},
+		{demo, "x", "/v2/devices", http.StatusUnauthorized},
+		{demo, admin, "/v2/devices", http.StatusUnauthorized}, // without the role service
+		{demo, service, "/v2/devices", http.StatusOK},
+		{"", service, "/v2/devices", http.StatusUnauthorized},
+		{"x", service, "/v2/devices", http.StatusUnauthorized},
+		{admin, service, "/v2/devices", http.StatusOK},
+		{restricted, "", "/v2/device_profiles", http.StatusOK},
+		{restricted, "", "/v2/devices", http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil)
+		r.Header.Set("X-Auth-Token", tt.token)
+		if tt.service != "" {
+			r.Header.Set("X-Service-Token", tt.service)
+		}
+		w := httptest.NewRecorder()
+		if server.ServeHTTP(w, r); w.Code != tt.want {
+			t.Errorf("%+v: %d %s", tt, w.Code, w.Body)
+		}
+	}
+}
+
+// restrictedToken is a token of an application credential of the user of a token, which may only list
+// device profiles.
+func restrictedToken(t *testing.T, auth, token string) string {
+	t.Helper()
+	_, text := reply(t, http.MethodGet, auth+"/auth/tokens", "", "X-Auth-Token: "+token, "X-Subject-Token: "+token)
+	var own struct {
+		Token struct{ User struct{ ID string } }
+	}
+	if err := json.Unmarshal([]byte(text), &own); err != nil {
+		t.Fatalf("token: %v: %s", err, text)
+	}
+	status, text := reply(t, http.MethodPost, auth+"/users/"+own.Token.User.ID+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s",
+		"access_rules": [{"service": "accelerator", "path": "/v2/device_profiles", "method": "GET"}]}}`, "X-Auth-Token: "+token)
+	var made struct {
+		Credential struct{ ID string } `json:"application_credential"`
+	}
+	if err := json.Unmarshal([]byte(text), &made); err != nil || status != http.StatusCreated {
+		t.Fatalf("application credential: %d %s", status, text)
+	}
+	status, restricted := reply(t, http.MethodPost, auth+"/auth/tokens", `{"auth": {"identity": {"methods": ["application_credential"],
+		"application_credential": {"id": "`+made.Credential.ID+`", "secret": "s"}}}}`)
+	if status != http.StatusCreated {
+		t.Fatalf("token of the credential: %d %s", status, restricted)
+	}
+	return restricted
 }

@@ -80,7 +80,7 @@ func testKilledBind(t *testing.T, flags []string, faults string) {
 	go func() {
 		status, _, ok := killed.call(http.MethodPatch, "/accelerator_requests", cyborg22, "admin", json.RawMessage(fmt.Sprintf(`{%q: [
 			{"op": "add", "path": "/hostname", "value": "cn0"}, {"op": "add", "path": "/instance_uuid", "value": %q}, {"op": "add", "path": "/device_rp_uuid", "value": %q}]}`,
-			created.ARQs[0].UUID, instance, regexpUUID(t, list))))
+			created.ARQs[0].UUID, instance, uuidOfOne(t, list))))
 		answered <- ok && status == http.StatusAccepted
 	}()
 	for !strings.Contains(string(call(killed, http.StatusOK, http.MethodGet, request, nil)), `"BindStarted"`) {

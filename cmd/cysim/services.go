@@ -192,43 +192,59 @@ type tokenVerifier struct {
 
 var _ sim.TokenVerifier = (*tokenVerifier)(nil)
 
-// VerifyToken implements sim.TokenVerifier. Keystone answers 404 for a token that is not valid.
-// Any other refusal is none of the caller's: the answer is 503, as that of keystonemiddleware.
+// VerifyToken implements sim.TokenVerifier.
 func (v *tokenVerifier) VerifyToken(token string) (http.Header, error) {
+	id, err := v.Identify(token)
+	return id.Headers(), err
+}
+
+// Identify is VerifyToken for the services of this module.
+func (v *tokenVerifier) Identify(token string) (simhttp.Identity, error) {
+	return v.ask(token, "?nocatalog")
+}
+
+// IdentifyExpired is Identify, and takes a token that expired not long ago.
+func (v *tokenVerifier) IdentifyExpired(token string) (simhttp.Identity, error) {
+	return v.ask(token, "?nocatalog&allow_expired=1")
+}
+
+// ask asks Keystone, which answers 404 for a token that is not valid. Any other refusal is none of
+// the caller's: the answer is 503, as that of keystonemiddleware.
+func (v *tokenVerifier) ask(token, query string) (simhttp.Identity, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
-	var t struct {
-		User    tokens.User     `json:"user"`
-		Roles   []tokens.Role   `json:"roles"`
-		Project *tokens.Project `json:"project"`
-		Domain  *tokens.Domain  `json:"domain"`
-		System  struct {
-			All bool `json:"all"`
-		} `json:"system"`
-	}
-	err := tokens.Get(ctx, v.identity, token).ExtractInto(&t)
+	var body struct{ Token keystoneToken }
+	_, err := v.identity.Get(ctx, v.identity.ServiceURL("auth", "tokens")+query, &body, &gophercloud.RequestOpts{
+		MoreHeaders: map[string]string{"X-Subject-Token": token}, OkCodes: []int{http.StatusOK, http.StatusNonAuthoritativeInfo},
+	})
 	switch {
 	case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
-		return nil, errors.New("the token is not valid")
+		return simhttp.Identity{}, errors.New("the token is not valid")
 	case err != nil:
 		v.log.Error("the token of a request cannot be validated", "keystone", v.identity.Endpoint, "error", err)
-		return nil, simhttp.Refuse(http.StatusServiceUnavailable, "The Keystone service is temporarily unavailable.")
+		return simhttp.Identity{}, simhttp.Refuse(http.StatusServiceUnavailable, "The Keystone service is temporarily unavailable.")
 	}
-	roles := make([]string, len(t.Roles))
-	for i, role := range t.Roles {
-		roles[i] = role.Name
+	return body.Token.owner(), nil
+}
+
+// keystoneToken is what Keystone tells of a token.
+type keystoneToken struct {
+	User       tokens.User    `json:"user"`
+	Roles      []tokens.Role  `json:"roles"`
+	Project    tokens.Project `json:"project"`
+	Domain     tokens.Domain  `json:"domain"`
+	System     struct{ All bool }
+	Credential struct {
+		Rules []simhttp.AccessRule `json:"access_rules"`
+	} `json:"application_credential"`
+}
+
+func (t keystoneToken) owner() simhttp.Identity {
+	id := simhttp.Identity{
+		User: t.User.ID, Project: t.Project.ID, Domain: t.Domain.ID, SystemScope: t.System.All, AccessRules: t.Credential.Rules,
 	}
-	h := make(http.Header)
-	h.Set("X-User-Id", t.User.ID)
-	h.Set("X-Roles", strings.Join(roles, ","))
-	if t.Project != nil {
-		h.Set("X-Project-Id", t.Project.ID)
+	for _, role := range t.Roles {
+		id.Roles = append(id.Roles, role.Name)
 	}
-	if t.Domain != nil {
-		h.Set("X-Domain-Id", t.Domain.ID)
-	}
-	if t.System.All {
-		h.Set("OpenStack-System-Scope", "all")
-	}
-	return h, nil
+	return id
 }

@@ -281,8 +281,8 @@ func TestVerifyTokenGivesTheMiddlewaresHeaders(t *testing.T) {
 				t.Errorf("%s %s (-want +got):\n%s", tt.user, how, diff)
 			}
 			want := simhttp.Identity{User: h.Get("X-User-Id"), Project: h.Get("X-Project-Id"), Roles: strings.Split(tt.roles, ",")}
-			if who, ok := server.Identify(token); !ok || cmp.Diff(want, who) != "" {
-				t.Errorf("%s %s: %t (-want +got):\n%s", tt.user, how, ok, cmp.Diff(want, who))
+			if who, err := server.Identify(token); err != nil || cmp.Diff(want, who) != "" {
+				t.Errorf("%s %s: %v (-want +got):\n%s", tt.user, how, err, cmp.Diff(want, who))
 			}
 			project, id, err := server.ProjectOf(tt.user)
 			if err != nil || project != tt.project || id != h.Get("X-Project-Id") || len(id) != 32 || len(h.Get("X-User-Id")) != 32 {
@@ -294,10 +294,10 @@ func TestVerifyTokenGivesTheMiddlewaresHeaders(t *testing.T) {
 	if h, err := server.VerifyToken(system.Header.Get("X-Subject-Token")); err != nil || h.Get("OpenStack-System-Scope") != "all" || h.Get("X-Project-Id") != "" {
 		t.Errorf("system scope: %v, %v", h, err)
 	}
-	if who, ok := server.Identify(system.Header.Get("X-Subject-Token")); !ok || !who.SystemScope || who.Project != "" {
-		t.Errorf("system scope: %+v, %t", who, ok)
+	if who, err := server.Identify(system.Header.Get("X-Subject-Token")); err != nil || !who.SystemScope || who.Project != "" {
+		t.Errorf("system scope: %+v, %v", who, err)
 	}
-	if who, ok := server.Identify("stolen"); ok {
+	if who, err := server.Identify("stolen"); err == nil {
 		t.Errorf("unknown token: %+v", who)
 	}
 	if _, err := server.VerifyToken("stolen"); !errors.Is(err, keystone.ErrToken) || strings.Contains(err.Error(), "stolen") {

@@ -124,10 +124,10 @@ func (s *Server) VerifyToken(text string) (http.Header, error) {
 }
 
 // Identify is [Server.VerifyToken] for the services of this module.
-func (s *Server) Identify(text string) (simhttp.Identity, bool) {
+func (s *Server) Identify(text string) (simhttp.Identity, error) {
 	found, ok := s.lookup(text)
 	if !ok {
-		return simhttp.Identity{}, false
+		return simhttp.Identity{}, ErrToken
 	}
 	id := simhttp.Identity{User: found.user.id, Roles: found.roles, SystemScope: found.System}
 	if found.project != nil {
@@ -136,7 +136,7 @@ func (s *Server) Identify(text string) (simhttp.Identity, bool) {
 	for _, rule := range found.rules {
 		id.AccessRules = append(id.AccessRules, simhttp.AccessRule{Service: rule.Service, Path: rule.Path, Method: rule.Method})
 	}
-	return id, true
+	return id, nil
 }
 
 // IsValid reports whether VerifyToken accepts a token.

@@ -73,6 +73,24 @@ func identityOf(h http.Header) Identity {
 	}
 }
 
+// Headers are the identity headers that keystonemiddleware sets, without the access rules.
+func (id Identity) Headers() http.Header {
+	h := make(http.Header)
+	set := func(name, value string) {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	set("X-User-Id", id.User)
+	set("X-Project-Id", id.Project)
+	set("X-Roles", strings.Join(id.Roles, ","))
+	set("X-Domain-Id", id.Domain)
+	if id.SystemScope {
+		set("OpenStack-System-Scope", "all")
+	}
+	return h
+}
+
 // claimed reads the identity that a request claims for itself, by the conventions of
 // Placement's "noauth2": the token is the user, or user:project; the user "admin" has the role
 // admin; X-Roles and X-Project-Id win over the token.
@@ -104,7 +122,12 @@ func (c *Call) Authenticate(verifier sim.TokenVerifier) (err error) {
 		c.Identity = claimed(c.Header)
 		return nil
 	}
-	id, err := verified(c.Header.Get("X-Auth-Token"), verifier)
+	token := c.Header.Get("X-Auth-Token")
+	id, err := verified(token, verifier)
+	if late, ok := verifier.(expiredIdentifier); ok && token != "" && err != nil && AsError(err).Status == http.StatusUnauthorized && c.isByService(verifier) {
+		id, err = late.IdentifyExpired(token)
+		err = refusalOf(err)
+	}
 	if err == nil && !id.mayAsk(c.service, c.Request) { // but a service may that asks for the caller with its own token
 		_, err = verified(c.Header.Get("X-Service-Token"), verifier)
 	}
@@ -126,6 +149,11 @@ func (c *Call) WriteUnauthorized(uri string) {
 	}})
 }
 
+// isByService reports whether the request has the valid token of a service.
+func (c *Call) isByService(verifier sim.TokenVerifier) bool {
+	return c.Header.Get("X-Service-Token") != "" && c.CheckServiceToken(verifier, "service") == nil
+}
+
 // CheckServiceToken refuses an X-Service-Token that is invalid, or whose user has none of the
 // roles if there are any, as keystonemiddleware does on every route: the error has status 401.
 // A request without one is not refused.
@@ -143,7 +171,13 @@ func (c *Call) CheckServiceToken(verifier sim.TokenVerifier, roles ...string) er
 
 // identifier is a verifier that answers an identity instead of the headers of one.
 type identifier interface {
-	Identify(token string) (Identity, bool)
+	Identify(token string) (Identity, error)
+}
+
+// expiredIdentifier is a verifier that also knows tokens that have expired. A service may act for its
+// user with one, because what it does may take longer than a token is valid.
+type expiredIdentifier interface {
+	IdentifyExpired(token string) (Identity, error)
 }
 
 // verified is the identity of a token. The error is that of a caller without a valid one, or an
@@ -152,21 +186,27 @@ func verified(token string, verifier sim.TokenVerifier) (Identity, error) {
 	if token == "" {
 		return Identity{}, unauthorized()
 	}
+	var id Identity
+	var err error
 	if v, ok := verifier.(identifier); ok {
-		id, ok := v.Identify(token)
-		if !ok {
-			return Identity{}, unauthorized()
-		}
-		return id, nil
+		id, err = v.Identify(token)
+	} else {
+		var headers http.Header
+		headers, err = verifier.VerifyToken(token)
+		id = identityOf(headers)
 	}
-	headers, err := verifier.VerifyToken(token)
-	switch refusal := new(Error); {
-	case errors.As(err, &refusal):
-		return Identity{}, refusal
-	case err != nil:
-		return Identity{}, unauthorized()
+	return id, refusalOf(err)
+}
+
+// refusalOf is the answer to the error of a verifier: its own [Error], or else 401.
+func refusalOf(err error) error {
+	if err == nil {
+		return nil
 	}
-	return identityOf(headers), nil
+	if refusal := new(Error); errors.As(err, &refusal) {
+		return refusal
+	}
+	return unauthorized()
 }
 
 func splitList(s string) []string {
