@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/internal/file"
@@ -134,8 +133,6 @@ type contents struct {
 	// broken is set when it is not known which regions there are.
 	broken bool
 	dfl    bool
-	// withGuest is set where these are what the kernel showed before.
-	withGuest bool
 }
 
 // read reads the containers of a function. What cannot be parsed is a problem.
@@ -171,31 +168,7 @@ func (v *intelVisit) read(u *driver.Unit) (c contents, ok bool) {
 	}
 	slices.SortFunc(c.engines, func(a, b engine) int { return a.number - b.number })
 	slices.SortFunc(c.ports, func(a, b port) int { return a.number - b.number })
-	return v.seen.complete(u, c, len(v.containers[u.Address]) > 0, ok), ok
-}
-
-// seen is what was read of functions when the kernel's driver of FPGAs drove them. While a guest has a
-// function, on a driver of vfio, the kernel does not show what is in it, and it stays as it was reported.
-type seen struct {
-	mu sync.Mutex
-	of map[driver.PCIAddress]contents
-}
-
-// complete returns what is in a function, of which the kernel shows a container or none.
-func (s *seen) complete(u *driver.Unit, c contents, shown, ok bool) contents {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !shown && strings.Contains(u.Driver, "vfio"):
-		c = s.of[u.Address]
-		c.withGuest = true
-	case shown && ok:
-		if s.of == nil {
-			s.of = make(map[driver.PCIAddress]contents)
-		}
-		s.of[u.Address] = c
-	}
-	return c
+	return c, ok
 }
 
 func (c *contents) addEngine(view *driver.View, dir string, l layout) (file string, err error) {

@@ -33,9 +33,8 @@
 // describes, for at most 600 seconds. Afterwards afu_id has to show the functions that the image
 // names. Without it, cards of Intel's driver in a tree in memory can be programmed: the functions
 // show in afu_id. An image is a .gbs file, or its JSON metadata alone. The kernel shows nothing of
-// the functions of other vendors' cards; and it does not show what is in a function that is bound to
-// vfio-pci, as while a guest has it. Until it is back it is reported as the driver last saw it, and
-// not programmed.
+// the functions of other vendors' cards; and it does not show those of virtual functions that are
+// bound to vfio-pci.
 //
 // A region with a device feature list whose fpga_manager shows that a programming failed, or
 // that it is off or held in reset, is left out. While it is being programmed the card is a problem.

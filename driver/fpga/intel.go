@@ -12,7 +12,6 @@ import (
 // feature list the kernel shows below class/fpga_region, and those known by their ids.
 type Intel struct {
 	base
-	seen seen
 }
 
 var (
@@ -27,7 +26,7 @@ func NewIntel(config Config, tree driver.Tree) (*Intel, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Intel{base: b}
+	d := &Intel{b}
 	d.TreeReader = driver.NewTreeReader("intel_fpga", tree, d.discover)
 	return d, nil
 }
@@ -54,7 +53,7 @@ func (d *Intel) boards(ctx context.Context, view *driver.View) (*intelVisit, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: discover: %w", d.Name(), err)
 	}
-	v := &intelVisit{containers: containers, seen: &d.seen}
+	v := &intelVisit{containers: containers}
 	v.visit, err = d.visit(ctx, view, func(f driver.PCIFunction) bool {
 		// Functions of vendors that have a driver of their own in this package are left to it.
 		_, known := d.settings.product(f)
@@ -77,7 +76,6 @@ type intelVisit struct {
 	*visit
 	containers map[driver.PCIAddress][]container // by function
 	boards     []*board
-	seen       *seen
 }
 
 // oneProductPerRegionType refuses cards of different products with regions of one type.

@@ -94,7 +94,7 @@ func (d *Intel) verify(ctx context.Context, at driver.PCIAddress, j job) error {
 		return fmt.Errorf("after the loader: region %d: %s", j.Region, r.failed)
 	}
 	for i, port := range j.Ports {
-		n := slices.IndexFunc(r.slots, func(s slot) bool { return s.visible && !s.withGuest && s.number == port })
+		n := slices.IndexFunc(r.slots, func(s slot) bool { return s.visible && s.number == port })
 		switch want := j.function(i); {
 		case want == "":
 		case n < 0:
@@ -152,7 +152,7 @@ func (d *Intel) plan(ctx context.Context, at driver.PCIAddress, deployable strin
 		Functions: bits.Functions, image: image, dfl: b.dfl,
 	}
 	for _, s := range r.slots {
-		if s.visible && !s.withGuest {
+		if s.visible {
 			j.Ports = append(j.Ports, s.number)
 		}
 	}

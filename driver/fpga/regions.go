@@ -53,8 +53,6 @@ type slot struct {
 	port
 	at      driver.PCIAddress
 	visible bool
-	// withGuest is set for a port that the kernel showed before, and does not show now.
-	withGuest bool
 }
 
 // functions are the ids of what is loaded, in the order of ports, each once.
@@ -107,7 +105,7 @@ func (v *intelVisit) regions(c *driver.Unit) *board {
 	own, ok := v.read(c)
 	b.dfl, b.manages, b.serves = own.dfl, len(own.engines) > 0, len(own.ports) > 0
 	b.fault = own.broken || !ok && !b.divided()
-	slots := slotsOf(c.Address, own)
+	slots := slotsOf(c.Address, own.ports)
 	for _, f := range c.Virtual {
 		var inside contents
 		if !f.Unreadable {
@@ -119,7 +117,7 @@ func (v *intelVisit) regions(c *driver.Unit) *board {
 			slots = append(slots, slot{at: f.Address})
 			continue
 		}
-		slots = append(slots, slotsOf(f.Address, inside)...)
+		slots = append(slots, slotsOf(f.Address, inside.ports)...)
 	}
 	b.regions = make([]region, max(len(own.engines), 1))
 	for i := range b.regions {
@@ -150,10 +148,10 @@ func (s *settings) checkRegions(b *board) error {
 	return nil
 }
 
-func slotsOf(at driver.PCIAddress, c contents) []slot {
+func slotsOf(at driver.PCIAddress, ports []port) []slot {
 	var slots []slot
-	for _, p := range c.ports {
-		slots = append(slots, slot{port: p, at: at, visible: true, withGuest: c.withGuest})
+	for _, p := range ports {
+		slots = append(slots, slot{port: p, at: at, visible: true})
 	}
 	return slots
 }

@@ -75,11 +75,53 @@ func planReport(rules layout.Rules, stored []storedDevice, seen discovery) (d di
 	}
 	for _, f := range seen.devices {
 		change := deviceChange{found: f, stored: known[f.key]}
+		if change.stored != nil && !rules.Quirks {
+			change.found.Device = change.stored.keepHidden(f.Device)
+		}
 		if change.stored == nil || change.plan(rules) {
 			d.devices = append(d.devices, change)
 		}
 	}
 	return d
+}
+
+// keepHidden returns what a driver reported with the types of regions and the functions that are
+// stored, where a handle is in use and the driver reports none: of an FPGA that a guest has, on
+// vfio-pci, the kernel shows neither.
+func (d storedDevice) keepHidden(reported driver.Device) driver.Device {
+	if reported.Type != driver.TypeFPGA {
+		return reported
+	}
+	cloned := false
+	for i, part := range reported.Deployables {
+		n := slices.IndexFunc(d.deployables, func(deployable storedDeployable) bool { return deployable.Name == part.Name })
+		if n < 0 || d.deployables[n].inUse() == 0 {
+			continue
+		}
+		traits := slices.DeleteFunc(slices.Clone(d.deployables[n].reported.Traits), func(trait string) bool {
+			return !slices.Contains(part.Traits, trait) && !hiddenFrom(part.Traits, trait)
+		})
+		if !slices.ContainsFunc(traits, func(trait string) bool { return !slices.Contains(part.Traits, trait) }) {
+			continue
+		}
+		for _, trait := range part.Traits {
+			if !slices.Contains(traits, trait) {
+				traits = append(traits, trait)
+			}
+		}
+		if !cloned {
+			reported, cloned = reported.Clone(), true
+		}
+		reported.Deployables[i].Traits = traits
+	}
+	return reported
+}
+
+// hiddenFrom reports whether a trait is that of a region or of a function, and the list has none of the
+// kind.
+func hiddenFrom(list []string, trait string) bool {
+	return driver.IsRegionTrait(trait) && !slices.ContainsFunc(list, driver.IsRegionTrait) ||
+		driver.IsFunctionTrait(trait) && !slices.ContainsFunc(list, driver.IsFunctionTrait)
 }
 
 // plan finds the difference of a stored device and reports whether there is one.

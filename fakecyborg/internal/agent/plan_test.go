@@ -109,3 +109,38 @@ func TestHandlesOfOthersAreNotOffered(t *testing.T) {
 		t.Errorf("a deployable without handles is left: %v", got)
 	}
 }
+
+// TestWhatAGuestHidesIsKept has the traits of an FPGA's region and function, which the kernel does not
+// show while a guest has it.
+func TestWhatAGuestHidesIsKept(t *testing.T) {
+	t.Parallel()
+	const (
+		vendor, region  = "CUSTOM_FPGA_INTEL", "CUSTOM_FPGA_REGION_INTEL_9926AB6D6C925A68AABCA7D84C545738"
+		gzip, other     = "CUSTOM_FPGA_FUNCTION_ID_INTEL_D8424DC4A4A3C413F89E433683F9040B", "CUSTOM_FPGA_FUNCTION_ID_INTEL_C6AA954A9B914A37ABC11D9F0709DCC3"
+		former, another = "CUSTOM_FORMER", "CUSTOM_ANOTHER"
+	)
+	for name, tt := range map[string]struct {
+		typ                 string
+		inUse               bool
+		stored, found, want []string
+	}{
+		"in a guest":                     {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor}, []string{vendor, gzip, region}},
+		"the region is seen":             {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor, region}, []string{vendor, gzip, region}},
+		"another function is seen":       {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor, other}, []string{vendor, region, other}},
+		"all is seen":                    {driver.TypeFPGA, true, []string{vendor, gzip, region}, []string{vendor, region, other}, []string{vendor, region, other}},
+		"other traits follow the driver": {driver.TypeFPGA, true, []string{vendor, former, gzip}, []string{vendor, another}, []string{vendor, gzip, another}},
+		"not in use":                     {driver.TypeFPGA, false, []string{vendor, gzip, region}, []string{vendor}, []string{vendor}},
+		"no FPGA":                        {driver.TypeGPU, true, []string{vendor, gzip, region}, []string{vendor}, []string{vendor}},
+	} {
+		d := storedCard(card(2, tt.stored...))
+		d.deployables[0].handles[1].InUse = tt.inUse
+		found := card(2, tt.found...)
+		found.Type = tt.typ
+		if got := d.keepHidden(found).Deployables[0].Traits; !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+		if !slices.Equal(found.Deployables[0].Traits, tt.found) {
+			t.Errorf("%s: what the driver reported was changed", name)
+		}
+	}
+}
