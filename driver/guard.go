@@ -3,12 +3,11 @@ package driver
 import (
 	"context"
 	"fmt"
-	"path"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/gocyborg/gocyborg/driver/internal/panicsite"
 )
 
 // The time that a driver has to discover, and to return once its context has ended.
@@ -165,27 +164,9 @@ func run(ctx context.Context, name, step string, do func(context.Context) error,
 	err := fmt.Errorf("%s: %s: the driver ended its goroutine", name, step)
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("%s: %s: panic: %v%s", name, step, cause, panicSite())
+			err = fmt.Errorf("%s: %s: panic: %v%s", name, step, cause, panicsite.Text())
 		}
 		returned <- err
 	}()
 	err = do(ctx)
-}
-
-// panicSite is " at FILE:LINE" of the function that panicked. It expects to be called by a deferred
-// function.
-func panicSite() string {
-	pcs := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	panicked := false
-	for {
-		frame, more := frames.Next()
-		inRuntime := strings.HasPrefix(frame.Function, "runtime.")
-		switch panicked = panicked || inRuntime; {
-		case panicked && !inRuntime && frame.Line > 0:
-			return fmt.Sprintf(" at %s:%d", path.Base(frame.File), frame.Line)
-		case !more:
-			return ""
-		}
-	}
 }

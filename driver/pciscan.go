@@ -124,13 +124,14 @@ func (s *PCIScan) relate(owners map[PCIAddress]*Unit, onBus map[string]bool) {
 
 // inferVirtual marks the units without a link to a physical function that are virtual ones by their place.
 func (s *PCIScan) inferVirtual(functions []PCIFunction) {
+	first := slices.DeleteFunc(slices.Clone(functions), func(f PCIFunction) bool { return f.Address.Function != 0 || !f.isGPU() })
 	for _, u := range s.Units {
-		if u.IsVirtual || u.TotalVFs > 0 {
+		if u.IsVirtual || u.TotalVFs > 0 || !u.isGPU() {
 			continue
 		}
-		at := slices.IndexFunc(functions, func(pf PCIFunction) bool { return u.besides(pf) && s.mayBeDivided(pf) })
+		at := slices.IndexFunc(first, func(pf PCIFunction) bool { return u.besides(pf) && s.mayBeDivided(pf) })
 		if at >= 0 {
-			u.IsVirtual, u.VirtualOf = true, functions[at].Address.String()
+			u.IsVirtual, u.VirtualOf = true, first[at].Address.String()
 		}
 	}
 }
@@ -139,9 +140,14 @@ func (s *PCIScan) inferVirtual(functions []PCIFunction) {
 // that has its id, as those of NVIDIA's and Intel's have: a card is the first function of a bus, which it
 // has for itself. On bus 0 there are several, each in a slot of its own.
 func (f PCIFunction) besides(pf PCIFunction) bool {
-	base, a, b := pf.DeviceClass()>>8, f.Address, pf.Address
-	return (base == baseDisplay || base == baseAccelerator) && f.DeviceClass() == pf.DeviceClass() && f.Vendor == pf.Vendor && f.Product == pf.Product &&
+	a, b := f.Address, pf.Address
+	return f.isGPU() && f.DeviceClass() == pf.DeviceClass() && f.Vendor == pf.Vendor && f.Product == pf.Product &&
 		a != b && a.Domain == b.Domain && a.Bus == b.Bus && b.Function == 0 && (b.Device == 0 || b.Bus == 0 && a.Device == b.Device)
+}
+
+// isGPU reports whether a function is a display or an accelerator.
+func (f PCIFunction) isGPU() bool {
+	return slices.Contains([]uint16{baseDisplay, baseAccelerator}, f.DeviceClass()>>8)
 }
 
 // mayBeDivided reports whether a function is not known to have no virtual functions.

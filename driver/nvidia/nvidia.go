@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -119,6 +120,11 @@ func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
 		scan.LeaveOut(u, "%s", reason)
 		return true
 	}
+	if card := withoutMdevs(u); card != nil {
+		scan.Problem(u, fmt.Errorf("%w: the card makes no mediated devices: type %s needs max_instances and vgpu_name, and the address %s",
+			driver.ErrConfig, typ, card.Address))
+		return true
+	}
 	device := device(*u)
 	device.ControlPath = u.Address.ControlPath()
 	capacity, err := d.Capacity(scan.View, device.ControlPath.Address())
@@ -139,6 +145,15 @@ func (d *Driver) divide(scan *driver.PCIScan, u *driver.Unit) bool {
 		scan.Warn(u, "mediated devices of other types (%d) lower the capacity", capacity.Foreign)
 	}
 	return true
+}
+
+// withoutMdevs is the card of a function if its virtual functions have vGPU types, else nil.
+func withoutMdevs(u *driver.Unit) *driver.Unit {
+	card := cmp.Or(u.Physical, u)
+	if slices.ContainsFunc(append(slices.Clip(card.Virtual), u), func(vf *driver.Unit) bool { return vf.HasVGPUTypes }) {
+		return card
+	}
+	return nil
 }
 
 // deployable is a divided GPU. The type's part of the trait is the second word of its name: T4-1B of

@@ -146,6 +146,18 @@ func TestACardWithoutConfiguredTypesIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestATypeOfMediatedDevicesOnACardWithoutThem: an operator brought the configuration from an older card or kernel.
+func TestATypeOfMediatedDevicesOnACardWithoutThem(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{blackwell, function(2).String()} {
+		report := discover(t, vgpus(nvidia.VGPUType{Name: "nvidia-1553", DeviceAddresses: []string{at}}), vgpuTree(t))
+		if len(report.Devices) > 0 || len(report.Problems) != 1 || report.Problems[0].Address != at || !errors.Is(report.Problems[0], driver.ErrConfig) ||
+			!strings.Contains(report.Problems[0].Error(), "type nvidia-1553 needs max_instances and vgpu_name, and the address "+blackwell) {
+			t.Errorf("%s: devices %v, problems %v", at, report.Devices, report.Problems)
+		}
+	}
+}
+
 func TestATypeOfAnotherNameIsAProblem(t *testing.T) {
 	t.Parallel()
 	report := discover(t, vgpus(vgpuType(1553, 4, "DC-48Q")), vgpuTree(t))

@@ -85,8 +85,9 @@ func foundations() []Package {
 // drivers are the hardware drivers.
 func drivers() []Package {
 	return []Package{
-		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/parallel", "driver/internal/pythonjson", "internal/strictjson"}, Others: []string{uuid}},
+		{Pattern: "driver", Ours: []string{"driver/internal/file", "driver/internal/panicsite", "driver/internal/parallel", "driver/internal/pythonjson", "internal/strictjson"}, Others: []string{uuid}},
 		{Pattern: "driver/internal/file"},
+		{Pattern: "driver/internal/panicsite"},
 		{Pattern: "driver/internal/parallel"},
 		{Pattern: "driver/internal/pythonjson"},
 		{Pattern: "driver/internal/program"},

@@ -1,0 +1,2 @@
+// Package panicsite names the place of a panic.
+package panicsite
