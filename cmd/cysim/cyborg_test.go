@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -170,21 +171,27 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 	}
 	defer cloud.Close()
 	var logins atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/auth/tokens") {
 			logins.Add(1)
 		}
 		cloud.Handler().ServeHTTP(w, r)
-	}))
+	})
+	server, plain := httptest.NewTLSServer(handler), httptest.NewServer(handler)
 	defer server.Close()
-	password := map[string]string{"USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "DOMAIN_NAME": "Default"}
-	admin := tokenFor(t, server.URL+"/v3", "admin", "admin")
-	_, user := reply(t, http.MethodGet, server.URL+"/v3/users?name=admin", "", "X-Auth-Token: "+admin)
+	defer plain.Close()
+	certificate := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	password := map[string]string{"USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_ID": "default"}
+	admin := tokenFor(t, plain.URL+"/v3", "admin", "admin")
+	_, user := reply(t, http.MethodGet, plain.URL+"/v3/users?name=admin", "", "X-Auth-Token: "+admin)
 	var users struct{ Users []struct{ ID string } }
 	if err := json.Unmarshal([]byte(user), &users); err != nil || len(users.Users) != 1 {
 		t.Fatalf("user admin: %s", user)
 	}
-	_, text := reply(t, http.MethodPost, server.URL+"/v3/users/"+users.Users[0].ID+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s"}}`, "X-Auth-Token: "+admin)
+	_, text := reply(t, http.MethodPost, plain.URL+"/v3/users/"+users.Users[0].ID+"/application_credentials", `{"application_credential": {"name": "c", "secret": "s"}}`, "X-Auth-Token: "+admin)
 	var made struct {
 		Credential struct{ ID string } `json:"application_credential"`
 	}
@@ -192,14 +199,17 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 		t.Fatalf("application credential: %s", text)
 	}
 	credential := map[string]string{"APPLICATION_CREDENTIAL_ID": made.Credential.ID, "APPLICATION_CREDENTIAL_SECRET": "s"}
-	for name, variables := range map[string]map[string]string{"password": password, "application credential": credential} {
+	older := map[string]string{"USERNAME": "admin", "PASSWORD": "secret", "TENANT_NAME": "admin", "DOMAIN_NAME": "Default", "INTERFACE": "publicURL"}
+	for name, variables := range map[string]map[string]string{"password": password, "older names": older, "application credential": credential} {
 		t.Run(name, func(t *testing.T) {
-			for _, name := range []string{"CLOUD", "USERNAME", "PASSWORD", "PROJECT_NAME", "DOMAIN_NAME", "APPLICATION_CREDENTIAL_ID", "APPLICATION_CREDENTIAL_SECRET"} {
-				t.Setenv("OS_"+name, variables[name])
-			}
+			t.Setenv("OS_CLOUD", "")
 			t.Setenv("OS_AUTH_URL", server.URL+"/v3")
+			t.Setenv("OS_CACERT", certificate)
+			for name, value := range variables {
+				t.Setenv("OS_"+name, value)
+			}
 			logins.Store(0)
-			testSharedRenewal(t, server.URL)
+			testSharedRenewal(t, server.URL, plain.URL)
 			if got := logins.Load(); got != 2 {
 				t.Errorf("%d logins, want the first and one renewal", got)
 			}
@@ -207,7 +217,7 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 	}
 }
 
-func testSharedRenewal(t *testing.T, url string) {
+func testSharedRenewal(t *testing.T, url, plain string) {
 	t.Helper()
 	config, err := session.ReadCloud("")
 	if err != nil {
@@ -221,7 +231,7 @@ func testSharedRenewal(t *testing.T, url string) {
 	if err != nil || placement.URL != url+"/placement" {
 		t.Fatalf("placement: %q, %v", placement.URL, err)
 	}
-	if status, text := reply(t, http.MethodDelete, url+"/v3/auth/tokens", "", "X-Auth-Token: "+l.provider.Token(), "X-Subject-Token: "+l.provider.Token()); status != http.StatusNoContent {
+	if status, text := reply(t, http.MethodDelete, plain+"/v3/auth/tokens", "", "X-Auth-Token: "+l.provider.Token(), "X-Subject-Token: "+l.provider.Token()); status != http.StatusNoContent {
 		t.Fatalf("revoke: %d %s", status, text)
 	}
 	var asking sync.WaitGroup

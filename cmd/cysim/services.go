@@ -159,6 +159,9 @@ func newEndpoint(url command.URL, token string) sim.Endpoint {
 // known. A fixed token goes before that of the login.
 func (l *keystoneLogin) endpoint(service string, at command.URL, token string) (sim.Endpoint, error) {
 	endpoint := newEndpoint(at, token)
+	if l != nil {
+		endpoint.Client.Transport = l.transport // which knows the cloud's certificate
+	}
 	if l != nil && endpoint.URL == "" {
 		opts := l.opts
 		opts.ApplyDefaults(service)

@@ -1,16 +1,17 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
@@ -42,17 +43,40 @@ func ReadCloud(name string) (Cloud, error) {
 	return Cloud{Endpoint: endpoint, auth: auth, tls: tlsConfig}, nil
 }
 
-// environment reads the variables of a cloud.
+// olderVariables are variables whose names differ from those of the fields of clouds.yaml.
+var olderVariables = map[string]string{"userid": "user_id", "tenant_id": "project_id", "tenant_name": "project_name"}
+
+// environment reads the variables of a cloud, which are named after the fields of clouds.yaml.
 func environment() (Cloud, error) {
-	auth, err := openstack.AuthOptionsFromEnv()
+	fields := make(map[string]string)
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		field, ok := strings.CutPrefix(name, "OS_")
+		if field = strings.ToLower(field); ok && value != "" {
+			fields[field] = value
+		}
+	}
+	for older, field := range olderVariables {
+		fields[field] = cmp.Or(fields[field], fields[older])
+	}
+	for _, domain := range []string{"domain", "user_domain", "project_domain"} {
+		if fields[domain+"_id"] != "" {
+			delete(fields, domain+"_name") // Keystone takes one of the two
+		}
+	}
+	delete(fields, "token")                                                                                       // it cannot be renewed
+	const name = "envvars"                                                                                        // as openstacksdk calls it
+	document, err := json.Marshal(map[string]any{"clouds": map[string]any{name: map[string]any{"auth": fields}}}) // which is YAML, too
+	if err != nil {
+		return Cloud{}, err
+	}
+	availability := strings.TrimSuffix(fields["interface"], "URL") // internalURL is an older form
+	auth, endpoint, tlsConfig, err := clouds.Parse(clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(document)), clouds.WithEndpointType(availability))
 	if err != nil {
 		return Cloud{}, fmt.Errorf("read the cloud of OS_AUTH_URL: %w", err)
 	}
-	availability := strings.TrimSuffix(cmp.Or(os.Getenv("OS_INTERFACE"), "public"), "URL") // internalURL is an older form
-	return Cloud{
-		Endpoint: gophercloud.EndpointOpts{Region: os.Getenv("OS_REGION_NAME"), Availability: gophercloud.Availability(availability)},
-		auth:     auth,
-	}, nil
+	auth.Passcode = fields["passcode"]
+	return Cloud{Endpoint: endpoint, auth: auth, tls: tlsConfig}, nil
 }
 
 // LogIn logs in. The provider logs in again when its token expires, reads bounded
