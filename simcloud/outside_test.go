@@ -1,14 +1,20 @@
 package simcloud_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gocyborg/gocyborg/driver"
 	"github.com/gocyborg/gocyborg/driver/builtin"
 	"github.com/gocyborg/gocyborg/driver/fake"
+	"github.com/gocyborg/gocyborg/driver/pci"
+	"github.com/gocyborg/gocyborg/driver/sysfs"
 	"github.com/gocyborg/gocyborg/driver/verbatim"
 	"github.com/gocyborg/gocyborg/simcloud"
 )
@@ -131,5 +137,59 @@ func TestADriverFromOutsideThatPanics(t *testing.T) {
 	}
 	if err := cloud.RebootHost(t.Context(), "cn0"); err != nil {
 		t.Errorf("after the panics: %v", err)
+	}
+}
+
+// flaky is a driver of PCI functions that fails now and then.
+type flaky struct {
+	*driver.PCIDriver
+	broken *bool
+}
+
+func (f flaky) DiscoverIn(ctx context.Context, view *driver.View) (driver.Report, error) {
+	if *f.broken {
+		return driver.Report{}, errors.New("no tool")
+	}
+	return f.PCIDriver.DiscoverIn(ctx, view)
+}
+
+// What a driver reported is kept while it fails. The function of another driver in the same IOMMU group must not
+// be offered beside it, and one that was offered stays.
+func TestAGroupOfADriverFromOutsideThatFails(t *testing.T) {
+	t.Parallel()
+	first, second := 30, 31
+	broken := false
+	load := func(host string, _ json.RawMessage, tree driver.Tree) (driver.Driver, error) {
+		d, err := driver.NewPCIDriver(driver.PCISpec{
+			Driver: "acme", Host: host, Claims: []driver.Claim{{Vendor: 0x1d55}},
+			Device: func(driver.Unit) driver.Device {
+				return driver.Device{Type: driver.TypeAICHIP, Vendor: "1d55", Model: "NPU"}
+			},
+			Subject: func(driver.Unit) driver.Subject { return driver.Subject{ShippedClass: "CUSTOM_NPU"} },
+		}, tree)
+		return flaky{d, &broken}, err
+	}
+	model := outsideModel(builtin.Config{EnabledDrivers: []string{"acme", builtin.PCI}, PCI: &pci.Config{PassthroughWhitelist: pci.Whitelist{{VendorID: "8086"}}}})
+	model.Hosts[0].Sysfs = &simcloud.Sysfs{Devices: []sysfs.PCIDevice{
+		{Address: "0000:40:00.0", Vendor: "1d55", Product: "0001", Class: "1200", Driver: "vfio-pci", IOMMUGroup: &first},
+		{Address: "0000:41:00.0", Vendor: "8086", Product: "1520", Class: "0200", Driver: "vfio-pci", IOMMUGroup: &first},
+		{Address: "0000:42:00.0", Vendor: "8086", Product: "1520", Class: "0200", Driver: "vfio-pci", IOMMUGroup: &second},
+		{Address: "0000:43:00.0", Vendor: "1d55", Product: "0001", Class: "1200", Driver: "vfio-pci", IOMMUGroup: &second},
+	}}
+	cloud, err := simcloud.New(t.Context(), model, simcloud.WithDriver("acme", load))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	for _, broken = range []bool{false, true, false} {
+		_ = cloud.Cyborg.Report(t.Context()) // that a driver failed is told elsewhere
+		var offered []string
+		for _, d := range cloud.Cyborg.Deployables() {
+			offered = append(offered, d.Name)
+		}
+		slices.Sort(offered)
+		if diff := cmp.Diff([]string{"cn0_0000:40:00.0", "cn0_0000:42:00.0"}, offered); diff != "" {
+			t.Errorf("the driver fails %t (-want +got):\n%s", broken, diff)
+		}
 	}
 }
