@@ -64,8 +64,12 @@ func readPlacement(u *admin) map[string]any {
 	return all
 }
 
-// diff compares two listings.
+// diff compares two listings, but for standard traits that an older Placement does not know.
 func diff(before, after Listing) string {
+	known := before.answers.Placement.Traits
+	after.answers.Placement.Traits = slices.DeleteFunc(slices.Clone(after.answers.Placement.Traits), func(trait string) bool {
+		return !strings.HasPrefix(trait, "CUSTOM_") && !slices.Contains(known, trait)
+	})
 	var texts [2]string
 	for i, l := range []Listing{before, after} {
 		data, err := json.MarshalIndent(l.answers, "", " ")
