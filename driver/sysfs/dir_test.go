@@ -116,7 +116,7 @@ func broken(t *testing.T) string {
 	must(os.WriteFile(filepath.Join(dir, "devices", "large"), make([]byte, 64<<10), 0o644))
 	must(os.WriteFile(filepath.Join(dir, "devices", "page"), make([]byte, 513), 0o644))
 	must(os.WriteFile(filepath.Join(dir, "devices", "empty"), nil, 0o644))
-	must(syscall.Mkfifo(filepath.Join(dir, "devices", "pipe"), 0o644))
+	must(mkfifo(filepath.Join(dir, "devices", "pipe"), 0o644))
 	return dir
 }
 

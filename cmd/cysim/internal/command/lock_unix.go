@@ -1,3 +1,5 @@
+//go:build unix
+
 package command
 
 import (
@@ -48,7 +50,8 @@ func lockHolder(locked *os.File) string {
 		return unknown
 	}
 	defer file.Close()
-	major, minor := stat.Dev>>8&0xfff|stat.Dev>>32&^0xfff, stat.Dev&0xff|stat.Dev>>12&^0xff
+	dev := uint64(stat.Dev) //nolint:unconvert // it has 32 bits elsewhere
+	major, minor := dev>>8&0xfff|dev>>32&^0xfff, dev&0xff|dev>>12&^0xff
 	at := fmt.Sprintf("%02x:%02x:%d", major, minor, stat.Ino)
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
