@@ -37,12 +37,21 @@ func (s *Server) writeError(c *simhttp.Call, err error) {
 	case errors.As(err, &refusal):
 		writeFault(c.W, refusal.Kind.Status(s.cfg.UpstreamQuirks), e.Text)
 	case e.Status == http.StatusUnauthorized:
-		c.WriteUnauthorized(c.BaseURL())
+		c.WriteUnauthorized(s.authURI(c))
 	case e.Text == "":
 		writeRouting(c, e.Status, "")
 	default:
 		writeFault(c.W, e.Status, strings.TrimSpace(e.Text+" "+e.Code))
 	}
+}
+
+// authURI is the address of Keystone: that of a verifier that knows it, or else that of the cloud which the
+// server is part of.
+func (s *Server) authURI(c *simhttp.Call) string {
+	if v, ok := s.verifier.(interface{ AuthURI() string }); ok {
+		return v.AuthURI()
+	}
+	return c.BaseURL()
 }
 
 func writeFault(w http.ResponseWriter, status int, text string) {

@@ -646,6 +646,9 @@ func TestTokensAreThoseOfKeystone(t *testing.T) {
 		if server.ServeHTTP(w, r); w.Code != tt.want {
 			t.Errorf("%+v: %d %s", tt, w.Code, w.Body)
 		}
+		if got := w.Header().Get("WWW-Authenticate"); w.Code == http.StatusUnauthorized && got != `Keystone uri="`+keystone.URL+`/"` {
+			t.Errorf("%+v: WWW-Authenticate: %s", tt, got)
+		}
 	}
 }
 

@@ -195,6 +195,9 @@ type tokenVerifier struct {
 
 var _ sim.TokenVerifier = (*tokenVerifier)(nil)
 
+// AuthURI is the address of Keystone, which Cyborg names to those whom it refuses.
+func (v *tokenVerifier) AuthURI() string { return strings.TrimSuffix(v.identity.Endpoint, "v3/") }
+
 // VerifyToken implements sim.TokenVerifier.
 func (v *tokenVerifier) VerifyToken(token string) (http.Header, error) {
 	id, err := v.Identify(token)
