@@ -279,7 +279,7 @@ func (p *pageProcess) testRenewal(t *testing.T, cloud *debianCloud) {
 		if enabled == "false" && (status != http.StatusBadGateway || strings.Contains(text, "secret-of-cyborg")) {
 			t.Errorf("a report of a user that is disabled: %d %s", status, text)
 		}
-		for deadline := time.Now().Add(10 * time.Second); enabled == "true" && status != http.StatusNoContent; status, text = p.report(t) {
+		for deadline := time.Now().Add(time.Minute); enabled == "true" && status != http.StatusNoContent; status, text = p.report(t) {
 			if time.Now().After(deadline) {
 				t.Fatalf("the token is not renewed: %d %s", status, text)
 			}

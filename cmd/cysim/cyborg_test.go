@@ -442,6 +442,11 @@ func TestCyborgIsReadyAfterTheFirstReport(t *testing.T) {
 	}()
 	report := func() (int, string) { return reply(t, http.MethodPost, base+"/_sim/report", "") }
 	for listens := false; !listens; {
+		select {
+		case status := <-ended:
+			t.Fatalf("ended with %d: %s", status, &stderr)
+		default:
+		}
 		if response, err := http.Post(base+"/_sim/report", "", nil); err == nil {
 			listens = response.StatusCode == http.StatusBadGateway // 503 until there is a Cyborg
 			_ = response.Body.Close()

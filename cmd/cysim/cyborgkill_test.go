@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
@@ -83,7 +84,10 @@ func testKilledBind(t *testing.T, flags []string, faults string) {
 			created.ARQs[0].UUID, instance, uuidOfOne(t, list))))
 		answered <- ok && status == http.StatusAccepted
 	}()
-	for !strings.Contains(string(call(killed, http.StatusOK, http.MethodGet, request, nil)), `"BindStarted"`) {
+	for began := time.Now(); !strings.Contains(string(call(killed, http.StatusOK, http.MethodGet, request, nil)), `"BindStarted"`); {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("the bind does not start: %s", &killed.stderr)
+		}
 	}
 	if faults == `[]` && !<-answered {
 		t.Error("the bind was refused")
@@ -94,8 +98,9 @@ func testKilledBind(t *testing.T, flags []string, faults string) {
 
 	next := startProcess(t, append(args, filepath.Join(files, "none"))...)
 	shown := ""
-	for !strings.Contains(shown, `"Bound"`) {
-		if shown = string(call(next, http.StatusOK, http.MethodGet, request, nil)); strings.Contains(shown, `"BindFailed"`) || strings.Contains(shown, `"Initial"`) {
+	for began := time.Now(); !strings.Contains(shown, `"Bound"`); {
+		shown = string(call(next, http.StatusOK, http.MethodGet, request, nil))
+		if strings.Contains(shown, `"BindFailed"`) || strings.Contains(shown, `"Initial"`) || time.Since(began) > time.Minute {
 			t.Fatalf("the bind was not finished: %s", shown)
 		}
 	}
