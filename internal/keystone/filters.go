@@ -16,10 +16,16 @@ var comparators = map[string]func(text, part string) bool{
 	"contains": strings.Contains, "startswith": strings.HasPrefix, "endswith": strings.HasSuffix,
 }
 
+// booleans are the members that are true or false, which have no parts to compare.
+var booleans = []string{"enabled", "is_domain"}
+
 // keys are the keys of a query that filter.
 func (f filters) keys() (keys []string) {
 	for _, name := range f {
 		keys = append(keys, name)
+		if slices.Contains(booleans, name) {
+			continue
+		}
 		for comparator := range comparators {
 			keys = append(keys, name+"__"+comparator, name+"__i"+comparator)
 		}

@@ -17,6 +17,8 @@ type request struct {
 	method, path string
 	// body is JSON, or empty.
 	body string
+	// media is the Content-Type, that of JSON if empty.
+	media string
 	// version is the value of OpenStack-API-Version.
 	version string
 	// refused is set for a request that the service refuses, which may be an answer, too, to

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/keystone"
+	"github.com/gocyborg/gocyborg/sim"
 )
 
 // newKeystone is a new server with an application credential and the tokens of
@@ -35,7 +38,7 @@ func newKeystone(t *testing.T) (server *keystone.Server, token string, ids map[s
 	read("user", get("/v3/users?name=admin"), first("users"))
 	read("project", get("/v3/projects?name=admin"), first("projects"))
 	read("role", get("/v3/roles?name=reader"), first("roles"))
-	read("credential", request{method: "POST", path: "/v3/users/" + ids["user"] + "/application_credentials", body: `{"application_credential": {"name": "c", "secret": "s3"}}`},
+	read("credential", request{method: "POST", path: "/v3/users/" + ids["user"] + "/application_credentials", body: `{"application_credential": {"name": "c", "secret": "s3", "access_rules": [{"service": "image", "method": "GET", "path": "/image/**"}]}}`},
 		func(o map[string]any) any { return o["application_credential"].(map[string]any)["id"] })
 	return server, token, ids
 }
@@ -55,7 +58,17 @@ func TestKeystoneInputs(t *testing.T) {
 		return request{method: "POST", path: "/v3/auth/tokens?nocatalog=1", body: body}
 	}
 	refused := func(r request) request { r.refused = true; return r }
-	check(t, system.Routes(), []request{
+	// There are no groups, so nothing can show that their lists are filtered.
+	routes := slices.DeleteFunc(system.Routes(), func(r sim.Route) bool { return r.Operation == fault.GroupList })
+	var filtered []request
+	for _, r := range routes {
+		for _, key := range r.Query {
+			if r.Method == http.MethodGet && !strings.Contains(r.Pattern, "tokens") {
+				filtered = append(filtered, get(strings.Replace(r.Pattern, "{id}", ids["user"], 1)+"?"+key+"=zz"))
+			}
+		}
+	}
+	check(t, routes, append(filtered, []request{
 		login(auth(byName, `{"project": {"name": "admin", "domain": {"name": "Default"}}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"id": "`+ids["user"]+`", "password": "secret"}}}`, `{"project": {"id": "`+ids["project"]+`"}}`)),
 		login(auth(`{"methods": ["password"], "password": {"user": {"name": "admin", "password": "secret", "domain": {"id": "default"}}}}`,
@@ -69,11 +82,12 @@ func TestKeystoneInputs(t *testing.T) {
 		login(byCredential(`"name": "c", "user": {"name": "admin", "domain": {"name": "Default"}}`)),
 		login(byCredential(`"name": "c", "user": {"id": "` + ids["user"] + `"}`)),
 		get("/v3/auth/tokens?nocatalog=1"),
-		get("/v3/projects?name=admin"), get("/v3/users?name=admin"), get("/v3/domains?name=Default"), get("/v3/roles?name=admin"),
-		get("/v3/services?name=cyborg&type=accelerator"), get(credentials + "?name=c"),
+		get("/v3/projects?enabled=no"), get("/v3/projects?is_domain=yes"), get("/v3/users?enabled=no"), get("/v3/domains?enabled=no"),
+		get("/v3/users/" + ids["user"] + "/projects?enabled=no"), get("/v3/role_assignments?scope.system=all"),
 		{method: "POST", path: credentials, body: `{"application_credential": {"name": "n", "description": "d", "secret": "x", "expires_at": "2027-01-01T00:00:00", "roles": [{"name": "reader"}], "unrestricted": true}}`},
-		{method: "POST", path: credentials, body: `{"application_credential": {"name": "n", "roles": [{"id": "` + ids["role"] + `"}]}}`},
-	}, func(r request) answer {
+		{method: "POST", path: credentials, body: `{"application_credential": {"name": "n", "roles": [{"id": "` + ids["role"] + `"}],
+			"access_rules": [{"id": "r", "service": "compute", "method": "GET", "path": "/compute/**"}]}}`},
+	}...), func(r request) answer {
 		server, token, ids := newKeystone(t)
 		got := send(t, server, r, "X-Auth-Token", token, "X-Subject-Token", token)
 		seen := got.seen + send(t, server, get("/v3/users/"+ids["user"]+"/application_credentials"), "X-Auth-Token", token).seen
@@ -90,7 +104,7 @@ func TestKeystoneInputs(t *testing.T) {
 
 // withoutSelf takes out the link of a list to itself, which repeats the query.
 func withoutSelf(text string) string {
-	before, rest, found := strings.Cut(text, `"self":"http://example.com/identity/v3/`)
+	before, rest, found := strings.Cut(text, `"self":"http://example.com/v3/`)
 	if !found {
 		return text
 	}
@@ -119,7 +133,8 @@ func fullKeystone(t testing.TB) (server *keystone.Server, token string) {
 	must(t, err)
 	credential := request{
 		method: "POST", path: "/v3/users/" + who.Get("X-User-Id") + "/application_credentials",
-		body: `{"application_credential": {"name": "robot", "secret": "hush", "expires_at": "2027-01-01T00:00:00"}}`,
+		body: `{"application_credential": {"name": "robot", "secret": "hush", "expires_at": "2027-01-01T00:00:00",
+			"access_rules": [{"id": "reads", "service": "image", "method": "GET", "path": "/image/**"}]}}`,
 	}
 	if got := send(t, server, credential, "X-Auth-Token", guest); got.status != http.StatusCreated {
 		t.Fatalf("create a credential: %d %s", got.status, got.seen)
@@ -151,6 +166,8 @@ func TestKeystoneStates(t *testing.T) {
 		{"project without a role", replaced(`"project": "admin"`, `"project": "demo"`), `gives the user no role on project "demo"`},
 		{"role that is not the user's", replaced(`"reader"`, `"admin"`), `does not give the user role "admin"`},
 		{"no credential", replaced(`"application_credential": "`, `"application_credential": "x`), "there is no application credential"},
+		{"no access rule", replaced(`"access_rules": [`+"\n", `"access_rules": [ "x",`+"\n"), `there is no access rule "x" of the user`},
+		{"an access rule of nobody", strings.Replace(before, `"path": "/image/**"`, `"path": ""`, 1), "a field is missing"},
 		{"a token for a hash", replaced(`"sha256": "`, `"sha256": "`+token), "a SHA-256 is not 64 hexadecimal digits"},
 		{"token without audit ids", replaced(`"audit_ids": [`, `"audit_ids": [], "methods": [`), "repeated"},
 		{"unknown method", replaced(`"password"`, `"totp"`), `unknown method "totp"`},

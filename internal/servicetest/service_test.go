@@ -8,6 +8,7 @@
 package servicetest_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -34,7 +35,7 @@ func send(t testing.TB, service http.Handler, r request, header ...string) answe
 func exchange(t testing.TB, service http.Handler, r request, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), r.method, r.path, strings.NewReader(r.body))
-	header = append([]string{"X-Auth-Token", "admin", "OpenStack-API-Version", r.version, "Content-Type", "application/json"}, header...)
+	header = append([]string{"X-Auth-Token", "admin", "OpenStack-API-Version", r.version, "Content-Type", cmp.Or(r.media, "application/json")}, header...)
 	for pair := range slices.Chunk(header, 2) {
 		req.Header.Set(pair[0], pair[1])
 	}
