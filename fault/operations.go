@@ -134,6 +134,8 @@ const (
 	ImageCreate       sim.OperationName = "image.image.create"  // POST /v2/images
 	ImageGet          sim.OperationName = "image.image.get"     // GET /v2/images/{id}
 	ImageUpdate       sim.OperationName = "image.image.update"  // PATCH /v2/images/{id}
+	ImageTagPut       sim.OperationName = "image.tag.put"       // PUT /v2/images/{id}/tags/{tag}
+	ImageTagDelete    sim.OperationName = "image.tag.delete"    // DELETE /v2/images/{id}/tags/{tag}
 	ImageDelete       sim.OperationName = "image.image.delete"  // DELETE /v2/images/{id}
 	ImageFileGet      sim.OperationName = "image.file.get"      // GET /v2/images/{id}/file
 	ImageFilePut      sim.OperationName = "image.file.put"      // PUT /v2/images/{id}/file

@@ -39,6 +39,9 @@ func (c client) send(token, method, path, body string) (status int, text string)
 	if token != "" {
 		req.Header.Set("X-Auth-Token", token)
 	}
+	if method == "PATCH" {
+		req.Header.Set("Content-Type", "application/openstack-images-v2.1-json-patch")
+	}
 	res, err := simhttp.NewTransport(c.server).RoundTrip(req)
 	if err != nil {
 		c.t.Fatal(err)
@@ -97,6 +100,26 @@ func TestImageLivesItsLife(t *testing.T) {
 	c.want(404, "admin", "GET", one, "")
 }
 
+// names are those of the images that demo finds.
+func (c client) names(query string) []string {
+	c.t.Helper()
+	return c.namesFor("demo", query)
+}
+
+func (c client) namesFor(token, query string) (names []string) {
+	c.t.Helper()
+	var body struct {
+		Images []struct{ Name string } `json:"images"`
+	}
+	if err := json.Unmarshal([]byte(c.want(200, token, "GET", "/v2/images"+query, "")), &body); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, i := range body.Images {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -122,16 +145,7 @@ func TestSearch(t *testing.T) {
 		{"demo", "?limit=1", "two"},
 		{"demo", "?no_such=x", ""},
 	} {
-		var body struct {
-			Images []struct{ Name string } `json:"images"`
-		}
-		if err := json.Unmarshal([]byte(c.want(200, tt.token, "GET", "/v2/images"+tt.query, "")), &body); err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, i := range body.Images {
-			names = append(names, i.Name)
-		}
+		names := c.namesFor(tt.token, tt.query)
 		if got := strings.Join(names, " "); got != tt.want {
 			t.Errorf("%s as %s: %q, want %q", tt.query, tt.token, got, tt.want)
 		}
@@ -188,7 +202,22 @@ func TestBadInputIsRefused(t *testing.T) {
 		{400, "demo", "POST", "/v2/images", "{bad"},
 		{400, "demo", "POST", "/v2/images", `{"id":"x"}`},
 		{400, "demo", "POST", "/v2/images", `{"visibility":"everywhere"}`},
-		{400, "demo", "POST", "/v2/images", `{"status":"active"}`},
+		{403, "demo", "POST", "/v2/images", `{"status":"active"}`},
+		{403, "demo", "POST", "/v2/images", `{"os_glance_x":"active"}`},
+		{400, "demo", "POST", "/v2/images", `{"disk_format":"floppy"}`},
+		{400, "demo", "POST", "/v2/images", `{"container_format":"box"}`},
+		{400, "demo", "POST", "/v2/images", `{"protected":"yes"}`},
+		{400, "demo", "POST", "/v2/images", `{"min_disk":-1}`},
+		{400, "demo", "GET", "/v2/images?created_at=soon", ""},
+		{400, "demo", "GET", "/v2/images?created_at=near:2026-01-01", ""},
+		{400, "demo", "GET", "/v2/images?size_min=x", ""},
+		{400, "demo", "GET", "/v2/images?visibility=x", ""},
+		{400, "demo", "GET", "/v2/images?protected=x", ""},
+		{400, "demo", "GET", "/v2/images?limit=-1", ""},
+		{404, "admin", "PUT", "/v2/images/" + unknown + "/tags/x", ""},
+		{404, "admin", "DELETE", "/v2/images/" + imageA + "/tags/x", ""},
+		{403, "demo", "PUT", "/v2/images/" + imageA + "/tags/x", ""},
+		{400, "admin", "PUT", "/v2/images/" + imageA + "/tags/" + strings.Repeat("x", 256), ""},
 		{400, "demo", "POST", "/v2/images", `{"accel:function_id":7}`},
 		{400, "demo", "POST", "/v2/images", `{"":"x"}`},
 		{409, "demo", "POST", "/v2/images", `{"id":"` + imageA + `"}`},
@@ -196,8 +225,13 @@ func TestBadInputIsRefused(t *testing.T) {
 		{400, "admin", "PATCH", "/v2/images/" + imageA, `{}`},
 		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"test","path":"/name"}]`},
 		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"name","value":"x"}]`},
-		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"/checksum","value":"x"}]`},
-		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"remove","path":"/x"}]`},
+		{403, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"/checksum","value":"x"}]`},
+		{403, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"remove","path":"/checksum"}]`},
+		{403, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"remove","path":"/name"}]`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"/name"}]`},
+		{400, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"add","path":"/a/b","value":"x"}]`},
+		{409, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"remove","path":"/x"}]`},
+		{409, "admin", "PATCH", "/v2/images/" + imageA, `[{"op":"replace","path":"/x","value":"y"}]`},
 		{403, "demo", "PUT", "/v2/images/" + imageA + "/file", "x"},
 	} {
 		c.want(tt.status, tt.token, tt.method, tt.path, tt.body)

@@ -3,13 +3,11 @@ package glance
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/tables"
@@ -35,14 +33,20 @@ func (s *Server) listImages(c *simhttp.Call) error {
 	}
 	limit := defaultLimit
 	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
+		if limit, err = strconv.Atoi(text); err != nil {
 			return simhttp.Refuse(http.StatusBadRequest, "limit param must be an integer")
+		} else if limit < 0 {
+			return simhttp.Refuse(http.StatusBadRequest, "limit param must be positive")
 		}
+	}
+	passes, err := newFilters(query)
+	if err != nil {
+		return err
 	}
 	var matched []imageRow
 	s.state.db.View(func(tx *tables.Tx) {
 		for r := range s.state.images.All(tx) {
-			if sees(c, r.Image) && r.matches(query) {
+			if sees(c, r.Image) && passes.all(r) {
 				matched = append(matched, r)
 			}
 		}
@@ -72,36 +76,12 @@ func listBody(matched []imageRow, limit int, query url.Values) map[string]any {
 	return body
 }
 
-// matches applies the filters of a list.
-func (i imageRow) matches(query url.Values) bool {
-	have := i.body()
-	for key, values := range query {
-		switch key {
-		case "limit", "marker", "sort", "sort_key", "sort_dir", "member_status":
-			continue
-		case "tag":
-			for _, tag := range values {
-				if !slices.Contains(i.Tags, tag) {
-					return false
-				}
-			}
-			continue
-		}
-		value, there := have[key]
-		if !there || !oneOf(fmt.Sprint(value), values[0]) {
-			return false
-		}
+// refusal is the answer to what an image cannot be: 400, if the error does not say otherwise.
+func refusal(err error) error {
+	if errors.As(err, new(*simhttp.Error)) {
+		return err
 	}
-	return true
-}
-
-// oneOf compares with a value, or with the list of "in:a,b".
-func oneOf(have, want string) bool {
-	list, ok := strings.CutPrefix(want, "in:")
-	if !ok {
-		return have == want
-	}
-	return slices.Contains(strings.Split(list, ","), have)
+	return simhttp.Refuse(http.StatusBadRequest, "%v", err)
 }
 
 func (s *Server) createImage(c *simhttp.Call) error {
@@ -121,7 +101,7 @@ func (s *Server) createImage(c *simhttp.Call) error {
 			err = i.set(key, raw)
 		}
 		if err != nil {
-			return simhttp.Refuse(http.StatusBadRequest, "%v", err)
+			return refusal(err)
 		}
 	}
 	made, err := s.add(c.Log(), i)
@@ -144,73 +124,17 @@ func (s *Server) getImage(c *simhttp.Call) (err error) {
 	return c.JSON(http.StatusOK, found.body())
 }
 
-// patchImage applies a JSON patch of one level.
-func (s *Server) patchImage(c *simhttp.Call) error {
-	data, err := simhttp.ReadBody(c.Request)
-	if err != nil {
-		return simhttp.Refuse(http.StatusRequestEntityTooLarge, "%v", err)
-	}
-	var ops []operation
-	if err := json.Unmarshal(data, &ops); err != nil {
-		return simhttp.Refuse(http.StatusBadRequest, "Request body must be a JSON array of operation objects.")
-	}
-	now := s.Clock.Now().UTC()
-	var changed imageRow
-	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
-		if changed, err = s.findOwn(tx, c); err != nil {
-			return
-		}
-		changed.Image = changed.clone()
-		for _, op := range ops {
-			if err == nil {
-				err = changed.apply(op)
-			}
-		}
-		if err == nil {
-			err = changed.Image.check()
-		}
-		if err != nil {
-			err = simhttp.Refuse(http.StatusBadRequest, "%v", err)
-			return
-		}
-		changed.UpdatedAt = now
-		s.state.images.Put(tx, changed)
-	})
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, changed.body())
-}
-
-// operation is one operation of a patch.
-type operation struct {
-	Op, Path string
-	Value    json.RawMessage
-}
-
-// apply does one operation of a patch.
-func (i *Image) apply(o operation) error {
-	op, path := o.Op, o.Path
-	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(path, "/"))
-	switch {
-	case !strings.HasPrefix(path, "/") || key == "" || strings.Contains(path[1:], "/"):
-		return fmt.Errorf("%w %s: path %q of the patch", ErrImage, i.ID, path)
-	case op == "remove":
-		if _, there := i.Properties[key]; !there {
-			return fmt.Errorf("%w %s: property %s does not exist", ErrImage, i.ID, key)
-		}
-		delete(i.Properties, key)
-		return nil
-	case op == "add" || op == "replace":
-		return i.set(key, o.Value)
-	}
-	return fmt.Errorf("%w %s: operation %q of the patch", ErrImage, i.ID, op)
-}
-
 func (s *Server) deleteImage(c *simhttp.Call) (err error) {
 	s.state.db.Update(c.Log(), func(tx *tables.Tx) {
 		var found imageRow
-		if found, err = s.findOwn(tx, c); err == nil {
+		found, err = s.findOwn(tx, c)
+		switch refused := new(simhttp.Error); {
+		case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
+			err = simhttp.Refuse(http.StatusNotFound, "Failed to find image %s to delete", c.PathValue("id"))
+		case err != nil:
+		case found.Protected:
+			err = simhttp.Refuse(http.StatusForbidden, "Image %s is protected and cannot be deleted.", found.ID)
+		default:
 			s.state.delete(tx, found)
 		}
 	})

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gocyborg/gocyborg/internal/simhttp"
 	"github.com/gocyborg/gocyborg/internal/uuids"
 )
 
@@ -30,6 +32,11 @@ type Image struct {
 	DiskFormat      string   `json:"disk_format,omitempty"`
 	ContainerFormat string   `json:"container_format,omitempty"`
 	Tags            []string `json:"tags,omitempty"`
+	// Protected is set for an image that cannot be deleted, Hidden for one that lists leave out.
+	Protected bool `json:"protected,omitempty"`
+	Hidden    bool `json:"os_hidden,omitempty"`
+	MinDisk   int  `json:"min_disk,omitempty"` // GiB
+	MinRAM    int  `json:"min_ram,omitempty"`  // MiB
 	// Properties are what users add to an image, such as accel:function_id.
 	Properties map[string]string `json:"properties,omitempty"`
 	// Data is nil for an image that has none yet, and in rows.
@@ -46,6 +53,12 @@ func (i Image) clone() Image {
 // visibilities are the values of the field.
 func visibilities() []string { return []string{"public", "community", "shared", "private"} }
 
+// The formats of Glance's defaults.
+var (
+	diskFormats      = []string{"ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop", "gpt"}
+	containerFormats = []string{"ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed"}
+)
+
 // maxText is the length of the longest text that Glance stores in a column.
 const maxText = 255
 
@@ -58,6 +71,22 @@ func (i Image) check() error {
 		return fmt.Errorf("%w %s: the name has more than %d characters", ErrImage, i.ID, maxText)
 	case !slices.Contains(visibilities(), i.Visibility):
 		return fmt.Errorf("%w %s: visibility %q is none of %s", ErrImage, i.ID, i.Visibility, strings.Join(visibilities(), ", "))
+	}
+	for _, format := range []struct {
+		value string
+		known []string
+	}{{i.DiskFormat, diskFormats}, {i.ContainerFormat, containerFormats}} {
+		if format.value != "" && !slices.Contains(format.known, format.value) {
+			return fmt.Errorf("%w %s: Provided object does not match schema 'image': '%s' is not one of [None, %s]", ErrImage, i.ID, format.value, quoted(format.known))
+		}
+	}
+	if i.MinDisk < 0 || i.MinRAM < 0 {
+		return fmt.Errorf("%w %s: min_disk and min_ram are not negative", ErrImage, i.ID)
+	}
+	for _, tag := range i.Tags {
+		if len(tag) > maxText {
+			return fmt.Errorf("%w %s: a tag has more than %d characters", ErrImage, i.ID, maxText)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(i.Properties)) {
 		if key == "" || len(key) > maxText || slices.Contains(fields(), key) {
@@ -88,7 +117,7 @@ func (i imageRow) body() map[string]any {
 		"tags":       append([]string{}, i.Tags...),
 		"created_at": i.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), "updated_at": i.UpdatedAt.UTC().Format("2006-01-02T15:04:05Z"),
 		"size": nil, "virtual_size": nil, "checksum": nil, "os_hash_algo": nil, "os_hash_value": nil,
-		"os_hidden": false, "min_disk": 0, "min_ram": 0, "protected": false,
+		"os_hidden": i.Hidden, "min_disk": i.MinDisk, "min_ram": i.MinRAM, "protected": i.Protected,
 		"self": "/v2/images/" + i.ID, "file": "/v2/images/" + i.ID + "/file", "schema": "/v2/schemas/image",
 	})
 	if i.Status == statusActive {
@@ -96,6 +125,9 @@ func (i imageRow) body() map[string]any {
 	}
 	return object
 }
+
+// quoted is a list as Python shows its items.
+func quoted(list []string) string { return "'" + strings.Join(list, "', '") + "'" }
 
 func orNull(text string) any {
 	if text == "" {
@@ -107,11 +139,27 @@ func orNull(text string) any {
 // set gives a field or property a value of JSON. Fields that are not the user's are
 // refused.
 func (i *Image) set(key string, raw json.RawMessage) error {
-	if key == "tags" {
-		return json.Unmarshal(raw, &i.Tags)
+	for name, to := range map[string]any{"tags": &i.Tags, "protected": &i.Protected, "os_hidden": &i.Hidden, "min_disk": &i.MinDisk, "min_ram": &i.MinRAM} {
+		if key != name {
+			continue
+		}
+		if err := json.Unmarshal(raw, to); err != nil {
+			return fmt.Errorf("%w %s: %s has the wrong type", ErrImage, i.ID, key)
+		}
+		slices.Sort(i.Tags)
+		i.Tags = slices.Compact(i.Tags)
+		return nil
 	}
-	if slices.Contains([]string{"min_disk", "min_ram", "protected", "os_hidden"}, key) {
-		return nil // accepted, without a meaning here
+	settable := map[string]*string{
+		"name": &i.Name, "visibility": &i.Visibility, "disk_format": &i.DiskFormat, "container_format": &i.ContainerFormat,
+		"owner": &i.Owner,
+	}
+	to := settable[key]
+	if to == nil && slices.Contains(fields(), key) {
+		return simhttp.Refuse(http.StatusForbidden, "Attribute '%s' is read-only.", key)
+	}
+	if slices.Contains([]string{"location", "deleted", "deleted_at"}, key) || strings.HasPrefix(key, "os_glance") {
+		return simhttp.Refuse(http.StatusForbidden, "Attribute '%s' is reserved.", key)
 	}
 	var text string
 	if string(raw) != "null" {
@@ -119,17 +167,9 @@ func (i *Image) set(key string, raw json.RawMessage) error {
 			return fmt.Errorf("%w %s: %s is not a text", ErrImage, i.ID, key)
 		}
 	}
-	for name, to := range map[string]*string{
-		"name": &i.Name, "visibility": &i.Visibility, "disk_format": &i.DiskFormat, "container_format": &i.ContainerFormat,
-		"owner": &i.Owner,
-	} {
-		if key == name {
-			*to = text
-			return nil
-		}
-	}
-	if slices.Contains(fields(), key) {
-		return fmt.Errorf("%w %s: attribute '%s' is read-only", ErrImage, i.ID, key)
+	if to != nil {
+		*to = text
+		return nil
 	}
 	if i.Properties == nil {
 		i.Properties = make(map[string]string)

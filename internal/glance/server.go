@@ -49,15 +49,15 @@ func New(cfg Config) *Server {
 
 // routes says what each operation reads. In a list every key is a field or a property to
 // search by, but for those that Glance sorts by, which mean nothing here; of an image
-// every member is a field or a property, but for those without a meaning here.
+// every member is a field or a property.
 func (s *Server) routes() []simhttp.Route {
 	const (
 		get   = http.MethodGet
 		image = "/v2/images/{id}"
 	)
 	list := simhttp.Input{Query: []string{"*", "!sort", "!sort_key", "!sort_dir", "!member_status"}}
-	create := simhttp.Input{Body: []string{"*", "!min_disk", "!min_ram", "!protected", "!os_hidden"}}
-	update := simhttp.Input{Body: []string{"[].op", "[].path", "[].value"}}
+	create := simhttp.Input{Body: []string{"*"}}
+	update := simhttp.Input{Body: []string{"[].op", "[].path", "[].value", "[].add", "[].remove", "[].replace"}}
 	return []simhttp.Route{
 		{Operation: fault.ImageVersionsList, Method: get, Pattern: "", Handler: listVersions(http.StatusMultipleChoices)},
 		{Operation: fault.ImageVersionsList, Method: get, Pattern: "/versions", Handler: listVersions(http.StatusOK)},
@@ -67,6 +67,8 @@ func (s *Server) routes() []simhttp.Route {
 		{Operation: fault.ImageGet, Method: get, Pattern: image, Handler: s.getImage},
 		{Operation: fault.ImageUpdate, Method: http.MethodPatch, Pattern: image, Handler: s.patchImage, Input: update},
 		{Operation: fault.ImageDelete, Method: http.MethodDelete, Pattern: image, Handler: s.deleteImage},
+		{Operation: fault.ImageTagPut, Method: http.MethodPut, Pattern: image + "/tags/{tag}", Handler: s.putTag},
+		{Operation: fault.ImageTagDelete, Method: http.MethodDelete, Pattern: image + "/tags/{tag}", Handler: s.deleteTag},
 		{Operation: fault.ImageFileGet, Method: get, Pattern: image + "/file", Handler: s.getFile},
 		{Operation: fault.ImageFilePut, Method: http.MethodPut, Pattern: image + "/file", Handler: s.putFile, Input: simhttp.Input{Data: true}},
 		{Operation: fault.ImageSchemaGet, Method: get, Pattern: "/v2/schemas/image", Handler: getSchema},

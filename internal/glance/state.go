@@ -183,7 +183,7 @@ func (s *Server) find(tx *tables.Tx, c *simhttp.Call) (imageRow, error) {
 	id := c.PathValue("id")
 	r, ok := s.state.byID.Get(tx, id)
 	if !ok || !sees(c, r.Image) {
-		return r, simhttp.Refuse(http.StatusNotFound, "Failed to find image %s", id)
+		return r, simhttp.Refuse(http.StatusNotFound, "No image found with ID %s", id)
 	}
 	return r, nil
 }
