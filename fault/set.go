@@ -197,6 +197,13 @@ func (s *Set) Decide(operation sim.OperationName, subject string) (Rule, bool) {
 	return hit.rule, true
 }
 
+// Idle reports whether there are neither rules nor an observer: no operation fails or waits.
+func (s *Set) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rules) == 0 && s.observe == nil
+}
+
 // Observe calls f for each call of Decide, on its goroutine, before a rule applies; nil
 // ends that. It lists the places where a flow can fail.
 func (s *Set) Observe(f func(operation sim.OperationName, subject string)) {

@@ -204,6 +204,7 @@ func (c *Cloud) start(set settings) error {
 	recorded := simhttp.Recording(http.HandlerFunc(c.serve), c.recorder)
 	c.handler = simhttp.Synced(recorded, c.Save)
 	c.transport = simhttp.NewTransport(c.handler)
+	c.transport.Prompt = c.isPrompt
 	c.inside = c.transport.Internal()
 	if err := c.startPlacement(set.external); err != nil {
 		return err
@@ -285,6 +286,22 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		c.identity.ServeHTTP(w, r)
 	}
+}
+
+// isPrompt reports whether a request is answered at once: Placement, Keystone and what only reads wait
+// for nothing but fault rules.
+func (c *Cloud) isPrompt(r *http.Request) bool {
+	if !c.faults.Idle() || c.external != nil {
+		return false
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch first {
+	case "placement", "identity", "v3":
+		return true
+	case "accelerator", "compute", "image":
+		return r.Method == http.MethodGet
+	}
+	return false
 }
 
 // Close stops work in progress, such as delayed binds, events and requests, closes the directories and
