@@ -16,10 +16,15 @@ import (
 	"github.com/gocyborg/gocyborg/driver/sysfs"
 )
 
-// captured opens a tree of a real machine.
-func captured(t *testing.T, name string) *sysfs.DirTree {
+// unpacked unpacks the tree of a real machine.
+func unpacked(t *testing.T, name string) string {
 	t.Helper()
-	dir := drivertest.Unpack(t, filepath.Join("..", "sysfs", "testdata", name+".tar.gz"))
+	return drivertest.Unpack(t, filepath.Join("..", "sysfs", "testdata", name+".tar.gz"))
+}
+
+// captured opens a tree of a real machine.
+func captured(t *testing.T, dir string) *sysfs.DirTree {
+	t.Helper()
 	tree, err := sysfs.OpenDir(dir, sysfs.DirOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +65,7 @@ func TestAllDriversOnRealMachines(t *testing.T) {
 	for vf := 4; vf < 20; vf++ {
 		a16 = append(a16, fmt.Sprintf("nvidia leaves out 0000:08:%02x.%d", vf/8, vf%8))
 	}
+	dirs := make(map[string]string)
 	const gpu = "nvidia h_0000:06:00.0 PGPU OWNER_CYBORG CUSTOM_NVIDIA_15F8"
 	for _, tt := range []struct {
 		machine, whitelist string
@@ -73,6 +79,10 @@ func TestAllDriversOnRealMachines(t *testing.T) {
 		{"qemu-accel", "", []string{}},
 		{"qemu-accel", `{"vendor_id": "1b36", "product_id": "0005"}`, []string{"pci h_0000:00:04.0 CUSTOM_PCI OWNER_CYBORG CUSTOM_PCI_PRODUCT_ID_0005"}},
 	} {
+		if dirs[tt.machine] == "" {
+			dirs[tt.machine] = unpacked(t, tt.machine)
+		}
+		dir := dirs[tt.machine]
 		t.Run(tt.machine, func(t *testing.T) {
 			t.Parallel()
 			c := hardware()
@@ -82,7 +92,7 @@ func TestAllDriversOnRealMachines(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			reports := discover(t, c, captured(t, tt.machine))
+			reports := discover(t, c, captured(t, dir))
 			if diff := cmp.Diff(tt.want, everyOffer(reports)); diff != "" {
 				t.Errorf("offers (-want +got):\n%s", diff)
 			}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,10 +23,46 @@ import (
 	"github.com/gocyborg/gocyborg/internal/osloconf"
 )
 
-// capturedTree unpacks the tree of a real machine and returns its sys.
+// captures are the trees of real machines, each unpacked once.
+var captures struct {
+	sync.Mutex
+	dirs map[string]string
+	all  []func() // remove them
+}
+
+// ofAllTests is a testing.TB whose directories stay until all tests have ended.
+type ofAllTests struct{ testing.TB }
+
+// TempDir implements testing.TB.
+func (t ofAllTests) TempDir() string {
+	dir, err := os.MkdirTemp("", "captured-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	captures.all = append(captures.all, func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	for _, remove := range captures.all {
+		remove()
+	}
+	os.Exit(status)
+}
+
+// capturedTree returns the sys of a real machine, which no test may change.
 func capturedTree(t testing.TB, machine string) string {
 	t.Helper()
-	return drivertest.Unpack(t, filepath.Join("..", "..", "..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
+	captures.Lock()
+	defer captures.Unlock()
+	if captures.dirs == nil {
+		captures.dirs = make(map[string]string)
+	}
+	if captures.dirs[machine] == "" {
+		captures.dirs[machine] = drivertest.Unpack(ofAllTests{t}, filepath.Join("..", "..", "..", "..", "driver", "sysfs", "testdata", machine+".tar.gz"))
+	}
+	return captures.dirs[machine]
 }
 
 // laidOut writes a synthetic tree to a directory of the test.
