@@ -217,7 +217,8 @@ func TestRequestsShareTheRenewalOfAToken(t *testing.T) {
 	}
 }
 
-func testSharedRenewal(t *testing.T, url, plain string) {
+// loggedIn is a login to the cloud of the environment.
+func loggedIn(t *testing.T) *keystoneLogin {
 	t.Helper()
 	config, err := session.ReadCloud("")
 	if err != nil {
@@ -227,6 +228,12 @@ func testSharedRenewal(t *testing.T, url, plain string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func testSharedRenewal(t *testing.T, url, plain string) {
+	t.Helper()
+	l := loggedIn(t)
 	placement, err := l.endpoint("placement", "", "")
 	if err != nil || placement.URL != url+"/placement" {
 		t.Fatalf("placement: %q, %v", placement.URL, err)
@@ -611,14 +618,7 @@ func TestTokensAreThoseOfKeystone(t *testing.T) {
 	for name, value := range map[string]string{"CLOUD": "", "AUTH_URL": keystone.URL + "/v3", "USERNAME": "admin", "PASSWORD": "secret", "PROJECT_NAME": "admin", "DOMAIN_NAME": "Default"} {
 		t.Setenv("OS_"+name, value)
 	}
-	config, err := session.ReadCloud("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := logIn(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := loggedIn(t)
 	server, err := fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithTokenVerifier(&tokenVerifier{l.identity, slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
