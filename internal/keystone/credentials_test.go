@@ -326,6 +326,10 @@ func TestAccessRulesRestrictTokens(t *testing.T) {
 			t.Errorf("%s: %d and %d, want %d and %d", rule, list.StatusCode, read.StatusCode, tt.listed, tt.read)
 		}
 		service := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", login(t, server, "nova", "service"))
+		own := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", restricted)
+		if own.StatusCode != tt.listed {
+			t.Errorf("%s: %d with the token itself as that of a service", rule, own.StatusCode)
+		}
 		forged := send(t, images, "GET", "/image/v2/images", "", "X-Auth-Token", restricted, "X-Service-Token", "forged")
 		if service.StatusCode != 200 || forged.StatusCode != tt.listed {
 			t.Errorf("%s: %d for a service, %d with a false service token", rule, service.StatusCode, forged.StatusCode)

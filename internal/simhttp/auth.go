@@ -128,8 +128,8 @@ func (c *Call) Authenticate(verifier sim.TokenVerifier) (err error) {
 		id, err = late.IdentifyExpired(token)
 		err = refusalOf(err)
 	}
-	if err == nil && !id.mayAsk(c.service, c.Request) { // but a service may that asks for the caller with its own token
-		_, err = verified(c.Header.Get("X-Service-Token"), verifier)
+	if err == nil && !id.mayAsk(c.service, c.Request) && !c.isByService(verifier) { // a service may ask for its user
+		err = unauthorized()
 	}
 	if err == nil {
 		c.Identity = id
