@@ -114,9 +114,12 @@ func (c *Conductor) reportLoop(ctx context.Context, name string) {
 type report struct {
 	c      *Conductor
 	host   *host
-	name   string // under which the devices are stored
-	parent string // provider of the host
-	errs   []error
+	name   string            // under which the devices are stored
+	parent string            // provider of the host
+	tree   []layout.Provider // the provider of the host and those below it; nil: not read
+	// renewed is set if the provider of the host was deleted since the last report, and made again under its UUID.
+	renewed bool
+	errs    []error
 }
 
 func (r *report) fail(device, step string, err error) {
@@ -134,7 +137,7 @@ func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 	}
 	r.settleMdevs(ctx)
 	if c.cfg.Placement != nil {
-		if err := r.findParent(ctx); err != nil {
+		if err := r.findParent(ctx, seen.before.Root); err != nil {
 			r.fail("", "find the host's provider", unfound{err})
 			return errors.Join(r.errs...)
 		}
@@ -144,6 +147,9 @@ func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 	r.dropForeign(&seen, stored)
 	r.refuseClaimed(ctx, &seen, stored)
 	r.dropTraitMismatches(&seen, stored)
+	if r.returnLost(ctx, seen, stored) {
+		stored = r.stored()
+	}
 	r.apply(ctx, planReport(c.rules, stored, seen))
 	if c.cfg.Placement != nil {
 		r.fail("", "put its devices on the provider of the host", c.layout.EndReport(ctx, r.parent))
@@ -167,30 +173,6 @@ func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {
 		list = append(list, storedDeployable{d, reported, byUser, slices.Collect(tx.Handles(d.UUID))})
 	}
 	return list
-}
-
-// findParent finds the provider of the host, by its fallback name while no device is stored under
-// the first.
-func (r *report) findParent(ctx context.Context) error {
-	c := r.c
-	var err error
-	r.parent, err = c.cfg.Placement.Parent(ctx, r.name)
-	known := r.host.Fallback == "" || r.name == r.host.Fallback
-	c.db.View(func(tx store.Tx) {
-		for range tx.HostDevices(r.name) {
-			known = true
-		}
-	})
-	if !errors.Is(err, layout.ErrNoParent) || known {
-		return err
-	}
-	if r.parent, err = c.cfg.Placement.Parent(ctx, r.host.Fallback); err != nil {
-		return err
-	}
-	c.db.Update(nil, func(tx store.Tx) { tx.FallBack(r.name) })
-	c.setReported(r.host.Fallback, c.reportedAt(r.name))
-	r.name = r.host.Fallback
-	return nil
 }
 
 // settleMdevs removes and restores mediated devices.

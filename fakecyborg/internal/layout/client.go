@@ -93,15 +93,15 @@ var (
 )
 
 // Parent finds the provider of a host by its name.
-func (p *Client) Parent(ctx context.Context, host string) (string, error) {
+func (p *Client) Parent(ctx context.Context, host string) (Provider, error) {
 	list, err := p.List(ctx, "name="+url.QueryEscape(host), "")
 	if err != nil {
-		return "", err
+		return Provider{}, err
 	}
 	if len(list) == 0 {
-		return "", fmt.Errorf("%w %s", ErrNoParent, host)
+		return Provider{}, fmt.Errorf("%w %s", ErrNoParent, host)
 	}
-	return list[0].UUID, nil
+	return list[0], nil
 }
 
 // List lists the resource providers that a query selects.

@@ -21,6 +21,8 @@ type Layout interface {
 	Remove(ctx context.Context, want Want) error
 	// Reserve writes the inventory of a deployable for its reserved amount.
 	Reserve(ctx context.Context, want Want) error
+	// Forget forgets what was written for a deployable that Placement has lost.
+	Forget(want Want)
 }
 
 // New returns the layout of a name; without a client it does nothing.
@@ -45,6 +47,7 @@ func (none) Add(context.Context, Want) (made bool, err error) { return false, ni
 func (none) Change(context.Context, Change) error             { return nil }
 func (none) Remove(context.Context, Want) error               { return nil }
 func (none) Reserve(context.Context, Want) error              { return nil }
+func (none) Forget(Want)                                      {}
 
 // tree is one provider for each deployable, below that of the host.
 type tree struct {

@@ -75,6 +75,11 @@ func (f *flat) Remove(ctx context.Context, want Want) error {
 	return f.sync(ctx, want.UUID, f.sharesBeside(want))
 }
 
+// Forget forgets all that is on the provider, which the deployables of a host share.
+func (f *flat) Forget(want Want) {
+	f.db.Update(nil, func(tx store.Tx) { tx.DeleteComputeShare(want.UUID) })
+}
+
 func (f *flat) share(provider string) store.ComputeShare {
 	return store.Read(f.db, func(tx store.Tx) store.ComputeShare { return tx.ComputeShare(provider) })
 }

@@ -74,6 +74,16 @@ func (n nested) deleteRegion(want Want) (last bool) {
 	return last
 }
 
+// Forget forgets a region and the provider of its device.
+func (n nested) Forget(want Want) {
+	if want.Device != "" {
+		n.db.Update(nil, func(tx store.Tx) {
+			tx.DeleteRegion(want.Name)
+			tx.DeleteDeviceProvider(want.Device)
+		})
+	}
+}
+
 // Change changes the provider of a region and what its device has of it.
 func (n nested) Change(ctx context.Context, c Change) error {
 	if err := n.tree.Change(ctx, c); err != nil || c.New.Device == "" {

@@ -104,8 +104,16 @@ func (t Tx) Report(host string) HostReport {
 // SetReport stores what the drivers of a host found.
 func (t Tx) SetReport(host string, drivers []DriverReport) {
 	old, ok := t.s.reports.Get(t.tx, host)
-	r := HostReport{Host: host, Drivers: drivers, ClaimsReadAt: old.ClaimsReadAt}
+	r := HostReport{Host: host, Drivers: drivers, ClaimsReadAt: old.ClaimsReadAt, Root: old.Root}
 	if !ok || !reflect.DeepEqual(old, r) {
+		t.s.reports.Put(t.tx, r)
+	}
+}
+
+// SetRoot stores the provider of a host.
+func (t Tx) SetRoot(host string, root Root) {
+	if r, ok := t.s.reports.Get(t.tx, host); ok && r.Root != root {
+		r.Root = root
 		t.s.reports.Put(t.tx, r)
 	}
 }

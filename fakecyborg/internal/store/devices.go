@@ -177,6 +177,14 @@ func (t Tx) SetInPlacement(uuid string, known bool) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement = known })
 }
 
+// Displace stores that Placement has lost a deployable, and where it is to be instead. Parent is the provider
+// of the host.
+func (t Tx) Displace(device Device, d Deployable, parent string) Deployable {
+	d.InPlacement, d.Provider = false, t.providerOf(device, d.Name, parent)
+	t.s.deployables.Put(t.tx, d)
+	return d
+}
+
 // OfferDeployable stores that Placement knows a new deployable.
 func (t Tx) OfferDeployable(uuid string, now time.Time) {
 	t.s.deployables.edit(t, uuid, func(d *Deployable) { d.InPlacement, d.UpdatedAt = true, now })

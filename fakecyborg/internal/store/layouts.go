@@ -12,6 +12,9 @@ func (t Tx) ComputeShare(provider string) ComputeShare {
 // PutComputeShare stores what Cyborg has on the provider of a host.
 func (t Tx) PutComputeShare(c ComputeShare) { t.s.computeShares.Put(t.tx, c) }
 
+// DeleteComputeShare forgets what Cyborg has on the provider of a host.
+func (t Tx) DeleteComputeShare(provider string) { t.s.computeShares.Delete(t.tx, provider) }
+
 // DeviceProvider is what was written to the provider of a device, in the nested layout.
 func (t Tx) DeviceProvider(name string) DeviceProvider {
 	p, _ := t.s.deviceProviders.Get(t.tx, name)

@@ -184,6 +184,16 @@ type HostReport struct {
 	Host         string         `json:"hostname"`
 	Drivers      []DriverReport `json:"drivers"`
 	ClaimsReadAt time.Time      `json:"claims_read_at,omitzero"` // Nova's providers below the host
+	Root         Root           `json:"root,omitzero"`
+}
+
+// Root is the provider of a host, as the last report found it.
+type Root struct {
+	UUID string `json:"uuid"`
+	// Generation is kept where Cyborg writes to the provider, in the flat layout.
+	Generation int `json:"generation,omitempty"`
+	// Gone is set while it is not there.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // DriverReport is what one driver found.

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/layout"
+	"github.com/gocyborg/gocyborg/fakecyborg/internal/store"
+)
+
+// findParent finds the provider of the host: where it was before with all that is below it, or else by
+// its name.
+func (r *report) findParent(ctx context.Context, before store.Root) error {
+	if before.UUID != "" {
+		if err := r.readTree(ctx, before.UUID); err != nil {
+			return err
+		}
+	}
+	root, found := r.provider(before.UUID)
+	if !found || root.Name != r.name {
+		r.tree = nil
+		var err error
+		if root, err = r.findByName(ctx); err != nil {
+			before.Gone = before.UUID != "" && errors.Is(err, layout.ErrNoParent)
+			r.setRoot(before)
+			return err
+		}
+	}
+	r.parent = root.UUID
+	now := store.Root{UUID: root.UUID}
+	if r.c.cfg.Layout == store.LayoutFlat {
+		now.Generation = root.Generation
+	}
+	r.renewed = now.UUID == before.UUID && (before.Gone || now.Generation < before.Generation)
+	r.setRoot(now)
+	return nil
+}
+
+// setRoot keeps where the next report looks first. Upstream looks for the name every time.
+func (r *report) setRoot(root store.Root) {
+	if !r.c.cfg.Quirks {
+		r.c.db.Update(nil, func(tx store.Tx) { tx.SetRoot(r.name, root) })
+	}
+}
+
+// findByName finds the provider of the host, by its fallback name while no device is stored under the
+// first.
+func (r *report) findByName(ctx context.Context) (layout.Provider, error) {
+	c := r.c
+	root, err := c.cfg.Placement.Parent(ctx, r.name)
+	known := r.host.Fallback == "" || r.name == r.host.Fallback
+	c.db.View(func(tx store.Tx) {
+		for range tx.HostDevices(r.name) {
+			known = true
+		}
+	})
+	if !errors.Is(err, layout.ErrNoParent) || known {
+		return root, err
+	}
+	if root, err = c.cfg.Placement.Parent(ctx, r.host.Fallback); err != nil {
+		return root, err
+	}
+	c.db.Update(nil, func(tx store.Tx) { tx.FallBack(r.name) })
+	c.setReported(r.host.Fallback, c.reportedAt(r.name))
+	r.name = r.host.Fallback
+	return root, nil
+}
+
+// readTree reads the providers of a tree.
+func (r *report) readTree(ctx context.Context, root string) (err error) {
+	r.tree, err = r.c.cfg.Placement.List(ctx, "in_tree="+root, "1.14")
+	return err
+}
+
+// provider finds a provider in the host's tree.
+func (r *report) provider(uuid string) (layout.Provider, bool) {
+	i := slices.IndexFunc(r.tree, func(p layout.Provider) bool { return p.UUID == uuid })
+	if i < 0 {
+		return layout.Provider{}, false
+	}
+	return r.tree[i], true
+}
+
+// returnLost puts the deployables into Placement again that it does not have, and reports whether there
+// were any: who deletes a compute service deletes the provider of its host with all that is below it, and
+// nova-compute makes only its own again. Upstream's agent does not notice.
+func (r *report) returnLost(ctx context.Context, seen discovery, stored []storedDevice) bool {
+	if r.c.cfg.Placement == nil || r.c.cfg.Quirks || len(stored) == 0 {
+		return false
+	}
+	if r.tree == nil {
+		if err := r.readTree(ctx, r.parent); err != nil {
+			r.fail("", "read the providers of the host", err)
+			return false
+		}
+	}
+	var lost []lostDeployable
+	for _, device := range stored {
+		if seen.gone(device) {
+			continue
+		}
+		for _, d := range device.deployables {
+			_, there := r.provider(d.Provider)
+			there = there && !(r.renewed && d.Provider == r.parent)
+			if there && d.InPlacement {
+				continue
+			}
+			if !there {
+				r.c.layout.Forget(r.c.rules.Want(device.Device, d.Deployable, d.reported, r.parent))
+			}
+			lost = append(lost, lostDeployable{device, d})
+		}
+	}
+	for _, d := range lost {
+		r.returnDeployable(ctx, d)
+	}
+	return len(lost) > 0
+}
+
+// lostDeployable is a deployable that Placement does not have.
+type lostDeployable struct {
+	device storedDevice
+	storedDeployable
+}
+
+// returnDeployable offers a deployable again. One that cannot be put back is not assigned until a later report
+// has done it.
+func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
+	c := r.c
+	c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })
+	want := c.rules.Want(d.device.Device, d.Deployable, d.reported, r.parent)
+	made, err := c.layout.Add(ctx, want)
+	if err != nil && made {
+		ctx, end := c.work.Detach(ctx)
+		defer end()
+		err = errors.Join(err, c.layout.Remove(ctx, want))
+	}
+	if err == nil {
+		c.db.Update(nil, func(tx store.Tx) { tx.SetInPlacement(d.UUID, true) })
+	}
+	r.fail(d.device.key, "put provider "+d.Name+" back", err)
+}

@@ -1,0 +1,221 @@
+package fakecyborg_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gocyborg/gocyborg/driver"
+	"github.com/gocyborg/gocyborg/fakecyborg"
+	"github.com/gocyborg/gocyborg/internal/tables"
+	"github.com/gocyborg/gocyborg/placementsim"
+)
+
+// deleteTree deletes the provider of the host and all below it, as the deletion of a compute service does.
+func (w *reportWorld) deleteTree() {
+	w.t.Helper()
+	for _, p := range slices.Backward(w.placement.ResourceProviders()) {
+		if err := w.placement.DeleteProvider(p.UUID); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// makeRoot makes the provider of the host as nova-compute does; without a uuid it gets a new one.
+func (w *reportWorld) makeRoot(uuid string) {
+	w.t.Helper()
+	p, err := w.placement.CreateProvider(placementsim.ResourceProvider{UUID: uuid, Name: "cn0", Inventories: novaInventories(), Traits: []string{"COMPUTE_ACCELERATORS"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.root = p.UUID
+}
+
+// contents is the tree of the host by names, without what the deletion of its root changes.
+func (w *reportWorld) contents() map[string]placementsim.ResourceProvider {
+	w.t.Helper()
+	all := w.tree()
+	for path, p := range all {
+		p.Generation, p.Parent, p.Root = 0, "", ""
+		if path == "cn0" {
+			p.UUID = ""
+		}
+		all[path] = p
+	}
+	return all
+}
+
+// lostWorlds are hosts of each layout with something in it that the layout keeps rows of.
+func lostWorlds() map[fakecyborg.PlacementMode][]driver.Device {
+	return map[fakecyborg.PlacementMode][]driver.Device{
+		fakecyborg.ModeTree:   {gpu("3b", "PGPU", []string{"CUSTOM_A"}, "0"), vgpu("af", 3)},
+		fakecyborg.ModeFlat:   {gpu("3b", "PGPU", []string{flatTrait}, "0"), gpu("5e", "CUSTOM_GPU", []string{flatTrait}, "0")},
+		fakecyborg.ModeNested: {cardOf(slices.Concat(familyTraits, regionOne), slices.Concat(familyTraits, regionTwo)), gpu("3b", "PGPU", nil, "0")},
+	}
+}
+
+// lostWorld is a host that has reported twice below a provider that nova-compute made.
+func lostWorld(t *testing.T, cfg fakecyborg.Config, devices ...driver.Device) *reportWorld {
+	t.Helper()
+	w := newReportWorldOf(t, cfg, devices...)
+	w.deleteTree()
+	w.makeRoot("")
+	w.report()
+	w.report()
+	return w
+}
+
+// TestDevicesReturnWithTheirHost: nova-compute makes the deleted provider of a host again, under its old UUID or under another
+// one, and the next report puts the devices below it, also that of a Cyborg that has just started.
+func TestDevicesReturnWithTheirHost(t *testing.T) {
+	t.Parallel()
+	for mode, devices := range lostWorlds() {
+		for _, same := range []bool{true, false} {
+			for _, noticed := range []bool{true, false} {
+				for _, restarted := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%s/same uuid %t/seen without %t/restarted %t", mode, same, noticed, restarted), func(t *testing.T) {
+						t.Parallel()
+						cfg := fakecyborg.Config{PlacementMode: mode}
+						testReturn(t, lostWorld(t, cfg, devices...), cfg, same, noticed, restarted)
+					})
+				}
+			}
+		}
+	}
+}
+
+func testReturn(t *testing.T, w *reportWorld, cfg fakecyborg.Config, same, noticed, restarted bool) {
+	before, handles, root := w.contents(), w.cyborg.AttachHandles(), w.root
+	w.deleteTree()
+	if noticed {
+		if err := w.cyborg.Report(t.Context()); !errors.Is(err, fakecyborg.ErrNotReported) {
+			t.Fatalf("report without the host's provider: %v", err)
+		}
+	}
+	if !same {
+		root = ""
+	}
+	w.makeRoot(root)
+	if restarted {
+		records, err := tables.Collect(w.cyborg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = newReportWorldOn(t, w, cfg)
+		if err := w.cyborg.Replace(records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.report()
+	if diff := cmp.Diff(before, w.contents()); diff != "" {
+		t.Errorf("providers (-before +after):\n%s", diff)
+	}
+	w.wire.take()
+	w.report()
+	if diff := cmp.Diff([]string{w.lookup(false)}, w.wire.take()); diff != "" {
+		t.Errorf("calls of the report after that (-want +got):\n%s", diff)
+	}
+	for i, h := range w.cyborg.AttachHandles() {
+		if h.UUID != handles[i].UUID {
+			t.Errorf("attach handle %s became %s", handles[i].UUID, h.UUID)
+		}
+	}
+	if cfg.PlacementMode != fakecyborg.ModeFlat {
+		w.bind("PGPU", "3b")
+	}
+}
+
+// TestALostProviderReturnsAlone: one provider of a device is deleted, by mistake; those beside it are not
+// written.
+func TestALostProviderReturnsAlone(t *testing.T) {
+	t.Parallel()
+	for mode, devices := range lostWorlds() {
+		if mode == fakecyborg.ModeFlat {
+			continue
+		}
+		w := lostWorld(t, fakecyborg.Config{PlacementMode: mode}, devices...)
+		before := w.contents()
+		if err := w.placement.DeleteProvider(driver.ProviderUUID("cn0_0000:3b:00.0")); err != nil {
+			t.Fatal(err)
+		}
+		w.wire.take()
+		w.report()
+		if diff := cmp.Diff(before, w.contents()); diff != "" {
+			t.Errorf("%s: providers (-before +after):\n%s", mode, diff)
+		}
+		for _, call := range w.wire.take() {
+			if !strings.HasPrefix(call, "GET") && !strings.Contains(call, driver.ProviderUUID("cn0_0000:3b:00.0")) && !strings.HasPrefix(call, "POST /resource_providers ") {
+				t.Errorf("%s: call %s", mode, call)
+			}
+		}
+	}
+}
+
+// TestAReturnThatFailsIsTriedAgain: a device that could not be put back is not bound, and leaves no half of a
+// provider.
+func TestAReturnThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for mode, devices := range lostWorlds() {
+		w := lostWorld(t, fakecyborg.Config{PlacementMode: mode}, devices...)
+		before := w.contents()
+		w.deleteTree()
+		w.makeRoot("")
+		w.wire.hook = func(method, path string) int {
+			if method == "PUT" && strings.HasSuffix(path, "/traits") {
+				return 500
+			}
+			return 0
+		}
+		var failed *driver.ReportError
+		if err := w.cyborg.Report(t.Context()); !errors.As(err, &failed) || !strings.HasPrefix(failed.Step, "put provider ") {
+			t.Errorf("%s: report: %v", mode, err)
+		}
+		for path, p := range w.contents() {
+			if path != "cn0" && len(p.Inventories) > 0 {
+				t.Errorf("%s: provider %s without its traits: %+v", mode, path, p)
+			}
+		}
+		w.wire.hook = nil
+		w.report()
+		if diff := cmp.Diff(before, w.contents()); diff != "" {
+			t.Errorf("%s: providers (-before +after):\n%s", mode, diff)
+		}
+	}
+}
+
+// TestADeviceInUseReturns: what is bound keeps its handle, and a device that is disabled comes back reserved.
+func TestADeviceInUseReturns(t *testing.T) {
+	t.Parallel()
+	w := lostWorld(t, fakecyborg.Config{}, gpu("3b", "PGPU", nil, "0"), gpu("5e", "PGPU", nil, "0"))
+	arq := w.bind("PGPU", "3b")
+	disabled := w.cyborg.Devices()[1].UUID
+	w.api().want(w.api().send(sent{method: "POST", path: "/v2/devices/" + disabled + "/disable"}), 204, "")
+	w.deleteTree()
+	w.makeRoot("")
+	w.report()
+	if p, there := w.provider("3b"); !there || p.Inventories["PGPU"].Total != 1 || p.Inventories["PGPU"].Reserved != 0 {
+		t.Errorf("provider of the bound device: %t %+v", there, p)
+	}
+	if p, there := w.provider("5e"); !there || p.Inventories["PGPU"].Reserved != 1 {
+		t.Errorf("provider of the disabled device: %t %+v", there, p)
+	}
+	if got := w.cyborg.ARQs(); len(got) != 1 || got[0].UUID != arq || got[0].State != fakecyborg.StateBound {
+		t.Errorf("requests: %+v", got)
+	}
+}
+
+// TestUpstreamDoesNotReturnDevices: with the defects of the real Cyborg a device is reported once.
+func TestUpstreamDoesNotReturnDevices(t *testing.T) {
+	t.Parallel()
+	w := lostWorld(t, fakecyborg.Config{UpstreamQuirks: true}, gpu("3b", "PGPU", nil, "0"))
+	w.deleteTree()
+	w.makeRoot("")
+	w.report()
+	if p, there := w.provider("3b"); there {
+		t.Errorf("provider %+v", p)
+	}
+}
