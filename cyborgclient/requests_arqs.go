@@ -84,7 +84,8 @@ func decodeARQs(body []byte) ([]ARQ, error) {
 }
 
 // GetARQ returns one accelerator request (GET /accelerator_requests/{uuid}), or
-// ErrNotFound when there is none or it belongs to another project.
+// ErrNotFound when there is none or it belongs to another project. Cyborg 9 (Zed)
+// answers everyone but administrators with ErrForbidden; ListARQs works there.
 func (c *Client) GetARQ(ctx context.Context, uuid string) (*ARQ, error) {
 	return call(ctx, c, request{
 		op: "accelerator.arq.get", ids: []string{uuid}, invalid: checkUUID("accelerator request", uuid),

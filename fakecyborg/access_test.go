@@ -149,11 +149,19 @@ func TestZed(t *testing.T) {
 	}
 	device := w.server.Devices()[0].UUID
 	w.want(w.send(sent{method: "GET", path: "/v2/devices", version: "2.3"}), 406, "")
-	for _, value := range []string{"accelerator x.y", "compute 2.1"} {
-		w.want(w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"OpenStack-API-Version": value}}), 200, "")
+	for value, want := range map[string]string{"accelerator 2.2": "2.2", "accelerator latest": "2.2", "accelerator x.y": "2.0", "compute 2.1": "2.0", "2.1": "2.0"} {
+		r := w.send(sent{method: "GET", path: "/v2/devices", header: map[string]string{"OpenStack-API-Version": value}})
+		if got := r.header.Get("OpenStack-API-Version"); r.status != 200 || got != want {
+			t.Errorf("version %q: %d, served %q, want %q", value, r.status, got, want)
+		}
 	}
 	w.want(w.get("/v2/attributes"), 404, "")
-	w.want(w.send(sent{method: "POST", path: "/v2/devices/" + device + "/disable"}), 404, "")
+	for _, call := range [][2]string{{"POST", "/v2/attributes"}, {"DELETE", "/v2/attributes/" + unknownID}} {
+		if r := w.send(sent{method: call[0], path: call[1]}); r.status != 405 || r.header.Get("Allow") != "GET" {
+			t.Errorf("%s %s: %d, Allow %q", call[0], call[1], r.status, r.header.Get("Allow"))
+		}
+	}
+	w.want(w.send(sent{method: "POST", path: "/v2/devices/" + device + "/disable"}), 405, "")
 	arq := oneARQ(w)
 	if body := w.get("/v2/accelerator_requests/" + arq).object(t); body["project_id"] != nil {
 		t.Errorf("project %v before the bind", body["project_id"])
@@ -164,6 +172,41 @@ func TestZed(t *testing.T) {
 	w.want(w.send(sent{method: "PATCH", path: "/v2/accelerator_requests", body: body, version: "2.1"}), 400, "Couldn't apply patch. Reason: Fields absent in patch project_id")
 	w.want(w.patch(body), 202, "")
 	w.want(w.send(sent{method: "GET", path: "/v2/accelerator_requests/" + arq, token: "demo"}), 403, "Access was denied to the following resource: cyborg:arq:get_one")
+	w.want(w.get("/v2/accelerator_requests/nope"), 404, "ExtArq not found with uuid=nope")
+}
+
+// Cyborg 9 does not isolate requests by project: everyone lists, binds and deletes all of them, and only
+// administrators read one by its UUID.
+func TestZedIsolatesNoProjects(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		w := fakeWorld(t, fakecyborg.Config{Release: fakecyborg.ReleaseZed, UpstreamQuirks: quirks})
+		as := func(token, method, path, body, version string) reply {
+			return w.send(sent{method: method, path: path, body: body, token: token, plain: true, version: version})
+		}
+		projectOf := func(arq string) any { return w.get("/v2/accelerator_requests/" + arq).object(t)["project_id"] }
+		arq := oneARQ(w)
+		for _, path := range []string{"/v2/accelerator_requests/" + arq, "/v2/accelerator_requests/" + unknownID} {
+			w.want(as("demo", "GET", path, "", ""), 403, "Access was denied to the following resource: cyborg:arq:get_one")
+		}
+		w.want(as("demo", "PATCH", "/v2/accelerator_requests", binding(instanceA, fakeProvider(), arq), ""), 202, "")
+		if got := projectOf(arq); got != nil {
+			t.Errorf("quirks %t: project %v after a bind at 2.0", quirks, got)
+		}
+		if got := as("demo", "GET", "/v2/accelerator_requests?instance="+instanceA, "", "").list(t, "arqs"); len(got) != 1 {
+			t.Errorf("quirks %t: another project lists %v", quirks, got)
+		}
+		w.want(as("other", "DELETE", "/v2/accelerator_requests?instance="+instanceA, "", ""), 204, "")
+		w.server.CheckARQs(t, instanceA, 0)
+
+		arq = w.arqs("one")[0]
+		body := strings.Replace(binding(instanceA, fakeProvider(), arq), "]}", `,{"path":"/project_id","op":"add","value":"p1"}]}`, 1)
+		w.want(as("demo", "PATCH", "/v2/accelerator_requests", body, "2.1"), 202, "")
+		if got := projectOf(arq); got != "p1" {
+			t.Errorf("quirks %t: project %v after a bind at 2.1", quirks, got)
+		}
+		w.want(as("other", "DELETE", "/v2/accelerator_requests?arqs="+arq, "", ""), 204, "")
+	}
 }
 
 func TestLinksFollowThePublicEndpoint(t *testing.T) {

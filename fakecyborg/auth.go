@@ -13,7 +13,7 @@ func isAdmin(c *simhttp.Call) bool { return c.Identity.HasRole("admin") }
 
 // scope says which accelerator requests the caller sees.
 func (s *Server) scope(c *simhttp.Call) store.Scope {
-	return store.Scope{Project: c.Identity.Project, All: isAdmin(c), Revealing: s.cfg.zed()}
+	return store.Scope{Project: c.Identity.Project, All: isAdmin(c) || !s.release.Isolates}
 }
 
 // errServiceToken is upstream's refusal since CVE-2026-40214.
@@ -21,10 +21,9 @@ var errServiceToken error = &store.Refusal{
 	Kind: store.Forbidden, Text: "This operation requires a service token. Use the Compute API to manage instance accelerators.",
 }
 
-// serviceRoles are those of which a service token must have one. The default of
-// service_token_roles_required came with the demand for service tokens.
+// serviceRoles are those of which a service token must have one.
 func (s *Server) serviceRoles() []string {
-	if *s.cfg.RequireServiceToken || !s.cfg.zed() {
+	if *s.cfg.RequireServiceToken || s.release.ServiceToken {
 		return []string{"service"}
 	}
 	return nil

@@ -35,9 +35,6 @@ var (
 	ErrAllocated = errors.New("accelerators are allocated")
 )
 
-// Release is a release of Cyborg.
-type Release string
-
 // PlacementMode is the form of Cyborg's provider trees in Placement.
 type PlacementMode string
 
@@ -46,12 +43,6 @@ type EventForm string
 
 // The named values of a Config, and of a device's status.
 const (
-	// Release20262 is the default release, with microversions 2.0 to 2.3.
-	Release20262 Release = "2026.2"
-	// ReleaseZed is Cyborg 9: microversions 2.0 to 2.2, no service token, no attributes, no
-	// enabling and disabling of devices.
-	ReleaseZed Release = "zed"
-
 	// ModeTree is the default placement mode: each deployable has a provider right below that of
 	// its host, as upstream.
 	ModeTree PlacementMode = store.LayoutTree
@@ -207,7 +198,7 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 // [ErrConfig] and names the field.
 func (c Config) Validate() error {
 	if err := errors.Join(
-		checkKnown("release", c.Release, Release20262, ReleaseZed),
+		checkKnown("release", c.Release, releases()...),
 		checkKnown("placement_mode", c.PlacementMode, ModeTree, ModeFlat, ModeNested),
 		checkKnown("event_form", c.EventForm, EventFormShipped, EventFormTrain, EventFormUssuri),
 	); err != nil {
@@ -255,7 +246,7 @@ func (c Config) withDefaults() Config {
 	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, defaultHeartbeat)
 	c.MissedBeats = cmp.Or(c.MissedBeats, defaultMissedBeats)
 	if c.RequireServiceToken == nil {
-		required := c.Release != ReleaseZed
+		required := c.Release.traits().ServiceToken
 		c.RequireServiceToken = &required
 	}
 	c.PublicEndpoint = strings.TrimSuffix(strings.TrimRight(c.PublicEndpoint, "/"), "/accelerator")
@@ -264,14 +255,3 @@ func (c Config) withDefaults() Config {
 
 // async reports whether binds end after their PATCH was answered.
 func (c Config) async() bool { return c.AsyncBind || c.BindDelay > 0 }
-
-// zed reports whether the old release is spoken.
-func (c Config) zed() bool { return c.Release == ReleaseZed }
-
-// maxMinor is the highest supported minor version of API v2.
-func (c Config) maxMinor() int {
-	if c.zed() {
-		return 2
-	}
-	return 3
-}

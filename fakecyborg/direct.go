@@ -120,9 +120,11 @@ func (s *Server) Events() []sim.Event {
 	return list(s, store.Tx.Events, alone(func(e store.Event) sim.Event { return e.Event }))
 }
 
-// DriverReports returns what each driver of each host found last, by host and then in the order of the
+// DriverReports returns what each driver of some hosts, or of all, found last, by host and then in the order of the
 // drivers, with devices left out and problems.
-func (s *Server) DriverReports() []driver.HostReport { return s.conductor.DriverReports() }
+func (s *Server) DriverReports(hosts ...string) []driver.HostReport {
+	return s.conductor.DriverReports(hosts...)
+}
 
 // DeleteDeviceProfile deletes a profile. The error, for an unknown one and for one in use, has the
 // API's text.

@@ -27,7 +27,7 @@ const lengthOfARQ = 768
 
 // arqsBody writes a body of requests, at most a number, as they are shown at one moment.
 func (s *Server) arqsBody(c *simhttp.Call, tx store.Tx, most int, rows iter.Seq[store.ARQ]) []byte {
-	write, shown := s.links(c).arqs(tx, s.cfg.zed(), most), s.conductor.ShownState(tx, s.clock.Now())
+	write, shown := s.links(c).arqs(tx, s.release.HandleUUID, most), s.conductor.ShownState(tx, s.clock.Now())
 	body, separator := append(make([]byte, 0, (most+1)*lengthOfARQ), `{"arqs":[`...), ""
 	for row := range rows {
 		body = write.append(append(body, separator...), row, shown(row))
@@ -88,24 +88,27 @@ func (s *Server) selectARQs(tx store.Tx, scope store.Scope, instance string, res
 
 func (s *Server) getARQ(c *simhttp.Call) error {
 	id := c.PathValue("id")
-	if err := checkUUID("uuid", id); err != nil {
+	if err := checkUUID("uuid", id); err != nil && s.release.ChecksUUID {
 		return err
 	}
 	if _, err := queryArgs(c); err != nil {
 		return err
 	}
-	if err := s.authorize(c, ruleARQRead); err != nil {
+	err := s.authorize(c, ruleARQRead)
+	if !s.release.ReadsOne && !isAdmin(c) {
+		err = store.Denied(ruleARQRead)
+	}
+	if err != nil {
 		return err
 	}
 	var body []byte
-	var err error
 	s.db.ViewPast(func(tx store.Tx) {
 		var a store.ARQ
 		if a, err = tx.ARQ(id, s.scope(c)); err == nil {
 			err = showable(a.Provider, a.Instance)
 		}
 		if err == nil {
-			body = s.links(c).arqs(tx, s.cfg.zed(), 1).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
+			body = s.links(c).arqs(tx, s.release.HandleUUID, 1).append(nil, a, s.conductor.ShownState(tx, s.clock.Now())(a))
 		}
 	})
 	if err != nil {
@@ -136,18 +139,22 @@ func (s *Server) createARQs(c *simhttp.Call) error {
 	if err != nil {
 		return err
 	}
-	project := c.Identity.Project
-	if s.cfg.zed() {
-		project = "" // older releases learn it with the bind, or never
-	}
 	var answer []byte
-	err = s.storeARQs(c.Context(), name, project, from, func(tx store.Tx, created []store.ARQ) {
+	err = s.storeARQs(c.Context(), name, s.owner(c), from, func(tx store.Tx, created []store.ARQ) {
 		answer = s.arqsBody(c, tx, len(created), slices.Values(created))
 	})
 	if err != nil {
 		return err
 	}
 	return c.Raw(http.StatusCreated, answer)
+}
+
+// owner is the project that a request of the caller belongs to, "" if the release knows none.
+func (s *Server) owner(c *simhttp.Call) string {
+	if !s.release.OwnsAtOnce {
+		return ""
+	}
+	return c.Identity.Project
 }
 
 // storeARQs makes the requests of a profile, and calls created with them.
@@ -198,13 +205,13 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 	if err != nil {
 		return err
 	}
-	patches, err := parsePatch(body, c.Minor, s.cfg)
+	patches, err := s.parsePatch(body, c.Minor)
 	if err != nil {
 		return err
 	}
 	work := make([]agent.Patch, len(patches))
 	for i, p := range patches {
-		if p.setsProject && !isAdmin(c) && !s.cfg.zed() {
+		if p.setsProject && !isAdmin(c) && s.release.OwnsAtOnce {
 			return store.Denied(ruleARQUpdate)
 		}
 		work[i] = p.Patch
@@ -213,7 +220,7 @@ func (s *Server) patchARQs(c *simhttp.Call) error {
 		return err
 	}
 	scope := s.scope(c)
-	if err := s.conductor.Apply(c.Context(), agent.Caller{Project: c.Identity.Project, Scope: scope}, work); err != nil {
+	if err := s.conductor.Apply(c.Context(), agent.Caller{Project: s.owner(c), Scope: scope}, work); err != nil {
 		return err
 	}
 	if !s.cfg.AnswerPatch {
@@ -256,36 +263,34 @@ func (s *Server) deleteARQs(c *simhttp.Call) error {
 	return c.Empty(http.StatusNoContent)
 }
 
-// deleteByUUID looks all of them up before it deletes one. Releases before the service token
-// check delete what they can of a list with an unknown one, and then answer 404.
+// deleteByUUID checks all of them before it deletes one.
 func (s *Server) deleteByUUID(c *simhttp.Call, uuids []string) error {
-	err := s.checkDeletable(c, uuids)
-	if err != nil && s.cfg.zed() {
-		var first error
-		for _, uuid := range uuids {
-			first = cmp.Or(first, s.conductor.Delete(c.Context(), uuid, s.scope(c)))
-		}
-		return first
-	}
-	if err != nil {
+	if err := s.checkDeletable(c, uuids); err != nil {
 		return err
 	}
 	if !s.cfg.UpstreamQuirks {
 		slices.Sort(uuids)
 		uuids = slices.Compact(uuids)
 	}
-	return s.removeAll(c, uuids, "ARQ not found with uuids ['%s']")
+	absent, err := s.removeAll(c, uuids)
+	if err == nil && len(absent) > 0 {
+		err = store.Refuse(store.NotFound, "ARQ not found with uuids %s", store.PythonList(absent...))
+	}
+	return err
 }
 
+// checkDeletable refuses a bound request and, if the release does, an unknown one.
 func (s *Server) checkDeletable(c *simhttp.Call, uuids []string) (err error) {
 	s.db.View(func(tx store.Tx) {
 		for _, uuid := range uuids {
-			var a store.ARQ
-			if a, err = tx.ARQ(uuid, s.scope(c)); err != nil {
-				return
-			}
-			if a.Instance != "" && s.requireService(c) != nil {
+			a, unknown := tx.ARQ(uuid, s.scope(c))
+			switch {
+			case unknown != nil && s.release.DeletesAll:
+				err = unknown
+			case a.Instance != "" && s.requireService(c) != nil:
 				err = store.Refuse(store.Forbidden, "ARQ %s is bound to instance %s. Use the Compute API to manage instance accelerators.", uuid, a.Instance)
+			}
+			if err != nil {
 				return
 			}
 		}
@@ -307,26 +312,23 @@ func (s *Server) deleteByInstance(c *simhttp.Call, instance string) error {
 			uuids = append(uuids, a.UUID)
 		}
 	})
-	return s.removeAll(c, uuids, "")
+	_, err := s.removeAll(c, uuids)
+	return err
 }
 
-// removeAll deletes the requests. One that cannot be deleted does not keep the others from it,
-// unlike upstream. One that another caller deleted meanwhile is an error only if there is a text
-// for it.
-func (s *Server) removeAll(c *simhttp.Call, uuids []string, absent string) error {
-	var first error
+// removeAll deletes the requests, and returns those that another caller deleted meanwhile. One that
+// cannot be deleted does not keep the others from it, unlike upstream.
+func (s *Server) removeAll(c *simhttp.Call, uuids []string) (absent []string, first error) {
 	for _, uuid := range uuids {
 		err := s.conductor.Delete(c.Context(), uuid, s.scope(c))
 		var refused *store.Refusal
 		if errors.As(err, &refused) && refused.Kind == store.NotFound {
-			err = nil
-			if absent != "" {
-				err = store.Refuse(store.NotFound, absent, uuid)
-			}
+			absent = append(absent, uuid)
+			continue
 		}
 		if first = cmp.Or(first, err); first != nil && s.cfg.UpstreamQuirks {
 			break
 		}
 	}
-	return first
+	return absent, first
 }

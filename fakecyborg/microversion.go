@@ -21,12 +21,12 @@ const (
 var versionNumber = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
 // requestedMinor is the requested minor version, 0 for none. The error is a refusal; ranged reports
-// whether it comes with the headers of the supported range. A header that names other
-// services only is refused, too: upstream reads it with the deprecated parser, which takes a
-// version alone.
-func requestedMinor(h http.Header, highest int) (minor int, ranged bool, err error) {
-	text := simhttp.RequestedVersion(h, serviceType)
-	if text == "" {
+// whether it comes with the headers of the supported range. A release that checks versions
+// refuses a header that names other services only, too: it reads it with the deprecated parser,
+// which takes a version alone.
+func (r release) requestedMinor(h http.Header) (minor int, ranged bool, err error) {
+	highest, text := r.MaxMinor, simhttp.RequestedVersion(h, serviceType)
+	if text == "" && r.ChecksVersion {
 		text = strings.Join(h.Values(headerVersion), ",")
 	}
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -36,7 +36,10 @@ func requestedMinor(h http.Header, highest int) (minor int, ranged bool, err err
 	case "latest":
 		return highest, true, nil
 	}
-	if !versionNumber.MatchString(text) {
+	switch readable := versionNumber.MatchString(text); {
+	case !readable && !r.ChecksVersion:
+		return 0, true, nil
+	case !readable:
 		return 0, false, notAcceptable("Invalid value for OpenStack-API-Version header")
 	}
 	problem := ""
@@ -55,21 +58,21 @@ func requestedMinor(h http.Header, highest int) (minor int, ranged bool, err err
 
 // negotiate sets the version headers and the minor version, or refuses with 406.
 func (s *Server) negotiate(c *simhttp.Call) error {
-	highest := s.cfg.maxMinor()
-	minor, ranged, err := requestedMinor(c.Header, highest)
-	if !ranged && s.cfg.zed() {
-		minor, ranged, err = 0, true, nil // older releases ignore what they cannot read
-	}
+	minor, ranged, err := s.release.requestedMinor(c.Header)
 	if ranged {
 		c.W.Header().Set("Vary", headerVersion)
 		c.W.Header().Set(headerMinimum, "2.0")
-		c.W.Header().Set(headerMaximum, fmt.Sprintf("2.%d", highest))
+		c.W.Header().Set(headerMaximum, fmt.Sprintf("2.%d", s.release.MaxMinor))
 	}
 	if err != nil {
 		return err
 	}
 	c.Minor = minor
-	c.W.Header().Set(headerVersion, fmt.Sprintf("%s 2.%d", serviceType, minor))
+	served := fmt.Sprintf("2.%d", minor)
+	if s.release.NamesService {
+		served = serviceType + " " + served
+	}
+	c.W.Header().Set(headerVersion, served)
 	return nil
 }
 
@@ -93,7 +96,7 @@ type versionDocument struct {
 func (s *Server) document(id, href string) versionDocument {
 	return versionDocument{
 		ID: id, Links: []link{{href, "self"}},
-		Max: fmt.Sprintf("2.%d", s.cfg.maxMinor()), Min: "2.0", Status: "CURRENT",
+		Max: fmt.Sprintf("2.%d", s.release.MaxMinor), Min: "2.0", Status: "CURRENT",
 	}
 }
 

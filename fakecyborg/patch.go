@@ -31,7 +31,7 @@ type arqPatch struct {
 // parsePatch reads and checks the whole body before anything is done
 // (cyborg/api/controllers/v2/arqs.py, _validate_arq_patch): an object of request UUIDs, each
 // with a list that is not JSON Patch but only looks so.
-func parsePatch(body json.RawMessage, minor int, cfg Config) ([]arqPatch, error) {
+func (s *Server) parsePatch(body json.RawMessage, minor int) ([]arqPatch, error) {
 	switch jsonKind(body) {
 	case '{':
 	case '[':
@@ -41,7 +41,7 @@ func parsePatch(body json.RawMessage, minor int, cfg Config) ([]arqPatch, error)
 	}
 	var patches []arqPatch
 	for _, m := range membersOf(body) {
-		p, err := parseARQPatch(m, minor, cfg)
+		p, err := s.parseARQPatch(m, minor)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ type patchOp struct {
 	Value json.RawMessage `json:"value"`
 }
 
-func parseARQPatch(m member, minor int, cfg Config) (arqPatch, error) {
+func (s *Server) parseARQPatch(m member, minor int) (arqPatch, error) {
 	var ops []patchOp
 	if json.Unmarshal(m.value, &ops) != nil || jsonKind(m.value) != '[' {
 		return arqPatch{}, store.Refuse(store.Uncoded, "patch of ARQ %s is not a list of objects with path and op", m.key)
@@ -78,7 +78,10 @@ func parseARQPatch(m member, minor int, cfg Config) (arqPatch, error) {
 	if err != nil || p.Unbind {
 		return p, err
 	}
-	return p, p.setArgs(values, minor, cfg)
+	if err := p.setArgs(values, minor >= projectMinor && !s.release.OwnsAtOnce); err != nil || s.cfg.UpstreamQuirks {
+		return p, err
+	}
+	return p, checkBindArgs(p.Args)
 }
 
 // collect checks the paths and keeps the values.
@@ -102,8 +105,8 @@ func (p *arqPatch) collect(ops []patchOp, minor int) (map[string]json.RawMessage
 	return values, nil
 }
 
-// setArgs reads the values of an add.
-func (p *arqPatch) setArgs(values map[string]json.RawMessage, minor int, cfg Config) error {
+// setArgs reads the values of an add, of which the project may be left out if it is not needed.
+func (p *arqPatch) setArgs(values map[string]json.RawMessage, needsProject bool) error {
 	var absent []string
 	for _, field := range []struct {
 		name string
@@ -111,7 +114,7 @@ func (p *arqPatch) setArgs(values map[string]json.RawMessage, minor int, cfg Con
 	}{{fieldHost, &p.Args.Host}, {fieldProvider, &p.Args.Provider}, {fieldInstance, &p.Args.Instance}, {fieldProject, &p.Args.Project}} {
 		raw := values[field.name]
 		if jsonKind(raw) == 'n' {
-			if field.name != fieldProject || cfg.zed() && minor >= projectMinor {
+			if field.name != fieldProject || needsProject {
 				absent = append(absent, field.name)
 			}
 			continue
@@ -125,10 +128,7 @@ func (p *arqPatch) setArgs(values map[string]json.RawMessage, minor int, cfg Con
 	if len(absent) > 0 {
 		return store.BadPatch("Fields absent in patch %s", strings.Join(absent, ","))
 	}
-	if cfg.UpstreamQuirks {
-		return nil
-	}
-	return checkBindArgs(p.Args)
+	return nil
 }
 
 // checkBindArgs refuses what upstream stores and then cannot show any more.

@@ -86,6 +86,10 @@ func TestUnknownPathsAndVerbs(t *testing.T) {
 		{"PUT", "/v2/device_profiles/x", 405, "DELETE, GET, POST"}, {"PATCH", "/v2/device_profiles/x", 405, "DELETE, GET, POST"},
 		{"PATCH", "/v2/deployables/" + unknownID, 405, "GET"}, {"DELETE", "/v2/devices/x", 405, "GET"}, {"POST", "/v2/devices", 405, "GET"},
 		{"PUT", "/v2/accelerator_requests", 405, "DELETE, GET, PATCH, POST"}, {"PUT", "/v2/attributes", 405, "DELETE, GET, POST"},
+		{"POST", "/v2/planets", 405, "GET"}, {"DELETE", "/v2/planets/x/y", 405, "GET"}, {"POST", "/v2", 405, "GET"},
+		{"GET", "/v2/devices/x/disable", 404, ""}, {"PUT", "/v2/devices/x/disable", 405, "GET"}, {"DELETE", "/v2/devices/x/y", 405, "GET"},
+		{"POST", "/v2/accelerator_requests/x/y", 404, ""}, {"PUT", "/v2/accelerator_requests/x/y", 405, "DELETE, GET, PATCH, POST"},
+		{"PATCH", "/v2/device_profiles", 404, ""}, {"PATCH", "/v2/devices", 404, ""}, {"GET", "/v2/deployables/x/program", 404, ""},
 	} {
 		r := w.send(sent{method: tt.method, path: tt.path})
 		if r.status != tt.want || r.header.Get("Allow") != tt.allow {

@@ -57,7 +57,7 @@ func (s *Server) hardwareRoutes() []simhttp.Route {
 		route(fault.DeployableGet, "GET", "deployables/{id}", s.getDeployable, reads()),
 		route(fault.DeployableProgram, "PATCH", "deployables/{id}/program", s.programDeployable, program),
 	}
-	if s.cfg.zed() {
+	if !s.release.WritesHardware {
 		return routes
 	}
 	attribute := simhttp.Input{Body: []string{"deployable_id", "key", "value"}}
@@ -93,15 +93,22 @@ func reads(keys ...string) simhttp.Input { return simhttp.Input{Query: keys} }
 // Routes lists what the server does in its release.
 func (s *Server) Routes() []sim.Route { return s.service.Routes() }
 
-// allowed is the Allow header of a 405: the methods of the whole collection, on the collection
-// as on its members, because upstream asks the one controller.
-func allowed(found []string, r *http.Request) []string {
-	collection, _, _ := strings.Cut(strings.TrimPrefix(canonicalPath(strings.TrimPrefix(r.URL.Path, "/accelerator")), "/v2/"), "/")
-	switch collection {
-	case "accelerator_requests":
-		return []string{"DELETE", "GET", "PATCH", "POST"}
-	case "device_profiles", "attributes":
-		return []string{"DELETE", "GET", "POST"}
+// unrouted is the answer where no route is found. Upstream asks the controller of the collection, or
+// that of the version for an unknown one: it refuses a method that it does not have, whatever the path,
+// and does not know other paths. A PATCH of a whole collection that has none is unknown, too.
+func (s *Server) unrouted(c *simhttp.Call) error {
+	methods := []string{http.MethodGet}
+	collection, member, _ := strings.Cut(strings.TrimPrefix(canonicalPath(strings.TrimPrefix(c.URL.Path, "/accelerator")), "/v2/"), "/")
+	switch {
+	case collection == "accelerator_requests":
+		methods = []string{"DELETE", "GET", "PATCH", "POST"}
+	case collection == "device_profiles", collection == "attributes" && s.release.WritesHardware:
+		methods = []string{"DELETE", "GET", "POST"}
 	}
-	return slices.DeleteFunc(found, func(method string) bool { return method == "POST" && collection == "devices" })
+	known := len(methods) > 1 || collection == "devices" || collection == "deployables"
+	if slices.Contains(methods, c.Method) || known && c.Method == http.MethodPatch && member == "" {
+		return &simhttp.Error{Status: http.StatusNotFound}
+	}
+	c.W.Header().Set("Allow", strings.Join(methods, ", "))
+	return &simhttp.Error{Status: http.StatusMethodNotAllowed}
 }

@@ -137,6 +137,19 @@ func TestZedCannotReportAnOwner(t *testing.T) {
 		if got, want := len(w.cyborg.Devices()), either(quirks, 2, 1); got != want {
 			t.Errorf("quirks %t: %d devices, want %d", quirks, got, want)
 		}
+		for range 2 { // each report says it once
+			_ = w.cyborg.Report(t.Context())
+			found := w.cyborg.DriverReports("cn0")[0]
+			if got, want := len(found.Problems), either(quirks, 0, 1); got != want || found.Devices != 2-want {
+				t.Fatalf("quirks %t: %+v", quirks, found)
+			}
+			if quirks && (found.Problems[0].Address != "0000:3b:00.0" || !strings.Contains(found.Problems[0].Error(), "OWNER_CYBORG")) {
+				t.Errorf("problem %v", found.Problems[0])
+			}
+		}
+		if got := w.cyborg.DriverReports("elsewhere"); len(got) != 0 {
+			t.Errorf("reports of an unknown host: %v", got)
+		}
 	}
 }
 

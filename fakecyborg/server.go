@@ -19,6 +19,7 @@ import (
 // parallel use.
 type Server struct {
 	cfg       Config
+	release   release
 	verifier  sim.TokenVerifier
 	placement *layout.Client
 	nova      *simhttp.Peer
@@ -39,13 +40,14 @@ func New(cfg Config, opts ...Option) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg.withDefaults(), clock: simhttp.Wall{}}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, release: cfg.Release.traits(), clock: simhttp.Wall{}}
 	for _, opt := range opts {
 		opt(s)
 	}
 	if s.placement != nil {
 		s.placement.Quirks = s.cfg.UpstreamQuirks
-		s.placement.CreatesStandardTraits = s.cfg.zed() && s.cfg.UpstreamQuirks
+		s.placement.CreatesStandardTraits = !s.release.StandardTraits && s.cfg.UpstreamQuirks
 	}
 	if s.faults != nil {
 		s.faults.RegisterWork(agent.Operations()...)
@@ -93,7 +95,7 @@ func (s *Server) update(ctx context.Context, write func(store.Tx)) {
 // and removing mediated devices, writing bitstreams, finding devices, and calls and reports of agents.
 // [fault.Set.Describe] describes the actions of each.
 func Operations() []sim.OperationName {
-	names := (&Server{}).router().Operations()
+	names := (&Server{release: Release20262.traits()}).router().Operations()
 	for _, w := range agent.Operations() {
 		names = append(names, w.Name)
 	}
@@ -135,12 +137,9 @@ func (s *Server) handle(c *simhttp.Call) error {
 	if err := s.negotiate(c); err != nil {
 		return err
 	}
-	if err := c.RequireRoute(); err != nil {
+	if c.Route == nil {
 		clearVersion(c.W.Header())
-		if len(c.Allowed) > 0 {
-			c.W.Header().Set("Allow", strings.Join(allowed(c.Allowed, c.Request), ", "))
-		}
-		return err
+		return s.unrouted(c)
 	}
 	if !acceptsJSON(c.Request) {
 		return notAcceptable("")

@@ -90,7 +90,7 @@ func (l links) oneProfile(p store.Profile) oneProfile {
 // between.
 type arqWriter struct {
 	href   string // of all requests, an unfinished JSON text
-	zed    bool
+	uuid   bool   // of the handle is shown
 	handle func(uuid string) (shownHandle, bool)
 }
 
@@ -101,8 +101,8 @@ type shownHandle struct {
 }
 
 // arqs returns a writer of about a number of requests.
-func (l links) arqs(tx store.Tx, zed bool, count int) arqWriter {
-	w := arqWriter{href: strings.TrimSuffix(jsonText(l.base+"/accelerator/v2/accelerator_requests/"), `"`), zed: zed}
+func (l links) arqs(tx store.Tx, handleUUID bool, count int) arqWriter {
+	w := arqWriter{href: strings.TrimSuffix(jsonText(l.base+"/accelerator/v2/accelerator_requests/"), `"`), uuid: handleUUID}
 	if count > tx.CountHandles()/handlesPerLookup {
 		held := make(map[string]shownHandle, count)
 		for h := range tx.AllHandles() {
@@ -123,8 +123,8 @@ func (l links) arqs(tx store.Tx, zed bool, count int) arqWriter {
 // handlesPerLookup is about how many handles are read in the time that the search for one takes.
 const handlesPerLookup = 8
 
-// append writes a request that shows a state: 14 fields, less the UUID of the handle in the
-// Zed release. The handle is shown in the state Bound only.
+// append writes a request that shows a state: 14 fields, of which the UUID of the handle
+// may be left out. The handle is shown in the state Bound only.
 func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
 	handle, bound := shownHandle{info: "{}"}, false
 	if state == store.Bound && a.Handle != "" {
@@ -141,7 +141,7 @@ func (w arqWriter) append(b []byte, a store.ARQ, state string) []byte {
 	b = appendTextOrNull(append(b, `,"instance_uuid":`...), a.Instance)
 	b = appendTextOrNull(append(b, `,"project_id":`...), a.Project)
 	b = appendText(append(b, `,"attach_handle_type":`...), handle.kind)
-	if !w.zed {
+	if w.uuid {
 		b = append(b, `,"attach_handle_uuid":`...)
 		if bound {
 			b = appendText(b, a.Handle)

@@ -34,7 +34,7 @@ type handleUUID struct {
 	UUID **string `json:"attach_handle_uuid,omitempty"`
 }
 
-func newARQBody(l links, a ARQ, zed bool) arqBody {
+func newARQBody(l links, a ARQ, handleUUID bool) arqBody {
 	body := arqBody{
 		UUID: a.UUID, State: a.State, Profile: a.DeviceProfileName, Group: a.DeviceProfileGroupID,
 		Hostname: textOrNull(a.Hostname), Provider: textOrNull(a.DeviceRPUUID), Instance: textOrNull(a.InstanceUUID),
@@ -47,7 +47,7 @@ func newARQBody(l links, a ARQ, zed bool) arqBody {
 		body.HandleType, body.HandleInfo = a.AttachHandleType, a.AttachHandleInfo
 		shown = &a.AttachHandleUUID
 	}
-	if !zed {
+	if handleUUID {
 		body.handleUUID.UUID = &shown
 	}
 	return body
@@ -100,11 +100,11 @@ func TestRequestsAreWrittenAsByJSON(t *testing.T) {
 			a.UpdatedAt = moment.Draw(t, "updated")
 		}
 		state := rapid.SampledFrom([]string{a.State, string(StateUnknown)}).Draw(t, "shown")
-		l, zed := links{"http://c.example/" + text.Draw(t, "base")}, rapid.Bool().Draw(t, "zed")
+		l, handleUUID := links{"http://c.example/" + text.Draw(t, "base")}, rapid.Bool().Draw(t, "handleUUID")
 		count := rapid.IntRange(0, 1).Draw(t, "requests in the list") // of more than none the handles are read at once
 		server.db.View(func(tx store.Tx) {
-			want := jsonText(newARQBody(l, arqOf(tx, a, state), zed))
-			if diff := cmp.Diff(want, string(l.arqs(tx, zed, count).append(nil, a, state))); diff != "" {
+			want := jsonText(newARQBody(l, arqOf(tx, a, state), handleUUID))
+			if diff := cmp.Diff(want, string(l.arqs(tx, handleUUID, count).append(nil, a, state))); diff != "" {
 				t.Fatalf("request (-want +got):\n%s", diff)
 			}
 		})

@@ -39,7 +39,7 @@ func (c pageCloud) Versions() (v statuspage.Versions) {
 	all, placement, compute, accelerator := c.commits.all.Load(), c.commits.placement.Load(), c.commits.compute.Load(), c.commits.accelerator.Load()
 	v[statuspage.Now] = tick
 	v[statuspage.Leaks] = all + tick
-	v[statuspage.Hosts] = placement + compute
+	v[statuspage.Hosts] = placement + compute + c.commits.reports.Load()
 	v[statuspage.Guests] = compute
 	v[statuspage.ARQs] = accelerator + tick
 	v[statuspage.Flows] = requests
@@ -50,13 +50,13 @@ func (c pageCloud) Versions() (v statuspage.Versions) {
 	return v
 }
 
-// commits counts transactions: all, and those of some services.
-type commits struct{ all, placement, compute, accelerator atomic.Uint64 }
+// commits counts transactions: all, those of some services, and the reports of agents.
+type commits struct{ all, placement, compute, accelerator, reports atomic.Uint64 }
 
 func (n *commits) count(changes []sim.RecordChange) {
 	n.all.Add(1)
 	for _, c := range changes {
-		service, _, _ := strings.Cut(c.Table, ".")
+		service, table, _ := strings.Cut(c.Table, ".")
 		switch service {
 		case "placement":
 			n.placement.Add(1)
@@ -64,6 +64,9 @@ func (n *commits) count(changes []sim.RecordChange) {
 			n.compute.Add(1)
 		case "accelerator":
 			n.accelerator.Add(1)
+			if table == "driver_reports" {
+				n.reports.Add(1)
+			}
 		}
 	}
 }
@@ -108,6 +111,20 @@ func (c pageCloud) GuestsOf(hosts []string) map[string][]string {
 		guests[host] = c.compute.GuestsOn(host)
 	}
 	return guests
+}
+
+// ProblemsOf implements statuspage.Cloud.
+func (c pageCloud) ProblemsOf(hosts []string) map[string][]string {
+	problems := make(map[string][]string)
+	if len(hosts) == 0 {
+		return problems
+	}
+	for _, r := range c.Cyborg.DriverReports(hosts...) {
+		for _, p := range r.Problems {
+			problems[r.Host] = append(problems[r.Host], p.Error())
+		}
+	}
+	return problems
 }
 
 // ARQs implements statuspage.Cloud.

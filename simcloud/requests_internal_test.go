@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gocyborg/gocyborg/fakecyborg"
 	"github.com/gocyborg/gocyborg/fault"
 	"github.com/gocyborg/gocyborg/internal/statuspage"
 	"github.com/gocyborg/gocyborg/placementsim"
@@ -170,5 +171,24 @@ func TestThePageReadsWhatItShows(t *testing.T) {
 	}
 	if _, checked := page.Leaks(true); !checked {
 		t.Error("no check was made on request")
+	}
+}
+
+// Zed with its defects drops devices with OWNER_CYBORG: the page says which.
+func TestThePageNamesTheDevicesThatZedDrops(t *testing.T) {
+	t.Parallel()
+	for _, quirks := range []bool{false, true} {
+		model := goldenModel()
+		model.Cyborg.Release, model.Cyborg.UpstreamQuirks = fakecyborg.ReleaseZed, quirks
+		c, err := New(t.Context(), model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := httptest.NewRecorder()
+		c.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_sim/", nil))
+		if got := strings.Contains(page.Body.String(), "<li>driver: device 0000:3b:00.0: "); got != quirks {
+			t.Errorf("quirks %t: a dropped device is shown: %t\n%s", quirks, got, page.Body)
+		}
+		c.Close()
 	}
 }

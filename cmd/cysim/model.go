@@ -103,7 +103,7 @@ func logFindings(log *slog.Logger, reports []driver.HostReport) {
 			log.Info("device left out", "host", report.Host, "driver", report.Driver, "address", left.Address, "reason", left.Reason)
 		}
 		for _, problem := range report.Problems {
-			log.Warn("device not readable", "host", report.Host, "driver", report.Driver, "error", problem)
+			log.Warn("device not usable", "host", report.Host, "driver", report.Driver, "error", problem)
 		}
 		if report.Err != nil {
 			log.Warn("discovery failed", "host", report.Host, "driver", report.Driver, "error", report.Err)

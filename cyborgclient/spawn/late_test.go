@@ -528,8 +528,8 @@ func TestTheARQsBelongToTheProjectOfTheInstance(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := client.GetARQ(t.Context(), result.ARQs[0].UUID); err != nil {
-					t.Errorf("the tenant cannot see its ARQ: %v", err)
+				if arqs, err := client.ListARQs(t.Context(), cyborgclient.ListARQsOpts{Instance: req.Instance}); err != nil || len(arqs) != 1 {
+					t.Errorf("the tenant cannot see its ARQ: %v, %v", arqs, err)
 				}
 			})
 		})

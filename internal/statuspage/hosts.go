@@ -19,6 +19,7 @@ type hostList struct {
 type host struct {
 	Name, Link string
 	Guests     []string
+	Problems   []string
 	Providers  []provider  // each before its children
 	Sums       []inventory // of all providers
 }
@@ -53,9 +54,9 @@ func (p *Page) hosts(a address) any {
 		names = append(names, root.Name)
 		hosts = append(hosts, host{Name: root.Name, Link: a.with(Hosts, Hosts.String(), root.UUID, pageKey(Hosts), "")})
 	}
-	guests := p.cloud.GuestsOf(names)
+	guests, problems := p.cloud.GuestsOf(names), p.cloud.ProblemsOf(names)
 	for i := range hosts {
-		hosts[i].Guests = guests[hosts[i].Name]
+		hosts[i].Guests, hosts[i].Problems = guests[hosts[i].Name], problems[hosts[i].Name]
 		if len(hosts) <= maxTrees {
 			hosts[i].Providers = providers(trees[i])
 		} else {

@@ -33,7 +33,8 @@ type world struct {
 	arqs     []fakecyborg.ARQ
 	leaks    []string
 	lost     []string // events
-	large    bool     // leaks are looked for on request
+	problems map[string][]string
+	large    bool // leaks are looked for on request
 	faults   []fault.State
 	requests []sim.Exchange
 	version  atomic.Uint64 // of all sections but those of the first two
@@ -81,6 +82,8 @@ func (w *world) Requests(before uint64, limit int) (list []sim.Exchange, older u
 	}
 	return list, 0
 }
+
+func (w *world) ProblemsOf([]string) map[string][]string { return w.problems }
 
 func (w *world) LostEvents(limit int) []string { return w.lost[:min(limit, len(w.lost))] }
 
@@ -195,6 +198,17 @@ func TestThePageShowsLostEvents(t *testing.T) {
 		w.lost = append(w.lost, fmt.Sprintf("event <%d>: answered 401", i))
 	}
 	checkTexts(t, "the page", show(t, w, ""), []string{"Events that were not forwarded", "<li>event &lt;9&gt;: answered 401</li>"}, []string{"event &lt;10&gt;"})
+}
+
+func TestThePageShowsWhichDevicesAreNotOffered(t *testing.T) {
+	t.Parallel()
+	w := small()
+	w.problems = map[string][]string{"cn0": {"device <a>: refused"}, "cn7": {"of another page"}}
+	checkTexts(t, "the page", show(t, w, ""), []string{"<li>device &lt;a&gt;: refused</li>"}, []string{"of another page"})
+	for i := range 10 {
+		w.trees = append(w.trees, []placementsim.UsedProvider{{ResourceProvider: placementsim.ResourceProvider{UUID: fmt.Sprint(i), Name: fmt.Sprint("more", i)}}})
+	}
+	checkTexts(t, "a long page", show(t, w, ""), []string{"<li>device &lt;a&gt;: refused</li>"}, nil)
 }
 
 func TestThePageShowsTheStateInWords(t *testing.T) {

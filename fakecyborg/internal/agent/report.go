@@ -422,7 +422,22 @@ func (r *report) offer(ctx context.Context, device store.Device, d newDeployable
 		}
 	})
 	r.fail(device.ControlPath.Key(), "add provider "+d.Name, err)
+	if errors.Is(err, layout.ErrStandardTrait) {
+		r.drop(device, d.Name, err)
+	}
 	return err == nil
+}
+
+// drop adds a device that cannot be reported as it is to the problems of its driver's report.
+func (r *report) drop(device store.Device, deployable string, err error) {
+	r.c.db.Update(nil, func(tx store.Tx) {
+		tx.ChangeReport(r.name, device.Driver, func(report *store.DriverReport) {
+			report.Devices--
+			report.Problems = append(slices.Clone(report.Problems), store.Problem{
+				Address: device.ControlPath.Address().String(), Error: fmt.Sprintf("%s is not reported: %v", deployable, err),
+			})
+		})
+	})
 }
 
 // reshapeDevice replaces the deployables of a device that gets regions, or loses all but one: their
@@ -497,11 +512,21 @@ func (c *Conductor) reportedAt(name string) time.Time {
 	return c.reported[name]
 }
 
-// DriverReports is what each driver of each host found last, by host and then in the order of
-// the drivers.
-func (c *Conductor) DriverReports() (list []driver.HostReport) {
+// DriverReports is what each driver of some hosts, or of all, found last, by host and then in
+// the order of the drivers.
+func (c *Conductor) DriverReports(hosts ...string) (list []driver.HostReport) {
 	c.db.View(func(tx store.Tx) {
-		for host := range tx.Reports() {
+		reports := tx.Reports()
+		if len(hosts) > 0 {
+			reports = func(yield func(store.HostReport) bool) {
+				for _, host := range hosts {
+					if !yield(tx.Report(host)) {
+						return
+					}
+				}
+			}
+		}
+		for host := range reports {
 			for _, r := range host.Drivers {
 				list = append(list, hostReport(host.Host, c.reportedAt(host.Host), r))
 			}

@@ -171,12 +171,12 @@ func (t Tx) otherUsers(deployable, except, instance string, ref BitstreamRef) []
 }
 
 // ownerAfterBind keeps the tenant's project when the patch names none. Upstream takes the caller's,
-// so that the tenant's later deletion finds nothing.
+// so that the tenant's later deletion finds nothing; a release without isolation knows no caller.
 func (t Tx) ownerAfterBind(present, patched, caller string) string {
 	switch {
 	case patched != "":
 		return patched
-	case present != "" && !t.s.cfg.Quirks:
+	case caller == "", present != "" && !t.s.cfg.Quirks:
 		return present
 	}
 	return caller

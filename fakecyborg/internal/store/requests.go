@@ -25,16 +25,13 @@ const (
 type Scope struct {
 	Project string
 	All     bool
-	// Revealing makes another project's request a 403 instead of a 404, as releases
-	// before the service token check did.
-	Revealing bool
 }
 
 // Everything is the scope of Cyborg itself.
 func Everything() Scope { return Scope{All: true} }
 
 func (sc Scope) sees(a ARQ) bool {
-	return sc.All || a.Project == sc.Project || sc.Revealing && a.Project == ""
+	return sc.All || a.Project == sc.Project
 }
 
 // ARQs iterates over the requests of an instance, oldest first, or over all if none is named.
@@ -57,12 +54,8 @@ func (t Tx) CountARQs() int { return t.s.arqs.Len(t.tx) }
 
 // ARQ finds a request that the caller may see.
 func (t Tx) ARQ(uuid string, sc Scope) (ARQ, error) {
-	a, ok := t.s.arqs.byUUID.Get(t.tx, uuid)
-	switch {
-	case ok && sc.sees(a):
+	if a, ok := t.s.arqs.byUUID.Get(t.tx, uuid); ok && sc.sees(a) {
 		return a, nil
-	case ok && sc.Revealing:
-		return ARQ{}, Denied("cyborg:arq:get_one")
 	}
 	return ARQ{}, Refuse(NotFound, "ExtArq not found with uuid=%s", uuid)
 }
