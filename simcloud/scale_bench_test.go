@@ -109,30 +109,40 @@ func newScaleCyborg(b *testing.B, hosts int) (cyborg *fakecyborg.Server, end fun
 	if err != nil {
 		b.Fatal(err)
 	}
-	agents, err := simcloud.ScaleModel(hosts, scale.Devices).Agents()
+	cyborg, endCyborg := newCyborg(b, simcloud.ScaleModel(hosts, scale.Devices), placement, placement)
+	return cyborg, func() {
+		endCyborg()
+		placement.Close()
+	}
+}
+
+// newCyborg makes a Cyborg that knows the hosts of a model, and none of their devices, and reaches
+// Placement by a handler.
+func newCyborg(tb testing.TB, m simcloud.Model, placement *placementsim.Server, handler http.Handler) (cyborg *fakecyborg.Server, end func()) {
+	tb.Helper()
+	agents, err := m.Agents()
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	cyborg, err = fakecyborg.New(fakecyborg.Config{}, fakecyborg.WithPlacement(sim.Endpoint{
-		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(placement)},
+		URL: "http://placement.invalid", Client: &http.Client{Transport: simhttp.NewTransport(handler)},
 		Token: func(context.Context) (string, error) { return "admin", nil },
 	}))
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, agent := range agents.Hosts {
 		if _, err := placement.CreateProvider(placementsim.ResourceProvider{Name: agent.Name}); err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := cyborg.AddHost(agent); err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return cyborg, func() {
 		cyborg.Close()
-		placement.Close()
 		if err := agents.Close(); err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 }

@@ -9,13 +9,7 @@ import (
 // the results in the order of the numbers. The work is at most a few results ahead of them. All
 // calls have returned when the iteration ends.
 func Ahead[T any](n int, do func(i int) T) iter.Seq2[int, T] {
-	return ahead(n, min(runtime.GOMAXPROCS(0), n), do)
-}
-
-// AheadInTurn is Ahead, but each call begins when the one before it has returned.
-func AheadInTurn[T any](n int, do func(i int) T) iter.Seq2[int, T] { return ahead(n, 1, do) }
-
-func ahead[T any](n, workers int, do func(i int) T) iter.Seq2[int, T] {
+	workers := min(runtime.GOMAXPROCS(0), n)
 	if n < 2 || runtime.GOMAXPROCS(0) < 2 {
 		return func(yield func(int, T) bool) {
 			for i := range n {

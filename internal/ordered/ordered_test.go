@@ -2,6 +2,7 @@ package ordered_test
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -58,23 +59,32 @@ func TestAheadEndsItsWork(t *testing.T) {
 	}
 }
 
-func TestAheadInTurn(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	for n := range 30 {
+func TestQueue(t *testing.T) {
+	for _, processors := range []int{1, 4} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		synctest.Test(t, func(t *testing.T) {
-			began, results := 0, 0
-			for i, got := range ordered.AheadInTurn(n, func(i int) int {
-				began++ // a race if two calls run at once
-				time.Sleep(time.Second)
-				return i * began
-			}) {
-				if results++; got != i*(i+1) {
-					t.Errorf("call %d of %d gave %d: not in turn", i, n, got)
+			var got []int
+			q := ordered.NewQueue()
+			began := time.Now()
+			for i := range 30 {
+				q.Do(func() {
+					time.Sleep(time.Second)
+					got = append(got, i) // a race if two calls run at once
+				})
+				if i == 20 {
+					q.Wait()
+					if len(got) != i+1 {
+						t.Errorf("on %d processors: %d calls have returned after Wait, want %d", processors, len(got), i+1)
+					}
 				}
 				time.Sleep(time.Second) // the next call runs meanwhile
 			}
-			if results != n {
-				t.Errorf("%d results of %d", results, n)
+			q.Close()
+			if len(got) != 30 || !slices.IsSorted(got) {
+				t.Errorf("on %d processors: calls returned in the order %d", processors, got)
+			}
+			if took := time.Since(began); (took < time.Minute) != (processors > 1) {
+				t.Errorf("on %d processors: it took %s", processors, took)
 			}
 		})
 	}

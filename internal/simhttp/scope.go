@@ -3,6 +3,7 @@ package simhttp
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/gocyborg/gocyborg/internal/tables"
 )
@@ -68,8 +69,20 @@ func Recording(h http.Handler, r *Recorder) http.Handler {
 			h.ServeHTTP(w, req)
 			return
 		}
+		if recorded, ok := req.Context().Value(watchKey{}).(*atomic.Bool); ok {
+			recorded.Store(true)
+		}
 		req, s := withScope(req)
 		s.recorder = r
 		h.ServeHTTP(w, req)
 	})
+}
+
+type watchKey struct{}
+
+// WatchRecording returns a context that tells whether an exchange of it was recorded, whose place in
+// the record is that of its start. Exchanges that no Transport carries are not seen.
+func WatchRecording(ctx context.Context) (context.Context, *atomic.Bool) {
+	recorded := new(atomic.Bool)
+	return context.WithValue(ctx, watchKey{}, recorded), recorded
 }

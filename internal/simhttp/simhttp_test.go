@@ -371,3 +371,34 @@ func TestIDsAreTheSameForTheSameSeed(t *testing.T) {
 		t.Errorf("ids are not a function of seed, name and position: %s", first)
 	}
 }
+
+func TestWatchRecordingSeesTheRecorderOfARequest(t *testing.T) {
+	service := new(counterService).service(nil)
+	recorder := simhttp.NewRecorder(1)
+	for name, tt := range map[string]struct {
+		handler http.Handler
+		pause   bool
+		want    bool
+	}{
+		"no recorder":     {handler: service},
+		"recorder":        {handler: simhttp.Recording(service, recorder), want: true},
+		"paused recorder": {handler: simhttp.Recording(service, recorder), pause: true},
+	} {
+		if recorder.Reset(); tt.pause {
+			recorder.Pause()
+		}
+		ctx, recorded := simhttp.WatchRecording(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sim/counters/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := simhttp.NewTransport(tt.handler).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if got := recorded.Load(); got != tt.want {
+			t.Errorf("%s: recorded %t, want %t", name, got, tt.want)
+		}
+	}
+}

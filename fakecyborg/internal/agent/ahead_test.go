@@ -60,9 +60,11 @@ func TestHardwareIsReadAhead(t *testing.T) {
 			if i == 2 {
 				tt.before(c)
 			}
-			if err := c.reportHost(t.Context(), names[i], ahead); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			c.reportHost(t.Context(), names[i], ahead, nil, func(err error) {
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
 		}
 		var got []int64
 		for _, each := range counters {

@@ -112,6 +112,9 @@ func (r *report) returnLost(ctx context.Context, seen discovery, stored []stored
 			lost = append(lost, lostDeployable{device, d})
 		}
 	}
+	if len(lost) > 0 {
+		r.alone()
+	}
 	for _, d := range lost {
 		r.returnDeployable(ctx, d)
 	}
@@ -129,13 +132,7 @@ type lostDeployable struct {
 func (r *report) returnDeployable(ctx context.Context, d lostDeployable) {
 	c := r.c
 	c.db.Update(nil, func(tx store.Tx) { d.Deployable = tx.Displace(d.device.Device, d.Deployable, r.parent) })
-	want := c.rules.Want(d.device.Device, d.Deployable, d.reported, r.parent)
-	made, err := c.layout.Add(ctx, want)
-	if err != nil && made {
-		ctx, end := c.work.Detach(ctx)
-		defer end()
-		err = errors.Join(err, c.layout.Remove(ctx, want))
-	}
+	err := r.put(ctx, &newDeployable{Deployable: d.Deployable, want: c.rules.Want(d.device.Device, d.Deployable, d.reported, r.parent)})
 	if err == nil {
 		c.db.Update(nil, func(tx store.Tx) { tx.SetInPlacement(d.UUID, true) })
 	}

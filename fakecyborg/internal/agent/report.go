@@ -40,52 +40,77 @@ func (u unfound) Unwrap() error { return u.error }
 // Report makes the agent of every host report once, in the order in which the hosts were added. The
 // error joins a driver.ReportError for each problem; all else is reported.
 func (c *Conductor) Report(ctx context.Context) error {
-	var errs []error
 	names := c.Hosts()
+	errs := make([]error, len(names))
+	ctx, recorded := simhttp.WatchRecording(ctx)
+	queue := ordered.NewQueue()
 	for i, ahead := range c.readAhead(ctx, names) {
-		errs = append(errs, c.reportHost(ctx, names[i], ahead))
+		behind := queue
+		if i == 0 || recorded.Load() || c.hasFaults() || !c.splits() {
+			queue.Wait()
+			behind = nil
+		}
+		c.reportHost(ctx, names[i], ahead, behind, func(err error) { errs[i] = err })
 	}
+	queue.Close()
 	return errors.Join(errs...)
 }
 
-// ReportHost makes the agent of one host report once.
-func (c *Conductor) ReportHost(ctx context.Context, name string) error {
-	return c.reportHost(ctx, name, reading{})
+// splits reports whether devices are providers of their own, which are filled by requests that need
+// not follow those that create them.
+func (c *Conductor) splits() bool {
+	return !c.cfg.Quirks && c.cfg.Layout != store.LayoutFlat && c.cfg.Layout != store.LayoutNested
 }
 
-// reportHost is ReportHost with what was read ahead of it, which may be nothing.
-func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading) error {
-	err := c.reportInTurn(ctx, name, ahead)
-	if c.cfg.Reported != nil {
-		c.cfg.Reported(name, err)
-	}
+// ReportHost makes the agent of one host report once.
+func (c *Conductor) ReportHost(ctx context.Context, name string) (err error) {
+	c.reportHost(ctx, name, reading{}, nil, func(reported error) { err = reported })
 	return err
 }
 
-// reportInTurn waits for the turn of the host's agent, which reports.
-func (c *Conductor) reportInTurn(ctx context.Context, name string, ahead reading) error {
+// reportHost reports, with what was read ahead of it, which may be nothing, and calls done at the end. New
+// providers are filled behind it, in the order of the hosts.
+func (c *Conductor) reportHost(ctx context.Context, name string, ahead reading, behind *ordered.Queue, done func(error)) {
+	end := func(err error) {
+		if c.cfg.Reported != nil {
+			c.cfg.Reported(name, err)
+		}
+		done(err)
+	}
 	ctx = simhttp.WithoutChangeLog(ctx) // no request's, whoever asked for it
-	h, err := c.host(name)
+	h, leave, err := c.takeTurn(ctx, name)
 	if err != nil {
-		return err
+		behind.Do(func() { end(err) })
+		return
 	}
-	leave, err := enter(ctx, h.turn)
-	if err != nil {
-		return &driver.ReportError{Host: name, Step: "wait for its turn", Err: err}
-	}
-	defer leave()
-	if c.down(name) {
-		return &driver.ReportError{Host: name, Step: "ask the agent", Err: ErrAgentDown}
-	}
-	var reported error
+	r := &report{c: c, host: h, name: store.Read(c.db, h.storedName), behind: behind}
 	err = c.withFault(ctx, fault.AgentReport, name, func() error {
-		reported = c.report(ctx, h, ahead)
+		r.begin(ctx, ahead)
 		return nil
 	})
-	if err == nil {
-		return reported
+	if err != nil {
+		err = &driver.ReportError{Host: name, Step: "ask the agent", Err: err}
 	}
-	return errors.Join(reported, &driver.ReportError{Host: name, Step: "ask the agent", Err: err})
+	behind.Do(func() {
+		r.fill(ctx)
+		leave()
+		end(errors.Join(append(r.errs, err)...))
+	})
+}
+
+// takeTurn waits for the turn of the host's agent.
+func (c *Conductor) takeTurn(ctx context.Context, name string) (h *host, leave func(), err error) {
+	if h, err = c.host(name); err != nil {
+		return nil, nil, err
+	}
+	if leave, err = enter(ctx, h.turn); err != nil {
+		return nil, nil, &driver.ReportError{Host: name, Step: "wait for its turn", Err: err}
+	}
+	if c.down(name) {
+		leave()
+		return nil, nil, &driver.ReportError{Host: name, Step: "ask the agent", Err: ErrAgentDown}
+	}
+	return h, leave, nil
 }
 
 // reportLoop reports now, until the host is in Placement, and then every minute.
@@ -120,6 +145,9 @@ type report struct {
 	// renewed is set if the provider of the host was deleted since the last report, and made again under its UUID.
 	renewed bool
 	errs    []error
+	// behind fills the providers of earlier hosts; nil if nothing runs beside the report.
+	behind  *ordered.Queue
+	created []newDevice // whose providers are to be filled
 }
 
 func (r *report) fail(device, step string, err error) {
@@ -128,18 +156,18 @@ func (r *report) fail(device, step string, err error) {
 	}
 }
 
-// report discovers, compares with what is stored, and applies the difference.
-func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
-	r := &report{c: c, host: h, name: store.Read(c.db, h.storedName)}
+// begin discovers, compares with what is stored, and applies the difference.
+func (r *report) begin(ctx context.Context, ahead reading) {
+	c := r.c
 	seen := r.discover(ctx, ahead)
 	if seen.abort && c.cfg.Quirks {
-		return errors.Join(r.errs...)
+		return
 	}
 	r.settleMdevs(ctx)
 	if c.cfg.Placement != nil {
 		if err := r.findParent(ctx, seen.before.Root); err != nil {
 			r.fail("", "find the host's provider", unfound{err})
-			return errors.Join(r.errs...)
+			return
 		}
 	}
 	stored := r.stored()
@@ -154,7 +182,19 @@ func (c *Conductor) report(ctx context.Context, h *host, ahead reading) error {
 	if c.cfg.Placement != nil {
 		r.fail("", "put its devices on the provider of the host", c.layout.EndReport(ctx, r.parent))
 	}
-	return errors.Join(r.errs...)
+}
+
+// fill ends the report.
+func (r *report) fill(ctx context.Context) {
+	for _, d := range r.created {
+		r.addDevice(ctx, d)
+	}
+}
+
+// alone waits until nothing runs beside the report, and keeps it so.
+func (r *report) alone() {
+	r.behind.Wait()
+	r.behind = nil
 }
 
 // stored is what is stored of the host.
@@ -179,6 +219,9 @@ func loadDeployables(tx store.Tx, device string) (list []storedDeployable) {
 func (r *report) settleMdevs(ctx context.Context) {
 	var orphans, restorable []string
 	r.c.db.View(func(tx store.Tx) { orphans, restorable = tx.UnsettledMdevs(r.name) })
+	if len(orphans)+len(restorable) > 0 {
+		r.alone()
+	}
 	r.removeOrphans(ctx, orphans)
 	if !r.c.cfg.Quirks {
 		r.restoreMdevs(ctx, restorable)
@@ -231,23 +274,21 @@ func (r *report) restoreMdevs(ctx context.Context, handles []string) {
 
 // apply applies the difference, in Placement and in the store.
 func (r *report) apply(ctx context.Context, d difference) {
+	if len(d.vanished) > 0 || slices.ContainsFunc(d.devices, func(change deviceChange) bool { return change.stored != nil }) {
+		r.alone()
+	}
 	for _, device := range d.vanished {
 		r.removeDevice(ctx, device)
 	}
-	for rest := d.devices; len(rest) > 0; {
-		known := slices.IndexFunc(rest, func(change deviceChange) bool { return change.stored != nil })
+	for _, change := range d.devices {
 		switch {
-		case known < 0:
-			r.addDevices(ctx, rest)
-			return
-		case known > 0:
-			r.addDevices(ctx, rest[:known])
-		case rest[0].reshaped:
-			r.reshapeDevice(ctx, rest[0])
+		case change.stored == nil:
+			r.addNew(ctx, r.storeDevice(change.found))
+		case change.reshaped:
+			r.reshapeDevice(ctx, change)
 		default:
-			r.changeDevice(ctx, rest[0])
+			r.changeDevice(ctx, change)
 		}
-		rest = rest[max(known, 1):]
 	}
 }
 
@@ -318,20 +359,24 @@ type newDevice struct {
 type newDeployable struct {
 	store.Deployable
 	want layout.Want
+	// what became of its provider
+	fill layout.Fill // nil: nothing yet
+	made bool
+	err  error
 }
 
-// addDevices adds devices in their order. The rows of some are stored while those before them are
-// written to Placement, unless there are fault rules, which may make one of those fail or wait.
-func (r *report) addDevices(ctx context.Context, changes []deviceChange) {
-	if r.c.hasFaults() {
-		for _, change := range changes {
-			r.addDevice(ctx, r.storeDevice(change.found))
-		}
+// addNew adds a device whose rows are stored, or creates its providers to be filled later.
+func (r *report) addNew(ctx context.Context, d newDevice) {
+	if r.behind == nil {
+		r.addDevice(ctx, d)
 		return
 	}
-	for _, d := range ordered.AheadInTurn(len(changes), func(i int) newDevice { return r.storeDevice(changes[i].found) }) {
-		r.addDevice(ctx, d)
+	for i := range d.deployables {
+		if r.create(ctx, &d.deployables[i]); d.deployables[i].err != nil {
+			break
+		}
 	}
+	r.created = append(r.created, d)
 }
 
 // storeDevice stores the rows of a new device and its deployables, or none of them.
@@ -356,7 +401,7 @@ func (r *report) storeDeployable(tx store.Tx, device store.Device, spec driver.D
 	if err != nil {
 		return newDeployable{}, err
 	}
-	return newDeployable{d, r.c.rules.Want(device, d, tx.Reported(d), r.parent)}, nil
+	return newDeployable{Deployable: d, want: r.c.rules.Want(device, d, tx.Reported(d), r.parent)}, nil
 }
 
 // addDevice reports all deployables of a new device, or none of them.
@@ -365,8 +410,8 @@ func (r *report) addDevice(ctx context.Context, d newDevice) {
 		r.fail(d.ControlPath.Key(), "add provider "+d.failed, d.err)
 		return
 	}
-	for i, deployable := range d.deployables {
-		if !r.offer(ctx, d.Device, deployable) {
+	for i := range d.deployables {
+		if !r.offer(ctx, d.Device, &d.deployables[i]) {
 			r.takeBack(ctx, d, i)
 			return
 		}
@@ -380,7 +425,9 @@ func (r *report) takeBack(ctx context.Context, d newDevice, offered int) {
 	defer end()
 	c.db.Update(nil, func(tx store.Tx) {
 		for _, rest := range d.deployables[offered+1:] {
-			tx.RemoveDeployable(rest.UUID)
+			if !rest.made {
+				tx.RemoveDeployable(rest.UUID)
+			}
 		}
 	})
 	for _, deployable := range r.deployablesOf(d.Device) {
@@ -402,18 +449,35 @@ func (r *report) addDeployable(ctx context.Context, device store.Device, spec dr
 		r.fail(device.ControlPath.Key(), "add provider "+spec.Name, err)
 		return
 	}
-	r.offer(ctx, device, d)
+	r.offer(ctx, device, &d)
 }
 
-// offer creates the provider of a deployable, or else deletes its rows.
-func (r *report) offer(ctx context.Context, device store.Device, d newDeployable) bool {
-	c := r.c
-	made, err := c.layout.Add(ctx, d.want)
-	if err != nil && made {
-		ctx, end := c.work.Detach(ctx)
-		defer end()
-		err = errors.Join(err, c.layout.Remove(ctx, d.want))
+// create creates the provider of a deployable.
+func (r *report) create(ctx context.Context, d *newDeployable) {
+	d.fill, d.made, d.err = r.c.layout.Create(ctx, d.want)
+}
+
+// put creates the provider of a deployable, if that was not tried, and fills it, or leaves nothing of it.
+func (r *report) put(ctx context.Context, d *newDeployable) error {
+	if d.fill == nil && d.err == nil {
+		r.create(ctx, d)
 	}
+	err := d.err
+	if err == nil {
+		err = d.fill(ctx)
+	}
+	if err != nil && d.made {
+		ctx, end := r.c.work.Detach(ctx)
+		defer end()
+		err = errors.Join(err, r.c.layout.Remove(ctx, d.want))
+	}
+	return err
+}
+
+// offer puts a deployable into Placement, or else deletes its rows.
+func (r *report) offer(ctx context.Context, device store.Device, d *newDeployable) bool {
+	c := r.c
+	err := r.put(ctx, d)
 	c.db.Update(nil, func(tx store.Tx) {
 		if err != nil {
 			tx.RemoveDeployable(d.UUID)

@@ -131,26 +131,33 @@ type target struct {
 // existing is a provider of which nothing is known.
 func existing(uuid string) *target { return &target{uuid: uuid} }
 
-// add creates a provider with its inventory and traits. Made reports whether this call may have
-// created it.
-func (p *Client) add(ctx context.Context, want Want) (made bool, err error) {
+// create creates a provider. Made reports whether this call may have created it; fill writes its
+// inventory and traits.
+func (p *Client) create(ctx context.Context, want Want) (fill Fill, made bool, err error) {
 	if p.Quirks {
 		if err := p.ensureClasses(ctx, want.classes()...); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
 	t, made, err := p.ensureProvider(ctx, want)
-	if err == nil && !t.isNew && !p.Quirks {
-		err = p.ensureClasses(ctx, want.classes()...)
-	}
 	if err != nil {
-		return made, err
+		return nil, made, err
+	}
+	return func(ctx context.Context) error { return p.fill(ctx, t, want) }, made, nil
+}
+
+// fill writes the inventory and the traits of a provider.
+func (p *Client) fill(ctx context.Context, t *target, want Want) error {
+	if !t.isNew && !p.Quirks {
+		if err := p.ensureClasses(ctx, want.classes()...); err != nil {
+			return err
+		}
 	}
 	if err := p.putInventory(ctx, t, want, ""); err != nil {
-		return made, err
+		return err
 	}
-	_, err = p.changeTraits(ctx, t, want.Traits, nil)
-	return made, err
+	_, err := p.changeTraits(ctx, t, want.Traits, nil)
+	return err
 }
 
 // ensureClasses creates custom resource classes.

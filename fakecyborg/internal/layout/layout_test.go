@@ -210,7 +210,7 @@ type step struct {
 
 func add(want layout.Want) func(context.Context, layout.Layout) error {
 	return func(ctx context.Context, l layout.Layout) error {
-		made, err := l.Add(ctx, want)
+		made, err := addDeployable(ctx, l, want)
 		if err == nil && !made {
 			return fmt.Errorf("%s existed", want.Name)
 		}
@@ -356,7 +356,7 @@ func TestAWriteIsRepeatedAfterConflicts(t *testing.T) {
 		p := newPeer()
 		p.conflicts = conflicts
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
-		made, err := l.Add(t.Context(), want)
+		made, err := addDeployable(t.Context(), l, want)
 		if (err == nil) != works || !made {
 			t.Errorf("%d conflicts: made %t, %v", conflicts, made, err)
 		}
@@ -377,7 +377,7 @@ func TestAnExistingProviderIsAdoptedIfItIsCyborgs(t *testing.T) {
 		p := newPeer()
 		p.providers["card"] = &existing
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
-		made, err := l.Add(t.Context(), want)
+		made, err := addDeployable(t.Context(), l, want)
 		if ours := existing.Name == want.Name && existing.Parent == want.Parent; made || (err == nil) != ours {
 			t.Errorf("%+v: made %t, %v", existing, made, err)
 		}
@@ -395,7 +395,7 @@ func TestALostCreationIsLookedInto(t *testing.T) {
 			p.providers["card"] = older
 		}
 		l := layout.New(store.LayoutTree, p.client(), store.New(store.Config{Layout: store.LayoutTree}))
-		if made, err := l.Add(t.Context(), want); err == nil || made != (older == nil) {
+		if made, err := addDeployable(t.Context(), l, want); err == nil || made != (older == nil) {
 			t.Errorf("%s: made %t, %v", name, made, err)
 		}
 	}
@@ -425,7 +425,7 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 			l.BeginReport("host", map[string]int{tt.class: 3})
 			first := layout.Want{UUID: "host", Name: "cn0_a", Class: tt.class, Total: 1}
 			second := layout.Want{UUID: "host", Name: "cn0_b", Class: tt.class, Total: 2}
-			_, err := l.Add(t.Context(), first)
+			_, err := addDeployable(t.Context(), l, first)
 			if (err == nil) != tt.adopts {
 				t.Fatalf("first deployable: %v", err)
 			}
@@ -435,7 +435,7 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 				}
 				return
 			}
-			if _, err := l.Add(t.Context(), second); err != nil {
+			if _, err := addDeployable(t.Context(), l, second); err != nil {
 				t.Fatal(err)
 			}
 			if err := l.EndReport(t.Context(), "host"); err != nil {
@@ -454,4 +454,13 @@ func TestAnInventoryOfAFlatHostIsAdopted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// addDeployable creates the provider of a deployable and fills it.
+func addDeployable(ctx context.Context, l layout.Layout, want layout.Want) (made bool, err error) {
+	fill, made, err := l.Create(ctx, want)
+	if err == nil {
+		err = fill(ctx)
+	}
+	return made, err
 }
